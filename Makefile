@@ -1,0 +1,74 @@
+# Every target works in a fresh clone: it makes its own virtual environment and reuses it the next time.
+PYTHON ?= python3
+VENV   := .venv
+ORACLE := .venv-oracle
+BIN    := $(VENV)/bin
+PIP    := -m pip --disable-pip-version-check install --quiet
+DEMO   := build/demo
+
+.PHONY: help demo test lint format bench oracle oracle-venv clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make demo     optimize the bundled digits model and show what it gained"
+	@echo "make test     run the tests"
+	@echo "make lint     ruff and mypy"
+	@echo "make format   rewrite the sources the way lint wants them"
+	@echo "make bench    measure speed, size and memory"
+	@echo "make oracle   run the tests that compare with a real TensorFlow (large download)"
+	@echo "make clean    delete the virtual environments and everything that was built"
+
+# A new pip first: the one that ships with an old python3 cannot install an editable pyproject.toml package.
+$(VENV)/.made:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python $(PIP) --upgrade pip
+	@touch $@
+
+$(VENV)/.core: pyproject.toml $(VENV)/.made
+	$(BIN)/python $(PIP) --editable ".[image]"
+	@touch $@
+
+$(VENV)/.test: pyproject.toml $(VENV)/.made
+	$(BIN)/python $(PIP) --editable ".[test,image,onnx]"
+	@touch $@ $(VENV)/.core
+
+$(VENV)/.bench: pyproject.toml $(VENV)/.made
+	$(BIN)/python $(PIP) --editable ".[bench,image]"
+	@touch $@ $(VENV)/.core
+
+$(ORACLE)/.made: pyproject.toml
+	test -x $(ORACLE)/bin/python || $(PYTHON) -m venv $(ORACLE)
+	$(ORACLE)/bin/python $(PIP) --upgrade pip
+	$(ORACLE)/bin/python $(PIP) --editable ".[test,image,oracle]"
+	@touch $@
+
+demo: $(VENV)/.core
+	@mkdir -p $(DEMO)
+	$(BIN)/thinflow sample digits $(DEMO)/digits.pb --calibration $(DEMO)/digits_calibration.npz
+	$(BIN)/thinflow optimize $(DEMO)/digits.pb $(DEMO)/out --calibration $(DEMO)/digits_calibration.npz
+
+# ARGS goes to pytest: make test ARGS="tests/ir -x"
+test: $(VENV)/.test
+	$(BIN)/python -m pytest -q $(ARGS)
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/mypy --no-error-summary
+
+format: $(VENV)/.test
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.bench
+	$(BIN)/python -m benchmarks $(ARGS)
+
+oracle-venv: $(ORACLE)/.made
+
+# TensorFlow warns while it is imported; -W keeps those warnings from being errors as they are elsewhere.
+oracle: $(ORACLE)/.made
+	TF_CPP_MIN_LOG_LEVEL=2 CUDA_VISIBLE_DEVICES= $(ORACLE)/bin/python -m pytest -q -W default tests/oracle $(ARGS)
+
+clean:
+	rm -rf $(VENV) $(ORACLE) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

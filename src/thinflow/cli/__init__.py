@@ -1,0 +1,204 @@
+"""The `thinflow` command: a table of verbs, and what happens when one of them fails.
+
+A verb is the module `thinflow.cli.<verb>`, imported only when it is asked for. It defines
+`add_arguments(parser)` and `run(args) -> int`, and may define `EXAMPLES`, shown at the end of its help.
+A drop-in for an old tool, whose flags no modern parser reads, defines `main(argv) -> int` instead.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+COMMANDS: dict[str, str] = {
+    "optimize": "make a model small and fast, prove it unchanged, write what devices run",
+    "inspect": "show what goes in, what comes out and what it costs",
+    "transform": "apply chosen graph transforms and say what each did and why not",
+    "convert": "write a model in another format",
+    "run": "compute outputs for given inputs",
+    "verify": "compare the outputs of two models",
+    "quantize": "turn weights and activations into eight bits",
+    "benchmark": "measure latency and memory",
+    "sample": "write a bundled or generated model to try things on",
+    "summarize_graph": "TensorFlow's summarize_graph, with its flags and output",
+    "transform_graph": "TensorFlow's transform_graph, with its flags",
+}
+
+# Packages that come with an extra of ours, by the name they are imported under.
+_EXTRAS = {"PIL": "image", "onnx": "onnx", "onnxruntime": "onnx", "tensorboard": "tensorboard"}
+
+_INTERRUPTED = 130  # 128 + SIGINT, what a shell reports
+_BROKEN_PIPE = 141  # 128 + SIGPIPE
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code: 0 done, 1 failed, 2 wrong usage."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    debug = os.environ.get("THINFLOW_DEBUG", "") not in ("", "0")
+    if "--debug" in args:
+        args.remove("--debug")
+        debug = True
+    if hasattr(sys.stdout, "reconfigure"):  # names from a model may not fit the terminal's encoding
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        try:
+            code = _dispatch(args)
+        finally:
+            _clear_progress()
+        if sys.stdout is not None:
+            sys.stdout.flush()  # a full disk or a closed pipe must show here, not at interpreter exit
+        return code
+    except SystemExit as e:  # argparse
+        return _exit_code(e)
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:
+        _abandon_stdout()
+        return _BROKEN_PIPE
+    except Exception as e:
+        if isinstance(e, OSError):
+            _abandon_stdout()
+        if debug:
+            import traceback
+
+            traceback.print_exc()
+        _print_error(*_explain(e))
+        return 1
+
+
+def main_transform_graph() -> int:
+    """Entry point of the `transform_graph` script."""
+    return main(["transform_graph", *sys.argv[1:]])
+
+
+def main_summarize_graph() -> int:
+    """Entry point of the `summarize_graph` script."""
+    return main(["summarize_graph", *sys.argv[1:]])
+
+
+def _dispatch(args: list[str]) -> int:
+    if not args or args[0] in ("--help", "-h"):
+        print(_overview())
+        return 0
+    verb, *rest = args
+    if verb == "--version":
+        import thinflow
+
+        print(f"thinflow {thinflow.__version__}")
+        return 0
+    if verb not in COMMANDS:
+        _print_error(f"there is no command {verb!r}", _hint_for_unknown(verb))
+        return 2
+
+    from importlib import import_module
+
+    module = import_module(f"thinflow.cli.{verb}")
+    if hasattr(module, "main"):
+        return int(module.main(rest))
+
+    from thinflow.cli._parser import Parser
+
+    parser = Parser(verb, COMMANDS[verb], getattr(module, "EXAMPLES", ""))
+    module.add_arguments(parser)
+    return int(module.run(parser.parse_args(rest)))
+
+
+def _overview() -> str:
+    width = max(map(len, COMMANDS))
+    return "\n".join(
+        [
+            "thinflow makes trained TensorFlow models small and fast, without TensorFlow",
+            "",
+            "usage: thinflow COMMAND [OPTIONS]",
+            "",
+            "commands:",
+            *(f"  {verb:{width}}  {text}" for verb, text in COMMANDS.items()),
+            "",
+            "options:",
+            f"  {'--debug':{width}}  show tracebacks of errors (also: THINFLOW_DEBUG=1)",
+            f"  {'--version':{width}}  print the version",
+            f"  {'--help':{width}}  print this, or after a command its options",
+            "",
+            "next: thinflow optimize --help",
+        ]
+    )
+
+
+def _hint_for_unknown(verb: str) -> str:
+    from thinflow.errors import closest
+
+    if os.path.exists(verb):
+        return f"a command comes first: thinflow inspect {verb}"
+    return closest(verb, COMMANDS) or "'thinflow --help' lists the commands"
+
+
+def _explain(e: Exception) -> tuple[str, str]:
+    """Problem and hint for an exception that ended a command."""
+    import errno
+
+    from thinflow.errors import ThinflowError
+
+    if isinstance(e, ThinflowError):
+        return e.message, e.hint
+    if isinstance(e, MemoryError):
+        return "out of memory", "use a machine with more memory, or a smaller batch or fewer samples"
+    if isinstance(e, ModuleNotFoundError) and (extra := _EXTRAS.get((e.name or "").partition(".")[0])):
+        return f"the package {e.name!r} is not installed", f'pip install "thinflow[{extra}]"'
+    if isinstance(e, OSError):
+        hints = {
+            errno.ENOENT: "check the path",
+            errno.EACCES: "check who may read or write it",
+            errno.EPERM: "check who may read or write it",
+            errno.ENOSPC: "free some space or write somewhere else",
+            errno.EDQUOT: "free some space or write somewhere else",
+            errno.EROFS: "write somewhere else",
+        }
+        where = f"{os.fsdecode(e.filename)}: " if isinstance(e.filename, str | bytes) else ""
+        hint = hints.get(e.errno or 0, "add --debug to see where it happened")
+        return f"{where}{e.strerror or e or type(e).__name__}", hint
+    return (
+        f"thinflow has a bug: {type(e).__name__}: {e}",
+        "run it again with --debug and report the traceback",
+    )
+
+
+def _print_error(problem: str, hint: str) -> None:
+    print(f"error: {_one_line(problem)}", file=sys.stderr)
+    if hint:
+        print(f"hint: {_one_line(hint)}", file=sys.stderr)
+
+
+def _one_line(text: str) -> str:
+    """The text without line breaks and escape sequences, which a hostile model may have in its names."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _exit_code(e: SystemExit) -> int:
+    if e.code is None or isinstance(e.code, int):
+        return e.code or 0
+    _print_error(str(e.code), "")
+    return 1
+
+
+def _clear_progress() -> None:
+    """Take a half-drawn progress bar off the terminal, if anything ever drew one."""
+    if console := sys.modules.get("thinflow.cli._console"):
+        console.clear_progress()
+
+
+def _abandon_stdout() -> None:
+    """Let the interpreter's own last flush go nowhere: it would fail again and print a traceback."""
+    try:
+        descriptor = sys.stdout.fileno()
+    except (AttributeError, OSError, ValueError):  # no stdout, or one that is not a file
+        return
+    try:
+        sys.stdout.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, descriptor)
+        os.close(nowhere)

@@ -1,0 +1,125 @@
+"""What commands draw: progress on stderr, plain tables and readable numbers for stdout."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from rich.progress import Progress
+
+_REDRAW_SECONDS = 0.1
+
+
+class _Bar:
+    """One progress bar, drawn from the first call on and gone after the last."""
+
+    def __init__(self) -> None:
+        self.live: Progress | None = None
+        self.drawn_at = 0.0
+
+    def __call__(self, done: int, total: int, label: str) -> None:
+        if done >= total:
+            self.clear()
+            return
+        now = time.monotonic()
+        if self.live is not None and now - self.drawn_at < _REDRAW_SECONDS:
+            return
+        self.drawn_at = now
+        if self.live is None:
+            self.live = self._start()
+        (task,) = self.live.task_ids
+        self.live.update(task, completed=done, total=total, description=label, refresh=True)
+
+    def _start(self) -> Progress:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        live = Progress(
+            TextColumn("{task.description}", markup=False),  # labels are names from the model
+            BarColumn(),
+            TextColumn("{task.completed}/{task.total}"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=False,  # rich would send what is printed meanwhile to stderr
+            redirect_stderr=False,
+        )
+        live.add_task("")
+        live.start()
+        return live
+
+    def clear(self) -> None:
+        if self.live is not None:
+            self.live.stop()
+            self.live = None
+
+
+_bar = _Bar()
+
+
+def progress() -> Callable[[int, int, str], None] | None:
+    """A `(done, total, label)` callback that draws a bar on stderr; None where nobody would see it.
+
+    It draws when stderr is a terminal and NO_COLOR is unset or empty.
+    """
+    if sys.stderr is None or not sys.stderr.isatty() or os.environ.get("NO_COLOR"):
+        return None
+    return _bar
+
+
+def clear_progress() -> None:
+    """Remove the bar and show the cursor again; harmless when there is none."""
+    _bar.clear()
+
+
+def print_table(rows: Iterable[Sequence[object]], headers: Sequence[str] = ()) -> None:
+    """Print aligned columns on stdout, two spaces apart; columns of numbers are right-aligned.
+
+    Args:
+        rows: one sequence of cells per line; None prints as "-".
+        headers: titles, one per column; empty for a table without titles.
+    """
+    body = [["-" if cell is None else str(cell) for cell in row] for row in rows]
+    table = [list(headers), *body] if headers else body
+    columns = max(map(len, table), default=0)
+    for line in table:
+        line.extend([""] * (columns - len(line)))
+    widths = [max(len(line[i]) for line in table) for i in range(columns)]
+    right = [all(_is_numeric(line[i]) for line in body) for i in range(columns)]
+    for line in table:
+        cells = (
+            c.rjust(w) if numeric else c.ljust(w) for c, w, numeric in zip(line, widths, right, strict=True)
+        )
+        print("  ".join(cells).rstrip())
+
+
+def _is_numeric(cell: str) -> bool:
+    """A number, with or without a unit behind it; blanks and dashes may stand among numbers."""
+    return cell in ("", "-") or cell.lstrip("+-~<>= ")[:1].isdigit()
+
+
+def human_bytes(size_bytes: float) -> str:
+    """A size in decimal units, three digits: 1_234_567 -> "1.23 MB"."""
+    return _scaled(size_bytes, (" B", " kB", " MB", " GB", " TB"))
+
+
+def human_count(count: float) -> str:
+    """A count in thousands, millions, ..., three digits: 3_500_000_000 -> "3.50 G"."""
+    return _scaled(count, ("", " k", " M", " G", " T"))
+
+
+def _scaled(number: float, units: Sequence[str]) -> str:
+    if abs(number) < 1000:
+        return f"{number:g}{units[0]}" if number == int(number) else f"{number:.3g}{units[0]}"
+    power = 0
+    while abs(number) >= 999.5 and power < len(units) - 1:  # 999.5 would round to a fourth digit
+        number /= 1000
+        power += 1
+    digits = 2 if abs(number) < 9.995 else 1 if abs(number) < 99.95 else 0
+    return f"{number:.{digits}f}{units[power]}"

@@ -1,0 +1,111 @@
+"""Everything thinflow raises on purpose.
+
+ThinflowError
+├── FormatError            a file is not what it should be (file, byte offset)
+│   └── WriteError         a file cannot be written
+├── GraphError             the graph itself is wrong
+│   └── NodeError          one node is wrong (node, op)
+│       ├── ShapeError     shapes or dtypes do not fit together
+│       └── UnsupportedOp  nothing here can run or translate this op
+├── ParseError             a transform string or flag cannot be read (also a ValueError)
+├── ParameterError         an option has a wrong name or value (also a ValueError)
+├── TransformError         a transform failed; the graph was rolled back
+├── EngineUnavailable      the engine is not installed, or refused the model
+├── FeedError              wrong, missing or surplus input of a run (also a ValueError)
+└── VerificationError      two graphs that should agree do not
+
+Low code raises the problem alone; the layer that knows the file or the node adds it with `at()`
+and re-raises `from` the original.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class ThinflowError(Exception):
+    """One problem, where it is, and what to do about it.
+
+    Args:
+        problem: what is wrong, in one sentence without a full stop.
+        where: the thing it is wrong with ("node 'conv1' (Conv2D)", "model.pb, byte 120"); may be empty.
+        hint: the next step for the user; may be empty.
+    """
+
+    def __init__(self, problem: str, where: str = "", hint: str = "") -> None:
+        super().__init__(problem, where, hint)
+        self.problem = problem
+        self.where = where
+        self.hint = hint
+
+    def at(self, where: str) -> Self:
+        """The same error, placed. An error that already knows its place gets the outer one in front."""
+        self.where = f"{where}, {self.where}" if self.where else where
+        return self
+
+    @property
+    def message(self) -> str:
+        """Place and problem on one line, without the hint."""
+        return f"{self.where}: {self.problem}" if self.where else self.problem
+
+    def __str__(self) -> str:
+        return f"{self.message}\nhint: {self.hint}" if self.hint else self.message
+
+
+class FormatError(ThinflowError):
+    """A file cannot be understood."""
+
+
+class WriteError(FormatError):
+    """A file cannot be written; whatever stood there before is untouched."""
+
+
+class GraphError(ThinflowError):
+    """The graph breaks a structural rule."""
+
+
+class NodeError(GraphError):
+    """One node is at fault."""
+
+
+class ShapeError(NodeError):
+    """Shapes, ranks or dtypes of a node's inputs do not fit."""
+
+
+class UnsupportedOp(NodeError):
+    """No kernel, shape rule or lowering rule for this op, or not for these attributes."""
+
+
+class ParseError(ThinflowError, ValueError):
+    """A string in one of thinflow's little languages is malformed."""
+
+
+class ParameterError(ThinflowError, ValueError):
+    """An option does not exist or has a value it cannot take."""
+
+
+class TransformError(ThinflowError):
+    """A transform failed or broke the graph."""
+
+
+class EngineUnavailable(ThinflowError):
+    """The engine is missing, or cannot take this model."""
+
+
+class FeedError(ThinflowError, ValueError):
+    """The tensors given to a run do not match the graph's inputs."""
+
+
+class VerificationError(ThinflowError):
+    """Numbers differ by more than they may."""
+
+
+def closest(name: str, candidates: Iterable[str], count: int = 3) -> str:
+    """A "did you mean …" sentence for a name that does not exist; empty when nothing is near."""
+    near = difflib.get_close_matches(name, list(candidates), n=count, cutoff=0.5)
+    return f"did you mean {' or '.join(repr(n) for n in near)}?" if near else ""

@@ -1,0 +1,1 @@
+"""The graph in memory. Imports numpy only when numbers are asked for."""

@@ -1,0 +1,1 @@
+"""Translating one op vocabulary into another."""

@@ -1,0 +1,1 @@
+"""The LiteRT (TFLite) side: programs, their files, and the rules that make them."""

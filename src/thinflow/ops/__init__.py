@@ -1,0 +1,1 @@
+"""What every known op computes, one file per family. See `registry`."""

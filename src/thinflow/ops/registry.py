@@ -1,0 +1,219 @@
+"""One class per op: what it computes, what shape comes out, what it costs.
+
+A class is registered under one or more TensorFlow op names:
+
+    @op("MatMul")
+    class MatMul(OpDef):
+        \"\"\"y = a @ b.   a [m,k], b [k,n] -> y [m,n].\"\"\"
+
+        @staticmethod
+        def infer(a: TensorSpec, b: TensorSpec, *, transpose_a=False, transpose_b=False) -> TensorSpec: ...
+
+        @staticmethod
+        def kernel(a: np.ndarray, b: np.ndarray, *, transpose_a=False, transpose_b=False) -> np.ndarray: ...
+
+        @staticmethod
+        def cost(y: TensorSpec, a: TensorSpec, b: TensorSpec, *, transpose_a=False, ...) -> Cost: ...
+
+Positional parameters are the data inputs (`*xs` for a variable number); keyword-only parameters are attributes with the
+defaults of TensorFlow's op definition. A function names only the attributes it reads; the registry passes just those, so
+`T` and the like need no mention. Several outputs are a tuple, in port order. Attribute values arrive as Python objects:
+`bytes` attributes of the string kind are decoded to `str`, lists are tuples, types are `DType`, shapes are `Shape`.
+
+Kernels know no node names: they raise ThinflowError (or a plain numpy error) and the caller adds the node.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar, TypeVar
+
+from thinflow.errors import ShapeError, UnsupportedOp, closest
+from thinflow.ir.attrs import ShapeAttr
+from thinflow.ir.types import TensorSpec
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one run of a node costs, beyond reading its inputs and writing its outputs.
+
+    Attributes:
+        flops: floating-point (or integer) operations; one multiply-add counts as 2.
+        macs: multiply-adds among them, 0 where the notion makes no sense.
+    """
+
+    flops: int = 0
+    macs: int = 0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.flops + other.flops, self.macs + other.macs)
+
+
+class OpDef:
+    """Base of every op class. A missing method means "not known": infer gives unknown specs, kernel cannot run."""
+
+    name: ClassVar[str] = ""
+    """The first name the class was registered under."""
+    names: ClassVar[tuple[str, ...]] = ()
+    stateful: ClassVar[bool] = False
+    """Has a side effect, or gives another answer next time (variables, random numbers, queues, Print)."""
+    passes_through: ClassVar[bool] = False
+    """Output 0 is input 0, unchanged (Identity, StopGradient, CheckNumerics...)."""
+    commutative: ClassVar[bool] = False
+    control_flow: ClassVar[bool] = False
+    """Needs the interpreter's frame machinery (Switch, Merge, Enter, Exit, NextIteration, LoopCond)."""
+    num_outputs: ClassVar[int | str] = 1
+    """Number of output ports, or the name of the attribute that holds it (an int, or a list whose length counts)."""
+
+    infer: Callable[..., TensorSpec | tuple[TensorSpec, ...]] | None = None
+    kernel: Callable[..., Any] | None = None
+    cost: Callable[..., Cost] | None = None
+
+
+_registry: dict[str, type[OpDef]] = {}
+D = TypeVar("D", bound=type[OpDef])
+
+
+def op(*names: str) -> Callable[[D], D]:
+    """Class decorator: register an OpDef under its TensorFlow op names."""
+
+    def register(definition: D) -> D:
+        definition.name = names[0]
+        definition.names = names
+        for name in names:
+            other = _registry.get(name)
+            if other is not None:
+                raise RuntimeError(f"op {name} is defined in both {other.__module__} and {definition.__module__}")
+            _registry[name] = definition
+        return definition
+
+    return register
+
+
+@cache
+def _load_families() -> None:
+    """Import every module of this package once; their decorators fill the registry."""
+    package = importlib.import_module("thinflow.ops")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"thinflow.ops.{module.name}")
+
+
+def find(name: str) -> type[OpDef] | None:
+    """The definition of an op, None for an op thinflow does not know."""
+    _load_families()
+    return _registry.get(name)
+
+
+def get(name: str) -> type[OpDef]:
+    """The definition of an op.
+
+    Raises:
+        UnsupportedOp: thinflow does not know it.
+    """
+    found = find(name)
+    if found is None:
+        near = closest(name, _registry)
+        raise UnsupportedOp(
+            f"thinflow does not know the op {name}", hint=near or "add a class for it in src/thinflow/ops/, see CONTRIBUTING.md"
+        )
+    return found
+
+
+def all_ops() -> Iterator[tuple[str, type[OpDef]]]:
+    """Every registered name with its class, sorted by name."""
+    _load_families()
+    return iter(sorted(_registry.items()))
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a function of an OpDef accepts."""
+
+    positional: tuple[str, ...]
+    variadic: bool
+    attrs: Mapping[str, Any]
+    """Keyword-only parameters with their defaults; `inspect.Parameter.empty` where the attribute is required."""
+
+
+@cache
+def signature(function: Callable[..., Any]) -> Signature:
+    """The parameters of an OpDef's function, split into inputs and attributes."""
+    positional: list[str] = []
+    attrs: dict[str, Any] = {}
+    variadic = False
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            variadic = True
+        elif parameter.kind is parameter.KEYWORD_ONLY:
+            attrs[parameter.name] = parameter.default
+        else:
+            positional.append(parameter.name)
+    return Signature(tuple(positional), variadic, attrs)
+
+
+def select_attrs(function: Callable[..., Any], attrs: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes a function reads, from all that a node has. Absent ones are left to the function's defaults.
+
+    Raises:
+        ShapeError: an attribute without a default is absent.
+    """
+    chosen: dict[str, Any] = {}
+    for name, default in signature(function).attrs.items():
+        if name in attrs:
+            chosen[name] = as_argument(attrs[name])
+        elif default is inspect.Parameter.empty:
+            raise ShapeError(f"the attribute '{name}' is missing", hint=f"add '{name}' to the node; TensorFlow requires it")
+    return chosen
+
+
+def as_argument(value: Any) -> Any:
+    """An attribute as rules and kernels see it: byte strings as text, shapes as plain tuples or None."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, ShapeAttr):
+        return value.dims
+    return tuple(as_argument(v) for v in value) if isinstance(value, tuple) else value
+
+
+def require(condition: bool, problem: str, hint: str = "") -> None:
+    """Raise ShapeError(problem) unless the condition holds. For use inside infer and kernel."""
+    if not condition:
+        raise ShapeError(problem, hint=hint)
+
+
+def call_infer(definition: type[OpDef], inputs: Sequence[TensorSpec], attrs: Mapping[str, Any]) -> tuple[TensorSpec, ...]:
+    """Run a shape rule; the result is always a tuple with one spec per output port, () if there is no rule."""
+    if definition.infer is None:
+        return ()
+    result = definition.infer(*inputs, **select_attrs(definition.infer, attrs))
+    return result if isinstance(result, tuple) else (result,)
+
+
+def call_kernel(definition: type[OpDef], inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Run a kernel; the result is always a tuple with one array per output port.
+
+    Raises:
+        UnsupportedOp: the op has no kernel.
+    """
+    if definition.kernel is None:
+        raise UnsupportedOp(f"thinflow cannot run {definition.name} yet", hint="add a kernel in src/thinflow/ops/")
+    result = definition.kernel(*inputs, **select_attrs(definition.kernel, attrs))
+    return result if isinstance(result, tuple) else (result,)
+
+
+def call_cost(
+    definition: type[OpDef], outputs: Sequence[TensorSpec], inputs: Sequence[TensorSpec], attrs: Mapping[str, Any]
+) -> Cost:
+    """Cost of one run. Ops without a rule cost one operation per output element.
+
+    `cost` gets the first output's spec (`y`), then the inputs; asked only when every size is known.
+    """
+    known = all(s.is_static for s in (*outputs, *inputs))
+    if definition.cost is None or not known:
+        return Cost(flops=sum(s.size or 0 for s in outputs) if definition.cost is None and not definition.passes_through else 0)
+    return definition.cost(outputs[0], *inputs, **select_attrs(definition.cost, attrs))

@@ -1,0 +1,1 @@
+"""Bytes only: protobuf messages, flatbuffers, mapped files. Knows no graph."""
