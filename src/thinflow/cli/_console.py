@@ -115,7 +115,7 @@ def human_count(count: float) -> str:
 
 
 def _scaled(number: float, units: Sequence[str]) -> str:
-    if abs(number) < 1000:
+    if abs(number) < 999.5:
         return f"{number:g}{units[0]}" if number == int(number) else f"{number:.3g}{units[0]}"
     power = 0
     while abs(number) >= 999.5 and power < len(units) - 1:  # 999.5 would round to a fourth digit

@@ -249,7 +249,7 @@ class Node:
         return f"Node({self.name}: {self.op})"
 
 
-@dataclass
+@dataclass(frozen=True)
 class Versions:
     """`GraphDef.versions`: which TensorFlow wrote the graph and which may read it."""
 
@@ -269,17 +269,11 @@ class Problem:
         return f"node '{self.node}': {self.text}" if self.node else self.text
 
 
-@dataclass
+@dataclass(frozen=True)
 class Passenger:
-    """What a format carries through untouched, beyond nodes: raw top-level fields in file order.
+    """What a format carries through beyond nodes: (field number, bytes with tag) in file order."""
 
-    Attributes:
-        library: serialized function library fields, one item per occurrence in the file.
-        rest: every other field this version does not read, with its tag.
-    """
-
-    library: list[bytes] = field(default_factory=list)
-    rest: list[bytes] = field(default_factory=list)
+    fields: list[tuple[int, bytes]] = field(default_factory=list)
 
 
 class Graph:

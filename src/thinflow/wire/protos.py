@@ -1,8 +1,8 @@
 """TensorFlow's protobuf messages, from a table of our own, without TensorFlow.
 
-`protos.GraphDef`, or `message("AttrValue.ListValue")` for a nested one, is an ordinary protobuf class. The classes
-are built from `_TABLE` on first use, in a descriptor pool of their own: a TensorFlow in the same process, which
-registers the same names in protobuf's global pool, neither sees them nor minds.
+`protos.GraphDef`, or `message("AttrValue.ListValue")` for a nested one, is an ordinary protobuf class. The
+classes are built from `_TABLE` on first use, in a descriptor pool of their own: a TensorFlow in the same
+process, which registers the same names in protobuf's global pool, neither sees them nor minds.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 Message = Any
 """An instance of one of the classes below. Their attributes exist only at run time."""
 
-# The true package name, so that Any values in text (`[type.googleapis.com/tensorflow.AssetFileDef] {...}`) resolve.
+# The true package name, so that an Any in text resolves: `[type.googleapis.com/tensorflow.AssetFileDef] { }`.
 _PACKAGE = "tensorflow"
 
 # A message is its name at the line start and a colon, then fields `name:type=number` up to the next message.
-# type* repeats, {key,value} is a map, .Type is nested in the message at hand, and name( ... ) groups a oneof.
+# type* repeats, type? knows whether it was set, {key,value} is a map, .Type is nested in the message at hand,
+# and name( ... ) groups a oneof.
 _TABLE = """
 GraphDef: node:NodeDef*=1 library:FunctionDefLibrary=2 version:int32=3 versions:VersionDef=4
     debug_info:GraphDebugInfo=5
@@ -43,14 +44,15 @@ TensorShapeProto.Dim: size:int64=1 name:string=2
 TensorProto: dtype:DataType=1 tensor_shape:TensorShapeProto=2 version_number:int32=3 tensor_content:bytes=4
     half_val:int32*=13 float_val:float*=5 double_val:double*=6 int_val:int32*=7 string_val:bytes*=8
     scomplex_val:float*=9 int64_val:int64*=10 bool_val:bool*=11 dcomplex_val:double*=12
-    resource_handle_val:ResourceHandleProto*=14 variant_val:VariantTensorDataProto*=15
-    uint32_val:uint32*=16 uint64_val:uint64*=17 float8_val:bytes=18
+    resource_handle_val:ResourceHandleProto*=14 variant_val:VariantTensorDataProto*=15 uint32_val:uint32*=16
+    uint64_val:uint64*=17 float8_val:bytes=18
 VariantTensorDataProto: type_name:string=1 metadata:bytes=2 tensors:TensorProto*=3
-ResourceHandleProto: device:string=1 container:string=2 name:string=3 hash_code:uint64=4 maybe_type_name:string=5
-    dtypes_and_shapes:.DtypeAndShape*=6
+ResourceHandleProto: device:string=1 container:string=2 name:string=3 hash_code:uint64=4
+    maybe_type_name:string=5 dtypes_and_shapes:.DtypeAndShape*=6
 ResourceHandleProto.DtypeAndShape: dtype:DataType=1 shape:TensorShapeProto=2
 
-FunctionDefLibrary: function:FunctionDef*=1 gradient:GradientDef*=2 registered_gradients:RegisteredGradient*=3
+FunctionDefLibrary: function:FunctionDef*=1 gradient:GradientDef*=2
+    registered_gradients:RegisteredGradient*=3
 FunctionDef: signature:OpDef=1 attr:{string,AttrValue}=5 arg_attr:{uint32,.ArgAttrs}=7
     resource_arg_unique_id:{uint32,uint32}=8 node_def:NodeDef*=3 ret:{string,string}=4
     control_ret:{string,string}=6
@@ -58,8 +60,9 @@ FunctionDef.ArgAttrs: attr:{string,AttrValue}=1
 GradientDef: function_name:string=1 gradient_func:string=2
 RegisteredGradient: gradient_func:string=1 registered_op_type:string=2
 OpDef: name:string=1 input_arg:.ArgDef*=2 output_arg:.ArgDef*=3 control_output:string*=20 attr:.AttrDef*=4
-    deprecation:OpDeprecation=8 summary:string=5 description:string=6 is_commutative:bool=18 is_aggregate:bool=16
-    is_stateful:bool=17 allows_uninitialized_input:bool=19 is_distributed_communication:bool=21
+    deprecation:OpDeprecation=8 summary:string=5 description:string=6 is_commutative:bool=18
+    is_aggregate:bool=16 is_stateful:bool=17 allows_uninitialized_input:bool=19
+    is_distributed_communication:bool=21
 OpDef.ArgDef: name:string=1 description:string=2 type:DataType=3 type_attr:string=4 number_attr:string=5
     type_list_attr:string=6 handle_data:ResourceHandleProto.DtypeAndShape*=7 is_ref:bool=16
     experimental_full_type:FullTypeDef=17
@@ -70,15 +73,15 @@ OpList: op:OpDef*=1
 FullTypeDef: type_id:FullTypeId=1 args:FullTypeDef*=2 attr( s:string=3 i:int64=4 )
 GraphDebugInfo: files:string*=1 frames_by_id:{fixed64,.FileLineCol}=4 traces_by_id:{fixed64,.StackTrace}=6
     traces:{string,.StackTrace}=2 name_to_trace_id:{string,fixed64}=5
-GraphDebugInfo.FileLineCol: file_index:int32=1 line:int32=2 col:int32=3 func:string=4 code:string=5
+GraphDebugInfo.FileLineCol: file_index:int32?=1 line:int32?=2 col:int32?=3 func:string?=4 code:string?=5
 GraphDebugInfo.StackTrace: file_line_cols:GraphDebugInfo.FileLineCol*=1 frame_id:fixed64*=2
 
 MetaGraphDef: meta_info_def:.MetaInfoDef=1 graph_def:GraphDef=2 saver_def:SaverDef=3
-    collection_def:{string,CollectionDef}=4 signature_def:{string,SignatureDef}=5 asset_file_def:AssetFileDef*=6
-    object_graph_def:SavedObjectGraph=7
-MetaGraphDef.MetaInfoDef: meta_graph_version:string=1 stripped_op_list:OpList=2 any_info:google.protobuf.Any=3
-    tags:string*=4 tensorflow_version:string=5 tensorflow_git_version:string=6 stripped_default_attrs:bool=7
-    function_aliases:{string,string}=8
+    collection_def:{string,CollectionDef}=4 signature_def:{string,SignatureDef}=5
+    asset_file_def:AssetFileDef*=6 object_graph_def:SavedObjectGraph=7
+MetaGraphDef.MetaInfoDef: meta_graph_version:string=1 stripped_op_list:OpList=2
+    any_info:google.protobuf.Any=3 tags:string*=4 tensorflow_version:string=5
+    tensorflow_git_version:string=6 stripped_default_attrs:bool=7 function_aliases:{string,string}=8
 CollectionDef: kind( node_list:.NodeList=1 bytes_list:.BytesList=2 int64_list:.Int64List=3
     float_list:.FloatList=4 any_list:.AnyList=5 )
 CollectionDef.NodeList: value:string*=1
@@ -88,15 +91,17 @@ CollectionDef.FloatList: value:float*=1
 CollectionDef.AnyList: value:google.protobuf.Any*=1
 TensorInfo: encoding( name:string=1 coo_sparse:.CooSparse=4 composite_tensor:.CompositeTensor=5 )
     dtype:DataType=2 tensor_shape:TensorShapeProto=3
-TensorInfo.CooSparse: values_tensor_name:string=1 indices_tensor_name:string=2 dense_shape_tensor_name:string=3
+TensorInfo.CooSparse: values_tensor_name:string=1 indices_tensor_name:string=2
+    dense_shape_tensor_name:string=3
 TensorInfo.CompositeTensor: type_spec:TypeSpecProto=1 components:TensorInfo*=2
 SignatureDef: inputs:{string,TensorInfo}=1 outputs:{string,TensorInfo}=2 method_name:string=3
     defaults:{string,TensorProto}=4
 AssetFileDef: tensor_info:TensorInfo=1 filename:string=2
-SaverDef: filename_tensor_name:string=1 save_tensor_name:string=2 restore_op_name:string=3 max_to_keep:int32=4
-    sharded:bool=5 keep_checkpoint_every_n_hours:float=6 version:.CheckpointFormatVersion=7
-VariableDef: variable_name:string=1 initial_value_name:string=6 initializer_name:string=2 snapshot_name:string=3
-    save_slice_info_def:SaveSliceInfoDef=4 is_resource:bool=5 trainable:bool=7
+SaverDef: filename_tensor_name:string=1 save_tensor_name:string=2 restore_op_name:string=3
+    max_to_keep:int32=4 sharded:bool=5 keep_checkpoint_every_n_hours:float=6
+    version:.CheckpointFormatVersion=7
+VariableDef: variable_name:string=1 initial_value_name:string=6 initializer_name:string=2
+    snapshot_name:string=3 save_slice_info_def:SaveSliceInfoDef=4 is_resource:bool=5 trainable:bool=7
     synchronization:VariableSynchronization=8 aggregation:VariableAggregation=9
 SaveSliceInfoDef: full_name:string=1 full_shape:int64*=2 var_offset:int64*=3 var_shape:int64*=4
 
@@ -104,12 +109,11 @@ SavedModel: saved_model_schema_version:int64=1 meta_graphs:MetaGraphDef*=2
 SavedObjectGraph: nodes:SavedObject*=1 concrete_functions:{string,SavedConcreteFunction}=2
 SavedObject: children:TrackableObjectGraph.TrackableObject.ObjectReference*=1
     dependencies:TrackableObjectGraph.TrackableObject.ObjectReference*=15
-    slot_variables:TrackableObjectGraph.TrackableObject.SlotVariableReference*=3
-    kind( user_object:SavedUserObject=4 asset:SavedAsset=5 function:SavedFunction=6 variable:SavedVariable=7
+    slot_variables:TrackableObjectGraph.TrackableObject.SlotVariableReference*=3 kind(
+    user_object:SavedUserObject=4 asset:SavedAsset=5 function:SavedFunction=6 variable:SavedVariable=7
     bare_concrete_function:SavedBareConcreteFunction=8 constant:SavedConstant=9 resource:SavedResource=10
-    captured_tensor:CapturedTensor=12 )
-    saveable_objects:{string,SaveableObject}=11 registered_name:string=13
-    serialized_user_proto:google.protobuf.Any=14 registered_saver:string=16
+    captured_tensor:CapturedTensor=12 ) saveable_objects:{string,SaveableObject}=11
+    registered_name:string=13 serialized_user_proto:google.protobuf.Any=14 registered_saver:string=16
 SavedUserObject: identifier:string=1 version:VersionDef=2 metadata:string=3
 SavedAsset: asset_file_def_index:int32=1
 SavedFunction: concrete_functions:string*=1 function_spec:FunctionSpec=2
@@ -119,9 +123,9 @@ SavedConcreteFunction: bound_inputs:int32*=2 canonicalized_input_signature:Struc
 SavedBareConcreteFunction: concrete_function_name:string=1 argument_keywords:string*=2
     allowed_positional_arguments:int64=3 function_spec:FunctionSpec=4
 SavedConstant: operation:string=1
-SavedVariable: dtype:DataType=1 shape:TensorShapeProto=2 trainable:bool=3 synchronization:VariableSynchronization=4
-    aggregation:VariableAggregation=5 name:string=6 device:string=7
-    experimental_distributed_variable_components:SavedVariable*=8
+SavedVariable: dtype:DataType=1 shape:TensorShapeProto=2 trainable:bool=3
+    synchronization:VariableSynchronization=4 aggregation:VariableAggregation=5 name:string=6
+    device:string=7 experimental_distributed_variable_components:SavedVariable*=8
 FunctionSpec: fullargspec:StructuredValue=1 is_method:bool=2 input_signature:StructuredValue=5
     jit_compile:.JitCompile=6
 SavedResource: device:string=1
@@ -131,13 +135,14 @@ TrackableObjectGraph.TrackableObject: children:.ObjectReference*=1 attributes:.S
     slot_variables:.SlotVariableReference*=3 registered_saver:RegisteredSaver=4
     has_checkpoint_values:google.protobuf.BoolValue=5
 TrackableObjectGraph.TrackableObject.ObjectReference: node_id:int32=1 local_name:string=2
-TrackableObjectGraph.TrackableObject.SerializedTensor: name:string=1 full_name:string=2 checkpoint_key:string=3
-TrackableObjectGraph.TrackableObject.SlotVariableReference: original_variable_node_id:int32=1 slot_name:string=2
-    slot_variable_node_id:int32=3
+TrackableObjectGraph.TrackableObject.SerializedTensor: name:string=1 full_name:string=2
+    checkpoint_key:string=3
+TrackableObjectGraph.TrackableObject.SlotVariableReference: original_variable_node_id:int32=1
+    slot_name:string=2 slot_variable_node_id:int32=3
 RegisteredSaver: name:string=1 object_name:string=2
-StructuredValue: kind( none_value:NoneValue=1 float64_value:double=11 int64_value:sint64=12 string_value:string=13
-    bool_value:bool=14 tensor_shape_value:TensorShapeProto=31 tensor_dtype_value:DataType=32
-    tensor_spec_value:TensorSpecProto=33 type_spec_value:TypeSpecProto=34
+StructuredValue: kind( none_value:NoneValue=1 float64_value:double=11 int64_value:sint64=12
+    string_value:string=13 bool_value:bool=14 tensor_shape_value:TensorShapeProto=31
+    tensor_dtype_value:DataType=32 tensor_spec_value:TensorSpecProto=33 type_spec_value:TypeSpecProto=34
     bounded_tensor_spec_value:BoundedTensorSpecProto=35 list_value:ListValue=51 tuple_value:TupleValue=52
     dict_value:DictValue=53 named_tuple_value:NamedTupleValue=54 tensor_value:TensorProto=55
     numpy_value:TensorProto=56 )
@@ -159,7 +164,7 @@ BundleHeaderProto: num_shards:int32=1 endianness:.Endianness=2 version:VersionDe
 BundleEntryProto: dtype:DataType=1 shape:TensorShapeProto=2 shard_id:int32=3 offset:int64=4 size:int64=5
     crc32c:fixed32=6 slices:TensorSliceProto*=7
 TensorSliceProto: extent:.Extent*=1
-TensorSliceProto.Extent: start:int64=1 has_length( length:int64=2 )
+TensorSliceProto.Extent: start:int64=1 has_length_hack( length:int64=2 )
 SavedSliceMeta: name:string=1 shape:TensorShapeProto=2 type:DataType=3 slice:TensorSliceProto*=4
 SavedTensorSliceMeta: tensor:SavedSliceMeta*=1 versions:VersionDef=2
 SavedSlice: name:string=1 slice:TensorSliceProto=2 data:TensorProto=3
@@ -178,20 +183,20 @@ BoolValue: value:bool=1
 
 # `name prefix: VALUE=number ...`; a value without a number follows on from the one before.
 _ENUMS = """
-DataType DT_: INVALID=0 FLOAT DOUBLE INT32 UINT8 INT16 INT8 STRING COMPLEX64 INT64 BOOL QINT8 QUINT8 QINT32 BFLOAT16
-    QINT16 QUINT16 UINT16 COMPLEX128 HALF RESOURCE VARIANT UINT32 UINT64 FLOAT8_E5M2 FLOAT8_E4M3FN
+DataType DT_: INVALID=0 FLOAT DOUBLE INT32 UINT8 INT16 INT8 STRING COMPLEX64 INT64 BOOL QINT8 QUINT8 QINT32
+    BFLOAT16 QINT16 QUINT16 UINT16 COMPLEX128 HALF RESOURCE VARIANT UINT32 UINT64 FLOAT8_E5M2 FLOAT8_E4M3FN
     FLOAT8_E4M3FNUZ FLOAT8_E4M3B11FNUZ FLOAT8_E5M2FNUZ INT4 UINT4 INT2 UINT2 FLOAT4_E2M1FN
-FullTypeId TFT_: UNSET=0 VAR ANY PRODUCT NAMED FOR_EACH=20 CALLABLE=100 BOOL=200 UINT8 UINT16 UINT32 UINT64 INT8
-    INT16 INT32 INT64 HALF FLOAT DOUBLE COMPLEX64 COMPLEX128 STRING BFLOAT16 TENSOR=1000 ARRAY OPTIONAL LITERAL
-    ENCODED SHAPE_TENSOR DATASET=10102 RAGGED ITERATOR MUTEX_LOCK=10202 LEGACY_VARIANT
+FullTypeId TFT_: UNSET=0 VAR ANY PRODUCT NAMED FOR_EACH=20 CALLABLE=100 BOOL=200 UINT8 UINT16 UINT32 UINT64
+    INT8 INT16 INT32 INT64 HALF FLOAT DOUBLE COMPLEX64 COMPLEX128 STRING BFLOAT16 TENSOR=1000 ARRAY OPTIONAL
+    LITERAL ENCODED SHAPE_TENSOR DATASET=10102 RAGGED ITERATOR MUTEX_LOCK=10202 LEGACY_VARIANT
 VariableSynchronization VARIABLE_SYNCHRONIZATION_: AUTO=0 NONE ON_WRITE ON_READ
 VariableAggregation VARIABLE_AGGREGATION_: NONE=0 SUM MEAN ONLY_FIRST_REPLICA
 SaverDef.CheckpointFormatVersion: LEGACY=0 V1 V2
 FunctionSpec.JitCompile: DEFAULT=0 ON OFF
 BundleHeaderProto.Endianness: LITTLE=0 BIG
-TypeSpecProto.TypeSpecClass: UNKNOWN=0 SPARSE_TENSOR_SPEC INDEXED_SLICES_SPEC RAGGED_TENSOR_SPEC TENSOR_ARRAY_SPEC
-    DATA_DATASET_SPEC DATA_ITERATOR_SPEC OPTIONAL_SPEC PER_REPLICA_SPEC VARIABLE_SPEC ROW_PARTITION_SPEC
-    REGISTERED_TYPE_SPEC=12 EXTENSION_TYPE_SPEC
+TypeSpecProto.TypeSpecClass: UNKNOWN=0 SPARSE_TENSOR_SPEC INDEXED_SLICES_SPEC RAGGED_TENSOR_SPEC
+    TENSOR_ARRAY_SPEC DATA_DATASET_SPEC DATA_ITERATOR_SPEC OPTIONAL_SPEC PER_REPLICA_SPEC VARIABLE_SPEC
+    ROW_PARTITION_SPEC REGISTERED_TYPE_SPEC=12 EXTENSION_TYPE_SPEC
 """
 
 _REFERENCE_OFFSET = 100  # DT_FLOAT_REF = DT_FLOAT + 100, and so on
@@ -214,13 +219,16 @@ def message(name: str) -> Any:
     Raises:
         KeyError: no such message in the table.
     """
+    pool = _pool()  # says so if protobuf is missing
+    from google.protobuf import message_factory
+
     full_name = name if name.startswith("google.") else f"{_PACKAGE}.{name}"
     try:
-        descriptor = _pool().FindMessageTypeByName(full_name)
+        descriptor = pool.FindMessageTypeByName(full_name)
     except KeyError:
         hint = closest(name, [n for n, _ in _blocks(_TABLE)])
         raise KeyError(f"no message is named '{name}'" + (f"; {hint}" if hint else "")) from None
-    return _class_of(descriptor)
+    return message_factory.GetMessageClass(descriptor)
 
 
 def parse(what: str | type[Any], data: Buffer) -> Message:
@@ -268,7 +276,7 @@ def to_text(msg: Message) -> str:
 
 
 def from_text(what: str | type[Any], text: str | bytes) -> Message:
-    """The message that `text` spells. Of a singular field given twice the last one wins, as in TensorFlow's tools.
+    """The message that `text` spells. The last of a repeated singular field wins, as in TensorFlow's tools.
 
     Raises:
         FormatError: with line and column, if the text is malformed or names an unknown field.
@@ -285,8 +293,9 @@ def from_text(what: str | type[Any], text: str | bytes) -> Message:
     except text_format.ParseError as e:
         line, column = e.GetLine(), e.GetColumn()
         where = "" if line is None else f"line {line}" if column is None else f"line {line}, column {column}"
-        problem = re.sub(r"^\d+:\d+ : ", "", str(e)).strip().rstrip(".").replace("\n", " ")
-        raise FormatError(_not_text(cls, problem), where, hint="see that the text is complete") from e
+        raise FormatError(
+            _not_text(cls, _reason(e)), where, hint="see that the text is complete and of this kind"
+        ) from e
     except UnicodeDecodeError as e:
         raise FormatError(_not_text(cls, "it is not UTF-8"), f"byte {e.start}") from e
     except RecursionError as e:
@@ -296,19 +305,18 @@ def from_text(what: str | type[Any], text: str | bytes) -> Message:
     return result
 
 
+def _reason(error: Exception) -> str:
+    """What a ParseError says, without the position and the line it quotes, which may be the whole file."""
+    reason = re.sub(r"^\d+:\d+ : ", "", str(error))
+    reason = re.sub(r"^'.*': ", "", reason, flags=re.DOTALL)
+    return reason.strip().rstrip(".").replace("\n", " ")[:300]
+
+
 def _not_text(cls: type[Any], problem: str) -> str:
-    return f"cannot read this as the text of a {cls.DESCRIPTOR.name}: {problem}"  # type: ignore[attr-defined]
+    return f"cannot read this as the text of a {cls.DESCRIPTOR.name}: {problem}"
 
 
-# --- building the classes -------------------------------------------------------------------------------------------
-
-
-def _class_of(descriptor: Any) -> Any:
-    from google.protobuf import message_factory
-
-    if hasattr(message_factory, "GetMessageClass"):
-        return message_factory.GetMessageClass(descriptor)
-    return message_factory.MessageFactory(_pool()).GetPrototype(descriptor)  # protobuf before 4.22
+# --- building the classes -----------------------------------------------------------------------------------
 
 
 @functools.cache
@@ -367,13 +375,15 @@ class _Builder:
             if token == ")":
                 oneof = None
             elif token[-1] == "(":
-                oneof = len(target.oneof_decl)
-                target.oneof_decl.add(name=token[:-1])
+                oneof = _add_oneof(target, token[:-1])
             else:
                 declaration, _, number = token.rpartition("=")
                 name, _, kind = declaration.partition(":")
                 field = self._add_field(target, owner, name, kind, int(number))
-                if oneof is not None:
+                if kind[-1] == "?":  # proto3 keeps track of such a field by a oneof of its own
+                    field.proto3_optional = True
+                    field.oneof_index = _add_oneof(target, f"_{name}")
+                elif oneof is not None:
                     field.oneof_index = oneof
 
     def _add_field(self, target: Any, owner: str, name: str, kind: str, number: int) -> Any:
@@ -388,7 +398,8 @@ class _Builder:
             field.type_name = f".{self._file.package}.{owner}.{entry.name}"
             return field
         if kind[-1] == "*":
-            field.label, kind = 3, kind[:-1]
+            field.label = 3
+        kind = kind.rstrip("*?")
         if kind[0] == ".":
             kind = owner + kind
         if kind in self._scalars:
@@ -397,6 +408,11 @@ class _Builder:
             field.type = self._scalars["enum" if kind in self._enums else "message"]
             field.type_name = f".{kind}" if kind.startswith("google.") else f".{self._file.package}.{kind}"
         return field
+
+
+def _add_oneof(target: Any, name: str) -> int:
+    target.oneof_decl.add(name=name)
+    return len(target.oneof_decl) - 1
 
 
 def _blocks(table: str) -> Iterator[tuple[str, list[str]]]:

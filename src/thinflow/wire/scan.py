@@ -1,12 +1,12 @@
 """Finds the big tensors of a mapped GraphDef without reading them.
 
-`scan_graph` walks the bytes of a GraphDef and says where each node is and, inside big nodes, where the raw bytes of
-big tensors (`attr { value { tensor { tensor_content } } }`) are. `slim` gives a node without those bytes, small
-enough for the protobuf library to parse, and `with_content` puts bytes back around a slim node for writing. Weights
-are thus never copied, and files beyond protobuf's 2 GiB are no special case.
+`scan_graph` walks the bytes of a GraphDef and says where each node is and, inside big nodes, where the raw
+bytes of big tensors (`attr { value { tensor { tensor_content } } }`) are. `slim` gives a node without those
+bytes, small enough for the protobuf library to parse, and `with_content` puts bytes back into a slim node for
+writing. Weights are thus never copied, and files beyond protobuf's 2 GiB are no special case.
 
-Everything here treats its input as hostile: a length is checked against its surroundings before it is used, and
-whatever is malformed raises FormatError with the byte offset.
+Everything here treats its input as hostile: a length is checked against its surroundings before it is used,
+and whatever is malformed raises FormatError with the byte offset.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class NodeSpan(NamedTuple):
 
 
 class FieldSpan(NamedTuple):
-    """A field at [start, end) of the buffer, tag included, so that spans joined together are again a message."""
+    """A field at [start, end) of the buffer, tag included: spans joined together are again a message."""
 
     number: int
     start: int
@@ -82,7 +82,7 @@ class GraphScan:
     others: list[FieldSpan]
 
 
-# --- reading ---------------------------------------------------------------------------------------------------------
+# --- reading ------------------------------------------------------------------------------------------------
 
 
 def scan_graph(
@@ -90,8 +90,8 @@ def scan_graph(
 ) -> GraphScan:
     """Where the nodes, the big tensors and the other fields of the GraphDef at [start, end) of `buffer` are.
 
-    Only headers are touched: of each node the first bytes, and of a node above the threshold also the headers of
-    its attributes. Small nodes are not looked into; parsing them finds what is wrong with them.
+    Only headers are touched: of each node the first bytes, and of a node above the threshold also the headers
+    of its attributes. Small nodes are not looked into; parsing them finds what is wrong with them.
 
     Args:
         buffer: anything contiguous; offsets in the result count from its beginning.
@@ -110,15 +110,17 @@ def scan_graph(
         buf = memoryview(buf)[:stop]  # so that an index beyond the message is an IndexError
     nodes: list[NodeSpan] = []
     others: list[FieldSpan] = []
-    # A graph may have a million nodes: the common case, a tag and a length of up to two bytes each, is spelled out,
-    # and the tuple is made without NamedTuple's own constructor, which costs more than the rest of the loop.
+    # A graph may have a million nodes: the common case, a tag and a length of up to two bytes, is spelled
+    # out, and the tuple is made without NamedTuple's own constructor, which costs more than all the rest.
     add, new, span, nothing = nodes.append, tuple.__new__, NodeSpan, ()
     at = start
     while at < stop:
         try:
             if buf[at] != _NODE_TAG:
                 number, wire_type, _, after = read_field(buf, at, stop)
-                if number == _GRAPH_NODE and wire_type == LENGTH_DELIMITED:  # its tag is written in a longer way
+                if (
+                    number == _GRAPH_NODE and wire_type == LENGTH_DELIMITED
+                ):  # its tag is written in a longer way
                     first = _payload(buf, at)
                     add(NodeSpan(first, after, find_contents(buf, first, after, threshold)))
                 else:
@@ -150,9 +152,9 @@ def scan_graph(
 def find_contents(buf: Bytes, start: int, end: int, threshold: int) -> tuple[Content, ...]:
     """The big tensors of the NodeDef at [start, end).
 
-    None at all if the node is encoded in an unusual way, such as an attribute given twice: protobuf would merge the
-    parts, so the node has to be parsed as a whole. Tensors in lists, and typed fields such as `float_val`, are never
-    reported.
+    None at all if the node is encoded in an unusual way, such as an attribute given twice: protobuf would
+    merge the parts, so the node has to be parsed as a whole. Tensors in lists, and typed fields such as
+    `float_val`, are never reported.
 
     Raises:
         FormatError: a field does not fit into the one around it.
@@ -196,7 +198,7 @@ def find_contents(buf: Bytes, start: int, end: int, threshold: int) -> tuple[Con
 
 
 def _content_of(buf: Bytes, value: Frame) -> tuple[Frame, Frame] | tuple[()] | None:
-    """(tensor, its content) of an AttrValue; () if there is none; None if it takes protobuf to understand it."""
+    """(tensor, its content) of an AttrValue; () if there is none; None if only protobuf can tell."""
     tensors: list[Frame] = []
     others = 0
     for number, wire_type, first, after, at in _fields(buf, value.start, value.end):
@@ -227,35 +229,37 @@ def slim(buffer: Buffer, node: NodeSpan) -> bytes:
     at = node.start
     for content in node.contents:
         entry, value, tensor, cut = content.frames
-        tensor_size = tensor.end - tensor.start - (cut.end - cut.tag)
-        tensor_length = encode_varint(tensor_size)
-        # What stands between two nested frames stays; only the lengths may become shorter.
-        value_size = (
-            (tensor.length - value.start) + len(tensor_length) + tensor_size + (value.end - tensor.end)
-        )
-        value_length = encode_varint(value_size)
-        entry_size = (value.length - entry.start) + len(value_length) + value_size + (entry.end - value.end)
-        pieces += [
-            bytes(buf[at : entry.length]),
-            encode_varint(entry_size),
-            bytes(buf[entry.start : value.length]),
-            value_length,
-            bytes(buf[value.start : tensor.length]),
-            tensor_length,
-            bytes(buf[tensor.start : cut.tag]),
-        ]
+        pieces += _reframed(buf, at, entry, value, tensor, cut.tag - cut.end)
+        pieces.append(bytes(buf[tensor.start : cut.tag]))
         at = cut.end
     pieces.append(bytes(buf[at : node.end]))
     return b"".join(pieces)
 
 
-# --- writing ---------------------------------------------------------------------------------------------------------
+def _reframed(buf: Bytes, at: int, entry: Frame, value: Frame, tensor: Frame, growth: int) -> list[bytes]:
+    """The bytes from `at` to the tensor's payload, lengths changed for a payload `growth` bytes longer."""
+    tensor_size = tensor.end - tensor.start + growth
+    tensor_length = encode_varint(tensor_size)
+    value_size = tensor.length - value.start + len(tensor_length) + tensor_size + value.end - tensor.end
+    value_length = encode_varint(value_size)
+    entry_size = value.length - entry.start + len(value_length) + value_size + entry.end - value.end
+    return [
+        bytes(buf[at : entry.length]),
+        encode_varint(entry_size),
+        bytes(buf[entry.start : value.length]),
+        value_length,
+        bytes(buf[value.start : tensor.length]),
+        tensor_length,
+    ]
+
+
+# --- writing ------------------------------------------------------------------------------------------------
 
 
 def with_content(slim: bytes, contents: Mapping[str, Buffer]) -> tuple[int, list[bytes | memoryview]]:
-    """The NodeDef `slim` with `contents[key]` as `tensor_content` of the tensor in attribute `key`, in chunks.
+    """The NodeDef `slim` with `contents[key]` as `tensor_content` of the tensor in attribute `key`.
 
-    The contents are among the chunks as views, never copied; everything else is small.
+    It comes in chunks: the contents as views, never copied, and what is small between them.
 
     Returns:
         The size in bytes of all chunks together, and the chunks.
@@ -279,23 +283,8 @@ def with_content(slim: bytes, contents: Mapping[str, Buffer]) -> tuple[int, list
         value, tensor, insert = _insertion_point(slim, entry, key)
         data = views[key]
         header = field_header(_TENSOR_CONTENT, LENGTH_DELIMITED) + encode_varint(len(data))
-        tensor_size = tensor.end - tensor.start + len(header) + len(data)
-        tensor_length = encode_varint(tensor_size)
-        value_size = (
-            (tensor.length - value.start) + len(tensor_length) + tensor_size + (value.end - tensor.end)
-        )
-        value_length = encode_varint(value_size)
-        entry_size = (value.length - entry.start) + len(value_length) + value_size + (entry.end - value.end)
-        prefix = [
-            slim[at : entry.length],
-            encode_varint(entry_size),
-            slim[entry.start : value.length],
-            value_length,
-            slim[value.start : tensor.length],
-            tensor_length,
-            slim[tensor.start : insert],
-            header,
-        ]
+        prefix = _reframed(slim, at, entry, value, tensor, len(header) + len(data))
+        prefix += [slim[tensor.start : insert], header]
         chunks += [b"".join(prefix), data]
         at = insert
     if missing:
@@ -314,7 +303,7 @@ def _entry_key(buf: Bytes, entry: Frame) -> str:
 
 
 def _insertion_point(buf: bytes, entry: Frame, key: str) -> tuple[Frame, Frame, int]:
-    """The value and tensor of an attribute, and where in the tensor field 4 belongs in the order of numbers."""
+    """The value and tensor of an attribute, and where in the tensor the content belongs by its number."""
     values = list(_frames(buf, entry.start, entry.end, _ENTRY_VALUE))
     value = values[0] if len(values) == 1 else None
     tensors = [] if value is None else list(_frames(buf, value.start, value.end, _VALUE_TENSOR))
@@ -348,7 +337,7 @@ def encode_varint(n: int) -> bytes:
     return bytes(out)
 
 
-# --- the wire format -------------------------------------------------------------------------------------------------
+# --- the wire format ----------------------------------------------------------------------------------------
 
 
 def as_bytes(buffer: Buffer) -> Bytes:
@@ -419,7 +408,7 @@ def read_field(buf: Bytes, pos: int, end: int) -> tuple[int, int, int, int]:
 
 
 def iter_fields(buf: Bytes, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """(number, wire type, value start, value end) of each field of the message at [start, end), as `read_field`."""
+    """(number, wire type, value start, value end) of each field of the message at [start, end)."""
     if end > len(buf):
         raise _bad(f"the message should end at byte {end}, the file ends at {len(buf)}", start)
     while start < end:
@@ -436,7 +425,7 @@ def _fields(buf: Bytes, start: int, end: int) -> Iterator[tuple[int, int, int, i
 
 
 def _frames(buf: Bytes, start: int, end: int, number: int) -> Iterator[Frame | None]:
-    """The fields with this number, None for one that is not length-delimited (to protobuf an unknown field)."""
+    """The fields of this number, None for one that is not length-delimited (to protobuf an unknown field)."""
     for found, wire_type, first, after, at in _fields(buf, start, end):
         if found == number:
             yield _frame(buf, at, first, after) if wire_type == LENGTH_DELIMITED else None

@@ -1,0 +1,116 @@
+"""Opening and replacing files: mapped reading, atomic streamed writing."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import mmap
+import os
+import secrets
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from thinflow.errors import FormatError, WriteError
+
+GZIP_MAGIC = b"\x1f\x8b"
+MAX_UNPACKED_BYTES = 8 << 30
+"""A gzip file that claims to hold more than this is refused: a few kilobytes can unpack to terabytes."""
+
+
+def map_file(path: str | os.PathLike[str]) -> memoryview:
+    """The file's bytes, mapped read-only; gzip is unpacked into memory. The map lives as long as any view of it.
+
+    Raises:
+        FormatError: missing, empty, unreadable, a folder, or damaged gzip.
+    """
+    where = os.fspath(path)
+    try:
+        with open(where, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size == 0:
+                raise FormatError("the file is empty", where, hint="export or download the model again")
+            view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    except FileNotFoundError as e:
+        raise FormatError("there is no such file", where, hint=_neighbours(Path(where))) from e
+    except IsADirectoryError as e:
+        raise FormatError("this is a folder, not a model file", where, hint="name the file inside it") from e
+    except OSError as e:
+        raise FormatError(f"cannot be read: {e.strerror or e}", where, hint="check the path and its permissions") from e
+    return _unpack(view, where) if view[:2] == GZIP_MAGIC else view
+
+
+def _neighbours(path: Path) -> str:
+    models = sorted(p.name for p in path.parent.glob("*") if p.suffix in {".pb", ".pbtxt", ".gz", ".tflite", ".onnx"})
+    if not models:
+        return "check the path"
+    return f"in that folder there is: {', '.join(models[:5])}"
+
+
+def _unpack(view: memoryview, where: str) -> memoryview:
+    chunks: list[bytes] = []
+    total = 0
+    try:
+        with gzip.GzipFile(fileobj=_Reader(view)) as stream:
+            while chunk := stream.read(1 << 20):
+                total += len(chunk)
+                if total > MAX_UNPACKED_BYTES:
+                    raise FormatError(f"the gzip file unpacks to more than {MAX_UNPACKED_BYTES >> 30} GiB", where)
+                chunks.append(chunk)
+    except (OSError, EOFError, zlib.error) as e:
+        raise FormatError(f"the gzip data is damaged: {e}", where, hint="download the file again") from e
+    if not total:
+        raise FormatError("the gzip file holds nothing", where)
+    return memoryview(b"".join(chunks))
+
+
+class _Reader:
+    """The least file-like object GzipFile accepts, over a buffer."""
+
+    def __init__(self, view: memoryview) -> None:
+        self._view = view
+        self._at = 0
+
+    def read(self, size: int = -1) -> bytes:
+        end = len(self._view) if size < 0 else self._at + size
+        data = bytes(self._view[self._at : end])
+        self._at += len(data)
+        return data
+
+
+def write_file(path: str | os.PathLike[str], chunks: Iterable[bytes | memoryview]) -> int:
+    """Write chunk by chunk beside the target, then rename over it: the target is old or new, never half.
+
+    The target may be the very file the chunks are views of. Returns the number of bytes written.
+
+    Raises:
+        WriteError: the folder is missing or read-only, or the disk is full; nothing is left behind.
+    """
+    target = Path(path)
+    if target.is_dir():
+        raise WriteError("this is a folder", str(target), hint="name a file inside it")
+    aside = target.with_name(f".{target.name[:80]}.{secrets.token_hex(4)}.part")
+    total = 0
+    try:
+        try:
+            with open(aside, "wb") as file:
+                for chunk in chunks:
+                    total += file.write(chunk)
+                file.flush()
+                os.fsync(file.fileno())
+            if target.exists():
+                os.chmod(aside, target.stat().st_mode & 0o7777)
+            os.replace(aside, target)
+        except BaseException:
+            aside.unlink(missing_ok=True)
+            raise
+    except OSError as e:
+        reasons = {
+            errno.ENOSPC: ("the disk is full", "free some space or write elsewhere"),
+            errno.ENOENT: ("its folder does not exist", f"create it: mkdir -p {target.parent}"),
+            errno.EACCES: ("no permission to write here", "choose another folder"),
+            errno.EROFS: ("the file system is read-only", "choose another folder"),
+        }
+        problem, hint = reasons.get(e.errno or 0, (f"cannot be written: {e.strerror or e}", "choose another path"))
+        raise WriteError(problem, str(target), hint=hint) from e
+    return total

@@ -1,0 +1,261 @@
+"""TensorFlow GraphDef files, binary (.pb) and text (.pbtxt), read lazily and written without loss.
+
+Loading touches headers only: big weights stay views of the mapped file. Behind every node stays its record, the bytes it
+was loaded from; saving writes an untouched node as those very bytes, and a changed one from its message, so that fields
+this version does not know survive in both.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from thinflow.errors import FormatError
+from thinflow.formats._attrs import decode_attr, encode_attr
+from thinflow.formats._files import map_file, write_file
+from thinflow.ir.attrs import Attr
+from thinflow.ir.graph import Graph, Node, Passenger, Problem, Value, Versions
+from thinflow.wire import protos, scan
+
+SUFFIXES = (".pb", ".pbtxt", ".pbtxt.gz", ".pb.gz")
+_VERSIONS_FIELD, _NODE_FIELD = 4, 1
+_TEXT_STARTS = (b"node", b"library", b"versions", b"version")
+
+Progress = Callable[[int, int, str], None]
+
+
+class Record:
+    """The serialized NodeDef a node was loaded from, and its attributes once somebody asked for them."""
+
+    __slots__ = ("_attrs", "_buffer", "span")
+
+    def __init__(self, buffer: memoryview, span: scan.NodeSpan) -> None:
+        self._buffer = buffer
+        self.span = span
+        self._attrs: dict[str, Attr] | None = None
+
+    def raw(self) -> memoryview:
+        """The NodeDef as it stands in the file."""
+        return self._buffer[self.span.start : self.span.end]
+
+    def message(self) -> Any:
+        """A new NodeDef message without big tensor contents."""
+        return protos.parse("NodeDef", scan.slim(self._buffer, self.span))
+
+    def content(self, key: str) -> memoryview | None:
+        """The big tensor content of an attribute, as a view."""
+        for content in self.span.contents:
+            if content.key == key:
+                return self._buffer[content.start : content.end]
+        return None
+
+    def attrs(self) -> Mapping[str, Attr]:
+        if self._attrs is None:
+            message = self.message()
+            try:
+                self._attrs = {k: decode_attr(v, self.content(k)) for k, v in message.attr.items()}
+            except FormatError as error:
+                raise error.at(f"node '{message.name}' ({message.op})") from error
+        return self._attrs
+
+
+@dataclass
+class _Reference:
+    """One input string, taken apart."""
+
+    name: str
+    port: int = 0
+    is_control: bool = False
+
+
+def _parse_reference(text: str) -> _Reference:
+    if text.startswith("^"):
+        return _Reference(text[1:].partition(":")[0], 0, True)
+    name, colon, port = text.rpartition(":")
+    if colon and port.isdecimal():
+        return _Reference(name, int(port))
+    return _Reference(text)
+
+
+def is_text(head: bytes) -> bool:
+    """Whether a file that begins so is a text GraphDef, whatever its name says."""
+    start = head.lstrip(b" \t\r\n\xef\xbb\xbf")
+    while start.startswith(b"#"):
+        start = start.partition(b"\n")[2].lstrip()
+    word = start[:32].split(b"{")[0].split(b":")[0].split(b"<")[0].strip()
+    return word in _TEXT_STARTS
+
+
+def load(path: str | os.PathLike[str]) -> Graph:
+    """The graph in a GraphDef file of either encoding, gzip or not.
+
+    Raises:
+        FormatError: not such a file; names file and byte offset.
+    """
+    buffer = map_file(path)
+    try:
+        graph = from_text(buffer) if is_text(bytes(buffer[:4096])) else from_bytes(buffer)
+    except FormatError as error:
+        raise error.at(os.fspath(path)) from error
+    graph.path = os.fspath(path)
+    return graph
+
+
+def from_text(text: memoryview | bytes | str) -> Graph:
+    """The graph in a text GraphDef."""
+    message = protos.from_text("GraphDef", text if isinstance(text, str) else bytes(text))
+    return from_bytes(protos.serialize(message))
+
+
+def from_bytes(data: memoryview | bytes) -> Graph:
+    """The graph in a serialized GraphDef. Weights are views of `data`, which therefore stays alive.
+
+    Raises:
+        FormatError: not a GraphDef.
+    """
+    buffer = memoryview(data)
+    found = scan.scan_graph(buffer)
+    if not found.nodes:
+        raise FormatError("there are no nodes in it", hint="this is not a TensorFlow GraphDef, or an empty one")
+    graph = Graph()
+    graph.passenger = Passenger([(f.number, bytes(buffer[f.start : f.end])) for f in found.others])
+    graph.versions = _read_versions(graph.passenger)
+    inputs: list[tuple[Node, list[str]]] = []
+    node_def = protos.message("NodeDef")
+    for span in found.nodes:
+        record = Record(buffer, span)
+        try:
+            message = protos.parse(node_def, scan.slim(buffer, span) if span.contents else record.raw())
+        except FormatError as error:
+            raise error.at(f"byte {span.start}") from error
+        if not message.name or not message.op:
+            raise FormatError(
+                "a node has no name or no op", f"byte {span.start}", hint="this is not a TensorFlow GraphDef, or it is damaged"
+            )
+        node = Node(message.name, message.op, message.device, record)
+        graph.restore(node)
+        if message.input:
+            inputs.append((node, list(message.input)))
+    for node, references in inputs:
+        _connect(graph, node, references)
+    return graph
+
+
+def _connect(graph: Graph, node: Node, references: Sequence[str]) -> None:
+    values: list[Value] = []
+    for text in references:
+        reference = _parse_reference(text)
+        producer = graph.find(reference.name) or graph.stand_in(reference.name)
+        if reference.is_control:
+            node.add_control_input(producer)
+            continue
+        if node.control_inputs:
+            graph.problems.append(Problem(f"data input '{text}' stands after a control input", node.name))
+        if reference.port > 1_000_000:
+            raise FormatError(f"input '{text}' names port {reference.port}", node.where, hint="the file is damaged")
+        values.append(producer.output(reference.port))
+    node.set_inputs(values)
+
+
+def _read_versions(passenger: Passenger) -> Versions | None:
+    raw = b"".join(data for number, data in passenger.fields if number == _VERSIONS_FIELD)
+    if not raw:
+        return None
+    versions = protos.parse("GraphDef", raw).versions
+    return Versions(versions.producer, versions.min_consumer, tuple(versions.bad_consumers))
+
+
+def save(graph: Graph, path: str | os.PathLike[str], *, text: bool | None = None) -> int:
+    """Write a graph atomically; the bytes written. The target may be the file the graph was loaded from.
+
+    Args:
+        graph: what to write.
+        path: where to.
+        text: text format; default by the suffix (.pbtxt).
+
+    Raises:
+        WriteError: the file cannot be written; what stood there is untouched.
+    """
+    name = os.fspath(path)
+    as_text = ".pbtxt" in name if text is None else text
+    if as_text:
+        chunks: Iterator[bytes | memoryview] = iter([to_text(graph).encode()])
+    else:
+        chunks = to_chunks(graph)
+    if name.endswith(".gz"):
+        import gzip
+
+        chunks = iter([gzip.compress(b"".join(chunks), mtime=0)])
+    return write_file(path, chunks)
+
+
+def to_bytes(graph: Graph) -> bytes:
+    """The serialized GraphDef in one piece."""
+    return b"".join(to_chunks(graph))
+
+
+def to_text(graph: Graph) -> str:
+    """The graph in protobuf's text format."""
+    return protos.to_text(protos.parse("GraphDef", to_bytes(graph)))
+
+
+def to_chunks(graph: Graph) -> Iterator[bytes | memoryview]:
+    """The serialized GraphDef piece by piece; weights are views of wherever they live."""
+    header = scan.field_header(_NODE_FIELD, 2)
+    for node in graph:
+        size, chunks = _node_chunks(node)
+        yield header + scan.encode_varint(size)
+        yield from chunks
+    versions = graph.versions
+    changed = versions != _read_versions(graph.passenger)
+    fields = [(n, raw) for n, raw in graph.passenger.fields if not (changed and n == _VERSIONS_FIELD)]
+    if changed and versions is not None:
+        message = protos.message("GraphDef")()
+        message.versions.producer = versions.producer
+        message.versions.min_consumer = versions.min_consumer
+        message.versions.bad_consumers.extend(versions.bad_consumers)
+        fields.append((_VERSIONS_FIELD, protos.serialize(message)))
+    for _, raw in sorted(fields, key=lambda field: field[0]):
+        yield raw
+
+
+def _node_chunks(node: Node) -> tuple[int, Sequence[bytes | memoryview]]:
+    """One NodeDef: its old bytes if nothing changed, else its old message with the changes, else a new message."""
+    record = node.source if isinstance(node.source, Record) else None
+    message = record.message() if record is not None else protos.message("NodeDef")()
+    if record is not None and node.attrs_untouched and _same_header(node, message):
+        raw = record.raw()
+        return len(raw), [raw]
+    message.name, message.op, message.device = node.name, node.op, node.device
+    del message.input[:]
+    message.input.extend(reference_texts(node))
+    loaded: Mapping[str, Attr] = record.attrs() if record is not None else {}
+    streamed: dict[str, memoryview] = {}
+    for key in [k for k in message.attr if k not in node.attrs]:
+        del message.attr[key]
+    for key, attr in node.attrs.items():
+        if record is not None and key in loaded and loaded[key] is attr:
+            content = record.content(key)
+        else:
+            message.attr[key].Clear()
+            content = encode_attr(attr, message.attr[key])
+        if content is not None:
+            streamed[key] = content
+    slim = protos.serialize(message)
+    return scan.with_content(slim, streamed) if streamed else (len(slim), [slim])
+
+
+def _same_header(node: Node, message: Any) -> bool:
+    if (message.name, message.op, message.device) != (node.name, node.op, node.device):
+        return False
+    references = [_parse_reference(text) for text in message.input]
+    data = [(r.name, r.port) for r in references if not r.is_control]
+    control = dict.fromkeys(r.name for r in references if r.is_control)
+    return data == [(v.node.name, v.port) for v in node.inputs] and list(control) == [n.name for n in node.control_inputs]
+
+
+def reference_texts(node: Node) -> list[str]:
+    """The node's inputs as a NodeDef spells them: `a`, `a:1`, then `^b`."""
+    return [v.name for v in node.inputs] + [f"^{n.name}" for n in node.control_inputs]

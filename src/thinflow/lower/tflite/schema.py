@@ -1,0 +1,409 @@
+"""The TFLite schema as tables: op codes, option tables with their fields, element types, op versions.
+
+Numbers are positions: the n-th word of `_OP_NAMES` is builtin code n, the n-th of `_OPTION_NAMES` the union's type n.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+from thinflow.ir.types import DType, dtype
+
+_OPS = """
+    ADD AVERAGE_POOL_2D CONCATENATION CONV_2D DEPTHWISE_CONV_2D DEPTH_TO_SPACE DEQUANTIZE EMBEDDING_LOOKUP
+    FLOOR FULLY_CONNECTED HASHTABLE_LOOKUP L2_NORMALIZATION L2_POOL_2D LOCAL_RESPONSE_NORMALIZATION LOGISTIC
+    LSH_PROJECTION LSTM MAX_POOL_2D MUL RELU RELU_N1_TO_1 RELU6 RESHAPE RESIZE_BILINEAR RNN SOFTMAX
+    SPACE_TO_DEPTH SVDF TANH CONCAT_EMBEDDINGS SKIP_GRAM CALL CUSTOM EMBEDDING_LOOKUP_SPARSE PAD
+    UNIDIRECTIONAL_SEQUENCE_RNN GATHER BATCH_TO_SPACE_ND SPACE_TO_BATCH_ND TRANSPOSE MEAN SUB DIV SQUEEZE
+    UNIDIRECTIONAL_SEQUENCE_LSTM STRIDED_SLICE BIDIRECTIONAL_SEQUENCE_RNN EXP TOPK_V2 SPLIT LOG_SOFTMAX
+    DELEGATE BIDIRECTIONAL_SEQUENCE_LSTM CAST PRELU MAXIMUM ARG_MAX MINIMUM LESS NEG PADV2 GREATER
+    GREATER_EQUAL LESS_EQUAL SELECT SLICE SIN TRANSPOSE_CONV SPARSE_TO_DENSE TILE EXPAND_DIMS EQUAL
+    NOT_EQUAL LOG SUM SQRT RSQRT SHAPE POW ARG_MIN FAKE_QUANT REDUCE_PROD REDUCE_MAX PACK LOGICAL_OR ONE_HOT
+    LOGICAL_AND LOGICAL_NOT UNPACK REDUCE_MIN FLOOR_DIV REDUCE_ANY SQUARE ZEROS_LIKE FILL FLOOR_MOD RANGE
+    RESIZE_NEAREST_NEIGHBOR LEAKY_RELU SQUARED_DIFFERENCE MIRROR_PAD ABS SPLIT_V UNIQUE CEIL REVERSE_V2
+    ADD_N GATHER_ND COS WHERE RANK ELU REVERSE_SEQUENCE MATRIX_DIAG QUANTIZE MATRIX_SET_DIAG ROUND
+    HARD_SWISH IF WHILE NON_MAX_SUPPRESSION_V4 NON_MAX_SUPPRESSION_V5 SCATTER_ND SELECT_V2 DENSIFY
+    SEGMENT_SUM BATCH_MATMUL PLACEHOLDER_FOR_GREATER_OP_CODES CUMSUM CALL_ONCE BROADCAST_TO RFFT2D CONV_3D
+    IMAG REAL COMPLEX_ABS HASHTABLE HASHTABLE_FIND HASHTABLE_IMPORT HASHTABLE_SIZE REDUCE_ALL
+    CONV_3D_TRANSPOSE VAR_HANDLE READ_VARIABLE ASSIGN_VARIABLE BROADCAST_ARGS RANDOM_STANDARD_NORMAL
+    BUCKETIZE RANDOM_UNIFORM MULTINOMIAL GELU DYNAMIC_UPDATE_SLICE RELU_0_TO_1 UNSORTED_SEGMENT_PROD
+    UNSORTED_SEGMENT_MAX UNSORTED_SEGMENT_SUM ATAN2 UNSORTED_SEGMENT_MIN SIGN BITCAST BITWISE_XOR
+    RIGHT_SHIFT STABLEHLO_LOGISTIC STABLEHLO_ADD STABLEHLO_DIVIDE STABLEHLO_MULTIPLY STABLEHLO_MAXIMUM
+    STABLEHLO_RESHAPE STABLEHLO_CLAMP STABLEHLO_CONCATENATE STABLEHLO_BROADCAST_IN_DIM STABLEHLO_CONVOLUTION
+    STABLEHLO_SLICE STABLEHLO_CUSTOM_CALL STABLEHLO_REDUCE STABLEHLO_ABS STABLEHLO_AND STABLEHLO_COSINE
+    STABLEHLO_EXPONENTIAL STABLEHLO_FLOOR STABLEHLO_LOG STABLEHLO_MINIMUM STABLEHLO_NEGATE STABLEHLO_OR
+    STABLEHLO_POWER STABLEHLO_REMAINDER STABLEHLO_RSQRT STABLEHLO_SELECT STABLEHLO_SUBTRACT STABLEHLO_TANH
+    STABLEHLO_SCATTER STABLEHLO_COMPARE STABLEHLO_CONVERT STABLEHLO_DYNAMIC_SLICE
+    STABLEHLO_DYNAMIC_UPDATE_SLICE STABLEHLO_PAD STABLEHLO_IOTA STABLEHLO_DOT_GENERAL
+    STABLEHLO_REDUCE_WINDOW STABLEHLO_SORT STABLEHLO_WHILE STABLEHLO_GATHER STABLEHLO_TRANSPOSE DILATE
+    STABLEHLO_RNG_BIT_GENERATOR REDUCE_WINDOW STABLEHLO_COMPOSITE STABLEHLO_SHIFT_LEFT STABLEHLO_CBRT
+    STABLEHLO_CASE
+"""
+_OP_NAMES = _OPS.split()
+
+OP_CODES = {name: code for code, name in enumerate(_OP_NAMES)}
+CUSTOM = OP_CODES["CUSTOM"]
+
+_OPTIONS = """
+    NONE Conv2D DepthwiseConv2D ConcatEmbeddings LSHProjection Pool2D SVDF RNN FullyConnected Softmax
+    Concatenation Add L2Norm LocalResponseNormalization LSTM ResizeBilinear Call Reshape SkipGram
+    SpaceToDepth EmbeddingLookupSparse Mul Pad Gather BatchToSpaceND SpaceToBatchND Transpose Reducer Sub
+    Div Squeeze SequenceRNN StridedSlice Exp TopKV2 Split LogSoftmax Cast Dequantize MaximumMinimum ArgMax
+    Less Neg PadV2 Greater GreaterEqual LessEqual Select Slice TransposeConv SparseToDense Tile ExpandDims
+    Equal NotEqual Shape Pow ArgMin FakeQuant Pack LogicalOr OneHot LogicalAnd LogicalNot Unpack FloorDiv
+    Square ZerosLike Fill BidirectionalSequenceLSTM BidirectionalSequenceRNN UnidirectionalSequenceLSTM
+    FloorMod Range ResizeNearestNeighbor LeakyRelu SquaredDifference MirrorPad Abs SplitV Unique ReverseV2
+    AddN GatherNd Cos Where Rank ReverseSequence MatrixDiag Quantize MatrixSetDiag HardSwish If While
+    DepthToSpace NonMaxSuppressionV4 NonMaxSuppressionV5 ScatterNd SelectV2 Densify SegmentSum BatchMatMul
+    Cumsum CallOnce BroadcastTo Rfft2d Conv3D Hashtable HashtableFind HashtableImport HashtableSize
+    VarHandle ReadVariable AssignVariable Random Bucketize Gelu DynamicUpdateSlice UnsortedSegmentProd
+    UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentSum ATan2 Sign Bitcast BitwiseXor RightShift
+"""
+_OPTION_NAMES = _OPTIONS.split()
+
+OPTION_NUMBERS = {name: number for number, name in enumerate(_OPTION_NAMES)}
+# The second union, for ops that came after the first was full; only these three have known fields here.
+OPTION_2_NUMBERS = {"Dilate": 18, "ReduceWindow": 20, "StableHLOComposite": 21}
+
+# Ops whose option table is not called like the op; "" is no table at all.
+_OPTIONS_OF_OP = {
+    **dict.fromkeys(("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D"), "Pool2D"),
+    **dict.fromkeys(
+        ("MEAN", "SUM", "REDUCE_PROD", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_ANY", "REDUCE_ALL"), "Reducer"
+    ),
+    **dict.fromkeys(("MAXIMUM", "MINIMUM"), "MaximumMinimum"),
+    **dict.fromkeys(("RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM", "MULTINOMIAL"), "Random"),
+    "CONV_3D_TRANSPOSE": "Conv3D",
+    "L2_NORMALIZATION": "L2Norm",
+    "UNIDIRECTIONAL_SEQUENCE_RNN": "SequenceRNN",
+    "STABLEHLO_COMPOSITE": "StableHLOComposite",
+}
+
+# name:kind[=default], in slot order; "-" is a slot no longer used. Kinds: numbers, the enums below, `dtype` (an element
+# type in i8), `str`, and `[kind]` for a vector. Tables not listed have no fields.
+_FIELDS = {
+    "Conv2D": "padding:Padding stride_w:i32 stride_h:i32 fused_activation_function:Activation"
+    " dilation_w_factor:i32=1 dilation_h_factor:i32=1 quantized_bias_type:dtype",
+    "Conv3D": "padding:Padding stride_d:i32 stride_w:i32 stride_h:i32 fused_activation_function:Activation"
+    " dilation_d_factor:i32=1 dilation_w_factor:i32=1 dilation_h_factor:i32=1",
+    "Pool2D": "padding:Padding stride_w:i32 stride_h:i32 filter_width:i32 filter_height:i32"
+    " fused_activation_function:Activation",
+    "DepthwiseConv2D": "padding:Padding stride_w:i32 stride_h:i32 depth_multiplier:i32"
+    " fused_activation_function:Activation dilation_w_factor:i32=1 dilation_h_factor:i32=1",
+    "TransposeConv": "padding:Padding stride_w:i32 stride_h:i32 fused_activation_function:Activation"
+    " quantized_bias_type:dtype",
+    "FullyConnected": "fused_activation_function:Activation weights_format:WeightsFormat keep_num_dims:bool"
+    " asymmetric_quantize_inputs:bool quantized_bias_type:dtype",
+    "BatchMatMul": "adj_x:bool adj_y:bool asymmetric_quantize_inputs:bool",
+    "SVDF": "rank:i32 fused_activation_function:Activation asymmetric_quantize_inputs:bool",
+    "RNN": "fused_activation_function:Activation asymmetric_quantize_inputs:bool",
+    "SequenceRNN": "time_major:bool fused_activation_function:Activation asymmetric_quantize_inputs:bool",
+    "BidirectionalSequenceRNN": "time_major:bool fused_activation_function:Activation merge_outputs:bool"
+    " asymmetric_quantize_inputs:bool",
+    "LSTM": "fused_activation_function:Activation cell_clip:f32 proj_clip:f32 kernel_type:LSTMKernel"
+    " asymmetric_quantize_inputs:bool",
+    "UnidirectionalSequenceLSTM": "fused_activation_function:Activation cell_clip:f32 proj_clip:f32 time_major:bool"
+    " asymmetric_quantize_inputs:bool diagonal_recurrent_tensors:bool",
+    "BidirectionalSequenceLSTM": "fused_activation_function:Activation cell_clip:f32 proj_clip:f32"
+    " merge_outputs:bool time_major:bool=1 asymmetric_quantize_inputs:bool",
+    "Add": "fused_activation_function:Activation pot_scale_int16:bool=1",
+    "Sub": "fused_activation_function:Activation pot_scale_int16:bool=1",
+    "Mul": "fused_activation_function:Activation",
+    "Div": "fused_activation_function:Activation",
+    "L2Norm": "fused_activation_function:Activation",
+    "Concatenation": "axis:i32 fused_activation_function:Activation",
+    "Softmax": "beta:f32",
+    "LocalResponseNormalization": "radius:i32 bias:f32 alpha:f32 beta:f32",
+    "LeakyRelu": "alpha:f32",
+    "Gelu": "approximate:bool",
+    "ResizeBilinear": "- - align_corners:bool half_pixel_centers:bool",
+    "ResizeNearestNeighbor": "align_corners:bool half_pixel_centers:bool",
+    "Reshape": "new_shape:[i32]",
+    "Squeeze": "squeeze_dims:[i32]",
+    "SpaceToDepth": "block_size:i32",
+    "DepthToSpace": "block_size:i32",
+    "StridedSlice": "begin_mask:i32 end_mask:i32 ellipsis_mask:i32 new_axis_mask:i32 shrink_axis_mask:i32 offset:bool",
+    "Split": "num_splits:i32",
+    "SplitV": "num_splits:i32",
+    "Pack": "values_count:i32 axis:i32",
+    "Unpack": "num:i32 axis:i32",
+    "OneHot": "axis:i32",
+    "Gather": "axis:i32 batch_dims:i32",
+    "MirrorPad": "mode:MirrorPad",
+    "ReverseSequence": "seq_dim:i32 batch_dim:i32",
+    "Cumsum": "exclusive:bool reverse:bool",
+    "Reducer": "keep_dims:bool",
+    "ReduceWindow": "reduce_function:ReduceWindow",
+    "ArgMax": "output_type:dtype",
+    "ArgMin": "output_type:dtype",
+    "Cast": "in_data_type:dtype out_data_type:dtype",
+    "Shape": "out_type:dtype",
+    "Unique": "idx_out_type:dtype=2",
+    "FakeQuant": "min:f32 max:f32 num_bits:i32 narrow_range:bool",
+    "SparseToDense": "validate_indices:bool",
+    "Bucketize": "boundaries:[f32]",
+    "Random": "seed:i64 seed2:i64",
+    "ConcatEmbeddings": "num_channels:i32 num_columns_per_channel:[i32] embedding_dim_per_channel:[i32]",
+    "EmbeddingLookupSparse": "combiner:Combiner",
+    "LSHProjection": "type:LSHProjection",
+    "SkipGram": "ngram_size:i32 max_skip_size:i32 include_all_ngrams:bool",
+    "Call": "subgraph:u32",
+    "CallOnce": "init_subgraph_index:i32",
+    "If": "then_subgraph_index:i32 else_subgraph_index:i32",
+    "While": "cond_subgraph_index:i32 body_subgraph_index:i32",
+    "Hashtable": "table_id:i32 key_dtype:dtype value_dtype:dtype",
+    "VarHandle": "container:str shared_name:str",
+    "StableHLOComposite": "name:str decomposition_subgraph_index:i32 composite_attributes:[u8]"
+    " composite_attributes_format:i8 version:i32",
+}
+
+ENUMS = {
+    "Padding": ("SAME", "VALID"),
+    "Activation": ("NONE", "RELU", "RELU_N1_TO_1", "RELU6", "TANH", "SIGN_BIT"),
+    "MirrorPad": ("REFLECT", "SYMMETRIC"),
+    "WeightsFormat": ("DEFAULT", "SHUFFLED4x16INT8"),
+    "LSTMKernel": ("FULL", "BASIC"),
+    "Combiner": ("SUM", "MEAN", "SQRTN"),
+    "LSHProjection": ("UNKNOWN", "SPARSE", "DENSE"),
+    "ReduceWindow": ("UNSUPPORTED", "ADD", "MUL", "MINIMUM", "MAXIMUM", "ALL", "ANY"),
+}
+_WIDE_ENUMS = {"ReduceWindow"}  # i32 in the file; the others are i8
+
+_TYPES = """
+    float half int32 uint8 int64 string bool int16 complex64 int8 double complex128 uint64 resource variant uint32
+    uint16 int4 bfloat16 int2 uint4 float8_e4m3fn float8_e5m2
+"""
+_TENSOR_TYPES = _TYPES.split()
+
+# Bits per element where several elements share a byte, the first one in the low bits.
+PACKED_BITS = {"int4": 4, "uint4": 4, "int2": 2}
+
+# The option that names other subgraphs of the program.
+SUBGRAPH_OPTIONS = frozenset(
+    ("subgraph", "init_subgraph_index", "then_subgraph_index", "else_subgraph_index", "cond_subgraph_index",
+     "body_subgraph_index", "decomposition_subgraph_index")
+)  # fmt: skip
+
+
+class OptionField(NamedTuple):
+    """One field of an option table; `kind` is a number kind, an enum's name, "dtype", "str" or "[kind]"."""
+
+    slot: int
+    name: str
+    kind: str
+    default: int
+
+    @property
+    def stored_as(self) -> str:
+        """The number kind in the file."""
+        if self.kind in ENUMS:
+            return "i32" if self.kind in _WIDE_ENUMS else "i8"
+        return "i8" if self.kind == "dtype" else self.kind
+
+
+@cache
+def option_fields(table: str) -> tuple[OptionField, ...]:
+    """The fields of an option table by its name in the union ("Conv2D"); empty for one without fields."""
+    fields = []
+    for slot, word in enumerate(_FIELDS.get(table, "").split()):
+        if word != "-":
+            name, kind = word.split(":")
+            kind, _, default = kind.partition("=")
+            fields.append(OptionField(slot, name, kind, int(default or 0)))
+    return tuple(fields)
+
+
+_BY_LOWER_NAME = {name.lower(): name for name in (*_OPTION_NAMES[1:], *OPTION_2_NUMBERS)}
+
+
+@cache
+def options_of(code: str) -> str:
+    """The option table of an op ("CONV_2D" -> "Conv2D"); "" if it has none."""
+    return _OPTIONS_OF_OP.get(code) or _BY_LOWER_NAME.get(code.replace("_", "").lower(), "")
+
+
+def option_name(number: int, *, second: bool = False) -> str | None:
+    """The option table a union type number stands for; None if unknown here."""
+    if second:
+        return next((name for name, n in OPTION_2_NUMBERS.items() if n == number), None)
+    return _OPTION_NAMES[number] if number < len(_OPTION_NAMES) else None
+
+
+def op_name(code: int) -> str:
+    """The name of a builtin code; "BUILTIN_<n>" for one that is newer than this table."""
+    return _OP_NAMES[code] if 0 <= code < len(_OP_NAMES) else f"BUILTIN_{code}"
+
+
+def op_code(name: str) -> int | None:
+    """The builtin code of a name that `op_name` can give; None for any other."""
+    if name in OP_CODES:
+        return OP_CODES[name]
+    number = name.removeprefix("BUILTIN_")
+    return (
+        int(number) if number != name and number.isascii() and number.isdigit() and len(number) < 10 else None
+    )
+
+
+@cache
+def storage_name(element: DType) -> str:
+    """The name of the type the elements are stored in: a quantized type counts as its integers."""
+    return dtype(element.numpy_name).name if element.is_quantized else element.name
+
+
+@cache
+def tensor_type(element: DType) -> int | None:
+    """TFLite's number of an element type; None if it has no such type."""
+    name = storage_name(element)
+    return _TENSOR_TYPES.index(name) if name in _TENSOR_TYPES else None
+
+
+def dtype_of(number: int) -> DType | None:
+    """The element type of a TFLite number; None if it is newer than this table."""
+    return dtype(_TENSOR_TYPES[number]) if 0 <= number < len(_TENSOR_TYPES) else None
+
+
+def enum_value(kind: str, value: int) -> str | int:
+    """The name of an enumerator, or the number of an unknown one."""
+    names = ENUMS[kind]
+    return names[value] if 0 <= value < len(names) else value
+
+
+def enum_number(kind: str, value: Any) -> int | None:
+    """The number of an enumerator given by name or number; None if there is no such name."""
+    if isinstance(value, str):
+        return ENUMS[kind].index(value) if value in ENUMS[kind] else None
+    return int(value)
+
+
+class VersionRule(NamedTuple):
+    """Which element type of one operand asks for which op version."""
+
+    operand: int  # input number; -1 is the first output
+    by_type: dict[str, int]  # "int16q" is an int16 that carries a quantization
+
+
+# Ops from one list share a rule. Kernels accept every version below theirs, so the highest that applies wins.
+_TYPE_RULES = """
+0 ABS: int8=2 uint8=2 int16q=3 int16=4 int32=5
+0 ADD: int8=2 int16q=1 int64=4 int16=5
+0 ARG_MAX ARG_MIN: int8=2 bool=3
+0 AVERAGE_POOL_2D MAX_POOL_2D RELU6 TANH LOGISTIC SOFTMAX MEAN MIRROR_PAD REDUCE_MAX REDUCE_MIN RSQRT: int8=2 int16=3
+0 BATCH_MATMUL LESS GREATER_EQUAL TOPK_V2: int8=2 int16=3
+1 TOPK_V2: int16=3
+0 BATCH_TO_SPACE_ND SPACE_TO_BATCH_ND RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR: int8=2 int16=4
+0 BROADCAST_TO: int8=3 int16=3
+0 CAST: uint32=2 int8=3 uint16=4 double=5 half=5 int4=6 bfloat16=7 int2=8 uint4=8
+-1 CAST: uint32=2 int8=3 uint16=4 double=5 half=5 bfloat16=7 int2=8 uint4=8
+0 CONCATENATION: int8=2 int16=3 uint32=4 int4=5
+0 CONV_2D: int8=3 int16=4
+1 CONV_2D: int4=7
+0 DEPTHWISE_CONV_2D: int8=3 int16=5
+1 DEPTHWISE_CONV_2D: int4=7
+0 DEQUANTIZE: int8=2 int16=3 half=3 int4=6 int2=7 uint4=8
+2 DYNAMIC_UPDATE_SLICE: int64=2
+0 DYNAMIC_UPDATE_SLICE: half=3 int16=4 int4=5 bfloat16=6
+1 EMBEDDING_LOOKUP: int4=4 int2=5
+0 EQUAL: int8=2 string=3 int16=5
+0 NOT_EQUAL: int8=2 string=3 int16=4
+0 EXP LOG SQRT REDUCE_PROD: int8=2 int16=2
+1 FILL: bool=2 string=2 int8=3 int16=3 half=4
+0 FLOOR_DIV: float=2 int8=3 int16=3
+0 FLOOR_MOD: int8=2 int16=2
+0 FULLY_CONNECTED: int8=4 int16=7
+1 FULLY_CONNECTED: int4=10 int2=14
+0 GATHER: int8=2 bool=3 int16=4 int4=7
+1 GATHER: int16=6
+0 GATHER_ND: string=2 int16=3 bool=5
+1 GATHER_ND: int16=4
+0 GELU: int8=2 uint8=2
+-1 L2_NORMALIZATION: int8=2
+0 LEAKY_RELU: int16=2
+0 MAXIMUM MINIMUM: int8=2 int16=4
+0 MUL: int8=2 int16q=4 int64=5 complex64=6 int16=7 uint32=7
+0 PACK: int8=2 int16=3 uint32=4
+0 PAD PADV2: int8=2 int16=3 bool=5
+0 QUANTIZE: uint4=5 int4=4
+-1 QUANTIZE: int16=2 int4=4 uint4=5
+0 RANGE: int64=2
+0 RELU: int8=2 uint8=2 int16=3
+0 REVERSE_V2: bool=2 int8=3
+0 SELECT: int8=2 uint32=4
+0 SELECT_V2: uint32=2
+0 SIGN: int32=2
+0 SLICE: int8=2 string=3 int16=4 uint32=6 int4=7
+0 SPACE_TO_DEPTH DEPTH_TO_SPACE SPLIT_V SUM LOG_SOFTMAX GREATER LESS_EQUAL SQUARED_DIFFERENCE: int8=2
+2 SPARSE_TO_DENSE: int64=2 int8=3 uint8=3
+1 SPLIT: int8=2 int32=3 int16=4
+0 SQUEEZE: string=2
+0 STRIDED_SLICE: int8=2 bool=3 string=5 uint32=7
+0 SUB: int8=2 int64=4
+0 SVDF: int8=3
+0 TILE: string=2 int8=3
+0 TRANSPOSE: int8=2 bool=3 int16=5 int4=7
+1 TRANSPOSE_CONV: int8=2
+0 UNPACK: int8=2 uint8=2 bool=3 int16=4
+"""
+
+# Option values other than the default that need a version.
+OPTION_VERSIONS = {
+    "FAKE_QUANT": {"narrow_range": 2},
+    "FULLY_CONNECTED": {"weights_format": 2, "keep_num_dims": 5, "quantized_bias_type": 11},
+    "CONV_2D": {"quantized_bias_type": 8},
+    "DEPTHWISE_CONV_2D": {"dilation_w_factor": 2, "dilation_h_factor": 2},
+    "GATHER": {"batch_dims": 5},
+    "LSTM": {"kernel_type": 2},
+    "RESIZE_BILINEAR": {"half_pixel_centers": 3},
+    "RESIZE_NEAREST_NEIGHBOR": {"half_pixel_centers": 3, "align_corners": 3},
+    "STRIDED_SLICE": {"ellipsis_mask": 6, "new_axis_mask": 6, "offset": 8},
+    "TRANSPOSE_CONV": {"fused_activation_function": 4, "quantized_bias_type": 5},
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": {"diagonal_recurrent_tensors": 4},
+}
+
+# op -> (first rank, version) pairs for the first operand's rank.
+RANK_VERSIONS = {
+    "TRANSPOSE": ((5, 4), (6, 6)),
+    "SLICE": ((5, 5),),
+    "STRIDED_SLICE": ((5, 4),),
+    "PAD": ((5, 4),),
+    "PADV2": ((5, 4),),
+}
+# Binary ops: version for two different shapes of which one has more than four dimensions.
+BROADCAST_VERSIONS = {"MAXIMUM": 3, "MINIMUM": 3, "SUB": 3, "DIV": 2}
+
+
+class Hybrid(NamedTuple):
+    """Versions for float activations with int8 weights: plain, asymmetric inputs, scales per channel."""
+
+    weights: int  # input number
+    plain: int
+    asymmetric: int
+    per_channel: int
+
+
+HYBRID_VERSIONS = {
+    "CONV_2D": Hybrid(1, 2, 2, 5),
+    "DEPTHWISE_CONV_2D": Hybrid(1, 4, 4, 6),
+    "FULLY_CONNECTED": Hybrid(1, 3, 9, 12),
+    "BATCH_MATMUL": Hybrid(1, 1, 4, 1),
+    "SVDF": Hybrid(1, 2, 4, 2),
+    "RNN": Hybrid(1, 2, 3, 2),
+    "UNIDIRECTIONAL_SEQUENCE_RNN": Hybrid(1, 2, 3, 2),
+    "BIDIRECTIONAL_SEQUENCE_RNN": Hybrid(1, 2, 3, 2),
+    "BIDIRECTIONAL_SEQUENCE_LSTM": Hybrid(1, 2, 3, 2),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": Hybrid(2, 2, 3, 2),
+    "LSTM": Hybrid(2, 3, 4, 3),
+}
+
+
+@cache
+def type_rules() -> dict[str, list[VersionRule]]:
+    """The version rules of every op that has some."""
+    rules: dict[str, list[VersionRule]] = {}
+    for line in _TYPE_RULES.strip().splitlines():
+        ops, _, versions = line.partition(":")
+        operand, *names = ops.split()
+        by_type = {name: int(v) for name, _, v in (word.partition("=") for word in versions.split())}
+        for name in names:
+            rules.setdefault(name, []).append(VersionRule(int(operand), by_type))
+    return rules

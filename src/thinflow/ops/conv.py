@@ -1,0 +1,225 @@
+"""Convolutions, forward."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from thinflow.ir.types import TensorSpec
+from thinflow.ops._convolve import convolve, depthwise
+from thinflow.ops._shapes import Dim, product, rank_of
+from thinflow.ops._windows import Layout, Window, layout, pad, shifted, split_dims, window
+from thinflow.ops.registry import Cost, OpDef, op, require
+
+Array = np.ndarray[Any, Any]
+
+
+def _infer_conv(
+    x: TensorSpec, w: TensorSpec, where: Layout, strides: Sequence[int], padding: str, dilations: Sequence[int], explicit: Sequence[int]
+) -> TensorSpec:
+    """Shape rule of a dense convolution; groups = channels of x / channels of w."""
+    n, sizes, channels = split_dims(x, where, "x")
+    *kernel, depth, filters = rank_of(w, where.rank, "filter")
+    if channels is not None and depth:
+        require(channels % depth == 0, f"x has {channels} channels, no multiple of the filter's {depth}")
+        groups = channels // depth
+        require(filters is None or filters % max(groups, 1) == 0, f"{filters} filters do not split into {groups} groups")
+    return x.with_shape(where.place(n, _output(kernel, sizes, where, strides, padding, dilations, explicit), filters))
+
+
+def _output(
+    kernel: Sequence[Dim],
+    sizes: Sequence[Dim],
+    where: Layout,
+    strides: Sequence[int],
+    padding: str,
+    dilations: Sequence[int],
+    explicit: Sequence[int] = (),
+) -> tuple[Dim, ...]:
+    """Output sizes, None where the input or (unless SAME) the kernel is unknown."""
+    win = window(where, [k or 1 for k in kernel], strides, padding, dilations, explicit)
+    seen = [n if k is not None or padding == "SAME" else None for n, k in zip(sizes, kernel, strict=True)]
+    return win.output(seen)
+
+
+def _conv(
+    x: Array, w: Array, where: Layout, strides: Sequence[int], padding: str, dilations: Sequence[int] = (), explicit: Sequence[int] = ()
+) -> Array:
+    channels, depth = x.shape[where.channel], w.shape[-2]
+    require(depth > 0 and channels % depth == 0, f"x has {channels} channels, no multiple of the filter's {depth}")
+    return where.restore(convolve(where.last(x), w, window(where, w.shape[:-2], strides, padding, dilations, explicit)))
+
+
+def _macs_dense(y: TensorSpec, w: TensorSpec) -> Cost:
+    """Every output element sums over the filter's window and depth."""
+    assert w.shape is not None and y.size is not None
+    macs = y.size * (product(w.shape[:-1]) or 0)
+    return Cost(flops=2 * macs, macs=macs)
+
+
+@op("Conv2D")
+class Conv2D(OpDef):
+    """y[n,i,j,m] = sum x[n, i*s+a*d, j*s+b*d, c] * w[a,b,c,m].   x [n,h,w,c], filter [kh,kw,c/groups,m] -> y [n,oh,ow,m].
+
+    Padding is SAME, VALID or EXPLICIT (before and after for each axis of x). NCHW permutes x and y, never the filter.
+    """
+
+    @staticmethod
+    def infer(
+        x: TensorSpec,
+        w: TensorSpec,
+        *,
+        strides: Sequence[int],
+        padding: str,
+        explicit_paddings: Sequence[int] = (),
+        data_format: str = "NHWC",
+        dilations: Sequence[int] = (1, 1, 1, 1),
+    ) -> TensorSpec:
+        return _infer_conv(x, w, layout(data_format), strides, padding, dilations, explicit_paddings)
+
+    @staticmethod
+    def kernel(
+        x: Array,
+        w: Array,
+        *,
+        strides: Sequence[int],
+        padding: str,
+        explicit_paddings: Sequence[int] = (),
+        data_format: str = "NHWC",
+        dilations: Sequence[int] = (1, 1, 1, 1),
+    ) -> Array:
+        return _conv(x, w, layout(data_format), strides, padding, dilations, explicit_paddings)
+
+    @staticmethod
+    def cost(y: TensorSpec, x: TensorSpec, w: TensorSpec) -> Cost:
+        return _macs_dense(y, w)
+
+
+@op("Conv3D")
+class Conv3D(OpDef):
+    """As Conv2D with a depth axis.   x [n,d,h,w,c], filter [kd,kh,kw,c/groups,m] -> y [n,od,oh,ow,m]."""
+
+    @staticmethod
+    def infer(
+        x: TensorSpec,
+        w: TensorSpec,
+        *,
+        strides: Sequence[int],
+        padding: str,
+        data_format: str = "NDHWC",
+        dilations: Sequence[int] = (1, 1, 1, 1, 1),
+    ) -> TensorSpec:
+        return _infer_conv(x, w, layout(data_format, 5), strides, padding, dilations, ())
+
+    @staticmethod
+    def kernel(
+        x: Array,
+        w: Array,
+        *,
+        strides: Sequence[int],
+        padding: str,
+        data_format: str = "NDHWC",
+        dilations: Sequence[int] = (1, 1, 1, 1, 1),
+    ) -> Array:
+        return _conv(x, w, layout(data_format, 5), strides, padding, dilations)
+
+    @staticmethod
+    def cost(y: TensorSpec, x: TensorSpec, w: TensorSpec) -> Cost:
+        return _macs_dense(y, w)
+
+
+@op("DepthwiseConv2dNative", "DepthwiseConv2dNativeV2")
+class DepthwiseConv2dNative(OpDef):
+    """Channel c is filtered by its own m filters.   x [n,h,w,c], filter [kh,kw,c,m] -> y [n,oh,ow,c*m]."""
+
+    @staticmethod
+    def infer(
+        x: TensorSpec,
+        w: TensorSpec,
+        *,
+        strides: Sequence[int],
+        padding: str,
+        explicit_paddings: Sequence[int] = (),
+        data_format: str = "NHWC",
+        dilations: Sequence[int] = (1, 1, 1, 1),
+    ) -> TensorSpec:
+        where = layout(data_format)
+        n, sizes, channels = split_dims(x, where, "x")
+        *kernel, depth, multiple = rank_of(w, 4, "filter")
+        require(None in (channels, depth) or channels == depth, f"x has {channels} channels, the filter {depth}")
+        out = _output(kernel, sizes, where, strides, padding, dilations, explicit_paddings)
+        return x.with_shape(where.place(n, out, product([channels if depth is None else depth, multiple])))
+
+    @staticmethod
+    def kernel(
+        x: Array,
+        w: Array,
+        *,
+        strides: Sequence[int],
+        padding: str,
+        explicit_paddings: Sequence[int] = (),
+        data_format: str = "NHWC",
+        dilations: Sequence[int] = (1, 1, 1, 1),
+    ) -> Array:
+        where = layout(data_format)
+        require(x.shape[where.channel] == w.shape[2], f"x has {x.shape[where.channel]} channels, the filter {w.shape[2]}")
+        win = window(where, w.shape[:2], strides, padding, dilations, explicit_paddings)
+        return where.restore(depthwise(where.last(x), w, win))
+
+    @staticmethod
+    def cost(y: TensorSpec, x: TensorSpec, w: TensorSpec) -> Cost:
+        assert w.shape is not None and y.size is not None
+        macs = y.size * (product(w.shape[:2]) or 0)
+        return Cost(flops=2 * macs, macs=macs)
+
+
+@op("Dilation2D")
+class Dilation2D(OpDef):
+    """Grey-scale dilation: y = max over the window of x + filter.   x [n,h,w,c], filter [kh,kw,c] -> y [n,oh,ow,c]."""
+
+    @staticmethod
+    def infer(x: TensorSpec, w: TensorSpec, *, strides: Sequence[int], rates: Sequence[int], padding: str) -> TensorSpec:
+        where = layout("NHWC")
+        n, sizes, channels = split_dims(x, where, "x")
+        *kernel, depth = rank_of(w, 3, "filter")
+        require(None in (channels, depth) or channels == depth, f"x has {channels} channels, the filter {depth}")
+        out = _output(kernel, sizes, where, strides, padding, rates)
+        return x.with_shape((n, *out, depth if channels is None else channels))
+
+    @staticmethod
+    def kernel(x: Array, w: Array, *, strides: Sequence[int], rates: Sequence[int], padding: str) -> Array:
+        win = window(layout("NHWC"), w.shape[:2], strides, padding, rates)
+        out = win.output_sizes(x.shape[1:3])
+        low = lowest(x.dtype)
+        padded = pad(x, win.pads(x.shape[1:3]), low)
+        inside = pad(np.ones((1, *x.shape[1:3], 1), bool), win.pads(x.shape[1:3]), False)
+        y = np.full((x.shape[0], *out, x.shape[3]), low, x.dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for tap in win.taps():
+                seen = shifted(padded, win, tap, out) + w[tap]
+                np.maximum(y, np.where(shifted(inside, win, tap, out), seen, low), out=y)
+        return y
+
+    @staticmethod
+    def cost(y: TensorSpec, x: TensorSpec, w: TensorSpec) -> Cost:
+        assert w.shape is not None and y.size is not None
+        return Cost(flops=2 * y.size * (product(w.shape[:2]) or 0))
+
+
+def lowest(dtype: np.dtype[Any]) -> Any:
+    """The most negative finite value of a type."""
+    if dtype.kind in "iu":
+        return np.iinfo(dtype).min
+    if dtype.itemsize == 2 and dtype != np.float16:
+        import ml_dtypes
+
+        return ml_dtypes.finfo(dtype).min
+    return np.finfo(dtype).min
+
+
+def window_cost(y: TensorSpec, win: Window) -> Cost:
+    """One operation per window position and output element."""
+    return Cost(flops=(y.size or 0) * math.prod(win.size))

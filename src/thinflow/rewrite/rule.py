@@ -1,0 +1,156 @@
+"""What a transform is, how it is registered, and how its options are read.
+
+    @transform("round_weights")
+    @dataclass(frozen=True)
+    class RoundWeights(Transform):
+        \"\"\"Round weights to a few levels, so that the file compresses.\"\"\"
+
+        num_steps: int = 256
+
+        def apply(self, graph: Graph, trace: Trace) -> None: ...
+
+The options are the dataclass fields: int, float, bool, str, or `tuple[...]` of one of them for an option that may be
+repeated. Their defaults, names and types are all the parser needs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
+
+from thinflow.errors import ParameterError, closest
+from thinflow.ir.graph import Graph, Node
+from thinflow.rewrite.trace import Trace
+
+
+class Refuse(Exception):
+    """Raised in `check` or `build`: this place stays as it is, for this reason."""
+
+    def __init__(self, reason: str, node: Node | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.node = node
+
+
+class Transform:
+    """A named change of a graph, made in place.
+
+    A transform may assume a valid graph and must leave a valid one whose outputs compute the same; the runner checks both
+    and rolls back on failure. It must keep what the common rules protect: names in `graph.inputs` and `graph.outputs`,
+    control edges, fields it does not know.
+    """
+
+    name: ClassVar[str] = ""
+    tolerance: ClassVar[float] = 0.0
+    """Largest |before - after| allowed, relative to the largest |before| of that output."""
+    exact: ClassVar[bool] = True
+    """False for a transform that changes numbers on purpose (quantizing, rounding): differences are reported only."""
+    repeatable: ClassVar[bool] = True
+    """Whether a second run changes nothing."""
+
+    def apply(self, graph: Graph, trace: Trace) -> None:
+        """Change the graph; record every change and every refusal in the trace."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        shown = [
+            f"{f.name}={getattr(self, f.name)!r}"
+            for f in dataclasses.fields(typing.cast(Any, self))
+            if getattr(self, f.name) != _default(f)
+        ]
+        return f"{self.name}({', '.join(shown)})" if shown else self.name
+
+
+_registry: dict[str, type[Transform]] = {}
+T = TypeVar("T", bound=type[Transform])
+
+
+def transform(name: str) -> Callable[[T], T]:
+    """Class decorator: register a transform under the name users write."""
+
+    def register(cls: T) -> T:
+        other = _registry.get(name)
+        if other is not None and other.__module__ != cls.__module__:
+            raise RuntimeError(f"transform {name} is defined in both {other.__module__} and {cls.__module__}")
+        cls.name = name
+        _registry[name] = cls
+        return cls
+
+    return register
+
+
+def registered(name: str) -> type[Transform] | None:
+    """The class registered under a name by a module imported so far."""
+    return _registry.get(name)
+
+
+def options(cls: type[Transform]) -> dict[str, tuple[Any, Any]]:
+    """Option name -> (type, default) of a transform."""
+    hints = typing.get_type_hints(cls)
+    return {f.name: (hints[f.name], _default(f)) for f in dataclasses.fields(typing.cast(Any, cls))}
+
+
+def _default(f: dataclasses.Field[Any]) -> Any:
+    return f.default_factory() if f.default_factory is not dataclasses.MISSING else f.default
+
+
+def configure(cls: type[Transform], params: Mapping[str, Sequence[str]]) -> Transform:
+    """A transform with its options read from the strings a user wrote.
+
+    Raises:
+        ParameterError: an option does not exist, is missing, is repeated, or has a value of the wrong kind.
+    """
+    known = options(cls)
+    values: dict[str, Any] = {}
+    for name, texts in params.items():
+        if name not in known:
+            hint = closest(name, known) or (f"it takes {', '.join(known)}" if known else "it takes no parameters")
+            raise ParameterError(f"'{cls.name}' has no parameter '{name}'", hint=hint)
+        kind = known[name][0]
+        if typing.get_origin(kind) is tuple:
+            item = typing.get_args(kind)[0]
+            values[name] = tuple(read_value(name, t, item) for t in texts)
+        elif len(texts) != 1:
+            raise ParameterError(f"Expected a single '{name}' parameter, but found {len(texts)} occurrences", hint="give it once")
+        else:
+            values[name] = read_value(name, texts[0], kind)
+    for name, (_, default) in known.items():
+        if default is dataclasses.MISSING and name not in values:
+            raise ParameterError(f"'{cls.name}' needs the parameter '{name}'", hint=f"write {cls.name}({name}=...)")
+    return cls(**values)
+
+
+_TRUE = {"true", "1", "yes", "on"}
+_FALSE = {"false", "0", "no", "off"}
+
+
+def read_value(name: str, text: str, kind: Any) -> Any:
+    """One option value as its type.
+
+    Raises:
+        ParameterError: in the words of the original tool.
+    """
+    if isinstance(kind, types.UnionType):  # `int | None`: the default stands for None
+        kind = next(k for k in typing.get_args(kind) if k is not type(None))
+    if kind is bool:
+        if text.strip().lower() in _TRUE | _FALSE:
+            return text.strip().lower() in _TRUE
+        raise ParameterError(f"Couldn't interpret the {name} argument as a boolean:{text} (expected true, false, 0 or 1)", hint="write true or false")
+    if kind is int:
+        digits = text.strip().removeprefix("-")
+        if digits.isascii() and digits.isdecimal() and -(1 << 63) <= int(text) < 1 << 63:
+            return int(text)
+        raise ParameterError(f"Couldn't interpret the {name} argument as a number:{text}", hint="write a whole number")
+    if kind is float:
+        try:
+            number = float.fromhex(text) if "0x" in text.lower() else float(text)
+        except ValueError:
+            number = math.nan
+        if math.isnan(number):
+            raise ParameterError(f"Couldn't interpret the {name} argument as a float number:{text}", hint="write a number such as 0.5")
+        return number
+    return text

@@ -1,0 +1,155 @@
+"""The transform string: `strip_unused_nodes(type=float, shape="1,224,224,3") fold_constants`.
+
+Everything the Graph Transform Tool accepted means the same here, but for two traps: a list that is never closed and a
+backslash escape that is never decoded. Besides: blanks anywhere, trailing commas, single quotes, `#` comments, and
+`: ^ * +` in bare values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from thinflow.errors import ParseError
+
+_NAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")
+_BARE = _NAME | frozenset("-./:^*+?")
+_BLANK = frozenset(" \t\n\r\v\f")
+_ESCAPES = {"n": "\n", "t": "\t"}
+
+
+@dataclass(frozen=True)
+class Call:
+    """One transform as written: its name, and every value of every parameter in order of appearance."""
+
+    name: str
+    params: dict[str, list[str]] = field(default_factory=dict)
+    offset: int = 0
+
+    def __str__(self) -> str:
+        if not self.params:
+            return self.name
+        pairs = [f"{name}={_quoted(value)}" for name, values in self.params.items() for value in values]
+        return f"{self.name}({', '.join(pairs)})"
+
+
+def parse_transforms(text: str) -> list[Call]:
+    """The transforms of a string, in order; an empty string gives none.
+
+    Raises:
+        ParseError: with the place of the mistake marked under the string.
+    """
+    scanner = _Scanner(text)
+    calls: list[Call] = []
+    scanner.skip_blanks()
+    while not scanner.at_end:
+        offset = scanner.at
+        name = scanner.name("a transform name")
+        scanner.skip_blanks()
+        calls.append(Call(name, _arguments(scanner, name) if scanner.take("(") else {}, offset))
+        scanner.skip_blanks()
+    return calls
+
+
+def _arguments(scanner: _Scanner, transform: str) -> dict[str, list[str]]:
+    params: dict[str, list[str]] = {}
+    opened = scanner.at - 1
+    while True:
+        scanner.skip_blanks()
+        if scanner.take(")"):
+            return params
+        if scanner.at_end:
+            raise scanner.error(f"the parameters of '{transform}' are never closed", "add the missing )", at=opened)
+        name = scanner.name("a parameter name")
+        scanner.skip_blanks()
+        if not scanner.take("="):
+            raise scanner.error(f"'=' is missing after the parameter '{name}'", f"write {name}=VALUE")
+        scanner.skip_blanks()
+        params.setdefault(name, []).append(scanner.value(name))
+        scanner.skip_blanks()
+        scanner.take(",")
+
+
+class _Scanner:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+
+    @property
+    def at_end(self) -> bool:
+        return self.at >= len(self.text)
+
+    def peek(self) -> str:
+        return self.text[self.at] if self.at < len(self.text) else ""
+
+    def take(self, char: str) -> bool:
+        if self.peek() == char:
+            self.at += 1
+            return True
+        return False
+
+    def skip_blanks(self) -> None:
+        while not self.at_end:
+            if self.peek() in _BLANK:
+                self.at += 1
+            elif self.peek() == "#":
+                end = self.text.find("\n", self.at)
+                self.at = len(self.text) if end < 0 else end
+            elif self.text.startswith(("\\\n", "\\\r\n"), self.at):
+                self.at = self.text.index("\n", self.at) + 1
+            else:
+                return
+
+    def run_of(self, allowed: frozenset[str]) -> str:
+        start = self.at
+        while not self.at_end and self.text[self.at] in allowed:
+            self.at += 1
+        return self.text[start : self.at]
+
+    def name(self, what: str) -> str:
+        name = self.run_of(_NAME)
+        if not name:
+            found = "the end" if self.at_end else f"'{self.text[self.at :][:12]}'"
+            raise self.error(f"looking for {what}, found {found}", 'transforms look like name(parameter=value, other="a,b")')
+        return name
+
+    def value(self, parameter: str) -> str:
+        quote = self.peek()
+        if quote in ('"', "'") and quote:
+            value = self._quoted(quote)
+        else:
+            value = self.run_of(_BARE)
+            if not value:
+                raise self.error(f"the parameter '{parameter}' has no value", f'write {parameter}="..."')
+        # The original swallows one stray quote of each kind after a value.
+        self.take('"')
+        self.take("'")
+        return value
+
+    def _quoted(self, quote: str) -> str:
+        opened = self.at
+        self.at += 1
+        pieces: list[str] = []
+        while not self.at_end:
+            char = self.text[self.at]
+            self.at += 1
+            if char == quote:
+                return "".join(pieces)
+            if char == "\\" and not self.at_end:
+                char = _ESCAPES.get(self.text[self.at], self.text[self.at])
+                self.at += 1
+            pieces.append(char)
+        raise self.error("the quote is never closed", f"add the missing {quote}", at=opened)
+
+    def error(self, problem: str, hint: str, at: int | None = None) -> ParseError:
+        place = self.at if at is None else at
+        line_start = self.text.rfind("\n", 0, place) + 1
+        line = self.text[line_start:].partition("\n")[0]
+        caret = " " * (place - line_start) + "^"
+        return ParseError(f"{problem}\n  {line}\n  {caret}", f"transform string, character {place}", hint)
+
+
+def _quoted(value: str) -> str:
+    if value and all(c in _BARE for c in value):
+        return value
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    return f'"{escaped}"'

@@ -1,0 +1,57 @@
+"""What a transform did, what it left alone, and why: the ledger behind "why did nothing happen"."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from thinflow.ir.graph import Node
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One node with a sentence about it: what was done, or why nothing was."""
+
+    node: str
+    op: str
+    text: str
+
+
+@dataclass
+class Trace:
+    """Filled by a transform while it works.
+
+    Attributes:
+        changes: what was done, one entry per changed node.
+        left: nodes that nearly qualified, with the reason they did not.
+        warnings: sentences for the user.
+        notes: facts worth telling that are neither change nor refusal.
+    """
+
+    changes: list[Entry] = field(default_factory=list)
+    left: list[Entry] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    _left_seen: set[tuple[str, str]] = field(default_factory=set, repr=False)
+
+    def changed(self, node: Node, what: str) -> None:
+        """Record a change. Call it while the node still has its old name and op."""
+        self.changes.append(Entry(node.name, node.op, what))
+
+    def leave(self, node: Node, why: str) -> None:
+        """Record a refusal; saying the same twice counts once."""
+        key = (node.name, why)
+        if key not in self._left_seen:
+            self._left_seen.add(key)
+            self.left.append(Entry(node.name, node.op, why))
+
+    def forget_left(self) -> None:
+        """Drop the refusals so far: a new pass over the graph will find the ones that still hold."""
+        self.left.clear()
+        self._left_seen.clear()
+
+    def reasons(self) -> list[tuple[str, int, str]]:
+        """(reason, how often, an example node), most frequent first."""
+        counts = Counter(e.text for e in self.left)
+        example = {e.text: e.node for e in reversed(self.left)}
+        return [(text, count, example[text]) for text, count in counts.most_common()]

@@ -1,0 +1,90 @@
+"""One file per transform; the file name is the transform's name. This module finds them."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from thinflow.errors import ParameterError, ParseError, ThinflowError, closest
+from thinflow.rewrite.rule import Transform, configure, registered
+from thinflow.rewrite.runner import Step
+from thinflow.rewrite.spec import Call, parse_transforms
+
+ALIASES = {"obsfucate_names": "obfuscate_names", "fold_subdivmul_batch_norms": "fold_batch_norms"}
+"""Names of other days -> the names here."""
+
+ENTRY_POINTS = "thinflow.transforms"
+
+Pipeline = str | Sequence[str | tuple[str, Mapping[str, Any]] | Transform]
+"""A transform string, or a list of transform strings, (name, options) pairs and configured transforms."""
+
+
+def names() -> list[str]:
+    """Every transform that ships with thinflow, sorted."""
+    return sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_"))
+
+
+def find(name: str) -> type[Transform]:
+    """The class of a transform, imported now if it was not yet.
+
+    Raises:
+        ParameterError: there is none of that name, here or in an installed plug-in.
+    """
+    name = ALIASES.get(name, name)
+    if name in names():
+        importlib.import_module(f"{__name__}.{name}")
+    found = registered(name) or _plugin(name)
+    if found is None:
+        raise ParameterError(
+            f"Transform '{name}' not recognized", hint=closest(name, names()) or f"there are: {', '.join(names())}"
+        )
+    return found
+
+
+def _plugin(name: str) -> type[Transform] | None:
+    from importlib.metadata import entry_points
+
+    for entry in entry_points(group=ENTRY_POINTS, name=name):
+        entry.load()
+    return registered(name)
+
+
+def resolve(pipeline: Pipeline) -> list[Step]:
+    """The steps of a pipeline, all names and options checked before anything runs.
+
+    Raises:
+        ParseError: the string is malformed.
+        ParameterError: an unknown transform, or a wrong option.
+    """
+    if isinstance(pipeline, str):
+        return [_step(call) for call in parse_transforms(pipeline)]
+    steps: list[Step] = []
+    for item in pipeline:
+        if isinstance(item, str):
+            steps.extend(resolve(item))
+        elif isinstance(item, Transform):
+            steps.append(Step(item))
+        else:
+            name, given = item
+            params = {k: list(map(_text, v)) if isinstance(v, (list, tuple)) else [_text(v)] for k, v in given.items()}
+            steps.append(_step(Call(name, params)))
+    return steps
+
+
+def _step(call: Call) -> Step:
+    params = dict(call.params)
+    ignored = params.pop("ignore_errors", ["false"])[0].lower()
+    if ignored not in {"true", "false", "1", "0"}:
+        raise ParameterError(f"ignore_errors should be true or false, found {ignored}", f"transform '{call.name}'")
+    try:
+        return Step(configure(find(call.name), params), ignored in {"true", "1"})
+    except ParseError:
+        raise
+    except ThinflowError as error:
+        raise error.at(f"transform '{call.name}'") from error
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,66 @@
+"""Fixtures and running order for all tests."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Derandomized, so that a red run is red again; a slow shared machine must not fail a test.
+settings.register_profile(
+    "ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
+)
+settings.load_profile("ci")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what lies in tests/oracle, and run the quick tests first."""
+    has_tensorflow = importlib.util.find_spec("tensorflow") is not None
+    for item in items:
+        if ROOT / "tests" / "oracle" in item.path.parents:
+            item.add_marker(pytest.mark.oracle)
+        if item.get_closest_marker("oracle") and not has_tensorflow:
+            item.add_marker(pytest.mark.skip(reason="TensorFlow is not installed; 'make oracle' installs it"))
+    items.sort(key=_cost)
+
+
+def _cost(item: pytest.Item) -> int:
+    """0 for most tests; more for whole graphs and examples, then `slow`, then `oracle`."""
+    if item.get_closest_marker("oracle"):
+        return 3
+    if item.get_closest_marker("slow"):
+        return 2
+    whole_graphs = {"conformance", "examples", "test_conformance.py", "test_examples.py"}
+    return 1 if whole_graphs.intersection(item.path.parts[len(ROOT.parts) :]) else 0
+
+
+@pytest.fixture(scope="session")
+def project_root() -> Path:
+    """The folder with pyproject.toml."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """Reference models and graphs kept beside the project; the test is skipped where they are absent."""
+    folder = Path(os.environ.get("THINFLOW_SHARED") or ROOT.parent / "shared")
+    if not folder.is_dir():
+        pytest.skip("no ../shared with reference models (or set THINFLOW_SHARED)")
+    return folder
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """Random numbers, the same ones in every run."""
+    import numpy as np
+
+    return np.random.default_rng(20160613)

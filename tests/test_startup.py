@@ -1,0 +1,159 @@
+"""What `import thinflow` and `thinflow --help` cost, and the public names."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import thinflow
+from thinflow.cli import COMMANDS
+
+HEAVY = {
+    "PIL",
+    "ai_edge_litert",
+    "flatbuffers",
+    "google.protobuf",
+    "ml_dtypes",
+    "numpy",
+    "onnx",
+    "onnxruntime",
+    "rich",
+}
+
+PUBLIC = [
+    "load",
+    "save",
+    "summarize",
+    "transform",
+    "optimize",
+    "quantize",
+    "benchmark",
+    "verify",
+    "freeze",
+    "compare",
+    "evaluate",
+    "convert",
+    "inspect",
+    "run",
+    "Session",
+    "TransformGraph",
+    "Graph",
+    "Node",
+    "Value",
+    "Tensor",
+    "DType",
+    "TensorSpec",
+    "ThinflowError",
+    "FormatError",
+    "WriteError",
+    "GraphError",
+    "NodeError",
+    "ShapeError",
+    "UnsupportedOp",
+    "ParseError",
+    "ParameterError",
+    "TransformError",
+    "EngineUnavailable",
+    "FeedError",
+    "VerificationError",
+]
+
+
+def modules_loaded_by(code: str) -> set[str]:
+    """Names of the modules a fresh interpreter loads for `code`, beyond those it starts with."""
+    script = (
+        "import sys, os\nbefore = set(sys.modules)\n"
+        f"{code}\n"
+        "print(*sorted(set(sys.modules) - before), file=sys.stderr)\n"
+    )
+    source = str(Path(thinflow.__file__).parents[1])
+    path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return set(done.stderr.split())
+
+
+def test_import_is_light() -> None:
+    loaded = modules_loaded_by("import thinflow")
+    assert not loaded & (HEAVY | {"argparse"})
+    assert not {name for name in loaded if name.startswith("thinflow.")}
+
+
+def test_graph_structure_needs_no_numpy() -> None:
+    assert "numpy" not in modules_loaded_by(
+        "import thinflow; thinflow.Graph, thinflow.Tensor, thinflow.DType"
+    )
+
+
+def test_help_is_light() -> None:
+    loaded = modules_loaded_by("from thinflow.cli import main\nassert main(['--help']) == 0")
+    assert not loaded & (HEAVY | {"argparse", "difflib", "importlib.metadata", "logging"})
+    assert {name for name in loaded if name.startswith("thinflow.")} == {"thinflow.cli"}
+
+
+@pytest.mark.parametrize("verb", COMMANDS)
+def test_help_of_a_command_loads_only_that_command(verb: str) -> None:
+    loaded = modules_loaded_by(f"from thinflow.cli import main\nassert main([{verb!r}, '--help']) == 0")
+    assert not loaded & HEAVY
+    assert not {f"thinflow.cli.{other}" for other in COMMANDS if other != verb} & loaded
+
+
+def test_public_names_are_pinned() -> None:
+    assert sorted(thinflow.__all__) == sorted(PUBLIC)
+    assert set(PUBLIC) <= set(dir(thinflow))
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public_name_resolves(name: str) -> None:
+    found = getattr(thinflow, name)
+    assert callable(found)
+    assert getattr(thinflow, name) is found
+
+
+def test_type_checkers_see_the_same_names() -> None:
+    """The imports under TYPE_CHECKING are a second list; it must say the same as the one used at run time."""
+    tree = ast.parse(Path(thinflow.__file__).read_text("utf-8"))
+    seen = {
+        alias.name: node.module
+        for block in tree.body
+        if isinstance(block, ast.If)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert seen == thinflow._HOME
+
+
+def test_all_errors_are_public() -> None:
+    from thinflow import errors
+
+    classes = {
+        name
+        for name, value in vars(errors).items()
+        if isinstance(value, type) and issubclass(value, Exception)
+    }
+    assert classes <= set(thinflow.__all__)
+
+
+def test_unknown_name() -> None:
+    with pytest.raises(AttributeError, match="module 'thinflow' has no attribute 'lode'"):
+        _ = thinflow.lode
+
+
+@pytest.mark.parametrize("name", ["verify", "quantize"])
+def test_a_submodule_does_not_hide_the_function_of_its_name(name: str) -> None:
+    if importlib.util.find_spec(f"thinflow.{name}") is None:
+        pytest.skip(f"there is no module thinflow.{name}")
+    modules_loaded_by(f"import thinflow.{name}\nassert type(thinflow.{name}).__name__ == 'function'")
