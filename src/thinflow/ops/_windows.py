@@ -157,3 +157,14 @@ def shifted(x: Array, win: Window, tap: Sequence[int], out: Sequence[int]) -> Ar
     """What one position of the window sees at every output, [n, *out, c]; a view of the padded x."""
     axes = zip(tap, win.dilations, win.strides, out, strict=True)
     return x[(slice(None), *(slice(t * d, t * d + (o - 1) * s + 1, s) if o else slice(0, 0) for t, d, s, o in axes))]
+
+
+def lowest(dtype: np.dtype[Any]) -> Any:
+    """The most negative finite value of a type."""
+    if dtype.kind in "iu":
+        return np.iinfo(dtype).min
+    if dtype.itemsize == 2 and dtype != np.float16:
+        import ml_dtypes
+
+        return ml_dtypes.finfo(dtype).min
+    return np.finfo(dtype).min

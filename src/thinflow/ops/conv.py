@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from thinflow.ir.types import TensorSpec
 from thinflow.ops._convolve import convolve, depthwise
 from thinflow.ops._shapes import Dim, product, rank_of
-from thinflow.ops._windows import Layout, Window, layout, pad, shifted, split_dims, window
+from thinflow.ops._windows import Layout, layout, lowest, pad, shifted, split_dims, window
 from thinflow.ops.registry import Cost, OpDef, op, require
 
 Array = np.ndarray[Any, Any]
@@ -207,19 +206,3 @@ class Dilation2D(OpDef):
     def cost(y: TensorSpec, x: TensorSpec, w: TensorSpec) -> Cost:
         assert w.shape is not None and y.size is not None
         return Cost(flops=2 * y.size * (product(w.shape[:2]) or 0))
-
-
-def lowest(dtype: np.dtype[Any]) -> Any:
-    """The most negative finite value of a type."""
-    if dtype.kind in "iu":
-        return np.iinfo(dtype).min
-    if dtype.itemsize == 2 and dtype != np.float16:
-        import ml_dtypes
-
-        return ml_dtypes.finfo(dtype).min
-    return np.finfo(dtype).min
-
-
-def window_cost(y: TensorSpec, win: Window) -> Cost:
-    """One operation per window position and output element."""
-    return Cost(flops=(y.size or 0) * math.prod(win.size))

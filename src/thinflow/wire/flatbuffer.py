@@ -4,12 +4,14 @@ Writing. A file is described by plain values:
 
     {0: scalar("u32", 3), 1: "name", 2: Vector("i32", (1, 2)), 3: [{...}, {...}], 4: Blob(size, read)}
 
-A dict is a table (slot -> field, None for an absent field), a str a string, a list a vector of tables or strings.
-Offsets only point forward, so parents are laid out before their children and patched afterwards. Blobs come last:
-their bytes are asked for one at a time while the chunks are written, so a large file needs no memory of its own.
+A dict is a table (slot -> field, None for an absent field), a str a string, a list a vector of tables or
+strings. Offsets only point forward, so parents are laid out before their children and patched afterwards.
+Blobs come last: their bytes are asked for one at a time while the chunks are written, so a large file needs
+no memory of its own.
 
-Reading. `root()` gives a `Table`; its methods take a slot and a kind. Anything out of bounds is a FormatError. Decoding
-has a budget in proportion to the size of the file, since a hostile file may point to one long vector many times.
+Reading. `root()` gives a `Table`; its methods take a slot and a kind. Anything out of bounds is a FormatError.
+Decoding has a budget in proportion to the size of the file, since a hostile file may point to one long
+vector many times.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any
 
 from thinflow.errors import FormatError, WriteError
 
@@ -49,8 +51,11 @@ class Blob:
 
 @dataclass(frozen=True)
 class Scalar:
-    """A number inside a table. A Blob as the value stands for the blob's position in the file (kind u64); that blob
-    is put behind the flatbuffer instead of into it."""
+    """A number inside a table.
+
+    A Blob as the value stands for the blob's position in the file (kind u64); that blob is put behind the
+    flatbuffer instead of into it.
+    """
 
     kind: str
     value: int | float | bool | Blob
@@ -64,7 +69,7 @@ class Vector:
     values: Sequence[Any]
 
 
-Field = Union[Scalar, Vector, Blob, str, Mapping[int, Any], Sequence[Any], None]
+Field = Scalar | Vector | Blob | str | Mapping[int, Any] | Sequence[Any] | None
 
 
 def scalar(kind: str, value: float, default: float = 0) -> Scalar | None:
@@ -251,7 +256,7 @@ def root(buffer: Any, identifier: bytes) -> Table:
 
 
 class Table:
-    """One table of a file. Absent fields give None or the default; only `blob` gives a view, the rest copies."""
+    """One table of a file; absent fields give None or the default. Blobs are views, the rest is copied."""
 
     __slots__ = ("_end", "_slots", "_source", "position")
 

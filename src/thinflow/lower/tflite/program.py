@@ -1,8 +1,8 @@
 """A LiteRT program in memory, its file, and back.
 
-Tensors are objects, not numbers: an operator lists the tensors it reads and writes, and indices are given when the file
-is written. Weights are written straight from the arrays (a transposed view is copied one array at a time, while its
-chunk is written) and read as views of the file.
+Tensors are objects, not numbers: an operator lists the tensors it reads and writes, and indices are given
+when the file is written. Weights are written straight from the arrays (a transposed view is copied one array
+at a time, while its chunk is written) and read as views of the file.
 """
 
 from __future__ import annotations
@@ -60,8 +60,9 @@ class Tensor:
         name: kept in the file; need not be unique.
         shape: sizes, None for an unknown one; None alone for an unknown rank.
         dtype: element type.
-        data: a constant's elements: an array of the tensor's shape (of `bytes` objects for strings), or the raw bytes
-            of the file. Types of less than a byte are read as raw bytes; `array()` unpacks them. None if not constant.
+        data: a constant's elements: an array of the tensor's shape (of `bytes` objects for strings), or the
+            raw bytes of the file. Types of less than a byte are read as raw bytes; `array()` unpacks them.
+            None if not constant.
         quantization: how stored integers stand for real numbers.
         is_variable: whether it keeps its value between runs.
     """
@@ -96,8 +97,8 @@ class Operator:
         code: builtin name ("CONV_2D"), "CUSTOM", or "BUILTIN_<n>" for a code newer than the schema here.
         inputs: None for an optional input that is absent.
         outputs: tensors this operator alone writes.
-        options: fields of the op's option table; enumerators by name, element types as DType, subgraphs by number.
-            Fields left out have the format's default, which for strides is 0.
+        options: fields of the op's option table; enumerators by name, element types as DType, subgraphs by
+            number. Fields left out have the format's default, which for strides is 0.
         custom_code, custom_options: only for "CUSTOM".
         version: the file gets this or `op_version`, whichever is higher.
         origin: name of the source node it was made from; not stored.
@@ -389,12 +390,14 @@ def _blob_of(tensor: Tensor) -> Blob:
     bits = schema.PACKED_BITS.get(tensor.dtype.name)
     if bits:
         return Blob(-(-data.size * bits // 8), lambda: _pack(data, bits))
-    # ml_dtypes arrays offer no buffer interface, hence the detour over uint8; reshape(-1) copies what is not contiguous.
+    # ml_dtypes arrays offer no buffer interface, hence the detour over uint8. reshape(-1) copies what is not
+    # contiguous.
     return Blob(data.nbytes, lambda: _little_endian(data).reshape(-1).view(np.uint8))
 
 
 def _little_endian(array: np.ndarray) -> np.ndarray:
-    return array.astype(array.dtype.newbyteorder("<")) if array.dtype.byteorder == ">" else array
+    swapped: np.ndarray = array.astype(array.dtype.newbyteorder("<")) if array.dtype.byteorder == ">" else array
+    return swapped
 
 
 def _byte_count(tensor: Tensor) -> int | None:
@@ -679,11 +682,11 @@ def _stored(option: schema.OptionField, value: Any, operator: Operator) -> float
 
 
 def read_program(buffer: Any) -> Program:
-    """The program in a .tflite file, given as bytes, a memoryview or a map; weights are read-only views of it.
+    """The program in a .tflite file, given as bytes, a memoryview or a map; weights are views of it.
 
     Raises:
-        FormatError: the file is damaged, or uses sparse weights, weights in other files or another part of the format
-            that could not be written back.
+        FormatError: the file is damaged, or uses sparse weights, weights in other files or another part of the
+            format that could not be written back.
     """
     model = flatbuffer.root(buffer, IDENTIFIER)
     if model.scalar(0, "u32") != SCHEMA_VERSION:
@@ -833,7 +836,7 @@ def _read_subgraph(
 
 
 def _restore_empty_constants(subgraph: Subgraph, tensors: list[Tensor]) -> None:
-    """A constant without elements has no buffer to tell it from a computed value; that nothing writes it does."""
+    """A constant without elements has no buffer to tell it by; what tells it is that nothing writes it."""
     written = {*subgraph.inputs, *(t for o in subgraph.operators for t in o.outputs)}
     for tensor in tensors:
         if tensor.shape and 0 in tensor.shape and None not in tensor.shape and tensor not in written:

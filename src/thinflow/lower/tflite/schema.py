@@ -1,6 +1,7 @@
 """The TFLite schema as tables: op codes, option tables with their fields, element types, op versions.
 
-Numbers are positions: the n-th word of `_OP_NAMES` is builtin code n, the n-th of `_OPTION_NAMES` the union's type n.
+Numbers are positions: the n-th word of `_OP_NAMES` is builtin code n, the n-th of `_OPTION_NAMES` the union's
+type n.
 """
 
 from __future__ import annotations
@@ -80,8 +81,8 @@ _OPTIONS_OF_OP = {
     "STABLEHLO_COMPOSITE": "StableHLOComposite",
 }
 
-# name:kind[=default], in slot order; "-" is a slot no longer used. Kinds: numbers, the enums below, `dtype` (an element
-# type in i8), `str`, and `[kind]` for a vector. Tables not listed have no fields.
+# name:kind[=default], in slot order; "-" is a slot no longer used. Kinds: numbers, the enums below, `dtype` (an
+# element type in i8), `str`, and `[kind]` for a vector. Tables not listed have no fields.
 _FIELDS = {
     "Conv2D": "padding:Padding stride_w:i32 stride_h:i32 fused_activation_function:Activation"
     " dilation_w_factor:i32=1 dilation_h_factor:i32=1 quantized_bias_type:dtype",
@@ -103,8 +104,9 @@ _FIELDS = {
     " asymmetric_quantize_inputs:bool",
     "LSTM": "fused_activation_function:Activation cell_clip:f32 proj_clip:f32 kernel_type:LSTMKernel"
     " asymmetric_quantize_inputs:bool",
-    "UnidirectionalSequenceLSTM": "fused_activation_function:Activation cell_clip:f32 proj_clip:f32 time_major:bool"
-    " asymmetric_quantize_inputs:bool diagonal_recurrent_tensors:bool",
+    "UnidirectionalSequenceLSTM": "fused_activation_function:Activation cell_clip:f32 proj_clip:f32"
+    " time_major:bool asymmetric_quantize_inputs:bool"
+    " diagonal_recurrent_tensors:bool",
     "BidirectionalSequenceLSTM": "fused_activation_function:Activation cell_clip:f32 proj_clip:f32"
     " merge_outputs:bool time_major:bool=1 asymmetric_quantize_inputs:bool",
     "Add": "fused_activation_function:Activation pot_scale_int16:bool=1",
@@ -123,7 +125,8 @@ _FIELDS = {
     "Squeeze": "squeeze_dims:[i32]",
     "SpaceToDepth": "block_size:i32",
     "DepthToSpace": "block_size:i32",
-    "StridedSlice": "begin_mask:i32 end_mask:i32 ellipsis_mask:i32 new_axis_mask:i32 shrink_axis_mask:i32 offset:bool",
+    "StridedSlice": "begin_mask:i32 end_mask:i32 ellipsis_mask:i32 new_axis_mask:i32 shrink_axis_mask:i32"
+    " offset:bool",
     "Split": "num_splits:i32",
     "SplitV": "num_splits:i32",
     "Pack": "values_count:i32 axis:i32",
@@ -171,8 +174,8 @@ ENUMS = {
 _WIDE_ENUMS = {"ReduceWindow"}  # i32 in the file; the others are i8
 
 _TYPES = """
-    float half int32 uint8 int64 string bool int16 complex64 int8 double complex128 uint64 resource variant uint32
-    uint16 int4 bfloat16 int2 uint4 float8_e4m3fn float8_e5m2
+    float half int32 uint8 int64 string bool int16 complex64 int8 double complex128 uint64 resource variant
+    uint32 uint16 int4 bfloat16 int2 uint4 float8_e4m3fn float8_e5m2
 """
 _TENSOR_TYPES = _TYPES.split()
 
@@ -288,7 +291,8 @@ _TYPE_RULES = """
 0 ABS: int8=2 uint8=2 int16q=3 int16=4 int32=5
 0 ADD: int8=2 int16q=1 int64=4 int16=5
 0 ARG_MAX ARG_MIN: int8=2 bool=3
-0 AVERAGE_POOL_2D MAX_POOL_2D RELU6 TANH LOGISTIC SOFTMAX MEAN MIRROR_PAD REDUCE_MAX REDUCE_MIN RSQRT: int8=2 int16=3
+0 AVERAGE_POOL_2D MAX_POOL_2D RELU6 TANH LOGISTIC SOFTMAX MEAN MIRROR_PAD: int8=2 int16=3
+0 REDUCE_MAX REDUCE_MIN RSQRT: int8=2 int16=3
 0 BATCH_MATMUL LESS GREATER_EQUAL TOPK_V2: int8=2 int16=3
 1 TOPK_V2: int16=3
 0 BATCH_TO_SPACE_ND SPACE_TO_BATCH_ND RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR: int8=2 int16=4

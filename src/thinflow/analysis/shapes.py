@@ -1,0 +1,117 @@
+"""Static shapes: types, sizes and small integer contents of every value, as far as they can be known."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from thinflow.errors import ThinflowError
+from thinflow.ir.attrs import ShapeAttr
+from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.order import cycle_members, execution_order
+from thinflow.ir.tensor import Tensor
+from thinflow.ir.types import BOOL, UNKNOWN, DType, TensorSpec
+from thinflow.ops import registry
+
+logger = logging.getLogger(__name__)
+
+MAX_ELEMENTS = 64
+"""Integer constants up to this size take part in shape arithmetic element by element."""
+
+
+def infer_shapes(
+    graph: Graph, fed: Mapping[Value, TensorSpec] | None = None, *, use_annotations: bool = False
+) -> dict[str, str]:
+    """Set `spec` on every value of the graph; what cannot be known stays unknown. O(nodes + edges).
+
+    Args:
+        graph: in which to set the specs.
+        fed: what is known of inputs from elsewhere (a shape the user gave); wins over the placeholder's own.
+        use_annotations: trust `_output_shapes` attributes where inference finds nothing.
+
+    Returns:
+        Node name -> why its shape rule failed, for nodes whose inputs do not fit. Not an error here: the graph may be meant
+        for other input sizes.
+    """
+    given = dict(fed or {})
+    failures: dict[str, str] = {}
+    try:
+        order = execution_order(graph)
+    except ThinflowError:
+        stuck = set(cycle_members(graph))
+        order = [n for n in execution_order_of_rest(graph, stuck)]
+    for node in order:
+        try:
+            specs = infer_node(node, [v.spec for v in node.inputs])
+        except ThinflowError as error:
+            failures[node.name] = error.message
+            specs = ()
+        annotated = _annotations(node) if use_annotations else ()
+        for port in range(max(len(specs), len(node.outputs), 1)):
+            value = node.output(port)
+            spec = specs[port] if port < len(specs) else UNKNOWN
+            if spec.shape is None and port < len(annotated):
+                spec = TensorSpec(spec.dtype, annotated[port])
+            value.spec = given.get(value, spec)
+    return failures
+
+
+def execution_order_of_rest(graph: Graph, stuck: set[Node]) -> list[Node]:
+    """Runnable nodes of a graph with cycles or dangling inputs, in file order (producers may come late: specs stay unknown)."""
+    return [n for n in graph if n not in stuck]
+
+
+def infer_node(node: Node, inputs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
+    """Specs of a node's outputs from those of its inputs; () for an op without a rule.
+
+    Raises:
+        ShapeError: the inputs do not fit; placed at the node.
+    """
+    if node.tensor is not None:
+        return (constant_spec(node.tensor),)
+    definition = registry.find(node.op)
+    if definition is None:
+        return ()
+    try:
+        return registry.call_infer(definition, inputs, node.attrs)
+    except ThinflowError as error:
+        raise error.at(node.where) from error
+    except (TypeError, ValueError, IndexError, AssertionError) as error:
+        # A rule met a node it was not written for (too few inputs, an attribute of another kind).
+        logger.debug("shape rule of %s failed", node.where, exc_info=True)
+        return tuple(UNKNOWN for _ in node.outputs) if error else ()
+
+
+def constant_spec(tensor: Tensor) -> TensorSpec:
+    """The spec of a constant, with its elements if it is a small integer or bool tensor."""
+    elements: tuple[int, ...] | None = None
+    if tensor.size <= MAX_ELEMENTS and (tensor.dtype.is_integer or tensor.dtype is BOOL) and len(tensor.shape) <= 1:
+        elements = tuple(int(v) for v in tensor.numpy().ravel().tolist())
+    return TensorSpec(tensor.dtype, tensor.shape, elements)
+
+
+def port_count(node: Node) -> int | None:
+    """How many outputs a node has by its op definition; None for unknown ops."""
+    definition = registry.find(node.op)
+    if definition is None:
+        return None
+    count = definition.num_outputs
+    if isinstance(count, int):
+        return count
+    value = node.attrs.get(count)
+    if isinstance(value, tuple):
+        return len(value)
+    return value if isinstance(value, int) else None
+
+
+def _annotations(node: Node) -> tuple[tuple[int | None, ...] | None, ...]:
+    shapes = node.attrs.get("_output_shapes")
+    return tuple(s.dims for s in shapes if isinstance(s, ShapeAttr)) if isinstance(shapes, tuple) else ()
+
+
+def placeholder_spec(node: Node) -> TensorSpec:
+    """Type and shape a placeholder declares."""
+    element, shape = node.attrs.get("dtype"), node.attrs.get("shape")
+    return TensorSpec(
+        element if isinstance(element, DType) else None, shape.dims if isinstance(shape, ShapeAttr) else None
+    )
