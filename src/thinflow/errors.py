@@ -44,9 +44,8 @@ class ThinflowError(Exception):
         self.hint = hint
 
     def at(self, where: str) -> Self:
-        """The same error, placed. An error that already knows its place gets the outer one in front."""
-        self.where = f"{where}, {self.where}" if self.where else where
-        return self
+        """A copy of the error, placed; one that already knows its place gets the outer one in front."""
+        return type(self)(self.problem, f"{where}, {self.where}" if self.where else where, self.hint)
 
     @property
     def message(self) -> str:

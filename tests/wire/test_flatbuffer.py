@@ -133,7 +133,6 @@ def test_one_long_vector_pointed_to_by_many_is_refused():
     few = join({0: [{0: Vector("i32", range(1000))}]})
     assert root(few, ID).tables(0)[0].numbers(0, "i32") == tuple(range(1000))
 
-
     def read_all():
         for table in tables * 50:
             table.numbers(0, "i32")

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from thinflow.errors import ThinflowError
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph, Node, Value
-from thinflow.ir.order import cycle_members, execution_order
+from thinflow.ir.order import execution_order, unrunnable
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import BOOL, UNKNOWN, DType, TensorSpec
 from thinflow.ops import registry
@@ -38,8 +38,9 @@ def infer_shapes(
     try:
         order = execution_order(graph)
     except ThinflowError:
-        stuck = set(cycle_members(graph))
-        order = [n for n in execution_order_of_rest(graph, stuck)]
+        # A broken graph can still be looked at: its sound part in file order, the rest stays unknown.
+        stuck = unrunnable(graph)
+        order = [n for n in graph if n not in stuck]
     for node in order:
         try:
             specs = infer_node(node, [v.spec for v in node.inputs])
@@ -54,11 +55,6 @@ def infer_shapes(
                 spec = TensorSpec(spec.dtype, annotated[port])
             value.spec = given.get(value, spec)
     return failures
-
-
-def execution_order_of_rest(graph: Graph, stuck: set[Node]) -> list[Node]:
-    """Runnable nodes of a graph with cycles or dangling inputs, in file order (producers may come late: specs stay unknown)."""
-    return [n for n in graph if n not in stuck]
 
 
 def infer_node(node: Node, inputs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:

@@ -58,6 +58,13 @@ class TypedStorage:
         return getattr(self.message, field[0])
 
     @property
+    def is_splat(self) -> bool:
+        element = dtype(self.message.dtype)
+        if element is STRING:
+            return False
+        return len(self._values(element)) <= (2 if element.kind == "c" else 1)
+
+    @property
     def stored_bytes(self) -> int:
         element = dtype(self.message.dtype)
         values = self._values(element)
@@ -266,7 +273,7 @@ def encode_attr(attr: Attr, message: Any) -> memoryview | None:
     """Fill an AttrValue; returns tensor content that is to be streamed."""
     if isinstance(attr, OpaqueAttr):
         message.MergeFromString(attr.raw)
-    elif isinstance(attr, tuple):
+    elif isinstance(attr, (tuple, list)):
         message.list.SetInParent()
         for item in attr:
             _encode_item(item, message.list)

@@ -16,7 +16,7 @@ from thinflow.errors import FormatError
 from thinflow.formats._attrs import decode_attr, encode_attr
 from thinflow.formats._files import map_file, write_file
 from thinflow.ir.attrs import Attr
-from thinflow.ir.graph import Graph, Node, Passenger, Problem, Value, Versions
+from thinflow.ir.graph import Graph, Node, Passenger, Problem, Value, Versions, paused_gc
 from thinflow.wire import protos, scan
 
 SUFFIXES = (".pb", ".pbtxt", ".pbtxt.gz", ".pb.gz")
@@ -74,7 +74,7 @@ def _parse_reference(text: str) -> _Reference:
     if text.startswith("^"):
         return _Reference(text[1:].partition(":")[0], 0, True)
     name, colon, port = text.rpartition(":")
-    if colon and port.isdecimal():
+    if colon and port.isascii() and port.isdecimal() and len(port) < 8:
         return _Reference(name, int(port))
     return _Reference(text)
 
@@ -120,11 +120,17 @@ def from_bytes(data: memoryview | bytes) -> Graph:
     if not found.nodes:
         raise FormatError("there are no nodes in it", hint="this is not a TensorFlow GraphDef, or an empty one")
     graph = Graph()
-    graph.passenger = Passenger([(f.number, bytes(buffer[f.start : f.end])) for f in found.others])
+    graph.passenger = Passenger(tuple((f.number, bytes(buffer[f.start : f.end])) for f in found.others))
     graph.versions = _read_versions(graph.passenger)
+    with paused_gc():
+        _fill(graph, buffer, found.nodes)
+    return graph
+
+
+def _fill(graph: Graph, buffer: memoryview, spans: Sequence[scan.NodeSpan]) -> None:
     inputs: list[tuple[Node, list[str]]] = []
     node_def = protos.message("NodeDef")
-    for span in found.nodes:
+    for span in spans:
         record = Record(buffer, span)
         try:
             message = protos.parse(node_def, scan.slim(buffer, span) if span.contents else record.raw())
@@ -140,7 +146,6 @@ def from_bytes(data: memoryview | bytes) -> Graph:
             inputs.append((node, list(message.input)))
     for node, references in inputs:
         _connect(graph, node, references)
-    return graph
 
 
 def _connect(graph: Graph, node: Node, references: Sequence[str]) -> None:
@@ -152,9 +157,7 @@ def _connect(graph: Graph, node: Node, references: Sequence[str]) -> None:
             node.add_control_input(producer)
             continue
         if node.control_inputs:
-            graph.problems.append(Problem(f"data input '{text}' stands after a control input", node.name))
-        if reference.port > 1_000_000:
-            raise FormatError(f"input '{text}' names port {reference.port}", node.where, hint="the file is damaged")
+            graph.problems.append(Problem("order", node.name, f"data input '{text}' stands after a control input"))
         values.append(producer.output(reference.port))
     node.set_inputs(values)
 

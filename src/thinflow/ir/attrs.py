@@ -17,9 +17,11 @@ All are immutable, so that copies of a graph may share them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+from thinflow.errors import ParameterError
 
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import DType, Shape, shape_text
@@ -40,7 +42,7 @@ class FunctionAttr:
     """A reference to a library function, with the attributes to instantiate it with."""
 
     name: str
-    attrs: Mapping[str, Attr] = field(default_factory=dict)
+    attrs: Mapping[str, Attr] = field(default_factory=dict, hash=False)
 
     def __str__(self) -> str:
         return f"@{self.name}"
@@ -70,12 +72,40 @@ Scalar: TypeAlias = bytes | int | float | bool | DType | ShapeAttr | Tensor | Fu
 Attr: TypeAlias = Scalar | PlaceholderAttr | OpaqueAttr | tuple[Scalar, ...]
 
 
+def normalize(value: Any) -> Attr:
+    """An attribute value from what a caller may write: `str`, lists and numpy scalars become their plain kinds.
+
+    Raises:
+        ParameterError: nothing an attribute can hold.
+    """
+    if isinstance(value, (bytes, bool, int, float, DType, ShapeAttr, Tensor, FunctionAttr, PlaceholderAttr, OpaqueAttr)):
+        return value
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, (list, tuple)):
+        return tuple(normalize(v) for v in value)  # type: ignore[misc]
+    if hasattr(value, "item"):
+        return normalize(value.item())
+    raise ParameterError(f"an attribute cannot hold {type(value).__name__}")
+
+
+def attr_key(value: Attr) -> Hashable:
+    """Equal exactly for equal attribute values; constants are compared by type, shape and bits. Reads constants."""
+    if isinstance(value, tuple):
+        return tuple(attr_key(v) for v in value)
+    if isinstance(value, Tensor):
+        return value.fingerprint()
+    if isinstance(value, FunctionAttr):
+        return value.name, tuple(sorted((k, attr_key(v)) for k, v in value.attrs.items()))
+    return type(value).__name__, value
+
+
 def attr_text(value: Attr) -> str:
     """The value as golden text shows it: `"SAME"`, `[1,2]`, `float`, `shape[1,?]`, `float[2,2]{...}`."""
     if isinstance(value, tuple):
         return "[" + ",".join(attr_text(v) for v in value) + "]"
     if isinstance(value, bytes):
-        return '"' + value.decode("utf-8", "backslashreplace").replace("\n", "\\n") + '"'
+        return '"' + value.decode("utf-8", "backslashreplace").replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from thinflow.errors import GraphError
-from thinflow.ir.graph import Graph, Node, Problem
-from thinflow.ir.order import cycle_members
-
-_LEGAL_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>\-]*\Z")
+from thinflow.ir.graph import LEGAL_NAME, Graph, Node, Problem
+from thinflow.ir.order import find_cycle
 
 PortCount = Callable[[Node], int | None]
 """How many outputs a node has; None when its op is unknown."""
@@ -19,39 +16,44 @@ def find_problems(graph: Graph, port_count: PortCount | None = None) -> list[Pro
     """Every broken rule, in file order. O(nodes + edges).
 
     1. every input names an existing node; 2. names are unique and legal; 3. data inputs come before control inputs (found
-    while loading); 4. port numbers are in range for known ops; 5. no cycle except through NextIteration; 6. inputs and
-    outputs of the graph belong to it.
+    while loading); 4. port numbers are in range for known ops; 5. no cycle except through NextIteration.
     """
     problems = list(graph.problems)
-    names: dict[str, Node] = {}
+    problems += [Problem("duplicate name", name, "another node has the same name") for name in graph.duplicates]
     for node in graph:
-        if names.setdefault(node.name, node) is not node and not graph.problems:
-            problems.append(Problem("another node has the same name", node.name))
-        if not _LEGAL_NAME.match(node.name):
-            problems.append(Problem("the name is not legal in TensorFlow", node.name))
-        for index, value in enumerate(node.inputs):
-            if value.node.graph is not graph:
-                problems.append(Problem(f"input {index} refers to '{value.name}', which does not exist", node.name))
-            elif port_count is not None and value.port > 0:
-                count = port_count(value.node)
-                if count is not None and value.port >= count:
-                    text = f"input {index} reads port {value.port} of {value.node.where}, which has {count}"
-                    problems.append(Problem(text, node.name))
-        problems.extend(
-            Problem(f"control input '^{awaited.name}' refers to a node that does not exist", node.name)
-            for awaited in node.control_inputs
-            if awaited.graph is not graph
-        )
-    stuck = cycle_members(graph)
-    if stuck:
-        problems.append(Problem(f"{len(stuck)} nodes are in a cycle or depend on one", stuck[0].name))
-    for role, values in (("input", graph.inputs), ("output", graph.outputs)):
-        problems.extend(
-            Problem(f"it is a declared {role} of the graph and is not in it", v.node.name)
-            for v in values
-            if v.node.graph is not graph
-        )
+        if not LEGAL_NAME.match(node.name):
+            problems.append(Problem("illegal name", node.name, "the name is not legal in TensorFlow"))
+        problems += _input_problems(node, port_count)
+    cycle = find_cycle(graph)
+    if cycle:
+        names = " -> ".join(n.name for n in [*cycle[:6], cycle[0]])
+        problems.append(Problem("cycle", min(n.name for n in cycle), f"it is in a cycle: {names}"))
     return problems
+
+
+def _input_problems(node: Node, port_count: PortCount | None) -> list[Problem]:
+    problems: list[Problem] = []
+    for index, value in enumerate(node.inputs):
+        if value.node.is_missing:
+            text = f"input {index} refers to '{value.name}', which does not exist"
+            problems.append(Problem("missing input", node.name, text))
+        elif port_count is not None and value.port > 0:
+            count = port_count(value.node)
+            if count is not None and value.port >= count:
+                text = f"input {index} reads port {value.port} of {value.node.where}, which has {count}"
+                problems.append(Problem("port", node.name, text))
+    for awaited in node.control_inputs:
+        if awaited.is_missing:
+            text = f"control input '^{awaited.name}' refers to a node that does not exist"
+            problems.append(Problem("missing input", node.name, text))
+    return problems
+
+
+def interface_problems(graph: Graph, inputs: list[str], outputs: list[str]) -> list[Problem]:
+    """Requested names that the graph does not have (any more)."""
+    wanted = [("input", name) for name in inputs] + [("output", name) for name in outputs]
+    lost = [(role, name) for role, name in wanted if name.partition(":")[0] not in graph]
+    return [Problem("interface", name, f"the {role} '{name}' is gone") for role, name in lost]
 
 
 def require_valid(graph: Graph, port_count: PortCount | None = None, *, known: list[Problem] | None = None) -> None:

@@ -7,24 +7,31 @@ edited while it is walked. Names are looked up in O(1).
 
 from __future__ import annotations
 
+import gc
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from thinflow.errors import GraphError, NodeError, closest
-from thinflow.ir.attrs import Attr, ShapeAttr
+from thinflow.errors import GraphError, closest
+from thinflow.ir.attrs import Attr, ShapeAttr, normalize
 from thinflow.ir.tensor import Tensor
-from thinflow.ir.types import UNKNOWN, DType, Shape, TensorSpec, dtype
+from thinflow.ir.types import UNKNOWN, DType, Shape, TensorSpec
 
 if TYPE_CHECKING:
     import numpy as np
+
+
+LEGAL_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>\-]*\Z")
+"""What TensorFlow accepts as a node name."""
 
 
 class Use(NamedTuple):
     """One place that reads a value: input number `index` of `node`."""
 
     node: Node
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
 
 
 class Value:
@@ -42,7 +49,7 @@ class Value:
         self.node = node
         self.port = port
         self.spec: TensorSpec = UNKNOWN
-        self._uses: dict[Use, None] = {}
+        self._uses: dict[Use, None] | None = None
 
     @property
     def name(self) -> str:
@@ -60,27 +67,44 @@ class Value:
     @property
     def uses(self) -> tuple[Use, ...]:
         """Every data input that reads this value, in the order the edges were made."""
-        return tuple(self._uses)
+        return tuple(self._uses or ())
 
     @property
     def readers(self) -> tuple[Node, ...]:
         """The nodes that read this value, each once."""
-        return tuple(dict.fromkeys(use.node for use in self._uses))
+        return tuple(dict.fromkeys(use.node for use in self._uses or ()))
 
     @property
     def is_graph_output(self) -> bool:
+        """Whether somebody asked for this value. O(1)."""
         graph = self.node.graph
-        return graph is not None and self in graph.outputs
+        return graph is not None and self in graph._output_set
 
-    def replace_uses(self, other: Value) -> int:
-        """Let every reader read `other` instead; the number of inputs changed. O(readers).
+    @property
+    def is_graph_input(self) -> bool:
+        """Whether this value is fed from outside. O(1)."""
+        graph = self.node.graph
+        return graph is not None and self in graph._input_set
+
+    def replace_uses(self, other: Value, *, keep: Iterable[Node] = ()) -> int:
+        """Let every reader but those in `keep` read `other` instead; the number of inputs changed. O(readers).
 
         Graph outputs are not changed: whoever asked for them asked by name.
         """
-        uses = self.uses
+        kept = set(keep)
+        uses = [use for use in self.uses if use.node not in kept]
         for use in uses:
             use.node.set_input(use.index, other)
         return len(uses)
+
+    def _add_use(self, use: Use) -> None:
+        if self._uses is None:
+            self._uses = {}
+        self._uses[use] = None
+
+    def _drop_use(self, use: Use) -> None:
+        if self._uses is not None:
+            self._uses.pop(use, None)
 
     def __repr__(self) -> str:
         return f"Value({self.name})"
@@ -130,9 +154,9 @@ class Node:
         self.graph: Graph | None = None
         self._attrs: dict[str, Attr] | None = None if source is not None else {}
         self._inputs: list[Value] = []
-        self._outputs: list[Value] = []
-        self._controls: dict[Node, None] = {}  # nodes that must run before this one
-        self._successors: dict[Node, None] = {}  # nodes that must run after this one
+        self._outputs: dict[int, Value] = {}
+        self._controls: dict[Node, None] | None = None  # nodes that must run before this one
+        self._successors: dict[Node, None] | None = None  # nodes that must run after this one
         self._previous: Node | None = None
         self._next: Node | None = None
 
@@ -166,35 +190,48 @@ class Node:
     @property
     def control_inputs(self) -> tuple[Node, ...]:
         """Nodes that must run first, without passing data."""
-        return tuple(self._controls)
+        return tuple(self._controls or ())
 
     @property
     def control_outputs(self) -> tuple[Node, ...]:
         """Nodes that wait for this one, without reading data."""
-        return tuple(self._successors)
+        return tuple(self._successors or ())
 
     @property
     def outputs(self) -> tuple[Value, ...]:
-        """The ports somebody has asked for so far; port numbers without gaps. See `output`."""
-        return tuple(self._outputs)
+        """The ports somebody has asked for so far, by number; see `output`."""
+        return tuple(self._outputs[port] for port in sorted(self._outputs))
 
     def output(self, port: int = 0) -> Value:
         """An output port. Ports come into being when asked for: how many an unknown op has, nobody can tell."""
-        while len(self._outputs) <= port:
-            self._outputs.append(Value(self, len(self._outputs)))
-        return self._outputs[port]
+        value = self._outputs.get(port)
+        if value is None:
+            if port < 0:
+                raise GraphError(f"{port} is not a port number", self.where)
+            value = self._outputs[port] = Value(self, port)
+        return value
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether this is a stand-in for a node that the file refers to and lacks."""
+        return not self.op
 
     @property
     def is_used(self) -> bool:
         """Whether anything reads an output or waits for the node."""
-        return bool(self._successors) or any(v._uses for v in self._outputs)
+        return bool(self._successors) or any(v._uses for v in self._outputs.values())
 
     @property
     def readers(self) -> tuple[Node, ...]:
         """Every node that reads an output or waits for this node, each once."""
-        readers = dict.fromkeys(use.node for v in self._outputs for use in v._uses)
-        readers.update(self._successors)
+        readers = dict.fromkeys(use.node for v in self.outputs for use in v.uses)
+        readers.update(self._successors or {})
         return tuple(readers)
+
+    @property
+    def is_protected(self) -> bool:
+        """Whether the node is an input or output of its graph, so that its name must survive. O(1)."""
+        return self.graph is not None and self in self.graph._protected
 
     def get(self, attr: str, default: Any = None) -> Any:
         """An attribute as kernels see it: byte strings as text, shapes as plain tuples."""
@@ -209,36 +246,58 @@ class Node:
         value = self.attrs.get("value") if self.op == "Const" else None
         return value if isinstance(value, Tensor) else None
 
-    def set_input(self, index: int, value: Value) -> None:
+    def set_input(self, index: int, value: Value | Node) -> None:
         """Read `value` at an existing input. O(1)."""
-        self._inputs[index]._uses.pop(Use(self, index), None)
-        self._inputs[index] = value
-        value._uses[Use(self, index)] = None
+        if not 0 <= index < len(self._inputs):
+            raise GraphError(f"there is no input {index}, only {len(self._inputs)} inputs", self.where)
+        new = self._checked(value)
+        self._inputs[index]._drop_use(Use(self, index))
+        self._inputs[index] = new
+        new._add_use(Use(self, index))
 
-    def set_inputs(self, values: Sequence[Value]) -> None:
-        """Replace all data inputs."""
+    def set_inputs(self, values: Sequence[Value | Node]) -> None:
+        """Replace all data inputs; a node stands for its output 0."""
+        new = [self._checked(v) for v in values]
         for index, old in enumerate(self._inputs):
-            old._uses.pop(Use(self, index), None)
-        self._inputs = list(values)
-        for index, value in enumerate(self._inputs):
-            value._uses[Use(self, index)] = None
+            old._drop_use(Use(self, index))
+        self._inputs = new
+        for index, value in enumerate(new):
+            value._add_use(Use(self, index))
 
     def add_control_input(self, node: Node) -> None:
         """Wait for `node`. Twice is once."""
+        self._checked(node)
+        if self._controls is None:
+            self._controls = {}
+        if node._successors is None:
+            node._successors = {}
         self._controls[node] = None
         node._successors[self] = None
 
     def remove_control_input(self, node: Node) -> None:
         """Stop waiting for `node`; fine if it did not."""
-        self._controls.pop(node, None)
-        node._successors.pop(self, None)
+        if self._controls is not None and node._successors is not None:
+            self._controls.pop(node, None)
+            node._successors.pop(self, None)
 
     def set_control_inputs(self, nodes: Iterable[Node]) -> None:
         """Replace all control inputs."""
+        new = list(nodes)
+        for node in new:
+            self._checked(node)
         for node in self.control_inputs:
             self.remove_control_input(node)
-        for node in nodes:
+        for node in new:
             self.add_control_input(node)
+
+    def _checked(self, value: Value | Node) -> Value:
+        """The value to read, if its node lives in the same graph as this one (or is a stand-in)."""
+        value = value.output() if isinstance(value, Node) else value
+        if value.node.graph is not self.graph and not value.node.is_missing:
+            raise GraphError(
+                f"'{value.name}' belongs to another graph, or was removed", self.where, hint="look it up in this graph again"
+            )
+        return value
 
     @property
     def where(self) -> str:
@@ -260,10 +319,17 @@ class Versions:
 
 @dataclass(frozen=True)
 class Problem:
-    """One broken rule of a graph, in words; `node` is the name of the node at fault."""
+    """One broken rule of a graph. Two are equal if they are of one kind at one node, however the text puts it.
 
-    text: str
-    node: str = ""
+    Attributes:
+        kind: "missing input", "duplicate name", "illegal name", "port", "cycle", "order" or "interface".
+        node: name of the node at fault.
+        text: the problem in words.
+    """
+
+    kind: str
+    node: str
+    text: str = field(compare=False)
 
     def __str__(self) -> str:
         return f"node '{self.node}': {self.text}" if self.node else self.text
@@ -273,58 +339,93 @@ class Problem:
 class Passenger:
     """What a format carries through beyond nodes: (field number, bytes with tag) in file order."""
 
-    fields: list[tuple[int, bytes]] = field(default_factory=list)
+    fields: tuple[tuple[int, bytes], ...] = ()
+
+
+@contextmanager
+def paused_gc() -> Iterator[None]:
+    """No cycle collection inside: a graph is one big cycle, and walking it again and again while it grows costs most."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class Graph:
     """Nodes in file order, with the values that go in and come out.
 
     Attributes:
-        inputs: values the caller feeds; declared, or guessed when the file was loaded.
-        outputs: values the caller wants; their names survive every transform.
         versions: carried through.
         passenger: file contents carried through.
         path: where the graph was loaded from, "" if nowhere.
-        problems: what was already broken in the file (dangling inputs, duplicate names...).
+        problems: what only the file's spelling shows to be broken (a data input after a control input...).
     """
 
     def __init__(self) -> None:
-        self.inputs: list[Value] = []
-        self.outputs: list[Value] = []
         self.versions: Versions | None = None
         self.passenger = Passenger()
         self.path = ""
         self.problems: list[Problem] = []
+        self._inputs: list[Value] = []
+        self._outputs: list[Value] = []
+        self._input_set: set[Value] = set()
+        self._output_set: set[Value] = set()
+        self._protected: set[Node] = set()
         self._by_name: dict[str, Node] = {}
+        self._shadowed: dict[str, list[Node]] = {}
         self._missing: dict[str, Node] = {}
         self._first: Node | None = None
         self._last: Node | None = None
         self._count = 0
         self._serial: dict[str, int] = {}
 
-    # --- reading -----------------------------------------------------------------------------------------------
+    # --- reading ------------------------------------------------------------------------------------------
+
+    @property
+    def inputs(self) -> list[Value]:
+        """Values the caller feeds; declared, or guessed when the file was loaded. Assign a list to change them."""
+        return list(self._inputs)
+
+    @inputs.setter
+    def inputs(self, values: Iterable[Value]) -> None:
+        self._declare(list(values), self._outputs)
+
+    @property
+    def outputs(self) -> list[Value]:
+        """Values the caller wants; their names survive every transform. Assign a list to change them."""
+        return list(self._outputs)
+
+    @outputs.setter
+    def outputs(self, values: Iterable[Value]) -> None:
+        self._declare(self._inputs, list(values))
+
+    def _declare(self, inputs: list[Value], outputs: list[Value]) -> None:
+        for value in (*inputs, *outputs):
+            self._require_mine(value.node)
+        self._inputs, self._outputs = inputs, outputs
+        self._input_set, self._output_set = set(inputs), set(outputs)
+        self._protected = {v.node for v in (*inputs, *outputs)}
 
     def __iter__(self) -> Iterator[Node]:
-        """Nodes in file order. Editing while walking is fine: a node removed ahead is skipped, one added behind is not seen."""
+        """Nodes in the file order of this moment; those removed meanwhile are skipped, those added are not seen."""
+        nodes = []
         node = self._first
         while node is not None:
-            following = node._next
-            yield node
-            if node.graph is self:
-                node = node._next
-            else:
-                while following is not None and following.graph is not self:
-                    following = following._next
-                node = following
+            nodes.append(node)
+            node = node._next
+        return (n for n in nodes if n.graph is self)
 
     def __len__(self) -> int:
         return self._count
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._by_name
+    def __contains__(self, item: str | Node) -> bool:
+        return item.graph is self if isinstance(item, Node) else item in self._by_name
 
     def find(self, name: str) -> Node | None:
-        """The node of that name, None if there is none. O(1)."""
+        """The node of that name, None if there is none. Of duplicates the last, as in TensorFlow's tools. O(1)."""
         return self._by_name.get(name)
 
     def node(self, name: str) -> Node:
@@ -347,22 +448,25 @@ class Graph:
         Raises:
             GraphError: no such node, or the port is not a number.
         """
-        node_name, _, port = name.partition(":")
-        if port and not port.isdecimal():
-            raise GraphError(f"'{name}' is not a tensor name", hint="write node or node:port, for example conv1:0")
-        return self.node(node_name).output(int(port or 0))
+        node_name, port = parse_value_name(name)
+        return self.node(node_name).output(port)
 
     @property
     def missing(self) -> Mapping[str, Node]:
         """Stand-ins for nodes that inputs refer to and the file lacks. They belong to no graph."""
         return self._missing
 
-    # --- editing -----------------------------------------------------------------------------------------------
+    @property
+    def duplicates(self) -> list[str]:
+        """Names that more than one node has."""
+        return [name for name, nodes in self._shadowed.items() if nodes]
+
+    # --- editing ------------------------------------------------------------------------------------------
 
     def add(
         self,
         op: str,
-        inputs: Sequence[Value] = (),
+        inputs: Sequence[Value | Node] = (),
         name: str = "",
         *,
         attrs: Mapping[str, Attr] | None = None,
@@ -374,36 +478,47 @@ class Graph:
 
         Args:
             op: TensorFlow op name.
-            inputs: data inputs.
+            inputs: data inputs; a node stands for its output 0.
             name: wished name; `_1`, `_2`... is appended if it is taken. Default: the op's name.
-            attrs: attributes.
+            attrs: attributes; `str` becomes bytes, lists tuples, numpy scalars plain numbers.
             control_inputs: nodes to wait for.
             device: placement.
             before: the node to stand in front of in file order.
+
+        Raises:
+            GraphError: an illegal name, or a node of another graph. Nothing is added then.
         """
-        node = Node(self.unique_name(name or op), op, device)
-        node._attrs = dict(attrs or {})
+        wished = name or op
+        if not LEGAL_NAME.match(wished):
+            raise GraphError(f"'{wished}' is not a legal node name", hint="use letters, digits and _ . / -")
+        if before is not None:
+            self._require_mine(before)
+        node = Node(self.unique_name(wished), op, device)
+        node._attrs = {k: normalize(v) for k, v in (attrs or {}).items()}
+        node.graph = self
+        awaited = list(control_inputs)
+        for item in (*inputs, *awaited):
+            node._checked(item)
         self._link(node, before)
         self._by_name[node.name] = node
         node.set_inputs(inputs)
-        node.set_control_inputs(control_inputs)
+        node.set_control_inputs(awaited)
         return node
 
     def constant(
-        self, content: Tensor | np.ndarray[Any, Any] | float | Sequence[Any], name: str = "Const", *, before: Node | None = None
+        self, content: Tensor | np.ndarray[Any, Any], name: str = "Const", *, before: Node | None = None
     ) -> Value:
-        """A new `Const` node's value. Arrays are shared, not copied."""
+        """A new `Const` node's value. Arrays are shared, not copied; their numpy type decides the element type."""
         tensor = content if isinstance(content, Tensor) else Tensor.from_array(content)
         return self.add("Const", name=name, attrs={"dtype": tensor.dtype, "value": tensor}, before=before).output()
 
-    def restore(self, node: Node) -> bool:
-        """Append a loaded node under its own name, even if the name is taken; False if it was (see `problems`)."""
-        fresh = node.name not in self._by_name
-        if not fresh:
-            self.problems.append(Problem("another node has the same name", node.name))
-        self._by_name[node.name] = node  # TensorFlow's tools let the last one win
+    def restore(self, node: Node) -> None:
+        """Append a loaded node under its own name, even if the name is taken; `find` then gives the newer one."""
+        older = self._by_name.get(node.name)
+        if older is not None:
+            self._shadowed.setdefault(node.name, []).append(older)
+        self._by_name[node.name] = node
         self._link(node, None)
-        return fresh
 
     def stand_in(self, name: str) -> Node:
         """The stand-in for a node the file does not have, so that the reference survives."""
@@ -413,62 +528,118 @@ class Graph:
         """Take nodes out, all or none. O(their edges).
 
         Raises:
-            GraphError: a node that stays reads one of them or waits for it, or one is a graph output.
+            GraphError: a node that stays uses one of them, or one is an input or output of the graph.
         """
-        going = set(nodes)
-        for node in nodes:
+        going = dict.fromkeys(nodes)
+        for node in going:
+            self._require_mine(node)
+            if node in self._protected:
+                raise GraphError(f"'{node.name}' cannot go: it is an input or output of the graph")
             for reader in node.readers:
                 if reader not in going:
                     raise GraphError(f"'{node.name}' cannot go: '{reader.name}' still uses it")
-            if any(v.node is node for v in self.outputs):
-                raise GraphError(f"'{node.name}' cannot go: it is an output of the graph")
-        for node in nodes:
+        for node in going:
             node.set_inputs(())
             node.set_control_inputs(())
+            self._forget_name(node)
             self._unlink(node)
-            if self._by_name.get(node.name) is node:
-                del self._by_name[node.name]
-        self.inputs = [v for v in self.inputs if v.node not in going]
 
     def rename(self, node: Node, name: str) -> None:
-        """Give a node another name; every reference follows. O(1).
+        """Give a node another name; every reference follows. O(1). `_class` annotations do not, see `rewrite.edits`.
 
         Raises:
-            GraphError: the name is taken.
+            GraphError: the name is taken or illegal.
         """
+        self._require_mine(node)
         if name == node.name:
             return
-        if name in self._by_name:
-            raise GraphError(f"'{node.name}' cannot be renamed: there is already a node '{name}'")
-        if self._by_name.get(node.name) is node:
-            del self._by_name[node.name]
+        if name in self._by_name or name in self._missing:
+            raise GraphError(f"'{node.name}' cannot be renamed: there is already a node '{name}'", hint="choose another name")
+        if not LEGAL_NAME.match(name):
+            raise GraphError(f"'{name}' is not a legal node name", hint="use letters, digits and _ . / -")
+        self._forget_name(node)
         node._name = name
         self._by_name[name] = node
 
     def replace(self, old: Node, new: Node, ports: Mapping[int, Value] | None = None) -> None:
-        """Put `new` in the place of `old`: its name, its readers, its waiters, its role as graph input or output.
+        """Put the fresh node `new` in the place of `old`: name, position, readers, waiters, role as input or output.
 
-        `old` leaves the graph; what it read stays. Values map port by port unless `ports` says otherwise.
-        Control inputs of `old` move to `new`. O(readers).
+        `old` leaves the graph; what it read stays. `new` may read `old` no longer; nobody else may read `new` yet, but for
+        nodes made for this replacement. Values map port by port unless `ports` says otherwise. Control inputs of `old` go
+        over to `new`. O(readers).
+
+        Raises:
+            GraphError: `new` is `old` or protected, or a protected port would not be on `new`. Nothing changes then.
         """
+        self._require_mine(old)
+        self._require_mine(new)
+        targets: dict[Value, Value] = {}
         for value in old.outputs:
-            target = (ports or {}).get(value.port) or new.output(value.port)
+            protected = value in self._output_set or value in self._input_set
+            if value.uses or protected:
+                target = (ports or {}).get(value.port)
+                targets[value] = new.output(value.port) if target is None else target
+                if protected and targets[value].node is not new:
+                    raise GraphError(f"'{value.name}' is asked for by name and '{new.name}' does not provide it")
+        if new is old or new in self._protected:
+            raise GraphError(f"'{new.name}' cannot take the place of '{old.name}': it has a name of its own to keep")
+        if any(v.node is old for v in new.inputs):
+            raise GraphError(f"'{new.name}' reads '{old.name}', which it is to replace")
+        inputs = [targets.get(v, v) for v in self._inputs]
+        outputs = [targets.get(v, v) for v in self._outputs]
+        for value, target in targets.items():
             value.replace_uses(target)
-            self.outputs = [target if v is value else v for v in self.outputs]
-            self.inputs = [target if v is value else v for v in self.inputs]
+            if target.spec is UNKNOWN:
+                target.spec = value.spec
         for waiter in old.control_outputs:
-            waiter.remove_control_input(old)
-            if waiter is not new:
-                waiter.add_control_input(new)
+            order = [new if n is old else n for n in waiter.control_inputs]
+            waiter.set_control_inputs(n for n in order if n is not waiter)
         for awaited in old.control_inputs:
             if awaited is not new:
                 new.add_control_input(awaited)
+        new.device = new.device or old.device
+        self._declare(inputs, outputs)
+        self.move_before(new, old)
         name = old.name
         self.remove(old)
         self.rename(new, name)
 
+    def bypass(self, node: Node, values: Mapping[int, Value], *, keep_control: bool = True) -> None:
+        """Take a node out and let its readers read other values instead; nothing is renamed. O(readers).
+
+        Whoever waited for the node waits for the producers of those values; what the node waited for, its readers and
+        waiters wait for from now on, unless `keep_control` is False.
+
+        Raises:
+            GraphError: the node is an input or output of the graph, or a port that is read has no value. Nothing changes then.
+        """
+        self._require_mine(node)
+        if node in self._protected:
+            raise GraphError(f"'{node.name}' cannot go: it is an input or output of the graph")
+        for value in node.outputs:
+            if value.uses and value.port not in values:
+                raise GraphError(f"'{value.name}' is read, and nothing is given to read instead")
+        producers = dict.fromkeys(v.node for v in values.values())
+        awaited = node.control_inputs if keep_control else ()
+        readers = node.readers
+        waiters = node.control_outputs
+        for value in node.outputs:
+            if value.uses:
+                value.replace_uses(values[value.port])
+        for waiter in waiters:
+            waiter.remove_control_input(node)
+            for producer in producers:
+                waiter.add_control_input(producer)
+        for reader in readers:
+            for before in awaited:
+                if before is not reader:
+                    reader.add_control_input(before)
+        self.remove(node)
+
     def move_before(self, node: Node, mark: Node) -> None:
         """Change file order: `node` goes right in front of `mark`. O(1)."""
+        self._require_mine(node)
+        self._require_mine(mark)
         if node is not mark:
             self._unlink(node)
             self._link(node, mark)
@@ -488,13 +659,13 @@ class Graph:
 
     def unique_name(self, base: str) -> str:
         """`base` if it is free, else `base_1`, `base_2`... O(1) on average."""
-        if base not in self._by_name:
+        if base not in self._by_name and base not in self._missing:
             return base
         count = self._serial.get(base, 0)
         while True:
             count += 1
             name = f"{base}_{count}"
-            if name not in self._by_name:
+            if name not in self._by_name and name not in self._missing:
                 self._serial[base] = count
                 return name
 
@@ -502,29 +673,55 @@ class Graph:
         """A copy with its own nodes and edges; tensors, sources and other immutable things are shared. O(nodes + edges)."""
         copy = Graph()
         copy.versions, copy.passenger, copy.path = self.versions, self.passenger, self.path
-        copy.problems = list(self.problems)
+        copy.problems, copy._serial = list(self.problems), dict(self._serial)
         twins: dict[Node, Node] = {}
-        for node in (*self, *self._missing.values()):
-            twin = Node(node.name, node.op, node.device, node.source)
-            twin._attrs = None if node._attrs is None else dict(node._attrs)
-            twin.origin = node.origin
-            twins[node] = twin
-            if node.graph is self:
-                copy._link(twin, None)
-            else:
-                copy._missing[node.name] = twin
-        copy._by_name = {name: twins[node] for name, node in self._by_name.items()}
-        for node, twin in twins.items():
-            twin.set_inputs([twins[v.node].output(v.port) for v in node._inputs])
-            for awaited in node._controls:
-                twin.add_control_input(twins[awaited])
-            for value in node._outputs:
-                twin.output(value.port).spec = value.spec
-        copy.inputs = [twins[v.node].output(v.port) for v in self.inputs]
-        copy.outputs = [twins[v.node].output(v.port) for v in self.outputs]
+        with paused_gc():
+            for node in (*self, *self._missing.values()):
+                twin = Node(node.name, node.op, node.device, node.source)
+                twin._attrs = None if node._attrs is None else dict(node._attrs)
+                twin.origin = node.origin
+                twins[node] = twin
+                if node.graph is self:
+                    copy._link(twin, None)
+                else:
+                    copy._missing[node.name] = twin
+            copy._by_name = {name: twins[node] for name, node in self._by_name.items()}
+            copy._shadowed = {name: [twins[n] for n in nodes] for name, nodes in self._shadowed.items()}
+            for node, twin in twins.items():
+                twin._inputs = [twins[v.node].output(v.port) for v in node._inputs]
+                for value in node._outputs.values():
+                    double = twin.output(value.port)
+                    double.spec = value.spec
+                    if value._uses:  # in the same order, so that edits of the copy go as they would here
+                        double._uses = {Use(twins[u.node], u.index): None for u in value._uses}
+                if node._controls:
+                    twin._controls = {twins[n]: None for n in node._controls}
+                if node._successors:
+                    twin._successors = {twins[n]: None for n in node._successors}
+        copy._declare(
+            [twins[v.node].output(v.port) for v in self._inputs], [twins[v.node].output(v.port) for v in self._outputs]
+        )
         return copy
 
-    # --- the linked list ---------------------------------------------------------------------------------------
+    def __deepcopy__(self, memo: object) -> Graph:
+        return self.clone()
+
+    # --- the linked list ----------------------------------------------------------------------------------
+
+    def _require_mine(self, node: Node) -> None:
+        if node.graph is not self:
+            raise GraphError(
+                "the node is not in this graph, or no longer", node.where, hint="look it up in this graph again"
+            )
+
+    def _forget_name(self, node: Node) -> None:
+        shadowed = self._shadowed.get(node.name)
+        if self._by_name.get(node.name) is node:
+            del self._by_name[node.name]
+            if shadowed:
+                self._by_name[node.name] = shadowed.pop()
+        elif shadowed and node in shadowed:
+            shadowed.remove(node)
 
     def _link(self, node: Node, before: Node | None) -> None:
         previous = self._last if before is None else before._previous
@@ -540,8 +737,6 @@ class Graph:
         self._count += 1
 
     def _unlink(self, node: Node) -> None:
-        if node.graph is not self:
-            raise NodeError("the node is not in this graph", node.where)
         if node._previous is None:
             self._first = node._next
         else:
@@ -550,7 +745,7 @@ class Graph:
             self._last = node._previous
         else:
             node._next._previous = node._previous
-        node.graph = None  # _next stays, so that an iteration standing here finds its way on
+        node.graph = node._previous = node._next = None
         self._count -= 1
 
     def __repr__(self) -> str:
@@ -558,15 +753,14 @@ class Graph:
 
 
 def parse_value_name(name: str) -> tuple[str, int]:
-    """`a` and `a:0` are ("a", 0); `a:2` is ("a", 2)."""
-    node, _, port = name.strip().partition(":")
-    return node, int(port) if port.isdecimal() else 0
+    """`a` and `a:0` are ("a", 0); `a:2` is ("a", 2).
 
-
-def value_dtype_hint(node: Node, *names: str) -> DType | None:
-    """The first of these attributes that holds a type."""
-    for name in names:
-        value = node.attrs.get(name)
-        if isinstance(value, DType):
-            return dtype(value)
-    return None
+    Raises:
+        GraphError: what follows the colon is not a port number.
+    """
+    node, colon, port = name.strip().partition(":")
+    if colon and not (port.isascii() and port.isdecimal() and len(port) < 8):
+        raise GraphError(f"'{name}' is not a tensor name", hint="write node or node:port, for example conv1:0")
+    if node.startswith("^"):
+        raise GraphError(f"'{name}' is a control input, not a tensor", hint="leave out the ^")
+    return node, int(port or 0)

@@ -12,34 +12,51 @@ MERGES = frozenset({"Merge", "RefMerge", "_XlaMerge"})
 NEXT_ITERATIONS = frozenset({"NextIteration", "RefNextIteration"})
 
 
-def execution_order(graph: Graph, *, stable: bool = False) -> list[Node]:
-    """Every node after all it needs; loops through Merge are fine. O(nodes + edges).
+def match_order(graph: Graph) -> list[Node]:
+    """The order of the Graph Transform Tool, where a Merge is ready after one data input. O(nodes + edges).
 
-    By default the order of the Graph Transform Tool: ready nodes wait on a stack, and a Merge is ready after one data
-    input. It decides which of two overlapping matches wins, so it is part of the behaviour. `stable` instead always takes
-    the ready node that comes first in the file.
+    It decides which of two overlapping matches wins and what `sort_by_execution_order` writes; for running a graph use
+    `execution_order`. Ready nodes wait on a stack.
 
     Raises:
         GraphError: some nodes are in a cycle or need a node that does not exist.
     """
-    order = _sorted(graph, stable)
-    if len(order) != len(graph):
-        done = set(order)
-        stuck = [n for n in graph if n not in done]
-        for node in stuck:
-            for producer in _producers(node):
-                if producer.graph is None:
-                    raise GraphError(f"Unknown input node '{producer.name}'", node.where)
-        raise GraphError(
-            f"{len(stuck)} nodes in a cycle", stuck[0].where, hint="`thinflow inspect MODEL` shows what is wrong with it"
-        )
-    return order
+    return _complete(graph, _sorted(graph, merge_needs_one=True))
 
 
-def cycle_members(graph: Graph) -> list[Node]:
-    """Nodes that can never run because they wait for themselves or for such a node; empty in a valid graph."""
-    done = set(_sorted(graph, stable=False, ignore_missing=True))
-    return [n for n in graph if n not in done]
+def execution_order(graph: Graph, *, stable: bool = False) -> list[Node]:
+    """Every node after all it needs, but for what a NextIteration hands back to its Merge. O(nodes + edges).
+
+    Args:
+        graph: what to sort.
+        stable: always take the ready node that comes first in the file, instead of the one that became ready last.
+
+    Raises:
+        GraphError: some nodes are in a cycle or need a node that does not exist.
+    """
+    return _complete(graph, _sorted(graph, stable=stable))
+
+
+def find_cycle(graph: Graph) -> list[Node]:
+    """Nodes each of which needs the one before it, and the first needs the last; empty in a valid graph.
+
+    Loops from a NextIteration back to its Merge are no cycles.
+    """
+    done = set(_sorted(graph, ignore_missing=True))
+    node = next((n for n in graph if n not in done), None)
+    path: dict[Node, None] = {}
+    while node is not None and node not in path:
+        path[node] = None
+        node = next((p for p in _needed(node) if p.graph is not None and p not in done), None)
+    if node is None:
+        return []
+    members = list(path)
+    return members[members.index(node) :][::-1]
+
+
+def unrunnable(graph: Graph) -> set[Node]:
+    """Nodes that are in a cycle, depend on one, or depend on a node that does not exist."""
+    return set(graph) - set(_sorted(graph))
 
 
 def ancestors(values: Iterable[Node], *, stop: frozenset[Node] = frozenset(), control: bool = True) -> set[Node]:
@@ -59,37 +76,58 @@ def ancestors(values: Iterable[Node], *, stop: frozenset[Node] = frozenset(), co
     return seen
 
 
-def _producers(node: Node) -> list[Node]:
-    return [v.node for v in node.inputs] + list(node.control_inputs)
+def _needed(node: Node) -> list[Node]:
+    """What must run before a node, once per reference."""
+    producers = [v.node for v in node.inputs]
+    if node.op in MERGES:
+        producers = [p for p in producers if p.op not in NEXT_ITERATIONS]
+    return producers + list(node.control_inputs)
 
 
-def _sorted(graph: Graph, stable: bool, ignore_missing: bool = False) -> list[Node]:
+def _complete(graph: Graph, order: list[Node]) -> list[Node]:
+    if len(order) == len(graph):
+        return order
+    done = set(order)
+    stuck = [n for n in graph if n not in done]
+    for node in stuck:
+        for producer in (*(v.node for v in node.inputs), *node.control_inputs):
+            if producer.graph is None:
+                raise GraphError(f"Unknown input node '{producer.name}'", node.where, hint="the file is incomplete")
+    cycle = find_cycle(graph) or stuck
+    names = " -> ".join(n.name for n in [*cycle[:6], cycle[0]])
+    raise GraphError(f"{len(stuck)} nodes in a cycle: {names}", stuck[0].where, hint="the file is damaged; export it again")
+
+
+def _sorted(
+    graph: Graph, *, stable: bool = False, merge_needs_one: bool = False, ignore_missing: bool = False
+) -> list[Node]:
+    """Kahn's algorithm; nodes that never become ready are left out."""
     pending: dict[Node, int] = {}
     consumers: dict[Node, list[Node]] = {}
     index: dict[Node, int] = {}
     for position, node in enumerate(graph):
         index[node] = position
-        producers = _producers(node)
-        if ignore_missing:
-            producers = [p for p in producers if p.graph is not None]
-        # One data input makes a Merge ready: the other arrives only from inside its own loop.
-        is_merge = node.op in MERGES and bool(node.inputs)
-        pending[node] = 1 + len(node.control_inputs) if is_merge else len(producers)
+        if merge_needs_one and node.op in MERGES and node.inputs:
+            producers = [v.node for v in node.inputs] + list(node.control_inputs)
+            pending[node] = 1 + len(node.control_inputs)
+        else:
+            producers = _needed(node)
+            if ignore_missing:
+                producers = [p for p in producers if p.graph is not None]
+            pending[node] = len(producers)
         for producer in producers:
             consumers.setdefault(producer, []).append(node)
-    ready = [n for n in graph if pending[n] == 0]
+    ready = [n for n in index if pending[n] == 0]
     order: list[Node] = []
-    heap = [(index[n], i, n) for i, n in enumerate(ready)] if stable else []
-    serial = len(ready)
+    heap = [(index[n], n) for n in ready] if stable else []  # already sorted: file order
     while heap or (ready and not stable):
-        node = heapq.heappop(heap)[2] if stable else ready.pop()
+        node = heapq.heappop(heap)[1] if stable else ready.pop()
         order.append(node)
         for consumer in consumers.get(node, ()):
             pending[consumer] -= 1
             if pending[consumer] == 0:
-                serial += 1
                 if stable:
-                    heapq.heappush(heap, (index[consumer], serial, consumer))
+                    heapq.heappush(heap, (index[consumer], consumer))
                 else:
                     ready.append(consumer)
     return order

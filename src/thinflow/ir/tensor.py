@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
-from thinflow.errors import FormatError
+from thinflow.errors import FormatError, ParameterError
 from thinflow.ir.types import STRING, DType, dtype, shape_text
 
 if TYPE_CHECKING:
@@ -21,6 +22,11 @@ class Storage(Protocol):
         """Bytes they occupy there; a splat stored as one value counts one value."""
         ...
 
+    @property
+    def is_splat(self) -> bool:
+        """Whether one value is stored for all elements."""
+        ...
+
     def read(self, element: DType, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
         """A read-only array of that type and shape, without a copy where possible."""
         ...
@@ -32,17 +38,22 @@ class RawStorage:
     __slots__ = ("buffer",)
 
     def __init__(self, buffer: memoryview | bytes) -> None:
-        self.buffer = memoryview(buffer).cast("B")
+        view = memoryview(buffer)
+        self.buffer = view.cast("B") if view.nbytes else memoryview(b"")
 
     @property
     def stored_bytes(self) -> int:
         return len(self.buffer)
 
+    @property
+    def is_splat(self) -> bool:
+        return False
+
     def read(self, element: DType, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
         import numpy as np
 
         expected = math.prod(shape) * element.itemsize
-        if not element.itemsize:
+        if not element.itemsize or any(d < 0 for d in shape):
             raise FormatError(f"{element} elements cannot be read from raw bytes")
         if len(self.buffer) != expected:
             raise FormatError(
@@ -66,7 +77,11 @@ class ArrayStorage:
     def stored_bytes(self) -> int:
         if self.array.dtype.hasobject:
             return sum(len(s) for s in self.array.ravel())
-        return self.array.itemsize if _is_broadcast(self.array) else self.array.nbytes
+        return self.array.itemsize if self.is_splat else self.array.nbytes
+
+    @property
+    def is_splat(self) -> bool:
+        return not self.array.dtype.hasobject and _is_broadcast(self.array)
 
     def read(self, element: DType, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
         return self.array
@@ -78,31 +93,39 @@ class Tensor:
     Shape, type and sizes never touch the storage. Unaligned views are possible; copy before handing memory to C code.
     """
 
-    __slots__ = ("_array", "dtype", "shape", "storage")
+    __slots__ = ("_array", "_fingerprint", "dtype", "shape", "storage")
 
     def __init__(self, element: DType, shape: tuple[int, ...], storage: Storage) -> None:
         self.dtype = element
         self.shape = shape
         self.storage = storage
         self._array: np.ndarray[Any, Any] | None = None
+        self._fingerprint = b""
 
     @classmethod
     def from_array(cls, array: Any, element: DType | None = None) -> Tensor:
-        """A tensor over an array (or anything `numpy.asarray` takes); the array is shared, not copied.
+        """A tensor over an array, or over anything `numpy.asarray` takes.
+
+        An array of the right type is shared, not copied: do not change it afterwards.
 
         Args:
-            array: numbers, or bytes / object arrays of bytes for strings.
-            element: the TensorFlow type when numpy's is ambiguous (quint8 is uint8 to numpy).
+            array: numbers, or bytes and str for strings.
+            element: the element type, if not the array's own; numbers are converted to it.
         """
         import numpy as np
 
-        array = array if isinstance(array, np.ndarray) or element is not STRING else np.asarray(array, object)
-        array = np.asarray(array)
+        if not isinstance(array, np.ndarray):
+            holds_text = element is STRING or isinstance(array, (bytes, str))
+            array = np.asarray(array, object if holds_text else None)  # numpy's own string types lose trailing zeros
         if array.dtype.kind in "SUO":
             array = _as_byte_strings(array)
+        element = element or dtype(array.dtype)
+        wanted = element.numpy()
+        if array.dtype != wanted or not array.dtype.isnative:
+            array = array.astype(wanted)
         view = array.view()
         view.flags.writeable = False
-        return cls(element or dtype(array.dtype), tuple(array.shape), ArrayStorage(view))
+        return cls(element, tuple(array.shape), ArrayStorage(view))
 
     @property
     def size(self) -> int:
@@ -117,7 +140,7 @@ class Tensor:
     @property
     def is_splat(self) -> bool:
         """Whether the elements are stored once and repeated."""
-        return self.size > 1 and bool(self.dtype.itemsize) and self.storage.stored_bytes <= self.dtype.itemsize
+        return self.size > 1 and self.storage.is_splat
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """The elements as a read-only array. Mapped weights are a view of the file; splats have stride 0."""
@@ -126,17 +149,13 @@ class Tensor:
         return self._array
 
     def fingerprint(self) -> bytes:
-        """Equal exactly for tensors of equal type, shape and bits, however they are stored. Reads every element."""
-        import numpy as np
-
-        digest = hashlib.blake2b(f"{self.dtype}{self.shape}".encode(), digest_size=16)
-        array = self.numpy()
-        if array.dtype.hasobject:
-            for item in array.ravel():
-                digest.update(len(item).to_bytes(8, "little") + item)
-        else:
-            digest.update(np.ascontiguousarray(array).view(np.uint8).data if array.size else b"")
-        return digest.digest()
+        """Equal exactly for tensors of equal type, shape and bits, however they are stored. Reads every element once."""
+        if not self._fingerprint:
+            digest = hashlib.blake2b(f"{self.dtype}{self.shape}".encode(), digest_size=16)
+            for chunk in _byte_chunks(self.numpy()):
+                digest.update(chunk)
+            self._fingerprint = digest.digest()
+        return self._fingerprint
 
     def same_as(self, other: Tensor) -> bool:
         """Whether type, shape and bits agree (so NaN equals the same NaN, and 0.0 differs from -0.0)."""
@@ -154,11 +173,37 @@ class Tensor:
 
     def preview(self, count: int = 8) -> str:
         """The first elements as short text; a splat as `2.5 x 100`."""
-        flat = self.numpy().ravel()[:count].tolist() if not self.is_splat else [self.numpy().ravel()[0]]
-        texts = [v.decode("utf-8", "backslashreplace") if isinstance(v, bytes) else _number_text(v) for v in flat]
+        if not self.size:
+            return ""
+        shown = 1 if self.is_splat else count
+        items = [v.item() if hasattr(v, "item") else v for v in self.numpy().flat[:shown]]
+        texts = [v.decode("utf-8", "backslashreplace") if isinstance(v, bytes) else _number_text(v) for v in items]
         if self.is_splat:
             return f"{texts[0]} x {self.size}"
         return ",".join(texts) + (",..." if self.size > count else "")
+
+
+_CHUNK = 1 << 18  # elements
+
+
+def _byte_chunks(array: np.ndarray[Any, Any]) -> Iterator[bytes | memoryview]:
+    """The elements in row-major order, a bounded number of bytes at a time."""
+    import numpy as np
+
+    if array.dtype.hasobject:
+        for item in array.flat:
+            yield len(item).to_bytes(8, "little")
+            yield item
+    elif array.flags.c_contiguous:
+        yield array.reshape(-1).view(np.uint8).data
+    elif _is_broadcast(array):  # the same bytes as the expanded array would give, without expanding it
+        block = np.full(min(array.size, _CHUNK), array.flat[0]).view(np.uint8).data
+        whole, rest = divmod(array.nbytes, len(block))
+        yield from (block for _ in range(whole))
+        yield block[:rest]
+    else:
+        for row in array:
+            yield from _byte_chunks(np.asarray(row))
 
 
 def _as_byte_strings(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -166,7 +211,9 @@ def _as_byte_strings(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
     strings = np.empty(array.shape, object)
     flat = strings.reshape(-1)
-    for i, item in enumerate(array.ravel().tolist()):
+    for i, item in enumerate(array.flat):
+        if not isinstance(item, (bytes, str)):
+            raise ParameterError(f"a string tensor cannot hold {type(item).__name__}", hint="give bytes or str")
         flat[i] = item.encode() if isinstance(item, str) else bytes(item)
     return strings
 

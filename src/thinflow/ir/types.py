@@ -46,11 +46,12 @@ class DType:
         if not self.numpy_name:
             raise ParameterError(f"numpy has no type for {self.name}")
         try:
-            return np.dtype(self.numpy_name)
+            plain: np.dtype[Any] = np.dtype(self.numpy_name)
         except TypeError:
             import ml_dtypes
 
             return np.dtype(getattr(ml_dtypes, self.numpy_name))
+        return plain
 
     @property
     def is_floating(self) -> bool:
@@ -146,8 +147,8 @@ def dtype(what: object) -> DType:
     """
     if isinstance(what, DType):
         return what
-    if isinstance(what, int):
-        base = what - REFERENCE_OFFSET if what > REFERENCE_OFFSET else what
+    if isinstance(what, int) and not isinstance(what, bool):
+        base = what - REFERENCE_OFFSET if REFERENCE_OFFSET < what < 2 * REFERENCE_OFFSET else what
         return _BY_NUMBER.get(base) or DType(base, f"type{base}", "", 0, "O")
     if isinstance(what, str):
         name = what.removesuffix("_ref")

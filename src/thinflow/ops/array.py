@@ -141,10 +141,8 @@ class Reshape(_Free):
     def kernel(x: Array, shape: Array) -> Array:
         sizes = [int(d) for d in shape]
         require(sizes.count(-1) <= 1, f"more than one size is -1 in {sizes}")
-        rest = int(np.prod([d for d in sizes if d != -1], dtype=np.int64))
         if -1 in sizes:
-            require(rest != 0, f"the size -1 in {sizes} cannot be worked out beside a size of 0")
-            sizes[sizes.index(-1)] = x.size // rest
+            sizes[sizes.index(-1)] = _missing_factor(x.shape, [d for d in sizes if d != -1]) or 0
         require(
             int(np.prod(sizes, dtype=np.int64)) == x.size,
             f"{shape_text(x.shape)} has {x.size} elements, that does not fit {shape_text(tuple(sizes))}",
@@ -153,7 +151,10 @@ class Reshape(_Free):
 
 
 def _missing_factor(shape: tuple[int | None, ...], rest: list[int]) -> int | None:
-    """The one unknown size of a reshape's result; sizes on both sides cancel when only they differ."""
+    """The one missing size of a reshape's result; None while the input's size is unknown."""
+    if 0 in rest:
+        # Zeros on both sides say nothing: TensorFlow reshapes [0,3] to [-1,0] as [3,0].
+        shape, rest = tuple(d for d in shape if d != 0), [d for d in rest if d != 0]
     size = product(shape)
     others = product(rest)
     if size is None or not others:

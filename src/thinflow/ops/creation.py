@@ -107,10 +107,7 @@ class Range(OpDef):
         if start.dtype.kind in "iu":
             return np.arange(int(first), int(last), int(step)).astype(start.dtype)
         size = int(np.ceil(np.abs((last - first) / step)))
-        # TensorFlow adds delta again and again, in the element type; so does a cumulative sum.
-        steps = np.full(size, step, start.dtype)
-        steps[:1] = first
-        return np.add.accumulate(steps) if size else steps
+        return (first + np.arange(size).astype(start.dtype) * step).astype(start.dtype)
 
 
 def _check_range(first: Any, last: Any, step: Any) -> None:

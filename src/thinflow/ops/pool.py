@@ -77,9 +77,17 @@ def _max_pool(
     _check(ksize, strides, x.ndim)
     pads = _axes_pads(x, ksize, strides, padding, explicit)
     low = lowest(x.dtype)
-    # The maximum over a box is the maximum of maxima along its axes: k + k steps instead of k * k.
+    y = _max_separately(x, ksize, strides, pads, np.maximum, low)
+    if x.dtype.kind not in "iu" and np.isnan(y).any():
+        # TensorFlow compares with >, so a NaN never wins; fmax does the same, several times slower.
+        y = _max_separately(x, ksize, strides, pads, np.fmax, low)
+    return y
+
+
+def _max_separately(x: Array, ksize: Sequence[int], strides: Sequence[int], pads: Pads, combine: np.ufunc, low: Any) -> Array:
+    """The maximum over a box is the maximum of maxima along its axes: k + k steps instead of k * k."""
     for axis in range(1, x.ndim):
-        x = _reduce_axis(x, axis, ksize[axis], strides[axis], pads[axis], np.maximum, low)
+        x = _reduce_axis(x, axis, ksize[axis], strides[axis], pads[axis], combine, low)
     return x
 
 

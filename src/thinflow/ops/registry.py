@@ -34,7 +34,7 @@ from functools import cache
 from typing import Any, ClassVar, TypeVar
 
 from thinflow.errors import ShapeError, UnsupportedOp, closest
-from thinflow.ir.attrs import ShapeAttr
+from thinflow.ir.attrs import PlaceholderAttr, ShapeAttr
 from thinflow.ir.types import TensorSpec
 
 
@@ -165,6 +165,8 @@ def select_attrs(function: Callable[..., Any], attrs: Mapping[str, Any]) -> dict
     chosen: dict[str, Any] = {}
     for name, default in signature(function).attrs.items():
         if name in attrs:
+            if isinstance(attrs[name], PlaceholderAttr):
+                raise UnsupportedOp(f"the attribute '{name}' is filled in by the caller of the function")
             chosen[name] = as_argument(attrs[name])
         elif default is inspect.Parameter.empty:
             raise ShapeError(f"the attribute '{name}' is missing", hint=f"add '{name}' to the node; TensorFlow requires it")

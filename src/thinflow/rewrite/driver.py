@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from thinflow.ir.graph import Graph, Node, Value
-from thinflow.ir.order import execution_order
+from thinflow.ir.order import match_order
 from thinflow.rewrite.edits import Site, sweep
 from thinflow.rewrite.pattern import Match, Miss, NodePattern, match
 from thinflow.rewrite.rule import Refuse, Transform
@@ -39,7 +39,7 @@ class Rewrite(Transform):
         while True:
             trace.forget_left()
             before = len(trace.changes)
-            for head in execution_order(graph):
+            for head in match_order(graph):
                 if head.graph is graph and head.op in self.pattern.ops:
                     self._try(graph, head, trace)
             if len(trace.changes) == before:
@@ -68,10 +68,9 @@ class Rewrite(Transform):
 def refuse_shared(graph: Graph, m: Match) -> None:
     """Refuse if a node inside the match is also used outside of it."""
     inside = set(m.claimed)
-    wanted = {v.node for v in graph.outputs}
     for node in m.claimed[1:]:
-        if node in wanted:
-            raise Refuse(f"'{node.name}' is asked for as an output", node)
+        if node.is_protected:
+            raise Refuse(f"'{node.name}' is asked for by name", node)
         for reader in node.readers:
             if reader not in inside:
                 raise Refuse(f"'{node.name}' is also used by '{reader.name}'", node)

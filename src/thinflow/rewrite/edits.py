@@ -37,7 +37,7 @@ class Site:
 
 def is_protected(graph: Graph, node: Node) -> bool:
     """Whether somebody outside asked for the node by name."""
-    return any(v.node is node for v in graph.outputs) or any(v.node is node for v in graph.inputs)
+    return node.graph is graph and node.is_protected
 
 
 def sweep(graph: Graph, candidates: Iterable[Node]) -> int:
@@ -47,10 +47,9 @@ def sweep(graph: Graph, candidates: Iterable[Node]) -> int:
     """
     removed = 0
     stack = [n for n in candidates if n.graph is graph]
-    protected = {v.node for v in (*graph.inputs, *graph.outputs)}
     while stack:
         node = stack.pop()
-        if node.graph is not graph or node.is_used or node in protected or node.op in INPUT_OPS:
+        if node.graph is not graph or node.is_used or node.is_protected or node.op in INPUT_OPS:
             continue
         sources = [v.node for v in node.inputs] + list(node.control_inputs)
         graph.remove(node)

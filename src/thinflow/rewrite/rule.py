@@ -49,6 +49,8 @@ class Transform:
     """Largest |before - after| allowed, relative to the largest |before| of that output."""
     exact: ClassVar[bool] = True
     """False for a transform that changes numbers on purpose (quantizing, rounding): differences are reported only."""
+    renames: ClassVar[bool] = False
+    """Whether renaming or dropping requested names is the point (rename_node, an input cut away)."""
     repeatable: ClassVar[bool] = True
     """Whether a second run changes nothing."""
 

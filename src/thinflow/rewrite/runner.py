@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from thinflow.errors import GraphError, ThinflowError, TransformError, VerificationError
-from thinflow.ir.check import PortCount, find_problems
+from thinflow.ir.check import PortCount, find_problems, interface_problems
 from thinflow.ir.graph import Graph, Problem
 from thinflow.rewrite.rule import Transform
 from thinflow.rewrite.trace import Trace
@@ -97,7 +97,7 @@ def run(
         VerificationError: a step changed the numbers; the message names it.
     """
     known = find_problems(graph, port_count)
-    fatal = [p for p in known if "does not exist" in p.text or "cycle" in p.text or "same name" in p.text]
+    fatal = [p for p in known if p.kind in {"missing input", "cycle", "duplicate name"}]
     if fatal:
         raise GraphError(
             f"the graph is broken: {fatal[0]}" + (f" (and {len(fatal) - 1} more)" if len(fatal) > 1 else ""),
@@ -144,8 +144,11 @@ def _apply(
     port_count: PortCount | None,
     comparer: Comparer | None,
 ) -> None:
+    names = [v.name for v in graph.inputs], [v.name for v in graph.outputs]
     transform.apply(graph, report.trace)
     new = [p for p in find_problems(graph, port_count) if p not in known]
+    if not transform.renames:
+        new += interface_problems(graph, *names)
     if new:
         raise TransformError(f"it left an invalid graph: {new[0]}", hint="please report this with the model")
     if report.changes and comparer is not None:

@@ -9,9 +9,8 @@ strings. Offsets only point forward, so parents are laid out before their childr
 Blobs come last: their bytes are asked for one at a time while the chunks are written, so a large file needs
 no memory of its own.
 
-Reading. `root()` gives a `Table`; its methods take a slot and a kind. Anything out of bounds is a FormatError.
-Decoding has a budget in proportion to the size of the file, since a hostile file may point to one long
-vector many times.
+Reading. `root()` gives a `Table`; its methods take a slot and a kind. What is out of bounds is a FormatError.
+Decoding has a budget in proportion to the size of the file: a hostile file may point to one vector often.
 """
 
 from __future__ import annotations
@@ -334,12 +333,20 @@ class Table:
         span = self._span(slot, 1)
         return None if span is None else self._source.data[span[0] : span[0] + span[1]]
 
+    def charge(self, view: memoryview) -> None:
+        """Count a view that is about to be copied against the decoding budget.
+
+        Raises:
+            FormatError: the budget is spent.
+        """
+        self._source.spend(len(view))
+
     def string(self, slot: int) -> str | None:
         """A string; bytes that are not UTF-8 survive as surrogates."""
         raw = self.blob(slot)
         if raw is None:
             return None
-        self._source.spend(len(raw))
+        self.charge(raw)
         return bytes(raw).decode("utf-8", "surrogateescape")
 
     def tables(self, slot: int) -> list[Table]:

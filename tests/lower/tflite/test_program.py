@@ -70,23 +70,23 @@ def description(p):
             return None
         return data.tolist() if isinstance(data, np.ndarray) else bytes(data)
 
+    def parameters(q):
+        return (of(q.scale), of(q.zero_point), q.axis) if q else ()
+
     subgraphs = []
     numbers = {}
     for s in p.subgraphs:
         index = {t: i for i, t in enumerate(s.tensors())} | {None: -1}
         numbers |= index
         tensors = [
-            (t.name, t.shape, t.dtype, of(t.data), t.is_variable)
-            + (
-                (of(t.quantization.scale), of(t.quantization.zero_point), t.quantization.axis)
-                if t.quantization
-                else ()
-            )
+            (t.name, t.shape, t.dtype, of(t.data), t.is_variable, parameters(t.quantization))
             for t in s.tensors()
         ]
         operators = [
-            (o.code, [index[t] for t in o.inputs], [index[t] for t in o.outputs], o.options, o.custom_code)
-            + (o.custom_options, o.version, [index[t] for t in o.intermediates], o.mutating_inputs)
+            (
+                (o.code, o.custom_code, o.custom_options, o.version, o.options, o.mutating_inputs),
+                [[index[t] for t in side] for side in (o.inputs, o.outputs, o.intermediates)],
+            )
             for o in s.operators
         ]
         subgraphs.append(
@@ -564,6 +564,13 @@ def test_damaged_files_never_surprise(raw):
         except ThinflowError:
             pass
     assert survivors
+
+
+@pytest.mark.parametrize("shape", [(1,) * 40, (2**31 - 1,) * 5 + (0,), (2**31 - 1,) * 9])
+def test_absurd_shapes(shape):
+    x, y = value("x", *shape), value("y", *shape)
+    with pytest.raises(FormatError, match="makes no sense"):
+        read_program(to_bytes(program([x], [y], Operator("ADD", [x, x], [y]))))
 
 
 def test_error_names_the_place():

@@ -27,6 +27,7 @@ INLINE_LIMIT = 2**31 - 2**26  # bytes of weights inside the flatbuffer; the rest
 _SHARE_BY_CONTENT = (
     4096  # bytes; equal arrays up to this size share a buffer, larger ones only if they are one array
 )
+_MAX_RANK, _MAX_ELEMENTS = 32, 2**55  # what every numpy can hold, zeros aside
 _LOCATION_KEY, _LOCATION = "buffer_location", b"outside flatbuffers"
 
 
@@ -236,11 +237,8 @@ def _check_tensor(tensor: Tensor) -> None:
     if q is None:
         return
     sizes = tensor.shape or ()
-    if (
-        len(q.zero_point) not in (len(q.scale), 0)
-        or len(q.scale) > 1
-        and (not 0 <= q.axis < len(sizes) or sizes[q.axis] not in (None, len(q.scale)))
-    ):
+    fits = len(q.scale) <= 1 or (0 <= q.axis < len(sizes) and sizes[q.axis] in (None, len(q.scale)))
+    if not fits or len(q.zero_point) not in (len(q.scale), 0):
         raise GraphError(
             f"tensor '{tensor.name}': {len(q.scale)} scales and {len(q.zero_point)} zero points"
             f" along axis {q.axis} of shape {list(sizes)}"
@@ -396,8 +394,9 @@ def _blob_of(tensor: Tensor) -> Blob:
 
 
 def _little_endian(array: np.ndarray) -> np.ndarray:
-    swapped: np.ndarray = array.astype(array.dtype.newbyteorder("<")) if array.dtype.byteorder == ">" else array
-    return swapped
+    if array.dtype.byteorder == ">":
+        array = array.astype(array.dtype.newbyteorder("<"))
+    return array
 
 
 def _byte_count(tensor: Tensor) -> int | None:
@@ -424,7 +423,8 @@ def _unpack(raw: memoryview, bits: int, tensor: Tensor) -> np.ndarray:
     if tensor.dtype.kind == "i":
         high = 8 - bits
         wide = (wide << high).view(np.int8) >> high
-    return wide.astype(tensor.dtype.numpy()).reshape(shape)
+    unpacked: np.ndarray = wide.astype(tensor.dtype.numpy()).reshape(shape)
+    return unpacked
 
 
 def _encode_strings(data: np.ndarray) -> bytes:
@@ -685,8 +685,8 @@ def read_program(buffer: Any) -> Program:
     """The program in a .tflite file, given as bytes, a memoryview or a map; weights are views of it.
 
     Raises:
-        FormatError: the file is damaged, or uses sparse weights, weights in other files or another part of the
-            format that could not be written back.
+        FormatError: the file is damaged, or uses sparse weights, weights in other files or another part of
+            the format that could not be written back.
     """
     model = flatbuffer.root(buffer, IDENTIFIER)
     if model.scalar(0, "u32") != SCHEMA_VERSION:
@@ -706,6 +706,7 @@ def read_program(buffer: Any) -> Program:
     for entry in model.tables(6):
         key = entry.string(0) or ""
         raw = _pick(buffers, entry.scalar(1, "u32"), "buffer")
+        entry.charge(raw)
         if (key, raw) != (_LOCATION_KEY, _LOCATION):
             metadata[key] = bytes(raw)
     return Program(subgraphs, model.string(3) or "", _read_signatures(model, members), metadata)
@@ -757,6 +758,8 @@ def _read_tensor(
         if raw:
             key = (index, element.name, tensor.shape)
             if key not in constants:
+                if element is STRING:
+                    table.charge(raw)
                 constants[key] = _read_constant(raw, tensor)
             tensor.data = constants[key]
     except FormatError as e:
@@ -783,7 +786,8 @@ def _read_shape(table: Table, *, has_data: bool) -> tuple[int | None, ...] | Non
     signature = table.numbers(7, "i32") or ()
     if not shape and not has_data and not table.scalar(8, "bool"):
         return None
-    if any(n < 0 for n in shape) or (signature and len(signature) != len(shape)):
+    absurd = len(shape) > _MAX_RANK or math.prod(max(n, 1) for n in shape) > _MAX_ELEMENTS
+    if absurd or any(n < 0 for n in shape) or (signature and len(signature) != len(shape)):
         raise FormatError(f"shape {list(shape)} with signature {list(signature)} makes no sense")
     return tuple(None if n == -1 else s for s, n in zip(shape, signature or shape, strict=True))
 
@@ -847,7 +851,11 @@ def _restore_empty_constants(subgraph: Subgraph, tensors: list[Tensor]) -> None:
 
 def _custom_options(entry: Table, model: Table) -> bytes:
     offset, size = entry.scalar(9, "u64"), entry.scalar(10, "u64")
-    return bytes(model.beyond(offset, size) if offset > 1 else entry.blob(5) or b"")
+    view = model.beyond(offset, size) if offset > 1 else entry.blob(5)
+    if view is None:
+        return b""
+    entry.charge(view)
+    return bytes(view)
 
 
 def _decode_options(code: str, entry: Table) -> dict[str, Any]:

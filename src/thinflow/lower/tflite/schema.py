@@ -81,8 +81,8 @@ _OPTIONS_OF_OP = {
     "STABLEHLO_COMPOSITE": "StableHLOComposite",
 }
 
-# name:kind[=default], in slot order; "-" is a slot no longer used. Kinds: numbers, the enums below, `dtype` (an
-# element type in i8), `str`, and `[kind]` for a vector. Tables not listed have no fields.
+# name:kind[=default], in slot order; "-" is a slot no longer used. Kinds: numbers, the enums below, `dtype`
+# (an element type in i8), `str`, and `[kind]` for a vector. Tables not listed have no fields.
 _FIELDS = {
     "Conv2D": "padding:Padding stride_w:i32 stride_h:i32 fused_activation_function:Activation"
     " dilation_w_factor:i32=1 dilation_h_factor:i32=1 quantized_bias_type:dtype",
