@@ -14,8 +14,21 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 
-_ERF_TOP = (9.60497373987051638749, 90.0260197203842689217, 2232.00534594684319226, 7003.32514112805075473, 55592.3013010394962768)
-_ERF_BOTTOM = (1.0, 33.5617141647503099647, 521.357949780152679795, 4594.32382970980127987, 22629.0000613890934246, 49267.3942608635921086)
+_ERF_TOP = (
+    9.60497373987051638749,
+    90.0260197203842689217,
+    2232.00534594684319226,
+    7003.32514112805075473,
+    55592.3013010394962768,
+)
+_ERF_BOTTOM = (
+    1.0,
+    33.5617141647503099647,
+    521.357949780152679795,
+    4594.32382970980127987,
+    22629.0000613890934246,
+    49267.3942608635921086,
+)
 _ERFC_TOP = (
     2.46196981473530512524e-10, 0.564189564831068821977, 7.46321056442269912687, 48.6371970985681366614,
     196.520832956077098242, 526.445194995477358631, 934.528527171957607540, 1027.55188689515710272, 557.535335369399327526,
@@ -24,7 +37,14 @@ _ERFC_BOTTOM = (
     1.0, 13.2281951154744992508, 86.7072140885989742329, 354.937778887819891062, 975.708501743205489753,
     1823.90916687909736289, 2246.33760818710981792, 1656.66309194161350182, 557.535340817727675546,
 )  # fmt: skip
-_FAR_TOP = (0.564189583547755073984, 1.27536670759978104416, 5.01905042251180477414, 6.16021097993053585195, 7.40974269950448939160, 2.97886665372100240670)
+_FAR_TOP = (
+    0.564189583547755073984,
+    1.27536670759978104416,
+    5.01905042251180477414,
+    6.16021097993053585195,
+    7.40974269950448939160,
+    2.97886665372100240670,
+)
 _FAR_BOTTOM = (
     1.0, 2.26052863220117276590, 9.39603524938001434673, 12.0489539808096656605, 17.0814450747565897222,
     9.60896809063285878198, 3.36907645100081516050,
@@ -33,7 +53,15 @@ _GILES_NEAR = (
     2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503, -0.00417768164,
     0.246640727, 1.50140941,
 )  # fmt: skip
-_DIGAMMA_SERIES = (1 / 12, -691 / 32760, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12)  # B_2n / 2n, n = 7..1, see digamma
+_DIGAMMA_SERIES = (
+    1 / 12,
+    -691 / 32760,
+    1 / 132,
+    -1 / 240,
+    1 / 252,
+    -1 / 120,
+    1 / 12,
+)  # B_2n / 2n, n = 7..1, see digamma
 
 
 def _horner(x: Array, coefficients: tuple[float, ...]) -> Array:
@@ -54,7 +82,9 @@ def _erfc_tail(a: Array) -> Array:
     near = np.minimum(a, 8.0)
     far = np.maximum(a, 8.0)
     ratio = np.where(
-        a < 8.0, _horner(near, _ERFC_TOP) / _horner(near, _ERFC_BOTTOM), _horner(1 / far, _FAR_TOP[::-1]) / _horner(1 / far, _FAR_BOTTOM[::-1]) / far
+        a < 8.0,
+        _horner(near, _ERFC_TOP) / _horner(near, _ERFC_BOTTOM),
+        _horner(1 / far, _FAR_TOP[::-1]) / _horner(1 / far, _FAR_BOTTOM[::-1]) / far,
     )
     return np.exp(-np.square(a)) * ratio
 
@@ -71,14 +101,18 @@ def _in_float64(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
 def erf(x: Array) -> Array:
     """Error function."""
     a = np.minimum(np.abs(x), 30.0)  # also keeps infinities out of the polynomials; NaN passes
-    return np.where(a < 1.0, _erf_near(np.clip(x, -1.0, 1.0)), np.copysign(1.0 - _erfc_tail(np.maximum(a, 1.0)), x))
+    return np.where(
+        a < 1.0, _erf_near(np.clip(x, -1.0, 1.0)), np.copysign(1.0 - _erfc_tail(np.maximum(a, 1.0)), x)
+    )
 
 
 @_in_float64
 def erfc(x: Array) -> Array:
     """1 - erf(x), without cancellation for large x."""
     tail = _erfc_tail(np.clip(np.abs(x), 1.0, 30.0))
-    return np.where(np.abs(x) < 1.0, 1.0 - _erf_near(np.clip(x, -1.0, 1.0)), np.where(x < 0, 2.0 - tail, tail))
+    return np.where(
+        np.abs(x) < 1.0, 1.0 - _erf_near(np.clip(x, -1.0, 1.0)), np.where(x < 0, 2.0 - tail, tail)
+    )
 
 
 def _erfc_inverse(q: Array) -> Array:

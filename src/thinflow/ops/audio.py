@@ -185,7 +185,7 @@ class Mfcc(OpDef):
         return (logs @ _dct(filterbank_channel_count, dct_coefficient_count)).astype(np.float32)
 
     @staticmethod
-    def cost(y: TensorSpec, spectrogram: TensorSpec, *, filterbank_channel_count: int = 40) -> Cost:
+    def cost(y: TensorSpec, spectrogram: TensorSpec, rate: TensorSpec, *, filterbank_channel_count: int = 40) -> Cost:
         macs = (y.size or 0) * filterbank_channel_count
         return Cost(flops=2 * macs + 6 * (spectrogram.size or 0), macs=macs)
 

@@ -90,7 +90,10 @@ class Bitcast(OpDef):
             return with_elements(TensorSpec(type, x.shape), elements)
         if before > after:
             return TensorSpec(type, (*x.shape, before // after))
-        require(len(x.shape) > 0 and x.shape[-1] in (None, after // before), _bitcast_problem(x.shape, after // before))
+        require(
+            len(x.shape) > 0 and x.shape[-1] in (None, after // before),
+            _bitcast_problem(x.shape, after // before),
+        )
         return TensorSpec(type, x.shape[:-1])
 
     @staticmethod
@@ -190,7 +193,9 @@ class Complex(OpDef):
 
     @staticmethod
     def kernel(real: Array, imag: Array) -> Array:
-        z = np.empty(np.broadcast_shapes(real.shape, imag.shape), np.complex64 if real.itemsize == 4 else np.complex128)
+        z = np.empty(
+            np.broadcast_shapes(real.shape, imag.shape), np.complex64 if real.itemsize == 4 else np.complex128
+        )
         z.real = real  # not `real + 1j * imag`: an infinite part would make the other one NaN
         z.imag = imag
         return z

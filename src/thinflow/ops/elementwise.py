@@ -18,7 +18,7 @@ from thinflow.ops.registry import Cost, OpDef, op, require
 class Binary(OpDef):
     """z = f(x, y).   x, y broadcast; z has their common type."""
 
-    on_ints: ClassVar[Callable[[int, int], int | None] | None] = None
+    on_ints: ClassVar[Callable[..., Any] | None] = None
     """The op on Python integers (None: no answer), for elements known before the run."""
 
     @classmethod
@@ -216,7 +216,9 @@ class Xdivy(Binary):
 
 def _power(x: Array, y: Array) -> Array:
     if y.dtype.kind == "i" and np.any(y < 0):
-        raise NodeError("an integer has no negative integer power", hint="cast the base to a float type first")
+        raise NodeError(
+            "an integer has no negative integer power", hint="cast the base to a float type first"
+        )
     if x.dtype.kind in "iu":
         return np.power(x, y)
     result = np.asarray(np.power(x, y))
@@ -247,11 +249,7 @@ class Xlog1py(Binary):
 
 @op("Atan2")
 class Atan2(Binary):
-    """z = angle of the point (x, y), in (-pi, pi].   Floats."""
-
-    @classmethod
-    def infer(cls, y: TensorSpec, x: TensorSpec) -> TensorSpec:
-        return broadcast_spec(pick(y, x), y, x)
+    """z = angle of the point (y, x), its first coordinate last, in (-pi, pi].   Floats; the inputs are y, x."""
 
     kernel = staticmethod(binary(np.arctan2))
 

@@ -14,7 +14,15 @@ from thinflow.ops._shapes import merge
 from thinflow.ops.registry import OpDef, op, require
 
 
-@op("Identity", "Snapshot", "StopGradient", "PreventGradient", "RefIdentity", "DeepCopy", "DebugGradientIdentity")
+@op(
+    "Identity",
+    "Snapshot",
+    "StopGradient",
+    "PreventGradient",
+    "RefIdentity",
+    "DeepCopy",
+    "DebugGradientIdentity",
+)
 class Identity(OpDef):
     """y = x.   Any type."""
 
@@ -96,7 +104,9 @@ class CheckNumerics(OpDef):
         values = widen(x)
         if not np.all(np.isfinite(values)):
             found = " and ".join(n for n, t in (("Inf", np.isinf), ("NaN", np.isnan)) if np.any(t(values)))
-            raise NodeError(f"{message}: the tensor has {found} values" if message else f"the tensor has {found} values")
+            raise NodeError(
+                f"{message}: the tensor has {found} values" if message else f"the tensor has {found} values"
+            )
         return x
 
 

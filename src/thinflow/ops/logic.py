@@ -20,7 +20,7 @@ from thinflow.ops.registry import OpDef, op, require
 class Comparison(OpDef):
     """z = whether a relation holds, bool.   x, y broadcast; comparisons with NaN are false, except NotEqual."""
 
-    on_ints: ClassVar[Callable[[int, int], bool]]
+    on_ints: ClassVar[Callable[..., Any]]
 
     @classmethod
     def infer(cls, x: TensorSpec, y: TensorSpec) -> TensorSpec:
@@ -203,7 +203,9 @@ def _choose_element(condition: int | None, x: int | None, y: int | None) -> int 
 def _chosen(result: TensorSpec, condition: TensorSpec, x: TensorSpec, y: TensorSpec) -> TensorSpec:
     if x.dtype is None or x.dtype.kind not in "iub":
         return result
-    return with_elements(result, map_elements(_choose_element, condition, x, y, shape=result.shape, partial=True))
+    return with_elements(
+        result, map_elements(_choose_element, condition, x, y, shape=result.shape, partial=True)
+    )
 
 
 @op("Select")

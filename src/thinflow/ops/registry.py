@@ -54,6 +54,10 @@ class Cost:
         return Cost(self.flops + other.flops, self.macs + other.macs)
 
 
+class Handle:
+    """Base of run-time objects that are no arrays: tensor arrays, lists, tables. The interpreter passes them on as they are."""
+
+
 class OpDef:
     """Base of every op class. A missing method means "not known": infer gives unknown specs, kernel cannot run."""
 

@@ -45,7 +45,7 @@ class ResizeBilinear(OpDef):
         return resize_bilinear(x, *target_size(x, size), align_corners, half_pixel_centers)
 
     @staticmethod
-    def cost(y: TensorSpec) -> Cost:
+    def cost(y: TensorSpec, *xs: TensorSpec) -> Cost:
         return Cost(flops=9 * (y.size or 0))
 
 
@@ -66,7 +66,7 @@ class ResizeNearestNeighbor(OpDef):
         return np.take(np.take(x, rows, axis=1), columns, axis=2)
 
     @staticmethod
-    def cost(y: TensorSpec) -> Cost:
+    def cost(y: TensorSpec, *xs: TensorSpec) -> Cost:
         return Cost()
 
 
@@ -94,7 +94,7 @@ class ResizeBicubic(OpDef):
         return y
 
     @staticmethod
-    def cost(y: TensorSpec) -> Cost:
+    def cost(y: TensorSpec, *xs: TensorSpec) -> Cost:
         return Cost(flops=35 * (y.size or 0))
 
 
@@ -116,7 +116,7 @@ class ResizeArea(OpDef):
             return y * np.float32(np.float32(1) / np.float32(rows[2] * columns[2]))
 
     @staticmethod
-    def cost(y: TensorSpec, x: TensorSpec) -> Cost:
+    def cost(y: TensorSpec, x: TensorSpec, size: TensorSpec) -> Cost:
         return Cost(flops=2 * max(y.size or 0, x.size or 0))
 
 
@@ -167,7 +167,7 @@ class CropAndResize(OpDef):
         return y
 
     @staticmethod
-    def cost(y: TensorSpec) -> Cost:
+    def cost(y: TensorSpec, *xs: TensorSpec) -> Cost:
         return Cost(flops=9 * (y.size or 0))
 
 

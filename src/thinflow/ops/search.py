@@ -303,18 +303,3 @@ class UpperBound(OpDef):
     @staticmethod
     def kernel(sorted_inputs: Array, values: Array, *, out_type: DType = INT32) -> Array:
         return _bounds(sorted_inputs, values, True, out_type)
-
-
-@op("Bucketize")
-class Bucketize(OpDef):
-    """y = how many of the sorted `boundaries` are <= x, int32."""
-
-    @staticmethod
-    def infer(x: TensorSpec, *, boundaries: tuple[float, ...]) -> TensorSpec:
-        return TensorSpec(INT32, x.shape)
-
-    @staticmethod
-    def kernel(x: Array, *, boundaries: tuple[float, ...]) -> Array:
-        ladder = np.array(boundaries, np.float32)  # attributes are 32-bit
-        require(bool((np.diff(ladder) >= 0).all()), "the boundaries are not sorted")
-        return _search(ladder, x, True).astype(np.int32)

@@ -17,7 +17,7 @@ from thinflow.ops.registry import OpDef, op
 class Unary(OpDef):
     """y = f(x).   y has the shape and type of x."""
 
-    on_ints: ClassVar[Callable[[int], int] | None] = None
+    on_ints: ClassVar[Callable[..., Any] | None] = None
     """The op on Python integers, for elements known before the run."""
 
     @classmethod
@@ -343,7 +343,7 @@ class PopulationCount(OpDef):
     @quiet
     def kernel(x: Array) -> Array:
         as_bytes = np.ascontiguousarray(x).reshape(*x.shape, 1).view(np.uint8)
-        return np.unpackbits(as_bytes, axis=-1).sum(axis=-1, dtype=np.uint8)
+        return np.asarray(np.unpackbits(as_bytes, axis=-1).sum(axis=-1, dtype=np.uint8))
 
 
 @op("LogicalNot")

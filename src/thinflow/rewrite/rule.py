@@ -10,7 +10,8 @@
         def apply(self, graph: Graph, trace: Trace) -> None: ...
 
 The options are the dataclass fields: int, float, bool, str, or `tuple[...]` of one of them for an option that may be
-repeated. Their defaults, names and types are all the parser needs.
+repeated. Their defaults, names and types are all the parser needs; an underscore at the end of a field name (`name_`)
+keeps it apart from what `Transform` itself defines and is not part of the option.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Transform:
 
     def __str__(self) -> str:
         shown = [
-            f"{f.name}={getattr(self, f.name)!r}"
+            f"{f.name.removesuffix('_')}={getattr(self, f.name)!r}"
             for f in dataclasses.fields(typing.cast(Any, self))
             if getattr(self, f.name) != _default(f)
         ]
@@ -91,9 +92,11 @@ def registered(name: str) -> type[Transform] | None:
 
 
 def options(cls: type[Transform]) -> dict[str, tuple[Any, Any]]:
-    """Option name -> (type, default) of a transform."""
+    """Option name -> (type, default) of a transform. The field `name_` is the option `name`."""
     hints = typing.get_type_hints(cls)
-    return {f.name: (hints[f.name], _default(f)) for f in dataclasses.fields(typing.cast(Any, cls))}
+    return {
+        f.name.removesuffix("_"): (hints[f.name], _default(f)) for f in dataclasses.fields(typing.cast(Any, cls))
+    }
 
 
 def _default(f: dataclasses.Field[Any]) -> Any:
@@ -123,7 +126,8 @@ def configure(cls: type[Transform], params: Mapping[str, Sequence[str]]) -> Tran
     for name, (_, default) in known.items():
         if default is dataclasses.MISSING and name not in values:
             raise ParameterError(f"'{cls.name}' needs the parameter '{name}'", hint=f"write {cls.name}({name}=...)")
-    return cls(**values)
+    fields = {f.name.removesuffix("_"): f.name for f in dataclasses.fields(typing.cast(Any, cls))}
+    return cls(**{fields[name]: value for name, value in values.items()})
 
 
 _TRUE = {"true", "1", "yes", "on"}

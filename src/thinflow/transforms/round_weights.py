@@ -6,24 +6,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from thinflow.errors import ParameterError
-from thinflow.ir.graph import Graph
+from thinflow.ir.graph import Graph, Node
 from thinflow.ir.tensor import Tensor
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
+from thinflow.transforms._constants import SMALLEST_NORMAL, Array, all_equal, is_finite, stored_once
 
-Array = np.ndarray[Any, Any]
-SMALLEST_NORMAL = np.float32(1.1754944e-38)
+_SAMPLE = 1 << 16
 
 
 @transform("round_weights")
 @dataclass(frozen=True)
 class RoundWeights(Transform):
-    """Round float constants to `num_steps` levels."""
+    """Round floating-point constants to `num_steps` levels.
+
+    Attributes:
+        num_steps: how many levels.
+        minimum_size: constants with fewer elements stay.
+        preserve_zero: an exact 0 stays 0, as a level of its own.
+        legacy: the original tool's numbers, bit for bit: float32 only, zeros shift, the maximum leaves its range.
+    """
 
     exact = False
 
@@ -35,46 +41,70 @@ class RoundWeights(Transform):
     def __post_init__(self) -> None:
         if self.num_steps < 1:
             raise ParameterError(f"num_steps is {self.num_steps}", hint="give at least 1; 256 is usual")
+        if self.legacy:
+            object.__setattr__(self, "repeatable", False)
 
     def apply(self, graph: Graph, trace: Trace) -> None:
+        if self.num_steps == 1:
+            trace.warnings.append("num_steps=1 gives each constant a single level; 2 is the least that makes sense")
         for node in graph:
             tensor = node.tensor
             if tensor is None or not tensor.dtype.is_floating:
                 continue
-            if self.legacy and tensor.dtype.name != "float":
-                continue
             try:
-                rounded = self.round(tensor)
+                what, rounded = self.round(node, tensor)
             except Refuse as refusal:
                 trace.leave(node, refusal.reason)
                 continue
-            if rounded is not None:
-                trace.changed(node, f"rounded to {self.num_steps} levels")
-                node.attrs["value"] = rounded
+            trace.changed(node, what)
+            node.attrs["value"] = rounded
 
-    def round(self, tensor: Tensor) -> Tensor | None:
-        """The rounded tensor; None if rounding changes nothing.
+    def round(self, node: Node, tensor: Tensor) -> tuple[str, Tensor]:
+        """What was done and the new tensor.
 
         Raises:
-            Refuse: too small, constant, or not finite.
+            Refuse: why the constant stays as it is.
         """
-        if tensor.size < self.minimum_size:
-            raise Refuse(f"fewer than {self.minimum_size} values")
+        if node.is_protected:
+            raise Refuse("it is an input or output of the graph")
+        if tensor.size < self.minimum_size or not tensor.size:
+            raise Refuse(f"it has {tensor.size} values, fewer than {self.minimum_size}")
+        if self.legacy and tensor.dtype.name != "float":
+            raise Refuse(f"it is {tensor.dtype}; legacy rounds float only")
         values = tensor.numpy()
-        if not np.isfinite(values).all():
+        if not is_finite(values):
             raise Refuse("it has values that are not finite")
+        done = f"rounded to {self.num_steps} levels"
         if self.legacy:
-            return Tensor.from_array(_round_as_original(values, self.num_steps), tensor.dtype)
+            return done, Tensor.from_array(_round_as_original(values, self.num_steps), tensor.dtype)
+        if tensor.is_splat:
+            raise Refuse("all its values are equal")
+        if all_equal(values):
+            return "stored once, all its values being equal", stored_once(tensor)
+        limit = self.num_steps + self.preserve_zero
+        if _has_few_levels(values, limit):
+            raise Refuse(f"it has at most {limit} different values already")
+        return done, stored_once(Tensor.from_array(self._rounded(values), tensor.dtype))
+
+    def _rounded(self, values: Array) -> Array:
         wide = values.astype(np.float64)
         low, high = float(wide.min()), float(wide.max())
-        if low == high:
-            raise Refuse("all its values are equal")
-        step = (high - low) / self.num_steps
-        bucket = np.minimum(np.floor((wide - low) / step), self.num_steps - 1)
+        step = high / self.num_steps - low / self.num_steps
+        if not step > 0:
+            raise Refuse(f"its values are closer together than {self.num_steps} levels could be")
+        bucket = np.clip(np.floor((wide - low) / step), 0, self.num_steps - 1)
         rounded = (low + step * (bucket + 0.5)).astype(values.dtype)
-        if self.preserve_zero:
-            rounded = np.where(values == 0, values, rounded)
-        return None if np.array_equal(rounded, values) else Tensor.from_array(rounded, tensor.dtype)
+        return np.where(values == 0, values, rounded) if self.preserve_zero else rounded
+
+
+def _has_few_levels(values: Array, limit: int) -> bool:
+    """Whether there are at most `limit` different values. A sample answers for most constants."""
+    if values.size <= limit:
+        return True
+    flat = values.reshape(-1)
+    if np.unique(flat[:_SAMPLE].astype(np.float64)).size > limit:
+        return False
+    return flat.size <= _SAMPLE or bool(np.unique(flat.astype(np.float64)).size <= limit)
 
 
 def _round_as_original(values: Array, num_steps: int) -> Array:

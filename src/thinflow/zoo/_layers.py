@@ -20,6 +20,7 @@ from thinflow.ir.types import FLOAT, INT32, DType
 Array = np.ndarray[Any, Any]
 
 _PROBES = 4
+_MANY_CHANNELS = 16
 _LOGIT_SPREAD = 2.5  # standard deviation of a class score over pictures: clear favourites, no saturation
 
 
@@ -88,8 +89,15 @@ class Builder:
         return weights
 
     def filters(self, h: int, w: int, c: int, k: int, gain: float = 2.0) -> Array:
-        """Convolution weights [h,w,c,k] after He et al. 2015: gain / fan-in is the variance."""
-        return self.normal(h, w, c, k, std=math.sqrt(gain / (h * w * c)))
+        """Convolution weights [h,w,c,k] after He et al. 2015: gain / fan-in is the variance.
+
+        They sum to zero over many input channels. Otherwise what all channels have in common, which is most of what a
+        Relu passes on, would pass through every layer, and a picture a bit brighter than usual end in saturation.
+        """
+        weights = self.normal(h, w, c, k, std=math.sqrt(gain / (h * w * c)))
+        if c >= _MANY_CHANNELS:
+            weights -= weights.mean(2, keepdims=True)
+        return weights
 
     def scales(self, channels: int) -> Array:
         """Plausible trained gammas [channels], around 1."""
@@ -179,11 +187,14 @@ class Builder:
 
 
 def pictures(count: int, size: int, seed: int) -> Array:
-    """Seeded images [count,size,size,3] in -1..1: blobs, stripes and grain in changing proportions."""
+    """Seeded images [count,size,size,3] in -1..1: blobs, stripes and grain in changing proportions, some all grain."""
     rng = np.random.Generator(np.random.PCG64([seed, 1]))
     across = np.linspace(-1, 1, size, dtype=np.float32)
     images = np.empty((count, size, size, 3), np.float32)
-    for image in images:
+    for number, image in enumerate(images):
+        if number % 4 == 3:
+            image[:] = rng.uniform(-1, 1, image.shape)
+            continue
         image[:] = rng.uniform(-0.5, 0.5, 3)
         for _ in range(6):
             x, y = rng.uniform(-1, 1, 2)

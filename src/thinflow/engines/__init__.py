@@ -1,0 +1,31 @@
+"""What runs a graph: one module per engine, found by file name."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+from thinflow.engines.base import Engine
+from thinflow.errors import EngineUnavailable, closest
+
+_HELPERS = {"base", "session", "partition", "fake"}
+
+
+def names() -> list[str]:
+    """Every engine that ships with thinflow, installed or not, sorted."""
+    return sorted(m.name for m in pkgutil.iter_modules(__path__) if m.name not in _HELPERS and not m.name.startswith("_"))
+
+
+def find(name: str) -> Engine:
+    """The engine of that name.
+
+    Raises:
+        EngineUnavailable: there is none, or it cannot be used here; says why and what to install.
+    """
+    if name not in names():
+        raise EngineUnavailable(f"there is no engine '{name}'", hint=closest(name, names()) or f"there are: {', '.join(names())}")
+    engine: Engine = importlib.import_module(f"{__name__}.{name}").ENGINE
+    reason = engine.available()
+    if reason is not None:
+        raise EngineUnavailable(f"the engine '{name}' cannot be used: {reason}", hint="engine='reference' always works")
+    return engine

@@ -1,0 +1,165 @@
+"""LiteRT (XNNPACK on the CPU): the runtime that phones and boards use.
+
+What LiteRT can run is lowered region by region; the rest runs in the interpreter, between the regions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from thinflow.engines.base import Compiled
+from thinflow.engines.partition import Region, partition
+from thinflow.errors import EngineUnavailable, FeedError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from thinflow.ir.graph import Graph, Value
+
+    Array = np.ndarray[Any, Any]
+
+_CONTROL_FLOW = frozenset(
+    {"Enter", "Exit", "Switch", "Merge", "NextIteration", "LoopCond", "RefEnter", "RefExit", "RefSwitch", "RefMerge", "RefNextIteration"}
+)
+
+
+class Model:
+    """A .tflite model in LiteRT, fed and fetched by position.
+
+    Args:
+        content: the file's bytes, or its path.
+        threads: how many threads the kernels may use.
+        keep_all: keep every intermediate tensor, for calibration and debugging.
+
+    Raises:
+        EngineUnavailable: LiteRT refuses the model.
+    """
+
+    def __init__(self, content: bytes | str, *, threads: int = 1, keep_all: bool = False) -> None:
+        from ai_edge_litert.interpreter import Interpreter
+
+        source = {"model_path": content} if isinstance(content, str) else {"model_content": content}
+        try:
+            self.interpreter = Interpreter(**source, num_threads=threads, experimental_preserve_all_tensors=keep_all)
+            self.interpreter.allocate_tensors()
+        except (ValueError, RuntimeError) as error:
+            raise EngineUnavailable(f"LiteRT refuses the model: {error}", hint="please report this with the model") from error
+        self._inputs = self.interpreter.get_input_details()
+        self._outputs = self.interpreter.get_output_details()
+        self._shapes = [tuple(d["shape"]) for d in self._inputs]
+
+    @property
+    def input_names(self) -> list[str]:
+        return [d["name"] for d in self._inputs]
+
+    @property
+    def output_names(self) -> list[str]:
+        return [d["name"] for d in self._outputs]
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """The outputs. Tensors are allocated anew only when an input changes its shape."""
+        self._resize([x.shape for x in inputs])
+        try:
+            for detail, array in zip(self._inputs, inputs, strict=True):
+                self.interpreter.set_tensor(detail["index"], array)
+            self.interpreter.invoke()
+        except (ValueError, RuntimeError) as error:
+            raise EngineUnavailable(f"LiteRT failed: {error}", hint="engine='reference' may say more") from error
+        return [self.interpreter.get_tensor(d["index"]) for d in self._outputs]
+
+    def _resize(self, shapes: Sequence[tuple[int, ...]]) -> None:
+        if list(shapes) == self._shapes:
+            return
+        try:
+            for detail, shape in zip(self._inputs, shapes, strict=True):
+                self.interpreter.resize_tensor_input(detail["index"], shape, strict=False)
+            self.interpreter.allocate_tensors()
+        except (ValueError, RuntimeError) as error:
+            raise FeedError(f"LiteRT cannot run with inputs of shape {list(map(list, shapes))}: {error}") from error
+        self._shapes = list(shapes)
+
+
+class _Piece:
+    """One region ready to run."""
+
+    def __init__(self, region: Region, run: Callable[[Sequence[Array]], list[Array]]) -> None:
+        self.region = region
+        self.run = run
+
+
+class _Compiled:
+    def __init__(self, pieces: list[_Piece], inputs: Sequence[Value], outputs: Sequence[Value], reasons: dict[str, str]) -> None:
+        self._pieces = pieces
+        self._inputs = list(inputs)
+        self._outputs = list(outputs)
+        self.reasons = reasons
+        self._constants = {v: _constant(v) for v in outputs if v.node.tensor is not None}
+
+    @property
+    def placement(self) -> dict[str, str]:
+        return {n.name: "litert" if p.region.on_engine else "reference" for p in self._pieces for n in p.region.nodes}
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        values: dict[Value, Array] = dict(zip(self._inputs, inputs, strict=True)) | self._constants
+        for piece in self._pieces:
+            region = piece.region
+            values.update(zip(region.outputs, piece.run([values[v] for v in region.inputs]), strict=True))
+        return [values[v] for v in self._outputs]
+
+
+def _constant(value: Value) -> Array:
+    tensor = value.node.tensor
+    assert tensor is not None
+    return tensor.numpy()
+
+
+class LiteRT:
+    """Regions in LiteRT, the rest in the interpreter."""
+
+    name = "litert"
+
+    def available(self) -> str | None:
+        from importlib.util import find_spec
+
+        return None if find_spec("ai_edge_litert") else "the package ai-edge-litert is missing (pip install ai-edge-litert)"
+
+    def compile(self, graph: Graph, inputs: Sequence[Value], outputs: Sequence[Value], *, threads: int = 1) -> Compiled:
+        from thinflow.interpreter import Plan
+        from thinflow.lower.tflite.convert import unsupported
+
+        plan = Plan(graph, outputs, inputs)
+        nodes = plan.nodes
+        if any(n.op in _CONTROL_FLOW for n in nodes):
+            reason = "the graph has TF1 control flow, which runs as a whole in the interpreter"
+            region = Region(False, nodes, list(inputs), list(outputs))
+            feed = list(inputs)
+            piece = _Piece(region, lambda arrays: plan.run(dict(zip(feed, arrays, strict=True))))
+            return _Compiled([piece], inputs, outputs, {n.name: reason for n in nodes})
+        refused = unsupported(graph, [n for n in nodes if n.tensor is None])
+        regions = partition(nodes, inputs, outputs, refused)
+        pieces = [_Piece(r, self._runner(graph, r, threads)) for r in regions]
+        return _Compiled(pieces, inputs, outputs, {n.name: why for n, why in refused.items()})
+
+    def _runner(self, graph: Graph, region: Region, threads: int) -> Callable[[Sequence[Array]], list[Array]]:
+        if region.on_engine and region.outputs:
+            return _lowered(graph, region, threads)
+        from thinflow.interpreter import Plan
+
+        plan = Plan(graph, region.outputs, region.inputs)
+        feed = region.inputs
+        return lambda arrays: plan.run(dict(zip(feed, arrays, strict=True)))
+
+
+def _lowered(graph: Graph, region: Region, threads: int) -> Callable[[Sequence[Array]], list[Array]]:
+    from thinflow.lower.tflite.convert import lower_graph
+    from thinflow.lower.tflite.program import to_bytes
+
+    lowered = lower_graph(graph, region.inputs, region.outputs)
+    model = Model(to_bytes(lowered.program), threads=threads)
+    return model.run
+
+
+ENGINE = LiteRT()
+
+

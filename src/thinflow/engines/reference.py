@@ -1,0 +1,45 @@
+"""The numpy interpreter as an engine: runs whatever has a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from thinflow.engines.base import Compiled
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from thinflow.ir.graph import Graph, Value
+
+
+class _Compiled:
+    reasons: dict[str, str] = {}
+
+    def __init__(self, graph: Graph, inputs: Sequence[Value], outputs: Sequence[Value]) -> None:
+        from thinflow.interpreter import Plan
+
+        self._plan = Plan(graph, outputs, inputs)
+        self._inputs = list(inputs)
+
+    @property
+    def placement(self) -> dict[str, str]:
+        return {n.name: "reference" for n in self._plan.nodes if n.tensor is None}
+
+    def run(self, inputs: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+        return self._plan.run(dict(zip(self._inputs, inputs, strict=True)))
+
+
+class Reference:
+    """Exact and slow. BLAS decides how many threads it uses; `threads` is not heeded."""
+
+    name = "reference"
+
+    def available(self) -> str | None:
+        return None
+
+    def compile(self, graph: Graph, inputs: Sequence[Value], outputs: Sequence[Value], *, threads: int = 1) -> Compiled:
+        return _Compiled(graph, inputs, outputs)
+
+
+ENGINE = Reference()

@@ -1,0 +1,189 @@
+"""Finds the while loops of TF1 graphs, so that each can run as one step.
+
+A loop is a frame: Enter nodes of one `frame_name` lead in, Merge joins the first value with the one NextIteration brings
+back, LoopCond decides, Switch leads on into the body or out to Exit. Loops may nest. Source: TensorFlow's white paper
+"Implementation of Control Flow in TensorFlow".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from thinflow.errors import GraphError
+from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.order import MERGES, NEXT_ITERATIONS, execution_order
+
+ENTERS = frozenset({"Enter", "RefEnter"})
+EXITS = frozenset({"Exit", "RefExit"})
+
+
+@dataclass(eq=False)
+class Loop:
+    """One while loop.
+
+    Attributes:
+        name: frame name.
+        enters: what leads in; their inputs are read outside.
+        merges: loop variable -> (its Enter, its NextIteration).
+        condition: the LoopCond node.
+        body: the steps of one turn in order, inner loops included; without Enter, NextIteration, Exit and loop variables.
+        exits: what leads out; their outputs are read outside.
+        free: outer values that the body reads directly, without an Enter (constants that lost their control edge).
+    """
+
+    name: str
+    condition: Node
+    enters: list[Node] = field(default_factory=list)
+    merges: dict[Node, tuple[Node, Node]] = field(default_factory=dict)
+    body: list[Step] = field(default_factory=list)
+    exits: list[Node] = field(default_factory=list)
+    free: list[Value] = field(default_factory=list)
+
+    @property
+    def next_iterations(self) -> list[Node]:
+        """What is carried to the next turn."""
+        return [following for _, following in self.merges.values()]
+
+
+Step = Node | Loop
+
+
+def schedule(graph: Graph, needed: Iterable[Node]) -> list[Step]:
+    """The needed nodes in an order that works, each loop as one step. O(nodes + edges) per level of nesting.
+
+    Raises:
+        GraphError: a loop is not built as TensorFlow builds them.
+    """
+    wanted = set(needed)
+    order = [n for n in execution_order(graph) if n in wanted]
+    if not any(n.op in ENTERS for n in order):
+        return list(order)
+    return _Frames(order).steps("")
+
+
+class _Frames:
+    """Which frame each node runs in, and which frame each frame is in ("" is the graph itself)."""
+
+    def __init__(self, order: Sequence[Node]) -> None:
+        self.order = order
+        self.frame_of: dict[Node, str] = {}
+        self.parents: dict[str, str] = {}
+        for node in order:
+            around = self._around(node)
+            if node.op in ENTERS:
+                name = str(node.get("frame_name", ""))
+                if self.parents.setdefault(name, around) != around or not name:
+                    raise GraphError(f"the frame '{name}' is entered from two places", node.where, hint="the file is damaged")
+                around = name
+            self.frame_of[node] = around
+
+    def _around(self, node: Node) -> str:
+        """The innermost frame among what the node reads; an Exit's readers are one frame further out."""
+        innermost, depth = "", 0
+        for producer in _producers(node):
+            frame = self.frame_of.get(producer, "")  # what NextIteration hands back is not known yet
+            if producer.op in EXITS:
+                frame = self.parents[frame]
+            if self._depth(frame) > depth:
+                innermost, depth = frame, self._depth(frame)
+        return innermost
+
+    def _depth(self, frame: str) -> int:
+        depth = 0
+        while frame:
+            frame, depth = self.parents[frame], depth + 1
+        return depth
+
+    def _child_of(self, frame: str, ancestor: str) -> str | None:
+        """The frame directly inside `ancestor` that holds `frame`; None if `frame` is not inside it."""
+        while frame != ancestor:
+            if not frame:
+                return None
+            if self.parents[frame] == ancestor:
+                return frame
+            frame = self.parents[frame]
+        return None
+
+    def steps(self, frame: str) -> list[Step]:
+        """The nodes and loops directly in a frame, sorted so that each comes after what it reads."""
+        unit_of: dict[Node, Step] = {}
+        members: dict[Step, list[Node]] = {}
+        loops: dict[str, Loop] = {}
+        carriers = self._carriers(frame)
+        for node in self.order:
+            home = self.frame_of[node]
+            if home == frame:
+                if node in carriers:
+                    continue
+                unit: Step = node
+            else:
+                child = self._child_of(home, frame)
+                if child is None:
+                    continue
+                if child not in loops:
+                    loops[child] = self._loop(child)
+                unit = loops[child]
+            unit_of[node] = unit
+            members.setdefault(unit, []).append(node)
+        needs = {
+            unit: {unit_of[p] for n in nodes for p in _producers(n) if p in unit_of} - {unit}
+            for unit, nodes in members.items()
+        }
+        return list(_sorted_units(needs))
+
+    def _carriers(self, frame: str) -> set[Node]:
+        """Nodes that the loop step itself plays: entering, joining, carrying over, leaving."""
+        if not frame:
+            return set()
+        own = [n for n in self.order if self.frame_of[n] == frame]
+        return {n for n in own if n.op in ENTERS | NEXT_ITERATIONS | EXITS or _is_loop_variable(n)}
+
+    def _loop(self, name: str) -> Loop:
+        own = [n for n in self.order if self.frame_of[n] == name]
+        condition = next((n for n in own if n.op == "LoopCond"), None)
+        if condition is None:
+            raise GraphError(f"the loop '{name}' has no LoopCond", hint="it was cut; keep the whole loop or none of it")
+        loop = Loop(name, condition)
+        loop.enters = [n for n in own if n.op in ENTERS]
+        loop.exits = [n for n in own if n.op in EXITS]
+        for node in own:
+            if _is_loop_variable(node):
+                enter = next((v.node for v in node.inputs if v.node.op in ENTERS), None)
+                following = next(v.node for v in node.inputs if v.node.op in NEXT_ITERATIONS)
+                if enter is None:
+                    raise GraphError("the loop variable has no Enter", node.where, hint="the file is damaged")
+                loop.merges[node] = (enter, following)
+        loop.body = self.steps(name)
+        inside = {n for n in self.order if self.frame_of[n] == name or self._child_of(self.frame_of[n], name)}
+        read = (v for n in inside if n not in loop.enters for v in n.inputs)
+        loop.free = list(dict.fromkeys(v for v in read if v.node not in inside))
+        return loop
+
+
+def _is_loop_variable(node: Node) -> bool:
+    return node.op in MERGES and any(v.node.op in NEXT_ITERATIONS for v in node.inputs)
+
+
+def _producers(node: Node) -> list[Node]:
+    return [v.node for v in node.inputs] + list(node.control_inputs)
+
+
+def _sorted_units(needs: Mapping[Step, set[Step]]) -> Iterator[Step]:
+    waiting = {unit: len(sources) for unit, sources in needs.items()}
+    readers: dict[Step, list[Step]] = {}
+    for unit, sources in needs.items():
+        for source in sources:
+            readers.setdefault(source, []).append(unit)
+    ready = [unit for unit, count in waiting.items() if count == 0][::-1]
+    done = 0
+    while ready:
+        unit = ready.pop()
+        done += 1
+        yield unit
+        for reader in readers.get(unit, ()):
+            waiting[reader] -= 1
+            if waiting[reader] == 0:
+                ready.append(reader)
+    if done != len(needs):
+        raise GraphError("two loops need each other's results", hint="the file is damaged")

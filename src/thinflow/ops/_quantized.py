@@ -1,0 +1,175 @@
+"""Arithmetic shared by the eight-bit ops: how codes and real numbers become one another.
+
+A quantized tensor is codes plus two float32 scalars, the reals that the lowest and highest code roughly stand for.
+Two families of helpers turn them into slightly different grids, and every op uses a certain one:
+the scalar helpers (`code_of`, `real_of`), in double, and the vectorised ones (`encode`, `decode`), in float32.
+All results match TensorFlow's portable CPU kernels bit for bit, flushed subnormals included.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from thinflow.errors import ShapeError
+from thinflow.ir.types import FLOAT, TensorSpec
+
+Array = np.ndarray[Any, Any]
+F32 = np.float32
+_TINY = np.finfo(np.float32).tiny
+RANGE = TensorSpec(FLOAT, ())
+"""The spec of one end of a range."""
+
+
+@dataclass(frozen=True)
+class Codes:
+    """The codes of one quantized type.
+
+    Attributes:
+        low, high: extreme codes.
+        steps: number of codes, 2 ** bits.
+    """
+
+    low: int
+    high: int
+    steps: int
+
+    @property
+    def half(self) -> int:
+        """Distance of the lowest code from 0."""
+        return -self.low
+
+
+def codes_of(dtype: np.dtype[Any] | type[Any]) -> Codes:
+    """The codes stored in a numpy integer type."""
+    if np.dtype(dtype).kind not in "iu":
+        raise ShapeError(f"{np.dtype(dtype)} is no type of quantized codes")
+    info = np.iinfo(dtype)
+    return Codes(int(info.min), int(info.max), 1 << info.bits)
+
+
+def scalar(x: Array) -> np.float32:
+    """The single element of a range input."""
+    if x.size != 1:
+        raise ShapeError(f"a range has shape {list(x.shape)}, a scalar is needed")
+    return F32(x.reshape(()))
+
+
+def flush(x: Any) -> Any:
+    """Subnormals as 0, as TensorFlow's kernels run the processor."""
+    return np.where(np.abs(x) < _TINY, np.asarray(x).dtype.type(0), x)[()]
+
+
+def round_away(x: Any) -> Any:
+    """Nearest integer, halves away from zero, in the type of x."""
+    whole = np.trunc(x)
+    with np.errstate(invalid="ignore"):
+        return whole + np.where(np.abs(x - whole) >= 0.5, np.copysign(np.ones_like(whole), x), np.zeros_like(whole))
+
+
+def to_int32(x: Any) -> Array:
+    """Float to int32 as x86 does it: truncated, NaN and anything out of range give the lowest."""
+    x = np.asarray(x)
+    fits = (x >= -(2.0**31)) & (x < 2.0**31)
+    return np.where(fits, x, -(2.0**31)).astype(np.int64).astype(np.int32)
+
+
+def to_int64(x: Any) -> Array:
+    """Double to int64, likewise."""
+    x = np.asarray(x, np.float64)
+    fits = (x >= -(2.0**63)) & (x < 2.0**63)
+    return np.where(fits, x, -(2.0**63)).astype(np.int64)
+
+
+def number(q: Any) -> Any:
+    """Codes as numbers in double. A 32-bit code goes through float32 and loses its low bits, as in TensorFlow."""
+    q = np.asarray(q)
+    return (q.astype(F32) if q.dtype == np.int32 else q).astype(np.float64)
+
+
+def _width(a: np.float32, b: np.float32) -> np.float64:
+    with np.errstate(all="ignore"):
+        return np.float64(F32(b - a))
+
+
+def unclamped_code(x: Any, a: np.float32, b: np.float32, dtype: Any) -> Array:
+    """The code of real x before saturation, int64."""
+    t = codes_of(dtype)
+    x = np.asarray(x, np.float64)
+    if a == b:
+        return np.full(x.shape, t.low, np.int64)
+    with np.errstate(all="ignore"):
+        k = t.steps / (_width(a, b) * (t.steps / (t.steps - 1.0)))
+        return to_int64(round_away(x * k) - round_away(np.float64(a) * k)) + t.low
+
+
+def code_of(x: Any, a: np.float32, b: np.float32, dtype: Any) -> Array:
+    """The code of real x in the range a..b, int64."""
+    t = codes_of(dtype)
+    return np.clip(unclamped_code(x, a, b, dtype), t.low, t.high)
+
+
+def real_of(q: Any, a: np.float32, b: np.float32, dtype: Any) -> Array:
+    """The real that a code stands for, float32 (scalar helper family)."""
+    t = codes_of(dtype)
+    q = np.asarray(q, dtype)
+    if a == b:
+        return np.full(q.shape, a, F32)
+    with np.errstate(all="ignore"):
+        w = _width(a, b) * (t.steps / (t.steps - 1.0)) / t.steps
+        w32 = F32(w)
+        least = F32(round_away(F32(a / w32)) * w32)
+        return np.asarray(np.float64(least) + (number(q) - t.low) * w).astype(F32)
+
+
+def decode(q: Array, a: np.float32, b: np.float32) -> Array:
+    """Codes as reals, float32 (vectorised family, the MIN_FIRST grid)."""
+    t = codes_of(q.dtype)
+    with np.errstate(all="ignore"):
+        w = F32(flush(F32(_width(a, b) / (t.steps - 1))))
+        least = a if a == b else F32(round_away(F32(a / w)) * w)
+        base = F32(least - F32(F32(t.low) * w))
+        return np.asarray(q.astype(F32) * w + base)
+
+
+def encode(x: Array, a: np.float32, b: np.float32, dtype: Any) -> Array:
+    """Reals as codes (vectorised family)."""
+    t = codes_of(dtype)
+    with np.errstate(all="ignore"):
+        k = F32(0) if a == b else F32((t.steps - 1) / _width(a, b))
+        zero = F32(round_away(F32(a * k)))
+        v = round_away(np.asarray(x, F32) * k) - F32(zero - F32(t.low))
+        v = np.minimum(np.maximum(v, F32(t.low)), F32(min(t.high, 2147483520)))
+        return to_int32(v).astype(dtype)
+
+
+def level(a: np.float32, b: np.float32, dtype: Any, steps: int | None = None) -> np.float32:
+    """Width of one code."""
+    t = codes_of(dtype)
+    with np.errstate(all="ignore"):
+        return F32(F32(b - a) / F32(t.high - t.low if steps is None else steps))
+
+
+def product_range(x_level: np.float32, y_level: np.float32) -> tuple[Array, Array]:
+    """The range of qint32 products of codes."""
+    with np.errstate(all="ignore"):
+        c = F32(x_level * y_level)
+        return np.asarray(F32(c * F32(-(2.0**31)))), np.asarray(F32(c * F32(2.0**31)))
+
+
+def zero_code(a: np.float32, b: np.float32, dtype: Any) -> int:
+    """The code of real 0, not saturated, as an int32."""
+    return int(unclamped_code(0.0, a, b, dtype).astype(np.int32))
+
+
+def wrap(x: Array) -> Array:
+    """Integers (or integral doubles below 2**53) reduced to int32."""
+    return x.astype(np.int64).astype(np.int32)
+
+
+def truncated_division(a: Any, b: int) -> Any:
+    """a / b towards zero for integers."""
+    quotient = np.abs(a) // abs(b)
+    return np.where((np.asarray(a) < 0) != (b < 0), -quotient, quotient)

@@ -1,0 +1,111 @@
+"""Numbers as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from thinflow.ir.types import STRING, TensorSpec
+from thinflow.ops.registry import OpDef, op, require
+from thinflow.ops.strings import _map, _Textual
+
+Array = np.ndarray[Any, Any]
+
+
+@op("AsString")
+class AsString(_Textual):
+    """y = each number as C's printf writes it: `%d`, `%f`, `%e` (scientific) or `%g` (shortest); bools as true, false.
+
+    `width` pads; `fill` is one of printf's flags: "0", " ", "-" (to the left) or "+". A complex number is "(re,im)".
+    """
+
+    @staticmethod
+    def kernel(
+        x: Array,
+        *,
+        precision: int = -1,
+        scientific: bool = False,
+        shortest: bool = False,
+        width: int = -1,
+        fill: str = "",
+    ) -> Array:
+        require(not (scientific and shortest), "scientific and shortest exclude each other")
+        require(fill in ("", "0", " ", "-", "+"), f"fill is '{fill}', printf has no such flag")
+        if x.dtype == np.bool_:
+            return _map(lambda v: b"true" if v else b"false", object, x)
+        flags = fill + (str(width) if width > -1 else "")
+        if x.dtype.hasobject:
+            align = "-" if fill == "-" else ""
+            pattern = f"%{align}{max(width, 0)}s".encode()
+            return _map(lambda v: pattern % v, object, x)
+        if x.dtype.kind in "iu":
+            require(not scientific and not shortest and precision < 0, f"{x.dtype} has no digits after the point")
+            if x.dtype.kind == "u":
+                flags = flags.replace("+", "", 1).replace(" ", "", 1)  # C: signs are for signed types
+            pattern = f"%{flags}d".encode()
+            return _map(lambda v: pattern % v, object, x)
+        digits = f".{precision}" if precision > -1 else ""
+        pattern = f"%{flags}{digits}{'e' if scientific else 'g' if shortest else 'f'}".encode()
+        if x.dtype.kind == "c":
+            return _map(lambda v: b"(%b,%b)" % (pattern % v.real, pattern % v.imag), object, x)
+        return _map(lambda v: pattern % v, object, x.astype(np.float64))
+
+
+@op("StringFormat")
+class StringFormat(OpDef):
+    """y = the template, a scalar, with each placeholder replaced by one input as text.
+
+    An axis longer than 2 * summarize shows its first and last `summarize` entries (-1: everything).
+    """
+
+    @staticmethod
+    def infer(*xs: TensorSpec) -> TensorSpec:
+        return TensorSpec(STRING, ())
+
+    @staticmethod
+    def kernel(*xs: Array, template: str = "%s", placeholder: str = "%s", summarize: int = 3) -> Array:
+        parts = template.split(placeholder)
+        require(len(parts) == len(xs) + 1, f"the template has {len(parts) - 1} placeholders for {len(xs)} inputs")
+        text = parts[0] + "".join(_tensor_text(x, summarize) + part for x, part in zip(xs, parts[1:], strict=True))
+        return np.array(text.encode("utf-8", "surrogateescape"), object)
+
+
+def _tensor_text(x: Array, summarize: int, indent: int = 0) -> str:
+    if x.ndim == 0:
+        return _element_text(x)
+    if not x.size:
+        return "[" * x.ndim + "]" * x.ndim if len(x) else "[]"
+    # Rows of matrices go on new lines, with an empty line more for each further axis.
+    gap = " " if x.ndim == 1 else "\n" * (x.ndim - 1) + " " * (indent + 1)
+    return "[" + gap.join(_entries(x, summarize, indent + 1)) + "]"
+
+
+def _entries(x: Array, summarize: int, indent: int) -> Iterator[str]:
+    short = 0 <= 2 * summarize < len(x)
+    for row in x[:summarize] if short else x:
+        yield _tensor_text(np.asarray(row, x.dtype), summarize, indent)
+    if short:
+        yield "..."
+        for row in x[len(x) - summarize :]:
+            yield _tensor_text(np.asarray(row, x.dtype), summarize, indent)
+
+
+def _element_text(x: Array) -> str:
+    if x.dtype.hasobject:
+        escaped = x.item().decode("utf-8", "surrogateescape").replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{escaped}"'
+    if x.dtype.kind in "biu":
+        return str(int(x))
+    if x.dtype.kind == "c":
+        return f"({_float_text(x.real)},{_float_text(x.imag)})"
+    return _float_text(x)
+
+
+def _float_text(x: Array) -> str:
+    """The few digits if they read back as the same number, else enough that they do."""
+    few, enough = (15, 17) if x.dtype.itemsize == 8 else (6, 9)
+    value = float(x)
+    text = f"{value:.{few}g}"
+    return text if value != value or x.dtype.type(float(text)) == x else f"{value:.{enough}g}"

@@ -1,0 +1,183 @@
+"""TensorArrays, the growing lists of TF1 loops. The handle carries the elements; flow values only order the accesses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from thinflow.ir.types import FLOAT, RESOURCE, DType, Shape, TensorSpec
+from thinflow.ops.registry import Handle, OpDef, op, require
+
+Array = np.ndarray[Any, Any]
+_FLOW = TensorSpec(FLOAT, ())
+
+
+class Elements(Handle):
+    """What one TensorArray of a run holds."""
+
+    def __init__(self, size: int, element: DType, shape: Shape, dynamic: bool) -> None:
+        self.items: list[Array | None] = [None] * size
+        self.element = element
+        self.shape = shape
+        self.dynamic = dynamic
+
+    def read(self, index: int) -> Array:
+        require(0 <= index < len(self.items), f"index {index} of a tensor array of {len(self.items)}")
+        item = self.items[index]
+        return self._unwritten() if item is None else item
+
+    def write(self, index: int, value: Array) -> None:
+        if self.dynamic and index >= len(self.items):
+            self.items.extend([None] * (index + 1 - len(self.items)))
+        require(0 <= index < len(self.items), f"index {index} of a tensor array of {len(self.items)}")
+        self.items[index] = value
+
+    def _unwritten(self) -> Array:
+        """Zeros, as TensorFlow gives for an element nobody wrote, if a shape is known."""
+        written = next((i for i in self.items if i is not None), None)
+        shape = written.shape if written is not None else self.shape
+        require(shape is not None and None not in shape, "an element was never written and its shape is not known")
+        return np.zeros(tuple(d or 0 for d in shape or ()), self.element.numpy())
+
+    def stacked(self, indices: Array) -> Array:
+        if indices.size:
+            return np.stack([self.read(int(i)) for i in indices])
+        return np.zeros((0, *(d or 0 for d in self.shape or ())), self.element.numpy())
+
+
+@op("TensorArrayV3")
+class TensorArray(OpDef):
+    """A new array of `size` elements -> handle, flow."""
+
+    stateful = True
+    num_outputs = 2
+
+    @staticmethod
+    def infer(size: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
+        return TensorSpec(RESOURCE, ()), _FLOW
+
+    @staticmethod
+    def kernel(
+        size: Array, *, dtype: DType, element_shape: Shape = None, dynamic_size: bool = False
+    ) -> tuple[Elements, np.float32]:
+        return Elements(int(size), dtype, element_shape, dynamic_size), np.float32(0)
+
+
+@op("TensorArrayWriteV3")
+class TensorArrayWrite(OpDef):
+    """Sets one element -> flow."""
+
+    stateful = True
+
+    @staticmethod
+    def infer(handle: TensorSpec, index: TensorSpec, value: TensorSpec, flow: TensorSpec) -> TensorSpec:
+        return _FLOW
+
+    @staticmethod
+    def kernel(handle: Elements, index: Array, value: Array, flow: Array) -> Array:
+        handle.write(int(index), value)
+        return flow
+
+
+@op("TensorArrayReadV3")
+class TensorArrayRead(OpDef):
+    """One element."""
+
+    stateful = True
+
+    @staticmethod
+    def infer(handle: TensorSpec, index: TensorSpec, flow: TensorSpec, *, dtype: DType) -> TensorSpec:
+        return TensorSpec(dtype)
+
+    @staticmethod
+    def kernel(handle: Elements, index: Array, flow: Array) -> Array:
+        return handle.read(int(index))
+
+
+@op("TensorArrayGatherV3")
+class TensorArrayGather(OpDef):
+    """The elements at `indices` [n], stacked -> [n, ...]."""
+
+    stateful = True
+
+    @staticmethod
+    def infer(
+        handle: TensorSpec, indices: TensorSpec, flow: TensorSpec, *, dtype: DType, element_shape: Shape = None
+    ) -> TensorSpec:
+        count = indices.shape[0] if indices.shape else None
+        return TensorSpec(dtype, None if element_shape is None else (count, *element_shape))
+
+    @staticmethod
+    def kernel(handle: Elements, indices: Array, flow: Array) -> Array:
+        return handle.stacked(indices)
+
+
+@op("TensorArrayScatterV3")
+class TensorArrayScatter(OpDef):
+    """Sets the elements at `indices` [n] to the rows of `value` [n, ...] -> flow."""
+
+    stateful = True
+
+    @staticmethod
+    def infer(handle: TensorSpec, indices: TensorSpec, value: TensorSpec, flow: TensorSpec) -> TensorSpec:
+        return _FLOW
+
+    @staticmethod
+    def kernel(handle: Elements, indices: Array, value: Array, flow: Array) -> Array:
+        require(len(indices) == len(value), f"{len(indices)} indices for {len(value)} values")
+        for index, row in zip(indices, value, strict=True):
+            handle.write(int(index), row)
+        return flow
+
+
+@op("TensorArrayConcatV3")
+class TensorArrayConcat(OpDef):
+    """All elements joined along their first axis -> [sum of sizes, ...], the sizes."""
+
+    stateful = True
+    num_outputs = 2
+
+    @staticmethod
+    def kernel(handle: Elements, flow: Array) -> tuple[Array, Array]:
+        items = [handle.read(i) for i in range(len(handle.items))]
+        return np.concatenate(items), np.array([len(i) for i in items], np.int64)
+
+
+@op("TensorArraySplitV3")
+class TensorArraySplit(OpDef):
+    """Cuts `value` into pieces of `lengths` [n], one per element -> flow."""
+
+    stateful = True
+
+    @staticmethod
+    def kernel(handle: Elements, value: Array, lengths: Array, flow: Array) -> Array:
+        ends = np.cumsum(lengths)
+        require(int(ends[-1] if len(ends) else 0) == len(value), "the lengths do not add up to the value's first size")
+        for index, piece in enumerate(np.split(value, ends[:-1])):
+            handle.write(index, piece)
+        return flow
+
+
+@op("TensorArraySizeV3")
+class TensorArraySize(OpDef):
+    """Number of elements, int32."""
+
+    stateful = True
+
+    @staticmethod
+    def kernel(handle: Elements, flow: Array) -> np.int32:
+        return np.int32(len(handle.items))
+
+
+@op("TensorArrayCloseV3")
+class TensorArrayClose(OpDef):
+    """Frees the array."""
+
+    stateful = True
+    num_outputs = 0
+
+    @staticmethod
+    def kernel(handle: Elements) -> tuple[()]:
+        handle.items.clear()
+        return ()

@@ -1,0 +1,142 @@
+"""Compute what is computed twice only once.
+
+    a = Relu(x); b = Relu(x); y = Add(a, b)  ->  a = Relu(x); y = Add(a, a)
+
+Two nodes are the same if op, device, attributes, constants and what they wait for are, and their inputs are the same in
+turn. Nodes get class numbers in execution order, so that one pass finds nested duplicates as well.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from thinflow.ir.attrs import FunctionAttr, attr_key
+from thinflow.ir.graph import Graph, Node
+from thinflow.ir.order import execution_order
+from thinflow.ir.tensor import Tensor
+from thinflow.ops import registry
+from thinflow.rewrite.edits import Site
+from thinflow.rewrite.rule import Transform, transform
+from thinflow.rewrite.trace import Trace
+from thinflow.transforms._control import PLACEHOLDERS, is_stateless
+from thinflow.transforms._defaults import defaults_of
+
+_VARIABLES = frozenset({"Variable", "VariableV2"})  # two reads may see two values
+_IDENTITY_BYTES = 48
+"""About what an Identity takes in the file, without the two names in it."""
+
+
+@transform("merge_duplicate_nodes")
+@dataclass(frozen=True)
+class MergeDuplicateNodes(Transform):
+    """Keep the first of equal nodes; readers of the others read it.
+
+    Attributes:
+        assume_stateless: ops thinflow does not know, or takes to have side effects, that may be merged all the same.
+        commutative: `a + b` equals `b + a`, for ops of which that is known.
+    """
+
+    assume_stateless: tuple[str, ...] = ()
+    commutative: bool = False
+
+    def apply(self, graph: Graph, trace: Trace) -> None:
+        position = {node: i for i, node in enumerate(graph)}
+        for group in self.groups(graph):
+            group.sort(key=position.__getitem__)
+            survivor = group[0]
+            for node in group[1:]:
+                if node.is_protected:
+                    self._keep_name(graph, node, survivor, trace)
+                else:
+                    trace.changed(node, f"same as '{survivor.name}'")
+                    redirect(node, survivor)
+                    graph.remove(node)
+
+    def groups(self, graph: Graph) -> list[list[Node]]:
+        """Sets of equal nodes with two members or more. O(nodes + edges), and each constant with a double is read once."""
+        order = execution_order(graph)
+        lookalikes = Counter(_outline(t) for t in (n.tensor for n in order) if t is not None)
+        number: dict[Node, int] = {}
+        known: dict[Hashable, int] = {}
+        members: list[list[Node]] = []
+        for node in order:
+            key = self._key(node, number, lookalikes) if self.may_merge(node) else None
+            found = known.get(key) if key is not None else None
+            if found is None:
+                found = len(members)
+                members.append([])
+                if key is not None:
+                    known[key] = found
+            number[node] = found
+            members[found].append(node)
+        return [group for group in members if len(group) > 1]
+
+    def may_merge(self, node: Node) -> bool:
+        """Whether a node depends on nothing but its inputs and does nothing but compute."""
+        if node.op in PLACEHOLDERS or any(v.is_graph_input for v in node.outputs):
+            return False
+        if any(v.node.op in _VARIABLES for v in node.inputs):
+            return False
+        if any(isinstance(v, FunctionAttr) for v in node.attrs.values()):
+            return False
+        return node.op in self.assume_stateless or is_stateless(node)
+
+    def _key(self, node: Node, number: dict[Node, int], lookalikes: Counter[Hashable]) -> Hashable:
+        tensor = node.tensor
+        if tensor is not None and lookalikes[_outline(tensor)] == 1:
+            return None
+        inputs = [(number[v.node], v.port) for v in node.inputs]
+        if self.commutative and len(inputs) == 2 and _commutes(node):
+            inputs.sort()
+        controls = frozenset(number[n] for n in node.control_inputs)
+        return node.op, node.device, tuple(inputs), controls, _attrs_key(node)
+
+    def _keep_name(self, graph: Graph, node: Node, survivor: Node, trace: Trace) -> None:
+        """A duplicate that was asked for by name stays; if it is a big constant, as an Identity of the other."""
+        tensor = node.tensor
+        saved = tensor.storage.stored_bytes if tensor is not None else 0
+        if tensor is None or saved <= _IDENTITY_BYTES + len(node.name) + len(survivor.name):
+            trace.leave(node, f"it is the same as '{survivor.name}', but an output of the graph")
+            if any(v.uses for v in node.outputs) or node.control_outputs:
+                trace.changed(node, f"its readers read '{survivor.name}'")
+                redirect(node, survivor)
+            return
+        trace.changed(node, f"now hands on '{survivor.name}'")
+        redirect(node, survivor)
+        alias = Site(graph, node, self.name).add("Identity", survivor.output(), attrs={"T": tensor.dtype})
+        graph.replace(node, alias.node)
+
+
+def redirect(node: Node, survivor: Node) -> None:
+    """Let all who read or wait for a node use the survivor instead."""
+    for value in node.outputs:
+        value.replace_uses(survivor.output(value.port))
+    for waiter in node.control_outputs:
+        waiter.remove_control_input(node)
+        waiter.add_control_input(survivor)
+
+
+def _outline(tensor: Tensor) -> Hashable:
+    """What is known of a constant without reading it."""
+    return tensor.dtype, tensor.shape
+
+
+def _attrs_key(node: Node) -> Hashable:
+    """The attributes that matter, without those that only spell out a default."""
+    defaults = defaults_of(node.op) or {}
+    kept = [
+        (name, attr_key(value))
+        for name, value in node.attrs.items()
+        if (name == "_class" or not name.startswith("_"))
+        and not (name in defaults and attr_key(defaults[name]) == attr_key(value))
+    ]
+    return frozenset(kept)
+
+
+def _commutes(node: Node) -> bool:
+    definition = registry.find(node.op)
+    element = node.attrs.get("T")
+    is_text = getattr(element, "name", "") == "string"  # joining strings is called Add, too
+    return definition is not None and definition.commutative and not is_text

@@ -1,0 +1,212 @@
+"""Store large floating-point constants in 8 bits and turn them back into floats when the graph runs.
+
+    w  ->  Dequantize(q, min, max)      q = round(w * s) - round(min * s), s = 255 / (max - min); a 0 stays exactly 0
+    w  ->  Cast(q) * scale              with axis=auto: q = round(w / scale), one scale per output channel
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from thinflow.errors import ParameterError
+from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.tensor import Tensor
+from thinflow.ir.types import FLOAT, INT8, QINT8, QUINT8, dtype
+from thinflow.rewrite.edits import Site
+from thinflow.rewrite.rule import Refuse, Transform, transform
+from thinflow.rewrite.trace import Trace
+from thinflow.transforms._constants import SMALLEST_NORMAL, Array, all_equal, is_finite, stored_once
+from thinflow.transforms._weights import channel_axes, is_parameter, is_scale, uses_behind
+
+_DEFAULT_SIZE = 1024
+_RANGE_BYTES = 8  # two float scalars
+
+
+@transform("quantize_weights")
+@dataclass(frozen=True)
+class QuantizeWeights(Transform):
+    """Replace float constants by 8-bit ones and a Dequantize of the old name.
+
+    Attributes:
+        minimum_size: constants with fewer elements stay.
+        mode: MIN_FIRST (unsigned, any range that contains 0) or SCALED (signed, symmetric).
+        axis: `auto` gives weights of convolutions and matrix products a scale per output channel; `none` one range.
+        op: only constants that nodes of these ops read. By default all but biases, norm parameters and shapes, as
+            long as minimum_size is the default, too.
+        dtype: besides float, constants of these types (half, bfloat16, double).
+        max_error: constants that would lose more than this, relative to their largest value, stay.
+    """
+
+    exact = False
+
+    minimum_size: int = _DEFAULT_SIZE
+    mode: str = "MIN_FIRST"
+    axis: str = "none"
+    op: tuple[str, ...] = ()
+    dtype: tuple[str, ...] = ()
+    max_error: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.minimum_size < 0:
+            raise ParameterError(f"minimum_size is {self.minimum_size}", hint="give the number of elements; 1024 is usual")
+        for option, value, allowed in (("mode", self.mode, ("MIN_FIRST", "SCALED")), ("axis", self.axis, ("auto", "none"))):
+            if value not in allowed:
+                raise ParameterError(f"{option} is '{value}'", hint=f"write {option}={' or '.join(allowed)}")
+        if self.max_error is not None and self.max_error < 0:
+            raise ParameterError(f"max_error is {self.max_error}", hint="give a part of the largest value, such as 0.01")
+        wrong = [name for name in self.dtype if not dtype(name).is_floating]
+        if wrong:
+            raise ParameterError(f"'{wrong[0]}' is not a floating-point type", hint="write half, bfloat16 or double")
+
+    def apply(self, graph: Graph, trace: Trace) -> None:
+        accepted = {FLOAT, *(dtype(name) for name in self.dtype)}
+        for node in graph:
+            tensor = node.tensor
+            if tensor is None or not tensor.dtype.is_floating:
+                continue
+            try:
+                if tensor.dtype not in accepted:
+                    raise Refuse(f"it is {tensor.dtype}; dtype={tensor.dtype} includes it")
+                self.check(node, tensor)
+                axes = channel_axes(node) if self.axis == "auto" else None
+                plan = PerChannel(tensor, axes) if axes is not None else PerTensor(tensor, self.mode)
+                self.check_error(tensor, plan.restored)
+            except Refuse as refusal:
+                trace.leave(node, refusal.reason)
+                continue
+            trace.changed(node, plan.description)
+            self.put(graph, node, plan)
+
+    def check(self, node: Node, tensor: Tensor) -> None:
+        """Raise Refuse if the constant must stay, judging by everything but its numbers."""
+        if tensor.size < self.minimum_size:
+            raise Refuse(f"it has {tensor.size} values, fewer than {self.minimum_size}")
+        if node.is_protected:
+            raise Refuse("it is an input or output of the graph")
+        if tensor.is_splat:
+            raise Refuse("all its values are equal and stored once")
+        if tensor.size + _RANGE_BYTES >= tensor.storage.stored_bytes:
+            raise Refuse("it would not get smaller")
+        if is_scale(node):
+            raise Refuse("it scales quantized weights")
+        readers = uses_behind(node)
+        if self.op:
+            if not any(use.node.op in self.op for use in readers):
+                raise Refuse(f"no {' or '.join(self.op)} reads it")
+        elif self.minimum_size == _DEFAULT_SIZE:
+            for use in readers:
+                if is_parameter(use):
+                    raise Refuse(f"it is a parameter of '{use.node.name}' ({use.node.op}), which needs all its bits")
+        if not is_finite(tensor.numpy()):
+            raise Refuse("it has values that are not finite")
+
+    def check_error(self, tensor: Tensor, restored: Array) -> None:
+        """Raise Refuse if too much is lost."""
+        values = tensor.numpy().astype(np.float32)
+        largest = float(np.abs(values).max())
+        error = float(np.abs(values - restored).max()) / largest if largest else 0.0
+        if self.max_error is not None and error > self.max_error:
+            raise Refuse(f"it would be off by {error:.2g} of its largest value, more than {self.max_error:g}")
+
+    def put(self, graph: Graph, node: Node, plan: PerTensor | PerChannel) -> None:
+        """Build the replacement where the constant stands. What it waited for, the 8-bit constant waits for."""
+        site = Site(graph, node, self.name)
+        tensor = node.tensor
+        assert tensor is not None
+        stored, result = plan.build(site, node)
+        if tensor.dtype is not FLOAT:
+            attrs = {"SrcT": FLOAT, "DstT": tensor.dtype}
+            result = site.add("Cast", result, name=f"{node.name}_restored", attrs=attrs)
+        for awaited in node.control_inputs:
+            stored.node.add_control_input(awaited)
+            node.remove_control_input(awaited)
+        for key, attr in node.attrs.items():
+            if key.startswith("_"):
+                result.node.attrs[key] = attr
+        for value in (stored, result):
+            value.node.device = node.device
+        graph.replace(node, result.node)
+
+
+class PerTensor:
+    """One range for the whole constant; TensorFlow's Dequantize turns it back."""
+
+    def __init__(self, tensor: Tensor, mode: str) -> None:
+        values = np.asarray(tensor.numpy(), np.float32)
+        self.mode = mode
+        quantize = _min_first if mode == "MIN_FIRST" else _scaled
+        self.quantized, self.low, self.high, self.restored = quantize(values)
+        self.element = QUINT8 if mode == "MIN_FIRST" else QINT8
+        self.description = f"stored in 8 bits, range {self.low:.6g} to {self.high:.6g}"
+
+    def build(self, site: Site, node: Node) -> tuple[Value, Value]:
+        """The 8-bit constant and the float value made of it."""
+        name = node.name
+        stored = site.constant(stored_once(Tensor.from_array(self.quantized, self.element)), f"{name}_quantized_const")
+        low = site.constant(np.float32(self.low).reshape(()), f"{name}_quantized_min")
+        high = site.constant(np.float32(self.high).reshape(()), f"{name}_quantized_max")
+        attrs = {"T": self.element, "mode": self.mode.encode()}
+        return stored, site.add("Dequantize", stored, low, high, name=f"{name}_dequantized", attrs=attrs)
+
+
+class PerChannel:
+    """One scale per output channel; plain Cast and Mul turn it back, since few runtimes have a Dequantize that does."""
+
+    def __init__(self, tensor: Tensor, axes: tuple[int, ...]) -> None:
+        values = np.asarray(tensor.numpy(), np.float32)
+        others = tuple(i for i in range(values.ndim) if i not in axes)
+        largest = np.abs(values).max(axis=others, keepdims=True)
+        self.scale = np.where(largest < 127 * SMALLEST_NORMAL, np.float32(1), largest / np.float32(127)).astype(np.float32)
+        self.quantized = np.clip(_rounded(values / self.scale), -127, 127).astype(np.int8)
+        self.restored = self.quantized.astype(np.float32) * self.scale
+        if tensor.size + 4 * self.scale.size >= tensor.storage.stored_bytes:
+            raise Refuse("it would not get smaller")
+        self.description = f"stored in 8 bits, {self.scale.size} channels with a scale each"
+
+    def build(self, site: Site, node: Node) -> tuple[Value, Value]:
+        """The 8-bit constant and the float value made of it."""
+        name = node.name
+        stored = site.constant(stored_once(Tensor.from_array(self.quantized, INT8)), f"{name}_q")
+        cast = site.add("Cast", stored, name=f"{name}_cast", attrs={"SrcT": INT8, "DstT": FLOAT}, device=node.device)
+        scale = site.constant(Tensor.from_array(self.scale, FLOAT), f"{name}_scale")
+        return stored, site.add("Mul", cast, scale, name=f"{name}_scaled", attrs={"T": FLOAT})
+
+
+def _rounded(values: Array) -> Array:
+    """To the nearest whole number, halves away from zero, in the type of the values."""
+    whole = np.trunc(values)
+    return np.asarray(whole + np.copysign(np.abs(values - whole) >= 0.5, values), values.dtype)
+
+
+def _require_range(width: np.float32) -> None:
+    if not np.isfinite(width) or width < 256 * SMALLEST_NORMAL:
+        raise Refuse(f"a range of width {width:.3g} cannot be divided into 255 steps")
+
+
+def _min_first(values: Array) -> tuple[Array, float, float, Array]:
+    """Unsigned levels from min(0, lowest) to max(0, highest)."""
+    low, high = min(np.float32(0), values.min()), max(np.float32(0), values.max())
+    if low == high:  # all zeros; any range will do, an empty one would give NaN
+        return np.zeros(values.shape, np.uint8), 0.0, 1.0, np.zeros(values.shape, np.float32)
+    with np.errstate(over="ignore"):
+        width = np.float32(high - low)
+    _require_range(width)
+    scale = np.float32(np.float32(255) / width)
+    quantized = np.clip(_rounded(values * scale) - _rounded(np.asarray(low * scale)), 0, 255).astype(np.uint8)
+    step = np.float32(width / np.float32(255))
+    offset = _rounded(np.asarray(low / step)) * step
+    restored = quantized.astype(np.float32) * step + offset
+    return quantized, float(low), float(high), np.asarray(restored, np.float32)
+
+
+def _scaled(values: Array) -> tuple[Array, float, float, Array]:
+    """Signed levels from -largest to largest; -128 is not used."""
+    largest = np.abs(values).max()
+    if largest == 0:
+        return np.zeros(values.shape, np.int8), -1.0, 1.0, np.zeros(values.shape, np.float32)
+    _require_range(largest)
+    step = np.float32(largest / np.float32(127))
+    quantized = np.clip(_rounded(values / step), -127, 127).astype(np.int8)
+    return quantized, -float(largest), float(largest), quantized.astype(np.float32) * step

@@ -1,0 +1,86 @@
+"""Ops that hand their input on, or compute nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from thinflow.errors import NodeError, ShapeError
+from thinflow.ir.types import FLOAT, INT32, TensorSpec
+from thinflow.ops import registry
+
+Array = np.ndarray[Any, Any]
+Case = tuple[list[Array], dict[str, Any]]
+
+_X = np.arange(6, dtype=np.float32).reshape(2, 3)
+_TEXT = np.array([b"a", b"\xff"], object)
+
+CASES: dict[str, list[Case]] = {
+    **{
+        name: [([_X], {}), ([_TEXT], {}), ([np.zeros((0, 2), np.int32)], {})]
+        for name in ("Identity", "Snapshot", "StopGradient", "PreventGradient", "RefIdentity", "DeepCopy")
+    },
+    "DebugGradientIdentity": [([_X], {})],
+    "IdentityN": [([_X, np.array(3, np.int64)], {})],
+    "PlaceholderWithDefault": [([_X], {"shape": (None, 3)}), ([_X], {"shape": None})],
+    "EnsureShape": [([_X], {"shape": (None, 3)}), ([_X], {"shape": None})],
+    "CheckNumerics": [([_X], {"message": "x"}), ([_X.astype(np.float16)], {"message": ""})],
+    "CheckNumericsV2": [([_X], {"message": "x"})],
+    "Print": [([_X, np.array([1, 2, 3, 4])], {"message": "x = ", "summarize": 3})],
+    "PrintV2": [([np.array(b"hello", object)], {})],
+    "Assert": [([np.array(True), _X], {})],
+    "NoOp": [([], {})],
+}
+
+
+def run(name: str, *inputs: Any, **attrs: Any) -> tuple[Any, ...]:
+    return registry.call_kernel(registry.get(name), [np.asarray(x) for x in inputs], attrs)
+
+
+def infer(name: str, *specs: TensorSpec, **attrs: Any) -> tuple[TensorSpec, ...]:
+    return registry.call_infer(registry.get(name), specs, attrs)
+
+
+def test_known_elements_pass() -> None:
+    spec = TensorSpec(INT32, (2,), (None, 3))
+    assert infer("Identity", spec) == (spec,)
+    assert infer("IdentityN", spec, spec) == (spec, spec)
+
+
+def test_a_default_may_be_replaced_so_its_elements_do_not_count() -> None:
+    spec = TensorSpec(INT32, (2,), (1, 3))
+    assert infer("PlaceholderWithDefault", spec, shape=(None,)) == (TensorSpec(INT32, (None,)),)
+    assert infer("PlaceholderWithDefault", spec) == (TensorSpec(INT32, None),)
+
+
+def test_ensure_shape() -> None:
+    assert infer("EnsureShape", TensorSpec(FLOAT, (2, None)), shape=(None, 3))[0].shape == (2, 3)
+    with pytest.raises(ShapeError, match=r"has shape \[2,3\], \[2,4\] is demanded"):
+        run("EnsureShape", _X, shape=(2, 4))
+
+
+def test_check_numerics_names_what_it_found() -> None:
+    with pytest.raises(NodeError, match="logits: the tensor has Inf and NaN values"):
+        run("CheckNumerics", np.float32([np.nan, np.inf]), message="logits")
+
+
+def test_assert_shows_its_data() -> None:
+    assert run("Assert", True, [1, 2]) == ()
+    with pytest.raises(NodeError, match=r"assertion failed: \[1 2 3\.\.\.\]"):
+        run("Assert", False, [1, 2, 3, 4])
+
+
+def test_print_writes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    run("Print", _X, np.array([1, 2, 3, 4]), message="x = ", summarize=2)
+    run("PrintV2", np.array(b"tail", object), end="!\n")
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == "x = [1 2...]\ntail!\n"
+
+
+def test_flags() -> None:
+    assert registry.get("StopGradient").passes_through
+    assert registry.get("Print").stateful
+    assert registry.get("NoOp").num_outputs == 0
