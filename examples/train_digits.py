@@ -1,11 +1,12 @@
-"""Trains the small digits network that ships with thinflow, in numpy alone, and writes it as a frozen GraphDef.
+"""Trains the small digits network that ships with thinflow, in numpy alone, and writes a frozen GraphDef.
 
     pip install thinflow scikit-learn
     python examples/train_digits.py OUT_FOLDER
 
-scikit-learn only provides its bundled data set: 1797 handwritten digits, 8x8 pixels, values 0..16. 400 of them are held out.
-OUT_FOLDER gets digits.pb, and digits_test.npz with the held-out images, their labels, and some training images to calibrate
-with. A minute on one core. The graph keeps what a training run leaves behind: batch norms, dropout, nodes of the saver.
+scikit-learn only provides its bundled data set: 1797 handwritten digits, 8x8 pixels, values 0..16. 400 of
+them are held out. OUT_FOLDER gets digits.pb, and digits_test.npz with the held-out images, their labels, and
+some training images to calibrate with. The graph keeps what a training run leaves behind: batch norms,
+dropout, nodes of the saver.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ TEST_IMAGES, CALIBRATION_IMAGES = 400, 200
 
 
 class Layer:
-    """y = forward(x) while training or not; backward turns dL/dy into dL/dx and fills `gradients` beside `weights`."""
+    """y = forward(x); backward turns dL/dy into dL/dx and fills `gradients`, named as the `weights`."""
 
     def __init__(self, **weights: Array) -> None:
         self.weights = weights
@@ -67,7 +68,9 @@ class Depthwise(Layer):
 
     def backward(self, dy: Array) -> Array:
         self.gradients["depthwise_weights"] = np.einsum("nhwijc,nhwc->ijc", self.patches, dy)[..., None]
-        return np.einsum("nhwijc,ijc->nhwc", patches(dy, 3), self.weights["depthwise_weights"][::-1, ::-1, :, 0])
+        return np.einsum(
+            "nhwijc,ijc->nhwc", patches(dy, 3), self.weights["depthwise_weights"][::-1, ::-1, :, 0]
+        )
 
 
 class Dense(Layer):
@@ -159,7 +162,7 @@ def network(rng: np.random.Generator) -> dict[str, Layer]:
     """The untrained layers by scope, in order."""
 
     def he(*shape: int, fan_in: int) -> Array:
-        return (rng.standard_normal(shape, np.float32) * np.sqrt(2 / fan_in)).astype(np.float32)
+        return np.float32(np.sqrt(2 / fan_in)) * rng.standard_normal(shape, np.float32)
 
     def zeros(k: int) -> Array:
         return np.zeros(k, np.float32)
@@ -244,7 +247,9 @@ class Writer:
         if isinstance(layer, Conv):
             return self.op("Conv2D", f"{scope}/Conv2D", x, weights["weights"], **windows)
         if isinstance(layer, Depthwise):
-            return self.op("DepthwiseConv2dNative", f"{scope}/depthwise", x, weights["depthwise_weights"], **windows)
+            return self.op(
+                "DepthwiseConv2dNative", f"{scope}/depthwise", x, weights["depthwise_weights"], **windows
+            )
         if isinstance(layer, BatchNorm):
             mean = self.read(f"{scope}/moving_mean", layer.mean)
             variance = self.read(f"{scope}/moving_variance", layer.variance)
@@ -265,13 +270,15 @@ class Writer:
         return self.op("Relu", scope, x, T=FLOAT)
 
     def dropout(self, x: thinflow.Value, scope: str) -> thinflow.Value:
-        """x / keep_prob * floor(keep_prob + uniform), left in the graph with a keep_prob of 1: it does nothing."""
+        """x / keep_prob * floor(keep_prob + uniform), frozen with a keep_prob of 1: it does nothing."""
         uniform = f"{scope}/random_uniform"
         keep_prob = self.const(f"{scope}/keep_prob", np.float32(1))
         shape = self.op("Shape", f"{scope}/Shape", x, T=FLOAT, out_type=INT32)
         low = self.const(f"{uniform}/min", np.float32(0))
         high = self.const(f"{uniform}/max", np.float32(1))
-        noise = self.op("RandomUniform", f"{uniform}/RandomUniform", shape, T=INT32, dtype=FLOAT, seed=0, seed2=0)
+        noise = self.op(
+            "RandomUniform", f"{uniform}/RandomUniform", shape, T=INT32, dtype=FLOAT, seed=0, seed2=0
+        )
         width = self.op("Sub", f"{uniform}/sub", high, low, T=FLOAT)
         scaled = self.op("Mul", f"{uniform}/mul", noise, width, T=FLOAT)
         noise = self.op("Add", uniform, scaled, low, T=FLOAT)

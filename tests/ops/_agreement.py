@@ -61,7 +61,7 @@ def _weakened(spec: TensorSpec) -> Iterator[TensorSpec]:
 
 
 def check_agreement(name: str, case: Case, exact: bool = True) -> None:
-    """The shape rule never contradicts the kernel, whatever is forgotten; with everything known it is exact."""
+    """The shape rule never contradicts the kernel, whatever is forgotten; knowing everything it is exact."""
     inputs, attrs = case
     outputs = run(name, *inputs, **attrs)
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
@@ -75,8 +75,10 @@ def check_agreement(name: str, case: Case, exact: bool = True) -> None:
         assert len(inferred) == len(outputs), name
         for spec, output in zip(inferred, outputs, strict=True):
             array = np.asarray(output)
-            where = f"{name}({', '.join(map(str, specs))}) gives {spec}, the kernel {array.dtype}{list(array.shape)}"
-            assert spec.dtype is not None and spec.dtype.numpy() == array.dtype, where
+            given = ", ".join(map(str, specs))
+            where = f"{name}({given}) gives {spec}, the kernel {array.dtype}{list(array.shape)}"
+            assert spec.dtype is not None, where
+            assert spec.dtype.numpy() == array.dtype, where
             if spec.shape is not None:
                 assert len(spec.shape) == array.ndim, where
                 assert all(d is None or d == n for d, n in zip(spec.shape, array.shape, strict=True)), where

@@ -8,12 +8,22 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.ops._agreement import Case, check_agreement
 from thinflow.errors import ShapeError
-from thinflow.ir.types import BFLOAT16, BOOL, FLOAT, HALF, INT8, INT32, INT64, QUINT8, UINT8, TensorSpec, dtype
+from thinflow.ir.types import (
+    BFLOAT16,
+    BOOL,
+    FLOAT,
+    HALF,
+    INT8,
+    INT32,
+    INT64,
+    QUINT8,
+    UINT8,
+    TensorSpec,
+    dtype,
+)
 from thinflow.ops import registry
-
-Array = np.ndarray[Any, Any]
-Case = tuple[list[Array], dict[str, Any]]
 
 _NAMES = ("float", "double", "half", "bfloat16", "int8", "uint8", "int16", "uint16", "int32", "uint32",
           "int64", "uint64", "bool", "complex64", "complex128")  # fmt: skip
@@ -24,7 +34,8 @@ CASES: dict[str, list[Case]] = {
     "Cast": [([_F.astype(dtype(a).numpy()) if dtype(a).kind != "u" else np.abs(_F).astype(dtype(a).numpy())],
               {"DstT": dtype(b)}) for a in _NAMES if a[0] != "c" for b in _NAMES]
     + [([_C], {"DstT": dtype(b)}) for b in _NAMES]
-    + [([np.array([300, -129, 5], np.int64)], {"DstT": dtype(b)}) for b in ("int8", "uint8", "uint64", "float")]
+    + [([np.array([300, -129, 5], np.int64)], {"DstT": dtype(b)})
+       for b in ("int8", "uint8", "uint64", "float")]
     + [([np.array([np.nan, np.inf, -np.inf, 300, -1, 3e9, 1e20, -2.9], np.float32)], {"DstT": dtype(b)})
        for b in ("int8", "uint8", "int16", "int32", "int64", "half", "bool")]
     + [([np.array([1.9999, -1.9999, np.nan, 1e-8, 3e38, 70000, 1 / 3], np.float32)],
@@ -55,6 +66,12 @@ def infer(name: str, spec: TensorSpec, **attrs: Any) -> TensorSpec:
     return registry.call_infer(registry.get(name), [spec], attrs)[0]
 
 
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_shape_rule_agrees_with_kernel(name: str) -> None:
+    for case in CASES[name]:
+        check_agreement(name, case)
+
+
 def test_floats_are_cut_towards_zero_then_wrapped() -> None:
     assert cast(np.float32([2.9, -2.9, 300, -1]), "int8").tolist() == [2, -2, 44, -1]
     assert cast(np.float32([2.9, 300, -1]), "uint8").tolist() == [2, 44, 255]
@@ -72,6 +89,7 @@ def test_what_no_integer_holds() -> None:
 def test_truth_and_complex() -> None:
     assert cast(np.float32([0, -0.0, 0.1, np.nan]), "bool").tolist() == [False, False, True, True]
     assert cast(np.complex64([1.7 + 2j]), "int32").tolist() == [1]
+    assert cast(np.complex64([1.7 + 2j, 2j]), "bool").tolist() == [True, False]
     assert cast(np.array([True, False]), "float").tolist() == [1, 0]
 
 

@@ -8,12 +8,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.ops._agreement import Case, check_agreement, infer, run
 from thinflow.errors import NodeError, ShapeError
 from thinflow.ir.types import FLOAT, INT32, TensorSpec
-from thinflow.ops import registry
 
 Array = np.ndarray[Any, Any]
-Case = tuple[list[Array], dict[str, Any]]
 
 _random = np.random.default_rng(1)
 _FLOATS: list[Any] = [np.float32, np.float64, np.float16, ml_dtypes.bfloat16]
@@ -27,8 +26,7 @@ def _float_cases(*kinds: Any) -> list[Case]:
     special = np.array([np.nan, 1, 1, -1, 0, 0.5, np.inf, -5, 5, 0, np.inf, -np.inf])
     other = np.array([1, np.nan, 0.1, 0, 0, -2, 3, 3, -3, np.nan, 0, -np.inf])
     cases: list[Case] = [([special.astype(np.float32), other.astype(np.float32)], {})]
-    for kind in kinds or _FLOATS:
-        cases.append(([_values(2, 1, 3).astype(kind), _values(4, 1).astype(kind)], {}))
+    cases += [([_values(2, 1, 3).astype(k), _values(4, 1).astype(k)], {}) for k in kinds or _FLOATS]
     return cases
 
 
@@ -87,13 +85,10 @@ CASES: dict[str, list[Case]] = {
 }  # fmt: skip
 
 
-def run(name: str, *inputs: Any, **attrs: Any) -> Any:
-    arrays = [np.asarray(x) for x in inputs]
-    return np.asarray(registry.call_kernel(registry.get(name), arrays, attrs)[0])
-
-
-def infer(name: str, *specs: TensorSpec, **attrs: Any) -> TensorSpec:
-    return registry.call_infer(registry.get(name), specs, attrs)[0]
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_shape_rule_agrees_with_kernel(name: str) -> None:
+    for case in CASES[name]:
+        check_agreement(name, case)
 
 
 def test_division_rounds_as_its_name_says() -> None:
@@ -131,6 +126,10 @@ def test_zero_times_anything_is_zero_in_the_x_family() -> None:
 def test_extremes_keep_nan() -> None:
     for name in ("Maximum", "Minimum"):
         assert np.isnan(run(name, np.float32([np.nan, 1]), np.float32([1, np.nan]))).all()
+
+
+def test_a_low_bound_above_the_high_one_wins() -> None:
+    assert run("ClipByValue", np.float32([0, 5]), np.float32(2), np.float32(1)).tolist() == [2, 2]
 
 
 def test_integer_powers() -> None:

@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.ops._agreement import Case, check_agreement
 from thinflow.errors import NodeError, ShapeError
 from thinflow.ir.types import FLOAT, INT32, TensorSpec
 from thinflow.ops import registry
-
-Array = np.ndarray[Any, Any]
-Case = tuple[list[Array], dict[str, Any]]
 
 _X = np.arange(6, dtype=np.float32).reshape(2, 3)
 _TEXT = np.array([b"a", b"\xff"], object)
@@ -41,6 +39,12 @@ def run(name: str, *inputs: Any, **attrs: Any) -> tuple[Any, ...]:
 
 def infer(name: str, *specs: TensorSpec, **attrs: Any) -> tuple[TensorSpec, ...]:
     return registry.call_infer(registry.get(name), specs, attrs)
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_shape_rule_agrees_with_kernel(name: str) -> None:
+    for case in CASES[name]:
+        check_agreement(name, case, exact=name != "PlaceholderWithDefault")
 
 
 def test_known_elements_pass() -> None:

@@ -56,7 +56,9 @@ def test_concat_adds_unknown_sizes_up_to_unknown() -> None:
     assert infer("ConcatV2", a, b, spec_of(np.array(2))).shape == (4, 2, None)
     assert infer("ConcatV2", a, b, spec_of(np.array(1))).shape == (4, None, 3)
     assert infer("ConcatV2", a, b, TensorSpec(INT32, ())).shape == (None, None, None)
-    joined = infer("ConcatV2", TensorSpec(INT32, (1,)), TensorSpec(INT32, (2,), (3, None)), spec_of(np.array(0)))
+    joined = infer(
+        "ConcatV2", TensorSpec(INT32, (1,)), TensorSpec(INT32, (2,), (3, None)), spec_of(np.array(0))
+    )
     assert joined.elements == (None, 3, None)
 
 
@@ -77,5 +79,7 @@ def test_split_v_refuses_wrong_sums() -> None:
 
 
 def test_split_v_sizes_with_unknown_total() -> None:
-    parts = infer("SplitV", TensorSpec(FLOAT, (None,)), spec_of(ints(2, -1)), spec_of(np.array(0)), num_split=2)
+    parts = infer(
+        "SplitV", TensorSpec(FLOAT, (None,)), spec_of(ints(2, -1)), spec_of(np.array(0)), num_split=2
+    )
     assert [p.shape for p in parts] == [(2,), (None,)]

@@ -9,11 +9,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.ops._agreement import Case, check_agreement, infer, run
 from thinflow.ir.types import BOOL, FLOAT, INT32, TensorSpec
-from thinflow.ops import registry
-
-Array = np.ndarray[Any, Any]
-Case = tuple[list[Array], dict[str, Any]]
 
 _random = np.random.default_rng(2)
 _FLOATS: list[Any] = [np.float32, np.float64, np.float16, ml_dtypes.bfloat16]
@@ -22,8 +19,7 @@ _EDGES = [np.nan, 0.0, -0.0, -1, -2, np.inf, -np.inf, 0.5, 1.5, 2.5, -0.5, -1.5,
 
 def _floats(*kinds: Any, low: float = -3, high: float = 3) -> list[Case]:
     cases: list[Case] = [([np.array(_EDGES, np.float32)], {})]
-    for kind in kinds or _FLOATS:
-        cases.append(([_random.uniform(low, high, (2, 3)).astype(kind)], {}))
+    cases += [([_random.uniform(low, high, (2, 3)).astype(kind)], {}) for kind in kinds or _FLOATS]
     return cases
 
 
@@ -79,12 +75,10 @@ CASES: dict[str, list[Case]] = {
 }
 
 
-def run(name: str, x: Any, **attrs: Any) -> Any:
-    return np.asarray(registry.call_kernel(registry.get(name), [np.asarray(x)], attrs)[0])
-
-
-def infer(name: str, spec: TensorSpec) -> TensorSpec:
-    return registry.call_infer(registry.get(name), [spec], {})[0]
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_shape_rule_agrees_with_kernel(name: str) -> None:
+    for case in CASES[name]:
+        check_agreement(name, case)
 
 
 @pytest.mark.parametrize("name", ["Round", "Rint"])
@@ -128,7 +122,9 @@ def test_inverse_error_function() -> None:
     assert run("Erfinv", np.float32([1, -1, 0])).tolist() == [np.inf, -np.inf, 0]
     assert np.isnan(run("Erfinv", np.float32([1.5, np.nan]))).all()
     assert run("Erfinv", np.float64([1e-9])) == pytest.approx(1e-9 * math.sqrt(math.pi) / 2, rel=1e-14)
-    assert run("Ndtri", np.float64([0.975, 1e-30])).tolist() == pytest.approx([1.959963984540054, -11.4640249])
+    assert run("Ndtri", np.float64([0.975, 1e-30])).tolist() == pytest.approx(
+        [1.959963984540054, -11.4640249]
+    )
     assert run("Ndtri", np.float64([0, 1])).tolist() == [-np.inf, np.inf]
 
 

@@ -224,6 +224,11 @@ def to_chunks(graph: Graph) -> Iterator[bytes | memoryview]:
         yield raw
 
 
+def serialized_size(graph: Graph) -> int:
+    """Bytes `save` would write. Weights are not read, changed nodes are encoded."""
+    return sum(len(chunk) for chunk in to_chunks(graph))
+
+
 def _node_chunks(node: Node) -> tuple[int, Sequence[bytes | memoryview]]:
     """One NodeDef: its old bytes if nothing changed, else its old message with the changes, else a new message."""
     record = node.source if isinstance(node.source, Record) else None

@@ -105,7 +105,8 @@ def attr_text(value: Attr) -> str:
     if isinstance(value, tuple):
         return "[" + ",".join(attr_text(v) for v in value) + "]"
     if isinstance(value, bytes):
-        return '"' + value.decode("utf-8", "backslashreplace").replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+        escaped = value.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
+        return '"' + escaped.decode("utf-8", "backslashreplace") + '"'
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):

@@ -70,7 +70,9 @@ def _dense(x: Array, w: Array, win: Window, out: Sequence[int]) -> Array:
         for r in range(0, out[0], rows):
             block = patches[i : i + images, r : r + rows]
             gathered = block.reshape(-1, depth)  # the copy
-            y[i : i + images, r : r + rows] = (gathered @ matrix).reshape(*block.shape[: 1 + len(out)], filters)
+            y[i : i + images, r : r + rows] = (gathered @ matrix).reshape(
+                *block.shape[: 1 + len(out)], filters
+            )
     return y
 
 
@@ -165,6 +167,8 @@ def depthwise_transposed(dy: Array, w: Array, win: Window, sizes: Sequence[int])
 def _scatter_target(dy: Array, win: Window, sizes: Sequence[int], channels: int) -> tuple[Array, Array]:
     """Zeros for the padded input, and the view of them that is the input."""
     pads = win.pads(sizes)
-    padded = np.zeros((dy.shape[0], *(n + b + a for n, (b, a) in zip(sizes, pads, strict=True)), channels), dy.dtype)
+    padded = np.zeros(
+        (dy.shape[0], *(n + b + a for n, (b, a) in zip(sizes, pads, strict=True)), channels), dy.dtype
+    )
     inside = tuple(slice(b, b + n) for n, (b, _) in zip(sizes, pads, strict=True))
     return padded, padded[(slice(None), *inside)]

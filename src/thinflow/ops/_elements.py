@@ -1,8 +1,8 @@
-"""Partly known elements of small integer tensors: how shapes that a model computes stay static, per dimension.
+"""Partly known elements of small integer tensors: how shapes that a model computes stay static.
 
-See `TensorSpec.elements`. A rule for an op that only moves elements around runs its own kernel on them (`moved`);
-arithmetic works element by element (`map_elements`); a rule that reads an input as a list of numbers or as a shape
-uses `known_list`, `shape_from` and `constant`.
+See `TensorSpec.elements`. A rule for an op that only moves elements around runs its own kernel on them
+(`moved`); arithmetic works element by element (`map_elements`); a rule that reads an input as a list of
+numbers or as a shape uses `known_list`, `shape_from` and `constant`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LIMIT = 256
 
 
 def with_elements(spec: TensorSpec, elements: Sequence[int | None] | None) -> TensorSpec:
-    """The spec with these elements, or without any when they are too many, all unknown, or of a type that has none."""
+    """The spec with these elements; without any if they are too many, all unknown, or not whole numbers."""
     tracked = (
         elements is not None
         and spec.is_static
@@ -37,7 +37,7 @@ def with_elements(spec: TensorSpec, elements: Sequence[int | None] | None) -> Te
 
 
 def as_array(spec: TensorSpec) -> np.ndarray[Any, Any] | None:
-    """An object array of the spec's shape with None for each unknown element; None if the tensor is not small and static."""
+    """An object array of the spec's shape, None for unknown elements; None if it is not small and static."""
     size = spec.size
     if size is None or spec.shape is None or size > LIMIT:
         return None
@@ -73,7 +73,7 @@ def map_elements(
         function: gets one int per input; may return None for "not known" (a division by zero, say).
         specs: the inputs. A scalar, and a size of 1, are repeated as in numpy.
         shape: the result's shape.
-        partial: call the function with None for an unknown operand too; otherwise that makes the result unknown.
+        partial: call the function with None for an unknown operand too, instead of giving up on it.
 
     Example: `with_elements(y, map_elements(lambda a, b: in_range(a * b, y.dtype), a, b, shape=y.shape))`.
     """
@@ -119,7 +119,7 @@ def scalar(spec: TensorSpec) -> int | None:
 
 
 def known_list(spec: TensorSpec) -> Elements | None:
-    """The elements of a vector (or scalar), None for each unknown one; None alone if even their number is unknown."""
+    """The elements of a vector or scalar, None for unknown ones; None alone if their number is unknown."""
     if spec.elements is not None:
         return spec.elements
     return (None,) * spec.size if spec.size is not None else None

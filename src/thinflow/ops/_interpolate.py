@@ -114,7 +114,8 @@ def _cubic_table(a: float) -> Array:
     near = np.arange(_TABLE_SIZE + 1) / _TABLE_SIZE
     far = near + 1.0
     table = np.stack(
-        [((a + 2) * near - (a + 3)) * near * near + 1, ((a * far - 5 * a) * far + 8 * a) * far - 4 * a], axis=1
+        [((a + 2) * near - (a + 3)) * near * near + 1, ((a * far - 5 * a) * far + 8 * a) * far - 4 * a],
+        axis=1,
     ).astype(_F)
     table.flags.writeable = False
     return table

@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def quiet(function: F) -> F:
-    """Decorator: run without numpy's warnings about overflow, division by zero and NaN; TensorFlow gives none."""
+    """Decorator: run without numpy's warnings of overflow, zero division and NaN; TensorFlow gives none."""
 
     @wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -70,7 +70,7 @@ def pick(*specs: TensorSpec) -> DType | None:
 def broadcast_spec(
     element: DType | None, *inputs: TensorSpec, on_ints: Callable[..., int | None] | None = None
 ) -> TensorSpec:
-    """The spec of an element-wise result. `on_ints` is the op on Python integers; it carries known elements along."""
+    """The spec of an element-wise result; `on_ints`, the op on Python integers, carries elements along."""
     result = TensorSpec(element, broadcast(*(s.shape for s in inputs)))
     if on_ints is None or element is None:
         return result
@@ -85,7 +85,7 @@ def broadcast_spec(
 def fold_elements(
     result: TensorSpec, kernel: Callable[..., Any], *inputs: TensorSpec | Array, **attrs: Any
 ) -> TensorSpec:
-    """`result` with the elements that the kernel computes, when every input element is known; else `result` as it is.
+    """`result` with the elements that the kernel computes if every input element is known, else as it is.
 
     For ops that are not element-wise. An array among the inputs is passed as it is.
     """

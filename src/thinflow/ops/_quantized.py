@@ -3,13 +3,19 @@
 A quantized tensor is codes plus two float32 scalars, the reals that the lowest and highest code roughly stand for.
 Two families of helpers turn them into slightly different grids, and every op uses a certain one:
 the scalar helpers (`code_of`, `real_of`), in double, and the vectorised ones (`encode`, `decode`), in float32.
-All results match TensorFlow's portable CPU kernels bit for bit, flushed subnormals included.
+All results match TensorFlow's CPU kernels bit for bit, flushed subnormals included.
+
+TensorFlow has two sets of kernels. On x86 a stock build replaces some of its own by oneDNN's, which round
+differently; `kernels("native")` selects TensorFlow's own, which other processors run.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,6 +27,24 @@ F32 = np.float32
 _TINY = np.finfo(np.float32).tiny
 RANGE = TensorSpec(FLOAT, ())
 """The spec of one end of a range."""
+
+
+_kernels: ContextVar[str] = ContextVar("quantized_kernels", default="onednn")
+
+
+@contextmanager
+def kernels(which: Literal["onednn", "native"]) -> Iterator[None]:
+    """Within the block, quantized ops compute as this set of TensorFlow's kernels does. The default is onednn."""
+    token = _kernels.set(which)
+    try:
+        yield
+    finally:
+        _kernels.reset(token)
+
+
+def is_native() -> bool:
+    """Whether TensorFlow's own kernels are wanted."""
+    return _kernels.get() == "native"
 
 
 @dataclass(frozen=True)
@@ -66,7 +90,9 @@ def round_away(x: Any) -> Any:
     """Nearest integer, halves away from zero, in the type of x."""
     whole = np.trunc(x)
     with np.errstate(invalid="ignore"):
-        return whole + np.where(np.abs(x - whole) >= 0.5, np.copysign(np.ones_like(whole), x), np.zeros_like(whole))
+        return whole + np.where(
+            np.abs(x - whole) >= 0.5, np.copysign(np.ones_like(whole), x), np.zeros_like(whole)
+        )
 
 
 def to_int32(x: Any) -> Array:
@@ -169,7 +195,7 @@ def wrap(x: Array) -> Array:
     return x.astype(np.int64).astype(np.int32)
 
 
-def truncated_division(a: Any, b: int) -> Any:
+def truncated_division(a: Any, b: Any) -> Any:
     """a / b towards zero for integers."""
-    quotient = np.abs(a) // abs(b)
-    return np.where((np.asarray(a) < 0) != (b < 0), -quotient, quotient)
+    quotient = np.abs(a) // np.abs(b)
+    return np.where((np.asarray(a) < 0) != (np.asarray(b) < 0), -quotient, quotient)

@@ -156,7 +156,12 @@ def pad(x: Array, pads: Pads, value: Any = 0) -> Array:
 def shifted(x: Array, win: Window, tap: Sequence[int], out: Sequence[int]) -> Array:
     """What one position of the window sees at every output, [n, *out, c]; a view of the padded x."""
     axes = zip(tap, win.dilations, win.strides, out, strict=True)
-    return x[(slice(None), *(slice(t * d, t * d + (o - 1) * s + 1, s) if o else slice(0, 0) for t, d, s, o in axes))]
+    return x[
+        (
+            slice(None),
+            *(slice(t * d, t * d + (o - 1) * s + 1, s) if o else slice(0, 0) for t, d, s, o in axes),
+        )
+    ]
 
 
 def lowest(dtype: np.dtype[Any]) -> Any:

@@ -39,7 +39,7 @@ class LeakyRelu(Unary):
     @quiet
     def kernel(x: Array, *, alpha: float = 0.2) -> Array:
         wide = widen(x)
-        return like(np.where(wide > 0, wide, wide * wide.dtype.type(alpha)), x)
+        return like(np.where(wide > 0, wide, wide * wide.dtype.type(np.float32(alpha))), x)
 
 
 def _elu(x: Array) -> Any:
@@ -145,7 +145,10 @@ class L2Loss(OpDef):
 
 @op("SoftmaxCrossEntropyWithLogits")
 class SoftmaxCrossEntropyWithLogits(OpDef):
-    """loss = -sum(labels * log softmax(x)) [n]; backprop = softmax(x) - labels [n,c].   x, labels [n,c], they broadcast."""
+    """loss = -sum(labels * log softmax(x)) [n]; backprop = softmax(x) - labels [n,c].
+
+    x, labels [n,c], they broadcast.
+    """
 
     num_outputs = 2
 

@@ -41,7 +41,7 @@ class Const(_Free):
 
 @op("ImmutableConst")
 class ImmutableConst(_Free):
-    """y = a tensor in a memory region that the runtime provides (memmapped packages); it has no kernel of its own."""
+    """y = a tensor in a memory region that the runtime maps (memmapped packages); it has no kernel."""
 
     @staticmethod
     def infer(*, dtype: DType, shape: Shape) -> TensorSpec:
@@ -224,7 +224,7 @@ class Transpose(_Free):
 
     @staticmethod
     def kernel(x: Array, perm: Array) -> Array:
-        return x.transpose([int(a) for a in perm])
+        return np.transpose(x, [int(a) for a in perm])
 
 
 @op("ConjugateTranspose")
@@ -233,8 +233,8 @@ class ConjugateTranspose(Transpose):
 
     @staticmethod
     def kernel(x: Array, perm: Array) -> Array:
-        y = x.transpose([int(a) for a in perm])
-        return y.conj() if y.dtype.kind == "c" else y
+        y = np.transpose(x, [int(a) for a in perm])
+        return np.conjugate(y) if y.dtype.kind == "c" else y
 
 
 @op("InvertPermutation")

@@ -33,13 +33,17 @@ class DecodeWav(OpDef):
     num_outputs = 2
 
     @staticmethod
-    def infer(contents: TensorSpec, *, desired_channels: int = -1, desired_samples: int = -1) -> tuple[TensorSpec, TensorSpec]:
+    def infer(
+        contents: TensorSpec, *, desired_channels: int = -1, desired_samples: int = -1
+    ) -> tuple[TensorSpec, TensorSpec]:
         samples = None if desired_samples == -1 else desired_samples
         channels = None if desired_channels == -1 else desired_channels
         return TensorSpec(FLOAT, (samples, channels)), TensorSpec(INT32, ())
 
     @staticmethod
-    def kernel(contents: Array, *, desired_channels: int = -1, desired_samples: int = -1) -> tuple[Array, Array]:
+    def kernel(
+        contents: Array, *, desired_channels: int = -1, desired_samples: int = -1
+    ) -> tuple[Array, Array]:
         samples, rate = _read_wav(scalar_bytes(contents))
         count = samples.shape[0] if desired_samples == -1 else desired_samples
         channels = samples.shape[1] if desired_channels == -1 else desired_channels
@@ -68,7 +72,8 @@ def _read_wav(data: bytes) -> tuple[Array, int]:
             kind, channels, rate, _, _, bits = struct.unpack_from("<HHIIHH", data, at)
             if kind not in {1, 0xFFFE} or bits != 16 or channels < 1:
                 raise FormatError(
-                    f"the WAV has format {kind}, {bits} bits, {channels} channels", hint="convert it to 16-bit PCM first"
+                    f"the WAV has format {kind}, {bits} bits, {channels} channels",
+                    hint="convert it to 16-bit PCM first",
                 )
         elif name == b"data":
             if not channels:
@@ -95,7 +100,9 @@ class EncodeWav(OpDef):
         require(audio.ndim == 2, f"audio has rank {audio.ndim}, 2 is needed")
         rate, channels = int(sample_rate), audio.shape[1]
         samples = np.clip(np.rint(audio * np.float32(32768)), -32768, 32767).astype("<i2").tobytes()
-        head = b"WAVEfmt " + struct.pack("<IHHIIHH", 16, 1, channels, rate, rate * channels * 2, channels * 2, 16)
+        head = b"WAVEfmt " + struct.pack(
+            "<IHHIIHH", 16, 1, channels, rate, rate * channels * 2, channels * 2, 16
+        )
         body = head + b"data" + struct.pack("<I", len(samples)) + samples
         result = np.empty((), object)
         result[()] = b"RIFF" + struct.pack("<I", len(body)) + body
@@ -141,7 +148,10 @@ class AudioSpectrogram(OpDef):
 
 
 def _frames(samples: int, window_size: int, stride: int) -> int:
-    require(window_size >= 2 and stride >= 1, f"window_size {window_size} and stride {stride} must be at least 2 and 1")
+    require(
+        window_size >= 2 and stride >= 1,
+        f"window_size {window_size} and stride {stride} must be at least 2 and 1",
+    )
     return max(1 + (samples - window_size) // stride, 0)
 
 
@@ -154,7 +164,9 @@ class Mfcc(OpDef):
     """Cosine transform of log mel energies.   squared spectrogram [channels,frames,bins], sample_rate int32 -> float [channels,frames,dct_coefficient_count]."""
 
     @staticmethod
-    def infer(spectrogram: TensorSpec, sample_rate: TensorSpec, *, dct_coefficient_count: int = 13) -> TensorSpec:
+    def infer(
+        spectrogram: TensorSpec, sample_rate: TensorSpec, *, dct_coefficient_count: int = 13
+    ) -> TensorSpec:
         channels, frames, _ = rank_of(spectrogram, 3, "spectrogram")
         return TensorSpec(FLOAT, (channels, frames, dct_coefficient_count))
 
@@ -169,7 +181,10 @@ class Mfcc(OpDef):
         dct_coefficient_count: int = 13,
     ) -> Array:
         require(spectrogram.ndim == 3, f"spectrogram has rank {spectrogram.ndim}, 3 is needed")
-        require(dct_coefficient_count <= filterbank_channel_count, "there are more coefficients than filterbank channels")
+        require(
+            dct_coefficient_count <= filterbank_channel_count,
+            "there are more coefficients than filterbank channels",
+        )
         filters = _mel_filters(
             spectrogram.shape[2],
             int(sample_rate.reshape(-1)[0]),
@@ -185,7 +200,9 @@ class Mfcc(OpDef):
         return (logs @ _dct(filterbank_channel_count, dct_coefficient_count)).astype(np.float32)
 
     @staticmethod
-    def cost(y: TensorSpec, spectrogram: TensorSpec, rate: TensorSpec, *, filterbank_channel_count: int = 40) -> Cost:
+    def cost(
+        y: TensorSpec, spectrogram: TensorSpec, rate: TensorSpec, *, filterbank_channel_count: int = 40
+    ) -> Cost:
         macs = (y.size or 0) * filterbank_channel_count
         return Cost(flops=2 * macs + 6 * (spectrogram.size or 0), macs=macs)
 
@@ -198,7 +215,9 @@ def _mel(frequency: Array | float) -> Any:
 @cache
 def _mel_filters(bins: int, rate: int, channels: int, lower: float, upper: float) -> Array:
     """Triangular filters [bins, channels] in double; neighbours overlap by half and sum to 1."""
-    require(bins >= 2 and rate > 0 and channels >= 1, "Mfcc needs at least 2 bins, a sample rate and a channel")
+    require(
+        bins >= 2 and rate > 0 and channels >= 1, "Mfcc needs at least 2 bins, a sample rate and a channel"
+    )
     require(0 <= lower < upper, f"frequency limits {lower} and {upper} are not in order")
     low = _mel(lower)
     spacing = (_mel(upper) - low) / (channels + 1)
@@ -211,8 +230,14 @@ def _mel_filters(bins: int, rate: int, channels: int, lower: float, upper: float
         return filters  # TensorFlow logs an error and leaves the output 0 when a limit is beyond the spectrum
     for k in range(first, last + 1):
         mel = _mel(k * hz_per_bin)
-        falling = int(np.searchsorted(edges[1:], mel, side="left")) - 1  # channel whose slope falls here, -1 before the first
-        weight = (edges[falling + 2] - mel) / (edges[falling + 2] - edges[falling + 1]) if falling + 2 < edges.size else 0.0
+        falling = (
+            int(np.searchsorted(edges[1:], mel, side="left")) - 1
+        )  # channel whose slope falls here, -1 before the first
+        weight = (
+            (edges[falling + 2] - mel) / (edges[falling + 2] - edges[falling + 1])
+            if falling + 2 < edges.size
+            else 0.0
+        )
         if falling >= 0:
             filters[k, falling] += weight
         if falling + 1 < channels:
@@ -226,5 +251,3 @@ def _dct(inputs: int, outputs: int) -> Array:
     step = np.pi / inputs
     angles = (np.arange(inputs)[:, None] + 0.5) * np.arange(outputs) * step
     return np.asarray(np.sqrt(2.0 / inputs) * np.cos(angles))
-
-

@@ -16,10 +16,10 @@ from thinflow.ops.registry import OpDef, op, require
 class Cast(OpDef):
     """y = x in the type DstT.
 
-    To an integer: towards zero, then modulo 2^bits. What no integer type holds (NaN, infinities, beyond 64 bits)
-    becomes the smallest int32 or int64 first, as x86 does; TensorFlow leaves these cases open and saturates in
-    some of its vector loops. To bool: x != 0. From complex: the real part. To a narrower float: to the nearest,
-    halves to even, or towards zero if Truncate (half and bfloat16 only).
+    To an integer: towards zero, then modulo 2^bits. What no integer type holds (NaN, infinities, beyond 64
+    bits) becomes the smallest int32 or int64 first, as x86 does; TensorFlow leaves these cases open and
+    saturates in some of its vector loops. To bool: x != 0. From complex: the real part, for bool too. To a
+    narrower float: to the nearest, halves to even, or towards zero if Truncate (half and bfloat16 only).
     """
 
     @staticmethod
@@ -35,10 +35,10 @@ class Cast(OpDef):
         target = DstT.numpy()
         if x.dtype == target:
             return x
-        if target.kind == "b":
-            return np.asarray(widen(x) != 0)
         if x.dtype.kind == "c" and target.kind != "c":
             x = x.real
+        if target.kind == "b":
+            return np.asarray(widen(x) != 0)
         if target.kind in "iu" and x.dtype.kind not in "iub":
             return _to_integers(widen(x), target)
         if Truncate and is_narrow(target) and x.dtype.kind == "f":

@@ -17,7 +17,13 @@ Array = np.ndarray[Any, Any]
 
 
 def _infer_conv(
-    x: TensorSpec, w: TensorSpec, where: Layout, strides: Sequence[int], padding: str, dilations: Sequence[int], explicit: Sequence[int]
+    x: TensorSpec,
+    w: TensorSpec,
+    where: Layout,
+    strides: Sequence[int],
+    padding: str,
+    dilations: Sequence[int],
+    explicit: Sequence[int],
 ) -> TensorSpec:
     """Shape rule of a dense convolution; groups = channels of x / channels of w."""
     n, sizes, channels = split_dims(x, where, "x")
@@ -25,8 +31,13 @@ def _infer_conv(
     if channels is not None and depth:
         require(channels % depth == 0, f"x has {channels} channels, no multiple of the filter's {depth}")
         groups = channels // depth
-        require(filters is None or filters % max(groups, 1) == 0, f"{filters} filters do not split into {groups} groups")
-    return x.with_shape(where.place(n, _output(kernel, sizes, where, strides, padding, dilations, explicit), filters))
+        require(
+            filters is None or filters % max(groups, 1) == 0,
+            f"{filters} filters do not split into {groups} groups",
+        )
+    return x.with_shape(
+        where.place(n, _output(kernel, sizes, where, strides, padding, dilations, explicit), filters)
+    )
 
 
 def _output(
@@ -45,11 +56,21 @@ def _output(
 
 
 def _conv(
-    x: Array, w: Array, where: Layout, strides: Sequence[int], padding: str, dilations: Sequence[int] = (), explicit: Sequence[int] = ()
+    x: Array,
+    w: Array,
+    where: Layout,
+    strides: Sequence[int],
+    padding: str,
+    dilations: Sequence[int] = (),
+    explicit: Sequence[int] = (),
 ) -> Array:
     channels, depth = x.shape[where.channel], w.shape[-2]
-    require(depth > 0 and channels % depth == 0, f"x has {channels} channels, no multiple of the filter's {depth}")
-    return where.restore(convolve(where.last(x), w, window(where, w.shape[:-2], strides, padding, dilations, explicit)))
+    require(
+        depth > 0 and channels % depth == 0, f"x has {channels} channels, no multiple of the filter's {depth}"
+    )
+    return where.restore(
+        convolve(where.last(x), w, window(where, w.shape[:-2], strides, padding, dilations, explicit))
+    )
 
 
 def _macs_dense(y: TensorSpec, w: TensorSpec) -> Cost:
@@ -148,7 +169,9 @@ class DepthwiseConv2dNative(OpDef):
         where = layout(data_format)
         n, sizes, channels = split_dims(x, where, "x")
         *kernel, depth, multiple = rank_of(w, 4, "filter")
-        require(None in (channels, depth) or channels == depth, f"x has {channels} channels, the filter {depth}")
+        require(
+            None in (channels, depth) or channels == depth, f"x has {channels} channels, the filter {depth}"
+        )
         out = _output(kernel, sizes, where, strides, padding, dilations, explicit_paddings)
         return x.with_shape(where.place(n, out, product([channels if depth is None else depth, multiple])))
 
@@ -164,7 +187,10 @@ class DepthwiseConv2dNative(OpDef):
         dilations: Sequence[int] = (1, 1, 1, 1),
     ) -> Array:
         where = layout(data_format)
-        require(x.shape[where.channel] == w.shape[2], f"x has {x.shape[where.channel]} channels, the filter {w.shape[2]}")
+        require(
+            x.shape[where.channel] == w.shape[2],
+            f"x has {x.shape[where.channel]} channels, the filter {w.shape[2]}",
+        )
         win = window(where, w.shape[:2], strides, padding, dilations, explicit_paddings)
         return where.restore(depthwise(where.last(x), w, win))
 
@@ -180,11 +206,15 @@ class Dilation2D(OpDef):
     """Grey-scale dilation: y = max over the window of x + filter.   x [n,h,w,c], filter [kh,kw,c] -> y [n,oh,ow,c]."""
 
     @staticmethod
-    def infer(x: TensorSpec, w: TensorSpec, *, strides: Sequence[int], rates: Sequence[int], padding: str) -> TensorSpec:
+    def infer(
+        x: TensorSpec, w: TensorSpec, *, strides: Sequence[int], rates: Sequence[int], padding: str
+    ) -> TensorSpec:
         where = layout("NHWC")
         n, sizes, channels = split_dims(x, where, "x")
         *kernel, depth = rank_of(w, 3, "filter")
-        require(None in (channels, depth) or channels == depth, f"x has {channels} channels, the filter {depth}")
+        require(
+            None in (channels, depth) or channels == depth, f"x has {channels} channels, the filter {depth}"
+        )
         out = _output(kernel, sizes, where, strides, padding, rates)
         return x.with_shape((n, *out, depth if channels is None else channels))
 

@@ -35,7 +35,10 @@ def _mirror(x: Array, paddings: Array, mode: str) -> Array:
     pairs = [(int(b), int(a)) for b, a in paddings]
     for size, pair in zip(x.shape, pairs, strict=True):
         room = size - (mode == "REFLECT")
-        require(0 <= min(pair) and max(pair) <= max(room, 0), f"padding {pair} does not fit a mirrored size of {size}")
+        require(
+            0 <= min(pair) and max(pair) <= max(room, 0),
+            f"padding {pair} does not fit a mirrored size of {size}",
+        )
     return np.pad(x, pairs, mode="reflect" if mode == "REFLECT" else "symmetric")
 
 
@@ -44,12 +47,16 @@ class FusedPadConv2D(OpDef):
     """Conv2D(MirrorPad(x)).   x [n,h,w,c], paddings [4,2], filter [kh,kw,c,m] -> y [n,oh,ow,m]."""
 
     @staticmethod
-    def infer(x: TensorSpec, paddings: TensorSpec, w: TensorSpec, *, strides: Sequence[int], padding: str) -> TensorSpec:
+    def infer(
+        x: TensorSpec, paddings: TensorSpec, w: TensorSpec, *, strides: Sequence[int], padding: str
+    ) -> TensorSpec:
         padded = x.with_shape(_padded_dims(rank_of(x, 4, "x"), paddings))
         return Conv2D.infer(padded, w, strides=strides, padding=padding)
 
     @staticmethod
-    def kernel(x: Array, paddings: Array, w: Array, *, mode: str, strides: Sequence[int], padding: str) -> Array:
+    def kernel(
+        x: Array, paddings: Array, w: Array, *, mode: str, strides: Sequence[int], padding: str
+    ) -> Array:
         return Conv2D.kernel(_mirror(x, paddings, mode), w, strides=strides, padding=padding)
 
     @staticmethod
@@ -63,7 +70,13 @@ class FusedResizeAndPadConv2D(OpDef):
 
     @staticmethod
     def infer(
-        x: TensorSpec, size: TensorSpec, paddings: TensorSpec, w: TensorSpec, *, strides: Sequence[int], padding: str
+        x: TensorSpec,
+        size: TensorSpec,
+        paddings: TensorSpec,
+        w: TensorSpec,
+        *,
+        strides: Sequence[int],
+        padding: str,
     ) -> TensorSpec:
         n, _, _, c = rank_of(x, 4, "x")
         sides = (None, None) if size.elements is None else size.elements
@@ -92,7 +105,9 @@ class FusedResizeAndPadConv2D(OpDef):
         return Conv2D.cost(y, x, w)
 
 
-def _finish(y: Array, args: Sequence[Array], fused_ops: Sequence[str], epsilon: float, alpha: float, axis: int) -> Array:
+def _finish(
+    y: Array, args: Sequence[Array], fused_ops: Sequence[str], epsilon: float, alpha: float, axis: int
+) -> Array:
     """Apply what TensorFlow's remapper fused behind a convolution, in order."""
     dtype, left = y.dtype, list(args)
     y = widened(y)
@@ -126,7 +141,10 @@ def _activation(y: Array, name: str, alpha: float) -> Array:
         return np.tanh(y)
     if name == "Sigmoid":
         return np.asarray(1 / (1 + np.exp(-y)), y.dtype)
-    raise UnsupportedOp(f"'{name}' fused behind a convolution is not known", hint="load the graph from before grappler's remapper")
+    raise UnsupportedOp(
+        f"'{name}' fused behind a convolution is not known",
+        hint="load the graph from before grappler's remapper",
+    )
 
 
 @op("_FusedConv2D")
@@ -180,7 +198,9 @@ class FusedConv2D(OpDef):
         return _finish(y, args, fused_ops, epsilon, leakyrelu_alpha, 1 if data_format == "NCHW" else 3)
 
     @staticmethod
-    def cost(y: TensorSpec, x: TensorSpec, w: TensorSpec, *args: TensorSpec, fused_ops: Sequence[str] = ()) -> Cost:
+    def cost(
+        y: TensorSpec, x: TensorSpec, w: TensorSpec, *args: TensorSpec, fused_ops: Sequence[str] = ()
+    ) -> Cost:
         return Conv2D.cost(y, x, w) + Cost(flops=len(fused_ops) * (y.size or 0))
 
 
@@ -235,5 +255,7 @@ class FusedDepthwiseConv2dNative(OpDef):
         return _finish(y, args, fused_ops, epsilon, leakyrelu_alpha, 1 if data_format == "NCHW" else 3)
 
     @staticmethod
-    def cost(y: TensorSpec, x: TensorSpec, w: TensorSpec, *args: TensorSpec, fused_ops: Sequence[str] = ()) -> Cost:
+    def cost(
+        y: TensorSpec, x: TensorSpec, w: TensorSpec, *args: TensorSpec, fused_ops: Sequence[str] = ()
+    ) -> Cost:
         return DepthwiseConv2dNative.cost(y, x, w) + Cost(flops=len(fused_ops) * (y.size or 0))

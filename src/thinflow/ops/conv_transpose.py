@@ -22,7 +22,9 @@ def _infer(sizes: TensorSpec, w: TensorSpec, dy: TensorSpec, where: Layout) -> T
     if elements is None:
         return dy.with_shape((None,) * where.rank)
     if len(elements) == where.rank - 2:
-        return dy.with_shape(where.place(rank_of(dy, where.rank, "dy")[0], elements, rank_of(w, where.rank, "filter")[-2]))
+        return dy.with_shape(
+            where.place(rank_of(dy, where.rank, "dy")[0], elements, rank_of(w, where.rank, "filter")[-2])
+        )
     require(len(elements) == where.rank, f"input_sizes has {len(elements)} values, {where.rank} are needed")
     return dy.with_shape(elements)
 
@@ -52,7 +54,9 @@ def _transposed(
     spatial, channels = [shape[a] for a in where.spatial], shape[where.channel]
     _check(win.output_sizes(spatial), where.last(dy), shape[0], w.shape[-1])
     depth = w.shape[-2]
-    require(depth > 0 and channels % depth == 0, f"{channels} channels are no multiple of the filter's {depth}")
+    require(
+        depth > 0 and channels % depth == 0, f"{channels} channels are no multiple of the filter's {depth}"
+    )
     return where.restore(convolve_transposed(where.last(dy), w, win, spatial, channels))
 
 
@@ -155,5 +159,3 @@ class DepthwiseConv2dNativeBackpropInput(OpDef):
         assert w.shape is not None and dy.size is not None
         macs = dy.size * (product(w.shape[:2]) or 0)
         return Cost(flops=2 * macs, macs=macs)
-
-

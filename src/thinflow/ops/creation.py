@@ -22,8 +22,7 @@ class Fill(_Free):
     @staticmethod
     def infer(dims: TensorSpec, value: TensorSpec) -> TensorSpec:
         result = value.with_shape(shape_from(dims))
-        known = scalar(value)
-        return with_elements(result, (known,) * result.size) if _small(result) and known is not None else result
+        return with_elements(result, (scalar(value),) * (result.size or 0)) if _small(result) else result
 
     @staticmethod
     def kernel(dims: Array, value: Array) -> Array:
@@ -107,12 +106,15 @@ class Range(OpDef):
         if start.dtype.kind in "iu":
             return np.arange(int(first), int(last), int(step)).astype(start.dtype)
         size = int(np.ceil(np.abs((last - first) / step)))
-        return (first + np.arange(size).astype(start.dtype) * step).astype(start.dtype)
+        return np.asarray(first + np.arange(size).astype(start.dtype) * step, start.dtype)
 
 
 def _check_range(first: Any, last: Any, step: Any) -> None:
     require(step != 0, "delta is 0")
-    require((last - first) * (1 if step > 0 else -1) >= 0, f"delta {step} leads away from {last}, starting at {first}")
+    require(
+        (last - first) * (1 if step > 0 else -1) >= 0,
+        f"delta {step} leads away from {last}, starting at {first}",
+    )
 
 
 @op("LinSpace")
@@ -132,14 +134,15 @@ class LinSpace(OpDef):
         step = ((stop - start) / start.dtype.type(count - 1)).astype(start.dtype)
         y = start + step * np.arange(count).astype(start.dtype)
         y[-1] = stop
-        return y.astype(start.dtype)
+        return np.asarray(y, start.dtype)
 
 
 @op("OneHot")
 class OneHot(OpDef):
     """y = on_value where the place along the new `axis` equals the index, else off_value.
 
-    indices any shape -> y with a new axis of size depth (-1: the last). An index outside 0..depth-1 gives off_value.
+    indices any shape -> y with a new axis of size depth (-1: the last). An index that is not one of
+    0..depth-1 gives off_value throughout.
     """
 
     @staticmethod
@@ -165,7 +168,7 @@ class OneHot(OpDef):
 class _Random(OpDef):
     """Base of random tensors. The numbers are not those of TensorFlow's generators, only their distribution.
 
-    With `seed` or `seed2` set, every run starts from them and gives the same numbers; with neither, each run differs.
+    With `seed` or `seed2` set, every run starts from them and gives the same; with neither, each run differs.
     """
 
     stateful = True
@@ -185,7 +188,9 @@ class RandomUniform(_Random):
 
     @staticmethod
     def kernel(shape: Array, *, seed: int = 0, seed2: int = 0, dtype: DType = FLOAT) -> Array:
-        y = _generator(seed, seed2).random(shape.tolist(), np.float32).astype(dtype.numpy())
+        y: Array = np.asarray(_generator(seed, seed2).random(shape.tolist(), np.float32)).astype(
+            dtype.numpy()
+        )
         y[y >= 1] = 0  # narrow types round up to 1
         return y
 
@@ -223,7 +228,8 @@ class RandomUniformInt(_Random):
     @staticmethod
     def kernel(shape: Array, minval: Array, maxval: Array, *, seed: int = 0, seed2: int = 0) -> Array:
         require(int(minval) < int(maxval), f"the range [{int(minval)}, {int(maxval)}) is empty")
-        return _generator(seed, seed2).integers(int(minval), int(maxval), shape.tolist(), minval.dtype.type)
+        whole = _generator(seed, seed2).integers(int(minval), int(maxval), shape.tolist(), minval.dtype.type)
+        return np.asarray(whole)
 
 
 @op("RandomShuffle")
@@ -241,7 +247,7 @@ class RandomShuffle(_Random):
 
 @op("Multinomial")
 class Multinomial(_Random):
-    """y[b] = class numbers drawn with probabilities softmax(logits[b]).   logits [b,c] -> y [b,num_samples]."""
+    """y[b] = class numbers drawn with probability softmax(logits[b]).   logits [b,c] -> y [b,num_samples]."""
 
     @staticmethod
     def infer(logits: TensorSpec, num_samples: TensorSpec, *, output_dtype: DType = INT64) -> TensorSpec:  # type: ignore[override]
@@ -257,4 +263,4 @@ class Multinomial(_Random):
         # Adding Gumbel noise and taking the largest draws from the softmax without computing it.
         noise = generator.gumbel(size=(logits.shape[0], int(num_samples), logits.shape[1]))
         y = (logits.astype(np.float64)[:, None, :] + noise).argmax(axis=2)
-        return y.astype(output_dtype.numpy())
+        return np.asarray(y, output_dtype.numpy())

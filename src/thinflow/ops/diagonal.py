@@ -34,8 +34,10 @@ def _longest(rows: int, columns: int, band: Band) -> int:
     return min(rows + min(band[1], 0), columns - max(band[0], 0))
 
 
-def _diagonals(rows: int, columns: int, band: Band, longest: int, align: str) -> Iterator[tuple[int, slice, Any]]:
-    """For each diagonal: its row in the packed form, its places in that row, and its index into the matrices."""
+def _diagonals(
+    rows: int, columns: int, band: Band, longest: int, align: str
+) -> Iterator[tuple[int, slice, Any]]:
+    """For each diagonal: its row in the packed form, its places in that row, its index into the matrices."""
     above, below = align.split("_")
     low, high = band
     for d in range(high, low - 1, -1):
@@ -49,7 +51,10 @@ def _diagonals(rows: int, columns: int, band: Band, longest: int, align: str) ->
 def _build(diagonal: Array, k: Any, num_rows: int, num_cols: int, padding: Any, align: str) -> Array:
     band = _band(k)
     packed = diagonal if band[0] != band[1] else diagonal[..., None, :]
-    require(packed.ndim >= 2 and packed.shape[-2] == band[1] - band[0] + 1, f"{list(diagonal.shape)} does not fit k={band}")
+    require(
+        packed.ndim >= 2 and packed.shape[-2] == band[1] - band[0] + 1,
+        f"{list(diagonal.shape)} does not fit k={band}",
+    )
     longest = packed.shape[-1]
     rows, columns = longest - min(band[1], 0), longest + max(band[0], 0)
     if num_rows == num_cols == -1:
@@ -84,8 +89,11 @@ def _set(x: Array, diagonal: Array, k: Any, align: str) -> Array:
     longest = _longest(rows, columns, band)
     packed = diagonal if band[0] != band[1] else diagonal[..., None, :]
     expected = (*x.shape[:-2], band[1] - band[0] + 1, longest)
-    require(packed.shape == expected, f"diagonal has shape {list(diagonal.shape)} for {list(x.shape)} and k={band}")
-    y = x.copy()
+    require(
+        packed.shape == expected,
+        f"diagonal has shape {list(diagonal.shape)} for {list(x.shape)} and k={band}",
+    )
+    y: Array = x.copy()
     for row, places, index in _diagonals(rows, columns, band, longest, align):
         y[index] = packed[..., row, places]
     return y
@@ -95,7 +103,9 @@ def _known_band(k: TensorSpec) -> Band | None:
     return None if k.ints is None else _band(k.ints)
 
 
-def _build_spec(diagonal: TensorSpec, k: TensorSpec, num_rows: TensorSpec, num_cols: TensorSpec) -> TensorSpec:
+def _build_spec(
+    diagonal: TensorSpec, k: TensorSpec, num_rows: TensorSpec, num_cols: TensorSpec
+) -> TensorSpec:
     band = _known_band(k)
     if diagonal.shape is None or band is None:
         return diagonal.with_shape(None)
@@ -136,7 +146,7 @@ class Diag(OpDef):
 
     @staticmethod
     def kernel(x: Array) -> Array:
-        return np.diag(x.ravel()).reshape(x.shape * 2)
+        return np.reshape(np.diag(x.ravel()), x.shape * 2)
 
 
 @op("DiagPart")
@@ -156,7 +166,7 @@ class DiagPart(OpDef):
         half, odd = divmod(x.ndim, 2)
         require(not odd and x.shape[:half] == x.shape[half:], f"{list(x.shape)} is not twice the same shape")
         size = int(np.prod(x.shape[:half], dtype=np.int64))
-        return x.reshape(size, size).diagonal().reshape(x.shape[:half])
+        return np.reshape(np.diagonal(x.reshape(size, size)), x.shape[:half])
 
 
 @op("MatrixDiag")
@@ -176,20 +186,30 @@ class MatrixDiag(OpDef):
 class MatrixDiagV3(OpDef):
     """y = matrices with these diagonals, `padding_value` elsewhere.
 
-    k: one diagonal, or the lowest and the highest. diagonal [..., n], or [..., diagonals, n] with the highest first.
-    num_rows, num_cols: -1 for the smallest that fits, square if both are. `align` says at which end of their row the
-    shorter diagonals above and below the main one sit.
+    k: one diagonal, or the lowest and the highest. diagonal: [..., n], or [..., diagonals, n] with the
+    highest first. num_rows, num_cols: -1 for the smallest that fits, square if both are. `align` says at
+    which end of their row the shorter diagonals above and below the main one sit.
     """
 
     @staticmethod
     def infer(
-        diagonal: TensorSpec, k: TensorSpec, num_rows: TensorSpec, num_cols: TensorSpec, padding_value: TensorSpec
+        diagonal: TensorSpec,
+        k: TensorSpec,
+        num_rows: TensorSpec,
+        num_cols: TensorSpec,
+        padding_value: TensorSpec,
     ) -> TensorSpec:
         return _build_spec(diagonal, k, num_rows, num_cols)
 
     @staticmethod
     def kernel(
-        diagonal: Array, k: Array, num_rows: Array, num_cols: Array, padding_value: Array, *, align: str = "RIGHT_LEFT"
+        diagonal: Array,
+        k: Array,
+        num_rows: Array,
+        num_cols: Array,
+        padding_value: Array,
+        *,
+        align: str = "RIGHT_LEFT",
     ) -> Array:
         return _build(diagonal, k, int(num_rows), int(num_cols), padding_value, align)
 
@@ -220,7 +240,7 @@ class MatrixDiagPart(OpDef):
 
 @op("MatrixDiagPartV3")
 class MatrixDiagPartV3(OpDef):
-    """y = diagonals of x, the inverse of MatrixDiagV3.   x [..., m, n] -> y [..., n] or [..., diagonals, n]."""
+    """y = diagonals of x [..., m, n], [..., n] or [..., diagonals, n]: the inverse of MatrixDiagV3."""
 
     @staticmethod
     def infer(x: TensorSpec, k: TensorSpec, padding_value: TensorSpec) -> TensorSpec:
@@ -277,7 +297,10 @@ class MatrixSetDiagV2(MatrixSetDiagV3):
 
 @op("MatrixBandPart")
 class MatrixBandPart(OpDef):
-    """y = x, zero outside the band of num_lower diagonals below and num_upper above the main one (negative: all)."""
+    """y = x, zero outside a band around the main diagonal.
+
+    It has num_lower diagonals below and num_upper above; a negative number means all.
+    """
 
     @staticmethod
     def infer(x: TensorSpec, num_lower: TensorSpec, num_upper: TensorSpec) -> TensorSpec:

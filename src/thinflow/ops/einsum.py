@@ -23,6 +23,7 @@ class _Equation:
 
     @classmethod
     def parse(cls, text: str) -> _Equation:
+        require("." not in text.replace("...", ""), f"the equation '{text}' has a stray dot")
         left, arrow, right = text.replace(" ", "").replace("...", ".").partition("->")
         inputs = tuple(left.split(","))
         if not arrow:  # numpy's rule: what occurs once, in alphabetical order
@@ -40,7 +41,7 @@ class _Equation:
         return cls(inputs, right)
 
     def sizes(self, *specs: TensorSpec) -> tuple[dict[str, Dim], tuple[Dim, ...]] | None:
-        """Size of each letter, and the broadcast sizes of "..."; None if a rank is unknown that matters for it."""
+        """Size of each letter, and the broadcast sizes of "..."; None if an unknown rank hides the latter."""
         require(len(specs) == len(self.inputs), f"{len(specs)} tensors for {len(self.inputs)} terms")
         letters: dict[str, Dim] = {}
         rest: tuple[Dim, ...] | None = ()
@@ -63,10 +64,10 @@ class _Equation:
 
 @op("Einsum")
 class Einsum(OpDef):
-    """y = products of the inputs' elements, summed over the letters that the output of `equation` does not name.
+    """y = products of the inputs' elements, summed over the letters that `equation` does not keep.
 
-    "ij,jk->ik" is a matrix product; "..." stands for leading axes that broadcast; a letter twice in an input walks its
-    diagonal, twice in the output fills one.
+    "ij,jk->ik" is a matrix product; "..." stands for leading axes that broadcast; a letter twice in an input
+    walks its diagonal, twice in the output fills one.
     """
 
     @staticmethod
@@ -102,7 +103,7 @@ class Einsum(OpDef):
 
 
 def _on_diagonal(y: Array, once: str, output: str) -> Array:
-    """y with axes `once`, written on the diagonals that the repeated letters of `output` describe; 0 elsewhere."""
+    """y with axes `once`, on the diagonals that the repeated letters of `output` describe; 0 elsewhere."""
     extra = y.ndim - len(once.replace(".", ""))
     place: dict[str, tuple[int, ...]] = {}
     axis = 0

@@ -122,7 +122,7 @@ def _no_zero(y: Array) -> None:
 def _truncated(x: Array, y: Array) -> Array:
     """Integer quotient rounded towards zero, as C divides; the smallest integer by -1 wraps to itself."""
     quotient = np.floor_divide(x, y)
-    return quotient + (((x < 0) != (y < 0)) & (quotient * y != x)).astype(quotient.dtype)
+    return np.asarray(quotient + (((x < 0) != (y < 0)) & (quotient * y != x)).astype(quotient.dtype))
 
 
 def _divide(x: Array, y: Array) -> Array:
@@ -249,7 +249,10 @@ class Xlog1py(Binary):
 
 @op("Atan2")
 class Atan2(Binary):
-    """z = angle of the point (y, x), its first coordinate last, in (-pi, pi].   Floats; the inputs are y, x."""
+    """z = angle of the point (y, x), its first coordinate last, in (-pi, pi].
+
+    Floats; the inputs are y, x.
+    """
 
     kernel = staticmethod(binary(np.arctan2))
 
@@ -284,18 +287,18 @@ class Minimum(Binary):
 
 @op("ClipByValue")
 class ClipByValue(OpDef):
-    """y = min(max(t, low), high).   low, high: scalars or of t's shape."""
+    """y = max(min(t, high), low): low wins if they cross.   low, high: scalars or of t's shape."""
 
     @staticmethod
     def infer(t: TensorSpec, low: TensorSpec, high: TensorSpec) -> TensorSpec:
-        clipped = broadcast_spec(t.dtype, t, low, high, on_ints=lambda t, low, high: min(max(t, low), high))
+        clipped = broadcast_spec(t.dtype, t, low, high, on_ints=lambda t, low, high: max(min(t, high), low))
         # A low or high of unknown rank may only be a scalar or like t.
         return clipped if clipped.shape is not None else t.with_shape(t.shape)
 
     @staticmethod
     @quiet
     def kernel(t: Array, low: Array, high: Array) -> Array:
-        return like(np.minimum(np.maximum(widen(t), widen(low)), widen(high)), t)
+        return like(np.maximum(np.minimum(widen(t), widen(high)), widen(low)), t)
 
     @staticmethod
     def cost(y: TensorSpec, t: TensorSpec, low: TensorSpec, high: TensorSpec) -> Cost:
@@ -317,4 +320,4 @@ class ApproximateEqual(OpDef):
     def kernel(x: Array, y: Array, *, tolerance: float = 1e-5) -> Array:
         require(x.shape == y.shape, f"shapes {list(x.shape)} and {list(y.shape)} differ")
         difference = np.abs(widen(x) - widen(y))
-        return np.less(difference, np.asarray(tolerance, np.float32).astype(difference.dtype))
+        return np.asarray(np.less(difference, np.float32(tolerance).astype(difference.dtype)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,9 +17,10 @@ Array = np.ndarray[Any, Any]
 
 @op("AsString")
 class AsString(_Textual):
-    """y = each number as C's printf writes it: `%d`, `%f`, `%e` (scientific) or `%g` (shortest); bools as true, false.
+    """y = each number as C's printf writes it: `%d`, `%f`, `%e` (scientific) or `%g` (shortest).
 
-    `width` pads; `fill` is one of printf's flags: "0", " ", "-" (to the left) or "+". A complex number is "(re,im)".
+    `width` pads; `fill` is one of printf's flags: "0", " ", "-" (to the left) or "+". A complex number is
+    "(re,im)", a bool "true" or "false".
     """
 
     @staticmethod
@@ -41,16 +43,24 @@ class AsString(_Textual):
             pattern = f"%{align}{max(width, 0)}s".encode()
             return _map(lambda v: pattern % v, object, x)
         if x.dtype.kind in "iu":
-            require(not scientific and not shortest and precision < 0, f"{x.dtype} has no digits after the point")
+            require(
+                not scientific and not shortest and precision < 0, f"{x.dtype} has no digits after the point"
+            )
             if x.dtype.kind == "u":
                 flags = flags.replace("+", "", 1).replace(" ", "", 1)  # C: signs are for signed types
             pattern = f"%{flags}d".encode()
             return _map(lambda v: pattern % v, object, x)
         digits = f".{precision}" if precision > -1 else ""
-        pattern = f"%{flags}{digits}{'e' if scientific else 'g' if shortest else 'f'}".encode()
+        style = "e" if scientific else "g" if shortest else "f"
+        finite, other = (f"%{f}{digits}{style}".encode() for f in (flags, flags.removeprefix("0")))
+
+        def write(value: float) -> bytes:
+            # Unlike Python, C pads nan and inf with blanks even under "0".
+            return (finite if math.isfinite(value) else other) % value
+
         if x.dtype.kind == "c":
-            return _map(lambda v: b"(%b,%b)" % (pattern % v.real, pattern % v.imag), object, x)
-        return _map(lambda v: pattern % v, object, x.astype(np.float64))
+            return _map(lambda v: b"(%b,%b)" % (write(v.real), write(v.imag)), object, x)
+        return _map(write, object, x.astype(np.float64))
 
 
 @op("StringFormat")
@@ -67,8 +77,12 @@ class StringFormat(OpDef):
     @staticmethod
     def kernel(*xs: Array, template: str = "%s", placeholder: str = "%s", summarize: int = 3) -> Array:
         parts = template.split(placeholder)
-        require(len(parts) == len(xs) + 1, f"the template has {len(parts) - 1} placeholders for {len(xs)} inputs")
-        text = parts[0] + "".join(_tensor_text(x, summarize) + part for x, part in zip(xs, parts[1:], strict=True))
+        require(
+            len(parts) == len(xs) + 1, f"the template has {len(parts) - 1} placeholders for {len(xs)} inputs"
+        )
+        text = parts[0] + "".join(
+            _tensor_text(x, summarize) + part for x, part in zip(xs, parts[1:], strict=True)
+        )
         return np.array(text.encode("utf-8", "surrogateescape"), object)
 
 
@@ -99,7 +113,7 @@ def _element_text(x: Array) -> str:
     if x.dtype.kind in "biu":
         return str(int(x))
     if x.dtype.kind == "c":
-        return f"({_float_text(x.real)},{_float_text(x.imag)})"
+        return "?"  # TensorFlow has no text for complex numbers here
     return _float_text(x)
 
 

@@ -45,11 +45,12 @@ def _gather(x: Array, indices: Array, axis: int, batch: int) -> Array:
     if batch == 0:
         return np.asarray(np.take(x, indices, axis=axis), x.dtype)
     require(x.shape[:batch] == indices.shape[:batch], f"batch axes of {x.shape} and {indices.shape} differ")
-    # Bring the gathered axis next to the batch axes, pair both batch by batch, and put the found axes in its place.
+    # Bring the gathered axis next to the batch axes, pair both by batch, put the found axes in its place.
     rows = np.moveaxis(x, axis, batch)
     grids = np.ogrid[tuple(slice(n) for n in indices.shape[:batch])] if batch else []
     lead = tuple(g.reshape(g.shape + (1,) * (indices.ndim - batch)) for g in grids)
-    found = rows[(*lead, indices)]
+    index = (*lead, indices)
+    found = rows[index]
     inner = indices.ndim - batch
     return np.moveaxis(found, range(batch, batch + inner), range(axis, axis + inner))
 
@@ -72,7 +73,8 @@ class Gather(_Free):
 class GatherV2(_Free):
     """y = x with `axis` replaced by the axes of indices, each place the one that the index names.
 
-    The first batch_dims axes are common to both: x [b, before, n, after], indices [b, i] -> y [b, before, i, after].
+    The first batch_dims axes are common to both:
+    x [b, before, n, after], indices [b, i] -> y [b, before, i, after].
     """
 
     @staticmethod
@@ -103,7 +105,9 @@ class GatherNd(_Free):
     @staticmethod
     def kernel(x: Array, indices: Array) -> Array:
         places = _places(indices, x.shape)
-        return np.asarray(x[(*places, ...)] if places else np.broadcast_to(x, indices.shape[:-1] + x.shape))
+        # A further `...` keeps a single string an array.
+        index: tuple[Any, ...] = (*places, Ellipsis)
+        return np.asarray(x[index]) if places else np.broadcast_to(x, indices.shape[:-1] + x.shape)
 
 
 def _places(indices: Array, shape: tuple[int, ...]) -> tuple[Array, ...]:
@@ -121,15 +125,21 @@ def _scatter(x: Array, indices: Array, updates: Array, combine: Callable[..., No
     depth = indices.shape[-1]
     places = _places(indices, x.shape)
     expected = indices.shape[:-1] + x.shape[depth:]
-    require(updates.shape == expected, f"updates have shape {list(updates.shape)}, {list(expected)} is needed")
-    y = x.copy()
+    require(
+        updates.shape == expected, f"updates have shape {list(updates.shape)}, {list(expected)} is needed"
+    )
+    y: Array = x.copy()
     if not depth:
         for update in updates.reshape((-1, *x.shape)):
             _combine(y, ..., update, combine)
         return y
-    # One index per row keeps "the last one wins" exact, which assignment with index arrays only happens to be.
+    # One index per row makes it certain that the last one wins; numpy does not promise that.
     flat = np.ravel_multi_index(places, x.shape[:depth]).ravel()
-    rows = y.reshape(-1, *x.shape[depth:]) if y.size else y.reshape(int(np.prod(x.shape[:depth])), *x.shape[depth:])
+    rows = (
+        y.reshape(-1, *x.shape[depth:])
+        if y.size
+        else y.reshape(int(np.prod(x.shape[:depth])), *x.shape[depth:])
+    )
     source = updates.reshape(len(flat), *x.shape[depth:])
     if combine is None:
         last = len(flat) - 1 - np.unique(flat[::-1], return_index=True)[1]
@@ -221,7 +231,7 @@ class TensorScatterMin(_TensorScatter):
 class SparseToDense(OpDef):
     """y = default_value, with sparse_values at sparse_indices.
 
-    sparse_indices: a scalar or [n] for a vector y, [n, rank] otherwise. sparse_values: [n], or a scalar for all.
+    sparse_indices: a scalar or [n] for a vector y, else [n, rank]. sparse_values: [n], or a scalar for all.
     """
 
     @staticmethod
@@ -245,7 +255,7 @@ class SparseToDense(OpDef):
 
 @op("DynamicPartition")
 class DynamicPartition(OpDef):
-    """y_p = the rows of x whose partition is p, in order.   partitions [d...], x [d..., rest] -> y_p [?, rest]."""
+    """y_p = the rows of x whose partition is p.   x [d..., rest], partitions [d...] -> y_p [?, rest]."""
 
     num_outputs = "num_partitions"
 
@@ -259,16 +269,18 @@ class DynamicPartition(OpDef):
 
     @staticmethod
     def kernel(x: Array, partitions: Array, *, num_partitions: int) -> tuple[Array, ...]:
-        require(x.shape[: partitions.ndim] == partitions.shape, "partitions are not the first axes of the data")
+        require(
+            x.shape[: partitions.ndim] == partitions.shape, "partitions are not the first axes of the data"
+        )
         _check_indices(partitions, num_partitions)
         return tuple(x[partitions == p] for p in range(num_partitions))
 
 
 @op("DynamicStitch", "ParallelDynamicStitch")
 class DynamicStitch(OpDef):
-    """y[indices_k[i]] = data_k[i], later ones over earlier ones; the first half of the inputs are indices, then data.
+    """y[indices_k[i]] = data_k[i], later ones over earlier ones; all indices come first, then all data.
 
-    data_k has the shape of indices_k and a common rest -> y [largest index + 1, rest]. Rows that no index names are 0.
+    data_k: [shape of indices_k, rest] -> y [largest index + 1, rest]. Rows that no index names are 0.
     """
 
     @staticmethod
@@ -293,6 +305,9 @@ class DynamicStitch(OpDef):
         rows = max((int(i.max()) for i in indices if i.size), default=-1) + 1
         y = np.full((rows, *rest), b"" if data[0].dtype.hasobject else 0, data[0].dtype)
         for places, values in zip(indices, data, strict=True):
-            require(values.shape == places.shape + rest, f"data has shape {list(values.shape)} for indices {list(places.shape)}")
+            require(
+                values.shape == places.shape + rest,
+                f"data has shape {list(values.shape)} for indices {list(places.shape)}",
+            )
             y = _scatter(y, places.reshape(-1, 1), values.reshape(places.size, *rest), None)
         return y

@@ -27,7 +27,9 @@ def _bins(values: Array, size: int, weights: Array, binary: bool) -> Array:
 
 @op("Bincount")
 class Bincount(OpDef):
-    """y[v] = number of elements of x equal to v, or the sum of their weights.   size scalar -> y [size], weights' type.
+    """y[v] = number of elements of x equal to v, or the sum of their weights.
+
+    size scalar -> y [size], weights' type.
 
     weights: x's shape, or empty. Values of size and above are left out, negative ones are an error.
     """
@@ -44,7 +46,10 @@ class Bincount(OpDef):
 
 @op("DenseBincount")
 class DenseBincount(OpDef):
-    """As Bincount, row by row for a matrix.   x [n] -> y [size], x [m,n] -> y [m,size]; binary_output: 1 if present."""
+    """As Bincount, row by row for a matrix.
+
+    x [n] -> y [size], x [m,n] -> y [m,size]; binary_output: 1 if present.
+    """
 
     @staticmethod
     def infer(x: TensorSpec, size: TensorSpec, weights: TensorSpec) -> TensorSpec:
@@ -65,7 +70,10 @@ class DenseBincount(OpDef):
 
 @op("HistogramFixedWidth")
 class HistogramFixedWidth(OpDef):
-    """y[i] = number of values in the i-th of nbins equal parts of value_range [low, high]; the end bins take the rest."""
+    """y[i] = number of values in the i-th of nbins equal parts of value_range [low, high].
+
+    What lies outside counts for the part at that end.
+    """
 
     @staticmethod
     def infer(

@@ -37,7 +37,11 @@ def _to_hsv(x: Array) -> Array:
     spread = value - x.min(axis=-1)
     kind = x.dtype.type
     norm = _safe_divide(np.full_like(spread, 1), kind(6) * spread)
-    hue = np.where(r == value, norm * (g - b), np.where(g == value, norm * (b - r) + kind(2 / 6), norm * (r - g) + kind(4 / 6)))
+    hue = np.where(
+        r == value,
+        norm * (g - b),
+        np.where(g == value, norm * (b - r) + kind(2 / 6), norm * (r - g) + kind(4 / 6)),
+    )
     hue = np.where(spread > 0, hue, kind(0))
     return np.stack([np.where(hue < 0, hue + kind(1), hue), _safe_divide(spread, value), value], axis=-1)
 
@@ -49,7 +53,9 @@ def _from_hsv(x: Array) -> Array:
     one, two = kind(1), kind(2)
     parts = (np.abs(dh - kind(3)) - one, two - np.abs(dh - two), two - np.abs(dh - kind(4)))
     rest = one - saturation
-    return np.stack([(rest + saturation * np.minimum(np.maximum(p, kind(0)), one)) * value for p in parts], axis=-1)
+    return np.stack(
+        [(rest + saturation * np.minimum(np.maximum(p, kind(0)), one)) * value for p in parts], axis=-1
+    )
 
 
 @op("RGBToHSV")
@@ -183,7 +189,9 @@ class AdjustSaturation(OpDef):
     def kernel(x: Array, scale: Array) -> Array:
         with np.errstate(invalid="ignore", over="ignore"):
             hsv = _to_hsv(x.astype(np.float32, copy=False))
-            hsv[..., 1] = np.minimum(np.float32(1), np.maximum(np.float32(0), hsv[..., 1] * np.float32(scale)))
+            hsv[..., 1] = np.minimum(
+                np.float32(1), np.maximum(np.float32(0), hsv[..., 1] * np.float32(scale))
+            )
             return _from_hsv(hsv).astype(x.dtype, copy=False)
 
     @staticmethod

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from functools import reduce
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from thinflow.ir.types import TensorSpec, shape_text
+from thinflow.ir.types import Shape, TensorSpec, shape_text
 from thinflow.ops._elements import known_list, moved, scalar, with_elements
 from thinflow.ops._shapes import merge, normalize_axis
 from thinflow.ops.array import _Free
@@ -16,13 +16,20 @@ from thinflow.ops.registry import op, require
 Array = np.ndarray[Any, Any]
 
 
+def _merge_all(shapes: Iterable[Shape]) -> Shape:
+    merged: Shape = None
+    for shape in shapes:
+        merged = merge(merged, shape)
+    return merged
+
+
 @op("Pack")
 class Pack(_Free):
     """y = the n inputs side by side along a new `axis` (of y) of size n."""
 
     @staticmethod
     def infer(*xs: TensorSpec, axis: int = 0) -> TensorSpec:
-        shape = reduce(merge, (x.shape for x in xs))
+        shape = _merge_all(x.shape for x in xs)
         if shape is None:
             return xs[0].with_shape(None)
         axis = normalize_axis(axis, len(shape) + 1)
@@ -71,7 +78,8 @@ def _concat_spec(axis: TensorSpec, xs: tuple[TensorSpec, ...]) -> TensorSpec:
         return xs[0].with_shape((None,) * rank)
     along = normalize_axis(along, rank)
     shapes = [x.shape if x.shape is not None else (None,) * rank for x in xs]
-    merged = list(reduce(merge, ((*s[:along], None, *s[along + 1 :]) for s in shapes)) or ())
+    others: list[Shape] = [(*s[:along], None, *s[along + 1 :]) for s in shapes]
+    merged = list(_merge_all(others) or ())
     sizes = [s[along] for s in shapes]
     known = [s for s in sizes if s is not None]
     merged[along] = sum(known) if len(known) == len(sizes) else None
@@ -106,7 +114,7 @@ class ConcatV2(_Free):
 
 @op("ConcatOffset")
 class ConcatOffset(_Free):
-    """y_i = where input i starts in the concatenation of tensors of these shapes.   shapes [r] each -> y_i [r]."""
+    """y_i = where tensor i starts in a concatenation of tensors of these shapes.   shape_i [r] -> y_i [r]."""
 
     num_outputs = "N"
 
@@ -133,7 +141,9 @@ class ConcatOffset(_Free):
         position = 0
         for shape in shapes:
             rest = np.delete(shape, axis)
-            require(bool((rest == np.delete(shapes[0], axis)).all()), "the shapes differ beside the joined axis")
+            require(
+                bool((rest == np.delete(shapes[0], axis)).all()), "the shapes differ beside the joined axis"
+            )
             offset = np.zeros_like(shape)
             offset[axis] = position
             position += int(shape[axis])

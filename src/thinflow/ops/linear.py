@@ -28,8 +28,8 @@ def _matmul_dims(
 def _product(a: Array, b: Array) -> Array:
     """a @ b in the type of a; narrow floats accumulate in float32, as TensorFlow's CPU kernels do."""
     if a.dtype.itemsize == 2 and a.dtype.kind not in "iu":
-        return np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
-    return np.matmul(a, b)
+        return like(np.matmul(a.astype(np.float32), b.astype(np.float32)), a)
+    return np.asarray(np.matmul(a, b))
 
 
 @op("MatMul")
@@ -48,14 +48,17 @@ class MatMul(OpDef):
 
     @staticmethod
     def cost(y: TensorSpec, a: TensorSpec, b: TensorSpec, *, transpose_a: bool = False) -> Cost:
-        assert a.shape is not None and y.size is not None
+        assert a.shape is not None
+        assert y.size is not None
         macs = y.size * (a.shape[0 if transpose_a else 1] or 0)
         return Cost(flops=2 * macs, macs=macs)
 
 
 @op("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
 class BatchMatMul(OpDef):
-    """y = a @ b per matrix.   a [..., m,k], b [..., k,n] -> y [..., m,n]; leading axes broadcast; adj_* conjugate-transposes.
+    """y = a @ b per matrix.
+
+    a [..., m,k], b [..., k,n] -> y [..., m,n]; leading axes broadcast; adj_* conjugate-transposes.
 
     V3 takes two types and sums in a third, Tout: int8 by int8 gives int32.
     """
@@ -82,7 +85,8 @@ class BatchMatMul(OpDef):
 
     @staticmethod
     def cost(y: TensorSpec, a: TensorSpec, b: TensorSpec, *, adj_x: bool = False) -> Cost:
-        assert a.shape is not None and y.size is not None
+        assert a.shape is not None
+        assert y.size is not None
         macs = y.size * (a.shape[-2 if adj_x else -1] or 0)
         return Cost(flops=2 * macs, macs=macs)
 
@@ -94,7 +98,10 @@ def _adjoint(x: Array) -> Array:
 
 @op("BiasAdd", "BiasAddV1")
 class BiasAdd(OpDef):
-    """y = x + bias, along the channel axis.   x [n,...,c] (NHWC) or [n,c,...] (NCHW), bias [c] -> y like x."""
+    """y = x + bias, along the channel axis.
+
+    x [n,...,c] (NHWC) or [n,c,...] (NCHW), bias [c] -> y like x.
+    """
 
     @staticmethod
     def infer(x: TensorSpec, bias: TensorSpec, *, data_format: str = "NHWC") -> TensorSpec:
@@ -170,7 +177,7 @@ class FusedMatMul(OpDef):
 
 
 def fused_activation(name: str, x: Array, leakyrelu_alpha: float = 0.2) -> Array:
-    """The activation that TensorFlow's optimizer names in the `fused_ops` of a fused kernel. x: float or double.
+    """The activation that TensorFlow's optimizer names in the `fused_ops` of a kernel. x: float or double.
 
     Raises:
         UnsupportedOp: no such activation.

@@ -18,7 +18,10 @@ from thinflow.ops.registry import OpDef, op, require
 
 
 class Comparison(OpDef):
-    """z = whether a relation holds, bool.   x, y broadcast; comparisons with NaN are false, except NotEqual."""
+    """z = whether a relation holds, bool.
+
+    x, y broadcast; comparisons with NaN are false, except NotEqual.
+    """
 
     on_ints: ClassVar[Callable[..., Any]]
 
@@ -53,7 +56,10 @@ def _fit(x: Any, y: Any) -> bool:
 
 @op("Equal")
 class Equal(_Equality):
-    """z = x equals y.   Any type; a scalar False if the shapes do not fit and incompatible_shape_error is off."""
+    """z = x equals y.
+
+    Any type; a scalar False if the shapes do not fit and incompatible_shape_error is off.
+    """
 
     commutative = True
     on_ints = staticmethod(operator.eq)
@@ -67,7 +73,10 @@ class Equal(_Equality):
 
 @op("NotEqual")
 class NotEqual(_Equality):
-    """z = x differs from y.   Any type; a scalar True if the shapes do not fit and incompatible_shape_error is off."""
+    """z = x differs from y.
+
+    Any type; a scalar True if the shapes do not fit and incompatible_shape_error is off.
+    """
 
     commutative = True
     on_ints = staticmethod(operator.ne)
@@ -210,7 +219,10 @@ def _chosen(result: TensorSpec, condition: TensorSpec, x: TensorSpec, y: TensorS
 
 @op("Select")
 class Select(OpDef):
-    """z = x where condition, else y.   x, y of one shape; condition the same, a scalar, or one bool per row (axis 0)."""
+    """z = x where condition, else y.
+
+    x, y of one shape; condition the same, a scalar, or one bool per row (axis 0).
+    """
 
     @staticmethod
     def infer(condition: TensorSpec, x: TensorSpec, y: TensorSpec) -> TensorSpec:
@@ -248,7 +260,10 @@ class SelectV2(OpDef):
 
 @op("Where")
 class Where(OpDef):
-    """y = indices of the elements that are not 0, in row-major order, int64.   x of rank r -> y [count, r]."""
+    """y = indices of the elements that are not 0, in row-major order, int64.
+
+    x of rank r -> y [count, r].
+    """
 
     @staticmethod
     def infer(x: TensorSpec) -> TensorSpec:

@@ -19,7 +19,9 @@ class _Overlap:
     """Intersection over union of boxes [n,4] (two opposite corners, in any order), float32."""
 
     def __init__(self, boxes: Array) -> None:
-        require(boxes.ndim == 2 and boxes.shape[1] == 4, f"boxes have shape {list(boxes.shape)}, [n,4] is needed")
+        require(
+            boxes.ndim == 2 and boxes.shape[1] == 4, f"boxes have shape {list(boxes.shape)}, [n,4] is needed"
+        )
         boxes = boxes.astype(np.float32, copy=False)
         self.low = np.minimum(boxes[:, :2], boxes[:, 2:])
         self.high = np.maximum(boxes[:, :2], boxes[:, 2:])
@@ -39,7 +41,9 @@ class _Given:
     """Overlaps read from a matrix [n,n]."""
 
     def __init__(self, overlaps: Array) -> None:
-        require(overlaps.ndim == 2 and overlaps.shape[0] == overlaps.shape[1], "overlaps must be a square matrix")
+        require(
+            overlaps.ndim == 2 and overlaps.shape[0] == overlaps.shape[1], "overlaps must be a square matrix"
+        )
         self.matrix = overlaps
 
     def __call__(self, one: int, others: Array) -> Array:
@@ -47,7 +51,12 @@ class _Given:
 
 
 def _select(
-    overlap: _Overlap | _Given, scores: Array, count: int, iou_threshold: float, score_threshold: float, sigma: float = 0.0
+    overlap: _Overlap | _Given,
+    scores: Array,
+    count: int,
+    iou_threshold: float,
+    score_threshold: float,
+    sigma: float = 0.0,
 ) -> tuple[Array, Array]:
     """Indices of at most `count` boxes, best first, and their (with sigma > 0: reduced) scores."""
     require(scores.ndim == 1, f"scores have rank {scores.ndim}, 1 is needed")
@@ -108,7 +117,9 @@ def _padded(values: Array, size: int) -> Array:
     return result
 
 
-def _infer_selected(boxes: TensorSpec, scores: TensorSpec, limit: TensorSpec, pad: bool = False) -> TensorSpec:
+def _infer_selected(
+    boxes: TensorSpec, scores: TensorSpec, limit: TensorSpec, pad: bool = False
+) -> TensorSpec:
     """int32 [k], known only when padded to a known size."""
     rank_of(boxes, 2, "boxes")
     rank_of(scores, 1, "scores")
@@ -138,7 +149,9 @@ class NonMaxSuppressionV2(OpDef):
 
     @staticmethod
     def kernel(boxes: Array, scores: Array, limit: Array, iou: Array) -> Array:
-        return _select(_Overlap(boxes), scores.astype(np.float32, copy=False), int(limit), float(iou), _LOWEST)[0]
+        return _select(
+            _Overlap(boxes), scores.astype(np.float32, copy=False), int(limit), float(iou), _LOWEST
+        )[0]
 
 
 @op("NonMaxSuppressionV3")
@@ -153,7 +166,13 @@ class NonMaxSuppressionV3(OpDef):
 
     @staticmethod
     def kernel(boxes: Array, scores: Array, limit: Array, iou: Array, score_threshold: Array) -> Array:
-        return _select(_Overlap(boxes), scores.astype(np.float32, copy=False), int(limit), float(iou), float(score_threshold))[0]
+        return _select(
+            _Overlap(boxes),
+            scores.astype(np.float32, copy=False),
+            int(limit),
+            float(iou),
+            float(score_threshold),
+        )[0]
 
 
 @op("NonMaxSuppressionV4")
@@ -184,7 +203,13 @@ class NonMaxSuppressionV4(OpDef):
         *,
         pad_to_max_output_size: bool = False,
     ) -> tuple[Array, Array]:
-        kept, _ = _select(_Overlap(boxes), scores.astype(np.float32, copy=False), int(limit), float(iou), float(score_threshold))
+        kept, _ = _select(
+            _Overlap(boxes),
+            scores.astype(np.float32, copy=False),
+            int(limit),
+            float(iou),
+            float(score_threshold),
+        )
         return _padded(kept, int(limit)) if pad_to_max_output_size else kept, np.array(kept.size, np.int32)
 
 
@@ -223,7 +248,12 @@ class NonMaxSuppressionV5(OpDef):
         pad_to_max_output_size: bool = False,
     ) -> tuple[Array, Array, Array]:
         kept, values = _select(
-            _Overlap(boxes), scores.astype(np.float32, copy=False), int(limit), float(iou), float(score_threshold), float(sigma)
+            _Overlap(boxes),
+            scores.astype(np.float32, copy=False),
+            int(limit),
+            float(iou),
+            float(score_threshold),
+            float(sigma),
         )
         values = values.astype(scores.dtype, copy=False)
         valid = np.array(kept.size, np.int32)
@@ -238,7 +268,11 @@ class NonMaxSuppressionWithOverlaps(OpDef):
 
     @staticmethod
     def infer(
-        overlaps: TensorSpec, scores: TensorSpec, limit: TensorSpec, overlap: TensorSpec, score_threshold: TensorSpec
+        overlaps: TensorSpec,
+        scores: TensorSpec,
+        limit: TensorSpec,
+        overlap: TensorSpec,
+        score_threshold: TensorSpec,
     ) -> TensorSpec:
         return _infer_selected(overlaps, scores, limit)
 
@@ -300,11 +334,15 @@ class CombinedNonMaxSuppression(OpDef):
             picked: list[tuple[Array, Array, Array]] = []
             for c in range(classes):
                 own = boxes[b, :, c if boxes.shape[2] > 1 else 0]
-                kept, values = _select(_Overlap(own), scores[b, :, c], limit, float(iou), float(score_threshold))
+                kept, values = _select(
+                    _Overlap(own), scores[b, :, c], limit, float(iou), float(score_threshold)
+                )
                 picked.append((own[kept], values, np.full(kept.size, c, np.float32)))
             if not picked:
                 continue
-            all_boxes, all_scores, all_classes = (np.concatenate(parts) for parts in zip(*picked, strict=True))
+            all_boxes, all_scores, all_classes = (
+                np.concatenate(parts) for parts in zip(*picked, strict=True)
+            )
             best = np.argsort(-all_scores, kind="stable")[:size]
             valid[b] = best.size
             chosen = all_boxes[best]

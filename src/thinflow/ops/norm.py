@@ -43,10 +43,11 @@ def _normalized(
 class _FusedBatchNorm(OpDef):
     """y = (x - mean) / sqrt(variance + epsilon) * scale + offset, per channel.
 
-    x [n,h,w,c] (NHWC), [n,c,h,w] (NCHW) or the same with a depth; scale, offset, mean, variance [c] -> y like x, then
-    the means and variances [c]. Training normalizes by the batch's own mean and variance, and returns running ones:
-    (1 - f) * mean + f * batch mean with f = exponential_avg_factor; the variance for that is unbiased, n / (n - 1).
-    The reserve outputs are what the gradient needs: the mean and the biased variance that were used.
+    x [n,h,w,c] (NHWC), [n,c,h,w] (NCHW) or the same with a depth; scale, offset, mean, variance [c] -> y like
+    x, then the means and variances [c]. Training normalizes by the batch's own mean and variance, and returns
+    running ones: (1 - f) * mean + f * batch mean with f = exponential_avg_factor; the variance for that is
+    unbiased, n / (n - 1). The reserve outputs are what the gradient needs: the mean and the biased variance
+    that were used.
     """
 
     num_outputs = 5
@@ -66,7 +67,8 @@ class _FusedBatchNorm(OpDef):
     @quiet
     def kernel(
         cls, x: Array, scale: Array, offset: Array, mean: Array, variance: Array,
-        *, epsilon: float = 1e-4, exponential_avg_factor: float = 1.0, data_format: str = "NHWC", is_training: bool = True,
+        *, epsilon: float = 1e-4, exponential_avg_factor: float = 1.0, data_format: str = "NHWC",
+        is_training: bool = True,
     ) -> tuple[Array, ...]:  # fmt: skip
         axis = _channel_axis(x.ndim, data_format)
         wide = widen(x)
@@ -91,8 +93,8 @@ class _FusedBatchNorm(OpDef):
 
     @staticmethod
     def cost(
-        y: TensorSpec, x: TensorSpec, scale: TensorSpec, offset: TensorSpec, mean: TensorSpec, variance: TensorSpec,
-        *, is_training: bool = True,
+        y: TensorSpec, x: TensorSpec, scale: TensorSpec, offset: TensorSpec, mean: TensorSpec,
+        variance: TensorSpec, *, is_training: bool = True,
     ) -> Cost:  # fmt: skip
         return Cost(
             flops=(7 if is_training else 2) * (y.size or 0)
@@ -113,7 +115,10 @@ class FusedBatchNormV3(_FusedBatchNorm):
 
 @op("_FusedBatchNormEx")
 class FusedBatchNormEx(_FusedBatchNorm):
-    """y = activation(FusedBatchNormV3(x) + side input).   activation_mode: Identity or Relu; at most one side input."""
+    """y = activation(FusedBatchNormV3(x) + side input).
+
+    activation_mode: Identity or Relu; at most one side input.
+    """
 
     num_outputs = 6
 
@@ -148,15 +153,18 @@ class FusedBatchNormEx(_FusedBatchNorm):
 
     @staticmethod
     def cost(
-        y: TensorSpec, x: TensorSpec, scale: TensorSpec, offset: TensorSpec, mean: TensorSpec, variance: TensorSpec,
-        *side: TensorSpec, is_training: bool = True,
+        y: TensorSpec, x: TensorSpec, scale: TensorSpec, offset: TensorSpec, mean: TensorSpec,
+        variance: TensorSpec, *side: TensorSpec, is_training: bool = True,
     ) -> Cost:  # fmt: skip
         return Cost(flops=(7 if is_training else 2) * (y.size or 0))
 
 
 @op("BatchNormWithGlobalNormalization")
 class BatchNormWithGlobalNormalization(OpDef):
-    """y = (x - mean) / sqrt(variance + epsilon) [* gamma] + beta.   x [n,h,w,c], the rest [c]; TensorFlow 0.x wrote it."""
+    """y = (x - mean) / sqrt(variance + epsilon) [* gamma] + beta.
+
+    x [n,h,w,c], the rest [c]; TensorFlow 0.x wrote it.
+    """
 
     @staticmethod
     def infer(
@@ -189,7 +197,10 @@ class BatchNormWithGlobalNormalization(OpDef):
 
 @op("LRN")
 class LRN(OpDef):
-    """y = x / (bias + alpha * s)^beta, s the sum of squares over the 2 depth_radius + 1 channels around.   x [n,h,w,c]."""
+    """y = x / (bias + alpha * s)^beta, s the sum of squares over the 2 depth_radius + 1 channels around.
+
+    x [n,h,w,c].
+    """
 
     @staticmethod
     def infer(x: TensorSpec) -> TensorSpec:

@@ -33,7 +33,7 @@ class Slice(_Free):
             if count == -1:
                 count = None if total is None or start is None else total - start
             if count is not None and total is not None:
-                require(0 <= count and (start or 0) + count <= total, f"the slice leaves {x}")
+                require(count >= 0 and (start or 0) + count <= total, f"the slice leaves {x}")
             dims.append(count)
         result = x.with_shape(dims)
         if begin.ints is None or any(d is None for d in dims):
@@ -44,12 +44,12 @@ class Slice(_Free):
     @staticmethod
     def kernel(x: Array, begin: Array, size: Array) -> Array:
         require(begin.shape == size.shape == (x.ndim,), f"begin and size must have {x.ndim} entries")
-        index = []
+        index: list[Any] = []
         for total, start, count in zip(x.shape, begin.tolist(), size.tolist(), strict=True):
             stop = total if count == -1 else start + count
             require(0 <= start <= stop <= total, f"slice {start}:{stop} leaves an axis of {total}")
             index.append(slice(start, stop))
-        return x[(*index, ...)]
+        return np.asarray(x[tuple(index)])
 
 
 @op("Tile")
@@ -93,9 +93,13 @@ class BroadcastTo(_Free):
             require(len(x.shape) <= len(dims), f"{x} does not broadcast to rank {len(dims)}")
             lead = len(dims) - len(x.shape)
             for size, target in zip(x.shape, dims[lead:], strict=True):
-                require(size in (1, None, target) or target is None, f"{x} does not broadcast to {list(dims)}")
+                require(
+                    size in (1, None, target) or target is None, f"{x} does not broadcast to {list(dims)}"
+                )
             # A size above 1 can only be broadcast to itself.
-            known = [d if d is not None or s in (1, None) else s for d, s in zip(dims[lead:], x.shape, strict=True)]
+            known = [
+                d if d is not None or s in (1, None) else s for d, s in zip(dims[lead:], x.shape, strict=True)
+            ]
             dims = (*dims[:lead], *known)
         result = x.with_shape(dims)
         if not result.is_static:
@@ -191,10 +195,15 @@ class MirrorPad(_Free):
 
     @staticmethod
     def kernel(x: Array, paddings: Array, *, mode: str) -> Array:
-        require(paddings.shape == (x.ndim, 2), f"paddings have shape {list(paddings.shape)} for rank {x.ndim}")
+        require(
+            paddings.shape == (x.ndim, 2), f"paddings have shape {list(paddings.shape)} for rank {x.ndim}"
+        )
         edge = 1 if mode == "REFLECT" else 0
         for size, pair in zip(x.shape, paddings.tolist(), strict=True):
-            require(all(0 <= p <= size - edge for p in pair), f"padding {pair} exceeds the image of an axis of {size}")
+            require(
+                all(0 <= p <= size - edge for p in pair),
+                f"padding {pair} exceeds the image of an axis of {size}",
+            )
         return np.pad(x, paddings.tolist(), mode="reflect" if edge else "symmetric") if x.size else x
 
 
@@ -206,7 +215,9 @@ class Reverse(_Free):
     def infer(x: TensorSpec, dims: TensorSpec) -> TensorSpec:
         result = x.with_shape(x.shape)
         which = dims.ints
-        return result if which is None else moved(result, lambda v: Reverse.kernel(v, np.array(which, bool)), x)
+        return (
+            result if which is None else moved(result, lambda v: Reverse.kernel(v, np.array(which, bool)), x)
+        )
 
     @staticmethod
     def kernel(x: Array, dims: Array) -> Array:
@@ -228,7 +239,7 @@ class ReverseV2(_Free):
     def kernel(x: Array, axis: Array) -> Array:
         axes = [normalize_axis(int(a), x.ndim) for a in axis]
         require(len(set(axes)) == len(axes), f"an axis appears twice in {axis.tolist()}")
-        return np.flip(x, axes)
+        return np.flip(x, tuple(axes))
 
 
 @op("ReverseSequence")
@@ -243,11 +254,14 @@ class ReverseSequence(_Free):
     def kernel(x: Array, seq_lengths: Array, *, seq_dim: int, batch_dim: int = 0) -> Array:
         seq, batch = normalize_axis(seq_dim, x.ndim), normalize_axis(batch_dim, x.ndim)
         require(seq != batch, "seq_dim and batch_dim are the same axis")
-        require(seq_lengths.shape == (x.shape[batch],), f"{seq_lengths.size} lengths for a batch of {x.shape[batch]}")
+        require(
+            seq_lengths.shape == (x.shape[batch],),
+            f"{seq_lengths.size} lengths for a batch of {x.shape[batch]}",
+        )
         steps = x.shape[seq]
         lengths = seq_lengths.astype(np.int64)
         require(bool(((lengths >= 0) & (lengths <= steps)).all()), f"a length is outside 0..{steps}")
-        y = x.copy()
+        y: Array = x.copy()
         source, target = np.moveaxis(x, (batch, seq), (0, 1)), np.moveaxis(y, (batch, seq), (0, 1))
         for b, length in enumerate(lengths):
             target[b, :length] = source[b, :length][::-1]
@@ -256,7 +270,7 @@ class ReverseSequence(_Free):
 
 @op("Roll")
 class Roll(_Free):
-    """y = x shifted along axes, with what falls off one end coming in at the other; shifts of one axis add up."""
+    """y = x shifted along axes, round and round; shifts of one axis add up."""
 
     @staticmethod
     def infer(x: TensorSpec, shift: TensorSpec, axis: TensorSpec) -> TensorSpec:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.types import INT64, DType, TensorSpec
+from thinflow.ops._convolve import widened
 from thinflow.ops._shapes import Dim, rank_of, same_padding, window_output
 from thinflow.ops._windows import lowest
 from thinflow.ops.registry import Cost, OpDef, op, require
@@ -32,7 +33,12 @@ def _pairs(padding: str, explicit: Sequence[int], rank: int) -> Pads:
 
 
 def _infer_pool(
-    x: TensorSpec, ksize: Sequence[int], strides: Sequence[int], padding: str, data_format: str, explicit: Sequence[int] = ()
+    x: TensorSpec,
+    ksize: Sequence[int],
+    strides: Sequence[int],
+    padding: str,
+    data_format: str,
+    explicit: Sequence[int] = (),
 ) -> TensorSpec:
     rank = len(data_format)
     dims = rank_of(x, rank, "x")
@@ -41,7 +47,9 @@ def _infer_pool(
     return x.with_shape([window_output(n, k, s, padding, explicit=e) for n, k, s, e in axes])
 
 
-def _axes_pads(x: Array, ksize: Sequence[int], strides: Sequence[int], padding: str, explicit: Sequence[int] = ()) -> Pads:
+def _axes_pads(
+    x: Array, ksize: Sequence[int], strides: Sequence[int], padding: str, explicit: Sequence[int] = ()
+) -> Pads:
     if padding == "SAME":
         return [same_padding(n, k, s) for n, k, s in zip(x.shape, ksize, strides, strict=True)]
     return _pairs(padding, explicit, x.ndim)
@@ -51,7 +59,9 @@ def _along(x: Array, axis: int, part: slice) -> Array:
     return x[(slice(None),) * axis + (part,)]
 
 
-def _reduce_axis(x: Array, axis: int, k: int, stride: int, pads: tuple[int, int], combine: np.ufunc, fill: Any) -> Array:
+def _reduce_axis(
+    x: Array, axis: int, k: int, stride: int, pads: tuple[int, int], combine: np.ufunc, fill: Any
+) -> Array:
     """Combine every window of k along one axis; `fill` is neutral and stands for the padding."""
     if k == 1 and stride == 1 and not any(pads):
         return x
@@ -66,12 +76,21 @@ def _reduce_axis(x: Array, axis: int, k: int, stride: int, pads: tuple[int, int]
         if first < stop:
             start = first * stride + t - before
             target = _along(y, axis, slice(first, stop))
-            combine(target, _along(x, axis, slice(start, start + (stop - first - 1) * stride + 1, stride)), out=target)
+            combine(
+                target,
+                _along(x, axis, slice(start, start + (stop - first - 1) * stride + 1, stride)),
+                out=target,
+            )
     return y
 
 
 def _max_pool(
-    x: Array, ksize: Sequence[int], strides: Sequence[int], padding: str, data_format: str, explicit: Sequence[int] = ()
+    x: Array,
+    ksize: Sequence[int],
+    strides: Sequence[int],
+    padding: str,
+    data_format: str,
+    explicit: Sequence[int] = (),
 ) -> Array:
     require(x.ndim == len(data_format), f"x has rank {x.ndim}, {len(data_format)} is needed")
     _check(ksize, strides, x.ndim)
@@ -84,26 +103,34 @@ def _max_pool(
     return y
 
 
-def _max_separately(x: Array, ksize: Sequence[int], strides: Sequence[int], pads: Pads, combine: np.ufunc, low: Any) -> Array:
+def _max_separately(
+    x: Array, ksize: Sequence[int], strides: Sequence[int], pads: Pads, combine: np.ufunc, low: Any
+) -> Array:
     """The maximum over a box is the maximum of maxima along its axes: k + k steps instead of k * k."""
     for axis in range(1, x.ndim):
         x = _reduce_axis(x, axis, ksize[axis], strides[axis], pads[axis], combine, low)
     return x
 
 
-def _avg_pool(x: Array, ksize: Sequence[int], strides: Sequence[int], padding: str, data_format: str) -> Array:
-    require(x.ndim == len(data_format), f"x has rank {x.ndim}, {len(data_format)} is needed")
+def window_sums(x: Array, ksize: Sequence[int], strides: Sequence[int], padding: str) -> tuple[Array, Array]:
+    """The sum over each window, and how many elements it has inside x (broadcastable to the sums), in the type of x."""
     _check(ksize, strides, x.ndim)
     pads = _axes_pads(x, ksize, strides, padding)
-    total = x.astype(np.float32) if x.dtype.itemsize == 2 else x
+    total, count = x, np.ones((), x.dtype)
     for axis in range(1, x.ndim):
         k, s = ksize[axis], strides[axis]
-        if k == 1 and s == 1:
-            continue
-        count = _reduce_axis(np.ones(x.shape[axis], total.dtype), 0, k, s, pads[axis], np.add, 0)
+        inside = _reduce_axis(np.ones(x.shape[axis], x.dtype), 0, k, s, pads[axis], np.add, 0)
         total = _reduce_axis(total, axis, k, s, pads[axis], np.add, 0)
-        total = total / count.reshape((-1,) + (1,) * (x.ndim - 1 - axis))
-    return total.astype(x.dtype, copy=False)
+        count = count * inside.reshape((-1,) + (1,) * (x.ndim - 1 - axis))
+    return total, count
+
+
+def _avg_pool(
+    x: Array, ksize: Sequence[int], strides: Sequence[int], padding: str, data_format: str
+) -> Array:
+    require(x.ndim == len(data_format), f"x has rank {x.ndim}, {len(data_format)} is needed")
+    total, count = window_sums(widened(x), ksize, strides, padding)
+    return (total / count).astype(x.dtype, copy=False)
 
 
 def _cost(y: TensorSpec, ksize: Sequence[int]) -> Cost:
@@ -232,7 +259,12 @@ class AvgPool(OpDef):
 
     @staticmethod
     def infer(
-        x: TensorSpec, *, ksize: Sequence[int], strides: Sequence[int], padding: str, data_format: str = "NHWC"
+        x: TensorSpec,
+        *,
+        ksize: Sequence[int],
+        strides: Sequence[int],
+        padding: str,
+        data_format: str = "NHWC",
     ) -> TensorSpec:
         return _infer_pool(x, ksize, strides, padding, data_format)
 
@@ -253,7 +285,12 @@ class MaxPool3D(OpDef):
 
     @staticmethod
     def infer(
-        x: TensorSpec, *, ksize: Sequence[int], strides: Sequence[int], padding: str, data_format: str = "NDHWC"
+        x: TensorSpec,
+        *,
+        ksize: Sequence[int],
+        strides: Sequence[int],
+        padding: str,
+        data_format: str = "NDHWC",
     ) -> TensorSpec:
         return _infer_pool(x, ksize, strides, padding, data_format)
 
@@ -274,7 +311,12 @@ class AvgPool3D(OpDef):
 
     @staticmethod
     def infer(
-        x: TensorSpec, *, ksize: Sequence[int], strides: Sequence[int], padding: str, data_format: str = "NDHWC"
+        x: TensorSpec,
+        *,
+        ksize: Sequence[int],
+        strides: Sequence[int],
+        padding: str,
+        data_format: str = "NDHWC",
     ) -> TensorSpec:
         return _infer_pool(x, ksize, strides, padding, data_format)
 

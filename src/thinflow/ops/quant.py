@@ -6,8 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from thinflow.ir.types import FLOAT, QUINT8, DType, TensorSpec
-from thinflow.ops._quantized import F32, Codes, codes_of, decode, encode, flush, round_away, scalar, to_int32
+from thinflow.ir.types import FLOAT, QINT8, QUINT8, DType, TensorSpec
+from thinflow.ops._quantized import (
+    F32,
+    Codes,
+    codes_of,
+    decode,
+    encode,
+    flush,
+    is_native,
+    round_away,
+    scalar,
+    to_int32,
+)
 from thinflow.ops._shapes import Dim
 from thinflow.ops.registry import Cost, OpDef, op, require
 
@@ -31,7 +42,10 @@ def _along(values: Array, x: Array, axis: int) -> Array:
         require(values.size == 1, f"a range has shape {list(values.shape)}, a scalar is needed")
         return values.reshape(())
     require(axis < x.ndim, f"axis {axis} is out of range for rank {x.ndim}")
-    require(values.shape == (x.shape[axis],), f"a range has shape {list(values.shape)}, [{x.shape[axis]}] is needed")
+    require(
+        values.shape == (x.shape[axis],),
+        f"a range has shape {list(values.shape)}, [{x.shape[axis]}] is needed",
+    )
     return values.reshape((-1,) + (1,) * (x.ndim - 1 - axis))
 
 
@@ -41,7 +55,9 @@ def _min_combined(x: Array, a: Array, b: Array, t: Codes, dtype: np.dtype[Any]) 
     return to_int32(scaled + F32(0.5) if not t.low else round_away(scaled - F32(t.half))).astype(dtype)
 
 
-def _scaled(x: Array, a: Array, b: Array, t: Codes, dtype: np.dtype[Any], even: bool, narrow: bool) -> tuple[Array, Array, Array]:
+def _scaled(
+    x: Array, a: Array, b: Array, t: Codes, dtype: np.dtype[Any], even: bool, narrow: bool
+) -> tuple[Array, Array, Array]:
     """Codes and the range they really span; zero is code 0."""
     low, high = F32(t.low + (1 if narrow else 0)), F32(t.high)
     limit = np.finfo(F32).max
@@ -51,6 +67,31 @@ def _scaled(x: Array, a: Array, b: Array, t: Codes, dtype: np.dtype[Any], even: 
     a, b = np.asarray(flush((low / s).astype(F32))), np.asarray(flush((high / s).astype(F32)))
     v = np.maximum(np.minimum(x, b), a) * s
     return to_int32(np.rint(v) if even else round_away(v)).astype(dtype), a, b
+
+
+def _has_onednn_kernel(mode: str, even: bool, T: DType) -> bool:
+    return (mode == "MIN_FIRST" and T is QUINT8) or (mode == "SCALED" and even and T in {QUINT8, QINT8})
+
+
+def _onednn(
+    x: Array, a: np.float32, b: np.float32, mode: str, dtype: np.dtype[Any]
+) -> tuple[Array, Any, Any]:
+    """Codes as oneDNN rounds them: to even, on a grid that is not moved to hold zero."""
+    t = codes_of(dtype)
+    if mode == "SCALED":
+        most = max(abs(a), abs(b))
+        k = F32(F32(127.5 if t.low else 255) / most)
+        codes = np.minimum(np.maximum(np.rint(x * k), F32(t.low)), F32(t.high))
+        return to_int32(codes).astype(dtype), -most if t.low else F32(0), most
+    k = F32(F32(255) / F32(b - a))
+    if x.ndim == 0:
+        return (
+            to_int32((x - a) * k).astype(dtype),
+            a,
+            b,
+        )  # a kernel of its own, without rounding or saturation
+    codes = np.rint(x * k + F32(F32(-a) * k))
+    return np.where(np.isnan(codes), F32(255), np.clip(codes, 0, 255)).astype(np.int32).astype(dtype), a, b
 
 
 @op("QuantizeV2")
@@ -94,12 +135,15 @@ class QuantizeV2(OpDef):
             a = np.minimum(F32(0), low)
             margin = np.maximum(F32(1), np.maximum(np.abs(low), np.abs(high))) * F32(ensure_minimum_range)
             b = np.maximum(F32(0), np.maximum(high, a + margin))
-            if mode == "MIN_FIRST":
+            even = round_mode == "HALF_TO_EVEN"
+            if axis < 0 and not narrow_range and not is_native() and _has_onednn_kernel(mode, even, T):
+                codes, a, b = _onednn(x, F32(a), F32(b), mode, dtype)
+            elif mode == "MIN_FIRST":
                 codes = encode(x, F32(a), F32(b), dtype)
             elif mode == "MIN_COMBINED":
                 codes = _min_combined(x, a, b, t, dtype)
             else:
-                codes, a, b = _scaled(x, a, b, t, dtype, round_mode == "HALF_TO_EVEN", narrow_range)
+                codes, a, b = _scaled(x, a, b, t, dtype, even, narrow_range)
         shape = () if axis < 0 else (-1,)
         return codes, np.asarray(a, F32).reshape(shape), np.asarray(b, F32).reshape(shape)
 
@@ -139,8 +183,9 @@ class Dequantize(OpDef):
                 y = (q.astype(F32) + F32(t.half)) * k + a
             else:
                 k = b / F32(t.high)
-                if t.low:
-                    k = np.maximum(a / F32(t.low + (1 if narrow_range else 0)), k)
+                least = t.low + (1 if narrow_range else 0)
+                if t.low or (narrow_range and q.dtype == np.uint8 and not is_native()):
+                    k = np.maximum(a / F32(least), k)
                 # A 32-bit code hops through int32 once more, where the largest ones overflow.
                 values = q.astype(F32)
                 y = (to_int32(values).astype(F32) if q.dtype == np.int32 and axis < 0 else values) * k
@@ -152,7 +197,15 @@ class Dequantize(OpDef):
 
 
 def _quantize_and_dequantize(
-    x: Array, low: Array, high: Array, bits: int, signed: bool, given: bool, half_up: bool, narrow: bool, axis: int
+    x: Array,
+    low: Array,
+    high: Array,
+    bits: int,
+    signed: bool,
+    given: bool,
+    half_up: bool,
+    narrow: bool,
+    axis: int,
 ) -> Array:
     """Round x to the grid that `bits` bits span over the range, in the type of x."""
     require(1 <= bits <= (61 if signed else 62), f"num_bits is {bits}")
@@ -207,7 +260,9 @@ class QuantizeAndDequantizeV2(OpDef):
         axis: int = -1,
     ) -> Array:
         half_up = round_mode == "HALF_UP"
-        return _quantize_and_dequantize(x, low, high, num_bits, signed_input, range_given, half_up, narrow_range, axis)
+        return _quantize_and_dequantize(
+            x, low, high, num_bits, signed_input, range_given, half_up, narrow_range, axis
+        )
 
     @staticmethod
     def cost(y: TensorSpec, *xs: TensorSpec) -> Cost:
@@ -234,7 +289,9 @@ class QuantizeAndDequantizeV3(OpDef):
         narrow_range: bool = False,
         axis: int = -1,
     ) -> Array:
-        return _quantize_and_dequantize(x, low, high, int(bits), signed_input, range_given, False, narrow_range, axis)
+        return _quantize_and_dequantize(
+            x, low, high, int(bits), signed_input, range_given, False, narrow_range, axis
+        )
 
 
 @op("QuantizeAndDequantize")
@@ -286,7 +343,9 @@ class FakeQuantWithMinMaxArgs(OpDef):
         return x.with_shape(x.shape)
 
     @staticmethod
-    def kernel(x: Array, *, min: float = -6.0, max: float = 6.0, num_bits: int = 8, narrow_range: bool = False) -> Array:
+    def kernel(
+        x: Array, *, min: float = -6.0, max: float = 6.0, num_bits: int = 8, narrow_range: bool = False
+    ) -> Array:
         require(min < max, f"min {min} is not below max {max}")
         return _fake_quant(x, F32(min), F32(max), num_bits, narrow_range, divide=False)
 
@@ -327,7 +386,10 @@ class FakeQuantWithMinMaxVarsPerChannel(OpDef):
     def kernel(x: Array, low: Array, high: Array, *, num_bits: int = 8, narrow_range: bool = False) -> Array:
         require(x.ndim >= 1, "x is a scalar, at least rank 1 is needed")
         for values in (low, high):
-            require(values.shape == x.shape[-1:], f"a range has shape {list(values.shape)}, [{x.shape[-1]}] is needed")
+            require(
+                values.shape == x.shape[-1:],
+                f"a range has shape {list(values.shape)}, [{x.shape[-1]}] is needed",
+            )
         return _fake_quant(x, low, high, num_bits, narrow_range, divide=False)
 
     @staticmethod

@@ -36,10 +36,12 @@ def _reduced(shape: Shape, axes: TensorSpec, keep_dims: bool) -> Shape:
 
 
 class Reduction(OpDef):
-    """y = one number for all elements along `axes`.   axes: integers [k] or a scalar, negative ones count from the end.
+    """y = one number for all elements along `axes`.
 
-    Result in x's type. keep_dims leaves the axes in place with size 1; no axes at all leave x as it is (Sum) or apply
-    the op to single elements (EuclideanNorm).
+    axes: integers [k] or a scalar, negative ones count from the end.
+
+    Result in x's type. keep_dims leaves the axes in place with size 1; no axes at all leave x as it is (Sum)
+    or apply the op to single elements (EuclideanNorm).
     """
 
     @classmethod
@@ -155,7 +157,10 @@ class All(Reduction):
 
 
 class _ArgExtreme(OpDef):
-    """y = index of the extreme element along one axis, the first of several; NaN never wins.   x without that axis."""
+    """y = index of the extreme element along one axis, the first of several; NaN never wins.
+
+    x without that axis.
+    """
 
     @staticmethod
     def infer(x: TensorSpec, axis: TensorSpec, *, output_type: DType = INT64) -> TensorSpec:
@@ -189,7 +194,10 @@ class _ArgExtreme(OpDef):
 
 @op("ArgMax")
 class ArgMax(_ArgExtreme):
-    """y = index of the largest element along one axis, the first of several; NaN never wins.   Any real type, bool."""
+    """y = index of the largest element along one axis, the first of several; NaN never wins.
+
+    Any real type, bool.
+    """
 
     worst = -np.inf
 
@@ -200,7 +208,10 @@ class ArgMax(_ArgExtreme):
 
 @op("ArgMin")
 class ArgMin(_ArgExtreme):
-    """y = index of the smallest element along one axis, the first of several; NaN never wins.   Any real type, bool."""
+    """y = index of the smallest element along one axis, the first of several; NaN never wins.
+
+    Any real type, bool.
+    """
 
     worst = np.inf
 
@@ -213,7 +224,10 @@ class ArgMin(_ArgExtreme):
 
 
 class Scan(OpDef):
-    """y[i] = total of x[0..i] along one axis; without x[i] if exclusive, from the far end if reverse.   y like x."""
+    """y[i] = total of x[0..i] along one axis; without x[i] if exclusive, from the far end if reverse.
+
+    y like x.
+    """
 
     @classmethod
     def infer(

@@ -65,7 +65,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _text(value: bytes) -> str:
-    # RE2 works on UTF-8 characters; bytes that are none pass through unchanged.
+    # RE2 works on UTF-8 characters. Bytes that are none survive, though here a `.` matches them.
     return value.decode("utf-8", "surrogateescape")
 
 
@@ -86,7 +86,13 @@ def _replace(text: bytes, pattern: str, rewrite: str, everywhere: bool) -> bytes
         result.append(source[copied : match.start()])
         for piece in pieces:
             backslash = piece[0] == "\\"
-            result.append((match[int(piece[1])] or "") if backslash and piece != "\\\\" else piece[-1] if backslash else piece)
+            result.append(
+                (match[int(piece[1])] or "")
+                if backslash and piece != "\\\\"
+                else piece[-1]
+                if backslash
+                else piece
+            )
         end = copied = match.end()
         if not everywhere:
             break
@@ -95,7 +101,7 @@ def _replace(text: bytes, pattern: str, rewrite: str, everywhere: bool) -> bytes
 
 @op("RegexReplace")
 class RegexReplace(OpDef):
-    """y = each string with what the pattern matches (everywhere, or the first time) replaced; `\\1` is group 1."""
+    """y = each string with what the pattern matches, everywhere or once, replaced; `\\1` is group 1."""
 
     @staticmethod
     def infer(x: TensorSpec, pattern: TensorSpec, rewrite: TensorSpec) -> TensorSpec:

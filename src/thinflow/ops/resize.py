@@ -8,13 +8,24 @@ import numpy as np
 
 from thinflow.errors import ShapeError
 from thinflow.ir.types import TensorSpec
-from thinflow.ops._interpolate import check_flags, cubic, infer_resize, lerp, linear, nearest, overlaps, target_size
+from thinflow.ops._interpolate import (
+    check_flags,
+    cubic,
+    infer_resize,
+    lerp,
+    linear,
+    nearest,
+    overlaps,
+    target_size,
+)
 from thinflow.ops.registry import Cost, OpDef, op, require
 
 Array = np.ndarray[Any, Any]
 
 
-def resize_bilinear(x: Array, height: int, width: int, align_corners: bool, half_pixel_centers: bool) -> Array:
+def resize_bilinear(
+    x: Array, height: int, width: int, align_corners: bool, half_pixel_centers: bool
+) -> Array:
     """[n,h,w,c] -> float32 [n,height,width,c]: horizontal interpolation first, then vertical."""
     x = x.astype(np.float32, copy=False)
     if x.shape[1:3] == (height, width):
@@ -40,7 +51,9 @@ class ResizeBilinear(OpDef):
         return infer_resize(x, size)
 
     @staticmethod
-    def kernel(x: Array, size: Array, *, align_corners: bool = False, half_pixel_centers: bool = False) -> Array:
+    def kernel(
+        x: Array, size: Array, *, align_corners: bool = False, half_pixel_centers: bool = False
+    ) -> Array:
         check_flags(align_corners, half_pixel_centers)
         return resize_bilinear(x, *target_size(x, size), align_corners, half_pixel_centers)
 
@@ -58,7 +71,9 @@ class ResizeNearestNeighbor(OpDef):
         return infer_resize(x, size, x.dtype)
 
     @staticmethod
-    def kernel(x: Array, size: Array, *, align_corners: bool = False, half_pixel_centers: bool = False) -> Array:
+    def kernel(
+        x: Array, size: Array, *, align_corners: bool = False, half_pixel_centers: bool = False
+    ) -> Array:
         check_flags(align_corners, half_pixel_centers)
         height, width = target_size(x, size)
         rows = nearest(x.shape[1], height, align_corners, half_pixel_centers)
@@ -79,7 +94,9 @@ class ResizeBicubic(OpDef):
         return infer_resize(x, size)
 
     @staticmethod
-    def kernel(x: Array, size: Array, *, align_corners: bool = False, half_pixel_centers: bool = False) -> Array:
+    def kernel(
+        x: Array, size: Array, *, align_corners: bool = False, half_pixel_centers: bool = False
+    ) -> Array:
         check_flags(align_corners, half_pixel_centers)
         height, width = target_size(x, size)
         y = x.astype(np.float32, copy=False)
@@ -158,9 +175,17 @@ class CropAndResize(OpDef):
         height, width = target_size(x, size)
         if method not in {"bilinear", "nearest"}:
             raise ShapeError(f"method '{method}' is not known", hint="use bilinear or nearest")
-        require(boxes.ndim == 2 and boxes.shape[1] == 4, f"boxes have shape {list(boxes.shape)}, [n,4] is needed")
-        require(box_ind.shape == (boxes.shape[0],), f"box_ind has shape {list(box_ind.shape)}, [{boxes.shape[0]}] is needed")
-        require(not box_ind.size or 0 <= box_ind.min() <= box_ind.max() < x.shape[0], "box_ind is outside the batch")
+        require(
+            boxes.ndim == 2 and boxes.shape[1] == 4, f"boxes have shape {list(boxes.shape)}, [n,4] is needed"
+        )
+        require(
+            box_ind.shape == (boxes.shape[0],),
+            f"box_ind has shape {list(box_ind.shape)}, [{boxes.shape[0]}] is needed",
+        )
+        require(
+            not box_ind.size or 0 <= box_ind.min() <= box_ind.max() < x.shape[0],
+            "box_ind is outside the batch",
+        )
         y = np.full((boxes.shape[0], height, width, x.shape[3]), extrapolation_value, np.float32)
         for target, box, image in zip(y, boxes.astype(np.float32, copy=False), box_ind, strict=True):
             _crop(x[image], box, target, method)

@@ -26,14 +26,16 @@ class ListDiff(OpDef):
 
     @staticmethod
     def kernel(x: Array, other: Array, *, out_idx: DType = INT32) -> tuple[Array, Array]:
-        require(x.ndim == other.ndim == 1, f"two vectors are needed, got {list(x.shape)} and {list(other.shape)}")
+        require(
+            x.ndim == other.ndim == 1, f"two vectors are needed, got {list(x.shape)} and {list(other.shape)}"
+        )
         unwanted = set(other.tolist())
         places = [i for i, value in enumerate(x.tolist()) if value not in unwanted]
         return x[places], np.array(places, out_idx.numpy())
 
 
 def _unique(x: Array, out_idx: DType) -> tuple[Array, Array, Array]:
-    """Slices along axis 0: first places of the distinct ones, the number of each slice, and how often each occurs.
+    """Slices along axis 0: first places of the distinct ones, the number of each slice, and all counts.
 
     NaN equals nothing, not even itself; 0 equals -0.
     """
@@ -57,7 +59,7 @@ def _row_key(row: list[Any]) -> Any:
 
 @op("Unique")
 class Unique(OpDef):
-    """(y, idx) = the distinct values of x in order of appearance, and the place in y of each of x.   x [n]."""
+    """(y, idx) = the distinct values of x [n] in order of appearance, and the place in y of each of x."""
 
     num_outputs = 2
 
@@ -179,7 +181,7 @@ class TopK(OpDef):
 class TopKV2(OpDef):
     """(values, indices) = the k largest of each row, largest first; ties keep the lower index first.
 
-    x [..., n] -> both [..., k]. TensorFlow leaves the order open when `sorted` is false; here they are sorted anyway.
+    x [..., n] -> both [..., k]. TensorFlow leaves the order open if `sorted` is false; here it is the same.
     """
 
     num_outputs = 2
@@ -199,21 +201,24 @@ class TopKV2(OpDef):
 
 def _in_top(predictions: Array, targets: Array, k: int) -> Array:
     require(predictions.ndim == 2, f"predictions have shape {list(predictions.shape)}, rank 2 is needed")
-    require(targets.shape == predictions.shape[:1], f"{targets.size} targets for {len(predictions)} predictions")
+    require(
+        targets.shape == predictions.shape[:1], f"{targets.size} targets for {len(predictions)} predictions"
+    )
     classes = predictions.shape[1]
     valid = (targets >= 0) & (targets < classes)
     if not classes:
         return np.zeros(targets.shape, np.bool_)
     own = np.take_along_axis(predictions, np.where(valid, targets, 0)[:, None], axis=1)
     better = (predictions > own).sum(axis=1)
-    return valid & np.isfinite(predictions).all(axis=1) & (better < k)
+    finite = np.all(np.isfinite(predictions), axis=1)
+    return np.asarray(valid & finite & (better < k))
 
 
 @op("InTopK")
 class InTopK(OpDef):
-    """y[b] = whether fewer than k classes are predicted higher than targets[b]; false where a prediction is not finite.
+    """y[b] = whether fewer than k classes are predicted higher than targets[b].
 
-    predictions [b,c] float, targets [b] -> y [b] bool.
+    False for a row with a prediction that is not finite. predictions [b,c] float, targets [b] -> y [b] bool.
     """
 
     @staticmethod
@@ -259,7 +264,10 @@ class NthElement(OpDef):
 
 def _bounds(sorted_inputs: Array, values: Array, above: bool, out_type: DType) -> Array:
     require(sorted_inputs.ndim == values.ndim == 2, "both inputs must be matrices")
-    require(len(sorted_inputs) == len(values), f"{len(sorted_inputs)} sorted rows for {len(values)} rows of values")
+    require(
+        len(sorted_inputs) == len(values),
+        f"{len(sorted_inputs)} sorted rows for {len(values)} rows of values",
+    )
     y = np.empty(values.shape, out_type.numpy())
     for row, (ladder, wanted) in enumerate(zip(sorted_inputs, values, strict=True)):
         y[row] = _search(ladder, wanted, above)

@@ -21,7 +21,7 @@ def _limits(kind: np.dtype[Any]) -> Any:
         return np.finfo(kind)
     import ml_dtypes
 
-    return ml_dtypes.finfo(kind)
+    return ml_dtypes.finfo(kind)  # type: ignore[no-untyped-call]
 
 
 def _gather_rows(ufunc: Any, rows: Array, segments: Array, count: int, start: Any) -> Array:
@@ -56,25 +56,11 @@ def _with_rows(rows: Dim, shape: Shape, skipped: int = 1) -> Shape:
 # ---- Segments in order
 
 
-class _Sorted(OpDef):
-    """y[s] = the rows of x whose segment id is s, combined.   x [n,...], segments [n], sorted -> y [max + 1,...].
-
-    A segment without rows is `empty`: 0, or 1 for products.
-    """
+class _Rows(OpDef):
+    """y[s] = the rows of x whose segment id is s, combined; `empty` (0, for products 1) if there is none."""
 
     ufunc: ClassVar[Any] = np.add
     empty: ClassVar[float] = 0
-
-    @staticmethod
-    def infer(x: TensorSpec, segments: TensorSpec) -> TensorSpec:
-        known = segments.ints
-        rows = None if known is None else known[-1] + 1 if known else 0
-        return x.with_shape(_with_rows(rows, x.shape))
-
-    @classmethod
-    @quiet
-    def kernel(cls, x: Array, segments: Array) -> Array:
-        return cls.combine(x, segments, int(segments[-1]) + 1 if segments.size else 0)
 
     @classmethod
     def combine(cls, x: Array, segments: Array, count: int) -> Array:
@@ -88,13 +74,28 @@ class _Sorted(OpDef):
         filled = np.bincount(segments, minlength=count).reshape(-1, *(1,) * (x.ndim - 1)) > 0
         return like(np.where(filled, found, 0), x)
 
+
+class _Sorted(_Rows):
+    """x [n,...], sorted segments [n] -> y [last + 1,...]."""
+
+    @staticmethod
+    def infer(x: TensorSpec, segments: TensorSpec) -> TensorSpec:
+        known = segments.ints
+        rows = None if known is None else known[-1] + 1 if known else 0
+        return x.with_shape(_with_rows(rows, x.shape))
+
+    @classmethod
+    @quiet
+    def kernel(cls, x: Array, segments: Array) -> Array:
+        return cls.combine(x, segments, int(segments[-1]) + 1 if segments.size else 0)
+
     @staticmethod
     def cost(y: TensorSpec, x: TensorSpec, segments: TensorSpec) -> Cost:
         return Cost(flops=x.size or 0)
 
 
-class _SortedTo(_Sorted):
-    """As the op without V2, with the number of rows given: y [num_segments,...]; ids beyond are an error."""
+class _SortedTo(_Rows):
+    """x [n,...], sorted segments [n] -> y [num_segments,...]."""
 
     @staticmethod
     def infer(x: TensorSpec, segments: TensorSpec, num_segments: TensorSpec) -> TensorSpec:
@@ -114,7 +115,10 @@ class _SortedTo(_Sorted):
 
 @op("SegmentSum")
 class SegmentSum(_Sorted):
-    """y[s] = sum of the rows of segment s, 0 without any.   x [n,...], sorted segments [n] -> y [max + 1,...]."""
+    """y[s] = sum of the rows of segment s, 0 without any.
+
+    x [n,...], sorted segments [n] -> y [last + 1,...].
+    """
 
 
 @op("SegmentMean")
@@ -180,7 +184,10 @@ class SegmentMinV2(_SortedTo):
 
 
 class _Unsorted(OpDef):
-    """y[s] = the parts of x whose segment id is s, combined.   segments: the leading axes of x; negative ids are left out."""
+    """y[s] = the parts of x whose segment id is s, combined.
+
+    segments: the leading axes of x; negative ids are left out.
+    """
 
     ufunc: ClassVar[Any] = np.add
 
@@ -254,16 +261,8 @@ class UnsortedSegmentMin(_Unsorted):
 # ---- Segments of gathered rows
 
 
-class _Sparse(OpDef):
-    """y[s] = the rows x[indices[i]] with segments[i] == s, combined.   indices, sorted segments [n] -> y [max + 1,...]."""
-
-    @staticmethod
-    def infer(x: TensorSpec, indices: TensorSpec, segments: TensorSpec) -> TensorSpec:
-        return _Sorted.infer(x, segments)
-
-    @classmethod
-    def kernel(cls, x: Array, indices: Array, segments: Array) -> Array:
-        return cls.combine(x, indices, segments, int(segments[-1]) + 1 if segments.size else 0)
+class _Gathered(OpDef):
+    """y[s] = the rows x[indices[i]] with segments[i] == s, combined; 0 where there is none."""
 
     @classmethod
     @quiet
@@ -279,13 +278,31 @@ class _Sparse(OpDef):
     def scale(total: Array, counts: Array) -> Array:
         return total
 
+
+def _gather_cost(x: TensorSpec, indices: TensorSpec) -> Cost:
+    rows = x.shape[0] if x.shape else 0
+    return Cost(flops=(indices.size or 0) * ((x.size or 0) // rows if rows else 0))
+
+
+class _Sparse(_Gathered):
+    """indices, sorted segments [n] -> y [last + 1,...]."""
+
+    @staticmethod
+    def infer(x: TensorSpec, indices: TensorSpec, segments: TensorSpec) -> TensorSpec:
+        return _Sorted.infer(x, segments)
+
+    @classmethod
+    def kernel(cls, x: Array, indices: Array, segments: Array) -> Array:
+        return cls.combine(x, indices, segments, int(segments[-1]) + 1 if segments.size else 0)
+
     @staticmethod
     def cost(y: TensorSpec, x: TensorSpec, indices: TensorSpec, segments: TensorSpec) -> Cost:
-        rows = x.shape[0] if x.shape else 0
-        return Cost(flops=(indices.size or 0) * ((x.size or 0) // rows if rows else 0))
+        return _gather_cost(x, indices)
 
 
-class _SparseTo(_Sparse):
+class _SparseTo(_Gathered):
+    """indices, sorted segments [n] -> y [num_segments,...]."""
+
     @staticmethod
     def infer(
         x: TensorSpec, indices: TensorSpec, segments: TensorSpec, num_segments: TensorSpec
@@ -302,7 +319,7 @@ class _SparseTo(_Sparse):
     def cost(
         y: TensorSpec, x: TensorSpec, indices: TensorSpec, segments: TensorSpec, num_segments: TensorSpec
     ) -> Cost:
-        return _Sparse.cost(y, x, indices, segments)
+        return _gather_cost(x, indices)
 
 
 def _mean(total: Array, counts: Array) -> Array:
@@ -315,7 +332,7 @@ def _over_root(total: Array, counts: Array) -> Array:
 
 @op("SparseSegmentSum")
 class SparseSegmentSum(_Sparse):
-    """y[s] = sum of the rows x[indices] of segment s, 0 without any.   y [max + 1,...]."""
+    """y[s] = sum of the rows x[indices] of segment s, 0 without any.   y [last + 1,...]."""
 
 
 @op("SparseSegmentSumWithNumSegments")
@@ -325,7 +342,7 @@ class SparseSegmentSumWithNumSegments(_SparseTo):
 
 @op("SparseSegmentMean")
 class SparseSegmentMean(_Sparse):
-    """y[s] = mean of the rows x[indices] of segment s, 0 without any.   y [max + 1,...], floats."""
+    """y[s] = mean of the rows x[indices] of segment s, 0 without any.   y [last + 1,...], floats."""
 
     scale = staticmethod(_mean)
 
@@ -339,13 +356,19 @@ class SparseSegmentMeanWithNumSegments(_SparseTo):
 
 @op("SparseSegmentSqrtN")
 class SparseSegmentSqrtN(_Sparse):
-    """y[s] = sum of the rows x[indices] of segment s over the root of their number.   y [max + 1,...], floats."""
+    """y[s] = sum of the rows x[indices] of segment s over the root of their number.
+
+    y [last + 1,...], floats.
+    """
 
     scale = staticmethod(_over_root)
 
 
 @op("SparseSegmentSqrtNWithNumSegments")
 class SparseSegmentSqrtNWithNumSegments(_SparseTo):
-    """y[s] = sum of the rows x[indices] of segment s over the root of their number.   y [num_segments,...], floats."""
+    """y[s] = sum of the rows x[indices] of segment s over the root of their number.
+
+    y [num_segments,...], floats.
+    """
 
     scale = staticmethod(_over_root)

@@ -51,9 +51,10 @@ def _terms(
     new_axis_mask: int,
     shrink_axis_mask: int,
 ) -> list[Any]:
-    """The slice's terms in order: `_Range`, `_Pick`, `_NEW_AXIS` or `_REST` (once, at the end if not written)."""
+    """The slice's terms: `_Range`, `_Pick`, `_NEW_AXIS`, and one `_REST`, at the end if not written."""
     require(
-        len(begin) == len(end) == len(strides), f"begin, end and strides have {len(begin)}, {len(end)}, {len(strides)} entries"
+        len(begin) == len(end) == len(strides),
+        f"begin, end and strides have {len(begin)}, {len(end)}, {len(strides)} entries",
     )
     terms: list[Any] = []
     for i, (first, last, step) in enumerate(zip(begin, end, strides, strict=True)):
@@ -94,7 +95,9 @@ def _index(terms: list[Any]) -> tuple[Any, ...] | None:
         else:
             index.append(term.bounds)
     unknown = any(
-        _Unknown in ((i.start, i.stop, i.step) if isinstance(i, slice) else (i,)) for i in index if i is not Ellipsis
+        _Unknown in ((i.start, i.stop, i.step) if isinstance(i, slice) else (i,))
+        for i in index
+        if i is not Ellipsis
     )
     return None if unknown else tuple(index)
 
@@ -125,8 +128,8 @@ def _sliced_shape(shape: tuple[int | None, ...], terms: list[Any]) -> tuple[int 
 class StridedSlice(_Free):
     """y = x[begin:end:strides], with a bit per entry in each mask.   begin, end, strides [n].
 
-    begin_mask, end_mask: that bound is absent. ellipsis_mask: the entry is `...`. new_axis_mask: it is a new axis of
-    size 1. shrink_axis_mask: it is a single place, begin, and its axis disappears.
+    begin_mask, end_mask: that bound is absent. ellipsis_mask: the entry is `...`. new_axis_mask: it is a new
+    axis of size 1. shrink_axis_mask: it is a single place, begin, and its axis disappears.
     """
 
     @staticmethod
@@ -196,6 +199,6 @@ class TensorStridedSliceUpdate(_Free):
         shrink_axis_mask: int = 0,
     ) -> Array:
         masks = (begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
-        y = x.copy()
+        y: Array = x.copy()
         y[_index(_terms(begin.tolist(), end.tolist(), strides.tolist(), *masks))] = value
         return y

@@ -23,19 +23,28 @@ def _space_to_batch(x: Array, block: list[int], paddings: list[list[int]]) -> Ar
     require(all(p >= 0 for pair in paddings for p in pair), f"negative padding in {paddings}")
     rest = x.ndim - 1 - count
     padded = np.zeros(
-        [x.shape[0], *(d + a + b for d, (a, b) in zip(x.shape[1:], paddings, strict=False)), *x.shape[1 + count :]],
+        [
+            x.shape[0],
+            *(d + a + b for d, (a, b) in zip(x.shape[1:], paddings, strict=False)),
+            *x.shape[1 + count :],
+        ],
         x.dtype,
     )
-    inside = tuple(slice(a, a + d) for d, (a, _) in zip(x.shape[1:], paddings, strict=False))
-    padded[(slice(None), *inside)] = x
+    inside = (slice(None), *(slice(a, a + d) for d, (a, _) in zip(x.shape[1:], paddings, strict=False)))
+    padded[inside] = x
     split = [x.shape[0]]
     for size, b in zip(padded.shape[1:], block, strict=False):
         require(size % b == 0, f"a padded axis of {size} does not divide into blocks of {b}")
         split += [size // b, b]
     blocks = padded.reshape(*split, *x.shape[1 + count :])
-    order = [*range(2, 2 * count + 1, 2), 0, *range(1, 2 * count, 2), *range(2 * count + 1, 2 * count + 1 + rest)]
+    order = [
+        *range(2, 2 * count + 1, 2),
+        0,
+        *range(1, 2 * count, 2),
+        *range(2 * count + 1, 2 * count + 1 + rest),
+    ]
     sizes = [x.shape[0] * int(np.prod(block, dtype=np.int64)), *split[1::2], *x.shape[1 + count :]]
-    return blocks.transpose(order).reshape(sizes)
+    return np.reshape(np.transpose(blocks, order), sizes)
 
 
 def _batch_to_space(x: Array, block: list[int], crops: list[list[int]]) -> Array:
@@ -55,11 +64,12 @@ def _batch_to_space(x: Array, block: list[int], crops: list[list[int]]) -> Array
     y = blocks.transpose(order).reshape(batch, *sizes, *rest)
     for size, (before, after) in zip(sizes, crops, strict=True):
         require(before + after <= size, f"crops {before} and {after} exceed an axis of {size}")
-    return y[(slice(None), *(slice(a, size - b) for size, (a, b) in zip(sizes, crops, strict=True)))]
+    kept = (slice(None), *(slice(a, size - b) for size, (a, b) in zip(sizes, crops, strict=True)))
+    return np.asarray(y[kept])
 
 
 def _moved_shape(shape: Shape, block: TensorSpec, pairs: TensorSpec, to_batch: bool) -> Shape:
-    """Result shape of the four batch ops: the spatial axes shrink or grow by the blocks, the batch the other way."""
+    """Result shape of the four batch ops: space shrinks or grows by the blocks, the batch the other way."""
     if shape is None or block.size is None:
         return None
     count = block.size
@@ -72,7 +82,10 @@ def _moved_shape(shape: Shape, block: TensorSpec, pairs: TensorSpec, to_batch: b
         if size is None or b is None or before is None or after is None:
             dims.append(None)
         elif to_batch:
-            require((size + before + after) % b == 0, f"a padded axis of {size + before + after} does not divide by {b}")
+            require(
+                (size + before + after) % b == 0,
+                f"a padded axis of {size + before + after} does not divide by {b}",
+            )
             dims.append((size + before + after) // b)
         else:
             dims.append(size * b - before - after)
@@ -94,7 +107,8 @@ def _square(block_size: int) -> TensorSpec:
 class SpaceToBatchND(_Free):
     """y = the zero-padded space of x cut into blocks, whose places become batches.
 
-    x [n, d_i, rest], block_shape [m], paddings [m,2] -> y [n * prod(block), (d_i + paddings_i) / block_i, rest].
+    x [n, d_i, rest], block_shape [m], paddings [m,2]
+    -> y [n * prod(block), (d_i + paddings_i) / block_i, rest].
     """
 
     @staticmethod
@@ -162,8 +176,8 @@ def _as_nhwc(x: Array, data_format: str) -> Array:
         return x
     if data_format == "NCHW_VECT_C":
         n, c, h, w, _ = x.shape
-        return x.transpose(0, 2, 3, 1, 4).reshape(n, h, w, c * 4)
-    return x.transpose(0, 2, 3, 1)
+        return np.reshape(np.transpose(x, (0, 2, 3, 1, 4)), (n, h, w, c * 4))
+    return np.transpose(x, (0, 2, 3, 1))
 
 
 def _from_nhwc(y: Array, data_format: str) -> Array:
@@ -171,8 +185,8 @@ def _from_nhwc(y: Array, data_format: str) -> Array:
         return y
     if data_format == "NCHW_VECT_C":
         n, h, w, c = y.shape
-        return y.reshape(n, h, w, c // 4, 4).transpose(0, 3, 1, 2, 4)
-    return y.transpose(0, 3, 1, 2)
+        return np.transpose(np.reshape(y, (n, h, w, c // 4, 4)), (0, 3, 1, 2, 4))
+    return np.transpose(y, (0, 3, 1, 2))
 
 
 @op("SpaceToDepth")
@@ -183,7 +197,10 @@ class SpaceToDepth(_Free):
     def infer(x: TensorSpec, *, block_size: int, data_format: str = "NHWC") -> TensorSpec:
         def resize(h: Dim, w: Dim, c: Dim) -> tuple[Dim, ...]:
             for size in (h, w):
-                require(size is None or size % block_size == 0, f"{size} does not divide by the block {block_size}")
+                require(
+                    size is None or size % block_size == 0,
+                    f"{size} does not divide by the block {block_size}",
+                )
             plane = [None if d is None else d // block_size for d in (h, w)]
             return (*plane, None if c is None else c * block_size**2)
 
@@ -224,14 +241,19 @@ class DepthToSpace(_Free):
 
 @op("ExtractImagePatches")
 class ExtractImagePatches(_Free):
-    """y[n,i,j] = the kh by kw patch at (i, j) * strides, every `rates`-th pixel, flattened; zeros beyond the edge.
+    """y[n,i,j] = the kh by kw patch at (i, j) * strides, flattened; it takes every `rates`-th pixel.
 
-    x [n,h,w,c] -> y [n, rows, columns, kh*kw*c].
+    x [n,h,w,c] -> y [n, rows, columns, kh*kw*c]; zeros beyond the edge.
     """
 
     @staticmethod
     def infer(
-        x: TensorSpec, *, ksizes: tuple[int, ...], strides: tuple[int, ...], rates: tuple[int, ...], padding: str
+        x: TensorSpec,
+        *,
+        ksizes: tuple[int, ...],
+        strides: tuple[int, ...],
+        rates: tuple[int, ...],
+        padding: str,
     ) -> TensorSpec:
         n, h, w, c = rank_of(x, 4, "x")
         rows, columns = (
@@ -247,11 +269,17 @@ class ExtractImagePatches(_Free):
         plane = []
         for axis, size in ((1, h), (2, w)):
             count = window_output(size, ksizes[axis], strides[axis], padding, rates[axis]) or 0
-            before = same_padding(size, ksizes[axis], strides[axis], rates[axis])[0] if padding == "SAME" else 0
+            before = (
+                same_padding(size, ksizes[axis], strides[axis], rates[axis])[0] if padding == "SAME" else 0
+            )
             # places[i, k]: where pixel k of patch i lies along this axis, out of range beyond the edge
-            plane.append(np.arange(count)[:, None] * strides[axis] + np.arange(ksizes[axis]) * rates[axis] - before)
+            plane.append(
+                np.arange(count)[:, None] * strides[axis] + np.arange(ksizes[axis]) * rates[axis] - before
+            )
         rows, columns = plane
-        inside = ((rows >= 0) & (rows < h))[:, None, :, None] & ((columns >= 0) & (columns < w))[None, :, None, :]
+        inside = ((rows >= 0) & (rows < h))[:, None, :, None] & ((columns >= 0) & (columns < w))[
+            None, :, None, :
+        ]
         if not x.size:
             return np.zeros((n, len(rows), len(columns), ksizes[1] * ksizes[2] * c), x.dtype)
         found = x[:, rows.clip(0, h - 1)[:, None, :, None], columns.clip(0, w - 1)[None, :, None, :], :]

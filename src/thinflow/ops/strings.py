@@ -44,7 +44,7 @@ class StringJoin(_Textual):
     """y = the inputs' strings one after the other, with `separator` between; scalars are repeated."""
 
     @staticmethod
-    def infer(*xs: TensorSpec) -> TensorSpec:  # type: ignore[override]
+    def infer(*xs: TensorSpec) -> TensorSpec:
         shape = None
         for x in xs:
             if x.shape is None or x.shape:
@@ -109,7 +109,7 @@ class StringStrip(_Textual):
 
 @op("Substr")
 class Substr(OpDef):
-    """y = length places of each string from pos, counted from the end where negative; in bytes or `UTF8_CHAR`s."""
+    """y = length places of each string from pos (negative: from the end), in bytes or `UTF8_CHAR`s."""
 
     @staticmethod
     def infer(x: TensorSpec, pos: TensorSpec, length: TensorSpec) -> TensorSpec:
@@ -143,7 +143,10 @@ _RAGGED = (TensorSpec(INT64, (None, 2)), TensorSpec(STRING, (None,)), TensorSpec
 
 @op("StringSplit")
 class StringSplit(OpDef):
-    """(indices, values, shape) = each string cut at every byte of the delimiter (nothing: at every byte).   x [n]."""
+    """(indices, values, shape) = each string of x [n] cut at every byte that is in the delimiter.
+
+    An empty delimiter cuts between all bytes.
+    """
 
     num_outputs = 3
 
@@ -165,7 +168,10 @@ def _single_bytes(text: bytes) -> list[bytes]:
 
 @op("StringSplitV2")
 class StringSplitV2(OpDef):
-    """(indices, values, shape) = each string cut as Python's `split(sep, maxsplit)` does; "" cuts at white space."""
+    """(indices, values, shape) = each string of x [n] cut as Python's `split(sep, maxsplit)` does.
+
+    An empty sep cuts at white space.
+    """
 
     num_outputs = 3
 
@@ -220,7 +226,7 @@ def _parse_int(text: bytes, lowest: int, highest: int) -> int:
 
 @op("ReduceJoin")
 class ReduceJoin(OpDef):
-    """y = the strings along the listed axes joined with `separator`; the last axis listed varies fastest."""
+    """y = the strings along the listed axes joined with `separator`; the first axis listed varies fastest."""
 
     @staticmethod
     def infer(x: TensorSpec, axes: TensorSpec, *, keep_dims: bool = False) -> TensorSpec:
@@ -239,7 +245,8 @@ class ReduceJoin(OpDef):
             return x
         kept = [a for a in range(x.ndim) if a not in gone]
         sizes = [x.shape[a] for a in kept]
-        rows = x.transpose(kept + gone).reshape(int(np.prod(sizes, dtype=np.int64)), int(np.prod([x.shape[a] for a in gone])))
+        joined = int(np.prod([x.shape[a] for a in gone]))
+        rows = x.transpose(kept + gone[::-1]).reshape(int(np.prod(sizes, dtype=np.int64)), joined)
         y = np.empty(len(rows), object)
         y[:] = [separator.encode().join(row) for row in rows.tolist()]
         return y.reshape([1 if a in gone else d for a, d in enumerate(x.shape)] if keep_dims else sizes)
@@ -308,7 +315,9 @@ class DecodePaddedRaw(OpDef):
         return _as_numbers(words, x.shape, length, out_type, little_endian)
 
 
-def _as_numbers(words: list[bytes], shape: tuple[int, ...], length: int, out_type: DType, little: bool) -> Array:
+def _as_numbers(
+    words: list[bytes], shape: tuple[int, ...], length: int, out_type: DType, little: bool
+) -> Array:
     element = out_type.numpy()
     require(length % element.itemsize == 0, f"{length} bytes are not a whole number of {out_type}")
     numbers = np.frombuffer(b"".join(words), element if little else element.newbyteorder(">")).astype(element)

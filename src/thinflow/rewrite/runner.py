@@ -71,6 +71,7 @@ class Result:
 
     graph: Graph
     steps: list[StepReport]
+    note: str = ""
 
     @property
     def changes(self) -> int:

@@ -1,6 +1,6 @@
 """Batch-norm ops in inference mode as one factor and one addend per channel.
 
-    y = (x - mean) * gamma / sqrt(variance + epsilon) + beta  =  x * scale + offset
+y = (x - mean) * gamma / sqrt(variance + epsilon) + beta  =  x * scale + offset
 """
 
 from __future__ import annotations
@@ -57,13 +57,19 @@ def read_norm(node: Node, roles: Roles) -> Norm:
         Refuse: it is in training mode, or its parameters are not constant, of unequal length, or not finite.
     """
     if is_training(node):
-        how = "is_training is true" if "is_training" in node.attrs else "is_training is absent, which means true"
+        how = (
+            "is_training is true"
+            if "is_training" in node.attrs
+            else "is_training is absent, which means true"
+        )
         raise Refuse(f"{how}: it uses the statistics of each batch", node)
     if len(node.inputs) < 5:
         raise Refuse(f"it has {len(node.inputs)} inputs, not 5", node)
     numbers = _FUSED_INPUTS if node.op in FUSED_NORMS else _GLOBAL_INPUTS
     parameters = tuple(node.inputs[i] for i in numbers)
-    gamma, beta, mean, variance = (_vector(node, v, what, roles) for v, what in zip(parameters, _WHAT, strict=True))
+    gamma, beta, mean, variance = (
+        _vector(node, v, what, roles) for v, what in zip(parameters, _WHAT, strict=True)
+    )
     for vector, what in ((gamma, "gamma"), (beta, "beta"), (variance, "variance")):
         if vector.shape != mean.shape:
             raise Refuse(f"{what} has {vector.size} values, mean has {mean.size}", node)

@@ -93,11 +93,16 @@ def find_producer(node: Node, roles: Roles) -> Producer:
     weights = node.inputs[kind.weights]
     tensor = roles.tensor(weights)
     if tensor is None:
-        raise Refuse(f"the weights of '{node.name}' are not constant: they come from '{weights.node.name}' ({weights.node.op})", node)
+        raise Refuse(
+            f"the weights of '{node.name}' are not constant: they come from '{weights.node.name}' ({weights.node.op})",
+            node,
+        )
     if tensor.dtype.name not in FLOATING:
         raise Refuse(f"the weights of '{node.name}' are {tensor.dtype}, not floating point", node)
     if len(tensor.shape) != kind.rank or not tensor.size:
-        raise Refuse(f"the weights of '{node.name}' have shape {list(tensor.shape)}, not {kind.rank} axes", node)
+        raise Refuse(
+            f"the weights of '{node.name}' have shape {list(tensor.shape)}, not {kind.rank} axes", node
+        )
     layout = str(node.get("data_format", kind.layout)) if kind.layout else ""
     if layout not in {"", "NHWC", "NCHW", "NDHWC", "NCDHW"}:
         raise Refuse(f"'{node.name}' has the data_format {layout}", node)
@@ -119,7 +124,9 @@ def _refuse_grouped_transposed(node: Node, channels: int, channels_first: bool, 
         return
     declared = int(sizes.numpy()[1 if channels_first else -1])
     if declared != channels:
-        raise Refuse(f"'{node.name}' makes {declared} channels from a filter for {channels}: it is grouped", node)
+        raise Refuse(
+            f"'{node.name}' makes {declared} channels from a filter for {channels}: it is grouped", node
+        )
 
 
 def store(array: Array, tensor: Tensor, node: Node) -> Tensor:

@@ -31,7 +31,7 @@ _IDENTITY_BYTES = 48
 @transform("merge_duplicate_nodes")
 @dataclass(frozen=True)
 class MergeDuplicateNodes(Transform):
-    """Keep the first of equal nodes; readers of the others read it.
+    """Keep the first of equal nodes, or one that is asked for by name; readers of the others read it.
 
     Attributes:
         assume_stateless: ops thinflow does not know, or takes to have side effects, that may be merged all the same.
@@ -45,8 +45,10 @@ class MergeDuplicateNodes(Transform):
         position = {node: i for i, node in enumerate(graph)}
         for group in self.groups(graph):
             group.sort(key=position.__getitem__)
-            survivor = group[0]
-            for node in group[1:]:
+            survivor = next((n for n in group if n.is_protected), group[0])
+            for node in group:
+                if node is survivor:
+                    continue
                 if node.is_protected:
                     self._keep_name(graph, node, survivor, trace)
                 else:
@@ -99,9 +101,6 @@ class MergeDuplicateNodes(Transform):
         saved = tensor.storage.stored_bytes if tensor is not None else 0
         if tensor is None or saved <= _IDENTITY_BYTES + len(node.name) + len(survivor.name):
             trace.leave(node, f"it is the same as '{survivor.name}', but an output of the graph")
-            if any(v.uses for v in node.outputs) or node.control_outputs:
-                trace.changed(node, f"its readers read '{survivor.name}'")
-                redirect(node, survivor)
             return
         trace.changed(node, f"now hands on '{survivor.name}'")
         redirect(node, survivor)

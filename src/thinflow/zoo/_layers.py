@@ -1,8 +1,9 @@
 """What the architectures share: a graph builder that runs every layer it adds on a few small pictures.
 
-Random weights alone blow up or fade away over fifty layers. Training prevents that by letting batch norms collect the
-mean and variance of what passes through them; so does this builder, with four seeded pictures, at a fraction of the
-network's resolution to be quick. The last layer is centred on what it sees, so that answers depend on the picture.
+Random weights alone blow up or fade away over fifty layers. Training prevents that by letting batch norms
+collect the mean and variance of what passes through them; so does this builder, with four seeded pictures,
+somewhat smaller than the network's own to be quick. The last layer is centred on what it sees, so that
+answers depend on the picture.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from thinflow.ir.attrs import Attr, ShapeAttr
+from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph, Node, Value, Versions
-from thinflow.ir.types import FLOAT, INT32, DType
+from thinflow.ir.types import FLOAT, INT32
 
 Array = np.ndarray[Any, Any]
 
 _PROBES = 4
 _MANY_CHANNELS = 16
-_LOGIT_SPREAD = 2.5  # standard deviation of a class score over pictures: clear favourites, no saturation
+_LOGIT_SPREAD = 1.5  # standard deviation of a class score over pictures: clear favourites, no saturation
 
 
 class Builder:
@@ -40,7 +41,7 @@ class Builder:
         self._seed = seed
         self._seen: dict[Value, Array] = {}
 
-    # --- nodes -------------------------------------------------------------------------------------------------
+    # --- nodes ----------------------------------------------------------------------------------------------
 
     def op(
         self,
@@ -50,7 +51,7 @@ class Builder:
         seen: Array | None = None,
         *,
         control_inputs: Iterable[Node] = (),
-        **attrs: Attr,
+        **attrs: Any,
     ) -> Value:
         """A new node's first output; `seen` is what it is on the probe pictures, if anybody will ask."""
         value = self.graph.add(op, inputs, name, attrs=attrs, control_inputs=control_inputs).output()
@@ -78,9 +79,11 @@ class Builder:
     def placeholder(self, name: str, size: int, probe_size: int, batch: int | None = 1) -> Value:
         """The image input [batch,size,size,3], looked at in probe_size x probe_size."""
         shape = ShapeAttr((batch, size, size, 3))
-        return self.op("Placeholder", [], name, pictures(_PROBES, probe_size, self._seed), dtype=FLOAT, shape=shape)
+        return self.op(
+            "Placeholder", [], name, pictures(_PROBES, probe_size, self._seed), dtype=FLOAT, shape=shape
+        )
 
-    # --- random numbers ----------------------------------------------------------------------------------------
+    # --- random numbers -------------------------------------------------------------------------------------
 
     def normal(self, *shape: int, std: float) -> Array:
         """Normal float32 numbers around 0."""
@@ -91,8 +94,9 @@ class Builder:
     def filters(self, h: int, w: int, c: int, k: int, gain: float = 2.0) -> Array:
         """Convolution weights [h,w,c,k] after He et al. 2015: gain / fan-in is the variance.
 
-        They sum to zero over many input channels. Otherwise what all channels have in common, which is most of what a
-        Relu passes on, would pass through every layer, and a picture a bit brighter than usual end in saturation.
+        They sum to zero over many input channels. Otherwise what all channels have in common, which is most
+        of what a Relu passes on, would add up over the layers, and a picture with a bit more contrast would
+        saturate.
         """
         weights = self.normal(h, w, c, k, std=math.sqrt(gain / (h * w * c)))
         if c >= _MANY_CHANNELS:
@@ -107,14 +111,18 @@ class Builder:
         """Plausible trained betas or biases [channels], around 0."""
         return self.normal(channels, std=0.2)
 
-    # --- layers that every style spells the same way -------------------------------------------------------------
+    # --- layers that every style spells the same way --------------------------------------------------------
 
-    def conv(self, x: Value, weights: Array, w: Value, name: str, stride: int = 1, padding: str = "SAME") -> Value:
+    def conv(
+        self, x: Value, weights: Array, w: Value, name: str, stride: int = 1, padding: str = "SAME"
+    ) -> Value:
         """Conv2D of x with w, which holds `weights`."""
         y = convolve(self.seen(x), weights, stride, padding)
         return self.op("Conv2D", [x, w], name, y, **_window_attrs(stride, padding), dilations=(1, 1, 1, 1))
 
-    def depthwise(self, x: Value, weights: Array, w: Value, name: str, stride: int = 1, padding: str = "SAME") -> Value:
+    def depthwise(
+        self, x: Value, weights: Array, w: Value, name: str, stride: int = 1, padding: str = "SAME"
+    ) -> Value:
         """DepthwiseConv2dNative of x with w, which holds `weights` [h,w,c,1]."""
         y = convolve_depthwise(self.seen(x), weights, stride, padding)
         attrs = _window_attrs(stride, padding)
@@ -162,7 +170,9 @@ class Builder:
         variance = 0.9 * variance + 0.1 * variance.mean() + np.float32(1e-4)
         return _three_digits(mean), _three_digits(variance)
 
-    def normalized(self, x: Value, mean: Array, variance: Array, gamma: Array, beta: Array, epsilon: float) -> Array:
+    def normalized(
+        self, x: Value, mean: Array, variance: Array, gamma: Array, beta: Array, epsilon: float
+    ) -> Array:
         """What a batch norm makes of x."""
         scale = gamma / np.sqrt(variance + np.float32(epsilon))
         y: Array = self.seen(x) * scale + (beta - mean * scale)
@@ -171,12 +181,14 @@ class Builder:
     def classifier(self, features: Value, classes: int) -> tuple[Array, Array]:
         """Weights [c,classes] and bias [classes] whose scores differ from picture to picture.
 
-        Pooled features of random networks are nearly the same for every picture; without this so would the scores be.
+        Pooled features of random networks are nearly the same for every picture; so would the scores be.
         """
         seen = self.seen(features).reshape(_PROBES, -1)
         centred = seen - seen.mean(0)
         length = math.sqrt(float((centred**2).sum(1).mean()))
-        weights = self.normal(seen.shape[1], classes, std=float(_three_digits(np.array(_LOGIT_SPREAD / (length + 1e-6)))))
+        weights = self.normal(
+            seen.shape[1], classes, std=float(_three_digits(np.array(_LOGIT_SPREAD / (length + 1e-6))))
+        )
         return weights, _three_digits(-(seen.mean(0) @ weights)) + self.shifts(classes)
 
     def finish(self, inputs: Sequence[Value], outputs: Sequence[Value]) -> Graph:
@@ -187,7 +199,7 @@ class Builder:
 
 
 def pictures(count: int, size: int, seed: int) -> Array:
-    """Seeded images [count,size,size,3] in -1..1: blobs, stripes and grain in changing proportions, some all grain."""
+    """Seeded images [count,size,size,3] in -1..1: blobs, stripes and grain; every fourth is all grain."""
     rng = np.random.Generator(np.random.PCG64([seed, 1]))
     across = np.linspace(-1, 1, size, dtype=np.float32)
     images = np.empty((count, size, size, 3), np.float32)
@@ -223,7 +235,9 @@ def convolve(x: Array, w: Array, stride: int, padding: str) -> Array:
 def convolve_depthwise(x: Array, w: Array, stride: int, padding: str) -> Array:
     """x [n,h,w,c] with w [kh,kw,c,1], each channel with its own filter."""
     windows = _windows(x, w.shape[:2], stride, padding, 0.0)
-    y: Array = sum(windows[:, :, :, i, j] * w[i, j, :, 0] for i, j in np.ndindex(*w.shape[:2]))
+    y = windows[:, :, :, 0, 0] * w[0, 0, :, 0]
+    for i, j in list(np.ndindex(*w.shape[:2]))[1:]:
+        y += windows[:, :, :, i, j] * w[i, j, :, 0]
     return y
 
 
@@ -249,8 +263,13 @@ def _windows(x: Array, size: Sequence[int], stride: int, padding: str, fill: flo
     return views.transpose(0, 1, 2, 4, 5, 3)
 
 
-def _window_attrs(stride: int, padding: str) -> dict[str, Attr | DType]:
-    return {"T": FLOAT, "strides": (1, stride, stride, 1), "padding": padding.encode(), "data_format": b"NHWC"}
+def _window_attrs(stride: int, padding: str) -> dict[str, Any]:
+    return {
+        "T": FLOAT,
+        "strides": (1, stride, stride, 1),
+        "padding": padding.encode(),
+        "data_format": b"NHWC",
+    }
 
 
 def _three_digits(x: Array) -> Array:

@@ -1,29 +1,31 @@
 """Inception v3 as published in December 2015 (`tensorflow_inception_graph.pb`): a JPEG in, 1008 classes out.
 
-It predates FusedBatchNorm and ConcatV2: every convolution is followed by BatchNormWithGlobalNormalization, which
-TensorFlow accepts only from a graph of version 8 or older, and by a CheckNumerics that nothing reads: a control edge
-makes sure it runs.
+It predates FusedBatchNorm and ConcatV2: every convolution is followed by BatchNormWithGlobalNormalization,
+which TensorFlow accepts only from a graph of version 8 or older, and by a CheckNumerics that nothing reads: a
+control edge makes sure it runs.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import FLOAT, UINT8
 from thinflow.zoo._layers import Array, Builder, pictures
 
 SUMMARY = "Inception v3 of 2015, JPEG front end, BatchNormWithGlobalNormalization (23.9M parameters, 299x299)"
+INPUT = "Mul"
 SIZE = 299
 
 _CLASSES = 1008
 _EPSILON = 1e-3
-_PROBE_SIZE = 127
+_PROBE_SIZE = 235
 
-# A branch is a list of steps: (height, width, channels[, stride]) or a pooling op, each reading the one before; the
-# stride-2 ones do not pad. A step that is a list splits: each of its convolutions reads the step before, and all are
-# joined. Names follow from the position, as in the original.
+# A branch is a list of steps: (height, width, channels[, stride]) or a pooling op, each reading the one
+# before; the stride-2 ones do not pad. A step that is a list splits: each of its convolutions reads the step
+# before, and all are joined. Names follow from the position, as in the original.
 Step = tuple[int, ...] | str | list[tuple[int, ...]]
 Branch = list[Step]
 
@@ -95,7 +97,12 @@ def _front_end(b: Builder, seed: int) -> Value:
     """JPEG bytes -> [1,299,299,3] in -1..1, called Mul."""
     contents = b.graph.constant(np.array(b"", object), "DecodeJpeg/contents")
     # The attributes of 2015: `dct_method` came later, and a reader fills in its default.
-    decode: dict[str, Attr] = {"channels": 3, "ratio": 1, "fancy_upscaling": True, "try_recover_truncated": False}
+    decode: dict[str, Any] = {
+        "channels": 3,
+        "ratio": 1,
+        "fancy_upscaling": True,
+        "try_recover_truncated": False,
+    }
     decoded = b.op("DecodeJpeg", [contents], "DecodeJpeg", acceptable_fraction=1.0, **decode)
     cast = b.op("Cast", [decoded], "Cast", SrcT=UINT8, DstT=FLOAT)
     batch = b.op("ExpandDims", [cast, b.const(0, "ExpandDims/dim")], "ExpandDims", T=FLOAT)
@@ -103,7 +110,7 @@ def _front_end(b: Builder, seed: int) -> Value:
     resized = b.op("ResizeBilinear", [batch, size], "ResizeBilinear", T=FLOAT)
     centred = b.op("Sub", [resized, b.const(128.0, "Sub/y")], "Sub", T=FLOAT)
     seen = pictures(4, _PROBE_SIZE, seed)
-    return b.op("Mul", [centred, b.const(1 / 128, "Mul/y")], "Mul", seen, T=FLOAT)
+    return b.op("Mul", [centred, b.const(1 / 128, "Mul/y")], INPUT, seen, T=FLOAT)
 
 
 def _conv(b: Builder, x: Value, scope: str, step: tuple[int, ...], padding: str = "SAME") -> Value:
@@ -132,7 +139,9 @@ def _conv(b: Builder, x: Value, scope: str, step: tuple[int, ...], padding: str 
 
 def _checked(b: Builder, x: Value, scope: str, seen: Array) -> Value:
     """x, once CheckNumerics has looked at it."""
-    check = b.op("CheckNumerics", [x], f"{scope}/CheckNumerics", T=FLOAT, message=f"{scope}: Inf or NaN".encode())
+    check = b.op(
+        "CheckNumerics", [x], f"{scope}/CheckNumerics", T=FLOAT, message=f"{scope}: Inf or NaN".encode()
+    )
     return b.op("Identity", [x], f"{scope}/control_dependency", seen, control_inputs=[check.node], T=FLOAT)
 
 
@@ -179,11 +188,24 @@ def _head(b: Builder, x: Value) -> Value:
     """Mean over the 8x8 grid, then the classifier."""
     # The probe pictures end in a smaller grid than 8x8, so what pool_3 makes of them is computed here.
     pooled = b.seen(x).mean((1, 2), keepdims=True)
-    window: dict[str, Attr] = {"ksize": (1, 8, 8, 1), "strides": (1, 1, 1, 1), "padding": b"VALID", "data_format": b"NHWC"}
+    window: dict[str, Any] = {
+        "ksize": (1, 8, 8, 1),
+        "strides": (1, 1, 1, 1),
+        "padding": b"VALID",
+        "data_format": b"NHWC",
+    }
     x = b.op("AvgPool", [x], "pool_3", pooled, T=FLOAT, **window)
     x = b.reshape(x, [1, 2048], "pool_3/_reshape", "pool_3/_reshape/shape")
     weights, bias = b.classifier(x, _CLASSES)
     w, bias_value = b.const(weights, "softmax/weights"), b.const(bias, "softmax/biases")
-    product = b.op("MatMul", [x, w], "softmax/logits/MatMul", b.seen(x) @ weights, T=FLOAT, transpose_a=False, transpose_b=False)
+    product = b.op(
+        "MatMul",
+        [x, w],
+        "softmax/logits/MatMul",
+        b.seen(x) @ weights,
+        T=FLOAT,
+        transpose_a=False,
+        transpose_b=False,
+    )
     logits = b.bias_add(product, bias, bias_value, "softmax/logits")
     return b.op("Softmax", [logits], "softmax", T=FLOAT)

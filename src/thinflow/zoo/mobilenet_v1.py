@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import FLOAT
 from thinflow.zoo._layers import Builder
 
 SUMMARY = "MobileNet v1 1.0, TF-Slim names, depthwise, FusedBatchNorm, Relu6 (4.3M parameters, 224x224)"
+INPUT = "input"
 SIZE = 224
 
 _ROOT = "MobilenetV1"
@@ -18,7 +21,7 @@ _LAYERS = [(64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *[(512, 1)
 
 def build(seed: int) -> Graph:
     b = Builder(seed, producer=24)
-    image = b.placeholder("input", SIZE, probe_size=128)
+    image = b.placeholder(INPUT, SIZE, probe_size=160)
     x = _conv(b, image, "Conv2d_0", 32, 3, 2)
     for number, (k, stride) in enumerate(_LAYERS, 1):
         x = _depthwise(b, x, f"Conv2d_{number}_depthwise", stride)
@@ -59,11 +62,17 @@ def _batch_norm_relu6(b: Builder, x: Value, scope: str) -> Value:
 
 
 def _head(b: Builder, x: Value) -> Value:
-    """A 7x7 mean, a dropout that evaluation reduced to Identity, a 1x1 convolution and softmax between two reshapes."""
+    """A 7x7 mean, an Identity that was a dropout, a 1x1 convolution and softmax between two reshapes."""
     scope = f"{_ROOT}/Logits"
     # The probe pictures end in a smaller grid than 7x7, so what the pooling makes of them is computed here.
     pooled = b.seen(x).mean((1, 2), keepdims=True)
-    window = {"T": FLOAT, "ksize": (1, 7, 7, 1), "strides": (1, 2, 2, 1), "padding": b"VALID", "data_format": b"NHWC"}
+    window: dict[str, Any] = {
+        "T": FLOAT,
+        "ksize": (1, 7, 7, 1),
+        "strides": (1, 2, 2, 1),
+        "padding": b"VALID",
+        "data_format": b"NHWC",
+    }
     x = b.op("AvgPool", [x], f"{scope}/AvgPool_1a/AvgPool", pooled, **window)
     x = b.op("Identity", [x], f"{scope}/Dropout_1b/Identity", pooled, T=FLOAT)
     weights, bias = b.classifier(x, _CLASSES)

@@ -1,7 +1,8 @@
 """MobileNet v2 1.0 224 in the style of a Keras model frozen by TensorFlow 2.
 
-Resource variables have become constants called `.../ReadVariableOp/resource` behind Identities that kept the name of the
-read, a NoOp waits for all of these, and the output is an Identity called `Identity` that waits for the NoOp.
+Resource variables have become constants called `.../ReadVariableOp/resource` behind Identities that kept the
+name of the read, a NoOp waits for all of these, and the output is an Identity called `Identity` that waits
+for the NoOp.
 """
 
 from __future__ import annotations
@@ -10,18 +11,29 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import FLOAT, INT32
 from thinflow.zoo._layers import Array, Builder
 
-SUMMARY = "MobileNet v2 1.0, frozen by TF2 from Keras, FusedBatchNormV3, AddV2, NoOp (3.5M parameters, 224x224)"
+SUMMARY = (
+    "MobileNet v2 1.0, frozen by TF2 from Keras, FusedBatchNormV3, AddV2, NoOp (3.5M parameters, 224x224)"
+)
+INPUT = "input"
 SIZE = 224
 
 _ROOT = "mobilenetv2_1.00_224"
 _CLASSES = 1000
 _EPSILON = 1e-3
-_GROUPS = [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)]
+_GROUPS = [
+    (1, 16, 1, 1),
+    (6, 24, 2, 2),
+    (6, 32, 3, 2),
+    (6, 64, 4, 2),
+    (6, 96, 3, 1),
+    (6, 160, 3, 2),
+    (6, 320, 1, 1),
+]
 
 
 def build(seed: int) -> Graph:
     b = Builder(seed, producer=1087, min_consumer=12)
-    image = b.placeholder("input", SIZE, probe_size=128, batch=None)
+    image = b.placeholder(INPUT, SIZE, probe_size=160, batch=None)
     x = _conv(b, image, f"{_ROOT}/Conv1", f"{_ROOT}/bn_Conv1", 32, 3, 2)
     x = b.activation("Relu6", x, f"{_ROOT}/Conv1_relu/Relu6")
     number = 0
@@ -102,7 +114,15 @@ def _head(b: Builder, x: Value) -> Value:
     scope = f"{_ROOT}/predictions"
     w = _variable(b, weights, f"{scope}/MatMul/ReadVariableOp")
     bias_value = _variable(b, bias, f"{scope}/BiasAdd/ReadVariableOp")
-    y = b.op("MatMul", [x, w], f"{scope}/MatMul", b.seen(x) @ weights, T=FLOAT, transpose_a=False, transpose_b=False)
+    y = b.op(
+        "MatMul",
+        [x, w],
+        f"{scope}/MatMul",
+        b.seen(x) @ weights,
+        T=FLOAT,
+        transpose_a=False,
+        transpose_b=False,
+    )
     y = b.bias_add(y, bias, bias_value, f"{scope}/BiasAdd")
     y = b.op("Softmax", [y], f"{scope}/Softmax", T=FLOAT)
     reads: list[Node] = [n for n in b.graph if n.op == "Identity"]

@@ -7,6 +7,7 @@ from thinflow.ir.types import FLOAT, INT32
 from thinflow.zoo._layers import Array, Builder
 
 SUMMARY = "ResNet-50 v2, TF-Slim names, batch norms spelled out (25.6M parameters, 224x224)"
+INPUT = "input"
 SIZE = 224
 
 _ROOT = "resnet_v2_50"
@@ -18,7 +19,7 @@ _BRANCH_GAIN = 0.5  # variance a residual branch adds; its sum grows over sixtee
 
 def build(seed: int) -> Graph:
     b = Builder(seed, producer=24)
-    image = b.placeholder("input", SIZE, probe_size=96)
+    image = b.placeholder(INPUT, SIZE, probe_size=160)
     x = b.pad(image, f"{_ROOT}/Pad", (3, 3))
     x = _conv(b, x, f"{_ROOT}/conv1", 64, 7, 2, "VALID", gain=1.0)
     x = b.pool("MaxPool", x, f"{_ROOT}/pool1/MaxPool", 3, 2, "SAME")
@@ -48,7 +49,9 @@ def _bottleneck(b: Builder, x: Value, scope: str, width: int, stride: int) -> Va
     return b.add("Add", shortcut, y, f"{scope}/add")
 
 
-def _conv_norm_relu(b: Builder, x: Value, scope: str, k: int, size: int, stride: int, padding: str = "SAME") -> Value:
+def _conv_norm_relu(
+    b: Builder, x: Value, scope: str, k: int, size: int, stride: int, padding: str = "SAME"
+) -> Value:
     weights = b.filters(size, size, b.seen(x).shape[-1], k)
     y = b.conv(x, weights, b.read(weights, f"{scope}/weights"), f"{scope}/Conv2D", stride, padding)
     return _batch_norm_relu(b, y, f"{scope}/BatchNorm", f"{scope}/Relu")

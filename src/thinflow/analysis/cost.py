@@ -1,0 +1,95 @@
+"""What a run costs: operations per node, parameters, bytes by type."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from thinflow.errors import ThinflowError
+from thinflow.ir.graph import Graph, Node
+from thinflow.ops import registry
+from thinflow.ops.registry import Cost
+
+
+@dataclass
+class GraphCost:
+    """Operations of one run.
+
+    Attributes:
+        total: over all nodes whose sizes are known.
+        by_node: node name -> its cost, for nodes above zero.
+        unknown: nodes whose cost cannot be told (unknown sizes or ops), with the reason.
+    """
+
+    total: Cost = field(default_factory=Cost)
+    by_node: dict[str, Cost] = field(default_factory=dict)
+    unknown: dict[str, str] = field(default_factory=dict)
+
+
+def graph_cost(graph: Graph, nodes: Sequence[Node] | None = None) -> GraphCost:
+    """Operations per run; needs `infer_shapes` to have set the specs.
+
+    Args:
+        graph: the graph.
+        nodes: only these (what an output needs); default all.
+    """
+    result = GraphCost()
+    for node in nodes if nodes is not None else graph:
+        if node.tensor is not None or not node.outputs:
+            continue
+        definition = registry.find(node.op)
+        if definition is None:
+            result.unknown[node.name] = f"unknown op {node.op}"
+            continue
+        outputs, inputs = [v.spec for v in node.outputs], [v.spec for v in node.inputs]
+        if not all(s.is_static for s in (*outputs[:1], *inputs)):
+            if definition.cost is not None:
+                result.unknown[node.name] = "its sizes are not known"
+            continue
+        try:
+            cost = registry.call_cost(definition, outputs, inputs, node.attrs)
+        except (ThinflowError, TypeError, ValueError, IndexError, AssertionError):
+            result.unknown[node.name] = "its inputs do not fit"
+            continue
+        if cost.flops:
+            result.by_node[node.name] = cost
+            result.total += cost
+    return result
+
+
+@dataclass
+class Parameters:
+    """Constants of a graph.
+
+    Attributes:
+        count: elements of all constants.
+        bytes_by_dtype: type name -> bytes as stored in the file.
+        largest: (node name, type, shape as text, bytes), biggest first.
+    """
+
+    count: int = 0
+    bytes_by_dtype: dict[str, int] = field(default_factory=dict)
+    largest: list[tuple[str, str, str, int]] = field(default_factory=list)
+
+
+def parameters(graph: Graph, largest: int = 10) -> Parameters:
+    """Count constants without reading them."""
+    count = 0
+    stored: Counter[str] = Counter()
+    sizes: list[tuple[int, str, Node]] = []
+    for node in graph:
+        tensor = node.tensor
+        if tensor is None:
+            continue
+        count += tensor.size
+        size = tensor.storage.stored_bytes
+        stored[tensor.dtype.name] += size
+        sizes.append((size, node.name, node))
+    sizes.sort(key=lambda s: (-s[0], s[1]))
+    top = []
+    for size, name, node in sizes[:largest]:
+        tensor = node.tensor
+        assert tensor is not None
+        top.append((name, tensor.dtype.name, "[" + ",".join(map(str, tensor.shape)) + "]", size))
+    return Parameters(count, dict(stored.most_common()), top)

@@ -1,0 +1,272 @@
+"""What goes into a graph and what comes out, ranked, with reasons: for graphs nobody has explained."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from thinflow.analysis.shapes import port_count
+from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.order import ancestors
+from thinflow.ir.types import BOOL, FLOAT, RESOURCE, STRING, DType, shape_text
+
+PLACEHOLDERS = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault"})
+DECODERS = {
+    "DecodeJpeg": "decodes a JPEG",
+    "DecodePng": "decodes a PNG",
+    "DecodeBmp": "decodes a BMP",
+    "DecodeGif": "decodes a GIF",
+    "DecodeImage": "decodes a picture",
+    "DecodeWav": "decodes a WAV file",
+    "DecodeRaw": "decodes raw bytes",
+    "DecodeCSV": "parses CSV",
+    "ParseExample": "parses tf.Example records",
+    "ParseSingleExample": "parses a tf.Example record",
+    "ReadFile": "reads a file",
+}
+FEATURES = {
+    "AudioSpectrogram": "spectrogram",
+    "Mfcc": "MFCC features",
+    "ResizeBilinear": "bilinear resize",
+    "ResizeBicubic": "bicubic resize",
+    "ResizeNearestNeighbor": "nearest-neighbour resize",
+    "ResizeArea": "area resize",
+    "CropAndResize": "crop and resize",
+    "Cast": "cast",
+    "Sub": "mean subtraction",
+    "Mul": "scaling",
+    "RealDiv": "scaling",
+    "Div": "scaling",
+    "ExpandDims": "adding the batch",
+    "ExpandDimsV2": "adding the batch",
+}
+POSTPROCESSING = {
+    "NonMaxSuppression": "non-maximum suppression",
+    "NonMaxSuppressionV2": "non-maximum suppression",
+    "NonMaxSuppressionV3": "non-maximum suppression",
+    "NonMaxSuppressionV4": "non-maximum suppression",
+    "NonMaxSuppressionV5": "non-maximum suppression",
+    "CombinedNonMaxSuppression": "non-maximum suppression",
+    "TopKV2": "top-k selection",
+    "TopK": "top-k selection",
+    "ArgMax": "arg-max",
+    "Softmax": "softmax",
+}
+SOURCES = frozenset(
+    {"IteratorGetNext", "IteratorV2", "QueueDequeueV2", "QueueDequeueManyV2", "QueueDequeueUpToV2", "QueueDequeueMany"}
+    | {"FIFOQueueV2", "ReaderReadV2", "ReaderRead"}
+)
+HEAVY = frozenset(
+    {"Conv2D", "DepthwiseConv2dNative", "Conv3D", "MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"}
+    | {"Conv2DBackpropInput", "QuantizedConv2D", "QuantizedMatMul", "FusedPadConv2D", "FusedResizeAndPadConv2D", "Gather", "GatherV2"}
+    | {"Enter", "TensorArrayScatterV3", "TensorArrayV3", "While", "StatelessWhile"}
+)
+_NOT_OUTPUTS = re.compile(
+    r"Const|NoOp|Placeholder.*|Assign.*|.*Save.*|.*Restore.*|.*Summary.*|Print|PrintV2|Assert|Variable.*|VarHandleOp|"
+    r".*Initializer.*|InitializeTable.*|Queue.*|.*Queue|.*QueueV2|Apply.*|ResourceApply.*|ScatterUpdate|CountUpTo|StringFormat"
+)
+_DEBRIS = re.compile(
+    r"(^|/)(gradients?|train(ing)?|optimizer|adam|momentum|rmsprop|sgd|save|saver|init|report_uninitialized|global_step|"
+    r"loss(es)?|cross_entropy|xentropy|accuracy|total_loss|l2_loss|l2_regularizer|regularizer|summar(y|ies)|eval|metrics?|"
+    r"correct_prediction|confusion.*|evaluation.*)([_/\d]|$)",
+    re.IGNORECASE,
+)
+_GOOD_NAME = re.compile(
+    r"(softmax|predict|prob|output|logit|result|score|class|detection|boxes|final|embedding|sigmoid|heatmap|concat_stage)",
+    re.IGNORECASE,
+)
+_SWITCH_NAME = re.compile(r"(keep_?prob|drop_?out|is_?train|phase|learning_?phase|training)", re.IGNORECASE)
+_LABEL_NAME = re.compile(r"(^|/)(labels?|targets?|y_?|y_true|ground_?truth.*|answers?)(_\d+)?$", re.IGNORECASE)
+
+
+@dataclass
+class Candidate:
+    """A value that may be meant as input or output.
+
+    Attributes:
+        value: the value.
+        score: higher is likelier; 0 and below is not suggested.
+        reasons: what speaks for and against it, in words.
+    """
+
+    value: Value
+    score: float
+    reasons: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return f"{self.value.name}: {', '.join(self.reasons)}"
+
+
+@dataclass
+class Interface:
+    """The best guess at how a graph is to be used.
+
+    Attributes:
+        inputs, outputs: all candidates, likeliest first.
+        cut: value to feed instead of what stands before it (decoding, queues); None if nothing does.
+        preprocessing, postprocessing: what is embedded in the graph, in words, in running order.
+    """
+
+    inputs: list[Candidate]
+    outputs: list[Candidate]
+    cut: Candidate | None = None
+    preprocessing: list[str] = field(default_factory=list)
+    postprocessing: list[str] = field(default_factory=list)
+
+    @property
+    def chosen_inputs(self) -> list[Value]:
+        """What to feed: placeholders that matter; failing those the cut."""
+        chosen = [c.value for c in self.inputs if c.score > 0]
+        return chosen or ([self.cut.value] if self.cut is not None else [])
+
+    @property
+    def chosen_outputs(self) -> list[Value]:
+        """What to fetch."""
+        chosen = [c.value for c in self.outputs if c.score > 0]
+        return chosen or [c.value for c in self.outputs]
+
+
+def guess_interface(graph: Graph) -> Interface:
+    """Rank candidates for inputs and outputs. Uses specs if `infer_shapes` has run. O(nodes + edges) per output kept."""
+    outputs = _outputs(graph)
+    wanted = [c.value.node for c in outputs if c.score > 0] or [c.value.node for c in outputs]
+    needed = ancestors(wanted) if wanted else set(graph)
+    inputs = _inputs(graph, needed)
+    interface = Interface(inputs, outputs)
+    _find_cut(graph, needed, interface)
+    ends = {node for node in needed if node.op in POSTPROCESSING and not _leads_to(node, HEAVY)}
+    interface.postprocessing = list(dict.fromkeys(POSTPROCESSING[n.op] for n in graph if n in ends))
+    return interface
+
+
+def _outputs(graph: Graph) -> list[Candidate]:
+    found: list[Candidate] = []
+    sizes: dict[Node, int] = {}
+    for node in graph:
+        if _NOT_OUTPUTS.fullmatch(node.op) or any(v.uses for v in node.outputs):
+            continue
+        if port_count(node) == 0:
+            continue
+        sizes[node] = 0
+    total = len(graph)
+    for node in sizes:
+        # For many sinks (a training graph) the exact number of ancestors is not worth quadratic time.
+        sizes[node] = len(ancestors([node])) if len(sizes) <= 50 else total
+    biggest = max(sizes.values(), default=1)
+    for node, size in sizes.items():
+        count = port_count(node) or 1
+        for port in range(count if count > 1 and node.op not in {"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"} else 1):
+            found.append(_rank_output(node.output(port), size, biggest))
+    found.sort(key=lambda c: -c.score)
+    best = found[0].score if found else 0
+    for candidate in found:
+        if candidate.score < best - 3:  # far behind the best: a leftover
+            candidate.score = min(candidate.score, 0)
+    return found
+
+
+def _rank_output(value: Value, size: int, biggest: int) -> Candidate:
+    node = value.node
+    candidate = Candidate(value, 1.0, ["feeds nothing"])
+
+    def weigh(points: float, reason: str) -> None:
+        candidate.score += points
+        candidate.reasons.append(reason)
+
+    width = value.shape[-1] if value.shape else None
+    source = node
+    while source.op in {"Identity", "Reshape", "Squeeze"} and source.inputs:
+        source = source.inputs[0].node
+    if source.op in {"Softmax", "Sigmoid", "LogSoftmax"}:
+        weigh(2, f"is a {source.op}" + (f", {width} wide" if width else ""))
+    elif source.op in POSTPROCESSING:
+        weigh(1, f"ends in {POSTPROCESSING[source.op]}")
+    elif value.shape is not None:
+        candidate.reasons.append(f"{source.op} of shape {shape_text(value.shape)}")
+    if _DEBRIS.search(node.name):
+        weigh(-4, "looks like training debris")
+    elif _GOOD_NAME.search(node.name):
+        weigh(1, "is named like an output")
+    share = size / max(biggest, 1)
+    if share >= 0.5:
+        weigh(1, f"depends on {size} nodes")
+    elif share < 0.1:
+        weigh(-1, f"depends on {size} nodes only")
+    if value.dtype in {STRING, RESOURCE}:
+        weigh(-2, f"is {value.dtype}")
+    return candidate
+
+
+def _inputs(graph: Graph, needed: set[Node]) -> list[Candidate]:
+    found: list[Candidate] = []
+    for node in graph:
+        if node.op not in PLACEHOLDERS:
+            continue
+        value = node.output()
+        element, shape = node.get("dtype"), node.get("shape")
+        kind = f"{element.name if isinstance(element, DType) else '?'}{shape_text(shape if isinstance(shape, tuple) else None)}"
+        candidate = Candidate(value, 2.0, [f"a placeholder of {kind}"])
+        if node.op == "PlaceholderWithDefault":
+            candidate.score -= 3
+            candidate.reasons.append("has a default")
+        if node not in needed:
+            candidate.score -= 4
+            candidate.reasons.append("no output needs it")
+        if _SWITCH_NAME.search(node.name) and (element is BOOL or shape in ((), None) or element is FLOAT):
+            candidate.reasons.append("looks like a training switch (feed 1.0 to a keep probability, false to is_training)")
+        elif _LABEL_NAME.search(node.name) and node not in needed:
+            candidate.reasons.append("looks like labels")
+        readers = {r.op for r in value.readers}
+        for op in sorted(readers & DECODERS.keys()):
+            candidate.reasons.append(f"goes into {op}, which {DECODERS[op]}")
+        found.append(candidate)
+    found.sort(key=lambda c: -c.score)
+    return found
+
+
+def _find_cut(graph: Graph, needed: set[Node], interface: Interface) -> None:
+    """If decoding or a queue stands in front, find where the model proper begins: the value a first heavy op reads."""
+    starts = [n for n in graph if n in needed and (n.op in DECODERS or n.op in SOURCES)]
+    if not starts:
+        return
+    chain = _downstream(starts, needed)
+    names = [DECODERS.get(n.op) or FEATURES.get(n.op) for n in graph if n in chain]
+    interface.preprocessing = [text for text in dict.fromkeys(names) if text]
+    borders = [v for n in chain for v in n.outputs if any(r not in chain and r in needed for r in v.readers)]
+    # Sizes that travel beside the picture (Shape, sample rates) are no cut.
+    borders = [v for v in borders if v.dtype is None or v.dtype.is_floating] or borders
+    if len(borders) == 1:
+        first = starts[0]
+        reason = f"sits behind {first.op}: cut here and feed what the model proper expects"
+        interface.cut = Candidate(borders[0], 1.0, [reason])
+
+
+def _downstream(starts: Iterable[Node], needed: set[Node]) -> set[Node]:
+    """Nodes that depend on the starts, up to where the first heavy op reads."""
+    chain: set[Node] = set()
+    stack = list(starts)
+    while stack:
+        node = stack.pop()
+        if node in chain or node not in needed or node.op in HEAVY:
+            continue
+        chain.add(node)
+        if any(r.op in HEAVY for v in node.outputs for r in v.readers):
+            continue
+        stack.extend(r for v in node.outputs for r in v.readers)
+    return chain
+
+
+def _leads_to(node: Node, ops: frozenset[str]) -> bool:
+    """Whether one of the ops comes after the node."""
+    seen: set[Node] = set()
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        if current is not node and current.op in ops:
+            return True
+        stack.extend(r for v in current.outputs for r in v.readers)
+    return False

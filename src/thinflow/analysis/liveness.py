@@ -1,0 +1,64 @@
+"""How much memory the values between nodes take at the worst moment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from thinflow.ir.graph import Node, Value
+from thinflow.ops import registry
+
+
+@dataclass(frozen=True)
+class Peak:
+    """The worst moment of a run.
+
+    Attributes:
+        size_bytes: activations alive at once; constants do not count.
+        node: name of the node that runs then.
+        complete: whether every size was known.
+    """
+
+    size_bytes: int
+    node: str
+    complete: bool
+
+
+def peak_activations(order: Sequence[Node], outputs: Sequence[Value]) -> Peak:
+    """Peak of the activations if nodes run in this order and values are dropped after their last use.
+
+    Pass-through nodes share their input's memory. O(nodes + edges).
+    """
+    last_use: dict[Value, int] = {}
+    for index, node in enumerate(order):
+        for value in (*node.outputs, *node.inputs):
+            last_use[_owner(value)] = index
+    for value in outputs:
+        last_use[_owner(value)] = len(order)
+    ends: dict[int, list[Value]] = {}
+    for value, index in last_use.items():
+        ends.setdefault(index, []).append(value)
+    alive = peak = 0
+    where, complete = "", True
+    for index, node in enumerate(order):
+        if node.tensor is None:
+            for value in node.outputs:
+                if _owner(value) is value and value in last_use:
+                    complete &= value.spec.size_bytes is not None
+                    alive += value.spec.size_bytes or 0
+            if alive > peak:
+                peak, where = alive, node.name
+        for value in ends.get(index, ()):
+            if value.node.tensor is None:
+                alive -= value.spec.size_bytes or 0
+    return Peak(peak, where, complete)
+
+
+def _owner(value: Value) -> Value:
+    """The value whose memory this one shares."""
+    while value.port == 0 and value.node.inputs:
+        definition = registry.find(value.node.op)
+        if definition is None or not definition.passes_through:
+            break
+        value = value.node.inputs[0]
+    return value

@@ -1,0 +1,259 @@
+"""Everything `inspect` tells of a graph, as data; and the report of TensorFlow's summarize_graph, line by line."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from thinflow.analysis.cost import GraphCost, Parameters, graph_cost, parameters
+from thinflow.analysis.interface import Candidate, Interface, guess_interface
+from thinflow.analysis.liveness import Peak, peak_activations
+from thinflow.analysis.shapes import infer_shapes, port_count
+from thinflow.ir.check import find_problems
+from thinflow.ir.graph import Graph, Node, Problem, Value
+from thinflow.ir.order import ancestors, execution_order, match_order, unrunnable
+from thinflow.ir.tensor import Tensor
+from thinflow.ir.types import DType, TensorSpec
+from thinflow.ops import registry
+
+_VARIABLES = frozenset({"Variable", "VariableV2"})
+_NOT_OUTPUTS = frozenset({"Const", "Assign", "NoOp", "Placeholder"})
+BATCH_NORMS = frozenset(
+    {"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", "BatchNormWithGlobalNormalization"}
+)
+
+
+@dataclass
+class Summary:
+    """What a graph is. `str()` of it is the report of TensorFlow's summarize_graph.
+
+    Attributes:
+        graph: the graph.
+        interface: ranked inputs and outputs.
+        ops: op name -> count, most frequent first, ties alphabetical; library functions included.
+        parameters: constants.
+        control_edges: number of control inputs.
+        devices: device -> number of nodes.
+        problems: broken rules; empty for a valid graph.
+        cost: operations per run.
+        peak: worst moment of the activations; None if the graph cannot be sorted.
+        training_norms: batch norms that use the statistics of the batch at hand.
+        inference_norms: batch norms with stored statistics.
+        unknown_ops: op -> count of ops without a definition here.
+        shape_failures: node -> why its shape rule failed.
+        file_bytes: size of the file, 0 if the graph has none.
+    """
+
+    graph: Graph
+    interface: Interface
+    ops: dict[str, int]
+    parameters: Parameters
+    control_edges: int
+    devices: dict[str, int]
+    problems: list[Problem]
+    cost: GraphCost
+    peak: Peak | None
+    training_norms: list[str] = field(default_factory=list)
+    inference_norms: list[str] = field(default_factory=list)
+    unknown_ops: dict[str, int] = field(default_factory=dict)
+    shape_failures: dict[str, str] = field(default_factory=dict)
+    file_bytes: int = 0
+
+    def __str__(self) -> str:
+        return "\n".join(summarize_lines(self))
+
+
+def summarize(graph: Graph, shapes: Mapping[str, Sequence[int | None]] | None = None) -> Summary:
+    """Look at a graph from all sides, without running it and without reading its weights. O(nodes + edges).
+
+    Args:
+        graph: the graph.
+        shapes: input name -> shape to assume. An unknown leading size counts as 1 in cost and memory.
+    """
+    infer_shapes(graph)
+    interface = guess_interface(graph)
+    failures = infer_shapes(graph, _assumed(interface, shapes or {}))
+    ops: Counter[str] = Counter(n.op for n in graph)
+    wanted = [c.value for c in interface.outputs if c.score > 0]
+    stuck = unrunnable(graph)
+    needed = ancestors([v.node for v in wanted]) if wanted else set(graph)
+    order = [] if stuck else [n for n in execution_order(graph) if n in needed]
+    training, inference = _norms(graph)
+    return Summary(
+        graph=graph,
+        interface=interface,
+        ops=dict(sorted(ops.items(), key=lambda item: (-item[1], item[0]))),
+        parameters=parameters(graph),
+        control_edges=sum(len(n.control_inputs) for n in graph),
+        devices=dict(sorted(Counter(n.device for n in graph if n.device).items())),
+        problems=find_problems(graph, port_count),
+        cost=graph_cost(graph, [n for n in graph if n in needed]),
+        peak=peak_activations(order, wanted) if order else None,
+        training_norms=training,
+        inference_norms=inference,
+        unknown_ops={o: c for o, c in sorted(ops.items()) if registry.find(o) is None},
+        shape_failures=failures,
+        file_bytes=os.path.getsize(graph.path) if graph.path and os.path.exists(graph.path) else 0,
+    )
+
+
+def _assumed(interface: Interface, shapes: Mapping[str, Sequence[int | None]]) -> dict[Value, TensorSpec]:
+    """Specs of the inputs with the shapes the user gave, and batch 1 where only the leading size is unknown."""
+    assumed: dict[Value, TensorSpec] = {}
+    values = [c.value for c in interface.inputs] + ([interface.cut.value] if interface.cut is not None else [])
+    given = {name.removesuffix(":0"): tuple(shape) for name, shape in shapes.items()}
+    for value in values:
+        shape = given.get(value.name, value.shape)
+        if shape and shape[0] is None and None not in shape[1:]:
+            shape = (1, *shape[1:])
+        if shape != value.shape:
+            assumed[value] = TensorSpec(value.dtype, shape)
+    return assumed
+
+
+def _norms(graph: Graph) -> tuple[list[str], list[str]]:
+    training: list[str] = []
+    inference: list[str] = []
+    for node in graph:
+        if node.op in BATCH_NORMS:
+            # The op's own default is training mode.
+            uses_batch = node.op.startswith("Fused") and node.get("is_training", True)
+            (training if uses_batch else inference).append(node.name)
+    return training, inference
+
+
+# --- the drop-in report ---------------------------------------------------------------------------------------
+
+
+def summarize_lines(summary: Summary, *, benchmark_hint: bool = True) -> list[str]:
+    """The lines of summarize_graph: same words, same order, trailing blanks included."""
+    graph = summary.graph
+    placeholders = [n for n in graph if n.op == "Placeholder"]
+    variables = [n for n in graph if n.op in _VARIABLES]
+    referred = {v.node for n in graph for v in n.inputs} | {c for n in graph for c in n.control_inputs}
+    outputs = [n for n in graph if n not in referred and n.op not in _NOT_OUTPUTS]
+    lines = [
+        _found(placeholders, "inputs", _input_text),
+        _found(variables, "variables", _input_text, possible=False),
+        _found(outputs, "outputs", lambda n: f"(name={n.name}, op={n.op}) "),
+        f"Found {summary.parameters.count} ({short_number(summary.parameters.count)}) const parameters, "
+        f"0 (0) variable parameters, and {summary.control_edges} control_edges",
+    ]
+    lines += [f"{count} nodes assigned to device '{device}'" for device, count in summary.devices.items()]
+    broken = [p for p in summary.problems if p.kind == "missing input"]
+    lines += [f"Invalid input {p.text.split(chr(39))[1]} for node {p.node}" for p in broken]
+    lines.append("Op types used: " + ", ".join(f"{count} {op}" for op, count in summary.ops.items()))
+    if benchmark_hint:
+        lines += _benchmark_lines(graph, [*placeholders, *variables], outputs)
+    return lines
+
+
+def _found(nodes: Sequence[Node], what: str, text: Any, *, possible: bool = True) -> str:
+    if not nodes:
+        return f"No {what} spotted."
+    return f"Found {len(nodes)} {'possible ' if possible else ''}{what}: " + "".join(text(n) for n in nodes)
+
+
+def _input_text(node: Node) -> str:
+    element = node.get("dtype")
+    name, number = (element.name, element.number) if isinstance(element, DType) else ("INVALID", 0)
+    return f"(name={node.name}, type={name}({number}), shape={_shape_text(node)}) "
+
+
+def _shape_text(node: Node) -> str:
+    if "shape" not in node.attrs:
+        return "None"
+    shape = node.get("shape")
+    if not isinstance(shape, tuple):
+        return "<unknown>"
+    return "[" + ",".join("?" if d is None else str(d) for d in shape) + "]"
+
+
+def _benchmark_lines(graph: Graph, inputs: Sequence[Node], outputs: Sequence[Node]) -> list[str]:
+    names = ",".join(n.name for n in inputs)
+    types = ",".join(t.name if isinstance(t := n.get("dtype"), DType) else "INVALID" for n in inputs)
+    shapes = ":".join(
+        ",".join(str(-1 if d is None else d) for d in s) if isinstance(s := n.get("shape"), tuple) else "" for n in inputs
+    )
+    return [
+        "To use with tensorflow/tools/benchmark:benchmark_model try these arguments:",
+        "bazel run tensorflow/tools/benchmark:benchmark_model -- "
+        f"--graph={graph.path} --show_flops --input_layer={names} --input_layer_type={types} "
+        f"--input_layer_shape={shapes} --output_layer={','.join(n.name for n in outputs)}",
+    ]
+
+
+def short_number(value: int) -> str:
+    """`4253864` as `4.25M`: TensorFlow's short form, integer division included."""
+    if value < 1000:
+        return str(value)
+    if value >= 10**15:
+        return f"{value:0.3G}"
+    scaled = value
+    units = "kMBT"
+    unit = 0
+    while scaled >= 1_000_000:
+        scaled //= 1000
+        unit += 1
+    return f"{scaled / 1000:.2f}{units[unit]}"
+
+
+def structure_lines(graph: Graph) -> list[str]:
+    """The nodes in execution order, one per line, as `--print_structure` prints them."""
+    lines = []
+    for node in match_order(graph):
+        inputs = ", ".join([v.name for v in node.inputs] + [f"^{n.name}" for n in node.control_inputs])
+        tensor = node.tensor
+        value = f", value={tensor_text(tensor)}" if tensor is not None else ""
+        lines.append(f"{node.name} ({node.op}): [{inputs}]{value}")
+    return lines
+
+
+def tensor_text(tensor: Tensor) -> str:
+    """`Tensor<type: float shape: [2,2] values: [1 2][3...]...>`, with the first three values."""
+    shape = "[" + ",".join(map(str, tensor.shape)) + "]"
+    return f"Tensor<type: {tensor.dtype.name} shape: {shape} values: {_values_text(tensor, 3)}>"
+
+
+def _values_text(tensor: Tensor, limit: int) -> str:
+    flat = [v.item() if hasattr(v, "item") else v for v in tensor.numpy().flat[:limit]]
+    texts = [_value_text(v) for v in flat]
+    if not tensor.shape:
+        return texts[0]
+    if len(tensor.shape) == 1:
+        return " ".join(texts) + ("..." if tensor.size > limit else "")
+    shown = iter(texts)
+
+    def nested(dims: tuple[int, ...]) -> tuple[str, bool]:
+        """Text of one block, and whether it is complete."""
+        if len(dims) == 1:
+            row = [t for _, t in zip(range(dims[0]), shown, strict=False)]
+            complete = len(row) == dims[0]
+            return " ".join(row) + ("" if complete else "..."), complete
+        text = ""
+        for _ in range(dims[0]):
+            inner, complete = nested(dims[1:])
+            if not inner or inner == "...":
+                return text + "...", False
+            text += f"[{inner}]"
+            if not complete:
+                return text + "...", False
+        return text, True
+
+    return nested(tensor.shape)[0] if tensor.size else ""
+
+
+def _value_text(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    return f"{value:.9g}" if isinstance(value, float) else str(value)
+
+
+def describe(candidates: Sequence[Candidate]) -> list[str]:
+    """One line per candidate, those not suggested marked."""
+    return [f"{'' if c.score > 0 else '(not suggested) '}{c}" for c in candidates]

@@ -1,0 +1,347 @@
+"""The public functions: a few lines of glue each. They take a path or a Graph, return data, and never print."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from thinflow.errors import GraphError, ParameterError
+from thinflow.ir.graph import Graph, Value
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from thinflow.analysis.summary import Summary
+    from thinflow.engines.session import Session as Session
+    from thinflow.rewrite.runner import Result
+    from thinflow.verify import Verification
+
+Source = str | os.PathLike[str] | Graph
+Shapes = Mapping[str, Sequence[int | None]]
+Progress = Callable[[int, int, str], None]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Session":
+        from thinflow.engines.session import Session
+
+        return Session
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
+
+def load(
+    source: Source,
+    *,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    shapes: Shapes | None = None,
+) -> Graph:
+    """A graph from a file of any supported format, told by its content; a Graph is copied.
+
+    Weights stay in the file's mapping until somebody reads them.
+
+    Args:
+        source: path of a GraphDef (.pb, .pbtxt, gzip or not), or a Graph.
+        inputs: names of the values to feed; default: guessed.
+        outputs: names of the values to compute; default: guessed.
+        shapes: input name -> shape to assume where the graph says less.
+
+    Raises:
+        FormatError: not such a file.
+        GraphError: a name does not exist; the closest is offered.
+    """
+    from thinflow.analysis.interface import guess_interface
+    from thinflow.analysis.shapes import infer_shapes
+    from thinflow.formats import load as load_file
+    from thinflow.synthetic import override_shapes
+
+    graph = source.clone() if isinstance(source, Graph) else load_file(source)
+    infer_shapes(graph)
+    guess = None
+    if (inputs is None and not graph.inputs) or (outputs is None and not graph.outputs):
+        guess = guess_interface(graph)
+    if inputs is not None:
+        graph.inputs = _values(graph, inputs, "input")
+    elif guess is not None and not graph.inputs:
+        graph.inputs = guess.chosen_inputs
+    if outputs is not None:
+        graph.outputs = _values(graph, outputs, "output")
+    elif guess is not None and not graph.outputs:
+        graph.outputs = guess.chosen_outputs
+    if shapes:
+        infer_shapes(graph, override_shapes(graph.inputs, shapes))
+    return graph
+
+
+def _values(graph: Graph, names: Sequence[str] | str, role: str) -> list[Value]:
+    """Values by name, trimmed; empty names are dropped.
+
+    Raises:
+        GraphError: unknown or repeated.
+    """
+    wanted = [n.strip() for n in (names.split(",") if isinstance(names, str) else names)]
+    values: list[Value] = []
+    for name in filter(None, wanted):
+        try:
+            value = graph.value(name)
+        except GraphError as error:
+            raise GraphError(f"there is no {role} '{name}' in the graph", graph.path, error.hint) from error
+        if value in values:
+            raise GraphError(f"the {role} '{name}' is given twice", hint="give each once")
+        values.append(value)
+    return values
+
+
+def save(graph: Graph, path: str | os.PathLike[str], *, format: str | None = None) -> int:
+    """Write a graph; the format goes by the suffix. Returns the bytes written.
+
+    Args:
+        graph: what to write.
+        path: where to: .pb or .pbtxt (also .gz), or .tflite. Written aside and renamed, so it may be the source.
+        format: "graphdef", "pbtxt" or "tflite", overriding the suffix.
+
+    Raises:
+        WriteError: it cannot be written; what stood there is untouched.
+        UnsupportedOp: a node cannot be expressed in the format.
+    """
+    suffix = Path(path).suffix
+    if format == "tflite" or (format is None and suffix == ".tflite"):
+        from thinflow.formats._files import write_file
+
+        return write_file(path, _tflite_chunks(graph))
+    if format is None and suffix in {".onnx", ".mmpb"}:
+        raise ParameterError(f"writing {suffix} files is not supported yet", hint="choose .pb, .pbtxt or .tflite")
+    from thinflow.formats import save as save_file
+
+    return save_file(graph, path, format=format)
+
+
+def _tflite_chunks(graph: Graph) -> Iterable[bytes | memoryview]:
+    from thinflow.lower.tflite.convert import lower_graph
+    from thinflow.lower.tflite.program import write_program
+
+    if not graph.outputs:
+        raise GraphError("the graph has no outputs to convert", graph.path, hint="name them: outputs=[...]")
+    _, chunks = write_program(lower_graph(graph, graph.inputs, graph.outputs).program)
+    return chunks
+
+
+def summarize(source: Source, *, shapes: Shapes | None = None) -> Summary:
+    """What a graph is, as data; `str()` of it is the text of TensorFlow's summarize_graph.
+
+    Args:
+        source: path or Graph.
+        shapes: input name -> shape to assume.
+    """
+    from thinflow.analysis.summary import summarize as summarize_graph
+    from thinflow.formats import load as load_file
+
+    graph = source if isinstance(source, Graph) else load_file(source)
+    return summarize_graph(graph, shapes)
+
+
+inspect = summarize
+
+
+def transform(
+    source: Source,
+    transforms: Any,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    *,
+    verify: bool = True,
+    feeds: Sequence[Mapping[str, Any]] | None = None,
+    shapes: Shapes | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Graph:
+    """A new graph with the transforms applied; the source is not changed.
+
+    Args:
+        source: path or Graph.
+        transforms: `'strip_unused_nodes(type=float) fold_constants'`, or a list of names, (name, options) pairs and
+            configured transforms.
+        inputs, outputs: names; default: those of the graph.
+        verify: run the graph before and after every step that changed something, and undo and report one that changed the
+            numbers.
+        feeds: what to run it on; made up if None.
+        shapes: input name -> shape to assume.
+        seed: for made-up feeds.
+        progress: called with (done, total, label).
+
+    Raises:
+        ParseError, ParameterError: the transforms cannot be read; nothing ran.
+        TransformError: one failed.
+        VerificationError: one changed what the graph computes.
+    """
+    return transform_with_ledger(
+        source, transforms, inputs, outputs, verify=verify, feeds=feeds, shapes=shapes, seed=seed, progress=progress
+    ).graph
+
+
+def transform_with_ledger(
+    source: Source,
+    transforms: Any,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    *,
+    verify: bool = True,
+    feeds: Sequence[Mapping[str, Any]] | None = None,
+    shapes: Shapes | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Result:
+    """As `transform`, but returns the graph together with what each step did, left, and why."""
+    from thinflow.analysis.shapes import infer_shapes, port_count
+    from thinflow.formats.graphdef import serialized_size
+    from thinflow.rewrite.runner import run as run_steps
+    from thinflow.transforms import resolve
+    from thinflow.verify import OutputComparer
+
+    steps = resolve(transforms)
+    graph = load(source, inputs=inputs, outputs=outputs, shapes=shapes)
+    fed = None if feeds is None else [{graph.value(n): x for n, x in f.items()} for f in feeds]
+    comparer = OutputComparer(graph.clone(), None, seed=seed) if verify and fed is None else None
+    if verify and fed is not None:
+        baseline = graph.clone()
+        comparer = OutputComparer(baseline, [{baseline.value(v.name): x for v, x in f.items()} for f in fed], seed=seed)
+    result = run_steps(
+        graph, steps, comparer=comparer, port_count=port_count, size_of=serialized_size, progress=progress
+    )
+    infer_shapes(result.graph)
+    if comparer is not None and comparer.skipped:
+        result.note = f"not compared: {comparer.skipped}"
+    return result
+
+
+def convert(source: Source, path: str | os.PathLike[str], *, shapes: Shapes | None = None, **names: Any) -> int:
+    """Write a model in the format of the target's suffix; returns the bytes written.
+
+    Args:
+        source: path or Graph.
+        path: target, for example model.tflite.
+        shapes: input name -> shape to assume.
+        names: `inputs=` and `outputs=`, as for `load`.
+    """
+    return save(load(source, shapes=shapes, **names), path)
+
+
+def run(
+    source: Source, feeds: Mapping[str, Any], fetches: Sequence[str] | None = None, *, engine: str = "auto", threads: int = 1
+) -> dict[str, np.ndarray[Any, Any]]:
+    """Run a model once: fetch name -> array. For repeated runs keep a `Session`."""
+    from thinflow.engines.session import Session
+
+    graph = load(source, outputs=fetches)
+    names = list(fetches) if fetches is not None else [v.name for v in graph.outputs]
+    return dict(zip(names, Session(graph, engine, threads).run(names, feeds), strict=True))
+
+
+def verify(
+    a: Source,
+    b: Source,
+    feeds: Iterable[Mapping[str, Any]] | Mapping[str, Any] | None = None,
+    *,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    engine: str = "reference",
+    tolerance: float = 1e-4,
+    seed: int = 0,
+) -> Verification:
+    """Whether two models compute the same: largest error per output, and the first value that differs.
+
+    Args:
+        a, b: paths or Graphs.
+        feeds: one feed or several; made up if None.
+        inputs, outputs: names in `a`; outputs are paired by name.
+        engine: what runs them.
+        tolerance: largest |a - b| relative to the largest |a| up to which they agree.
+        seed: for made-up feeds.
+    """
+    from thinflow.verify import verify as compare_graphs
+
+    first = load(a, inputs=inputs, outputs=outputs)
+    second = load(b)
+    return compare_graphs(first, second, feeds, engine=engine, tolerance=tolerance, seed=seed)
+
+
+def optimize(source: Source, out_dir: str | os.PathLike[str], **options: Any) -> Any:
+    """The main job: find inputs and outputs, optimise in 32 bits, quantize to eight, measure both, report.
+
+    Writes STEM_fp32.pb, STEM_fp32.tflite, STEM_int8.tflite, report.json and report.md into `out_dir`.
+    Options: see `thinflow.optimizing.job.optimize`.
+    """
+    from thinflow.optimizing.job import optimize as run_job
+
+    return run_job(source, out_dir, **options)
+
+
+def quantize(source: Source, calibration: Any, *, scheme: str = "int8", **options: Any) -> Any:
+    """An eight-bit LiteRT program calibrated on data. Options: see `thinflow.optimizing.steps.quantize`."""
+    from thinflow.optimizing.steps import quantize as run_quantize
+
+    return run_quantize(source, calibration, scheme=scheme, **options)
+
+
+def benchmark(source: Source | Sequence[Source], **options: Any) -> Any:
+    """Latency of one or several models, interleaved. Options: see `thinflow.bench.latency.benchmark`."""
+    from thinflow.bench.latency import benchmark as run_benchmark
+
+    return run_benchmark(source, **options)
+
+
+def evaluate(source: Source, data: Any, **options: Any) -> Any:
+    """Accuracy of a model on labelled data. Options: see `thinflow.optimizing.steps.evaluate`."""
+    from thinflow.optimizing.steps import evaluate as run_evaluate
+
+    return run_evaluate(source, data, **options)
+
+
+def freeze(*_: Any, **__: Any) -> Graph:
+    """Not there yet: freezing needs the checkpoint readers.
+
+    Raises:
+        ParameterError: always, with what to do instead.
+    """
+    raise ParameterError(
+        "freezing checkpoints and SavedModels is not supported yet",
+        hint="freeze with TensorFlow: python -m tensorflow.python.tools.freeze_graph --help",
+    )
+
+
+def compare(a: Source, b: Source) -> list[str]:
+    """Differences of two graphs in structure and constants, as sentences; empty if they are equal."""
+    from thinflow.analysis.compare import graph_differences
+
+    return graph_differences(load(a, inputs=[], outputs=[]), load(b, inputs=[], outputs=[]))
+
+
+def TransformGraph(  # the name TensorFlow gave it
+    input_graph_def: Any, inputs: Sequence[str], outputs: Sequence[str], transforms: Sequence[str] | str
+) -> Any:
+    """TensorFlow's own Python entry point: a GraphDef (message or bytes) in, the same kind out.
+
+    Args:
+        input_graph_def: a GraphDef message with SerializeToString, or its bytes.
+        inputs, outputs: node names.
+        transforms: transform strings.
+
+    Raises:
+        ParameterError: a bad transform (also a ValueError).
+    """
+    from thinflow.formats import graphdef
+
+    raw = input_graph_def if isinstance(input_graph_def, (bytes, bytearray, memoryview)) else input_graph_def.SerializeToString()
+    pipeline = transforms if isinstance(transforms, str) else " ".join(transforms)
+    graph = graphdef.from_bytes(memoryview(raw))
+    result = transform(graph, pipeline, inputs, outputs, verify=False) if pipeline.strip() else graph
+    data = graphdef.to_bytes(result)
+    if isinstance(input_graph_def, (bytes, bytearray, memoryview)):
+        return data
+    message = type(input_graph_def)()
+    message.ParseFromString(data)
+    return message
+
+

@@ -1,0 +1,86 @@
+"""The ledger of a transform run, as text and as data for machines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from thinflow.cli._console import human_bytes
+
+_SHOWN_REASONS = 6
+
+
+def ledger_lines(result: Any, *, verified: bool) -> list[str]:
+    """The verdict, one line per transform, and below each why nodes were left alone."""
+    lines = [verdict(result, verified=verified)]
+    width = max((len(s.transform) for s in result.steps), default=9)
+    width = min(max(width, len("transform")), 48)
+    lines.append(f"  {'transform':{width}}  changed   left  {'nodes':>15}  {'size':>21}  difference")
+    for step in result.steps:
+        name = step.transform if len(step.transform) <= width else step.transform[: width - 1] + "…"
+        nodes = f"{step.nodes[0]} -> {step.nodes[1]}"
+        size = f"{human_bytes(step.size_bytes[0])} -> {human_bytes(step.size_bytes[1])}"
+        lines.append(
+            f"  {name:{width}}  {step.changes:7}  {len(step.trace.left):5}  {nodes:>15}  {size:>21}  {_difference(step, verified)}"
+        )
+        if step.error:
+            lines.append(f"      undone: {step.error}")
+        lines += [f"      warning: {w}" for w in step.trace.warnings]
+        lines += [f"      note: {n}" for n in step.trace.notes]
+        reasons = step.trace.reasons()
+        for text, count, example in reasons[:_SHOWN_REASONS]:
+            who = f"'{example}'" if count == 1 else f"{count} nodes (first '{example}')"
+            lines.append(f"      left {who}: {text}")
+        if len(reasons) > _SHOWN_REASONS:
+            lines.append(f"      ... and {len(reasons) - _SHOWN_REASONS} other reasons (--json has all)")
+    return lines
+
+
+def verdict(result: Any, *, verified: bool) -> str:
+    """One line: what changed and whether the outputs still agree."""
+    if not result.steps:
+        return "no transforms: the graph is unchanged"
+    first, last = result.steps[0], result.steps[-1]
+    if not result.changes:
+        return f"nothing changed: {last.nodes[1]} nodes, {human_bytes(last.size_bytes[1])}; the reasons are below"
+    compared = [s.difference for s in result.steps if s.difference is not None]
+    if not verified:
+        proof = "not verified (--no-verify)"
+    elif result.note:
+        proof = result.note
+    elif compared:
+        proof = f"outputs verified, worst difference {max(compared):.2g} of the largest value"
+    else:
+        proof = "not compared"
+    return (
+        f"{result.changes} changes: {first.nodes[0]} -> {last.nodes[1]} nodes, "
+        f"{human_bytes(first.size_bytes[0])} -> {human_bytes(last.size_bytes[1])}; {proof}"
+    )
+
+
+def _difference(step: Any, verified: bool) -> str:
+    if step.difference is not None:
+        return f"{step.difference:.2g}"
+    return "-" if step.changes and verified else ""
+
+
+def ledger_data(result: Any) -> dict[str, Any]:
+    """The same for `--json`."""
+    return {
+        "changes": result.changes,
+        "note": result.note,
+        "steps": [
+            {
+                "transform": s.transform,
+                "changes": [vars(e) for e in s.trace.changes],
+                "left": [vars(e) for e in s.trace.left],
+                "warnings": s.trace.warnings,
+                "notes": s.trace.notes,
+                "nodes": list(s.nodes),
+                "size_bytes": list(s.size_bytes),
+                "difference": s.difference,
+                "error": s.error,
+                "seconds": round(s.seconds, 4),
+            }
+            for s in result.steps
+        ],
+    }

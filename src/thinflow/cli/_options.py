@@ -1,0 +1,78 @@
+"""Options that several commands share, and how their values are read."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+from thinflow.errors import ParameterError
+
+
+def add_interface(p: ArgumentParser) -> None:
+    """`--inputs`, `--outputs`, `--shape`."""
+    p.add_argument("--inputs", metavar="NAMES", help="comma-separated input names; default: the best guess")
+    p.add_argument("--outputs", metavar="NAMES", help="comma-separated output names; default: the best guess")
+    add_shape(p)
+
+
+def add_shape(p: ArgumentParser) -> None:
+    """`--shape`."""
+    p.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="NAME=1,224,224,3",
+        help="shape of an input where the graph leaves it open (? or -1: unknown); repeat for several",
+    )
+
+
+def add_json(p: ArgumentParser) -> None:
+    """`--json`."""
+    p.add_argument("--json", action="store_true", help="print the same content for machines")
+
+
+def names(text: str | None) -> list[str] | None:
+    """A comma-separated list, trimmed, empty items dropped; None stays None."""
+    return None if text is None else [n.strip() for n in text.split(",") if n.strip()]
+
+
+def shapes(texts: list[str]) -> dict[str, tuple[int | None, ...]]:
+    """`["input=1,224,224,3"]` as a dict.
+
+    Raises:
+        ParameterError: malformed.
+    """
+    result: dict[str, tuple[int | None, ...]] = {}
+    for text in texts:
+        name, equals, sizes = text.partition("=")
+        if not equals:
+            raise ParameterError(f"--shape {text}: the name is missing", hint="write --shape NAME=1,224,224,3")
+        result[name.strip()] = read_shape(sizes)
+    return result
+
+
+def read_shape(text: str) -> tuple[int | None, ...]:
+    """`1,?,3` as (1, None, 3); empty text is a scalar.
+
+    Raises:
+        ParameterError: a size is no number.
+    """
+    sizes: list[int | None] = []
+    for item in filter(None, (t.strip() for t in text.strip("[]").split(","))):
+        if item in {"?", "-1", "None"}:
+            sizes.append(None)
+        elif item.isdecimal():
+            sizes.append(int(item))
+        else:
+            raise ParameterError(f"'{item}' is not a size", hint="write sizes like 1,224,224,3; ? for an unknown one")
+    return tuple(sizes)
+
+
+def interface(args: Namespace) -> dict[str, Any]:
+    """Keyword arguments for `thinflow.load` from the shared options."""
+    return {"inputs": names(args.inputs), "outputs": names(args.outputs), "shapes": shapes(args.shape) or None}
+
+
+def shape_flags(texts: list[str]) -> str:
+    """The `--shape` flags again, for the next command."""
+    return "".join(f" --shape {t}" for t in texts)

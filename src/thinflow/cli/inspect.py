@@ -1,0 +1,193 @@
+"""`thinflow inspect`: what a model is, what goes in, what comes out, what it costs, and what to do next."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from thinflow.cli._console import human_bytes, human_count
+from thinflow.cli._options import add_json, add_shape, shape_flags, shapes
+
+if TYPE_CHECKING:
+    from thinflow.api import Summary
+
+EXAMPLES = """
+  thinflow inspect model.pb
+  thinflow inspect pose.pb --shape image=1,184,184,3
+  thinflow inspect model.pb --json | jq .outputs
+"""
+_SHOWN = 5
+
+
+def add_arguments(p: ArgumentParser) -> None:
+    p.add_argument("model", help="a GraphDef: .pb or .pbtxt, gzip or not, whatever its suffix")
+    add_shape(p)
+    p.add_argument("--all", action="store_true", help="list every candidate, op and large constant")
+    add_json(p)
+
+
+def run(args: Namespace) -> int:
+    import thinflow
+
+    summary = thinflow.summarize(args.model, shapes=shapes(args.shape))
+    if args.json:
+        print(json.dumps(summary_data(summary), indent=2))
+    else:
+        print("\n".join(inspect_lines(summary, args)))
+    return 1 if _broken(summary) else 0
+
+
+def _broken(summary: Summary) -> list[Any]:
+    return [p for p in summary.problems if p.kind in {"missing input", "cycle", "duplicate name", "order"}]
+
+
+def inspect_lines(summary: Summary, args: Namespace) -> list[str]:
+    """The report, verdict first, next command last."""
+    lines = [_verdict(summary), ""]
+    lines += _interface_lines(summary, args.all)
+    lines += _cost_lines(summary)
+    ops = list(summary.ops.items())
+    shown = ops if args.all else ops[:12]
+    more = f", and {len(ops) - len(shown)} kinds more" if len(ops) > len(shown) else ""
+    lines.append("ops: " + ", ".join(f"{count} {op}" for op, count in shown) + more)
+    lines += _findings(summary)
+    if summary.problems:
+        lines += [f"problem: {p}" for p in summary.problems[: None if args.all else 10]]
+        if len(summary.problems) > 10 and not args.all:
+            lines.append(f"... and {len(summary.problems) - 10} problems more (--all)")
+    lines += ["", f"next: {next_command(summary, args)}"]
+    return lines
+
+
+def _verdict(summary: Summary) -> str:
+    graph = summary.graph
+    name = Path(graph.path).name or "the graph"
+    size = f", {human_bytes(summary.file_bytes)}" if summary.file_bytes else ""
+    broken = _broken(summary)
+    if broken:
+        return f"{name} is a BROKEN GraphDef of {len(graph)} nodes{size}: {broken[0]}"
+    has_variables = any(op in summary.ops for op in ("Variable", "VariableV2", "VarHandleOp"))
+    kind = "GraphDef with variables (not frozen)" if has_variables else "frozen GraphDef"
+    flops = summary.cost.total.flops
+    cost = f", {human_count(flops)}FLOP a run" if flops else ""
+    return f"{name} is a {kind}: {len(graph)} nodes, {human_count(summary.parameters.count)} constants{size}{cost}"
+
+
+def _interface_lines(summary: Summary, everything: bool) -> list[str]:
+    interface = summary.interface
+    lines: list[str] = []
+    for title, candidates in (("inputs", interface.inputs), ("outputs", interface.outputs)):
+        likely = [c for c in candidates if c.score > 0]
+        others = [c for c in candidates if c.score <= 0]
+        lines.append(f"{title}:" + ("" if candidates else " none found"))
+        lines += [f"  {c}" for c in (likely if everything else likely[:_SHOWN])]
+        lines += [f"  (not suggested) {c}" for c in (others if everything else others[:_SHOWN])]
+        hidden = len(likely) + len(others) - len(lines[lines.index(f"{title}:") + 1 :]) if candidates else 0
+        if hidden > 0:
+            lines.append(f"  ... and {hidden} more (--all)")
+    if interface.cut is not None:
+        lines.append(f"cut: {interface.cut}")
+    if interface.preprocessing:
+        lines.append(f"embedded preprocessing: {', '.join(interface.preprocessing)}")
+    if interface.postprocessing:
+        lines.append(f"embedded postprocessing: {', '.join(interface.postprocessing)}")
+    return lines
+
+
+def _cost_lines(summary: Summary) -> list[str]:
+    parts = ", ".join(f"{human_bytes(size)} {name}" for name, size in summary.parameters.bytes_by_dtype.items())
+    lines = [f"constants: {human_count(summary.parameters.count)} values: {parts or 'none'}"]
+    cost = summary.cost
+    if cost.total.flops:
+        heavy = sorted(cost.by_node.items(), key=lambda item: -item[1].flops)[:3]
+        top = ", ".join(f"{name} {100 * c.flops / cost.total.flops:.0f}%" for name, c in heavy)
+        lines.append(
+            f"work: {human_count(cost.total.flops)}FLOP ({human_count(cost.total.macs)} multiply-adds) a run; most in {top}"
+        )
+    unknown = [why for why in cost.unknown.values() if why == "its sizes are not known"]
+    if unknown:
+        lines.append(f"  not counted: {len(unknown)} nodes of unknown size; give the input's shape with --shape NAME=1,H,W,C")
+    if summary.peak is not None and summary.peak.size_bytes:
+        partly = "" if summary.peak.complete else " at least (some sizes are unknown)"
+        lines.append(f"activations: peak {human_bytes(summary.peak.size_bytes)}{partly}, at {summary.peak.node}")
+    return lines
+
+
+def _findings(summary: Summary) -> list[str]:
+    lines: list[str] = []
+    training, inference = summary.training_norms, summary.inference_norms
+    if training:
+        lines.append(
+            f"batch norms: {len(training)} of {len(training) + len(inference)} are in TRAINING mode (first '{training[0]}'): they use "
+            "the statistics of each batch, cannot be folded, and run slowly; freeze_batch_norms can freeze them on your data"
+        )
+    elif inference:
+        lines.append(f"batch norms: {len(inference)} with stored statistics, candidates for folding")
+    if summary.unknown_ops:
+        names = ", ".join(f"{count} {op}" for op, count in summary.unknown_ops.items())
+        lines.append(f"unknown ops, carried through untouched: {names}")
+    if summary.devices:
+        lines.append("devices: " + ", ".join(f"{count} nodes on {d}" for d, count in summary.devices.items()))
+    if summary.shape_failures:
+        name, why = next(iter(summary.shape_failures.items()))
+        lines.append(f"sizes do not fit at {len(summary.shape_failures)} nodes, first '{name}': {why}")
+    return lines
+
+
+def next_command(summary: Summary, args: Namespace) -> str:
+    """What to type now, ready to paste."""
+    model = shlex.quote(args.model)
+    if _broken(summary):
+        return f"thinflow inspect {model} --all"
+    if not summary.interface.outputs:
+        return f"thinflow inspect {model} --all   (then name --outputs yourself)"
+    stem = Path(args.model).name.split(".")[0]
+    return f"thinflow optimize {model} {shlex.quote(stem + '_out')}{shape_flags(args.shape)}"
+
+
+def summary_data(summary: Summary) -> dict[str, Any]:
+    """The report for machines."""
+
+    def candidate(c: Any) -> dict[str, Any]:
+        spec = c.value.spec
+        return {
+            "name": c.value.name,
+            "op": c.value.node.op,
+            "dtype": spec.dtype.name if spec.dtype is not None else None,
+            "shape": list(spec.shape) if spec.shape is not None else None,
+            "score": c.score,
+            "reasons": c.reasons,
+        }
+
+    interface = summary.interface
+    return {
+        "path": summary.graph.path,
+        "nodes": len(summary.graph),
+        "file_bytes": summary.file_bytes,
+        "inputs": [candidate(c) for c in interface.inputs],
+        "outputs": [candidate(c) for c in interface.outputs],
+        "cut": candidate(interface.cut) if interface.cut is not None else None,
+        "preprocessing": interface.preprocessing,
+        "postprocessing": interface.postprocessing,
+        "ops": summary.ops,
+        "constants": summary.parameters.count,
+        "bytes_by_dtype": summary.parameters.bytes_by_dtype,
+        "largest_constants": [list(item) for item in summary.parameters.largest],
+        "control_edges": summary.control_edges,
+        "devices": summary.devices,
+        "flops": summary.cost.total.flops,
+        "macs": summary.cost.total.macs,
+        "flops_by_node": {name: c.flops for name, c in summary.cost.by_node.items()},
+        "not_counted": summary.cost.unknown,
+        "peak_activation_bytes": summary.peak.size_bytes if summary.peak is not None else None,
+        "peak_at": summary.peak.node if summary.peak is not None else None,
+        "training_batch_norms": summary.training_norms,
+        "inference_batch_norms": summary.inference_norms,
+        "unknown_ops": summary.unknown_ops,
+        "shape_failures": summary.shape_failures,
+        "problems": [{"kind": p.kind, "node": p.node, "text": p.text} for p in summary.problems],
+        "versions": vars(summary.graph.versions) if summary.graph.versions is not None else None,
+    }

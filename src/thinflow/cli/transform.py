@@ -1,0 +1,48 @@
+"""`thinflow transform`: apply transforms, prove each, and say what each did and why not."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from argparse import ArgumentParser, Namespace
+
+from thinflow.cli._ledger import ledger_data, ledger_lines
+from thinflow.cli._options import add_interface, add_json, interface
+
+EXAMPLES = """
+  thinflow transform model.pb small.pb -t 'fold_constants fold_batch_norms'
+  thinflow transform model.pb out.pb --inputs input --outputs softmax -t 'strip_unused_nodes(type=float, shape="1,224,224,3")'
+  thinflow transform model.pb --dry-run -t quantize_weights
+"""
+
+
+def add_arguments(p: ArgumentParser) -> None:
+    p.add_argument("model", help="a GraphDef file")
+    p.add_argument("output", nargs="?", help="where to write the result: .pb, .pbtxt or .tflite")
+    p.add_argument("-t", "--transforms", action="append", required=True, metavar="TRANSFORMS", help="a transform string; may be repeated")
+    add_interface(p)
+    p.add_argument("--no-verify", dest="verify", action="store_false", help="skip running the graph before and after each step")
+    p.add_argument("--dry-run", action="store_true", help="write nothing, only tell what would happen")
+    p.add_argument("--seed", type=int, default=0, help="for the made-up inputs of the verification (default 0)")
+    add_json(p)
+
+
+def run(args: Namespace) -> int:
+    import thinflow
+    from thinflow.api import transform_with_ledger
+    from thinflow.cli._console import progress
+    from thinflow.errors import ParameterError
+
+    if args.output is None and not args.dry_run:
+        raise ParameterError("no output file was given", hint=f"thinflow transform {args.model} OUT.pb ..., or --dry-run")
+    result = transform_with_ledger(
+        args.model, args.transforms, verify=args.verify, seed=args.seed, progress=progress(), **interface(args)
+    )
+    if not args.dry_run:
+        thinflow.save(result.graph, args.output)
+    if args.json:
+        print(json.dumps(ledger_data(result), indent=2))
+        return 0
+    print("\n".join(ledger_lines(result, verified=args.verify)))
+    print("nothing was written (--dry-run)" if args.dry_run else f"next: thinflow inspect {shlex.quote(args.output)}")
+    return 0

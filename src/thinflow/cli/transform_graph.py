@@ -1,0 +1,74 @@
+"""`thinflow transform_graph`: TensorFlow's Graph Transform Tool with its own flags, plus verification and a ledger."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from thinflow.cli._oldflags import USAGE_EXIT, OldFlags
+
+FLAGS = OldFlags(
+    "transform_graph",
+    {
+        "in_graph": ("", "input graph file name"),
+        "out_graph": ("", "output graph file name"),
+        "inputs": ("", "inputs, comma-separated"),
+        "outputs": ("", "outputs, comma-separated"),
+        "transforms": ("", "list of transforms"),
+        "output_as_text": (False, "whether to write the graph in text protobuf format"),
+        "verify": (True, "run the graph before and after each transform and compare"),
+        "report": ("", "write what each transform did to this JSON file"),
+    },
+)
+
+
+def main(argv: Sequence[str]) -> int:
+    values = FLAGS.parse(argv)
+    if values is None:
+        if any(a.lstrip("-") in {"help", "h"} for a in argv):
+            _print_transforms()
+            return 0
+        return USAGE_EXIT
+    for name in ("in_graph", "out_graph", "transforms"):
+        if not str(values[name]).strip():
+            print(f"{name} can't be empty.\n{FLAGS.usage()}", file=sys.stderr)
+            return USAGE_EXIT
+    return _apply({name: str(v) for name, v in values.items()}, bool(values["output_as_text"]), bool(values["verify"]))
+
+
+def _print_transforms() -> None:
+    from thinflow.api import transform_names
+
+    print("Transforms are:\n" + "\n".join(transform_names()), file=sys.stderr)
+
+
+def _apply(flags: dict[str, str], as_text: bool, verified: bool) -> int:
+    import json
+    import os
+
+    import thinflow
+    from thinflow.api import parse_transforms, transform_with_ledger
+    from thinflow.cli._console import progress
+    from thinflow.cli._ledger import ledger_data, ledger_lines
+    from thinflow.cli._options import names
+
+    if not parse_transforms(flags["transforms"]):
+        print(f"You must specify at least one transform.\n{FLAGS.usage()}", file=sys.stderr)
+        return USAGE_EXIT
+    result = transform_with_ledger(
+        os.path.expanduser(flags["in_graph"]),
+        flags["transforms"],
+        names(flags["inputs"]) or [],
+        names(flags["outputs"]) or [],
+        verify=verified,
+        progress=progress(),
+    )
+    target = os.path.expanduser(flags["out_graph"])
+    thinflow.save(result.graph, target, format="pbtxt" if as_text else "graphdef")
+    if flags["report"]:
+        from thinflow.api import write_json
+
+        write_json(flags["report"], ledger_data(result))
+    print("\n".join(ledger_lines(result, verified=verified)))
+    print(f"next: thinflow inspect {target}")
+    return 0

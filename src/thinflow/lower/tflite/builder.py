@@ -1,0 +1,259 @@
+"""What a lowering rule writes with: it emits operators and knows the node's names, types and shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from thinflow.errors import UnsupportedOp
+from thinflow.ir.graph import Node, Value
+from thinflow.ir.types import FLOAT, INT32, INT64, UNKNOWN, DType, TensorSpec, dtype, shape_text
+from thinflow.lower.tflite import kernels
+from thinflow.lower.tflite.program import Operator, Tensor
+
+Array = np.ndarray[Any, Any]
+Dims = tuple[int | None, ...] | None
+
+
+class Builder:
+    """Collects the operators of one subgraph, node by node.
+
+    Attributes:
+        operators: in the order they run.
+        origin: tensor name -> name of the value it stands for.
+    """
+
+    def __init__(self, specs: Mapping[Value, TensorSpec] | None = None) -> None:
+        self.operators: list[Operator] = []
+        self.origin: dict[str, str] = {}
+        self._given = specs or {}
+        self._known: dict[Tensor, TensorSpec] = {}
+        self._names: set[str] = set()
+        self._node: Node | None = None
+
+    # --- what is known ------------------------------------------------------------------------------------
+
+    def spec(self, value: Value) -> TensorSpec:
+        """Type and shape of a value of the graph."""
+        return self._given.get(value, value.spec)
+
+    def elements(self, tensor: Tensor) -> tuple[int | None, ...] | None:
+        """A small integer tensor's elements as far as they are known before it runs; see `TensorSpec.elements`."""
+        if tensor.is_constant:
+            return tuple(int(v) for v in np.asarray(tensor.array()).ravel().tolist())
+        return self._known.get(tensor, UNKNOWN).elements
+
+    def result_spec(self, port: int = 0) -> TensorSpec:
+        """Type and shape of an output of the current node."""
+        return self.spec(self.node.output(port))
+
+    @property
+    def node(self) -> Node:
+        """The node being lowered."""
+        assert self._node is not None, "begin() comes first"
+        return self._node
+
+    # --- tensors ------------------------------------------------------------------------------------------
+
+    def begin(self, node: Node) -> None:
+        """What is emitted from now on belongs to `node`."""
+        self._node = node
+
+    def value(self, value: Value, *, like: Tensor | None = None, element: DType | None = None) -> Tensor:
+        """A new tensor that stands for a value of the graph, with its name, type and shape.
+
+        Raises:
+            UnsupportedOp: the type is unknown, or TFLite has no such type.
+        """
+        spec = self.spec(value)
+        found = element or spec.dtype or (like.dtype if like is not None else None)
+        if found is None:
+            raise UnsupportedOp(f"the type of '{value.name}' is not known", hint="give the types of the inputs")
+        tensor = Tensor(self._unique(value.name), spec.shape, found)
+        self._known[tensor] = spec
+        self.origin[tensor.name] = value.name
+        return tensor
+
+    def constant(self, value: Value, array: Array, element: DType) -> Tensor:
+        """A constant that stands for a value of the graph; the array is shared."""
+        tensor = Tensor(self._unique(value.name), tuple(array.shape), element, array)
+        self.origin[tensor.name] = value.name
+        return tensor
+
+    def const(self, array: Any, suffix: str = "const", element: DType | None = None) -> Tensor:
+        """A constant of the current node's own; the array is shared."""
+        array = np.asarray(array)
+        return self._own(suffix, tuple(array.shape), element or dtype(array.dtype), array)
+
+    def ints(self, values: Iterable[int], suffix: str = "const") -> Tensor:
+        """An int32 constant [n]."""
+        return self.const(np.array(list(values), np.int32), suffix)
+
+    def scalar(self, number: float, like: Tensor, suffix: str = "const") -> Tensor:
+        """A constant [] of the type of `like`."""
+        return self.const(np.array(number, like.dtype.numpy()), suffix, like.dtype)
+
+    def _own(self, suffix: str, shape: Dims, element: DType, data: Array | None = None) -> Tensor:
+        tensor = Tensor(self._unique(f"{self.node.name}/{suffix}"), shape, element, data)
+        self.origin[tensor.name] = self.node.name
+        return tensor
+
+    def _unique(self, wished: str) -> str:
+        name, count = wished, 0
+        while name in self._names:
+            count += 1
+            name = f"{wished}_{count}"
+        self._names.add(name)
+        return name
+
+    # --- operators ----------------------------------------------------------------------------------------
+
+    def emit(self, code: str, *inputs: Tensor | None, like: Tensor | None = None, **options: Any) -> Tensor:
+        """The operator that computes output 0 of the current node."""
+        return self._append(code, inputs, [self.value(self.node.output(), like=like)], options)[0]
+
+    def emit_ports(self, code: str, *inputs: Tensor | None, count: int, **options: Any) -> tuple[Tensor, ...]:
+        """The operator that computes outputs 0 to `count` - 1 of the current node."""
+        outputs = [self.value(self.node.output(port)) for port in range(count)]
+        return tuple(self._append(code, inputs, outputs, options))
+
+    def step(
+        self, code: str, *inputs: Tensor | None, shape: Dims, element: DType | None = None, suffix: str = "", **options: Any
+    ) -> Tensor:
+        """An operator on the way; its output has the type of the first input unless `element` says otherwise."""
+        return self.step_ports(code, *inputs, shapes=[shape], elements=[element], suffix=suffix, **options)[0]
+
+    def step_ports(
+        self,
+        code: str,
+        *inputs: Tensor | None,
+        shapes: Sequence[Dims],
+        elements: Sequence[DType | None],
+        suffix: str = "",
+        **options: Any,
+    ) -> tuple[Tensor, ...]:
+        """As `step`, with several outputs."""
+        first = next(t for t in inputs if t is not None)
+        pairs = zip(shapes, elements, strict=True)
+        outputs = [self._own(suffix or code.lower(), shape, element or first.dtype) for shape, element in pairs]
+        return tuple(self._append(code, inputs, outputs, options))
+
+    def _append(
+        self, code: str, inputs: Sequence[Tensor | None], outputs: list[Tensor], options: dict[str, Any]
+    ) -> list[Tensor]:
+        kernels.check(code, inputs, outputs)
+        self.operators.append(Operator(code, list(inputs), outputs, options, origin=self.node.name))
+        return outputs
+
+    def refuse(self, error: UnsupportedOp, ports: int) -> tuple[Tensor, ...]:
+        """Tensors that nothing can compute: an error that counts only if somebody reads them."""
+        outputs = [self.value(self.node.output(port), like=_NOTHING) for port in range(ports)]
+        self.operators.append(Operator(REFUSED, [], outputs, {"error": error}, origin=self.node.name))
+        return tuple(outputs)
+
+    # --- small steps --------------------------------------------------------------------------------------
+
+    def transposed(self, x: Tensor, order: Sequence[int]) -> Tensor:
+        """The axes in another order; a view of a constant."""
+        if tuple(order) == tuple(range(len(order))):
+            return x
+        if x.is_constant:
+            return self.const(np.asarray(x.array()).transpose(order), "transposed", x.dtype)
+        shape = None if x.shape is None else tuple(x.shape[a] for a in order)
+        return self.step("TRANSPOSE", x, self.ints(order, "order"), shape=shape)
+
+    def reshaped(self, x: Tensor, shape: Sequence[int | None], *, suffix: str = "") -> Tensor:
+        """The same elements in another shape, of which one size may be None; a view of a constant."""
+        sizes = [-1 if n is None else n for n in shape]
+        if x.is_constant:
+            return self.const(np.asarray(x.array()).reshape(sizes), "reshaped", x.dtype)
+        if x.shape == tuple(shape) and None not in shape:
+            return x
+        inputs, options = self.reshape_operands(sizes, x)
+        return self.step("RESHAPE", *inputs, shape=tuple(shape), suffix=suffix, **options)
+
+    def reshape_operands(self, sizes: Sequence[int], x: Tensor) -> tuple[list[Tensor], dict[str, Any]]:
+        """Inputs and options of a RESHAPE. A constant without elements is none to LiteRT, so a scalar goes as an option."""
+        if not sizes:
+            return [x], {"new_shape": (0,)}
+        return [x, self.ints(sizes, "shape")], {}
+
+    def cast(self, x: Tensor, element: DType) -> Tensor:
+        """x in another type; converted now if it is constant."""
+        if x.dtype is element:
+            return x
+        if x.is_constant:
+            return self.const(np.asarray(x.array()).astype(element.numpy()), "cast", element)
+        return self.step("CAST", x, shape=x.shape, element=element, in_data_type=x.dtype, out_data_type=element)
+
+    def index(self, x: Tensor) -> Tensor:
+        """An integer tensor as int32, which every kernel takes for sizes, axes and places."""
+        return self.cast(x, INT32) if x.dtype is not INT64 or not x.is_constant else self._narrowed(x)
+
+    def _narrowed(self, x: Tensor) -> Tensor:
+        # "To the end" is often written as the largest int64.
+        limits = np.iinfo(np.int32)
+        return self.const(np.clip(np.asarray(x.array()), limits.min, limits.max).astype(np.int32), "int32")
+
+    def axes(self, axes: Tensor, rank: int | None, what: str = "axis") -> tuple[int, ...]:
+        """The elements of a constant axis input, none negative.
+
+        Raises:
+            UnsupportedOp: not constant, unknown rank, or out of range.
+        """
+        values = ints(axes, what)
+        if rank is None:
+            if any(v < 0 for v in values):
+                raise UnsupportedOp(f"the rank is not known, and {what} counts from its end")
+            return values
+        if any(not -rank <= v < max(rank, 1) for v in values):
+            raise UnsupportedOp(f"{what} {list(values)} does not fit rank {rank}")
+        return tuple(v % rank if rank else 0 for v in values)
+
+
+REFUSED = "REFUSED"
+_NOTHING = Tensor("", None, FLOAT)
+
+
+def ints(x: Tensor, what: str) -> tuple[int, ...]:
+    """The elements of a constant.
+
+    Raises:
+        UnsupportedOp: it is computed while the model runs.
+    """
+    if not x.is_constant:
+        raise UnsupportedOp(
+            f"{what} is computed while the model runs; TFLite wants it fixed",
+            hint="fix the input shapes, or run the transform 'fold_constants' first",
+        )
+    return tuple(int(v) for v in np.asarray(x.array()).ravel().tolist())
+
+
+def shape_of(x: Tensor, what: str = "the input", rank: int | None = None) -> tuple[int | None, ...]:
+    """The sizes of a tensor of known rank.
+
+    Raises:
+        UnsupportedOp: the rank is unknown, or not the one wanted.
+    """
+    if x.shape is None:
+        raise UnsupportedOp(f"the rank of {what} is not known", hint="give the shapes of the inputs")
+    if rank is not None and len(x.shape) != rank:
+        raise UnsupportedOp(f"{what} has shape {shape_text(x.shape)}; TFLite wants rank {rank}")
+    return x.shape
+
+
+def require(condition: bool, problem: str, hint: str = "") -> None:
+    """Raise UnsupportedOp(problem) unless the condition holds."""
+    if not condition:
+        raise UnsupportedOp(problem, hint=hint)
+
+
+def require_nhwc(data_format: str, verb: str = "works on") -> None:
+    """Refuse any layout but channels last."""
+    require(
+        data_format in ("NHWC", "NDHWC"),
+        f"data_format is {data_format}; TFLite {verb} NHWC only",
+        hint="run the transform 'to_nhwc' first",
+    )

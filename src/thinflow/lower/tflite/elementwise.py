@@ -1,0 +1,129 @@
+"""Arithmetic on two operands."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from thinflow.ir.graph import Node
+from thinflow.ir.types import BOOL, FLOAT, INT32
+from thinflow.lower.rules import lower
+from thinflow.lower.tflite.builder import Builder, Dims, require
+from thinflow.lower.tflite.program import Tensor
+
+_BINARY = {
+    "Add": "ADD",
+    "AddV2": "ADD",
+    "Sub": "SUB",
+    "Mul": "MUL",
+    "RealDiv": "DIV",
+    "Div": "DIV",
+    "TruncateDiv": "DIV",
+    "FloorMod": "FLOOR_MOD",
+    "Maximum": "MAXIMUM",
+    "Minimum": "MINIMUM",
+    "SquaredDifference": "SQUARED_DIFFERENCE",
+    "BitwiseXor": "BITWISE_XOR",
+    "RightShift": "RIGHT_SHIFT",
+}
+
+
+@lower(*_BINARY, to="tflite")
+def binary(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
+    """One operator that broadcasts as TensorFlow does. DIV on integers truncates."""
+    require(node.op != "TruncateDiv" or x.dtype is INT32, "LiteRT truncates int32 quotients only")
+    require(node.op != "RealDiv" or x.dtype.is_floating, f"RealDiv of {x.dtype} has no TFLite form")
+    return b.emit(_BINARY[node.op], x, y)
+
+
+@lower("FloorDiv", to="tflite")
+def floor_div(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
+    return b.emit("FLOOR_DIV", x, y)
+
+
+@lower("Pow", to="tflite")
+def pow_(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
+    """A square or a square root where the exponent says so: both are many times faster."""
+    if y.is_constant and x.dtype is FLOAT and np.asarray(y.array()).size == 1 and y.shape == ():
+        code = {2.0: "SQUARE", 0.5: "SQRT", -0.5: "RSQRT"}.get(float(np.asarray(y.array()).reshape(())))
+        if code is not None:
+            return b.emit(code, x)
+    return b.emit("POW", x, y)
+
+
+@lower("AddN", "AccumulateNV2", to="tflite")
+def add_n(b: Builder, node: Node, *xs: Tensor) -> Tensor:
+    """A chain of ADD, which unlike ADD_N the accelerated kernels know."""
+    require(len(xs) > 0, "there is nothing to add")
+    total = xs[0]
+    for x in xs[1:-1]:
+        total = b.step("ADD", total, x, shape=total.shape)
+    return b.emit("ADD", total, xs[-1]) if len(xs) > 1 else total
+
+
+@lower("Mod", "TruncateMod", to="tflite")
+def truncate_mod(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
+    """x - y * trunc(x / y); int32 only, since floats would lose the exact remainder."""
+    require(x.dtype is INT32, f"the remainder of {x.dtype} has no TFLite form")
+    shape = b.result_spec().shape
+    quotient = b.step("DIV", x, y, shape=shape)
+    return b.emit("SUB", x, b.step("MUL", quotient, y, shape=shape))
+
+
+def _guarded(b: Builder, x: Tensor, guard: Tensor, otherwise: Tensor) -> Tensor:
+    """0 where `guard` is 0, else `otherwise`."""
+    zero = b.scalar(0, guard, "zero")
+    is_zero = b.step("EQUAL", guard, zero, shape=guard.shape, element=BOOL)
+    return b.emit("SELECT_V2", is_zero, b.scalar(0, x, "zero"), otherwise)
+
+
+@lower("DivNoNan", to="tflite")
+def div_no_nan(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
+    return _guarded(b, x, y, b.step("DIV", x, y, shape=b.result_spec().shape))
+
+
+@lower("MulNoNan", to="tflite")
+def mul_no_nan(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
+    return _guarded(b, x, y, b.step("MUL", x, y, shape=b.result_spec().shape))
+
+
+@lower("Xdivy", to="tflite")
+def xdivy(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
+    return _guarded(b, x, x, b.step("DIV", x, y, shape=b.result_spec().shape))
+
+
+@lower("Xlogy", to="tflite")
+def xlogy(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
+    log = b.step("LOG", y, shape=y.shape)
+    return _guarded(b, x, x, b.step("MUL", x, log, shape=b.result_spec().shape))
+
+
+@lower("Atan2", to="tflite")
+def atan2(b: Builder, node: Node, y: Tensor, x: Tensor) -> Tensor:
+    """LiteRT's kernel does not broadcast, and does not say so."""
+    return b.emit("ATAN2", expanded(b, y, x), expanded(b, x, y))
+
+
+def expanded(b: Builder, x: Tensor, other: Tensor) -> Tensor:
+    """x in the shape it broadcasts to with `other`."""
+    shape: Dims = b.result_spec().shape
+    if x.shape == other.shape and x.shape is not None and None not in x.shape:
+        return x
+    require(shape is not None and None not in shape, "the operands may differ in shape, and the shape is not known")
+    assert shape is not None
+    sizes = [n or 0 for n in shape]
+    if x.shape == shape:
+        return x
+    if x.is_constant:
+        return b.const(np.broadcast_to(np.asarray(x.array()), sizes), "expanded", x.dtype)
+    return b.step("BROADCAST_TO", x, b.ints(sizes, "shape"), shape=shape)
+
+
+@lower("ClipByValue", to="tflite")
+def clip_by_value(b: Builder, node: Node, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    return b.emit("MAXIMUM", b.step("MINIMUM", x, high, shape=x.shape), low)
+
+
+@lower("ApproximateEqual", to="tflite")
+def approximate_equal(b: Builder, node: Node, x: Tensor, y: Tensor, *, tolerance: float = 1e-5) -> Tensor:
+    difference = b.step("SUB", x, y, shape=x.shape)
+    return b.emit("LESS", b.step("ABS", difference, shape=x.shape), b.scalar(tolerance, x))

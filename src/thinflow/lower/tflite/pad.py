@@ -1,0 +1,108 @@
+"""Borders and reversed axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from thinflow.ir.graph import Node
+from thinflow.lower.rules import lower
+from thinflow.lower.tflite.builder import Builder, Dims, ints, require, shape_of
+from thinflow.lower.tflite.program import Tensor
+
+
+def grown(shape: Dims, pairs: Sequence[tuple[int, int]]) -> Dims:
+    if shape is None:
+        return None
+    return tuple(None if n is None else n + low + high for n, (low, high) in zip(shape, pairs, strict=True))
+
+
+def padded(b: Builder, x: Tensor, pairs: Sequence[tuple[int, int]]) -> Tensor:
+    """x with zeros around it; x itself when there are none to add."""
+    if not any(low or high for low, high in pairs):
+        return x
+    return b.step("PAD", x, b.const(np.array(pairs, np.int32), "paddings"), shape=grown(x.shape, pairs))
+
+
+def mirrored(b: Builder, x: Tensor, paddings: Tensor, mode: str) -> Tensor:
+    """x with each side mirrored outwards."""
+    flat = ints(paddings, "paddings")
+    pairs = list(zip(flat[::2], flat[1::2], strict=True))
+    if not any(flat):
+        return x
+    return b.step("MIRROR_PAD", x, b.index(paddings), shape=grown(x.shape, pairs), mode=mode)
+
+
+def _require_not_negative(paddings: Tensor) -> None:
+    if paddings.is_constant:
+        require(min(ints(paddings, "paddings"), default=0) >= 0, "a padding is negative")
+
+
+@lower("Pad", to="tflite")
+def pad(b: Builder, node: Node, x: Tensor, paddings: Tensor) -> Tensor:
+    _require_not_negative(paddings)
+    return b.emit("PAD", x, b.index(paddings))
+
+
+@lower("PadV2", to="tflite")
+def pad_v2(b: Builder, node: Node, x: Tensor, paddings: Tensor, value: Tensor) -> Tensor:
+    """PAD where the value is 0: accelerated kernels know only that."""
+    _require_not_negative(paddings)
+    if value.is_constant and not np.asarray(value.array()).any():
+        return b.emit("PAD", x, b.index(paddings))
+    return b.emit("PADV2", x, b.index(paddings), value)
+
+
+@lower("MirrorPad", to="tflite")
+def mirror_pad(b: Builder, node: Node, x: Tensor, paddings: Tensor, *, mode: str) -> Tensor:
+    require(mode in ("REFLECT", "SYMMETRIC"), f"mode {mode} is not known")
+    return b.emit("MIRROR_PAD", x, b.index(paddings), mode=mode)
+
+
+def _reversed(b: Builder, x: Tensor, axes: Sequence[int]) -> Tensor:
+    """REVERSE_V2 takes neighbouring axes only, so one at a time."""
+    if not axes:
+        return x
+    for axis in axes[:-1]:
+        x = b.step("REVERSE_V2", x, b.ints([axis], "axis"), shape=x.shape)
+    return b.emit("REVERSE_V2", x, b.ints([axes[-1]], "axis"))
+
+
+@lower("ReverseV2", to="tflite")
+def reverse_v2(b: Builder, node: Node, x: Tensor, axis: Tensor) -> Tensor:
+    return _reversed(b, x, b.axes(axis, len(shape_of(x, "x"))))
+
+
+@lower("Reverse", to="tflite")
+def reverse(b: Builder, node: Node, x: Tensor, flags: Tensor) -> Tensor:
+    return _reversed(b, x, [axis for axis, chosen in enumerate(ints(flags, "dims")) if chosen])
+
+
+@lower("ReverseSequence", to="tflite")
+def reverse_sequence(
+    b: Builder, node: Node, x: Tensor, lengths: Tensor, *, seq_dim: int, batch_dim: int = 0
+) -> Tensor:
+    return b.emit("REVERSE_SEQUENCE", x, lengths, seq_dim=seq_dim, batch_dim=batch_dim)
+
+
+@lower("Roll", to="tflite")
+def roll(b: Builder, node: Node, x: Tensor, shift: Tensor, axis: Tensor) -> Tensor:
+    """The two parts of x along each axis, in the other order; sizes must be known."""
+    shape = shape_of(x, "x")
+    moves = list(zip(ints(shift, "shift"), b.axes(axis, len(shape)), strict=True))
+    for where, by in ((a, s) for s, a in moves):
+        size = shape[where]
+        require(size is not None, "the size of a rolled axis is not known")
+        cut = -by % (size or 1)
+        if cut:
+            sizes = b.ints([cut, (size or 0) - cut], "sizes")
+            shapes = [(*shape[:where], n, *shape[where + 1 :]) for n in (cut, (size or 0) - cut)]
+            place = b.const(np.int32(where), "axis")
+            parts = b.step_ports(
+                "SPLIT_V", x, sizes, place, shapes=shapes, elements=[x.dtype, x.dtype], num_splits=2
+            )
+            x = b.step("CONCATENATION", *reversed(parts), shape=shape, axis=where)
+    return x
+
+

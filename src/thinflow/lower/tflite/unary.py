@@ -1,0 +1,125 @@
+"""Functions of one operand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from thinflow.ir.graph import Node
+from thinflow.ir.types import FLOAT, INT32
+from thinflow.lower.rules import lower
+from thinflow.lower.tflite.builder import Builder, require
+from thinflow.lower.tflite.program import Tensor
+
+_UNARY = {
+    "Abs": "ABS",
+    "Neg": "NEG",
+    "Exp": "EXP",
+    "Log": "LOG",
+    "Sqrt": "SQRT",
+    "Rsqrt": "RSQRT",
+    "Sin": "SIN",
+    "Cos": "COS",
+    "Floor": "FLOOR",
+    "Ceil": "CEIL",
+    "Round": "ROUND",
+    "Rint": "ROUND",
+    "Sign": "SIGN",
+    "Sigmoid": "LOGISTIC",
+    "Tanh": "TANH",
+    "LogicalNot": "LOGICAL_NOT",
+    "Real": "REAL",
+    "Imag": "IMAG",
+    "ComplexAbs": "COMPLEX_ABS",
+}
+
+
+@lower(*_UNARY, to="tflite")
+def unary(b: Builder, node: Node, x: Tensor) -> Tensor:
+    """One operator. Floor, Ceil and Round of an integer are the integer itself."""
+    if _UNARY[node.op] in ("FLOOR", "CEIL", "ROUND") and x.dtype.is_integer:
+        return x
+    return b.emit(_UNARY[node.op], x)
+
+
+@lower("Square", to="tflite")
+def square(b: Builder, node: Node, x: Tensor) -> Tensor:
+    return b.emit("SQUARE", x) if x.dtype is FLOAT else b.emit("MUL", x, x)
+
+
+@lower("Reciprocal", "Inv", to="tflite")
+def reciprocal(b: Builder, node: Node, x: Tensor) -> Tensor:
+    require(x.dtype is FLOAT, f"{node.op} of {x.dtype} has no TFLite form")
+    return b.emit("DIV", b.scalar(1, x, "one"), x)
+
+
+@lower("Expm1", to="tflite")
+def expm1(b: Builder, node: Node, x: Tensor) -> Tensor:
+    return b.emit("SUB", b.step("EXP", x, shape=x.shape), b.scalar(1, x, "one"))
+
+
+@lower("Log1p", to="tflite")
+def log1p(b: Builder, node: Node, x: Tensor) -> Tensor:
+    return b.emit("LOG", b.step("ADD", x, b.scalar(1, x, "one"), shape=x.shape))
+
+
+@lower("Tan", to="tflite")
+def tan(b: Builder, node: Node, x: Tensor) -> Tensor:
+    return b.emit("DIV", b.step("SIN", x, shape=x.shape), b.step("COS", x, shape=x.shape))
+
+
+@lower("Sinh", "Cosh", to="tflite")
+def sinh(b: Builder, node: Node, x: Tensor) -> Tensor:
+    """(e^x -+ e^-x) / 2, with the half inside the exponent so that it overflows where the result does."""
+    require(x.dtype is FLOAT, f"{node.op} of {x.dtype} has no TFLite form")
+    half = b.scalar(math.log(2), x, "log_2")
+    rising = b.step("EXP", b.step("SUB", x, half, shape=x.shape), shape=x.shape)
+    negative = b.step("NEG", x, shape=x.shape)
+    falling = b.step("EXP", b.step("SUB", negative, half, shape=x.shape), shape=x.shape)
+    return b.emit("SUB" if node.op == "Sinh" else "ADD", rising, falling)
+
+
+def _full_like(b: Builder, x: Tensor, number: float) -> Tensor:
+    """A tensor of x's shape with one value; computed from x when the shape is not known."""
+    if x.shape is not None and None not in x.shape:
+        return b.const(np.full([n or 0 for n in x.shape], number, np.float32), "full")
+    shape = b.step("SHAPE", x, shape=None, element=INT32, out_type=INT32)
+    return b.step("FILL", shape, b.scalar(number, x), shape=x.shape, element=x.dtype)
+
+
+@lower("Atan", to="tflite")
+def atan(b: Builder, node: Node, x: Tensor) -> Tensor:
+    require(x.dtype is FLOAT, f"Atan of {x.dtype} has no TFLite form")
+    return b.emit("ATAN2", x, _full_like(b, x, 1))
+
+
+@lower("Asin", "Acos", to="tflite")
+def asin(b: Builder, node: Node, x: Tensor) -> Tensor:
+    """The angle of a point on the unit circle, given one coordinate; (1 - x)(1 + x) keeps digits near 1."""
+    require(x.dtype is FLOAT, f"{node.op} of {x.dtype} has no TFLite form")
+    one = b.scalar(1, x, "one")
+    below = b.step("SUB", one, x, shape=x.shape)
+    above = b.step("ADD", x, one, shape=x.shape)
+    other = b.step("SQRT", b.step("MUL", below, above, shape=x.shape), shape=x.shape)
+    return b.emit("ATAN2", x, other) if node.op == "Asin" else b.emit("ATAN2", other, x)
+
+
+@lower("IsNan", to="tflite")
+def is_nan(b: Builder, node: Node, x: Tensor) -> Tensor:
+    return b.emit("NOT_EQUAL", x, x)
+
+
+@lower("IsInf", "IsFinite", to="tflite")
+def is_inf(b: Builder, node: Node, x: Tensor) -> Tensor:
+    require(x.dtype is FLOAT, f"{node.op} of {x.dtype} has no TFLite form")
+    size = b.step("ABS", x, shape=x.shape)
+    return b.emit("EQUAL" if node.op == "IsInf" else "LESS", size, b.scalar(math.inf, x, "inf"))
+
+
+@lower("Invert", to="tflite")
+def invert(b: Builder, node: Node, x: Tensor) -> Tensor:
+    """All bits flipped."""
+    require(x.dtype.is_integer, f"Invert of {x.dtype} makes no sense")
+    ones = np.iinfo(x.dtype.numpy())
+    return b.emit("BITWISE_XOR", x, b.scalar(-1 if ones.min < 0 else ones.max, x, "ones"))

@@ -1,0 +1,96 @@
+"""Range observers: each watches one tensor over all calibration samples and proposes its range [low, high].
+
+To add one, write a class with `@observer("name")`; its keyword arguments are what `Recipe.observer_options` may set.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from thinflow.errors import ParameterError, closest
+
+Array = np.ndarray[Any, Any]
+
+
+class Observer(Protocol):
+    """Sees a tensor's values, sample by sample; its memory must not grow with the number of samples.
+
+    Attributes:
+        passes: how often the calibration data are walked. The range is asked for after the last walk.
+    """
+
+    passes: int
+
+    def begin(self, walk: int) -> None:
+        """A walk over all samples starts; the first is number 0."""
+
+    def observe(self, values: Array, low: float, high: float) -> None:
+        """One sample: finite float values in any shape, at least one, and their extremes. Must not keep `values`."""
+
+    def range(self) -> tuple[float, float]:
+        """The proposed range; not yet widened to contain 0."""
+
+
+_REGISTRY: dict[str, Callable[..., Observer]] = {}
+_O = TypeVar("_O", bound=type)
+
+
+def observer(name: str) -> Callable[[_O], _O]:
+    """Class decorator that makes an observer available under a name."""
+
+    def register(cls: _O) -> _O:
+        if name in _REGISTRY:
+            raise ParameterError(f"two observers are called '{name}'")
+        _REGISTRY[name] = cls
+        return cls
+
+    return register
+
+
+def names() -> list[str]:
+    """Every observer, sorted."""
+    return sorted(_REGISTRY)
+
+
+def make(name: str, options: Mapping[str, Any] | None = None) -> Observer:
+    """A fresh observer.
+
+    Raises:
+        ParameterError: no observer of that name, or it has no such option.
+    """
+    maker = _REGISTRY.get(name)
+    if maker is None:
+        raise ParameterError(
+            f"there is no observer '{name}'", hint=closest(name, names()) or f"there are: {', '.join(names())}"
+        )
+    known = inspect.signature(maker).parameters
+    for option in options or {}:
+        if option not in known:
+            hint = closest(option, known) or f"it has: {', '.join(known) or 'no options'}"
+            raise ParameterError(f"observer '{name}' has no option '{option}'", hint=hint)
+    return maker(**(options or {}))
+
+
+@observer("minmax")
+class MinMax:
+    """Everything seen lies in the range: the safe choice for ReLU networks with enough samples."""
+
+    passes = 1
+
+    def __init__(self) -> None:
+        self.low, self.high = math.inf, -math.inf
+
+    def begin(self, walk: int) -> None:
+        del walk  # one walk, nothing to reset
+
+    def observe(self, values: Array, low: float, high: float) -> None:
+        del values  # the extremes are all it needs
+        self.low, self.high = min(self.low, low), max(self.high, high)
+
+    def range(self) -> tuple[float, float]:
+        return self.low, self.high

@@ -1,0 +1,234 @@
+"""From observed ranges to one scale and zero point per tensor, tied where the kernels want them tied."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from thinflow.lower.tflite.program import Operator, Subgraph, Tensor
+from thinflow.quantize.kernels import CLAMPS, FUSED, KERNELS, Fixed
+from thinflow.quantize.placement import Placement, float_inputs, float_outputs, is_float
+
+CODE_MIN, CODE_MAX = -128, 127
+MIN_WIDTH = 1e-6  # of a range, relative to max(1, its high end)
+NARROW = 8.0  # a tied range this many times narrower than its class loses 3 of its 8 bits
+SATURATED = {"LOGISTIC": 8.0, "TANH": 4.0}  # beyond this input the output stays within one code of its limit
+
+
+class Range(NamedTuple):
+    """An interval of real numbers and who proposed it."""
+
+    low: float
+    high: float
+    observer: str = ""
+
+    def union(self, other: Range) -> Range:
+        """The smallest range that holds both."""
+        return self._replace(low=min(self.low, other.low), high=max(self.high, other.high))
+
+    @property
+    def width(self) -> float:
+        """Length, zero included in the range."""
+        return max(self.high, 0.0) - min(self.low, 0.0)
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """real = scale * (code - zero_point), for int8 codes.
+
+    Attributes:
+        scale: a float32 value, normal and positive.
+        zero_point: from -128 to 127.
+        range: what was asked for, before it was widened to contain zero.
+        reason: where it comes from.
+    """
+
+    scale: float
+    zero_point: int
+    range: Range
+    reason: str
+
+    def codes(self, values: np.ndarray) -> np.ndarray:
+        """Nearest int8 codes of some values, ties to even; copies."""
+        codes = np.rint(values.astype(np.float64) / self.scale) + self.zero_point
+        return np.clip(codes, CODE_MIN, CODE_MAX).astype(np.int8)
+
+
+def parameters_for(wanted: Range, reason: str = "observed") -> Parameters:
+    """Asymmetric parameters; zero is always a code.
+
+    An empty range gets scale 1, a tiny one is widened: a scale near the smallest float would overflow the kernels'
+    integer factors.
+    """
+    low, high = min(wanted.low, 0.0), max(wanted.high, 0.0)
+    if high - low <= 0:
+        return Parameters(1.0, 0, wanted, f"{reason}; it is always 0")
+    smallest = MIN_WIDTH * max(1.0, abs(high))
+    if high - low < smallest:
+        low, high = (low, low + smallest) if high > 0 else (high - smallest, high)
+    scale = (high - low) / (CODE_MAX - CODE_MIN)
+    zero_point = int(np.clip(np.rint(CODE_MIN - low / scale), CODE_MIN, CODE_MAX))
+    return Parameters(float(np.float32(scale)), zero_point, wanted, reason)
+
+
+def fixed_parameters(fixed: Fixed, code: str) -> Parameters:
+    """The parameters that an op's kernel dictates for its output."""
+    low = fixed.scale * (CODE_MIN - fixed.zero_point)
+    high = fixed.scale * (CODE_MAX - fixed.zero_point)
+    return Parameters(fixed.scale, fixed.zero_point, Range(low, high, "fixed"), f"{code} always has these")
+
+
+@dataclass
+class Assignment:
+    """Parameters of every tensor that some int8 operator reads or writes.
+
+    Attributes:
+        of: by tensor.
+        written_as: outputs that their operator must write with other, fixed parameters, to be requantized.
+        warnings: classes in which a member loses much of its precision.
+    """
+
+    of: dict[Tensor, Parameters] = field(default_factory=dict)
+    written_as: dict[Tensor, Parameters] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+
+class _Classes:
+    """Union-find over tensors; insertion order is kept, so results do not depend on hashes."""
+
+    def __init__(self) -> None:
+        self.parent: dict[Tensor, Tensor] = {}
+
+    def find(self, tensor: Tensor) -> Tensor:
+        self.parent.setdefault(tensor, tensor)
+        while self.parent[tensor] is not tensor:
+            self.parent[tensor] = tensor = self.parent[self.parent[tensor]]
+        return tensor
+
+    def join(self, tensors: list[Tensor]) -> None:
+        for tensor in tensors[1:]:
+            self.parent[self.find(tensor)] = self.find(tensors[0])
+
+    def groups(self) -> list[list[Tensor]]:
+        members: dict[Tensor, list[Tensor]] = {}
+        for tensor in self.parent:
+            members.setdefault(self.find(tensor), []).append(tensor)
+        return list(members.values())
+
+
+def assign(subgraph: Subgraph, placement: Placement, observed: Mapping[Tensor, Range]) -> Assignment:
+    """Parameters for all tensors at int8 operators, from the ranges of the tensors alone. O(tensors)."""
+    integer = [o for o, why in placement.items() if not why]
+    wanted = _wanted_ranges(subgraph, placement, observed)
+    classes = _Classes()
+    for operator in integer:
+        tensors = [*float_outputs(operator), *float_inputs(operator)]
+        for tensor in tensors:
+            classes.find(tensor)
+        if KERNELS[operator.code].tied:
+            classes.join(tensors)
+            for constant in operator.inputs:
+                if constant is not None and is_float(constant) and constant.is_constant and tensors:
+                    wanted[tensors[0]] = wanted[tensors[0]].union(constant_range(constant))
+    result = Assignment()
+    absorbed = _absorb_clamps(subgraph, integer, classes)
+    writers = {t: o for o in integer for t in float_outputs(o)}
+    for members in classes.groups():
+        _assign_class(members, wanted, writers, absorbed, result)
+    return result
+
+
+def constant_range(tensor: Tensor) -> Range:
+    """Extremes of a constant; O(its elements)."""
+    data = np.asarray(tensor.array())
+    return Range(float(data.min()), float(data.max()), "constant") if data.size else Range(0.0, 0.0, "constant")
+
+
+def _assign_class(
+    members: list[Tensor],
+    wanted: Mapping[Tensor, Range],
+    writers: Mapping[Tensor, Operator],
+    absorbed: Mapping[Tensor, str],
+    result: Assignment,
+) -> None:
+    """One class of tied tensors. Fixed outputs rule it if all of it fits their range; else they are requantized."""
+    fixed = {t: f for t in members if t in writers and (f := KERNELS[writers[t].code].fixed) is not None}
+    ranges = {t: wanted[t] for t in members if t not in absorbed}
+    union = next(iter(ranges.values()))
+    for one in ranges.values():
+        union = union.union(one)
+    if fixed:
+        first = next(iter(fixed))
+        parameters = fixed_parameters(fixed[first], writers[first].code)
+        slack = parameters.scale
+        fits = parameters.range.low - slack <= union.low and union.high <= parameters.range.high + slack
+        if len(set(fixed.values())) == 1 and fits:
+            result.of.update(dict.fromkeys(members, parameters))
+            return
+        for tensor, demanded in fixed.items():
+            result.written_as[tensor] = fixed_parameters(demanded, writers[tensor].code)
+    shared = f"shared by {len(members)} tensors" if len(members) > 1 else "observed"
+    parameters = parameters_for(union, shared)
+    for tensor in members:
+        result.of[tensor] = parameters
+        own = wanted[tensor].width
+        if tensor not in absorbed and 0 < own * NARROW < union.width:
+            result.warnings.append(
+                f"'{tensor.name}' spans {own:.4g} but shares the scale of a range of {union.width:.4g}"
+                f" and keeps {8 - math.log2(union.width / own):.1f} of 8 bits"
+            )
+
+
+def _wanted_ranges(
+    subgraph: Subgraph, placement: Placement, observed: Mapping[Tensor, Range]
+) -> dict[Tensor, Range]:
+    """The observed ranges, cut to what fused activations let through and saturating readers can tell apart."""
+    wanted = dict(observed)
+    for operator in placement:
+        clamp = FUSED.get(operator.options.get("fused_activation_function", "NONE"))
+        clamp = FUSED[operator.code] if operator.code in CLAMPS else clamp
+        for tensor in operator.outputs if clamp is not None else ():
+            if tensor in wanted:
+                wanted[tensor] = _cut(wanted[tensor], *clamp)
+    consumers = subgraph.consumers()
+    for tensor in list(wanted):
+        readers = {o.code for o, _ in consumers.get(tensor, ())}
+        if len(readers) == 1 and tensor not in subgraph.outputs:
+            limit = SATURATED.get(readers.pop())
+            if limit is not None:
+                wanted[tensor] = _cut(wanted[tensor], -limit, limit)
+    return wanted
+
+
+def _cut(wanted: Range, low: float, high: float | None) -> Range:
+    inside = wanted._replace(low=max(wanted.low, low), high=max(wanted.high, low))
+    return inside if high is None else inside._replace(low=min(inside.low, high), high=min(inside.high, high))
+
+
+def _absorb_clamps(subgraph: Subgraph, integer: list[Operator], classes: _Classes) -> dict[Tensor, str]:
+    """Let the only input of a RELU take the RELU's output range: the saturation of int8 does the clamping.
+
+    Only for inputs that nothing else reads and that are tied to nothing. Joins the two tensors' classes.
+    """
+    absorbed: dict[Tensor, str] = {}
+    consumers = subgraph.consumers()
+    sizes: dict[Tensor, int] = {}
+    for group in classes.groups():
+        sizes[classes.find(group[0])] = len(group)
+    producers = subgraph.producers()
+    for operator in integer:
+        if operator.code not in CLAMPS:
+            continue
+        x, y = operator.inputs[0], operator.outputs[0]
+        if x is None or len(consumers[x]) > 1 or x in subgraph.outputs or sizes.get(classes.find(x), 0) != 1:
+            continue
+        producer = producers.get(x)
+        if producer is not None and producer.code in KERNELS and KERNELS[producer.code].fixed is not None:
+            continue
+        absorbed[x] = operator.code
+        classes.join([y, x])
+    return absorbed

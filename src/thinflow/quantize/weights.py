@@ -1,0 +1,58 @@
+"""Symmetric int8 weights and int32 biases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+WEIGHT_MAX = 127  # -128 is not used: kernels rely on the symmetric range
+BIAS_MAX = 2**31 - 1
+_SMALLEST_STEP = 2.0**-28  # of an output code per weight code and input code; runtimes take factors from 2^-32 on
+
+
+def weight_scales(w: Array, axis: int | None) -> Array:
+    """float64 [channels along axis], or [1] for None: the largest magnitude is code 127. Zero where all weights are."""
+    others = None if axis is None else tuple(i for i in range(w.ndim) if i != axis)
+    if not w.size:
+        return np.zeros(1 if axis is None else w.shape[axis])
+    # Two reductions instead of abs(): no copy of the weights.
+    largest = np.maximum(w.max(axis=others), -w.min(axis=others))
+    return np.atleast_1d(largest.astype(np.float64)) / WEIGHT_MAX
+
+
+def usable_scales(scales: Array, bias: Array | None, s_x: float, s_y: float) -> Array:
+    """float32 scales near the given ones with which every channel's arithmetic fits 32 bits.
+
+    A channel of zeros takes the scale of its finest neighbour, so that its bias is kept precisely. A scale is raised
+    where the bias would overflow int32, and where the factor s_x * s_w / s_y would be too small for the kernels.
+    """
+    nonzero = scales[scales > 0]
+    scales = np.where(scales > 0, scales, nonzero.min() if nonzero.size else 1 / WEIGHT_MAX)
+    scales = np.maximum(scales, _SMALLEST_STEP * s_y / s_x)
+    if bias is not None:
+        largest = np.abs(bias.astype(np.float64))
+        if scales.size == 1:
+            largest = largest.max(initial=0)
+        scales = np.maximum(scales, largest * (1 + 1e-7) / (s_x * BIAS_MAX))
+    # The rounding to float32 may not fall below the limits again.
+    rounded = scales.astype(np.float32)
+    return np.where(rounded < scales, np.nextafter(rounded, np.float32(np.inf)), rounded).astype(np.float32)
+
+
+def quantize_weights(w: Array, scales: Array, axis: int | None) -> Array:
+    """int8 codes of the shape of `w`; copies."""
+    if axis is not None and scales.size > 1:
+        scales = scales.reshape([-1 if i == axis else 1 for i in range(w.ndim)])
+    codes = np.divide(w, scales, dtype=np.float32)
+    np.rint(codes, out=codes)
+    np.clip(codes, -WEIGHT_MAX, WEIGHT_MAX, out=codes)
+    return codes.astype(np.int8)
+
+
+def quantize_bias(bias: Array, scales: Array) -> Array:
+    """int32 codes, with the scale s_x * s_w as float32."""
+    codes = np.rint(bias.astype(np.float64) / scales.astype(np.float64))
+    return np.clip(codes, -BIAS_MAX, BIAS_MAX).astype(np.int32)

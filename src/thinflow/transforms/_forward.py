@@ -1,0 +1,160 @@
+"""Fold batch norms into the convolution that reads them. Only without padding: a padded zero is not normalised.
+
+conv(norm(x), w)  ->  bias(conv(x, w * scale), sum(w * offset))
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.tensor import Tensor
+from thinflow.rewrite.edits import Site, sweep
+from thinflow.rewrite.rule import Refuse
+from thinflow.rewrite.trace import Trace
+from thinflow.transforms._affine import add_bias, put_weights
+from thinflow.transforms._norms import NORMS, Norm, read_norm
+from thinflow.transforms._producers import KINDS, Producer, find_producer, store
+from thinflow.transforms._roles import Array, Roles, awaited_by_constant
+
+
+def fold_forward(graph: Graph, trace: Trace, origin: str) -> None:
+    """Fold every inference norm whose only reader is a convolution or matrix product without padding."""
+    folded: set[str] = set()
+    for node in list(graph):
+        if node.op not in NORMS or node.graph is not graph:
+            continue
+        name = node.name
+        try:
+            _fold(graph, node, trace, origin)
+            folded.add(name)
+        except Refuse as refusal:
+            trace.leave(node, refusal.reason)
+    trace.left = [entry for entry in trace.left if entry.node not in folded]
+
+
+def _fold(graph: Graph, node: Node, trace: Trace, origin: str) -> None:
+    roles = Roles(graph)
+    norm = read_norm(node, roles)
+    reader = _sole_reader(node, roles)
+    producer = find_producer(reader, roles)
+    weights, bias = _merged(norm, producer)
+    held = _following_bias(reader, producer, roles) if bias is not None else None
+    total = None
+    if held is not None and bias is not None:
+        old = roles.tensor(held)
+        assert old is not None
+        total = store(old.numpy().astype(np.float64) + bias.numpy().astype(np.float64), old, node)
+    trace.changed(node, f"folded forward into '{reader.name}'")
+    awaited = list(dict.fromkeys(n for v in norm.parameters for n in awaited_by_constant(v)))
+    put_weights(graph, roles, producer, weights, origin)
+    reader.set_input(KINDS[reader.op].data, node.inputs[0])
+    for waited in node.control_inputs:
+        reader.add_control_input(waited)
+    if total is not None and held is not None:
+        constant = roles.constant(held)
+        assert constant is not None
+        constant.attrs["value"] = total
+    elif bias is not None:
+        _insert_bias(graph, producer, bias, awaited, origin)
+    sweep(graph, [node])
+
+
+def _sole_reader(node: Node, roles: Roles) -> Node:
+    """The convolution that alone reads the norm.
+
+    Raises:
+        Refuse: there is none.
+    """
+    uses = [u for v in node.outputs for u in v.uses]
+    if node in roles.protected or node.control_outputs or len(uses) != 1 or not node.output().uses:
+        raise Refuse("it does not have exactly one reader", node)
+    reader, index = uses[0]
+    kind = KINDS.get(reader.op)
+    if kind is None or index != kind.data or "Backprop" in reader.op:
+        raise Refuse(
+            f"neither before nor after it is a convolution that could take it: '{reader.name}' is {reader.op}",
+            node,
+        )
+    return reader
+
+
+def _merged(norm: Norm, producer: Producer) -> tuple[Tensor, Tensor | None]:
+    """The weights with the norm in them, and the bias it leaves.
+
+    Raises:
+        Refuse: padding, groups, or a different layout.
+    """
+    node, kind = producer.node, KINDS[producer.node.op]
+    shape = producer.tensor.shape
+    if kind.layout:
+        pointwise = all(size == 1 for size in shape[:-2])
+        padding = str(node.get("padding", ""))
+        if padding != "VALID" and not (padding == "SAME" and pointwise):
+            raise Refuse(f"'{node.name}' pads with zeros ({padding})", norm.node)
+        if norm.channels_first != producer.channels_first:
+            raise Refuse(f"its data_format does not fit that of '{node.name}'", norm.node)
+    elif norm.channels_first or node.get("transpose_a", False) or node.get("adj_x", False):
+        raise Refuse(f"its channels are not what '{node.name}' sums over", norm.node)
+    transposed = not kind.layout and producer.axes == (0,)
+    axis = 1 if transposed else kind.input_axis
+    if shape[axis] != norm.scale.size:
+        raise Refuse(
+            f"'{node.name}' is grouped: it has {shape[axis]} inputs per group of {norm.scale.size}", norm.node
+        )
+    along = [1] * len(shape)
+    along[axis] = -1
+    wide = producer.tensor.numpy().astype(np.float64)
+    summed = tuple(a for a in range(len(shape)) if a not in producer.axes)
+    bias = store(_sum(wide * norm.offset.reshape(along), summed), producer.tensor, norm.node)
+    weights = store(wide * norm.scale.reshape(along), producer.tensor, norm.node)
+    return weights, bias if bias.numpy().astype(np.float64).any() else None
+
+
+def _sum(array: Array, axes: tuple[int, ...]) -> Array:
+    return np.asarray(array.sum(axis=axes)).reshape(-1)
+
+
+def _following_bias(node: Node, producer: Producer, roles: Roles) -> Value | None:
+    """The bias constant of a BiasAdd that alone reads the convolution, if it may be changed in place."""
+    readers = node.output().uses
+    if (
+        len(readers) != 1
+        or node in roles.protected
+        or readers[0].node.op != "BiasAdd"
+        or readers[0].index != 0
+    ):
+        return None
+    value = readers[0].node.inputs[1]
+    tensor = roles.tensor(value)
+    if (
+        tensor is None
+        or tensor.shape != (producer.channels,)
+        or not roles.is_sole_reader(readers[0].node, value)
+    ):
+        return None
+    return value
+
+
+def _insert_bias(graph: Graph, producer: Producer, bias: Tensor, awaited: list[Node], origin: str) -> None:
+    """Put a BiasAdd over a convolution; it takes over the name, the convolution gets a new one."""
+    node = producer.node
+    site = Site(graph, node, origin)
+    twin = site.add(
+        node.op, *node.inputs, name=f"{node.name}/{node.op}", attrs=node.attrs, device=node.device
+    )
+    twin.node.set_control_inputs(node.control_inputs)
+    constant = site.constant(bias, f"{node.name}_bias")
+    constant.node.set_control_inputs(awaited)
+    moved = Producer(
+        twin.node,
+        producer.weights,
+        producer.tensor,
+        producer.axes,
+        producer.channels,
+        producer.channels_first,
+        producer.rank,
+    )
+    total = add_bias(site, moved, constant, f"{node.name}/BiasAdd")
+    node.set_control_inputs(())
+    graph.replace(node, total.node, ports={v.port: total for v in node.outputs})

@@ -1,0 +1,96 @@
+"""Convolutions with several readers: folding needs one reader each.
+
+m1(conv), m2(conv) with equal m1, m2  ->  both readers' readers read m1(conv)
+m1(conv), f(conv)                     ->  m1(conv'), f(conv), only when asked to: conv is then computed twice
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from thinflow.ir.graph import Graph, Node
+from thinflow.rewrite.edits import sweep
+from thinflow.rewrite.rule import Refuse
+from thinflow.rewrite.trace import Trace
+from thinflow.transforms._norms import NORMS
+from thinflow.transforms._pieces import Mode
+from thinflow.transforms._producers import KINDS, find_producer
+from thinflow.transforms._roles import Array, Roles
+from thinflow.transforms._steps import FACTORS, Channels, Step, data_input, read_step
+
+
+def merge_equal_readers(graph: Graph, trace: Trace, mode: Mode) -> None:
+    """Where every reader of a producer does the same with it, keep one of them."""
+    roles = Roles(graph)
+    for node, steps in _shared_producers(graph, roles, mode):
+        if node in roles.protected or len(steps) != len(node.output().uses):
+            continue
+        first, *others = steps
+        if not all(_is_same(first, s) and _may_go(s.node, roles) for s in others):
+            continue
+        for step in others:
+            trace.changed(step.node, f"does what '{first.node.name}' does")
+            step.node.output().replace_uses(first.node.output())
+            loose = [v.node for v in step.node.inputs]
+            graph.remove(step.node)
+            sweep(graph, loose)
+
+
+def duplicate(graph: Graph, trace: Trace, mode: Mode) -> None:
+    """Give every factor or norm over a shared producer a producer of its own."""
+    roles = Roles(graph)
+    for node, steps in _shared_producers(graph, roles, mode):
+        others_read = (
+            len(steps) < len(node.output().uses) or node in roles.protected or bool(node.control_outputs)
+        )
+        for step in steps if others_read else steps[1:]:
+            twin = graph.add(
+                node.op,
+                node.inputs,
+                node.name,
+                attrs=node.attrs,
+                control_inputs=node.control_inputs,
+                device=node.device,
+                before=node,
+            )
+            twin.origin = mode.origin
+            step.node.set_input(data_input(step.node, roles), twin.output())
+            trace.changed(node, f"duplicated as '{twin.name}' for '{step.node.name}'")
+
+
+def _shared_producers(graph: Graph, roles: Roles, mode: Mode) -> Iterator[tuple[Node, list[Step]]]:
+    """Producers that somebody else reads too, with the foldable factors and norms among their readers."""
+    ops = NORMS if mode.only_norms else FACTORS | NORMS if mode.norms else FACTORS
+    for node in list(graph):
+        if node.op not in KINDS or (len(node.output().uses) < 2 and node not in roles.protected):
+            continue
+        steps = []
+        for use in node.output().uses:
+            try:
+                if use.node.op in ops and use.index == data_input(use.node, roles):
+                    producer = find_producer(node, roles)
+                    channels = Channels(producer.channels, producer.channels_first, producer.rank)
+                    steps.append(read_step(use.node, use.index, channels, roles))
+            except Refuse:
+                continue  # told when the chains are folded
+        if steps:
+            yield node, steps
+
+
+def _may_go(node: Node, roles: Roles) -> bool:
+    return not (
+        node in roles.protected
+        or node.control_inputs
+        or node.control_outputs
+        or any(v.uses for v in node.outputs[1:])
+    )
+
+
+def _is_same(a: Step, b: Step) -> bool:
+    return _equal(a.factor, b.factor) and _equal(a.addend, b.addend)
+
+
+def _equal(a: Array | None, b: Array | None) -> bool:
+    return a is b or (a is not None and b is not None and np.array_equal(a, b))

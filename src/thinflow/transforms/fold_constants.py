@@ -1,0 +1,206 @@
+"""Compute what is constant, and drop what no output needs.
+
+add(const(1), const(2))          ->  const(3), under the name of the add
+conv(x, identity(const(w)))      ->  conv(x, const(w)), without a copy
+strided_slice(shape(x), 1)       ->  const(224), if that size is known
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from thinflow.analysis.shapes import constant_spec, infer_shapes
+from thinflow.errors import ParameterError
+from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.order import ancestors
+from thinflow.ir.tensor import Tensor
+from thinflow.ir.types import shape_text
+from thinflow.rewrite.pattern import TRANSPARENT
+from thinflow.rewrite.rule import Refuse, Transform, transform
+from thinflow.rewrite.trace import Trace
+from thinflow.transforms._constants import stored_once
+from thinflow.transforms._control import drop_idle_control
+from thinflow.transforms._evaluate import ConstantPart, Result, sinks, tensor_of
+from thinflow.transforms._roles import become_constant
+
+DEQUANTIZERS = ("Dequantize", "FakeQuant", "QuantizeAndDequantize")
+
+
+@transform("fold_constants")
+@dataclass(frozen=True)
+class FoldConstants(Transform):
+    """Fold constant nodes into constants of the same name, and prune.
+
+    Attributes:
+        exclude_op: ops that are never folded.
+        exclude_node: nodes that are never folded.
+        clear_output_shapes: remove `_output_shapes` attributes; if false, they are trusted where inference finds nothing.
+        max_constant_size_in_bytes: larger results are not stored.
+        max_growth_bytes: nor are results that exceed the constants they come from by more than this (Fill, Tile...).
+        fold_dequantize: also fold Dequantize and FakeQuant ops, which turns 8-bit weights back into floats.
+    """
+
+    tolerance = 1e-6
+
+    exclude_op: tuple[str, ...] = ()
+    exclude_node: tuple[str, ...] = ()
+    clear_output_shapes: bool = True
+    max_constant_size_in_bytes: int = 10 << 20
+    max_growth_bytes: int = 1 << 20
+    fold_dequantize: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("max_constant_size_in_bytes", "max_growth_bytes"):
+            if getattr(self, name) < 0:
+                raise ParameterError(f"{name} is {getattr(self, name)}", hint="give 0 or more bytes")
+
+    def apply(self, graph: Graph, trace: Trace) -> None:
+        trace.warnings.extend(
+            f"there is no node '{n}' to exclude" for n in self.exclude_node if n not in graph
+        )
+        if not graph.outputs:
+            trace.warnings.append("no outputs are given, so every node without a reader counts as one")
+        kept = graph.outputs or sinks(graph)
+        failed: dict[Node, str] = {}
+        too_large: dict[Node, str] = {}
+        while True:
+            trace.forget_left()
+            self._set_specs(graph)
+            drop_idle(graph, trace)
+            before = len(trace.changes), len(failed), len(too_large)
+            self._fold_once(graph, {v.node for v in (*graph.inputs, *kept)}, failed, too_large, trace)
+            if (len(trace.changes), len(failed), len(too_large)) == before:
+                break
+            if len(trace.changes) > before[0]:
+                too_large.clear()  # what a result grows from may have become larger
+        drop_idle(graph, trace)
+        self._prune(graph, kept, trace)
+
+    def _set_specs(self, graph: Graph) -> None:
+        infer_shapes(graph, use_annotations=not self.clear_output_shapes)
+        cut = {v: v.spec.with_shape(v.spec.shape) for v in graph.inputs if v.spec.elements is not None}
+        if cut:  # whatever is fed there, it need not be what the graph would compute
+            infer_shapes(graph, cut, use_annotations=not self.clear_output_shapes)
+
+    def _excluded(self, node: Node) -> str | None:
+        if node.op in self.exclude_op or node.name in self.exclude_node:
+            return "it is excluded"
+        if node.op.startswith(DEQUANTIZERS) and not self.fold_dequantize:
+            return "folding it would undo the quantization; fold_dequantize=true does it all the same"
+        return None
+
+    def _fold_once(
+        self, graph: Graph, kept: set[Node], failed: dict[Node, str], too_large: dict[Node, str], trace: Trace
+    ) -> None:
+        """One round. What cannot be folded goes to `failed` or `too_large`; the next round folds what it reads instead."""
+        part = ConstantPart(graph, lambda n: too_large.get(n) or self._excluded(n), failed)
+        wanted = self._wanted(part, kept)
+        for node, reason in part.refused.items():
+            trace.leave(node, reason)
+        for node in wanted:
+            try:
+                self._fold(graph, node, part, kept, trace)
+            except Refuse as refusal:
+                if refusal.node not in failed:
+                    too_large[node] = refusal.reason
+        _bypass_aliases(part, trace)
+
+    def _wanted(self, part: ConstantPart, kept: set[Node]) -> list[Node]:
+        """The nodes to turn into constants: computable, and read by one that is not. In execution order."""
+        read: set[Node] = set()
+        wanted: list[Node] = []
+        for node in reversed(part.order):
+            if node.tensor is not None:
+                continue
+            if node not in part.computable:
+                stays = True
+            elif is_alias(node) and node not in part.from_shapes:
+                stays = node in kept or node in read
+            else:
+                if node in kept or node in read:
+                    wanted.append(node)
+                continue
+            if stays:
+                read.update(v.node for v in node.inputs)
+        return wanted[::-1]
+
+    def _fold(self, graph: Graph, node: Node, part: ConstantPart, kept: set[Node], trace: Trace) -> None:
+        expected = max((v.spec.size_bytes or 0 for v in node.outputs), default=0)
+        self._refuse_large(expected, node)
+        result = part.compute(node)
+        ports = [v for v in node.outputs if v.uses or v in part.roles.wanted] or [node.output()]
+        single = len(result.arrays) == 1
+        if not single and node in kept:
+            raise Refuse("it is asked for and has several outputs", node)
+        tensors = {v: stored_once(tensor_of(result.arrays[v.port], v.spec, node)) for v in ports}
+        for tensor in tensors.values():
+            self._refuse_large(tensor.size_bytes, node)
+            growth = tensor.size_bytes - result.leaf_bytes
+            if growth > self.max_growth_bytes and node not in part.from_shapes:
+                raise Refuse(
+                    f"folding it would add {growth:,} bytes; max_growth_bytes is {self.max_growth_bytes:,}",
+                    node,
+                )
+        trace.changed(node, "folded into " + ", ".join(f"{t.dtype}{shape_text(t.shape)}" for t in tensors.values()))
+        if single:
+            become_constant(node, tensors[ports[0]], self.name)
+            node.set_control_inputs(result.awaited)
+            node.output().spec = constant_spec(tensors[ports[0]])
+        else:
+            self._split(graph, node, tensors, result)
+
+    def _refuse_large(self, size: int, node: Node) -> None:
+        if size > self.max_constant_size_in_bytes:
+            limit = f"max_constant_size_in_bytes is {self.max_constant_size_in_bytes:,}"
+            raise Refuse(f"the result takes {size:,} bytes; {limit}", node)
+
+    def _split(self, graph: Graph, node: Node, tensors: dict[Value, Tensor], result: Result) -> None:
+        """One constant per output that is read, in place of the node."""
+        for value, tensor in tensors.items():
+            constant = graph.constant(tensor, f"{node.name}/cf_{value.port}", before=node)
+            constant.node.origin = self.name
+            constant.node.device = node.device
+            constant.node.set_control_inputs(result.awaited)
+            constant.spec = constant_spec(tensor)
+            value.replace_uses(constant)
+        for waiter in node.control_outputs:
+            waiter.remove_control_input(node)
+            for awaited in result.awaited:
+                waiter.add_control_input(awaited)
+        graph.remove(node)
+
+    def _prune(self, graph: Graph, kept: list[Value], trace: Trace) -> None:
+        needed = ancestors(v.node for v in (*graph.inputs, *kept))
+        unneeded = [n for n in graph if n not in needed]
+        for node in unneeded:
+            trace.changed(node, "removed: no output needs it")
+        graph.remove(*unneeded)
+        if self.clear_output_shapes:
+            for node in graph:
+                if "_output_shapes" in node.attrs:
+                    trace.changed(node, "_output_shapes removed")
+                    del node.attrs["_output_shapes"]
+
+
+def is_alias(node: Node) -> bool:
+    """Whether the node's outputs are its inputs."""
+    return node.op in TRANSPARENT or node.op in {"IdentityN", "ReadVariableOp"}
+
+
+def drop_idle(graph: Graph, trace: Trace) -> None:
+    """Cut control edges without effect; see `drop_idle_control`."""
+    for source, waiter in drop_idle_control(graph):
+        trace.changed(waiter, f"waits no more for '{source.name}', which has no effect")
+
+
+def _bypass_aliases(part: ConstantPart, trace: Trace) -> None:
+    """Let the readers of a constant's alias read the constant itself. An alias that waits for something stays."""
+    for node in part.order:
+        if node.graph is None or not is_alias(node) or node not in part.computable or node.control_inputs:
+            continue
+        moved = 0
+        for value in node.outputs:
+            if value.port < len(node.inputs) and node.inputs[value.port].node.tensor is not None:
+                moved += value.replace_uses(node.inputs[value.port])
+        if moved:
+            trace.changed(node, f"its readers read '{node.inputs[0].node.name}' instead")

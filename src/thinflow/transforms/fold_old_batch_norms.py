@@ -1,0 +1,47 @@
+"""Fold batch-norm ops in inference mode into the convolution before them.
+
+norm(conv(x, w), gamma, beta, mean, variance)  ->  bias(conv(x, w * s), beta - mean * s)
+s = gamma / sqrt(variance + epsilon)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from thinflow.ir.graph import Graph
+from thinflow.rewrite.rule import Transform, transform
+from thinflow.rewrite.trace import Trace
+from thinflow.transforms._affine import fold_chains
+from thinflow.transforms._forward import fold_forward
+from thinflow.transforms._lower_norms import lower_norms
+from thinflow.transforms._pieces import Mode
+from thinflow.transforms._shared import duplicate, merge_equal_readers
+
+
+@transform("fold_old_batch_norms")
+@dataclass(frozen=True)
+class FoldOldBatchNorms(Transform):
+    """Fold FusedBatchNorm (V1 to V3) and BatchNormWithGlobalNormalization.
+
+    Attributes:
+        lower_unfoldable: turn the norms that remain into one Mul and one AddV2.
+        fold_forward: fold a norm that stands right before a convolution without padding into that convolution.
+        duplicate_shared: compute a convolution twice rather than leave a norm over one that others read too.
+    """
+
+    tolerance = 1e-4
+
+    lower_unfoldable: bool = False
+    fold_forward: bool = False
+    duplicate_shared: bool = False
+
+    def apply(self, graph: Graph, trace: Trace) -> None:
+        mode = Mode(self.name, norms=True, only_norms=True)
+        merge_equal_readers(graph, trace, mode)
+        if self.duplicate_shared:
+            duplicate(graph, trace, mode)
+        fold_chains(graph, trace, mode)
+        if self.fold_forward:
+            fold_forward(graph, trace, self.name)
+        if self.lower_unfoldable:
+            lower_norms(graph, trace, self.name)

@@ -1,0 +1,171 @@
+"""Give batch norms in training mode fixed statistics, measured beforehand on typical inputs.
+
+norm(x, gamma, beta; is_training=true)  ->  norm(x, gamma, beta, mean, variance; is_training=false)
+
+statistics = measure_batch_norms(graph, [{x: batch1}, {x: batch2}])
+save_statistics("statistics.npz", statistics)
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from thinflow.errors import ParameterError
+from thinflow.interpreter import Plan
+from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.order import ancestors
+from thinflow.ir.tensor import Tensor
+from thinflow.ir.types import FLOAT, DType
+from thinflow.rewrite.edits import Site, sweep
+from thinflow.rewrite.rule import Refuse, Transform, transform
+from thinflow.rewrite.trace import Trace
+from thinflow.transforms._norms import FUSED_NORMS, channels_first, is_training
+from thinflow.transforms._producers import store
+from thinflow.transforms._roles import Array, Roles
+
+Statistics = dict[str, tuple[Array, Array]]
+"""Node name -> (mean [C], variance [C])."""
+
+
+@transform("freeze_batch_norms")
+@dataclass(frozen=True)
+class FreezeBatchNorms(Transform):
+    """Turn FusedBatchNorm ops from training to inference mode.
+
+    Attributes:
+        statistics: path of an .npz file with arrays NAME/mean and NAME/variance for every norm.
+    """
+
+    exact = False  # a batch is no longer normalised by itself
+
+    statistics: str
+
+    def apply(self, graph: Graph, trace: Trace) -> None:
+        statistics = load_statistics(self.statistics)
+        roles = Roles(graph)
+        for node in list(graph):
+            if node.op not in FUSED_NORMS:
+                continue
+            try:
+                self._freeze(graph, node, statistics, roles)
+                trace.changed(node, "uses fixed statistics now")
+            except Refuse as refusal:
+                trace.leave(node, refusal.reason)
+
+    def _freeze(self, graph: Graph, node: Node, statistics: Statistics, roles: Roles) -> None:
+        if not is_training(node):
+            raise Refuse("it is in inference mode already")
+        if len(node.inputs) != 5:
+            raise Refuse(f"it has {len(node.inputs)} inputs, not 5")
+        for value in node.outputs[1:]:
+            if value.uses or value in roles.wanted:
+                who = f"used by '{value.uses[0].node.name}'" if value.uses else "asked for"
+                raise Refuse(f"its output {value.port}, a statistic of the batch, is {who}")
+        if node.name not in statistics:
+            raise Refuse(f"the statistics have no '{node.name}/mean'")
+        mean, variance = statistics[node.name]
+        gamma = roles.tensor(node.inputs[1])
+        if gamma is not None and gamma.shape != mean.shape:
+            raise Refuse(f"the statistics are for {mean.size} channels, it has {gamma.size}")
+        element = node.attrs.get("T" if node.op == "FusedBatchNorm" else "U")
+        like = Tensor.from_array(np.zeros(0, np.float32), element if isinstance(element, DType) else FLOAT)
+        tensors = {3: store(mean, like, node), 4: store(variance, like, node)}
+        site = Site(graph, node, self.name)
+        loose = [node.inputs[i].node for i in tensors]
+        for (index, tensor), what in zip(tensors.items(), ("mean", "variance"), strict=True):
+            node.set_input(index, site.constant(tensor, f"{node.name}/{what}"))
+        node.attrs["is_training"] = False
+        sweep(graph, loose)
+
+
+def measure_batch_norms(graph: Graph, feeds: Iterable[Mapping[Value, Array]]) -> Statistics:
+    """The batch statistics of every norm in training mode, averaged over the feeds.
+
+    The variance is the one that the norm divides by: over N values, not N - 1.
+
+    Args:
+        graph: with norms in training mode.
+        feeds: one or more batches, each an array for every input of the graph.
+
+    Raises:
+        ParameterError: no feeds.
+        NodeError: a node cannot be run.
+    """
+    norms = [n for n in graph if n.op in FUSED_NORMS and is_training(n) and n.inputs]
+    outputs = list(graph.outputs) or [n.output() for n in norms]
+    needed = ancestors(v.node for v in outputs)
+    wanted: dict[Value, list[Node]] = {}
+    for node in norms:
+        if node in needed:
+            wanted.setdefault(node.inputs[0], []).append(node)
+    sums: Statistics = {}
+    count = 0
+
+    def observe(value: Value, array: Array) -> None:
+        for node in wanted.get(value, ()):
+            mean, variance = _moments(array, node)
+            old = sums.get(node.name, (np.zeros_like(mean), np.zeros_like(variance)))
+            sums[node.name] = (old[0] + mean, old[1] + variance)
+
+    for feed in feeds:
+        for value, array in feed.items():
+            observe(value, np.asarray(array))
+        Plan(graph, outputs, list(feed)).run(feed, observe)
+        count += 1
+    if not count:
+        raise ParameterError("there are no inputs to measure on", hint="give at least one batch")
+    return {name: (mean / count, variance / count) for name, (mean, variance) in sums.items()}
+
+
+def _moments(array: Array, node: Node) -> tuple[Array, Array]:
+    channel = 1 if channels_first(node) else array.ndim - 1
+    axes = tuple(a for a in range(array.ndim) if a != channel)
+    wide = array.astype(np.float64)
+    return wide.mean(axis=axes), wide.var(axis=axes)
+
+
+def save_statistics(path: str | os.PathLike[str], statistics: Statistics) -> None:
+    """Write statistics as an .npz file that the transform reads."""
+    arrays: dict[str, Array] = {}
+    for name, (mean, variance) in statistics.items():
+        arrays[f"{name}/mean"], arrays[f"{name}/variance"] = mean, variance
+    with open(path, "wb") as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]
+
+
+def load_statistics(path: str | os.PathLike[str]) -> Statistics:
+    """Read statistics from an .npz file.
+
+    Raises:
+        ParameterError: no such file, or not what it should hold.
+    """
+    where = os.fspath(path)
+    hint = "write it with thinflow.transforms.freeze_batch_norms.save_statistics"
+    try:
+        with np.load(where, allow_pickle=False) as archive:
+            arrays = {key: archive[key] for key in archive.files}
+    except (OSError, ValueError, AttributeError, EOFError, zipfile.BadZipFile) as error:
+        raise ParameterError(f"the statistics cannot be read: {error}", where, hint) from error
+    statistics: Statistics = {}
+    for key, mean in arrays.items():
+        name, slash, what = key.rpartition("/")
+        if not slash or what != "mean":
+            continue
+        variance = arrays.get(f"{name}/variance")
+        if variance is None:
+            raise ParameterError(f"'{name}/variance' is missing", where, hint)
+        if mean.ndim != 1 or mean.shape != variance.shape or {mean.dtype.kind, variance.dtype.kind} != {"f"}:
+            raise ParameterError(
+                f"'{name}/mean' and '{name}/variance' are not two float vectors of one length", where, hint
+            )
+        if not (variance >= 0).all():
+            raise ParameterError(
+                f"'{name}/variance' has values that are negative or not numbers", where, hint
+            )
+        statistics[name] = (mean, variance)
+    return statistics

@@ -1,0 +1,184 @@
+"""Keep only what the outputs need, and cut the graph at its inputs.
+
+    x = DecodeJpeg(f); y = Relu(x); z = Log(y)  ->  x = Placeholder(); y = Relu(x)      inputs x, outputs y
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from thinflow.analysis.shapes import infer_shapes, placeholder_spec
+from thinflow.errors import GraphError, ParameterError
+from thinflow.ir.attrs import Attr, ShapeAttr
+from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.types import FLOAT, DType, Shape, TensorSpec
+from thinflow.rewrite.rule import Transform, transform
+from thinflow.rewrite.trace import Trace
+from thinflow.transforms._control import PLACEHOLDERS, drop_idle_control
+from thinflow.transforms._declarations import found_spec, read_shape, read_type
+from thinflow.transforms._functions import note_functions
+
+
+@transform("strip_unused_nodes")
+@dataclass(frozen=True)
+class StripUnusedNodes(Transform):
+    """Remove what no output needs; an input that is computed becomes a Placeholder.
+
+    What a new Placeholder declares: the values given for its name, else `type` and `shape`, else what shape inference
+    and its readers tell, else an unknown rank. Placeholders that exist keep what they declare.
+
+    Attributes:
+        type: element type of new placeholders.
+        shape: their shape: "1,224,224,3"; `?` or -1 for a size that varies, "[]" for a scalar, "unknown" for any rank.
+        name_: inputs with a type or shape of their own; may be repeated.
+        type_for_name: one type per name, or none at all.
+        shape_for_name: one shape per name, or none at all.
+        override: let existing placeholders take the given types and shapes, too.
+        missing_ok: a name in `name` that is no input of the graph is fine.
+        keep_control: keep control edges that make nobody wait, and with them what they alone hold.
+    """
+
+    renames = True  # cutting at two ports of one node gives two inputs
+
+    type: str | None = None
+    shape: str | None = None
+    name_: tuple[str, ...] = ()
+    type_for_name: tuple[str, ...] = ()
+    shape_for_name: tuple[str, ...] = ()
+    override: bool = False
+    missing_ok: bool = False
+    keep_control: bool = False
+
+    def __post_init__(self) -> None:
+        for option, given in (("type_for_name", self.type_for_name), ("shape_for_name", self.shape_for_name)):
+            if given and len(given) != len(self.name_):
+                problem = f"'name' is given {len(self.name_)} times and '{option}' {len(given)} times"
+                raise ParameterError(problem, hint=f"give one {option} per name, or none")
+        if self.name_ and not self.type_for_name and not self.shape_for_name:
+            raise ParameterError("'name' is given without a type or shape", hint="add type_for_name or shape_for_name")
+        for text in (self.type, *self.type_for_name):
+            if text is not None:
+                read_type(text)
+        for text in (self.shape, *self.shape_for_name):
+            if text is not None:
+                read_shape(text)
+
+    def apply(self, graph: Graph, trace: Trace) -> None:
+        if not graph.outputs:
+            raise GraphError("no outputs are given, so nothing is needed", graph.path, hint="name them: outputs=[...]")
+        self.check_names(graph, trace)
+        note_functions(graph, trace, "functions stay even if no node calls them any more")
+        if not self.keep_control:
+            for source, waiter in drop_idle_control(graph):
+                trace.changed(waiter, f"no longer waits for '{source.name}', which has no effect")
+        cuts: dict[Node, list[Value]] = {}
+        for value in graph.inputs:
+            if value.node.op != "Placeholder":  # PlaceholderV2 and PlaceholderWithDefault become one
+                cuts.setdefault(value.node, []).append(value)
+            else:
+                value.node.set_control_inputs(())  # it is fed: nothing has to run for it
+                self.declare(value.node, value, trace)
+        specs = self.specs(graph, [v for values in cuts.values() for v in values], trace)
+        needed = needed_nodes(graph)
+        for node in cuts:
+            if node not in needed:
+                node.set_inputs(())
+                node.set_control_inputs(())
+        gone = [n for n in graph if n not in needed and not any(v.is_graph_input for v in n.outputs)]
+        for node in gone:
+            trace.changed(node, "not needed by any output")
+        graph.remove(*gone)
+        for node, values in cuts.items():
+            self.cut(graph, node, values, specs, trace, keep=node in needed)
+
+    def check_names(self, graph: Graph, trace: Trace) -> None:
+        """Every `name` must be an input of the graph.
+
+        Raises:
+            GraphError: one is not.
+        """
+        known = [v.name for v in graph.inputs]
+        for name in self.name_:
+            if name.removesuffix(":0") in known:
+                continue
+            if not self.missing_ok:
+                hint = f"the inputs are: {', '.join(known) or 'none'}; missing_ok=true goes on without it"
+                raise GraphError(f"'{name}' is not an input of the graph", graph.path, hint=hint)
+            trace.warnings.append(f"'{name}' is not an input of the graph")
+
+    def specs(self, graph: Graph, values: list[Value], trace: Trace) -> dict[Value, TensorSpec]:
+        """Type and shape for each new placeholder: given, else found."""
+        if values:
+            infer_shapes(graph)
+        specs = {}
+        for value in values:
+            found = found_spec(value)
+            # A placeholder with a default has a type and shape of its own, which the general ones do not replace.
+            specs[value] = self.given(value, found, general=self.override or value.node.op not in PLACEHOLDERS)
+            known = value.spec.dtype
+            if known is not None and known != specs[value].dtype:
+                trace.warnings.append(f"'{value.name}' becomes {specs[value].dtype}, but its readers expect {known}")
+        return specs
+
+    def given(self, value: Value, found: TensorSpec, *, general: bool) -> TensorSpec:
+        """What the user says of an input, or what was found where the user says nothing."""
+        element: DType | None = read_type(self.type) if self.type is not None and general else found.dtype
+        shape: Shape = read_shape(self.shape) if self.shape is not None and general else found.shape
+        for index, name in enumerate(self.name_):
+            if name.removesuffix(":0") == value.name:
+                element = read_type(self.type_for_name[index]) if self.type_for_name else element
+                shape = read_shape(self.shape_for_name[index]) if self.shape_for_name else shape
+        return TensorSpec(element, shape)
+
+    def declare(self, node: Node, value: Value, trace: Trace) -> None:
+        """Apply given types and shapes to a placeholder that was there before, or say why not."""
+        now = placeholder_spec(node)
+        wanted = self.given(value, now, general=True)
+        if wanted == now:
+            return
+        if not self.override:
+            trace.leave(node, f"it is a Placeholder already and stays {now}; override=true makes it {wanted}")
+            return
+        trace.changed(node, f"declared {now}, now {wanted}")
+        node.attrs.update(_attrs(wanted))
+
+    def cut(
+        self, graph: Graph, node: Node, values: list[Value], specs: dict[Value, TensorSpec], trace: Trace, *, keep: bool
+    ) -> None:
+        """Let placeholders stand where the graph is to be fed; the node goes unless its other ports are needed."""
+        alone = len(values) == 1 and not keep
+        for value in values:
+            trace.changed(node, f"{value.name} is fed from now on, {specs[value]}")
+            name = node.name if alone else f"{node.name}_{value.port}"
+            fed = graph.add("Placeholder", name=name, attrs=_attrs(specs[value]), before=node)
+            fed.origin = self.name
+            if alone:
+                graph.replace(node, fed, {value.port: fed.output()})
+                return
+            value.replace_uses(fed.output())
+            graph.inputs = [fed.output() if v is value else v for v in graph.inputs]
+            graph.outputs = [fed.output() if v is value else v for v in graph.outputs]
+            trace.warnings.append(f"the input '{value.name}' is called '{fed.name}' now")
+            for waiter in () if keep else node.control_outputs:
+                waiter.remove_control_input(node)
+                waiter.add_control_input(fed)
+        if not keep:
+            graph.remove(node)
+
+
+def needed_nodes(graph: Graph) -> set[Node]:
+    """The nodes that must run for the outputs when the inputs are fed. O(nodes + edges)."""
+    cut = {v.node for v in graph.inputs}
+    stack = [v.node for v in graph.outputs if not v.is_graph_input]
+    needed: set[Node] = set()
+    while stack:
+        node = stack.pop()
+        if node not in needed:
+            needed.add(node)
+            stack.extend(v.node for v in node.inputs if not v.is_graph_input)
+            stack.extend(n for n in node.control_inputs if n not in cut)
+    return needed
+
+
+def _attrs(spec: TensorSpec) -> dict[str, Attr]:
+    return {"dtype": spec.dtype or FLOAT, "shape": ShapeAttr(spec.shape)}
