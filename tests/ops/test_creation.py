@@ -36,6 +36,7 @@ CASES: dict[str, list[Case]] = {
         ([np.int32(3), np.int32(18), np.int32(4)], {}),
         ([np.int64(3), np.int64(-2), np.int64(-2)], {}),
         ([np.int32(3), np.int32(3), np.int32(1)], {}),
+        ([np.uint32(3), np.uint32(7), np.uint32(2)], {}),
         ([f32(0.3), f32(10), f32(0.1)], {}),
         ([f32(5), f32(-3), f32(-0.7)], {}),
         ([np.float16(0), np.float16(3), np.float16(0.1)], {}),

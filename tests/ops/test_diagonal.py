@@ -55,6 +55,8 @@ CASES: dict[str, list[Case]] = {
     ],
 }
 
+CASES |= {f"Batch{n}": CASES[n] for n in ("MatrixDiag", "MatrixDiagPart", "MatrixSetDiag", "MatrixBandPart")}
+
 
 @pytest.mark.parametrize(("name", "case"), [(n, c) for n, cases in CASES.items() for c in cases])
 def test_agreement(name: str, case: Case) -> None:

@@ -38,6 +38,8 @@ CASES: dict[str, list[Case]] = {
     "IRFFT3D": [([COMPLEX, ints(4, 5, 10)], {})],
 }
 
+CASES |= {f"Batch{n}": CASES[n] for n in ("FFT", "IFFT", "FFT2D", "IFFT2D", "FFT3D", "IFFT3D")}
+
 
 @pytest.mark.parametrize(("name", "case"), [(n, c) for n, cases in CASES.items() for c in cases])
 def test_agreement(name: str, case: Case) -> None:

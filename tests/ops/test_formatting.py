@@ -34,6 +34,15 @@ CASES: dict[str, list[Case]] = {
         ([text(b"ab", b'"c'), np.array(True)], {**OPEN, "template": "{} {}"}),
         ([np.arange(60).reshape(10, 6), np.array([1e-9, 1e10, 0.1])], {**OPEN, "template": "{}|{}"}),
         ([np.float32(1 / 3), np.arange(8).reshape(2, 2, 2), np.float32("nan")], {"template": "%s %s %s"}),
+        (
+            [np.zeros((0, 2)), np.zeros((2, 0)), np.zeros((2, 1, 0))],
+            {"template": "%s %s %s", "summarize": -1},
+        ),
+        ([np.arange(4).reshape(2, 2), np.arange(3)], {"template": "%s %s", "summarize": 0}),
+        (
+            [np.arange(4).reshape(2, 2), np.arange(3), text(b"a", b"b", b"c")],
+            {"template": "%s %s %s", "summarize": 1},
+        ),
         ([np.arange(9), np.float64(0.1)], {**OPEN, "template": "{}{}", "summarize": -1}),
     ],
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from ml_dtypes import bfloat16
 
 from tests.ops._agreement import Case, check_agreement, infer, run, spec_of, text
 from thinflow.errors import ShapeError
@@ -46,7 +47,7 @@ CASES: dict[str, list[Case]] = {
     ],
     "TensorScatterUpdate": [([X, POINTS, UPDATES], {}), ([text(b"a"), np.array([[0]]), text(b"b")], {})],
     "TensorScatterAdd": [([X, POINTS, UPDATES], {}), ([ints(1, 2), np.array([[1], [1]]), ints(5, 6)], {})],
-    "TensorScatterSub": [([X, POINTS, UPDATES], {})],
+    "TensorScatterSub": [([X.astype(bfloat16), POINTS, UPDATES.astype(bfloat16)], {})],
     "TensorScatterMax": [([X, POINTS, UPDATES], {})],
     "TensorScatterMin": [([X, POINTS, UPDATES], {})],
     "ScatterNdNonAliasingAdd": [([X, POINTS, UPDATES], {})],
@@ -100,6 +101,11 @@ def test_what_meets_in_one_place() -> None:
     assert run("TensorScatterUpdate", ints(1, 2), places, updates).tolist() == [1, 6]
     assert run("TensorScatterSub", ints(1, 2), places, updates).tolist() == [1, -9]
     assert run("DynamicStitch", ints(0, 2), ints(2, 4), ints(1, 2), ints(3, 4)).tolist() == [1, 0, 3, 0, 4]
+
+
+def test_sums_may_overflow_silently() -> None:
+    assert run("ScatterNd", np.array([[0], [0]]), np.array([3e38, 3e38], np.float32), ints(1)) == np.inf
+    assert run("TensorScatterAdd", np.array([100], np.int8), ints(0)[None], np.array([100], np.int8)) == -56
 
 
 def test_sparse_to_dense_checks_the_order() -> None:

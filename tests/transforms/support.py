@@ -11,7 +11,7 @@ from tests.transforms.golden import parse_graph
 from thinflow.analysis.shapes import placeholder_spec, port_count
 from thinflow.formats import graphdef
 from thinflow.interpreter import Plan
-from thinflow.ir.graph import Graph
+from thinflow.ir.graph import Graph, Value
 from thinflow.rewrite.runner import Result, StepReport, run
 from thinflow.transforms import Pipeline, resolve
 
@@ -37,10 +37,10 @@ def reasons(report: StepReport) -> dict[str, str]:
 
 
 def feeds_for(graph: Graph, seed: int = 0) -> dict[str, Array]:
-    """Seeded numbers for every input, by name; unknown sizes are 2, an unknown rank is a scalar."""
+    """Seeded numbers for every input and placeholder, by name; unknown sizes are 2, an unknown rank is a scalar."""
     random = np.random.default_rng(seed)
     feeds: dict[str, Array] = {}
-    for value in graph.inputs:
+    for value in _fed(graph):
         spec = placeholder_spec(value.node)
         shape = tuple(2 if size is None else size for size in spec.shape or ())
         numbers = random.standard_normal(shape) * (1 if spec.dtype is None or spec.dtype.is_floating else 3)
@@ -50,8 +50,13 @@ def feeds_for(graph: Graph, seed: int = 0) -> dict[str, Array]:
 
 def compute(graph: Graph, feeds: Mapping[str, Array]) -> list[Array]:
     """The outputs of a graph; feeds for inputs it does not have are ignored."""
-    plan = Plan(graph, graph.outputs, graph.inputs)
-    return plan.run({v: feeds[v.name] for v in graph.inputs})
+    plan = Plan(graph, graph.outputs, _fed(graph))
+    return plan.run({v: feeds[v.name] for v in _fed(graph)})
+
+
+def _fed(graph: Graph) -> list[Value]:
+    unlisted = [n.output() for n in graph if n.op == "Placeholder" and not n.output().is_graph_input]
+    return graph.inputs + unlisted
 
 
 def assert_same_numbers(before: Graph, after: Graph, tolerance: float = 0.0, seed: int = 0) -> None:

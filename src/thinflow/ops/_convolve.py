@@ -1,4 +1,4 @@
-"""The convolution loops: BLAS on bounded patches, shifted multiply-adds for depthwise, scatter for transposed.
+"""The convolution loops: BLAS on bounded patches, shifted multiply-adds if depthwise, scatter if transposed.
 
 All take channels-last arrays, [n, *spatial, c], of any number of spatial axes.
 """
@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 _PATCH_BYTES = 4 << 20
 """Patches gathered at a time: enough rows for BLAS to be at its best, small enough to stay near the cache."""
 _BLOCK_BYTES = 256 << 10
-"""Output rows of a depthwise convolution worked on at a time; product and sum then stay in the second-level cache."""
+"""Output rows of a depthwise convolution worked on at a time; product and sum then stay in the cache."""
 
 
 def widened(x: Array) -> Array:
@@ -115,10 +115,11 @@ def _depthwise(x: Array, w: Array, win: Window, out: Sequence[int]) -> Array:
         start = tuple(t * d for t, d in zip(tap, win.dilations, strict=True))
         key = tuple(a % s for a, s in zip(start, win.strides, strict=True))
         if key not in phases:
-            cut = tuple(slice(a, None, s) for a, s in zip(key, win.strides, strict=True))
-            phases[key] = np.ascontiguousarray(x[(slice(None), *cut)])
+            cut = (slice(a, None, s) for a, s in zip(key, win.strides, strict=True))
+            phases[key] = np.ascontiguousarray(x[tuple([slice(None), *cut])])
         at = (a // s for a, s in zip(start, win.strides, strict=True))
-        view = phases[key][(slice(None), *(slice(a, a + o) for a, o in zip(at, out, strict=True)))]
+        inside = (slice(a, a + o) for a, o in zip(at, out, strict=True))
+        view = phases[key][tuple([slice(None), *inside])]
         taps.append((view, np.tile(w[tap].reshape(1, width), (out[-1], 1))))
     row_bytes = y.itemsize * width * math.prod(out[1:])
     rows = max(_BLOCK_BYTES // max(row_bytes, 1), 1)
@@ -170,5 +171,5 @@ def _scatter_target(dy: Array, win: Window, sizes: Sequence[int], channels: int)
     padded = np.zeros(
         (dy.shape[0], *(n + b + a for n, (b, a) in zip(sizes, pads, strict=True)), channels), dy.dtype
     )
-    inside = tuple(slice(b, b + n) for n, (b, _) in zip(sizes, pads, strict=True))
-    return padded, padded[(slice(None), *inside)]
+    inside = (slice(b, b + n) for n, (b, _) in zip(sizes, pads, strict=True))
+    return padded, padded[tuple([slice(None), *inside])]

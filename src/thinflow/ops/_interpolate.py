@@ -1,7 +1,7 @@
 """Where the pixels of a resized image come from, along one axis.
 
-Everything is float32 with one rounding per step, as in TensorFlow's kernels: a position that lands exactly on a
-pixel boundary must fall on the same side.
+Everything is float32 with one rounding per step, as in TensorFlow's kernels: a position that lands exactly on
+a pixel boundary must fall on the same side.
 """
 
 from __future__ import annotations
@@ -65,8 +65,9 @@ def infer_resize(x: TensorSpec, size: TensorSpec, dtype: DType | None = FLOAT) -
 def scale_of(size: int, out: int, align_corners: bool) -> np.float32:
     """Input pixels per output pixel."""
     if align_corners and out > 1:
-        return _F(_F(size - 1) / _F(out - 1))
-    return _F(_F(size) / _F(out))
+        size, out = size - 1, out - 1
+    scale: np.float32 = _F(size) / _F(out)
+    return scale
 
 
 def positions(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -> Array:
@@ -124,8 +125,8 @@ def _cubic_table(a: float) -> Array:
 def cubic(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -> tuple[Array, Array]:
     """Indices [4, out] and weights [4, out] of bicubic interpolation along one axis.
 
-    The half-pixel convention uses Keys' a = -0.5 and drops pixels beyond the edge; the old one uses -0.75 and repeats
-    the edge pixel.
+    The half-pixel convention uses Keys' a = -0.5 and drops pixels beyond the edge; the old one uses -0.75 and
+    repeats the edge pixel.
     """
     at = positions(size, out, align_corners, half_pixel_centers)
     floor = np.floor(at)
@@ -144,8 +145,9 @@ def cubic(size: int, out: int, align_corners: bool, half_pixel_centers: bool) ->
 
 
 def overlaps(size: int, out: int, align_corners: bool) -> tuple[Array, Array, np.float32]:
-    """First input pixel [out], weights [taps, out] (0 past the end) and pixels per output, for area averaging."""
-    # One pixel under align_corners gives scale 0; an area that is merely tiny gives the pixel back, as in TensorFlow.
+    """For area averaging: first pixel [out], weights [taps, out] (0 past the end), pixels per output."""
+    # One pixel under align_corners gives scale 0; an area that is merely tiny gives the pixel back, as in
+    # TensorFlow.
     scale = scale_of(size, out, align_corners) or _F(2.0**-24)
     begin = np.arange(out, dtype=_F) * scale
     end = np.arange(1, out + 1, dtype=_F) * scale

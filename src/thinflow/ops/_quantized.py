@@ -1,8 +1,8 @@
 """Arithmetic shared by the eight-bit ops: how codes and real numbers become one another.
 
-A quantized tensor is codes plus two float32 scalars, the reals that the lowest and highest code roughly stand for.
-Two families of helpers turn them into slightly different grids, and every op uses a certain one:
-the scalar helpers (`code_of`, `real_of`), in double, and the vectorised ones (`encode`, `decode`), in float32.
+A quantized tensor is codes plus two float32 scalars, the reals that the lowest and highest code roughly stand
+for. Two families of helpers turn them into slightly different grids, and every op uses a certain one: the
+scalar helpers (`code_of`, `real_of`), in double, and the vectorised ones (`encode`, `decode`), in float32.
 All results match TensorFlow's CPU kernels bit for bit, flushed subnormals included.
 
 TensorFlow has two sets of kernels. On x86 a stock build replaces some of its own by oneDNN's, which round
@@ -34,7 +34,7 @@ _kernels: ContextVar[str] = ContextVar("quantized_kernels", default="onednn")
 
 @contextmanager
 def kernels(which: Literal["onednn", "native"]) -> Iterator[None]:
-    """Within the block, quantized ops compute as this set of TensorFlow's kernels does. The default is onednn."""
+    """Within the block quantized ops compute as this set of TensorFlow's kernels does; else as onednn."""
     token = _kernels.set(which)
     try:
         yield
@@ -78,7 +78,8 @@ def scalar(x: Array) -> np.float32:
     """The single element of a range input."""
     if x.size != 1:
         raise ShapeError(f"a range has shape {list(x.shape)}, a scalar is needed")
-    return F32(x.reshape(()))
+    value: np.float32 = F32(x.reshape(()))
+    return value
 
 
 def flush(x: Any) -> Any:
@@ -110,14 +111,15 @@ def to_int64(x: Any) -> Array:
 
 
 def number(q: Any) -> Any:
-    """Codes as numbers in double. A 32-bit code goes through float32 and loses its low bits, as in TensorFlow."""
+    """Codes as numbers in double. As in TensorFlow, 32-bit codes lose their low bits to float32."""
     q = np.asarray(q)
     return (q.astype(F32) if q.dtype == np.int32 else q).astype(np.float64)
 
 
 def _width(a: np.float32, b: np.float32) -> np.float64:
     with np.errstate(all="ignore"):
-        return np.float64(F32(b - a))
+        width: np.float64 = np.float64(F32(b - a))
+        return width
 
 
 def unclamped_code(x: Any, a: np.float32, b: np.float32, dtype: Any) -> Array:
@@ -175,7 +177,8 @@ def level(a: np.float32, b: np.float32, dtype: Any, steps: int | None = None) ->
     """Width of one code."""
     t = codes_of(dtype)
     with np.errstate(all="ignore"):
-        return F32(F32(b - a) / F32(t.high - t.low if steps is None else steps))
+        width: np.float32 = F32(b - a) / F32(t.high - t.low if steps is None else steps)
+        return width
 
 
 def product_range(x_level: np.float32, y_level: np.float32) -> tuple[Array, Array]:

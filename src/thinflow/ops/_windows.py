@@ -42,11 +42,13 @@ class Layout:
 
     def last(self, x: Array) -> Array:
         """The tensor with its channels last; a view."""
-        return x.transpose(self.order)
+        view: Array = x.transpose(self.order)
+        return view
 
     def restore(self, x: Array) -> Array:
         """The inverse of `last`; a view."""
-        return x.transpose(np.argsort(self.order))
+        view: Array = x.transpose(np.argsort(self.order))
+        return view
 
     def place(self, batch: Dim, spatial: Sequence[Dim], channels: Dim) -> tuple[Dim, ...]:
         """A shape in this layout from its parts."""
@@ -148,20 +150,16 @@ def pad(x: Array, pads: Pads, value: Any = 0) -> Array:
         return x
     shape = (x.shape[0], *(n + b + a for n, (b, a) in zip(x.shape[1:-1], pads, strict=True)), x.shape[-1])
     padded = np.full(shape, value, x.dtype)
-    inside = tuple(slice(b, b + n) for n, (b, _) in zip(x.shape[1:-1], pads, strict=True))
-    padded[(slice(None), *inside)] = x
+    inside = (slice(b, b + n) for n, (b, _) in zip(x.shape[1:-1], pads, strict=True))
+    padded[tuple([slice(None), *inside])] = x
     return padded
 
 
 def shifted(x: Array, win: Window, tap: Sequence[int], out: Sequence[int]) -> Array:
     """What one position of the window sees at every output, [n, *out, c]; a view of the padded x."""
     axes = zip(tap, win.dilations, win.strides, out, strict=True)
-    return x[
-        (
-            slice(None),
-            *(slice(t * d, t * d + (o - 1) * s + 1, s) if o else slice(0, 0) for t, d, s, o in axes),
-        )
-    ]
+    seen = (slice(t * d, t * d + (o - 1) * s + 1, s) if o else slice(0, 0) for t, d, s, o in axes)
+    return x[tuple([slice(None), *seen])]
 
 
 def lowest(dtype: np.dtype[Any]) -> Any:
@@ -171,5 +169,5 @@ def lowest(dtype: np.dtype[Any]) -> Any:
     if dtype.itemsize == 2 and dtype != np.float16:
         import ml_dtypes
 
-        return ml_dtypes.finfo(dtype).min
+        return ml_dtypes.finfo(dtype).min  # type: ignore[no-untyped-call]
     return np.finfo(dtype).min

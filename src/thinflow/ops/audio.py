@@ -25,9 +25,12 @@ def scalar_bytes(contents: Array) -> bytes:
 
 @op("DecodeWav")
 class DecodeWav(OpDef):
-    """16-bit PCM samples / 32768.   contents: the bytes of a WAV file -> audio float [samples,channels], sample_rate int32.
+    """16-bit PCM samples / 32768.
 
-    desired_channels and desired_samples (-1: as in the file) cut, or pad with the last channel and with silence.
+    Contents: the bytes of a WAV file -> audio float [samples,channels], sample_rate int32.
+
+    desired_channels and desired_samples (-1: as in the file) cut, or pad with the last channel and with
+    silence.
     """
 
     num_outputs = 2
@@ -88,7 +91,10 @@ def _read_wav(data: bytes) -> tuple[Array, int]:
 
 @op("EncodeWav")
 class EncodeWav(OpDef):
-    """A 16-bit PCM WAV file.   audio float [samples,channels] in -1..1, sample_rate int32 scalar -> string scalar."""
+    """A 16-bit PCM WAV file.
+
+    audio float [samples,channels] in -1..1, sample_rate int32 scalar -> string scalar.
+    """
 
     @staticmethod
     def infer(audio: TensorSpec, sample_rate: TensorSpec) -> TensorSpec:
@@ -111,7 +117,9 @@ class EncodeWav(OpDef):
 
 @op("AudioSpectrogram")
 class AudioSpectrogram(OpDef):
-    """|FFT| (or its square) of Hann-windowed frames.   audio [samples,channels] -> float [channels,frames,bins].
+    """|FFT| (or its square) of Hann-windowed frames.
+
+    audio [samples,channels] -> float [channels,frames,bins].
 
     frames = 1 + (samples - window_size) // stride; bins = n/2 + 1 with n the power of two >= window_size.
     """
@@ -161,7 +169,11 @@ def _fft_length(window_size: int) -> int:
 
 @op("Mfcc")
 class Mfcc(OpDef):
-    """Cosine transform of log mel energies.   squared spectrogram [channels,frames,bins], sample_rate int32 -> float [channels,frames,dct_coefficient_count]."""
+    """Cosine transform of log mel energies.
+
+    squared spectrogram [channels,frames,bins], sample_rate int32 -> float
+    [channels,frames,dct_coefficient_count].
+    """
 
     @staticmethod
     def infer(
@@ -197,7 +209,7 @@ class Mfcc(OpDef):
         used = np.any(filters != 0, axis=1)  # bins outside the limits are not read, whatever they hold
         energies = np.sqrt(spectrogram[:, :, used].astype(np.float64)) @ filters[used]
         logs = np.log(np.maximum(energies, 1e-12))
-        return (logs @ _dct(filterbank_channel_count, dct_coefficient_count)).astype(np.float32)
+        return np.asarray(logs @ _dct(filterbank_channel_count, dct_coefficient_count), np.float32)
 
     @staticmethod
     def cost(

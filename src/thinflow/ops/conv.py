@@ -75,16 +75,20 @@ def _conv(
 
 def _macs_dense(y: TensorSpec, w: TensorSpec) -> Cost:
     """Every output element sums over the filter's window and depth."""
-    assert w.shape is not None and y.size is not None
+    assert w.shape is not None
+    assert y.size is not None
     macs = y.size * (product(w.shape[:-1]) or 0)
     return Cost(flops=2 * macs, macs=macs)
 
 
 @op("Conv2D")
 class Conv2D(OpDef):
-    """y[n,i,j,m] = sum x[n, i*s+a*d, j*s+b*d, c] * w[a,b,c,m].   x [n,h,w,c], filter [kh,kw,c/groups,m] -> y [n,oh,ow,m].
+    """y[n,i,j,m] = sum x[n, i*s+a*d, j*s+b*d, c] * w[a,b,c,m].
 
-    Padding is SAME, VALID or EXPLICIT (before and after for each axis of x). NCHW permutes x and y, never the filter.
+    x [n,h,w,c], filter [kh,kw,c/groups,m] -> y [n,oh,ow,m].
+
+    Padding is SAME, VALID or EXPLICIT (before and after for each axis of x). NCHW permutes x and y, never the
+    filter.
     """
 
     @staticmethod
@@ -196,14 +200,18 @@ class DepthwiseConv2dNative(OpDef):
 
     @staticmethod
     def cost(y: TensorSpec, x: TensorSpec, w: TensorSpec) -> Cost:
-        assert w.shape is not None and y.size is not None
+        assert w.shape is not None
+        assert y.size is not None
         macs = y.size * (product(w.shape[:2]) or 0)
         return Cost(flops=2 * macs, macs=macs)
 
 
 @op("Dilation2D")
 class Dilation2D(OpDef):
-    """Grey-scale dilation: y = max over the window of x + filter.   x [n,h,w,c], filter [kh,kw,c] -> y [n,oh,ow,c]."""
+    """Grey-scale dilation: y = max over the window of x + filter.
+
+    x [n,h,w,c], filter [kh,kw,c] -> y [n,oh,ow,c].
+    """
 
     @staticmethod
     def infer(
@@ -234,5 +242,6 @@ class Dilation2D(OpDef):
 
     @staticmethod
     def cost(y: TensorSpec, x: TensorSpec, w: TensorSpec) -> Cost:
-        assert w.shape is not None and y.size is not None
+        assert w.shape is not None
+        assert y.size is not None
         return Cost(flops=2 * y.size * (product(w.shape[:2]) or 0))

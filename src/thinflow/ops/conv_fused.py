@@ -36,7 +36,7 @@ def _mirror(x: Array, paddings: Array, mode: str) -> Array:
     for size, pair in zip(x.shape, pairs, strict=True):
         room = size - (mode == "REFLECT")
         require(
-            0 <= min(pair) and max(pair) <= max(room, 0),
+            min(pair) >= 0 and max(pair) <= max(room, 0),
             f"padding {pair} does not fit a mirrored size of {size}",
         )
     return np.pad(x, pairs, mode="reflect" if mode == "REFLECT" else "symmetric")
@@ -66,7 +66,10 @@ class FusedPadConv2D(OpDef):
 
 @op("FusedResizeAndPadConv2D")
 class FusedResizeAndPadConv2D(OpDef):
-    """Conv2D(MirrorPad(ResizeBilinear(x))).   x [n,h,w,c], size [2], paddings [4,2], filter [kh,kw,c,m] -> y [n,oh,ow,m]."""
+    """Conv2D(MirrorPad(ResizeBilinear(x))).
+
+    x [n,h,w,c], size [2], paddings [4,2], filter [kh,kw,c,m] -> y [n,oh,ow,m].
+    """
 
     @staticmethod
     def infer(
@@ -130,9 +133,9 @@ def _finish(
 def _activation(y: Array, name: str, alpha: float) -> Array:
     zero = y.dtype.type(0)
     if name == "Relu":
-        return np.maximum(y, zero)
+        return np.asarray(np.maximum(y, zero))
     if name == "Relu6":
-        return np.minimum(np.maximum(y, zero), y.dtype.type(6))
+        return np.asarray(np.minimum(np.maximum(y, zero), y.dtype.type(6)))
     if name == "Elu":
         return np.where(y < 0, np.expm1(np.minimum(y, zero)), y)
     if name == "LeakyRelu":
@@ -149,7 +152,7 @@ def _activation(y: Array, name: str, alpha: float) -> Array:
 
 @op("_FusedConv2D")
 class FusedConv2D(OpDef):
-    """Conv2D followed by fused_ops (BiasAdd, FusedBatchNorm, Relu...), which consume the further inputs in order."""
+    """Conv2D followed by fused_ops (BiasAdd, Relu...), which use up the other inputs in order."""
 
     @staticmethod
     def infer(

@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 
 
 def _infer(sizes: TensorSpec, w: TensorSpec, dy: TensorSpec, where: Layout) -> TensorSpec:
-    """The shape written in `sizes`; batch and channels come from elsewhere when it lists spatial sizes only."""
+    """The shape written in `sizes`, completed by batch and channels when it lists spatial sizes only."""
     elements = sizes.elements
     if elements is None:
         return dy.with_shape((None,) * where.rank)
@@ -63,20 +63,24 @@ def _transposed(
 def _check(expected: tuple[int, ...], dy: Array, batch: int, filters: int) -> None:
     require(
         dy.shape == (batch, *expected, filters),
-        f"dy is {list(dy.shape)} (channels last), but input_sizes, strides and filter ask for {[batch, *expected, filters]}",
+        f"dy is {list(dy.shape)} (channels last), input_sizes and filter give {[batch, *expected, filters]}",
     )
 
 
 def _cost(dy: TensorSpec, w: TensorSpec) -> Cost:
     """As many multiply-adds as the convolution whose gradient this is."""
-    assert w.shape is not None and dy.size is not None
+    assert w.shape is not None
+    assert dy.size is not None
     macs = dy.size * (product(w.shape[:-1]) or 0)
     return Cost(flops=2 * macs, macs=macs)
 
 
 @op("Conv2DBackpropInput")
 class Conv2DBackpropInput(OpDef):
-    """dx with Conv2D(dx) shaped like dy; the transposed convolution.   input_sizes [4] or [2], filter [kh,kw,c,m], dy [n,oh,ow,m] -> dx [n,h,w,c]."""
+    """dx with Conv2D(dx) shaped like dy; the transposed convolution.
+
+    input_sizes [4] or [2], filter [kh,kw,c,m], dy [n,oh,ow,m] -> dx [n,h,w,c].
+    """
 
     @staticmethod
     def infer(sizes: TensorSpec, w: TensorSpec, dy: TensorSpec, *, data_format: str = "NHWC") -> TensorSpec:
@@ -129,7 +133,10 @@ class Conv3DBackpropInputV2(OpDef):
 
 @op("DepthwiseConv2dNativeBackpropInput")
 class DepthwiseConv2dNativeBackpropInput(OpDef):
-    """Transposed depthwise convolution.   input_sizes [4], filter [kh,kw,c,m], dy [n,oh,ow,c*m] -> dx [n,h,w,c]."""
+    """Transposed depthwise convolution.
+
+    input_sizes [4], filter [kh,kw,c,m], dy [n,oh,ow,c*m] -> dx [n,h,w,c].
+    """
 
     @staticmethod
     def infer(sizes: TensorSpec, w: TensorSpec, dy: TensorSpec, *, data_format: str = "NHWC") -> TensorSpec:
@@ -156,6 +163,7 @@ class DepthwiseConv2dNativeBackpropInput(OpDef):
 
     @staticmethod
     def cost(y: TensorSpec, sizes: TensorSpec, w: TensorSpec, dy: TensorSpec) -> Cost:
-        assert w.shape is not None and dy.size is not None
+        assert w.shape is not None
+        assert dy.size is not None
         macs = dy.size * (product(w.shape[:2]) or 0)
         return Cost(flops=2 * macs, macs=macs)

@@ -8,6 +8,7 @@ import numpy as np
 
 from thinflow.ir.types import FLOAT, INT64, DType, TensorSpec
 from thinflow.ops._elements import LIMIT, scalar, shape_from, with_elements
+from thinflow.ops._numeric import quiet
 from thinflow.ops._shapes import normalize_axis
 from thinflow.ops.array import _Free
 from thinflow.ops.registry import OpDef, op, require
@@ -100,11 +101,14 @@ class Range(OpDef):
         return with_elements(result, tuple(numbers)) if len(numbers) <= LIMIT else result
 
     @staticmethod
+    @quiet
     def kernel(start: Array, limit: Array, delta: Array) -> Array:
+        if start.dtype.kind in "iu":
+            ends = int(start), int(limit), int(delta)
+            _check_range(*ends)
+            return np.arange(*ends).astype(start.dtype)
         first, last, step = start[()], limit[()], delta[()]
         _check_range(first, last, step)
-        if start.dtype.kind in "iu":
-            return np.arange(int(first), int(last), int(step)).astype(start.dtype)
         size = int(np.ceil(np.abs((last - first) / step)))
         return np.asarray(first + np.arange(size).astype(start.dtype) * step, start.dtype)
 
@@ -126,6 +130,7 @@ class LinSpace(OpDef):
         return start.with_shape((scalar(num),))
 
     @staticmethod
+    @quiet
     def kernel(start: Array, stop: Array, num: Array) -> Array:
         count = int(num)
         require(count > 0, f"num is {count}, it must be positive")

@@ -144,7 +144,7 @@ def _decode_bmp(data: bytes, channels: int) -> Array:
 
 
 def _decode(data: bytes, channels: int, dtype: DType, frames: bool | None = None, ratio: int = 1) -> Array:
-    """Pixels of any image file; a GIF gives [frames,h,w,3] if `frames`, else its first one, or (None) its only one."""
+    """Pixels of any image. A GIF gives [frames,h,w,3] if `frames`, else its first, or (None) its only one."""
     kind = _kind(data)
     wide = kind == "PNG" and dtype is not UINT8
     if kind == "JPEG":
@@ -160,7 +160,8 @@ def _decode(data: bytes, channels: int, dtype: DType, frames: bool | None = None
             require(len(pixels) == 1, "the GIF is an animation", hint="use DecodeGif or DecodeImage")
         pixels = pixels if frames else pixels[0]
     if dtype.is_floating:
-        return pixels.astype(dtype.numpy()) / dtype.numpy().type(np.iinfo(pixels.dtype).max)
+        scaled: Array = pixels.astype(dtype.numpy()) / dtype.numpy().type(np.iinfo(pixels.dtype).max)
+        return scaled
     # TensorFlow widens the bytes of a PNG by 257, those of any other format by 256.
     return pixels if wide or dtype is UINT8 else pixels.astype(dtype.numpy()) << 8
 
@@ -172,7 +173,10 @@ def _image_spec(channels: int, dtype: DType) -> TensorSpec:
 
 @op("DecodeJpeg")
 class DecodeJpeg(OpDef):
-    """Pixels of a JPEG (or PNG, or GIF of one frame).   contents: bytes -> uint8 [h,w,channels]; channels 0: as in the file."""
+    """Pixels of a JPEG (or PNG, or GIF of one frame).
+
+    Contents: bytes -> uint8 [h,w,channels]; channels 0: as in the file.
+    """
 
     @staticmethod
     def infer(contents: TensorSpec, *, channels: int = 0) -> TensorSpec:
@@ -186,7 +190,10 @@ class DecodeJpeg(OpDef):
 
 @op("DecodeAndCropJpeg")
 class DecodeAndCropJpeg(OpDef):
-    """A window of a JPEG.   contents: bytes, window int32 [4] (y, x, height, width) -> uint8 [height,width,channels]."""
+    """A window of a JPEG.
+
+    Contents: bytes, window int32 [4] (y, x, height, width) -> uint8 [height,width,channels].
+    """
 
     @staticmethod
     def infer(contents: TensorSpec, window: TensorSpec, *, channels: int = 0) -> TensorSpec:
@@ -210,7 +217,10 @@ class DecodeAndCropJpeg(OpDef):
 
 @op("DecodePng")
 class DecodePng(OpDef):
-    """Pixels of a PNG (or JPEG, or GIF of one frame).   contents: bytes -> dtype (uint8 or uint16) [h,w,channels]."""
+    """Pixels of a PNG (or JPEG, or GIF of one frame).
+
+    Contents: bytes -> dtype (uint8 or uint16) [h,w,channels].
+    """
 
     @staticmethod
     def infer(contents: TensorSpec, *, channels: int = 0, dtype: DType = UINT8) -> TensorSpec:
@@ -252,7 +262,9 @@ class DecodeGif(OpDef):
 
 @op("DecodeImage")
 class DecodeImage(OpDef):
-    """Pixels of any image.   contents: bytes -> dtype [h,w,channels]; a GIF gives [frames,h,w,3] if expand_animations.
+    """Pixels of any image.
+
+    Contents: bytes -> dtype [h,w,channels]; a GIF gives [frames,h,w,3] if expand_animations.
 
     Float pixels are 0..1.
     """

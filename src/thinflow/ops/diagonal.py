@@ -169,7 +169,7 @@ class DiagPart(OpDef):
         return np.reshape(np.diagonal(x.reshape(size, size)), x.shape[:half])
 
 
-@op("MatrixDiag")
+@op("MatrixDiag", "BatchMatrixDiag")
 class MatrixDiag(OpDef):
     """y[..., i, i] = x[..., i], zero elsewhere.   x [..., n] -> y [..., n, n]."""
 
@@ -225,7 +225,7 @@ class MatrixDiagV2(MatrixDiagV3):
         return _build(diagonal, k, int(num_rows), int(num_cols), padding_value, "LEFT_LEFT")
 
 
-@op("MatrixDiagPart")
+@op("MatrixDiagPart", "BatchMatrixDiagPart")
 class MatrixDiagPart(OpDef):
     """y[..., i] = x[..., i, i].   x [..., m, n] -> y [..., min(m, n)]."""
 
@@ -260,7 +260,7 @@ class MatrixDiagPartV2(MatrixDiagPartV3):
         return _part(x, k, padding_value, "LEFT_LEFT")
 
 
-@op("MatrixSetDiag")
+@op("MatrixSetDiag", "BatchMatrixSetDiag")
 class MatrixSetDiag(OpDef):
     """y = x with another main diagonal.   x [..., m, n], diagonal [..., min(m, n)] -> y like x."""
 
@@ -295,7 +295,7 @@ class MatrixSetDiagV2(MatrixSetDiagV3):
         return _set(x, diagonal, k, "LEFT_LEFT")
 
 
-@op("MatrixBandPart")
+@op("MatrixBandPart", "BatchMatrixBandPart")
 class MatrixBandPart(OpDef):
     """y = x, zero outside a band around the main diagonal.
 

@@ -27,7 +27,10 @@ def _strings(values: list[bytes], shape: tuple[int, ...]) -> Array:
 
 @op("EncodeJpeg", "EncodeJpegVariableQuality")
 class EncodeJpeg(OpDef):
-    """The bytes of a JPEG.   image uint8 [h,w,1 or 3] (and, for the variable kind, the quality 0..100) -> string scalar."""
+    """The bytes of a JPEG.
+
+    image uint8 [h,w,1 or 3] (and, for the variable kind, the quality 0..100) -> string scalar.
+    """
 
     @staticmethod
     def infer(image: TensorSpec, *quality: TensorSpec) -> TensorSpec:

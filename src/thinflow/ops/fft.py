@@ -9,6 +9,7 @@ import numpy as np
 
 from thinflow.ir.types import FLOAT, DType, Shape, TensorSpec, dtype
 from thinflow.ops._elements import known_list
+from thinflow.ops._numeric import quiet
 from thinflow.ops.registry import Cost, OpDef, op, require
 
 Array = np.ndarray[Any, Any]
@@ -46,10 +47,12 @@ def _axes(x: Array, rank: int) -> tuple[int, ...]:
     return tuple(range(-rank, 0))
 
 
+@quiet
 def _forward(x: Array, rank: int) -> Array:
     return np.fft.fftn(x, axes=_axes(x, rank)).astype(x.dtype, copy=False) if x.size else x
 
 
+@quiet
 def _backward(x: Array, rank: int) -> Array:
     return np.fft.ifftn(x, axes=_axes(x, rank)).astype(x.dtype, copy=False) if x.size else x
 
@@ -66,6 +69,7 @@ def _require_room(x: Array, lengths: tuple[int, ...]) -> None:
     require(fits, f"axes {list(sizes)} are shorter than the {list(lengths)} places that fft_length needs")
 
 
+@quiet
 def _real_forward(x: Array, fft_length: Array, rank: int, result: DType) -> Array:
     """x cut to fft_length, transformed; the last axis keeps n // 2 + 1 places."""
     axes, lengths = _axes(x, rank), _lengths(fft_length, rank)
@@ -76,6 +80,7 @@ def _real_forward(x: Array, fft_length: Array, rank: int, result: DType) -> Arra
     return np.fft.rfftn(x, s=lengths, axes=axes).astype(result.numpy(), copy=False)
 
 
+@quiet
 def _real_backward(x: Array, fft_length: Array, rank: int, result: DType) -> Array:
     axes, lengths = _axes(x, rank), _lengths(fft_length, rank)
     if 0 in lengths or not x.size:
@@ -84,7 +89,7 @@ def _real_backward(x: Array, fft_length: Array, rank: int, result: DType) -> Arr
     return np.fft.irfftn(x, s=lengths, axes=axes).astype(result.numpy(), copy=False)
 
 
-@op("FFT")
+@op("FFT", "BatchFFT")
 class FFT(_Fourier):
     """y[k] = sum over n of x[n] exp(-2 pi i k n / N), over the last axis; complex like x."""
 
@@ -97,7 +102,7 @@ class FFT(_Fourier):
         return _forward(x, 1)
 
 
-@op("IFFT")
+@op("IFFT", "BatchIFFT")
 class IFFT(_Fourier):
     """The inverse of FFT, divided by the number of points."""
 
@@ -136,7 +141,7 @@ class IRFFT(_Fourier):
         return _real_backward(x, fft_length, 1, Treal)
 
 
-@op("FFT2D")
+@op("FFT2D", "BatchFFT2D")
 class FFT2D(_Fourier):
     """y[k] = sum over n of x[n] exp(-2 pi i k n / N), over the last two axes; complex like x."""
 
@@ -149,7 +154,7 @@ class FFT2D(_Fourier):
         return _forward(x, 2)
 
 
-@op("IFFT2D")
+@op("IFFT2D", "BatchIFFT2D")
 class IFFT2D(_Fourier):
     """The inverse of FFT2D, divided by the number of points."""
 
@@ -188,7 +193,7 @@ class IRFFT2D(_Fourier):
         return _real_backward(x, fft_length, 2, Treal)
 
 
-@op("FFT3D")
+@op("FFT3D", "BatchFFT3D")
 class FFT3D(_Fourier):
     """y[k] = sum over n of x[n] exp(-2 pi i k n / N), over the last three axes; complex like x."""
 
@@ -201,7 +206,7 @@ class FFT3D(_Fourier):
         return _forward(x, 3)
 
 
-@op("IFFT3D")
+@op("IFFT3D", "BatchIFFT3D")
 class IFFT3D(_Fourier):
     """The inverse of FFT3D, divided by the number of points."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -67,7 +66,7 @@ class AsString(_Textual):
 class StringFormat(OpDef):
     """y = the template, a scalar, with each placeholder replaced by one input as text.
 
-    An axis longer than 2 * summarize shows its first and last `summarize` entries (-1: everything).
+    An axis longer than 2 * summarize shows its first and last `summarize` entries only (-1: all of them).
     """
 
     @staticmethod
@@ -80,30 +79,27 @@ class StringFormat(OpDef):
         require(
             len(parts) == len(xs) + 1, f"the template has {len(parts) - 1} placeholders for {len(xs)} inputs"
         )
-        text = parts[0] + "".join(
-            _tensor_text(x, summarize) + part for x, part in zip(xs, parts[1:], strict=True)
-        )
+        pieces = [_tensor_text(x, x.size if summarize < 0 else min(summarize, x.size)) for x in xs]
+        text = parts[0] + "".join(piece + part for piece, part in zip(pieces, parts[1:], strict=True))
         return np.array(text.encode("utf-8", "surrogateescape"), object)
 
 
-def _tensor_text(x: Array, summarize: int, indent: int = 0) -> str:
+def _tensor_text(x: Array, limit: int, indent: int = 1) -> str:
+    """Nested brackets, with the first and last `limit` entries of each axis."""
     if x.ndim == 0:
         return _element_text(x)
-    if not x.size:
-        return "[" * x.ndim + "]" * x.ndim if len(x) else "[]"
     # Rows of matrices go on new lines, with an empty line more for each further axis.
-    gap = " " if x.ndim == 1 else "\n" * (x.ndim - 1) + " " * (indent + 1)
-    return "[" + gap.join(_entries(x, summarize, indent + 1)) + "]"
-
-
-def _entries(x: Array, summarize: int, indent: int) -> Iterator[str]:
-    short = 0 <= 2 * summarize < len(x)
-    for row in x[:summarize] if short else x:
-        yield _tensor_text(np.asarray(row, x.dtype), summarize, indent)
+    gap = " " if x.ndim == 1 else "\n" * (x.ndim - 1) + " " * indent
+    short = len(x) > 2 * limit
+    head, tail = (x[:limit], x[len(x) - limit :]) if short else (x, x[:0])
+    before, after = (
+        # `...` keeps a single string an array.
+        [_tensor_text(part[i, ...], limit, indent + 1) for i in range(len(part))]
+        for part in (head, tail)
+    )
     if short:
-        yield "..."
-        for row in x[len(x) - summarize :]:
-            yield _tensor_text(np.asarray(row, x.dtype), summarize, indent)
+        before = [*before, "..."] if limit else ["", "..."]
+    return "[" + gap.join([*before, *after]) + "]"
 
 
 def _element_text(x: Array) -> str:

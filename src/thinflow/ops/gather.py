@@ -9,6 +9,7 @@ import numpy as np
 
 from thinflow.ir.types import Shape, TensorSpec, shape_text
 from thinflow.ops._elements import constant, moved, scalar, shape_from
+from thinflow.ops._numeric import quiet
 from thinflow.ops._shapes import merge, normalize_axis
 from thinflow.ops.array import _Free
 from thinflow.ops.registry import OpDef, op, require
@@ -120,6 +121,7 @@ def _places(indices: Array, shape: tuple[int, ...]) -> tuple[Array, ...]:
     return tuple(indices[..., axis] for axis in range(depth))
 
 
+@quiet
 def _scatter(x: Array, indices: Array, updates: Array, combine: Callable[..., None] | None) -> Array:
     """A copy of x with updates combined into the places, in order; None assigns, and the last one wins."""
     depth = indices.shape[-1]
@@ -133,7 +135,6 @@ def _scatter(x: Array, indices: Array, updates: Array, combine: Callable[..., No
         for update in updates.reshape((-1, *x.shape)):
             _combine(y, ..., update, combine)
         return y
-    # One index per row makes it certain that the last one wins; numpy does not promise that.
     flat = np.ravel_multi_index(places, x.shape[:depth]).ravel()
     rows = (
         y.reshape(-1, *x.shape[depth:])
@@ -142,11 +143,16 @@ def _scatter(x: Array, indices: Array, updates: Array, combine: Callable[..., No
     )
     source = updates.reshape(len(flat), *x.shape[depth:])
     if combine is None:
-        last = len(flat) - 1 - np.unique(flat[::-1], return_index=True)[1]
-        rows[flat[last]] = source[last]
+        _assign(rows, flat, source)
     else:
         combine(rows, flat, source)
     return y
+
+
+def _assign(rows: Array, places: Array, source: Array) -> None:
+    """rows[places] = source, where the last of equal places wins; numpy alone does not promise that."""
+    last = len(places) - 1 - np.unique(places[::-1], return_index=True)[1]
+    rows[places[last]] = source[last]
 
 
 def _combine(y: Array, index: Any, update: Array, combine: Callable[..., None] | None) -> None:
@@ -309,5 +315,6 @@ class DynamicStitch(OpDef):
                 values.shape == places.shape + rest,
                 f"data has shape {list(values.shape)} for indices {list(places.shape)}",
             )
-            y = _scatter(y, places.reshape(-1, 1), values.reshape(places.size, *rest), None)
+            _check_indices(places, rows)
+            _assign(y, places.ravel(), values.reshape(places.size, *rest))
         return y

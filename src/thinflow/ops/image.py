@@ -100,7 +100,7 @@ def _contrast(x: Array, factor: Array) -> Array:
     if not x.size:
         return x
     mean = x.mean(axis=(-3, -2), keepdims=True, dtype=np.float32)
-    return (x - mean) * np.float32(factor.reshape(())) + mean
+    return np.asarray((x - mean) * np.float32(factor.reshape(())) + mean)
 
 
 @op("AdjustContrastv2")
@@ -123,7 +123,10 @@ class AdjustContrastv2(OpDef):
 
 @op("AdjustContrast")
 class AdjustContrast(OpDef):
-    """AdjustContrastv2, then clamped.   images [...,h,w,c] of any number type, factor, least, most -> float."""
+    """AdjustContrastv2, then clamped.
+
+    images [...,h,w,c] of any number type, factor, least, most -> float.
+    """
 
     @staticmethod
     def infer(x: TensorSpec, factor: TensorSpec, least: TensorSpec, most: TensorSpec) -> TensorSpec:
@@ -133,10 +136,11 @@ class AdjustContrast(OpDef):
     def kernel(x: Array, factor: Array, least: Array, most: Array) -> Array:
         with np.errstate(invalid="ignore", over="ignore"):
             y = _contrast(x.astype(np.float32), factor)
-        return np.minimum(np.maximum(y, np.float32(least)), np.float32(most))
+        return np.asarray(np.minimum(np.maximum(y, np.float32(least)), np.float32(most)))
 
 
-# The six orders of (red, green, blue) by size, indexed by the sixth of the hue circle: 0 most, 1 middle, 2 least.
+# The six orders of (red, green, blue) by size, indexed by the sixth of the hue circle: 0 most, 1 middle, 2
+# least.
 _RANKS = np.array([[0, 1, 2], [1, 0, 2], [2, 0, 1], [2, 1, 0], [1, 2, 0], [0, 2, 1]])
 
 
@@ -161,7 +165,10 @@ def _shift_hue(x: Array, delta: np.float32) -> Array:
 
 @op("AdjustHue")
 class AdjustHue(OpDef):
-    """Hues turned by delta (1 = full circle).   images [...,h,w,3], delta float scalar -> same shape and dtype."""
+    """Hues turned by delta (1 = full circle).
+
+    images [...,h,w,3], delta float scalar -> same shape and dtype.
+    """
 
     @staticmethod
     def infer(x: TensorSpec, delta: TensorSpec) -> TensorSpec:
@@ -179,7 +186,10 @@ class AdjustHue(OpDef):
 
 @op("AdjustSaturation")
 class AdjustSaturation(OpDef):
-    """Saturations times scale, at most 1.   images [...,h,w,3], scale float scalar -> same shape and dtype."""
+    """Saturations times scale, at most 1.
+
+    images [...,h,w,3], scale float scalar -> same shape and dtype.
+    """
 
     @staticmethod
     def infer(x: TensorSpec, scale: TensorSpec) -> TensorSpec:

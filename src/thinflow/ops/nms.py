@@ -34,7 +34,8 @@ class _Overlap:
         shared = np.prod(np.maximum(high - low, np.float32(0)), axis=1)
         valid = (self.area[others] > 0) & (self.area[one] > 0)
         union = self.area[one] + self.area[others] - shared
-        return np.divide(shared, union, out=np.zeros_like(shared), where=valid)
+        ratio: Array = np.divide(shared, union, out=np.zeros_like(shared), where=valid)
+        return ratio
 
 
 class _Given:
@@ -85,7 +86,7 @@ def _select_soft(
     score_threshold: float,
     sigma: float,
 ) -> tuple[Array, Array]:
-    """Soft-NMS: a selected box lowers the scores of its neighbours by exp(-overlap^2 / (2 sigma)). No overlap is too large."""
+    """Soft-NMS: a selected box multiplies its neighbours' scores by exp(-overlap^2 / (2 sigma))."""
     scale = np.float32(np.float32(-0.5) / np.float32(sigma))
     threshold = np.float32(score_threshold)
     # Best score first, then lowest index; the last item says how many selected boxes were already counted.
@@ -177,7 +178,10 @@ class NonMaxSuppressionV3(OpDef):
 
 @op("NonMaxSuppressionV4")
 class NonMaxSuppressionV4(OpDef):
-    """NonMaxSuppressionV3 that also counts.   -> indices int32 [k], 0-padded if pad_to_max_output_size; valid int32 scalar."""
+    """NonMaxSuppressionV3 that also counts.
+
+    Gives indices int32 [k], 0-padded if pad_to_max_output_size; valid int32 scalar.
+    """
 
     num_outputs = 2
 
@@ -285,8 +289,9 @@ class NonMaxSuppressionWithOverlaps(OpDef):
 class CombinedNonMaxSuppression(OpDef):
     """Suppression per class, then the best of all classes.
 
-    boxes [b,n,q,4] (q = 1 or classes), scores [b,n,classes], max_output_size_per_class, max_total_size, iou_threshold,
-    score_threshold -> boxes [b,k,4], scores [b,k], classes float [b,k], valid int32 [b]; unused places are 0.
+    boxes [b,n,q,4] (q = 1 or classes), scores [b,n,classes], max_output_size_per_class, max_total_size,
+    iou_threshold, score_threshold -> boxes [b,k,4], scores [b,k], classes float [b,k], valid int32 [b];
+    unused places are 0.
     """
 
     num_outputs = 4

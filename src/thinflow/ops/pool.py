@@ -113,7 +113,7 @@ def _max_separately(
 
 
 def window_sums(x: Array, ksize: Sequence[int], strides: Sequence[int], padding: str) -> tuple[Array, Array]:
-    """The sum over each window, and how many elements it has inside x (broadcastable to the sums), in the type of x."""
+    """The sum over each window and its number of elements inside x (broadcastable), in the type of x."""
     _check(ksize, strides, x.ndim)
     pads = _axes_pads(x, ksize, strides, padding)
     total, count = x, np.ones((), x.dtype)
@@ -196,7 +196,8 @@ class MaxPoolV2(OpDef):
 class MaxPoolWithArgmax(OpDef):
     """The largest value of each window and where it was.   x [n,h,w,c] -> y [n,oh,ow,c], argmax like y.
 
-    argmax is (i * w + j) * c + channel, plus the image's offset if include_batch_in_index; the first of equals wins.
+    argmax is (i * w + j) * c + channel, plus the image's offset if include_batch_in_index; the first of
+    equals wins.
     """
 
     num_outputs = 2

@@ -98,8 +98,8 @@ def _onednn(
 class QuantizeV2(OpDef):
     """Codes of reals, and the range in use.   x float, min, max -> codes T like x, min, max.
 
-    MIN_FIRST puts zero on the grid, MIN_COMBINED does not, SCALED is symmetric. The range is first widened to hold
-    zero and to be at least ensure_minimum_range of its magnitude.
+    MIN_FIRST puts zero on the grid, MIN_COMBINED does not, SCALED is symmetric. The range is first widened to
+    hold zero and to be at least ensure_minimum_range of its magnitude.
     """
 
     num_outputs = 3
@@ -154,7 +154,10 @@ class QuantizeV2(OpDef):
 
 @op("Dequantize")
 class Dequantize(OpDef):
-    """Reals of codes.   codes T, min, max -> float (or bfloat16) like codes. The modes are those of QuantizeV2."""
+    """Reals of codes.
+
+    codes T, min, max -> float (or bfloat16) like codes. The modes are those of QuantizeV2.
+    """
 
     @staticmethod
     def infer(q: TensorSpec, low: TensorSpec, high: TensorSpec, *, dtype: DType = FLOAT) -> TensorSpec:
@@ -237,7 +240,9 @@ def _quantize_and_dequantize(
 
 @op("QuantizeAndDequantizeV2", "QuantizeAndDequantizeV4")
 class QuantizeAndDequantizeV2(OpDef):
-    """x rounded to the grid of num_bits over a symmetric range; stays float.   x, input_min, input_max -> like x.
+    """x rounded to the grid of num_bits over a symmetric range; stays float.
+
+    x, input_min, input_max -> like x.
 
     Without range_given the range is measured: of the whole tensor, or of each slice along axis.
     """
@@ -316,7 +321,7 @@ class QuantizeAndDequantize(OpDef):
         return _quantize_and_dequantize(x, low, high, num_bits, signed_input, range_given, False, False, -1)
 
 
-def _fake_quant(x: Array, low: Array, high: Array, bits: int, narrow: bool, divide: bool) -> Array:
+def _fake_quant(x: Array, low: Any, high: Any, bits: int, narrow: bool, divide: bool) -> Array:
     """x rounded to the 2**bits levels over a range moved so that zero is one of them; float32."""
     require(2 <= bits <= 16, f"num_bits is {bits}, must be 2 to 16")
     low, high = np.asarray(low, F32), np.asarray(high, F32)
@@ -331,7 +336,7 @@ def _fake_quant(x: Array, low: Array, high: Array, bits: int, narrow: bool, divi
         shifted = np.maximum(np.minimum(x, ceiling), floor) - floor
         steps = shifted / scale if divide else shifted * inverse
         y = np.floor(steps - offset + F32(0.5)) * scale
-        return np.where((low == 0) & (high == 0), F32(0), y).astype(F32)
+        return np.asarray(np.where((low == 0) & (high == 0), F32(0), y), F32)
 
 
 @op("FakeQuantWithMinMaxArgs")

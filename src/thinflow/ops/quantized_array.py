@@ -108,7 +108,10 @@ class QuantizedMaxPool(_Pool):
 
 @op("QuantizedAvgPool")
 class QuantizedAvgPool(_Pool):
-    """Mean of codes, rounded to even (truncated by native kernels).   codes [n,h,w,c], min, max -> codes [n,oh,ow,c], min, max."""
+    """Mean of codes, rounded to even (truncated by native kernels).
+
+    codes [n,h,w,c], min, max -> codes [n,oh,ow,c], min, max.
+    """
 
     @staticmethod
     def kernel(
@@ -153,7 +156,10 @@ def _reshaped(q: TensorSpec, shape: TensorSpec) -> tuple[Dim, ...] | None:
 
 @op("QuantizedConcat")
 class QuantizedConcat(OpDef):
-    """Codes joined along an axis, in the union of their ranges.   axis, n codes, n mins, n maxes -> codes, min, max."""
+    """Codes joined along an axis, in the union of their ranges.
+
+    axis, n codes, n mins, n maxes -> codes, min, max.
+    """
 
     num_outputs = 3
 
@@ -202,7 +208,10 @@ class QuantizedConcat(OpDef):
 
 @op("QuantizedResizeBilinear")
 class QuantizedResizeBilinear(OpDef):
-    """ResizeBilinear of codes in fixed point.   codes [n,h,w,c], size [2], min, max -> codes [n,*size,c], min, max."""
+    """ResizeBilinear of codes in fixed point.
+
+    codes [n,h,w,c], size [2], min, max -> codes [n,*size,c], min, max.
+    """
 
     num_outputs = 3
 
@@ -239,7 +248,10 @@ class QuantizedResizeBilinear(OpDef):
 
 @op("QuantizedInstanceNorm")
 class QuantizedInstanceNorm(OpDef):
-    """(x - mean) / sqrt(variance + eps) per image and channel.   codes quint8 [n,h,w,c], min, max -> codes, min, max."""
+    """(x - mean) / sqrt(variance + eps) per image and channel.
+
+    codes quint8 [n,h,w,c], min, max -> codes, min, max.
+    """
 
     num_outputs = 3
 

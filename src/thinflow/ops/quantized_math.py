@@ -59,7 +59,10 @@ def _centred(q: Array, low: np.float32, high: np.float32) -> Array:
 
 @op("QuantizedMatMul")
 class QuantizedMatMul(OpDef):
-    """sum (a - zero_a)(b - zero_b).   a [m,k], b [k,n] quint8, min_a, max_a, min_b, max_b -> qint32 [m,n], min, max."""
+    """sum (a - zero_a)(b - zero_b).
+
+    a [m,k], b [k,n] quint8, min_a, max_a, min_b, max_b -> qint32 [m,n], min, max.
+    """
 
     num_outputs = 3
 
@@ -108,7 +111,8 @@ def _code_level(low: np.float32, high: np.float32, q: Array) -> np.float32:
 def _origin_pads(size: int, k: int, stride: int, padding: str) -> tuple[int, int, int]:
     """Pixels before, pixels after (negative: cut off) and output size along one axis.
 
-    This is not the geometry of the float convolution: when the stride leaves pixels over, windows move to the centre.
+    This is not the geometry of the float convolution: when the stride leaves pixels over, windows move to the
+    centre.
     """
     out = -(-size // stride) if padding == "SAME" else max(-(-(size - k + 1) // stride), 0)
     total = (out - 1) * stride + k - size
@@ -127,7 +131,9 @@ def _bordered(x: Array, pads: Sequence[tuple[int, int]], value: int) -> Array:
 
 @op("QuantizedConv2D")
 class QuantizedConv2D(OpDef):
-    """sum (x - zero_x)(w - zero_w).   x [n,h,w,c], filter [kh,kw,c,m], four range ends -> qint32 [n,oh,ow,m], min, max.
+    """sum (x - zero_x)(w - zero_w).
+
+    x [n,h,w,c], filter [kh,kw,c,m], four range ends -> qint32 [n,oh,ow,m], min, max.
 
     A qint8 filter has zero at code 0, and so has then x; the geometry is that of Conv2D in that case.
     """
@@ -188,7 +194,10 @@ class QuantizedConv2D(OpDef):
 
 @op("QuantizedDepthwiseConv2D")
 class QuantizedDepthwiseConv2D(OpDef):
-    """sum x * w per channel, zero being code 0.   x [n,h,w,c] quint8, filter [kh,kw,c,m] qint8 -> qint32 [n,oh,ow,c*m], min, max."""
+    """sum x * w per channel, zero being code 0.
+
+    x [n,h,w,c] quint8, filter [kh,kw,c,m] qint8 -> qint32 [n,oh,ow,c*m], min, max.
+    """
 
     num_outputs = 3
 
@@ -232,7 +241,10 @@ class QuantizedDepthwiseConv2D(OpDef):
 
 @op("QuantizedBiasAdd")
 class QuantizedBiasAdd(OpDef):
-    """x + bias as reals, in a range wide enough for sums.   x [...,c], bias [c], four range ends -> qint32 like x, min, max."""
+    """x + bias as reals, in a range wide enough for sums.
+
+    x [...,c], bias [c], four range ends -> qint32 like x, min, max.
+    """
 
     num_outputs = 3
 
@@ -292,7 +304,10 @@ class QuantizedAdd(_Binary):
 
 @op("QuantizedMul")
 class QuantizedMul(_Binary):
-    """(x - zero_x)(y - zero_y).   x, y quint8 of broadcastable shapes, four range ends -> qint32, min, max."""
+    """(x - zero_x)(y - zero_y).
+
+    x, y quint8 of broadcastable shapes, four range ends -> qint32, min, max.
+    """
 
     @staticmethod
     def kernel(x: Array, y: Array, min_x: Array, max_x: Array, min_y: Array, max_y: Array) -> Outputs:
@@ -306,7 +321,8 @@ class QuantizedMul(_Binary):
 class QuantizedBatchNormWithGlobalNormalization(OpDef):
     """(t - mean) / sqrt(variance + eps) [* gamma] + beta in 32-bit fixed point.
 
-    t [n,h,w,c], mean, variance, beta, gamma [c], all quint8 and each followed by its range -> qint32 like t, min, max.
+    t [n,h,w,c], mean, variance, beta, gamma [c], all quint8 and each followed by its range -> qint32 like t,
+    min, max.
     """
 
     num_outputs = 3

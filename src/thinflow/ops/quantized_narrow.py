@@ -48,7 +48,7 @@ def _to_quint8(q: Array, in_low: np.float32, in_high: np.float32, low: np.float3
         middle = F32(np.float64(F32(in_low + in_high)) / 2)
         in_offset = int(to_int64(F32(F32(middle * reciprocal) * F32(65536))))
         fixed = ((number(q).astype(np.int64) * scale) >> 32) + (in_offset - offset + 32768)
-    return np.clip(fixed >> 16, 0, 255).astype(np.uint8)
+    return np.asarray(np.clip(fixed >> 16, 0, 255), np.uint8)
 
 
 @op("RequantizationRange")
@@ -73,7 +73,10 @@ class RequantizationRange(OpDef):
 
 @op("Requantize")
 class Requantize(OpDef):
-    """Codes moved to another range and type.   codes qint32, min, max, requested min, requested max -> out_type, min, max."""
+    """Codes moved to another range and type.
+
+    codes qint32, min, max, requested min, requested max -> out_type, min, max.
+    """
 
     num_outputs = 3
 
@@ -122,7 +125,10 @@ class QuantizeDownAndShrinkRange(OpDef):
 
 @op("RequantizationRangePerChannel")
 class RequantizationRangePerChannel(OpDef):
-    """The range that per-channel codes use, symmetric, at most clip_value_max.   codes qint32 [...,c], min [c], max [c] -> min, max."""
+    """The range that per-channel codes use, symmetric, at most clip_value_max.
+
+    codes qint32 [...,c], min [c], max [c] -> min, max.
+    """
 
     num_outputs = 2
 
@@ -143,7 +149,10 @@ class RequantizationRangePerChannel(OpDef):
 
 @op("RequantizePerChannel")
 class RequantizePerChannel(OpDef):
-    """Per-channel codes moved to one range.   codes qint32 [...,c], min [c], max [c], requested min, requested max -> out_type, min, max."""
+    """Per-channel codes moved to one range.
+
+    codes qint32 [...,c], min [c], max [c], requested min, requested max -> out_type, min, max.
+    """
 
     num_outputs = 3
 

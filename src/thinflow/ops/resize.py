@@ -44,7 +44,10 @@ def resize_bilinear(
 
 @op("ResizeBilinear")
 class ResizeBilinear(OpDef):
-    """Linear interpolation between the four nearest pixels.   images [n,h,w,c], size [2] -> float32 [n,*size,c]."""
+    """Linear interpolation between the four nearest pixels.
+
+    images [n,h,w,c], size [2] -> float32 [n,*size,c].
+    """
 
     @staticmethod
     def infer(x: TensorSpec, size: TensorSpec) -> TensorSpec:
@@ -130,7 +133,7 @@ class ResizeArea(OpDef):
         columns = overlaps(x.shape[2], width, align_corners)
         with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
             y = _overlap_sum(_overlap_sum(x.astype(np.float32, copy=False), 2, *columns[:2]), 1, *rows[:2])
-            return y * np.float32(np.float32(1) / np.float32(rows[2] * columns[2]))
+            return np.asarray(y * np.float32(np.float32(1) / np.float32(rows[2] * columns[2])))
 
     @staticmethod
     def cost(y: TensorSpec, x: TensorSpec, size: TensorSpec) -> Cost:
@@ -150,7 +153,10 @@ def _overlap_sum(x: Array, axis: int, first: Array, weights: Array) -> Array:
 
 @op("CropAndResize")
 class CropAndResize(OpDef):
-    """Boxes cut from images and resized.   images [b,h,w,c], boxes [n,4] (y1,x1,y2,x2; 0..1 spans the image), box_ind [n], size [2] -> float32 [n,*size,c].
+    """Boxes cut from images and resized.
+
+    images [b,h,w,c], boxes [n,4] (y1,x1,y2,x2; 0..1 spans the image), box_ind [n], size [2] -> float32
+    [n,*size,c].
 
     Points outside the image get extrapolation_value. A box with y1 > y2 is flipped.
     """
@@ -226,10 +232,10 @@ def _crop_positions(start: np.float32, stop: np.float32, size: int, out: int) ->
         if out == 1:
             return np.array([0.5 * float(np.float32(start + stop)) * (size - 1)], np.float32)
         scale = np.float32(np.float32((stop - start) * span) / np.float32(out - 1))
-        return np.float32(start * span) + np.arange(out, dtype=np.float32) * scale
+        return np.asarray(np.float32(start * span) + np.arange(out, dtype=np.float32) * scale)
 
 
 def _round(at: Array) -> Array:
     """Nearest index of non-negative positions, halves up."""
     floor = np.floor(at)
-    return (floor + (at - floor >= np.float32(0.5))).astype(np.int64)
+    return np.asarray(floor + (at - floor >= np.float32(0.5))).astype(np.int64)

@@ -1,1 +1,1 @@
-"""Eight-bit integers instead of floats: observe ranges on calibration data, choose scales, rewrite a LiteRT program."""
+"""Eight-bit integers instead of floats: observe ranges, choose scales, rewrite a LiteRT program."""

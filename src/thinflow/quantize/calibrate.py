@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from thinflow.errors import EngineUnavailable, FeedError, ParameterError, closest
-from thinflow.ir.types import STRING
+from thinflow.ir.types import TensorSpec
 from thinflow.lower.tflite.program import Program, Subgraph, Tensor, to_bytes
 from thinflow.quantize import observers
+from thinflow.quantize.feeds import fit
 from thinflow.quantize.kernels import KERNELS
 from thinflow.quantize.observers import Observer
 from thinflow.quantize.placement import float_outputs, is_float
@@ -61,8 +62,8 @@ def calibrate(
     """Ranges of all activations over some samples. Memory does not grow with their number.
 
     Args:
-        feeds: one dict per sample, input name (with or without ":0") -> array. Walked more than once for an observer
-            of several passes, so then it may not be an iterator.
+        feeds: one dict per sample, input name (with or without ":0") -> array. An observer of several passes
+            walks them again, so then it may not be an iterator.
         threads: of the runtime.
         progress: called after each sample with the number done, the number of all (0 if unknown) and a text.
 
@@ -80,7 +81,7 @@ def calibrate(
             f"observer '{recipe.observer}' walks the samples {walks} times, and these can be walked once",
             hint="give a list, a folder or a file instead of an iterator",
         )
-    total = walks * (len(feeds) if hasattr(feeds, "__len__") else 0)
+    total = walks * _count(feeds)
     result = Calibration()
     done = 0
     for walk in range(walks):
@@ -88,7 +89,7 @@ def calibrate(
         for one in active.values():
             one.begin(walk)
         for feed in feeds:
-            runner.run(feed, f"sample {done % max(result.samples, done + 1)}")
+            runner.run(feed, f"sample {done}" if walk == 0 else "")
             for tensor, one in active.items():
                 skipped = _show(one, runner.view(tensor))
                 if skipped and walk == 0:
@@ -100,22 +101,32 @@ def calibrate(
                 progress(done, total, "calibrating")
     if not result.samples:
         raise FeedError("there are no calibration samples", hint="give at least one; 200 are usual")
+    answers = _answers(main)
     for tensor, one in watched.items():
         low, high = one.range()
         if low <= high:
-            name = recipe.observer if tensor not in _answers(main) else "minmax"
+            name = "minmax" if tensor in answers else recipe.observer
             result.ranges[tensor] = Range(low, high, name)
     _warn(result, recipe)
     return result
 
 
+def _count(feeds: Iterable[Feed]) -> int:
+    try:
+        return len(feeds)  # type: ignore[arg-type]
+    except TypeError:
+        return 0
+
+
 def _observers(main: Subgraph, recipe: Recipe) -> dict[Tensor, Observer]:
-    """One per activation. Answers are watched by min-max whatever the recipe says: clipping them changes the answer."""
+    """One per activation; always min-max for the model's answers, since clipping them changes the answer."""
     answers = _answers(main)
     produced = [t for o in main.operators for t in float_outputs(o)]
     activations = dict.fromkeys([t for t in main.inputs if is_float(t)] + produced)
     return {
-        t: observers.make("minmax") if t in answers else observers.make(recipe.observer, recipe.observer_options)
+        t: observers.make("minmax")
+        if t in answers
+        else observers.make(recipe.observer, recipe.observer_options)
         for t in activations
         if not t.is_variable
     }
@@ -136,7 +147,6 @@ def _show(one: Observer, values: Array) -> int:
     """Let an observer see a tensor; the number of values that are not finite, which it is not shown."""
     if not values.size:
         return 0
-    # An overflow to infinity of the sum would only send us down the slow road.
     low, high = float(values.min()), float(values.max())
     skipped = 0
     if not np.isfinite(low) or not np.isfinite(high):
@@ -169,7 +179,9 @@ class _Runner:
         try:
             from ai_edge_litert.interpreter import Interpreter, OpResolverType
         except ImportError as e:
-            raise EngineUnavailable(f"LiteRT cannot be imported: {e}", hint="pip install ai-edge-litert") from e
+            raise EngineUnavailable(
+                f"LiteRT cannot be imported: {e}", hint="pip install ai-edge-litert"
+            ) from e
         main = program.subgraphs[0]
         try:
             self.interpreter: Interpreter = Interpreter(
@@ -215,7 +227,9 @@ class _Runner:
             if tensor is None:
                 hint = closest(name, self.names) or f"it has: {', '.join(t.name for t in self.inputs)}"
                 raise FeedError(f"the model has no input '{name}'", where, hint=hint)
-            given[tensor] = _fitting(tensor, np.asarray(array), where)
+            given[tensor] = np.ascontiguousarray(
+                fit(np.asarray(array), name, TensorSpec(tensor.dtype, tensor.shape), where)
+            )
         for tensor in self.inputs:
             if tensor not in given:
                 raise FeedError(f"nothing is given for input '{tensor.name}'", where)
@@ -231,21 +245,6 @@ def _feed_names(program: Program) -> dict[str, Tensor]:
     for tensor in main.inputs:
         names[tensor.name] = names[tensor.name.removesuffix(":0")] = tensor
     return names
-
-
-def _fitting(tensor: Tensor, array: Array, where: str) -> Array:
-    if tensor.dtype is STRING:
-        return array.astype(object) if array.dtype.kind != "O" else array
-    expected = tensor.shape
-    if expected is not None and (
-        len(expected) != array.ndim or any(n not in (None, m) for n, m in zip(expected, array.shape, strict=True))
-    ):
-        sizes = ",".join("?" if n is None else str(n) for n in expected)
-        raise FeedError(f"input '{tensor.name}' wants shape [{sizes}], found {list(array.shape)}", where)
-    wanted = tensor.dtype.numpy()
-    if not np.can_cast(array.dtype, wanted, "same_kind") and not (array.dtype.kind in "iu" and wanted.kind == "f"):
-        raise FeedError(f"input '{tensor.name}' is {wanted}, found {array.dtype}", where)
-    return np.ascontiguousarray(array, wanted)
 
 
 def _first_line(error: Exception) -> str:

@@ -69,8 +69,10 @@ class Quantized:
     warnings: list[str] = field(default_factory=list)
 
 
-def quantize_int8(program: Program, ranges: Mapping[Tensor, Range], recipe: Recipe | None = None) -> Quantized:
-    """An int8 version of a float program; the program is unchanged and shares its float constants with the result.
+def quantize_int8(
+    program: Program, ranges: Mapping[Tensor, Range], recipe: Recipe | None = None
+) -> Quantized:
+    """An int8 version of a float program, which stays as it is and shares float constants with the result.
 
     Only the first subgraph is quantized; others are called by operators, which stay float.
 
@@ -104,7 +106,7 @@ def quantize_int8(program: Program, ranges: Mapping[Tensor, Range], recipe: Reci
 
 
 class _Rewriter:
-    """Builds the new subgraph operator by operator; a tensor may exist in float, in int8, or in both forms."""
+    """Builds the new subgraph step by step; a tensor may exist in float, in int8, or in both forms."""
 
     def __init__(self, main: Subgraph, assignment: Assignment, recipe: Recipe) -> None:
         self.main = main
@@ -135,7 +137,7 @@ class _Rewriter:
         return self.result
 
     def add(self, operator: Operator, why_float: str | None) -> None:
-        """Append one operator. `why_float` is "" for int8 and None for an operator that does not compute on floats."""
+        """Append one operator; `why_float` is "" for int8 and None if it does not compute on floats."""
         if why_float == "":
             self._add_int8(operator)
             return
@@ -169,7 +171,10 @@ class _Rewriter:
             else:
                 inputs.append(self._as_int8(tensor))
         after: list[Operator] = []
-        outputs = [self._output(t, operator, after) if is_float(t) else self._plain_tensor(t) for t in operator.outputs]
+        outputs = [
+            self._output(t, operator, after) if is_float(t) else self._plain_tensor(t)
+            for t in operator.outputs
+        ]
         self.result.operators += [replace(operator, inputs=inputs, outputs=outputs), *after]
 
     def _output(self, tensor: Tensor, operator: Operator, after: list[Operator]) -> Tensor:
@@ -186,7 +191,8 @@ class _Rewriter:
         """int8 weights and int32 bias of one operator, by input number."""
         x, w = operator.inputs[numbers.x], operator.inputs[numbers.weights]
         b = operator.inputs[numbers.bias] if numbers.bias < len(operator.inputs) else None
-        assert x is not None and w is not None, "placement has looked at the inputs"
+        assert x is not None, "the kernel table is wrong"
+        assert w is not None, "placement has looked at the weights"
         s_x = self._parameters_of(x).scale
         s_y = self.assignment.of[operator.outputs[0]].scale
         axis = numbers.axis if self.recipe.per_channel else None
@@ -199,7 +205,9 @@ class _Rewriter:
             codes = quantize_bias(bias, s_b)
             quantization = Quantization(s_b, np.zeros(len(s_b), np.int64))
             new[numbers.bias] = Tensor(b.name, b.shape, INT32, codes, quantization)
-            self._record(new[numbers.bias], constant_range(b), "weights", "bias: scale of input times weights")
+            self._record(
+                new[numbers.bias], constant_range(b), "weights", "bias: scale of input times weights"
+            )
         return new
 
     def _weight_tensor(self, w: Tensor, data: Array, scales: Array, axis: int | None) -> Tensor:

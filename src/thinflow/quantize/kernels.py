@@ -1,7 +1,7 @@
 """Which LiteRT ops compute in int8, and what their kernels demand of scales and zero points.
 
-The runtime does not check all of it: an AVERAGE_POOL_2D with two scales runs and is wrong. What stands here was
-found by running each kernel, and the tests run each again.
+The runtime does not check all of it: an AVERAGE_POOL_2D with two scales runs and is wrong. What stands here
+was found by running each kernel, and the tests run each again.
 """
 
 from __future__ import annotations
@@ -53,9 +53,10 @@ _GROUPS: dict[str, Kernel] = {
     "RELU RELU6 RELU_N1_TO_1 LEAKY_RELU PRELU ELU HARD_SWISH GELU ABS": _FREE,
     "LESS LESS_EQUAL GREATER GREATER_EQUAL ARG_MAX ARG_MIN": _FREE,
     "AVERAGE_POOL_2D MAX_POOL_2D MAXIMUM MINIMUM REDUCE_MAX REDUCE_MIN RESIZE_BILINEAR": _TIED,
-    "CONCATENATION RESHAPE SQUEEZE EXPAND_DIMS TRANSPOSE PAD PADV2 MIRROR_PAD SLICE STRIDED_SLICE SPLIT SPLIT_V"
-    " GATHER GATHER_ND PACK UNPACK TILE BROADCAST_TO REVERSE_V2 SPACE_TO_DEPTH DEPTH_TO_SPACE SPACE_TO_BATCH_ND"
-    " BATCH_TO_SPACE_ND RESIZE_NEAREST_NEIGHBOR TOPK_V2 SELECT SELECT_V2 DYNAMIC_UPDATE_SLICE": _TIED,
+    "CONCATENATION RESHAPE SQUEEZE EXPAND_DIMS TRANSPOSE PAD PADV2 MIRROR_PAD SLICE STRIDED_SLICE SPLIT"
+    " SPLIT_V GATHER GATHER_ND PACK UNPACK TILE BROADCAST_TO REVERSE_V2 SPACE_TO_DEPTH DEPTH_TO_SPACE"
+    " SPACE_TO_BATCH_ND BATCH_TO_SPACE_ND RESIZE_NEAREST_NEIGHBOR TOPK_V2 SELECT SELECT_V2"
+    " DYNAMIC_UPDATE_SLICE": _TIED,
     "LOGISTIC SOFTMAX": Kernel(fixed=Fixed(1 / 256, -128)),
     "TANH L2_NORMALIZATION": Kernel(fixed=Fixed(1 / 128, 0)),
     "LOG_SOFTMAX": Kernel(fixed=Fixed(16 / 256, 127)),

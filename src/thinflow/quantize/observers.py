@@ -1,6 +1,6 @@
 """Range observers: each watches one tensor over all calibration samples and proposes its range [low, high].
 
-To add one, write a class with `@observer("name")`; its keyword arguments are what `Recipe.observer_options` may set.
+To add one, write a class with `@observer("name")`; `Recipe.observer_options` are its keyword arguments.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Observer(Protocol):
         """A walk over all samples starts; the first is number 0."""
 
     def observe(self, values: Array, low: float, high: float) -> None:
-        """One sample: finite float values in any shape, at least one, and their extremes. Must not keep `values`."""
+        """One sample: finite values in any shape, at least one, and their extremes; not to be kept."""
 
     def range(self) -> tuple[float, float]:
         """The proposed range; not yet widened to contain 0."""
@@ -66,7 +66,8 @@ def make(name: str, options: Mapping[str, Any] | None = None) -> Observer:
     maker = _REGISTRY.get(name)
     if maker is None:
         raise ParameterError(
-            f"there is no observer '{name}'", hint=closest(name, names()) or f"there are: {', '.join(names())}"
+            f"there is no observer '{name}'",
+            hint=closest(name, names()) or f"there are: {', '.join(names())}",
         )
     known = inspect.signature(maker).parameters
     for option in options or {}:

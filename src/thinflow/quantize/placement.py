@@ -25,7 +25,9 @@ def is_float(tensor: Tensor | None) -> bool:
 
 def float_inputs(operator: Operator) -> list[Tensor]:
     """Its float32 inputs that are computed or fed, each once."""
-    return list(dict.fromkeys(t for t in operator.inputs if t is not None and is_float(t) and not t.is_constant))
+    return list(
+        dict.fromkeys(t for t in operator.inputs if t is not None and is_float(t) and not t.is_constant)
+    )
 
 
 def float_outputs(operator: Operator) -> list[Tensor]:
@@ -33,7 +35,9 @@ def float_outputs(operator: Operator) -> list[Tensor]:
     return [t for t in operator.outputs if is_float(t)]
 
 
-def place(subgraph: Subgraph, recipe: Recipe, observed: Collection[Tensor] | Mapping[Tensor, Any]) -> Placement:
+def place(
+    subgraph: Subgraph, recipe: Recipe, observed: Collection[Tensor] | Mapping[Tensor, Any]
+) -> Placement:
     """Decide for every operator that touches floats. O(operators * length of the longest float tail).
 
     Args:
@@ -49,7 +53,7 @@ def place(subgraph: Subgraph, recipe: Recipe, observed: Collection[Tensor] | Map
     return placement
 
 
-# ------------------------------------------------------------------------------------------ one operator alone
+# ----------------------------------------------------------------------------------------- one operator alone
 
 
 def _why_impossible(operator: Operator, observed: Collection[Tensor] | Mapping[Tensor, Any]) -> str:
@@ -63,7 +67,9 @@ def _why_impossible(operator: Operator, observed: Collection[Tensor] | Mapping[T
     if fused not in FUSED:
         return f"LiteRT's int8 kernels cannot fuse {fused}"
     if kernel.weighted is not None:
-        weights, bias = (_input(operator, number) for number in (kernel.weighted.weights, kernel.weighted.bias))
+        weights, bias = (
+            _input(operator, number) for number in (kernel.weighted.weights, kernel.weighted.bias)
+        )
         if weights is None or not weights.is_constant:
             return "its weights are computed at run time"
         if not is_float(weights):
@@ -94,7 +100,7 @@ def _size(tensor: Tensor) -> float:
 
 
 def _keep_batch_statistics(placement: Placement) -> None:
-    """Keep float what applies 1/sqrt(variance) of the batch: per-channel factors that 8 bits per tensor would blur.
+    """Keep float what applies 1/sqrt(variance) of the batch: 8 bits per tensor would blur such factors.
 
     A factor stays one while arithmetic does not make it larger; x * factor is the last operator to be kept.
     """
@@ -110,8 +116,10 @@ def _keep_batch_statistics(placement: Placement) -> None:
 
 
 def _keep_islands(placement: Placement) -> None:
-    """Keep light operators float that have float operators around them and no heavy int8 one among their neighbours."""
-    island: dict[Operator, Operator] = {o: o for o, why in placement.items() if not why and not KERNELS[o.code].is_heavy}
+    """Keep light operators float that border on float operators and, as a group, on no heavy int8 one."""
+    island: dict[Operator, Operator] = {
+        o: o for o, why in placement.items() if not why and not KERNELS[o.code].is_heavy
+    }
 
     def root(operator: Operator) -> Operator:
         while island[operator] is not operator:
@@ -141,7 +149,7 @@ def _keep_islands(placement: Placement) -> None:
 
 
 def _keep_float_tails(placement: Placement, subgraph: Subgraph) -> None:
-    """Keep a light operator float if its results go to float operators only and its inputs exist in float anyway."""
+    """Keep a light operator float if only float operators want its results and its inputs exist in float."""
     readers: dict[Tensor, list[Operator]] = {}
     for operator in placement:
         for tensor in float_inputs(operator):

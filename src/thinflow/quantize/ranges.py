@@ -61,8 +61,8 @@ class Parameters:
 def parameters_for(wanted: Range, reason: str = "observed") -> Parameters:
     """Asymmetric parameters; zero is always a code.
 
-    An empty range gets scale 1, a tiny one is widened: a scale near the smallest float would overflow the kernels'
-    integer factors.
+    An empty range gets scale 1, a tiny one is widened: a scale near the smallest float would overflow the
+    kernels' integer factors.
     """
     low, high = min(wanted.low, 0.0), max(wanted.high, 0.0)
     if high - low <= 0:
@@ -145,7 +145,9 @@ def assign(subgraph: Subgraph, placement: Placement, observed: Mapping[Tensor, R
 def constant_range(tensor: Tensor) -> Range:
     """Extremes of a constant; O(its elements)."""
     data = np.asarray(tensor.array())
-    return Range(float(data.min()), float(data.max()), "constant") if data.size else Range(0.0, 0.0, "constant")
+    return (
+        Range(float(data.min()), float(data.max()), "constant") if data.size else Range(0.0, 0.0, "constant")
+    )
 
 
 def _assign_class(
@@ -155,7 +157,7 @@ def _assign_class(
     absorbed: Mapping[Tensor, str],
     result: Assignment,
 ) -> None:
-    """One class of tied tensors. Fixed outputs rule it if all of it fits their range; else they are requantized."""
+    """One class of tied tensors. A fixed output rules it if all of it fits; else it is requantized."""
     fixed = {t: f for t in members if t in writers and (f := KERNELS[writers[t].code].fixed) is not None}
     ranges = {t: wanted[t] for t in members if t not in absorbed}
     union = next(iter(ranges.values()))
@@ -186,14 +188,13 @@ def _assign_class(
 def _wanted_ranges(
     subgraph: Subgraph, placement: Placement, observed: Mapping[Tensor, Range]
 ) -> dict[Tensor, Range]:
-    """The observed ranges, cut to what fused activations let through and saturating readers can tell apart."""
+    """The observed ranges, cut to what fused activations pass and saturating readers distinguish."""
     wanted = dict(observed)
     for operator in placement:
-        clamp = FUSED.get(operator.options.get("fused_activation_function", "NONE"))
-        clamp = FUSED[operator.code] if operator.code in CLAMPS else clamp
-        for tensor in operator.outputs if clamp is not None else ():
-            if tensor in wanted:
-                wanted[tensor] = _cut(wanted[tensor], *clamp)
+        fused = operator.options.get("fused_activation_function", "NONE")
+        clamp = FUSED.get(operator.code if operator.code in CLAMPS else fused)
+        if clamp is not None:
+            wanted |= {t: _cut(wanted[t], *clamp) for t in operator.outputs if t in wanted}
     consumers = subgraph.consumers()
     for tensor in list(wanted):
         readers = {o.code for o, _ in consumers.get(tensor, ())}

@@ -24,8 +24,8 @@ class Recipe:
         observer_options: keyword arguments of that observer.
         per_channel: one weight scale per output channel instead of one per tensor.
         skip_ops: op codes ("SOFTMAX") that stay float.
-        skip_nodes: patterns (`*` and `?`) for operators that stay float: matched with the name of the source node
-            and of each output.
+        skip_nodes: patterns (`*` and `?`) for operators that stay float: matched with the name of the source
+            node and of each output.
         keep_float_io: leave the model's float inputs and outputs float. Otherwise they become int8.
         few_samples: below this many calibration samples there is a warning.
     """

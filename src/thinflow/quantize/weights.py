@@ -10,11 +10,13 @@ Array = np.ndarray[Any, Any]
 
 WEIGHT_MAX = 127  # -128 is not used: kernels rely on the symmetric range
 BIAS_MAX = 2**31 - 1
-_SMALLEST_STEP = 2.0**-28  # of an output code per weight code and input code; runtimes take factors from 2^-32 on
+_SMALLEST_STEP = (
+    2.0**-28
+)  # of an output code per weight code and input code; runtimes take factors from 2^-32 on
 
 
 def weight_scales(w: Array, axis: int | None) -> Array:
-    """float64 [channels along axis], or [1] for None: the largest magnitude is code 127. Zero where all weights are."""
+    """float64 [channels along axis], or [1] for None: the largest magnitude is code 127. 0 for all zeros."""
     others = None if axis is None else tuple(i for i in range(w.ndim) if i != axis)
     if not w.size:
         return np.zeros(1 if axis is None else w.shape[axis])
@@ -26,8 +28,8 @@ def weight_scales(w: Array, axis: int | None) -> Array:
 def usable_scales(scales: Array, bias: Array | None, s_x: float, s_y: float) -> Array:
     """float32 scales near the given ones with which every channel's arithmetic fits 32 bits.
 
-    A channel of zeros takes the scale of its finest neighbour, so that its bias is kept precisely. A scale is raised
-    where the bias would overflow int32, and where the factor s_x * s_w / s_y would be too small for the kernels.
+    A channel of zeros takes the scale of its finest neighbour, so that its bias is kept precisely. A scale is
+    raised where the bias would overflow int32, and where s_x * s_w / s_y would be too small for the kernels.
     """
     nonzero = scales[scales > 0]
     scales = np.where(scales > 0, scales, nonzero.min() if nonzero.size else 1 / WEIGHT_MAX)

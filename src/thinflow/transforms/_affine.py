@@ -196,13 +196,17 @@ class Fold:
         return len(steps) == 1 and self.head.norms == 1
 
     def _bias_constant(self) -> Value | None:
-        """The constant of the innermost addition, if its name can live on: nobody else reads it."""
-        for piece in reversed(self.absorbed):
-            if piece.step is not None and piece.node.op in BIAS_OPS | SUMS:
-                value = piece.step.constants[0]
-                if self.roles.is_sole_reader(piece.node, value):
-                    return value
-        return None
+        """The constant of an absorbed addition whose name can live on: nobody else reads it. A BiasAdd's, if there is one."""
+        found: Value | None = None
+        for piece in self.absorbed:  # outermost first
+            step = piece.step
+            if step is None or piece.node.op not in BIAS_OPS | SUMS or (piece.node.op == "Sub" and not step.scales):
+                continue
+            value = step.constants[0]
+            is_bias = piece.node.op in BIAS_OPS or found is None or found.uses[0].node.op not in BIAS_OPS
+            if is_bias and self.roles.is_sole_reader(piece.node, value):
+                found = value
+        return found
 
     def _bias_name(self, target: Target) -> str:
         if target.slot is None:

@@ -102,6 +102,16 @@ def defaults_of(op: str) -> Mapping[str, Attr] | None:
     return found
 
 
+def is_required(op: str, name: str, value: Attr) -> bool:
+    """Whether a node of that op cannot do without the attribute; types count, as rules seldom mention them."""
+    definition = registry.find(op)
+    defaults = defaults_of(op)
+    if definition is None or defaults is None or name in defaults or name.startswith("_"):
+        return False
+    functions = [f for f in (definition.infer, definition.kernel, definition.cost) if f is not None]
+    return isinstance(value, DType) or any(name in registry.signature(f).attrs for f in functions)
+
+
 def _as_attr(default: Any) -> Attr | None:
     """A Python default as an attribute; None where there is none or it says only "absent"."""
     if default is None or default is inspect.Parameter.empty:

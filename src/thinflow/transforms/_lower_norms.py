@@ -22,6 +22,7 @@ def lower_norms(graph: Graph, trace: Trace, origin: str) -> None:
     """Turn every inference norm with constant parameters into a Mul and an AddV2."""
     roles = Roles(graph)
     lowered: set[str] = set()
+    told = {entry.node for entry in trace.left}
     for node in list(graph):
         if node.op not in NORMS or node.graph is not graph:
             continue
@@ -33,7 +34,8 @@ def lower_norms(graph: Graph, trace: Trace, origin: str) -> None:
             lowered.add(node.name)
             _lower(graph, norm, trace, origin)
         except Refuse as refusal:
-            trace.leave(node, refusal.reason)
+            if node.name not in told:
+                trace.leave(node, refusal.reason)
     trace.left = [entry for entry in trace.left if entry.node not in lowered]
 
 

@@ -18,7 +18,7 @@ from thinflow.rewrite.trace import Trace
 from thinflow.transforms._norms import NORMS
 from thinflow.transforms._producers import KINDS, Producer, find_producer
 from thinflow.transforms._roles import Roles
-from thinflow.transforms._steps import FACTORS, STEPS, Channels, Step, data_input, read_step
+from thinflow.transforms._steps import FACTORS, QUOTIENTS, STEPS, Channels, Step, data_input, read_step
 
 CONCATS = frozenset({"Concat", "ConcatV2"})
 
@@ -159,6 +159,8 @@ class Pieces:
         x = data_input(node, self.roles) if node.op in STEPS else 0
         child = self._child(node.inputs[x], node)
         if child is None:
+            if node.op in QUOTIENTS and len(node.inputs) == 2 and self._child(node.inputs[1], node) is not None:
+                raise Refuse("it divides by the convolution")
             if node.op in NORMS:
                 source = node.inputs[0].node
                 raise Refuse(

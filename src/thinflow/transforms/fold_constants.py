@@ -196,7 +196,10 @@ def drop_idle(graph: Graph, trace: Trace) -> None:
 def _bypass_aliases(part: ConstantPart, trace: Trace) -> None:
     """Let the readers of a constant's alias read the constant itself. An alias that waits for something stays."""
     for node in part.order:
-        if node.graph is None or not is_alias(node) or node not in part.computable or node.control_inputs:
+        if node.graph is None or not is_alias(node) or node not in part.computable:
+            continue
+        if node.control_inputs:
+            trace.leave(node, f"it waits for '{node.control_inputs[0].name}'")
             continue
         moved = 0
         for value in node.outputs:

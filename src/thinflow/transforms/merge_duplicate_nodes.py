@@ -43,7 +43,7 @@ class MergeDuplicateNodes(Transform):
 
     def apply(self, graph: Graph, trace: Trace) -> None:
         position = {node: i for i, node in enumerate(graph)}
-        for group in self.groups(graph):
+        for group in self.groups(graph, trace):
             group.sort(key=position.__getitem__)
             survivor = next((n for n in group if n.is_protected), group[0])
             for node in group:
@@ -56,23 +56,28 @@ class MergeDuplicateNodes(Transform):
                     redirect(node, survivor)
                     graph.remove(node)
 
-    def groups(self, graph: Graph) -> list[list[Node]]:
+    def groups(self, graph: Graph, trace: Trace) -> list[list[Node]]:
         """Sets of equal nodes with two members or more. O(nodes + edges), and each constant with a double is read once."""
         order = execution_order(graph)
         lookalikes = Counter(_outline(t) for t in (n.tensor for n in order) if t is not None)
         number: dict[Node, int] = {}
         known: dict[Hashable, int] = {}
+        untrusted: dict[Hashable, Node] = {}
         members: list[list[Node]] = []
         for node in order:
-            key = self._key(node, number, lookalikes) if self.may_merge(node) else None
-            found = known.get(key) if key is not None else None
+            merges = self.may_merge(node)
+            key = self._key(node, number, lookalikes)
+            found = known.get(key) if merges and key is not None else None
             if found is None:
                 found = len(members)
                 members.append([])
-                if key is not None:
+                if merges and key is not None:
                     known[key] = found
             number[node] = found
             members[found].append(node)
+            twin = untrusted.setdefault(key, node) if not merges and key is not None else node
+            if twin is not node:
+                trace.leave(node, f"it looks the same as '{twin.name}', but {_doubt(node)}")
         return [group for group in members if len(group) > 1]
 
     def may_merge(self, node: Node) -> bool:
@@ -89,7 +94,8 @@ class MergeDuplicateNodes(Transform):
         tensor = node.tensor
         if tensor is not None and lookalikes[_outline(tensor)] == 1:
             return None
-        inputs = [(number[v.node], v.port) for v in node.inputs]
+        # What a NextIteration hands back to a Merge has no number yet; a Merge never merges.
+        inputs = [(number.get(v.node, -1), v.port) for v in node.inputs]
         if self.commutative and len(inputs) == 2 and _commutes(node):
             inputs.sort()
         controls = frozenset(number[n] for n in node.control_inputs)
@@ -106,6 +112,14 @@ class MergeDuplicateNodes(Transform):
         redirect(node, survivor)
         alias = Site(graph, node, self.name).add("Identity", survivor.output(), attrs={"T": tensor.dtype})
         graph.replace(node, alias.node)
+
+
+def _doubt(node: Node) -> str:
+    if node.op in PLACEHOLDERS or any(v.is_graph_input for v in node.outputs):
+        return "it is fed from outside"
+    if registry.find(node.op) is None:
+        return f"thinflow does not know the op {node.op}; assume_stateless={node.op} merges it"
+    return f"{node.op} may give another result each time"
 
 
 def redirect(node: Node, survivor: Node) -> None:

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from thinflow.ir.graph import Graph, Node
 from thinflow.rewrite.rule import Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._defaults import defaults_of
+from thinflow.transforms._defaults import is_required
 
 
 @transform("remove_attribute")
@@ -38,9 +38,7 @@ class RemoveAttribute(Transform):
                 continue
             gone = [a for a in self.attribute_name if a in node.attrs]
             for attribute in gone:
-                del node.attrs[attribute]
-                defaults = defaults_of(node.op)
-                if defaults is not None and attribute not in defaults and not attribute.startswith("_"):
+                if is_required(node.op, attribute, node.attrs.pop(attribute)):
                     required[node.op, attribute] = required.get((node.op, attribute), 0) + 1
             if gone:
                 trace.changed(node, f"removed {', '.join(gone)}")

@@ -84,7 +84,7 @@ class RemoveNodes(Transform):
         elif self.input_index < len(node.inputs):
             values = {0: node.inputs[self.input_index]}
         else:
-            raise Refuse(f"it has {len(node.inputs)} inputs and nothing to hand on")
+            raise Refuse(f"it has no input {self.input_index} to hand on")
         for output in node.outputs:
             if output.uses and output.port not in values:
                 raise Refuse(f"its output {output.port} is read by '{output.readers[0].name}'")

@@ -22,12 +22,12 @@ class Builder:
 
     Attributes:
         operators: in the order they run.
-        origin: tensor name -> name of the value it stands for.
+        origin: tensor -> name of the value it stands for, or of the node that needs it.
     """
 
     def __init__(self, specs: Mapping[Value, TensorSpec] | None = None) -> None:
         self.operators: list[Operator] = []
-        self.origin: dict[str, str] = {}
+        self.origin: dict[Tensor, str] = {}
         self._given = specs or {}
         self._known: dict[Tensor, TensorSpec] = {}
         self._names: set[str] = set()
@@ -73,13 +73,13 @@ class Builder:
             raise UnsupportedOp(f"the type of '{value.name}' is not known", hint="give the types of the inputs")
         tensor = Tensor(self._unique(value.name), spec.shape, found)
         self._known[tensor] = spec
-        self.origin[tensor.name] = value.name
+        self.origin[tensor] = value.name
         return tensor
 
     def constant(self, value: Value, array: Array, element: DType) -> Tensor:
         """A constant that stands for a value of the graph; the array is shared."""
         tensor = Tensor(self._unique(value.name), tuple(array.shape), element, array)
-        self.origin[tensor.name] = value.name
+        self.origin[tensor] = value.name
         return tensor
 
     def const(self, array: Any, suffix: str = "const", element: DType | None = None) -> Tensor:
@@ -97,7 +97,7 @@ class Builder:
 
     def _own(self, suffix: str, shape: Dims, element: DType, data: Array | None = None) -> Tensor:
         tensor = Tensor(self._unique(f"{self.node.name}/{suffix}"), shape, element, data)
-        self.origin[tensor.name] = self.node.name
+        self.origin[tensor] = self.node.name
         return tensor
 
     def _unique(self, wished: str) -> str:
@@ -110,9 +110,11 @@ class Builder:
 
     # --- operators ----------------------------------------------------------------------------------------
 
-    def emit(self, code: str, *inputs: Tensor | None, like: Tensor | None = None, **options: Any) -> Tensor:
-        """The operator that computes output 0 of the current node."""
-        return self._append(code, inputs, [self.value(self.node.output(), like=like)], options)[0]
+    def emit(
+        self, code: str, *inputs: Tensor | None, port: int = 0, like: Tensor | None = None, **options: Any
+    ) -> Tensor:
+        """The operator that computes an output of the current node; `like` lends its type where none is known."""
+        return self._append(code, inputs, [self.value(self.node.output(port), like=like)], options)[0]
 
     def emit_ports(self, code: str, *inputs: Tensor | None, count: int, **options: Any) -> tuple[Tensor, ...]:
         """The operator that computes outputs 0 to `count` - 1 of the current node."""

@@ -1,0 +1,1 @@
+"""Latency and memory, measured so that the numbers can be compared."""

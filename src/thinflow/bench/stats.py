@@ -1,0 +1,177 @@
+"""Numbers that describe repeated measurements without assuming a normal distribution.
+
+Run times have a hard lower edge and a long upper tail, so everything here goes by ranks: medians, quartiles, and
+intervals for them. Nothing is thrown away; outliers are named.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+CONFIDENCE = 0.95
+_NORMAL_QUANTILE = 1.959964  # two-sided, for CONFIDENCE
+_EXACT_UP_TO = 100
+_RESAMPLES = 1000
+_FAR = 3.0  # Tukey's outer fence, in quartile distances
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """What is known of one quantity measured `count` times, in the unit of the measurements.
+
+    Attributes:
+        low, high: the median lies between them with 95 % confidence (the extremes if there are fewer than 6 values).
+        mad: median distance from the median.
+        outliers: (index, value) of what lies beyond the quartiles by more than 3 quartile distances.
+    """
+
+    count: int
+    median: float
+    low: float
+    high: float
+    mad: float
+    q1: float
+    q3: float
+    p90: float
+    p99: float
+    minimum: float
+    maximum: float
+    outliers: tuple[tuple[int, float], ...] = ()
+
+    @property
+    def uncertainty(self) -> float:
+        """Half the width of the median's interval, relative to the median; infinite below 6 values."""
+        if self.count < 6 or self.median <= 0:
+            return math.inf
+        return (self.high - self.low) / 2 / self.median
+
+    def scaled(self, factor: float) -> Distribution:
+        """The same in another unit."""
+        numbers = {k: v * factor for k, v in vars(self).items() if k not in {"count", "outliers"}}
+        return Distribution(count=self.count, outliers=tuple((i, v * factor) for i, v in self.outliers), **numbers)
+
+    def data(self) -> dict[str, Any]:
+        """For JSON."""
+        return {**vars(self), "outliers": [list(o) for o in self.outliers]}
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate and the 95 % interval around it."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def half_width(self) -> float:
+        """The larger of the two distances to the ends."""
+        return max(self.high - self.value, self.value - self.low)
+
+    def __contains__(self, number: float) -> bool:
+        return self.low <= number <= self.high
+
+    def __str__(self) -> str:
+        return plus_minus(self.value, self.half_width)
+
+    def inverse(self) -> Interval:
+        """Of the reciprocal; the interval must be positive."""
+        return Interval(1 / self.value, 1 / self.high, 1 / self.low)
+
+
+def describe(values: Sequence[float]) -> Distribution:
+    """Median, spread, tail and interval of measurements.
+
+    Args:
+        values: at least one.
+    """
+    array = np.asarray(values, float)
+    q1, median, q3, p90, p99 = np.quantile(array, [0.25, 0.5, 0.75, 0.9, 0.99])
+    low, high = median_interval(array)
+    reach = _FAR * (q3 - q1)
+    far = [(int(i), float(array[i])) for i in np.flatnonzero((array > q3 + reach) | (array < q1 - reach))]
+    return Distribution(
+        count=len(array),
+        median=float(median),
+        low=low,
+        high=high,
+        mad=float(np.median(np.abs(array - median))),
+        q1=float(q1),
+        q3=float(q3),
+        p90=float(p90),
+        p99=float(p99),
+        minimum=float(array.min()),
+        maximum=float(array.max()),
+        outliers=tuple(far),
+    )
+
+
+def median_interval(values: Sequence[float] | Array) -> tuple[float, float]:
+    """Two of the values between which the median lies with at least 95 % confidence; the extremes if there are too few.
+
+    The number of values below the true median is binomial(n, 1/2), whatever the distribution.
+    """
+    ordered = np.sort(np.asarray(values, float))
+    skip = _skipped_ranks(len(ordered))
+    return float(ordered[skip]), float(ordered[len(ordered) - 1 - skip])
+
+
+def _skipped_ranks(count: int) -> int:
+    """How many values to leave out at either end."""
+    if count > _EXACT_UP_TO:
+        return max(0, math.floor((count - _NORMAL_QUANTILE * math.sqrt(count)) / 2) - 1)
+    below, skip = 0, -1
+    allowed = (1 - CONFIDENCE) / 2 * 2**count
+    while below + math.comb(count, skip + 1) <= allowed:
+        skip += 1
+        below += math.comb(count, skip)
+    return max(0, skip)
+
+
+def ratio_of_medians(a: Sequence[float], b: Sequence[float], *, paired: bool = False, seed: int = 0) -> Interval:
+    """median(a) / median(b) with a bootstrap interval.
+
+    Neighbouring runs resemble each other, so whole stretches of about n^(1/3) runs are drawn, not single ones. Paired
+    means that a[i] and b[i] were measured next to each other: the same stretches are then drawn from both, and
+    what slowed both down cancels.
+
+    Args:
+        a, b: at least one value each, all positive.
+        paired: both have the same length.
+        seed: of the resampling; the same seed gives the same interval.
+    """
+    first, second = np.asarray(a, float), np.asarray(b, float)
+    rng = np.random.default_rng(seed)
+    draws = _stretches(len(first), rng)
+    others = draws if paired else _stretches(len(second), rng)
+    ratios = np.median(first[draws], axis=1) / np.median(second[others], axis=1)
+    value = float(np.median(first) / np.median(second))
+    low, high = np.quantile(ratios, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    return Interval(value, min(float(low), value), max(float(high), value))
+
+
+def _stretches(count: int, rng: np.random.Generator) -> Array:
+    """Indices [resamples, count], each row made of stretches that wrap round at the end."""
+    length = max(1, round(count ** (1 / 3)))
+    starts = rng.integers(0, count, (_RESAMPLES, -(-count // length)))
+    rows = (starts[:, :, None] + np.arange(length)).reshape(_RESAMPLES, -1)
+    return rows[:, :count] % count
+
+
+def plus_minus(value: float, half_width: float) -> str:
+    """Both numbers with as many decimals as the uncertainty deserves: `3.1 ± 0.1`."""
+    if not math.isfinite(half_width):
+        return f"{value:.3g} ± ?"
+    if half_width <= 0:
+        return f"{value:.3g} ± 0"
+    decimals = min(6, max(0, -math.floor(math.log10(half_width))))
+    if round(half_width, decimals) >= 10 ** (1 - decimals):  # 0.097 rounds to 0.10, which is 0.1
+        decimals = max(0, decimals - 1)
+    return f"{value:.{decimals}f} ± {half_width:.{decimals}f}"

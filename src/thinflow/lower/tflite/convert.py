@@ -1,0 +1,325 @@
+"""A part of a TensorFlow graph as a LiteRT program."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from thinflow.analysis.shapes import infer_shapes
+from thinflow.errors import ThinflowError, UnsupportedOp
+from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.types import INT32, DType, TensorSpec, dtype
+from thinflow.lower import rules
+from thinflow.lower.tflite.builder import REFUSED, Builder
+from thinflow.lower.tflite.fuse import fuse, remove_dead
+from thinflow.lower.tflite.program import Operator, Program, Signature, Subgraph, Tensor
+from thinflow.ops import registry
+
+logger = logging.getLogger(__name__)
+
+Array = np.ndarray[Any, Any]
+Specs = Mapping[Value, TensorSpec]
+
+SIGNATURE = "serving_default"
+_MAX_FOLDED_BYTES = 1 << 20
+"""A constant computed here may be larger than this only if it is not much larger than what it is computed from."""
+
+
+@dataclass
+class Lowered:
+    """A program and how it hangs together with the graph it was made from.
+
+    Attributes:
+        program: one subgraph, with the signature "serving_default".
+        inputs, outputs: name of a graph value -> the tensor that stands for it; the tensor has the same name.
+        origin: tensor name -> name of the value, or of the node, it comes from.
+    """
+
+    program: Program
+    inputs: dict[str, Tensor]
+    outputs: dict[str, Tensor]
+    origin: dict[str, str]
+
+
+def lower_graph(
+    graph: Graph, inputs: Sequence[Value], outputs: Sequence[Value], *, specs: Specs | None = None
+) -> Lowered:
+    """The program that computes `outputs` from `inputs`. O(nodes); large weights are shared, not copied.
+
+    Args:
+        graph: not changed, but for the specs of its values where shape inference has to run.
+        inputs: what will be fed; nothing above them is lowered.
+        outputs: what is wanted.
+        specs: types and shapes of values, where `Value.spec` does not have them; default: infer them all.
+
+    Raises:
+        UnsupportedOp: a node that TFLite cannot express, the first one in running order; with its reason.
+    """
+    if specs is None:
+        infer_shapes(graph)
+    lowering = _Lowering(specs)
+    for value in inputs:
+        lowering.feed(value)
+    for node in needed_nodes(outputs, inputs):
+        lowering.lower(node)
+    results = [lowering.read(value) for value in outputs]
+    subgraph = Subgraph("main", [lowering.tensors[v] for v in inputs], results, lowering.builder.operators)
+    remove_dead(subgraph)
+    _raise_refusals(subgraph.operators)
+    fuse(subgraph)
+    named = _name_outputs(subgraph, outputs)
+    fed = {value.name: lowering.tensors[value] for value in inputs}
+    program = Program([subgraph], "made by thinflow", {SIGNATURE: Signature(dict(fed), dict(named))})
+    known = lowering.builder.origin
+    origin = {t.name: known[t] for t in subgraph.tensors() if t in known}
+    return Lowered(program, fed, named, origin | {name: name for name in named})
+
+
+def unsupported(graph: Graph, nodes: Iterable[Node], *, specs: Specs | None = None) -> dict[Node, str]:
+    """Why each node could not be lowered; those that could are missing. Each is tried by itself, O(nodes).
+
+    Args:
+        graph: not changed, but for the specs of its values where shape inference has to run.
+        nodes: what to try. Placeholders and constants are always fine.
+        specs: as in `lower_graph`.
+    """
+    if specs is None:
+        infer_shapes(graph)
+    reasons: dict[Node, str] = {}
+    constants = _Lowering(specs)
+    for node in nodes:
+        if node.op in _FED:
+            continue
+        trial = _Lowering(specs, constants)
+        for value in node.inputs:
+            trial.provide(value)
+        start = len(trial.builder.operators)
+        trial.lower(node)
+        for operator in trial.builder.operators[start:]:
+            if operator.code == REFUSED:
+                reasons[node] = operator.options["error"].problem
+                break
+    return reasons
+
+
+_FED = ("Placeholder", "PlaceholderV2")
+
+
+def needed_nodes(outputs: Iterable[Value], inputs: Iterable[Value]) -> list[Node]:
+    """What has to run, each node after those it reads; loops are cut where they close. Control edges do not count."""
+    fed = set(inputs)
+    order: list[Node] = []
+    seen: set[Node] = set()
+    stack: list[tuple[Node, bool]] = [(v.node, False) for v in reversed(list(outputs)) if v not in fed]
+    while stack:
+        node, is_done = stack.pop()
+        if is_done:
+            order.append(node)
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            stack += [(v.node, False) for v in reversed(node.inputs) if v not in fed and v.node not in seen]
+    return order
+
+
+class _Lowering:
+    """The state of one run: which tensor stands for which value."""
+
+    def __init__(self, specs: Specs | None, constants: _Lowering | None = None) -> None:
+        self.builder = Builder(specs)
+        self.tensors: dict[Value, Tensor] = {}
+        self._constants = constants
+
+    def feed(self, value: Value) -> None:
+        """Make a value an input of the program."""
+        self.builder.begin(value.node)
+        try:
+            self.tensors[value] = self.builder.value(value)
+        except UnsupportedOp as error:
+            raise error.at(value.node.where) from error
+
+    def provide(self, value: Value) -> None:
+        """Make a value readable for a trial: as a constant if it is one, else as if it were fed."""
+        assert self._constants is not None
+        if value in self.tensors:
+            return
+        known = self._constants.constant(value)
+        self.builder.begin(value.node)
+        if known is not None:
+            self.tensors[value] = known
+            return
+        try:
+            self.tensors[value] = self.builder.value(value)
+        except UnsupportedOp as error:
+            self._refuse(value.node, error, {value.port})
+
+    def constant(self, value: Value) -> Tensor | None:
+        """The constant a value is, if its whole past is constant."""
+        if value not in self.tensors:
+            for node in needed_nodes([value], self.tensors):
+                self.builder.begin(node)
+                found = self._folded(node)
+                for port in {v.port for v in node.outputs} | {0}:
+                    self.tensors[node.output(port)] = found[port] if found and port in found else _UNKNOWN
+        tensor = self.tensors[value]
+        return None if tensor is _UNKNOWN else tensor
+
+    def read(self, value: Value) -> Tensor:
+        """The tensor that stands for a value."""
+        tensor = self.tensors.get(value)
+        if tensor is None:
+            # A port the rule did not provide, or a node in a loop.
+            problem = f"output {value.port} has no TFLite form" if value.port else "it is part of a loop"
+            self._refuse(value.node, UnsupportedOp(problem, value.node.where), {value.port})
+            tensor = self.tensors[value]
+        return tensor
+
+    def lower(self, node: Node) -> None:
+        """Emit what computes a node. A refusal is kept in the program: it counts only if somebody reads the result."""
+        self.builder.begin(node)
+        folded = self._folded(node)
+        if folded is not None:
+            for port, tensor in folded.items():
+                self.tensors.setdefault(node.output(port), tensor)
+            return
+        mark = len(self.builder.operators)
+        try:
+            for port, tensor in enumerate(self._apply(node)):
+                self.tensors.setdefault(node.output(port), tensor)
+        except UnsupportedOp as error:
+            del self.builder.operators[mark:]
+            self._refuse(node, error, {v.port for v in node.outputs} | {0})
+
+    def _apply(self, node: Node) -> tuple[Tensor, ...]:
+        definition = registry.find(node.op)
+        rule = rules.find(node.op, "tflite")
+        if rule is not None:
+            inputs = [self.read(v) for v in node.inputs]
+            self.builder.begin(node)
+            return rules.apply(rule, self.builder, node, inputs)
+        if definition is not None and definition.passes_through and node.inputs:
+            return (self.read(node.inputs[0]),)
+        if node.op in _FED:
+            raise UnsupportedOp("nothing feeds it", node.where, hint=f"name '{node.name}' among the inputs")
+        raise UnsupportedOp(
+            f"TFLite has no form of {node.op}", node.where, hint="let the reference engine run it, or add a rule in lower/tflite/"
+        )
+
+    def _refuse(self, node: Node, error: UnsupportedOp, ports: set[int]) -> None:
+        self.builder.begin(node)
+        for port, tensor in enumerate(self.builder.refuse(error, max(ports) + 1)):
+            if port in ports:
+                self.tensors.setdefault(node.output(port), tensor)
+
+    # --- constants ----------------------------------------------------------------------------------------
+
+    def _folded(self, node: Node) -> dict[int, Tensor] | None:
+        """The node's outputs as constants, if they are that."""
+        if node.tensor is not None:
+            return {0: self.builder.constant(node.output(), node.tensor.numpy(), node.tensor.dtype)}
+        inputs = [self.tensors.get(v) for v in node.inputs]
+        if inputs and all(t is not None and t.is_constant for t in inputs):
+            results = self._evaluated(node, [t for t in inputs if t is not None])
+            if results is not None:
+                return results
+        ports = [v for v in node.outputs if v.uses or v.is_graph_output]
+        found = {v.port: self._known(v) for v in ports}
+        return {p: t for p, t in found.items() if t is not None} if found and None not in found.values() else None
+
+    def _known(self, value: Value) -> Tensor | None:
+        """A value whose elements shape inference settled, such as the shape of a fixed-size input."""
+        spec = self.builder.spec(value)
+        if spec.ints is None or not spec.is_static or spec.dtype is None or spec.dtype.kind not in "iub":
+            return None
+        array = np.array(spec.ints, spec.dtype.numpy()).reshape([n or 0 for n in spec.shape or ()])
+        return self.builder.constant(value, array, spec.dtype)
+
+    def _evaluated(self, node: Node, inputs: list[Tensor]) -> dict[int, Tensor] | None:
+        """The outputs by the op's kernel; None if it has none, is not a function, or would make something huge."""
+        definition = registry.find(node.op)
+        if definition is None or definition.stateful:
+            return None
+        if definition.passes_through:
+            return {0: inputs[0]}
+        if definition.kernel is None or not self._is_affordable(node, inputs):
+            return None
+        try:
+            results = registry.call_kernel(definition, [t.array() for t in inputs], node.attrs)
+        except (ThinflowError, ValueError, TypeError, IndexError, ArithmeticError, KeyError):
+            logger.debug("%s could not be evaluated", node.where, exc_info=True)
+            return None
+        folded = {}
+        for port, result in enumerate(results):
+            value = node.output(port)
+            array = np.asarray(result)
+            folded[port] = self.builder.constant(value, array, self._element(value, array))
+        return folded
+
+    def _element(self, value: Value, array: Array) -> DType:
+        found = self.builder.spec(value).dtype
+        return found if found is not None and found.numpy_name else dtype(array.dtype)
+
+    def _is_affordable(self, node: Node, inputs: list[Tensor]) -> bool:
+        read = sum(np.asarray(t.array()).nbytes for t in inputs)
+        specs = [self.builder.spec(node.output(port)) for port in range(max(len(node.outputs), 1))]
+        sizes = [spec.size_bytes for spec in specs]
+        written = sum(size or 0 for size in sizes)
+        return written <= max(_MAX_FOLDED_BYTES, 8 * read)
+
+
+_UNKNOWN = Tensor("", None, INT32)
+
+
+def _raise_refusals(operators: Iterable[Operator]) -> None:
+    for operator in operators:
+        if operator.code == REFUSED:
+            error: UnsupportedOp = operator.options["error"]
+            raise error
+
+
+def _name_outputs(subgraph: Subgraph, values: Sequence[Value]) -> dict[str, Tensor]:
+    """Give each output a tensor of its own with the name it was asked for by.
+
+    An output that is an input, a constant or another output too is copied with a RESHAPE to its own shape.
+    """
+    named: dict[str, Tensor] = {}
+    written = {t for operator in subgraph.operators for t in operator.outputs}
+    taken: set[Tensor] = set()
+    names = {v.name for v in values}
+    for value, tensor in zip(values, subgraph.outputs, strict=True):
+        if value.name in named:
+            continue
+        if tensor in taken or tensor not in written:
+            tensor = _copied(subgraph, tensor, value.name)
+        taken.add(tensor)
+        named[value.name] = tensor
+    for tensor in subgraph.tensors():
+        if tensor.name in names and tensor not in taken and tensor not in subgraph.inputs:
+            tensor.name += "/inner"
+    for name, tensor in named.items():
+        tensor.name = name
+    subgraph.outputs = list(named.values())
+    return named
+
+
+def _copied(subgraph: Subgraph, tensor: Tensor, name: str) -> Tensor:
+    copy = Tensor(name, tensor.shape, tensor.dtype)
+    operands: list[Tensor | None] = [tensor]
+    options: dict[str, Any] = {}
+    shape = tensor.shape
+    if shape == ():
+        options["new_shape"] = (0,)
+    elif shape is not None and shape.count(None) <= 1:
+        sizes = np.array([-1 if n is None else n for n in shape], np.int32)
+        operands.append(Tensor(f"{name}/shape", sizes.shape, INT32, sizes))
+    else:
+        rank = None if shape is None else (len(shape),)
+        sizes_now = Tensor(f"{name}/shape", rank, INT32)
+        subgraph.operators.append(Operator("SHAPE", [tensor], [sizes_now], {"out_type": INT32}, origin=name))
+        operands.append(sizes_now)
+    subgraph.operators.append(Operator("RESHAPE", operands, [copy], options, origin=name))
+    return copy

@@ -1,0 +1,68 @@
+"""Parts of tensors."""
+
+from __future__ import annotations
+
+from thinflow.ir.graph import Node
+from thinflow.lower.rules import lower
+from thinflow.lower.tflite.builder import Builder, Dims, require, shape_of
+from thinflow.lower.tflite.program import Tensor
+
+
+@lower("Slice", to="tflite")
+def slice_(b: Builder, node: Node, x: Tensor, begin: Tensor, size: Tensor) -> Tensor:
+    return b.emit("SLICE", x, b.index(begin), b.index(size))
+
+
+@lower("StridedSlice", to="tflite")
+def strided_slice(
+    b: Builder,
+    node: Node,
+    x: Tensor,
+    begin: Tensor,
+    end: Tensor,
+    strides: Tensor,
+    *,
+    begin_mask: int = 0,
+    end_mask: int = 0,
+    ellipsis_mask: int = 0,
+    new_axis_mask: int = 0,
+    shrink_axis_mask: int = 0,
+) -> Tensor:
+    """One STRIDED_SLICE. An ellipsis is written out, new axes are a RESHAPE behind it: accelerated kernels know neither."""
+    bounds = [b.index(begin), b.index(end), b.index(strides)]
+    masks = {"begin_mask": begin_mask, "end_mask": end_mask, "shrink_axis_mask": shrink_axis_mask}
+    if not ellipsis_mask and not new_axis_mask:
+        return b.emit("STRIDED_SLICE", x, *bounds, **masks)
+    result = b.result_spec().shape
+    fixed = all(t.is_constant for t in bounds) and x.shape is not None
+    if not fixed or result is None or result.count(None) > 1 or not result:
+        return b.emit("STRIDED_SLICE", x, *bounds, **masks, ellipsis_mask=ellipsis_mask, new_axis_mask=new_axis_mask)
+    lists = [b.elements(t) or () for t in bounds]
+    count, rank = len(lists[0]), len(shape_of(x))
+    plain: list[list[int]] = [[], [], []]
+    masks = dict.fromkeys(masks, 0)
+    taken = sum(1 for i in range(count) if not (ellipsis_mask | new_axis_mask) >> i & 1)
+    for i in range(count):
+        axis = len(plain[0])
+        if ellipsis_mask >> i & 1:
+            for extra in range(axis, axis + rank - taken):
+                _append(plain, (0, 0, 1))
+                masks["begin_mask"] |= 1 << extra
+                masks["end_mask"] |= 1 << extra
+        elif not new_axis_mask >> i & 1:
+            _append(plain, [values[i] or 0 for values in lists])
+            masks["begin_mask"] |= (begin_mask >> i & 1) << axis
+            masks["end_mask"] |= (end_mask >> i & 1) << axis
+            masks["shrink_axis_mask"] |= (shrink_axis_mask >> i & 1) << axis
+    require(len(plain[0]) <= rank, f"the slice has {len(plain[0])} terms for rank {rank}")
+    constants = [b.ints(values, name) for values, name in zip(plain, ("begin", "end", "strides"), strict=True)]
+    if not new_axis_mask:
+        return b.emit("STRIDED_SLICE", x, *constants, **masks)
+    unknown: Dims = None
+    y = b.step("STRIDED_SLICE", x, *constants, shape=unknown, **masks) if plain[0] else x
+    return b.emit("RESHAPE", y, b.ints([-1 if n is None else n for n in result], "shape"))
+
+
+def _append(lists: list[list[int]], row: tuple[int, ...] | list[int]) -> None:
+    for values, item in zip(lists, row, strict=True):
+        values.append(item)

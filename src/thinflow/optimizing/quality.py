@@ -1,0 +1,142 @@
+"""How good a smaller model still is: the same answers, the right answers, and how loud its noise is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass
+class Quality:
+    """A candidate's answers beside the original's, over the same samples.
+
+    Attributes:
+        samples: how many.
+        same_answer: samples whose largest output is the same one; None if the output is no vector of scores.
+        correct, correct_before: right answers of the candidate and of the original; None without labels.
+        sqnr_db: signal to quantization noise over all samples and outputs, in decibels; infinite if equal.
+        largest: largest |difference| relative to the largest |value|.
+        worst_samples: numbers of the samples with another answer, first ones only.
+    """
+
+    samples: int = 0
+    same_answer: int | None = None
+    correct: int | None = None
+    correct_before: int | None = None
+    sqnr_db: float = math.inf
+    largest: float = 0.0
+    worst_samples: list[int] = field(default_factory=list)
+
+    @property
+    def accuracy(self) -> float | None:
+        """Right answers of the candidate, in percent."""
+        return None if self.correct is None or not self.samples else 100 * self.correct / self.samples
+
+    @property
+    def accuracy_before(self) -> float | None:
+        """Right answers of the original, in percent."""
+        return None if self.correct_before is None or not self.samples else 100 * self.correct_before / self.samples
+
+    @property
+    def drop(self) -> float | None:
+        """What is lost, in points of percent: right answers if there are labels, else equal answers. None if neither is known."""
+        if self.accuracy is not None and self.accuracy_before is not None:
+            return self.accuracy_before - self.accuracy
+        if self.same_answer is not None and self.samples:
+            return 100 * (1 - self.same_answer / self.samples)
+        return None
+
+    def sentence(self) -> str:
+        """The verdict in words, the strongest evidence first."""
+        if self.correct is not None and self.accuracy is not None and self.accuracy_before is not None:
+            return (
+                f"accuracy {self.accuracy:.2f}% against {self.accuracy_before:.2f}% on {self.samples} labelled samples"
+            )
+        if self.same_answer is not None:
+            return f"same top answer on {self.same_answer} of {self.samples} samples"
+        return f"output SQNR {decibels(self.sqnr_db)} over {self.samples} samples"
+
+
+def decibels(value: float) -> str:
+    """`29.5 dB`, or a word for no noise at all."""
+    return "without noise" if math.isinf(value) else f"{value:.1f} dB"
+
+
+class QualityMeter:
+    """Collects answers sample by sample; memory does not grow with their number.
+
+    Args:
+        labels: class number per sample, or None.
+        ranked: whether the first output is a vector of scores, so that there is a top answer.
+    """
+
+    def __init__(self, labels: Sequence[int] | None = None, *, ranked: bool = True) -> None:
+        self.labels = labels
+        self.ranked = ranked
+        self._quality = Quality()
+        self._signal = 0.0
+        self._noise = 0.0
+        self._largest_value = 0.0
+        self._largest_gap = 0.0
+
+    def add(self, before: Sequence[Array], after: Sequence[Array]) -> None:
+        """One sample: the original's outputs and the candidate's."""
+        number = self._quality.samples
+        self._quality.samples += 1
+        for a, b in zip(before, after, strict=True):
+            if a.dtype.kind != "f":
+                continue
+            wide = a.astype(np.float64)
+            gap = wide - b.astype(np.float64).reshape(a.shape)
+            finite = np.isfinite(gap)
+            self._signal += float(np.square(wide[finite]).sum())
+            self._noise += float(np.square(gap[finite]).sum())
+            self._largest_value = max(self._largest_value, float(np.abs(wide[finite]).max(initial=0.0)))
+            self._largest_gap = max(self._largest_gap, float(np.abs(gap[finite]).max(initial=0.0)))
+        if self.ranked:
+            self._rank(number, int(np.argmax(before[0])), int(np.argmax(after[0])))
+
+    def _rank(self, number: int, before: int, after: int) -> None:
+        quality = self._quality
+        quality.same_answer = (quality.same_answer or 0) + (before == after)
+        if before != after and len(quality.worst_samples) < 10:
+            quality.worst_samples.append(number)
+        if self.labels is not None:
+            label = self.labels[number]
+            quality.correct = (quality.correct or 0) + (after == label)
+            quality.correct_before = (quality.correct_before or 0) + (before == label)
+
+    def result(self) -> Quality:
+        """The sums so far."""
+        quality = self._quality
+        quality.sqnr_db = 10 * math.log10(self._signal / self._noise) if self._noise and self._signal else math.inf
+        quality.largest = self._largest_gap / self._largest_value if self._largest_value else 0.0
+        return quality
+
+
+def is_ranked(output: Array) -> bool:
+    """Whether an output looks like one vector of scores: [n] or [1, ..., 1, n] with n >= 2 floats."""
+    return output.dtype.kind == "f" and output.size >= 2 and output.size == output.shape[-1]
+
+
+def class_numbers(labels: Sequence[Any], names: Sequence[str] | None) -> list[int] | None:
+    """Labels as class numbers; None if they cannot be told.
+
+    Args:
+        labels: numbers, or words that stand in `names`.
+        names: class names in the order of the model's outputs.
+    """
+    if all(isinstance(item, (int, np.integer)) for item in labels):
+        return [int(item) for item in labels]
+    if names is None:
+        return None
+    index = {name: i for i, name in enumerate(names)}
+    if not all(str(item) in index for item in labels):
+        return None
+    return [index[str(item)] for item in labels]

@@ -1,0 +1,306 @@
+"""The steps of the main job, each of use on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thinflow.analysis.shapes import infer_shapes, port_count
+from thinflow.engines.litert import Model
+from thinflow.errors import FeedError, ParameterError, VerificationError
+from thinflow.formats.graphdef import serialized_size
+from thinflow.interpreter import Plan
+from thinflow.ir.graph import Graph, Value
+from thinflow.ir.types import TensorSpec
+from thinflow.lower.tflite.convert import lower_graph
+from thinflow.lower.tflite.program import Program, to_bytes
+from thinflow.optimizing.core import Core, find_core
+from thinflow.optimizing.quality import Quality, QualityMeter, class_numbers, is_ranked
+from thinflow.quantize.calibrate import Calibration, calibrate
+from thinflow.quantize.feeds import Feeds, Scaling, open_feeds
+from thinflow.quantize.int8 import Quantized, quantize_int8
+from thinflow.quantize.recipe import Recipe
+from thinflow.rewrite.runner import Result, run
+from thinflow.synthetic import concrete_shape, declared_spec, synthetic_feeds
+from thinflow.transforms import resolve
+from thinflow.transforms._pipelines import PIPELINES
+from thinflow.verify import OutputComparer, difference
+
+Array = np.ndarray[Any, Any]
+Progress = Callable[[int, int, str], None]
+
+SYNTHETIC_SAMPLES = 100
+FLOAT_TOLERANCE = 1e-3
+"""How far LiteRT's float answer may be from the interpreter's, relative to the largest value."""
+
+
+@dataclass
+class Samples:
+    """Feeds for the whole graph, walkable again and again.
+
+    Attributes:
+        synthetic: whether they were made up.
+        labels: class number per sample, or None.
+        note: where they come from, in words.
+    """
+
+    walk: Callable[[], Iterator[dict[Value, Array]]]
+    count: int | None
+    synthetic: bool
+    labels: list[int] | None = None
+    note: str = ""
+
+    def __iter__(self) -> Iterator[dict[Value, Array]]:
+        return self.walk()
+
+
+def samples_for(
+    graph: Graph, source: Any, *, scaling: Scaling | None = None, limit: int | None = None, class_names: Sequence[str] | None = None
+) -> Samples:
+    """Samples from a folder, a file or Python objects; made up if `source` is None.
+
+    Raises:
+        FeedError: nothing there, or it does not fit the inputs.
+    """
+    if source is None:
+        count = limit or SYNTHETIC_SAMPLES
+        note = f"{count} made-up inputs: speed and size are real, accuracy and eight-bit ranges are not"
+        return Samples(lambda: synthetic_feeds(graph.inputs, count), count, True, note=note)
+    specs = {v.name: _sample_spec(v) for v in graph.inputs}
+    feeds = open_feeds(source, specs, scaling=scaling, limit=limit)
+    labels = class_numbers(feeds.labels, class_names) if feeds.labels is not None else None
+    count = _length(feeds)
+    where = str(source) if isinstance(source, (str, Path)) else "the given samples"
+
+    def walk() -> Iterator[dict[Value, Array]]:
+        for feed in feeds:
+            yield {graph.value(name): array for name, array in feed.items()}
+
+    return Samples(walk, count, False, labels, f"{count if count is not None else 'some'} samples from {where}")
+
+
+def _sample_spec(value: Value) -> TensorSpec:
+    """What one sample of an input looks like: a batch of one where the batch is open."""
+    spec = declared_spec(value)
+    if spec.shape and spec.shape[0] is None:
+        return TensorSpec(spec.dtype, (1, *spec.shape[1:]))
+    return spec
+
+
+def _length(feeds: Feeds) -> int | None:
+    try:
+        return len(feeds)
+    except TypeError:
+        return None
+
+
+def float_graph(graph: Graph, *, samples: Samples | None = None, verify: bool = True, progress: Progress | None = None) -> Result:
+    """The graph after the float pipeline, each step verified on the first sample."""
+    baseline = graph.clone()
+    feeds = None
+    if samples is not None:
+        first = next(iter(samples), None)
+        if first is None:
+            raise FeedError("there are no samples", hint="give at least one")
+        feeds = [{baseline.value(v.name): a for v, a in first.items()}]
+    comparer = OutputComparer(baseline, feeds) if verify else None
+    result = run(
+        graph,
+        resolve(PIPELINES["float"]),
+        comparer=comparer,
+        port_count=port_count,
+        size_of=serialized_size,
+        progress=progress,
+    )
+    infer_shapes(result.graph, {result.graph.value(v.name): v.spec for v in graph.inputs})
+    if comparer is not None:
+        result.note = f"not compared: {comparer.skipped}" if comparer.skipped else ""
+    return result
+
+
+@dataclass
+class FloatModel:
+    """The float LiteRT program of a graph's core, and its file content."""
+
+    core: Core
+    program: Program
+    content: bytes
+
+    def feeds(self, samples: Iterable[Mapping[Value, Array]]) -> Iterator[dict[str, Array]]:
+        """Core inputs by name, one dict per sample."""
+        for feed in samples:
+            yield dict(zip((v.name for v in self.core.inputs), self.core.before(feed), strict=True))
+
+
+def float_model(graph: Graph) -> FloatModel:
+    """Lower the part of the graph that LiteRT can run whole.
+
+    Raises:
+        UnsupportedOp: it can run nothing of it.
+    """
+    core = find_core(graph)
+    specs = {v: _with_sizes(v) for v in core.inputs}
+    infer_shapes(graph, specs)
+    lowered = lower_graph(graph, core.inputs, core.outputs)
+    return FloatModel(core, lowered.program, to_bytes(lowered.program))
+
+
+def _with_sizes(value: Value) -> TensorSpec:
+    """The spec to convert with: an open batch becomes 1, other open sizes stay open."""
+    spec = declared_spec(value) if value.node.op.startswith("Placeholder") else value.spec
+    if value.spec.shape is not None:
+        spec = value.spec
+    if spec.shape and spec.shape[0] is None and None not in spec.shape[1:]:
+        return TensorSpec(spec.dtype, (1, *spec.shape[1:]))
+    return spec
+
+
+def check_float_model(model: FloatModel, samples: Samples, *, count: int = 3) -> float:
+    """Run the LiteRT model beside the interpreter on some samples; the largest relative difference.
+
+    Raises:
+        VerificationError: above `FLOAT_TOLERANCE`.
+    """
+    runtime = Model(model.content)
+    plan = Plan(model.core.graph, model.core.outputs, model.core.inputs)
+    worst = 0.0
+    for number, feed in enumerate(samples):
+        if number >= count:
+            break
+        arrays = model.core.before(feed)
+        expected = plan.run(dict(zip(model.core.inputs, arrays, strict=True)))
+        for value, a, b in zip(model.core.outputs, expected, runtime.run(arrays), strict=True):
+            found = difference(a, b.reshape(a.shape) if a.size == b.size else b)
+            if found.relative > FLOAT_TOLERANCE:
+                raise VerificationError(
+                    f"the LiteRT model gives {found.after} for '{value.name}'{list(found.index)}, the graph {found.before}",
+                    hint="please report this with the model; engine='reference' gives the right answer",
+                )
+            worst = max(worst, found.relative)
+    return worst
+
+
+@dataclass
+class Int8Model:
+    """The int8 program, its file content, and how it came to be."""
+
+    quantized: Quantized
+    calibration: Calibration
+    content: bytes
+    warnings: list[str] = field(default_factory=list)
+
+
+def int8_model(
+    model: FloatModel, samples: Samples, *, recipe: Recipe | None = None, threads: int = 2, progress: Progress | None = None
+) -> Int8Model:
+    """Calibrate the float program on samples and turn it into eight bits.
+
+    Raises:
+        FeedError: no samples, or they do not fit.
+    """
+    recipe = recipe or Recipe()
+    calibration = calibrate(model.program, _Rewalkable(model, samples), recipe, threads=threads, progress=progress)
+    quantized = quantize_int8(model.program, calibration.ranges, recipe)
+    content = to_bytes(quantized.program)
+    return Int8Model(quantized, calibration, content, [*calibration.warnings, *quantized.warnings])
+
+
+class _Rewalkable:
+    """The core's feeds as something that can be walked more than once and knows its length."""
+
+    def __init__(self, model: FloatModel, samples: Samples) -> None:
+        self._model, self._samples = model, samples
+
+    def __iter__(self) -> Iterator[dict[str, Array]]:
+        return self._model.feeds(self._samples)
+
+    def __len__(self) -> int:
+        if self._samples.count is None:
+            raise TypeError("the number of samples is not known")
+        return self._samples.count
+
+
+def compare_models(
+    model: FloatModel, contents: Mapping[str, bytes], original: Graph, samples: Samples, *, threads: int = 2, progress: Progress | None = None
+) -> dict[str, Quality]:
+    """Quality of LiteRT models (by name) beside the original graph in the interpreter, end to end on all samples.
+
+    Where the original has the same core inputs, what stands before the core runs once per sample.
+    """
+    runtimes = {name: Model(content, threads=threads) for name, content in contents.items()}
+    plan = Plan(original, original.outputs, original.inputs)
+    meters: dict[str, QualityMeter] = {}
+    for number, feed in enumerate(samples):
+        before = plan.run({original.value(v.name): a for v, a in feed.items()})
+        arrays = model.core.before(feed)
+        for name, runtime in runtimes.items():
+            after = model.core.after(runtime.run(arrays), feed)
+            if name not in meters:
+                meters[name] = QualityMeter(samples.labels, ranked=bool(before) and is_ranked(before[0]))
+            meters[name].add(before, after)
+        if progress is not None:
+            progress(number + 1, samples.count or 0, "comparing answers")
+    return {name: meter.result() for name, meter in meters.items()}
+
+
+def quantize(source: Any, calibration: Any, *, scheme: str = "int8", **names: Any) -> Int8Model:
+    """An int8 LiteRT model of a graph or file.
+
+    Args:
+        source: path or Graph.
+        calibration: folder, file, array, dict of arrays or iterable of feeds; None makes inputs up.
+        scheme: "int8".
+        names: `inputs=`, `outputs=`, `shapes=` as for `load`.
+    """
+    from thinflow.api import load
+
+    graph = load(source, **names)
+    samples = samples_for(graph, calibration)
+    return int8_model(float_model(float_graph(graph, samples=samples).graph), samples, recipe=Recipe(scheme=scheme))
+
+
+def evaluate(source: Any, data: Any, *, labels: str | Path | Sequence[str] | None = None, **names: Any) -> Quality:
+    """Accuracy of a graph on labelled samples, in the interpreter.
+
+    Args:
+        source: path or Graph.
+        data: samples with labels: file names `LABEL_...`, or a `labels` array.
+        labels: class names in the order of the outputs, or a file with one per line.
+        names: as for `load`.
+
+    Raises:
+        ParameterError: the samples have no labels.
+    """
+    from thinflow.api import load
+
+    graph = load(source, **names)
+    samples = samples_for(graph, data, class_names=read_class_names(labels))
+    if samples.labels is None:
+        raise ParameterError("the samples have no labels", hint="name files LABEL_something, or give a 'labels' array")
+    plan = Plan(graph, graph.outputs, graph.inputs)
+    meter = QualityMeter(samples.labels)
+    for feed in samples:
+        outputs = plan.run(feed)
+        meter.add(outputs, outputs)
+    return meter.result()
+
+
+def read_class_names(labels: str | Path | Sequence[str] | None) -> list[str] | None:
+    """Class names from a file with one per line, or as given."""
+    if labels is None:
+        return None
+    if isinstance(labels, (str, Path)):
+        try:
+            return [line.strip() for line in Path(labels).read_text(encoding="utf-8").splitlines() if line.strip()]
+        except (OSError, UnicodeDecodeError) as error:
+            raise ParameterError(f"the labels cannot be read: {error}", str(labels), "give a text file, one label a line") from error
+    return list(labels)
+
+
+def default_sizes(graph: Graph) -> dict[str, tuple[int, ...]]:
+    """Shapes that made-up inputs get, by name."""
+    return {v.name: concrete_shape(declared_spec(v)) for v in graph.inputs}

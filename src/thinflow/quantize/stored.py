@@ -1,0 +1,106 @@
+"""Arrays in .npy files and in members of .npz files, read row by row along their first axis."""
+
+from __future__ import annotations
+
+import io
+import math
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, cast
+
+import numpy as np
+
+from thinflow.errors import FeedError
+
+Array = np.ndarray[Any, Any]
+
+
+class Stored:
+    """An array in a .npy file or a member of a .npz file, read row by row."""
+
+    def __init__(self, path: Path, member: str | None) -> None:
+        self.path, self.member = path, member
+        self.where = str(path) if member is None else f"{path}, {member.removesuffix('.npy')}"
+        with self._open() as stream:
+            self.shape, self.is_fortran, self.dtype = _read_header(stream, self.where)
+            available = stream.seek(0, io.SEEK_END)
+        if self.dtype.hasobject:
+            raise FeedError(
+                "Python objects are stored there", self.where, hint="save numbers or fixed-length strings"
+            )
+        if not self.shape:
+            raise FeedError("it is one number, not samples along a first axis", self.where)
+        size = math.prod(self.shape) * self.dtype.itemsize
+        if not 0 < size <= available:
+            raise FeedError(f"its shape {list(self.shape)} needs {size} bytes and it has {available}", self.where)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def _open(self) -> IO[bytes]:
+        try:
+            if self.member is None:
+                return self.path.open("rb")
+            return cast("IO[bytes]", _Member(self.path, self.member))
+        except (OSError, zipfile.BadZipFile, KeyError) as e:
+            raise FeedError(f"the file cannot be read: {e}", self.where) from e
+
+    def __iter__(self) -> Iterator[Array]:
+        if self.is_fortran:
+            yield from self._whole()
+            return
+        row_shape = self.shape[1:]
+        row_bytes = math.prod(row_shape) * self.dtype.itemsize
+        with self._open() as stream:
+            _read_header(stream, self.where)
+            for number in range(len(self)):
+                raw = _read(stream, row_bytes, self.where)
+                if len(raw) != row_bytes:
+                    raise FeedError(f"the file ends in sample {number} of {len(self)}", self.where)
+                yield np.frombuffer(raw, self.dtype).reshape(row_shape)
+
+    def _whole(self) -> Array:
+        try:
+            if self.member is None:
+                return cast("Array", np.load(self.path, mmap_mode="r", allow_pickle=False))
+            with np.load(self.path, allow_pickle=False) as members:
+                return cast("Array", members[self.member.removesuffix(".npy")])
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as e:
+            raise FeedError(f"the file cannot be read: {e}", self.where) from e
+
+
+class _Member(io.BufferedReader):
+    """A zip member that closes its archive with it."""
+
+    def __init__(self, path: Path, member: str) -> None:
+        self._archive = zipfile.ZipFile(path)
+        try:
+            super().__init__(cast("Any", self._archive.open(member)))
+        except BaseException:
+            self._archive.close()
+            raise
+
+    def close(self) -> None:
+        super().close()
+        self._archive.close()
+
+
+def _read(stream: IO[bytes], size: int, where: str) -> bytes:
+    try:
+        return stream.read(size)
+    except (OSError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError) as e:
+        raise FeedError(f"the file cannot be read: {e}", where) from e
+
+
+def _read_header(stream: IO[bytes], where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    from numpy.lib import format as npy
+
+    try:
+        version = npy.read_magic(stream)
+        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, is_fortran, element = read(stream)
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as e:
+        raise FeedError(f"this is no numpy array: {e}", where) from e
+    return shape, is_fortran and len(shape) > 1, element

@@ -1,0 +1,43 @@
+"""Scales of weights and biases."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from thinflow.quantize.weights import BIAS_MAX, quantize_bias, quantize_weights, usable_scales, weight_scales
+
+
+def test_scales_per_channel_and_per_tensor() -> None:
+    w = np.float32([[1, -2], [0.5, 0.25], [0, 0]])
+    np.testing.assert_allclose(weight_scales(w, 0), [2 / 127, 0.5 / 127, 0])
+    np.testing.assert_allclose(weight_scales(w, 1), [1 / 127, 2 / 127])
+    np.testing.assert_allclose(weight_scales(w, None), [2 / 127])
+    assert weight_scales(w[:0], 1).tolist() == [0, 0]
+
+
+def test_channel_of_zeros_takes_the_finest_scale() -> None:
+    assert usable_scales(np.array([0.5, 0, 0.25]), None, 1.0, 1.0).tolist() == [0.5, 0.25, 0.25]
+    assert usable_scales(np.array([0.0]), None, 1.0, 1.0).tolist() == [np.float32(1 / 127)]
+
+
+def test_scale_is_raised_for_a_large_bias() -> None:
+    bias = np.float32([1000.0, 1.0])
+    scales = usable_scales(np.array([1e-9, 1e-3]), bias, 0.01, 1.0)
+    assert scales[0] > 1e-9
+    assert scales[1] == np.nextafter(np.float32(1e-3), 1) or scales[1] == np.float32(1e-3)
+    codes = quantize_bias(bias, np.float32(0.01) * scales)
+    np.testing.assert_allclose(codes * (np.float32(0.01) * scales).astype(np.float64), bias, rtol=1e-3)
+    assert abs(int(codes[0])) <= BIAS_MAX
+
+
+@given(arrays(np.float32, (3, 4), elements=st.floats(-1e6, 1e6, width=32)))
+def test_codes_are_narrow_and_near(w: np.ndarray) -> None:
+    scales = usable_scales(weight_scales(w, 0), None, 1.0, 1e-9)
+    codes = quantize_weights(w, scales, 0)
+    assert codes.dtype == np.int8
+    assert codes.min(initial=0) >= -127
+    error = np.abs(codes * scales[:, None].astype(np.float64) - w)
+    assert np.all(error <= scales[:, None] * 0.5001)
