@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -345,3 +346,162 @@ def TransformGraph(  # the name TensorFlow gave it
     return message
 
 
+
+
+# --- what the commands use besides ------------------------------------------------------------------------------
+
+
+def structure_lines(graph: Graph) -> list[str]:
+    """The nodes in execution order, one per line, as summarize_graph --print_structure prints them."""
+    from thinflow.analysis.summary import structure_lines as lines
+
+    return lines(graph)
+
+
+def transform_names() -> list[str]:
+    """Every transform, sorted."""
+    from thinflow.transforms import names
+
+    return names()
+
+
+def parse_transforms(text: str) -> list[Any]:
+    """The calls in a transform string.
+
+    Raises:
+        ParseError: with the place of the mistake.
+    """
+    from thinflow.rewrite.spec import parse_transforms as parse
+
+    return list(parse(text))
+
+
+def write_json(path: str | os.PathLike[str], data: Any) -> int:
+    """Write data as JSON, atomically."""
+    import json
+
+    from thinflow.formats._files import write_file
+
+    return write_file(path, [(json.dumps(data, indent=2, default=str) + "\n").encode()])
+
+
+def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> int:
+    """Write arrays as .npz, atomically."""
+    import io
+
+    import numpy as np
+
+    from thinflow.formats._files import write_file
+
+    buffer = io.BytesIO()
+    np.savez(buffer, **dict(arrays))
+    return write_file(path, [buffer.getvalue()])
+
+
+@dataclass
+class Conversion:
+    """What `convert_verified` wrote and proved."""
+
+    path: str
+    size_bytes: int
+    proof: str
+    notes: list[str] = field(default_factory=list)
+
+    def data(self) -> dict[str, Any]:
+        """For machines."""
+        return {"path": self.path, "size_bytes": self.size_bytes, "proof": self.proof, "notes": self.notes}
+
+
+def convert_verified(
+    source: Source, path: str | os.PathLike[str], *, verify: bool = True, shapes: Shapes | None = None, **names: Any
+) -> Conversion:
+    """As `convert`; a .tflite may hold only the part LiteRT can run, and is run beside the interpreter before it is written.
+
+    Raises:
+        VerificationError: it gives other answers; nothing is written.
+    """
+    target = os.fspath(path)
+    graph = load(source, shapes=shapes, **names)
+    if not target.endswith(".tflite"):
+        return Conversion(target, save(graph, target), "every node and weight kept as it was")
+    from thinflow.formats._files import write_file
+    from thinflow.optimizing.steps import check_float_model, float_graph, float_model, samples_for
+
+    samples = samples_for(graph, None, limit=2)
+    optimised = float_graph(graph, samples=samples, verify=verify).graph
+    model = float_model(optimised)
+    proof = "not verified (--no-verify)"
+    if verify:
+        fresh = samples_for(optimised, None, limit=2)
+        proof = f"LiteRT agrees with the graph, largest relative difference {check_float_model(model, fresh):.2g}"
+    notes = [f"input  {v.name}  {v.spec}" for v in model.core.inputs]
+    notes += [f"output {v.name}  {v.spec}" for v in model.core.outputs]
+    if model.core.outside:
+        node, why = next(iter(model.core.outside.items()))
+        notes.append(f"{len(model.core.outside)} nodes are not in it and run in the app, first {node.where}: {why}")
+    return Conversion(target, write_file(target, [model.content]), proof, notes)
+
+
+def quantize_to_file(
+    source: Source, path: str | os.PathLike[str], calibration: Any, *, samples: int | None = None, scaling: Any = None,
+    progress: Progress | None = None, **names: Any,
+) -> dict[str, Any]:
+    """Write an int8 .tflite and say how good it is: its size, quality beside the graph, and warnings."""
+    from thinflow.formats._files import write_file
+    from thinflow.optimizing.steps import compare_models, float_graph, float_model, int8_model, samples_for
+
+    graph = load(source, **names)
+    data = samples_for(graph, calibration, limit=samples, scaling=scaling)
+    optimised = float_graph(graph, samples=data, progress=progress).graph
+    model = float_model(optimised)
+    moved = samples_for(optimised, calibration, limit=samples, scaling=scaling)
+    int8 = int8_model(model, moved, progress=progress)
+    quality = compare_models(model, {"int8": int8.content}, graph, moved, progress=progress)["int8"]
+    size = write_file(path, [int8.content])
+    return {
+        "path": os.fspath(path),
+        "size_bytes": size,
+        "float_bytes": len(model.content),
+        "quality": quality.sentence(),
+        "sqnr_db": quality.sqnr_db,
+        "samples": data.note,
+        "synthetic": data.synthetic,
+        "float_operators": [[o.code, o.origin, why] for o, why in int8.quantized.float_operators],
+        "warnings": int8.warnings,
+    }
+
+
+def picture_scaling(mean: float, std: float) -> Any:
+    """(pixel - mean) / std for pictures that feed float inputs.
+
+    Raises:
+        ParameterError: std is 0.
+    """
+    from thinflow.quantize.feeds import Scaling
+
+    return Scaling(mean, std)
+
+
+def optimize_lines(report: Any) -> list[str]:
+    """What `thinflow optimize` prints: the verdict first, the next command last."""
+    from thinflow.optimizing.report import lines
+
+    return lines(report)
+
+
+def read_feeds(graph: Graph, paths: Mapping[str, str]) -> dict[str, Any]:
+    """One feed from files, one per input name: .npy, .npz (first member), .txt numbers; for string inputs the file's bytes.
+
+    Raises:
+        FeedError: a file cannot be read, or does not fit the input.
+    """
+    from thinflow.quantize.feeds import read_input
+
+    return {name: read_input(Path(path), name, graph.value(name).spec) for name, path in paths.items()}
+
+
+def made_up_feed(graph: Graph, seed: int = 0) -> dict[str, Any]:
+    """One made-up feed for the graph's inputs, by name."""
+    from thinflow.synthetic import synthetic_feeds
+
+    return {v.name: array for v, array in next(synthetic_feeds(graph.inputs, 1, seed)).items()}

@@ -15,12 +15,13 @@ from typing import Any
 from thinflow.errors import FormatError
 from thinflow.formats._attrs import decode_attr, encode_attr
 from thinflow.formats._files import map_file, write_file
+from thinflow.formats._functions import Library
 from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Graph, Node, Passenger, Problem, Value, Versions, paused_gc
 from thinflow.wire import protos, scan
 
 SUFFIXES = (".pb", ".pbtxt", ".pbtxt.gz", ".pb.gz")
-_VERSIONS_FIELD, _NODE_FIELD = 4, 1
+_NODE_FIELD, _LIBRARY_FIELD, _VERSIONS_FIELD = 1, 2, 4
 _TEXT_STARTS = (b"node", b"library", b"versions", b"version")
 
 Progress = Callable[[int, int, str], None]
@@ -122,6 +123,7 @@ def from_bytes(data: memoryview | bytes) -> Graph:
     graph = Graph()
     graph.passenger = Passenger(tuple((f.number, bytes(buffer[f.start : f.end])) for f in found.others))
     graph.versions = _read_versions(graph.passenger)
+    graph.functions = Library(_field(graph.passenger, _LIBRARY_FIELD))
     with paused_gc():
         _fill(graph, buffer, found.nodes)
     return graph
@@ -162,8 +164,13 @@ def _connect(graph: Graph, node: Node, references: Sequence[str]) -> None:
     node.set_inputs(values)
 
 
+def _field(passenger: Passenger, wanted: int) -> bytes:
+    """A field with its tag; the parts of one that was written in parts, one after the other."""
+    return b"".join(data for number, data in passenger.fields if number == wanted)
+
+
 def _read_versions(passenger: Passenger) -> Versions | None:
-    raw = b"".join(data for number, data in passenger.fields if number == _VERSIONS_FIELD)
+    raw = _field(passenger, _VERSIONS_FIELD)
     if not raw:
         return None
     versions = protos.parse("GraphDef", raw).versions

@@ -22,6 +22,8 @@ from thinflow.ir.types import UNKNOWN, DType, Shape, TensorSpec
 if TYPE_CHECKING:
     import numpy as np
 
+    from thinflow.ir.function import Function
+
 
 LEGAL_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>\-]*\Z")
 """What TensorFlow accepts as a node name."""
@@ -360,6 +362,7 @@ class Graph:
     Attributes:
         versions: carried through.
         passenger: file contents carried through.
+        functions: the library of functions that nodes may call, by name; read-only, decoded on first use.
         path: where the graph was loaded from, "" if nowhere.
         problems: what only the file's spelling shows to be broken (a data input after a control input...).
     """
@@ -367,6 +370,7 @@ class Graph:
     def __init__(self) -> None:
         self.versions: Versions | None = None
         self.passenger = Passenger()
+        self.functions: Mapping[str, Function] = {}
         self.path = ""
         self.problems: list[Problem] = []
         self._inputs: list[Value] = []
@@ -673,6 +677,7 @@ class Graph:
         """A copy with its own nodes and edges; tensors, sources and other immutable things are shared. O(nodes + edges)."""
         copy = Graph()
         copy.versions, copy.passenger, copy.path = self.versions, self.passenger, self.path
+        copy.functions = self.functions
         copy.problems, copy._serial = list(self.problems), dict(self._serial)
         twins: dict[Node, Node] = {}
         with paused_gc():

@@ -1,0 +1,264 @@
+"""Latency of models, side by side.
+
+Models are not measured one after the other: a machine that slows down in between (heat, other programs) would make the
+second look worse. Every round runs each of them once, in an order shuffled anew, so that all see the same machine.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from thinflow.bench.machine import this_machine
+from thinflow.bench.memory import measure_memory
+from thinflow.bench.report import BenchmarkReport, Row, Skipped
+from thinflow.bench.stats import describe
+from thinflow.bench.subjects import ANY_THREADS, Feeds, Runner, Shapes, Subject, open_subjects
+from thinflow.errors import ParameterError, ThinflowError
+
+Progress = Callable[[int, int, str], None]
+Clock = Callable[[], int]
+
+PRECISION = 0.02
+"""Half the width of the median's interval, relative to it, at which a row has been measured long enough."""
+_FEWEST_ROUNDS = 15
+_MOST_ROUNDS = 2000
+_SHORTEST_SECONDS = 1.0  # a machine that is calm for a moment proves nothing
+_COLD_BELOW_NS = 20_000_000
+_SEED = 0
+
+
+@dataclass(eq=False)
+class Case:
+    """A model ready to be measured, and its times so far, in ns."""
+
+    subject: str
+    engine: str
+    threads: int | None
+    runner: Runner
+    times: list[int] = field(default_factory=list)
+    feed_times: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to stop.
+
+    Attributes:
+        runs: exactly so many rounds, unless time runs out; None: as many as the precision needs.
+        seconds: no new round starts after that.
+        warmup: rounds before that count for nothing.
+    """
+
+    runs: int | None = None
+    seconds: float = 10.0
+    warmup: int = 3
+
+    def __post_init__(self) -> None:
+        if self.runs is not None and self.runs < 1:
+            raise ParameterError(f"{self.runs} runs measure nothing", hint="give 1 or more")
+        if not self.seconds > 0:
+            raise ParameterError(f"{self.seconds} seconds are not enough", hint="give a positive number of seconds")
+        if self.warmup < 0:
+            raise ParameterError(f"{self.warmup} warm-up runs are not possible", hint="give 0 or more")
+
+
+def benchmark(
+    sources: Any,
+    *,
+    threads: Sequence[int] = (1,),
+    engines: Sequence[str] = ("litert",),
+    feeds: Feeds | None = None,
+    runs: int | None = None,
+    seconds: float = 10.0,
+    warmup: int = 3,
+    progress: Progress | None = None,
+    shapes: Shapes | None = None,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    memory: bool = True,
+) -> BenchmarkReport:
+    """Latency and peak memory of one or several models.
+
+    Args:
+        sources: a path (.pb or .tflite) or Graph, a sequence of them, or a mapping from name to one.
+        threads: numbers of threads to try.
+        engines: engines to try.
+        feeds: input name -> array; made up if None.
+        runs: how often each is run; default until its median is known to 2 %.
+        seconds: limit for the timed part, all models together.
+        warmup: runs of each before measuring.
+        progress: called with (done, total, label).
+        shapes: input name -> shape to assume.
+        inputs, outputs: names in the graphs; default: declared, else guessed.
+        memory: also measure peak memory, in one new process per model and engine.
+
+    Raises:
+        FormatError: a file is not a model.
+        EngineUnavailable: no model could be run on any engine.
+        ParameterError: senseless limits.
+    """
+    limits = Limits(runs, seconds, warmup)
+    subjects = open_subjects(sources, feeds=feeds, shapes=shapes, inputs=inputs, outputs=outputs)
+    counts = _distinct(threads, "threads")
+    if min(counts) < 1:
+        raise ParameterError(f"{min(counts)} threads cannot run anything", hint="give 1 or more")
+    cases, skipped = _prepare(subjects, _distinct(engines, "engines"), counts, progress)
+    started = time.monotonic()
+    rounds = measure(cases, limits, progress=progress)
+    took = time.monotonic() - started
+    rows = tuple(_row(case) for case in cases)
+    used = []
+    if memory:
+        pairs = list(dict.fromkeys((c.subject, c.engine) for c in cases))
+        by_name = {s.name: s for s in subjects}
+        for done, (name, engine) in enumerate(pairs):
+            _tell(progress, done, len(pairs), f"memory of {name}")
+            used.append(measure_memory(by_name[name], engine, counts[0]))
+        _tell(progress, len(pairs), len(pairs), "memory")
+    sizes = {s.name: s.size_bytes for s in subjects if s.size_bytes is not None}
+    return BenchmarkReport(rows, this_machine(), rounds, took, tuple(skipped), tuple(used), sizes)
+
+
+def _distinct(items: Sequence[Any], what: str) -> list[Any]:
+    found = list(dict.fromkeys([items] if isinstance(items, str | int) else items))
+    if not found:
+        raise ParameterError(f"no {what} are given", hint="give at least one")
+    return found
+
+
+def _prepare(
+    subjects: Sequence[Subject], engines: Sequence[str], threads: Sequence[int], progress: Progress | None
+) -> tuple[list[Case], list[Skipped]]:
+    cases: list[Case] = []
+    skipped: list[Skipped] = []
+    first: ThinflowError | None = None
+    for engine in engines:
+        for count in threads[:1] if engine in ANY_THREADS else threads:
+            for subject in subjects:
+                _tell(progress, len(cases), len(subjects) * len(engines) * len(threads), f"preparing {subject.name}")
+                try:
+                    runner = subject.prepare(engine, count)
+                except ThinflowError as error:
+                    first = first or error
+                    skipped.append(Skipped(subject.name, engine, error.message))
+                    continue
+                cases.append(Case(subject.name, engine, None if engine in ANY_THREADS else count, runner))
+    if not cases:
+        assert first is not None
+        raise first
+    return cases, list(dict.fromkeys(skipped))
+
+
+def measure(
+    cases: Sequence[Case],
+    limits: Limits,
+    *,
+    clock: Clock = time.perf_counter_ns,
+    progress: Progress | None = None,
+    seed: int = _SEED,
+) -> int:
+    """Fill the cases' times, interleaved; the number of rounds. At least one round runs whatever the limit.
+
+    Args:
+        clock: nanoseconds.
+        seed: of the order within the rounds.
+    """
+    order = list(cases)
+    shuffle = random.Random(seed)
+    wanted = limits.runs if limits.runs is not None else _MOST_ROUNDS
+    with _no_garbage_collection():
+        for case in (c for _ in range(limits.warmup) for c in order):
+            _run_once(case, clock, warm_first=False)
+            case.times.clear()
+            case.feed_times.clear()
+        started = clock()
+        rounds = 0
+        while rounds < wanted:
+            elapsed = (clock() - started) / 1e9
+            if rounds and (elapsed >= limits.seconds or (limits.runs is None and _known(cases, rounds, elapsed))):
+                break
+            _tell(progress, *_progress_of(rounds, elapsed, limits), "measuring")
+            shuffle.shuffle(order)
+            for case in order:
+                _run_once(case, clock, warm_first=len(order) > 1)
+            rounds += 1
+    _tell(progress, 1, 1, "measuring")
+    return rounds
+
+
+def _run_once(case: Case, clock: Clock, *, warm_first: bool) -> None:
+    """Feed and run, timing each.
+
+    Where models take turns, each finds the caches full of the other's data, which no application that runs one model
+    would see. A run that is not timed comes first then, where it makes a difference: in quick models.
+    """
+    runner = case.runner
+    if warm_first and (not case.times or case.times[-1] < _COLD_BELOW_NS):
+        runner.feed()
+        runner.invoke()
+    invoke = runner.invoke
+    begin = clock()
+    runner.feed()
+    fed = clock()
+    invoke()
+    end = clock()
+    case.feed_times.append(fed - begin)
+    case.times.append(end - fed)
+
+
+def _known(cases: Sequence[Case], rounds: int, elapsed: float) -> bool:
+    """Whether every median is known well enough. Asked in every tenth round or so: it sorts all times."""
+    if rounds < _FEWEST_ROUNDS or elapsed < _SHORTEST_SECONDS or rounds % max(1, rounds // 10):
+        return False
+    return all(describe(c.times).uncertainty <= PRECISION for c in cases)
+
+
+def _progress_of(rounds: int, elapsed: float, limits: Limits) -> tuple[int, int]:
+    """Done and total, in per mille of whatever will end it first."""
+    share = elapsed / limits.seconds
+    if limits.runs is not None:
+        share = max(share, rounds / limits.runs)
+    return min(999, math.floor(1000 * share)), 1000
+
+
+def _row(case: Case) -> Row:
+    latency = describe([t / 1e6 for t in case.times])
+    feed = describe([t / 1e6 for t in case.feed_times]) if case.runner.feeds_apart else None
+    return Row(
+        case.subject,
+        case.engine,
+        case.threads,
+        latency,
+        feed,
+        tuple(case.times),
+        latency.uncertainty <= PRECISION,
+        case.runner.eight_bit,
+        case.runner.note,
+    )
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Nothing is collected inside a run; what there was is collected before."""
+    gc.collect()
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _tell(progress: Progress | None, done: int, total: int, label: str) -> None:
+    if progress is not None:
+        progress(done, total, label)
+
+

@@ -1,0 +1,142 @@
+"""Peak memory of a model, measured in a fresh process, so that neither what ran before nor a crash matters.
+
+The child is this module as a program: it reads one request as JSON from stdin and prints one answer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+TIMEOUT_SECONDS = 120.0
+RUNS = 3
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Peak memory of loading a model and running it three times.
+
+    Attributes:
+        peak_bytes: largest resident size of the process; None if it was not measured.
+        before_bytes: what Python and the libraries had taken before the model was opened.
+        error: why it was not measured; empty if it was.
+    """
+
+    subject: str
+    engine: str
+    peak_bytes: int | None = None
+    before_bytes: int | None = None
+    error: str = ""
+
+    def data(self) -> dict[str, Any]:
+        """For JSON."""
+        return dict(vars(self))
+
+
+def measure_memory(subject: Any, engine: str, threads: int, *, timeout_seconds: float = TIMEOUT_SECONDS) -> Memory:
+    """Peak memory of a subject on an engine. Takes about a second, or as long as loading and three runs take."""
+    from thinflow.bench.subjects import GraphSubject
+
+    name = subject.name
+    with tempfile.TemporaryDirectory(prefix="thinflow-") as folder:
+        request: dict[str, Any] = {"engine": engine, "threads": threads}
+        if isinstance(subject, GraphSubject):
+            from thinflow.formats import save
+
+            path = str(Path(folder) / "model.pb")
+            save(subject.graph, path)
+            request |= {
+                "path": path,
+                "inputs": [v.name for v in subject.graph.inputs],
+                "outputs": [v.name for v in subject.graph.outputs],
+                "shapes": {
+                    v.name: list(a.shape) for v, a in zip(subject.graph.inputs, subject.arrays(), strict=True)
+                },
+            }
+        else:
+            request |= {"path": subject.path, "shapes": {k: list(v) for k, v in subject.shapes.items()}}
+        try:
+            answer = _ask(request, timeout_seconds)
+        except subprocess.TimeoutExpired:
+            return Memory(name, engine, error=f"it took longer than {timeout_seconds:g} s")
+        except (OSError, ValueError) as error:
+            return Memory(name, engine, error=str(error))
+    return Memory(name, engine, answer.get("peak"), answer.get("before"), answer.get("error", ""))
+
+
+def _ask(request: dict[str, Any], timeout_seconds: float) -> dict[str, Any]:
+    """The child's answer; a crash is an answer too."""
+    source = str(Path(__file__).resolve().parents[2])
+    path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
+    done = subprocess.run(
+        [sys.executable, "-m", "thinflow.bench.memory"],
+        input=json.dumps(request),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=timeout_seconds,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    lines = done.stdout.strip().splitlines()
+    if done.returncode == 0 and lines:
+        answer: dict[str, Any] = json.loads(lines[-1])
+        return answer
+    if done.returncode < 0:
+        return {"error": f"the process was killed by signal {-done.returncode}"}
+    last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+    return {"error": f"the process ended with code {done.returncode}: {last}"}
+
+
+def peak_resident_bytes() -> int | None:
+    """Largest resident size of this process so far; None where it cannot be known.
+
+    Linux's getrusage starts a process off with the peak of the one that started it, so its own high-water mark is asked first.
+    """
+    try:
+        status = Path("/proc/self/status").read_text("ascii", "replace")
+        return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM:"))
+    except (OSError, StopIteration, ValueError):
+        pass
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(peak) if sys.platform == "darwin" else int(peak) * 1024
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    """Open, run three times, and tell the peak; what the child does."""
+    from thinflow.bench.subjects import open_subjects
+    from thinflow.errors import ThinflowError
+
+    if request["engine"] == "litert":
+        import ai_edge_litert.interpreter  # noqa: F401 - part of what there is before the model
+
+    before = peak_resident_bytes()
+    if before is None:
+        return {"error": "this system does not tell a process its peak memory"}
+    try:
+        (subject,) = open_subjects(
+            request["path"],
+            shapes=request.get("shapes"),
+            inputs=request.get("inputs"),
+            outputs=request.get("outputs"),
+        )
+        runner = subject.prepare(request["engine"], request["threads"])
+        for _ in range(RUNS):
+            runner.feed()
+            runner.invoke()
+    except ThinflowError as error:
+        return {"error": error.message}
+    return {"before": before, "peak": peak_resident_bytes()}
+
+
+if __name__ == "__main__":
+    print(json.dumps(answer(json.load(sys.stdin))))

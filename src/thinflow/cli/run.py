@@ -1,0 +1,79 @@
+"""`thinflow run`: compute a model's outputs once."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+from thinflow.cli._options import add_interface, add_json, interface
+from thinflow.errors import ParameterError
+
+EXAMPLES = """
+  thinflow run model.pb --feed input=x.npy
+  thinflow run speech.pb --feed wav_data=yes.wav
+  thinflow run model.pb                              # made-up input, to see that it runs
+  thinflow run model.pb --feed input=x.npy --save out.npz --engine reference
+"""
+
+
+def add_arguments(p: ArgumentParser) -> None:
+    p.add_argument("model", help="a GraphDef file")
+    p.add_argument("--feed", action="append", default=[], metavar="NAME=FILE", help=".npy, .npz, or any file for a string input")
+    add_interface(p)
+    p.add_argument("--engine", default="auto", help="auto, reference or litert (default auto)")
+    p.add_argument("--threads", type=int, default=1)
+    p.add_argument("--seed", type=int, default=0, help="for made-up inputs")
+    p.add_argument("--save", metavar="FILE.npz", help="write all outputs, keyed by name")
+    add_json(p)
+
+
+def run(args: Namespace) -> int:
+    import thinflow
+    from thinflow.api import made_up_feed, read_feeds, write_arrays
+
+    paths = dict(_pair(text) for text in args.feed)
+    graph = thinflow.load(args.model, **interface(args))
+    feed = read_feeds(graph, paths) if paths else made_up_feed(graph, args.seed)
+    session = thinflow.Session(graph, engine=args.engine, threads=args.threads)
+    names = [v.name for v in graph.outputs]
+    outputs = dict(zip(names, session.run(names, feed), strict=True))
+    if args.save:
+        write_arrays(args.save, {name.replace("/", "__"): a for name, a in outputs.items()})
+    if args.json:
+        print(json.dumps({n: _as_data(a) for n, a in outputs.items()}, indent=2))
+        return 0
+    places = sorted(set(session.placement.values()))
+    source = "the given feed" if paths else "made-up input"
+    print(f"{len(outputs)} output{'s' if len(outputs) != 1 else ''} of {args.model} on {source}, run by {' and '.join(places) or 'nobody'}")
+    for name, array in outputs.items():
+        print(f"{name}  {array.dtype}{list(array.shape)}  {_preview(array)}")
+    print(f"next: thinflow optimize {shlex.quote(args.model)} out")
+    return 0
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, path = text.partition("=")
+    if not equals:
+        raise ParameterError(f"--feed {text}: the name is missing", hint="write --feed NAME=FILE")
+    return name.strip(), path
+
+
+def _preview(array: Any) -> str:
+    flat = array.ravel()
+    if array.dtype.kind == "f" and array.size >= 2 and array.shape[-1] == array.size:
+        best = [int(i) for i in (-flat).argsort()[:3]]
+        return "top: " + ", ".join(f"[{i}] {flat[i]:.4g}" for i in best)
+    shown = ", ".join(str(v) if array.dtype.kind == "O" else f"{v:.6g}" for v in flat[:6])
+    return shown + (", ..." if array.size > 6 else "")
+
+
+def _as_data(array: Any) -> dict[str, Any]:
+    values = array.ravel()[:1000].tolist()
+    return {
+        "dtype": str(array.dtype),
+        "shape": list(array.shape),
+        "values": [v.decode("utf-8", "backslashreplace") if isinstance(v, bytes) else v for v in values],
+        "complete": array.size <= 1000,
+    }

@@ -1,0 +1,163 @@
+"""Names of the outputs of ops that have more than one, to read the `node:output:index` of function bodies.
+
+`TopKV2` has the outputs `values indices`; `name*attr` is a list of outputs whose length is the attribute `attr`: an int, or
+the length if it is a list itself. An op that is not in the table has a single output or a single list of outputs, so that
+the name does not matter. Source: TensorFlow's op definitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from thinflow.errors import GraphError
+from thinflow.ir.attrs import Attr
+
+
+@dataclass(frozen=True)
+class OutputArg:
+    """One output of an op definition.
+
+    Attributes:
+        name: what function bodies call it.
+        length: the attribute that holds the number of its ports; "" if it is a single port.
+    """
+
+    name: str
+    length: str = ""
+
+
+def output_args(op: str) -> tuple[OutputArg, ...]:
+    """The outputs of an op with several of them, in port order; () for any other op."""
+    return _by_op().get(op, ())
+
+
+def flat_port(args: Sequence[OutputArg], attrs: Mapping[str, Attr], name: str, index: int) -> int:
+    """The port number of place `index` in the output `name`.
+
+    Args:
+        args: the op's outputs; () for a single one, whose name does not matter.
+        attrs: attributes of the node, for the lengths of lists.
+        name: output name.
+        index: place in that output.
+
+    Raises:
+        GraphError: there is no such output, or the attribute with a list's length is missing.
+    """
+    if not args:
+        return index
+    port = 0
+    for arg in args:
+        if arg.name == name:
+            return port + index
+        port += _length(arg, attrs)
+    raise GraphError(f"it has no output '{name}', only {', '.join(a.name for a in args)}", hint="the function is damaged")
+
+
+def _length(arg: OutputArg, attrs: Mapping[str, Attr]) -> int:
+    if not arg.length:
+        return 1
+    value = attrs.get(arg.length)
+    if isinstance(value, tuple):
+        return len(value)
+    if not isinstance(value, int):
+        raise GraphError(f"the attribute '{arg.length}' is missing, which counts its outputs", hint="the function is damaged")
+    return value
+
+
+@cache
+def _by_op() -> dict[str, tuple[OutputArg, ...]]:
+    table: dict[str, tuple[OutputArg, ...]] = {}
+    for line in _OUTPUTS.replace("\n    ", " ").strip().splitlines():
+        names, _, ops = line.partition(": ")
+        args = tuple(OutputArg(*name.split("*")) for name in names.split())
+        table.update(dict.fromkeys(ops.split(), args))
+    return table
+
+
+_OUTPUTS = """
+output min_output max_output: QuantizedAvgPool QuantizedConv2D QuantizedConv2DAndRelu
+    QuantizedConv2DAndReluAndRequantize QuantizedConv2DAndRequantize QuantizedConv2DPerChannel
+    QuantizedConv2DWithBias QuantizedConv2DWithBiasAndRelu QuantizedConv2DWithBiasAndReluAndRequantize
+    QuantizedConv2DWithBiasAndRequantize QuantizedConv2DWithBiasSignedSumAndReluAndRequantize
+    QuantizedConv2DWithBiasSumAndRelu QuantizedConv2DWithBiasSumAndReluAndRequantize
+    QuantizedDepthwiseConv2D QuantizedDepthwiseConv2DWithBias QuantizedDepthwiseConv2DWithBiasAndRelu
+    QuantizedDepthwiseConv2DWithBiasAndReluAndRequantize QuantizedMaxPool _QuantizedMaxPool3D
+output output_min output_max: QuantizeDownAndShrinkRange QuantizeV2 QuantizedConcat QuantizedConcatV2
+    QuantizedReshape Requantize RequantizePerChannel
+output_indices output_values output_shape: SparseConcat SparseCross SparseCrossHashed SparseCrossV2
+    SparseReduceMaxSparse SparseReduceSumSparse SparseSlice
+out min_out max_out: QuantizedMatMul QuantizedMatMulWithBias QuantizedMatMulWithBiasAndRelu
+    QuantizedMatMulWithBiasAndReluAndRequantize QuantizedMatMulWithBiasAndRequantize
+activations min_activations max_activations: QuantizedRelu QuantizedRelu6 QuantizedReluX
+begin size bboxes: SampleDistortedBoundingBox SampleDistortedBoundingBoxV2
+    StatelessSampleDistortedBoundingBox
+device_outputs*Tdevice_outputs host_outputs*Thost_outputs: _FusedQuantizedConv2D
+    _FusedQuantizedDepthwiseConv2D _QuantizedMatMul
+i cs f o ci co h: BlockLSTM BlockLSTMV2 LSTMBlockCell
+output_indices output_values: SparseReorder SparseSparseMaximum SparseSparseMinimum
+output_indices output_values output_dense_shape: DenseCountSparseOutput RaggedCountSparseOutput
+    SparseCountSparseOutput
+sparse_indices sparse_values sparse_shape: DeserializeManySparse DeserializeSparse
+    TakeManySparseFromTensorsMap
+value lengths: TensorArrayConcat TensorArrayConcatV2 TensorArrayConcatV3
+values indices: ApproxTopK TopK TopKV2
+e v: Eig SelfAdjointEigV2
+indices values shape: StringSplit StringSplitV2
+keys values: LookupTableExport LookupTableExportV2
+output output_h output_c reserve_space host_reserved: CudnnRNNV2 CudnnRNNV3
+output row_pooling_sequence col_pooling_sequence: FractionalAvgPool FractionalMaxPool
+output value_index: Merge RefMerge
+output_false output_true: RefSwitch Switch
+output_min output_max: RequantizationRange RequantizationRangePerChannel
+tensor lengths: TensorListConcat TensorListConcatV2
+topk topk_indices: TopKUnique TopKWithUnique
+y batch_mean batch_variance reserve_space_1 reserve_space_2: FusedBatchNorm FusedBatchNormV2
+y batch_mean batch_variance reserve_space_1 reserve_space_2 reserve_space_3: FusedBatchNormV3
+    _FusedBatchNormEx
+y idx: Unique UniqueV2
+y idx count: UniqueWithCounts UniqueWithCountsV2
+z min_z max_z: QuantizedAdd QuantizedMul
+audio sample_rate: DecodeWav
+decoded_indices decoded_values decoded_shape log_probability: CTCGreedyDecoder
+decoded_indices*top_paths decoded_values*top_paths decoded_shape*top_paths log_probability:
+    CTCBeamSearchDecoder
+handle flow: TensorArrayV3
+lu p: Lu
+ngrams ngrams_splits: StringNGrams
+nmsed_boxes nmsed_scores nmsed_classes valid_detections: CombinedNonMaxSuppression
+out idx: ListDiff
+output argmax: MaxPoolWithArgmax
+output min_out max_out: QuantizedBiasAdd
+output output_h output_c reserve_space: CudnnRNN
+output segments: IsotonicRegression
+output_handle tensor: TensorListPopBack
+output_indices output_shape: SparseReshape
+output_indices output_values empty_row_indicator reverse_index_map: SparseFillEmptyRows
+output_indices*num_split output_values*num_split output_shape*num_split: SparseSplit
+output_nested_splits*OUTPUT_RAGGED_RANK output_dense_values: RaggedGather
+output_nested_splits*output_ragged_rank output_dense_values: RaggedTensorFromVariant
+output_value_rowids output_values empty_row_indicator reverse_index_map: RaggedFillEmptyRows
+output_values output_row_splits: RaggedCross
+q r: Qr
+r u c h: GRUBlockCell
+resized_images out_min out_max: QuantizedResizeBilinear
+result result_min result_max: QuantizedBatchNormWithGlobalNormalization
+row_splits char_values: UnicodeDecode
+row_splits char_values char_to_byte_starts: UnicodeDecodeWithOffsets
+rt_nested_splits rt_dense_values: RaggedRange
+s u v: Svd
+selected_indices selected_scores valid_outputs: NonMaxSuppressionV5
+selected_indices valid_outputs: NonMaxSuppressionV4
+sign log_abs_determinant: LogMatrixDeterminant
+sizes values*output_types: DecodeProtoV2
+sparse_indices sparse_values sparse_dense_shape: RaggedTensorToSparse
+sparse_indices*Nsparse sparse_values*sparse_types sparse_shapes*Nsparse dense_values*Tdense: ParseExample
+sparse_indices*num_sparse sparse_values*sparse_types sparse_shapes*num_sparse dense_values*Tdense:
+    ParseSingleExample
+sparse_indices*num_sparse sparse_values*sparse_types sparse_shapes*num_sparse dense_values*Tdense
+    ragged_values*ragged_value_types ragged_row_splits*ragged_split_types: ParseExampleV2
+sum_indices sum_values sum_shape: SparseAdd
+y y_min y_max: QuantizedInstanceNorm
+"""

@@ -1,0 +1,292 @@
+"""The main job, end to end: an unknown graph in; an optimised float model, an eight-bit model and a proof out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from thinflow.analysis.summary import Summary, summarize
+from thinflow.bench.latency import BenchmarkReport, benchmark
+from thinflow.engines.litert import Model
+from thinflow.errors import GraphError, ParameterError, WriteError
+from thinflow.formats import graphdef
+from thinflow.formats._files import write_file
+from thinflow.ir.graph import Graph
+from thinflow.ir.types import shape_text
+from thinflow.optimizing.quality import Quality
+from thinflow.optimizing.steps import (
+    FloatModel,
+    Int8Model,
+    Samples,
+    check_float_model,
+    compare_models,
+    float_graph,
+    float_model,
+    int8_model,
+    read_class_names,
+    samples_for,
+)
+from thinflow.quantize.feeds import Scaling
+from thinflow.quantize.recipe import Recipe
+from thinflow.rewrite.runner import Result
+
+Progress = Callable[[int, int, str], None]
+DEFAULT_MAX_DROP = 1.5
+"""Points of accuracy (or of equal answers) that eight bits may cost before float is recommended."""
+
+
+@dataclass
+class OptimizeReport:
+    """Everything the job found, made and measured. `verdict` says it in one sentence.
+
+    Attributes:
+        source: path of the model.
+        summary: what it is.
+        inputs, outputs: (name, type and shape) of the whole graph.
+        model_inputs, model_outputs: the same for the LiteRT models, which may hold only the core.
+        outside: node -> why it is not in the LiteRT models.
+        ledger: what each transform did.
+        float_difference: LiteRT float beside the interpreter, relative to the largest value.
+        float_quality, int8_quality: both models beside the original graph, end to end.
+        latency: interleaved timing of both; None if skipped.
+        sizes: file name -> bytes.
+        files: what was written.
+        samples: where the samples came from; `synthetic` if they were made up.
+        warnings: what the reader must know.
+        next_steps: commands to try.
+        max_drop: points that eight bits may cost.
+    """
+
+    source: str
+    summary: Summary
+    inputs: list[tuple[str, str]]
+    outputs: list[tuple[str, str]]
+    model_inputs: list[tuple[str, str]]
+    model_outputs: list[tuple[str, str]]
+    outside: dict[str, str]
+    ledger: Result
+    float_difference: float
+    float_quality: Quality
+    int8_quality: Quality
+    int8: Int8Model
+    latency: BenchmarkReport | None
+    sizes: dict[str, int]
+    files: dict[str, Path]
+    samples: str
+    synthetic: bool
+    tested_on: str = ""
+    warnings: list[str] = field(default_factory=list)
+    next_steps: list[str] = field(default_factory=list)
+    max_drop: float = DEFAULT_MAX_DROP
+
+    @property
+    def verdict(self) -> str:
+        from thinflow.optimizing.report import verdict
+
+        return verdict(self)
+
+    def data(self) -> dict[str, Any]:
+        """The report for machines, what `report.json` holds."""
+        from thinflow.optimizing.report import data
+
+        return data(self)
+
+    def markdown(self) -> str:
+        """The report for people, what `report.md` holds."""
+        from thinflow.optimizing.report import markdown
+
+        return markdown(self)
+
+
+def optimize(
+    source: str | os.PathLike[str] | Graph,
+    out_dir: str | os.PathLike[str],
+    *,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    shapes: Mapping[str, Sequence[int | None]] | None = None,
+    calibration: Any = None,
+    test: Any = None,
+    labels: str | Path | Sequence[str] | None = None,
+    scaling: Scaling | None = None,
+    samples: int | None = None,
+    threads: Sequence[int] = (1, 2),
+    max_drop: float = DEFAULT_MAX_DROP,
+    measure: bool = True,
+    seconds: float = 4.0,
+    verify: bool = True,
+    recipe: Recipe | None = None,
+    progress: Progress | None = None,
+) -> OptimizeReport:
+    """Make a model small and fast, prove it, measure it, and write what devices run.
+
+    Args:
+        source: path of a GraphDef, or a Graph.
+        out_dir: folder for the results; made if missing. Files of the same names are replaced, each at once.
+        inputs, outputs: names; default: the best guess.
+        shapes: input name -> shape where the graph leaves it open.
+        calibration: samples for eight-bit ranges: a folder, a .npz or .npy file, arrays, an iterable of feeds. Without it
+            inputs are made up, and the report says so.
+        test: other samples to judge the models on; default: the calibration samples.
+        labels: class names in the order of the outputs, or a file of them; default: a labels file beside the model.
+        scaling: of pictures, for float inputs.
+        samples: use so many samples only.
+        threads: thread counts to measure.
+        max_drop: points of accuracy eight bits may cost.
+        measure: whether to time the models.
+        seconds: time for each pair of measurements.
+        verify: run the graph before and after every transform.
+        recipe: how to quantize.
+        progress: called with (done, total, label).
+
+    Raises:
+        ThinflowError: the model cannot be read, converted or written; nothing half-made is left.
+    """
+    from thinflow.api import load
+
+    graph = load(source, inputs=inputs, outputs=outputs, shapes=shapes)
+    if not graph.outputs:
+        raise GraphError("no output was found", graph.path, hint="name it with --outputs; `thinflow inspect MODEL` lists nodes")
+    folder = _make_folder(out_dir)
+    stem = _stem(graph)
+    summary = summarize(graph.clone(), shapes)
+    names = read_class_names(labels if labels is not None else _labels_beside(graph))
+    data = samples_for(graph, calibration, scaling=scaling, limit=samples, class_names=names)
+    tested = data if test is None else samples_for(graph, test, scaling=scaling, limit=samples, class_names=names)
+
+    ledger = float_graph(graph, samples=data, verify=verify, progress=progress)
+    model = float_model(ledger.graph)
+    data_of = _rebind(data, graph, ledger.graph)
+    tested_of = data_of if tested is data else _rebind(tested, graph, ledger.graph)
+    difference = check_float_model(model, data_of)
+    int8 = int8_model(model, data_of, recipe=recipe, progress=progress)
+    qualities = compare_models(model, {"float": model.content, "int8": int8.content}, graph, tested_of, progress=progress)
+
+    files = {
+        "fp32_pb": folder / f"{stem}_fp32.pb",
+        "fp32": folder / f"{stem}_fp32.tflite",
+        "int8": folder / f"{stem}_int8.tflite",
+        "json": folder / "report.json",
+        "markdown": folder / "report.md",
+    }
+    graphdef.save(ledger.graph, files["fp32_pb"])
+    graphdef.load(files["fp32_pb"])
+    for key, content in (("fp32", model.content), ("int8", int8.content)):
+        write_file(files[key], [content])
+        Model(str(files[key]))
+    latency = _measure(files, model, threads, seconds, progress) if measure else None
+    report = OptimizeReport(
+        source=graph.path,
+        summary=summary,
+        inputs=_described(graph.inputs),
+        outputs=_described(graph.outputs),
+        model_inputs=_described(model.core.inputs),
+        model_outputs=_described(model.core.outputs),
+        outside={n.name: why for n, why in model.core.outside.items()},
+        ledger=ledger,
+        float_difference=difference,
+        float_quality=qualities["float"],
+        int8_quality=qualities["int8"],
+        int8=int8,
+        latency=latency,
+        sizes={key: files[key].stat().st_size for key in ("fp32_pb", "fp32", "int8")},
+        files=files,
+        samples=data.note,
+        synthetic=data.synthetic,
+        tested_on=tested.note,
+        warnings=_warnings(data, tested, summary, int8, ledger),
+        max_drop=max_drop,
+    )
+    report.next_steps = _next_steps(report)
+    from thinflow.optimizing.report import json_text
+
+    write_file(files["json"], [json_text(report).encode()])
+    write_file(files["markdown"], [report.markdown().encode()])
+    return report
+
+
+def _make_folder(out_dir: str | os.PathLike[str]) -> Path:
+    folder = Path(out_dir)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise WriteError("there is a file of this name", str(folder), hint="name a folder") from error
+    except OSError as error:
+        raise WriteError(f"the folder cannot be made: {error.strerror}", str(folder), hint="choose another place") from error
+    if not os.access(folder, os.W_OK):
+        raise WriteError("no permission to write here", str(folder), hint="choose another folder")
+    return folder
+
+
+def _stem(graph: Graph) -> str:
+    name = Path(graph.path).name.split(".")[0] if graph.path else ""
+    return name or "model"
+
+
+def _labels_beside(graph: Graph) -> Path | None:
+    """A labels file beside the model whose number of lines is the width of the output."""
+    if not graph.path or not graph.outputs or not graph.outputs[0].shape:
+        return None
+    width = graph.outputs[0].shape[-1]
+    for path in sorted(Path(graph.path).parent.glob("*label*.txt")):
+        try:
+            if sum(1 for line in path.read_text(encoding="utf-8").splitlines() if line.strip()) == width:
+                return path
+        except (OSError, UnicodeDecodeError):
+            continue
+    return None
+
+
+def _rebind(samples: Samples, old: Graph, new: Graph) -> Samples:
+    """The same samples with the values of another graph as keys."""
+    pairs = [(v, new.value(v.name)) for v in old.inputs]
+
+    def walk() -> Any:
+        for feed in samples:
+            yield {to: feed[value] for value, to in pairs}
+
+    return Samples(walk, samples.count, samples.synthetic, samples.labels, samples.note)
+
+
+def _described(values: Sequence[Any]) -> list[tuple[str, str]]:
+    return [(v.name, f"{v.spec.dtype or '?'}{shape_text(v.spec.shape)}") for v in values]
+
+
+def _measure(
+    files: Mapping[str, Path], model: FloatModel, threads: Sequence[int], seconds: float, progress: Progress | None
+) -> BenchmarkReport:
+    if not threads or any(t < 1 for t in threads):
+        raise ParameterError(f"threads: {list(threads)}", hint="give counts like 1,2")
+    return benchmark([files["fp32"], files["int8"]], threads=tuple(threads), seconds=seconds, progress=progress)
+
+
+def _warnings(data: Samples, tested: Samples, summary: Summary, int8: Int8Model, ledger: Result) -> list[str]:
+    warnings: list[str] = []
+    if data.synthetic:
+        warnings.append(
+            "SYNTHETIC INPUT: no calibration data was given, so inputs were made up. Speed and size are real; the eight-bit "
+            "ranges fit the made-up data only, and agreement says little. Give real samples with --calibration."
+        )
+    elif tested is data:
+        warnings.append("quality was judged on the calibration samples; --test takes others")
+    if summary.training_norms:
+        warnings.append(
+            f"{len(summary.training_norms)} batch norms are in training mode: they use the statistics of each batch, were left "
+            "as they are, and cost speed and eight-bit quality; freeze_batch_norms freezes them on your data"
+        )
+    warnings += int8.warnings
+    if ledger.note:
+        warnings.append(ledger.note)
+    return list(dict.fromkeys(warnings))
+
+
+def _next_steps(report: OptimizeReport) -> list[str]:
+    model = report.source or "MODEL"
+    if report.synthetic:
+        return [f"thinflow optimize {model} {report.files['int8'].parent} --calibration FOLDER_OF_SAMPLES"]
+    if report.summary.training_norms:
+        return [f"thinflow transform {model} frozen.pb -t 'freeze_batch_norms(statistics=norms.npz)'"]
+    return [f"thinflow benchmark {report.files['fp32']} {report.files['int8']} --threads 1,2"]

@@ -1,0 +1,268 @@
+"""The main job's report: the verdict in one sentence, a page for people, and data for machines."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from thinflow.analysis.summary import short_number
+from thinflow.optimizing.quality import Quality, decibels
+
+if TYPE_CHECKING:
+    from thinflow.optimizing.job import OptimizeReport
+
+POOR_SQNR_DB = 10.0
+"""Below this the noise of eight bits is about a third of the signal: no use as a regression model."""
+
+
+def verdict(report: OptimizeReport) -> str:
+    """One sentence: how much faster and smaller, how good, and which file to ship."""
+    smaller = report.sizes["fp32"] / max(report.sizes["int8"], 1)
+    quality = report.int8_quality.sentence()
+    speed = _speed_ratio(report)
+    size = f"{smaller:.1f}x smaller" if smaller >= 1 else f"{1 / smaller:.1f}x LARGER"
+    good = is_good_enough(report)
+    name = report.files["int8"].name if good else report.files["fp32"].name
+    ship = f"ship {name}" if good else f"ship {name}: {why_not(report)}"
+    if report.synthetic:
+        quality += " (made-up inputs)"
+    if speed is None:
+        return f"int8 is {size}; {quality}: {ship}"
+    if speed < 1:
+        return f"int8 is {1 / speed:.1f}x SLOWER here because {why_slower(report)}, and {size}; {quality}: {ship}"
+    return f"int8 is {speed:.1f}x faster and {size}; {quality}: {ship}"
+
+
+def is_good_enough(report: OptimizeReport) -> bool:
+    """Whether eight bits cost no more than allowed, and bring something."""
+    speed = _speed_ratio(report)
+    return not why_not(report) and (speed is None or speed >= 1)
+
+
+def why_not(report: OptimizeReport) -> str:
+    """What speaks against the int8 model; empty if nothing does."""
+    quality, drop = report.int8_quality, report.int8_quality.drop
+    if drop is not None and drop > report.max_drop:
+        what = "accuracy" if quality.accuracy is not None else "answers"
+        return f"int8 loses {drop:.1f} points of {what}, more than {report.max_drop:g}"
+    if drop is None and quality.sqnr_db < POOR_SQNR_DB:
+        return f"the int8 output is poor (SQNR {decibels(quality.sqnr_db)})"
+    speed = _speed_ratio(report)
+    if speed is not None and speed < 1:
+        return "float is faster here"
+    return ""
+
+
+def why_slower(report: OptimizeReport) -> str:
+    """The likeliest reason for a slow int8 model, from what was counted."""
+    program = report.int8.quantized.program
+    counts = Counter(o.code for o in program.subgraphs[0].operators)
+    borders = counts["QUANTIZE"] + counts["DEQUANTIZE"]
+    floats = len(report.int8.quantized.float_operators)
+    if floats > 2:
+        return f"{floats} of {sum(counts.values())} operators stay float, with {borders} conversions between"
+    machine = report.latency.machine if report.latency is not None else None
+    flags = getattr(machine, "flags", ()) or ()
+    if machine is not None and not {"avx512_vnni", "avx_vnni", "asimddp", "dotprod", "vnni"} & set(flags):
+        return "this CPU has no eight-bit dot product (VNNI or dotprod)"
+    return "the model is so small that quantizing input and output costs more than it saves"
+
+
+def _speed_ratio(report: OptimizeReport) -> float | None:
+    """Float time over int8 time at the first thread count; None if not measured."""
+    if report.latency is None:
+        return None
+    comparison = report.latency.ratio(report.files["fp32"], report.files["int8"])
+    value = getattr(comparison, "value", comparison)
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def data(report: OptimizeReport) -> dict[str, Any]:
+    """The whole report as plain data."""
+    from thinflow import __version__
+
+    return {
+        "thinflow": __version__,
+        "verdict": report.verdict,
+        "source": report.source,
+        "inputs": [list(i) for i in report.inputs],
+        "outputs": [list(o) for o in report.outputs],
+        "model": {
+            "inputs": [list(i) for i in report.model_inputs],
+            "outputs": [list(o) for o in report.model_outputs],
+            "outside": report.outside,
+        },
+        "files": {key: str(path) for key, path in report.files.items()},
+        "size_bytes": report.sizes,
+        "samples": report.samples,
+        "tested_on": report.tested_on,
+        "synthetic": report.synthetic,
+        "float_difference": report.float_difference,
+        "quality": {"float": _quality(report.float_quality), "int8": _quality(report.int8_quality)},
+        "latency": report.latency.data() if report.latency is not None else None,
+        "speedup": _speed_ratio(report),
+        "transforms": [
+            {
+                "transform": s.transform,
+                "changes": s.changes,
+                "left": [[text, count, example] for text, count, example in s.trace.reasons()],
+                "nodes": list(s.nodes),
+                "size_bytes": list(s.size_bytes),
+                "difference": s.difference,
+            }
+            for s in report.ledger.steps
+        ],
+        "int8": {
+            "decisions": [
+                {
+                    "tensor": d.tensor,
+                    "scale": [float(s) for s in d.scale[:1]] if len(d.scale) == 1 else f"{len(d.scale)} channels",
+                    "zero_point": int(d.zero_point),
+                    "range": [float(d.range[0]), float(d.range[1])],
+                    "observer": d.observer,
+                    "reason": d.reason,
+                }
+                for d in report.int8.quantized.decisions
+            ],
+            "float_operators": [[o.code, o.origin, why] for o, why in report.int8.quantized.float_operators],
+        },
+        "warnings": report.warnings,
+        "next": report.next_steps,
+    }
+
+
+def _quality(quality: Quality) -> dict[str, Any]:
+    return {
+        "samples": quality.samples,
+        "same_answer": quality.same_answer,
+        "accuracy": quality.accuracy,
+        "accuracy_before": quality.accuracy_before,
+        "sqnr_db": None if math.isinf(quality.sqnr_db) else round(quality.sqnr_db, 2),
+        "largest_difference": quality.largest,
+        "changed_samples": quality.worst_samples,
+    }
+
+
+def json_text(report: OptimizeReport) -> str:
+    """`report.json`."""
+    return json.dumps(data(report), indent=2, default=str) + "\n"
+
+
+def lines(report: OptimizeReport) -> list[str]:
+    """What the command prints: the verdict first, the next command last."""
+    summary = report.summary
+    result = [report.verdict, ""]
+    result.append(
+        f"model      {report.source or 'graph'}: {len(summary.graph)} nodes, {short_number(summary.parameters.count)} constants"
+        + (f", {short_number(summary.cost.total.flops)} operations a run" if summary.cost.total.flops else "")
+    )
+    result += [f"input      {name}  {spec}" for name, spec in report.inputs]
+    result += [f"output     {name}  {spec}" for name, spec in report.outputs]
+    if report.outside:
+        kinds = Counter(report.outside.values()).most_common(2)
+        names = ", ".join(f"{n} {s}" for n, s in report.model_inputs)
+        result.append(f"cut        the .tflite begins at {names}; {len(report.outside)} nodes run in the app: {kinds[0][0]}")
+    steps = report.ledger.steps
+    changed = ", ".join(f"{s.transform.split('(')[0]} {s.changes}" for s in steps if s.changes)
+    result.append(f"transforms {steps[0].nodes[0]} -> {steps[-1].nodes[1]} nodes ({changed or 'no changes'})")
+    compared = [s.difference for s in steps if s.difference is not None]
+    if compared:
+        result.append(f"proof      every step verified, worst difference {max(compared):.2g}; LiteRT float {report.float_difference:.2g}")
+    result.append(f"samples    {report.samples}")
+    result += _table_lines(report)
+    result += [f"warning    {w}" for w in report.warnings]
+    result.append(f"written    {', '.join(p.name for p in report.files.values())} in {report.files['json'].parent}")
+    result += ["", f"next: {report.next_steps[0]}"]
+    return result
+
+
+def _table(report: OptimizeReport) -> list[list[str]]:
+    """Rows of the comparison: a header, then float and int8."""
+    rows = [["", "file", "size", "quality", *_latency_headers(report), "peak memory"]]
+    for key, quality in (("fp32", report.float_quality), ("int8", report.int8_quality)):
+        kilobytes = f"{report.sizes[key] / 1000:,.1f} kB"
+        rows.append(
+            [key, report.files[key].name, kilobytes, f"{quality.sentence()}, SQNR {decibels(quality.sqnr_db)}"]
+            + _latency_cells(report, key)
+            + [_memory_cell(report, key)]
+        )
+    return rows
+
+
+def _latency_headers(report: OptimizeReport) -> list[str]:
+    if report.latency is None:
+        return []
+    return [f"{n} thread{'s' if n > 1 else ''}" for n in report.latency.thread_counts]
+
+
+def _latency_cells(report: OptimizeReport, key: str) -> list[str]:
+    if report.latency is None:
+        return []
+    cells = []
+    for threads in report.latency.thread_counts:
+        timing = report.latency.timing(report.files[key], threads=threads)
+        cells.append("-" if timing is None else f"{timing.median_ms:.3f} ms ± {timing.spread_ms:.3f}")
+    return cells
+
+
+def _memory_cell(report: OptimizeReport, key: str) -> str:
+    peak = report.latency.peak_bytes(report.files[key]) if report.latency is not None else None
+    return "-" if peak is None else f"{peak / 1e6:.1f} MB"
+
+
+def _table_lines(report: OptimizeReport) -> list[str]:
+    rows = _table(report)
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def markdown(report: OptimizeReport) -> str:
+    """`report.md`."""
+    rows = _table(report)
+    table = ["| " + " | ".join(rows[0]) + " |", "|" + "---|" * len(rows[0])]
+    table += ["| " + " | ".join(row) + " |" for row in rows[1:]]
+    parts = [
+        f"# {report.files['fp32'].name.removesuffix('_fp32.tflite')}",
+        "",
+        f"**{report.verdict}**",
+        "",
+        *table,
+        "",
+        f"Samples: {report.samples}. Judged on: {report.tested_on}.",
+        f"LiteRT float beside the reference interpreter: largest relative difference {report.float_difference:.3g}.",
+        "",
+    ]
+    if report.warnings:
+        parts += ["## What to know", "", *(f"- {w}" for w in report.warnings), ""]
+    parts += ["## Interface", "", "| role | name | type and shape |", "|---|---|---|"]
+    for role, values in (
+        ("graph input", report.inputs),
+        ("graph output", report.outputs),
+        ("LiteRT input", report.model_inputs),
+        ("LiteRT output", report.model_outputs),
+    ):
+        parts += [f"| {role} | `{name}` | {spec} |" for name, spec in values]
+    if report.outside:
+        parts += ["", "Not in the LiteRT models:", ""]
+        parts += [f"- {count} nodes: {why}" for why, count in Counter(report.outside.values()).most_common(10)]
+    parts += ["", "## Transforms", "", "| transform | changed | left | nodes | bytes | difference |", "|---|---|---|---|---|---|"]
+    for s in report.ledger.steps:
+        shown = "" if s.difference is None else f"{s.difference:.2g}"
+        parts.append(
+            f"| `{s.transform}` | {s.changes} | {len(s.trace.left)} | {s.nodes[0]} → {s.nodes[1]} "
+            f"| {s.size_bytes[0]} → {s.size_bytes[1]} | {shown} |"
+        )
+    left = [(s.transform, text, count, node) for s in report.ledger.steps for text, count, node in s.trace.reasons()[:5]]
+    if left:
+        parts += ["", "Left alone, and why:", ""]
+        parts += [f"- `{t.split('(')[0]}`: {count} × {text} (first `{node}`)" for t, text, count, node in left]
+    floats = report.int8.quantized.float_operators
+    parts += ["", "## Eight bits", ""]
+    parts.append(f"{len(report.int8.quantized.decisions)} tensors quantized, {len(floats)} operators stay float.")
+    parts += [f"- {count} × {why}" for why, count in Counter(why for _, why in floats).most_common(10)]
+    if report.latency is not None:
+        parts += ["", "## Latency", "", report.latency.markdown()]
+    parts += ["", "Next: `" + report.next_steps[0] + "`", ""]
+    return "\n".join(parts)
