@@ -17,6 +17,9 @@ from thinflow.ir.order import MERGES, NEXT_ITERATIONS, execution_order
 ENTERS = frozenset({"Enter", "RefEnter"})
 EXITS = frozenset({"Exit", "RefExit"})
 
+MAX_ITERATIONS = 1_000_000
+"""A loop that turns more often is taken to be endless."""
+
 
 @dataclass(eq=False)
 class Loop:
@@ -27,7 +30,10 @@ class Loop:
         enters: what leads in; their inputs are read outside.
         merges: loop variable -> (its Enter, its NextIteration).
         condition: the LoopCond node.
-        body: the steps of one turn in order, inner loops included; without Enter, NextIteration, Exit and loop variables.
+        head: the steps that the condition needs, in order. Inner loops are steps; Enter, NextIteration, Exit and the loop
+            variables are not, the loop itself plays them.
+        body: the other steps of one turn, in order.
+        ending: those steps of the body that the Exits need when the condition has become false.
         exits: what leads out; their outputs are read outside.
         free: outer values that the body reads directly, without an Enter (constants that lost their control edge).
     """
@@ -36,7 +42,9 @@ class Loop:
     condition: Node
     enters: list[Node] = field(default_factory=list)
     merges: dict[Node, tuple[Node, Node]] = field(default_factory=dict)
+    head: list[Step] = field(default_factory=list)
     body: list[Step] = field(default_factory=list)
+    ending: list[Step] = field(default_factory=list)
     exits: list[Node] = field(default_factory=list)
     free: list[Value] = field(default_factory=list)
 
@@ -59,7 +67,7 @@ def schedule(graph: Graph, needed: Iterable[Node]) -> list[Step]:
     order = [n for n in execution_order(graph) if n in wanted]
     if not any(n.op in ENTERS for n in order):
         return list(order)
-    return _Frames(order).steps("")
+    return list(_sorted_units(_Frames(order).units("")[1]))
 
 
 class _Frames:
@@ -105,8 +113,8 @@ class _Frames:
             frame = self.parents[frame]
         return None
 
-    def steps(self, frame: str) -> list[Step]:
-        """The nodes and loops directly in a frame, sorted so that each comes after what it reads."""
+    def units(self, frame: str) -> tuple[dict[Node, Step], dict[Step, set[Step]]]:
+        """Node -> the node or loop directly in a frame that it is part of, and step -> the steps it needs."""
         unit_of: dict[Node, Step] = {}
         members: dict[Step, list[Node]] = {}
         loops: dict[str, Loop] = {}
@@ -130,7 +138,7 @@ class _Frames:
             unit: {unit_of[p] for n in nodes for p in _producers(n) if p in unit_of} - {unit}
             for unit, nodes in members.items()
         }
-        return list(_sorted_units(needs))
+        return unit_of, needs
 
     def _carriers(self, frame: str) -> set[Node]:
         """Nodes that the loop step itself plays: entering, joining, carrying over, leaving."""
@@ -154,7 +162,13 @@ class _Frames:
                 if enter is None:
                     raise GraphError("the loop variable has no Enter", node.where, hint="the file is damaged")
                 loop.merges[node] = (enter, following)
-        loop.body = self.steps(name)
+        unit_of, needs = self.units(name)
+        steps = list(_sorted_units(needs))
+        head = _closure([condition], needs)
+        ending = _closure([unit_of[v.node] for n in loop.exits for v in n.inputs if v.node in unit_of], needs)
+        loop.head = [s for s in steps if s in head]
+        loop.body = [s for s in steps if s not in head]
+        loop.ending = [s for s in loop.body if s in ending]
         inside = {n for n in self.order if self.frame_of[n] == name or self._child_of(self.frame_of[n], name)}
         read = (v for n in inside if n not in loop.enters for v in n.inputs)
         loop.free = list(dict.fromkeys(v for v in read if v.node not in inside))
@@ -167,6 +181,18 @@ def _is_loop_variable(node: Node) -> bool:
 
 def _producers(node: Node) -> list[Node]:
     return [v.node for v in node.inputs] + list(node.control_inputs)
+
+
+def _closure(steps: Iterable[Step], needs: Mapping[Step, set[Step]]) -> set[Step]:
+    """The steps and all they need, directly or not."""
+    found: set[Step] = set()
+    stack = list(steps)
+    while stack:
+        step = stack.pop()
+        if step not in found:
+            found.add(step)
+            stack.extend(needs[step])
+    return found
 
 
 def _sorted_units(needs: Mapping[Step, set[Step]]) -> Iterator[Step]:

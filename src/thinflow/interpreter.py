@@ -2,27 +2,28 @@
 
 A `Plan` is the part of a graph that some outputs need, in an order that works, with the loops of TF1 (Enter, Merge, Switch,
 NextIteration, Exit) gathered into steps of their own; see `frames`. A branch that is not taken carries `DEAD` values, as in
-TensorFlow: a node that reads one does not run and passes it on, and Merge takes whichever input is alive.
+TensorFlow: a node that reads one or waits for a dead node does not run and passes it on, and Merge takes whichever input is
+alive. The bodies of functions are plans as well; see `calls`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from thinflow.calls import Bodies, Runner, caller, is_true
 from thinflow.errors import FeedError, GraphError, NodeError, ThinflowError, UnsupportedOp, closest
-from thinflow.frames import Loop, Step, schedule
+from thinflow.frames import MAX_ITERATIONS, Loop, Step, schedule
+from thinflow.ir.function import ARGUMENT, Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import MERGES, ancestors
 from thinflow.ops import registry
 
 Array = np.ndarray[Any, Any]
 Observer = Callable[[Value, Array], None]
-
-MAX_ITERATIONS = 1_000_000
-"""A loop that turns more often is taken to be endless."""
 
 
 class Dead:
@@ -33,40 +34,60 @@ class Dead:
 
 
 DEAD = Dead()
-_SWITCHES = frozenset({"Switch", "RefSwitch"})
-_PASSING = frozenset({"Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration", "LoopCond"})
+Values: TypeAlias = dict[Value | Node, Any]
+"""What a run has computed so far, and DEAD for each node that did not run."""
 
 
 class Plan:
     """A graph prepared for running: what to run in which order, and when each value can be dropped.
 
+    Nodes are prepared when they first run, so a second run is faster than the first.
+
     Args:
         graph: must not change while the plan is in use.
         outputs: what to compute.
         inputs: values that will be fed; nothing above them runs.
+        targets: nodes to run as well, for their effects.
+        bodies: the functions that nodes may call, if they are prepared already; default: those of the graph.
     """
 
-    def __init__(self, graph: Graph, outputs: Sequence[Value], inputs: Sequence[Value] = ()) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        outputs: Sequence[Value],
+        inputs: Sequence[Value] = (),
+        *,
+        targets: Sequence[Node] = (),
+        bodies: Bodies | None = None,
+    ) -> None:
         self.graph = graph
         self.outputs = list(outputs)
         self.inputs = list(inputs)
+        self.bodies = bodies or Bodies(graph.functions, self._prepared_body)
         fed = set(inputs)
         # A node is cut away only when every port that is read is fed.
         wanted = set(outputs)
         cut = {v.node for v in inputs if all(o in fed for o in v.node.outputs if o.uses or o in wanted)}
-        needed = ancestors([v.node for v in outputs], stop=frozenset(cut)) - cut
+        needed = ancestors([*(v.node for v in outputs), *targets], stop=frozenset(cut)) - cut
         self.steps = schedule(graph, needed)
-        self.drops = _last_uses(self.steps, keep={*outputs, *inputs})
+        drops = _last_uses(self.steps, keep={*outputs, *inputs})
+        self._program = list(zip(_tasks(self.steps, fed, self.bodies), drops, strict=True))
+
+    def _prepared_body(self, function: Function) -> Runner:
+        plan = Plan(
+            function.graph, function.outputs, function.inputs, targets=function.control_outputs, bodies=self.bodies
+        )
+        return plan.compute
 
     @property
     def nodes(self) -> list[Node]:
-        """Every node that will run, those inside loops included."""
+        """Every node that will run, those inside loops included, those inside functions not."""
         nodes: list[Node] = []
         stack: list[Step] = list(reversed(self.steps))
         while stack:
             step = stack.pop()
             if isinstance(step, Loop):
-                stack.extend(reversed([*step.enters, *step.body, *step.exits]))
+                stack.extend(reversed([*step.enters, *step.head, *step.body, *step.exits]))
             else:
                 nodes.append(step)
         return nodes
@@ -76,7 +97,7 @@ class Plan:
 
         Args:
             feeds: an array for every input of the plan.
-            observe: called with each computed value, in order; inside loops once per iteration.
+            observe: called with each computed value, in order; inside loops once per iteration, inside functions never.
 
         Raises:
             FeedError: an input is missing, or an output lies on a branch that was not taken.
@@ -86,59 +107,30 @@ class Plan:
             if value not in feeds:
                 near = closest(value.name, [v.name for v in feeds])
                 raise FeedError(f"nothing was fed for the input '{value.name}'", hint=near or "feed every input of the plan")
-        values: dict[Value, Any] = dict(feeds)
-        fed = set(feeds)
-        for step, drops in zip(self.steps, self.drops, strict=True):
-            self._run_step(step, values, fed, observe)
+        results = self.compute([feeds[v] for v in self.inputs], observe)
+        return [_as_array(value, result) for value, result in zip(self.outputs, results, strict=True)]
+
+    def compute(self, inputs: Sequence[Any], observe: Observer | None = None) -> list[Any]:
+        """The outputs as they come: arrays, handles, DEAD on a branch that was not taken, None where an op has no such port.
+
+        Args:
+            inputs: one for each input of the plan, in order.
+            observe: see `run`.
+        """
+        values: Values = dict(zip(self.inputs, inputs, strict=True))
+        for task, drops in self._program:
+            task.run(values, observe)
             for value in drops:
                 values.pop(value, None)
-        return [self._result(v, values) for v in self.outputs]
+        return [values.get(v) for v in self.outputs]
 
-    def _result(self, value: Value, values: Mapping[Value, Any]) -> Array:
-        result = values.get(value)
-        if result is None:
-            raise FeedError(f"'{value.name}' is not computed", value.node.where, hint="this op has no such output")
-        if result is DEAD:
-            raise FeedError(f"'{value.name}' lies on a branch that was not taken", value.node.where, hint="feed the other case")
-        return np.asarray(result) if not isinstance(result, registry.Handle) else np.asarray(result, object)
 
-    def _run_step(self, step: Step, values: dict[Value, Any], fed: set[Value], observe: Observer | None) -> None:
-        if isinstance(step, Loop):
-            self._run_loop(step, values, fed, observe)
-            return
-        results = _evaluate(step, [values.get(v, DEAD) for v in step.inputs], self.graph)
-        for port, result in enumerate(results):
-            value = step.output(port)
-            if value not in fed:
-                values[value] = result
-                if observe is not None and result is not DEAD:
-                    observe(value, result)
-
-    def _run_loop(self, loop: Loop, outer: dict[Value, Any], fed: set[Value], observe: Observer | None) -> None:
-        """Turn the loop until its condition is false, then hand out what its Exits hold."""
-        constants: dict[Value, Any] = {}
-        carried: dict[Node, Any] = {}
-        for enter in loop.enters:
-            constants[enter.output()] = outer.get(enter.inputs[0], DEAD)
-        if any(v is DEAD for v in constants.values()):
-            outer.update({e.output(): DEAD for e in loop.exits})
-            return
-        for turn in range(MAX_ITERATIONS + 1):
-            if turn == MAX_ITERATIONS:
-                raise NodeError(f"the loop did not end after {MAX_ITERATIONS} turns", loop.condition.where, hint="check its inputs")
-            values = dict(constants)
-            for merge, (first, following) in loop.merges.items():
-                values[merge.output(0)] = constants[first.output()] if turn == 0 else carried[following]
-                values[merge.output(1)] = np.int32(turn > 0)
-            for name in loop.free:
-                values[name] = outer[name]
-            for step in loop.body:
-                self._run_step(step, values, fed, observe)
-            if not np.any(values[loop.condition.inputs[0]]):
-                break
-            carried = {n: values.get(n.inputs[0], DEAD) for n in loop.next_iterations}
-        for exit_node in loop.exits:
-            outer[exit_node.output()] = values.get(exit_node.inputs[0], DEAD)
+def _as_array(value: Value, result: Any) -> Array:
+    if result is None:
+        raise FeedError(f"'{value.name}' is not computed", value.node.where, hint="this op has no such output")
+    if result is DEAD:
+        raise FeedError(f"'{value.name}' lies on a branch that was not taken", value.node.where, hint="feed the other case")
+    return np.asarray(result) if not isinstance(result, registry.Handle) else np.asarray(result, object)
 
 
 def _last_uses(steps: Sequence[Step], keep: Iterable[Value]) -> list[list[Value]]:
@@ -156,20 +148,151 @@ def _last_uses(steps: Sequence[Step], keep: Iterable[Value]) -> list[list[Value]
     return drops
 
 
-def _evaluate(node: Node, inputs: Sequence[Any], graph: Graph) -> Sequence[Any]:
-    if node.op in MERGES:
-        for index, value in enumerate(inputs):
-            if value is not DEAD:
-                return value, np.int32(index)
-        return DEAD, DEAD
-    if any(value is DEAD for value in inputs):
-        return [DEAD] * max(len(node.outputs), 1)
-    if node.op in _SWITCHES:
-        data, taken = inputs
-        return (DEAD, data) if bool(taken) else (data, DEAD)
-    if node.op in _PASSING:
-        return (inputs[0],)
-    return run_node(node, inputs)
+class _NodeTask:
+    """One node, its kernel looked up and its attributes selected at the first run."""
+
+    __slots__ = ("_bodies", "_controls", "_inputs", "_is_merge", "_results", "_runner", "node")
+
+    def __init__(self, node: Node, fed: set[Value], bodies: Bodies) -> None:
+        self.node = node
+        self._inputs = node.inputs
+        self._is_merge = node.op in MERGES
+        self._controls = () if self._is_merge else node.control_inputs
+        self._results = [(v.port, v) for v in dict.fromkeys((node.output(), *node.outputs)) if v not in fed]
+        self._bodies = bodies
+        self._runner: Runner | None = None
+
+    def run(self, values: Values, observe: Observer | None) -> None:
+        inputs = [values.get(v, DEAD) for v in self._inputs]
+        if not self._is_merge and self._is_dead(inputs, values):
+            values[self.node] = DEAD
+            for _, value in self._results:
+                values[value] = DEAD
+            return
+        if self._runner is None:
+            self._runner = _runner(self.node, self._bodies)
+        results = self._runner(inputs)
+        for port, value in self._results:
+            if port < len(results):
+                values[value] = results[port]
+                if observe is not None and results[port] is not DEAD:
+                    observe(value, results[port])
+
+    def _is_dead(self, inputs: Sequence[Any], values: Values) -> bool:
+        for value in inputs:
+            if value is DEAD:
+                return True
+        return bool(self._controls) and any(values.get(n) is DEAD for n in self._controls)
+
+
+class _LoopTask:
+    """Turns a loop until its condition is false, then hands out what its Exits hold."""
+
+    def __init__(self, loop: Loop, fed: set[Value], bodies: Bodies) -> None:
+        self.loop = loop
+        self._head = _tasks(loop.head, fed, bodies)
+        self._body = _tasks(loop.body, fed, bodies)
+        self._ending = [t for t, step in zip(self._body, loop.body, strict=True) if step in loop.ending]
+        self._carried = [(m.output(0), m.output(1), e.output(), n.inputs[0]) for m, (e, n) in loop.merges.items()]
+
+    def run(self, values: Values, observe: Observer | None) -> None:
+        loop = self.loop
+        constants: Values = {enter.output(): values.get(enter.inputs[0], DEAD) for enter in loop.enters}
+        if any(v is DEAD for v in constants.values()):
+            for node in loop.exits:
+                values[node] = values[node.output()] = DEAD
+            return
+        constants.update((v, values.get(v, DEAD)) for v in loop.free)
+        inner = self._last_turn(constants, observe)
+        for node in loop.exits:
+            result = values[node.output()] = inner.get(node.inputs[0], DEAD)
+            if observe is not None and result is not DEAD:
+                observe(node.output(), result)
+
+    def _last_turn(self, constants: Values, observe: Observer | None) -> Values:
+        """The values of the turn in which the condition became false."""
+        condition = self.loop.condition.inputs[0]
+        inner = dict(constants)
+        for merged, index, first, _ in self._carried:
+            inner[merged], inner[index] = constants[first], np.int32(0)
+        for _ in range(MAX_ITERATIONS):
+            for task in self._head:
+                task.run(inner, observe)
+            if not is_true(inner[condition]):
+                for task in self._ending:
+                    task.run(inner, observe)
+                return inner
+            for task in self._body:
+                task.run(inner, observe)
+            before, inner = inner, dict(constants)
+            for merged, index, _, following in self._carried:
+                inner[merged], inner[index] = before.get(following, DEAD), np.int32(1)
+        raise NodeError(
+            f"the loop did not end after {MAX_ITERATIONS} turns", self.loop.condition.where, hint="check its inputs"
+        )
+
+
+def _tasks(steps: Iterable[Step], fed: set[Value], bodies: Bodies) -> list[_NodeTask | _LoopTask]:
+    return [(_LoopTask if isinstance(s, Loop) else _NodeTask)(s, fed, bodies) for s in steps]  # type: ignore[arg-type]
+
+
+def _runner(node: Node, bodies: Bodies) -> Runner:
+    """What computes a node's outputs from its inputs.
+
+    Raises:
+        NodeError: nothing can; placed at the node.
+    """
+    if node.op in _CONTROL_FLOW:
+        return _CONTROL_FLOW[node.op]
+    return caller(node, bodies) or _kernel_runner(node)
+
+
+def _merge(inputs: Sequence[Any]) -> Sequence[Any]:
+    return next(((v, np.int32(i)) for i, v in enumerate(inputs) if v is not DEAD), (DEAD, DEAD))
+
+
+def _switch(inputs: Sequence[Any]) -> Sequence[Any]:
+    data, taken = inputs
+    return (DEAD, data) if is_true(taken) else (data, DEAD)
+
+
+_CONTROL_FLOW: dict[str, Runner] = {
+    **dict.fromkeys(MERGES, _merge),
+    **dict.fromkeys(("Switch", "RefSwitch"), _switch),
+    **dict.fromkeys(("Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration", "LoopCond"), tuple),
+}
+
+
+def _kernel_runner(node: Node) -> Runner:
+    if node.op in {"Placeholder", "PlaceholderV2", ARGUMENT}:
+        raise FeedError("nothing was fed for it", node.where, hint=f"pass a value for '{node.name}'")
+    tensor = node.tensor
+    if tensor is not None:
+        constant = (tensor.numpy(),)
+        return lambda inputs: constant
+    definition = registry.find(node.op)
+    if definition is None or definition.kernel is None:
+        raise UnsupportedOp(
+            "the reference engine has no kernel for this op", node.where, hint="add one in src/thinflow/ops/, see CONTRIBUTING.md"
+        )
+    try:
+        kernel = partial(definition.kernel, **registry.select_attrs(definition.kernel, node.attrs))
+    except ThinflowError as error:
+        raise error.at(node.where) from error
+
+    def run(inputs: Sequence[Any]) -> Sequence[Any]:
+        try:
+            results = kernel(*inputs)
+        except ThinflowError as error:
+            raise error.at(node.where) from error
+        except (ValueError, TypeError, IndexError, ArithmeticError, KeyError, AssertionError) as error:
+            shapes = ", ".join(f"{x.dtype}{list(x.shape)}" if isinstance(x, np.ndarray) else str(x) for x in inputs)
+            raise NodeError(f"{error} (inputs: {shapes})", node.where, hint="the graph does not fit its inputs") from error
+        if not isinstance(results, tuple):
+            results = (results,)
+        return [r if isinstance(r, (np.ndarray, registry.Handle)) else np.asarray(r) for r in results]
+
+    return run
 
 
 def run_node(node: Node, inputs: Sequence[Any]) -> tuple[Any, ...]:
@@ -178,24 +301,7 @@ def run_node(node: Node, inputs: Sequence[Any]) -> tuple[Any, ...]:
     Raises:
         NodeError: placed at the node.
     """
-    if node.op in {"Placeholder", "PlaceholderV2"}:
-        raise FeedError("nothing was fed for it", node.where, hint=f"pass a value for '{node.name}'")
-    tensor = node.tensor
-    if tensor is not None:
-        return (tensor.numpy(),)
-    definition = registry.find(node.op)
-    if definition is None or definition.kernel is None:
-        raise UnsupportedOp(
-            "the reference engine has no kernel for this op", node.where, hint="add one in src/thinflow/ops/, see CONTRIBUTING.md"
-        )
-    try:
-        results = registry.call_kernel(definition, inputs, node.attrs)
-    except ThinflowError as error:
-        raise error.at(node.where) from error
-    except (ValueError, TypeError, IndexError, ArithmeticError, KeyError, AssertionError) as error:
-        shapes = ", ".join(f"{x.dtype}{list(x.shape)}" if isinstance(x, np.ndarray) else str(x) for x in inputs)
-        raise NodeError(f"{error} (inputs: {shapes})", node.where, hint="the graph does not fit its inputs") from error
-    return tuple(r if isinstance(r, (np.ndarray, registry.Handle)) else np.asarray(r) for r in results)
+    return tuple(_kernel_runner(node)(inputs))
 
 
 def run_graph(graph: Graph, feeds: Mapping[str, Any], outputs: Sequence[str]) -> list[Array]:

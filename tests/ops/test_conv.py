@@ -27,7 +27,10 @@ def naive_conv(x: Array, w: Array, strides: tuple[int, int], dilations: tuple[in
     """The definition, one multiply-add at a time over the window."""
     x = np.pad(x, ((0, 0), *pads, (0, 0)))
     (kh, kw, depth, filters), channels = w.shape, x.shape[3]
-    out = [(n - (k - 1) * d - 1) // s + 1 for n, k, s, d in zip(x.shape[1:3], (kh, kw), strides, dilations, strict=True)]
+    out = [
+        (n - (k - 1) * d - 1) // s + 1
+        for n, k, s, d in zip(x.shape[1:3], (kh, kw), strides, dilations, strict=True)
+    ]
     y = np.zeros((x.shape[0], *out, filters), np.float64)
     per_group = filters // (channels // depth)
     for i, j, m in itertools.product(range(out[0]), range(out[1]), range(filters)):
@@ -56,17 +59,29 @@ CASES: dict[str, list[Case]] = {
     ],
     "Conv3D": [
         ([random(1, 3, 4, 5, 2), random(2, 2, 2, 2, 3)], {"strides": (1, 1, 2, 1, 1), "padding": "SAME"}),
-        ([random(1, 2, 3, 4, 5), random(2, 1, 2, 2, 3)], {"strides": (1,) * 5, "padding": "VALID", "data_format": "NCDHW"}),
+        (
+            [random(1, 2, 3, 4, 5), random(2, 1, 2, 2, 3)],
+            {"strides": (1,) * 5, "padding": "VALID", "data_format": "NCDHW"},
+        ),
     ],
     "DepthwiseConv2dNative": [
         ([random(2, 5, 6, 3), random(3, 3, 3, 2)], {"strides": (1, 2, 2, 1), "padding": "SAME"}),
-        ([random(1, 3, 6, 7), random(2, 2, 3, 1)], {"strides": (1,) * 4, "padding": "VALID", "data_format": "NCHW"}),
+        (
+            [random(1, 3, 6, 7), random(2, 2, 3, 1)],
+            {"strides": (1,) * 4, "padding": "VALID", "data_format": "NCHW"},
+        ),
         ([random(1, 5, 6, 2, dtype=ml_dtypes.bfloat16), random(3, 3, 2, 1, dtype=ml_dtypes.bfloat16)], ONES),
     ],
     "DepthwiseConv2dNativeV2": [([random(1, 5, 6, 1), random(3, 3, 1, 4)], ONES)],
     "Dilation2D": [
-        ([random(1, 4, 5, 2), random(2, 2, 2)], {"strides": (1, 2, 1, 1), "rates": (1, 1, 2, 1), "padding": "VALID"}),
-        ([random(1, 4, 5, 2), random(3, 2, 2)], {"strides": (1, 1, 1, 1), "rates": (1, 1, 1, 1), "padding": "SAME"}),
+        (
+            [random(1, 4, 5, 2), random(2, 2, 2)],
+            {"strides": (1, 2, 1, 1), "rates": (1, 1, 2, 1), "padding": "VALID"},
+        ),
+        (
+            [random(1, 4, 5, 2), random(3, 2, 2)],
+            {"strides": (1, 1, 1, 1), "rates": (1, 1, 1, 1), "padding": "SAME"},
+        ),
     ],
 }
 
@@ -115,7 +130,9 @@ def test_patches_are_gathered_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_integers_wrap() -> None:
     x = np.full((1, 1, 2, 1), 2**30, np.int32)
-    assert run("Conv2D", x, np.full((1, 2, 1, 1), 3, np.int32), strides=(1,) * 4, padding="VALID").item() == -(2**31)
+    assert run(
+        "Conv2D", x, np.full((1, 2, 1, 1), 3, np.int32), strides=(1,) * 4, padding="VALID"
+    ).item() == -(2**31)
 
 
 def test_half_sums_in_float() -> None:
@@ -133,7 +150,9 @@ def test_nothing_in_nothing_out() -> None:
 
 def test_dilation_ignores_its_padding() -> None:
     x = np.full((1, 2, 2, 1), -5, np.float32)
-    y = run("Dilation2D", x, np.zeros((3, 3, 1), np.float32), strides=(1,) * 4, rates=(1,) * 4, padding="SAME")
+    y = run(
+        "Dilation2D", x, np.zeros((3, 3, 1), np.float32), strides=(1,) * 4, rates=(1,) * 4, padding="SAME"
+    )
     np.testing.assert_array_equal(y, x)
 
 
@@ -145,7 +164,12 @@ def test_unknown_sizes() -> None:
     # SAME needs no filter, VALID does.
     x = TensorSpec(FLOAT, (1, 9, 9, 2))
     assert infer("Conv2D", x, TensorSpec(FLOAT), **attrs).shape == (1, 5, 5, None)
-    assert infer("Conv2D", x, TensorSpec(FLOAT), **{**attrs, "padding": "VALID"}).shape == (1, None, None, None)
+    assert infer("Conv2D", x, TensorSpec(FLOAT), **{**attrs, "padding": "VALID"}).shape == (
+        1,
+        None,
+        None,
+        None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -160,7 +184,10 @@ def test_unknown_sizes() -> None:
     ],
 )
 def test_bad_attributes(attrs: dict[str, Any], words: str) -> None:
-    for function in (lambda a: run("Conv2D", *a, **{**ONES, **attrs}), lambda a: infer("Conv2D", *map(spec_of, a), **{**ONES, **attrs})):
+    for function in (
+        lambda a: run("Conv2D", *a, **{**ONES, **attrs}),
+        lambda a: infer("Conv2D", *map(spec_of, a), **{**ONES, **attrs}),
+    ):
         with pytest.raises(ShapeError, match=words):
             function([random(1, 3, 3, 2), random(1, 1, 2, 1)])
 
@@ -178,4 +205,7 @@ def test_cost_counts_multiply_adds() -> None:
     assert registry.call_cost(registry.get("Conv2D"), [y], [x, w], ONES).macs == 8 * 8 * 6 * 3 * 3 * 2
     w = spec_of(random(3, 3, 4, 2))
     y = infer("DepthwiseConv2dNative", x, w, **ONES)
-    assert registry.call_cost(registry.get("DepthwiseConv2dNative"), [y], [x, w], ONES).flops == 2 * 8 * 8 * 8 * 9
+    assert (
+        registry.call_cost(registry.get("DepthwiseConv2dNative"), [y], [x, w], ONES).flops
+        == 2 * 8 * 8 * 8 * 9
+    )

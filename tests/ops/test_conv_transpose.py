@@ -77,7 +77,12 @@ def test_adjoint(forward: str, filters: tuple[int, ...], padding: str, stride: i
 
 def test_shape_comes_from_the_sizes() -> None:
     w, dy = spec_of(random(3, 3, 2, 4)), TensorSpec(FLOAT, (None, 4, 3, 4))
-    assert infer("Conv2DBackpropInput", TensorSpec(INT32, (4,), (None, 7, 5, 2)), w, dy).shape == (None, 7, 5, 2)
+    assert infer("Conv2DBackpropInput", TensorSpec(INT32, (4,), (None, 7, 5, 2)), w, dy).shape == (
+        None,
+        7,
+        5,
+        2,
+    )
     assert infer("Conv2DBackpropInput", spec_of(ints(7, 5)), w, dy).shape == (None, 7, 5, 2)
     assert infer("Conv2DBackpropInput", TensorSpec(INT32, (4,)), w, dy).shape == (None,) * 4
 

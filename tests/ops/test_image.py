@@ -24,8 +24,12 @@ def f32(value: Any) -> Array:
 
 X = random(2, 4, 5, 3)
 CASES: dict[str, list[Case]] = {
-    "RGBToHSV": [([random(4, 3, dtype=t)], {}) for t in (np.float32, np.float64, np.float16, ml_dtypes.bfloat16)],
-    "HSVToRGB": [([random(4, 3, dtype=t)], {}) for t in (np.float32, np.float64, np.float16, ml_dtypes.bfloat16)],
+    "RGBToHSV": [
+        ([random(4, 3, dtype=t)], {}) for t in (np.float32, np.float64, np.float16, ml_dtypes.bfloat16)
+    ],
+    "HSVToRGB": [
+        ([random(4, 3, dtype=t)], {}) for t in (np.float32, np.float64, np.float16, ml_dtypes.bfloat16)
+    ],
     "AdjustContrastv2": [([X, f32(1.5)], {}), ([X[:0], f32(1.5)], {})],
     "AdjustContrast": [([(X * 255).astype(np.uint8), f32(2), f32(0), f32(255)], {})],
     "AdjustHue": [([X, f32(0.3)], {})],

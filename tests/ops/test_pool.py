@@ -35,11 +35,20 @@ CASES: dict[str, list[Case]] = {
         ([random(2, 5, 4, 3)], TWO),
         ([random(2, 5, 4, 3, dtype=np.int8)], THREE),
         ([random(1, 4, 4, 6)], {"ksize": (1, 1, 1, 3), "strides": (1, 1, 1, 3), "padding": "SAME"}),
-        ([random(1, 3, 5, 4)], {"ksize": (1, 1, 2, 2), "strides": (1, 1, 2, 2), "padding": "VALID", "data_format": "NCHW"}),
-        ([random(1, 5, 4, 3)], {**THREE, "padding": "EXPLICIT", "explicit_paddings": (0, 0, 1, 2, 0, 1, 0, 0)}),
+        (
+            [random(1, 3, 5, 4)],
+            {"ksize": (1, 1, 2, 2), "strides": (1, 1, 2, 2), "padding": "VALID", "data_format": "NCHW"},
+        ),
+        (
+            [random(1, 5, 4, 3)],
+            {**THREE, "padding": "EXPLICIT", "explicit_paddings": (0, 0, 1, 2, 0, 1, 0, 0)},
+        ),
     ],
     "MaxPoolV2": [([random(1, 5, 4, 3), ints(1, 2, 2, 1), ints(1, 2, 1, 1)], {"padding": "SAME"})],
-    "MaxPoolWithArgmax": [([random(2, 5, 4, 3)], TWO), ([random(2, 5, 4, 3)], {**THREE, "Targmax": dtype("int32")})],
+    "MaxPoolWithArgmax": [
+        ([random(2, 5, 4, 3)], TWO),
+        ([random(2, 5, 4, 3)], {**THREE, "Targmax": dtype("int32")}),
+    ],
     "AvgPool": [([random(2, 5, 4, 3)], TWO), ([random(2, 5, 4, 3, dtype=np.float16)], THREE)],
     "MaxPool3D": [([random(1, 3, 5, 4, 2)], BOX)],
     "AvgPool3D": [([random(1, 3, 5, 4, 2)], BOX)],
@@ -92,7 +101,10 @@ def test_half_means_are_summed_in_float() -> None:
 def test_unknown_sizes() -> None:
     x = TensorSpec(FLOAT, (None, None, 5, 3))
     assert infer("AvgPool", x, **TWO).shape == (None, None, 3, 3)
-    assert infer("MaxPoolV2", x, TensorSpec(INT32, (4,)), spec_of(ints(1, 1, 1, 1)), padding="SAME").shape == (None,) * 4
+    assert (
+        infer("MaxPoolV2", x, TensorSpec(INT32, (4,)), spec_of(ints(1, 1, 1, 1)), padding="SAME").shape
+        == (None,) * 4
+    )
 
 
 def test_bad_windows() -> None:
@@ -104,4 +116,7 @@ def test_bad_windows() -> None:
 
 def test_cost() -> None:
     x = spec_of(random(1, 4, 4, 2))
-    assert registry.call_cost(registry.get("AvgPool"), [infer("AvgPool", x, **TWO)], [x], TWO).flops == 2 * 2 * 2 * 4
+    assert (
+        registry.call_cost(registry.get("AvgPool"), [infer("AvgPool", x, **TWO)], [x], TWO).flops
+        == 2 * 2 * 2 * 4
+    )

@@ -28,7 +28,11 @@ def row(*values: float) -> Array:
 
 FLAGS: list[dict[str, Any]] = [{}, {"align_corners": True}, {"half_pixel_centers": True}]
 CASES: dict[str, list[Case]] = {
-    name: [([x, ints(7, 2)], flags) for x in (random(2, 4, 5, 3), random(1, 3, 4, 1, dtype=np.uint8)) for flags in FLAGS]
+    name: [
+        ([x, ints(7, 2)], flags)
+        for x in (random(2, 4, 5, 3), random(1, 3, 4, 1, dtype=np.uint8))
+        for flags in FLAGS
+    ]
     for name in ("ResizeBilinear", "ResizeNearestNeighbor", "ResizeBicubic")
 }
 CASES["ResizeArea"] = [([random(1, 4, 5, 2), ints(3, 7)], flags) for flags in FLAGS[:2]]
@@ -82,17 +86,28 @@ def test_shrinking_reads_only_the_rows_it_needs() -> None:
 def test_area_weights_partial_pixels() -> None:
     y = run("ResizeArea", row(3, 6, 9), ints(1, 2))
     np.testing.assert_allclose(y.ravel(), [(3 + 3) / 1.5, (3 + 9) / 1.5], rtol=1e-6)
-    np.testing.assert_array_equal(run("ResizeArea", row(7), ints(2, 2), align_corners=True), np.full((1, 2, 2, 1), 7))
+    np.testing.assert_array_equal(
+        run("ResizeArea", row(7), ints(2, 2), align_corners=True), np.full((1, 2, 2, 1), 7)
+    )
 
 
 def test_crops() -> None:
     x = np.arange(12, dtype=np.float32).reshape(1, 3, 4, 1)
     whole, flipped, outside = [0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 1, 2]
-    y = run("CropAndResize", x, np.array([whole, flipped, outside], np.float32), ints(0, 0, 0), ints(3, 4), extrapolation_value=-1.0)
+    y = run(
+        "CropAndResize",
+        x,
+        np.array([whole, flipped, outside], np.float32),
+        ints(0, 0, 0),
+        ints(3, 4),
+        extrapolation_value=-1.0,
+    )
     np.testing.assert_array_equal(y[0], x[0])
     np.testing.assert_array_equal(y[1], x[0, ::-1, ::-1])
     assert y[2, 0, :, 0].tolist() == [0, 2, -1, -1]
-    assert run("CropAndResize", x, np.array([whole], np.float32), ints(0), ints(1, 1)).item() == 5.5  # the centre
+    assert (
+        run("CropAndResize", x, np.array([whole], np.float32), ints(0), ints(1, 1)).item() == 5.5
+    )  # the centre
     with pytest.raises(ShapeError, match="outside the batch"):
         run("CropAndResize", x, np.array([whole], np.float32), ints(1), ints(1, 1))
 
@@ -107,4 +122,6 @@ def test_refusals(name: str) -> None:
 
 def test_partly_known_size() -> None:
     size = TensorSpec(INT32, (2,), (None, 7))
-    assert infer("ResizeBilinear", TensorSpec(INT32, (None, 3, 4, 5)), size) == TensorSpec(FLOAT, (None, None, 7, 5))
+    assert infer("ResizeBilinear", TensorSpec(INT32, (None, 3, 4, 5)), size) == TensorSpec(
+        FLOAT, (None, None, 7, 5)
+    )

@@ -137,7 +137,11 @@ def test_conv(options, per_channel: bool, plain: bool) -> None:
 
 
 @both
-@pytest.mark.parametrize("options", [{}, {"act": "NONE", "stride_h": 2, "stride_w": 2}, {"dilation_h_factor": 2, "dilation_w_factor": 2}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"act": "NONE", "stride_h": 2, "stride_w": 2}, {"dilation_h_factor": 2, "dilation_w_factor": 2}],
+    ids=str,
+)
 @pytest.mark.parametrize("per_channel", [True, False])
 def test_depthwise(options, per_channel: bool, plain: bool) -> None:
     builder = Builder()
@@ -176,7 +180,16 @@ def test_fully_connected(has_bias: bool, per_channel: bool, plain: bool) -> None
 def test_transpose_conv(per_channel: bool, plain: bool) -> None:
     builder = Builder()
     shape, w = builder.const(np.array([1, 10, 10, 5])), builder.normal(5, 4, 4, 6)
-    y = builder.op("TRANSPOSE_CONV", shape, w, builder.input(1, 5, 5, 6), builder.normal(5), padding="SAME", stride_h=2, stride_w=2)
+    y = builder.op(
+        "TRANSPOSE_CONV",
+        shape,
+        w,
+        builder.input(1, 5, 5, 6),
+        builder.normal(5),
+        padding="SAME",
+        stride_h=2,
+        stride_w=2,
+    )
     check(builder.program(y), transpose_conv, plain, per_channel=per_channel)
 
 

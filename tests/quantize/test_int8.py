@@ -99,7 +99,9 @@ def test_a_tensor_crosses_a_border_once() -> None:
     y = b.op("ADD", b.op("EXP", x), b.op("POW", x, b.const(np.float32(2))))
     result = quantize(b.program(y))
     assert codes(result.program) == ["QUANTIZE", "CONV_2D", "DEQUANTIZE", "EXP", "POW", "ADD"]
-    assert dict((o.code, why) for o, why in result.float_operators)["ADD"] == "the operators around it are float"
+    assert (
+        dict((o.code, why) for o, why in result.float_operators)["ADD"] == "the operators around it are float"
+    )
 
 
 def test_light_tail_of_float_operators_stays_float() -> None:
@@ -127,7 +129,7 @@ def test_batch_statistics_stay_float() -> None:
     result = quantize(program)
     left = [o.code for o, _ in result.float_operators]
     assert left == ["MEAN", "SQUARED_DIFFERENCE", "MEAN", "ADD", "RSQRT", "MUL", "MUL", "SUB", "MUL", "ADD"]
-    assert codes(result.program)[-5:] == ["QUANTIZE", "RELU", "CONV_2D", "DEQUANTIZE"][-5:] or True
+    assert codes(result.program)[-4:] == ["QUANTIZE", "RELU", "CONV_2D", "DEQUANTIZE"]
     assert codes(result.program).count("QUANTIZE") == 2
     assert codes(result.program).count("DEQUANTIZE") == 2
     feed = samples(program)[0]
@@ -149,7 +151,10 @@ def test_tied_tensors_share_parameters() -> None:
     result = quantize(b.program(b.op("MAX_POOL_2D", joined, **POOL)))
     concat = next(o for o in result.program.subgraphs[0].operators if o.code == "CONCATENATION")
     pool = next(o for o in result.program.subgraphs[0].operators if o.code == "MAX_POOL_2D")
-    parameters = {(scale_of(t), int(t.quantization.zero_point[0])) for t in [*concat.inputs, *concat.outputs, *pool.outputs]}
+    parameters = {
+        (scale_of(t), int(t.quantization.zero_point[0]))
+        for t in [*concat.inputs, *concat.outputs, *pool.outputs]
+    }
     assert len(parameters) == 1
     assert sum(d.reason == "shared by 4 tensors" for d in result.decisions) == 4
 
@@ -175,7 +180,14 @@ def test_fixed_output_rules_its_class_or_is_requantized() -> None:
     x = b.conv(b.input(1, 8, 8, 4), 4, act="NONE")
     program = b.program(b.op("CONCATENATION", b.op("LOGISTIC", x), x, axis=3))
     result = quantize(program)
-    assert codes(result.program) == ["QUANTIZE", "CONV_2D", "LOGISTIC", "QUANTIZE", "CONCATENATION", "DEQUANTIZE"]
+    assert codes(result.program) == [
+        "QUANTIZE",
+        "CONV_2D",
+        "LOGISTIC",
+        "QUANTIZE",
+        "CONCATENATION",
+        "DEQUANTIZE",
+    ]
     feed = samples(program)[0]["in0"]
     assert sqnr(run(program, feed)[0], run(result.program, feed)[0]) > 30
 
@@ -201,7 +213,10 @@ def test_skips_are_recorded() -> None:
     program = small_cnn(0)
     result = quantize(program, skip_ops={"FULLY_CONNECTED"}, skip_nodes=("node0",))
     reasons = {o.code: why for o, why in result.float_operators}
-    assert reasons == {"CONV_2D": "skip_nodes has 'node0'", "FULLY_CONNECTED": "skip_ops names FULLY_CONNECTED"}
+    assert reasons == {
+        "CONV_2D": "skip_nodes has 'node0'",
+        "FULLY_CONNECTED": "skip_ops names FULLY_CONNECTED",
+    }
     assert codes(result.program)[:3] == ["CONV_2D", "QUANTIZE", "DEPTHWISE_CONV_2D"]
     assert run(result.program, samples(program)[0]["in0"])
 
@@ -248,7 +263,7 @@ def test_constants_that_are_not_finite_stay_float() -> None:
     y = b.op("ADD", b.input(1, 4), b.const(np.float32([0, 1, np.inf, 0])))
     program = b.program(y)
     ranges = dict.fromkeys(program.subgraphs[0].tensors(), Range(-1, 1))
-    assert "is not finite" in quantize_int8(program, ranges).float_operators[0][1].replace("are not", "is not")
+    assert "has values that are not finite" in quantize_int8(program, ranges).float_operators[0][1]
 
 
 def test_quantized_program_is_refused() -> None:

@@ -136,4 +136,6 @@ def test_reasons() -> None:
 def test_op_without_kernel_stays_float() -> None:
     builder = Builder()
     program = builder.program(builder.op("NEG", builder.input(*HWC)))
-    assert quantize(program).float_operators[0][1] == "LiteRT's int8 kernel for it ignores scale and zero point"
+    assert (
+        quantize(program).float_operators[0][1] == "LiteRT's int8 kernel for it ignores scale and zero point"
+    )

@@ -184,6 +184,8 @@ def _rank_output(value: Value, size: int, biggest: int) -> Candidate:
         weigh(1, f"ends in {POSTPROCESSING[source.op]}")
     elif value.shape is not None:
         candidate.reasons.append(f"{source.op} of shape {shape_text(value.shape)}")
+    if node.control_outputs:
+        weigh(-4, "only control edges lead on from it")
     if _DEBRIS.search(node.name):
         weigh(-4, "looks like training debris")
     elif _GOOD_NAME.search(node.name):

@@ -1,7 +1,8 @@
 """Latency of models, side by side.
 
-Models are not measured one after the other: a machine that slows down in between (heat, other programs) would make the
-second look worse. Every round runs each of them once, in an order shuffled anew, so that all see the same machine.
+Models are not measured one after the other: a machine that slows down in between (heat, other programs) would
+make the second look worse. Every round runs each of them once, in an order shuffled anew, so that all see the
+same machine. Engines and numbers of threads alternate too, but in stretches, with a rest between.
 """
 
 from __future__ import annotations
@@ -28,9 +29,12 @@ Clock = Callable[[], int]
 PRECISION = 0.02
 """Half the width of the median's interval, relative to it, at which a row has been measured long enough."""
 _FEWEST_ROUNDS = 15
-_MOST_ROUNDS = 2000
+_MOST_ROUNDS = 10_000
 _SHORTEST_SECONDS = 1.0  # a machine that is calm for a moment proves nothing
 _COLD_BELOW_NS = 20_000_000
+_REST_SECONDS = 0.03
+_STRETCH_NS = 200_000_000
+_LONGEST_STRETCH = 50
 _SEED = 0
 
 
@@ -52,7 +56,7 @@ class Limits:
 
     Attributes:
         runs: exactly so many rounds, unless time runs out; None: as many as the precision needs.
-        seconds: no new round starts after that.
+        seconds: no new turn starts after that.
         warmup: rounds before that count for nothing.
     """
 
@@ -64,7 +68,9 @@ class Limits:
         if self.runs is not None and self.runs < 1:
             raise ParameterError(f"{self.runs} runs measure nothing", hint="give 1 or more")
         if not self.seconds > 0:
-            raise ParameterError(f"{self.seconds} seconds are not enough", hint="give a positive number of seconds")
+            raise ParameterError(
+                f"{self.seconds} seconds are not enough", hint="give a positive number of seconds"
+            )
         if self.warmup < 0:
             raise ParameterError(f"{self.warmup} warm-up runs are not possible", hint="give 0 or more")
 
@@ -123,7 +129,8 @@ def benchmark(
             used.append(measure_memory(by_name[name], engine, counts[0]))
         _tell(progress, len(pairs), len(pairs), "memory")
     sizes = {s.name: s.size_bytes for s in subjects if s.size_bytes is not None}
-    return BenchmarkReport(rows, this_machine(), rounds, took, tuple(skipped), tuple(used), sizes)
+    paths = {s.path: s.name for s in subjects if s.path}
+    return BenchmarkReport(rows, this_machine(), rounds, took, tuple(skipped), tuple(used), sizes, paths)
 
 
 def _distinct(items: Sequence[Any], what: str) -> list[Any]:
@@ -142,7 +149,12 @@ def _prepare(
     for engine in engines:
         for count in threads[:1] if engine in ANY_THREADS else threads:
             for subject in subjects:
-                _tell(progress, len(cases), len(subjects) * len(engines) * len(threads), f"preparing {subject.name}")
+                _tell(
+                    progress,
+                    len(cases),
+                    len(subjects) * len(engines) * len(threads),
+                    f"preparing {subject.name}",
+                )
                 try:
                     runner = subject.prepare(engine, count)
                 except ThinflowError as error:
@@ -161,6 +173,7 @@ def measure(
     limits: Limits,
     *,
     clock: Clock = time.perf_counter_ns,
+    rest: Callable[[float], None] = time.sleep,
     progress: Progress | None = None,
     seed: int = _SEED,
 ) -> int:
@@ -168,27 +181,38 @@ def measure(
 
     Args:
         clock: nanoseconds.
+        rest: waits for so many seconds.
         seed: of the order within the rounds.
     """
-    order = list(cases)
+    groups = _by_setting(cases)
     shuffle = random.Random(seed)
     wanted = limits.runs if limits.runs is not None else _MOST_ROUNDS
+    rounds, check_at = 0, _FEWEST_ROUNDS
     with _no_garbage_collection():
-        for case in (c for _ in range(limits.warmup) for c in order):
+        for case in (c for group in groups for _ in range(limits.warmup) for c in group):
             _run_once(case, clock, warm_first=False)
             case.times.clear()
             case.feed_times.clear()
         started = clock()
-        rounds = 0
         while rounds < wanted:
             elapsed = (clock() - started) / 1e9
-            if rounds and (elapsed >= limits.seconds or (limits.runs is None and _known(cases, rounds, elapsed))):
+            if rounds and elapsed >= limits.seconds:
                 break
+            if limits.runs is None and rounds >= check_at:
+                if elapsed >= _SHORTEST_SECONDS and _known(cases):
+                    break
+                check_at = rounds + rounds // 10
             _tell(progress, *_progress_of(rounds, elapsed, limits), "measuring")
-            shuffle.shuffle(order)
-            for case in order:
-                _run_once(case, clock, warm_first=len(order) > 1)
-            rounds += 1
+            stretch = min(_stretch(groups), wanted - rounds)
+            shuffle.shuffle(groups)
+            for group in groups:
+                if len(groups) > 1:
+                    rest(_REST_SECONDS)
+                for turn in range(stretch):
+                    shuffle.shuffle(group)
+                    for case in group:
+                        _run_once(case, clock, warm_first=len(group) > 1 or (turn == 0 and len(groups) > 1))
+            rounds += stretch
     _tell(progress, 1, 1, "measuring")
     return rounds
 
@@ -196,8 +220,8 @@ def measure(
 def _run_once(case: Case, clock: Clock, *, warm_first: bool) -> None:
     """Feed and run, timing each.
 
-    Where models take turns, each finds the caches full of the other's data, which no application that runs one model
-    would see. A run that is not timed comes first then, where it makes a difference: in quick models.
+    Where models take turns, each finds the caches full of the other's data, which no application that runs one
+    model would see. A run that is not timed comes first then, where it makes a difference: in quick models.
     """
     runner = case.runner
     if warm_first and (not case.times or case.times[-1] < _COLD_BELOW_NS):
@@ -213,10 +237,27 @@ def _run_once(case: Case, clock: Clock, *, warm_first: bool) -> None:
     case.times.append(end - fed)
 
 
-def _known(cases: Sequence[Case], rounds: int, elapsed: float) -> bool:
-    """Whether every median is known well enough. Asked in every tenth round or so: it sorts all times."""
-    if rounds < _FEWEST_ROUNDS or elapsed < _SHORTEST_SECONDS or rounds % max(1, rounds // 10):
-        return False
+def _by_setting(cases: Sequence[Case]) -> list[list[Case]]:
+    """Cases that may take turns run by run: those of one engine with one number of threads.
+
+    An engine's idle threads keep spinning for some milliseconds and would take cores away from the next one.
+    """
+    groups: dict[tuple[str, int | None], list[Case]] = {}
+    for case in cases:
+        groups.setdefault((case.engine, case.threads), []).append(case)
+    return list(groups.values())
+
+
+def _stretch(groups: Sequence[Sequence[Case]]) -> int:
+    """Rounds that each group runs before the next one's turn: as many as fit into a fifth of a second."""
+    if len(groups) == 1 or not groups[0][0].times:
+        return 1
+    slowest = max(sum(c.times[-1] for c in group) for group in groups)
+    return max(1, min(_LONGEST_STRETCH, _STRETCH_NS // max(1, slowest)))
+
+
+def _known(cases: Sequence[Case]) -> bool:
+    """Whether every median is known well enough."""
     return all(describe(c.times).uncertainty <= PRECISION for c in cases)
 
 
@@ -260,5 +301,3 @@ def _no_garbage_collection() -> Iterator[None]:
 def _tell(progress: Progress | None, done: int, total: int, label: str) -> None:
     if progress is not None:
         progress(done, total, label)
-
-

@@ -34,27 +34,27 @@ class Machine:
 
     Attributes:
         cores: how many this process may use.
-        isa: instruction sets that matter to kernels, such as avx2, vnni, neon, dotprod; empty if unknown.
+        flags: instruction sets that matter to kernels, such as avx2, vnni, neon, dotprod; empty if unknown.
     """
 
     cpu: str
     cores: int
-    isa: tuple[str, ...]
+    flags: tuple[str, ...]
     system: str
     python: str
 
     @property
     def multiplies_eight_bit(self) -> bool | None:
         """Whether it has instructions for eight-bit dot products; None if that is not known."""
-        return bool(_DOT_PRODUCTS.intersection(self.isa)) if self.isa else None
+        return bool(_DOT_PRODUCTS.intersection(self.flags)) if self.flags else None
 
     def __str__(self) -> str:
-        isa = f", {' '.join(self.isa)}" if self.isa else ""
-        return f"{self.cpu}, {self.cores} core{'s' if self.cores != 1 else ''}{isa}, {self.system}"
+        flags = f", {' '.join(self.flags)}" if self.flags else ""
+        return f"{self.cpu}, {self.cores} core{'s' if self.cores != 1 else ''}{flags}, {self.system}"
 
     def data(self) -> dict[str, Any]:
         """For JSON."""
-        return {**vars(self), "isa": list(self.isa)}
+        return {**vars(self), "flags": list(self.flags)}
 
 
 def this_machine() -> Machine:
@@ -65,7 +65,7 @@ def this_machine() -> Machine:
     return Machine(
         cpu=model or platform.processor() or platform.machine() or "unknown CPU",
         cores=usable_cores(),
-        isa=relevant(flags),
+        flags=relevant(flags),
         system=f"{platform.system()} {platform.machine()}",
         python=platform.python_version(),
     )
@@ -106,7 +106,9 @@ def _from_sysctl() -> tuple[str, set[str]]:
     import subprocess
 
     def ask(*names: str) -> str:
-        done = subprocess.run(["sysctl", "-n", *names], capture_output=True, text=True, check=False, timeout=10)
+        done = subprocess.run(
+            ["sysctl", "-n", *names], capture_output=True, text=True, check=False, timeout=10
+        )
         return done.stdout.strip()
 
     flags = set(ask("machdep.cpu.features", "machdep.cpu.leaf7_features").lower().split())

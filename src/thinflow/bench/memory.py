@@ -39,8 +39,10 @@ class Memory:
         return dict(vars(self))
 
 
-def measure_memory(subject: Any, engine: str, threads: int, *, timeout_seconds: float = TIMEOUT_SECONDS) -> Memory:
-    """Peak memory of a subject on an engine. Takes about a second, or as long as loading and three runs take."""
+def measure_memory(
+    subject: Any, engine: str, threads: int, *, timeout_seconds: float = TIMEOUT_SECONDS
+) -> Memory:
+    """Peak memory of a subject on an engine. Takes as long as Python's start, loading and three runs."""
     from thinflow.bench.subjects import GraphSubject
 
     name = subject.name
@@ -96,7 +98,8 @@ def _ask(request: dict[str, Any], timeout_seconds: float) -> dict[str, Any]:
 def peak_resident_bytes() -> int | None:
     """Largest resident size of this process so far; None where it cannot be known.
 
-    Linux's getrusage starts a process off with the peak of the one that started it, so its own high-water mark is asked first.
+    Linux's getrusage starts a process off with the peak of the one that started it, so the high-water mark of
+    its own memory is asked first.
     """
     try:
         status = Path("/proc/self/status").read_text("ascii", "replace")

@@ -1,7 +1,7 @@
 """Numbers that describe repeated measurements without assuming a normal distribution.
 
-Run times have a hard lower edge and a long upper tail, so everything here goes by ranks: medians, quartiles, and
-intervals for them. Nothing is thrown away; outliers are named.
+Run times have a hard lower edge and a long upper tail, so everything here goes by ranks: medians,
+quartiles, and intervals for them. Nothing is thrown away; outliers are named.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Distribution:
     """What is known of one quantity measured `count` times, in the unit of the measurements.
 
     Attributes:
-        low, high: the median lies between them with 95 % confidence (the extremes if there are fewer than 6 values).
+        low, high: the median lies between them with 95 % confidence (below 6 values: the extremes).
         mad: median distance from the median.
         outliers: (index, value) of what lies beyond the quartiles by more than 3 quartile distances.
     """
@@ -55,7 +55,9 @@ class Distribution:
     def scaled(self, factor: float) -> Distribution:
         """The same in another unit."""
         numbers = {k: v * factor for k, v in vars(self).items() if k not in {"count", "outliers"}}
-        return Distribution(count=self.count, outliers=tuple((i, v * factor) for i, v in self.outliers), **numbers)
+        return Distribution(
+            count=self.count, outliers=tuple((i, v * factor) for i, v in self.outliers), **numbers
+        )
 
     def data(self) -> dict[str, Any]:
         """For JSON."""
@@ -80,6 +82,10 @@ class Interval:
 
     def __str__(self) -> str:
         return plus_minus(self.value, self.half_width)
+
+    def widened(self, relative: float) -> Interval:
+        """With a further uncertainty that the measurements cannot show."""
+        return Interval(self.value, self.low * (1 - relative), self.high * (1 + relative))
 
     def inverse(self) -> Interval:
         """Of the reciprocal; the interval must be positive."""
@@ -114,7 +120,7 @@ def describe(values: Sequence[float]) -> Distribution:
 
 
 def median_interval(values: Sequence[float] | Array) -> tuple[float, float]:
-    """Two of the values between which the median lies with at least 95 % confidence; the extremes if there are too few.
+    """Two of the values, between which the median lies with 95 % confidence; the extremes if there are too few.
 
     The number of values below the true median is binomial(n, 1/2), whatever the distribution.
     """
@@ -135,12 +141,14 @@ def _skipped_ranks(count: int) -> int:
     return max(0, skip)
 
 
-def ratio_of_medians(a: Sequence[float], b: Sequence[float], *, paired: bool = False, seed: int = 0) -> Interval:
+def ratio_of_medians(
+    a: Sequence[float], b: Sequence[float], *, paired: bool = False, seed: int = 0
+) -> Interval:
     """median(a) / median(b) with a bootstrap interval.
 
-    Neighbouring runs resemble each other, so whole stretches of about n^(1/3) runs are drawn, not single ones. Paired
-    means that a[i] and b[i] were measured next to each other: the same stretches are then drawn from both, and
-    what slowed both down cancels.
+    Neighbouring runs resemble each other, so whole stretches of about n^(1/3) runs are drawn, not single ones.
+    Paired means that a[i] and b[i] were measured next to each other: the same stretches are then drawn from
+    both, and what slowed both down cancels.
 
     Args:
         a, b: at least one value each, all positive.

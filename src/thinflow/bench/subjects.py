@@ -1,4 +1,4 @@
-"""What can be measured: graphs and .tflite files, each made ready to run on an engine with arrays to run on."""
+"""What can be measured: graphs and .tflite files, each made ready to run on an engine."""
 
 from __future__ import annotations
 
@@ -53,9 +53,10 @@ class Runner(Protocol):
 
 
 class Subject(Protocol):
-    """A model to measure, under a name."""
+    """A model to measure, under a name; the path is empty for a Graph."""
 
     name: str
+    path: str
     size_bytes: int | None
 
     def prepare(self, engine: str, threads: int) -> Runner:
@@ -75,7 +76,9 @@ class LiteRTRunner:
     def __init__(self, model: Model, arrays: Sequence[Array], note: str = "") -> None:
         self.note = note
         self._interpreter = model.interpreter
-        self._inputs = [(d["index"], a) for d, a in zip(model.interpreter.get_input_details(), arrays, strict=True)]
+        self._inputs = [
+            (d["index"], a) for d, a in zip(model.interpreter.get_input_details(), arrays, strict=True)
+        ]
         model.run(arrays)  # brings the tensors to the size of the arrays
         self.eight_bit = any(d["dtype"] is np.int8 for d in model.interpreter.get_tensor_details())
         self.invoke = model.interpreter.invoke
@@ -107,6 +110,7 @@ class GraphSubject:
     """A graph with its inputs and outputs chosen and its shapes known."""
 
     name: str
+    path: str
     graph: Graph
     size_bytes: int | None
     feeds: Feeds | None
@@ -114,7 +118,9 @@ class GraphSubject:
     def prepare(self, engine: str, threads: int) -> Runner:
         arrays = self.arrays()
         if not self.graph.outputs:
-            raise GraphError("the graph has no outputs to compute", self.name, hint="name them with outputs=[...]")
+            raise GraphError(
+                "the graph has no outputs to compute", self.name, hint="name them with outputs=[...]"
+            )
         found = engines.find(engine)
         if engine == "litert" and (model := self._whole_in_litert(threads)) is not None:
             return LiteRTRunner(model, arrays)
@@ -132,7 +138,7 @@ class GraphSubject:
         ]
 
     def _whole_in_litert(self, threads: int) -> Model | None:
-        """The graph as one LiteRT model, so that feeding and invoking can be told apart; None if LiteRT leaves some nodes."""
+        """The graph as one LiteRT model, which tells feeding from invoking; None if LiteRT leaves some nodes."""
         from thinflow.interpreter import Plan
         from thinflow.lower.tflite.convert import lower_graph, unsupported
         from thinflow.lower.tflite.program import to_bytes
@@ -159,7 +165,9 @@ class TFLiteSubject:
 
     def prepare(self, engine: str, threads: int) -> Runner:
         if engine != "litert":
-            raise EngineUnavailable("a .tflite file runs on the engine 'litert' only", hint="give the .pb for other engines")
+            raise EngineUnavailable(
+                "a .tflite file runs on the engine 'litert' only", hint="give the .pb for other engines"
+            )
         engines.find(engine)
         model = Model(self.path, threads=threads)
         details = model.interpreter.get_input_details()
@@ -204,7 +212,9 @@ def open_subjects(
     used: set[str] = set()
     subjects = [_open(name, source, feeds, wanted, used, inputs, outputs) for name, source in named]
     if unused := set(wanted) - used:
-        raise FeedError(f"no model has an input '{min(unused)}'", hint="thinflow inspect MODEL lists a model's inputs")
+        raise FeedError(
+            f"no model has an input '{min(unused)}'", hint="thinflow inspect MODEL lists a model's inputs"
+        )
     return subjects
 
 
@@ -214,7 +224,8 @@ def _names(sources: Sequence[Any]) -> list[str]:
     choices: list[Callable[[Path], str]] = [lambda p: p.stem, lambda p: p.name, str]
     for spelled in choices:
         names = [
-            f"graph{i}" if f is None and len(files) > 1 else "graph" if f is None else spelled(f) for i, f in enumerate(files, 1)
+            f"graph{i}" if f is None and len(files) > 1 else "graph" if f is None else spelled(f)
+            for i, f in enumerate(files, 1)
         ]
         if len(set(names)) == len(names):
             return names
@@ -231,17 +242,21 @@ def _open(
     outputs: Sequence[str] | None,
 ) -> Subject:
     if isinstance(source, Graph):
-        return _graph_subject(name, source.clone(), None, feeds, shapes, used, inputs, outputs)
+        return _graph_subject(name, "", source.clone(), None, feeds, shapes, used, inputs, outputs)
     path = Path(source)
     kind = _kind(path)
     size = path.stat().st_size
     if kind == "tflite":
         details = Model(str(path)).interpreter.get_input_details()
         used.update({d["name"].removesuffix(":0") for d in details} & set(shapes))
-        return TFLiteSubject(name, str(path), size, feeds, shapes)
+        return TFLiteSubject(name, os.fspath(source), size, feeds, shapes)
     if kind == "onnx":
-        raise EngineUnavailable(f"{path}: .onnx files cannot be measured yet", hint="give the .pb or .tflite of the model")
-    return _graph_subject(name, load_file(path), size, feeds, shapes, used, inputs, outputs)
+        raise EngineUnavailable(
+            f"{path}: .onnx files cannot be measured yet", hint="give the .pb or .tflite of the model"
+        )
+    return _graph_subject(
+        name, os.fspath(source), load_file(path), size, feeds, shapes, used, inputs, outputs
+    )
 
 
 def _kind(path: Path) -> str:
@@ -260,6 +275,7 @@ def _kind(path: Path) -> str:
 
 def _graph_subject(
     name: str,
+    path: str,
     graph: Graph,
     size: int | None,
     feeds: Feeds | None,
@@ -280,7 +296,7 @@ def _graph_subject(
     own = {n: s for n, s in shapes.items() if n in {v.name.removesuffix(":0") for v in graph.inputs}}
     used.update(own)
     infer_shapes(graph, _fixed(graph.inputs, own))
-    return GraphSubject(name, graph, size, feeds)
+    return GraphSubject(name, path, graph, size, feeds)
 
 
 def _fixed(inputs: Sequence[Value], shapes: Shapes) -> dict[Value, TensorSpec]:
@@ -316,7 +332,7 @@ def _as_declared(array: Any, value: Value) -> Array:
 
 
 def _as_input(array: Any, detail: Mapping[str, Any]) -> Array:
-    """The array in the type of a .tflite input; numbers for an eight-bit input are quantized as the model says."""
+    """The array in the type of a .tflite input, quantized as the model says if that is eight-bit."""
     found = np.asarray(array)
     wanted = np.dtype(detail["dtype"])
     scale, zero_point = detail["quantization"]
@@ -328,14 +344,18 @@ def _as_input(array: Any, detail: Mapping[str, Any]) -> Array:
 
 def _made_up(detail: Mapping[str, Any], shapes: Shapes, rng: np.random.Generator) -> Array:
     asked = shapes.get(detail["name"].removesuffix(":0"))
-    shape = tuple(1 if n is None else n for n in asked) if asked is not None else tuple(map(int, detail["shape"]))
+    shape = (
+        tuple(1 if n is None else n for n in asked) if asked is not None else tuple(map(int, detail["shape"]))
+    )
     wanted = np.dtype(detail["dtype"])
     if wanted.kind == "f":
         return rng.uniform(-1, 1, shape).astype(wanted)
     if wanted.kind == "b":
         return rng.random(shape) < 0.5
     if wanted.kind not in "iu":
-        raise FeedError(f"no input can be made up for '{detail['name']}' of type {wanted}", hint="pass feeds of your own")
+        raise FeedError(
+            f"no input can be made up for '{detail['name']}' of type {wanted}", hint="pass feeds of your own"
+        )
     top = 256 if wanted.itemsize == 1 else 4
     return (rng.integers(0, top, shape) - (128 if wanted == np.int8 else 0)).astype(wanted)
 

@@ -18,12 +18,32 @@ EXAMPLES = """
 
 
 def add_arguments(p: ArgumentParser) -> None:
-    p.add_argument("models", nargs="+", metavar="MODEL", help="a .pb or .tflite file; the first is what the others are compared with")
+    p.add_argument(
+        "models",
+        nargs="+",
+        metavar="MODEL",
+        help="a .pb or .tflite file; the first is what the others are compared with",
+    )
     p.add_argument("--threads", default="1", metavar="1,2", help="numbers of threads to try (default 1)")
-    p.add_argument("--engines", default="litert", metavar="NAMES", help="engines to try: litert, reference (default litert)")
-    p.add_argument("--runs", type=int, metavar="N", help="run each N times; default: until its median is known to 2 %%")
-    p.add_argument("--seconds", type=float, default=10.0, metavar="S", help="stop after so long, all together (default 10)")
-    p.add_argument("--warmup", type=int, default=3, metavar="N", help="runs of each before measuring (default 3)")
+    p.add_argument(
+        "--engines",
+        default="litert",
+        metavar="NAMES",
+        help="engines to try: litert, reference (default litert)",
+    )
+    p.add_argument(
+        "--runs", type=int, metavar="N", help="run each N times; default: until its median is known to 2 %%"
+    )
+    p.add_argument(
+        "--seconds",
+        type=float,
+        default=10.0,
+        metavar="S",
+        help="stop after so long, all together (default 10)",
+    )
+    p.add_argument(
+        "--warmup", type=int, default=3, metavar="N", help="runs of each before measuring (default 3)"
+    )
     p.add_argument("--no-memory", dest="memory", action="store_false", help="do not measure peak memory")
     add_interface(p)
     form = p.add_mutually_exclusive_group()
@@ -92,4 +112,8 @@ def _next(args: Namespace) -> str:
     if graph is not None and len(args.models) == 1:
         return f"thinflow optimize {shlex.quote(graph)} out"
     files = " ".join(map(shlex.quote, args.models))
-    return f"thinflow benchmark {files} --json" if args.threads != "1" else f"thinflow benchmark {files} --threads 1,2"
+    return (
+        f"thinflow benchmark {files} --json"
+        if args.threads != "1"
+        else f"thinflow benchmark {files} --threads 1,2"
+    )

@@ -5,19 +5,24 @@ What LiteRT can run is lowered region by region; the rest runs in the interprete
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from thinflow.engines.base import Compiled
 from thinflow.engines.partition import Region, partition
-from thinflow.errors import EngineUnavailable, FeedError
+from thinflow.errors import EngineUnavailable, FeedError, UnsupportedOp
+from thinflow.ir.types import RESOURCE, VARIANT
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from thinflow.ir.graph import Graph, Value
+    from thinflow.interpreter import Plan
+    from thinflow.ir.graph import Graph, Node, Value
 
     Array = np.ndarray[Any, Any]
+
+logger = logging.getLogger(__name__)
 
 _CONTROL_FLOW = frozenset(
     {"Enter", "Exit", "Switch", "Merge", "NextIteration", "LoopCond", "RefEnter", "RefExit", "RefSwitch", "RefMerge", "RefNextIteration"}
@@ -81,24 +86,59 @@ class Model:
 
 
 class _Piece:
-    """One region ready to run."""
+    """One region ready to run. A region LiteRT turns out to refuse, now or for some input, goes to the interpreter for good."""
 
-    def __init__(self, region: Region, run: Callable[[Sequence[Array]], list[Array]]) -> None:
+    def __init__(self, graph: Graph, region: Region, threads: int) -> None:
         self.region = region
-        self.run = run
+        self.refusal = ""
+        self._graph = graph
+        self._plan: Plan | None = None
+        self._model: Model | None = None
+        if region.on_engine and region.outputs:
+            try:
+                self._model = _lowered(graph, region, threads)
+            except (UnsupportedOp, EngineUnavailable) as error:
+                self.refusal = error.message
+
+    @property
+    def runs_on_engine(self) -> bool:
+        return self._model is not None
+
+    def run(self, arrays: Sequence[Array]) -> list[Array]:
+        if self._model is not None:
+            try:
+                return self._model.run(arrays)
+            except (EngineUnavailable, FeedError) as error:
+                logger.info("falling back to the interpreter: %s", error.message)
+                self.refusal, self._model = error.message, None
+        if self._plan is None:
+            from thinflow.interpreter import Plan
+
+            self._plan = Plan(self._graph, self.region.outputs, self.region.inputs)
+        return self._plan.run(dict(zip(self.region.inputs, arrays, strict=True)))
 
 
 class _Compiled:
-    def __init__(self, pieces: list[_Piece], inputs: Sequence[Value], outputs: Sequence[Value], reasons: dict[str, str]) -> None:
+    def __init__(
+        self, pieces: list[_Piece], inputs: Sequence[Value], outputs: Sequence[Value], refused: Mapping[Node, str]
+    ) -> None:
         self._pieces = pieces
         self._inputs = list(inputs)
         self._outputs = list(outputs)
-        self.reasons = reasons
+        self._refused = refused
         self._constants = {v: _constant(v) for v in outputs if v.node.tensor is not None}
 
     @property
     def placement(self) -> dict[str, str]:
-        return {n.name: "litert" if p.region.on_engine else "reference" for p in self._pieces for n in p.region.nodes}
+        return {n.name: "litert" if p.runs_on_engine else "reference" for p in self._pieces for n in p.region.nodes}
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        reasons = {n.name: why for n, why in self._refused.items()}
+        for piece in self._pieces:
+            if piece.refusal:
+                reasons.update((n.name, piece.refusal) for n in piece.region.nodes)
+        return reasons
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         values: dict[Value, Array] = dict(zip(self._inputs, inputs, strict=True)) | self._constants
@@ -125,39 +165,37 @@ class LiteRT:
         return None if find_spec("ai_edge_litert") else "the package ai-edge-litert is missing (pip install ai-edge-litert)"
 
     def compile(self, graph: Graph, inputs: Sequence[Value], outputs: Sequence[Value], *, threads: int = 1) -> Compiled:
+        from thinflow.analysis.shapes import infer_shapes
         from thinflow.interpreter import Plan
         from thinflow.lower.tflite.convert import unsupported
 
+        infer_shapes(graph, {v: v.spec for v in inputs if v.spec.shape is not None})
         plan = Plan(graph, outputs, inputs)
         nodes = plan.nodes
         if any(n.op in _CONTROL_FLOW for n in nodes):
             reason = "the graph has TF1 control flow, which runs as a whole in the interpreter"
-            region = Region(False, nodes, list(inputs), list(outputs))
-            feed = list(inputs)
-            piece = _Piece(region, lambda arrays: plan.run(dict(zip(feed, arrays, strict=True))))
-            return _Compiled([piece], inputs, outputs, {n.name: reason for n in nodes})
-        refused = unsupported(graph, [n for n in nodes if n.tensor is None])
+            whole = Region(False, nodes, list(inputs), list(outputs))
+            return _Compiled([_Piece(graph, whole, threads)], inputs, outputs, dict.fromkeys(nodes, reason))
+        refused = unsupported(graph, [n for n in nodes if n.tensor is None], specs={})
+        refused |= {n: why for n in nodes if n not in refused and (why := _unreadable(n))}
         regions = partition(nodes, inputs, outputs, refused)
-        pieces = [_Piece(r, self._runner(graph, r, threads)) for r in regions]
-        return _Compiled(pieces, inputs, outputs, {n.name: why for n, why in refused.items()})
-
-    def _runner(self, graph: Graph, region: Region, threads: int) -> Callable[[Sequence[Array]], list[Array]]:
-        if region.on_engine and region.outputs:
-            return _lowered(graph, region, threads)
-        from thinflow.interpreter import Plan
-
-        plan = Plan(graph, region.outputs, region.inputs)
-        feed = region.inputs
-        return lambda arrays: plan.run(dict(zip(feed, arrays, strict=True)))
+        return _Compiled([_Piece(graph, r, threads) for r in regions], inputs, outputs, refused)
 
 
-def _lowered(graph: Graph, region: Region, threads: int) -> Callable[[Sequence[Array]], list[Array]]:
+def _unreadable(node: Node) -> str:
+    """Why LiteRT cannot be handed an input of the node; empty if it can."""
+    for value in node.inputs:
+        if value.node.tensor is None and (value.dtype is None or value.dtype in (RESOURCE, VARIANT)):
+            return f"its input '{value.name}' is {value.dtype or 'of unknown type'}"
+    return ""
+
+
+def _lowered(graph: Graph, region: Region, threads: int) -> Model:
     from thinflow.lower.tflite.convert import lower_graph
     from thinflow.lower.tflite.program import to_bytes
 
-    lowered = lower_graph(graph, region.inputs, region.outputs)
-    model = Model(to_bytes(lowered.program), threads=threads)
-    return model.run
+    lowered = lower_graph(graph, region.inputs, region.outputs, specs={})
+    return Model(to_bytes(lowered.program), threads=threads)
 
 
 ENGINE = LiteRT()

@@ -65,13 +65,13 @@ class Core:
 
 
 def find_core(graph: Graph) -> Core:
-    """The heaviest region that LiteRT can run as one model.
+    """The heaviest region that LiteRT can run as one model. Shape inference must have run.
 
     Raises:
         UnsupportedOp: it can run nothing that computes; names the first reason.
     """
     plan = Plan(graph, graph.outputs, graph.inputs)
-    refused = unsupported(graph, [n for n in plan.nodes if n.tensor is None])
+    refused = unsupported(graph, [n for n in plan.nodes if n.tensor is None], specs={})
     regions = [r for r in partition(plan.nodes, graph.inputs, graph.outputs, refused) if r.on_engine and r.outputs]
     if not regions:
         node, why = next(iter(refused.items()), (None, "there is nothing to compute"))

@@ -158,8 +158,8 @@ def optimize(
     tested = data if test is None else samples_for(graph, test, scaling=scaling, limit=samples, class_names=names)
 
     ledger = float_graph(graph, samples=data, verify=verify, progress=progress)
-    model = float_model(ledger.graph)
     data_of = _rebind(data, graph, ledger.graph)
+    model = float_model(ledger.graph, data_of)
     tested_of = data_of if tested is data else _rebind(tested, graph, ledger.graph)
     difference = check_float_model(model, data_of)
     int8 = int8_model(model, data_of, recipe=recipe, progress=progress)

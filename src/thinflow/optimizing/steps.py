@@ -136,17 +136,38 @@ class FloatModel:
             yield dict(zip((v.name for v in self.core.inputs), self.core.before(feed), strict=True))
 
 
-def float_model(graph: Graph) -> FloatModel:
+def float_model(graph: Graph, samples: Samples | None = None) -> FloatModel:
     """Lower the part of the graph that LiteRT can run whole.
+
+    Args:
+        graph: with inputs and outputs set.
+        samples: the first one settles sizes that the graph leaves open.
 
     Raises:
         UnsupportedOp: it can run nothing of it.
     """
+    settle_sizes(graph, samples)
     core = find_core(graph)
-    specs = {v: _with_sizes(v) for v in core.inputs}
-    infer_shapes(graph, specs)
-    lowered = lower_graph(graph, core.inputs, core.outputs)
+    infer_shapes(graph, {v: v.spec for v in graph.inputs} | {v: _with_sizes(v) for v in core.inputs})
+    lowered = lower_graph(graph, core.inputs, core.outputs, specs={})
     return FloatModel(core, lowered.program, to_bytes(lowered.program))
+
+
+def settle_sizes(graph: Graph, samples: Samples | None) -> None:
+    """Infer shapes with the sizes of the first sample where the graph leaves them open; an open batch stays open."""
+    first = next(iter(samples), None) if samples is not None else None
+    if first is None:
+        return
+    sizes: dict[Value, TensorSpec] = {}
+    for value, array in first.items():
+        spec = value.spec if value.spec.dtype is not None else declared_spec(value)
+        if spec.dtype is None or spec.is_static or spec.dtype.itemsize == 0:
+            continue
+        shape: tuple[int | None, ...] = array.shape
+        if spec.shape is None or None in spec.shape[1:]:
+            sizes[value] = TensorSpec(spec.dtype, shape)
+    if sizes:
+        infer_shapes(graph, {v: sizes.get(v, v.spec) for v in graph.inputs})
 
 
 def _with_sizes(value: Value) -> TensorSpec:

@@ -30,6 +30,8 @@ Array = np.ndarray[Any, Any]
 Feed = Mapping[str, Array]
 Progress = Callable[[int, int, str], None]
 
+_LARGEST = float(np.finfo(np.float32).max)  # LiteRT clamps an infinite sum or product to it
+
 DECIDES = frozenset(("SOFTMAX", "LOG_SOFTMAX", "ARG_MAX", "ARG_MIN", "TOPK_V2"))
 """Ops whose input is the model's answer."""
 
@@ -149,8 +151,8 @@ def _show(one: Observer, values: Array) -> int:
         return 0
     low, high = float(values.min()), float(values.max())
     skipped = 0
-    if not np.isfinite(low) or not np.isfinite(high):
-        finite = values[np.isfinite(values)]
+    if not (-_LARGEST < low and high < _LARGEST):
+        finite = values[np.abs(values) < _LARGEST]
         skipped = values.size - finite.size
         if not finite.size:
             return skipped

@@ -26,7 +26,7 @@ import numpy as np
 
 from thinflow.errors import FeedError, ParameterError, closest
 from thinflow.ir.types import STRING, UINT8, TensorSpec, shape_text
-from thinflow.quantize.stored import Stored
+from thinflow.quantize.stored import UNREADABLE, Stored
 
 Array = np.ndarray[Any, Any]
 Inputs = Mapping[str, TensorSpec]
@@ -175,9 +175,9 @@ def _read_sample(file: Path, inputs: Inputs, scaling: Scaling) -> dict[str, Arra
             with np.load(file, allow_pickle=False) as members:
                 arrays = {name: members[name] for name in members.files}
             return _sample({k: v for k, v in arrays.items() if k != LABELS or k in inputs}, inputs, where)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as e:
-        if isinstance(e, FeedError):
-            raise
+    except FeedError:
+        raise
+    except UNREADABLE as e:
         raise FeedError(f"the file cannot be read: {e}", where) from e
     name = _only(inputs, f"a {suffix} file")
     spec = inputs[name]
@@ -227,7 +227,7 @@ def _from_npz(path: Path, inputs: Inputs) -> Feeds:
     try:
         with zipfile.ZipFile(path) as archive:
             names = [n for n in archive.namelist() if n.endswith(".npy")]
-    except (OSError, zipfile.BadZipFile) as e:
+    except UNREADABLE as e:
         raise FeedError(f"the file cannot be read: {e}", str(path)) from e
     stored = {n.removesuffix(".npy"): Stored(path, n) for n in names}
     labels = stored.pop(LABELS, None) if LABELS not in inputs else None
@@ -367,14 +367,14 @@ def fit(array: Array, name: str, spec: TensorSpec, where: str = "") -> Array:
     """
     if spec.dtype is STRING:
         array = _as_bytes(array, name, where)
-    shape = spec.shape
+    shape, found = spec.shape, array.shape
     if shape is not None:
         if array.ndim == len(shape) - 1 and shape[0] in (1, None):
             array = array[None]
         same_rank = array.ndim == len(shape)
         if not same_rank or any(n not in (None, m) for n, m in zip(shape, array.shape, strict=True)):
             raise FeedError(
-                f"input '{name}' wants shape {shape_text(shape)}, found {shape_text(array.shape)}", where
+                f"input '{name}' wants shape {shape_text(shape)}, found {shape_text(found)}", where
             )
     if spec.dtype is None or spec.dtype is STRING:
         return array

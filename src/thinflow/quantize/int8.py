@@ -87,6 +87,7 @@ def quantize_int8(
     for tensor in main.tensors():
         if tensor.quantization is not None and len(tensor.quantization.scale):
             raise GraphError(f"tensor '{tensor.name}' is quantized already", hint="give the float model")
+    main = replace(main, operators=[_free_pool(o, recipe) for o in main.operators])
     placement = place(main, recipe, ranges)
     assignment = assign(main, placement, ranges)
     if not recipe.keep_float_io:
@@ -103,6 +104,21 @@ def quantize_int8(
         for key, signature in program.signatures.items()
     }
     return Quantized(result, rewriter.decisions, rewriter.kept_float, assignment.warnings)
+
+
+def _free_pool(operator: Operator, recipe: Recipe) -> Operator:
+    """MEAN instead of an average over all of the picture: the average has a much smaller range than its input, and
+    MEAN, unlike AVERAGE_POOL_2D, may use it.
+    """
+    shape, options = operator.inputs[0].shape if operator.inputs and operator.inputs[0] else None, operator.options
+    if operator.code != "AVERAGE_POOL_2D" or shape is None or len(shape) != 4 or recipe.why_skipped(operator):
+        return operator
+    window = options.get("filter_height"), options.get("filter_width")
+    is_plain = options.get("fused_activation_function", "NONE") == "NONE"
+    if window != shape[1:3] or (operator.outputs[0].shape or ())[1:3] != (1, 1) or not is_plain:
+        return operator
+    axes = Tensor(f"{operator.outputs[0].name}/axes", (2,), INT32, np.array([1, 2], np.int32))
+    return replace(operator, code="MEAN", inputs=[operator.inputs[0], axes], options={"keep_dims": True}, version=1)
 
 
 class _Rewriter:

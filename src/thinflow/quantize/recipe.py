@@ -10,6 +10,7 @@ from typing import Any
 from thinflow.errors import ParameterError, closest
 from thinflow.lower.tflite import schema
 from thinflow.lower.tflite.program import Operator
+from thinflow.quantize import observers
 
 SCHEMES = ("int8",)
 
@@ -45,6 +46,7 @@ class Recipe:
                 f"there is no quantization scheme '{self.scheme}'",
                 hint=closest(self.scheme, SCHEMES) or f"there are: {', '.join(SCHEMES)}",
             )
+        observers.make(self.observer, self.observer_options)
         for field_name in ("skip_ops", "skip_nodes"):
             if isinstance(getattr(self, field_name), str):
                 raise ParameterError(f"{field_name} is a string", hint="give a collection of strings")

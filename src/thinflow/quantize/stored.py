@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import math
+import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -15,6 +17,23 @@ import numpy as np
 from thinflow.errors import FeedError
 
 Array = np.ndarray[Any, Any]
+
+# numpy reads the header of an array with a Python parser, and zip members may be packed, encrypted or cut.
+UNREADABLE = (
+    OSError,
+    ValueError,
+    TypeError,
+    KeyError,
+    EOFError,
+    OverflowError,
+    RuntimeError,
+    SyntaxError,
+    struct.error,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What a damaged .npy or .npz file can raise."""
 
 
 class Stored:
@@ -34,7 +53,9 @@ class Stored:
             raise FeedError("it is one number, not samples along a first axis", self.where)
         size = math.prod(self.shape) * self.dtype.itemsize
         if not 0 < size <= available:
-            raise FeedError(f"its shape {list(self.shape)} needs {size} bytes and it has {available}", self.where)
+            raise FeedError(
+                f"its shape {list(self.shape)} needs {size} bytes and it has {available}", self.where
+            )
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -44,7 +65,7 @@ class Stored:
             if self.member is None:
                 return self.path.open("rb")
             return cast("IO[bytes]", _Member(self.path, self.member))
-        except (OSError, zipfile.BadZipFile, KeyError) as e:
+        except UNREADABLE as e:
             raise FeedError(f"the file cannot be read: {e}", self.where) from e
 
     def __iter__(self) -> Iterator[Array]:
@@ -67,7 +88,7 @@ class Stored:
                 return cast("Array", np.load(self.path, mmap_mode="r", allow_pickle=False))
             with np.load(self.path, allow_pickle=False) as members:
                 return cast("Array", members[self.member.removesuffix(".npy")])
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as e:
+        except UNREADABLE as e:
             raise FeedError(f"the file cannot be read: {e}", self.where) from e
 
 
@@ -90,7 +111,7 @@ class _Member(io.BufferedReader):
 def _read(stream: IO[bytes], size: int, where: str) -> bytes:
     try:
         return stream.read(size)
-    except (OSError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError) as e:
+    except UNREADABLE as e:
         raise FeedError(f"the file cannot be read: {e}", where) from e
 
 
@@ -101,6 +122,6 @@ def _read_header(stream: IO[bytes], where: str) -> tuple[tuple[int, ...], bool, 
         version = npy.read_magic(stream)
         read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
         shape, is_fortran, element = read(stream)
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as e:
+    except UNREADABLE as e:
         raise FeedError(f"this is no numpy array: {e}", where) from e
     return shape, is_fortran and len(shape) > 1, element

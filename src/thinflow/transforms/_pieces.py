@@ -118,12 +118,9 @@ class Pieces:
             if self._reports(node):
                 self.trace.leave(node, refusal.reason)
             else:
-                said_here = refusal.node is node and op not in KINDS
-                self.blocked[node] = (
-                    f"'{node.name}' ({op}) stands in between: {refusal.reason}"
-                    if said_here
-                    else refusal.reason
-                )
+                inherited = any(self.blocked.get(v.node) == refusal.reason for v in node.inputs)
+                prefix = f"'{node.name}' ({op}) stands in between: " if op in STEPS and not inherited else ""
+                self.blocked[node] = prefix + refusal.reason
 
     def _reports(self, node: Node) -> bool:
         """Whether leaving this node alone is worth a word: it is what the transform is there for."""

@@ -147,7 +147,7 @@ def load_statistics(path: str | os.PathLike[str]) -> Statistics:
     where = os.fspath(path)
     hint = "write it with thinflow.transforms.freeze_batch_norms.save_statistics"
     try:
-        with np.load(where, allow_pickle=False) as archive:
+        with open(where, "rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {key: archive[key] for key in archive.files}
     except (OSError, ValueError, AttributeError, EOFError, zipfile.BadZipFile) as error:
         raise ParameterError(f"the statistics cannot be read: {error}", where, hint) from error

@@ -16,6 +16,8 @@ from thinflow.lower.tflite.program import Operator, Tensor
 Array = np.ndarray[Any, Any]
 Dims = tuple[int | None, ...] | None
 
+_MAX_ELEMENTS = 64
+
 
 class Builder:
     """Collects the operators of one subgraph, node by node.
@@ -29,6 +31,7 @@ class Builder:
         self.operators: list[Operator] = []
         self.origin: dict[Tensor, str] = {}
         self._given = specs or {}
+        self._refined: dict[Value, TensorSpec] = {}
         self._known: dict[Tensor, TensorSpec] = {}
         self._names: set[str] = set()
         self._node: Node | None = None
@@ -37,7 +40,22 @@ class Builder:
 
     def spec(self, value: Value) -> TensorSpec:
         """Type and shape of a value of the graph."""
-        return self._given.get(value, value.spec)
+        refined = self._refined.get(value)
+        return self._given.get(value, value.spec) if refined is None else refined
+
+    def refine(self, value: Value, spec: TensorSpec) -> None:
+        """Add what is known of a value's shape now that more constants are known."""
+        old = self.spec(value)
+        if old.shape is None or (spec.shape is not None and spec.shape.count(None) < old.shape.count(None)):
+            self._refined[value] = TensorSpec(old.dtype or spec.dtype, spec.shape, old.elements or spec.elements)
+
+    def tensor_spec(self, tensor: Tensor) -> TensorSpec:
+        """What is known of a tensor, small integer constants with their elements."""
+        if not tensor.is_constant:
+            return self._known.get(tensor, TensorSpec(tensor.dtype, tensor.shape))
+        array = np.asarray(tensor.array())
+        is_small = array.size <= _MAX_ELEMENTS and tensor.dtype.kind in "iub"
+        return TensorSpec(tensor.dtype, tensor.shape, tuple(map(int, array.ravel().tolist())) if is_small else None)
 
     def elements(self, tensor: Tensor) -> tuple[int | None, ...] | None:
         """A small integer tensor's elements as far as they are known before it runs; see `TensorSpec.elements`."""

@@ -186,6 +186,7 @@ class _Lowering:
             for port, tensor in folded.items():
                 self.tensors.setdefault(node.output(port), tensor)
             return
+        self._refine(node)
         mark = len(self.builder.operators)
         try:
             for port, tensor in enumerate(self._apply(node)):
@@ -208,6 +209,21 @@ class _Lowering:
         raise UnsupportedOp(
             f"TFLite has no form of {node.op}", node.where, hint="let the reference engine run it, or add a rule in lower/tflite/"
         )
+
+    def _refine(self, node: Node) -> None:
+        """Infer the node's shapes again where they are not complete: constants folded here may tell more."""
+        definition = registry.find(node.op)
+        inputs = [self.tensors.get(v) for v in node.inputs]
+        if definition is None or None in inputs or all(self.builder.spec(v).is_static for v in node.outputs):
+            return
+        try:
+            specs = registry.call_infer(definition, [self.builder.tensor_spec(t) for t in inputs if t is not None], node.attrs)
+        except (ThinflowError, TypeError, ValueError, IndexError, AssertionError):
+            logger.debug("shape rule of %s failed", node.where, exc_info=True)
+            return
+        for value in node.outputs:
+            if value.port < len(specs):
+                self.builder.refine(value, specs[value.port])
 
     def _refuse(self, node: Node, error: UnsupportedOp, ports: set[int]) -> None:
         self.builder.begin(node)

@@ -388,9 +388,14 @@ def _blob_of(tensor: Tensor) -> Blob:
     bits = schema.PACKED_BITS.get(tensor.dtype.name)
     if bits:
         return Blob(-(-data.size * bits // 8), lambda: _pack(data, bits))
-    # ml_dtypes arrays offer no buffer interface, hence the detour over uint8. reshape(-1) copies what is not
-    # contiguous.
-    return Blob(data.nbytes, lambda: _little_endian(data).reshape(-1).view(np.uint8))
+    # ml_dtypes arrays offer no buffer interface, hence the detour over uint8.
+    return Blob(data.nbytes, lambda: _contiguous(_little_endian(data)).view(np.uint8))
+
+
+def _contiguous(array: np.ndarray) -> np.ndarray:
+    """The elements in row-major order [n]; a copy unless they lie so. A single one may have any stride."""
+    flat = array.reshape(-1)
+    return flat if flat.strides == (flat.itemsize,) or not flat.size else flat.copy()
 
 
 def _little_endian(array: np.ndarray) -> np.ndarray:

@@ -1,0 +1,94 @@
+"""FakeQuant: floats as a trained eight-bit model would hold them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from thinflow.ir.types import TensorSpec
+from thinflow.ops._quantized import F32, round_away, scalar
+from thinflow.ops.registry import Cost, OpDef, op, require
+
+Array = np.ndarray[Any, Any]
+
+
+def _fake_quant(x: Array, low: Any, high: Any, bits: int, narrow: bool, divide: bool) -> Array:
+    """x rounded to the 2**bits levels over a range moved so that zero is one of them; float32."""
+    require(2 <= bits <= 16, f"num_bits is {bits}, must be 2 to 16")
+    low, high = np.asarray(low, F32), np.asarray(high, F32)
+    least, most = F32(1 if narrow else 0), F32((1 << bits) - 1)
+    with np.errstate(all="ignore"):
+        scale = (high - low) / (most - least)
+        inverse = (most - least) / (high - low)
+        exact = least - low / scale
+        zero = np.where(exact < least, least, np.where(exact > most, most, round_away(exact))).astype(F32)
+        floor, ceiling = (least - zero) * scale, (most - zero) * scale
+        offset = np.floor(-floor * inverse + F32(0.5))
+        shifted = np.maximum(np.minimum(x, ceiling), floor) - floor
+        steps = shifted / scale if divide else shifted * inverse
+        y = np.floor(steps - offset + F32(0.5)) * scale
+        return np.asarray(np.where((low == 0) & (high == 0), F32(0), y), F32)
+
+
+@op("FakeQuantWithMinMaxArgs")
+class FakeQuantWithMinMaxArgs(OpDef):
+    """x as num_bits bits would hold it, the range being two attributes.   x float -> like x."""
+
+    @staticmethod
+    def infer(x: TensorSpec) -> TensorSpec:
+        return x.with_shape(x.shape)
+
+    @staticmethod
+    def kernel(
+        x: Array, *, min: float = -6.0, max: float = 6.0, num_bits: int = 8, narrow_range: bool = False
+    ) -> Array:
+        require(min < max, f"min {min} is not below max {max}")
+        return _fake_quant(x, F32(min), F32(max), num_bits, narrow_range, divide=False)
+
+    @staticmethod
+    def cost(y: TensorSpec, *xs: TensorSpec) -> Cost:
+        return Cost(flops=7 * (y.size or 0))
+
+
+@op("FakeQuantWithMinMaxVars")
+class FakeQuantWithMinMaxVars(OpDef):
+    """x as num_bits bits would hold it.   x float, min, max scalars -> like x.
+
+    Zero is always representable: the range is shifted until it is.
+    """
+
+    @staticmethod
+    def infer(x: TensorSpec, low: TensorSpec, high: TensorSpec) -> TensorSpec:
+        return x.with_shape(x.shape)
+
+    @staticmethod
+    def kernel(x: Array, low: Array, high: Array, *, num_bits: int = 8, narrow_range: bool = False) -> Array:
+        return _fake_quant(x, scalar(low), scalar(high), num_bits, narrow_range, divide=True)
+
+    @staticmethod
+    def cost(y: TensorSpec, *xs: TensorSpec) -> Cost:
+        return Cost(flops=7 * (y.size or 0))
+
+
+@op("FakeQuantWithMinMaxVarsPerChannel")
+class FakeQuantWithMinMaxVarsPerChannel(OpDef):
+    """FakeQuantWithMinMaxVars with a range per channel.   x float [...,d], min [d], max [d] -> like x."""
+
+    @staticmethod
+    def infer(x: TensorSpec, low: TensorSpec, high: TensorSpec) -> TensorSpec:
+        return x.with_shape(x.shape)
+
+    @staticmethod
+    def kernel(x: Array, low: Array, high: Array, *, num_bits: int = 8, narrow_range: bool = False) -> Array:
+        require(x.ndim >= 1, "x is a scalar, at least rank 1 is needed")
+        for values in (low, high):
+            require(
+                values.shape == x.shape[-1:],
+                f"a range has shape {list(values.shape)}, [{x.shape[-1]}] is needed",
+            )
+        return _fake_quant(x, low, high, num_bits, narrow_range, divide=False)
+
+    @staticmethod
+    def cost(y: TensorSpec, *xs: TensorSpec) -> Cost:
+        return Cost(flops=7 * (y.size or 0))

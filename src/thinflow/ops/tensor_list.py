@@ -1,0 +1,387 @@
+"""TensorLists, the lists of TF2 loops. A list is a value: an op that changes one gives a new list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from thinflow.ir.types import INT32, INT64, VARIANT, DType, Shape, TensorSpec, shape_text
+from thinflow.ops._shapes import merge
+from thinflow.ops.registry import Handle, OpDef, op, require
+
+Array = np.ndarray[Any, Any]
+_LIST = TensorSpec(VARIANT, ())
+_LENGTH = TensorSpec(INT32, ())
+
+
+@dataclass(frozen=True, eq=False)
+class TensorListValue(Handle):
+    """The items of a list, None where nothing was set yet.
+
+    Attributes:
+        items: tensors, or lists in a list of lists.
+        element: element type.
+        shape: what is known of each item's shape.
+        limit: the most items it may grow to; -1 for no limit.
+    """
+
+    items: tuple[Any, ...]
+    element: DType
+    shape: Shape
+    limit: int = -1
+
+    def with_items(self, items: Iterable[Any]) -> TensorListValue:
+        return replace(self, items=tuple(items))
+
+    def with_item(self, index: int, item: Any) -> TensorListValue:
+        items = list(self.items)
+        items[index] = item
+        return self.with_items(items)
+
+    def item_shape(self, wished: Array) -> Shape:
+        """All that is known of the items' shape: the list's own, what the reader says, and the items there are."""
+        shape = merge(self.shape, _as_shape(wished))
+        for item in self.items:
+            if isinstance(item, np.ndarray) and (shape is None or None in shape):
+                shape = merge(shape, item.shape)
+        return shape
+
+    def item(self, index: int, wished: Array) -> Any:
+        require(0 <= index < len(self.items), f"index {index} of a list of {len(self.items)}")
+        item = self.items[index]
+        return self._zeros(self.item_shape(wished)) if item is None else item
+
+    def _zeros(self, shape: Shape) -> Array:
+        """What TensorFlow gives for an item nobody set."""
+        require(
+            shape is not None and None not in shape, f"an item was never set, and its shape {shape_text(shape)} is not known"
+        )
+        zeros = np.zeros(tuple(d or 0 for d in shape or ()), self.element.numpy())
+        if zeros.dtype.hasobject:
+            zeros[...] = b""
+        return zeros
+
+    def stacked(self, indices: Iterable[int], wished: Array) -> Array:
+        """The items side by side along a new first axis."""
+        chosen = list(indices)
+        if not chosen:
+            shape = self.item_shape(wished)
+            known = shape is not None and None not in shape
+            require(known, f"an empty list cannot be stacked, its items' shape {shape_text(shape)} is not known")
+            return np.zeros((0, *(d or 0 for d in shape or ())), self.element.numpy())
+        return np.stack([self.item(i, wished) for i in chosen])
+
+
+def _as_shape(sizes: Array) -> Shape:
+    """A shape given as a tensor: -1 alone for an unknown rank, -1 in a vector for an unknown size."""
+    if sizes.ndim == 0:
+        require(int(sizes) == -1, f"the shape {int(sizes)} is neither a vector nor -1")
+        return None
+    return tuple(None if d < 0 else d for d in sizes.tolist())
+
+
+def _shape_of(spec: TensorSpec) -> Shape:
+    """The same for a shape that may not be known yet."""
+    if spec.shape == () or spec.elements is None:
+        return None
+    return tuple(None if d is None or d < 0 else d for d in spec.elements)
+
+
+class _ListOp(OpDef):
+    """An op that gives a list."""
+
+    @staticmethod
+    def infer(*inputs: TensorSpec) -> TensorSpec:
+        return _LIST
+
+
+@op("EmptyTensorList")
+class EmptyTensorList(_ListOp):
+    """A list without items, of at most max_num_elements [] (-1: any number).   element_shape -> list."""
+
+    @staticmethod
+    def kernel(element_shape: Array, max_num_elements: Array, *, element_dtype: DType) -> TensorListValue:
+        return TensorListValue((), element_dtype, _as_shape(element_shape), int(max_num_elements))
+
+
+@op("TensorListReserve")
+class TensorListReserve(_ListOp):
+    """A list of num_elements [] items, none of them set.   element_shape -> list."""
+
+    @staticmethod
+    def kernel(element_shape: Array, num_elements: Array, *, element_dtype: DType) -> TensorListValue:
+        require(int(num_elements) >= 0, f"a list cannot have {int(num_elements)} items")
+        return TensorListValue((None,) * int(num_elements), element_dtype, _as_shape(element_shape))
+
+
+@op("TensorListFromTensor")
+class TensorListFromTensor(_ListOp):
+    """The rows of a tensor.   x [n,...] -> list of n."""
+
+    @staticmethod
+    def kernel(x: Array, element_shape: Array, *, element_dtype: DType) -> TensorListValue:
+        require(x.ndim > 0, "a scalar has no rows")
+        return TensorListValue(tuple(_rows(x)), element_dtype, merge(_as_shape(element_shape), x.shape[1:]))
+
+
+def _rows(x: Array) -> list[Array]:
+    """The rows as arrays, which iterating over a vector does not give."""
+    return [x[i, ...] for i in range(len(x))]
+
+
+@op("TensorListSetItem")
+class TensorListSetItem(_ListOp):
+    """The list with `item` at `index` []; it grows if resize_if_index_out_of_bounds."""
+
+    @staticmethod
+    def kernel(
+        values: TensorListValue, index: Array, item: Any, *, resize_if_index_out_of_bounds: bool = False
+    ) -> TensorListValue:
+        at = int(index)
+        if resize_if_index_out_of_bounds and at >= len(values.items):
+            values = values.with_items(values.items + (None,) * (at + 1 - len(values.items)))
+        require(0 <= at < len(values.items), f"index {at} of a list of {len(values.items)}")
+        return values.with_item(at, item)
+
+
+@op("TensorListGetItem")
+class TensorListGetItem(OpDef):
+    """The item at `index` []."""
+
+    @staticmethod
+    def infer(values: TensorSpec, index: TensorSpec, element_shape: TensorSpec, *, element_dtype: DType) -> TensorSpec:
+        return TensorSpec(element_dtype, _shape_of(element_shape))
+
+    @staticmethod
+    def kernel(values: TensorListValue, index: Array, element_shape: Array) -> Any:
+        return values.item(int(index), element_shape)
+
+
+@op("TensorListStack")
+class TensorListStack(OpDef):
+    """All n items side by side -> [n,...]."""
+
+    @staticmethod
+    def infer(
+        values: TensorSpec, element_shape: TensorSpec, *, element_dtype: DType, num_elements: int = -1
+    ) -> TensorSpec:
+        shape = _shape_of(element_shape)
+        count = None if num_elements < 0 else num_elements
+        return TensorSpec(element_dtype, None if shape is None else (count, *shape))
+
+    @staticmethod
+    def kernel(values: TensorListValue, element_shape: Array, *, num_elements: int = -1) -> Array:
+        count = len(values.items)
+        require(num_elements in (-1, count), f"{num_elements} items are asked for, the list has {count}")
+        return values.stacked(range(count), element_shape)
+
+
+@op("TensorListGather")
+class TensorListGather(OpDef):
+    """The items at `indices` [n] side by side -> [n,...]."""
+
+    @staticmethod
+    def infer(values: TensorSpec, indices: TensorSpec, element_shape: TensorSpec, *, element_dtype: DType) -> TensorSpec:
+        shape = _shape_of(element_shape)
+        count = indices.shape[0] if indices.shape else None
+        return TensorSpec(element_dtype, None if shape is None else (count, *shape))
+
+    @staticmethod
+    def kernel(values: TensorListValue, indices: Array, element_shape: Array) -> Array:
+        return values.stacked(indices.tolist(), element_shape)
+
+
+@op("TensorListScatter", "TensorListScatterV2")
+class TensorListScatter(_ListOp):
+    """A list with the rows of x [n,...] at `indices` [n]; as long as num_elements [], or as the indices need."""
+
+    @staticmethod
+    def kernel(
+        x: Array, indices: Array, element_shape: Array, num_elements: Array | None = None, *, element_dtype: DType
+    ) -> TensorListValue:
+        count = -1 if num_elements is None else int(num_elements)
+        if count < 0:
+            count = int(indices.max(initial=-1)) + 1
+        empty = TensorListValue((None,) * count, element_dtype, _as_shape(element_shape))
+        return _scattered(empty, x, indices)
+
+
+@op("TensorListScatterIntoExistingList")
+class TensorListScatterIntoExistingList(_ListOp):
+    """The list with the rows of x [n,...] at `indices` [n]; it grows if an index asks for it."""
+
+    @staticmethod
+    def kernel(values: TensorListValue, x: Array, indices: Array) -> TensorListValue:
+        missing = int(indices.max(initial=-1)) + 1 - len(values.items)
+        return _scattered(values.with_items(values.items + (None,) * missing), x, indices)
+
+
+def _scattered(values: TensorListValue, x: Array, indices: Array) -> TensorListValue:
+    require(len(indices) == len(x), f"{len(indices)} indices for {len(x)} rows")
+    items = list(values.items)
+    for index, row in zip(indices.tolist(), _rows(x), strict=True):
+        require(0 <= index < len(items), f"index {index} of a list of {len(items)}")
+        items[index] = row
+    return values.with_items(items)
+
+
+@op("TensorListLength")
+class TensorListLength(OpDef):
+    """Number of items, int32 []."""
+
+    @staticmethod
+    def infer(values: TensorSpec) -> TensorSpec:
+        return _LENGTH
+
+    @staticmethod
+    def kernel(values: TensorListValue) -> np.int32:
+        return np.int32(len(values.items))
+
+
+@op("TensorListElementShape")
+class TensorListElementShape(OpDef):
+    """What is known of the items' shape, -1 for an unknown size, -1 alone for an unknown rank -> shape_type."""
+
+    @staticmethod
+    def infer(values: TensorSpec, *, shape_type: DType) -> TensorSpec:
+        return TensorSpec(shape_type)
+
+    @staticmethod
+    def kernel(values: TensorListValue, *, shape_type: DType) -> Array:
+        sizes = -1 if values.shape is None else [-1 if d is None else d for d in values.shape]
+        return np.array(sizes, shape_type.numpy())
+
+
+@op("TensorListResize")
+class TensorListResize(_ListOp):
+    """The list with `size` [] items: cut off, or new ones not set."""
+
+    @staticmethod
+    def kernel(values: TensorListValue, size: Array) -> TensorListValue:
+        count = int(size)
+        require(count >= 0, f"a list cannot have {count} items")
+        return values.with_items(values.items[:count] + (None,) * (count - len(values.items)))
+
+
+@op("TensorListPushBack")
+class TensorListPushBack(_ListOp):
+    """The list with one more item."""
+
+    @staticmethod
+    def kernel(values: TensorListValue, item: Any) -> TensorListValue:
+        require(values.limit < 0 or len(values.items) < values.limit, f"the list is full with {values.limit} items")
+        return values.with_items((*values.items, item))
+
+
+@op("TensorListPopBack")
+class TensorListPopBack(OpDef):
+    """The list without its last item, and that item."""
+
+    num_outputs = 2
+
+    @staticmethod
+    def infer(
+        values: TensorSpec, element_shape: TensorSpec, *, element_dtype: DType
+    ) -> tuple[TensorSpec, TensorSpec]:
+        return _LIST, TensorSpec(element_dtype, _shape_of(element_shape))
+
+    @staticmethod
+    def kernel(values: TensorListValue, element_shape: Array) -> tuple[TensorListValue, Any]:
+        require(bool(values.items), "nothing can be taken from an empty list")
+        return values.with_items(values.items[:-1]), values.item(len(values.items) - 1, element_shape)
+
+
+@op("TensorListConcat", "TensorListConcatV2")
+class TensorListConcat(OpDef):
+    """The items joined along their first axis -> [sum of sizes,...], the sizes int64."""
+
+    num_outputs = 2
+
+    @staticmethod
+    def infer(
+        values: TensorSpec, *shapes: TensorSpec, element_dtype: DType, element_shape: Shape = None
+    ) -> tuple[TensorSpec, TensorSpec]:
+        shape = _shape_of(shapes[0]) if shapes else element_shape
+        joined = None if not shape else (None, *shape[1:])
+        return TensorSpec(element_dtype, joined), TensorSpec(INT64, (None,))
+
+    @staticmethod
+    def kernel(
+        values: TensorListValue,
+        wished: Array | None = None,
+        leading_dims: Array | None = None,
+        *,
+        element_dtype: DType,
+        element_shape: Shape = None,
+    ) -> tuple[Array, Array]:
+        shape = merge(values.shape, element_shape if wished is None else _as_shape(wished))
+        leading = [] if leading_dims is None else leading_dims.tolist()
+        items = [_piece(values, shape, i, leading) for i in range(len(values.items))]
+        lengths = np.array([len(item) for item in items], np.int64)
+        if items:
+            return np.concatenate(items), lengths
+        rest = None if shape is None else shape[1:]
+        require(rest is not None and None not in rest, f"an empty list of items {shape_text(shape)} cannot be joined")
+        return np.zeros((0, *(d or 0 for d in rest or ())), element_dtype.numpy()), lengths
+
+
+def _piece(values: TensorListValue, shape: Shape, index: int, leading: Sequence[int]) -> Array:
+    item = values.items[index]
+    if item is None:
+        if shape and shape[0] is None and index < len(leading):
+            shape = (leading[index], *shape[1:])
+        item = values._zeros(shape)
+    require(item.ndim > 0, "scalars cannot be joined")
+    return np.asarray(item)
+
+
+@op("TensorListSplit")
+class TensorListSplit(_ListOp):
+    """A list of pieces of x along its first axis, of `lengths` [n]."""
+
+    @staticmethod
+    def kernel(x: Array, element_shape: Array, lengths: Array, *, element_dtype: DType) -> TensorListValue:
+        ends = np.cumsum(lengths)
+        require(x.ndim > 0 and int(ends[-1] if len(ends) else 0) == len(x), "the lengths do not add up to the tensor's first size")
+        pieces = np.split(x, ends[:-1]) if len(ends) else []
+        return TensorListValue(tuple(pieces), element_dtype, _as_shape(element_shape))
+
+
+@op("TensorListConcatLists")
+class TensorListConcatLists(_ListOp):
+    """The items of a, then those of b."""
+
+    @staticmethod
+    def kernel(a: Any, b: Any) -> Any:
+        if isinstance(a, TensorListValue):
+            return a.with_items(a.items + b.items)
+        return _each(lambda x, y: x.with_items(x.items + y.items), a, b)
+
+
+@op("TensorListPushBackBatch")
+class TensorListPushBackBatch(OpDef):
+    """Each of n lists with one more item, a row of x [n,...].   lists [n] -> lists [n]."""
+
+    @staticmethod
+    def infer(lists: TensorSpec, x: TensorSpec) -> TensorSpec:
+        return TensorSpec(VARIANT, lists.shape)
+
+    @staticmethod
+    def kernel(lists: Array, x: Array) -> Array:
+        require(lists.shape == x.shape[:1], f"{len(x)} rows for lists of shape {list(lists.shape)}")
+        rows = np.empty(len(x), object)
+        for index, row in enumerate(_rows(x)):
+            rows[index] = row
+        return _each(lambda values, row: values.with_items((*values.items, row)), lists, rows)
+
+
+def _each(function: Any, *arrays: Array) -> Array:
+    """An array of objects from arrays of objects."""
+    result = np.empty(arrays[0].shape, object)
+    flat = result.reshape(-1)
+    for i, items in enumerate(zip(*(a.reshape(-1) for a in arrays), strict=True)):
+        flat[i] = function(*items)
+    return result
