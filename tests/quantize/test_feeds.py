@@ -10,7 +10,7 @@ import pytest
 
 from thinflow.errors import FeedError, ParameterError
 from thinflow.ir.types import BOOL, FLOAT, INT32, STRING, UINT8, TensorSpec
-from thinflow.quantize.feeds import Scaling, fit, open_feeds
+from thinflow.quantize.feeds import Scaling, fit, open_feeds, read_input
 
 ONE = {"x": TensorSpec(FLOAT, (1, 2, 3))}
 TWO = {"x": TensorSpec(FLOAT, (1, 2)), "n": TensorSpec(INT32, (1,))}
@@ -245,3 +245,25 @@ def test_memory_does_not_grow_with_the_samples(suffix: str, tmp_path: Path) -> N
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1e6
+
+
+def test_one_input_from_one_file(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", DATA[0])
+    np.savez(tmp_path / "a.npz", DATA[0])
+    np.savetxt(tmp_path / "a.txt", DATA[0])
+    np.savetxt(tmp_path / "a.csv", DATA[0], delimiter=",")
+    np.savetxt(tmp_path / "flat.txt", DATA[0].reshape(-1))
+    for file in tmp_path.iterdir():
+        np.testing.assert_array_equal(read_input(file, "x", ONE["x"]), DATA[:1])
+    text = TensorSpec(STRING, ())
+    assert read_input(tmp_path / "a.txt", "s", text).item() == (tmp_path / "a.txt").read_bytes()
+    (tmp_path / "bad.txt").write_text("one two")
+    np.savez(tmp_path / "empty.npz")
+    for name, message in (
+        ("bad.txt", "the file cannot be read"),
+        ("empty.npz", "it has no arrays"),
+        ("none.npy", "the file cannot be read"),
+        ("a.bin", r"cannot be read from a \.bin file"),
+    ):
+        with pytest.raises(FeedError, match=message):
+            read_input(tmp_path / name, "x", ONE["x"])

@@ -85,9 +85,8 @@ def test_float_operator_between_int8_regions() -> None:
     b.channels[y] = 4
     program = b.program(b.conv(y, 4), b.conv(x, 4))
     result = quantize(program)
-    assert codes(result.program) == [
-        "QUANTIZE", "CONV_2D", "DEQUANTIZE", "EXP", "QUANTIZE", "CONV_2D", "CONV_2D", "DEQUANTIZE", "DEQUANTIZE",
-    ]  # fmt: skip
+    first = ["QUANTIZE", "CONV_2D", "DEQUANTIZE", "EXP"]
+    assert codes(result.program) == [*first, "QUANTIZE", "CONV_2D", "CONV_2D", "DEQUANTIZE", "DEQUANTIZE"]
     operator, why = result.float_operators[0]
     assert operator.origin == "node1"
     assert why == "its results span more orders of magnitude than 8 bits hold"
@@ -282,3 +281,52 @@ def test_empty_and_pass_through_programs() -> None:
     result = quantize(program, keep_float_io=False)
     assert [t.dtype for t in result.program.subgraphs[0].outputs] == [INT8]
     assert result.program.subgraphs[0].inputs == result.program.subgraphs[0].outputs
+
+
+def test_average_over_everything_gets_its_own_scale() -> None:
+    b = Builder()
+    x = b.conv(b.input(1, 6, 6, 4), 8)
+    window = {"padding": "VALID", "stride_w": 1, "stride_h": 1, "filter_width": 6, "filter_height": 6}
+    program = b.program(b.op("AVERAGE_POOL_2D", x, **window))
+    result = quantize(program)
+    assert codes(result.program) == ["QUANTIZE", "CONV_2D", "MEAN", "DEQUANTIZE"]
+    mean = result.program.subgraphs[0].operators[2]
+    assert scale_of(mean.outputs[0]) < scale_of(mean.inputs[0])
+    assert mean.origin == "node1"
+    feed = samples(program)[0]["in0"]
+    assert sqnr(run(program, feed)[0], run(result.program, feed)[0]) > 30
+    assert "AVERAGE_POOL_2D" in codes(quantize(program, skip_ops={"AVERAGE_POOL_2D"}).program)
+
+
+def test_output_much_finer_than_the_products_stays_float() -> None:
+    """XNNPACK would refuse the whole model."""
+    b = Builder()
+    program = b.program(b.conv(b.conv(b.input(1, 6, 6, 4), 4, act="NONE"), 4))
+    ranges = calibrate(program, samples(program)).ranges
+    first, second = (o.outputs[0] for o in program.subgraphs[0].operators)
+    ranges[first] = Range(-1e6, 1e6)
+    result = quantize_int8(program, ranges)
+    assert [why for _, why in result.float_operators] == [
+        "its output needs much finer steps than its inputs have"
+    ]
+    assert codes(result.program) == ["QUANTIZE", "CONV_2D", "DEQUANTIZE", "CONV_2D"]
+    assert second.name in {t.name for t in result.program.subgraphs[0].outputs}
+    run(result.program, samples(program)[0]["in0"])
+
+
+@pytest.mark.parametrize("size", [1e-6, 1e-3, 1e3, 1e6])
+def test_requantized_output_next_to_another_size(size: float) -> None:
+    b = Builder()
+    x = b.conv(b.input(1, 8, 8, 4), 4, act="NONE")
+    scaled = b.op("MUL", x, b.const(np.float32(size)))
+    program = b.program(b.op("CONCATENATION", b.op("TANH", x), scaled, axis=3))
+    result = quantize(program)
+    feed = samples(program)[0]["in0"]
+    assert sqnr(run(program, feed)[0], run(result.program, feed)[0]) > 25
+
+
+def test_zero_as_a_scalar_constant() -> None:
+    b = Builder()
+    program = b.program(b.op("ADD", b.input(1, 8), b.const(np.float32(0))))
+    feed = samples(program)[0]["in0"]
+    assert sqnr(run(program, feed)[0], run(quantize(program).program, feed)[0]) > 30

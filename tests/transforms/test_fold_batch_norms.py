@@ -1,4 +1,4 @@
-"""What the golden cases of fold_batch_norms cannot show: other types, long chains, damage that must not be done."""
+"""What the golden cases of fold_batch_norms cannot show: other types, long chains, shared weights."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def then(graph: Graph, op: str, x: Value, constant: Array, name: str, *, first: 
     return graph.add(op, inputs, name, attrs={"T": dtype(constant.dtype)}).output()
 
 
-@pytest.mark.parametrize(("kind", "tolerance"), [("half", 4e-3), ("bfloat16", 3e-2), ("float", 1e-5), ("double", 1e-12)])
+@pytest.mark.parametrize(
+    ("kind", "tolerance"), [("half", 4e-3), ("bfloat16", 3e-2), ("float", 1e-5), ("double", 1e-12)]
+)
 def test_every_float_type(kind: str, tolerance: float) -> None:
     graph = start(kind)
     value = then(graph, "Sub", conv(graph, kind), numbers((CHANNELS,), kind, 2), "sub")
@@ -88,7 +90,13 @@ def test_chain_of_thousands() -> None:
     graph = start()
     value = conv(graph)
     for i in range(3000):
-        value = then(graph, "Mul" if i % 2 else "Add", value, np.full(CHANNELS, 1 + (i % 3 - 1) * 1e-3, np.float32), f"s{i}")
+        value = then(
+            graph,
+            "Mul" if i % 2 else "Add",
+            value,
+            np.full(CHANNELS, 1 + (i % 3 - 1) * 1e-3, np.float32),
+            f"s{i}",
+        )
     graph.outputs = [value]
     after, report = step(graph, "fold_batch_norms")
     assert len(after) == 5
@@ -100,8 +108,10 @@ def test_every_sharer_of_a_filter_keeps_its_numbers() -> None:
     graph = start()
     weights = graph.constant(numbers((3, 3, 3, CHANNELS), "float", 1), "w")
     convs = [conv(graph, name=f"conv{i}", weights=weights) for i in range(4)]
-    graph.outputs = [then(graph, "Mul", c, numbers((CHANNELS,), "float", 10 + i), f"y{i}") for i, c in enumerate(convs[:3])]
-    graph.outputs.append(graph.add("Relu", [convs[3]], "y3", attrs={"T": dtype("float")}).output())
+    scaled = [
+        then(graph, "Mul", c, numbers((CHANNELS,), "float", 10 + i), f"y{i}") for i, c in enumerate(convs[:3])
+    ]
+    graph.outputs = [*scaled, graph.add("Relu", [convs[3]], "y3", attrs={"T": dtype("float")}).output()]
     result = apply(graph, "fold_batch_norms")
     assert not any(n.op == "Mul" for n in result.graph)
     assert_same_numbers(graph, result.graph, 1e-5)

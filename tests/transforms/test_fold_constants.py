@@ -25,7 +25,7 @@ def with_input() -> Graph:
 
 
 def keras_style(layers: int, size: int) -> Graph:
-    """Dense layers as TF2 freezes them: every weight behind an Identity, all of them tied to the output by a NoOp."""
+    """Dense layers as TF2 freezes them: weights behind Identities, all tied to the output by a NoOp."""
     graph = with_input()
     value = graph.inputs[0]
     reads = []
@@ -43,8 +43,19 @@ def test_keras_weights_are_stored_once() -> None:
     graph = keras_style(3, 32)
     after, _ = step(graph, "fold_constants")
     assert len(to_bytes(after)) <= len(to_bytes(graph))
-    assert [n.op for n in after] == ["Placeholder", "Const", "MatMul", "Const", "MatMul", "Const", "MatMul", "Identity"]
-    assert all(after.node(f"w{i}").tensor is graph.node(f"w{i}").tensor for i in range(3)), "weights were copied"
+    assert [n.op for n in after] == [
+        "Placeholder",
+        "Const",
+        "MatMul",
+        "Const",
+        "MatMul",
+        "Const",
+        "MatMul",
+        "Identity",
+    ]
+    assert all(after.node(f"w{i}").tensor is graph.node(f"w{i}").tensor for i in range(3)), (
+        "weights were copied"
+    )
 
 
 def test_large_alias_is_bypassed_whatever_its_size() -> None:
@@ -128,12 +139,16 @@ def test_shared_intermediate_is_computed_once(monkeypatch: pytest.MonkeyPatch) -
 
     runs: list[str] = []
     run_node = _evaluate.run_node
-    monkeypatch.setattr(_evaluate, "run_node", lambda node, inputs: (runs.append(node.name), run_node(node, inputs))[1])
+    monkeypatch.setattr(
+        _evaluate, "run_node", lambda node, inputs: (runs.append(node.name), run_node(node, inputs))[1]
+    )
     graph = with_input()
     root = graph.add("Neg", [graph.constant(np.ones(2, np.float32))], "root", attrs=T).output()
+    read = []
     for i in range(20):
         leaf = graph.add("Abs", [root], f"leaf{i}", attrs=T).output()
-        graph.outputs.append(graph.add("Mul", [leaf, graph.inputs[0]], f"y{i}", attrs=T).output())
+        read.append(graph.add("Mul", [leaf, graph.inputs[0]], f"y{i}", attrs=T).output())
+    graph.outputs = read
     step(graph, "fold_constants")
     assert runs.count("root") == 1
 

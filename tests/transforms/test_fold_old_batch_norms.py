@@ -1,4 +1,4 @@
-"""What the golden cases of fold_old_batch_norms cannot show: whole networks in every layout, and mixed precision."""
+"""What the golden cases of fold_old_batch_norms cannot show: every layout, blocks, and mixed precision."""
 
 from __future__ import annotations
 
@@ -26,13 +26,17 @@ def start(shape: tuple[int, ...], kind: str = "float") -> Graph:
     return graph
 
 
-def norm(graph: Graph, x: Value, channels: int, name: str, op: str = "FusedBatchNormV3", **more: Attr) -> Value:
+def norm(
+    graph: Graph, x: Value, channels: int, name: str, op: str = "FusedBatchNormV3", **more: Attr
+) -> Value:
     parameters = [graph.constant(uniform((channels,), 50 + i), f"{name}/p{i}") for i in range(4)]
     attrs: dict[str, Attr] = {"T": FLOAT, "U": FLOAT, "epsilon": 1e-3, "is_training": False, **more}
     return graph.add(op, [x, *parameters], name, attrs=attrs).output()
 
 
-def conv(graph: Graph, x: Value, shape: tuple[int, ...], name: str, op: str = "Conv2D", **more: Attr) -> Value:
+def conv(
+    graph: Graph, x: Value, shape: tuple[int, ...], name: str, op: str = "Conv2D", **more: Attr
+) -> Value:
     kind = more.get("T", FLOAT)
     weights = graph.constant(uniform(shape, 3, str(kind)), f"{name}/w")
     strides = (1,) * len(shape)
@@ -41,9 +45,13 @@ def conv(graph: Graph, x: Value, shape: tuple[int, ...], name: str, op: str = "C
 
 
 @pytest.mark.parametrize("layout", [b"NHWC", b"NCHW"])
-@pytest.mark.parametrize(("op", "shape", "channels"), [("Conv2D", (3, 3, 2, 5), 5), ("DepthwiseConv2dNative", (3, 3, 2, 3), 6)])
+@pytest.mark.parametrize(
+    ("op", "shape", "channels"), [("Conv2D", (3, 3, 2, 5), 5), ("DepthwiseConv2dNative", (3, 3, 2, 3), 6)]
+)
 @pytest.mark.parametrize("version", ["FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"])
-def test_layouts_and_versions(layout: bytes, op: str, shape: tuple[int, ...], channels: int, version: str) -> None:
+def test_layouts_and_versions(
+    layout: bytes, op: str, shape: tuple[int, ...], channels: int, version: str
+) -> None:
     graph = start((2, 4, 4, 2) if layout == b"NHWC" else (2, 2, 4, 4))
     value = conv(graph, graph.inputs[0], shape, "conv", op, data_format=layout)
     graph.outputs = [norm(graph, value, channels, "bn", version, data_format=layout)]
@@ -64,7 +72,12 @@ def test_half_precision_data_with_float_parameters() -> None:
 
 @pytest.mark.parametrize("layout", [b"NHWC", b"NCHW", b"NDHWC", b"NCDHW"])
 def test_pre_activation_is_lowered(layout: bytes) -> None:
-    shape = {b"NHWC": (2, 4, 4, 3), b"NCHW": (2, 3, 4, 4), b"NDHWC": (1, 2, 2, 2, 3), b"NCDHW": (1, 3, 2, 2, 2)}[layout]
+    shape = {
+        b"NHWC": (2, 4, 4, 3),
+        b"NCHW": (2, 3, 4, 4),
+        b"NDHWC": (1, 2, 2, 2, 3),
+        b"NCDHW": (1, 3, 2, 2, 2),
+    }[layout]
     graph = start(shape)
     value = norm(graph, graph.inputs[0], 3, "bn", data_format=layout)
     graph.outputs = [graph.add("Relu", [value], "y", attrs={"T": FLOAT}).output()]
@@ -88,7 +101,9 @@ def test_residual_block_folds_all_but_the_norm_after_the_addition() -> None:
 
 def test_inception_block() -> None:
     graph = start((1, 4, 4, 2))
-    branches = [norm(graph, conv(graph, graph.inputs[0], (1, 1, 2, k), f"c{k}"), k, f"n{k}") for k in (1, 2, 3)]
+    branches = [
+        norm(graph, conv(graph, graph.inputs[0], (1, 1, 2, k), f"c{k}"), k, f"n{k}") for k in (1, 2, 3)
+    ]
     axis = graph.constant(np.int32(3), "axis")
     joined = graph.add("ConcatV2", [*branches, axis], "joined", attrs={"T": FLOAT, "N": 3}).output()
     same = graph.add("Identity", [joined], "same", attrs={"T": FLOAT}).output()
@@ -130,7 +145,7 @@ def test_fold_forward_refuses_groups() -> None:
     graph = start((1, 3, 3, 4))
     value = norm(graph, graph.inputs[0], 4, "bn")
     graph.outputs = [conv(graph, value, (3, 3, 2, 4), "conv", padding=b"VALID")]
-    after, report = step(graph, "fold_old_batch_norms(fold_forward=true)")
+    _, report = step(graph, "fold_old_batch_norms(fold_forward=true)")
     assert not report.changes
     assert "grouped" in str(report.trace.left)
 
@@ -139,7 +154,7 @@ def test_missing_required_epsilon_is_a_refusal() -> None:
     graph = start((1, 3, 3, 2))
     value = conv(graph, graph.inputs[0], (1, 1, 2, 2), "conv")
     graph.outputs = [norm(graph, value, 2, "bn", "BatchNormWithGlobalNormalization")]
-    after, report = step(graph, "fold_old_batch_norms")
+    _, report = step(graph, "fold_old_batch_norms")
     assert reasons(report) == {"bn": "the attribute variance_epsilon is missing"}
 
 

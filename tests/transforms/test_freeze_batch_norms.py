@@ -40,7 +40,9 @@ def batch(seed: int) -> Array:
 
 def test_statistics_of_one_batch_give_the_same_numbers(tmp_path: Path) -> None:
     graph = training_graph()
-    feed = np.random.default_rng(0).standard_normal((2, 3, 3, 2)).astype(np.float32)  # what the comparison feeds
+    feed = (
+        np.random.default_rng(0).standard_normal((2, 3, 3, 2)).astype(np.float32)
+    )  # what the comparison feeds
     path = tmp_path / "statistics.npz"
     save_statistics(path, measure_batch_norms(graph, [{graph.inputs[0]: feed}]))
     after, report = step(graph, [("freeze_batch_norms", {"statistics": str(path)})])
@@ -58,7 +60,8 @@ def test_statistics_of_one_batch_give_the_same_numbers(tmp_path: Path) -> None:
 def test_statistics_are_averaged() -> None:
     graph = training_graph()
     one, two, both = (
-        measure_batch_norms(graph, [{graph.inputs[0]: batch(s)} for s in seeds])["block/bn"] for seeds in ([1], [2], [1, 2])
+        measure_batch_norms(graph, [{graph.inputs[0]: batch(s)} for s in seeds])["block/bn"]
+        for seeds in ([1], [2], [1, 2])
     )
     np.testing.assert_allclose(both[0], (one[0] + two[0]) / 2)
     np.testing.assert_allclose(both[1], (one[1] + two[1]) / 2)
@@ -74,12 +77,14 @@ def test_refusals(tmp_path: Path) -> None:
     save_statistics(path, {"block/bn": (np.zeros(3), np.ones(3))})
     pipeline = [("freeze_batch_norms", {"statistics": str(path)})]
     assert "for 3 channels, it has 2" in reasons(step(training_graph(), pipeline)[1])["block/bn"]
-    assert "inference mode already" in reasons(step(training_graph(is_training=False), pipeline)[1])["block/bn"]
+    assert (
+        "inference mode already" in reasons(step(training_graph(is_training=False), pipeline)[1])["block/bn"]
+    )
     save_statistics(path, {"other": (np.zeros(2), np.ones(2))})
     assert "have no 'block/bn/mean'" in reasons(step(training_graph(), pipeline)[1])["block/bn"]
     save_statistics(path, {"block/bn": (np.zeros(2), np.ones(2))})
     graph = training_graph()
-    graph.outputs.append(graph.value("block/bn:1"))
+    graph.outputs = [*graph.outputs, graph.value("block/bn:1")]
     assert "a statistic of the batch" in reasons(step(graph, pipeline)[1])["block/bn"]
 
 

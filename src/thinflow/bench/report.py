@@ -13,7 +13,7 @@ from thinflow.bench.stats import Distribution, Interval, plus_minus, ratio_of_me
 from thinflow.errors import ParameterError, closest
 
 PLACEMENT = 0.01
-"""Two copies of one model differ by about as much, by where their memory happens to lie; no number of runs shows it."""
+"""Two copies of one model differ by about as much, by where their memory lies; no number of runs shows it."""
 
 
 @dataclass(frozen=True)
@@ -240,7 +240,7 @@ class BenchmarkReport:
 
     def _why_slower(self) -> str:
         if self.machine.multiplies_eight_bit is False:
-            return "eight-bit is slower here: this CPU has no instructions for eight-bit dot products (VNNI, dotprod)"
+            return "eight-bit is slower here: this CPU has no eight-bit dot products (VNNI, dotprod)"
         return (
             "eight-bit is slower although the CPU has the instructions: look for ops that stayed float or "
             "convert back and forth (thinflow inspect)"

@@ -120,7 +120,7 @@ def describe(values: Sequence[float]) -> Distribution:
 
 
 def median_interval(values: Sequence[float] | Array) -> tuple[float, float]:
-    """Two of the values, between which the median lies with 95 % confidence; the extremes if there are too few.
+    """Two of the values, with the median between them at 95 % confidence; the extremes if there are too few.
 
     The number of values below the true median is binomial(n, 1/2), whatever the distribution.
     """
@@ -146,7 +146,7 @@ def ratio_of_medians(
 ) -> Interval:
     """median(a) / median(b) with a bootstrap interval.
 
-    Neighbouring runs resemble each other, so whole stretches of about n^(1/3) runs are drawn, not single ones.
+    Neighbouring runs resemble each other, so stretches of about n^(1/3) runs are drawn, not single ones.
     Paired means that a[i] and b[i] were measured next to each other: the same stretches are then drawn from
     both, and what slowed both down cancels.
 

@@ -138,7 +138,7 @@ class GraphSubject:
         ]
 
     def _whole_in_litert(self, threads: int) -> Model | None:
-        """The graph as one LiteRT model, which tells feeding from invoking; None if LiteRT leaves some nodes."""
+        """The graph as one LiteRT model, which tells feeding from invoking; None if nodes are left over."""
         from thinflow.interpreter import Plan
         from thinflow.lower.tflite.convert import lower_graph, unsupported
         from thinflow.lower.tflite.program import to_bytes

@@ -203,8 +203,15 @@ def _latency_cells(report: OptimizeReport, key: str) -> list[str]:
     cells = []
     for threads in report.latency.thread_counts:
         timing = report.latency.timing(report.files[key], threads=threads)
-        cells.append("-" if timing is None else f"{timing.median_ms:.3f} ms ± {timing.spread_ms:.3f}")
+        cells.append("-" if timing is None else duration(timing.median_ms, timing.spread_ms))
     return cells
+
+
+def duration(median_ms: float, spread_ms: float) -> str:
+    """`12.3 ± 0.2 ms`, in microseconds below one millisecond."""
+    if median_ms < 1:
+        return f"{1000 * median_ms:.1f} ± {1000 * spread_ms:.1f} µs"
+    return f"{median_ms:.2f} ± {spread_ms:.2f} ms"
 
 
 def _memory_cell(report: OptimizeReport, key: str) -> str:

@@ -151,7 +151,7 @@ def _show(one: Observer, values: Array) -> int:
         return 0
     low, high = float(values.min()), float(values.max())
     skipped = 0
-    if not (-_LARGEST < low and high < _LARGEST):
+    if not max(abs(low), abs(high)) < _LARGEST:  # nor if they are NaN
         finite = values[np.abs(values) < _LARGEST]
         skipped = values.size - finite.size
         if not finite.size:

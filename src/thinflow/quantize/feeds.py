@@ -10,7 +10,7 @@
 
 Files are read sample by sample: memory does not depend on their length (Fortran order aside, which is read
 whole). A model that wants [1, ...] takes samples of shape [...] too. String inputs get the bytes of a picture
-or sound; float inputs get the picture decoded and resized to [H, W, C], values 0..255 or (value - mean) / std.
+or sound; float inputs get the picture decoded and resized to [H, W, C], values 0..255 or (value - mean)/std.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ Inputs = Mapping[str, TensorSpec]
 PICTURES = frozenset((".jpg", ".jpeg", ".png", ".bmp"))
 SOUNDS = frozenset((".wav",))
 ARRAYS = frozenset((".npy", ".npz"))
+TEXTS = frozenset((".txt", ".csv"))
 LABELS = "labels"
 
 
@@ -140,6 +141,43 @@ def _open_path(path: Path, inputs: Inputs, scaling: Scaling) -> Feeds:
     )
 
 
+def read_input(file: Path, name: str, spec: TensorSpec, *, scaling: Scaling | None = None) -> Array:
+    """One input's array from one file: `.npy`, `.npz` (its first member), numbers in `.txt` or `.csv`, a picture.
+
+    A string input gets the file's bytes, whatever the file is.
+
+    Raises:
+        FeedError: the file cannot be read, or does not fit the input.
+    """
+    where, suffix = str(file), file.suffix.lower()
+    try:
+        if spec.dtype is STRING and suffix not in ARRAYS:
+            array = _as_array(file.read_bytes())
+        elif suffix in ARRAYS:
+            loaded = np.load(file, allow_pickle=False)
+            array = loaded if isinstance(loaded, np.ndarray) else _first_member(loaded)
+        elif suffix in PICTURES:
+            array = _picture(file, spec, scaling or Scaling())
+        elif suffix in TEXTS:
+            array = np.loadtxt(file, delimiter="," if suffix == ".csv" else None, ndmin=1)
+            if spec.size == array.size and spec.shape is not None:
+                array = array.reshape([n or 0 for n in spec.shape])
+        else:
+            raise FeedError(f"an input cannot be read from a {suffix or 'suffixless'} file", where)
+    except FeedError:
+        raise
+    except UNREADABLE as e:
+        raise FeedError(f"the file cannot be read: {e}", where) from e
+    return fit(array, name, spec, where)
+
+
+def _first_member(members: Any) -> Array:
+    with members:
+        if not members.files:
+            raise ValueError("it has no arrays")
+        return np.asarray(members[members.files[0]])
+
+
 # ---------------------------------------------------------------------------------------------------- folders
 
 
@@ -182,9 +220,7 @@ def _read_sample(file: Path, inputs: Inputs, scaling: Scaling) -> dict[str, Arra
     name = _only(inputs, f"a {suffix} file")
     spec = inputs[name]
     if spec.dtype is STRING:
-        raw: Array = np.empty((), object)
-        raw[()] = file.read_bytes()
-        return {name: fit(raw, name, spec, where)}
+        return {name: fit(_as_array(file.read_bytes()), name, spec, where)}
     if suffix in SOUNDS:
         raise FeedError(
             f"input '{name}' wants {spec.dtype} numbers and a sound file holds bytes",

@@ -17,7 +17,7 @@ from thinflow.errors import GraphError
 from thinflow.ir.types import INT8, INT32
 from thinflow.lower.tflite.program import Operator, Program, Quantization, Signature, Subgraph, Tensor
 from thinflow.quantize.kernels import KERNELS, Weighted
-from thinflow.quantize.placement import is_float, place
+from thinflow.quantize.placement import Placement, is_float, place
 from thinflow.quantize.ranges import (
     Assignment,
     Parameters,
@@ -30,6 +30,8 @@ from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.weights import quantize_bias, quantize_weights, usable_scales, weight_scales
 
 Array = np.ndarray[Any, Any]
+
+LARGEST_FACTOR = 256  # XNNPACK refuses to run a model with s_x * s_w / s_y from here on
 
 
 @dataclass(frozen=True)
@@ -88,8 +90,7 @@ def quantize_int8(
         if tensor.quantization is not None and len(tensor.quantization.scale):
             raise GraphError(f"tensor '{tensor.name}' is quantized already", hint="give the float model")
     main = replace(main, operators=[_free_pool(o, recipe) for o in main.operators])
-    placement = place(main, recipe, ranges)
-    assignment = assign(main, placement, ranges)
+    placement, assignment = _decide(main, recipe, ranges)
     if not recipe.keep_float_io:
         for tensor in (*main.inputs, *main.outputs):
             if is_float(tensor) and tensor in ranges and not tensor.is_constant:
@@ -106,11 +107,53 @@ def quantize_int8(
     return Quantized(result, rewriter.decisions, rewriter.kept_float, assignment.warnings)
 
 
+def _decide(main: Subgraph, recipe: Recipe, ranges: Mapping[Tensor, Range]) -> tuple[Placement, Assignment]:
+    """Where int8 is used, and with which parameters; both depend on each other for operators with weights."""
+    forced: dict[Operator, str] = {}
+    while True:
+        placement = place(main, recipe, ranges, forced)
+        assignment = assign(main, placement, ranges)
+        before = len(forced)
+        for operator in (o for o, why in placement.items() if not why):
+            numbers = KERNELS[operator.code].weighted
+            if numbers is not None:
+                scales = _weight_scales(operator, numbers, assignment, recipe)
+                s_x, s_y = _edge_scales(operator, numbers, assignment)
+                if s_x * float(scales.max(initial=0)) / s_y >= LARGEST_FACTOR:
+                    forced[operator] = "its output needs much finer steps than its inputs have"
+        if len(forced) == before:
+            return placement, assignment
+
+
+def _edge_scales(operator: Operator, numbers: Weighted, assignment: Assignment) -> tuple[float, float]:
+    """Scales of the input and the output of an operator with weights."""
+    x = operator.inputs[numbers.x]
+    assert x is not None, "the kernel table is wrong"
+    parameters = parameters_for(constant_range(x)) if x.is_constant else assignment.of[x]
+    written = assignment.written_as.get(operator.outputs[0], assignment.of[operator.outputs[0]])
+    return parameters.scale, written.scale
+
+
+def _weight_scales(operator: Operator, numbers: Weighted, assignment: Assignment, recipe: Recipe) -> Array:
+    weights, bias = operator.inputs[numbers.weights], _bias_of(operator, numbers)
+    assert weights is not None, "placement has looked at the weights"
+    raw = weight_scales(np.asarray(weights.array()), numbers.axis if recipe.per_channel else None)
+    values = None if bias is None else np.asarray(bias.array())
+    return usable_scales(raw, values, *_edge_scales(operator, numbers, assignment))
+
+
+def _bias_of(operator: Operator, numbers: Weighted) -> Tensor | None:
+    return operator.inputs[numbers.bias] if numbers.bias < len(operator.inputs) else None
+
+
 def _free_pool(operator: Operator, recipe: Recipe) -> Operator:
     """MEAN instead of an average over all of the picture: the average has a much smaller range than its input, and
     MEAN, unlike AVERAGE_POOL_2D, may use it.
     """
-    shape, options = operator.inputs[0].shape if operator.inputs and operator.inputs[0] else None, operator.options
+    shape, options = (
+        operator.inputs[0].shape if operator.inputs and operator.inputs[0] else None,
+        operator.options,
+    )
     if operator.code != "AVERAGE_POOL_2D" or shape is None or len(shape) != 4 or recipe.why_skipped(operator):
         return operator
     window = options.get("filter_height"), options.get("filter_width")
@@ -118,7 +161,9 @@ def _free_pool(operator: Operator, recipe: Recipe) -> Operator:
     if window != shape[1:3] or (operator.outputs[0].shape or ())[1:3] != (1, 1) or not is_plain:
         return operator
     axes = Tensor(f"{operator.outputs[0].name}/axes", (2,), INT32, np.array([1, 2], np.int32))
-    return replace(operator, code="MEAN", inputs=[operator.inputs[0], axes], options={"keep_dims": True}, version=1)
+    return replace(
+        operator, code="MEAN", inputs=[operator.inputs[0], axes], options={"keep_dims": True}, version=1
+    )
 
 
 class _Rewriter:
@@ -205,20 +250,14 @@ class _Rewriter:
 
     def _weights(self, operator: Operator, numbers: Weighted) -> dict[int, Tensor]:
         """int8 weights and int32 bias of one operator, by input number."""
-        x, w = operator.inputs[numbers.x], operator.inputs[numbers.weights]
-        b = operator.inputs[numbers.bias] if numbers.bias < len(operator.inputs) else None
-        assert x is not None, "the kernel table is wrong"
+        w, b = operator.inputs[numbers.weights], _bias_of(operator, numbers)
         assert w is not None, "placement has looked at the weights"
-        s_x = self._parameters_of(x).scale
-        s_y = self.assignment.of[operator.outputs[0]].scale
         axis = numbers.axis if self.recipe.per_channel else None
-        data = np.asarray(w.array())
-        bias = None if b is None else np.asarray(b.array())
-        scales = usable_scales(weight_scales(data, axis), bias, s_x, s_y)
-        new = {numbers.weights: self._weight_tensor(w, data, scales, axis)}
-        if b is not None and bias is not None:
-            s_b = np.float32(s_x) * scales
-            codes = quantize_bias(bias, s_b)
+        scales = _weight_scales(operator, numbers, self.assignment, self.recipe)
+        new = {numbers.weights: self._weight_tensor(w, scales, axis)}
+        if b is not None:
+            s_b = np.float32(_edge_scales(operator, numbers, self.assignment)[0]) * scales
+            codes = quantize_bias(np.asarray(b.array()), s_b)
             quantization = Quantization(s_b, np.zeros(len(s_b), np.int64))
             new[numbers.bias] = Tensor(b.name, b.shape, INT32, codes, quantization)
             self._record(
@@ -226,10 +265,10 @@ class _Rewriter:
             )
         return new
 
-    def _weight_tensor(self, w: Tensor, data: Array, scales: Array, axis: int | None) -> Tensor:
+    def _weight_tensor(self, w: Tensor, scales: Array, axis: int | None) -> Tensor:
         key = (w, axis, scales.tobytes())
         if key not in self._constants:
-            codes = quantize_weights(data, scales, axis)
+            codes = quantize_weights(np.asarray(w.array()), scales, axis)
             quantization = Quantization(scales, np.zeros(len(scales), np.int64), axis or 0)
             self._constants[key] = Tensor(w.name, w.shape, INT8, codes, quantization)
             how = "per tensor" if axis is None else f"per channel of dimension {axis}"
@@ -244,9 +283,6 @@ class _Rewriter:
             self._constants[key] = Tensor(tensor.name, tensor.shape, INT8, codes, _stored(parameters))
             self._decide(self._constants[key], parameters)
         return self._constants[key]
-
-    def _parameters_of(self, x: Tensor) -> Parameters:
-        return parameters_for(constant_range(x)) if x.is_constant else self.assignment.of[x]
 
     # ------------------------------------------------------------------------------------------------ tensors
 

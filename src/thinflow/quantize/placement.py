@@ -36,17 +36,22 @@ def float_outputs(operator: Operator) -> list[Tensor]:
 
 
 def place(
-    subgraph: Subgraph, recipe: Recipe, observed: Collection[Tensor] | Mapping[Tensor, Any]
+    subgraph: Subgraph,
+    recipe: Recipe,
+    observed: Collection[Tensor] | Mapping[Tensor, Any],
+    forced: Mapping[Operator, str] | None = None,
 ) -> Placement:
     """Decide for every operator that touches floats. O(operators * length of the longest float tail).
 
     Args:
         observed: the tensors whose range is known.
+        forced: operators that must stay float, and why.
     """
     placement: Placement = {}
     for operator in subgraph.operators:
         if operator.code not in READS_ANYTHING and any(map(is_float, (*operator.inputs, *operator.outputs))):
-            placement[operator] = recipe.why_skipped(operator) or _why_impossible(operator, observed)
+            why = recipe.why_skipped(operator) or (forced or {}).get(operator)
+            placement[operator] = why or _why_impossible(operator, observed)
     _keep_batch_statistics(placement)
     _keep_islands(placement)
     _keep_float_tails(placement, subgraph)

@@ -55,7 +55,7 @@ class Parameters:
     def codes(self, values: np.ndarray) -> np.ndarray:
         """Nearest int8 codes of some values, ties to even; copies."""
         codes = np.rint(values.astype(np.float64) / self.scale) + self.zero_point
-        return np.clip(codes, CODE_MIN, CODE_MAX).astype(np.int8)
+        return np.asarray(np.clip(codes, CODE_MIN, CODE_MAX), np.int8)  # numpy makes scalars of 0-d arrays
 
 
 def parameters_for(wanted: Range, reason: str = "observed") -> Parameters:

@@ -25,6 +25,7 @@ from typing import Any, ClassVar, TypeVar
 
 from thinflow.errors import ParameterError, closest
 from thinflow.ir.graph import Graph, Node
+from thinflow.rewrite.spec import Call
 from thinflow.rewrite.trace import Trace
 
 
@@ -60,12 +61,17 @@ class Transform:
         raise NotImplementedError
 
     def __str__(self) -> str:
-        shown = [
-            f"{f.name.removesuffix('_')}={getattr(self, f.name)!r}"
-            for f in dataclasses.fields(typing.cast(Any, self))
-            if getattr(self, f.name) != _default(f)
-        ]
-        return f"{self.name}({', '.join(shown)})" if shown else self.name
+        """As a user would write it: `round_weights(num_steps=16)`."""
+        params: dict[str, list[str]] = {}
+        for f in dataclasses.fields(typing.cast(Any, self)):
+            value = getattr(self, f.name)
+            if value != _default(f):
+                params[f.name] = [_option_text(v) for v in (value if isinstance(value, tuple) else (value,))]
+        return str(Call(self.name, params))
+
+
+def _option_text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 _registry: dict[str, type[Transform]] = {}

@@ -2,7 +2,8 @@
 
     ((conv(x, w) + a) * f + c) ...  ->  conv(x, w * s) + b
 
-What a chain may consist of is told by `_pieces`. A chain is folded from its outermost step down, all or nothing.
+What a chain may consist of is told by `_pieces`. A chain is folded from its outermost step down, all of it or
+nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from thinflow.rewrite.rule import Refuse
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms._pieces import CONCATS, Mode, Piece, Pieces, below
 from thinflow.transforms._producers import KINDS, Producer, store
-from thinflow.transforms._roles import Array, Roles, awaited_by_constant
+from thinflow.transforms._sources import Array, awaited_by_constant, const_node, is_sole_reader, side_outputs
 from thinflow.transforms._steps import BIAS_OPS, SUMS
 
 Slot = tuple[Node, int]
@@ -27,7 +28,7 @@ Slot = tuple[Node, int]
 
 
 def fold_chains(graph: Graph, trace: Trace, mode: Mode) -> None:
-    """Fold every chain the mode asks for, until there is none left. Tells in the trace what was folded and what was not."""
+    """Fold every chain the mode asks for, until there is none left."""
     while True:
         trace.forget_left()
         pieces = Pieces(graph, trace, mode)
@@ -36,7 +37,7 @@ def fold_chains(graph: Graph, trace: Trace, mode: Mode) -> None:
             if not _is_wanted(head, mode):
                 continue
             try:
-                Fold(graph, trace, mode, pieces.roles, head).apply()
+                Fold(graph, trace, mode, head).apply()
                 folded += 1
             except Refuse as refusal:
                 trace.leave(refusal.node or head.node, refusal.reason)
@@ -78,7 +79,6 @@ class Fold:
     graph: Graph
     trace: Trace
     mode: Mode
-    roles: Roles
     head: Piece
     targets: list[Target] = field(default_factory=list)
     absorbed: list[Piece] = field(default_factory=list)
@@ -89,7 +89,7 @@ class Fold:
         """Fold the chain.
 
         Raises:
-            Refuse: a number does not fit its type, or control edges stand in the way. Nothing has changed then.
+            Refuse: a number does not fit its type, or control edges are in the way. Nothing changes then.
         """
         self._push_down()
         self._refuse_tangled_control()
@@ -172,14 +172,14 @@ class Fold:
         node, producer = target.piece.node, target.piece.producer
         assert producer is not None
         if target.weights is not None:
-            put_weights(self.graph, self.roles, producer, target.weights, self.mode.origin)
+            put_weights(self.graph, producer, target.weights, self.mode.origin)
         if target.bias is None:
             return node.output()
         reusable = self._bias_constant() if target.slot is None else None
         before = self.head.node if target.slot is None else target.slot[0]
         site = Site(self.graph, before, self.mode.origin)
         if reusable is not None:
-            source = self.roles.constant(reusable)
+            source = const_node(reusable)
             assert source is not None
             source.attrs["value"] = target.bias
             bias = reusable
@@ -196,15 +196,19 @@ class Fold:
         return len(steps) == 1 and self.head.norms == 1
 
     def _bias_constant(self) -> Value | None:
-        """The constant of an absorbed addition whose name can live on: nobody else reads it. A BiasAdd's, if there is one."""
+        """The constant of an absorbed addition that nobody else reads, a BiasAdd's if possible: its name lives on."""
         found: Value | None = None
         for piece in self.absorbed:  # outermost first
             step = piece.step
-            if step is None or piece.node.op not in BIAS_OPS | SUMS or (piece.node.op == "Sub" and not step.scales):
+            if (
+                step is None
+                or piece.node.op not in BIAS_OPS | SUMS
+                or (piece.node.op == "Sub" and not step.scales)
+            ):
                 continue
             value = step.constants[0]
             is_bias = piece.node.op in BIAS_OPS or found is None or found.uses[0].node.op not in BIAS_OPS
-            if is_bias and self.roles.is_sole_reader(piece.node, value):
+            if is_bias and is_sole_reader(piece.node, value):
                 found = value
         return found
 
@@ -238,12 +242,12 @@ class Fold:
         sweep(graph, sorted((n for n in loose if n.graph is graph), key=lambda n: n.name))
 
     def _drop_statistics_readers(self) -> None:
-        """Remove readers of a norm's statistics. They are not needed, or the norm would not have been folded."""
+        """Remove readers of a norm's statistics: were they needed, the norm would not have been folded."""
         stack = [
             u.node
             for p in self.absorbed
             if p.step and p.step.is_norm
-            for v in p.node.outputs[1:]
+            for v in side_outputs(p.node)
             for u in v.uses
         ]
         doomed: set[Node] = set()
@@ -267,12 +271,12 @@ def _branches(piece: Piece, s: Array, b: Array) -> list[tuple[Piece, Array, Arra
     return list(zip(piece.children, *shares, slots, strict=True))
 
 
-def put_weights(graph: Graph, roles: Roles, producer: Producer, weights: Tensor, origin: str) -> None:
-    """Give a producer new weights: in place if nobody else reads the old ones, else as a constant of its own."""
+def put_weights(graph: Graph, producer: Producer, weights: Tensor, origin: str) -> None:
+    """Set the weights of a producer: in place if nobody else reads the old ones, else in a constant of its own."""
     node = producer.node
-    source = roles.constant(producer.weights)
+    source = const_node(producer.weights)
     assert source is not None
-    if roles.is_sole_reader(node, producer.weights):
+    if is_sole_reader(node, producer.weights):
         source.attrs["value"] = weights
         return
     fresh = Site(graph, node, origin).constant(weights, f"{node.name}_weights")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from thinflow.ir.graph import Graph
 
@@ -25,3 +25,16 @@ def _renamed(item: bytes, new_names: Mapping[str, str]) -> bytes:
         return item
     name = item[len(_PREFIX) :].decode("utf-8", "surrogateescape")
     return _PREFIX + new_names[name].encode("utf-8", "surrogateescape") if name in new_names else item
+
+
+def drop_lost_classes(graph: Graph, names_before: Set[str]) -> None:
+    """Remove `_class` annotations that name nodes gone since: TensorFlow would not load the graph. O(nodes)."""
+    lost = {_PREFIX + name.encode("utf-8", "surrogateescape") for name in names_before if name not in graph}
+    if not lost:
+        return
+    for node in graph:
+        old = node.attrs.get("_class")
+        if isinstance(old, tuple) and not lost.isdisjoint(old):
+            node.attrs["_class"] = tuple(item for item in old if item not in lost)
+            if not node.attrs["_class"]:
+                del node.attrs["_class"]

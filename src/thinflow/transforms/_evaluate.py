@@ -16,7 +16,7 @@ from thinflow.ir.types import BOOL, STRING, TensorSpec
 from thinflow.ops import registry
 from thinflow.rewrite.rule import Refuse
 from thinflow.transforms._control import PLACEHOLDERS, is_stateless
-from thinflow.transforms._roles import Array, Roles
+from thinflow.transforms._sources import Array
 
 LARGEST_STEP = 1 << 30
 """Bytes above which a value is not computed even if it is only needed on the way."""
@@ -51,7 +51,6 @@ class ConstantPart:
     def __init__(self, graph: Graph, excluded: Callable[[Node], str | None], failed: dict[Node, str]) -> None:
         self.order = execution_order(graph)
         self.position = {node: i for i, node in enumerate(self.order)}
-        self.roles = Roles(graph)
         self.failed = failed
         self.refused: dict[Node, str] = {}
         """Nodes with constant inputs that are not computed, and why."""
@@ -71,7 +70,7 @@ class ConstantPart:
             p in self.in_control_flow for p in producers
         ):
             self.in_control_flow.add(node)
-        if node.op in PLACEHOLDERS or any(v in self.roles.fed for v in node.outputs):
+        if node.op in PLACEHOLDERS or any(v.is_graph_input for v in node.outputs):
             return
         if node.tensor is not None:
             self.computable.add(node)
@@ -93,7 +92,7 @@ class ConstantPart:
     def _follows_from_shapes(self, node: Node) -> bool:
         if not is_stateless(node) or node in self.in_control_flow:
             return False
-        read = [v for v in node.outputs if v.uses or v in self.roles.wanted]
+        read = [v for v in node.outputs if v.uses or v.is_graph_output]
         return bool(read) and all(_is_known(v.spec) for v in read)
 
     def compute(self, node: Node) -> Result:

@@ -1,4 +1,4 @@
-"""Fold batch norms into the convolution that reads them. Only without padding: a padded zero is not normalised.
+"""Fold batch norms into the convolution that reads them. Not with padding: a padded zero is not normalised.
 
 conv(norm(x), w)  ->  bias(conv(x, w * scale), sum(w * offset))
 """
@@ -15,7 +15,7 @@ from thinflow.rewrite.trace import Trace
 from thinflow.transforms._affine import add_bias, put_weights
 from thinflow.transforms._norms import NORMS, Norm, read_norm
 from thinflow.transforms._producers import KINDS, Producer, find_producer, store
-from thinflow.transforms._roles import Array, Roles, awaited_by_constant
+from thinflow.transforms._sources import Array, awaited_by_constant, const_node, const_tensor, is_sole_reader
 
 
 def fold_forward(graph: Graph, trace: Trace, origin: str) -> None:
@@ -34,25 +34,24 @@ def fold_forward(graph: Graph, trace: Trace, origin: str) -> None:
 
 
 def _fold(graph: Graph, node: Node, trace: Trace, origin: str) -> None:
-    roles = Roles(graph)
-    norm = read_norm(node, roles)
-    reader = _sole_reader(node, roles)
-    producer = find_producer(reader, roles)
+    norm = read_norm(node)
+    reader = _sole_reader(node)
+    producer = find_producer(reader)
     weights, bias = _merged(norm, producer)
-    held = _following_bias(reader, producer, roles) if bias is not None else None
+    held = _following_bias(reader, producer) if bias is not None else None
     total = None
     if held is not None and bias is not None:
-        old = roles.tensor(held)
+        old = const_tensor(held)
         assert old is not None
         total = store(old.numpy().astype(np.float64) + bias.numpy().astype(np.float64), old, node)
     trace.changed(node, f"folded forward into '{reader.name}'")
     awaited = list(dict.fromkeys(n for v in norm.parameters for n in awaited_by_constant(v)))
-    put_weights(graph, roles, producer, weights, origin)
+    put_weights(graph, producer, weights, origin)
     reader.set_input(KINDS[reader.op].data, node.inputs[0])
     for waited in node.control_inputs:
         reader.add_control_input(waited)
     if total is not None and held is not None:
-        constant = roles.constant(held)
+        constant = const_node(held)
         assert constant is not None
         constant.attrs["value"] = total
     elif bias is not None:
@@ -60,20 +59,20 @@ def _fold(graph: Graph, node: Node, trace: Trace, origin: str) -> None:
     sweep(graph, [node])
 
 
-def _sole_reader(node: Node, roles: Roles) -> Node:
+def _sole_reader(node: Node) -> Node:
     """The convolution that alone reads the norm.
 
     Raises:
         Refuse: there is none.
     """
     uses = [u for v in node.outputs for u in v.uses]
-    if node in roles.protected or node.control_outputs or len(uses) != 1 or not node.output().uses:
+    if node.is_protected or node.control_outputs or len(uses) != 1 or not node.output().uses:
         raise Refuse("it does not have exactly one reader", node)
     reader, index = uses[0]
     kind = KINDS.get(reader.op)
     if kind is None or index != kind.data or "Backprop" in reader.op:
         raise Refuse(
-            f"neither before nor after it is a convolution that could take it: '{reader.name}' is {reader.op}",
+            f"no convolution before or after it can take it: its reader '{reader.name}' is {reader.op}",
             node,
         )
     return reader
@@ -115,23 +114,14 @@ def _sum(array: Array, axes: tuple[int, ...]) -> Array:
     return np.asarray(array.sum(axis=axes)).reshape(-1)
 
 
-def _following_bias(node: Node, producer: Producer, roles: Roles) -> Value | None:
+def _following_bias(node: Node, producer: Producer) -> Value | None:
     """The bias constant of a BiasAdd that alone reads the convolution, if it may be changed in place."""
     readers = node.output().uses
-    if (
-        len(readers) != 1
-        or node in roles.protected
-        or readers[0].node.op != "BiasAdd"
-        or readers[0].index != 0
-    ):
+    if len(readers) != 1 or node.is_protected or readers[0].node.op != "BiasAdd" or readers[0].index != 0:
         return None
     value = readers[0].node.inputs[1]
-    tensor = roles.tensor(value)
-    if (
-        tensor is None
-        or tensor.shape != (producer.channels,)
-        or not roles.is_sole_reader(readers[0].node, value)
-    ):
+    tensor = const_tensor(value)
+    if tensor is None or tensor.shape != (producer.channels,) or not is_sole_reader(readers[0].node, value):
         return None
     return value
 

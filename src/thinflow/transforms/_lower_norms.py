@@ -15,22 +15,20 @@ from thinflow.rewrite.rule import Refuse
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms._norms import NORMS, Norm, read_norm
 from thinflow.transforms._producers import store
-from thinflow.transforms._roles import Array, Roles, awaited_by_constant
+from thinflow.transforms._sources import Array, awaited_by_constant, side_outputs
 
 
 def lower_norms(graph: Graph, trace: Trace, origin: str) -> None:
     """Turn every inference norm with constant parameters into a Mul and an AddV2."""
-    roles = Roles(graph)
     lowered: set[str] = set()
     told = {entry.node for entry in trace.left}
     for node in list(graph):
         if node.op not in NORMS or node.graph is not graph:
             continue
         try:
-            norm = read_norm(node, roles)
-            for value in node.outputs[1:]:
-                if value.uses or value in roles.wanted:
-                    raise Refuse(f"its output {value.port} is used", node)
+            norm = read_norm(node)
+            for value in side_outputs(node):
+                raise Refuse(f"its output {value.port} is used", node)
             lowered.add(node.name)
             _lower(graph, norm, trace, origin)
         except Refuse as refusal:

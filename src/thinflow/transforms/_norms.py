@@ -11,7 +11,7 @@ import numpy as np
 
 from thinflow.ir.graph import Node, Value
 from thinflow.rewrite.rule import Refuse
-from thinflow.transforms._roles import Array, Roles
+from thinflow.transforms._sources import Array, const_tensor
 
 FUSED_NORMS = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"})
 NORMS = FUSED_NORMS | {"BatchNormWithGlobalNormalization"}
@@ -50,7 +50,7 @@ def channels_first(node: Node) -> bool:
     return node.op in FUSED_NORMS and str(node.get("data_format", "NHWC")).startswith("NC")
 
 
-def read_norm(node: Node, roles: Roles) -> Norm:
+def read_norm(node: Node) -> Norm:
     """The parameters of a norm. Reads small constants only.
 
     Raises:
@@ -67,9 +67,7 @@ def read_norm(node: Node, roles: Roles) -> Norm:
         raise Refuse(f"it has {len(node.inputs)} inputs, not 5", node)
     numbers = _FUSED_INPUTS if node.op in FUSED_NORMS else _GLOBAL_INPUTS
     parameters = tuple(node.inputs[i] for i in numbers)
-    gamma, beta, mean, variance = (
-        _vector(node, v, what, roles) for v, what in zip(parameters, _WHAT, strict=True)
-    )
+    gamma, beta, mean, variance = (_vector(node, v, what) for v, what in zip(parameters, _WHAT, strict=True))
     for vector, what in ((gamma, "gamma"), (beta, "beta"), (variance, "variance")):
         if vector.shape != mean.shape:
             raise Refuse(f"{what} has {vector.size} values, mean has {mean.size}", node)
@@ -95,8 +93,8 @@ def _epsilon(node: Node) -> float:
     raise Refuse("the attribute variance_epsilon is missing", node)
 
 
-def _vector(node: Node, value: Value, what: str, roles: Roles) -> Array:
-    tensor = roles.tensor(value)
+def _vector(node: Node, value: Value, what: str) -> Array:
+    tensor = const_tensor(value)
     if tensor is None:
         raise Refuse(f"{what} is not constant: it comes from '{value.node.name}' ({value.node.op})", node)
     if len(tensor.shape) != 1 or not tensor.size or not tensor.dtype.is_floating:

@@ -1,8 +1,8 @@
 """Which nodes a chain of factors and addends may run through on its way back to a convolution.
 
-Every such node gets a `Piece`: the producer at the bottom, steps (see `_steps`), pass-through ops, BatchToSpaceND, and
-concatenations, whose branches are pieces themselves. Pieces are made in execution order, one per node, so a chain of any
-length costs O(length).
+Every such node gets a `Piece`: the producer at the bottom, steps (see `_steps`), pass-through ops, BatchToSpaceND,
+and concatenations, whose branches are pieces themselves. Pieces are made in execution order, one per node, so a chain
+of any length costs O(length).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from thinflow.rewrite.rule import Refuse
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms._norms import NORMS
 from thinflow.transforms._producers import KINDS, Producer, find_producer
-from thinflow.transforms._roles import Roles
+from thinflow.transforms._sources import const_tensor, side_outputs
 from thinflow.transforms._steps import FACTORS, QUOTIENTS, STEPS, Channels, Step, data_input, read_step
 
 CONCATS = frozenset({"Concat", "ConcatV2"})
@@ -77,8 +77,8 @@ class Pieces:
         self.graph = graph
         self.trace = trace
         self.mode = mode
-        self.roles = Roles(graph)
-        self.needed = ancestors(v.node for v in graph.outputs) if graph.outputs else set(graph)
+        outside = [v.node for v in (*graph.inputs, *graph.outputs)]
+        self.needed = ancestors(outside) if graph.outputs else set(graph)
         self.pieces: dict[Node, Piece] = {}
         self.blocked: dict[Node, str] = {}
         """Nodes that lead back to a producer which cannot be folded into, and why."""
@@ -99,7 +99,7 @@ class Pieces:
         op = node.op
         try:
             if op in KINDS:
-                producer = find_producer(node, self.roles)
+                producer = find_producer(node)
                 channels = Channels(producer.channels, producer.channels_first, producer.rank)
                 self.pieces[node] = Piece(node, channels, producer=producer)
             elif op in STEPS or (self.mode.norms and op in NORMS):
@@ -140,8 +140,8 @@ class Pieces:
         piece = self.pieces.get(node)
         if piece is None:
             return None
-        if node in self.roles.protected:
-            role = "an output" if any(v.node is node for v in self.roles.wanted) else "an input"
+        if node.is_protected:
+            role = "an output" if any(v.node is node for v.is_graph_output) else "an input"
             raise Refuse(f"'{node.name}' is asked for as {role}")
         for use in value.uses:
             if use.node is not reader:
@@ -153,18 +153,20 @@ class Pieces:
     def _look_at_step(self, node: Node) -> None:
         if not node.inputs:
             return
-        x = data_input(node, self.roles) if node.op in STEPS else 0
+        x = data_input(node) if node.op in STEPS else 0
         child = self._child(node.inputs[x], node)
         if child is None:
-            if node.op in QUOTIENTS and len(node.inputs) == 2 and self._child(node.inputs[1], node) is not None:
+            if (
+                node.op in QUOTIENTS
+                and len(node.inputs) == 2
+                and self._child(node.inputs[1], node) is not None
+            ):
                 raise Refuse("it divides by the convolution")
             if node.op in NORMS:
                 source = node.inputs[0].node
-                raise Refuse(
-                    f"its input comes from '{source.name}' ({source.op}), not from a convolution with constant weights"
-                )
+                raise Refuse(f"its input comes from '{source.name}' ({source.op}), not from a convolution")
             return
-        step = read_step(node, x, child.channels, self.roles)
+        step = read_step(node, x, child.channels)
         if step.is_norm:
             self._refuse_used_statistics(node)
         self.pieces[node] = Piece(
@@ -178,19 +180,19 @@ class Pieces:
         )
 
     def _refuse_used_statistics(self, node: Node) -> None:
-        for value in node.outputs[1:]:
+        for value in side_outputs(node):
             for use in value.uses:
                 if use.node in self.needed:
                     raise Refuse(f"its output {value.port} is used by '{use.node.name}'", node)
-            if value in self.roles.wanted:
+            if value.is_graph_output:
                 raise Refuse(f"its output {value.port} is asked for", node)
 
     def _look_at_batch_to_space(self, node: Node) -> None:
         child = self._child(node.inputs[0], node)
-        block = self.roles.tensor(node.inputs[1])
+        block = const_tensor(node.inputs[1])
         if child is None:
             return
-        if block is None or self.roles.tensor(node.inputs[2]) is None:
+        if block is None or const_tensor(node.inputs[2]) is None:
             raise Refuse(f"the block or crops of '{node.name}' are not constant")
         if child.channels.first or child.channels.rank is None or block.size > child.channels.rank - 2:
             raise Refuse(f"'{node.name}' moves channels")
@@ -213,9 +215,8 @@ class Pieces:
         if not children:
             return
         if strangers:
-            raise Refuse(
-                f"a branch of '{node.name}' comes from '{strangers[0].name}' ({strangers[0].op}), not from a convolution"
-            )
+            source = f"'{strangers[0].name}' ({strangers[0].op})"
+            raise Refuse(f"a branch of '{node.name}' comes from {source}, not from a convolution")
         first = children[0].channels
         if any((c.channels.first, c.channels.rank) != (first.first, first.rank) for c in children):
             raise Refuse(f"the branches of '{node.name}' differ in data_format")
@@ -234,7 +235,7 @@ class Pieces:
         )
 
     def _is_channel_axis(self, value: Value, node: Node, channels: Channels) -> bool:
-        tensor = self.roles.tensor(value)
+        tensor = const_tensor(value)
         if tensor is None or tensor.size != 1 or not tensor.dtype.is_integer:
             raise Refuse(f"the axis of '{node.name}' is not constant")
         axis = int(tensor.numpy().reshape(()))

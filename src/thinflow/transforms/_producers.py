@@ -1,4 +1,4 @@
-"""Ops that are linear in constant weights: where the weights are, and which of their axes count output channels."""
+"""Ops that are linear in constant weights: where those are, and which of their axes count output channels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.tensor import Tensor
 from thinflow.rewrite.rule import Refuse
-from thinflow.transforms._roles import Array, Roles
+from thinflow.transforms._sources import Array, const_tensor
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Producer:
         return np.broadcast_to(vector, (self.channels,)).reshape(shape)
 
 
-def find_producer(node: Node, roles: Roles) -> Producer:
+def find_producer(node: Node) -> Producer:
     """What a node of one of the KINDS is.
 
     Raises:
@@ -91,12 +91,10 @@ def find_producer(node: Node, roles: Roles) -> Producer:
     if len(node.inputs) <= max(kind.weights, kind.data):
         raise Refuse(f"'{node.name}' has only {len(node.inputs)} inputs", node)
     weights = node.inputs[kind.weights]
-    tensor = roles.tensor(weights)
+    tensor = const_tensor(weights)
     if tensor is None:
-        raise Refuse(
-            f"the weights of '{node.name}' are not constant: they come from '{weights.node.name}' ({weights.node.op})",
-            node,
-        )
+        source = f"'{weights.node.name}' ({weights.node.op})"
+        raise Refuse(f"the weights of '{node.name}' are not constant: they come from {source}", node)
     if tensor.dtype.name not in FLOATING:
         raise Refuse(f"the weights of '{node.name}' are {tensor.dtype}, not floating point", node)
     if len(tensor.shape) != kind.rank or not tensor.size:
@@ -111,15 +109,15 @@ def find_producer(node: Node, roles: Roles) -> Producer:
         axes = (0,)
     channels = math.prod(tensor.shape[a] for a in axes)
     channels_first = layout in {"NCHW", "NCDHW"}
-    _refuse_grouped_transposed(node, channels, channels_first, roles)
+    _refuse_grouped_transposed(node, channels, channels_first)
     return Producer(node, weights, tensor, axes, channels, channels_first, kind.output_rank)
 
 
-def _refuse_grouped_transposed(node: Node, channels: int, channels_first: bool, roles: Roles) -> None:
+def _refuse_grouped_transposed(node: Node, channels: int, channels_first: bool) -> None:
     """A grouped transposed convolution has more output channels than its filter says."""
     if "Backprop" not in node.op:
         return
-    sizes = roles.tensor(node.inputs[0])
+    sizes = const_tensor(node.inputs[0])
     if sizes is None or len(sizes.shape) != 1 or sizes.size < 4:
         return
     declared = int(sizes.numpy()[1 if channels_first else -1])

@@ -17,18 +17,17 @@ from thinflow.rewrite.trace import Trace
 from thinflow.transforms._norms import NORMS
 from thinflow.transforms._pieces import Mode
 from thinflow.transforms._producers import KINDS, find_producer
-from thinflow.transforms._roles import Array, Roles
+from thinflow.transforms._sources import Array, side_outputs
 from thinflow.transforms._steps import FACTORS, Channels, Step, data_input, read_step
 
 
 def merge_equal_readers(graph: Graph, trace: Trace, mode: Mode) -> None:
     """Where every reader of a producer does the same with it, keep one of them."""
-    roles = Roles(graph)
-    for node, steps in _shared_producers(graph, roles, mode):
-        if node in roles.protected or len(steps) != len(node.output().uses):
+    for node, steps in _shared_producers(graph, mode):
+        if node.is_protected or len(steps) != len(node.output().uses):
             continue
         first, *others = steps
-        if not all(_is_same(first, s) and _may_go(s.node, roles) for s in others):
+        if not all(_is_same(first, s) and _may_go(s.node) for s in others):
             continue
         for step in others:
             trace.changed(step.node, f"does what '{first.node.name}' does")
@@ -40,10 +39,9 @@ def merge_equal_readers(graph: Graph, trace: Trace, mode: Mode) -> None:
 
 def duplicate(graph: Graph, trace: Trace, mode: Mode) -> None:
     """Give every factor or norm over a shared producer a producer of its own."""
-    roles = Roles(graph)
-    for node, steps in _shared_producers(graph, roles, mode):
+    for node, steps in _shared_producers(graph, mode):
         others_read = (
-            len(steps) < len(node.output().uses) or node in roles.protected or bool(node.control_outputs)
+            len(steps) < len(node.output().uses) or node.is_protected or bool(node.control_outputs)
         )
         for step in steps if others_read else steps[1:]:
             twin = graph.add(
@@ -56,36 +54,31 @@ def duplicate(graph: Graph, trace: Trace, mode: Mode) -> None:
                 before=node,
             )
             twin.origin = mode.origin
-            step.node.set_input(data_input(step.node, roles), twin.output())
+            step.node.set_input(data_input(step.node), twin.output())
             trace.changed(node, f"duplicated as '{twin.name}' for '{step.node.name}'")
 
 
-def _shared_producers(graph: Graph, roles: Roles, mode: Mode) -> Iterator[tuple[Node, list[Step]]]:
+def _shared_producers(graph: Graph, mode: Mode) -> Iterator[tuple[Node, list[Step]]]:
     """Producers that somebody else reads too, with the foldable factors and norms among their readers."""
     ops = NORMS if mode.only_norms else FACTORS | NORMS if mode.norms else FACTORS
     for node in list(graph):
-        if node.op not in KINDS or (len(node.output().uses) < 2 and node not in roles.protected):
+        if node.op not in KINDS or (len(node.output().uses) < 2 and node not.is_protected):
             continue
         steps = []
         for use in node.output().uses:
             try:
-                if use.node.op in ops and use.index == data_input(use.node, roles):
-                    producer = find_producer(node, roles)
+                if use.node.op in ops and use.index == data_input(use.node):
+                    producer = find_producer(node)
                     channels = Channels(producer.channels, producer.channels_first, producer.rank)
-                    steps.append(read_step(use.node, use.index, channels, roles))
+                    steps.append(read_step(use.node, use.index, channels))
             except Refuse:
                 continue  # told when the chains are folded
         if steps:
             yield node, steps
 
 
-def _may_go(node: Node, roles: Roles) -> bool:
-    return not (
-        node in roles.protected
-        or node.control_inputs
-        or node.control_outputs
-        or any(v.uses for v in node.outputs[1:])
-    )
+def _may_go(node: Node) -> bool:
+    return not (node.is_protected or node.control_inputs or node.control_outputs or side_outputs(node))
 
 
 def _is_same(a: Step, b: Step) -> bool:

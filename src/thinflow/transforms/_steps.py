@@ -11,7 +11,7 @@ from thinflow.ir.tensor import Tensor
 from thinflow.rewrite.rule import Refuse
 from thinflow.transforms._norms import NORMS, read_norm
 from thinflow.transforms._producers import FLOATING
-from thinflow.transforms._roles import Array, Roles
+from thinflow.transforms._sources import Array, const_node, const_tensor
 
 BIAS_OPS = frozenset({"BiasAdd", "BiasAddV1"})
 SUMS = frozenset({"Add", "AddV2", "Sub"})
@@ -22,7 +22,7 @@ STEPS = BIAS_OPS | SUMS | FACTORS
 
 @dataclass(frozen=True)
 class Channels:
-    """How the channels of a tensor lie: `count` of them, on axis 1 or on the last of `rank` axes (None: unknown)."""
+    """How the channels of a tensor lie: `count` of them, on axis 1 or on the last of `rank` axes, if known."""
 
     count: int
     first: bool
@@ -43,10 +43,8 @@ class Channels:
             axis = len(shape) - (self.rank or 0) + 1 if self.first else len(shape) - 1
             if axis < 0 or tensor.size != self.count or shape[axis] != self.count:
                 where = "axis 1" if self.first else "the last axis"
-                raise Refuse(
-                    f"its constant has shape {list(shape)}, not one value for each of {self.count} channels on {where}",
-                    node,
-                )
+                wanted = f"one value for each of {self.count} channels on {where}"
+                raise Refuse(f"its constant has shape {list(shape)}, not {wanted}", node)
         return finite(tensor, node).reshape(() if tensor.size == 1 else (self.count,))
 
 
@@ -73,28 +71,26 @@ class Step:
         return self.factor is not None
 
 
-def data_input(node: Node, roles: Roles) -> int:
+def data_input(node: Node) -> int:
     """The input of a step that is not the constant; 0 if that cannot be told."""
     commutes = node.op in SUMS | {"Mul"} and len(node.inputs) == 2
     return (
-        1
-        if commutes and roles.constant(node.inputs[0]) is not None and roles.constant(node.inputs[1]) is None
-        else 0
+        1 if commutes and const_node(node.inputs[0]) is not None and const_node(node.inputs[1]) is None else 0
     )
 
 
-def read_step(node: Node, x: int, channels: Channels, roles: Roles) -> Step:
+def read_step(node: Node, x: int, channels: Channels) -> Step:
     """A node of STEPS or NORMS over a tensor with such channels, at its input `x`.
 
     Raises:
         Refuse: why it is not one factor and one addend per channel.
     """
     if node.op in NORMS:
-        return _norm_step(node, channels, roles)
+        return _norm_step(node, channels)
     if len(node.inputs) != 2:
         raise Refuse(f"it has {len(node.inputs)} inputs, not 2", node)
     other = node.inputs[1 - x]
-    tensor = roles.tensor(other)
+    tensor = const_tensor(other)
     if tensor is None:
         raise Refuse(
             f"its other input is not constant: it comes from '{other.node.name}' ({other.node.op})", node
@@ -124,8 +120,8 @@ def _bias(node: Node, tensor: Tensor, channels: Channels) -> Array:
     return finite(tensor, node)
 
 
-def _norm_step(node: Node, channels: Channels, roles: Roles) -> Step:
-    norm = read_norm(node, roles)
+def _norm_step(node: Node, channels: Channels) -> Step:
+    norm = read_norm(node)
     if norm.channels_first != channels.first:
         raise Refuse("its data_format does not fit that of the convolution", node)
     if norm.scale.size != channels.count:

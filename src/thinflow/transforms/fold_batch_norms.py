@@ -12,6 +12,7 @@ from thinflow.ir.graph import Graph
 from thinflow.rewrite.rule import Transform, transform
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms._affine import fold_chains
+from thinflow.transforms._colocation import drop_lost_classes
 from thinflow.transforms._pieces import Mode
 from thinflow.transforms._shared import duplicate, merge_equal_readers
 
@@ -24,7 +25,7 @@ class FoldBatchNorms(Transform):
     Attributes:
         batch_norms: also fold batch-norm ops, as `fold_old_batch_norms` does.
         normalize_bias: turn a lone addition after a convolution into a BiasAdd.
-        duplicate_shared: compute a convolution twice rather than leave a factor over one that others read too.
+        duplicate_shared: compute a convolution twice rather than leave a factor over a shared one.
     """
 
     tolerance = 1e-5
@@ -35,7 +36,9 @@ class FoldBatchNorms(Transform):
 
     def apply(self, graph: Graph, trace: Trace) -> None:
         mode = Mode(self.name, norms=self.batch_norms, normalize_bias=self.normalize_bias)
+        names = {n.name for n in graph}
         merge_equal_readers(graph, trace, mode)
         if self.duplicate_shared:
             duplicate(graph, trace, mode)
         fold_chains(graph, trace, mode)
+        drop_lost_classes(graph, names)

@@ -18,10 +18,11 @@ from thinflow.ir.types import shape_text
 from thinflow.rewrite.pattern import TRANSPARENT
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
+from thinflow.transforms._colocation import drop_lost_classes
 from thinflow.transforms._constants import stored_once
 from thinflow.transforms._control import drop_idle_control
 from thinflow.transforms._evaluate import ConstantPart, Result, sinks, tensor_of
-from thinflow.transforms._roles import become_constant
+from thinflow.transforms._sources import become_constant
 
 DEQUANTIZERS = ("Dequantize", "FakeQuant", "QuantizeAndDequantize")
 
@@ -34,9 +35,9 @@ class FoldConstants(Transform):
     Attributes:
         exclude_op: ops that are never folded.
         exclude_node: nodes that are never folded.
-        clear_output_shapes: remove `_output_shapes` attributes; if false, they are trusted where inference finds nothing.
+        clear_output_shapes: remove `_output_shapes`; if false, it is trusted where shape inference finds nothing.
         max_constant_size_in_bytes: larger results are not stored.
-        max_growth_bytes: nor are results that exceed the constants they come from by more than this (Fill, Tile...).
+        max_growth_bytes: nor are results this much larger than the constants they come from (Fill, Tile...).
         fold_dequantize: also fold Dequantize and FakeQuant ops, which turns 8-bit weights back into floats.
     """
 
@@ -61,6 +62,7 @@ class FoldConstants(Transform):
         if not graph.outputs:
             trace.warnings.append("no outputs are given, so every node without a reader counts as one")
         kept = graph.outputs or sinks(graph)
+        names = {n.name for n in graph}
         failed: dict[Node, str] = {}
         too_large: dict[Node, str] = {}
         while True:
@@ -75,6 +77,7 @@ class FoldConstants(Transform):
                 too_large.clear()  # what a result grows from may have become larger
         drop_idle(graph, trace)
         self._prune(graph, kept, trace)
+        drop_lost_classes(graph, names)
 
     def _set_specs(self, graph: Graph) -> None:
         infer_shapes(graph, use_annotations=not self.clear_output_shapes)
@@ -92,7 +95,7 @@ class FoldConstants(Transform):
     def _fold_once(
         self, graph: Graph, kept: set[Node], failed: dict[Node, str], too_large: dict[Node, str], trace: Trace
     ) -> None:
-        """One round. What cannot be folded goes to `failed` or `too_large`; the next round folds what it reads instead."""
+        """One round. What cannot be folded is noted, so that the next round folds what it reads instead."""
         part = ConstantPart(graph, lambda n: too_large.get(n) or self._excluded(n), failed)
         wanted = self._wanted(part, kept)
         for node, reason in part.refused.items():
@@ -128,7 +131,7 @@ class FoldConstants(Transform):
         expected = max((v.spec.size_bytes or 0 for v in node.outputs), default=0)
         self._refuse_large(expected, node)
         result = part.compute(node)
-        ports = [v for v in node.outputs if v.uses or v in part.roles.wanted] or [node.output()]
+        ports = [v for v in node.outputs if v.uses or v.is_graph_output] or [node.output()]
         single = len(result.arrays) == 1
         if not single and node in kept:
             raise Refuse("it is asked for and has several outputs", node)
@@ -141,7 +144,9 @@ class FoldConstants(Transform):
                     f"folding it would add {growth:,} bytes; max_growth_bytes is {self.max_growth_bytes:,}",
                     node,
                 )
-        trace.changed(node, "folded into " + ", ".join(f"{t.dtype}{shape_text(t.shape)}" for t in tensors.values()))
+        trace.changed(
+            node, "folded into " + ", ".join(f"{t.dtype}{shape_text(t.shape)}" for t in tensors.values())
+        )
         if single:
             become_constant(node, tensors[ports[0]], self.name)
             node.set_control_inputs(result.awaited)
@@ -194,7 +199,7 @@ def drop_idle(graph: Graph, trace: Trace) -> None:
 
 
 def _bypass_aliases(part: ConstantPart, trace: Trace) -> None:
-    """Let the readers of a constant's alias read the constant itself. An alias that waits for something stays."""
+    """Let the readers of a constant's alias read the constant itself, unless the alias waits for something."""
     for node in part.order:
         if node.graph is None or not is_alias(node) or node not in part.computable:
             continue

@@ -12,6 +12,7 @@ from thinflow.ir.graph import Graph
 from thinflow.rewrite.rule import Transform, transform
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms._affine import fold_chains
+from thinflow.transforms._colocation import drop_lost_classes
 from thinflow.transforms._forward import fold_forward
 from thinflow.transforms._lower_norms import lower_norms
 from thinflow.transforms._pieces import Mode
@@ -25,8 +26,8 @@ class FoldOldBatchNorms(Transform):
 
     Attributes:
         lower_unfoldable: turn the norms that remain into one Mul and one AddV2.
-        fold_forward: fold a norm that stands right before a convolution without padding into that convolution.
-        duplicate_shared: compute a convolution twice rather than leave a norm over one that others read too.
+        fold_forward: fold a norm right before a convolution without padding into that convolution.
+        duplicate_shared: compute a convolution twice rather than leave a norm over a shared one.
     """
 
     tolerance = 1e-4
@@ -37,6 +38,7 @@ class FoldOldBatchNorms(Transform):
 
     def apply(self, graph: Graph, trace: Trace) -> None:
         mode = Mode(self.name, norms=True, only_norms=True)
+        names = {n.name for n in graph}
         merge_equal_readers(graph, trace, mode)
         if self.duplicate_shared:
             duplicate(graph, trace, mode)
@@ -45,3 +47,4 @@ class FoldOldBatchNorms(Transform):
             fold_forward(graph, trace, self.name)
         if self.lower_unfoldable:
             lower_norms(graph, trace, self.name)
+        drop_lost_classes(graph, names)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import zipfile
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -26,7 +27,7 @@ from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms._norms import FUSED_NORMS, channels_first, is_training
 from thinflow.transforms._producers import store
-from thinflow.transforms._roles import Array, Roles
+from thinflow.transforms._sources import Array, const_tensor, side_outputs
 
 Statistics = dict[str, tuple[Array, Array]]
 """Node name -> (mean [C], variance [C])."""
@@ -47,29 +48,27 @@ class FreezeBatchNorms(Transform):
 
     def apply(self, graph: Graph, trace: Trace) -> None:
         statistics = load_statistics(self.statistics)
-        roles = Roles(graph)
         for node in list(graph):
             if node.op not in FUSED_NORMS:
                 continue
             try:
-                self._freeze(graph, node, statistics, roles)
+                self._freeze(graph, node, statistics)
                 trace.changed(node, "uses fixed statistics now")
             except Refuse as refusal:
                 trace.leave(node, refusal.reason)
 
-    def _freeze(self, graph: Graph, node: Node, statistics: Statistics, roles: Roles) -> None:
+    def _freeze(self, graph: Graph, node: Node, statistics: Statistics) -> None:
         if not is_training(node):
             raise Refuse("it is in inference mode already")
         if len(node.inputs) != 5:
             raise Refuse(f"it has {len(node.inputs)} inputs, not 5")
-        for value in node.outputs[1:]:
-            if value.uses or value in roles.wanted:
-                who = f"used by '{value.uses[0].node.name}'" if value.uses else "asked for"
-                raise Refuse(f"its output {value.port}, a statistic of the batch, is {who}")
+        for value in side_outputs(node):
+            who = f"used by '{value.uses[0].node.name}'" if value.uses else "asked for"
+            raise Refuse(f"its output {value.port}, a statistic of the batch, is {who}")
         if node.name not in statistics:
             raise Refuse(f"the statistics have no '{node.name}/mean'")
         mean, variance = statistics[node.name]
-        gamma = roles.tensor(node.inputs[1])
+        gamma = const_tensor(node.inputs[1])
         if gamma is not None and gamma.shape != mean.shape:
             raise Refuse(f"the statistics are for {mean.size} channels, it has {gamma.size}")
         element = node.attrs.get("T" if node.op == "FusedBatchNorm" else "U")
@@ -104,22 +103,24 @@ def measure_batch_norms(graph: Graph, feeds: Iterable[Mapping[Value, Array]]) ->
         if node in needed:
             wanted.setdefault(node.inputs[0], []).append(node)
     sums: Statistics = {}
-    count = 0
+    counts: Counter[str] = Counter()
 
     def observe(value: Value, array: Array) -> None:
         for node in wanted.get(value, ()):
             mean, variance = _moments(array, node)
             old = sums.get(node.name, (np.zeros_like(mean), np.zeros_like(variance)))
             sums[node.name] = (old[0] + mean, old[1] + variance)
+            counts[node.name] += 1
 
+    measured = False
     for feed in feeds:
         for value, array in feed.items():
             observe(value, np.asarray(array))
         Plan(graph, outputs, list(feed)).run(feed, observe)
-        count += 1
-    if not count:
+        measured = True
+    if not measured:
         raise ParameterError("there are no inputs to measure on", hint="give at least one batch")
-    return {name: (mean / count, variance / count) for name, (mean, variance) in sums.items()}
+    return {name: (mean / counts[name], variance / counts[name]) for name, (mean, variance) in sums.items()}
 
 
 def _moments(array: Array, node: Node) -> tuple[Array, Array]:

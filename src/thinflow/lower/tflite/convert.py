@@ -268,6 +268,8 @@ class _Lowering:
         except (ThinflowError, ValueError, TypeError, IndexError, ArithmeticError, KeyError):
             logger.debug("%s could not be evaluated", node.where, exc_info=True)
             return None
+        if any(isinstance(result, registry.Handle) for result in results):
+            return None
         folded = {}
         for port, result in enumerate(results):
             value = node.output(port)

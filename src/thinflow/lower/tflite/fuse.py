@@ -31,6 +31,7 @@ _WEIGHTED = {
     "CONV_3D": (1, 2, 4),
 }
 _MAX_ROUNDS = 20
+_TINY = 1e-30  # below, the reciprocal loses digits or overflows
 
 
 class Wiring:
@@ -121,7 +122,7 @@ def fuse(subgraph: Subgraph) -> None:
         wiring = Wiring(subgraph)
         for operator in list(subgraph.operators):
             for rule in RULES.get(operator.code, ()):
-                if not wiring.is_gone(operator):
+                if not wiring.is_gone(operator) and rule in RULES.get(operator.code, ()):
                     rule(wiring, operator)
         wiring.finish()
         remove_dead(subgraph)
@@ -169,13 +170,10 @@ def _fuse_relu6(wiring: Wiring, operator: Operator) -> None:
 
 
 def _fuse_bias(wiring: Wiring, operator: Operator) -> None:
-    """conv(x) + b -> conv(x, b)      b [channels] or one number; b + conv(x) and conv(x) - b likewise."""
-    if operator.code == "SUB" and (operator.inputs[1] is None or not operator.inputs[1].is_constant):
-        return
+    """conv(x) + b -> conv(x, b)      b [channels] or one number."""
     before, addend = _channel_operand(wiring, operator)
     if before is None or addend is None:
         return
-    addend = -addend if operator.code == "SUB" else addend
     place = _WEIGHTED[before.code][1]
     bias = before.inputs[place] if place < len(before.inputs) else None
     if bias is not None and not bias.is_constant:
@@ -206,6 +204,69 @@ def _fuse_scale(wiring: Wiring, operator: Operator) -> None:
         wiring.set_input(before, at_bias, _new_constant(f"{name}/bias", np.asarray(bias.array()) * factor))
     before.options["fused_activation_function"] = _activation(operator)
     wiring.absorb(operator, before)
+
+
+def _fuse_input_scale(wiring: Wiring, operator: Operator) -> None:
+    """conv(x * s, w) -> conv(x, w * s)      s [channels of x] or one number; zeros of a SAME border stay zeros."""
+    scale = wiring.sole_producer(operator.inputs[0], "MUL")
+    weights = operator.inputs[1]
+    if scale is None or _activation(scale) != "NONE" or weights is None or not weights.is_constant:
+        return
+    x, factor = _with_constant(scale)
+    array = np.asarray(weights.array())
+    if x is None or factor is None or not _keeps_shape(x, factor) or factor.dtype != np.float32 or array.dtype != np.float32:
+        return
+    per_input = operator.code != "DEPTHWISE_CONV_2D"  # a depthwise filter's last axis counts outputs
+    if factor.size != 1 and (not per_input or factor.size != factor.shape[-1] or factor.size != array.shape[-1]):
+        return
+    wiring.set_input(operator, 1, _new_constant(f"{operator.outputs[0].name}/weights", array * factor.reshape(-1)))
+    wiring.bypass(scale, x)
+
+
+def _merge_constants(wiring: Wiring, operator: Operator) -> None:
+    """(x + a) + b -> x + (a + b), and so for products."""
+    x, second = _with_constant(operator)
+    before = wiring.sole_producer(x, operator.code)
+    if before is None or second is None or _activation(before) != "NONE":
+        return
+    source, first = _with_constant(before)
+    if source is None or first is None or source.dtype is not FLOAT or not _keeps_shape(source, first):
+        return
+    if _keeps_shape(source, second):
+        merged = first + second if operator.code == "ADD" else first * second
+        wiring.set_input(operator, 0, source)
+        wiring.set_input(operator, 1, _new_constant(f"{operator.outputs[0].name}/const", merged))
+
+
+def _invert_constant(wiring: Wiring, operator: Operator) -> None:
+    """x - c -> x + -c and x / c -> x * 1/c, which then merge with their neighbours."""
+    y = operator.inputs[1]
+    if y is None or not y.is_constant or y.dtype is not FLOAT:
+        return
+    array = np.asarray(y.array())
+    if operator.code == "DIV" and not (np.isfinite(array).all() and (np.abs(array) > _TINY).all()):
+        return
+    inverse = -array if operator.code == "SUB" else np.float32(1) / array
+    operator.code = "ADD" if operator.code == "SUB" else "MUL"
+    operator.options.pop("pot_scale_int16", None)
+    wiring.set_input(operator, 1, _new_constant(f"{operator.outputs[0].name}/const", inverse))
+
+
+def _drop_neutral(wiring: Wiring, operator: Operator) -> None:
+    """x + 0 and x * 1."""
+    x, constant = _with_constant(operator)
+    neutral = 0 if operator.code == "ADD" else 1
+    if x is not None and constant is not None and _activation(operator) == "NONE":
+        if (constant == neutral).all() and _keeps_shape(x, constant):
+            wiring.bypass(operator, x)
+
+
+def _keeps_shape(x: Tensor, constant: Array) -> bool:
+    """Whether broadcasting x against the constant gives x's shape, whatever the unknown sizes are."""
+    if x.shape is None or constant.ndim > len(x.shape):
+        return False
+    tail = x.shape[len(x.shape) - constant.ndim :]
+    return all(c == 1 or c == n for c, n in zip(constant.shape, tail, strict=True))
 
 
 def _channel_operand(wiring: Wiring, operator: Operator) -> tuple[Operator | None, Array | None]:
@@ -306,6 +367,66 @@ def _fuse_dilation(wiring: Wiring, operator: Operator) -> None:
     wiring.absorb(operator, conv)
 
 
+def _keep_dims(wiring: Wiring, operator: Operator) -> None:
+    """reshape(mean(x)) -> mean(x, keep_dims), where the reshape only puts the sizes of 1 back."""
+    before = wiring.sole_producer(operator.inputs[0], *_REDUCERS)
+    if before is None or before.options.get("keep_dims"):
+        return
+    x, axes = before.inputs
+    if x is None or axes is None or not axes.is_constant or x.shape is None:
+        return
+    gone = {int(a) % len(x.shape) for a in np.asarray(axes.array()).ravel()}
+    kept = tuple(1 if a in gone else n for a, n in enumerate(x.shape))
+    if operator.outputs[0].shape == kept and kept.count(None) <= 1:
+        before.options["keep_dims"] = True
+        wiring.absorb(operator, before)
+
+
+_REDUCERS = ("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD")
+
+
+def _fuse_hard_swish(wiring: Wiring, operator: Operator) -> None:
+    """x * (relu6(x + 3) / 6) -> hard_swish(x), with the sixth anywhere."""
+    if _activation(operator) != "NONE" or operator.outputs[0].dtype is not FLOAT:
+        return
+    for x, gate in (operator.inputs, operator.inputs[::-1]):
+        sixth = wiring.sole_producer(gate, "MUL")
+        if x is None or sixth is None or _activation(sixth) != "NONE":
+            continue
+        inner, factor = _with_constant(sixth)
+        if factor is not None and _is_number(factor, 1 / 6) and _is_gate_of(wiring, inner, x):
+            _become(wiring, operator, "HARD_SWISH", x)
+            return
+    product, factor = _with_constant(operator)
+    before = wiring.sole_producer(product, "MUL")
+    if before is not None and factor is not None and _is_number(factor, 1 / 6) and _activation(before) == "NONE":
+        for x, gate in (before.inputs, before.inputs[::-1]):
+            if x is not None and _is_gate_of(wiring, gate, x):
+                _become(wiring, operator, "HARD_SWISH", x)
+                return
+
+
+def _is_gate_of(wiring: Wiring, gate: Tensor | None, x: Tensor) -> bool:
+    """Whether `gate` is relu6(x + 3) and read nowhere else."""
+    shifted = wiring.sole_producer(gate, "ADD")
+    if shifted is None or _activation(shifted) != "RELU6":
+        return False
+    source, three = _with_constant(shifted)
+    return source is x and three is not None and _is_number(three, 3)
+
+
+def _is_number(constant: Array, number: float) -> bool:
+    return constant.size == 1 and abs(float(constant.reshape(())) - number) < 1e-4
+
+
+def _become(wiring: Wiring, operator: Operator, code: str, x: Tensor) -> None:
+    """Turn an operator into a plain one of one operand; what it read before is dropped when nobody else reads it."""
+    operator.code, operator.options = code, {}
+    wiring.set_input(operator, 0, x)
+    wiring.set_input(operator, 1, None)
+    operator.inputs = operator.inputs[:1]
+
+
 # --- what does nothing ------------------------------------------------------------------------------------
 
 
@@ -389,13 +510,15 @@ RULES: dict[str, Sequence[Rule]] = {
     "RELU6": (_fuse_activation,),
     "RELU_N1_TO_1": (_fuse_activation,),
     "MINIMUM": (_fuse_relu6,),
-    "ADD": (_fuse_bias,),
-    "SUB": (_fuse_bias,),
-    "MUL": (_fuse_scale,),
-    "CONV_2D": (_fuse_pad,),
-    "DEPTHWISE_CONV_2D": (_fuse_pad,),
+    "ADD": (_drop_neutral, _fuse_bias, _merge_constants),
+    "SUB": (_invert_constant,),
+    "DIV": (_invert_constant,),
+    "MUL": (_drop_neutral, _fuse_hard_swish, _fuse_scale, _merge_constants),
+    "CONV_2D": (_fuse_pad, _fuse_input_scale),
+    "DEPTHWISE_CONV_2D": (_fuse_pad, _fuse_input_scale),
+    "FULLY_CONNECTED": (_fuse_input_scale,),
     "BATCH_TO_SPACE_ND": (_fuse_dilation,),
-    "RESHAPE": (_merge_reshapes, _drop_reshape),
+    "RESHAPE": (_merge_reshapes, _drop_reshape, _keep_dims),
     "TRANSPOSE": (_merge_transposes, _simplify_transpose),
     "CAST": (_drop_cast,),
     "PAD": (_drop_empty_pad,),

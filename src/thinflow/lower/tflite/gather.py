@@ -66,7 +66,15 @@ def top_k(b: Builder, node: Node, x: Tensor, *, k: int) -> tuple[Tensor, ...]:
 
 @lower("SegmentSum", to="tflite")
 def segment_sum(b: Builder, node: Node, x: Tensor, segments: Tensor) -> Tensor:
-    return b.emit("SEGMENT_SUM", x, b.index(segments))
+    """As many segments as the last, and highest, number says: SEGMENT_SUM itself fails where a number is left out."""
+    segments = b.index(segments)
+    axes = b.ints([0], "axis")
+    if segments.is_constant:
+        count = b.const(np.int32(max(b.elements(segments) or (), default=-1) + 1), "count")  # type: ignore[type-var]
+    else:
+        last = b.step("REDUCE_MAX", segments, axes, shape=(), keep_dims=False)
+        count = b.step("ADD", last, b.const(np.int32(1), "one"), shape=())
+    return b.emit("UNSORTED_SEGMENT_SUM", x, segments, count)
 
 
 _UNSORTED = {

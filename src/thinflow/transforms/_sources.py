@@ -1,0 +1,71 @@
+"""The constants behind values: finding them, changing them, making them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from thinflow.ir.graph import Node, Value
+from thinflow.ir.tensor import Tensor
+from thinflow.rewrite.pattern import TRANSPARENT
+
+Array = np.ndarray[Any, Any]
+
+
+def const_node(value: Value) -> Node | None:
+    """The Const node behind a value, through pass-through ops; None if there is none, or the value is fed."""
+    while True:
+        if value.is_graph_input or value.port != 0:
+            return None
+        node = value.node
+        if node.tensor is not None:
+            return node
+        if node.op not in TRANSPARENT or not node.inputs:
+            return None
+        value = node.inputs[0]
+
+
+def const_tensor(value: Value) -> Tensor | None:
+    """The constant behind a value."""
+    node = const_node(value)
+    return None if node is None else node.tensor
+
+
+def is_sole_reader(reader: Node, value: Value) -> bool:
+    """Whether a constant may be changed in place: only `reader` reads it, once, and nobody asked for it.
+
+    Nodes that merely wait for it do not count.
+    """
+    while True:
+        if len(value.uses) != 1 or value.uses[0].node is not reader or value.node.is_protected:
+            return False
+        reader = value.node
+        if reader.tensor is not None:
+            return True
+        value = reader.inputs[0]
+
+
+def side_outputs(node: Node) -> list[Value]:
+    """The outputs that are used or asked for, but for output 0."""
+    return [v for v in node.outputs if v.port > 0 and (v.uses or v.is_graph_output)]
+
+
+def awaited_by_constant(value: Value) -> list[Node]:
+    """What a constant and the pass-through ops behind it wait for: a substitute must wait for the same."""
+    nodes: dict[Node, None] = {}
+    while True:
+        nodes.update(dict.fromkeys(value.node.control_inputs))
+        if value.node.tensor is not None or not value.node.inputs:
+            return list(nodes)
+        value = value.node.inputs[0]
+
+
+def become_constant(node: Node, tensor: Tensor, origin: str) -> None:
+    """Turn a node into a Const in place: name, position, readers and control edges stay."""
+    node.attrs.clear()
+    node.attrs.update({"dtype": tensor.dtype, "value": tensor})
+    node.op = "Const"
+    node.source = None  # nothing of the old record describes the constant
+    node.origin = origin
+    node.set_inputs(())

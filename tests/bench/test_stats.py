@@ -1,0 +1,111 @@
+"""Medians, intervals and ratios, on numbers whose answer is known."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from thinflow.bench.stats import Interval, describe, median_interval, plus_minus, ratio_of_medians
+
+
+def test_describe() -> None:
+    found = describe([1.0, 2.0, 3.0, 4.0, 100.0])
+    assert (found.count, found.median, found.minimum, found.maximum, found.mad) == (5, 3.0, 1.0, 100.0, 1.0)
+    assert (found.q1, found.q3) == (2.0, 4.0)
+    assert found.outliers == ((4, 100.0),)
+    assert found.uncertainty == math.inf  # five values do not bracket a median with 95 % confidence
+
+
+def test_outliers_are_named_and_kept() -> None:
+    values = [10.0 + 0.01 * (i % 7) for i in range(50)]
+    values[17] = 50.0
+    found = describe(values)
+    assert found.outliers == ((17, 50.0),)
+    assert found.maximum == 50.0
+
+
+def test_scaled() -> None:
+    found = describe([1.0, 2.0, 3.0, 4.0, 100.0]).scaled(1000)
+    assert found.count == 5
+    assert found.median == 3000.0
+    assert found.outliers == ((4, 100000.0),)
+
+
+@pytest.mark.parametrize(
+    ("count", "ranks"),
+    [
+        (1, (1, 1)),
+        (5, (1, 5)),
+        (6, (1, 6)),
+        (8, (1, 8)),
+        (9, (2, 8)),
+        (10, (2, 9)),
+        (20, (6, 15)),
+        (50, (18, 33)),
+    ],
+)
+def test_median_interval_has_the_tabulated_ranks(count: int, ranks: tuple[int, int]) -> None:
+    """Ranks as in the tables for the sign test at 95 %."""
+    assert median_interval(range(1, count + 1)) == ranks
+
+
+@pytest.mark.parametrize("count", [15, 60, 100, 101, 400])
+def test_median_interval_covers(count: int, rng: np.random.Generator) -> None:
+    """The true median of a skewed distribution lies inside at least about 95 times in 100."""
+    hits = 0
+    for _ in range(400):
+        low, high = median_interval(rng.exponential(1.0, count))
+        hits += low <= math.log(2) <= high
+    assert hits >= 0.93 * 400
+
+
+def test_ratio_of_equal_samples_contains_one(rng: np.random.Generator) -> None:
+    a, b = rng.normal(10, 0.5, (2, 200))
+    found = ratio_of_medians(a, b)
+    assert 1.0 in found
+    assert found.half_width < 0.05
+
+
+def test_ratio_finds_a_difference(rng: np.random.Generator) -> None:
+    a, b = rng.normal(30, 0.5, 100), rng.normal(10, 0.5, 80)
+    found = ratio_of_medians(a, b)
+    assert found.low <= 3.0 <= found.high
+    assert found.half_width < 0.1
+    assert found.inverse().low <= 1 / 3 <= found.inverse().high
+
+
+def test_pairing_cancels_what_both_suffer(rng: np.random.Generator) -> None:
+    drift = np.repeat([1.0, 1.5], 150)  # the machine slows down half-way
+    a = 2 * drift * rng.normal(1, 0.01, 300)
+    b = drift * rng.normal(1, 0.01, 300)
+    paired, unpaired = ratio_of_medians(a, b, paired=True), ratio_of_medians(a, b)
+    assert paired.low <= 2.0 <= paired.high
+    assert paired.half_width < unpaired.half_width / 2
+
+
+def test_ratio_is_repeatable(rng: np.random.Generator) -> None:
+    a, b = rng.normal(10, 1, (2, 50))
+    assert ratio_of_medians(a, b) == ratio_of_medians(a, b)
+    assert ratio_of_medians(a, b, seed=1) != ratio_of_medians(a, b)
+
+
+def test_ratio_of_single_values() -> None:
+    assert ratio_of_medians([6.0], [2.0]) == Interval(3.0, 3.0, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("value", "half_width", "text"),
+    [
+        (3.14159, 0.12, "3.1 ± 0.1"),
+        (3.14159, 0.097, "3.1 ± 0.1"),
+        (3.14159, 0.0123, "3.14 ± 0.01"),
+        (123.4, 17, "123 ± 17"),
+        (0.5, 0.0004, "0.5000 ± 0.0004"),
+        (2.0, 0.0, "2 ± 0"),
+        (2.0, math.inf, "2 ± ?"),
+    ],
+)
+def test_plus_minus(value: float, half_width: float, text: str) -> None:
+    assert plus_minus(value, half_width) == text
