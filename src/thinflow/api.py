@@ -203,11 +203,7 @@ def transform_with_ledger(
 
     steps = resolve(transforms)
     graph = load(source, inputs=inputs, outputs=outputs, shapes=shapes)
-    fed = None if feeds is None else [{graph.value(n): x for n, x in f.items()} for f in feeds]
-    comparer = OutputComparer(graph.clone(), None, seed=seed) if verify and fed is None else None
-    if verify and fed is not None:
-        baseline = graph.clone()
-        comparer = OutputComparer(baseline, [{baseline.value(v.name): x for v, x in f.items()} for f in fed], seed=seed)
+    comparer = OutputComparer(_named_feeds(graph, feeds), seed=seed) if verify else None
     result = run_steps(
         graph, steps, comparer=comparer, port_count=port_count, size_of=serialized_size, progress=progress
     )
@@ -215,6 +211,14 @@ def transform_with_ledger(
     if comparer is not None and comparer.skipped:
         result.note = f"not compared: {comparer.skipped}"
     return result
+
+
+def _named_feeds(graph: Graph, feeds: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]] | None:
+    import numpy as np
+
+    if feeds is None:
+        return None
+    return [{graph.value(name).name: np.asarray(array) for name, array in feed.items()} for feed in feeds]
 
 
 def convert(source: Source, path: str | os.PathLike[str], *, shapes: Shapes | None = None, **names: Any) -> int:

@@ -52,14 +52,19 @@ class Bodies:
         name, key = function.name, attr_key(function)
         if name not in self.functions:
             near = closest(name, self.functions)
-            raise GraphError(f"there is no function '{name}'", hint=near or "the file has lost its function library")
+            raise GraphError(
+                f"there is no function '{name}'", hint=near or "the file has lost its function library"
+            )
 
         def call(arguments: Sequence[Any]) -> Sequence[Any]:
             runner = self._runners.get(key)
             if runner is None:
                 runner = self._runners[key] = self._prepared(function)
             if self._depth >= MAX_DEPTH:
-                raise TooDeep(f"{MAX_DEPTH} calls inside each other, the last to '{name}'", hint="does a function call itself?")
+                raise TooDeep(
+                    f"{MAX_DEPTH} calls inside each other, the last to '{name}'",
+                    hint="does a function call itself?",
+                )
             self._depth += 1
             try:
                 return runner(arguments)
@@ -74,7 +79,10 @@ class Bodies:
 
         def run(arguments: Sequence[Any]) -> Sequence[Any]:
             if len(arguments) != count:
-                raise GraphError(f"'{function.name}' takes {count} arguments, not {len(arguments)}", hint="the file is damaged")
+                raise GraphError(
+                    f"'{function.name}' takes {count} arguments, not {len(arguments)}",
+                    hint="the file is damaged",
+                )
             return runner(arguments)
 
         return run
@@ -144,7 +152,7 @@ def _while(node: Node, bodies: Bodies) -> Runner:
 
 
 def is_true(value: Any) -> bool:
-    """What TensorFlow takes for true: a scalar that is not zero or empty text, or any tensor that is not empty."""
+    """What TensorFlow takes for true: a scalar neither zero nor empty text, or any tensor with elements."""
     array = np.asarray(value)
     return bool(array[()]) if array.ndim == 0 else array.size > 0
 

@@ -1,8 +1,8 @@
 """Finds the while loops of TF1 graphs, so that each can run as one step.
 
-A loop is a frame: Enter nodes of one `frame_name` lead in, Merge joins the first value with the one NextIteration brings
-back, LoopCond decides, Switch leads on into the body or out to Exit. Loops may nest. Source: TensorFlow's white paper
-"Implementation of Control Flow in TensorFlow".
+A loop is a frame: Enter nodes of one `frame_name` lead in, Merge joins the first value with the one
+NextIteration brings back, LoopCond decides, Switch leads on into the body or out to Exit. Loops may nest.
+Source: TensorFlow's white paper "Implementation of Control Flow in TensorFlow".
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class Loop:
         enters: what leads in; their inputs are read outside.
         merges: loop variable -> (its Enter, its NextIteration).
         condition: the LoopCond node.
-        head: the steps that the condition needs, in order. Inner loops are steps; Enter, NextIteration, Exit and the loop
-            variables are not, the loop itself plays them.
+        head: the steps that the condition needs, in order. Inner loops are steps; Enter, NextIteration, Exit
+            and the loop variables are not, the loop itself plays them.
         body: the other steps of one turn, in order.
         ending: those steps of the body that the Exits need when the condition has become false.
         exits: what leads out; their outputs are read outside.
-        free: outer values that the body reads directly, without an Enter (constants that lost their control edge).
+        free: outer values that are read directly, without an Enter (constants that lost their control edge).
     """
 
     name: str
@@ -82,7 +82,11 @@ class _Frames:
             if node.op in ENTERS:
                 name = str(node.get("frame_name", ""))
                 if self.parents.setdefault(name, around) != around or not name:
-                    raise GraphError(f"the frame '{name}' is entered from two places", node.where, hint="the file is damaged")
+                    raise GraphError(
+                        f"the frame '{name}' is entered from two places",
+                        node.where,
+                        hint="the file is damaged",
+                    )
                 around = name
             self.frame_of[node] = around
 
@@ -151,7 +155,9 @@ class _Frames:
         own = [n for n in self.order if self.frame_of[n] == name]
         condition = next((n for n in own if n.op == "LoopCond"), None)
         if condition is None:
-            raise GraphError(f"the loop '{name}' has no LoopCond", hint="it was cut; keep the whole loop or none of it")
+            raise GraphError(
+                f"the loop '{name}' has no LoopCond", hint="it was cut; keep the whole loop or none of it"
+            )
         loop = Loop(name, condition)
         loop.enters = [n for n in own if n.op in ENTERS]
         loop.exits = [n for n in own if n.op in EXITS]

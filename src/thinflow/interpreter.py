@@ -1,9 +1,10 @@
 """Runs a graph with the numpy kernels: slow, exact, and the reference for every other engine.
 
-A `Plan` is the part of a graph that some outputs need, in an order that works, with the loops of TF1 (Enter, Merge, Switch,
-NextIteration, Exit) gathered into steps of their own; see `frames`. A branch that is not taken carries `DEAD` values, as in
-TensorFlow: a node that reads one or waits for a dead node does not run and passes it on, and Merge takes whichever input is
-alive. The bodies of functions are plans as well; see `calls`.
+A `Plan` is the part of a graph that some outputs need, in an order that works, with the loops of TF1 (Enter,
+Merge, Switch, NextIteration, Exit) gathered into steps of their own; see `frames`. A branch that is not taken
+carries `DEAD` values, as in TensorFlow: a node that reads one or waits for a dead node does not run and
+passes it on, and Merge takes whichever input is alive. The bodies of functions are plans as well; see
+`calls`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from thinflow.ir.function import ARGUMENT, Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import MERGES, ancestors
 from thinflow.ops import registry
+from thinflow.ops.lookup import FILLERS, TABLES
 
 Array = np.ndarray[Any, Any]
 Observer = Callable[[Value, Array], None]
@@ -75,7 +77,11 @@ class Plan:
 
     def _prepared_body(self, function: Function) -> Runner:
         plan = Plan(
-            function.graph, function.outputs, function.inputs, targets=function.control_outputs, bodies=self.bodies
+            function.graph,
+            function.outputs,
+            function.inputs,
+            targets=function.control_outputs,
+            bodies=self.bodies,
         )
         return plan.compute
 
@@ -97,7 +103,7 @@ class Plan:
 
         Args:
             feeds: an array for every input of the plan.
-            observe: called with each computed value, in order; inside loops once per iteration, inside functions never.
+            observe: called with each computed value, in order; in a loop once per turn, in a function never.
 
         Raises:
             FeedError: an input is missing, or an output lies on a branch that was not taken.
@@ -106,12 +112,15 @@ class Plan:
         for value in self.inputs:
             if value not in feeds:
                 near = closest(value.name, [v.name for v in feeds])
-                raise FeedError(f"nothing was fed for the input '{value.name}'", hint=near or "feed every input of the plan")
+                raise FeedError(
+                    f"nothing was fed for the input '{value.name}'",
+                    hint=near or "feed every input of the plan",
+                )
         results = self.compute([feeds[v] for v in self.inputs], observe)
         return [_as_array(value, result) for value, result in zip(self.outputs, results, strict=True)]
 
     def compute(self, inputs: Sequence[Any], observe: Observer | None = None) -> list[Any]:
-        """The outputs as they come: arrays, handles, DEAD on a branch that was not taken, None where an op has no such port.
+        """The outputs as they come: arrays, handles, DEAD on a dead branch, None where there is no such port.
 
         Args:
             inputs: one for each input of the plan, in order.
@@ -127,9 +136,15 @@ class Plan:
 
 def _as_array(value: Value, result: Any) -> Array:
     if result is None:
-        raise FeedError(f"'{value.name}' is not computed", value.node.where, hint="this op has no such output")
+        raise FeedError(
+            f"'{value.name}' is not computed", value.node.where, hint="this op has no such output"
+        )
     if result is DEAD:
-        raise FeedError(f"'{value.name}' lies on a branch that was not taken", value.node.where, hint="feed the other case")
+        raise FeedError(
+            f"'{value.name}' lies on a branch that was not taken",
+            value.node.where,
+            hint="feed the other case",
+        )
     return np.asarray(result) if not isinstance(result, registry.Handle) else np.asarray(result, object)
 
 
@@ -193,7 +208,9 @@ class _LoopTask:
         self._head = _tasks(loop.head, fed, bodies)
         self._body = _tasks(loop.body, fed, bodies)
         self._ending = [t for t, step in zip(self._body, loop.body, strict=True) if step in loop.ending]
-        self._carried = [(m.output(0), m.output(1), e.output(), n.inputs[0]) for m, (e, n) in loop.merges.items()]
+        self._carried = [
+            (m.output(0), m.output(1), e.output(), n.inputs[0]) for m, (e, n) in loop.merges.items()
+        ]
 
     def run(self, values: Values, observe: Observer | None) -> None:
         loop = self.loop
@@ -228,12 +245,14 @@ class _LoopTask:
             for merged, index, _, following in self._carried:
                 inner[merged], inner[index] = before.get(following, DEAD), np.int32(1)
         raise NodeError(
-            f"the loop did not end after {MAX_ITERATIONS} turns", self.loop.condition.where, hint="check its inputs"
+            f"the loop did not end after {MAX_ITERATIONS} turns",
+            self.loop.condition.where,
+            hint="check its inputs",
         )
 
 
 def _tasks(steps: Iterable[Step], fed: set[Value], bodies: Bodies) -> list[_NodeTask | _LoopTask]:
-    return [(_LoopTask if isinstance(s, Loop) else _NodeTask)(s, fed, bodies) for s in steps]  # type: ignore[arg-type]
+    return [_LoopTask(s, fed, bodies) if isinstance(s, Loop) else _NodeTask(s, fed, bodies) for s in steps]
 
 
 def _runner(node: Node, bodies: Bodies) -> Runner:
@@ -244,6 +263,10 @@ def _runner(node: Node, bodies: Bodies) -> Runner:
     """
     if node.op in _CONTROL_FLOW:
         return _CONTROL_FLOW[node.op]
+    if node.op == "_SwitchN":
+        return partial(_switch_n, int(node.get("num_outs", 0)))
+    if node.op in TABLES:
+        return _table_runner(node, bodies)
     return caller(node, bodies) or _kernel_runner(node)
 
 
@@ -256,11 +279,29 @@ def _switch(inputs: Sequence[Any]) -> Sequence[Any]:
     return (DEAD, data) if is_true(taken) else (data, DEAD)
 
 
+def _switch_n(count: int, inputs: Sequence[Any]) -> Sequence[Any]:
+    data, index = inputs
+    taken = int(index) if 0 <= int(index) < count else count - 1
+    return [data if port == taken else DEAD for port in range(count)]
+
+
 _CONTROL_FLOW: dict[str, Runner] = {
     **dict.fromkeys(MERGES, _merge),
     **dict.fromkeys(("Switch", "RefSwitch"), _switch),
-    **dict.fromkeys(("Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration", "LoopCond"), tuple),
+    **dict.fromkeys(
+        ("Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration", "LoopCond"), tuple
+    ),
 }
+
+
+def _table_runner(node: Node, bodies: Bodies) -> Runner:
+    """Gives a table that holds what the graph's initializers put there, so that nobody has to run them."""
+    assert node.graph is not None
+    (table,) = run_node(node, ())
+    for filler in node.readers:
+        if filler.op in FILLERS:
+            run_node(filler, [table, *Plan(node.graph, filler.inputs[1:], bodies=bodies).compute(())])
+    return lambda inputs: (table,)
 
 
 def _kernel_runner(node: Node) -> Runner:
@@ -273,7 +314,9 @@ def _kernel_runner(node: Node) -> Runner:
     definition = registry.find(node.op)
     if definition is None or definition.kernel is None:
         raise UnsupportedOp(
-            "the reference engine has no kernel for this op", node.where, hint="add one in src/thinflow/ops/, see CONTRIBUTING.md"
+            "the reference engine has no kernel for this op",
+            node.where,
+            hint="add one in src/thinflow/ops/, see CONTRIBUTING.md",
         )
     try:
         kernel = partial(definition.kernel, **registry.select_attrs(definition.kernel, node.attrs))
@@ -286,13 +329,25 @@ def _kernel_runner(node: Node) -> Runner:
         except ThinflowError as error:
             raise error.at(node.where) from error
         except (ValueError, TypeError, IndexError, ArithmeticError, KeyError, AssertionError) as error:
-            shapes = ", ".join(f"{x.dtype}{list(x.shape)}" if isinstance(x, np.ndarray) else str(x) for x in inputs)
-            raise NodeError(f"{error} (inputs: {shapes})", node.where, hint="the graph does not fit its inputs") from error
+            shapes = ", ".join(
+                f"{x.dtype}{list(x.shape)}" if isinstance(x, np.ndarray) else str(x) for x in inputs
+            )
+            raise NodeError(
+                f"{error} (inputs: {shapes})", node.where, hint="the graph does not fit its inputs"
+            ) from error
         if not isinstance(results, tuple):
             results = (results,)
-        return [r if isinstance(r, (np.ndarray, registry.Handle)) else np.asarray(r) for r in results]
+        return [_as_value(r) for r in results]
 
     return run
+
+
+def _as_value(result: Any) -> Any:
+    """A kernel's result as an array, or the handle that it is or that a scalar array of objects holds."""
+    if not isinstance(result, np.ndarray):
+        return result if isinstance(result, registry.Handle) else np.asarray(result)
+    is_wrapped = result.dtype.hasobject and result.ndim == 0 and isinstance(result[()], registry.Handle)
+    return result[()] if is_wrapped else result
 
 
 def run_node(node: Node, inputs: Sequence[Any]) -> tuple[Any, ...]:

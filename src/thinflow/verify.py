@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from thinflow.differences import Difference, allowed, difference
 from thinflow.engines.session import Session
+from thinflow.equivalence import prove
 from thinflow.errors import FeedError, GraphError, ThinflowError, UnsupportedOp, VerificationError
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph, Value
@@ -31,124 +33,84 @@ MOST_NOISE = 1e-2
 """No graph is so noisy that a larger difference would pass."""
 
 
-@dataclass(frozen=True)
-class Difference:
-    """How far two arrays are apart.
-
-    Attributes:
-        largest: largest |a - b|.
-        relative: that, over the largest |a|.
-        index: where, as a tuple.
-        before, after: the two values there.
-    """
-
-    largest: float
-    relative: float
-    index: tuple[int, ...] = ()
-    before: Any = None
-    after: Any = None
-
-
-def difference(before: Array, after: Array) -> Difference:
-    """The largest difference of two arrays; NaN equals NaN, and infinity the same infinity. Other shapes: infinite."""
-    if before.shape != after.shape or (before.dtype.kind in "OSU") != (after.dtype.kind in "OSU"):
-        return Difference(math.inf, math.inf, (), f"shape {list(before.shape)}", f"shape {list(after.shape)}")
-    if before.size == 0:
-        return Difference(0.0, 0.0)
-    if before.dtype.kind in "OSU":
-        unequal = np.asarray(before != after)
-        if not unequal.any():
-            return Difference(0.0, 0.0)
-        index = np.unravel_index(int(np.argmax(unequal)), before.shape) if before.ndim else ()
-        return Difference(math.inf, math.inf, tuple(map(int, index)), before[index], after[index])
-    wide = np.complex128 if before.dtype.kind == "c" else np.float64
-    a, b = before.astype(wide), after.astype(wide)
-    with np.errstate(invalid="ignore", over="ignore"):
-        gap = np.abs(a - b)
-        gap = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, gap)
-    gap = np.where(np.isnan(gap), math.inf, gap)
-    place = int(np.argmax(gap))
-    index = tuple(int(i) for i in np.unravel_index(place, gap.shape)) if gap.ndim else ()
-    finite = np.abs(a[np.isfinite(a)])
-    scale = float(finite.max()) if finite.size else 0.0
-    largest = float(gap.max())
-    relative = 0.0 if largest == 0 else largest / scale if scale > 0 else math.inf
-    return Difference(largest, relative, index, before[index], after[index])
-
-
 class OutputComparer:
-    """Runs a graph before and after each transform on the same seeded inputs.
+    """Compares a graph before and after each transform.
+
+    First by proof, see `equivalence`: what did not change needs no run, and what did is run on a few random numbers. Where
+    that does not settle it, and for transforms that change numbers on purpose, both graphs run on the same inputs.
 
     Args:
-        graph: the graph before the first transform, with its inputs and outputs set.
-        feeds: what to run it on; made up if None.
-        seed: for made-up inputs.
+        feeds: name -> array, one dict per run; made up from the graph's inputs if None.
+        seed: for made-up numbers.
     """
 
-    def __init__(self, graph: Graph, feeds: Sequence[Mapping[Value, Array]] | None = None, *, seed: int = 0) -> None:
+    def __init__(self, feeds: Sequence[Mapping[str, Array]] | None = None, *, seed: int = 0) -> None:
         self.skipped = ""
-        """Why nothing can be compared, if so."""
-        self._names = [v.name for v in graph.outputs]
-        self._feeds: list[dict[str, Array]] = []
-        self._before: list[list[Array]] = []
-        self._graph = graph
-        self._ran = False
-        self._noise: float | None = None
-        try:
-            chosen = list(feeds) if feeds is not None else list(synthetic_feeds(graph.inputs, 1, seed))
-            self._feeds = [{v.name: a for v, a in f.items()} for f in chosen]
-        except FeedError as error:
-            self.skipped = error.message
+        """Why something could not be compared, if so."""
+        self.runs = 0
+        """How often a whole graph was run."""
+        self._feeds = None if feeds is None else [dict(f) for f in feeds]
+        self._seed = seed
+        self._latest: tuple[Graph, list[list[Array]]] | None = None
 
-    def compare(self, after: Graph, transform: Transform) -> float | None:
-        """The largest relative difference to the graph before the transform; None if it cannot be run.
+    def compare(self, before: Graph, after: Graph, transform: Transform) -> float | None:
+        """The largest relative difference found; None if neither way worked.
 
         Raises:
             VerificationError: larger than the transform's tolerance, for one that must not change numbers.
         """
-        if not self._baseline():
+        if transform.exact:
+            proof = prove(before, after, max(transform.tolerance, NO_CHANGE), seed=self._seed)
+            if proof.equal:
+                return proof.worst
+        try:
+            first, second = self._results(before, before), self._results(after, before)
+        except ThinflowError as error:
+            if isinstance(error, VerificationError):
+                raise
+            self.skipped = error.message
             return None
-        results = [self._run(after, feeds) for feeds in self._feeds]
         worst = 0.0
-        for before, now in zip(self._before, results, strict=True):
-            for name, a, b in zip(self._names, before, now, strict=True):
+        for x, y in zip(first, second, strict=True):
+            for value, a, b in zip(before.outputs, x, y, strict=True):
                 found = difference(a, b)
-                if transform.exact and found.relative > max(transform.tolerance, NO_CHANGE) and self._exceeds_noise(found):
+                worst = max(worst, found.relative)
+                limit = allowed(max(transform.tolerance, NO_CHANGE), a)
+                if transform.exact and found.relative > limit and self._exceeds_noise(before, first, found):
                     raise VerificationError(
-                        f"output '{name}'{list(found.index)} was {found.before} and is {found.after} now",
+                        f"output '{value.name}'{list(found.index)} was {found.before} and is {found.after} now",
                         hint="the step was undone; leave the transform out, or use --no-verify to keep its result",
                     )
-                worst = max(worst, found.relative)
-        self._before = results
+        self._latest = (after, second)
         return worst
 
-    def _baseline(self) -> bool:
-        """Run the graph before everything, once; whether that worked."""
-        if not self._ran and not self.skipped:
-            try:
-                self._before = [self._run(self._graph, feeds) for feeds in self._feeds]
-            except ThinflowError as error:
-                self.skipped = error.message
-            self._ran = True
-        return not self.skipped
+    def _results(self, graph: Graph, named_by: Graph) -> list[list[Array]]:
+        """Outputs for every feed, remembered for the graph that the next step starts from."""
+        if self._latest is not None and self._latest[0] is graph:
+            return self._latest[1]
+        names = [v.name for v in named_by.outputs]
+        results = [run_by_name(graph, feed, names) for feed in self._all_feeds(named_by)]
+        self.runs += 1
+        return results
 
-    def _exceeds_noise(self, found: Difference) -> bool:
+    def _all_feeds(self, graph: Graph) -> list[dict[str, Array]]:
+        if self._feeds is None:
+            self._feeds = [{v.name: a for v, a in f.items()} for f in synthetic_feeds(graph.inputs, 1, self._seed)]
+        return self._feeds
+
+    def _exceeds_noise(self, graph: Graph, results: Sequence[Sequence[Array]], found: Difference) -> bool:
         """Whether a difference is more than what rounding alone does to this graph.
 
-        Deep graphs amplify rounding errors. How much is measured once, when it matters: the original graph runs again
-        with every input number off by about one unit in its last place.
+        Deep graphs amplify rounding errors. How much is measured when it matters: the graph runs again with every input
+        number off by about one unit in its last place.
         """
-        if self._noise is None:
-            rng = np.random.default_rng(1)
-            self._noise = 0.0
-            for feeds in self._feeds:
-                shaken = {name: _shaken(array, rng) for name, array in feeds.items()}
-                for a, b in zip(self._run(self._graph, feeds), self._run(self._graph, shaken), strict=True):
-                    self._noise = max(self._noise, difference(a, b).relative)
-        return found.relative > min(NOISE_FACTOR * self._noise, MOST_NOISE)
-
-    def _run(self, graph: Graph, feeds: Mapping[str, Array]) -> list[Array]:
-        return run_by_name(graph, feeds, self._names)
+        rng = np.random.default_rng(1)
+        noise = 0.0
+        names = [v.name for v in graph.outputs]
+        for feed, clean in zip(self._all_feeds(graph), results, strict=True):
+            shaken = run_by_name(graph, {n: _shaken(a, rng) for n, a in feed.items()}, names)
+            noise = max([noise, *(difference(a, b).relative for a, b in zip(clean, shaken, strict=True))])
+        return found.relative > min(NOISE_FACTOR * noise, MOST_NOISE)
 
 
 def _shaken(array: Array, rng: np.random.Generator) -> Array:

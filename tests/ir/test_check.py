@@ -102,7 +102,10 @@ def test_requested_names() -> None:
     graph = parse_graph(TEXT)
     assert interface_problems(graph, ["x", "s:1"], ["y"]) == []
     problems = interface_problems(graph, ["p"], ["q:1"])
-    assert [str(p) for p in problems] == ["node 'p': the input 'p' is gone", "node 'q:1': the output 'q:1' is gone"]
+    assert [str(p) for p in problems] == [
+        "node 'p': the input 'p' is gone",
+        "node 'q:1': the output 'q:1' is gone",
+    ]
 
 
 def test_problems_are_equal_whatever_the_words() -> None:

@@ -1,4 +1,6 @@
-"""The graph and its edits: an index of uses that cannot go stale, and edits that happen entirely or not at all."""
+"""The graph and its edits: an index of uses that cannot go stale, and edits that happen entirely or not at
+all.
+"""
 
 from __future__ import annotations
 
@@ -103,7 +105,9 @@ class GraphEdits(RuleBasedStateMachine):
     @rule(data=st.data())
     def set_inputs(self, data: st.DataObject) -> None:
         node = self.node(data)
-        pairs = data.draw(st.lists(st.tuples(st.sampled_from(sorted(self.model)), st.integers(0, 2)), max_size=3))
+        pairs = data.draw(
+            st.lists(st.tuples(st.sampled_from(sorted(self.model)), st.integers(0, 2)), max_size=3)
+        )
         node.set_inputs([self.graph.node(n).output(p) for n, p in pairs])
         self.model[node.name][0][:] = pairs
 
@@ -174,7 +178,9 @@ class GraphEdits(RuleBasedStateMachine):
         old = self.node(data)
         if any(n == old.name for n, _ in self.model[old.name][0]) or old.name in self.model[old.name][1]:
             return
-        inputs = data.draw(st.lists(st.tuples(st.sampled_from(sorted(self.model)), st.integers(0, 2)), max_size=2))
+        inputs = data.draw(
+            st.lists(st.tuples(st.sampled_from(sorted(self.model)), st.integers(0, 2)), max_size=2)
+        )
         inputs = [(n, p) for n, p in inputs if n != old.name]
         self.count += 1
         new = self.graph.add("New", [self.graph.node(n).output(p) for n, p in inputs], f"n{self.count}")
@@ -202,7 +208,8 @@ class GraphEdits(RuleBasedStateMachine):
     def agrees(self) -> None:
         check_index(self.graph)
         found = {
-            n.name: ([(v.node.name, v.port) for v in n.inputs], sorted(c.name for c in n.control_inputs)) for n in self.graph
+            n.name: ([(v.node.name, v.port) for v in n.inputs], sorted(c.name for c in n.control_inputs))
+            for n in self.graph
         }
         assert found == {name: (inputs, sorted(controls)) for name, (inputs, controls) in self.model.items()}
 
@@ -273,7 +280,9 @@ def test_names_are_made_unique() -> None:
 
 
 def test_attributes_become_plain() -> None:
-    node = Graph().add("Op", attrs={"s": "text", "l": [1, 2], "n": np.float32(0.5), "shape": ShapeAttr((1, None))})  # type: ignore[dict-item]
+    node = Graph().add(
+        "Op", attrs={"s": "text", "l": [1, 2], "n": np.float32(0.5), "shape": ShapeAttr((1, None))}
+    )  # type: ignore[dict-item]
     assert node.attrs == {"s": b"text", "l": (1, 2), "n": 0.5, "shape": ShapeAttr((1, None))}
     assert node.get("s") == "text"
     assert node.get("shape") == (1, None)
@@ -331,7 +340,7 @@ def test_replacing() -> None:
     graph.replace(graph.node("a"), new)
     assert new.name == "a"
     assert [n.name for n in graph] == ["x", "s", "a", "b", "c"]
-    assert [v.node for v in graph.node("b").inputs][0] is new
+    assert graph.node("b").inputs[0].node is new
     assert [n.name for n in graph.node("c").control_inputs] == ["a", "s"]
     assert [n.name for n in new.control_inputs] == ["x"]
     check_index(graph)
@@ -352,7 +361,9 @@ def test_a_replacement_that_cannot_be() -> None:
 
     unchanged(with_reader, "it has a name of its own to keep")
     unchanged(lambda g: g.replace(g.node("b"), g.node("b")), "cannot take the place")
-    unchanged(lambda g: g.replace(g.node("s"), g.node("a")), "reads 's', which it is to replace|does not provide")
+    unchanged(
+        lambda g: g.replace(g.node("s"), g.node("a")), "reads 's', which it is to replace|does not provide"
+    )
 
 
 def test_bypassing() -> None:

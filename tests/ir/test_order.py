@@ -60,7 +60,9 @@ def test_a_merge_of_two_branches_runs_behind_both() -> None:
     assert [n.name for n in match_order(graph)] == ["a", "m", "y", "b"]
 
 
-@pytest.mark.parametrize("text", ["a = A(b)\nb = A(a)", "a = A(a)", "a = A(^b)\nb = A(a)", "m = Merge(b, x)\nx = X()\nb = B(m)"])
+@pytest.mark.parametrize(
+    "text", ["a = A(b)\nb = A(a)", "a = A(a)", "a = A(^b)\nb = A(a)", "m = Merge(b, x)\nx = X()\nb = B(m)"]
+)
 def test_a_cycle(text: str) -> None:
     graph = parse_graph(text)
     with pytest.raises(GraphError, match="nodes in a cycle") as caught:
@@ -87,7 +89,7 @@ def test_behind_a_cycle() -> None:
 def test_a_missing_input() -> None:
     graph = parse_graph("a = A()\nb = B(a)")
     graph.node("a").set_inputs([graph.stand_in("gone").output()])
-    with pytest.raises(GraphError, match="node 'a' .*Unknown input node 'gone'"):
+    with pytest.raises(GraphError, match=r"node 'a' .*Unknown input node 'gone'"):
         execution_order(graph)
     assert find_cycle(graph) == []
     assert {n.name for n in unrunnable(graph)} == {"a", "b"}
@@ -97,7 +99,12 @@ def test_ancestors() -> None:
     graph = parse_graph("a = A()\nb = B(a)\nc = C(b, ^d)\nd = D(a)\ne = E(c)")
     assert {n.name for n in ancestors([graph.node("c")])} == {"a", "b", "c", "d"}
     assert {n.name for n in ancestors([graph.node("c")], control=False)} == {"a", "b", "c"}
-    assert {n.name for n in ancestors([graph.node("c")], stop=frozenset({graph.node("b")}))} == {"a", "b", "c", "d"}
+    assert {n.name for n in ancestors([graph.node("c")], stop=frozenset({graph.node("b")}))} == {
+        "a",
+        "b",
+        "c",
+        "d",
+    }
     stop = frozenset({graph.node("b"), graph.node("d")})
     assert {n.name for n in ancestors([graph.node("c")], stop=stop)} == {"b", "c", "d"}
 

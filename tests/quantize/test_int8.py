@@ -330,3 +330,12 @@ def test_zero_as_a_scalar_constant() -> None:
     program = b.program(b.op("ADD", b.input(1, 8), b.const(np.float32(0))))
     feed = samples(program)[0]["in0"]
     assert sqnr(run(program, feed)[0], run(quantize(program).program, feed)[0]) > 30
+
+
+def test_unequal_sum_is_reported() -> None:
+    b = Builder()
+    x = b.conv(b.input(1, 8, 8, 4), 4)
+    wide = b.op("MUL", b.conv(x, 4), b.const(np.float32(50)))
+    result = quantize(b.program(b.op("ADD", x, wide)))
+    assert len(result.warnings) == 1
+    assert "times as much as 'conv_2d0_0', which is mostly rounded away" in result.warnings[0]

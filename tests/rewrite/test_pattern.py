@@ -112,7 +112,9 @@ class FoldScale(Rewrite):
     """conv(x, w) * s -> conv(x, w * s)."""
 
     name = "fold_scale"
-    pattern: ClassVar = node("Mul", const("s"), node("Conv", any_value("x"), const("w"), name="conv"), commutative=True)
+    pattern: ClassVar = node(
+        "Mul", const("s"), node("Conv", any_value("x"), const("w"), name="conv"), commutative=True
+    )
 
     def check(self, m: Match) -> None:
         if m.array("s").shape != m.array("w").shape:
@@ -164,7 +166,9 @@ def test_refusals(old: str, new: str, reason: str) -> None:
 
 
 def test_rewriting_goes_on_until_nothing_is_found() -> None:
-    text = TEXT.replace("z = Relu(y) {T=float}", "t = Const() {value=float[2]{10,10}}\nz = Mul(y, t) {T=float}")
+    text = TEXT.replace(
+        "z = Relu(y) {T=float}", "t = Const() {value=float[2]{10,10}}\nz = Mul(y, t) {T=float}"
+    )
     graph, trace = rewrite(text)
     assert len(trace.changes) == 2
     assert [n.op for n in graph] == ["Placeholder", "Const", "Conv"]

@@ -123,7 +123,7 @@ def test_an_error_names_the_step_and_those_before_it() -> None:
 
 
 def test_a_broken_result_is_an_error() -> None:
-    with pytest.raises(TransformError, match="it left an invalid graph: .*cycle"):
+    with pytest.raises(TransformError, match=r"it left an invalid graph: .*cycle"):
         go(make_cycle)
     with pytest.raises(TransformError, match="the output 'y' is gone"):
         go(drop_y)
@@ -163,8 +163,9 @@ class Comparing:
     error: str = ""
     calls: int = 0
 
-    def compare(self, after: Graph, transform: Transform) -> float | None:
-        del after, transform
+    def compare(self, before: Graph, after: Graph, transform: Transform) -> float | None:
+        assert before is not after
+        assert transform.name == "doing"
         self.calls += 1
         if self.error:
             raise VerificationError(self.error, hint="look")

@@ -1,4 +1,5 @@
-"""Golden cases: graphs as text, before and after a transform. One file per transform, `<transform>.txt`, many cases each.
+"""Golden cases: graphs as text, before and after a transform. One file per transform, `<transform>.txt`,
+many cases each.
 
     ## name of the case
     > strip_unused_nodes(type=float)
@@ -14,11 +15,12 @@
     warnings:
       a sentence
 
-`left:` and `warnings:` are optional, and then complete: every refusal is listed, in order. Instead of `=>` and a graph,
-`error: text` expects a ThinflowError whose message contains the text. `#` starts a comment line.
+`left:` and `warnings:` are optional, and then complete: every refusal is listed, in order. Instead of `=>`
+and a graph, `error: text` expects a ThinflowError whose message contains the text. `#` starts a comment line.
 
-Beyond what `ir.text` prints, constants may be written as `float[40]{range}` (0, 1, 2...), `float[40]{normal 7}` (seeded
-random numbers) and `float[100]{2.5 x 100}` (one value stored once); an attribute is a float if it has a point or exponent.
+Beyond what `ir.text` prints, constants may be written as `float[40]{range}` (0, 1, 2...), `float[40]{normal
+7}` (seeded random numbers) and `float[100]{2.5 x 100}` (one value stored once); an attribute is a float if
+it has a point or exponent.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ from thinflow.ir.types import STRING, dtype
 
 FOLDER = Path(__file__).parent
 
-_NODE = re.compile(r"(?P<name>\S+) = (?P<op>\w+)\((?P<inputs>[^)]*)\)(?: (?P<attrs>\{.*\}))?(?: @(?P<device>\S+))?$")
+_NODE = re.compile(
+    r"(?P<name>\S+) = (?P<op>\w+)\((?P<inputs>[^)]*)\)(?: (?P<attrs>\{.*\}))?(?: @(?P<device>\S+))?$"
+)
 _TENSOR = re.compile(r"(?P<dtype>\w+)\[(?P<shape>[\d,]*)\]\{")
 _SHAPE = re.compile(r"shape(?:\?|\[(?P<sizes>[^\]]*)\])")
 _NUMBER = re.compile(r"-?(?:inf|nan|[0-9][0-9.]*(?:e[+-]?[0-9]+)?)")
@@ -74,7 +78,11 @@ class Case:
 
 def all_cases() -> list[Case]:
     """The cases of every .txt file here."""
-    return [case for path in sorted(FOLDER.glob("*.txt")) for case in read_cases(path.read_text("utf-8"), path.name)]
+    return [
+        case
+        for path in sorted(FOLDER.glob("*.txt"))
+        for case in read_cases(path.read_text("utf-8"), path.name)
+    ]
 
 
 def read_cases(text: str, file: str) -> list[Case]:

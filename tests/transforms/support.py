@@ -37,14 +37,18 @@ def reasons(report: StepReport) -> dict[str, str]:
 
 
 def feeds_for(graph: Graph, seed: int = 0) -> dict[str, Array]:
-    """Seeded numbers for every input and placeholder, by name; unknown sizes are 2, an unknown rank is a scalar."""
+    """Seeded numbers for every input and placeholder, by name; unknown sizes are 2, an unknown rank is a
+    scalar.
+    """
     random = np.random.default_rng(seed)
     feeds: dict[str, Array] = {}
     for value in _fed(graph):
         spec = placeholder_spec(value.node)
         shape = tuple(2 if size is None else size for size in spec.shape or ())
-        numbers = random.standard_normal(shape) * (1 if spec.dtype is None or spec.dtype.is_floating else 3)
-        feeds[value.name] = numbers.astype(spec.dtype.numpy() if spec.dtype else np.float32)
+        numbers = np.asarray(random.standard_normal(shape)) * (
+            1 if spec.dtype is None or spec.dtype.is_floating else 3
+        )
+        feeds[value.name] = np.asarray(numbers).astype(spec.dtype.numpy() if spec.dtype else np.float32)
     return feeds
 
 
@@ -60,7 +64,7 @@ def _fed(graph: Graph) -> list[Value]:
 
 
 def assert_same_numbers(before: Graph, after: Graph, tolerance: float = 0.0, seed: int = 0) -> None:
-    """Both graphs compute the same from the same seeded input, up to the tolerance times the largest value."""
+    """Both graphs compute the same from the same seeded input, up to tolerance times the largest value."""
     feeds = feeds_for(before, seed)
     for expected, found in zip(compute(before, feeds), compute(after, feeds), strict=True):
         assert found.shape == expected.shape

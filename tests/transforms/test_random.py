@@ -1,4 +1,6 @@
-"""Random small graphs through random pipelines of every transform: numbers, structure, idempotence, determinism."""
+"""Random small graphs through random pipelines of every transform: numbers, structure, idempotence,
+determinism.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,11 @@ OPTIONS = {
     "quantize_weights": ["(minimum_size=8)", "(minimum_size=8, mode=SCALED)", "(minimum_size=8, axis=auto)"],
     "remove_attribute": ["(attribute_name=_note)"],
     "remove_control_dependencies": ["", "(keep_stateful=true)"],
-    "remove_nodes": ["(op=Identity)", '(op="Identity|StopGradient")', "(op=IdentityN, max_inputs=-1, op=Identity)"],
+    "remove_nodes": [
+        "(op=Identity)",
+        '(op="Identity|StopGradient")',
+        "(op=IdentityN, max_inputs=-1, op=Identity)",
+    ],
     "rename_attribute": ["(old_attribute_name=_note, new_attribute_name=_other)"],
     "rename_node": ["(old_node_name=node3, new_node_name=renamed, missing_ok=true)"],
     "rename_op": ["(old_op_name=StopGradient, new_op_name=Identity)"],
@@ -37,19 +43,29 @@ OPTIONS = {
     "sort_by_execution_order": ["", "(stable=true)"],
     "strip_unused_nodes": ["", "(keep_control=true)"],
 }
-NEEDS_MORE = {"freeze_requantization_ranges", "insert_logging", "sparsify_gather"}  # a log, a way to print, a checkpoint
+NEEDS_MORE = {
+    "freeze_requantization_ranges",
+    "insert_logging",
+    "sparsify_gather",
+}  # a log, a way to print, a checkpoint
 
 
 @st.composite
 def graphs(draw: st.DrawFn) -> Graph:
-    """A graph of square float matrices, scrambled in file order, with control edges, duplicates and leftovers."""
+    """A graph of square float matrices, scrambled in file order, with control edges, duplicates and
+    leftovers.
+    """
     graph = Graph()
     values: list[Value] = []
     attrs = {"dtype": FLOAT, "shape": ShapeAttr((SIZE, SIZE))}
-    inputs = [graph.add("Placeholder", name=f"x{i}", attrs=attrs).output() for i in range(draw(st.integers(1, 2)))]
+    inputs = [
+        graph.add("Placeholder", name=f"x{i}", attrs=attrs).output() for i in range(draw(st.integers(1, 2)))
+    ]
     values += inputs
     for index in range(draw(st.integers(1, 3))):
-        numbers = np.random.default_rng(draw(st.integers(0, 2))).standard_normal((SIZE, SIZE)).astype(np.float32)
+        numbers = (
+            np.random.default_rng(draw(st.integers(0, 2))).standard_normal((SIZE, SIZE)).astype(np.float32)
+        )
         values.append(graph.constant(numbers, f"w{index}"))
     bias = graph.constant(np.arange(SIZE, dtype=np.float32), "bias")
     for index in range(draw(st.integers(1, 10))):

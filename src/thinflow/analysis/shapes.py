@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
+from thinflow.analysis.calls import CallShapes, completed
 from thinflow.errors import ThinflowError
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph, Node, Value
@@ -30,10 +31,19 @@ def infer_shapes(
         use_annotations: trust `_output_shapes` attributes where inference finds nothing.
 
     Returns:
-        Node name -> why its shape rule failed, for nodes whose inputs do not fit. Not an error here: the graph may be meant
-        for other input sizes.
+        Node name -> why its shape rule failed, for nodes whose inputs do not fit. Not an error here: the
+        graph may be meant for other input sizes.
     """
-    given = dict(fed or {})
+    return _infer(graph, fed or {}, use_annotations, CallShapes(_infer_body))
+
+
+def _infer_body(graph: Graph, fed: Mapping[Value, TensorSpec], calls: CallShapes) -> None:
+    _infer(graph, fed, False, calls)
+
+
+def _infer(
+    graph: Graph, given: Mapping[Value, TensorSpec], use_annotations: bool, calls: CallShapes
+) -> dict[str, str]:
     failures: dict[str, str] = {}
     try:
         order = execution_order(graph)
@@ -43,7 +53,7 @@ def infer_shapes(
         order = [n for n in graph if n not in stuck]
     for node in order:
         try:
-            specs = infer_node(node, [v.spec for v in node.inputs])
+            specs = infer_node(node, [v.spec for v in node.inputs], calls)
         except ThinflowError as error:
             failures[node.name] = error.message
             specs = ()
@@ -57,14 +67,28 @@ def infer_shapes(
     return failures
 
 
-def infer_node(node: Node, inputs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
+def infer_node(
+    node: Node, inputs: Sequence[TensorSpec], calls: CallShapes | None = None
+) -> tuple[TensorSpec, ...]:
     """Specs of a node's outputs from those of its inputs; () for an op without a rule.
+
+    Args:
+        node: may call library functions, which are looked into.
+        inputs: one for each of its inputs.
+        calls: remembers what functions give, when many nodes are asked for.
 
     Raises:
         ShapeError: the inputs do not fit; placed at the node.
     """
     if node.tensor is not None:
         return (constant_spec(node.tensor),)
+    called = (calls or CallShapes(_infer_body)).results(node, inputs)
+    declared = _declared_results(node, inputs)
+    return declared if called is None else completed(called, declared)
+
+
+def _declared_results(node: Node, inputs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
+    """What the op's own rule says."""
     definition = registry.find(node.op)
     if definition is None:
         return ()
@@ -81,7 +105,7 @@ def infer_node(node: Node, inputs: Sequence[TensorSpec]) -> tuple[TensorSpec, ..
 def constant_spec(tensor: Tensor) -> TensorSpec:
     """The spec of a constant, with its elements if it is a small integer or bool tensor."""
     elements: tuple[int, ...] | None = None
-    if tensor.size <= MAX_ELEMENTS and (tensor.dtype.is_integer or tensor.dtype is BOOL) and len(tensor.shape) <= 1:
+    if tensor.size <= MAX_ELEMENTS and (tensor.dtype.is_integer or tensor.dtype is BOOL):
         elements = tuple(int(v) for v in tensor.numpy().ravel().tolist())
     return TensorSpec(tensor.dtype, tensor.shape, elements)
 

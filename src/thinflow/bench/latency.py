@@ -221,7 +221,7 @@ def _run_once(case: Case, clock: Clock, *, warm_first: bool) -> None:
     """Feed and run, timing each.
 
     Where models take turns, each finds the caches full of the other's data, which no application that runs
-    one model would see. A run that is not timed comes first then, where it makes a difference: in quick models.
+    one model would see. A run that is not timed comes first then, where that matters: in quick models.
     """
     runner = case.runner
     if warm_first and (not case.times or case.times[-1] < _COLD_BELOW_NS):

@@ -1,6 +1,7 @@
 """The function library of a GraphDef, decoded one function at a time when somebody asks for it.
 
-Inputs in a body are spelled `argument`, `node:output:index` or `^node`. Source: TensorFlow's `function.proto`.
+Inputs in a body are spelled `argument`, `node:output:index` or `^node`.
+Source: TensorFlow's `function.proto`.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ class Library(Mapping[str, Function]):
         message = self.messages.get(op)
         if message is None:
             return output_args(op)
-        return tuple(OutputArg(a.name, a.number_attr or a.type_list_attr) for a in message.signature.output_arg)
+        return tuple(
+            OutputArg(a.name, a.number_attr or a.type_list_attr) for a in message.signature.output_arg
+        )
 
 
 class _Attributes:
@@ -85,7 +88,9 @@ def _decode(message: Any, library: Library) -> Function:
     inputs: list[Value] = []
     for arg in signature.input_arg:
         if arg.number_attr or arg.type_list_attr:
-            raise FormatError(f"its argument '{arg.name}' is a list", hint="only functions with plain arguments can be read")
+            raise FormatError(
+                f"its argument '{arg.name}' is a list", hint="only functions with plain arguments can be read"
+            )
         element: Attr = PlaceholderAttr(arg.type_attr) if arg.type_attr else dtype(int(arg.type))
         inputs.append(_new_node(body, arg.name, ARGUMENT, {"T": element, "index": len(inputs)}).output())
     for node in message.node_def:
@@ -136,7 +141,9 @@ def _value(body: Graph, text: str, library: Library) -> Value:
     output, _, index = rest.partition(":")
     node = body.find(name)
     if node is None:
-        raise GraphError(f"'{text}' refers to a node that does not exist", hint=closest(name, (n.name for n in body)))
+        raise GraphError(
+            f"'{text}' refers to a node that does not exist", hint=closest(name, (n.name for n in body))
+        )
     if node.op == ARGUMENT:
         return node.output()
     if index and not (index.isascii() and index.isdecimal() and len(index) < 8):

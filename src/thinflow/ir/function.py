@@ -41,7 +41,10 @@ class Function:
     defaults: Mapping[str, Attr] = field(default_factory=dict)
 
     def instantiated(self, attrs: Mapping[str, Attr]) -> Function:
-        """The function with its attribute placeholders filled in from a call; itself if it has none. O(nodes + edges).
+        """The function with its attribute placeholders filled in from a call. O(nodes + edges).
+
+        Returns:
+            A copy; the function itself if there is nothing to fill in.
 
         Raises:
             GraphError: the call does not set an attribute that the body asks for.
@@ -78,8 +81,14 @@ def _has_placeholder(attr: Attr) -> bool:
 def _filled(attr: Attr, given: Mapping[str, Attr], node: Node) -> Attr:
     if isinstance(attr, PlaceholderAttr):
         if attr.name not in given:
-            raise GraphError(f"the caller of the function does not set '{attr.name}'", node.where, hint="the file is damaged")
+            raise GraphError(
+                f"the caller of the function does not set '{attr.name}'",
+                node.where,
+                hint="the file is damaged",
+            )
         return given[attr.name]
     if isinstance(attr, FunctionAttr):
         return FunctionAttr(attr.name, {k: _filled(a, given, node) for k, a in attr.attrs.items()})
-    return tuple(_filled(a, given, node) for a in attr) if isinstance(attr, tuple) else attr  # type: ignore[misc]
+    if isinstance(attr, tuple):
+        return tuple(_filled(a, given, node) for a in attr)  # type: ignore[misc]
+    return attr

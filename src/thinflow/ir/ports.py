@@ -1,8 +1,8 @@
 """Names of the outputs of ops that have more than one, to read the `node:output:index` of function bodies.
 
-`TopKV2` has the outputs `values indices`; `name*attr` is a list of outputs whose length is the attribute `attr`: an int, or
-the length if it is a list itself. An op that is not in the table has a single output or a single list of outputs, so that
-the name does not matter. Source: TensorFlow's op definitions.
+`TopKV2` has the outputs `values indices`; `name*attr` is a list of outputs, as many as the attribute `attr`
+says or has items. An op that is not in the table has a single output or a single list of outputs, so that the
+name does not matter. Source: TensorFlow's op definitions.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ def flat_port(args: Sequence[OutputArg], attrs: Mapping[str, Attr], name: str, i
         if arg.name == name:
             return port + index
         port += _length(arg, attrs)
-    raise GraphError(f"it has no output '{name}', only {', '.join(a.name for a in args)}", hint="the function is damaged")
+    raise GraphError(
+        f"it has no output '{name}', only {', '.join(a.name for a in args)}", hint="the function is damaged"
+    )
 
 
 def _length(arg: OutputArg, attrs: Mapping[str, Attr]) -> int:
@@ -62,7 +64,10 @@ def _length(arg: OutputArg, attrs: Mapping[str, Attr]) -> int:
     if isinstance(value, tuple):
         return len(value)
     if not isinstance(value, int):
-        raise GraphError(f"the attribute '{arg.length}' is missing, which counts its outputs", hint="the function is damaged")
+        raise GraphError(
+            f"the attribute '{arg.length}' is missing, which counts its outputs",
+            hint="the function is damaged",
+        )
     return value
 
 

@@ -4,10 +4,10 @@
     def relu(b, node, x):
         return b.emit("RELU", x)
 
-A rule gets the target's builder, the node and, as positional parameters, what stands for the node's data inputs; its
-keyword-only parameters are attributes with TensorFlow's defaults, passed as in `ops.registry`. It returns what stands for
-the node's outputs, one or a tuple in port order. A rule that cannot express the node raises UnsupportedOp before it emits
-anything that lasts.
+A rule gets the target's builder, the node and, as positional parameters, what stands for the node's data
+inputs; its keyword-only parameters are attributes with TensorFlow's defaults, passed as in `ops.registry`. It
+returns what stands for the node's outputs, one or a tuple in port order. One that cannot express the node
+raises UnsupportedOp; what it has emitted until then is dropped.
 """
 
 from __future__ import annotations

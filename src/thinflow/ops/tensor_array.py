@@ -1,4 +1,4 @@
-"""TensorArrays, the growing lists of TF1 loops. The handle carries the elements; flow values only order the accesses."""
+"""TensorArrays, the growing lists of TF1 loops. The handle holds the elements; flow orders the accesses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from thinflow.ir.types import FLOAT, RESOURCE, DType, Shape, TensorSpec
+from thinflow.ir.types import FLOAT, INT32, INT64, RESOURCE, STRING, DType, Shape, TensorSpec
 from thinflow.ops.registry import Handle, OpDef, op, require
 
 Array = np.ndarray[Any, Any]
@@ -37,7 +37,9 @@ class Elements(Handle):
         """Zeros, as TensorFlow gives for an element nobody wrote, if a shape is known."""
         written = next((i for i in self.items if i is not None), None)
         shape = written.shape if written is not None else self.shape
-        require(shape is not None and None not in shape, "an element was never written and its shape is not known")
+        require(
+            shape is not None and None not in shape, "an element was never written and its shape is not known"
+        )
         return np.zeros(tuple(d or 0 for d in shape or ()), self.element.numpy())
 
     def stacked(self, indices: Array) -> Array:
@@ -64,7 +66,24 @@ class TensorArray(OpDef):
         return Elements(int(size), dtype, element_shape, dynamic_size), np.float32(0)
 
 
-@op("TensorArrayWriteV3")
+@op("TensorArrayV2", "TensorArray")
+class OldTensorArray(OpDef):
+    """A new array of `size` elements -> handle, without a flow."""
+
+    stateful = True
+
+    @staticmethod
+    def infer(size: TensorSpec) -> TensorSpec:
+        return TensorSpec(STRING, ())
+
+    @staticmethod
+    def kernel(
+        size: Array, *, dtype: DType, element_shape: Shape = None, dynamic_size: bool = False
+    ) -> Elements:
+        return Elements(int(size), dtype, element_shape, dynamic_size)
+
+
+@op("TensorArrayWriteV3", "TensorArrayWriteV2", "TensorArrayWrite")
 class TensorArrayWrite(OpDef):
     """Sets one element -> flow."""
 
@@ -80,7 +99,7 @@ class TensorArrayWrite(OpDef):
         return flow
 
 
-@op("TensorArrayReadV3")
+@op("TensorArrayReadV3", "TensorArrayReadV2", "TensorArrayRead")
 class TensorArrayRead(OpDef):
     """One element."""
 
@@ -95,7 +114,7 @@ class TensorArrayRead(OpDef):
         return handle.read(int(index))
 
 
-@op("TensorArrayGatherV3")
+@op("TensorArrayGatherV3", "TensorArrayGatherV2", "TensorArrayGather")
 class TensorArrayGather(OpDef):
     """The elements at `indices` [n], stacked -> [n, ...]."""
 
@@ -103,7 +122,12 @@ class TensorArrayGather(OpDef):
 
     @staticmethod
     def infer(
-        handle: TensorSpec, indices: TensorSpec, flow: TensorSpec, *, dtype: DType, element_shape: Shape = None
+        handle: TensorSpec,
+        indices: TensorSpec,
+        flow: TensorSpec,
+        *,
+        dtype: DType,
+        element_shape: Shape = None,
     ) -> TensorSpec:
         count = indices.shape[0] if indices.shape else None
         return TensorSpec(dtype, None if element_shape is None else (count, *element_shape))
@@ -113,7 +137,7 @@ class TensorArrayGather(OpDef):
         return handle.stacked(indices)
 
 
-@op("TensorArrayScatterV3")
+@op("TensorArrayScatterV3", "TensorArrayScatterV2", "TensorArrayScatter")
 class TensorArrayScatter(OpDef):
     """Sets the elements at `indices` [n] to the rows of `value` [n, ...] -> flow."""
 
@@ -131,7 +155,7 @@ class TensorArrayScatter(OpDef):
         return flow
 
 
-@op("TensorArrayConcatV3")
+@op("TensorArrayConcatV3", "TensorArrayConcatV2", "TensorArrayConcat")
 class TensorArrayConcat(OpDef):
     """All elements joined along their first axis -> [sum of sizes, ...], the sizes."""
 
@@ -139,38 +163,56 @@ class TensorArrayConcat(OpDef):
     num_outputs = 2
 
     @staticmethod
+    def infer(
+        handle: TensorSpec, flow: TensorSpec, *, dtype: DType, element_shape_except0: Shape = None
+    ) -> tuple[TensorSpec, TensorSpec]:
+        shape = None if element_shape_except0 is None else (None, *element_shape_except0)
+        return TensorSpec(dtype, shape), TensorSpec(INT64, (None,))
+
+    @staticmethod
     def kernel(handle: Elements, flow: Array) -> tuple[Array, Array]:
         items = [handle.read(i) for i in range(len(handle.items))]
         return np.concatenate(items), np.array([len(i) for i in items], np.int64)
 
 
-@op("TensorArraySplitV3")
+@op("TensorArraySplitV3", "TensorArraySplitV2", "TensorArraySplit")
 class TensorArraySplit(OpDef):
     """Cuts `value` into pieces of `lengths` [n], one per element -> flow."""
 
     stateful = True
 
     @staticmethod
+    def infer(handle: TensorSpec, value: TensorSpec, lengths: TensorSpec, flow: TensorSpec) -> TensorSpec:
+        return _FLOW
+
+    @staticmethod
     def kernel(handle: Elements, value: Array, lengths: Array, flow: Array) -> Array:
         ends = np.cumsum(lengths)
-        require(int(ends[-1] if len(ends) else 0) == len(value), "the lengths do not add up to the value's first size")
+        require(
+            int(ends[-1] if len(ends) else 0) == len(value),
+            "the lengths do not add up to the value's first size",
+        )
         for index, piece in enumerate(np.split(value, ends[:-1])):
             handle.write(index, piece)
         return flow
 
 
-@op("TensorArraySizeV3")
+@op("TensorArraySizeV3", "TensorArraySizeV2", "TensorArraySize")
 class TensorArraySize(OpDef):
-    """Number of elements, int32."""
+    """Number of elements, int32 []."""
 
     stateful = True
 
     @staticmethod
-    def kernel(handle: Elements, flow: Array) -> np.int32:
-        return np.int32(len(handle.items))
+    def infer(handle: TensorSpec, flow: TensorSpec) -> TensorSpec:
+        return TensorSpec(INT32, ())
+
+    @staticmethod
+    def kernel(handle: Elements, flow: Array) -> Array:
+        return np.array(len(handle.items), np.int32)
 
 
-@op("TensorArrayCloseV3")
+@op("TensorArrayCloseV3", "TensorArrayCloseV2", "TensorArrayClose")
 class TensorArrayClose(OpDef):
     """Frees the array."""
 

@@ -42,7 +42,7 @@ class TensorListValue(Handle):
         return self.with_items(items)
 
     def item_shape(self, wished: Array) -> Shape:
-        """All that is known of the items' shape: the list's own, what the reader says, and the items there are."""
+        """All that is known of the items' shape: from the list, from the reader, from the items there are."""
         shape = merge(self.shape, _as_shape(wished))
         for item in self.items:
             if isinstance(item, np.ndarray) and (shape is None or None in shape):
@@ -57,7 +57,8 @@ class TensorListValue(Handle):
     def _zeros(self, shape: Shape) -> Array:
         """What TensorFlow gives for an item nobody set."""
         require(
-            shape is not None and None not in shape, f"an item was never set, and its shape {shape_text(shape)} is not known"
+            shape is not None and None not in shape,
+            f"an item was never set, and its shape {shape_text(shape)} is not known",
         )
         zeros = np.zeros(tuple(d or 0 for d in shape or ()), self.element.numpy())
         if zeros.dtype.hasobject:
@@ -70,7 +71,9 @@ class TensorListValue(Handle):
         if not chosen:
             shape = self.item_shape(wished)
             known = shape is not None and None not in shape
-            require(known, f"an empty list cannot be stacked, its items' shape {shape_text(shape)} is not known")
+            require(
+                known, f"an empty list cannot be stacked, its items' shape {shape_text(shape)} is not known"
+            )
             return np.zeros((0, *(d or 0 for d in shape or ())), self.element.numpy())
         return np.stack([self.item(i, wished) for i in chosen])
 
@@ -152,7 +155,9 @@ class TensorListGetItem(OpDef):
     """The item at `index` []."""
 
     @staticmethod
-    def infer(values: TensorSpec, index: TensorSpec, element_shape: TensorSpec, *, element_dtype: DType) -> TensorSpec:
+    def infer(
+        values: TensorSpec, index: TensorSpec, element_shape: TensorSpec, *, element_dtype: DType
+    ) -> TensorSpec:
         return TensorSpec(element_dtype, _shape_of(element_shape))
 
     @staticmethod
@@ -184,7 +189,9 @@ class TensorListGather(OpDef):
     """The items at `indices` [n] side by side -> [n,...]."""
 
     @staticmethod
-    def infer(values: TensorSpec, indices: TensorSpec, element_shape: TensorSpec, *, element_dtype: DType) -> TensorSpec:
+    def infer(
+        values: TensorSpec, indices: TensorSpec, element_shape: TensorSpec, *, element_dtype: DType
+    ) -> TensorSpec:
         shape = _shape_of(element_shape)
         count = indices.shape[0] if indices.shape else None
         return TensorSpec(element_dtype, None if shape is None else (count, *shape))
@@ -196,11 +203,16 @@ class TensorListGather(OpDef):
 
 @op("TensorListScatter", "TensorListScatterV2")
 class TensorListScatter(_ListOp):
-    """A list with the rows of x [n,...] at `indices` [n]; as long as num_elements [], or as the indices need."""
+    """A list of num_elements [] items, or as many as it takes: the rows of x [n,...] at `indices` [n]."""
 
     @staticmethod
     def kernel(
-        x: Array, indices: Array, element_shape: Array, num_elements: Array | None = None, *, element_dtype: DType
+        x: Array,
+        indices: Array,
+        element_shape: Array,
+        num_elements: Array | None = None,
+        *,
+        element_dtype: DType,
     ) -> TensorListValue:
         count = -1 if num_elements is None else int(num_elements)
         if count < 0:
@@ -237,13 +249,13 @@ class TensorListLength(OpDef):
         return _LENGTH
 
     @staticmethod
-    def kernel(values: TensorListValue) -> np.int32:
-        return np.int32(len(values.items))
+    def kernel(values: TensorListValue) -> Array:
+        return np.array(len(values.items), np.int32)
 
 
 @op("TensorListElementShape")
 class TensorListElementShape(OpDef):
-    """What is known of the items' shape, -1 for an unknown size, -1 alone for an unknown rank -> shape_type."""
+    """What is known of the items' shape -> shape_type; -1 for an unknown size, alone for an unknown rank."""
 
     @staticmethod
     def infer(values: TensorSpec, *, shape_type: DType) -> TensorSpec:
@@ -272,7 +284,10 @@ class TensorListPushBack(_ListOp):
 
     @staticmethod
     def kernel(values: TensorListValue, item: Any) -> TensorListValue:
-        require(values.limit < 0 or len(values.items) < values.limit, f"the list is full with {values.limit} items")
+        require(
+            values.limit < 0 or len(values.items) < values.limit,
+            f"the list is full with {values.limit} items",
+        )
         return values.with_items((*values.items, item))
 
 
@@ -324,7 +339,10 @@ class TensorListConcat(OpDef):
         if items:
             return np.concatenate(items), lengths
         rest = None if shape is None else shape[1:]
-        require(rest is not None and None not in rest, f"an empty list of items {shape_text(shape)} cannot be joined")
+        require(
+            rest is not None and None not in rest,
+            f"an empty list of items {shape_text(shape)} cannot be joined",
+        )
         return np.zeros((0, *(d or 0 for d in rest or ())), element_dtype.numpy()), lengths
 
 
@@ -345,7 +363,10 @@ class TensorListSplit(_ListOp):
     @staticmethod
     def kernel(x: Array, element_shape: Array, lengths: Array, *, element_dtype: DType) -> TensorListValue:
         ends = np.cumsum(lengths)
-        require(x.ndim > 0 and int(ends[-1] if len(ends) else 0) == len(x), "the lengths do not add up to the tensor's first size")
+        require(
+            x.ndim > 0 and int(ends[-1] if len(ends) else 0) == len(x),
+            "the lengths do not add up to the tensor's first size",
+        )
         pieces = np.split(x, ends[:-1]) if len(ends) else []
         return TensorListValue(tuple(pieces), element_dtype, _as_shape(element_shape))
 

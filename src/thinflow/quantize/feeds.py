@@ -142,7 +142,7 @@ def _open_path(path: Path, inputs: Inputs, scaling: Scaling) -> Feeds:
 
 
 def read_input(file: Path, name: str, spec: TensorSpec, *, scaling: Scaling | None = None) -> Array:
-    """One input's array from one file: `.npy`, `.npz` (its first member), numbers in `.txt` or `.csv`, a picture.
+    """One input's array from one file: `.npy`, `.npz` (first member), numbers in `.txt` or `.csv`, a picture.
 
     A string input gets the file's bytes, whatever the file is.
 

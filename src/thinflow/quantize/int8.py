@@ -90,7 +90,7 @@ def quantize_int8(
         if tensor.quantization is not None and len(tensor.quantization.scale):
             raise GraphError(f"tensor '{tensor.name}' is quantized already", hint="give the float model")
     main = replace(main, operators=[_free_pool(o, recipe) for o in main.operators])
-    placement, assignment = _decide(main, recipe, ranges)
+    placement, assignment = _settle(main, recipe, ranges)
     if not recipe.keep_float_io:
         for tensor in (*main.inputs, *main.outputs):
             if is_float(tensor) and tensor in ranges and not tensor.is_constant:
@@ -107,7 +107,7 @@ def quantize_int8(
     return Quantized(result, rewriter.decisions, rewriter.kept_float, assignment.warnings)
 
 
-def _decide(main: Subgraph, recipe: Recipe, ranges: Mapping[Tensor, Range]) -> tuple[Placement, Assignment]:
+def _settle(main: Subgraph, recipe: Recipe, ranges: Mapping[Tensor, Range]) -> tuple[Placement, Assignment]:
     """Where int8 is used, and with which parameters; both depend on each other for operators with weights."""
     forced: dict[Operator, str] = {}
     while True:
@@ -130,8 +130,7 @@ def _edge_scales(operator: Operator, numbers: Weighted, assignment: Assignment) 
     x = operator.inputs[numbers.x]
     assert x is not None, "the kernel table is wrong"
     parameters = parameters_for(constant_range(x)) if x.is_constant else assignment.of[x]
-    written = assignment.written_as.get(operator.outputs[0], assignment.of[operator.outputs[0]])
-    return parameters.scale, written.scale
+    return parameters.scale, assignment.of[operator.outputs[0]].scale
 
 
 def _weight_scales(operator: Operator, numbers: Weighted, assignment: Assignment, recipe: Recipe) -> Array:
@@ -147,23 +146,19 @@ def _bias_of(operator: Operator, numbers: Weighted) -> Tensor | None:
 
 
 def _free_pool(operator: Operator, recipe: Recipe) -> Operator:
-    """MEAN instead of an average over all of the picture: the average has a much smaller range than its input, and
-    MEAN, unlike AVERAGE_POOL_2D, may use it.
+    """MEAN instead of an average over all of the picture.
+
+    The average has a much smaller range than its input, and MEAN, unlike AVERAGE_POOL_2D, may use it.
     """
-    shape, options = (
-        operator.inputs[0].shape if operator.inputs and operator.inputs[0] else None,
-        operator.options,
-    )
-    if operator.code != "AVERAGE_POOL_2D" or shape is None or len(shape) != 4 or recipe.why_skipped(operator):
+    x = operator.inputs[0] if operator.inputs else None
+    if operator.code != "AVERAGE_POOL_2D" or x is None or x.shape is None or recipe.why_skipped(operator):
         return operator
-    window = options.get("filter_height"), options.get("filter_width")
-    is_plain = options.get("fused_activation_function", "NONE") == "NONE"
-    if window != shape[1:3] or (operator.outputs[0].shape or ())[1:3] != (1, 1) or not is_plain:
+    window = operator.options.get("filter_height"), operator.options.get("filter_width")
+    is_plain = operator.options.get("fused_activation_function", "NONE") == "NONE"
+    if window != x.shape[1:3] or (operator.outputs[0].shape or ())[1:3] != (1, 1) or not is_plain:
         return operator
     axes = Tensor(f"{operator.outputs[0].name}/axes", (2,), INT32, np.array([1, 2], np.int32))
-    return replace(
-        operator, code="MEAN", inputs=[operator.inputs[0], axes], options={"keep_dims": True}, version=1
-    )
+    return replace(operator, code="MEAN", inputs=[x, axes], options={"keep_dims": True}, version=1)
 
 
 class _Rewriter:
@@ -179,6 +174,7 @@ class _Rewriter:
         self.interface: dict[Tensor, Tensor] = {}
         self._plain: dict[Tensor, Tensor] = {}  # float forms, and whatever is not quantized
         self._int8: dict[Tensor, Tensor] = {}
+        self._tied: dict[Tensor, Tensor] = {}  # copies with the scale of a class they are tied to
         self._constants: dict[tuple[Any, ...], Tensor] = {}
         # The float form keeps the name where users see it.
         self._visible = {*main.inputs, *main.outputs} if recipe.keep_float_io else set()
@@ -230,23 +226,9 @@ class _Rewriter:
                 tied_to = self.assignment.of[operator.outputs[0]] if kernel.tied else None
                 inputs.append(self._constant(tensor, tied_to))
             else:
-                inputs.append(self._as_int8(tensor))
-        after: list[Operator] = []
-        outputs = [
-            self._output(t, operator, after) if is_float(t) else self._plain_tensor(t)
-            for t in operator.outputs
-        ]
-        self.result.operators += [replace(operator, inputs=inputs, outputs=outputs), *after]
-
-    def _output(self, tensor: Tensor, operator: Operator, after: list[Operator]) -> Tensor:
-        new = self._int8_tensor(tensor)
-        parameters = self.assignment.written_as.get(tensor)
-        if parameters is None:
-            return new
-        written = Tensor(f"{new.name}/fixed", new.shape, INT8, quantization=_stored(parameters))
-        self._decide(written, parameters)
-        after.append(Operator("QUANTIZE", [written], [new], origin=operator.origin))
-        return written
+                inputs.append(self._as_tied(tensor) if kernel.tied else self._as_int8(tensor))
+        outputs = [self._int8_tensor(t) if is_float(t) else self._plain_tensor(t) for t in operator.outputs]
+        self.result.operators.append(replace(operator, inputs=inputs, outputs=outputs))
 
     def _weights(self, operator: Operator, numbers: Weighted) -> dict[int, Tensor]:
         """int8 weights and int32 bias of one operator, by input number."""
@@ -302,6 +284,19 @@ class _Rewriter:
             source = self._plain_tensor(tensor)
             self.result.operators.append(Operator("QUANTIZE", [source], [self._int8_tensor(tensor)]))
         return self._int8[tensor]
+
+    def _as_tied(self, tensor: Tensor) -> Tensor:
+        """The int8 form with the scale of the tensors it is tied to, made by QUANTIZE if it differs."""
+        parameters = self.assignment.tied_as.get(tensor)
+        if parameters is None:
+            return self._as_int8(tensor)
+        if tensor not in self._tied:
+            source = self._as_int8(tensor)
+            new = Tensor(f"{tensor.name}/tied", tensor.shape, INT8, quantization=_stored(parameters))
+            self._decide(new, parameters)
+            self.result.operators.append(Operator("QUANTIZE", [source], [new]))
+            self._tied[tensor] = new
+        return self._tied[tensor]
 
     def _plain_tensor(self, tensor: Tensor) -> Tensor:
         if tensor not in self._plain:

@@ -16,6 +16,7 @@ from thinflow.quantize.placement import Placement, float_inputs, float_outputs, 
 CODE_MIN, CODE_MAX = -128, 127
 MIN_WIDTH = 1e-6  # of a range, relative to max(1, its high end)
 NARROW = 8.0  # a tied range this many times narrower than its class loses 3 of its 8 bits
+UNEQUAL = 16.0  # times one part of a sum may be wider than the other
 SATURATED = {"LOGISTIC": 8.0, "TANH": 4.0}  # beyond this input the output stays within one code of its limit
 
 
@@ -88,12 +89,12 @@ class Assignment:
 
     Attributes:
         of: by tensor.
-        written_as: outputs that their operator must write with other, fixed parameters, to be requantized.
+        tied_as: for outputs with fixed parameters, those that operators which tie them to others must read.
         warnings: classes in which a member loses much of its precision.
     """
 
     of: dict[Tensor, Parameters] = field(default_factory=dict)
-    written_as: dict[Tensor, Parameters] = field(default_factory=dict)
+    tied_as: dict[Tensor, Parameters] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
 
@@ -139,7 +140,24 @@ def assign(subgraph: Subgraph, placement: Placement, observed: Mapping[Tensor, R
     writers = {t: o for o in integer for t in float_outputs(o)}
     for members in classes.groups():
         _assign_class(members, wanted, writers, absorbed, result)
+    result.warnings += _unequal_sums(integer, result)
     return result
+
+
+def _unequal_sums(integer: list[Operator], result: Assignment) -> list[str]:
+    """Sums in which rounding hides one of the two parts."""
+    found = []
+    for operator in integer:
+        parts = [t for t in float_inputs(operator) if t in result.of]
+        if operator.code in {"ADD", "SUB"} and len(parts) == 2:
+            small, large = sorted(parts, key=lambda t: result.of[t].scale)
+            ratio = result.of[large].scale / result.of[small].scale
+            if ratio > UNEQUAL:
+                found.append(
+                    f"{operator.code} '{operator.outputs[0].name}': '{large.name}' spans {ratio:.0f} times as"
+                    f" much as '{small.name}', which is mostly rounded away"
+                )
+    return found
 
 
 def constant_range(tensor: Tensor) -> Range:
@@ -171,12 +189,14 @@ def _assign_class(
         if len(set(fixed.values())) == 1 and fits:
             result.of.update(dict.fromkeys(members, parameters))
             return
-        for tensor, demanded in fixed.items():
-            result.written_as[tensor] = fixed_parameters(demanded, writers[tensor].code)
     shared = f"shared by {len(members)} tensors" if len(members) > 1 else "observed"
     parameters = parameters_for(union, shared)
     for tensor in members:
-        result.of[tensor] = parameters
+        if tensor in fixed:
+            result.of[tensor] = fixed_parameters(fixed[tensor], writers[tensor].code)
+            result.tied_as[tensor] = parameters
+        else:
+            result.of[tensor] = parameters
         own = wanted[tensor].width
         if tensor not in absorbed and 0 < own * NARROW < union.width:
             result.warnings.append(

@@ -74,6 +74,6 @@ def refuse_shared(graph: Graph, m: Match) -> None:
         for reader in node.readers:
             if reader not in inside:
                 raise Refuse(f"'{node.name}' is also used by '{reader.name}'", node)
-    for value in m.head.outputs[1:]:
-        if value.uses or value.is_graph_output:
+    for value in m.head.outputs:
+        if value.port > 0 and (value.uses or value.is_graph_output):
             raise Refuse(f"output {value.port} of '{m.head.name}' is used", m.head)

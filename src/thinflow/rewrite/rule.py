@@ -66,7 +66,7 @@ class Transform:
         for f in dataclasses.fields(typing.cast(Any, self)):
             value = getattr(self, f.name)
             if value != _default(f):
-                params[f.name] = [_option_text(v) for v in (value if isinstance(value, tuple) else (value,))]
+                params[f.name.removesuffix("_")] = [_option_text(v) for v in (value if isinstance(value, tuple) else (value,))]
         return str(Call(self.name, params))
 
 

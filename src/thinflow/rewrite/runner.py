@@ -30,8 +30,8 @@ class Step:
 class Comparer(Protocol):
     """Decides whether a graph still computes what it did."""
 
-    def compare(self, after: Graph, transform: Transform) -> float | None:
-        """The largest difference to the graph before, relative to the largest value; None if it could not be run.
+    def compare(self, before: Graph, after: Graph, transform: Transform) -> float | None:
+        """The largest relative difference; None if it could not be told.
 
         Raises:
             VerificationError: the difference is above the transform's tolerance.
@@ -118,7 +118,7 @@ def run(
         started = time.perf_counter()
         attempt = current.clone()
         try:
-            _apply(step.transform, attempt, report, known, port_count, comparer)
+            _apply(step.transform, current, attempt, report, known, port_count, comparer)
         except ThinflowError as error:
             report.error = error.message
             report.seconds = time.perf_counter() - started
@@ -139,6 +139,7 @@ def run(
 
 def _apply(
     transform: Transform,
+    before: Graph,
     graph: Graph,
     report: StepReport,
     known: list[Problem],
@@ -153,7 +154,7 @@ def _apply(
     if new:
         raise TransformError(f"it left an invalid graph: {new[0]}", hint="please report this with the model")
     if report.changes and comparer is not None:
-        report.difference = comparer.compare(graph, transform)
+        report.difference = comparer.compare(before, graph, transform)
 
 
 def _located(error: ThinflowError, transform: Transform, reports: list[StepReport]) -> ThinflowError:

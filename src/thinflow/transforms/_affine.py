@@ -20,7 +20,14 @@ from thinflow.rewrite.rule import Refuse
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms._pieces import CONCATS, Mode, Piece, Pieces, below
 from thinflow.transforms._producers import KINDS, Producer, store
-from thinflow.transforms._sources import Array, awaited_by_constant, const_node, is_sole_reader, side_outputs
+from thinflow.transforms._sources import (
+    Array,
+    awaited_by_constant,
+    const_node,
+    is_sole_reader,
+    numbers,
+    side_outputs,
+)
 from thinflow.transforms._steps import BIAS_OPS, SUMS
 
 Slot = tuple[Node, int]
@@ -34,7 +41,7 @@ def fold_chains(graph: Graph, trace: Trace, mode: Mode) -> None:
         pieces = Pieces(graph, trace, mode)
         folded = 0
         for head in pieces.heads():
-            if not _is_wanted(head, mode):
+            if head.node.graph is not graph or not _is_wanted(head, mode):
                 continue
             try:
                 Fold(graph, trace, mode, head).apply()
@@ -151,7 +158,7 @@ class Fold:
         producer = target.piece.producer
         assert producer is not None
         if not (target.s == 1).all():
-            scaled = producer.tensor.numpy().astype(np.float64)
+            scaled = numbers(producer.tensor, producer.node)
             with np.errstate(all="ignore"):
                 scaled *= producer.spread(target.s)
             target.weights = store(scaled, producer.tensor, self.head.node)
@@ -196,7 +203,7 @@ class Fold:
         return len(steps) == 1 and self.head.norms == 1
 
     def _bias_constant(self) -> Value | None:
-        """The constant of an absorbed addition that nobody else reads, a BiasAdd's if possible: its name lives on."""
+        """The constant of an absorbed addition that nobody else reads: its name lives on. BiasAdd first."""
         found: Value | None = None
         for piece in self.absorbed:  # outermost first
             step = piece.step
@@ -224,9 +231,9 @@ class Fold:
         """Give the end of the chain the head's name and readers, and drop what the chain needs no more."""
         graph, head = self.graph, self.head.node
         self._drop_statistics_readers()
-        gone = {p.node for p in self.absorbed}
-        loose = list(gone) + [v.node for n in gone for v in n.inputs]
-        for node in gone - {head}:
+        gone = dict.fromkeys(p.node for p in self.absorbed)
+        loose = [*gone, *(v.node for n in gone for v in n.inputs)]
+        for node in list(gone)[1:]:  # all but the head
             for waiter in node.control_outputs:
                 waiter.remove_control_input(node)
                 if waiter not in gone:
@@ -239,7 +246,7 @@ class Fold:
             if awaited in gone:
                 head.remove_control_input(awaited)
         graph.replace(head, top.node, ports={v.port: top for v in head.outputs})
-        sweep(graph, sorted((n for n in loose if n.graph is graph), key=lambda n: n.name))
+        sweep(graph, loose)
 
     def _drop_statistics_readers(self) -> None:
         """Remove readers of a norm's statistics: were they needed, the norm would not have been folded."""
@@ -272,7 +279,7 @@ def _branches(piece: Piece, s: Array, b: Array) -> list[tuple[Piece, Array, Arra
 
 
 def put_weights(graph: Graph, producer: Producer, weights: Tensor, origin: str) -> None:
-    """Set the weights of a producer: in place if nobody else reads the old ones, else in a constant of its own."""
+    """Set the weights of a producer: in place if nobody else reads the old ones, else anew."""
     node = producer.node
     source = const_node(producer.weights)
     assert source is not None

@@ -28,7 +28,7 @@ def _renamed(item: bytes, new_names: Mapping[str, str]) -> bytes:
 
 
 def drop_lost_classes(graph: Graph, names_before: Set[str]) -> None:
-    """Remove `_class` annotations that name nodes gone since: TensorFlow would not load the graph. O(nodes)."""
+    """Remove `_class` annotations that name nodes gone since; TensorFlow would refuse them. O(nodes)."""
     lost = {_PREFIX + name.encode("utf-8", "surrogateescape") for name in names_before if name not in graph}
     if not lost:
         return

@@ -31,7 +31,9 @@ def all_equal(values: Array) -> bool:
 
 
 def stored_once(tensor: Tensor) -> Tensor:
-    """The same tensor, as one value repeated if all its elements are equal, which takes no space in the file."""
+    """The same tensor, as one value repeated if all its elements are equal, which takes no space in the
+    file.
+    """
     values = tensor.numpy()
     if tensor.is_splat or values.size < 2 or not all_equal(values):
         return tensor

@@ -11,7 +11,9 @@ PLACEHOLDERS = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefaul
 
 
 def is_stateless(node: Node) -> bool:
-    """Whether the node itself does nothing but compute. Unknown ops, function calls and control flow are not trusted."""
+    """Whether the node itself does nothing but compute. Unknown ops, function calls and control flow are
+    not trusted.
+    """
     if node.op in {"Const", "NoOp"} or node.op in PLACEHOLDERS:
         return True
     definition = registry.find(node.op)
@@ -33,8 +35,8 @@ def effect_free(graph: Graph) -> set[Node]:
 def drop_idle_control(graph: Graph) -> list[tuple[Node, Node]]:
     """Cut control edges that make nobody wait for anything; the (source, waiter) pairs. O(nodes + edges).
 
-    Those are edges from constants, also behind Identity, and from a NoOp that gathers only effect-free nodes: a graph
-    frozen from Keras ties every weight to its output that way. Edges into stateful ops stay.
+    Those are edges from constants, also behind Identity, and from a NoOp that gathers only effect-free
+    nodes: a graph frozen from Keras ties every weight to its output that way. Edges into stateful ops stay.
     """
     if not any(node.control_inputs for node in graph):
         return []

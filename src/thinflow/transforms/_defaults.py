@@ -1,7 +1,7 @@
 """Default values of attributes: what an absent attribute means.
 
-They come from the signatures of the op classes. The table holds what these leave out, because no rule or kernel reads it,
-and takes back what a signature shares with a sibling op that TensorFlow defines differently.
+They come from the signatures of the op classes. The table holds what these leave out, because no rule or
+kernel reads it, and takes back what a signature shares with a sibling op that TensorFlow defines differently.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from thinflow.ir.attrs import Attr, ShapeAttr
-from thinflow.ir.types import FLOAT, INT32, DType
+from thinflow.ir.types import FLOAT, INT32, DType, dtype
 from thinflow.ops import registry
 
 _CONV2D: dict[str, Attr] = {
@@ -83,6 +83,70 @@ _TABLE: dict[str, dict[str, Attr]] = {
     "LeakyRelu": {"alpha": 0.2, "T": FLOAT},
 }
 
+# Default types of operands, which no rule needs to be told: "attribute=type: ops".
+_TYPES = """
+T=float: AdjustContrastv2 AdjustHue AdjustSaturation Complex HSVToRGB MaxPoolV2 NextAfter RGBToHSV
+    NonMaxSuppressionV2 NonMaxSuppressionV3 NonMaxSuppressionV4 NonMaxSuppressionV5
+T=int32: BroadcastArgs InTopK InTopKV2 InvertPermutation
+T=uint8: EncodePng
+T=bool: Where
+T=complex64: Angle ComplexAbs Conj Imag Real
+T=qint32: RequantizationRangePerChannel RequantizePerChannel
+TI=int64: OneHot
+T_threshold=float: NonMaxSuppressionV2 NonMaxSuppressionV3 NonMaxSuppressionV4
+Tactivation=quint8: QuantizedMatMul
+Taxis=int64: UniqueV2 UniqueWithCountsV2
+Tblock_shape=int32: BatchToSpaceND SpaceToBatchND
+Tcomplex=complex64: FFT FFT2D FFT3D IFFT IFFT2D IFFT3D IRFFT IRFFT2D IRFFT3D
+Tcrops=int32: BatchToSpaceND
+Tdim=int32: ExpandDims
+Tidx=int32: ArgMax ArgMin BatchToSpace BroadcastTo ConcatV2 Cumprod Cumsum CumulativeLogsumexp EuclideanNorm
+    LinSpace Range ReverseV2 SparseSegmentMean SparseSegmentSqrtN SparseSegmentSum
+Tindex=int64: MatrixBandPart
+Tk=int32: TopKV2
+Tlabels=int64: SparseSoftmaxCrossEntropyWithLogits
+Tlen=int64: ReverseSequence SplitV
+Tmultiples=int32: Tile
+Tnumsegments=int32: UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentProd UnsortedSegmentSum
+    SegmentMaxV2 SegmentMinV2 SegmentProdV2 SegmentSumV2
+Tout=complex64: Complex
+Tout=float: Angle ComplexAbs Imag Real
+Tpaddings=int32: MirrorPad Pad PadV2 SpaceToBatch SpaceToBatchND
+Tperm=int32: ConjugateTranspose Transpose
+Treal=float: RFFT RFFT2D RFFT3D
+Tsegmentids=int32: SparseSegmentMean SparseSegmentSqrtN SparseSegmentSum
+Tshape=int32: QuantizedReshape Reshape
+index_type=int32: Fill
+shape_type=int32: ConcatOffset
+"""
+
+# What a signature shares with a sibling or allows to be absent, but TensorFlow does not know or demands.
+_NOT_DEFAULTS = {
+    "BiasAddV1": {"data_format"},
+    "EncodeJpegVariableQuality": {"quality", "progressive", "optimize_size", "chroma_downsampling"},
+    "QuantizeDownAndShrinkRange": {"out_type"},
+    "QuantizedBatchNormWithGlobalNormalization": {"out_type"},
+    "QuantizedBiasAdd": {"out_type"},
+    "PartitionedCall": {"output_shapes"},
+    "StatefulPartitionedCall": {"output_shapes"},
+    "RandomStandardNormal": {"dtype"},
+    "RandomUniform": {"dtype"},
+    "Requantize": {"out_type"},
+    "TruncatedNormal": {"dtype"},
+    "_FusedDepthwiseConv2dNative": {"explicit_paddings"},
+}
+
+
+@cache
+def _types() -> dict[str, dict[str, Attr]]:
+    found: dict[str, dict[str, Attr]] = {}
+    for line in _TYPES.replace("\n    ", " ").strip().splitlines():
+        head, _, ops = line.partition(": ")
+        name, _, element = head.partition("=")
+        for op in ops.split():
+            found.setdefault(op, {})[name] = dtype(element)
+    return found
+
 
 @cache
 def defaults_of(op: str) -> Mapping[str, Attr] | None:
@@ -92,18 +156,18 @@ def defaults_of(op: str) -> Mapping[str, Attr] | None:
     definition = registry.find(op)
     if definition is None:
         return None
-    found: dict[str, Attr] = {}
+    found: dict[str, Attr] = dict(_types().get(op, {}))
     for function in (definition.infer, definition.kernel, definition.cost):
         if function is not None:
             for name, default in registry.signature(function).attrs.items():
                 attr = _as_attr(default)
-                if attr is not None:
+                if attr is not None and name not in _NOT_DEFAULTS.get(op, ()):
                     found.setdefault(name, attr)
     return found
 
 
 def is_required(op: str, name: str, value: Attr) -> bool:
-    """Whether a node of that op cannot do without the attribute; types count, as rules seldom mention them."""
+    """Whether a node of that op cannot do without the attribute; so types, which rules seldom mention."""
     definition = registry.find(op)
     defaults = defaults_of(op)
     if definition is None or defaults is None or name in defaults or name.startswith("_"):

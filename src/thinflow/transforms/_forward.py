@@ -1,6 +1,8 @@
 """Fold batch norms into the convolution that reads them. Not with padding: a padded zero is not normalised.
 
-conv(norm(x), w)  ->  bias(conv(x, w * scale), sum(w * offset))
+    conv(norm(x), w)  ->  bias(conv(x, w * scale), sum(w * offset))
+
+The channels of the norm are the ones the convolution sums over.
 """
 
 from __future__ import annotations
@@ -15,7 +17,14 @@ from thinflow.rewrite.trace import Trace
 from thinflow.transforms._affine import add_bias, put_weights
 from thinflow.transforms._norms import NORMS, Norm, read_norm
 from thinflow.transforms._producers import KINDS, Producer, find_producer, store
-from thinflow.transforms._sources import Array, awaited_by_constant, const_node, const_tensor, is_sole_reader
+from thinflow.transforms._sources import (
+    Array,
+    awaited_by_constant,
+    const_node,
+    const_tensor,
+    is_sole_reader,
+    numbers,
+)
 
 
 def fold_forward(graph: Graph, trace: Trace, origin: str) -> None:
@@ -43,7 +52,7 @@ def _fold(graph: Graph, node: Node, trace: Trace, origin: str) -> None:
     if held is not None and bias is not None:
         old = const_tensor(held)
         assert old is not None
-        total = store(old.numpy().astype(np.float64) + bias.numpy().astype(np.float64), old, node)
+        total = store(numbers(old, reader) + bias.numpy().astype(np.float64), old, node)
     trace.changed(node, f"folded forward into '{reader.name}'")
     awaited = list(dict.fromkeys(n for v in norm.parameters for n in awaited_by_constant(v)))
     put_weights(graph, producer, weights, origin)
@@ -103,7 +112,7 @@ def _merged(norm: Norm, producer: Producer) -> tuple[Tensor, Tensor | None]:
         )
     along = [1] * len(shape)
     along[axis] = -1
-    wide = producer.tensor.numpy().astype(np.float64)
+    wide = numbers(producer.tensor, node)
     summed = tuple(a for a in range(len(shape)) if a not in producer.axes)
     bias = store(_sum(wide * norm.offset.reshape(along), summed), producer.tensor, norm.node)
     weights = store(wide * norm.scale.reshape(along), producer.tensor, norm.node)

@@ -1,6 +1,8 @@
 """Spell out batch norms that no convolution can take.
 
-norm(x)  ->  x * scale + offset
+    norm(x)  ->  x * scale + offset
+
+Each becomes one Mul and one AddV2.
 """
 
 from __future__ import annotations

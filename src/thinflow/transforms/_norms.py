@@ -1,6 +1,8 @@
 """Batch-norm ops in inference mode as one factor and one addend per channel.
 
-y = (x - mean) * gamma / sqrt(variance + epsilon) + beta  =  x * scale + offset
+    y = (x - mean) * gamma / sqrt(variance + epsilon) + beta  =  x * scale + offset
+
+A training norm has no such form: it uses the statistics of each batch.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import numpy as np
 
 from thinflow.ir.graph import Node, Value
 from thinflow.rewrite.rule import Refuse
-from thinflow.transforms._sources import Array, const_tensor
+from thinflow.transforms._sources import Array, const_tensor, numbers
 
 FUSED_NORMS = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"})
 NORMS = FUSED_NORMS | {"BatchNormWithGlobalNormalization"}
@@ -99,4 +101,4 @@ def _vector(node: Node, value: Value, what: str) -> Array:
         raise Refuse(f"{what} is not constant: it comes from '{value.node.name}' ({value.node.op})", node)
     if len(tensor.shape) != 1 or not tensor.size or not tensor.dtype.is_floating:
         raise Refuse(f"{what} is {tensor.dtype}{list(tensor.shape)}, not one number per channel", node)
-    return tensor.numpy().astype(np.float64)
+    return numbers(tensor, node)

@@ -1,8 +1,8 @@
 """Which nodes a chain of factors and addends may run through on its way back to a convolution.
 
-Every such node gets a `Piece`: the producer at the bottom, steps (see `_steps`), pass-through ops, BatchToSpaceND,
-and concatenations, whose branches are pieces themselves. Pieces are made in execution order, one per node, so a chain
-of any length costs O(length).
+Every such node gets a `Piece`: the producer at the bottom, steps (see `_steps`), pass-through ops,
+BatchToSpaceND, and concatenations, whose branches are pieces themselves. Pieces are made in execution order,
+one per node, so a chain of any length costs O(length).
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class Pieces:
         if piece is None:
             return None
         if node.is_protected:
-            role = "an output" if any(v.node is node for v.is_graph_output) else "an input"
+            role = "an output" if any(v.is_graph_output for v in node.outputs) else "an input"
             raise Refuse(f"'{node.name}' is asked for as {role}")
         for use in value.uses:
             if use.node is not reader:

@@ -1,7 +1,9 @@
 """Convolutions with several readers: folding needs one reader each.
 
-m1(conv), m2(conv) with equal m1, m2  ->  both readers' readers read m1(conv)
-m1(conv), f(conv)                     ->  m1(conv'), f(conv), only when asked to: conv is then computed twice
+    m1(conv), m2(conv) with equal m1, m2  ->  both readers' readers read m1(conv)
+    m1(conv), f(conv)                     ->  m1(conv'), f(conv), only when asked to
+
+The second computes conv twice, so that the factor can be folded.
 """
 
 from __future__ import annotations
@@ -14,11 +16,24 @@ from thinflow.ir.graph import Graph, Node
 from thinflow.rewrite.edits import sweep
 from thinflow.rewrite.rule import Refuse
 from thinflow.rewrite.trace import Trace
+from thinflow.transforms._affine import fold_chains
 from thinflow.transforms._norms import NORMS
 from thinflow.transforms._pieces import Mode
 from thinflow.transforms._producers import KINDS, find_producer
 from thinflow.transforms._sources import Array, side_outputs
 from thinflow.transforms._steps import FACTORS, Channels, Step, data_input, read_step
+
+
+def fold_all(graph: Graph, trace: Trace, mode: Mode, *, duplicate_shared: bool) -> None:
+    """Fold every chain, also over shared producers as far as possible, until nothing changes any more."""
+    while True:
+        before = len(trace.changes)
+        merge_equal_readers(graph, trace, mode)
+        if duplicate_shared:
+            duplicate(graph, trace, mode)
+        fold_chains(graph, trace, mode)
+        if len(trace.changes) == before:
+            return
 
 
 def merge_equal_readers(graph: Graph, trace: Trace, mode: Mode) -> None:
@@ -40,9 +55,7 @@ def merge_equal_readers(graph: Graph, trace: Trace, mode: Mode) -> None:
 def duplicate(graph: Graph, trace: Trace, mode: Mode) -> None:
     """Give every factor or norm over a shared producer a producer of its own."""
     for node, steps in _shared_producers(graph, mode):
-        others_read = (
-            len(steps) < len(node.output().uses) or node.is_protected or bool(node.control_outputs)
-        )
+        others_read = len(steps) < len(node.output().uses) or node.is_protected or bool(node.control_outputs)
         for step in steps if others_read else steps[1:]:
             twin = graph.add(
                 node.op,
@@ -62,7 +75,7 @@ def _shared_producers(graph: Graph, mode: Mode) -> Iterator[tuple[Node, list[Ste
     """Producers that somebody else reads too, with the foldable factors and norms among their readers."""
     ops = NORMS if mode.only_norms else FACTORS | NORMS if mode.norms else FACTORS
     for node in list(graph):
-        if node.op not in KINDS or (len(node.output().uses) < 2 and node not.is_protected):
+        if node.op not in KINDS or (len(node.output().uses) < 2 and not node.is_protected):
             continue
         steps = []
         for use in node.output().uses:

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from thinflow.errors import ThinflowError
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.tensor import Tensor
 from thinflow.rewrite.pattern import TRANSPARENT
+from thinflow.rewrite.rule import Refuse
 
 Array = np.ndarray[Any, Any]
 
@@ -30,6 +32,18 @@ def const_tensor(value: Value) -> Tensor | None:
     """The constant behind a value."""
     node = const_node(value)
     return None if node is None else node.tensor
+
+
+def numbers(tensor: Tensor, node: Node) -> Array:
+    """A copy of the elements in double precision.
+
+    Raises:
+        Refuse: the constant is damaged; `node` is the one that wanted it.
+    """
+    try:
+        return tensor.numpy().astype(np.float64)
+    except ThinflowError as error:
+        raise Refuse(f"a constant cannot be read: {error.problem}", node) from error
 
 
 def is_sole_reader(reader: Node, value: Value) -> bool:

@@ -11,7 +11,7 @@ from thinflow.ir.tensor import Tensor
 from thinflow.rewrite.rule import Refuse
 from thinflow.transforms._norms import NORMS, read_norm
 from thinflow.transforms._producers import FLOATING
-from thinflow.transforms._sources import Array, const_node, const_tensor
+from thinflow.transforms._sources import Array, const_node, const_tensor, numbers
 
 BIAS_OPS = frozenset({"BiasAdd", "BiasAddV1"})
 SUMS = frozenset({"Add", "AddV2", "Sub"})
@@ -22,7 +22,7 @@ STEPS = BIAS_OPS | SUMS | FACTORS
 
 @dataclass(frozen=True)
 class Channels:
-    """How the channels of a tensor lie: `count` of them, on axis 1 or on the last of `rank` axes, if known."""
+    """How the channels of a tensor lie: `count` of them, on axis 1 or the last of `rank` axes, if known."""
 
     count: int
     first: bool
@@ -137,7 +137,7 @@ def finite(tensor: Tensor, node: Node) -> Array:
     Raises:
         Refuse: not all of them are finite.
     """
-    values = tensor.numpy().astype(np.float64)
+    values = numbers(tensor, node)
     if not np.isfinite(values).all():
         raise Refuse("its constant has values that are not finite", node)
     return values

@@ -8,7 +8,13 @@ from thinflow.rewrite.pattern import TRANSPARENT
 _LAST_AXIS = frozenset({"Conv2D", "Conv3D"})
 _TRANSPOSED = {"Conv2DBackpropInput": 2, "Conv3DBackpropInputV2": 3}
 _NORMS = frozenset(
-    {"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", "BatchNormWithGlobalNormalization", "InstanceNorm"}
+    {
+        "FusedBatchNorm",
+        "FusedBatchNormV2",
+        "FusedBatchNormV3",
+        "BatchNormWithGlobalNormalization",
+        "InstanceNorm",
+    }
 )
 # op -> inputs that hold a bias or a shape
 _PARAMETERS = {
@@ -51,7 +57,8 @@ def is_scale(node: Node) -> bool:
     """Whether the constant is the factor that turns cast integers back into weights."""
     uses = node.output().uses
     return bool(uses) and all(
-        use.node.op == "Mul" and any(v.node.op == "Cast" and is_integer(v.node) for v in use.node.inputs) for use in uses
+        use.node.op == "Mul" and any(v.node.op == "Cast" and is_integer(v.node) for v in use.node.inputs)
+        for use in uses
     )
 
 

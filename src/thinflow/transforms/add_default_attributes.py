@@ -1,6 +1,6 @@
 """Write out attributes that newer op definitions added and that old files therefore lack.
 
-    y = LRN(x)  ->  y = LRN(x) {T=float, alpha=1, beta=0.5, bias=1, depth_radius=5}
+y = LRN(x)  ->  y = LRN(x) {T=float, alpha=1, beta=0.5, bias=1, depth_radius=5}
 """
 
 from __future__ import annotations

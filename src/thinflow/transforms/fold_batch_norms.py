@@ -1,7 +1,9 @@
 """Fold per-channel factors and addends into the weights of the convolution or matrix product they follow.
 
-mul(conv(x, w), s)               ->  conv(x, w * s)
-bias(mul(sub(conv(x, w), m), s)) ->  bias(conv(x, w * s), b - m * s)
+    mul(conv(x, w), s)               ->  conv(x, w * s)
+    bias(mul(sub(conv(x, w), m), s)) ->  bias(conv(x, w * s), b - m * s)
+
+A lone addition stays as it is.
 """
 
 from __future__ import annotations
@@ -11,10 +13,10 @@ from dataclasses import dataclass
 from thinflow.ir.graph import Graph
 from thinflow.rewrite.rule import Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._affine import fold_chains
 from thinflow.transforms._colocation import drop_lost_classes
+from thinflow.transforms._functions import note_functions
 from thinflow.transforms._pieces import Mode
-from thinflow.transforms._shared import duplicate, merge_equal_readers
+from thinflow.transforms._shared import fold_all
 
 
 @transform("fold_batch_norms")
@@ -37,8 +39,6 @@ class FoldBatchNorms(Transform):
     def apply(self, graph: Graph, trace: Trace) -> None:
         mode = Mode(self.name, norms=self.batch_norms, normalize_bias=self.normalize_bias)
         names = {n.name for n in graph}
-        merge_equal_readers(graph, trace, mode)
-        if self.duplicate_shared:
-            duplicate(graph, trace, mode)
-        fold_chains(graph, trace, mode)
+        fold_all(graph, trace, mode, duplicate_shared=self.duplicate_shared)
         drop_lost_classes(graph, names)
+        note_functions(graph, trace, "nothing inside it is folded")

@@ -1,8 +1,10 @@
 """Compute what is constant, and drop what no output needs.
 
-add(const(1), const(2))          ->  const(3), under the name of the add
-conv(x, identity(const(w)))      ->  conv(x, const(w)), without a copy
-strided_slice(shape(x), 1)       ->  const(224), if that size is known
+    add(const(1), const(2))          ->  const(3), under the name of the add
+    conv(x, identity(const(w)))      ->  conv(x, const(w)), without a copy
+    strided_slice(shape(x), 1)       ->  const(224), if that size is known
+
+Everything runs with the kernels of `ops`; what they cannot compute stays.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from thinflow.transforms._colocation import drop_lost_classes
 from thinflow.transforms._constants import stored_once
 from thinflow.transforms._control import drop_idle_control
 from thinflow.transforms._evaluate import ConstantPart, Result, sinks, tensor_of
+from thinflow.transforms._functions import note_functions
 from thinflow.transforms._sources import become_constant
 
 DEQUANTIZERS = ("Dequantize", "FakeQuant", "QuantizeAndDequantize")
@@ -35,7 +38,7 @@ class FoldConstants(Transform):
     Attributes:
         exclude_op: ops that are never folded.
         exclude_node: nodes that are never folded.
-        clear_output_shapes: remove `_output_shapes`; if false, it is trusted where shape inference finds nothing.
+        clear_output_shapes: remove `_output_shapes`; if false, it is trusted where inference finds nothing.
         max_constant_size_in_bytes: larger results are not stored.
         max_growth_bytes: nor are results this much larger than the constants they come from (Fill, Tile...).
         fold_dequantize: also fold Dequantize and FakeQuant ops, which turns 8-bit weights back into floats.
@@ -78,6 +81,7 @@ class FoldConstants(Transform):
         drop_idle(graph, trace)
         self._prune(graph, kept, trace)
         drop_lost_classes(graph, names)
+        note_functions(graph, trace, "nothing inside it is folded")
 
     def _set_specs(self, graph: Graph) -> None:
         infer_shapes(graph, use_annotations=not self.clear_output_shapes)
@@ -139,7 +143,8 @@ class FoldConstants(Transform):
         for tensor in tensors.values():
             self._refuse_large(tensor.size_bytes, node)
             growth = tensor.size_bytes - result.leaf_bytes
-            if growth > self.max_growth_bytes and node not in part.from_shapes:
+            meant = node in part.from_shapes or node.op.startswith(DEQUANTIZERS)
+            if growth > self.max_growth_bytes and not meant:
                 raise Refuse(
                     f"folding it would add {growth:,} bytes; max_growth_bytes is {self.max_growth_bytes:,}",
                     node,
@@ -199,7 +204,7 @@ def drop_idle(graph: Graph, trace: Trace) -> None:
 
 
 def _bypass_aliases(part: ConstantPart, trace: Trace) -> None:
-    """Let the readers of a constant's alias read the constant itself, unless the alias waits for something."""
+    """Let the readers of a constant's alias read the constant itself, unless it waits for something."""
     for node in part.order:
         if node.graph is None or not is_alias(node) or node not in part.computable:
             continue

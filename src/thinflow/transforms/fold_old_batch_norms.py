@@ -1,7 +1,9 @@
 """Fold batch-norm ops in inference mode into the convolution before them.
 
-norm(conv(x, w), gamma, beta, mean, variance)  ->  bias(conv(x, w * s), beta - mean * s)
-s = gamma / sqrt(variance + epsilon)
+    norm(conv(x, w), gamma, beta, mean, variance)  ->  bias(conv(x, w * s), beta - mean * s)
+    s = gamma / sqrt(variance + epsilon)
+
+Additions and factors around the norm go with it.
 """
 
 from __future__ import annotations
@@ -11,12 +13,12 @@ from dataclasses import dataclass
 from thinflow.ir.graph import Graph
 from thinflow.rewrite.rule import Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._affine import fold_chains
 from thinflow.transforms._colocation import drop_lost_classes
 from thinflow.transforms._forward import fold_forward
+from thinflow.transforms._functions import note_functions
 from thinflow.transforms._lower_norms import lower_norms
 from thinflow.transforms._pieces import Mode
-from thinflow.transforms._shared import duplicate, merge_equal_readers
+from thinflow.transforms._shared import fold_all
 
 
 @transform("fold_old_batch_norms")
@@ -39,12 +41,10 @@ class FoldOldBatchNorms(Transform):
     def apply(self, graph: Graph, trace: Trace) -> None:
         mode = Mode(self.name, norms=True, only_norms=True)
         names = {n.name for n in graph}
-        merge_equal_readers(graph, trace, mode)
-        if self.duplicate_shared:
-            duplicate(graph, trace, mode)
-        fold_chains(graph, trace, mode)
+        fold_all(graph, trace, mode, duplicate_shared=self.duplicate_shared)
         if self.fold_forward:
             fold_forward(graph, trace, self.name)
         if self.lower_unfoldable:
             lower_norms(graph, trace, self.name)
         drop_lost_classes(graph, names)
+        note_functions(graph, trace, "nothing inside it is folded")

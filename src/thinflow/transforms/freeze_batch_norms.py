@@ -1,9 +1,11 @@
 """Give batch norms in training mode fixed statistics, measured beforehand on typical inputs.
 
-norm(x, gamma, beta; is_training=true)  ->  norm(x, gamma, beta, mean, variance; is_training=false)
+    norm(x, gamma, beta; is_training=true)  ->  norm(x, gamma, beta, mean, variance; is_training=false)
 
-statistics = measure_batch_norms(graph, [{x: batch1}, {x: batch2}])
-save_statistics("statistics.npz", statistics)
+    statistics = measure_batch_norms(graph, [{x: batch1}, {x: batch2}])
+    save_statistics("statistics.npz", statistics)
+
+A frozen norm can be folded.
 """
 
 from __future__ import annotations

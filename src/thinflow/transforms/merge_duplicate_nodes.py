@@ -2,8 +2,9 @@
 
     a = Relu(x); b = Relu(x); y = Add(a, b)  ->  a = Relu(x); y = Add(a, a)
 
-Two nodes are the same if op, device, attributes, constants and what they wait for are, and their inputs are the same in
-turn. Nodes get class numbers in execution order, so that one pass finds nested duplicates as well.
+Two nodes are the same if op, device, attributes, constants and what they wait for are, and their inputs are
+the same in turn. Nodes get class numbers in execution order, so that one pass finds nested duplicates as
+well.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from thinflow.ops import registry
 from thinflow.rewrite.edits import Site
 from thinflow.rewrite.rule import Transform, transform
 from thinflow.rewrite.trace import Trace
+from thinflow.transforms._colocation import rename_classes
 from thinflow.transforms._control import PLACEHOLDERS, is_stateless
 from thinflow.transforms._defaults import defaults_of
 
@@ -34,7 +36,8 @@ class MergeDuplicateNodes(Transform):
     """Keep the first of equal nodes, or one that is asked for by name; readers of the others read it.
 
     Attributes:
-        assume_stateless: ops thinflow does not know, or takes to have side effects, that may be merged all the same.
+        assume_stateless: ops thinflow does not know, or takes to have side effects, that may be merged all
+            the same.
         commutative: `a + b` equals `b + a`, for ops of which that is known.
     """
 
@@ -43,6 +46,7 @@ class MergeDuplicateNodes(Transform):
 
     def apply(self, graph: Graph, trace: Trace) -> None:
         position = {node: i for i, node in enumerate(graph)}
+        merged: dict[str, str] = {}
         for group in self.groups(graph, trace):
             group.sort(key=position.__getitem__)
             survivor = next((n for n in group if n.is_protected), group[0])
@@ -55,9 +59,13 @@ class MergeDuplicateNodes(Transform):
                     trace.changed(node, f"same as '{survivor.name}'")
                     redirect(node, survivor)
                     graph.remove(node)
+                    merged[node.name] = survivor.name
+        rename_classes(graph, merged)
 
     def groups(self, graph: Graph, trace: Trace) -> list[list[Node]]:
-        """Sets of equal nodes with two members or more. O(nodes + edges), and each constant with a double is read once."""
+        """Sets of equal nodes with two members or more. O(nodes + edges), and each constant with a double
+        is read once.
+        """
         order = execution_order(graph)
         lookalikes = Counter(_outline(t) for t in (n.tensor for n in order) if t is not None)
         number: dict[Node, int] = {}
@@ -102,7 +110,9 @@ class MergeDuplicateNodes(Transform):
         return node.op, node.device, tuple(inputs), controls, _attrs_key(node)
 
     def _keep_name(self, graph: Graph, node: Node, survivor: Node, trace: Trace) -> None:
-        """A duplicate that was asked for by name stays; if it is a big constant, as an Identity of the other."""
+        """A duplicate that was asked for by name stays; if it is a big constant, as an Identity of the
+        other.
+        """
         tensor = node.tensor
         saved = tensor.storage.stored_bytes if tensor is not None else 0
         if tensor is None or saved <= _IDENTITY_BYTES + len(node.name) + len(survivor.name):

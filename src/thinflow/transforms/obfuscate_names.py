@@ -1,6 +1,6 @@
 """Replace node names by short ones that tell nothing; inputs and outputs keep theirs.
 
-    conv1/weights, conv1/bias, ...  ->  0, 1, ..., 9, a, ..., z, A, ..., Z, 10, 11, ...
+conv1/weights, conv1/bias, ...  ->  0, 1, ..., 9, a, ..., z, A, ..., Z, 10, 11, ...
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ class ObfuscateNames(Transform):
 
     def __post_init__(self) -> None:
         if not LEGAL_NAME.match(self.prefix + "0"):
-            raise ParameterError(f"no node name may start with '{self.prefix}'", hint="use letters, digits and _ . / -")
+            raise ParameterError(
+                f"no node name may start with '{self.prefix}'", hint="use letters, digits and _ . / -"
+            )
 
     def apply(self, graph: Graph, trace: Trace) -> None:
         protected = {v.node.name for v in (*graph.inputs, *graph.outputs)}

@@ -1,7 +1,7 @@
 """Store large floating-point constants in 8 bits and turn them back into floats when the graph runs.
 
-    w  ->  Dequantize(q, min, max)      q = round(w * s) - round(min * s), s = 255 / (max - min); a 0 stays exactly 0
-    w  ->  Cast(q) * scale              with axis=auto: q = round(w / scale), one scale per output channel
+w  ->  Dequantize(q, min, max)   q = round(w * s) - round(min * s), s = 255 / (max - min); 0 stays exactly 0
+w  ->  Cast(q) * scale           with axis=auto: q = round(w / scale), one scale per output channel
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from thinflow.errors import ParameterError
+from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import FLOAT, INT8, QINT8, QUINT8, dtype
 from thinflow.rewrite.edits import Site
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._constants import SMALLEST_NORMAL, Array, all_equal, is_finite, stored_once
+from thinflow.transforms._constants import SMALLEST_NORMAL, Array, is_finite, stored_once
 from thinflow.transforms._weights import channel_axes, is_parameter, is_scale, uses_behind
 
 _DEFAULT_SIZE = 1024
@@ -32,9 +33,10 @@ class QuantizeWeights(Transform):
     Attributes:
         minimum_size: constants with fewer elements stay.
         mode: MIN_FIRST (unsigned, any range that contains 0) or SCALED (signed, symmetric).
-        axis: `auto` gives weights of convolutions and matrix products a scale per output channel; `none` one range.
-        op: only constants that nodes of these ops read. By default all but biases, norm parameters and shapes, as
-            long as minimum_size is the default, too.
+        axis: `auto` gives weights of convolutions and matrix products a scale per output channel; `none`
+            one range.
+        op: only constants that nodes of these ops read. By default all but biases, norm parameters and
+            shapes, as long as minimum_size is the default, too.
         dtype: besides float, constants of these types (half, bfloat16, double).
         max_error: constants that would lose more than this, relative to their largest value, stay.
     """
@@ -50,15 +52,24 @@ class QuantizeWeights(Transform):
 
     def __post_init__(self) -> None:
         if self.minimum_size < 0:
-            raise ParameterError(f"minimum_size is {self.minimum_size}", hint="give the number of elements; 1024 is usual")
-        for option, value, allowed in (("mode", self.mode, ("MIN_FIRST", "SCALED")), ("axis", self.axis, ("auto", "none"))):
+            raise ParameterError(
+                f"minimum_size is {self.minimum_size}", hint="give the number of elements; 1024 is usual"
+            )
+        for option, value, allowed in (
+            ("mode", self.mode, ("MIN_FIRST", "SCALED")),
+            ("axis", self.axis, ("auto", "none")),
+        ):
             if value not in allowed:
                 raise ParameterError(f"{option} is '{value}'", hint=f"write {option}={' or '.join(allowed)}")
         if self.max_error is not None and self.max_error < 0:
-            raise ParameterError(f"max_error is {self.max_error}", hint="give a part of the largest value, such as 0.01")
+            raise ParameterError(
+                f"max_error is {self.max_error}", hint="give a part of the largest value, such as 0.01"
+            )
         wrong = [name for name in self.dtype if not dtype(name).is_floating]
         if wrong:
-            raise ParameterError(f"'{wrong[0]}' is not a floating-point type", hint="write half, bfloat16 or double")
+            raise ParameterError(
+                f"'{wrong[0]}' is not a floating-point type", hint="write half, bfloat16 or double"
+            )
 
     def apply(self, graph: Graph, trace: Trace) -> None:
         accepted = {FLOAT, *(dtype(name) for name in self.dtype)}
@@ -98,7 +109,9 @@ class QuantizeWeights(Transform):
         elif self.minimum_size == _DEFAULT_SIZE:
             for use in readers:
                 if is_parameter(use):
-                    raise Refuse(f"it is a parameter of '{use.node.name}' ({use.node.op}), which needs all its bits")
+                    raise Refuse(
+                        f"it is a parameter of '{use.node.name}' ({use.node.op}), which needs all its bits"
+                    )
         if not is_finite(tensor.numpy()):
             raise Refuse("it has values that are not finite")
 
@@ -111,7 +124,9 @@ class QuantizeWeights(Transform):
             raise Refuse(f"it would be off by {error:.2g} of its largest value, more than {self.max_error:g}")
 
     def put(self, graph: Graph, node: Node, plan: PerTensor | PerChannel) -> None:
-        """Build the replacement where the constant stands. What it waited for, the 8-bit constant waits for."""
+        """Build the replacement where the constant stands. What it waited for, the 8-bit constant waits
+        for.
+        """
         site = Site(graph, node, self.name)
         tensor = node.tensor
         assert tensor is not None
@@ -144,21 +159,27 @@ class PerTensor:
     def build(self, site: Site, node: Node) -> tuple[Value, Value]:
         """The 8-bit constant and the float value made of it."""
         name = node.name
-        stored = site.constant(stored_once(Tensor.from_array(self.quantized, self.element)), f"{name}_quantized_const")
+        stored = site.constant(
+            stored_once(Tensor.from_array(self.quantized, self.element)), f"{name}_quantized_const"
+        )
         low = site.constant(np.float32(self.low).reshape(()), f"{name}_quantized_min")
         high = site.constant(np.float32(self.high).reshape(()), f"{name}_quantized_max")
-        attrs = {"T": self.element, "mode": self.mode.encode()}
+        attrs: dict[str, Attr] = {"T": self.element, "mode": self.mode.encode()}
         return stored, site.add("Dequantize", stored, low, high, name=f"{name}_dequantized", attrs=attrs)
 
 
 class PerChannel:
-    """One scale per output channel; plain Cast and Mul turn it back, since few runtimes have a Dequantize that does."""
+    """One scale per output channel; plain Cast and Mul turn it back, since few runtimes have a Dequantize
+    that does.
+    """
 
     def __init__(self, tensor: Tensor, axes: tuple[int, ...]) -> None:
         values = np.asarray(tensor.numpy(), np.float32)
         others = tuple(i for i in range(values.ndim) if i not in axes)
         largest = np.abs(values).max(axis=others, keepdims=True)
-        self.scale = np.where(largest < 127 * SMALLEST_NORMAL, np.float32(1), largest / np.float32(127)).astype(np.float32)
+        self.scale = np.where(
+            largest < 127 * SMALLEST_NORMAL, np.float32(1), largest / np.float32(127)
+        ).astype(np.float32)
         self.quantized = np.clip(_rounded(values / self.scale), -127, 127).astype(np.int8)
         self.restored = self.quantized.astype(np.float32) * self.scale
         if tensor.size + 4 * self.scale.size >= tensor.storage.stored_bytes:
@@ -169,7 +190,9 @@ class PerChannel:
         """The 8-bit constant and the float value made of it."""
         name = node.name
         stored = site.constant(stored_once(Tensor.from_array(self.quantized, INT8)), f"{name}_q")
-        cast = site.add("Cast", stored, name=f"{name}_cast", attrs={"SrcT": INT8, "DstT": FLOAT}, device=node.device)
+        cast = site.add(
+            "Cast", stored, name=f"{name}_cast", attrs={"SrcT": INT8, "DstT": FLOAT}, device=node.device
+        )
         scale = site.constant(Tensor.from_array(self.scale, FLOAT), f"{name}_scale")
         return stored, site.add("Mul", cast, scale, name=f"{name}_scaled", attrs={"T": FLOAT})
 

@@ -1,6 +1,6 @@
 """Delete attributes that are not needed, or that an old runtime does not know.
 
-    y = Mul(x, w) {T=float, _output_shapes=[...]}  ->  y = Mul(x, w) {T=float}      remove_attribute(attribute_name=_output_shapes)
+y = Mul(x, w) {T=float, _note=[...]}  ->  y = Mul(x, w) {T=float}      attribute_name=_note
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class RemoveAttribute(Transform):
         name_: only from nodes whose name fits one of these patterns.
     """
 
-    exact = False  # an absent attribute means its default, which may compute something else: that is what was asked for
+    exact = False  # an absent attribute means its default, which may compute something else, as asked for
 
     attribute_name: tuple[str, ...]
     op_name: str = "*"

@@ -1,6 +1,7 @@
-"""Drop the edges that only say "run after", so that a graph which computes without side effects is data flow alone.
+"""Drop the edges that only say "run after", so that a graph which computes without side effects is data
+flow alone.
 
-    y = Relu(x, ^init)  ->  y = Relu(x)
+y = Relu(x, ^init)  ->  y = Relu(x)
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ class RemoveControlDependencies(Transform):
     """Remove control inputs, everywhere.
 
     Attributes:
-        keep_stateful: keep those that come from ops with side effects (assignments, prints, table initializers...);
-            an op thinflow does not know counts as one.
+        keep_stateful: keep those that come from ops with side effects (assignments, prints, table
+            initializers...); an op thinflow does not know counts as one.
     """
 
     keep_stateful: bool = False

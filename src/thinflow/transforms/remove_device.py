@@ -1,6 +1,6 @@
 """Forget where nodes were placed in training, so that the graph runs anywhere.
 
-    y = Mul(x, w) @/gpu:0  ->  y = Mul(x, w)
+y = Mul(x, w) @/gpu:0  ->  y = Mul(x, w)
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from thinflow.rewrite.edits import sweep
 from thinflow.rewrite.pattern import NodePattern, any_value, constant_node, match, node, source_of
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
+from thinflow.transforms._colocation import drop_lost_classes
 
 _MASKS: tuple[NodePattern, ...] = (
     node("Floor", node("Add|AddV2", any_value("keep"), any_value("random"), commutative=True)),
@@ -28,6 +29,7 @@ class RemoveDropout(Transform):
     tolerance = 1e-6
 
     def apply(self, graph: Graph, trace: Trace) -> None:
+        names = {node.name for node in graph}
         for head in graph:
             if head.op != "Mul":
                 continue
@@ -45,6 +47,7 @@ class RemoveDropout(Transform):
             sources = [v.node for v in head.inputs]
             graph.bypass(head, {0: kept})
             sweep(graph, sources)
+        drop_lost_classes(graph, names)
 
 
 def _kept_value(head: Node) -> Value | None:

@@ -1,6 +1,6 @@
 """Take out nodes that only hand their input on, so that patterns and runtimes see what is behind them.
 
-    y = Relu(i); i = Identity(x)  ->  y = Relu(x)      remove_nodes(op=Identity, op=CheckNumerics)
+y = Relu(i); i = Identity(x)  ->  y = Relu(x)      remove_nodes(op=Identity, op=CheckNumerics)
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from thinflow.ir.order import execution_order
 from thinflow.ops import registry
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
+from thinflow.transforms._colocation import drop_lost_classes
 from thinflow.transforms._control import effect_free
 
 _BY_PORT = frozenset({"IdentityN"})  # output i is input i
@@ -37,12 +38,16 @@ class RemoveNodes(Transform):
 
     def __post_init__(self) -> None:
         if self.max_inputs < -1 or self.max_inputs == 0:
-            raise ParameterError(f"max_inputs is {self.max_inputs}", hint="give at least 1, or -1 for any number")
+            raise ParameterError(
+                f"max_inputs is {self.max_inputs}", hint="give at least 1, or -1 for any number"
+            )
         if self.input_index < 0:
             raise ParameterError(f"input_index is {self.input_index}", hint="inputs are counted from 0")
         known = [registry.find(op) for op in self.ops]
         if not all(d is not None and d.passes_through for d in known):
-            object.__setattr__(self, "exact", False)  # removing a Dropout or an op of one's own is the user's wish
+            object.__setattr__(
+                self, "exact", False
+            )  # removing a Dropout or an op of one's own is the user's wish
 
     @property
     def ops(self) -> frozenset[str]:
@@ -51,6 +56,7 @@ class RemoveNodes(Transform):
 
     def apply(self, graph: Graph, trace: Trace) -> None:
         ops = self.ops
+        names = {node.name for node in graph}
         free: set[Node] | None = None
         # Sources first: each reader then moves once, however long the chain.
         for node in execution_order(graph):
@@ -68,6 +74,7 @@ class RemoveNodes(Transform):
                         node.remove_control_input(source)
             trace.changed(node, f"its readers read '{values[min(values)].name}'")
             graph.bypass(node, values, keep_control=not self.drop_control)
+        drop_lost_classes(graph, names)
 
     def values(self, node: Node) -> dict[int, Value]:
         """What to read instead of each output.

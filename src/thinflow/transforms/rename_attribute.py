@@ -1,6 +1,6 @@
 """Move attributes to another name, for ops whose definition changed.
 
-    y = Squeeze(x) {axis=[1]}  ->  y = Squeeze(x) {squeeze_dims=[1]}
+y = Squeeze(x) {axis=[1]}  ->  y = Squeeze(x) {squeeze_dims=[1]}
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ class RenameAttribute(Transform):
         for node in chosen:
             if new in node.attrs and not self.overwrite:
                 raise NodeError(
-                    f"it has both '{old}' and '{new}'", node.where, hint="overwrite=true replaces the one that is there"
+                    f"it has both '{old}' and '{new}'",
+                    node.where,
+                    hint="overwrite=true replaces the one that is there",
                 )
         for node in chosen:
             trace.changed(node, f"'{old}' is now '{new}'")

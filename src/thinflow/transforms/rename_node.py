@@ -1,6 +1,6 @@
 """Give nodes other names; every reference follows, also the graph's own list of inputs and outputs.
 
-    x = Placeholder(); y = Relu(x)  ->  image = Placeholder(); y = Relu(image)
+x = Placeholder(); y = Relu(x)  ->  image = Placeholder(); y = Relu(image)
 """
 
 from __future__ import annotations
@@ -46,18 +46,24 @@ class RenameNode(Transform):
         if (self.pattern is None) != (self.replacement is None):
             raise ParameterError("'pattern' and 'replacement' go together", hint="give both or neither")
         if not self.old_node_name and self.pattern is None:
-            raise ParameterError("nothing to rename", hint="give old_node_name and new_node_name, or pattern and replacement")
+            raise ParameterError(
+                "nothing to rename", hint="give old_node_name and new_node_name, or pattern and replacement"
+            )
         try:
             re.compile(self.pattern or "").sub(self.replacement or "", "")
         except (re.error, IndexError) as error:
-            raise ParameterError(f"the pattern or its replacement cannot be used: {error}", hint="see Python's re") from error
+            raise ParameterError(
+                f"the pattern or its replacement cannot be used: {error}", hint="see Python's re"
+            ) from error
 
     def apply(self, graph: Graph, trace: Trace) -> None:
         plan = {old: new for old, new in self.plan(graph, trace).items() if old != new}
         reverse: dict[str, str] = {}
         for old, new in plan.items():
             if new in reverse:
-                raise GraphError(f"'{reverse[new]}' and '{old}' would both be named '{new}'", hint="choose another name")
+                raise GraphError(
+                    f"'{reverse[new]}' and '{old}' would both be named '{new}'", hint="choose another name"
+                )
             if new in graph and new not in plan:
                 raise GraphError(f"A node is already using '{new}' as name", hint="choose another name")
             if not LEGAL_NAME.match(new):
@@ -82,7 +88,9 @@ class RenameNode(Transform):
                 trace.notes.append(f"there is no node '{old}' to rename")
             else:
                 near = closest(old, (n.name for n in graph)) if len(graph) < 20_000 else ""
-                raise GraphError(f"there is no node named '{old}'", hint=near or "missing_ok=true goes on without it")
+                raise GraphError(
+                    f"there is no node named '{old}'", hint=near or "missing_ok=true goes on without it"
+                )
         if self.pattern is not None and self.replacement is not None:
             search = re.compile(self.pattern)
             for node in graph:

@@ -1,6 +1,6 @@
 """Turn all nodes of one op into another op, inputs and attributes as they are.
 
-    y = Mul(a, b)  ->  y = Multiply(a, b)      rename_op(old_op_name=Mul, new_op_name=Multiply)
+y = Mul(a, b)  ->  y = Multiply(a, b)      rename_op(old_op_name=Mul, new_op_name=Multiply)
 """
 
 from __future__ import annotations

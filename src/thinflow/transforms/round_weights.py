@@ -1,6 +1,7 @@
-"""Round weights to a few evenly spaced levels, so that the file compresses well. The file itself keeps its size.
+"""Round weights to a few evenly spaced levels, so that the file compresses well. The file itself keeps its
+size.
 
-    w  ->  lo + step * (floor((w - lo) / step) + 1/2),   step = (hi - lo) / num_steps
+w  ->  lo + step * (floor((w - lo) / step) + 1/2),   step = (hi - lo) / num_steps
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class RoundWeights(Transform):
         num_steps: how many levels.
         minimum_size: constants with fewer elements stay.
         preserve_zero: an exact 0 stays 0, as a level of its own.
-        legacy: the original tool's numbers, bit for bit: float32 only, zeros shift, the maximum leaves its range.
+        legacy: the original tool's numbers, bit for bit: float32 only, zeros shift, the maximum leaves its
+            range.
     """
 
     exact = False
@@ -46,7 +48,9 @@ class RoundWeights(Transform):
 
     def apply(self, graph: Graph, trace: Trace) -> None:
         if self.num_steps == 1:
-            trace.warnings.append("num_steps=1 gives each constant a single level; 2 is the least that makes sense")
+            trace.warnings.append(
+                "num_steps=1 gives each constant a single level; 2 is the least that makes sense"
+            )
         for node in graph:
             tensor = node.tensor
             if tensor is None or not tensor.dtype.is_floating:
@@ -89,9 +93,11 @@ class RoundWeights(Transform):
     def _rounded(self, values: Array) -> Array:
         wide = values.astype(np.float64)
         low, high = float(wide.min()), float(wide.max())
-        step = high / self.num_steps - low / self.num_steps
-        if not step > 0:
-            raise Refuse(f"its values are closer together than {self.num_steps} levels could be")
+        step = (high - low) / self.num_steps
+        if not 0 < step < np.inf:
+            raise Refuse(
+                f"a range from {low:.6g} to {high:.6g} cannot be divided into {self.num_steps} levels"
+            )
         bucket = np.clip(np.floor((wide - low) / step), 0, self.num_steps - 1)
         rounded = (low + step * (bucket + 0.5)).astype(values.dtype)
         return np.where(values == 0, values, rounded) if self.preserve_zero else rounded
@@ -108,7 +114,9 @@ def _has_few_levels(values: Array, limit: int) -> bool:
 
 
 def _round_as_original(values: Array, num_steps: int) -> Array:
-    """Bit for bit what the Graph Transform Tool does, quirks included: the range reaches up to 0 or a little above."""
+    """Bit for bit what the Graph Transform Tool does, quirks included: the range reaches up to 0 or a
+    little above.
+    """
     low = np.float32(values.min())
     high = max(SMALLEST_NORMAL, np.float32(values.max()))
     if low == high:

@@ -1,6 +1,6 @@
 """Place nodes on a device.
 
-    y = Mul(x, w)  ->  y = Mul(x, w) @/cpu:0      set_device(device="/cpu:0")
+y = Mul(x, w)  ->  y = Mul(x, w) @/cpu:0      set_device(device="/cpu:0")
 """
 
 from __future__ import annotations
@@ -41,5 +41,7 @@ class SetDevice(Transform):
             if self.if_default and node.device:
                 trace.leave(node, f"it is placed on '{node.device}' already")
                 continue
-            trace.changed(node, f"placed on '{self.device}'" if self.device else f"device '{node.device}' cleared")
+            trace.changed(
+                node, f"placed on '{self.device}'" if self.device else f"device '{node.device}' cleared"
+            )
             node.device = self.device

@@ -1,6 +1,6 @@
 """Put the nodes of the file in an order in which they can run.
 
-    y = Relu(x); x = Placeholder()  ->  x = Placeholder(); y = Relu(x)
+y = Relu(x); x = Placeholder()  ->  x = Placeholder(); y = Relu(x)
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ class SortByExecutionOrder(Transform):
 
 
 def is_sorted(graph: Graph) -> bool:
-    """Whether every node stands behind all it needs; a Merge behind one of its data inputs. O(nodes + edges)."""
+    """Whether every node stands behind all it needs; a Merge behind one of its data inputs. O(nodes +
+    edges).
+    """
     seen = set()
     for node in graph:
         ready = [v.node in seen for v in node.inputs]

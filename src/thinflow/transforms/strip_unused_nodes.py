@@ -1,6 +1,6 @@
 """Keep only what the outputs need, and cut the graph at its inputs.
 
-    x = DecodeJpeg(f); y = Relu(x); z = Log(y)  ->  x = Placeholder(); y = Relu(x)      inputs x, outputs y
+x = DecodeJpeg(f); y = Relu(x); z = Log(y)  ->  x = Placeholder(); y = Relu(x)      inputs x, outputs y
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import FLOAT, DType, Shape, TensorSpec
 from thinflow.rewrite.rule import Transform, transform
 from thinflow.rewrite.trace import Trace
+from thinflow.transforms._colocation import drop_lost_classes
 from thinflow.transforms._control import PLACEHOLDERS, drop_idle_control
 from thinflow.transforms._declarations import found_spec, read_shape, read_type
 from thinflow.transforms._functions import note_functions
@@ -24,12 +25,13 @@ from thinflow.transforms._functions import note_functions
 class StripUnusedNodes(Transform):
     """Remove what no output needs; an input that is computed becomes a Placeholder.
 
-    What a new Placeholder declares: the values given for its name, else `type` and `shape`, else what shape inference
-    and its readers tell, else an unknown rank. Placeholders that exist keep what they declare.
+    What a new Placeholder declares: the values given for its name, else `type` and `shape`, else what shape
+    inference and its readers tell, else an unknown rank. Placeholders that exist keep what they declare.
 
     Attributes:
         type: element type of new placeholders.
-        shape: their shape: "1,224,224,3"; `?` or -1 for a size that varies, "[]" for a scalar, "unknown" for any rank.
+        shape: their shape: "1,224,224,3"; `?` or -1 for a size that varies, "[]" for a scalar, "unknown"
+            for any rank.
         name_: inputs with a type or shape of their own; may be repeated.
         type_for_name: one type per name, or none at all.
         shape_for_name: one shape per name, or none at all.
@@ -55,7 +57,9 @@ class StripUnusedNodes(Transform):
                 problem = f"'name' is given {len(self.name_)} times and '{option}' {len(given)} times"
                 raise ParameterError(problem, hint=f"give one {option} per name, or none")
         if self.name_ and not self.type_for_name and not self.shape_for_name:
-            raise ParameterError("'name' is given without a type or shape", hint="add type_for_name or shape_for_name")
+            raise ParameterError(
+                "'name' is given without a type or shape", hint="add type_for_name or shape_for_name"
+            )
         for text in (self.type, *self.type_for_name):
             if text is not None:
                 read_type(text)
@@ -65,8 +69,11 @@ class StripUnusedNodes(Transform):
 
     def apply(self, graph: Graph, trace: Trace) -> None:
         if not graph.outputs:
-            raise GraphError("no outputs are given, so nothing is needed", graph.path, hint="name them: outputs=[...]")
+            raise GraphError(
+                "no outputs are given, so nothing is needed", graph.path, hint="name them: outputs=[...]"
+            )
         self.check_names(graph, trace)
+        names = {node.name for node in graph}
         note_functions(graph, trace, "functions stay even if no node calls them any more")
         if not self.keep_control:
             for source, waiter in drop_idle_control(graph):
@@ -90,6 +97,7 @@ class StripUnusedNodes(Transform):
         graph.remove(*gone)
         for node, values in cuts.items():
             self.cut(graph, node, values, specs, trace, keep=node in needed)
+        drop_lost_classes(graph, names)
 
     def check_names(self, graph: Graph, trace: Trace) -> None:
         """Every `name` must be an input of the graph.
@@ -113,11 +121,16 @@ class StripUnusedNodes(Transform):
         specs = {}
         for value in values:
             found = found_spec(value)
-            # A placeholder with a default has a type and shape of its own, which the general ones do not replace.
-            specs[value] = self.given(value, found, general=self.override or value.node.op not in PLACEHOLDERS)
+            # A placeholder with a default has a type and shape of its own, which the general ones do not
+            # replace.
+            specs[value] = self.given(
+                value, found, general=self.override or value.node.op not in PLACEHOLDERS
+            )
             known = value.spec.dtype
             if known is not None and known != specs[value].dtype:
-                trace.warnings.append(f"'{value.name}' becomes {specs[value].dtype}, but its readers expect {known}")
+                trace.warnings.append(
+                    f"'{value.name}' becomes {specs[value].dtype}, but its readers expect {known}"
+                )
         return specs
 
     def given(self, value: Value, found: TensorSpec, *, general: bool) -> TensorSpec:
@@ -143,9 +156,18 @@ class StripUnusedNodes(Transform):
         node.attrs.update(_attrs(wanted))
 
     def cut(
-        self, graph: Graph, node: Node, values: list[Value], specs: dict[Value, TensorSpec], trace: Trace, *, keep: bool
+        self,
+        graph: Graph,
+        node: Node,
+        values: list[Value],
+        specs: dict[Value, TensorSpec],
+        trace: Trace,
+        *,
+        keep: bool,
     ) -> None:
-        """Let placeholders stand where the graph is to be fed; the node goes unless its other ports are needed."""
+        """Let placeholders stand where the graph is to be fed; the node goes unless its other ports are
+        needed.
+        """
         alone = len(values) == 1 and not keep
         for value in values:
             trace.changed(node, f"{value.name} is fed from now on, {specs[value]}")

@@ -20,7 +20,9 @@ def relu(b: Builder, node: Node, x: Tensor) -> Tensor:
 def relu6(b: Builder, node: Node, x: Tensor) -> Tensor:
     if x.dtype is FLOAT:
         return b.emit("RELU6", x)
-    return b.emit("MINIMUM", b.step("MAXIMUM", x, b.scalar(0, x, "zero"), shape=x.shape), b.scalar(6, x, "six"))
+    return b.emit(
+        "MINIMUM", b.step("MAXIMUM", x, b.scalar(0, x, "zero"), shape=x.shape), b.scalar(6, x, "six")
+    )
 
 
 @lower("LeakyRelu", to="tflite")
@@ -74,5 +76,3 @@ def l2_loss(b: Builder, node: Node, x: Tensor) -> Tensor:
     squares = b.step("SQUARE", x, shape=x.shape)
     total = b.step("SUM", squares, b.ints(range(len(x.shape or ())), "axes"), shape=(), keep_dims=False)
     return b.emit("MUL", total, b.scalar(0.5, x, "half"))
-
-

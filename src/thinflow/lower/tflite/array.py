@@ -19,7 +19,7 @@ def _fixed_sizes(b: Builder, x: Tensor) -> tuple[int, ...] | None:
 
 @lower("Reshape", to="tflite")
 def reshape(b: Builder, node: Node, x: Tensor, shape: Tensor) -> Tensor:
-    """With fixed sizes where they are known, even if the model computes them: that keeps the graph static for LiteRT."""
+    """With fixed sizes where they are known, even if computed by the model: LiteRT runs those faster."""
     sizes = _fixed_sizes(b, x)
     if sizes is None:
         wanted = b.elements(shape)
@@ -87,7 +87,20 @@ def rank(b: Builder, node: Node, x: Tensor) -> Tensor:
 @lower("Cast", to="tflite")
 def cast(b: Builder, node: Node, x: Tensor) -> Tensor:
     target = b.result_spec().dtype or dtype(node.get("DstT"))
-    castable = {"float", "half", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "bool", "double", "complex64"}
+    castable = {
+        "float",
+        "half",
+        "int8",
+        "uint8",
+        "int16",
+        "uint16",
+        "int32",
+        "uint32",
+        "int64",
+        "bool",
+        "double",
+        "complex64",
+    }
     for element in (x.dtype, target):
         require(element.name in castable, f"LiteRT casts from {x.dtype} to {target} nowhere")
     return b.emit("CAST", x, in_data_type=x.dtype, out_data_type=target)
@@ -141,7 +154,9 @@ def range_(b: Builder, node: Node, start: Tensor, limit: Tensor, delta: Tensor) 
 
 
 @lower("OneHot", to="tflite")
-def one_hot(b: Builder, node: Node, indices: Tensor, depth: Tensor, on: Tensor, off: Tensor, *, axis: int = -1) -> Tensor:
+def one_hot(
+    b: Builder, node: Node, indices: Tensor, depth: Tensor, on: Tensor, off: Tensor, *, axis: int = -1
+) -> Tensor:
     return b.emit("ONE_HOT", indices, b.index(depth), on, off, axis=axis)
 
 
@@ -149,7 +164,10 @@ def one_hot(b: Builder, node: Node, indices: Tensor, depth: Tensor, on: Tensor, 
 def random(b: Builder, node: Node, shape: Tensor, *, seed: int = 0, seed2: int = 0) -> Tensor:
     """Other numbers of the same distribution, as TensorFlow itself promises no more."""
     code = "RANDOM_UNIFORM" if node.op == "RandomUniform" else "RANDOM_STANDARD_NORMAL"
-    require(b.result_spec().dtype is None or str(b.result_spec().dtype) == "float", "LiteRT draws float numbers only")
+    require(
+        b.result_spec().dtype is None or str(b.result_spec().dtype) == "float",
+        "LiteRT draws float numbers only",
+    )
     return b.emit(code, b.index(shape), seed=seed, seed2=seed2)
 
 
@@ -168,7 +186,9 @@ def matrix_diag_v3(
     square = result is not None and last is not None and result[-2:] == (last, last)
     main = b.elements(k) in ((0,), (0, 0))
     zero = padding.is_constant and not padding.array().any()  # type: ignore[union-attr]
-    require(square and main and zero, "TFLite builds square matrices with zeros around the main diagonal only")
+    require(
+        square and main and zero, "TFLite builds square matrices with zeros around the main diagonal only"
+    )
     return b.emit("MATRIX_DIAG", diagonal)
 
 
@@ -181,5 +201,3 @@ def matrix_set_diag(b: Builder, node: Node, x: Tensor, diagonal: Tensor, *k: Ten
 @lower("Bucketize", to="tflite")
 def bucketize(b: Builder, node: Node, x: Tensor, *, boundaries: tuple[float, ...]) -> Tensor:
     return b.emit("BUCKETIZE", x, boundaries=boundaries)
-
-

@@ -47,7 +47,9 @@ class Builder:
         """Add what is known of a value's shape now that more constants are known."""
         old = self.spec(value)
         if old.shape is None or (spec.shape is not None and spec.shape.count(None) < old.shape.count(None)):
-            self._refined[value] = TensorSpec(old.dtype or spec.dtype, spec.shape, old.elements or spec.elements)
+            self._refined[value] = TensorSpec(
+                old.dtype or spec.dtype, spec.shape, old.elements or spec.elements
+            )
 
     def tensor_spec(self, tensor: Tensor) -> TensorSpec:
         """What is known of a tensor, small integer constants with their elements."""
@@ -55,10 +57,12 @@ class Builder:
             return self._known.get(tensor, TensorSpec(tensor.dtype, tensor.shape))
         array = np.asarray(tensor.array())
         is_small = array.size <= _MAX_ELEMENTS and tensor.dtype.kind in "iub"
-        return TensorSpec(tensor.dtype, tensor.shape, tuple(map(int, array.ravel().tolist())) if is_small else None)
+        return TensorSpec(
+            tensor.dtype, tensor.shape, tuple(map(int, array.ravel().tolist())) if is_small else None
+        )
 
     def elements(self, tensor: Tensor) -> tuple[int | None, ...] | None:
-        """A small integer tensor's elements as far as they are known before it runs; see `TensorSpec.elements`."""
+        """A small integer tensor's elements as far as they are known; see `TensorSpec.elements`."""
         if tensor.is_constant:
             return tuple(int(v) for v in np.asarray(tensor.array()).ravel().tolist())
         return self._known.get(tensor, UNKNOWN).elements
@@ -88,7 +92,9 @@ class Builder:
         spec = self.spec(value)
         found = element or spec.dtype or (like.dtype if like is not None else None)
         if found is None:
-            raise UnsupportedOp(f"the type of '{value.name}' is not known", hint="give the types of the inputs")
+            raise UnsupportedOp(
+                f"the type of '{value.name}' is not known", hint="give the types of the inputs"
+            )
         tensor = Tensor(self._unique(value.name), spec.shape, found)
         self._known[tensor] = spec
         self.origin[tensor] = value.name
@@ -131,7 +137,7 @@ class Builder:
     def emit(
         self, code: str, *inputs: Tensor | None, port: int = 0, like: Tensor | None = None, **options: Any
     ) -> Tensor:
-        """The operator that computes an output of the current node; `like` lends its type where none is known."""
+        """The operator that computes an output of the node; `like` lends its type where none is known."""
         return self._append(code, inputs, [self.value(self.node.output(port), like=like)], options)[0]
 
     def emit_ports(self, code: str, *inputs: Tensor | None, count: int, **options: Any) -> tuple[Tensor, ...]:
@@ -140,9 +146,15 @@ class Builder:
         return tuple(self._append(code, inputs, outputs, options))
 
     def step(
-        self, code: str, *inputs: Tensor | None, shape: Dims, element: DType | None = None, suffix: str = "", **options: Any
+        self,
+        code: str,
+        *inputs: Tensor | None,
+        shape: Dims,
+        element: DType | None = None,
+        suffix: str = "",
+        **options: Any,
     ) -> Tensor:
-        """An operator on the way; its output has the type of the first input unless `element` says otherwise."""
+        """An operator on the way; its output has the type of the first input unless `element` is given."""
         return self.step_ports(code, *inputs, shapes=[shape], elements=[element], suffix=suffix, **options)[0]
 
     def step_ports(
@@ -157,7 +169,9 @@ class Builder:
         """As `step`, with several outputs."""
         first = next(t for t in inputs if t is not None)
         pairs = zip(shapes, elements, strict=True)
-        outputs = [self._own(suffix or code.lower(), shape, element or first.dtype) for shape, element in pairs]
+        outputs = [
+            self._own(suffix or code.lower(), shape, element or first.dtype) for shape, element in pairs
+        ]
         return tuple(self._append(code, inputs, outputs, options))
 
     def _append(
@@ -167,10 +181,12 @@ class Builder:
         self.operators.append(Operator(code, list(inputs), outputs, options, origin=self.node.name))
         return outputs
 
-    def refuse(self, error: UnsupportedOp, ports: int) -> tuple[Tensor, ...]:
-        """Tensors that nothing can compute: an error that counts only if somebody reads them."""
+    def refuse(self, error: UnsupportedOp, ports: int, inputs: Sequence[Tensor] = ()) -> tuple[Tensor, ...]:
+        """Tensors nothing can compute from `inputs`: an error that counts only if somebody reads them."""
         outputs = [self.value(self.node.output(port), like=_NOTHING) for port in range(ports)]
-        self.operators.append(Operator(REFUSED, [], outputs, {"error": error}, origin=self.node.name))
+        self.operators.append(
+            Operator(REFUSED, list(inputs), outputs, {"error": error}, origin=self.node.name)
+        )
         return tuple(outputs)
 
     # --- small steps --------------------------------------------------------------------------------------
@@ -195,7 +211,7 @@ class Builder:
         return self.step("RESHAPE", *inputs, shape=tuple(shape), suffix=suffix, **options)
 
     def reshape_operands(self, sizes: Sequence[int], x: Tensor) -> tuple[list[Tensor], dict[str, Any]]:
-        """Inputs and options of a RESHAPE. A constant without elements is none to LiteRT, so a scalar goes as an option."""
+        """Inputs and options of a RESHAPE. LiteRT takes an empty constant for none; [0] means a scalar."""
         if not sizes:
             return [x], {"new_shape": (0,)}
         return [x, self.ints(sizes, "shape")], {}
@@ -206,7 +222,9 @@ class Builder:
             return x
         if x.is_constant:
             return self.const(np.asarray(x.array()).astype(element.numpy()), "cast", element)
-        return self.step("CAST", x, shape=x.shape, element=element, in_data_type=x.dtype, out_data_type=element)
+        return self.step(
+            "CAST", x, shape=x.shape, element=element, in_data_type=x.dtype, out_data_type=element
+        )
 
     def index(self, x: Tensor) -> Tensor:
         """An integer tensor as int32, which every kernel takes for sizes, axes and places."""

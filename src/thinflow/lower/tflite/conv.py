@@ -32,7 +32,7 @@ def geometry(strides: Sequence[int], dilations: Sequence[int], data_format: str)
 
 
 def explicit(b: Builder, x: Tensor, padding: str, pads: Sequence[int]) -> tuple[Tensor, str]:
-    """x and the padding left to do. Explicit padding becomes a PAD, which fusion takes back where SAME means the same."""
+    """x and the padding left to do. Explicit padding becomes a PAD; fusion undoes it where it can."""
     if padding != "EXPLICIT":
         require(padding in ("SAME", "VALID"), f"padding {padding} is not known")
         return x, padding
@@ -60,7 +60,7 @@ def conv2d(
     data_format: str = "NHWC",
     dilations: Sequence[int] = Ones,
 ) -> Tensor:
-    """Filter [kh,kw,c/groups,m] becomes [m,kh,kw,c/groups]; groups follow from the channels of x, as in TensorFlow."""
+    """Filter [kh,kw,c/groups,m] becomes [m,kh,kw,c/groups]; the channels of x tell the number of groups."""
     options = geometry(strides, dilations, data_format)
     x, padding = explicit(b, x, padding, explicit_paddings)
     bias = zeros(b, shape_of(w, "the filter", 4)[3], x)
@@ -122,7 +122,15 @@ def geometry_3d(strides: Sequence[int], dilations: Sequence[int], data_format: s
 
 @lower("FusedPadConv2D", to="tflite")
 def fused_pad_conv2d(
-    b: Builder, node: Node, x: Tensor, paddings: Tensor, w: Tensor, *, mode: str, strides: Sequence[int], padding: str
+    b: Builder,
+    node: Node,
+    x: Tensor,
+    paddings: Tensor,
+    w: Tensor,
+    *,
+    mode: str,
+    strides: Sequence[int],
+    padding: str,
 ) -> Tensor:
     """A MIRROR_PAD and the convolution: TFLite has no op that does both."""
     x = mirrored(b, x, paddings, mode)
@@ -172,8 +180,8 @@ def fused_conv2d(
     rule = depthwise if node.op.startswith("_FusedDepthwise") else conv2d
     left = list(args)
     y = rule(
-        b, node, x, w, strides=strides, padding=padding, explicit_paddings=explicit_paddings, data_format=data_format,
-        dilations=dilations,
+        b, node, x, w, strides=strides, padding=padding, explicit_paddings=explicit_paddings,
+        data_format=data_format, dilations=dilations,
     )  # fmt: skip
     return fused_tail(b, y, left, fused_ops, leakyrelu_alpha)
 

@@ -24,7 +24,10 @@ def output_sizes(b: Builder, sizes: Tensor, dy: Tensor) -> Tensor:
         batch = b.step("SLICE", of_dy, b.ints([0]), b.ints([1]), shape=(1,))
         rest = b.ints([n or 0 for n in shape[1:]], "output_sizes")
         return b.step("CONCATENATION", batch, rest, shape=(rank,), axis=0)
-    require(sizes.shape is None or sizes.shape == (rank,), f"input_sizes has shape {sizes.shape}, [{rank}] is needed")
+    require(
+        sizes.shape is None or sizes.shape == (rank,),
+        f"input_sizes has shape {sizes.shape}, [{rank}] is needed",
+    )
     return b.index(sizes)
 
 
@@ -45,10 +48,15 @@ def conv2d_backprop_input(
     require_nhwc(data_format, "convolves")
     require(tuple(dilations) == (1, 1, 1, 1), "TFLite has no dilated transposed convolution")
     require(padding in ("SAME", "VALID"), "TFLite has no transposed convolution with explicit padding")
-    require(shape_of(dy, "dy", 4)[3] == shape_of(w, "the filter", 4)[3], "TFLite has no grouped transposed convolution")
+    require(
+        shape_of(dy, "dy", 4)[3] == shape_of(w, "the filter", 4)[3],
+        "TFLite has no grouped transposed convolution",
+    )
     filters = b.transposed(w, (2, 0, 1, 3))
     shape = output_sizes(b, sizes, dy)
-    return b.emit("TRANSPOSE_CONV", shape, filters, dy, padding=padding, stride_h=strides[1], stride_w=strides[2])
+    return b.emit(
+        "TRANSPOSE_CONV", shape, filters, dy, padding=padding, stride_h=strides[1], stride_w=strides[2]
+    )
 
 
 @lower("Conv3DBackpropInputV2", to="tflite")

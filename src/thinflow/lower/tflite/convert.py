@@ -26,7 +26,7 @@ Specs = Mapping[Value, TensorSpec]
 
 SIGNATURE = "serving_default"
 _MAX_FOLDED_BYTES = 1 << 20
-"""A constant computed here may be larger than this only if it is not much larger than what it is computed from."""
+"""A constant computed here may be larger only if it is not much larger than what it is computed from."""
 
 
 @dataclass
@@ -110,7 +110,7 @@ _FED = ("Placeholder", "PlaceholderV2")
 
 
 def needed_nodes(outputs: Iterable[Value], inputs: Iterable[Value]) -> list[Node]:
-    """What has to run, each node after those it reads; loops are cut where they close. Control edges do not count."""
+    """What has to run, each node after those it reads, control edges aside; loops are cut."""
     fed = set(inputs)
     order: list[Node] = []
     seen: set[Node] = set()
@@ -179,7 +179,7 @@ class _Lowering:
         return tensor
 
     def lower(self, node: Node) -> None:
-        """Emit what computes a node. A refusal is kept in the program: it counts only if somebody reads the result."""
+        """Emit what computes a node. A refusal is kept: it counts only if the result is read."""
         self.builder.begin(node)
         folded = self._folded(node)
         if folded is not None:
@@ -207,7 +207,9 @@ class _Lowering:
         if node.op in _FED:
             raise UnsupportedOp("nothing feeds it", node.where, hint=f"name '{node.name}' among the inputs")
         raise UnsupportedOp(
-            f"TFLite has no form of {node.op}", node.where, hint="let the reference engine run it, or add a rule in lower/tflite/"
+            f"TFLite has no form of {node.op}",
+            node.where,
+            hint="let the reference engine run it, or add a rule in lower/tflite/",
         )
 
     def _refine(self, node: Node) -> None:
@@ -217,7 +219,9 @@ class _Lowering:
         if definition is None or None in inputs or all(self.builder.spec(v).is_static for v in node.outputs):
             return
         try:
-            specs = registry.call_infer(definition, [self.builder.tensor_spec(t) for t in inputs if t is not None], node.attrs)
+            specs = registry.call_infer(
+                definition, [self.builder.tensor_spec(t) for t in inputs if t is not None], node.attrs
+            )
         except (ThinflowError, TypeError, ValueError, IndexError, AssertionError):
             logger.debug("shape rule of %s failed", node.where, exc_info=True)
             return
@@ -227,7 +231,9 @@ class _Lowering:
 
     def _refuse(self, node: Node, error: UnsupportedOp, ports: set[int]) -> None:
         self.builder.begin(node)
-        for port, tensor in enumerate(self.builder.refuse(error, max(ports) + 1)):
+        # Its inputs stay attached, so that the first refusal on the way is the one that is told.
+        inputs = [self.tensors[v] for v in node.inputs if v in self.tensors]
+        for port, tensor in enumerate(self.builder.refuse(error, max(ports) + 1, inputs)):
             if port in ports:
                 self.tensors.setdefault(node.output(port), tensor)
 
@@ -244,7 +250,11 @@ class _Lowering:
                 return results
         ports = [v for v in node.outputs if v.uses or v.is_graph_output]
         found = {v.port: self._known(v) for v in ports}
-        return {p: t for p, t in found.items() if t is not None} if found and None not in found.values() else None
+        return (
+            {p: t for p, t in found.items() if t is not None}
+            if found and None not in found.values()
+            else None
+        )
 
     def _known(self, value: Value) -> Tensor | None:
         """A value whose elements shape inference settled, such as the shape of a fixed-size input."""
@@ -255,7 +265,7 @@ class _Lowering:
         return self.builder.constant(value, array, spec.dtype)
 
     def _evaluated(self, node: Node, inputs: list[Tensor]) -> dict[int, Tensor] | None:
-        """The outputs by the op's kernel; None if it has none, is not a function, or would make something huge."""
+        """The outputs by the op's kernel; None if it has none, is no function, or makes something huge."""
         definition = registry.find(node.op)
         if definition is None or definition.stateful:
             return None

@@ -108,7 +108,10 @@ def expanded(b: Builder, x: Tensor, other: Tensor) -> Tensor:
     shape: Dims = b.result_spec().shape
     if x.shape == other.shape and x.shape is not None and None not in x.shape:
         return x
-    require(shape is not None and None not in shape, "the operands may differ in shape, and the shape is not known")
+    require(
+        shape is not None and None not in shape,
+        "the operands may differ in shape, and the shape is not known",
+    )
     assert shape is not None
     sizes = [n or 0 for n in shape]
     if x.shape == shape:

@@ -6,7 +6,7 @@ import numpy as np
 
 from thinflow.ir.graph import Node
 from thinflow.lower.rules import lower
-from thinflow.lower.tflite.builder import Builder, require, shape_of
+from thinflow.lower.tflite.builder import Builder, ints, require, shape_of
 from thinflow.lower.tflite.program import Tensor
 
 
@@ -16,7 +16,9 @@ def gather(b: Builder, node: Node, x: Tensor, indices: Tensor) -> Tensor:
 
 
 @lower("GatherV2", to="tflite")
-def gather_v2(b: Builder, node: Node, x: Tensor, indices: Tensor, axis: Tensor, *, batch_dims: int = 0) -> Tensor:
+def gather_v2(
+    b: Builder, node: Node, x: Tensor, indices: Tensor, axis: Tensor, *, batch_dims: int = 0
+) -> Tensor:
     place = b.axes(axis, None if x.shape is None else len(x.shape))[0]
     batch = batch_dims + len(shape_of(indices, "the indices")) if batch_dims < 0 else batch_dims
     return b.emit("GATHER", x, indices, axis=place, batch_dims=batch)
@@ -66,11 +68,11 @@ def top_k(b: Builder, node: Node, x: Tensor, *, k: int) -> tuple[Tensor, ...]:
 
 @lower("SegmentSum", to="tflite")
 def segment_sum(b: Builder, node: Node, x: Tensor, segments: Tensor) -> Tensor:
-    """As many segments as the last, and highest, number says: SEGMENT_SUM itself fails where a number is left out."""
+    """As many segments as the highest number says. SEGMENT_SUM itself fails where a number is left out."""
     segments = b.index(segments)
     axes = b.ints([0], "axis")
     if segments.is_constant:
-        count = b.const(np.int32(max(b.elements(segments) or (), default=-1) + 1), "count")  # type: ignore[type-var]
+        count = b.const(np.int32(max(ints(segments, "the segment numbers"), default=-1) + 1), "count")
     else:
         last = b.step("REDUCE_MAX", segments, axes, shape=(), keep_dims=False)
         count = b.step("ADD", last, b.const(np.int32(1), "one"), shape=())

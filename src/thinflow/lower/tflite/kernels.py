@@ -1,4 +1,4 @@
-"""Which element types and ranks LiteRT's kernels take, as tried out; types are those that need no quantization.
+"""Which element types and ranks LiteRT's kernels take, as tried out; types are those without quantization.
 
 Small integers have kernels for many ops, but arithmetic on them means quantized numbers, so it is not listed.
 """
@@ -19,7 +19,8 @@ _FEW = "float int8 uint8 int32 int64"
 
 # Types of the operand that decides, by op. Ops that are not listed take any type a tensor can have.
 _TYPES = {
-    "float": """EXP LOG SQRT RSQRT SQUARE SIN COS FLOOR CEIL ROUND RELU RELU6 RELU_N1_TO_1 RELU_0_TO_1 TANH LOGISTIC
+    "float": """EXP LOG SQRT RSQRT SQUARE SIN COS FLOOR CEIL ROUND RELU RELU6 RELU_N1_TO_1 RELU_0_TO_1
+        TANH LOGISTIC
         ELU HARD_SWISH LEAKY_RELU PRELU GELU SOFTMAX LOG_SOFTMAX L2_NORMALIZATION LOCAL_RESPONSE_NORMALIZATION
         RESIZE_BILINEAR BATCH_MATMUL FULLY_CONNECTED CONV_2D DEPTHWISE_CONV_2D TRANSPOSE_CONV CONV_3D
         CONV_3D_TRANSPOSE MAX_POOL_2D AVERAGE_POOL_2D L2_POOL_2D RFFT2D FAKE_QUANT NON_MAX_SUPPRESSION_V4
@@ -28,10 +29,9 @@ _TYPES = {
     " UNSORTED_SEGMENT_PROD UNSORTED_SEGMENT_MAX UNSORTED_SEGMENT_MIN",
     "float double": "ATAN2",
     "float int32 double": "SIGN",
-    "float int32 int64": "NEG ADD SUB MUL FLOOR_MOD CUMSUM ZEROS_LIKE RANGE MEAN SUM REDUCE_PROD LESS LESS_EQUAL"
-    " GREATER GREATER_EQUAL",
+    "float int32 int64": "NEG ADD SUB MUL FLOOR_MOD CUMSUM ZEROS_LIKE RANGE MEAN SUM REDUCE_PROD"
+    " LESS LESS_EQUAL GREATER GREATER_EQUAL",
     "float int32 int64 bool string": "EQUAL NOT_EQUAL",
-    "float int8 uint8 int16 int32 int64": "MAXIMUM MINIMUM REDUCE_MAX REDUCE_MIN TOPK_V2 UNIQUE SPLIT SPLIT_V",
     "bool": "LOGICAL_NOT LOGICAL_AND LOGICAL_OR REDUCE_ANY REDUCE_ALL",
     "int8 uint8 int16 uint16 int32 uint32": "BITWISE_XOR RIGHT_SHIFT",
     "float int8 uint8 int32 uint32 int64 bool": "WHERE",
@@ -44,20 +44,22 @@ _TYPES = {
     f"{_FEW} bool": "SCATTER_ND ONE_HOT",
     _MOST: "GATHER PAD PADV2 REVERSE_V2",
     f"{_MOST} string": "GATHER_ND",
-    _COPIED: "TRANSPOSE MIRROR_PAD SELECT SELECT_V2 BROADCAST_TO SPACE_TO_BATCH_ND BATCH_TO_SPACE_ND"
-    " MATRIX_DIAG MATRIX_SET_DIAG",
+    _COPIED: "TRANSPOSE MIRROR_PAD SELECT SELECT_V2 BROADCAST_TO SPACE_TO_BATCH_ND BATCH_TO_SPACE_ND",
+    "float int8 uint8 int16 int32 int64": "MATRIX_DIAG MATRIX_SET_DIAG MAXIMUM MINIMUM REDUCE_MAX REDUCE_MIN TOPK_V2"
+    " UNIQUE SPLIT SPLIT_V",
     f"{_COPIED} string": "SLICE STRIDED_SLICE TILE FILL",
     "float half int8 uint8 int16 uint16 int32 uint32 bool": "RESIZE_NEAREST_NEIGHBOR",
     "complex64": "REAL IMAG COMPLEX_ABS",
 }
 
 # The operand whose type decides, where it is not the first input.
-_DECIDING = {"SPLIT": 1, "FILL": 1, "ONE_HOT": 2, "SCATTER_ND": 1, "SPARSE_TO_DENSE": 2, "SELECT": 1, "SELECT_V2": 1,
-             "TRANSPOSE_CONV": 2, "CONV_3D_TRANSPOSE": 2}  # fmt: skip
+_DECIDING = {"SPLIT": 1, "FILL": 1, "ONE_HOT": 2, "SCATTER_ND": 1, "SPARSE_TO_DENSE": 2,
+             "SELECT": 1, "SELECT_V2": 1, "TRANSPOSE_CONV": 2, "CONV_3D_TRANSPOSE": 2}  # fmt: skip
 
 _BROADCASTING = frozenset(
-    """ADD SUB MUL DIV FLOOR_DIV FLOOR_MOD MAXIMUM MINIMUM POW SQUARED_DIFFERENCE EQUAL NOT_EQUAL LESS LESS_EQUAL
-    GREATER GREATER_EQUAL LOGICAL_AND LOGICAL_OR BITWISE_XOR RIGHT_SHIFT SELECT_V2""".split()
+    """ADD SUB MUL DIV FLOOR_DIV FLOOR_MOD MAXIMUM MINIMUM POW SQUARED_DIFFERENCE EQUAL NOT_EQUAL LESS
+    LESS_EQUAL GREATER GREATER_EQUAL LOGICAL_AND LOGICAL_OR BITWISE_XOR RIGHT_SHIFT
+    SELECT_V2""".split()  # noqa: SIM905
 )
 _MAX_BROADCAST_RANK = 6
 _RANKS = {
@@ -94,11 +96,17 @@ def check(code: str, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor])
     types = types_of(code)
     if types and operand.dtype.name not in types:
         raise UnsupportedOp(f"LiteRT has no {code} for {operand.dtype}, only for {', '.join(types)}")
+    kinds = {str(t.dtype) for t in inputs[code == "SELECT_V2" :] if t is not None}
+    if code in _BROADCASTING and len(kinds) > 1:
+        raise UnsupportedOp(f"LiteRT's {code} takes operands of one type, not {' and '.join(sorted(kinds))}")
     ranks = [len(t.shape) for t in inputs if t is not None and t.shape is not None]
     low, high = _RANKS.get(code, (0, 8))
     if operand.shape is not None and not low <= len(operand.shape) <= high:
         wanted = str(low) if low == high else f"{low} to {high}"
         raise UnsupportedOp(f"LiteRT's {code} takes rank {wanted}, not {shape_text(operand.shape)}")
-    if code in _BROADCASTING and max(ranks, default=0) > _MAX_BROADCAST_RANK and len({t.shape for t in inputs if t}) > 1:
+    if (
+        code in _BROADCASTING
+        and max(ranks, default=0) > _MAX_BROADCAST_RANK
+        and len({t.shape for t in inputs if t}) > 1
+    ):
         raise UnsupportedOp(f"LiteRT's {code} broadcasts up to rank {_MAX_BROADCAST_RANK}")
-

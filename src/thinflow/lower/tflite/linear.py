@@ -15,7 +15,7 @@ from thinflow.lower.tflite.program import Tensor
 def matmul(
     b: Builder, node: Node, x: Tensor, w: Tensor, *, transpose_a: bool = False, transpose_b: bool = False
 ) -> Tensor:
-    """Constant weights [in,units] become FULLY_CONNECTED's [units,in]; two computed matrices a BATCH_MATMUL."""
+    """Constant weights [in,units] become FULLY_CONNECTED's [units,in]; computed ones a BATCH_MATMUL."""
     if not w.is_constant:
         return b.emit("BATCH_MATMUL", x, w, adj_x=transpose_a, adj_y=transpose_b)
     if transpose_a:
@@ -43,7 +43,7 @@ def fused_matmul(
 def batch_matmul(
     b: Builder, node: Node, x: Tensor, y: Tensor, *, adj_x: bool = False, adj_y: bool = False
 ) -> Tensor:
-    """Broadcasts over leading axes. One constant matrix for all is a FULLY_CONNECTED that keeps the leading axes."""
+    """Broadcasts over leading axes. One constant matrix for all is a FULLY_CONNECTED."""
     if y.is_constant and len(shape_of(y)) == 2 and not adj_x and len(shape_of(x, "x")) >= 2:
         weights = y if adj_y else b.transposed(y, (1, 0))
         return b.emit("FULLY_CONNECTED", x, weights, None, keep_num_dims=True)
@@ -58,5 +58,3 @@ def bias_add(b: Builder, node: Node, x: Tensor, bias: Tensor, *, data_format: st
         require(rank >= 2, "a bias per channel needs a channel axis")
         bias = b.reshaped(bias, (*shape_of(bias, "the bias", 1), *(1,) * (rank - 2)))
     return b.emit("ADD", x, bias)
-
-

@@ -27,7 +27,7 @@ def compare(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
 
 @lower("Select", to="tflite")
 def select(b: Builder, node: Node, condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    """A vector condition chooses whole slices of x and y; SELECT_V2, which is faster, would broadcast it along the last axis."""
+    """A vector condition chooses whole slices of x and y; SELECT_V2 would spread it along the last axis."""
     broadcasts = condition.shape == () or (condition.shape is not None and condition.shape == x.shape)
     return b.emit("SELECT_V2" if broadcasts else "SELECT", condition, x, y)
 

@@ -25,7 +25,9 @@ def _run_v4(b: Builder, *inputs: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @lower("NonMaxSuppression", to="tflite")
-def nms(b: Builder, node: Node, boxes: Tensor, scores: Tensor, count: Tensor, *, iou_threshold: float = 0.5) -> Tensor:
+def nms(
+    b: Builder, node: Node, boxes: Tensor, scores: Tensor, count: Tensor, *, iou_threshold: float = 0.5
+) -> Tensor:
     iou = b.scalar(iou_threshold, boxes, "iou")
     return _chosen(b, *_run_v4(b, boxes, scores, count, iou, b.scalar(_LOWEST, scores, "lowest")))
 
@@ -36,7 +38,9 @@ def nms_v2(b: Builder, node: Node, boxes: Tensor, scores: Tensor, count: Tensor,
 
 
 @lower("NonMaxSuppressionV3", to="tflite")
-def nms_v3(b: Builder, node: Node, boxes: Tensor, scores: Tensor, count: Tensor, iou: Tensor, score: Tensor) -> Tensor:
+def nms_v3(
+    b: Builder, node: Node, boxes: Tensor, scores: Tensor, count: Tensor, iou: Tensor, score: Tensor
+) -> Tensor:
     return _chosen(b, *_run_v4(b, boxes, scores, count, iou, score))
 
 

@@ -25,7 +25,7 @@ def fused_batch_norm(
     data_format: str = "NHWC",
     is_training: bool = True,
 ) -> tuple[Tensor, ...]:
-    """(x - mean) / sqrt(variance + epsilon) * scale + offset. In training, by the batch's own mean and biased variance.
+    """(x - mean) / sqrt(variance + epsilon) * scale + offset; training takes mean and variance of the batch.
 
     The statistics TensorFlow also returns are provided as far as they are those used here.
     """
@@ -60,7 +60,16 @@ def fused_batch_norm_ex(
 ) -> tuple[Tensor, ...]:
     """A batch norm, what is added to it, and an activation."""
     y, *rest = fused_batch_norm(
-        b, node, x, scale, offset, mean, variance, epsilon=epsilon, data_format=data_format, is_training=is_training
+        b,
+        node,
+        x,
+        scale,
+        offset,
+        mean,
+        variance,
+        epsilon=epsilon,
+        data_format=data_format,
+        is_training=is_training,
     )
     for addend in side:
         y = b.emit("ADD", y, addend)
@@ -81,11 +90,19 @@ def batch_norm_with_global_normalization(
     variance_epsilon: float,
     scale_after_normalization: bool,
 ) -> Tensor:
-    return normalized(b, x, gamma if scale_after_normalization else None, beta, mean, variance, variance_epsilon)
+    return normalized(
+        b, x, gamma if scale_after_normalization else None, beta, mean, variance, variance_epsilon
+    )
 
 
 def normalized(
-    b: Builder, x: Tensor, scale: Tensor | None, offset: Tensor, mean: Tensor, variance: Tensor, epsilon: float
+    b: Builder,
+    x: Tensor,
+    scale: Tensor | None,
+    offset: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    epsilon: float,
 ) -> Tensor:
     """x * factor + rest, with factor = scale / sqrt(variance + epsilon) and rest = offset - mean * factor.
 
@@ -93,9 +110,13 @@ def normalized(
     """
     parameters = [t for t in (scale, offset, mean, variance) if t is not None]
     if all(t.is_constant for t in parameters):
-        arrays = [None if t is None else np.asarray(t.array(), np.float32) for t in (scale, offset, mean, variance)]
+        arrays = [
+            None if t is None else np.asarray(t.array(), np.float32) for t in (scale, offset, mean, variance)
+        ]
         gamma, beta, mu, var = arrays
-        assert beta is not None and mu is not None and var is not None
+        assert beta is not None
+        assert mu is not None
+        assert var is not None
         factor = (1.0 if gamma is None else gamma) / np.sqrt(var + np.float32(epsilon))
         factor = factor.astype(np.float32)
         scaled = b.step("MUL", x, b.const(factor, "factor"), shape=x.shape, suffix="scaled")
@@ -110,6 +131,13 @@ def normalized(
 
 @lower("LRN", to="tflite")
 def lrn(
-    b: Builder, node: Node, x: Tensor, *, depth_radius: int = 5, bias: float = 1.0, alpha: float = 1.0, beta: float = 0.5
+    b: Builder,
+    node: Node,
+    x: Tensor,
+    *,
+    depth_radius: int = 5,
+    bias: float = 1.0,
+    alpha: float = 1.0,
+    beta: float = 0.5,
 ) -> Tensor:
     return b.emit("LOCAL_RESPONSE_NORMALIZATION", x, radius=depth_radius, bias=bias, alpha=alpha, beta=beta)

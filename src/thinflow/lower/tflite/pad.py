@@ -104,5 +104,3 @@ def roll(b: Builder, node: Node, x: Tensor, shift: Tensor, axis: Tensor) -> Tens
             )
             x = b.step("CONCATENATION", *reversed(parts), shape=shape, axis=where)
     return x
-
-

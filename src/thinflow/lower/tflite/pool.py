@@ -13,18 +13,33 @@ from thinflow.lower.tflite.pad import grown
 from thinflow.lower.tflite.program import Tensor
 
 
-def _pool(b: Builder, code: str, x: Tensor, ksize: Sequence[int], strides: Sequence[int], padding: str) -> Tensor:
+def _pool(
+    b: Builder, code: str, x: Tensor, ksize: Sequence[int], strides: Sequence[int], padding: str
+) -> Tensor:
     require(len(ksize) == 4 and len(strides) == 4, "ksize and strides need four values")
     outer = (ksize[0], ksize[3], strides[0], strides[3])
     require(outer == (1, 1, 1, 1), "TFLite does not pool over batch or channels")
     return b.emit(
-        code, x, padding=padding, stride_h=strides[1], stride_w=strides[2], filter_height=ksize[1], filter_width=ksize[2]
+        code,
+        x,
+        padding=padding,
+        stride_h=strides[1],
+        stride_w=strides[2],
+        filter_height=ksize[1],
+        filter_width=ksize[2],
     )
 
 
 @lower("AvgPool", to="tflite")
 def avg_pool(
-    b: Builder, node: Node, x: Tensor, *, ksize: Sequence[int], strides: Sequence[int], padding: str, data_format: str = "NHWC"
+    b: Builder,
+    node: Node,
+    x: Tensor,
+    *,
+    ksize: Sequence[int],
+    strides: Sequence[int],
+    padding: str,
+    data_format: str = "NHWC",
 ) -> Tensor:
     """The border does not count in the average, as in TensorFlow."""
     require_nhwc(data_format, "pools")
@@ -56,7 +71,14 @@ def max_pool(
 
 @lower("MaxPoolV2", to="tflite")
 def max_pool_v2(
-    b: Builder, node: Node, x: Tensor, ksize: Tensor, strides: Tensor, *, padding: str, data_format: str = "NHWC"
+    b: Builder,
+    node: Node,
+    x: Tensor,
+    ksize: Tensor,
+    strides: Tensor,
+    *,
+    padding: str,
+    data_format: str = "NHWC",
 ) -> Tensor:
     require_nhwc(data_format, "pools")
     return _pool(b, "MAX_POOL_2D", x, ints(ksize, "ksize"), ints(strides, "strides"), padding)

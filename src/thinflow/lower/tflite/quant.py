@@ -19,7 +19,14 @@ def _limit(x: Tensor, what: str) -> float:
 
 @lower("FakeQuantWithMinMaxVars", to="tflite")
 def fake_quant_vars(
-    b: Builder, node: Node, x: Tensor, low: Tensor, high: Tensor, *, num_bits: int = 8, narrow_range: bool = False
+    b: Builder,
+    node: Node,
+    x: Tensor,
+    low: Tensor,
+    high: Tensor,
+    *,
+    num_bits: int = 8,
+    narrow_range: bool = False,
 ) -> Tensor:
     return _fake_quant(b, x, _limit(low, "min"), _limit(high, "max"), num_bits, narrow_range)
 
@@ -47,8 +54,15 @@ def _fake_quant(b: Builder, x: Tensor, low: float, high: float, num_bits: int, n
     # The range moves so that 0 is one of the steps.
     zero = float(np.floor(np.clip(lowest - low / scale, lowest, highest) + 0.5))
     low, high = (lowest - zero) * scale, (highest - zero) * scale
-    y = b.step("MINIMUM", b.step("MAXIMUM", x, b.scalar(low, x, "low"), shape=x.shape), b.scalar(high, x, "high"), shape=x.shape)
+    y = b.step(
+        "MINIMUM",
+        b.step("MAXIMUM", x, b.scalar(low, x, "low"), shape=x.shape),
+        b.scalar(high, x, "high"),
+        shape=x.shape,
+    )
     y = b.step("SUB", y, b.scalar(low, x, "low"), shape=x.shape)
     y = b.step("MUL", y, b.scalar(1 / scale, x, "steps"), shape=x.shape)
     y = b.step("FLOOR", b.step("ADD", y, b.scalar(0.5, x, "half"), shape=x.shape), shape=x.shape)
-    return b.emit("ADD", b.step("MUL", y, b.scalar(scale, x, "scale"), shape=x.shape), b.scalar(low, x, "low"), like=x)
+    return b.emit(
+        "ADD", b.step("MUL", y, b.scalar(scale, x, "scale"), shape=x.shape), b.scalar(low, x, "low"), like=x
+    )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from thinflow.ir.graph import Node
 from thinflow.lower.rules import lower
-from thinflow.lower.tflite.builder import Builder, Dims, require, shape_of
+from thinflow.lower.tflite.builder import Builder, require, shape_of
 from thinflow.lower.tflite.program import Tensor
 
 
@@ -28,15 +30,21 @@ def strided_slice(
     new_axis_mask: int = 0,
     shrink_axis_mask: int = 0,
 ) -> Tensor:
-    """One STRIDED_SLICE. An ellipsis is written out, new axes are a RESHAPE behind it: accelerated kernels know neither."""
+    """One STRIDED_SLICE. Fast kernels know no ellipsis and no new axis: they become ranges and a RESHAPE."""
     bounds = [b.index(begin), b.index(end), b.index(strides)]
-    masks = {"begin_mask": begin_mask, "end_mask": end_mask, "shrink_axis_mask": shrink_axis_mask}
+    masks: dict[str, Any] = {
+        "begin_mask": begin_mask,
+        "end_mask": end_mask,
+        "shrink_axis_mask": shrink_axis_mask,
+    }
     if not ellipsis_mask and not new_axis_mask:
         return b.emit("STRIDED_SLICE", x, *bounds, **masks)
     result = b.result_spec().shape
     fixed = all(t.is_constant for t in bounds) and x.shape is not None
     if not fixed or result is None or result.count(None) > 1 or not result:
-        return b.emit("STRIDED_SLICE", x, *bounds, **masks, ellipsis_mask=ellipsis_mask, new_axis_mask=new_axis_mask)
+        return b.emit(
+            "STRIDED_SLICE", x, *bounds, **masks, ellipsis_mask=ellipsis_mask, new_axis_mask=new_axis_mask
+        )
     lists = [b.elements(t) or () for t in bounds]
     count, rank = len(lists[0]), len(shape_of(x))
     plain: list[list[int]] = [[], [], []]
@@ -55,11 +63,12 @@ def strided_slice(
             masks["end_mask"] |= (end_mask >> i & 1) << axis
             masks["shrink_axis_mask"] |= (shrink_axis_mask >> i & 1) << axis
     require(len(plain[0]) <= rank, f"the slice has {len(plain[0])} terms for rank {rank}")
-    constants = [b.ints(values, name) for values, name in zip(plain, ("begin", "end", "strides"), strict=True)]
+    constants = [
+        b.ints(values, name) for values, name in zip(plain, ("begin", "end", "strides"), strict=True)
+    ]
     if not new_axis_mask:
         return b.emit("STRIDED_SLICE", x, *constants, **masks)
-    unknown: Dims = None
-    y = b.step("STRIDED_SLICE", x, *constants, shape=unknown, **masks) if plain[0] else x
+    y = b.step("STRIDED_SLICE", x, *constants, shape=None, **masks) if plain[0] else x
     return b.emit("RESHAPE", y, b.ints([-1 if n is None else n for n in result], "shape"))
 
 

@@ -35,7 +35,9 @@ def batch_to_space(b: Builder, node: Node, x: Tensor, crops: Tensor, *, block_si
 
 
 @lower("SpaceToDepth", "DepthToSpace", to="tflite")
-def space_to_depth(b: Builder, node: Node, x: Tensor, *, block_size: int, data_format: str = "NHWC") -> Tensor:
+def space_to_depth(
+    b: Builder, node: Node, x: Tensor, *, block_size: int, data_format: str = "NHWC"
+) -> Tensor:
     require_nhwc(data_format)
     code = "SPACE_TO_DEPTH" if node.op == "SpaceToDepth" else "DEPTH_TO_SPACE"
     return b.emit(code, x, block_size=block_size)

@@ -1,0 +1,162 @@
+"""`python -m benchmarks [NAME ...] [--quick] [--list]`: one table of all budgets, also in RESULTS.md."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import importlib
+import os
+import pkgutil
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import ModuleType
+
+from benchmarks import budgets
+from benchmarks.bench import ORACLE, ROOT, Bench
+from benchmarks.lines import Line, NeedsOracle, NotThereYet
+from thinflow.bench.machine import this_machine, usable_cores
+
+RESULTS = Path(__file__).parent / "RESULTS.md"
+BUSY = 0.5
+"""Load per core from which on the results are not to be trusted."""
+HEADERS = ("what", "budget", "measured", "verdict")
+
+
+def names() -> list[str]:
+    """Every budget, in the order of the table."""
+    found = [m.name for m in pkgutil.iter_modules(budgets.__path__)]
+    order = {name: number for number, name in enumerate(ORDER)}
+    return sorted(found, key=lambda n: (order.get(n, len(order)), n))
+
+
+ORDER = ("installed_size", "startup", "inspect", "recipe", "convert", "float_latency", "int8_latency")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="Measure speed, size and memory."
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="which budgets; default all")
+    parser.add_argument(
+        "--quick", action="store_true", help="fewer repeats and smaller models: under two minutes"
+    )
+    parser.add_argument("--list", action="store_true", help="list the names")
+    args = parser.parse_args()
+    if args.list:
+        print("\n".join(f"{name:20} {_module(name).TITLE}" for name in names()))
+        return 0
+    unknown = set(args.names) - set(names())
+    if unknown:
+        parser.error(f"there is no budget {min(unknown)!r}; --list shows the names")
+    _make_importable()
+    chosen = args.names or [n for n in names() if not args.quick or _module(n).IN_QUICK]
+    started = time.monotonic()
+    busy = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    lines: list[tuple[str, Line]] = []
+    with tempfile.TemporaryDirectory(prefix="thinflow-bench-") as folder:
+        bench = Bench(args.quick, Path(folder))
+        if busy > BUSY * usable_cores():
+            bench.notes.append(
+                f"the machine was busy with other work (load {busy:.1f} on {usable_cores()} cores at the start); "
+                "times of whole processes suffer most: see their CPU times"
+            )
+        for name in chosen:
+            print(f"{name} ...", file=sys.stderr, flush=True)
+            lines += [(name, line) for line in measured(_module(name), bench)]
+    text = table([line for _, line in lines])
+    print("\n".join([text, *bench.notes]))
+    if args.names:
+        return _exit_code(lines)
+    took = time.monotonic() - started
+    RESULTS.write_text(document(text, bench.notes, took, quick=args.quick), "utf-8")
+    print(f"\nwritten to {os.path.relpath(RESULTS)} after {took:.0f} s")
+    return _exit_code(lines)
+
+
+def _exit_code(lines: list[tuple[str, Line]]) -> int:
+    return int(any(line.verdict == "error" for _, line in lines))
+
+
+def _module(name: str) -> ModuleType:
+    return importlib.import_module(f"{budgets.__name__}.{name}")
+
+
+def _make_importable() -> None:
+    """Let child processes import thinflow from the sources where it is not installed."""
+    path = [str(ROOT / "src"), str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(path))
+
+
+def measured(module: ModuleType, bench: Bench) -> Iterator[Line]:
+    """The lines of one budget; what went wrong becomes a line too. Lines that came before it are kept."""
+    try:
+        yield from module.measure(bench)
+    except NeedsOracle:
+        yield Line(module.TITLE, "", f"set {ORACLE} or run `make oracle-venv`", "needs the oracle")
+    except (NotThereYet, ModuleNotFoundError) as error:
+        yield Line(module.TITLE, "", str(error), "not there yet")
+    except Exception as error:
+        traceback.print_exc()
+        yield Line(module.TITLE, "", f"{type(error).__name__}: {str(error).splitlines()[0]}", "error")
+
+
+def table(lines: list[Line]) -> str:
+    """All lines as a Markdown table that can also be read as it is."""
+    rows = [
+        [c.replace("|", "/") for c in (line.what, line.budget, line.measured, line.verdict)] for line in lines
+    ]
+    widths = [max(len(row[i]) for row in [list(HEADERS), *rows]) for i in range(len(HEADERS))]
+
+    def spelled(cells: list[str]) -> str:
+        return "| " + " | ".join(c.ljust(w) for c, w in zip(cells, widths, strict=True)) + " |"
+
+    return "\n".join([spelled(list(HEADERS)), spelled(["-" * w for w in widths]), *map(spelled, rows)])
+
+
+def document(text: str, notes: list[str], took: float, *, quick: bool) -> str:
+    """RESULTS.md."""
+    flag = " --quick" if quick else ""
+    parts = [
+        "# Benchmarks",
+        "",
+        f"Written by `python -m benchmarks{flag}` on {datetime.date.today()} in {took:.0f} s. Ratios compare",
+        "programs that ran by turns on one machine; ± is half of a 95 % interval. A limit on a ratio is kept if",
+        "the interval reaches down to it.",
+        "",
+        text,
+        "",
+        f"- machine: {this_machine()}",
+        f"- software: {_software()}",
+        *(f"- {note}" for note in dict.fromkeys(notes)),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _software() -> str:
+    found = [f"Python {sys.version.split()[0]}"]
+    for package in ("numpy", "protobuf", "ai-edge-litert"):
+        try:
+            found.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            continue
+    try:
+        python = Bench(True, Path()).oracle_python
+    except NeedsOracle:
+        return ", ".join(found)
+    ask = (
+        "from importlib.metadata import packages_distributions as owners, version\n"
+        "name = owners()['tensorflow'][0]\n"
+        "print(name, version(name))"
+    )
+    told = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=False).stdout.strip()
+    return ", ".join([*found, told] if told else found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""Lines of the table of budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from benchmarks.processes import Finished
+from thinflow.bench.stats import Interval, ratio_of_medians
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line: what was asked and what was found.
+
+    Attributes:
+        verdict: "pass", "MISS", "-" (no budget), "needs the oracle", "not there yet" or "error".
+    """
+
+    what: str
+    budget: str
+    measured: str
+    verdict: str
+
+
+class NeedsOracle(Exception):
+    """The comparison needs a Python with TensorFlow."""
+
+
+class NotThereYet(Exception):
+    """The feature that would be measured does not exist."""
+
+
+def judged(what: str, budget: str, measured: str, passed: bool) -> Line:
+    """A line with a budget."""
+    return Line(what, budget, measured, "pass" if passed else "MISS")
+
+
+def figure(what: str, measured: str) -> Line:
+    """A line without a budget."""
+    return Line(what, "", measured, "-")
+
+
+def ratio_line(what: str, ours: Sequence[float], theirs: Sequence[float], limit: float, unit: str) -> Line:
+    """Median of ours over median of theirs, measured by turns."""
+    found = ratio_of_medians(ours, theirs, paired=len(ours) == len(theirs))
+    return interval_line(what, found, limit, f"{_median(ours):.3g} : {_median(theirs):.3g} {unit}")
+
+
+def interval_line(what: str, found: Interval, limit: float, detail: str) -> Line:
+    """A ratio that must not exceed the limit, as far as it could be measured."""
+    return judged(what, f"≤ {limit:.3g}×", f"{found}× ({detail})", found.low <= limit)
+
+
+def against(
+    what: str, them: str, ours: Sequence[Finished], theirs: Sequence[Finished], limit: float
+) -> Iterator[Line]:
+    """Time and peak memory of whole processes that ran by turns."""
+    seconds = [r.seconds for r in ours], [r.seconds for r in theirs]
+    peaks = [r.peak_bytes / 1e6 for r in ours], [r.peak_bytes / 1e6 for r in theirs]
+    yield ratio_line(f"{what}: time : {them}", *seconds, limit, "s")
+    yield ratio_line(f"{what}: peak memory : {them}", *peaks, limit, "MB")
+    cpu = ratio_of_medians([r.cpu_seconds for r in ours], [r.cpu_seconds for r in theirs])
+    yield figure(f"{what}: CPU time of all cores : {them}", f"{cpu}×")
+
+
+def _median(values: Sequence[float]) -> float:
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

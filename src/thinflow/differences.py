@@ -1,0 +1,69 @@
+"""How far two arrays are apart."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far two arrays are apart.
+
+    Attributes:
+        largest: largest |a - b|.
+        relative: that, over the largest |a|.
+        index: where, as a tuple.
+        before, after: the two values there.
+    """
+
+    largest: float
+    relative: float
+    index: tuple[int, ...] = ()
+    before: Any = None
+    after: Any = None
+
+
+def difference(before: Array, after: Array) -> Difference:
+    """The largest difference of two arrays; NaN equals NaN, and infinity the same infinity. Other shapes: infinite."""
+    if before.shape != after.shape or (before.dtype.kind in "OSU") != (after.dtype.kind in "OSU"):
+        return Difference(math.inf, math.inf, (), f"shape {list(before.shape)}", f"shape {list(after.shape)}")
+    if before.size == 0:
+        return Difference(0.0, 0.0)
+    if before.dtype.kind in "OSU":
+        unequal = np.asarray(before != after)
+        if not unequal.any():
+            return Difference(0.0, 0.0)
+        index = np.unravel_index(int(np.argmax(unequal)), before.shape) if before.ndim else ()
+        return Difference(math.inf, math.inf, tuple(map(int, index)), before[index], after[index])
+    wide = np.complex128 if before.dtype.kind == "c" else np.float64
+    a, b = before.astype(wide), after.astype(wide)
+    with np.errstate(invalid="ignore", over="ignore"):
+        gap = np.abs(a - b)
+        gap = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, gap)
+    gap = np.where(np.isnan(gap), math.inf, gap)
+    place = int(np.argmax(gap))
+    index = tuple(int(i) for i in np.unravel_index(place, gap.shape)) if gap.ndim else ()
+    finite = np.abs(a[np.isfinite(a)])
+    scale = float(finite.max()) if finite.size else 0.0
+    largest = float(gap.max())
+    relative = 0.0 if largest == 0 else largest / scale if scale > 0 else math.inf
+    return Difference(largest, relative, index, before[index], after[index])
+
+
+def allowed(tolerance: float, array: Array) -> float:
+    """The relative difference to allow: the tolerance, but no less than a few units in the last place of the type."""
+    if array.dtype.kind in "OSUiub":
+        return tolerance
+    try:
+        epsilon = float(np.finfo(array.dtype).eps)
+    except ValueError:  # types that numpy knows only by extension
+        import ml_dtypes
+
+        epsilon = float(ml_dtypes.finfo(array.dtype).eps)
+    return max(tolerance, 8 * epsilon)

@@ -1,0 +1,264 @@
+"""Proves that two versions of a graph compute the same, piece by piece, without running either as a whole.
+
+Every value gets a number; equal numbers mean equal values. Inputs and untouched constants are numbered by what they are,
+constant expressions by their result, pass-through ops by what they pass, everything else by op, attributes and the numbers
+of its inputs. Where the two graphs have a value of the same name and different numbers, both cones above it, back to values
+that are equal already, are run on random numbers. If they agree, the two values get one number, and the walk goes on below.
+
+This is how hardware designs are compared (SAT sweeping), with random numbers in place of the solver. Against running the
+whole graph it has three advantages: rounding errors do not pile up through the layers, so the tolerance can be tight; a
+convolution is judged on a few pixels instead of a whole picture; and what differs has a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from thinflow.differences import allowed, difference
+from thinflow.errors import ThinflowError
+from thinflow.interpreter import run_node
+from thinflow.ir.attrs import attr_key
+from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.order import MERGES, NEXT_ITERATIONS, execution_order
+from thinflow.ir.types import TensorSpec
+from thinflow.ops import registry
+
+Array = np.ndarray[Any, Any]
+
+SMALL_CONSTANT = 4096
+"""Elements up to which constants are compared by content; larger ones are equal only if they are one object."""
+LARGEST_CONE = 96
+"""Nodes; beyond that running the whole graph is simpler."""
+PIXELS = 7
+"""Height and width to which pictures between nodes are cut for a cone."""
+_ANNOTATIONS = frozenset({"_output_shapes", "_class", "dtype"})
+
+
+@dataclass
+class Proof:
+    """What the comparison found.
+
+    Attributes:
+        equal: whether every output is proven equal.
+        worst: largest relative difference of any cone that was run.
+        cones: how many were run.
+        unproven: outputs that could not be proven equal; they may still be.
+    """
+
+    equal: bool = True
+    worst: float = 0.0
+    cones: int = 0
+    unproven: list[str] = field(default_factory=list)
+
+
+def prove(before: Graph, after: Graph, tolerance: float, *, seed: int = 0) -> Proof:
+    """Compare the outputs of `before` with those of the same name in `after`. Needs specs for the values between nodes.
+
+    Args:
+        before, after: the graphs; inputs are paired by name.
+        tolerance: largest difference of a cone, relative to its largest value.
+        seed: for the random numbers.
+    """
+    return _Sweep(before, after, tolerance, seed).run()
+
+
+class _Side:
+    """One graph and the numbers of its values."""
+
+    def __init__(self, graph: Graph, table: dict[Hashable, int]) -> None:
+        self.graph = graph
+        self.table = table
+        self.order = execution_order(graph)
+        self.position = {node: i for i, node in enumerate(self.order)}
+        self.number: dict[Value, int] = {v: self._intern(("input", v.name)) for v in graph.inputs}
+        self.constant: dict[Value, Array] = {}
+        self.loops = _loop_key(graph)
+
+    def _intern(self, key: Hashable) -> int:
+        return self.table.setdefault(key, len(self.table))
+
+    def assign(self, node: Node) -> None:
+        """Number the outputs of a node whose inputs are numbered."""
+        definition = registry.find(node.op)
+        if definition is not None and definition.passes_through and node.inputs and node.output() not in self.number:
+            source = node.inputs[0]
+            self.number[node.output()] = self.number[source]
+            if source in self.constant:
+                self.constant[node.output()] = self.constant[source]
+        elif node.tensor is not None:
+            self._number_constant(node.output(), node)
+        elif not self._number_constant_expression(node, definition):
+            key = self._key(node)
+            for value in node.outputs or (node.output(),):
+                self.number.setdefault(value, self._intern((*key, value.port)))
+
+    def _number_constant(self, value: Value, node: Node) -> None:
+        tensor = node.tensor
+        assert tensor is not None
+        if tensor.size <= SMALL_CONSTANT:
+            self.constant[value] = tensor.numpy()
+            self.number.setdefault(value, self._intern(_content_key(tensor.numpy())))
+        else:
+            self.number.setdefault(value, self._intern(("large", id(tensor.storage))))
+
+    def _number_constant_expression(self, node: Node, definition: type[registry.OpDef] | None) -> bool:
+        """Evaluate a node that reads small constants only; whether that worked."""
+        if definition is None or definition.stateful or definition.kernel is None or not node.inputs:
+            return False
+        if not all(v in self.constant for v in node.inputs) or node.control_inputs and definition.control_flow:
+            return False
+        try:
+            results = run_node(node, [self.constant[v] for v in node.inputs])
+        except ThinflowError:
+            return False
+        if not all(isinstance(r, np.ndarray) and r.size <= SMALL_CONSTANT for r in results):
+            return False
+        for port, result in enumerate(results):
+            value = node.output(port)
+            self.constant[value] = result
+            self.number.setdefault(value, self._intern(_content_key(result)))
+        return True
+
+    def evaluate(self, value: Value, given: Mapping[Value, Any]) -> Array:
+        """A value from those given above it.
+
+        Raises:
+            NodeError: a node failed or has no kernel.
+        """
+        needed: set[Node] = set()
+        stack = [value]
+        while stack:
+            current = stack.pop()
+            if current not in given and current.node not in needed:
+                needed.add(current.node)
+                stack.extend(current.node.inputs)
+        values = dict(given)
+        for node in sorted(needed, key=self.position.__getitem__):
+            for port, result in enumerate(run_node(node, [values[v] for v in node.inputs])):
+                values.setdefault(node.output(port), result)
+        return np.asarray(values[value])
+
+    def _key(self, node: Node) -> tuple[Hashable, ...]:
+        if not node.inputs:  # a placeholder, or a source of random numbers: itself
+            return ("source", node.op, node.name)
+        if node.op in MERGES and any(v.node.op in NEXT_ITERATIONS for v in node.inputs):
+            return ("loop", node.name, self.loops)
+        definition = registry.find(node.op)
+        own = node.name if definition is None or definition.stateful else ""
+        inputs = tuple(self.number[v] for v in node.inputs)
+        if definition is not None and definition.commutative:
+            inputs = tuple(sorted(inputs))
+        attrs = tuple(sorted((k, attr_key(v)) for k, v in node.attrs.items() if k not in _ANNOTATIONS))
+        return ("node", node.op, own, attrs, inputs)
+
+
+def _content_key(array: Array) -> Hashable:
+    content = repr(array.tolist()) if array.dtype.hasobject else array.tobytes()
+    return ("content", str(array.dtype), array.shape, content)
+
+
+def _loop_key(graph: Graph) -> Hashable:
+    """All that is in loops, as one key: a loop counts as changed if anything in it is."""
+    if not any(n.op in NEXT_ITERATIONS for n in graph):
+        return ""
+    return tuple((n.name, n.op, tuple(v.name for v in n.inputs)) for n in graph)
+
+
+class _Sweep:
+    def __init__(self, before: Graph, after: Graph, tolerance: float, seed: int) -> None:
+        self.tolerance = tolerance
+        self.rng = np.random.default_rng(seed)
+        self.table: dict[Hashable, int] = {}
+        self.before, self.after = _Side(before, self.table), _Side(after, self.table)
+        self.proof = Proof()
+        self.spec_of: dict[int, TensorSpec] = {}
+        self.agreed = {self.after.number[v] for v in after.inputs}
+
+    def run(self) -> Proof:
+        for node in self.before.order:
+            self.before.assign(node)
+        self.spec_of = {number: value.spec for value, number in self.before.number.items()}
+        for node in self.after.order:
+            self.after.assign(node)
+            for value in node.outputs:
+                # A number the old graph does not know is a change.
+                if self.after.number[value] not in self.spec_of and node.tensor is None:
+                    self._try_to_unite(value)
+                if self.after.number[value] in self.spec_of:
+                    self.agreed.add(self.after.number[value])
+        for wanted in self.before.graph.outputs:
+            node = self.after.graph.find(wanted.node.name)
+            found = self.after.number.get(node.output(wanted.port)) if node is not None else None
+            if found is None or found != self.before.number.get(wanted):
+                self.proof.equal = False
+                self.proof.unproven.append(wanted.name)
+        return self.proof
+
+    def _try_to_unite(self, value: Value) -> None:
+        """Give a changed value the number of its namesake if random numbers say they are equal."""
+        twin_node = self.before.graph.find(value.node.name)
+        if twin_node is None or value.port not in {v.port for v in twin_node.outputs}:
+            return
+        twin = twin_node.output(value.port)
+        ours, theirs = self._cone(self.after, value), self._cone(self.before, twin)
+        if ours is None or theirs is None:
+            return
+        borders = dict.fromkeys([self.after.number[v] for v in ours] + [self.before.number[v] for v in theirs])
+        for pixels in (PIXELS, 0):
+            arrays = {n: self._random(self.spec_of[n], pixels) for n in borders}
+            if any(a is None for a in arrays.values()):
+                return
+            try:
+                new = self.after.evaluate(value, {v: arrays[self.after.number[v]] for v in ours})
+                old = self.before.evaluate(twin, {v: arrays[self.before.number[v]] for v in theirs})
+            except ThinflowError:
+                continue  # sizes that only fit at full size
+            found = difference(old, new)
+            self.proof.cones += 1
+            if found.relative <= allowed(self.tolerance, old):
+                self.proof.worst = max(self.proof.worst, found.relative)
+                self.after.number[value] = self.before.number[twin]
+            return
+
+    def _cone(self, side: _Side, value: Value) -> list[Value] | None:
+        """The values a cone above `value` starts from: equal in both graphs, not constant. None if it grows too large."""
+        borders: dict[Value, None] = {}
+        seen: set[Node] = set()
+        stack = [value]
+        first = True
+        while stack:
+            current = stack.pop()
+            is_border = not first and side.number.get(current) in self.agreed and not _is_constant(side, current)
+            first = False
+            if is_border:
+                borders[current] = None
+            elif current.node not in seen:
+                seen.add(current.node)
+                if len(seen) > LARGEST_CONE or current.node.op in MERGES or not (current.node.inputs or current.node.tensor):
+                    return None
+                stack.extend(current.node.inputs)
+        return list(borders)
+
+    def _random(self, spec: TensorSpec, pixels: int) -> Array | None:
+        """Random numbers like a value of this description; None if it is not described well enough."""
+        if spec.dtype is None or spec.shape is None or not spec.dtype.numpy_name or spec.dtype.kind not in "fiub":
+            return None
+        shape = [1 if d is None and axis == 0 else d for axis, d in enumerate(spec.shape)]
+        if len(shape) == 4 and pixels:
+            shape = [shape[0], *(pixels if d is None else min(d, pixels) for d in shape[1:3]), shape[3]]
+        if any(d is None for d in shape):
+            return None
+        sizes = [d or 0 for d in shape]
+        if spec.dtype.is_floating:
+            return self.rng.uniform(-1, 1, sizes).astype(spec.dtype.numpy())
+        return self.rng.integers(0, 2, sizes).astype(spec.dtype.numpy())
+
+
+def _is_constant(side: _Side, value: Value) -> bool:
+    return value in side.constant or value.node.tensor is not None
+
+

@@ -1,0 +1,137 @@
+"""The function library of a GraphDef: names of ports, lazy decoding, damaged functions."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.library import constant, function, graph_of, node
+from thinflow.errors import FormatError, GraphError
+from thinflow.formats import graphdef
+from thinflow.ir.attrs import FunctionAttr, PlaceholderAttr
+from thinflow.ir.function import ARGUMENT, Function
+from thinflow.ir.ports import OutputArg, flat_port, output_args
+from thinflow.ir.types import DOUBLE, FLOAT, INT32
+
+TOP = function(
+    "top",
+    {"x": FLOAT, "k": INT32},
+    [
+        node("best", "TopKV2", "x", "k", T=FLOAT),
+        node("parts", "Split", "axis:output:0", "x", "^best", num_split=3, T=FLOAT),
+        constant("axis", 0),
+        node("sum", "AddV2", "parts:output:2", "best:values:0", T=FLOAT),
+    ],
+    {"y": "sum:z:0", "where": "best:indices:0", "same": "x"},
+    "control_ret { key: 'c' value: 'parts' } attr { key: '_noinline' value { b: true } }",
+)
+
+
+def load(*functions: str) -> dict[str, Function]:
+    graph = graph_of([node("a", "NoOp")], functions)
+    return {name: graph.functions[name] for name in graph.functions}
+
+
+def test_inputs_name_output_arguments() -> None:
+    top = load(TOP)["top"]
+    assert [v.name for v in top.inputs] == ["x", "k"]
+    assert [v.node.op for v in top.inputs] == [ARGUMENT] * 2
+    assert [v.name for v in top.outputs] == ["sum", "best:1", "x"]
+    assert [v.name for v in top.graph.node("sum").inputs] == ["parts:2", "best"]
+    assert [n.name for n in top.graph.node("parts").control_inputs] == ["best"]
+    assert [n.name for n in top.control_outputs] == ["parts"]
+    assert list(top.input_types) == [FLOAT, INT32]
+    assert top.attrs["_noinline"] is True
+
+
+def test_calls_by_name_have_the_results_of_the_function() -> None:
+    body = [node("call", "top", "x", "n:output:0"), constant("n", 1)]
+    outer = function("outer", {"x": FLOAT}, body, {"r": "call:same:0", "s": "call:where:0"})
+    assert [v.name for v in load(TOP, outer)["outer"].outputs] == ["call:2", "call:1"]
+
+
+def test_lists_take_their_length_from_attributes() -> None:
+    args = (OutputArg("a", "n"), OutputArg("b", "types"), OutputArg("c"))
+    attrs = {"n": 2, "types": (FLOAT, INT32, INT32)}
+    assert flat_port(args, attrs, "a", 1) == 1
+    assert flat_port(args, attrs, "b", 1) == 3
+    assert flat_port(args, attrs, "c", 0) == 5
+    with pytest.raises(GraphError, match="no output 'd', only a, b, c"):
+        flat_port(args, attrs, "d", 0)
+    with pytest.raises(GraphError, match="'types' is missing"):
+        flat_port(args, {"n": 2}, "c", 0)
+
+
+def test_the_table_of_outputs() -> None:
+    assert [a.name for a in output_args("FusedBatchNormV3")][:3] == ["y", "batch_mean", "batch_variance"]
+    assert [a.name for a in output_args("NonMaxSuppressionV5")] == [
+        "selected_indices", "selected_scores", "valid_outputs",
+    ]  # fmt: skip
+    assert output_args("SparseSplit")[1] == OutputArg("output_values", "num_split")
+    assert output_args("Relu") == ()
+    assert flat_port((), {}, "anything", 3) == 3
+
+
+def test_functions_are_decoded_when_asked_for() -> None:
+    broken = function("broken", {"x": FLOAT}, [node("y", "Relu", "nothing:y:0")], {"y": "y:activations:0"})
+    graph = graph_of([node("a", "NoOp")], [TOP, broken])
+    assert sorted(graph.functions) == ["broken", "top"]
+    assert "top" in graph.functions
+    assert graph.functions["top"] is graph.functions["top"]
+    assert graph.functions["top"].graph.functions is graph.functions
+    assert graph.clone().functions is graph.functions
+    with pytest.raises(
+        GraphError, match="function 'broken': 'nothing:y:0' refers to a node that does not exist"
+    ):
+        graph.functions["broken"]
+    with pytest.raises(KeyError):
+        graph.functions["absent"]
+
+
+def test_damaged_functions_are_refused() -> None:
+    with pytest.raises(FormatError, match="its result 'r' is not computed"):
+        load(function("f", {"x": FLOAT}, [], {"r": "x"}).replace("key: 'r'", "key: 'q'"))
+    with pytest.raises(FormatError, match="'x:y:z' is not an input"):
+        load(function("f", {}, [constant("x", 1)], {"r": "x:y:z"}))
+    with pytest.raises(FormatError, match="its argument 'x' is a list"):
+        load(
+            function("f", {"x": FLOAT}, [], {"r": "x"}).replace("type: 1 }", "number_attr: 'N' type: 1 }", 1)
+        )
+    with pytest.raises(GraphError, match=r"node 'b' \(TopKV2\): it has no output 'vaules'"):
+        body = [node("b", "TopKV2", "x", "x"), node("y", "Relu", "b:vaules:0")]
+        load(function("f", {"x": FLOAT}, body, {"y": "y:activations:0"}))
+
+
+def test_saving_keeps_the_library_as_it_was() -> None:
+    graph = graph_of([node("a", "NoOp")], [TOP])
+    raw = graphdef.to_bytes(graph)
+    assert graph.functions["top"].outputs
+    graph.add("NoOp", name="b")
+    graph.remove(graph.node("b"))
+    assert graphdef.to_bytes(graph) == raw
+
+
+def test_placeholders_are_filled_in_by_the_caller() -> None:
+    body = [
+        node("ca", "Cast", "x", SrcT="$S", DstT="$D"),
+        node(
+            "call",
+            "PartitionedCall",
+            "ca:y:0",
+            f="func { name: 'g' attr { key: 'T' value { placeholder: 'D' } } }",
+        ),
+    ]
+    default = "attr { name: 'D' type: 'type' default_value { type: DT_DOUBLE } }"
+    text = function("f", {"x": "S"}, body, {"y": "call:output:0"})
+    general = load(text.replace("} node_def", f"{default} }} node_def", 1))["f"]
+    assert general.graph.node("ca").attrs["SrcT"] == PlaceholderAttr("S")
+    assert list(general.input_types) == [None]
+    special = general.instantiated({"S": INT32})
+    assert special.graph.node("ca").attrs == {"SrcT": INT32, "DstT": DOUBLE}
+    called = special.graph.node("call").attrs["f"]
+    assert isinstance(called, FunctionAttr)
+    assert called.attrs == {"T": DOUBLE}
+    assert [v.node.graph for v in (*special.inputs, *special.outputs)] == [special.graph] * 2
+    assert special.instantiated({}) is special
+    assert general.graph.node("ca").attrs["SrcT"] == PlaceholderAttr("S")
+    with pytest.raises(GraphError, match="the caller of the function does not set 'S'"):
+        general.instantiated({})

@@ -1,0 +1,59 @@
+"""The registry of lowering rules."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinflow.errors import UnsupportedOp
+from thinflow.ir.graph import Graph
+from thinflow.lower import rules
+
+
+def test_find():
+    rule = rules.find("Conv2D", "tflite")
+    assert rule is not None
+    assert rule.__module__ == "thinflow.lower.tflite.conv"
+    assert rules.find("NoSuchOp", "tflite") is None
+    assert "Relu" in rules.supported("tflite")
+
+
+def test_two_rules_for_one_op_name_both_modules(monkeypatch):
+    monkeypatch.setattr(rules, "_registry", {})
+
+    def first(b, node, x): ...
+
+    def second(b, node, x): ...
+
+    first.__module__, second.__module__ = "somewhere", "elsewhere"
+    rules.lower("Op", to="target")(first)
+    rules.lower("Op", to="other")(second)
+    with pytest.raises(RuntimeError, match="Op is lowered to target in both somewhere and elsewhere"):
+        rules.lower("Op", to="target")(second)
+
+
+def apply(rule, *inputs, **attrs):
+    node = Graph().add("Op", name="n", attrs=attrs)
+    return rules.apply(rule, "builder", node, inputs)
+
+
+def test_apply_passes_attributes_and_returns_a_tuple():
+    def rule(b, node, x, *, axis=0, mode="a"):
+        return (b, x, axis, mode), None
+
+    assert apply(rule, 1, axis=2, unknown=3) == (("builder", 1, 2, "a"), None)
+    assert apply(lambda b, node, *xs: len(xs), 1, 2, 3) == (3,)
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (lambda b, node: 0, "1 inputs, 0 are needed"),
+        (lambda b, node, x, y: 0, "1 inputs, 2 are needed"),
+        (lambda b, node, x, *, axis: 0, "the attribute 'axis' is missing"),
+        (lambda b, node, x: x + "a", "not well formed"),
+    ],
+)
+def test_a_malformed_node_is_refused_with_its_name(rule, message):
+    with pytest.raises(UnsupportedOp, match=message) as caught:
+        apply(rule, 1)
+    assert caught.value.where == "node 'n' (Op)"

@@ -1,0 +1,195 @@
+"""Every transform on graphs from TensorFlow: the result loads there and computes the same, and is no larger than
+what the original tool makes."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.oracle import _original
+from tests.oracle._frozen import SMALL, Array, Frozen, get, run_in_tensorflow, to_message
+from thinflow.analysis.shapes import port_count
+from thinflow.ir.graph import Graph
+from thinflow.rewrite.rule import options
+from thinflow.rewrite.runner import run
+from thinflow.transforms import find, names, resolve
+from thinflow.transforms._pipelines import PIPELINES
+
+GRAPHS = (*SMALL, "mobilenet_small", "keras3:mobilenet_v2_small", "zoo:digits")
+
+OPTIONS = {
+    "quantize_weights": ["", "(mode=SCALED, axis=auto)"],
+    "remove_attribute": ["(attribute_name=_output_shapes)"],
+    "remove_nodes": ["(op=Identity, op=CheckNumerics)"],
+    "rename_attribute": ["(old_attribute_name=_note, new_attribute_name=_other)"],
+    "rename_node": ["(old_node_name=w, new_node_name=renamed, missing_ok=true)"],
+    "rename_op": ["(old_op_name=StopGradient, new_op_name=Identity)"],
+    "round_weights": ["(num_steps=256)"],
+    "set_device": ['(device="/cpu:0")'],
+}
+"""Options for transforms that need some, or that are tried with several."""
+
+LOOSE = {"quantize_weights": 0.2, "round_weights": 0.2, "freeze_batch_norms": 1e-5}
+"""How far the result of a transform that changes numbers on purpose may be off on these graphs, of the largest value."""
+
+RECIPE = """
+    strip_unused_nodes
+    remove_nodes(op=Identity, op=CheckNumerics)
+    fold_constants(ignore_errors=true)
+    fold_batch_norms
+    fold_old_batch_norms
+"""
+"""What the original's README recommends for deployment."""
+
+# fold_constants keeps copies of constants in both tools' own way; everything else must not be beaten.
+COMPARED = [
+    "add_default_attributes",
+    "fold_batch_norms",
+    "fold_constants(ignore_errors=true)",
+    "fold_old_batch_norms",
+    "merge_duplicate_nodes",
+    "obfuscate_names",
+    "quantize_weights",
+    "remove_control_dependencies",
+    "remove_device",
+    "remove_nodes(op=Identity)",
+    "round_weights(num_steps=256)",
+    "sort_by_execution_order",
+    "strip_unused_nodes",
+    RECIPE,
+    f"{RECIPE} quantize_weights strip_unused_nodes sort_by_execution_order",
+]
+
+needs_original = pytest.mark.skipif(not _original.available(), reason="this TensorFlow has no Graph Transform Tool")
+
+
+def _needs_files_or_names(name: str) -> bool:
+    return any(default is dataclasses.MISSING for _, default in options(find(name)).values())
+
+
+CALLS = [
+    name + text for name in names() for text in OPTIONS.get(name, [] if _needs_files_or_names(name) else [""])
+]
+
+
+@functools.cache
+def expected(name: str) -> list[Array]:
+    return get(name).run()
+
+
+def transformed(frozen: Frozen, pipeline: str) -> Graph:
+    return run(frozen.graph(), resolve(pipeline), port_count=port_count).graph
+
+
+def largest_difference(before: list[Array], after: list[Array]) -> float:
+    """Over all outputs, relative to the largest value of each."""
+    worst = 0.0
+    for a, b in zip(before, after, strict=True):
+        assert a.shape == b.shape
+        assert a.dtype == b.dtype
+        if a.dtype.kind != "f":
+            np.testing.assert_array_equal(a, b)
+            continue
+        assert np.isfinite(b).all()
+        worst = max(worst, float(np.abs(a - b).max() / max(np.abs(a).max(), 1e-30)))
+    return worst
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("name", GRAPHS)
+def test_result_loads_and_agrees(name: str, call: str) -> None:
+    frozen = get(name)
+    (step,) = resolve(call)
+    graph = transformed(frozen, call)
+    outputs = [v.name for v in graph.outputs]
+    feeds = dict(zip([v.name for v in graph.inputs], frozen.feeds().values(), strict=True))
+    results = run_in_tensorflow(to_message(graph), feeds, outputs)
+    allowed = step.transform.tolerance if step.transform.exact else LOOSE.get(step.transform.name, 0.0)
+    # TensorFlow's own kernels sum in another order once a norm or a bias is elsewhere.
+    assert largest_difference(expected(name), results) <= max(allowed, 2e-6)
+
+
+@pytest.mark.parametrize(
+    "name", [*GRAPHS, "mobilenet", "mobilenet_v2", "resnet50_v2", "inception_v3", "keras3:resnet50_v2"]
+)
+def test_float_pipeline(name: str) -> None:
+    frozen = get(name)
+    graph = transformed(frozen, PIPELINES["float"])
+    message = to_message(graph)
+    results = run_in_tensorflow(message, frozen.feeds(), frozen.outputs)
+    assert largest_difference(expected(name), results) <= 1e-4
+    assert message.ByteSize() <= frozen.graph_def.ByteSize()
+    assert len(message.node) <= len(frozen.graph_def.node)
+    left = Counter(node.op for node in message.node)
+    assert not [op for op in left if op.startswith("FusedBatchNorm")]
+
+
+@needs_original
+@pytest.mark.parametrize("pipeline", COMPARED, ids=lambda text: " ".join(text.split())[:60])
+@pytest.mark.parametrize("name", [n for n in GRAPHS if not n.startswith("tf2_")])
+def test_no_larger_than_the_original(name: str, pipeline: str) -> None:
+    _compare_sizes(get(name), expected(name), pipeline)
+
+
+@needs_original
+@pytest.mark.parametrize("name", ["mobilenet", "resnet50_v2"])
+def test_readme_recipe_no_larger_than_the_original(name: str) -> None:
+    _compare_sizes(get(name), expected(name), RECIPE)
+
+
+def _compare_sizes(frozen: Frozen, before: list[Array], pipeline: str) -> None:
+    theirs = _original.transform_graph(frozen.graph_def, list(frozen.inputs), frozen.outputs, pipeline)
+    if theirs is None:
+        pytest.skip("the original gives up")
+    try:
+        results = run_in_tensorflow(theirs, frozen.feeds(), frozen.outputs)
+        difference = largest_difference(before, results)
+    except (ValueError, AssertionError) as error:
+        pytest.skip(f"the original's result is broken: {error}")
+    if difference > 0.2:
+        pytest.skip("the original's result is wrong")
+    ours = to_message(transformed(frozen, pipeline))
+    assert len(ours.node) <= len(theirs.node)
+    assert _size(ours) <= _size(theirs)
+
+
+def _size(message: Any) -> int:
+    """Bytes, without the versions, which the original loses."""
+    copy = type(message)()
+    copy.CopyFrom(message)
+    copy.ClearField("versions")
+    return int(copy.ByteSize())
+
+
+# name: (bytes, nodes, folds) of the best the original can be brought to, its batch norms renamed and control edges removed by hand.
+BEST = {"mobilenet": (16_908_718, 154, 27), "resnet50_v2": (102_432_626, 411, 32)}
+
+
+@pytest.mark.parametrize("name", BEST)
+def test_published_numbers(name: str) -> None:
+    frozen = get(name)
+    norms = sum(node.op == "FusedBatchNormV3" for node in frozen.graph_def.node)
+    size, nodes, folds = BEST[name]
+    by_hand = """
+        remove_nodes(op=Identity) strip_unused_nodes fold_constants fold_batch_norms fold_old_batch_norms
+        merge_duplicate_nodes
+    """
+    message = to_message(transformed(frozen, by_hand))
+    left = sum(node.op == "FusedBatchNormV3" for node in message.node)
+    assert norms - left == folds
+    assert message.ByteSize() <= size
+    assert len(message.node) <= nodes
+
+
+@pytest.mark.parametrize("name", ["mobilenet", "resnet50_v2"])
+def test_folding_constants_never_grows_the_file(name: str) -> None:
+    frozen = get(name)
+    message = to_message(transformed(frozen, "fold_constants"))
+    assert message.ByteSize() <= frozen.graph_def.ByteSize()
+    quantized = to_message(transformed(frozen, "fold_constants quantize_weights"))
+    assert quantized.ByteSize() <= 0.27 * frozen.graph_def.ByteSize()
