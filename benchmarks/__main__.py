@@ -1,4 +1,4 @@
-"""`python -m benchmarks [NAME ...] [--quick] [--list]`: one table of all budgets, also in RESULTS.md."""
+"""`python -m benchmarks [NAME ...] [--quick] [--list]`: the table of budgets; all in RESULTS.md."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
-from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import ModuleType
 
 from benchmarks import budgets
-from benchmarks.bench import ORACLE, ROOT, Bench
-from benchmarks.lines import Line, NeedsOracle, NotThereYet
+from benchmarks.bench import ROOT, Bench
+from benchmarks.lines import Line, NeedsOracle, guarded
 from thinflow.bench.machine import this_machine, usable_cores
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
@@ -63,18 +61,18 @@ def main() -> int:
         bench = Bench(args.quick, Path(folder))
         if busy > BUSY * usable_cores():
             bench.notes.append(
-                f"the machine was busy with other work (load {busy:.1f} on {usable_cores()} cores at the start); "
-                "times of whole processes suffer most: see their CPU times"
+                f"the machine was busy with other work (load {busy:.1f} on {usable_cores()} cores): "
+                "whole processes suffer most, so see their CPU times"
             )
         for name in chosen:
             print(f"{name} ...", file=sys.stderr, flush=True)
-            lines += [(name, line) for line in measured(_module(name), bench)]
+            lines += [(name, line) for line in guarded(_module(name).TITLE, _module(name).measure, bench)]
     text = table([line for _, line in lines])
     print("\n".join([text, *bench.notes]))
-    if args.names:
+    if args.names or args.quick:  # RESULTS.md is for complete runs
         return _exit_code(lines)
     took = time.monotonic() - started
-    RESULTS.write_text(document(text, bench.notes, took, quick=args.quick), "utf-8")
+    RESULTS.write_text(document(text, bench.notes, took), "utf-8")
     print(f"\nwritten to {os.path.relpath(RESULTS)} after {took:.0f} s")
     return _exit_code(lines)
 
@@ -93,19 +91,6 @@ def _make_importable() -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(path))
 
 
-def measured(module: ModuleType, bench: Bench) -> Iterator[Line]:
-    """The lines of one budget; what went wrong becomes a line too. Lines that came before it are kept."""
-    try:
-        yield from module.measure(bench)
-    except NeedsOracle:
-        yield Line(module.TITLE, "", f"set {ORACLE} or run `make oracle-venv`", "needs the oracle")
-    except (NotThereYet, ModuleNotFoundError) as error:
-        yield Line(module.TITLE, "", str(error), "not there yet")
-    except Exception as error:
-        traceback.print_exc()
-        yield Line(module.TITLE, "", f"{type(error).__name__}: {str(error).splitlines()[0]}", "error")
-
-
 def table(lines: list[Line]) -> str:
     """All lines as a Markdown table that can also be read as it is."""
     rows = [
@@ -119,15 +104,14 @@ def table(lines: list[Line]) -> str:
     return "\n".join([spelled(list(HEADERS)), spelled(["-" * w for w in widths]), *map(spelled, rows)])
 
 
-def document(text: str, notes: list[str], took: float, *, quick: bool) -> str:
+def document(text: str, notes: list[str], took: float) -> str:
     """RESULTS.md."""
-    flag = " --quick" if quick else ""
     parts = [
         "# Benchmarks",
         "",
-        f"Written by `python -m benchmarks{flag}` on {datetime.date.today()} in {took:.0f} s. Ratios compare",
-        "programs that ran by turns on one machine; ± is half of a 95 % interval. A limit on a ratio is kept if",
-        "the interval reaches down to it.",
+        f"Written by `python -m benchmarks` on {datetime.date.today()} in {took:.0f} s.",
+        "Ratios compare programs that ran by turns on one machine; ± is half of a 95 % interval.",
+        "`within error` means that a value is on the wrong side of its budget by less than that.",
         "",
         text,
         "",

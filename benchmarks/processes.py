@@ -67,7 +67,8 @@ def run(command: Sequence[str], env: Mapping[str, str] | None = None) -> Finishe
         seconds, cpu_seconds, peak_bytes, code = json.loads(done.stdout)
         text = output.read_text("utf-8", "replace")
     if code:
-        last = (text.strip().splitlines() or ["no message"])[-1]
+        lines = text.strip().splitlines() or ["no message"]
+        last = next((line for line in reversed(lines) if "rror" in line), lines[-1]).strip()
         raise ProcessFailed(
             f"'{' '.join(map(os.path.basename, command[:4]))} …' ended with code {code}: {last}"
         )

@@ -26,18 +26,17 @@ def constant(name: str, value: Any, *inputs: str) -> str:
     dims = " ".join(f"dim {{ size: {d} }}" for d in array.shape)
     values = " ".join(f"{'int' if element.is_integer else 'float'}_val: {v}" for v in array.ravel().tolist())
     tensor = f"tensor {{ dtype: {element.number} tensor_shape {{ {dims} }} {values} }}"
-    attrs = f'attr {{ key: "dtype" value {{ type: {element.number} }} }} attr {{ key: "value" value {{ {tensor} }} }}'
-    return f"{node(name, 'Const', *inputs)} {attrs}"
+    return node(name, "Const", *inputs, dtype=element, value=tensor)
 
 
 def _value(value: Any) -> str:
-    """A DType, a tuple of them, `@function` or a tuple of those, `$placeholder`, an int; other text as it is."""
+    """An int, a DType or `@function`, tuples of the last two, `$placeholder`; other text as it is."""
     if isinstance(value, DType):
         return f"type: {value.number}"
     if isinstance(value, int):
         return f"i: {value}"
     if isinstance(value, tuple):
-        items = (f"func {{ name: '{v[1:]}' }}" if isinstance(v, str) else f"type: {v.number}" for v in value)
+        items = (f"func {{ name: '{v[1:]}' }}" if isinstance(v, str) else _value(v) for v in value)
         return f"list {{ {' '.join(items)} }}"
     if value.startswith("@"):
         return f"func {{ name: '{value[1:]}' }}"

@@ -29,8 +29,9 @@ LAYERS["synthetic"] = {"errors", "ir", "rewrite"}
 # The in-memory LiteRT program is written and read by the lowering itself, hence `wire`.
 LAYERS["lower"] = {"errors", "wire", "ir", "ops", "rewrite", "analysis"}
 LAYERS["differences"] = set()
+LAYERS["litert"] = set()
 LAYERS["equivalence"] = {"errors", "ir", "ops", "interpreter", "differences"}
-LAYERS["engines"] = {"errors", "ir", "formats", "analysis", "lower", "interpreter"}
+LAYERS["engines"] = {"errors", "ir", "formats", "analysis", "lower", "interpreter", "litert"}
 LAYERS["verify"] = {"errors", "ir", "rewrite", "interpreter", "synthetic", "engines", "differences", "equivalence"}
 LAYERS["quantize"] = {*LAYERS["transforms"], "transforms", "lower"}
 LAYERS["bench"] = {"errors", "ir", "analysis", "interpreter", "lower", "formats", "synthetic", "engines"}

@@ -5,10 +5,11 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from benchmarks.bench import Bench
-from benchmarks.lines import Line, NeedsOracle, figure, interval_line, ratio_line
+from benchmarks.lines import Line, figure, guarded, interval_line, ratio_line
 from benchmarks.processes import run
 from thinflow.bench.latency import benchmark
 from thinflow.bench.subjects import open_subjects
@@ -24,12 +25,9 @@ _INNER_INPUTS = {"inception_v3_2015": "Mul"}  # behind its JPEG decoder
 
 def measure(bench: Bench) -> Iterator[Line]:
     for name in QUICK_MODELS if bench.quick else MODELS:
-        try:
-            yield from _one(bench, name)
-        except NeedsOracle:
-            yield Line(
-                f"{TITLE}, {name}: TFLiteConverter, TensorFlow", "≤ 1×", "no TensorFlow", "needs the oracle"
-            )
+        yield from guarded(
+            f"{TITLE}, {name}: ours : TFLiteConverter's, TensorFlow", partial(_one, name=name), bench
+        )
 
 
 def _one(bench: Bench, name: str) -> Iterator[Line]:

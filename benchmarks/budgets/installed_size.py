@@ -21,6 +21,7 @@ def measure(bench: Bench) -> list[Line]:
     run([sys.executable, "-m", "venv", "--without-pip", str(folder)])
     site = next(folder.glob("lib/python*/site-packages"), folder / "Lib" / "site-packages")
     before = size_bytes(site)
+    # Compiled files are left out: they are a cache, made by whoever runs it first.
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-compile"]
     run([*pip, "--target", str(site), str(ROOT)])
     size = (size_bytes(site) - before) / 1e6

@@ -213,6 +213,29 @@ def transform_with_ledger(
     return result
 
 
+def measure_batch_norms(source: Source, calibration: Any, path: str | os.PathLike[str], *, samples: int | None = None, **names: Any) -> int:
+    """Measure the statistics of batch norms in training mode on samples, for the transform `freeze_batch_norms`.
+
+    Args:
+        source: path or Graph.
+        calibration: samples, as for `optimize`.
+        path: the .npz file to write, keyed NAME/mean and NAME/variance.
+        samples: use the first so many only.
+        names: as for `load`.
+
+    Returns:
+        How many norms were measured.
+    """
+    from thinflow.optimizing.steps import samples_for
+    from thinflow.transforms.freeze_batch_norms import measure_batch_norms as measure
+    from thinflow.transforms.freeze_batch_norms import save_statistics
+
+    graph = load(source, **names)
+    statistics = measure(graph, samples_for(graph, calibration, limit=samples))
+    save_statistics(path, statistics)
+    return len(statistics)
+
+
 def _named_feeds(graph: Graph, feeds: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]] | None:
     import numpy as np
 

@@ -91,8 +91,13 @@ def test_ratio_is_repeatable(rng: np.random.Generator) -> None:
     assert ratio_of_medians(a, b, seed=1) != ratio_of_medians(a, b)
 
 
-def test_ratio_of_single_values() -> None:
-    assert ratio_of_medians([6.0], [2.0]) == Interval(3.0, 3.0, 3.0)
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_ratio_of_few_values_claims_no_precision(count: int) -> None:
+    found = ratio_of_medians([6.0] * count, [2.0] * 20)
+    assert found == Interval(3.0, 0.0, math.inf)
+    assert not found.known
+    assert str(found) == "3 ± ?"
+    assert found.inverse() == Interval(1 / 3, 0.0, math.inf)
 
 
 @pytest.mark.parametrize(

@@ -96,9 +96,9 @@ def test_damaged_functions_are_refused() -> None:
         load(
             function("f", {"x": FLOAT}, [], {"r": "x"}).replace("type: 1 }", "number_attr: 'N' type: 1 }", 1)
         )
+    misspelt = [node("b", "TopKV2", "x", "x"), node("y", "Relu", "b:vaules:0")]
     with pytest.raises(GraphError, match=r"node 'b' \(TopKV2\): it has no output 'vaules'"):
-        body = [node("b", "TopKV2", "x", "x"), node("y", "Relu", "b:vaules:0")]
-        load(function("f", {"x": FLOAT}, body, {"y": "y:activations:0"}))
+        load(function("f", {"x": FLOAT}, misspelt, {"y": "y:activations:0"}))
 
 
 def test_saving_keeps_the_library_as_it_was() -> None:

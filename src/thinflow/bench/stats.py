@@ -19,6 +19,7 @@ CONFIDENCE = 0.95
 _NORMAL_QUANTILE = 1.959964  # two-sided, for CONFIDENCE
 _EXACT_UP_TO = 100
 _RESAMPLES = 1000
+_FEWEST = 6  # below that no interval of ranks covers a median with 95 %
 _FAR = 3.0  # Tukey's outer fence, in quartile distances
 
 
@@ -48,7 +49,7 @@ class Distribution:
     @property
     def uncertainty(self) -> float:
         """Half the width of the median's interval, relative to the median; infinite below 6 values."""
-        if self.count < 6 or self.median <= 0:
+        if self.count < _FEWEST or self.median <= 0:
             return math.inf
         return (self.high - self.low) / 2 / self.median
 
@@ -66,11 +67,16 @@ class Distribution:
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate and the 95 % interval around it."""
+    """An estimate and the 95 % interval around it; 0 to infinity if too little was measured to know it."""
 
     value: float
     low: float
     high: float
+
+    @property
+    def known(self) -> bool:
+        """Whether there is an interval."""
+        return self.high < math.inf
 
     @property
     def half_width(self) -> float:
@@ -89,7 +95,7 @@ class Interval:
 
     def inverse(self) -> Interval:
         """Of the reciprocal; the interval must be positive."""
-        return Interval(1 / self.value, 1 / self.high, 1 / self.low)
+        return Interval(1 / self.value, 1 / self.high, 1 / self.low if self.low else math.inf)
 
 
 def describe(values: Sequence[float]) -> Distribution:
@@ -144,7 +150,7 @@ def _skipped_ranks(count: int) -> int:
 def ratio_of_medians(
     a: Sequence[float], b: Sequence[float], *, paired: bool = False, seed: int = 0
 ) -> Interval:
-    """median(a) / median(b) with a bootstrap interval.
+    """median(a) / median(b) with a bootstrap interval, which takes at least 6 values of each.
 
     Neighbouring runs resemble each other, so stretches of about n^(1/3) runs are drawn, not single ones.
     Paired means that a[i] and b[i] were measured next to each other: the same stretches are then drawn from
@@ -156,11 +162,13 @@ def ratio_of_medians(
         seed: of the resampling; the same seed gives the same interval.
     """
     first, second = np.asarray(a, float), np.asarray(b, float)
+    value = float(np.median(first) / np.median(second))
+    if min(len(first), len(second)) < _FEWEST:
+        return Interval(value, 0.0, math.inf)
     rng = np.random.default_rng(seed)
     draws = _stretches(len(first), rng)
     others = draws if paired else _stretches(len(second), rng)
     ratios = np.median(first[draws], axis=1) / np.median(second[others], axis=1)
-    value = float(np.median(first) / np.median(second))
     low, high = np.quantile(ratios, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     return Interval(value, min(float(low), value), max(float(high), value))
 

@@ -14,13 +14,13 @@ def ledger_lines(result: Any, *, verified: bool) -> list[str]:
     lines = [verdict(result, verified=verified)]
     width = max((len(s.transform) for s in result.steps), default=9)
     width = min(max(width, len("transform")), 48)
-    lines.append(f"  {'transform':{width}}  changed   left  {'nodes':>15}  {'size':>21}  difference")
+    lines.append(f"  {'transform':{width}}  matched  changed   left  {'nodes':>15}  {'size':>21}  difference")
     for step in result.steps:
         name = step.transform if len(step.transform) <= width else step.transform[: width - 1] + "…"
         nodes = f"{step.nodes[0]} -> {step.nodes[1]}"
         size = f"{human_bytes(step.size_bytes[0])} -> {human_bytes(step.size_bytes[1])}"
         lines.append(
-            f"  {name:{width}}  {step.changes:7}  {len(step.trace.left):5}  {nodes:>15}  {size:>21}  {_difference(step, verified)}"
+            f"  {name:{width}}  {step.changes + len(step.trace.left):7}  {step.changes:7}  {len(step.trace.left):5}  {nodes:>15}  {size:>21}  {_difference(step, verified)}"
         )
         if step.error:
             lines.append(f"      undone: {step.error}")
@@ -42,19 +42,26 @@ def verdict(result: Any, *, verified: bool) -> str:
     first, last = result.steps[0], result.steps[-1]
     if not result.changes:
         return f"nothing changed: {last.nodes[1]} nodes, {human_bytes(last.size_bytes[1])}; the reasons are below"
-    compared = [s.difference for s in result.steps if s.difference is not None]
-    if not verified:
-        proof = "not verified (--no-verify)"
-    elif result.note:
-        proof = result.note
-    elif compared:
-        proof = f"outputs verified, worst difference {max(compared):.2g} of the largest value"
-    else:
-        proof = "not compared"
+    proof = _proof(result) if verified else "not verified (--no-verify)"
     return (
         f"{result.changes} changes: {first.nodes[0]} -> {last.nodes[1]} nodes, "
         f"{human_bytes(first.size_bytes[0])} -> {human_bytes(last.size_bytes[1])}; {proof}"
     )
+
+
+def _proof(result: Any) -> str:
+    """How far the outputs moved, and whether they were meant to."""
+    exact = [s.difference for s in result.steps if s.difference is not None and s.exact]
+    meant = [(s.difference, s.transform.split("(")[0]) for s in result.steps if s.difference is not None and not s.exact]
+    parts = []
+    if result.note:
+        parts.append(result.note)
+    elif exact:
+        parts.append(f"outputs verified, worst difference {max(exact):.2g} of the largest value")
+    if meant:
+        worst, name = max(meant)
+        parts.append(f"{name} changed the outputs on purpose, by up to {worst:.2g} of the largest value")
+    return "; ".join(parts) or "not compared"
 
 
 def _difference(step: Any, verified: bool) -> str:

@@ -42,12 +42,11 @@ class Model:
     """
 
     def __init__(self, content: bytes | str, *, threads: int = 1, keep_all: bool = False) -> None:
-        from ai_edge_litert.interpreter import Interpreter
+        from thinflow.litert import interpreter
 
         source = {"model_path": content} if isinstance(content, str) else {"model_content": content}
         try:
-            self.interpreter = Interpreter(**source, num_threads=threads, experimental_preserve_all_tensors=keep_all)
-            self.interpreter.allocate_tensors()
+            self.interpreter = interpreter(**source, num_threads=threads, experimental_preserve_all_tensors=keep_all)
         except (ValueError, RuntimeError) as error:
             raise EngineUnavailable(f"LiteRT refuses the model: {error}", hint="please report this with the model") from error
         self._inputs = self.interpreter.get_input_details()

@@ -22,7 +22,7 @@ State = tuple[Array, ...]
 
 
 def _sigmoid(x: Array) -> Array:
-    return np.asarray(0.5 * (np.tanh(0.5 * x) + 1), x.dtype)
+    return np.asarray(1 / (1 + np.exp(-x)), x.dtype)
 
 
 def _step(

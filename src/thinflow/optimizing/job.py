@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -200,7 +201,7 @@ def optimize(
         warnings=_warnings(data, tested, summary, int8, ledger),
         max_drop=max_drop,
     )
-    report.next_steps = _next_steps(report)
+    report.next_steps = _next_steps(report, graph, calibration)
     from thinflow.optimizing.report import json_text
 
     write_file(files["json"], [json_text(report).encode()])
@@ -283,10 +284,19 @@ def _warnings(data: Samples, tested: Samples, summary: Summary, int8: Int8Model,
     return list(dict.fromkeys(warnings))
 
 
-def _next_steps(report: OptimizeReport) -> list[str]:
-    model = report.source or "MODEL"
+def _next_steps(report: OptimizeReport, graph: Graph, calibration: Any) -> list[str]:
+    model = shlex.quote(report.source or "MODEL")
+    data = shlex.quote(str(calibration)) if isinstance(calibration, (str, os.PathLike)) else "FOLDER_OF_SAMPLES"
+    folder = shlex.quote(str(report.files["int8"].parent))
+    steps: list[str] = []
     if report.synthetic:
-        return [f"thinflow optimize {model} {report.files['int8'].parent} --calibration FOLDER_OF_SAMPLES"]
+        steps.append(f"thinflow optimize {model} {folder} --calibration {data}")
     if report.summary.training_norms:
-        return [f"thinflow transform {model} frozen.pb -t 'freeze_batch_norms(statistics=norms.npz)'"]
-    return [f"thinflow benchmark {report.files['fp32']} {report.files['int8']} --threads 1,2"]
+        shapes = "".join(
+            f" --shape {v.name}={','.join('?' if d is None else str(d) for d in v.shape)}" for v in graph.inputs if v.shape
+        )
+        frozen = shlex.quote(str(report.files["int8"].parent / f"{_stem(graph)}_frozen.pb"))
+        steps.append(f"thinflow transform {model} {frozen} -t freeze_batch_norms --calibration {data}{shapes}")
+    files = " ".join(shlex.quote(str(report.files[key])) for key in ("fp32", "int8"))
+    steps.append(f"thinflow benchmark {files} --threads 1,2")
+    return steps

@@ -52,15 +52,17 @@ class Quality:
             return 100 * (1 - self.same_answer / self.samples)
         return None
 
-    def sentence(self) -> str:
-        """The verdict in words, the strongest evidence first."""
-        if self.correct is not None and self.accuracy is not None and self.accuracy_before is not None:
-            return (
-                f"accuracy {self.accuracy:.2f}% against {self.accuracy_before:.2f}% on {self.samples} labelled samples"
-            )
-        if self.same_answer is not None:
-            return f"same top answer on {self.same_answer} of {self.samples} samples"
-        return f"output SQNR {decibels(self.sqnr_db)} over {self.samples} samples"
+    def sentence(self, *, detailed: bool = False) -> str:
+        """The verdict in words, the strongest evidence first; `detailed` adds the noise."""
+        count = f"{self.samples} sample{'s' if self.samples != 1 else ''}"
+        noise = f"SQNR {decibels(self.sqnr_db)}"
+        if self.accuracy is not None and self.accuracy_before is not None:
+            text = f"accuracy {self.accuracy:.2f}% against {self.accuracy_before:.2f}% on {count}"
+        elif self.same_answer is not None:
+            text = f"same top answer on {self.same_answer} of {count}"
+        else:
+            return f"output {noise} over {count}"
+        return f"{text}, {noise}" if detailed else text
 
 
 def decibels(value: float) -> str:

@@ -13,8 +13,9 @@ from thinflow.optimizing.quality import Quality, decibels
 if TYPE_CHECKING:
     from thinflow.optimizing.job import OptimizeReport
 
-POOR_SQNR_DB = 10.0
-"""Below this the noise of eight bits is about a third of the signal: no use as a regression model."""
+POOR_SQNR_DB = 20.0
+"""Below this the noise of eight bits is more than a tenth of the signal: doubtful where the numbers themselves count."""
+_SHOWN_WARNINGS = 5
 
 
 def verdict(report: OptimizeReport) -> str:
@@ -172,7 +173,9 @@ def lines(report: OptimizeReport) -> list[str]:
         result.append(f"proof      every step verified, worst difference {max(compared):.2g}; LiteRT float {report.float_difference:.2g}")
     result.append(f"samples    {report.samples}")
     result += _table_lines(report)
-    result += [f"warning    {w}" for w in report.warnings]
+    result += [f"warning    {w}" for w in report.warnings[:_SHOWN_WARNINGS]]
+    if len(report.warnings) > _SHOWN_WARNINGS:
+        result.append(f"warning    ... and {len(report.warnings) - _SHOWN_WARNINGS} more in report.md")
     result.append(f"written    {', '.join(p.name for p in report.files.values())} in {report.files['json'].parent}")
     result += ["", f"next: {report.next_steps[0]}"]
     return result
@@ -184,7 +187,7 @@ def _table(report: OptimizeReport) -> list[list[str]]:
     for key, quality in (("fp32", report.float_quality), ("int8", report.int8_quality)):
         kilobytes = f"{report.sizes[key] / 1000:,.1f} kB"
         rows.append(
-            [key, report.files[key].name, kilobytes, f"{quality.sentence()}, SQNR {decibels(quality.sqnr_db)}"]
+            [key, report.files[key].name, kilobytes, quality.sentence(detailed=True)]
             + _latency_cells(report, key)
             + [_memory_cell(report, key)]
         )

@@ -50,6 +50,7 @@ class StepReport:
         difference: largest difference to the graph before, relative to the largest output; None if not compared.
         error: why the step was undone; empty if it was not.
         seconds: time for the transform and its checks.
+        exact: whether the transform must not change numbers.
     """
 
     transform: str
@@ -59,6 +60,7 @@ class StepReport:
     difference: float | None = None
     error: str = ""
     seconds: float = 0.0
+    exact: bool = True
 
     @property
     def changes(self) -> int:
@@ -114,6 +116,7 @@ def run(
             progress(number, len(steps), step.transform.name)
         logger.info("Applying %s", step.transform.name)
         report = StepReport(str(step.transform), nodes=(len(current), len(current)), size_bytes=(size, size))
+        report.exact = step.transform.exact
         reports.append(report)
         started = time.perf_counter()
         attempt = current.clone()

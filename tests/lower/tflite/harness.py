@@ -22,10 +22,10 @@ class Net:
         self.graph = Graph()
         self.feeds = {}
 
-    def feed(self, array, name="x", shape=None):
-        """A placeholder and what to feed it; `shape` may hold None."""
+    def feed(self, array, name="x", shape=()):
+        """A placeholder and what to feed it; `shape` may hold None, or be None for an unknown rank."""
         array = np.asarray(array)
-        sizes = ShapeAttr(tuple(array.shape if shape is None else shape))
+        sizes = ShapeAttr(array.shape if shape == () else shape)
         node = self.graph.add("Placeholder", name=name, attrs={"dtype": dtype(array.dtype), "shape": sizes})
         self.feeds[node.output()] = array
         return node.output()

@@ -223,6 +223,27 @@ def test_hard_swish(rng):
         assert net.check(y) == ["HARD_SWISH"]
 
 
+@pytest.mark.parametrize("spelling", range(3))
+def test_gelu(rng, spelling):
+    net = Net()
+    x = net.op("MatMul", net.feed(image(rng, 4, 5)), image(rng, 5, 6))
+    half, root = np.float32(0.5), np.float32(np.sqrt(2))
+    scaled = net.op("Mul", x, 1 / root) if spelling else net.op("RealDiv", x, root)
+    gate = net.op("AddV2", net.op("Erf", scaled), np.float32(1))
+    if spelling == 2:
+        y = net.op("Mul", net.op("Mul", x, gate), half)
+    else:
+        y = net.op("Mul", net.op("Mul", half, x), gate)
+    assert net.check(y, atol=1e-4) == ["FULLY_CONNECTED", "GELU"]
+
+
+def test_what_is_nearly_a_gelu_stays(rng):
+    net = Net()
+    x = net.feed(image(rng, 4, 5))
+    gate = net.op("AddV2", net.op("Erf", net.op("Mul", x, np.float32(0.7))), np.float32(1))
+    assert "SELECT_V2" in net.check(net.op("Mul", net.op("Mul", x, np.float32(0.5)), gate))
+
+
 def test_relu_and_minimum_are_relu6(rng):
     net = Net()
     x = net.feed(image(rng, 4, 5) * 8)

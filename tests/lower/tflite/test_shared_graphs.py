@@ -10,7 +10,7 @@ from thinflow.errors import UnsupportedOp
 from thinflow.formats.graphdef import load
 from thinflow.lower.tflite.convert import lower_graph
 
-FEWEST_LOWERED = 170
+FEWEST_LOWERED = 174
 """Of the graphs in ../shared/conformance; raise it when more can be lowered."""
 
 

@@ -92,7 +92,7 @@ def unsupported(graph: Graph, nodes: Iterable[Node], *, specs: Specs | None = No
     reasons: dict[Node, str] = {}
     constants = _Lowering(specs)
     for node in nodes:
-        if node.op in _FED:
+        if node.op in _FED or constants.constant(node.output()) is not None:
             continue
         trial = _Lowering(specs, constants)
         for value in node.inputs:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from thinflow.lower.tflite import fuse_arithmetic as arithmetic
 from thinflow.lower.tflite import fuse_layout as layout
+from thinflow.lower.tflite.gelu import expand_erf, fuse_gelu
 from thinflow.lower.tflite.program import Operator, Subgraph
 from thinflow.lower.tflite.wiring import Rule, Wiring
 
@@ -26,6 +27,7 @@ RULES: dict[str, Sequence[Rule]] = {
     "MUL": (
         arithmetic.drop_neutral,
         arithmetic.fuse_hard_swish,
+        fuse_gelu,
         arithmetic.fuse_scale,
         arithmetic.merge_constants,
     ),
@@ -45,7 +47,7 @@ RULES: dict[str, Sequence[Rule]] = {
 
 
 def fuse(subgraph: Subgraph) -> None:
-    """Apply every rule until none finds anything. O(operators) for each of a few rounds."""
+    """Apply every rule until none finds anything, then spell out what is left of ERF. O(operators) a round."""
     for _ in range(_MAX_ROUNDS):
         wiring = Wiring(subgraph)
         for operator in list(subgraph.operators):
@@ -56,6 +58,7 @@ def fuse(subgraph: Subgraph) -> None:
         remove_dead(subgraph)
         if not wiring.changes:
             break
+    expand_erf(subgraph)
 
 
 def remove_dead(subgraph: Subgraph) -> None:

@@ -193,7 +193,7 @@ def fuse_hard_swish(wiring: Wiring, operator: Operator) -> None:
             continue
         inner, factor = with_constant(sixth)
         if factor is not None and is_number(factor, 1 / 6) and _is_gate_of(wiring, inner, x):
-            _become(wiring, operator, "HARD_SWISH", x)
+            wiring.become(operator, "HARD_SWISH", x)
             return
     product, factor = with_constant(operator)
     before = wiring.sole_producer(product, "MUL")
@@ -205,7 +205,7 @@ def fuse_hard_swish(wiring: Wiring, operator: Operator) -> None:
     ):
         for x, gate in (before.inputs, before.inputs[::-1]):
             if x is not None and _is_gate_of(wiring, gate, x):
-                _become(wiring, operator, "HARD_SWISH", x)
+                wiring.become(operator, "HARD_SWISH", x)
                 return
 
 
@@ -216,11 +216,3 @@ def _is_gate_of(wiring: Wiring, gate: Tensor | None, x: Tensor) -> bool:
         return False
     source, three = with_constant(shifted)
     return source is x and three is not None and is_number(three, 3)
-
-
-def _become(wiring: Wiring, operator: Operator, code: str, x: Tensor) -> None:
-    """Turn an operator into one of one operand; what it read before goes when nobody else reads it."""
-    operator.code, operator.options = code, {}
-    wiring.set_input(operator, 0, x)
-    wiring.set_input(operator, 1, None)
-    operator.inputs = operator.inputs[:1]

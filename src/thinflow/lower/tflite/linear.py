@@ -16,6 +16,7 @@ def matmul(
     b: Builder, node: Node, x: Tensor, w: Tensor, *, transpose_a: bool = False, transpose_b: bool = False
 ) -> Tensor:
     """Constant weights [in,units] become FULLY_CONNECTED's [units,in]; computed ones a BATCH_MATMUL."""
+    shape_of(w, "the second matrix", 2)
     if not w.is_constant:
         return b.emit("BATCH_MATMUL", x, w, adj_x=transpose_a, adj_y=transpose_b)
     if transpose_a:

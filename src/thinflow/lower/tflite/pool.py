@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from thinflow.ir.graph import Node
+from thinflow.ir.types import FLOAT
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder, ints, require, require_nhwc
 from thinflow.lower.tflite.pad import grown
@@ -61,6 +62,7 @@ def max_pool(
     """Explicit padding becomes a border of the lowest number."""
     require_nhwc(data_format, "pools")
     if padding == "EXPLICIT":
+        require(x.dtype is FLOAT, f"LiteRT has no MAX_POOL_2D for {x.dtype}, only for float")
         pairs = [(explicit_paddings[2 * a], explicit_paddings[2 * a + 1]) for a in range(4)]
         lowest = b.scalar(float(np.finfo(np.float32).min), x, "lowest")
         border = b.const(np.array(pairs, np.int32), "paddings")

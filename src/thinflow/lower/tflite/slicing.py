@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from thinflow.ir.graph import Node
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder, require, shape_of
@@ -40,15 +42,18 @@ def strided_slice(
     if not ellipsis_mask and not new_axis_mask:
         return b.emit("STRIDED_SLICE", x, *bounds, **masks)
     result = b.result_spec().shape
-    fixed = all(t.is_constant for t in bounds) and x.shape is not None
-    if not fixed or result is None or result.count(None) > 1 or not result:
-        return b.emit(
-            "STRIDED_SLICE", x, *bounds, **masks, ellipsis_mask=ellipsis_mask, new_axis_mask=new_axis_mask
+    if x.shape is None or result is None or not all(t.is_constant for t in bounds):
+        # The kernel confuses the axes when it has to do both.
+        require(
+            not (ellipsis_mask and new_axis_mask), "an ellipsis and a new axis need known bounds and rank"
         )
+        more: dict[str, Any] = {"ellipsis_mask": ellipsis_mask, "new_axis_mask": new_axis_mask}
+        return b.emit("STRIDED_SLICE", x, *bounds, **masks, **more)
     lists = [b.elements(t) or () for t in bounds]
     count, rank = len(lists[0]), len(shape_of(x))
     plain: list[list[int]] = [[], [], []]
     masks = dict.fromkeys(masks, 0)
+    new_axes: list[int] = []
     taken = sum(1 for i in range(count) if not (ellipsis_mask | new_axis_mask) >> i & 1)
     for i in range(count):
         axis = len(plain[0])
@@ -57,7 +62,9 @@ def strided_slice(
                 _append(plain, (0, 0, 1))
                 masks["begin_mask"] |= 1 << extra
                 masks["end_mask"] |= 1 << extra
-        elif not new_axis_mask >> i & 1:
+        elif new_axis_mask >> i & 1:
+            new_axes.append(axis - masks["shrink_axis_mask"].bit_count() + len(new_axes))
+        else:
             _append(plain, [values[i] or 0 for values in lists])
             masks["begin_mask"] |= (begin_mask >> i & 1) << axis
             masks["end_mask"] |= (end_mask >> i & 1) << axis
@@ -69,7 +76,11 @@ def strided_slice(
     if not new_axis_mask:
         return b.emit("STRIDED_SLICE", x, *constants, **masks)
     y = b.step("STRIDED_SLICE", x, *constants, shape=None, **masks) if plain[0] else x
-    return b.emit("RESHAPE", y, b.ints([-1 if n is None else n for n in result], "shape"))
+    if result.count(None) <= 1:
+        return b.emit("RESHAPE", y, b.ints([-1 if n is None else n for n in result], "shape"))
+    for axis in new_axes[:-1]:
+        y = b.step("EXPAND_DIMS", y, b.const(np.int32(axis), "axis"), shape=None)
+    return b.emit("EXPAND_DIMS", y, b.const(np.int32(new_axes[-1]), "axis"))
 
 
 def _append(lists: list[list[int]], row: tuple[int, ...] | list[int]) -> None:

@@ -75,6 +75,14 @@ class Wiring:
         into.outputs = list(operator.outputs)
         self._producers[into.outputs[0]] = into
 
+    def become(self, operator: Operator, code: str, x: Tensor) -> None:
+        """Turn an operator into one of one operand; what it read before goes when nobody else reads it."""
+        operator.code, operator.options = code, {}
+        for number in range(1, len(operator.inputs)):
+            self.set_input(operator, number, None)
+        self.set_input(operator, 0, x)
+        operator.inputs = operator.inputs[:1]
+
     def _remove(self, operator: Operator) -> None:
         for tensor in operator.inputs:
             if tensor is not None:

@@ -1,0 +1,140 @@
+"""Runs the commands in the documentation again and puts what they print below them.
+
+    python docs/_make_outputs.py              # README.md and every page of docs/
+    python docs/_make_outputs.py README.md
+
+Commands stand behind `$ ` in a console block between `<!-- output: NAME -->` and `<!-- end -->`. All blocks of a page run
+in one empty folder, from top to bottom.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+BLOCK = re.compile(r"(<!-- output: (?P<name>[\w-]+) -->\n```console\n)(?P<body>.*?)(```\n<!-- end -->)", re.DOTALL)
+SHOWN_FROM_STDERR = ("error:", "hint:")
+PREPARED = re.compile(r"<!-- run: (.+?) -->")
+"""Commands that a page needs run first and does not show."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One command of a page, and what it printed just now."""
+
+    command: str
+    output: str
+    code: int
+
+
+def pages() -> list[Path]:
+    """Every page that has output blocks."""
+    every = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    return [p for p in every if p.is_file() and BLOCK.search(p.read_text("utf-8"))]
+
+
+def commands(body: str) -> list[str]:
+    """The commands of a block; one that ends in a backslash goes on in the next line."""
+    found: list[str] = []
+    is_open = False
+    for line in body.splitlines():
+        if is_open:
+            found[-1] += "\n" + line
+        elif line.startswith("$ "):
+            found.append(line[2:])
+        else:
+            continue
+        is_open = line.endswith("\\")
+    return found
+
+
+def renew(text: str) -> str:
+    """A page with the output of all its blocks made anew."""
+    with workspace() as run:
+        for command in PREPARED.findall(text):
+            run(command)
+        parts: list[str] = []
+        at = 0
+        for block in BLOCK.finditer(text):
+            runs = [run(c) for c in commands(block["body"])]
+            shown = "\n".join(f"$ {r.command}\n{r.output}" for r in runs)
+            parts += [text[at : block.start("body")], shown]
+            at = block.end("body")
+    return "".join([*parts, text[at:]])
+
+
+class workspace:
+    """An empty folder in which `thinflow`, `python` and `make demo` work as in a clone with its environment made."""
+
+    def __enter__(self) -> workspace:
+        self.folder = Path(tempfile.mkdtemp(prefix="thinflow-docs-"))
+        programs = self.folder / ".venv" / "bin"
+        programs.mkdir(parents=True)
+        for name, arguments in (("thinflow", "-m thinflow"), ("python", "")):
+            script = programs / name
+            script.write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments} "$@"\n')
+            script.chmod(0o755)
+        shutil.copytree(ROOT / "examples", self.folder / "examples", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(ROOT / "Makefile", self.folder)
+        (self.folder / "pyproject.toml").touch()
+        for marker in (".made", ".core"):  # the environment is the one that runs this
+            (self.folder / ".venv" / marker).touch()
+        self.environment = {
+            **os.environ,
+            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": str(ROOT / "src"),
+            "COLUMNS": "100",
+            "NO_COLOR": "1",
+        }
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __call__(self, command: str) -> Run:
+        """Run a command as a shell would; its standard output and, of the rest, the error that ended it."""
+        done = subprocess.run(
+            ["/bin/sh", "-c", command], cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
+        )
+        failure = [line for line in done.stderr.splitlines() if line.startswith(SHOWN_FROM_STDERR)]
+        lines = [line.rstrip() for line in done.stdout.splitlines()] + failure
+        return Run(command, "".join(f"{line}\n" for line in lines), done.returncode)
+
+
+def skeleton(text: str) -> list[str]:
+    """What must not change from one run of a page to the next: everything but numbers and what follows from them."""
+    return [kept for line in text.splitlines() for kept in _skeleton(line.rstrip())]
+
+
+_LUCK = re.compile(r"run \d+ took|runs lie far off|^samples that|^measured:|rounds in ")
+_SPEED = re.compile(r"\d[\d.,]*x (faster|SLOWER)|(faster|slower) than|as fast")
+_NUMBER = re.compile(r"[-+]?\d[\d.,]*(e[-+]?\d+)?( ?(ns|µs|ms|s|B|kB|MB|GB))?\b")
+
+
+def _skeleton(line: str) -> Iterator[str]:
+    if _LUCK.search(line):
+        return
+    if _SPEED.search(line):
+        yield "(speed)"
+        return
+    yield re.sub(r"\s+", " ", re.sub(r"-{3,}", "-", _NUMBER.sub("#", line)))
+
+
+def main(chosen: list[str]) -> None:
+    for page in [Path(c).resolve() for c in chosen] or pages():
+        text = page.read_text("utf-8")
+        page.write_text(renew(text), "utf-8")
+        print(f"renewed {page.name}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

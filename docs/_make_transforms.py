@@ -1,0 +1,117 @@
+"""Writes the reference part of docs/transforms.md from the transforms themselves.
+
+    python docs/_make_transforms.py
+
+What a transform is for is the first paragraph of its module, its parameters are its dataclass fields, and what they mean
+stands under `Attributes:` in its class.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import sys
+import textwrap
+from pathlib import Path
+
+from thinflow.rewrite.rule import Transform, options
+from thinflow.transforms import ALIASES, find, names
+from thinflow.transforms._pipelines import PIPELINES
+
+PAGE = Path(__file__).with_name("transforms.md")
+REGION = re.compile(r"(<!-- generated -->\n).*(<!-- end -->)", re.DOTALL)
+
+
+def reference() -> str:
+    """Everything between the markers of the page."""
+    transforms = [find(name) for name in names()]
+    overview = ["| transform | what it does |", "|---|---|"]
+    overview += [f"| [`{t.name}`](#{t.name}) | {_cell(purpose(t)[0])} |" for t in transforms]
+    parts = ["\n".join(overview), *map(_section, transforms), _pipelines()]
+    return "\n\n".join(parts) + "\n"
+
+
+def purpose(kind: type[Transform]) -> tuple[str, str]:
+    """The first paragraph of the transform's module on one line, and what follows it."""
+    first, _, rest = inspect.cleandoc(inspect.getmodule(kind).__doc__ or "").partition("\n\n")
+    return " ".join(first.split()), rest.rstrip()
+
+
+def meanings(kind: type[Transform]) -> dict[str, str]:
+    """Option -> what it means, from the class docstring."""
+    _, _, listed = inspect.cleandoc(kind.__doc__ or "").partition("Attributes:\n")
+    text = textwrap.dedent(listed)
+    found = re.findall(r"^(\w+): (.*?)(?=^\w+: |\Z)", text, re.DOTALL | re.MULTILINE)
+    return {name.removesuffix("_"): " ".join(meaning.split()) for name, meaning in found}
+
+
+def _section(kind: type[Transform]) -> str:
+    title, details = purpose(kind)
+    parts = [f"### {kind.name}", title]
+    for paragraph in filter(None, details.split("\n\n")):
+        is_code = paragraph.startswith(" ") or "->" in paragraph
+        parts.append(f"```text\n{textwrap.dedent(paragraph)}\n```" if is_code else paragraph)
+    known, meaning = options(kind), meanings(kind)
+    if known:
+        rows = ["| parameter | type | default | meaning |", "|---|---|---|---|"]
+        for name, (hint, default) in known.items():
+            rows.append(f"| `{name}` | {_type(hint)} | {_default(default)} | {_cell(meaning.get(name, ''))} |")
+        parts.append("\n".join(rows))
+    else:
+        parts.append("No parameters.")
+    other = [old for old, new in ALIASES.items() if new == kind.name]
+    if other:
+        parts.append(f"Also understood: {', '.join(f'`{name}`' for name in other)}.")
+    parts.append(_checked(kind))
+    return "\n\n".join(parts)
+
+
+def _checked(kind: type[Transform]) -> str:
+    if not kind.exact:
+        return "Verification: the difference is reported and nothing is undone; this transform may change numbers."
+    if kind.tolerance == 0:
+        return "Verification: exact; the step is undone if any output changes."
+    return f"Verification: up to {kind.tolerance:g} of the largest value; the step is undone beyond that."
+
+
+def _pipelines() -> str:
+    parts = ["## Named orders"]
+    for name, text in PIPELINES.items():
+        parts.append(f"`{name}`, which `thinflow optimize` runs:")
+        parts.append(f"```text\n{textwrap.dedent(text).strip()}\n```")
+    return "\n\n".join(parts)
+
+
+def _type(hint: object) -> str:
+    text = hint.__name__ if isinstance(hint, type) and not str(hint).startswith("tuple") else str(hint)
+    repeated = re.fullmatch(r"tuple\[(\w+), \.\.\.\]", text)
+    return f"{repeated[1]}, may be repeated" if repeated else text.replace(" | None", "")
+
+
+def _default(value: object) -> str:
+    if value is dataclasses.MISSING:
+        return "required"
+    if value in (None, "", ()):
+        return "none"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return f"`{value[0] if isinstance(value, tuple) else value}`"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def renewed(text: str) -> str:
+    """The page with its generated part made anew."""
+    if not REGION.search(text):
+        raise SystemExit(f"{PAGE.name} has no '<!-- generated -->' and '<!-- end -->'")
+    return REGION.sub(lambda m: f"{m[1]}\n{reference()}\n{m[2]}", text)
+
+
+if __name__ == "__main__":
+    page = PAGE.read_text("utf-8")
+    if sys.argv[1:] == ["--check"]:
+        sys.exit(page != renewed(page))
+    PAGE.write_text(renewed(page), "utf-8")

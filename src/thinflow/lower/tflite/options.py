@@ -1,0 +1,82 @@
+"""Option tables of operators: fields by name to and from the file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from thinflow.errors import FormatError, GraphError, closest
+from thinflow.ir.types import DType
+from thinflow.lower.tflite import schema
+from thinflow.wire.flatbuffer import Table, Vector, scalar
+
+if TYPE_CHECKING:
+    from thinflow.lower.tflite.model import Operator
+
+
+def encode_options(operator: Operator) -> tuple[int, dict[int, Any] | None, bool]:
+    """(union type, option table or None, whether it goes into the second union)."""
+    name = schema.options_of(operator.code)
+    fields = {f.name: f for f in schema.option_fields(name)}
+    for given in operator.options:
+        if given not in fields:
+            raise GraphError(f"{operator!r} has no option '{given}'", hint=closest(given, fields))
+    if not name:
+        return 0, None, False
+    table: dict[int, Any] = {}
+    for option in fields.values():
+        value = operator.options.get(option.name)
+        if value is None:
+            continue
+        if option.kind == "str":
+            table[option.slot] = str(value)
+        elif option.kind.startswith("["):
+            table[option.slot] = Vector(option.kind[1:-1], tuple(value))
+        else:
+            table[option.slot] = scalar(option.stored_as, stored(option, value, operator), option.default)
+    second = name in schema.OPTION_2_NUMBERS
+    return (schema.OPTION_2_NUMBERS if second else schema.OPTION_NUMBERS)[name], table, second
+
+
+def stored(option: schema.OptionField, value: Any, operator: Operator) -> float:
+    """An option's number in the file."""
+    number: float | None
+    if option.kind == "dtype":
+        number = schema.tensor_type(value) if isinstance(value, DType) else int(value)
+    elif option.kind in schema.ENUMS:
+        number = schema.enum_number(option.kind, value)
+    elif option.kind == "f32":
+        number = float(value)
+    else:
+        number = bool(value) if option.kind == "bool" else int(value)
+    if number is None:
+        raise GraphError(f"{operator!r}: option {option.name} cannot be {value}")
+    return number
+
+
+def decode_options(code: str, entry: Table) -> dict[str, Any]:
+    """Every field of the op's option table, defaults included; none if the file has no table."""
+    second = entry.scalar(11, "u8") != 0
+    number = entry.scalar(11 if second else 3, "u8")
+    table = entry.table(12 if second else 4)
+    if number == 0 or table is None:
+        return {}
+    name = schema.option_name(number, second=second)
+    if name is None or name != schema.options_of(code):
+        raise FormatError(f"{code} has options of type {name or number}, which cannot be kept")
+    options: dict[str, Any] = {}
+    for option in schema.option_fields(name):
+        if option.kind == "str":
+            value: Any = table.string(option.slot)
+        elif option.kind.startswith("["):
+            value = table.numbers(option.slot, option.kind[1:-1])
+        else:
+            value = table.scalar(option.slot, option.stored_as, option.default)
+            if option.stored_as == "bool":
+                value = bool(value)
+            elif option.kind == "dtype":
+                value = schema.dtype_of(value) or value
+            elif option.kind in schema.ENUMS:
+                value = schema.enum_value(option.kind, value)
+        if value is not None:
+            options[option.name] = value
+    return options

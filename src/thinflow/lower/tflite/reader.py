@@ -1,0 +1,210 @@
+"""Reads .tflite files; whatever is in them, the result is a program or a FormatError."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from thinflow.errors import FormatError
+from thinflow.ir.types import STRING
+from thinflow.lower.tflite import schema
+from thinflow.lower.tflite.constants import array_of, byte_count
+from thinflow.lower.tflite.model import Operator, Program, Quantization, Signature, Subgraph, Tensor
+from thinflow.lower.tflite.options import decode_options
+from thinflow.lower.tflite.writer import IDENTIFIER, LOCATION, LOCATION_KEY, SCHEMA_VERSION
+from thinflow.wire import flatbuffer
+from thinflow.wire.flatbuffer import Table
+
+_MAX_RANK, _MAX_ELEMENTS = 32, 2**55  # what every numpy can hold, zeros aside
+
+
+def read_program(buffer: Any) -> Program:
+    """The program in a .tflite file, given as bytes, a memoryview or a map; weights are views of it.
+
+    Raises:
+        FormatError: the file is damaged, or uses sparse weights, weights in other files or another part of
+            the format that could not be written back.
+    """
+    model = flatbuffer.root(buffer, IDENTIFIER)
+    if model.scalar(0, "u32") != SCHEMA_VERSION:
+        raise FormatError(f"schema version is {model.scalar(0, 'u32')}, not {SCHEMA_VERSION}")
+    buffers = [_buffer_view(b, model) for b in model.tables(4)]
+    codes = [_read_code(c) for c in model.tables(1)]
+    constants: dict[Any, np.ndarray | memoryview] = {}
+    subgraphs, members = [], []
+    for number, table in enumerate(model.tables(2)):
+        try:
+            tensors = [_read_tensor(t, buffers, constants) for t in table.tables(0)]
+            subgraphs.append(_read_subgraph(table, tensors, codes, model))
+        except FormatError as e:
+            raise e.at(f"subgraph {number}") from e
+        members.append(tensors)
+    metadata = {}
+    for entry in model.tables(6):
+        key = entry.string(0) or ""
+        raw = _pick(buffers, entry.scalar(1, "u32"), "buffer")
+        entry.charge(raw)
+        if (key, raw) != (LOCATION_KEY, LOCATION):
+            metadata[key] = bytes(raw)
+    return Program(subgraphs, model.string(3) or "", _read_signatures(model, members), metadata)
+
+
+def _pick(items: list[Any], index: int, what: str) -> Any:
+    if not 0 <= index < len(items):
+        raise FormatError(f"{what} {index} is named, but the file has {len(items)}")
+    return items[index]
+
+
+def _buffer_view(table: Table, model: Table) -> memoryview:
+    offset, size = table.scalar(1, "u64"), table.scalar(2, "u64")
+    if offset > 1:
+        return model.beyond(offset, size)
+    return table.blob(0) or memoryview(b"")
+
+
+def _read_code(table: Table) -> tuple[str, str, int]:
+    code = max(table.scalar(0, "i8"), table.scalar(3, "i32"))
+    if code < 0:
+        raise FormatError(f"an operator has the code {code}")
+    return schema.op_name(code), table.string(1) or "", table.scalar(2, "i32", 1)
+
+
+def _read_tensor(
+    table: Table, buffers: list[memoryview], constants: dict[Any, np.ndarray | memoryview]
+) -> Tensor:
+    name = table.string(3) or ""
+    try:
+        number = table.scalar(1, "i8")
+        element = schema.dtype_of(number)
+        if element is None:
+            raise FormatError(f"element type {number} is unknown")
+        for slot, feature in ((6, "sparse weights"), (9, "the types of a variant")):
+            if table.has(slot):
+                raise FormatError(f"{feature} are not supported")
+        if table.scalar(10, "u32"):
+            raise FormatError("weights in a second file are not supported")
+        index = table.scalar(2, "u32")
+        raw = _pick(buffers, index, "buffer")
+        tensor = Tensor(
+            name,
+            _read_shape(table, has_data=bool(raw)),
+            element,
+            quantization=_read_quantization(table.table(4)),
+            is_variable=table.scalar(5, "bool"),
+        )
+        if raw:
+            key = (index, element.name, tensor.shape)
+            if key not in constants:
+                if element is STRING:
+                    table.charge(raw)
+                constants[key] = _read_constant(raw, tensor)
+            tensor.data = constants[key]
+    except FormatError as e:
+        raise e.at(f"tensor '{name}'") from e
+    return tensor
+
+
+def _read_constant(raw: memoryview, tensor: Tensor) -> np.ndarray | memoryview:
+    if tensor.is_variable or tensor.shape is None or None in tensor.shape:
+        raise FormatError("a constant has no fixed shape")
+    expected = byte_count(tensor)
+    if expected is not None and len(raw) != expected:
+        raise FormatError(f"shape {list(tensor.shape)} needs {expected} bytes, its buffer has {len(raw)}")
+    if tensor.dtype.name in schema.PACKED_BITS:
+        return raw
+    if not tensor.dtype.itemsize and tensor.dtype is not STRING:
+        raise FormatError(f"a constant cannot be of type {tensor.dtype}")
+    return array_of(raw, tensor)
+
+
+def _read_shape(table: Table, *, has_data: bool) -> tuple[int | None, ...] | None:
+    """A missing or empty shape is a scalar or, without the flag of newer writers, may be an unknown rank."""
+    shape = table.numbers(0, "i32") or ()
+    signature = table.numbers(7, "i32") or ()
+    if not shape and not has_data and not table.scalar(8, "bool"):
+        return None
+    absurd = len(shape) > _MAX_RANK or math.prod(max(n, 1) for n in shape) > _MAX_ELEMENTS
+    if absurd or any(n < 0 for n in shape) or (signature and len(signature) != len(shape)):
+        raise FormatError(f"shape {list(shape)} with signature {list(signature)} makes no sense")
+    return tuple(None if n == -1 else s for s, n in zip(shape, signature or shape, strict=True))
+
+
+def _read_quantization(table: Table | None) -> Quantization | None:
+    if table is None:
+        return None
+    if table.scalar(4, "u8"):
+        raise FormatError("custom or blockwise quantization is not supported")
+    low, high, scale = (table.numbers(slot, "f32") for slot in (0, 1, 2))
+    if not scale and not low and not high:
+        return None
+    return Quantization(
+        np.array(scale or (), np.float32),
+        np.array(table.numbers(3, "i64") or (), np.int64),
+        table.scalar(6, "i32"),
+        np.array(low, np.float32) if low else None,
+        np.array(high, np.float32) if high else None,
+    )
+
+
+def _read_subgraph(
+    table: Table, tensors: list[Tensor], codes: list[tuple[str, str, int]], model: Table
+) -> Subgraph:
+    def pick(owner: Table, slot: int) -> list[Tensor]:
+        return [_pick(tensors, i, "tensor") for i in owner.numbers(slot, "i32") or ()]
+
+    subgraph = Subgraph(table.string(4) or "", pick(table, 1), pick(table, 2))
+    for number, entry in enumerate(table.tables(3)):
+        try:
+            code, custom_code, version = _pick(codes, entry.scalar(0, "u32"), "operator code")
+            inputs = [None if i == -1 else _pick(tensors, i, "tensor") for i in entry.numbers(1, "i32") or ()]
+            subgraph.operators.append(
+                Operator(
+                    code,
+                    inputs,
+                    pick(entry, 2),
+                    decode_options(code, entry),
+                    custom_code,
+                    _custom_options(entry, model),
+                    version,
+                    intermediates=pick(entry, 8),
+                    mutating_inputs=entry.numbers(7, "bool") or (),
+                )
+            )
+        except FormatError as e:
+            raise e.at(f"operator {number}") from e
+    _restore_empty_constants(subgraph, tensors)
+    return subgraph
+
+
+def _restore_empty_constants(subgraph: Subgraph, tensors: list[Tensor]) -> None:
+    """A constant without elements has no buffer to tell it by; what tells it is that nothing writes it."""
+    written = {*subgraph.inputs, *(t for o in subgraph.operators for t in o.outputs)}
+    for tensor in tensors:
+        if tensor.shape and 0 in tensor.shape and None not in tensor.shape and tensor not in written:
+            element = tensor.dtype
+            if not tensor.is_variable and (element.itemsize or element is STRING):
+                tensor.data = np.empty([n or 0 for n in tensor.shape], element.numpy())
+
+
+def _custom_options(entry: Table, model: Table) -> bytes:
+    offset, size = entry.scalar(9, "u64"), entry.scalar(10, "u64")
+    view = model.beyond(offset, size) if offset > 1 else entry.blob(5)
+    if view is None:
+        return b""
+    entry.charge(view)
+    return bytes(view)
+
+
+def _read_signatures(model: Table, members: list[list[Tensor]]) -> dict[str, Signature]:
+    signatures = {}
+    for entry in model.tables(7):
+        tensors = _pick(members, entry.scalar(4, "u32"), "subgraph")
+        sides: list[Mapping[str, Tensor]] = [
+            {m.string(0) or "": _pick(tensors, m.scalar(1, "u32"), "tensor") for m in entry.tables(slot)}
+            for slot in (0, 1)
+        ]
+        signatures[entry.string(2) or ""] = Signature(dict(sides[0]), dict(sides[1]))
+    return signatures

@@ -1,0 +1,207 @@
+"""Writes .tflite files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from thinflow.lower.tflite import schema
+from thinflow.lower.tflite.constants import blob_of
+from thinflow.lower.tflite.model import (
+    Program,
+    Quantization,
+    Signature,
+    Subgraph,
+    Tensor,
+    signature_subgraph,
+)
+from thinflow.lower.tflite.options import encode_options
+from thinflow.lower.tflite.versions import op_version
+from thinflow.wire import flatbuffer
+from thinflow.wire.flatbuffer import Blob, Scalar, Vector, scalar
+
+IDENTIFIER = b"TFL3"
+SCHEMA_VERSION = 3
+INLINE_LIMIT = 2**31 - 2**26  # bytes of weights inside the flatbuffer; the rest of 2 GiB is for the tables
+LOCATION_KEY, LOCATION = "buffer_location", b"outside flatbuffers"
+# Bytes; equal arrays up to this size share a buffer, larger ones only if they are one array.
+_SHARE_BY_CONTENT = 4096
+
+
+def write_program(program: Program, *, inline_limit: int = INLINE_LIMIT) -> tuple[int, Iterator[Any]]:
+    """Length in bytes of the file and its chunks (bytes-like, to be walked once); weights are not copied.
+
+    Args:
+        program: checked with `validate` first.
+        inline_limit: with more bytes of weights than this they go behind the flatbuffer instead of into it.
+
+    Raises:
+        GraphError: the program is not well formed.
+        WriteError: the tables alone do not fit 2 GiB.
+    """
+    program.validate()
+    buffers = _Buffers()
+    metadata = program.metadata
+    groups = [[buffers.number(t) for t in s.tensors()] for s in program.subgraphs]
+    outside = buffers.total > inline_limit
+    if outside:
+        metadata = {**metadata, LOCATION_KEY: LOCATION}
+    codes: dict[tuple[int, str, int], int] = {}
+    subgraphs = [
+        _subgraph_table(s, numbers, codes) for s, numbers in zip(program.subgraphs, groups, strict=True)
+    ]
+    tables = buffers.tables(outside)
+    for value in metadata.values():
+        tables.append({0: _bytes_blob(value)})
+    first = len(tables) - len(metadata)
+    model: dict[int, Any] = {
+        0: Scalar("u32", SCHEMA_VERSION),
+        1: [_code_table(*code) for code in codes],
+        2: subgraphs,
+        3: program.description or None,
+        4: tables,
+        6: [{0: key, 1: scalar("u32", first + i)} for i, key in enumerate(metadata)] or None,
+        7: _signature_tables(program) or None,
+    }
+    return flatbuffer.encode(model, IDENTIFIER)
+
+
+def to_bytes(program: Program, *, inline_limit: int = INLINE_LIMIT) -> bytes:
+    """The whole file in memory; see `write_program`."""
+    return b"".join(write_program(program, inline_limit=inline_limit)[1])
+
+
+def _bytes_blob(raw: bytes) -> Blob:
+    return Blob(len(raw), lambda: raw)
+
+
+class _Buffers:
+    """Buffer numbers: 0 is the empty one, then one per distinct constant."""
+
+    def __init__(self) -> None:
+        self.blobs: list[Blob] = []
+        self.total = 0
+        self._numbers: dict[Any, int] = {}
+
+    def number(self, tensor: Tensor) -> int:
+        if tensor.data is None:
+            return 0
+        blob = blob_of(tensor)
+        if blob.size == 0:
+            return 0
+        key = bytes(blob.read()) if blob.size <= _SHARE_BY_CONTENT else _storage_key(tensor.data)
+        if key not in self._numbers:
+            self.blobs.append(blob)
+            self.total += blob.size
+            self._numbers[key] = len(self.blobs)
+        return self._numbers[key]
+
+    def tables(self, outside: bool) -> list[dict[int, Any]]:
+        if outside:
+            return [{}, *({1: Scalar("u64", b), 2: Scalar("u64", b.size)} for b in self.blobs)]
+        return [{}, *({0: b} for b in self.blobs)]
+
+
+def _storage_key(data: np.ndarray | memoryview) -> Any:
+    """Equal for two views of the same bytes in the same order."""
+    array = data if isinstance(data, np.ndarray) else np.frombuffer(data, np.uint8)
+    if array.dtype.hasobject:
+        return id(data)
+    place = array.__array_interface__["data"][0]
+    if array.flags.c_contiguous and array.dtype.byteorder != ">":
+        return place, array.nbytes
+    return place, array.shape, array.strides, array.dtype.str
+
+
+def _subgraph_table(
+    subgraph: Subgraph, numbers: list[int], codes: dict[tuple[int, str, int], int]
+) -> dict[int, Any]:
+    tensors = subgraph.tensors()
+    index: dict[Tensor | None, int] = {tensor: i for i, tensor in enumerate(tensors)}
+    index[None] = -1
+
+    def indices(some: Iterable[Tensor | None]) -> Vector:
+        return Vector("i32", [index[t] for t in some])
+
+    operators = []
+    for operator in subgraph.operators:
+        code = schema.op_code(operator.code)
+        assert code is not None, "validate() has seen this operator"
+        key = (code, operator.custom_code, max(operator.version, op_version(operator)))
+        number, options, second = encode_options(operator)
+        custom = operator.custom_options
+        table: dict[int, Any] = {
+            0: scalar("u32", codes.setdefault(key, len(codes))),
+            1: indices(operator.inputs),
+            2: indices(operator.outputs),
+            5: Vector("u8", custom) if custom else None,
+            7: Vector("bool", operator.mutating_inputs) if any(operator.mutating_inputs) else None,
+            8: indices(operator.intermediates) if operator.intermediates else None,
+        }
+        if options is not None:
+            table |= (
+                {11: Scalar("u8", number), 12: options} if second else {3: Scalar("u8", number), 4: options}
+            )
+        operators.append(table)
+    return {
+        0: [_tensor_table(t, number) for t, number in zip(tensors, numbers, strict=True)],
+        1: indices(subgraph.inputs),
+        2: indices(subgraph.outputs),
+        3: operators,
+        4: subgraph.name or None,
+    }
+
+
+def _tensor_table(tensor: Tensor, buffer: int) -> dict[int, Any]:
+    shape = tensor.shape
+    q = tensor.quantization
+    number = schema.tensor_type(tensor.dtype)
+    assert number is not None, "validate() has seen this tensor"
+    return {
+        0: None if shape is None else Vector("i32", [1 if n is None else n for n in shape]),
+        1: scalar("i8", number),
+        2: scalar("u32", buffer),
+        3: tensor.name,
+        4: None if q is None else _quantization_table(q),
+        5: scalar("bool", tensor.is_variable),
+        7: Vector("i32", [-1 if n is None else n for n in shape]) if shape and None in shape else None,
+        8: scalar("bool", shape is not None),
+    }
+
+
+def _quantization_table(q: Quantization) -> dict[int, Any]:
+    kinds = ("f32", q.min), ("f32", q.max), ("f32", q.scale), ("i64", q.zero_point)
+    table: dict[int, Any] = {
+        slot: Vector(kind, np.asarray(values).reshape(-1).tolist())
+        for slot, (kind, values) in enumerate(kinds)
+        if values is not None and len(values)
+    }
+    table[6] = scalar("i32", q.axis)
+    return table
+
+
+def _code_table(code: int, custom: str, version: int) -> dict[int, Any]:
+    """Readers of before 2020 know only the first field, an i8."""
+    return {
+        0: scalar("i8", min(code, 127)),
+        1: custom or None,
+        2: scalar("i32", version, 1),
+        3: scalar("i32", code),
+    }
+
+
+def _signature_tables(program: Program) -> list[dict[int, Any]]:
+    members = [s.tensors() for s in program.subgraphs]
+    sets = [set(m) for m in members]
+    tables = []
+    for key, pair in program.signatures.items():
+        signature = Signature(*pair)
+        number = signature_subgraph(key, signature, sets)
+        index = {tensor: i for i, tensor in enumerate(members[number])}
+        inputs, outputs = (
+            [{0: name, 1: scalar("u32", index[t])} for name, t in side.items()] for side in signature
+        )
+        tables.append({0: inputs, 1: outputs, 2: key, 4: scalar("u32", number)})
+    return tables

@@ -1,0 +1,89 @@
+"""Shapes of what library functions give."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.library import constant, function, graph_of, node
+from thinflow.analysis import calls
+from thinflow.analysis.shapes import infer_shapes
+from thinflow.ir.graph import Graph
+from thinflow.ir.types import BOOL, FLOAT, INT32, TensorSpec
+
+TOP = function(
+    "top",
+    {"x": FLOAT, "k": INT32},
+    [node("best", "TopKV2", "x", "k", T=FLOAT, Tidx=INT32)],
+    {"v": "best:values:0", "i": "best:indices:0"},
+)
+JOIN = function(
+    "join",
+    {"x": FLOAT, "k": INT32},
+    [constant("axis", 0), node("c", "ConcatV2", "x", "x", "axis:output:0", N=2, T=FLOAT)],
+    {"v": "c:output:0", "i": "k"},
+)
+INPUT = node("x", "Placeholder", dtype=FLOAT, shape="shape { dim { size: -1 } dim { size: 5 } }")
+
+
+def specs(graph: Graph, *names: str) -> list[str]:
+    assert infer_shapes(graph) == {}
+    return [str(graph.value(name).spec) for name in names]
+
+
+def test_a_call_is_looked_into() -> None:
+    nodes = [INPUT, constant("k", 2), node("y", "PartitionedCall", "x", "k", f="@top", Tout=(FLOAT, INT32))]
+    assert specs(graph_of(nodes, [TOP]), "y", "y:1") == ["float[?,2]", "int32[?,2]"]
+    by_name = [INPUT, constant("k", 3), node("y", "top", "x", "k"), node("z", "top", "y", "k")]
+    assert specs(graph_of(by_name, [TOP]), "y", "z:1") == ["float[?,3]", "int32[?,3]"]
+
+
+def test_branches_agree_on_what_they_share() -> None:
+    same = function("same", {"x": FLOAT, "k": INT32}, [], {"v": "x", "i": "k"})
+    nodes = [
+        INPUT,
+        constant("k", 2),
+        node("p", "Placeholder", dtype=BOOL, shape="shape { }"),
+        node("if", "If", "p", "x", "k", then_branch="@top", else_branch="@same", Tout=(FLOAT, INT32)),
+        node("case", "Case", "k", "x", "k", branches=("@same", "@same"), Tout=(FLOAT, INT32)),
+    ]
+    graph = graph_of(nodes, [TOP, same])
+    assert specs(graph, "if", "if:1", "case", "case:1") == ["float[?,?]", "int32?", "float[?,5]", "int32[]"]
+    assert graph.value("case:1").spec.ints == (2,)
+
+
+def test_a_loop_keeps_what_its_body_keeps() -> None:
+    test = function("test", {"x": FLOAT, "k": INT32}, [constant("c", 1)], {"r": "c:output:0"})
+    nodes = [
+        INPUT,
+        constant("k", 2),
+        node("w", "While", "x", "k", cond="@test", body="@join", T=(FLOAT, INT32)),
+    ]
+    graph = graph_of(nodes, [test, JOIN])
+    assert specs(graph, "w", "w:1") == ["float[?,5]", "int32[]"]
+    fed = {graph.value("x"): TensorSpec(FLOAT, (2, 5))}
+    infer_shapes(graph, fed)
+    assert str(graph.value("w").spec) == "float[?,5]"
+
+
+def test_types_are_known_without_the_function() -> None:
+    nodes = [INPUT, node("y", "PartitionedCall", "x", f="@absent", Tout=(FLOAT, INT32))]
+    assert specs(graph_of(nodes, [TOP]), "y", "y:1") == ["float?", "int32?"]
+
+
+def test_a_function_that_calls_itself_gives_its_types() -> None:
+    body = [node("c", "PartitionedCall", "x", f="@again", Tout=(FLOAT,))]
+    again = function("again", {"x": FLOAT}, body, {"r": "c:output:0"})
+    nodes = [INPUT, node("y", "PartitionedCall", "x", f="@again", Tout=(FLOAT,))]
+    assert specs(graph_of(nodes, [again]), "y") == ["float?"]
+
+
+def test_the_work_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls, "MAX_BODIES", 1)
+    nodes = [INPUT, constant("k", 2), node("y", "top", "x", "k"), node("z", "top", "y", "k")]
+    assert specs(graph_of(nodes, [TOP]), "y", "z") == ["float[?,2]", "??"]
+
+
+def test_damaged_bodies_are_no_failure() -> None:
+    broken = function("broken", {"x": FLOAT}, [node("y", "Relu", "gone:y:0")], {"r": "y:activations:0"})
+    nodes = [INPUT, node("y", "PartitionedCall", "x", f="@broken", Tout=(FLOAT,))]
+    assert specs(graph_of(nodes, [broken]), "y") == ["float?"]

@@ -1,0 +1,63 @@
+"""Our int8 .tflite against the one TensorFlow's converter makes of the same graph and calibration data."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from tests.oracle import _peer
+from tests.oracle._frozen import Array, get
+from thinflow.engines.litert import Model
+from thinflow.optimizing.steps import float_graph, float_model, int8_model, samples_for
+
+SAMPLES = 24
+
+
+def pictures(count: int, size: int, seed: int) -> Array:
+    """Seeded pictures in [-1, 1] with some structure: a coarse pattern, smoothly enlarged, and a little noise."""
+    random = np.random.default_rng(seed)
+    coarse = random.uniform(-1, 1, (count, 6, 6, 3))
+    steps = -(-size // 6)
+    large = coarse.repeat(steps, 1).repeat(steps, 2)[:, :size, :size]
+    return np.asarray(np.clip(large + random.normal(0, 0.1, large.shape), -1, 1), np.float32)
+
+
+def sqnr(expected: list[Array], found: list[Array]) -> float:
+    """Signal to quantization noise over all samples, in decibels."""
+    a, b = np.concatenate(expected).astype(np.float64), np.concatenate(found).astype(np.float64)
+    return float(10 * np.log10(np.square(a).sum() / np.square(a - b).sum()))
+
+
+@pytest.mark.parametrize(
+    "name", ["mobilenet_small", "mobilenet", "keras3:mobilenet_v2_small", "resnet50_v2"]
+)
+def test_as_good_as_the_peer(name: str) -> None:
+    frozen = get(name)
+    (size,) = {shape[1] for shape, _ in frozen.inputs.values()}
+    assert isinstance(size, int)
+    calibration = pictures(SAMPLES, size, seed=1)
+    held_out = [x[np.newaxis] for x in pictures(8, size, seed=2)]
+
+    graph = frozen.graph()
+    samples = samples_for(graph, {"x": calibration})
+    optimised = float_graph(graph, samples=samples, verify=False).graph
+    model = float_model(optimised)
+    quantized = int8_model(model, samples_for(optimised, {"x": calibration}))
+    assert not quantized.quantized.float_operators
+    peer = _peer.convert_int8(frozen, [[x[np.newaxis]] for x in calibration])
+
+    reference = Model(model.content)
+    expected = [reference.run([x])[0] for x in held_out]
+    ours, theirs = (Model(content, threads=2) for content in (quantized.content, peer))
+    our_sqnr = sqnr(expected, [ours.run([x])[0] for x in held_out])
+    peer_sqnr = sqnr(expected, [theirs.run([x])[0] for x in held_out])
+    assert our_sqnr >= peer_sqnr - 1.0, f"{our_sqnr:.1f} dB, the peer {peer_sqnr:.1f} dB"
+    assert len(quantized.content) <= len(peer)
+    mine, others = _peer.operators(quantized.content), _peer.operators(peer)
+    assert mine.total() <= others.total(), _only(mine, others)
+
+
+def _only(mine: Counter[str], others: Counter[str]) -> str:
+    return f"only ours: {dict(mine - others)}; only theirs: {dict(others - mine)}"
