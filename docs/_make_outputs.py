@@ -21,7 +21,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
-BLOCK = re.compile(r"(<!-- output: (?P<name>[\w-]+) -->\n```console\n)(?P<body>.*?)(```\n<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(
+    r"(<!-- output: (?P<name>[\w-]+) -->\n```console\n)(?P<body>.*?)(```\n<!-- end -->)", re.DOTALL
+)
+_MAKES_OWN = {
+    "MAKEFLAGS",
+    "MAKELEVEL",
+    "MFLAGS",
+    "MAKEOVERRIDES",
+    "ARGS",
+}  # `make test` may be what runs this
 SHOWN_FROM_STDERR = ("error:", "hint:")
 PREPARED = re.compile(r"<!-- run: (.+?) -->")
 """Commands that a page needs run first and does not show."""
@@ -83,13 +92,15 @@ class workspace:
             script = programs / name
             script.write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments} "$@"\n')
             script.chmod(0o755)
-        shutil.copytree(ROOT / "examples", self.folder / "examples", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            ROOT / "examples", self.folder / "examples", ignore=shutil.ignore_patterns("__pycache__")
+        )
         shutil.copy(ROOT / "Makefile", self.folder)
         (self.folder / "pyproject.toml").touch()
         for marker in (".made", ".core"):  # the environment is the one that runs this
             (self.folder / ".venv" / marker).touch()
         self.environment = {
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if name not in _MAKES_OWN},
             "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": str(ROOT / "src"),
             "COLUMNS": "100",
@@ -103,7 +114,12 @@ class workspace:
     def __call__(self, command: str) -> Run:
         """Run a command as a shell would; its standard output and, of the rest, the error that ended it."""
         done = subprocess.run(
-            ["/bin/sh", "-c", command], cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
+            ["/bin/sh", "-c", command],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         failure = [line for line in done.stderr.splitlines() if line.startswith(SHOWN_FROM_STDERR)]
         lines = [line.rstrip() for line in done.stdout.splitlines()] + failure

@@ -18,6 +18,7 @@ from pathlib import Path
 from thinflow.rewrite.rule import Transform, options
 from thinflow.transforms import ALIASES, find, names
 from thinflow.transforms._pipelines import PIPELINES
+from thinflow.verify import NO_CHANGE
 
 PAGE = Path(__file__).with_name("transforms.md")
 REGION = re.compile(r"(<!-- generated -->\n).*(<!-- end -->)", re.DOTALL)
@@ -56,7 +57,9 @@ def _section(kind: type[Transform]) -> str:
     if known:
         rows = ["| parameter | type | default | meaning |", "|---|---|---|---|"]
         for name, (hint, default) in known.items():
-            rows.append(f"| `{name}` | {_type(hint)} | {_default(default)} | {_cell(meaning.get(name, ''))} |")
+            rows.append(
+                f"| `{name}` | {_type(hint)} | {_default(default)} | {_cell(meaning.get(name, ''))} |"
+            )
         parts.append("\n".join(rows))
     else:
         parts.append("No parameters.")
@@ -70,9 +73,8 @@ def _section(kind: type[Transform]) -> str:
 def _checked(kind: type[Transform]) -> str:
     if not kind.exact:
         return "Verification: the difference is reported and nothing is undone; this transform may change numbers."
-    if kind.tolerance == 0:
-        return "Verification: exact; the step is undone if any output changes."
-    return f"Verification: up to {kind.tolerance:g} of the largest value; the step is undone beyond that."
+    limit = max(kind.tolerance, NO_CHANGE)
+    return f"Verification: differences up to {limit:g} of the largest value are rounding; beyond that the step is undone."
 
 
 def _pipelines() -> str:

@@ -18,7 +18,9 @@ def conv_chain(layers: int = 3, scale: float = 1.0) -> Graph:
     """x -> (conv -> mul -> relu) * layers, with names conv0, mul0, relu0..."""
     rng = np.random.default_rng(0)
     graph = Graph()
-    value = graph.add("Placeholder", name="x", attrs={"dtype": FLOAT, "shape": ShapeAttr((1, 32, 32, 4))}).output()
+    value = graph.add(
+        "Placeholder", name="x", attrs={"dtype": FLOAT, "shape": ShapeAttr((1, 32, 32, 4))}
+    ).output()
     graph.inputs = [value]
     for i in range(layers):
         w = graph.constant(rng.standard_normal((3, 3, 4, 4)).astype(np.float32), f"w{i}")

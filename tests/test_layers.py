@@ -32,10 +32,30 @@ LAYERS["differences"] = set()
 LAYERS["litert"] = set()
 LAYERS["equivalence"] = {"errors", "ir", "ops", "interpreter", "differences"}
 LAYERS["engines"] = {"errors", "ir", "formats", "analysis", "lower", "interpreter", "litert"}
-LAYERS["verify"] = {"errors", "ir", "rewrite", "interpreter", "synthetic", "engines", "differences", "equivalence"}
+LAYERS["verify"] = {
+    "errors",
+    "ir",
+    "rewrite",
+    "interpreter",
+    "synthetic",
+    "engines",
+    "differences",
+    "equivalence",
+}
 LAYERS["quantize"] = {*LAYERS["transforms"], "transforms", "lower"}
 LAYERS["bench"] = {"errors", "ir", "analysis", "interpreter", "lower", "formats", "synthetic", "engines"}
-LAYERS["optimizing"] = {*LAYERS["quantize"], "formats", "synthetic", "quantize", "engines", "verify", "differences", "bench", "thinflow", "api"}
+LAYERS["optimizing"] = {
+    *LAYERS["quantize"],
+    "formats",
+    "synthetic",
+    "quantize",
+    "engines",
+    "verify",
+    "differences",
+    "bench",
+    "thinflow",
+    "api",
+}
 LAYERS["zoo"] = {"errors", "ir", "formats", "ops", "interpreter"}
 LAYERS["api"] = set(LAYERS)
 LAYERS["cli"] = {"errors", "api", "zoo", "thinflow"}

@@ -31,7 +31,7 @@ def measure(bench: Bench) -> Iterator[Line]:
 
 
 def _one(bench: Bench, name: str) -> Iterator[Line]:
-    seconds = 10.0 if bench.quick else 30.0
+    seconds = 6.0 if bench.quick else 30.0
     model, feed, fetch, size = prepared(bench, name)
     ours = converted(bench, name)
     alone = benchmark({"ours": ours}, seconds=seconds / 3, memory=False)

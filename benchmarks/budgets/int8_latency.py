@@ -28,7 +28,7 @@ def measure(bench: Bench) -> Iterator[Line]:
 
 
 def _one(bench: Bench, name: str) -> Iterator[Line]:
-    seconds = 10.0 if bench.quick else 30.0
+    seconds = 6.0 if bench.quick else 30.0
     floats = converted(bench, name)
     ours = quantized(bench, name)
     report = benchmark({"float": floats, "ours": ours}, seconds=seconds, memory=False)

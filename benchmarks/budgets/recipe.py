@@ -36,7 +36,7 @@ def measure(bench: Bench) -> Iterator[Line]:
     )
     theirs = bench.oracle("transform", model, bench.folder / "recipe_tf.pb", feed, fetch, TRANSFORMS)
     found = in_turns(
-        {"ours": ours, "theirs": theirs}, 2 if bench.quick else 7, warmup=0 if bench.quick else 1
+        {"ours": ours, "theirs": theirs}, 1 if bench.quick else 7, warmup=0 if bench.quick else 1
     )
     inner = [json.loads(r.output.splitlines()[-1])["seconds"] for r in found["theirs"]]
     yield from against(TITLE, "TensorFlow's tool", found["ours"], found["theirs"], 1 / 4)

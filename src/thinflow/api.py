@@ -1,4 +1,7 @@
-"""The public functions: a few lines of glue each. They take a path or a Graph, return data, and never print."""
+"""The public functions: a few lines of glue each.
+
+They take a path or a Graph, return data, and never print.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +103,8 @@ def save(graph: Graph, path: str | os.PathLike[str], *, format: str | None = Non
 
     Args:
         graph: what to write.
-        path: where to: .pb or .pbtxt (also .gz), or .tflite. Written aside and renamed, so it may be the source.
+        path: where to: .pb or .pbtxt (also .gz), or .tflite. Written aside and renamed, so it may be the
+            source.
         format: "graphdef", "pbtxt" or "tflite", overriding the suffix.
 
     Raises:
@@ -113,7 +117,9 @@ def save(graph: Graph, path: str | os.PathLike[str], *, format: str | None = Non
 
         return write_file(path, _tflite_chunks(graph))
     if format is None and suffix in {".onnx", ".mmpb"}:
-        raise ParameterError(f"writing {suffix} files is not supported yet", hint="choose .pb, .pbtxt or .tflite")
+        raise ParameterError(
+            f"writing {suffix} files is not supported yet", hint="choose .pb, .pbtxt or .tflite"
+        )
     from thinflow.formats import save as save_file
 
     return save_file(graph, path, format=format)
@@ -162,10 +168,12 @@ def transform(
 
     Args:
         source: path or Graph.
-        transforms: `'strip_unused_nodes(type=float) fold_constants'`, or a list of names, (name, options) pairs and
+        transforms: `'strip_unused_nodes(type=float) fold_constants'`, or a list of names, (name, options)
+            pairs and
             configured transforms.
         inputs, outputs: names; default: those of the graph.
-        verify: run the graph before and after every step that changed something, and undo and report one that changed the
+        verify: run the graph before and after every step that changed something, and undo and report one
+            that changed the
             numbers.
         feeds: what to run it on; made up if None.
         shapes: input name -> shape to assume.
@@ -178,7 +186,15 @@ def transform(
         VerificationError: one changed what the graph computes.
     """
     return transform_with_ledger(
-        source, transforms, inputs, outputs, verify=verify, feeds=feeds, shapes=shapes, seed=seed, progress=progress
+        source,
+        transforms,
+        inputs,
+        outputs,
+        verify=verify,
+        feeds=feeds,
+        shapes=shapes,
+        seed=seed,
+        progress=progress,
     ).graph
 
 
@@ -213,8 +229,16 @@ def transform_with_ledger(
     return result
 
 
-def measure_batch_norms(source: Source, calibration: Any, path: str | os.PathLike[str], *, samples: int | None = None, **names: Any) -> int:
-    """Measure the statistics of batch norms in training mode on samples, for the transform `freeze_batch_norms`.
+def measure_batch_norms(
+    source: Source,
+    calibration: Any,
+    path: str | os.PathLike[str],
+    *,
+    samples: int | None = None,
+    **names: Any,
+) -> int:
+    """Measure the statistics of batch norms in training mode on samples, for the transform
+    `freeze_batch_norms`.
 
     Args:
         source: path or Graph.
@@ -244,7 +268,9 @@ def _named_feeds(graph: Graph, feeds: Sequence[Mapping[str, Any]] | None) -> lis
     return [{graph.value(name).name: np.asarray(array) for name, array in feed.items()} for feed in feeds]
 
 
-def convert(source: Source, path: str | os.PathLike[str], *, shapes: Shapes | None = None, **names: Any) -> int:
+def convert(
+    source: Source, path: str | os.PathLike[str], *, shapes: Shapes | None = None, **names: Any
+) -> int:
     """Write a model in the format of the target's suffix; returns the bytes written.
 
     Args:
@@ -257,7 +283,12 @@ def convert(source: Source, path: str | os.PathLike[str], *, shapes: Shapes | No
 
 
 def run(
-    source: Source, feeds: Mapping[str, Any], fetches: Sequence[str] | None = None, *, engine: str = "auto", threads: int = 1
+    source: Source,
+    feeds: Mapping[str, Any],
+    fetches: Sequence[str] | None = None,
+    *,
+    engine: str = "auto",
+    threads: int = 1,
 ) -> dict[str, np.ndarray[Any, Any]]:
     """Run a model once: fetch name -> array. For repeated runs keep a `Session`."""
     from thinflow.engines.session import Session
@@ -361,7 +392,11 @@ def TransformGraph(  # the name TensorFlow gave it
     """
     from thinflow.formats import graphdef
 
-    raw = input_graph_def if isinstance(input_graph_def, (bytes, bytearray, memoryview)) else input_graph_def.SerializeToString()
+    raw = (
+        input_graph_def
+        if isinstance(input_graph_def, (bytes, bytearray, memoryview))
+        else input_graph_def.SerializeToString()
+    )
     pipeline = transforms if isinstance(transforms, str) else " ".join(transforms)
     graph = graphdef.from_bytes(memoryview(raw))
     result = transform(graph, pipeline, inputs, outputs, verify=False) if pipeline.strip() else graph
@@ -373,9 +408,8 @@ def TransformGraph(  # the name TensorFlow gave it
     return message
 
 
-
-
-# --- what the commands use besides ------------------------------------------------------------------------------
+# --- what the commands use besides
+# ------------------------------------------------------------------------------
 
 
 def structure_lines(graph: Graph) -> list[str]:
@@ -440,9 +474,15 @@ class Conversion:
 
 
 def convert_verified(
-    source: Source, path: str | os.PathLike[str], *, verify: bool = True, shapes: Shapes | None = None, **names: Any
+    source: Source,
+    path: str | os.PathLike[str],
+    *,
+    verify: bool = True,
+    shapes: Shapes | None = None,
+    **names: Any,
 ) -> Conversion:
-    """As `convert`; a .tflite may hold only the part LiteRT can run, and is run beside the interpreter before it is written.
+    """As `convert`; a .tflite may hold only the part LiteRT can run, and is run beside the interpreter before
+    it is written.
 
     Raises:
         VerificationError: it gives other answers; nothing is written.
@@ -460,18 +500,28 @@ def convert_verified(
     proof = "not verified (--no-verify)"
     if verify:
         fresh = samples_for(optimised, None, limit=2)
-        proof = f"LiteRT agrees with the graph, largest relative difference {check_float_model(model, fresh):.2g}"
+        proof = (
+            f"LiteRT agrees with the graph, largest relative difference {check_float_model(model, fresh):.2g}"
+        )
     notes = [f"input  {v.name}  {v.spec}" for v in model.core.inputs]
     notes += [f"output {v.name}  {v.spec}" for v in model.core.outputs]
     if model.core.outside:
         node, why = next(iter(model.core.outside.items()))
-        notes.append(f"{len(model.core.outside)} nodes are not in it and run in the app, first {node.where}: {why}")
+        notes.append(
+            f"{len(model.core.outside)} nodes are not in it and run in the app, first {node.where}: {why}"
+        )
     return Conversion(target, write_file(target, [model.content]), proof, notes)
 
 
 def quantize_to_file(
-    source: Source, path: str | os.PathLike[str], calibration: Any, *, samples: int | None = None, scaling: Any = None,
-    progress: Progress | None = None, **names: Any,
+    source: Source,
+    path: str | os.PathLike[str],
+    calibration: Any,
+    *,
+    samples: int | None = None,
+    scaling: Any = None,
+    progress: Progress | None = None,
+    **names: Any,
 ) -> dict[str, Any]:
     """Write an int8 .tflite and say how good it is: its size, quality beside the graph, and warnings."""
     from thinflow.formats._files import write_file
@@ -517,7 +567,8 @@ def optimize_lines(report: Any) -> list[str]:
 
 
 def read_feeds(graph: Graph, paths: Mapping[str, str]) -> dict[str, Any]:
-    """One feed from files, one per input name: .npy, .npz (first member), .txt numbers; for string inputs the file's bytes.
+    """One feed from files, one per input name: .npy, .npz (first member), .txt numbers; for string inputs the
+    file's bytes.
 
     Raises:
         FeedError: a file cannot be read, or does not fit the input.

@@ -30,7 +30,10 @@ class Difference:
 
 
 def difference(before: Array, after: Array) -> Difference:
-    """The largest difference of two arrays; NaN equals NaN, and infinity the same infinity. Other shapes: infinite."""
+    """The largest difference of two arrays; NaN equals NaN, and infinity the same infinity.
+
+    Other shapes: infinite.
+    """
     if before.shape != after.shape or (before.dtype.kind in "OSU") != (after.dtype.kind in "OSU"):
         return Difference(math.inf, math.inf, (), f"shape {list(before.shape)}", f"shape {list(after.shape)}")
     if before.size == 0:
@@ -39,16 +42,15 @@ def difference(before: Array, after: Array) -> Difference:
         unequal = np.asarray(before != after)
         if not unequal.any():
             return Difference(0.0, 0.0)
-        index = np.unravel_index(int(np.argmax(unequal)), before.shape) if before.ndim else ()
-        return Difference(math.inf, math.inf, tuple(map(int, index)), before[index], after[index])
+        where = _position(unequal)
+        return Difference(math.inf, math.inf, where, before[where], after[where])
     wide = np.complex128 if before.dtype.kind == "c" else np.float64
     a, b = before.astype(wide), after.astype(wide)
     with np.errstate(invalid="ignore", over="ignore"):
         gap = np.abs(a - b)
         gap = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, gap)
     gap = np.where(np.isnan(gap), math.inf, gap)
-    place = int(np.argmax(gap))
-    index = tuple(int(i) for i in np.unravel_index(place, gap.shape)) if gap.ndim else ()
+    index = _position(gap)
     finite = np.abs(a[np.isfinite(a)])
     scale = float(finite.max()) if finite.size else 0.0
     largest = float(gap.max())
@@ -56,8 +58,15 @@ def difference(before: Array, after: Array) -> Difference:
     return Difference(largest, relative, index, before[index], after[index])
 
 
+def _position(array: Array) -> tuple[int, ...]:
+    """Where the largest element is."""
+    return tuple(int(i) for i in np.unravel_index(int(np.argmax(array)), array.shape)) if array.ndim else ()
+
+
 def allowed(tolerance: float, array: Array) -> float:
-    """The relative difference to allow: the tolerance, but no less than a few units in the last place of the type."""
+    """The relative difference to allow: the tolerance, but no less than a few units in the last place of the
+    type.
+    """
     if array.dtype.kind in "OSUiub":
         return tolerance
     try:

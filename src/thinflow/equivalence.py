@@ -1,12 +1,18 @@
 """Proves that two versions of a graph compute the same, piece by piece, without running either as a whole.
 
-Every value gets a number; equal numbers mean equal values. Inputs and untouched constants are numbered by what they are,
-constant expressions by their result, pass-through ops by what they pass, everything else by op, attributes and the numbers
-of its inputs. Where the two graphs have a value of the same name and different numbers, both cones above it, back to values
-that are equal already, are run on random numbers. If they agree, the two values get one number, and the walk goes on below.
+Every value gets a number; equal numbers mean equal values. Inputs and untouched constants are numbered by
+what they are,
+constant expressions by their result, pass-through ops by what they pass, everything else by op, attributes
+and the numbers
+of its inputs. Where the two graphs have a value of the same name and different numbers, both cones above it,
+back to values
+that are equal already, are run on random numbers. If they agree, the two values get one number, and the walk
+goes on below.
 
-This is how hardware designs are compared (SAT sweeping), with random numbers in place of the solver. Against running the
-whole graph it has three advantages: rounding errors do not pile up through the layers, so the tolerance can be tight; a
+This is how hardware designs are compared (SAT sweeping), with random numbers in place of the solver. Against
+running the
+whole graph it has three advantages: rounding errors do not pile up through the layers, so the tolerance can
+be tight; a
 convolution is judged on a few pixels instead of a whole picture; and what differs has a name.
 """
 
@@ -30,7 +36,8 @@ from thinflow.ops import registry
 Array = np.ndarray[Any, Any]
 
 SMALL_CONSTANT = 4096
-"""Elements up to which constants are compared by content; larger ones are equal only if they are one object."""
+"""Elements up to which constants are compared by content; larger ones are equal only if they are one object.
+"""
 LARGEST_CONE = 96
 """Nodes; beyond that running the whole graph is simpler."""
 PIXELS = 7
@@ -56,7 +63,8 @@ class Proof:
 
 
 def prove(before: Graph, after: Graph, tolerance: float, *, seed: int = 0) -> Proof:
-    """Compare the outputs of `before` with those of the same name in `after`. Needs specs for the values between nodes.
+    """Compare the outputs of `before` with those of the same name in `after`. Needs specs for the values
+    between nodes.
 
     Args:
         before, after: the graphs; inputs are paired by name.
@@ -84,7 +92,12 @@ class _Side:
     def assign(self, node: Node) -> None:
         """Number the outputs of a node whose inputs are numbered."""
         definition = registry.find(node.op)
-        if definition is not None and definition.passes_through and node.inputs and node.output() not in self.number:
+        if (
+            definition is not None
+            and definition.passes_through
+            and node.inputs
+            and node.output() not in self.number
+        ):
             source = node.inputs[0]
             self.number[node.output()] = self.number[source]
             if source in self.constant:
@@ -109,7 +122,9 @@ class _Side:
         """Evaluate a node that reads small constants only; whether that worked."""
         if definition is None or definition.stateful or definition.kernel is None or not node.inputs:
             return False
-        if not all(v in self.constant for v in node.inputs) or node.control_inputs and definition.control_flow:
+        if not all(v in self.constant for v in node.inputs) or (
+            node.control_inputs and definition.control_flow
+        ):
             return False
         try:
             results = run_node(node, [self.constant[v] for v in node.inputs])
@@ -191,8 +206,8 @@ class _Sweep:
                 if self.after.number[value] in self.spec_of:
                     self.agreed.add(self.after.number[value])
         for wanted in self.before.graph.outputs:
-            node = self.after.graph.find(wanted.node.name)
-            found = self.after.number.get(node.output(wanted.port)) if node is not None else None
+            twin = self.after.graph.find(wanted.node.name)
+            found = self.after.number.get(twin.output(wanted.port)) if twin is not None else None
             if found is None or found != self.before.number.get(wanted):
                 self.proof.equal = False
                 self.proof.unproven.append(wanted.name)
@@ -207,7 +222,9 @@ class _Sweep:
         ours, theirs = self._cone(self.after, value), self._cone(self.before, twin)
         if ours is None or theirs is None:
             return
-        borders = dict.fromkeys([self.after.number[v] for v in ours] + [self.before.number[v] for v in theirs])
+        borders = dict.fromkeys(
+            [self.after.number[v] for v in ours] + [self.before.number[v] for v in theirs]
+        )
         for pixels in (PIXELS, 0):
             arrays = {n: self._random(self.spec_of[n], pixels) for n in borders}
             if any(a is None for a in arrays.values()):
@@ -225,27 +242,41 @@ class _Sweep:
             return
 
     def _cone(self, side: _Side, value: Value) -> list[Value] | None:
-        """The values a cone above `value` starts from: equal in both graphs, not constant. None if it grows too large."""
+        """The values a cone above `value` starts from: equal in both graphs, not constant.
+
+        None if it grows too large.
+        """
         borders: dict[Value, None] = {}
         seen: set[Node] = set()
         stack = [value]
         first = True
         while stack:
             current = stack.pop()
-            is_border = not first and side.number.get(current) in self.agreed and not _is_constant(side, current)
+            is_border = (
+                not first and side.number.get(current) in self.agreed and not _is_constant(side, current)
+            )
             first = False
             if is_border:
                 borders[current] = None
             elif current.node not in seen:
                 seen.add(current.node)
-                if len(seen) > LARGEST_CONE or current.node.op in MERGES or not (current.node.inputs or current.node.tensor):
+                if (
+                    len(seen) > LARGEST_CONE
+                    or current.node.op in MERGES
+                    or not (current.node.inputs or current.node.tensor)
+                ):
                     return None
                 stack.extend(current.node.inputs)
         return list(borders)
 
     def _random(self, spec: TensorSpec, pixels: int) -> Array | None:
         """Random numbers like a value of this description; None if it is not described well enough."""
-        if spec.dtype is None or spec.shape is None or not spec.dtype.numpy_name or spec.dtype.kind not in "fiub":
+        if (
+            spec.dtype is None
+            or spec.shape is None
+            or not spec.dtype.numpy_name
+            or spec.dtype.kind not in "fiub"
+        ):
             return None
         shape = [1 if d is None and axis == 0 else d for axis, d in enumerate(spec.shape)]
         if len(shape) == 4 and pixels:
@@ -260,5 +291,3 @@ class _Sweep:
 
 def _is_constant(side: _Side, value: Value) -> bool:
     return value in side.constant or value.node.tensor is not None
-
-

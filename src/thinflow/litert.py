@@ -13,27 +13,37 @@ _BANNER = b"INFO: Created TensorFlow Lite XNNPACK delegate"
 _seen = False
 
 
-def interpreter(**options: Any) -> Any:
-    """An `ai_edge_litert.interpreter.Interpreter`, tensors allocated.
+def interpreter(*, allocated: bool = True, **options: Any) -> Any:
+    """An `ai_edge_litert.interpreter.Interpreter`.
 
     Args:
+        allocated: allocate its tensors, for the input sizes that the model states.
         options: of the Interpreter: model_path or model_content, num_threads, ...
 
     Raises:
         ValueError, RuntimeError: LiteRT refuses the model.
     """
-    global _seen
     from ai_edge_litert.interpreter import Interpreter
 
+    made = Interpreter(**options)
+    if allocated:
+        allocate(made)
+    return made
+
+
+def allocate(made: Any) -> None:
+    """Allocate the tensors of an interpreter.
+
+    Raises:
+        ValueError, RuntimeError: LiteRT refuses the model.
+    """
+    global _seen
     if _seen:
-        made = Interpreter(**options)
         made.allocate_tensors()
-        return made
+        return
     _seen = True  # the banner comes once per process
     with _without_banner():
-        made = Interpreter(**options)
         made.allocate_tensors()
-    return made
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Plausible made-up inputs for a graph nobody has given data for. Seeded, so that everybody gets the same.
 
-What an input is meant to be is read off its type, its shape and what the graph does with it first: bytes that go into
+What an input is meant to be is read off its type, its shape and what the graph does with it first: bytes that
+go into
 DecodeWav become a short sound file, bytes that go into DecodeJpeg a small picture.
 """
 
@@ -24,13 +25,16 @@ Array = np.ndarray[Any, Any]
 DEFAULT_SIZE = 96
 """Pixels for an unknown height or width."""
 _WAV_OPS = frozenset({"DecodeWav"})
-_PICTURE_OPS = frozenset({"DecodeJpeg", "DecodePng", "DecodeImage", "DecodeBmp", "DecodeGif", "DecodeAndCropJpeg"})
+_PICTURE_OPS = frozenset(
+    {"DecodeJpeg", "DecodePng", "DecodeImage", "DecodeBmp", "DecodeGif", "DecodeAndCropJpeg"}
+)
 
 
 def synthetic_feeds(inputs: Sequence[Value], count: int, seed: int = 0) -> Iterator[dict[Value, Array]]:
     """`count` feeds for these inputs, drawn one after the other from one seed.
 
-    Unknown leading sizes become 1, unknown picture sizes `DEFAULT_SIZE`. Floats are uniform in [-1, 1], which suits models
+    Unknown leading sizes become 1, unknown picture sizes `DEFAULT_SIZE`. Floats are uniform in [-1, 1], which
+    suits models
     whose pixels were scaled to that range; integers are small.
 
     Raises:
@@ -47,7 +51,9 @@ def synthetic_array(value: Value, rng: np.random.Generator) -> Array:
     if spec.dtype is STRING or (spec.dtype is None and _readers_ops(value) & (_WAV_OPS | _PICTURE_OPS)):
         return _string(value, spec, rng)
     if spec.dtype is None or not spec.dtype.numpy_name:
-        raise FeedError(f"no input can be made up for '{value.name}' of type {spec.dtype}", hint="pass feeds of your own")
+        raise FeedError(
+            f"no input can be made up for '{value.name}' of type {spec.dtype}", hint="pass feeds of your own"
+        )
     return _numbers(spec.dtype, concrete_shape(spec), rng)
 
 
@@ -56,7 +62,9 @@ def declared_spec(value: Value) -> TensorSpec:
     if value.spec.dtype is not None:
         return value.spec
     element, shape = value.node.get("dtype"), value.node.get("shape")
-    return TensorSpec(element if isinstance(element, DType) else None, shape if isinstance(shape, tuple) else None)
+    return TensorSpec(
+        element if isinstance(element, DType) else None, shape if isinstance(shape, tuple) else None
+    )
 
 
 def concrete_shape(spec: TensorSpec) -> tuple[int, ...]:
@@ -65,10 +73,15 @@ def concrete_shape(spec: TensorSpec) -> tuple[int, ...]:
         return ()
     rank = len(spec.shape)
     sizes = [1] + [DEFAULT_SIZE if rank == 4 and axis in (1, 2) else 8 for axis in range(1, rank)]
-    return tuple(known if known is not None else size for known, size in zip(spec.shape, sizes[:rank] or [], strict=True))
+    return tuple(
+        known if known is not None else size
+        for known, size in zip(spec.shape, sizes[:rank] or [], strict=True)
+    )
 
 
-def override_shapes(inputs: Sequence[Value], shapes: Mapping[str, Sequence[int | None]]) -> dict[Value, TensorSpec]:
+def override_shapes(
+    inputs: Sequence[Value], shapes: Mapping[str, Sequence[int | None]]
+) -> dict[Value, TensorSpec]:
     """Specs of inputs with the shapes a user gave in place of the declared ones.
 
     Raises:
@@ -134,18 +147,35 @@ def synthetic_wav(rng: np.random.Generator, samples: int = 16000, rate: int = 16
         envelope = np.exp(-(((time - rng.uniform(0.2, 0.8)) / rng.uniform(0.05, 0.3)) ** 2))
         sound += 0.2 * envelope * np.sin(2 * np.pi * (pitch * time + glide * time**2))
     data = (np.clip(sound, -1, 1) * 32767).astype("<i2").tobytes()
-    header = struct.pack("<4sI4s4sIHHIIHH4sI", b"RIFF", 36 + len(data), b"WAVE", b"fmt ", 16, 1, 1, rate, 2 * rate, 2, 16, b"data", len(data))
+    header = struct.pack(
+        "<4sI4s4sIHHIIHH4sI",
+        b"RIFF",
+        36 + len(data),
+        b"WAVE",
+        b"fmt ",
+        16,
+        1,
+        1,
+        rate,
+        2 * rate,
+        2,
+        16,
+        b"data",
+        len(data),
+    )
     return header + data
 
 
 def synthetic_png(rng: np.random.Generator, size: int = DEFAULT_SIZE) -> bytes:
-    """A small RGB picture, as PNG (which TensorFlow's picture decoders all accept): smooth blobs of colour."""
+    """A small RGB picture as PNG, which all picture decoders of TensorFlow accept: smooth blobs."""
     y, x = np.mgrid[0:size, 0:size] / size
     picture = np.zeros((size, size, 3))
     for channel in range(3):
         for _ in range(3):
             cx, cy, width = rng.random(), rng.random(), rng.uniform(0.1, 0.4)
-            picture[..., channel] += np.exp(-((x - cx) ** 2 + (y - cy) ** 2) / width**2) * rng.uniform(60, 160)
+            picture[..., channel] += np.exp(-((x - cx) ** 2 + (y - cy) ** 2) / width**2) * rng.uniform(
+                60, 160
+            )
     pixels = np.clip(picture, 0, 255).astype(np.uint8)
     rows = b"".join(b"\0" + row.tobytes() for row in pixels)
     out = io.BytesIO(b"")

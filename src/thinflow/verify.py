@@ -1,12 +1,12 @@
 """Does a graph still compute what another one computes?
 
-Two uses: `OutputComparer` after every transform of a pipeline, and `verify` for any two graphs, which also finds the first
+Two uses: `OutputComparer` after every transform of a pipeline, and `verify` for any two graphs, which also
+finds the first
 value that differs.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,9 +26,13 @@ Array = np.ndarray[Any, Any]
 Feeds = Mapping[str, Array]
 
 NO_CHANGE = 1e-6
-"""Relative differences below this are what reordering float additions makes; nothing is reported as differing."""
+"""Relative differences below this are what reordering float additions makes; nothing is reported as
+differing.
+"""
 NOISE_FACTOR = 16
-"""How many times its own rounding noise a graph may move: weights are rounded anew in every layer, the input only once."""
+"""How many times its own rounding noise a graph may move: weights are rounded anew in every layer, the input
+only once.
+"""
 MOST_NOISE = 1e-2
 """No graph is so noisy that a larger difference would pass."""
 
@@ -36,8 +40,10 @@ MOST_NOISE = 1e-2
 class OutputComparer:
     """Compares a graph before and after each transform.
 
-    First by proof, see `equivalence`: what did not change needs no run, and what did is run on a few random numbers. Where
-    that does not settle it, and for transforms that change numbers on purpose, both graphs run on the same inputs.
+    First by proof, see `equivalence`: what did not change needs no run, and what did is run on a few random
+    numbers. Where
+    that does not settle it, and for transforms that change numbers on purpose, both graphs run on the same
+    inputs.
 
     Args:
         feeds: name -> array, one dict per run; made up from the graph's inputs if None.
@@ -77,10 +83,7 @@ class OutputComparer:
                 worst = max(worst, found.relative)
                 limit = allowed(max(transform.tolerance, NO_CHANGE), a)
                 if transform.exact and found.relative > limit and self._exceeds_noise(before, first, found):
-                    raise VerificationError(
-                        f"output '{value.name}'{list(found.index)} was {found.before} and is {found.after} now",
-                        hint="the step was undone; leave the transform out, or use --no-verify to keep its result",
-                    )
+                    raise _changed(value.name, found)
         self._latest = (after, second)
         return worst
 
@@ -95,13 +98,16 @@ class OutputComparer:
 
     def _all_feeds(self, graph: Graph) -> list[dict[str, Array]]:
         if self._feeds is None:
-            self._feeds = [{v.name: a for v, a in f.items()} for f in synthetic_feeds(graph.inputs, 1, self._seed)]
+            self._feeds = [
+                {v.name: a for v, a in f.items()} for f in synthetic_feeds(graph.inputs, 1, self._seed)
+            ]
         return self._feeds
 
     def _exceeds_noise(self, graph: Graph, results: Sequence[Sequence[Array]], found: Difference) -> bool:
         """Whether a difference is more than what rounding alone does to this graph.
 
-        Deep graphs amplify rounding errors. How much is measured when it matters: the graph runs again with every input
+        Deep graphs amplify rounding errors. How much is measured when it matters: the graph runs again with
+        every input
         number off by about one unit in its last place.
         """
         rng = np.random.default_rng(1)
@@ -111,6 +117,13 @@ class OutputComparer:
             shaken = run_by_name(graph, {n: _shaken(a, rng) for n, a in feed.items()}, names)
             noise = max([noise, *(difference(a, b).relative for a, b in zip(clean, shaken, strict=True))])
         return found.relative > min(NOISE_FACTOR * noise, MOST_NOISE)
+
+
+def _changed(name: str, found: Difference) -> VerificationError:
+    return VerificationError(
+        f"output '{name}'{list(found.index)} was {found.before} and is {found.after} now",
+        hint="the step was undone; leave the transform out, or use --no-verify to keep its result",
+    )
 
 
 def _shaken(array: Array, rng: np.random.Generator) -> Array:
@@ -146,7 +159,8 @@ class Verification:
     Attributes:
         outputs: per output the worst difference.
         tolerance: relative difference up to which they agree.
-        first_divergence: the first value (in running order) that both graphs have and that differs; "" if none.
+        first_divergence: the first value (in running order) that both graphs have and that differs; "" if
+            none.
         runs: how many feeds were compared.
     """
 
@@ -167,7 +181,10 @@ class Verification:
 
     def __str__(self) -> str:
         verdict = "the graphs agree" if self.ok else "the graphs DIFFER"
-        lines = [f"{verdict}: largest relative difference {self.worst:.3g} over {self.runs} runs (tolerance {self.tolerance:g})"]
+        lines = [
+            f"{verdict}: largest relative difference {self.worst:.3g} over {self.runs} runs "
+            f"(tolerance {self.tolerance:g})"
+        ]
         lines += [f"  {o.name}: {o.largest:.3g} absolute, {o.relative:.3g} relative" for o in self.outputs]
         if self.first_divergence:
             lines.append(f"first value that differs: {self.first_divergence}")
@@ -199,7 +216,9 @@ def verify(
     """
     names = [v.name for v in a.outputs if v.name.partition(":")[0] in b]
     if not names:
-        raise GraphError("the graphs have no output in common", hint="name the outputs: outputs=[...] when loading")
+        raise GraphError(
+            "the graphs have no output in common", hint="name the outputs: outputs=[...] when loading"
+        )
     if feeds is None:
         chosen = [{v.name: x for v, x in f.items()} for f in synthetic_feeds(a.inputs, runs, seed)]
     else:
@@ -220,8 +239,12 @@ def verify(
     return Verification(list(reports.values()), tolerance, divergence, len(chosen))
 
 
-def first_divergence(a: Graph, b: Graph, feed: Mapping[str, Any], outputs: Sequence[str], tolerance: float) -> str:
-    """Name of the first value, in running order, that both graphs compute and that differs; "" if none is found."""
+def first_divergence(
+    a: Graph, b: Graph, feed: Mapping[str, Any], outputs: Sequence[str], tolerance: float
+) -> str:
+    """Name of the first value, in running order, that both graphs compute and that differs; "" if none is
+    found.
+    """
     seen: dict[str, Array] = {}
     found: list[str] = []
 
@@ -231,7 +254,12 @@ def first_divergence(a: Graph, b: Graph, feed: Mapping[str, Any], outputs: Seque
 
     def check(value: Value, array: Array) -> None:
         known = seen.get(value.name)
-        if not found and known is not None and isinstance(array, np.ndarray) and difference(known, array).relative > tolerance:
+        if (
+            not found
+            and known is not None
+            and isinstance(array, np.ndarray)
+            and difference(known, array).relative > tolerance
+        ):
             found.append(value.name)
 
     for graph, watch in ((a, remember), (b, check)):

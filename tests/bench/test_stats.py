@@ -48,7 +48,8 @@ def test_scaled() -> None:
 )
 def test_median_interval_has_the_tabulated_ranks(count: int, ranks: tuple[int, int]) -> None:
     """Ranks as in the tables for the sign test at 95 %."""
-    assert median_interval(range(1, count + 1)) == ranks
+    values = [*range(1, count + 1, 2), *range(2, count + 1, 2)][::-1]
+    assert median_interval([values[7 * i % count] if count % 7 else values[i] for i in range(count)]) == ranks
 
 
 @pytest.mark.parametrize("count", [15, 60, 100, 101, 400])
@@ -59,6 +60,17 @@ def test_median_interval_covers(count: int, rng: np.random.Generator) -> None:
         low, high = median_interval(rng.exponential(1.0, count))
         hits += low <= math.log(2) <= high
     assert hits >= 0.93 * 400
+
+
+def test_median_interval_is_wider_where_neighbours_are_alike(rng: np.random.Generator) -> None:
+    hits = 0
+    for _ in range(200):
+        values = [0.0]
+        for step in rng.normal(0, 1, 300):
+            values.append(0.8 * values[-1] + step)
+        low, high = median_interval(values[1:])
+        hits += low <= 0 <= high
+    assert hits >= 0.85 * 200  # about 0.5 if the values passed for independent
 
 
 def test_ratio_of_equal_samples_contains_one(rng: np.random.Generator) -> None:
@@ -107,6 +119,7 @@ def test_ratio_of_few_values_claims_no_precision(count: int) -> None:
         (3.14159, 0.097, "3.1 ± 0.1"),
         (3.14159, 0.0123, "3.14 ± 0.01"),
         (123.4, 17, "123 ± 17"),
+        (2.07, 1.2, "2.1 ± 1.2"),
         (0.5, 0.0004, "0.5000 ± 0.0004"),
         (2.0, 0.0, "2 ± 0"),
         (2.0, math.inf, "2 ± ?"),

@@ -68,7 +68,7 @@ def load_case(path: Path) -> Case:
 
 
 def run_case(case: Case, engine: str) -> Outcome:
-    """What the engine makes of it. Only errors that users are meant to see count as a refusal; others are bugs."""
+    """What the engine makes of it. Errors meant for users are a failure of the case, others a bug and raised."""
     try:
         compiled = find(engine).compile(case.graph, list(case.feeds), list(case.expected))
         actual = compiled.run(list(case.feeds.values()))
@@ -111,5 +111,5 @@ def difference(actual: Array, expected: Array, relative: float = RELATIVE, absol
     good = np.isclose(actual, expected, relative, absolute, equal_nan=True)
     if good.all():
         return ""
-    place = tuple(int(i) for i in np.argwhere(~good)[0])
-    return f"{actual[place]} instead of {expected[place]} at {list(place)} ({np.sum(~good)} of {good.size} differ)"
+    at = tuple(int(i) for i in np.argwhere(~good)[0])
+    return f"{actual[at]} instead of {expected[at]} at {list(at)} ({np.sum(~good)} of {good.size} differ)"

@@ -21,7 +21,10 @@ def test_enough_cases_pass(shared: Path) -> None:
 def test_the_comparison_sees_differences() -> None:
     one = np.ones(2, np.float32)
     assert difference(one, one) == ""
-    assert difference(one, one * np.float32([1, 1.01])) == "1.0 instead of 1.0099999904632568 at [1] (1 of 2 differ)"
+    assert (
+        difference(one, one * np.float32([1, 1.01]))
+        == "1.0 instead of 1.0099999904632568 at [1] (1 of 2 differ)"
+    )
     assert difference(one, one.astype(np.float64)) == "float32[2] instead of float64[2]"
     assert difference(one, one[:1]) == "float32[2] instead of float32[1]"
     assert difference(np.array([b"ab"], object), np.array([b"ab"])) == ""

@@ -1,8 +1,8 @@
 """What holds for every op of the registry, whatever it computes.
 
-Cases are those of the other modules here: a table `CASES` (or `MORE`) of op name -> inputs and attributes. Each of
-these modules runs its cases through `check_agreement`; this one makes sure that no op is forgotten and looks at what
-needs no kernel.
+Cases are those of the other modules here: a table `CASES` (or `MORE`) of op name -> inputs and attributes.
+Each module runs its own through `check_agreement`; this one makes sure that no op is forgotten and looks at
+what needs no kernel.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OPS = dict(registry.all_ops())
 FUNCTIONS = ("infer", "kernel", "cost")
 
 WITHOUT_CASES = {f"thinflow.ops.{family}" for family in ("tensor_array", "tensor_list", "lookup")}
-"""Their ops take lists and tables, which no array stands for: test_tensor_list.py runs them one after the other."""
+"""Their ops take lists and tables, which no array stands for: test_tensor_list.py runs them in sequences."""
 
 ROUNDS = 6
 """Random ways to forget things, per case."""

@@ -66,7 +66,7 @@ def test_items_nobody_set_are_zeros_once_a_shape_is_known() -> None:
 def test_an_empty_list_stacks_if_its_shape_is_known() -> None:
     empty = run("EmptyTensorList", ints(-1, 2), -1)
     assert stacked(empty, ints(5, -1)).shape == (0, 5, 2)
-    with pytest.raises(ShapeError, match="an empty list cannot be stacked"):
+    with pytest.raises(ShapeError, match="the list is empty, and the shape of items is not known"):
         stacked(empty)
 
 

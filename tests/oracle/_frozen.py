@@ -91,11 +91,15 @@ def _port(name: str) -> str:
     return name if ":" in name else f"{name}:0"
 
 
-def freeze(function: Callable[..., Any], specs: dict[str, Spec], *, lower_control_flow: bool = True) -> Frozen:
+def freeze(
+    function: Callable[..., Any], specs: dict[str, Spec], *, lower_control_flow: bool = True
+) -> Frozen:
     """A TF2 function as a frozen GraphDef."""
     signature = [tf.TensorSpec(shape, kind, name=name) for name, (shape, kind) in specs.items()]
     concrete = tf.function(function, autograph=False).get_concrete_function(*signature)
-    frozen, graph_def = convert_variables_to_constants_v2_as_graph(concrete, lower_control_flow=lower_control_flow)
+    frozen, graph_def = convert_variables_to_constants_v2_as_graph(
+        concrete, lower_control_flow=lower_control_flow
+    )
     outputs = tuple(t.name.split(":")[0] for t in frozen.outputs)
     return Frozen(graph_def, specs, outputs)
 
@@ -214,7 +218,9 @@ def _tf1_norms() -> Any:
     y = tf.nn.relu(y)
     left = tf.nn.conv2d(y, _variable("w2", 1, 1, 8, 4), 1, "SAME") * _variable("factor", 4, low=0.5, high=1.5)
     right = tf.nn.depthwise_conv2d(y, _variable("w3", 3, 3, 8, 1), (1, 1, 1, 1), "SAME")
-    right = v1.nn.batch_normalization(right, _variable("m", 8), _variable("v", 8, low=0.5, high=1.5), None, None, 1e-3)
+    right = v1.nn.batch_normalization(
+        right, _variable("m", 8), _variable("v", 8, low=0.5, high=1.5), None, None, 1e-3
+    )
     y = tf.reshape(tf.concat([tf.identity(left), right], 3), (1, -1))
     y = tf.linalg.matmul(y, _variable("w4", 12 * 12 * 12, 10), name="logits")
     return [tf.nn.softmax(y, name="softmax"), v1.check_numerics(y, "not finite", name="checked")]
@@ -225,7 +231,9 @@ def _tf1_loop() -> Any:
     x = v1.placeholder(tf.float32, (2, 4), "x")
     w = _variable("w", 4, 4)
     again = lambda i, y: i < 5  # noqa: E731
-    _, y = v1.while_loop(again, lambda i, y: (i + 1, tf.tanh(tf.linalg.matmul(y, w) + x)), (tf.constant(0), x))
+    _, y = v1.while_loop(
+        again, lambda i, y: (i + 1, tf.tanh(tf.linalg.matmul(y, w) + x)), (tf.constant(0), x)
+    )
     return [tf.identity(y, name="y")]
 
 
@@ -254,7 +262,9 @@ def _tf2_loop(lowered: bool) -> Frozen:
     w = tf.Variable(np.random.default_rng(5).uniform(-0.5, 0.5, (4, 4)).astype(np.float32))
 
     def function(x: Any) -> Any:
-        _, y = tf.while_loop(lambda i, y: i < 5, lambda i, y: (i + 1, tf.tanh(y @ w + x)), (tf.constant(0), x))
+        _, y = tf.while_loop(
+            lambda i, y: i < 5, lambda i, y: (i + 1, tf.tanh(y @ w + x)), (tf.constant(0), x)
+        )
         return y
 
     return freeze(function, {"x": ((2, 4), np.dtype(np.float32))}, lower_control_flow=lowered)

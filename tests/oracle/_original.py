@@ -18,11 +18,16 @@ def available() -> bool:
     return _tool is not None
 
 
-def transform_graph(graph_def: Any, inputs: Sequence[str], outputs: Sequence[str], pipeline: str) -> Any | None:
+def transform_graph(
+    graph_def: Any, inputs: Sequence[str], outputs: Sequence[str], pipeline: str
+) -> Any | None:
     """What the original makes of a graph; None where it gives up with an error."""
     try:
         content = _tool.TransformGraphWithStringInputs(
-            graph_def.SerializeToString(), ",".join(inputs).encode(), ",".join(outputs).encode(), pipeline.encode()
+            graph_def.SerializeToString(),
+            ",".join(inputs).encode(),
+            ",".join(outputs).encode(),
+            pipeline.encode(),
         )
     except (ValueError, RuntimeError):
         return None

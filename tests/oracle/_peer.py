@@ -30,7 +30,10 @@ def _converter(frozen: Frozen) -> tf.lite.TFLiteConverter:
     def imported(*tensors: tf.Tensor) -> list[tf.Tensor]:
         feeds = dict(zip(frozen.inputs, tensors, strict=True))
         return tf.graph_util.import_graph_def(
-            frozen.graph_def, input_map=feeds, return_elements=[f"{name}:0" for name in frozen.outputs], name=""
+            frozen.graph_def,
+            input_map=feeds,
+            return_elements=[f"{name}:0" for name in frozen.outputs],
+            name="",
         )
 
     signature = [tf.TensorSpec(shape, kind) for shape, kind in frozen.inputs.values()]

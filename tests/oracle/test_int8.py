@@ -30,9 +30,7 @@ def sqnr(expected: list[Array], found: list[Array]) -> float:
     return float(10 * np.log10(np.square(a).sum() / np.square(a - b).sum()))
 
 
-@pytest.mark.parametrize(
-    "name", ["mobilenet_small", "mobilenet", "keras3:mobilenet_v2_small", "resnet50_v2"]
-)
+@pytest.mark.parametrize("name", ["mobilenet_small", "mobilenet", "keras3:mobilenet_v2_small", "resnet50_v2"])
 def test_as_good_as_the_peer(name: str) -> None:
     frozen = get(name)
     (size,) = {shape[1] for shape, _ in frozen.inputs.values()}

@@ -24,7 +24,14 @@ NETWORKS = (
     "tf1_norms",
     "zoo:digits",
 )
-COUNTED = ("mobilenet_small", "mobilenet_v2_small", "keras3:mobilenet_v2_small", "resnet50_v2", "tf1_norms", "zoo:digits")
+COUNTED = (
+    "mobilenet_small",
+    "mobilenet_v2_small",
+    "keras3:mobilenet_v2_small",
+    "resnet50_v2",
+    "tf1_norms",
+    "zoo:digits",
+)
 
 
 def ours(name: str) -> bytes:
@@ -60,5 +67,7 @@ def test_plain_conversion_computes_what_tensorflow_does(name: str, tmp_path: Pat
 def test_no_more_operators_and_bytes_than_the_peer(name: str) -> None:
     content, peer = ours(name), _peer.convert(get(name))
     mine, theirs = _peer.operators(content), _peer.operators(peer)
-    assert mine.total() <= theirs.total(), f"only ours: {dict(mine - theirs)}; only theirs: {dict(theirs - mine)}"
+    assert mine.total() <= theirs.total(), (
+        f"only ours: {dict(mine - theirs)}; only theirs: {dict(theirs - mine)}"
+    )
     assert len(content) <= len(peer)

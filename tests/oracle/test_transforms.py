@@ -68,7 +68,9 @@ COMPARED = [
     f"{RECIPE} quantize_weights strip_unused_nodes sort_by_execution_order",
 ]
 
-needs_original = pytest.mark.skipif(not _original.available(), reason="this TensorFlow has no Graph Transform Tool")
+needs_original = pytest.mark.skipif(
+    not _original.available(), reason="this TensorFlow has no Graph Transform Tool"
+)
 
 
 def _needs_files_or_names(name: str) -> bool:
@@ -148,9 +150,15 @@ def _compare_sizes(frozen: Frozen, before: list[Array], pipeline: str) -> None:
     theirs = _original.transform_graph(frozen.graph_def, list(frozen.inputs), frozen.outputs, pipeline)
     if theirs is None:
         pytest.skip("the original gives up")
-    if _operators(theirs) == _operators(frozen.graph_def) and theirs.ByteSize() >= 0.9 * frozen.graph_def.ByteSize():
+    if (
+        _operators(theirs) == _operators(frozen.graph_def)
+        and theirs.ByteSize() >= 0.9 * frozen.graph_def.ByteSize()
+    ):
         return  # it found nothing to do; folding norms, say, may add nodes
-    if "merge_duplicate_nodes" in pipeline and _operators(theirs)["Switch"] < _operators(frozen.graph_def)["Switch"]:
+    if (
+        "merge_duplicate_nodes" in pipeline
+        and _operators(theirs)["Switch"] < _operators(frozen.graph_def)["Switch"]
+    ):
         pytest.skip("the original merges control flow")
     try:
         results = run_in_tensorflow(theirs, frozen.feeds(), frozen.outputs)

@@ -31,7 +31,9 @@ def _node_differences(a: Node, b: Node) -> list[str]:
         found.append(f"{name} has device '{a.device}' that is not expected '{b.device}'")
     inputs = [v.name for v in a.inputs], [v.name for v in b.inputs]
     if len(inputs[0]) != len(inputs[1]):
-        found.append(f"{name} has inputs '{', '.join(inputs[0])}' that don't match expected '{', '.join(inputs[1])}'")
+        found.append(
+            f"{name} has inputs '{', '.join(inputs[0])}' that don't match expected '{', '.join(inputs[1])}'"
+        )
     for index, (x, y) in enumerate(zip(*inputs, strict=False)):
         if x != y:
             found.append(f"{name} has input {index} '{x}' that doesn't match expected '{y}'")
@@ -45,7 +47,7 @@ def _node_differences(a: Node, b: Node) -> list[str]:
             found.append(f"{name} has unexpected attr '{key}' with value: {attr_text(a.attrs[key])}")
         elif attr_key(a.attrs[key]) != attr_key(b.attrs[key]):
             found.append(
-                f"{name} has attr '{key}' with value: {attr_text(a.attrs[key])} that does not match expected: "
-                f"{attr_text(b.attrs[key])}"
+                f"{name} has attr '{key}' with value: {attr_text(a.attrs[key])} "
+                f"that does not match expected: {attr_text(b.attrs[key])}"
             )
     return found

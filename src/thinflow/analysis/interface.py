@@ -54,14 +54,30 @@ POSTPROCESSING = {
     "Softmax": "softmax",
 }
 SOURCES = frozenset(
-    {"IteratorGetNext", "IteratorV2", "QueueDequeueV2", "QueueDequeueManyV2", "QueueDequeueUpToV2", "QueueDequeueMany"}
+    {
+        "IteratorGetNext",
+        "IteratorV2",
+        "QueueDequeueV2",
+        "QueueDequeueManyV2",
+        "QueueDequeueUpToV2",
+        "QueueDequeueMany",
+    }
     | {"FIFOQueueV2", "ReaderReadV2", "ReaderRead"}
 )
 HEAVY = frozenset(
     {"Conv2D", "DepthwiseConv2dNative", "Conv3D", "MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"}
-    | {"Conv2DBackpropInput", "QuantizedConv2D", "QuantizedMatMul", "FusedPadConv2D", "FusedResizeAndPadConv2D", "Gather", "GatherV2"}
+    | {
+        "Conv2DBackpropInput",
+        "QuantizedConv2D",
+        "QuantizedMatMul",
+        "FusedPadConv2D",
+        "FusedResizeAndPadConv2D",
+        "Gather",
+        "GatherV2",
+    }
     | {"Enter", "TensorArrayScatterV3", "TensorArrayV3", "While", "StatelessWhile"}
 )
+_STATISTICS_BESIDE = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"})
 _NOT_OUTPUTS = re.compile(
     r"Const|NoOp|Placeholder.*|Assign.*|.*Save.*|.*Restore.*|.*Summary.*|Print|PrintV2|Assert|Variable.*|VarHandleOp|"
     r".*Initializer.*|InitializeTable.*|Queue.*|.*Queue|.*QueueV2|Apply.*|ResourceApply.*|ScatterUpdate|CountUpTo|StringFormat"
@@ -77,7 +93,9 @@ _GOOD_NAME = re.compile(
     re.IGNORECASE,
 )
 _SWITCH_NAME = re.compile(r"(keep_?prob|drop_?out|is_?train|phase|learning_?phase|training)", re.IGNORECASE)
-_LABEL_NAME = re.compile(r"(^|/)(labels?|targets?|y_?|y_true|ground_?truth.*|answers?)(_\d+)?$", re.IGNORECASE)
+_LABEL_NAME = re.compile(
+    r"(^|/)(labels?|targets?|y_?|y_true|ground_?truth.*|answers?)(_\d+)?$", re.IGNORECASE
+)
 
 
 @dataclass
@@ -128,7 +146,10 @@ class Interface:
 
 
 def guess_interface(graph: Graph) -> Interface:
-    """Rank candidates for inputs and outputs. Uses specs if `infer_shapes` has run. O(nodes + edges) per output kept."""
+    """Rank candidates for inputs and outputs.
+
+    Uses specs if `infer_shapes` has run. O(nodes + edges) per output kept.
+    """
     outputs = _outputs(graph)
     wanted = [c.value.node for c in outputs if c.score > 0] or [c.value.node for c in outputs]
     needed = ancestors(wanted) if wanted else set(graph)
@@ -155,9 +176,8 @@ def _outputs(graph: Graph) -> list[Candidate]:
         sizes[node] = len(ancestors([node])) if len(sizes) <= 50 else total
     biggest = max(sizes.values(), default=1)
     for node, size in sizes.items():
-        count = port_count(node) or 1
-        for port in range(count if count > 1 and node.op not in {"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"} else 1):
-            found.append(_rank_output(node.output(port), size, biggest))
+        count = 1 if node.op in _STATISTICS_BESIDE else port_count(node) or 1
+        found += [_rank_output(node.output(port), size, biggest) for port in range(count)]
     found.sort(key=lambda c: -c.score)
     best = found[0].score if found else 0
     for candidate in found:
@@ -207,7 +227,8 @@ def _inputs(graph: Graph, needed: set[Node]) -> list[Candidate]:
             continue
         value = node.output()
         element, shape = node.get("dtype"), node.get("shape")
-        kind = f"{element.name if isinstance(element, DType) else '?'}{shape_text(shape if isinstance(shape, tuple) else None)}"
+        type_name = element.name if isinstance(element, DType) else "?"
+        kind = type_name + shape_text(shape if isinstance(shape, tuple) else None)
         candidate = Candidate(value, 2.0, [f"a placeholder of {kind}"])
         if node.op == "PlaceholderWithDefault":
             candidate.score -= 3
@@ -216,7 +237,9 @@ def _inputs(graph: Graph, needed: set[Node]) -> list[Candidate]:
             candidate.score -= 4
             candidate.reasons.append("no output needs it")
         if _SWITCH_NAME.search(node.name) and (element is BOOL or shape in ((), None) or element is FLOAT):
-            candidate.reasons.append("looks like a training switch (feed 1.0 to a keep probability, false to is_training)")
+            candidate.reasons.append(
+                "looks like a training switch (feed 1.0 to a keep probability, false to is_training)"
+            )
         elif _LABEL_NAME.search(node.name) and node not in needed:
             candidate.reasons.append("looks like labels")
         readers = {r.op for r in value.readers}
@@ -228,7 +251,9 @@ def _inputs(graph: Graph, needed: set[Node]) -> list[Candidate]:
 
 
 def _find_cut(graph: Graph, needed: set[Node], interface: Interface) -> None:
-    """If decoding or a queue stands in front, find where the model proper begins: the value a first heavy op reads."""
+    """If decoding or a queue stands in front, find where the model proper begins: the value a first heavy op
+    reads.
+    """
     starts = [n for n in graph if n in needed and (n.op in DECODERS or n.op in SOURCES)]
     if not starts:
         return

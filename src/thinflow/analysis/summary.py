@@ -1,4 +1,6 @@
-"""Everything `inspect` tells of a graph, as data; and the report of TensorFlow's summarize_graph, line by line."""
+"""Everything `inspect` tells of a graph, as data; and the report of TensorFlow's summarize_graph, line by
+line.
+"""
 
 from __future__ import annotations
 
@@ -101,9 +103,11 @@ def summarize(graph: Graph, shapes: Mapping[str, Sequence[int | None]] | None = 
 
 
 def _assumed(interface: Interface, shapes: Mapping[str, Sequence[int | None]]) -> dict[Value, TensorSpec]:
-    """Specs of the inputs with the shapes the user gave, and batch 1 where only the leading size is unknown."""
+    """Specs of the inputs with the shapes the user gave; batch 1 where only that is unknown."""
     assumed: dict[Value, TensorSpec] = {}
-    values = [c.value for c in interface.inputs] + ([interface.cut.value] if interface.cut is not None else [])
+    values = [c.value for c in interface.inputs] + (
+        [interface.cut.value] if interface.cut is not None else []
+    )
     given = {name.removesuffix(":0"): tuple(shape) for name, shape in shapes.items()}
     for value in values:
         shape = given.get(value.name, value.shape)
@@ -125,7 +129,8 @@ def _norms(graph: Graph) -> tuple[list[str], list[str]]:
     return training, inference
 
 
-# --- the drop-in report ---------------------------------------------------------------------------------------
+# --- the drop-in report
+# ---------------------------------------------------------------------------------------
 
 
 def summarize_lines(summary: Summary, *, benchmark_hint: bool = True) -> list[str]:
@@ -176,7 +181,8 @@ def _benchmark_lines(graph: Graph, inputs: Sequence[Node], outputs: Sequence[Nod
     names = ",".join(n.name for n in inputs)
     types = ",".join(t.name if isinstance(t := n.get("dtype"), DType) else "INVALID" for n in inputs)
     shapes = ":".join(
-        ",".join(str(-1 if d is None else d) for d in s) if isinstance(s := n.get("shape"), tuple) else "" for n in inputs
+        ",".join(str(-1 if d is None else d) for d in s) if isinstance(s := n.get("shape"), tuple) else ""
+        for n in inputs
     )
     return [
         "To use with tensorflow/tools/benchmark:benchmark_model try these arguments:",

@@ -31,6 +31,7 @@ PRECISION = 0.02
 _FEWEST_ROUNDS = 15
 _MOST_ROUNDS = 10_000
 _SHORTEST_SECONDS = 1.0  # a machine that is calm for a moment proves nothing
+_CHECKS = 2  # who looks often enough sees a narrow interval sometimes, by chance
 _COLD_BELOW_NS = 20_000_000
 _REST_SECONDS = 0.03
 _STRETCH_NS = 200_000_000
@@ -187,7 +188,7 @@ def measure(
     groups = _by_setting(cases)
     shuffle = random.Random(seed)
     wanted = limits.runs if limits.runs is not None else _MOST_ROUNDS
-    rounds, check_at = 0, _FEWEST_ROUNDS
+    rounds, check_at, known = 0, _FEWEST_ROUNDS, 0
     with _no_garbage_collection():
         for case in (c for group in groups for _ in range(limits.warmup) for c in group):
             _run_once(case, clock, warm_first=False)
@@ -199,7 +200,8 @@ def measure(
             if rounds and elapsed >= limits.seconds:
                 break
             if limits.runs is None and rounds >= check_at:
-                if elapsed >= _SHORTEST_SECONDS and _known(cases):
+                known = known + 1 if elapsed >= _SHORTEST_SECONDS and _known(cases) else 0
+                if known == _CHECKS:
                     break
                 check_at = rounds + rounds // 10
             _tell(progress, *_progress_of(rounds, elapsed, limits), "measuring")

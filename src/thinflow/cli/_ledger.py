@@ -18,9 +18,11 @@ def ledger_lines(result: Any, *, verified: bool) -> list[str]:
     for step in result.steps:
         name = step.transform if len(step.transform) <= width else step.transform[: width - 1] + "…"
         nodes = f"{step.nodes[0]} -> {step.nodes[1]}"
+        left = len(step.trace.left)
         size = f"{human_bytes(step.size_bytes[0])} -> {human_bytes(step.size_bytes[1])}"
         lines.append(
-            f"  {name:{width}}  {step.changes + len(step.trace.left):7}  {step.changes:7}  {len(step.trace.left):5}  {nodes:>15}  {size:>21}  {_difference(step, verified)}"
+            f"  {name:{width}}  {step.changes + left:7}  {step.changes:7}  {left:5}  {nodes:>15}  {size:>21}"
+            f"  {_difference(step, verified)}"
         )
         if step.error:
             lines.append(f"      undone: {step.error}")
@@ -41,7 +43,8 @@ def verdict(result: Any, *, verified: bool) -> str:
         return "no transforms: the graph is unchanged"
     first, last = result.steps[0], result.steps[-1]
     if not result.changes:
-        return f"nothing changed: {last.nodes[1]} nodes, {human_bytes(last.size_bytes[1])}; the reasons are below"
+        size = human_bytes(last.size_bytes[1])
+        return f"nothing changed: {last.nodes[1]} nodes, {size}; the reasons are below"
     proof = _proof(result) if verified else "not verified (--no-verify)"
     return (
         f"{result.changes} changes: {first.nodes[0]} -> {last.nodes[1]} nodes, "
@@ -52,7 +55,11 @@ def verdict(result: Any, *, verified: bool) -> str:
 def _proof(result: Any) -> str:
     """How far the outputs moved, and whether they were meant to."""
     exact = [s.difference for s in result.steps if s.difference is not None and s.exact]
-    meant = [(s.difference, s.transform.split("(")[0]) for s in result.steps if s.difference is not None and not s.exact]
+    meant = [
+        (s.difference, s.transform.split("(")[0])
+        for s in result.steps
+        if s.difference is not None and not s.exact
+    ]
     parts = []
     if result.note:
         parts.append(result.note)

@@ -1,4 +1,6 @@
-"""The flag parser of TensorFlow's C++ tools: `--flag=value`, one dash or two; with the space form as an extra."""
+"""The flag parser of TensorFlow's C++ tools: `--flag=value`, one dash or two; with the space form as an
+extra.
+"""
 
 from __future__ import annotations
 

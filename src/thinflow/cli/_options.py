@@ -46,7 +46,9 @@ def shapes(texts: list[str]) -> dict[str, tuple[int | None, ...]]:
     for text in texts:
         name, equals, sizes = text.partition("=")
         if not equals:
-            raise ParameterError(f"--shape {text}: the name is missing", hint="write --shape NAME=1,224,224,3")
+            raise ParameterError(
+                f"--shape {text}: the name is missing", hint="write --shape NAME=1,224,224,3"
+            )
         result[name.strip()] = read_shape(sizes)
     return result
 
@@ -64,13 +66,19 @@ def read_shape(text: str) -> tuple[int | None, ...]:
         elif item.isdecimal():
             sizes.append(int(item))
         else:
-            raise ParameterError(f"'{item}' is not a size", hint="write sizes like 1,224,224,3; ? for an unknown one")
+            raise ParameterError(
+                f"'{item}' is not a size", hint="write sizes like 1,224,224,3; ? for an unknown one"
+            )
     return tuple(sizes)
 
 
 def interface(args: Namespace) -> dict[str, Any]:
     """Keyword arguments for `thinflow.load` from the shared options."""
-    return {"inputs": names(args.inputs), "outputs": names(args.outputs), "shapes": shapes(args.shape) or None}
+    return {
+        "inputs": names(args.inputs),
+        "outputs": names(args.outputs),
+        "shapes": shapes(args.shape) or None,
+    }
 
 
 def shape_flags(texts: list[str]) -> str:

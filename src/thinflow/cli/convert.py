@@ -19,7 +19,9 @@ def add_arguments(p: ArgumentParser) -> None:
     p.add_argument("model", help="a GraphDef file")
     p.add_argument("output", help="what to write; the suffix chooses the format: .tflite, .pb, .pbtxt")
     add_interface(p)
-    p.add_argument("--no-verify", dest="verify", action="store_false", help="skip comparing the result with the source")
+    p.add_argument(
+        "--no-verify", dest="verify", action="store_false", help="skip comparing the result with the source"
+    )
     add_json(p)
 
 

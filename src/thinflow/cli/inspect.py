@@ -73,7 +73,8 @@ def _verdict(summary: Summary) -> str:
     kind = "GraphDef with variables (not frozen)" if has_variables else "frozen GraphDef"
     flops = summary.cost.total.flops
     cost = f", {human_count(flops)}FLOP a run" if flops else ""
-    return f"{name} is a {kind}: {len(graph)} nodes, {human_count(summary.parameters.count)} constants{size}{cost}"
+    constants = human_count(summary.parameters.count)
+    return f"{name} is a {kind}: {len(graph)} nodes, {constants} constants{size}{cost}"
 
 
 def _interface_lines(summary: Summary, everything: bool) -> list[str]:
@@ -98,21 +99,29 @@ def _interface_lines(summary: Summary, everything: bool) -> list[str]:
 
 
 def _cost_lines(summary: Summary) -> list[str]:
-    parts = ", ".join(f"{human_bytes(size)} {name}" for name, size in summary.parameters.bytes_by_dtype.items())
+    parts = ", ".join(
+        f"{human_bytes(size)} {name}" for name, size in summary.parameters.bytes_by_dtype.items()
+    )
     lines = [f"constants: {human_count(summary.parameters.count)} values: {parts or 'none'}"]
     cost = summary.cost
     if cost.total.flops:
         heavy = sorted(cost.by_node.items(), key=lambda item: -item[1].flops)[:3]
         top = ", ".join(f"{name} {100 * c.flops / cost.total.flops:.0f}%" for name, c in heavy)
         lines.append(
-            f"work: {human_count(cost.total.flops)}FLOP ({human_count(cost.total.macs)} multiply-adds) a run; most in {top}"
+            f"work: {human_count(cost.total.flops)}FLOP ({human_count(cost.total.macs)} multiply-adds) "
+            f"a run; most in {top}"
         )
     unknown = [why for why in cost.unknown.values() if why == "its sizes are not known"]
     if unknown:
-        lines.append(f"  not counted: {len(unknown)} nodes of unknown size; give the input's shape with --shape NAME=1,H,W,C")
+        lines.append(
+            f"  not counted: {len(unknown)} nodes of unknown size; "
+            "give the input's shape with --shape NAME=1,H,W,C"
+        )
     if summary.peak is not None and summary.peak.size_bytes:
         partly = "" if summary.peak.complete else " at least (some sizes are unknown)"
-        lines.append(f"activations: peak {human_bytes(summary.peak.size_bytes)}{partly}, at {summary.peak.node}")
+        lines.append(
+            f"activations: peak {human_bytes(summary.peak.size_bytes)}{partly}, at {summary.peak.node}"
+        )
     return lines
 
 
@@ -121,8 +130,9 @@ def _findings(summary: Summary) -> list[str]:
     training, inference = summary.training_norms, summary.inference_norms
     if training:
         lines.append(
-            f"batch norms: {len(training)} of {len(training) + len(inference)} are in TRAINING mode (first '{training[0]}'): they use "
-            "the statistics of each batch, cannot be folded, and run slowly; freeze_batch_norms can freeze them on your data"
+            f"batch norms: {len(training)} of {len(training) + len(inference)} are in TRAINING mode "
+            f"(first '{training[0]}'): they use the statistics of each batch, cannot be folded, and run "
+            "slowly; freeze_batch_norms can freeze them on your data"
         )
     elif inference:
         lines.append(f"batch norms: {len(inference)} with stored statistics, candidates for folding")

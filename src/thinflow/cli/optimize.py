@@ -9,9 +9,11 @@ from thinflow.cli._options import add_interface, add_json, interface
 
 EXAMPLES = """
   thinflow optimize model.pb out
-  thinflow optimize model.pb out --calibration samples/            # a folder of .npy, .npz, .jpg, .png or .wav
+  thinflow optimize model.pb out --calibration samples/            # a folder of .npy, .npz, .jpg, .png or
+  .wav
   thinflow optimize pose.pb out --shape image=1,184,184,3 --calibration frames.npz
-  thinflow optimize net.pb out --inputs input --outputs softmax --labels labels.txt --test test.npz --threads 1,4
+  thinflow optimize net.pb out --inputs input --outputs softmax --labels labels.txt --test test.npz --threads
+  1,4
 """
 
 
@@ -19,18 +21,37 @@ def add_arguments(p: ArgumentParser) -> None:
     p.add_argument("model", help="a frozen GraphDef: .pb or .pbtxt, gzip or not")
     p.add_argument("out_dir", help="folder for the results; made if it is missing")
     add_interface(p)
-    p.add_argument("--calibration", metavar="FOLDER|FILE", help="samples for the eight-bit ranges; without it inputs are made up")
-    p.add_argument("--test", metavar="FOLDER|FILE", help="samples to judge the models on (default: the calibration samples)")
-    p.add_argument("--labels", metavar="FILE", help="class names, one a line (default: a labels file beside the model)")
+    p.add_argument(
+        "--calibration",
+        metavar="FOLDER|FILE",
+        help="samples for the eight-bit ranges; without it inputs are made up",
+    )
+    p.add_argument(
+        "--test",
+        metavar="FOLDER|FILE",
+        help="samples to judge the models on (default: the calibration samples)",
+    )
+    p.add_argument(
+        "--labels", metavar="FILE", help="class names, one a line (default: a labels file beside the model)"
+    )
     p.add_argument("--samples", type=int, metavar="N", help="use the first N samples only")
     p.add_argument("--mean", type=float, default=0.0, help="pictures: (pixel - mean) / std; default 0")
     p.add_argument("--std", type=float, default=1.0, help="see --mean; default 1")
     p.add_argument("--threads", default="1,2", metavar="1,2", help="thread counts to measure (default 1,2)")
     p.add_argument("--seconds", type=float, default=4.0, help="time for each measurement (default 4)")
     p.add_argument(
-        "--max-drop", type=float, default=1.5, metavar="POINTS", help="points of accuracy int8 may cost before float is advised (1.5)"
+        "--max-drop",
+        type=float,
+        default=1.5,
+        metavar="POINTS",
+        help="points of accuracy int8 may cost before float is advised (1.5)",
     )
-    p.add_argument("--no-verify", dest="verify", action="store_false", help="skip running the graph around each transform")
+    p.add_argument(
+        "--no-verify",
+        dest="verify",
+        action="store_false",
+        help="skip running the graph around each transform",
+    )
     p.add_argument("--no-benchmark", dest="measure", action="store_false", help="skip measuring latency")
     add_json(p)
 
@@ -44,7 +65,9 @@ def run(args: Namespace) -> int:
     try:
         threads = [int(t) for t in args.threads.split(",") if t.strip()]
     except ValueError:
-        raise ParameterError(f"--threads {args.threads} is not a list of numbers", hint="write --threads 1,2") from None
+        raise ParameterError(
+            f"--threads {args.threads} is not a list of numbers", hint="write --threads 1,2"
+        ) from None
     report = thinflow.optimize(
         args.model,
         args.out_dir,
@@ -61,5 +84,7 @@ def run(args: Namespace) -> int:
         progress=progress(),
         **interface(args),
     )
-    print(json.dumps(report.data(), indent=2, default=str) if args.json else "\n".join(optimize_lines(report)))
+    print(
+        json.dumps(report.data(), indent=2, default=str) if args.json else "\n".join(optimize_lines(report))
+    )
     return 0

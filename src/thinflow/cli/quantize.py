@@ -17,7 +17,9 @@ EXAMPLES = """
 def add_arguments(p: ArgumentParser) -> None:
     p.add_argument("model", help="a frozen GraphDef file")
     p.add_argument("output", help="the .tflite file to write")
-    p.add_argument("--calibration", metavar="FOLDER|FILE", help="samples for the ranges; without it inputs are made up")
+    p.add_argument(
+        "--calibration", metavar="FOLDER|FILE", help="samples for the ranges; without it inputs are made up"
+    )
     p.add_argument("--samples", type=int, metavar="N", help="use the first N samples only")
     p.add_argument("--mean", type=float, default=0.0, help="pictures: (pixel - mean) / std; default 0")
     p.add_argument("--std", type=float, default=1.0, help="see --mean; default 1")
@@ -41,7 +43,8 @@ def run(args: Namespace) -> int:
     if args.json:
         print(json.dumps(report, indent=2, default=str))
         return 0
-    sizes = f"{human_bytes(report['size_bytes'])}, {report['float_bytes'] / max(report['size_bytes'], 1):.1f}x smaller than float"
+    smaller = report["float_bytes"] / max(report["size_bytes"], 1)
+    sizes = f"{human_bytes(report['size_bytes'])}, {smaller:.1f}x smaller than float"
     print(f"wrote {args.output}: {sizes}; {report['quality']}")
     print(f"  samples: {report['samples']}")
     for code, node, why in report["float_operators"][:8]:

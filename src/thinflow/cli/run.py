@@ -20,7 +20,13 @@ EXAMPLES = """
 
 def add_arguments(p: ArgumentParser) -> None:
     p.add_argument("model", help="a GraphDef file")
-    p.add_argument("--feed", action="append", default=[], metavar="NAME=FILE", help=".npy, .npz, or any file for a string input")
+    p.add_argument(
+        "--feed",
+        action="append",
+        default=[],
+        metavar="NAME=FILE",
+        help=".npy, .npz, or any file for a string input",
+    )
     add_interface(p)
     p.add_argument("--engine", default="auto", help="auto, reference or litert (default auto)")
     p.add_argument("--threads", type=int, default=1)
@@ -46,7 +52,10 @@ def run(args: Namespace) -> int:
         return 0
     places = sorted(set(session.placement.values()))
     source = "the given feed" if paths else "made-up input"
-    print(f"{len(outputs)} output{'s' if len(outputs) != 1 else ''} of {args.model} on {source}, run by {' and '.join(places) or 'nobody'}")
+    print(
+        f"{len(outputs)} output{'s' if len(outputs) != 1 else ''} of {args.model} on {source}, "
+        f"run by {' and '.join(places) or 'nobody'}"
+    )
     for name, array in outputs.items():
         print(f"{name}  {array.dtype}{list(array.shape)}  {_preview(array)}")
     print(f"next: thinflow optimize {shlex.quote(args.model)} out")

@@ -11,7 +11,8 @@ from thinflow.cli._options import add_interface, add_json, interface
 
 EXAMPLES = """
   thinflow transform model.pb small.pb -t 'fold_constants fold_batch_norms'
-  thinflow transform model.pb out.pb --inputs input --outputs softmax -t 'strip_unused_nodes(type=float, shape="1,224,224,3")'
+  thinflow transform model.pb out.pb --inputs input --outputs softmax -t 'strip_unused_nodes(type=float,
+  shape="1,224,224,3")'
   thinflow transform model.pb --dry-run -t quantize_weights
   thinflow transform pose.pb frozen.pb -t freeze_batch_norms --calibration frames/ --shape image=1,184,184,3
 """
@@ -20,14 +21,30 @@ EXAMPLES = """
 def add_arguments(p: ArgumentParser) -> None:
     p.add_argument("model", help="a GraphDef file")
     p.add_argument("output", nargs="?", help="where to write the result: .pb, .pbtxt or .tflite")
-    p.add_argument("-t", "--transforms", action="append", required=True, metavar="TRANSFORMS", help="a transform string; may be repeated")
+    p.add_argument(
+        "-t",
+        "--transforms",
+        action="append",
+        required=True,
+        metavar="TRANSFORMS",
+        help="a transform string; may be repeated",
+    )
     add_interface(p)
     p.add_argument(
-        "--calibration", metavar="FOLDER|FILE", help="samples to measure batch statistics on, for freeze_batch_norms (default: made up)"
+        "--calibration",
+        metavar="FOLDER|FILE",
+        help="samples to measure batch statistics on, for freeze_batch_norms (default: made up)",
     )
-    p.add_argument("--no-verify", dest="verify", action="store_false", help="skip running the graph before and after each step")
+    p.add_argument(
+        "--no-verify",
+        dest="verify",
+        action="store_false",
+        help="skip running the graph before and after each step",
+    )
     p.add_argument("--dry-run", action="store_true", help="write nothing, only tell what would happen")
-    p.add_argument("--seed", type=int, default=0, help="for the made-up inputs of the verification (default 0)")
+    p.add_argument(
+        "--seed", type=int, default=0, help="for the made-up inputs of the verification (default 0)"
+    )
     add_json(p)
 
 
@@ -38,7 +55,9 @@ def run(args: Namespace) -> int:
     from thinflow.errors import ParameterError
 
     if args.output is None and not args.dry_run:
-        raise ParameterError("no output file was given", hint=f"thinflow transform {args.model} OUT.pb ..., or --dry-run")
+        raise ParameterError(
+            "no output file was given", hint=f"thinflow transform {args.model} OUT.pb ..., or --dry-run"
+        )
     transforms = " ".join(args.transforms)
     if args.calibration is not None or "freeze_batch_norms" in transforms.replace("freeze_batch_norms(", ""):
         transforms = _with_statistics(args, transforms)
@@ -51,12 +70,18 @@ def run(args: Namespace) -> int:
         print(json.dumps(ledger_data(result), indent=2))
         return 0
     print("\n".join(ledger_lines(result, verified=args.verify)))
-    print("nothing was written (--dry-run)" if args.dry_run else f"next: thinflow inspect {shlex.quote(args.output)}")
+    print(
+        "nothing was written (--dry-run)"
+        if args.dry_run
+        else f"next: thinflow inspect {shlex.quote(args.output)}"
+    )
     return 0
 
 
 def _with_statistics(args: Namespace, transforms: str) -> str:
-    """The transforms with measured statistics for every freeze_batch_norms that has none; written beside the output."""
+    """The transforms with measured statistics for every freeze_batch_norms that has none; written beside the
+    output.
+    """
     from thinflow.api import measure_batch_norms, parse_transforms
 
     calls = parse_transforms(transforms)

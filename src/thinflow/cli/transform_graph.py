@@ -1,4 +1,6 @@
-"""`thinflow transform_graph`: TensorFlow's Graph Transform Tool with its own flags, plus verification and a ledger."""
+"""`thinflow transform_graph`: TensorFlow's Graph Transform Tool with its own flags, plus verification and a
+ledger.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def main(argv: Sequence[str]) -> int:
         if not str(values[name]).strip():
             print(f"{name} can't be empty.\n{FLAGS.usage()}", file=sys.stderr)
             return USAGE_EXIT
-    return _apply({name: str(v) for name, v in values.items()}, bool(values["output_as_text"]), bool(values["verify"]))
+    return _apply(
+        {name: str(v) for name, v in values.items()}, bool(values["output_as_text"]), bool(values["verify"])
+    )
 
 
 def _print_transforms() -> None:
@@ -43,7 +47,6 @@ def _print_transforms() -> None:
 
 
 def _apply(flags: dict[str, str], as_text: bool, verified: bool) -> int:
-    import json
     import os
 
     import thinflow

@@ -19,7 +19,12 @@ def add_arguments(p: ArgumentParser) -> None:
     p.add_argument("b", help="the model to check")
     add_interface(p)
     p.add_argument("--engine", default="reference", help="reference or litert (default reference)")
-    p.add_argument("--tolerance", type=float, default=1e-4, help="largest difference relative to the largest value (default 1e-4)")
+    p.add_argument(
+        "--tolerance",
+        type=float,
+        default=1e-4,
+        help="largest difference relative to the largest value (default 1e-4)",
+    )
     p.add_argument("--seed", type=int, default=0, help="for made-up inputs")
     add_json(p)
 
@@ -43,7 +48,9 @@ def run(args: Namespace) -> int:
             "tolerance": found.tolerance,
             "runs": found.runs,
             "first_divergence": found.first_divergence,
-            "outputs": [{"name": o.name, "largest": o.largest, "relative": o.relative} for o in found.outputs],
+            "outputs": [
+                {"name": o.name, "largest": o.largest, "relative": o.relative} for o in found.outputs
+            ],
         }
         print(json.dumps(data, indent=2))
     else:

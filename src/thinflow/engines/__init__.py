@@ -13,7 +13,11 @@ _HELPERS = {"base", "session", "partition", "fake"}
 
 def names() -> list[str]:
     """Every engine that ships with thinflow, installed or not, sorted."""
-    return sorted(m.name for m in pkgutil.iter_modules(__path__) if m.name not in _HELPERS and not m.name.startswith("_"))
+    return sorted(
+        m.name
+        for m in pkgutil.iter_modules(__path__)
+        if m.name not in _HELPERS and not m.name.startswith("_")
+    )
 
 
 def find(name: str) -> Engine:
@@ -23,9 +27,13 @@ def find(name: str) -> Engine:
         EngineUnavailable: there is none, or it cannot be used here; says why and what to install.
     """
     if name not in names():
-        raise EngineUnavailable(f"there is no engine '{name}'", hint=closest(name, names()) or f"there are: {', '.join(names())}")
+        raise EngineUnavailable(
+            f"there is no engine '{name}'", hint=closest(name, names()) or f"there are: {', '.join(names())}"
+        )
     engine: Engine = importlib.import_module(f"{__name__}.{name}").ENGINE
     reason = engine.available()
     if reason is not None:
-        raise EngineUnavailable(f"the engine '{name}' cannot be used: {reason}", hint="engine='reference' always works")
+        raise EngineUnavailable(
+            f"the engine '{name}' cannot be used: {reason}", hint="engine='reference' always works"
+        )
     return engine

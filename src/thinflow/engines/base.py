@@ -45,7 +45,9 @@ class Engine(Protocol):
         """None if the engine can be used, else the reason it cannot."""
         ...
 
-    def compile(self, graph: Graph, inputs: Sequence[Value], outputs: Sequence[Value], *, threads: int = 1) -> Compiled:
+    def compile(
+        self, graph: Graph, inputs: Sequence[Value], outputs: Sequence[Value], *, threads: int = 1
+    ) -> Compiled:
         """Prepare part of a graph for repeated runs.
 
         Args:

@@ -25,7 +25,19 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _CONTROL_FLOW = frozenset(
-    {"Enter", "Exit", "Switch", "Merge", "NextIteration", "LoopCond", "RefEnter", "RefExit", "RefSwitch", "RefMerge", "RefNextIteration"}
+    {
+        "Enter",
+        "Exit",
+        "Switch",
+        "Merge",
+        "NextIteration",
+        "LoopCond",
+        "RefEnter",
+        "RefExit",
+        "RefSwitch",
+        "RefMerge",
+        "RefNextIteration",
+    }
 )
 
 
@@ -36,22 +48,29 @@ class Model:
         content: the file's bytes, or its path.
         threads: how many threads the kernels may use.
         keep_all: keep every intermediate tensor, for calibration and debugging.
+        settled: the model states the sizes of its inputs; if not, they come with the first run, as may a refusal.
 
     Raises:
         EngineUnavailable: LiteRT refuses the model.
     """
 
-    def __init__(self, content: bytes | str, *, threads: int = 1, keep_all: bool = False) -> None:
+    def __init__(
+        self, content: bytes | str, *, threads: int = 1, keep_all: bool = False, settled: bool = True
+    ) -> None:
         from thinflow.litert import interpreter
 
         source = {"model_path": content} if isinstance(content, str) else {"model_content": content}
         try:
-            self.interpreter = interpreter(**source, num_threads=threads, experimental_preserve_all_tensors=keep_all)
+            self.interpreter = interpreter(
+                **source, num_threads=threads, experimental_preserve_all_tensors=keep_all, allocated=settled
+            )
         except (ValueError, RuntimeError) as error:
-            raise EngineUnavailable(f"LiteRT refuses the model: {error}", hint="please report this with the model") from error
+            raise EngineUnavailable(
+                f"LiteRT refuses the model: {error}", hint="please report this with the model"
+            ) from error
         self._inputs = self.interpreter.get_input_details()
         self._outputs = self.interpreter.get_output_details()
-        self._shapes = [tuple(d["shape"]) for d in self._inputs]
+        self._shapes = [tuple(d["shape"]) for d in self._inputs] if settled else None
 
     @property
     def input_names(self) -> list[str]:
@@ -69,23 +88,32 @@ class Model:
                 self.interpreter.set_tensor(detail["index"], array)
             self.interpreter.invoke()
         except (ValueError, RuntimeError) as error:
-            raise EngineUnavailable(f"LiteRT failed: {error}", hint="engine='reference' may say more") from error
+            raise EngineUnavailable(
+                f"LiteRT failed: {error}", hint="engine='reference' may say more"
+            ) from error
         return [self.interpreter.get_tensor(d["index"]) for d in self._outputs]
 
     def _resize(self, shapes: Sequence[tuple[int, ...]]) -> None:
+        from thinflow.litert import allocate
+
         if list(shapes) == self._shapes:
             return
         try:
             for detail, shape in zip(self._inputs, shapes, strict=True):
                 self.interpreter.resize_tensor_input(detail["index"], shape, strict=False)
-            self.interpreter.allocate_tensors()
+            allocate(self.interpreter)
         except (ValueError, RuntimeError) as error:
-            raise FeedError(f"LiteRT cannot run with inputs of shape {list(map(list, shapes))}: {error}") from error
+            raise FeedError(
+                f"LiteRT cannot run with inputs of shape {list(map(list, shapes))}: {error}"
+            ) from error
         self._shapes = list(shapes)
 
 
 class _Piece:
-    """One region ready to run. A region LiteRT turns out to refuse, now or for some input, goes to the interpreter for good."""
+    """One region ready to run.
+
+    A region LiteRT turns out to refuse, now or for some input, goes to the interpreter for good.
+    """
 
     def __init__(self, graph: Graph, region: Region, threads: int) -> None:
         self.region = region
@@ -119,7 +147,11 @@ class _Piece:
 
 class _Compiled:
     def __init__(
-        self, pieces: list[_Piece], inputs: Sequence[Value], outputs: Sequence[Value], refused: Mapping[Node, str]
+        self,
+        pieces: list[_Piece],
+        inputs: Sequence[Value],
+        outputs: Sequence[Value],
+        refused: Mapping[Node, str],
     ) -> None:
         self._pieces = pieces
         self._inputs = list(inputs)
@@ -129,7 +161,11 @@ class _Compiled:
 
     @property
     def placement(self) -> dict[str, str]:
-        return {n.name: "litert" if p.runs_on_engine else "reference" for p in self._pieces for n in p.region.nodes}
+        return {
+            n.name: "litert" if p.runs_on_engine else "reference"
+            for p in self._pieces
+            for n in p.region.nodes
+        }
 
     @property
     def reasons(self) -> dict[str, str]:
@@ -161,9 +197,15 @@ class LiteRT:
     def available(self) -> str | None:
         from importlib.util import find_spec
 
-        return None if find_spec("ai_edge_litert") else "the package ai-edge-litert is missing (pip install ai-edge-litert)"
+        return (
+            None
+            if find_spec("ai_edge_litert")
+            else "the package ai-edge-litert is missing (pip install ai-edge-litert)"
+        )
 
-    def compile(self, graph: Graph, inputs: Sequence[Value], outputs: Sequence[Value], *, threads: int = 1) -> Compiled:
+    def compile(
+        self, graph: Graph, inputs: Sequence[Value], outputs: Sequence[Value], *, threads: int = 1
+    ) -> Compiled:
         from thinflow.analysis.shapes import infer_shapes
         from thinflow.interpreter import Plan
         from thinflow.lower.tflite.convert import unsupported
@@ -194,9 +236,8 @@ def _lowered(graph: Graph, region: Region, threads: int) -> Model:
     from thinflow.lower.tflite.program import to_bytes
 
     lowered = lower_graph(graph, region.inputs, region.outputs, specs={})
-    return Model(to_bytes(lowered.program), threads=threads)
+    settled = all(v.spec.is_static for v in region.inputs)
+    return Model(to_bytes(lowered.program), threads=threads, settled=settled)
 
 
 ENGINE = LiteRT()
-
-

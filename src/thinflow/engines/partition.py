@@ -1,7 +1,9 @@
 """Cuts a graph into regions that an engine runs and the rest that the interpreter runs.
 
-Nodes get a level: it goes up by one whenever a path enters the engine's side from the other one. Engine nodes of one level
-form one region, and such a region is convex: a path that leaves it comes back on a higher level only. So regions are as
+Nodes get a level: it goes up by one whenever a path enters the engine's side from the other one. Engine nodes
+of one level
+form one region, and such a region is convex: a path that leaves it comes back on a higher level only. So
+regions are as
 large as they can be for that choice, and each value crosses a border once.
 """
 
@@ -72,7 +74,8 @@ def _regions(running: Sequence[Node], inputs: Sequence[Value], excluded: set[Nod
                 own = max(own, level[producer] + (on_engine and producer in excluded))
         level[node] = own
         by_level.setdefault((own, on_engine), Region(on_engine)).nodes.append(node)
-    # Engine nodes of level k read interpreter nodes of lower levels only; interpreter nodes of level k may read them.
+    # Engine nodes of level k read interpreter nodes of lower levels only; interpreter nodes of level k may
+    # read them.
     return [by_level[key] for key in sorted(by_level, key=lambda k: (k[0], not k[1]))]
 
 
@@ -87,6 +90,8 @@ def _connect(regions: Sequence[Region], inputs: Sequence[Value], outputs: Sequen
                 if value in fed or (value.node.tensor is None and home.get(value.node) is not region):
                     needed[value] = None
             for value in node.outputs:
-                if value not in fed and (value in wanted or any(home.get(r, region) is not region for r in value.readers)):
+                if value not in fed and (
+                    value in wanted or any(home.get(r, region) is not region for r in value.readers)
+                ):
                     made[value] = None
         region.inputs, region.outputs = list(needed), list(made)

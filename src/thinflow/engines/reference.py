@@ -14,13 +14,12 @@ if TYPE_CHECKING:
 
 
 class _Compiled:
-    reasons: dict[str, str] = {}
-
     def __init__(self, graph: Graph, inputs: Sequence[Value], outputs: Sequence[Value]) -> None:
         from thinflow.interpreter import Plan
 
         self._plan = Plan(graph, outputs, inputs)
         self._inputs = list(inputs)
+        self.reasons: dict[str, str] = {}
 
     @property
     def placement(self) -> dict[str, str]:
@@ -38,7 +37,9 @@ class Reference:
     def available(self) -> str | None:
         return None
 
-    def compile(self, graph: Graph, inputs: Sequence[Value], outputs: Sequence[Value], *, threads: int = 1) -> Compiled:
+    def compile(
+        self, graph: Graph, inputs: Sequence[Value], outputs: Sequence[Value], *, threads: int = 1
+    ) -> Compiled:
         return _Compiled(graph, inputs, outputs)
 
 

@@ -45,7 +45,9 @@ class Session:
         self._last: Compiled | None = None
 
     def run(
-        self, fetches: Sequence[str | Value] | str | None = None, feeds: Mapping[str | Value, Any] | None = None
+        self,
+        fetches: Sequence[str | Value] | str | None = None,
+        feeds: Mapping[Any, Any] | None = None,
     ) -> list[Array]:
         """Compute values.
 
@@ -131,14 +133,22 @@ def _as_fed(value: Value, array: Any) -> Array:
     if spec.dtype is not None and spec.dtype.numpy_name:
         wanted = spec.dtype.numpy()
         if found.dtype != wanted:
-            if not np.can_cast(found.dtype, wanted, "same_kind") and not (found.dtype.kind in "iu" and wanted.kind in "iuf"):
-                raise FeedError(f"'{value.name}' takes {spec.dtype}, not {found.dtype}", hint=f"convert it: x.astype('{wanted}')")
+            if not np.can_cast(found.dtype, wanted, "same_kind") and not (
+                found.dtype.kind in "iu" and wanted.kind in "iuf"
+            ):
+                raise FeedError(
+                    f"'{value.name}' takes {spec.dtype}, not {found.dtype}",
+                    hint=f"convert it: x.astype('{wanted}')",
+                )
             found = found.astype(wanted)
     if spec.shape is not None:
-        fits = len(spec.shape) == found.ndim and all(d in (None, n) for d, n in zip(spec.shape, found.shape, strict=True))
+        fits = len(spec.shape) == found.ndim and all(
+            d in (None, n) for d, n in zip(spec.shape, found.shape, strict=True)
+        )
         if not fits:
             raise FeedError(
-                f"'{value.name}' has shape {shape_text(spec.shape)}, the array fed has {shape_text(found.shape)}",
+                f"'{value.name}' has shape {shape_text(spec.shape)}, "
+                f"the array fed has {shape_text(found.shape)}",
                 hint="reshape the array, or load the graph with another input shape",
             )
     return found

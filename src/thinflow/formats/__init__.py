@@ -14,17 +14,37 @@ GRAPH_FORMATS = ("graphdef", "pbtxt")
 
 # (bytes, at, what it is, what to do). Checked in order, so the specific ones stand first.
 _OTHERS = [
-    (b"TFL3", 4, "a LiteRT (.tflite) model", "it is already converted; give the TensorFlow GraphDef it was made from"),
-    (b"\x83\xaf\x70\xd1", 0, "a chunked SavedModel (.cpb)", "freeze it with TensorFlow first and give the frozen .pb"),
+    (
+        b"TFL3",
+        4,
+        "a LiteRT (.tflite) model",
+        "it is already converted; give the TensorFlow GraphDef it was made from",
+    ),
+    (
+        b"\x83\xaf\x70\xd1",
+        0,
+        "a chunked SavedModel (.cpb)",
+        "freeze it with TensorFlow first and give the frozen .pb",
+    ),
     (b"\x89HDF", 0, "a Keras HDF5 file", "export it with TensorFlow: model.export('dir'), then freeze"),
-    (b"PK\x03\x04", 0, "a zip archive (a .keras or .npz file?)", "unpack or export it first; a frozen .pb is needed"),
+    (
+        b"PK\x03\x04",
+        0,
+        "a zip archive (a .keras or .npz file?)",
+        "unpack or export it first; a frozen .pb is needed",
+    ),
     (b"\xff\xd8\xff", 0, "a JPEG picture", "give the model file"),
     (b"\x89PNG", 0, "a PNG picture", "give the model file"),
     (b"GIF8", 0, "a GIF picture", "give the model file"),
     (b"RIFF", 0, "a RIFF file (sound?)", "give the model file"),
     (b"%PDF", 0, "a PDF document", "give the model file"),
     (b"\x7fELF", 0, "a program", "give the model file"),
-    (b"\x08\x01\x12", 0, "a SavedModel (saved_model.pb)", "freeze it first: `thinflow freeze` is not there yet, see `saved_model_cli`"),
+    (
+        b"\x08\x01\x12",
+        0,
+        "a SavedModel (saved_model.pb)",
+        "freeze it first: `thinflow freeze` is not there yet, see `saved_model_cli`",
+    ),
 ]
 _FREEZE = (
     "freeze it with TensorFlow: python -m tensorflow.python.tools.freeze_graph --input_saved_model_dir={0} "
@@ -60,7 +80,9 @@ def _folder_error(folder: Path) -> FormatError:
         return FormatError(f"this is {what}, not a frozen graph", str(folder), hint=_FREEZE.format(folder))
     if (folder / "checkpoint").exists() or any(folder.glob("*.index")):
         return FormatError(
-            "this folder holds a checkpoint: weights without a graph", str(folder), hint="freeze it together with its graph"
+            "this folder holds a checkpoint: weights without a graph",
+            str(folder),
+            hint="freeze it together with its graph",
         )
     models = sorted(p.name for p in folder.glob("*.pb*"))
     hint = f"it contains {', '.join(models[:5])}" if models else "name a .pb file"
@@ -80,5 +102,7 @@ def save(graph: Graph, path: str | os.PathLike[str], *, format: str | None = Non
         WriteError: the file cannot be written.
     """
     if format is not None and format not in GRAPH_FORMATS:
-        raise ParameterError(f"'{format}' is not a graph format", hint=f"choose one of {', '.join(GRAPH_FORMATS)}")
+        raise ParameterError(
+            f"'{format}' is not a graph format", hint=f"choose one of {', '.join(GRAPH_FORMATS)}"
+        )
     return graphdef.save(graph, path, text=None if format is None else format == "pbtxt")

@@ -1,7 +1,9 @@
 """AttrValue and TensorProto messages <-> the values of `ir.attrs`.
 
-Tensor encodings: a non-empty `tensor_content` wins; else the typed list of the element type, whose last value repeats to
-the end; values in another type's list are ignored. Source: TensorFlow's `Tensor::FromProto`, checked against 2.21.
+Tensor encodings: a non-empty `tensor_content` wins; else the typed list of the element type, whose last value
+repeats to
+the end; values in another type's list are ignored. Source: TensorFlow's `Tensor::FromProto`, checked against
+2.21.
 """
 
 from __future__ import annotations
@@ -54,7 +56,9 @@ class TypedStorage:
             return self.message.float8_val
         field = _TYPED_FIELD.get(element.name)
         if field is None:
-            raise FormatError(f"constants of type {element} cannot be read", hint="the node is carried through untouched")
+            raise FormatError(
+                f"constants of type {element} cannot be read", hint="the node is carried through untouched"
+            )
         return getattr(self.message, field[0])
 
     @property
@@ -91,7 +95,13 @@ class TypedStorage:
         if len(array) == count:
             result = array.reshape(shape)
         elif len(array) <= 1:
-            one = array[0] if len(array) else np.zeros((), element.numpy())[()] if element is not STRING else default
+            one = (
+                array[0]
+                if len(array)
+                else np.zeros((), element.numpy())[()]
+                if element is not STRING
+                else default
+            )
             single = np.empty((), object if element is STRING else element.numpy())
             single[()] = one
             result = np.broadcast_to(single, shape)
@@ -131,7 +141,9 @@ def decode_tensor(message: Any, content: memoryview | None = None) -> Tensor | N
         return None
     dims = tuple(d.size for d in message.tensor_shape.dim)
     if any(d < 0 for d in dims):
-        raise FormatError(f"a constant has the shape {list(dims)}", hint="sizes of constants cannot be negative")
+        raise FormatError(
+            f"a constant has the shape {list(dims)}", hint="sizes of constants cannot be negative"
+        )
     if content is not None and element.itemsize:
         return Tensor(element, dims, RawStorage(content))
     if message.tensor_content and element.itemsize and math.prod(dims):
@@ -193,7 +205,7 @@ def encode_tensor(tensor: Tensor, message: Any) -> memoryview | None:
     if isinstance(tensor.storage, RawStorage):
         raw = tensor.storage.buffer
     else:
-        raw = memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8)).cast("B")
+        raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data.cast("B")
     if len(raw) > STREAMED_BYTES:
         return raw
     message.tensor_content = bytes(raw)
@@ -209,7 +221,9 @@ def decode_attr(value: Any, content: memoryview | None = None) -> Attr:
     return OpaqueAttr(protos.serialize(value)) if decoded is None else decoded
 
 
-def _decode_scalar(value: Any, kind: str | None, content: memoryview | None) -> Scalar | PlaceholderAttr | None:
+def _decode_scalar(
+    value: Any, kind: str | None, content: memoryview | None
+) -> Scalar | PlaceholderAttr | None:
     match kind:
         case "s":
             return bytes(value.s)
@@ -235,7 +249,9 @@ def _decode_scalar(value: Any, kind: str | None, content: memoryview | None) -> 
 
 def _decode_list(value: Any) -> Attr:
     items = value.list
-    filled = [name for name in ("s", "i", "f", "b", "type", "shape", "tensor", "func") if len(getattr(items, name))]
+    filled = [
+        name for name in ("s", "i", "f", "b", "type", "shape", "tensor", "func") if len(getattr(items, name))
+    ]
     if not filled:
         return ()
     if len(filled) > 1:

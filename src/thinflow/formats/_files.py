@@ -10,6 +10,7 @@ import secrets
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import IO, cast
 
 from thinflow.errors import FormatError, WriteError
 
@@ -19,7 +20,8 @@ MAX_UNPACKED_BYTES = 8 << 30
 
 
 def map_file(path: str | os.PathLike[str]) -> memoryview:
-    """The file's bytes, mapped read-only; gzip is unpacked into memory. The map lives as long as any view of it.
+    """The file's bytes, mapped read-only; gzip is unpacked into memory. The map lives as long as any view of
+    it.
 
     Raises:
         FormatError: missing, empty, unreadable, a folder, or damaged gzip.
@@ -36,12 +38,16 @@ def map_file(path: str | os.PathLike[str]) -> memoryview:
     except IsADirectoryError as e:
         raise FormatError("this is a folder, not a model file", where, hint="name the file inside it") from e
     except OSError as e:
-        raise FormatError(f"cannot be read: {e.strerror or e}", where, hint="check the path and its permissions") from e
+        raise FormatError(
+            f"cannot be read: {e.strerror or e}", where, hint="check the path and its permissions"
+        ) from e
     return _unpack(view, where) if view[:2] == GZIP_MAGIC else view
 
 
 def _neighbours(path: Path) -> str:
-    models = sorted(p.name for p in path.parent.glob("*") if p.suffix in {".pb", ".pbtxt", ".gz", ".tflite", ".onnx"})
+    models = sorted(
+        p.name for p in path.parent.glob("*") if p.suffix in {".pb", ".pbtxt", ".gz", ".tflite", ".onnx"}
+    )
     if not models:
         return "check the path"
     return f"in that folder there is: {', '.join(models[:5])}"
@@ -51,11 +57,13 @@ def _unpack(view: memoryview, where: str) -> memoryview:
     chunks: list[bytes] = []
     total = 0
     try:
-        with gzip.GzipFile(fileobj=_Reader(view)) as stream:
+        with gzip.GzipFile(mode="rb", fileobj=cast(IO[bytes], _Reader(view))) as stream:
             while chunk := stream.read(1 << 20):
                 total += len(chunk)
                 if total > MAX_UNPACKED_BYTES:
-                    raise FormatError(f"the gzip file unpacks to more than {MAX_UNPACKED_BYTES >> 30} GiB", where)
+                    raise FormatError(
+                        f"the gzip file unpacks to more than {MAX_UNPACKED_BYTES >> 30} GiB", where
+                    )
                 chunks.append(chunk)
     except (OSError, EOFError, zlib.error) as e:
         raise FormatError(f"the gzip data is damaged: {e}", where, hint="download the file again") from e
@@ -111,6 +119,8 @@ def write_file(path: str | os.PathLike[str], chunks: Iterable[bytes | memoryview
             errno.EACCES: ("no permission to write here", "choose another folder"),
             errno.EROFS: ("the file system is read-only", "choose another folder"),
         }
-        problem, hint = reasons.get(e.errno or 0, (f"cannot be written: {e.strerror or e}", "choose another path"))
+        problem, hint = reasons.get(
+            e.errno or 0, (f"cannot be written: {e.strerror or e}", "choose another path")
+        )
         raise WriteError(problem, str(target), hint=hint) from e
     return total

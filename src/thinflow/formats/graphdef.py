@@ -1,7 +1,9 @@
 """TensorFlow GraphDef files, binary (.pb) and text (.pbtxt), read lazily and written without loss.
 
-Loading touches headers only: big weights stay views of the mapped file. Behind every node stays its record, the bytes it
-was loaded from; saving writes an untouched node as those very bytes, and a changed one from its message, so that fields
+Loading touches headers only: big weights stay views of the mapped file. Behind every node stays its record,
+the bytes it
+was loaded from; saving writes an untouched node as those very bytes, and a changed one from its message, so
+that fields
 this version does not know survive in both.
 """
 
@@ -119,7 +121,9 @@ def from_bytes(data: memoryview | bytes) -> Graph:
     buffer = memoryview(data)
     found = scan.scan_graph(buffer)
     if not found.nodes:
-        raise FormatError("there are no nodes in it", hint="this is not a TensorFlow GraphDef, or an empty one")
+        raise FormatError(
+            "there are no nodes in it", hint="this is not a TensorFlow GraphDef, or an empty one"
+        )
     graph = Graph()
     graph.passenger = Passenger(tuple((f.number, bytes(buffer[f.start : f.end])) for f in found.others))
     graph.versions = _read_versions(graph.passenger)
@@ -140,7 +144,9 @@ def _fill(graph: Graph, buffer: memoryview, spans: Sequence[scan.NodeSpan]) -> N
             raise error.at(f"byte {span.start}") from error
         if not message.name or not message.op:
             raise FormatError(
-                "a node has no name or no op", f"byte {span.start}", hint="this is not a TensorFlow GraphDef, or it is damaged"
+                "a node has no name or no op",
+                f"byte {span.start}",
+                hint="this is not a TensorFlow GraphDef, or it is damaged",
             )
         node = Node(message.name, message.op, message.device, record)
         graph.restore(node)
@@ -159,7 +165,9 @@ def _connect(graph: Graph, node: Node, references: Sequence[str]) -> None:
             node.add_control_input(producer)
             continue
         if node.control_inputs:
-            graph.problems.append(Problem("order", node.name, f"data input '{text}' stands after a control input"))
+            graph.problems.append(
+                Problem("order", node.name, f"data input '{text}' stands after a control input")
+            )
         values.append(producer.output(reference.port))
     node.set_inputs(values)
 
@@ -237,7 +245,9 @@ def serialized_size(graph: Graph) -> int:
 
 
 def _node_chunks(node: Node) -> tuple[int, Sequence[bytes | memoryview]]:
-    """One NodeDef: its old bytes if nothing changed, else its old message with the changes, else a new message."""
+    """One NodeDef: its old bytes if nothing changed, else its old message with the changes, else a new
+    message.
+    """
     record = node.source if isinstance(node.source, Record) else None
     message = record.message() if record is not None else protos.message("NodeDef")()
     if record is not None and node.attrs_untouched and _same_header(node, message):
@@ -268,7 +278,9 @@ def _same_header(node: Node, message: Any) -> bool:
     references = [_parse_reference(text) for text in message.input]
     data = [(r.name, r.port) for r in references if not r.is_control]
     control = dict.fromkeys(r.name for r in references if r.is_control)
-    return data == [(v.node.name, v.port) for v in node.inputs] and list(control) == [n.name for n in node.control_inputs]
+    return data == [(v.node.name, v.port) for v in node.inputs] and list(control) == [
+        n.name for n in node.control_inputs
+    ]
 
 
 def reference_texts(node: Node) -> list[str]:

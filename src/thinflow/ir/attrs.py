@@ -22,7 +22,6 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from thinflow.errors import ParameterError
-
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import DType, Shape, shape_text
 
@@ -73,12 +72,15 @@ Attr: TypeAlias = Scalar | PlaceholderAttr | OpaqueAttr | tuple[Scalar, ...]
 
 
 def normalize(value: Any) -> Attr:
-    """An attribute value from what a caller may write: `str`, lists and numpy scalars become their plain kinds.
+    """An attribute value from what a caller may write: `str`, lists and numpy scalars become their plain
+    kinds.
 
     Raises:
         ParameterError: nothing an attribute can hold.
     """
-    if isinstance(value, (bytes, bool, int, float, DType, ShapeAttr, Tensor, FunctionAttr, PlaceholderAttr, OpaqueAttr)):
+    if isinstance(
+        value, (bytes, bool, int, float, DType, ShapeAttr, Tensor, FunctionAttr, PlaceholderAttr, OpaqueAttr)
+    ):
         return value
     if isinstance(value, str):
         return value.encode()
@@ -90,7 +92,10 @@ def normalize(value: Any) -> Attr:
 
 
 def attr_key(value: Attr) -> Hashable:
-    """Equal exactly for equal attribute values; constants are compared by type, shape and bits. Reads constants."""
+    """Equal exactly for equal attribute values; constants are compared by type, shape and bits.
+
+    Reads constants.
+    """
     if isinstance(value, tuple):
         return tuple(attr_key(v) for v in value)
     if isinstance(value, Tensor):

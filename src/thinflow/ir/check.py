@@ -15,11 +15,14 @@ PortCount = Callable[[Node], int | None]
 def find_problems(graph: Graph, port_count: PortCount | None = None) -> list[Problem]:
     """Every broken rule, in file order. O(nodes + edges).
 
-    1. every input names an existing node; 2. names are unique and legal; 3. data inputs come before control inputs (found
+    1. every input names an existing node; 2. names are unique and legal; 3. data inputs come before control
+    inputs (found
     while loading); 4. port numbers are in range for known ops; 5. no cycle except through NextIteration.
     """
     problems = list(graph.problems)
-    problems += [Problem("duplicate name", name, "another node has the same name") for name in graph.duplicates]
+    problems += [
+        Problem("duplicate name", name, "another node has the same name") for name in graph.duplicates
+    ]
     for node in graph:
         if not LEGAL_NAME.match(node.name):
             problems.append(Problem("illegal name", node.name, "the name is not legal in TensorFlow"))
@@ -56,7 +59,9 @@ def interface_problems(graph: Graph, inputs: list[str], outputs: list[str]) -> l
     return [Problem("interface", name, f"the {role} '{name}' is gone") for role, name in lost]
 
 
-def require_valid(graph: Graph, port_count: PortCount | None = None, *, known: list[Problem] | None = None) -> None:
+def require_valid(
+    graph: Graph, port_count: PortCount | None = None, *, known: list[Problem] | None = None
+) -> None:
     """Raise on the first problem that is not among the `known` ones.
 
     Raises:
@@ -67,5 +72,7 @@ def require_valid(graph: Graph, port_count: PortCount | None = None, *, known: l
     if problems:
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         raise GraphError(
-            f"the graph is not valid: {problems[0]}{more}", graph.path, hint="`thinflow inspect MODEL` lists everything wrong"
+            f"the graph is not valid: {problems[0]}{more}",
+            graph.path,
+            hint="`thinflow inspect MODEL` lists everything wrong",
         )

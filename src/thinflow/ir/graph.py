@@ -1,7 +1,9 @@
 """The graph: nodes, the values between them, and edits that cannot leave it half-changed.
 
-A `Value` is one output port of a node and knows every place that reads it. Only `Node` changes that index, so it cannot
-go stale. Control edges are kept the same way on both of their ends. Nodes are a linked list in file order, which may be
+A `Value` is one output port of a node and knows every place that reads it. Only `Node` changes that index, so
+it cannot
+go stale. Control edges are kept the same way on both of their ends. Nodes are a linked list in file order,
+which may be
 edited while it is walked. Names are looked up in O(1).
 """
 
@@ -89,7 +91,8 @@ class Value:
         return graph is not None and self in graph._input_set
 
     def replace_uses(self, other: Value, *, keep: Iterable[Node] = ()) -> int:
-        """Let every reader but those in `keep` read `other` instead; the number of inputs changed. O(readers).
+        """Let every reader but those in `keep` read `other` instead; the number of inputs changed.
+        O(readers).
 
         Graph outputs are not changed: whoever asked for them asked by name.
         """
@@ -113,15 +116,19 @@ class Value:
 
 
 class NodeSource(Protocol):
-    """What a file format keeps behind a node it loaded, to decode late and to write back what nobody touched."""
+    """What a file format keeps behind a node, to decode late and to write back what nobody touched."""
 
     def attrs(self) -> Mapping[str, Attr]:
-        """The attributes as loaded. The same objects on every call, so that untouched ones are recognised by identity."""
+        """The attributes as loaded.
+
+        The same objects on every call, so that untouched ones are recognised by identity.
+        """
         ...
 
 
 class Node:
-    """One operation. Make nodes with `Graph.add`; change edges with the methods here, names with `Graph.rename`.
+    """One operation. Make nodes with `Graph.add`; change edges with the methods here, names with
+    `Graph.rename`.
 
     Attributes:
         op: TensorFlow's op name.
@@ -205,7 +212,10 @@ class Node:
         return tuple(self._outputs[port] for port in sorted(self._outputs))
 
     def output(self, port: int = 0) -> Value:
-        """An output port. Ports come into being when asked for: how many an unknown op has, nobody can tell."""
+        """An output port.
+
+        Ports come into being when asked for: how many an unknown op has, nobody can tell.
+        """
         value = self._outputs.get(port)
         if value is None:
             if port < 0:
@@ -297,7 +307,9 @@ class Node:
         value = value.output() if isinstance(value, Node) else value
         if value.node.graph is not self.graph and not value.node.is_missing:
             raise GraphError(
-                f"'{value.name}' belongs to another graph, or was removed", self.where, hint="look it up in this graph again"
+                f"'{value.name}' belongs to another graph, or was removed",
+                self.where,
+                hint="look it up in this graph again",
             )
         return value
 
@@ -321,7 +333,8 @@ class Versions:
 
 @dataclass(frozen=True)
 class Problem:
-    """One broken rule of a graph. Two are equal if they are of one kind at one node, however the text puts it.
+    """One broken rule of a graph. Two are equal if they are of one kind at one node, however the text puts
+    it.
 
     Attributes:
         kind: "missing input", "duplicate name", "illegal name", "port", "cycle", "order" or "interface".
@@ -346,7 +359,9 @@ class Passenger:
 
 @contextmanager
 def paused_gc() -> Iterator[None]:
-    """No cycle collection inside: a graph is one big cycle, and walking it again and again while it grows costs most."""
+    """No cycle collection inside: a graph is one big cycle, and walking it again and again while it grows
+    costs most.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -390,7 +405,10 @@ class Graph:
 
     @property
     def inputs(self) -> list[Value]:
-        """Values the caller feeds; declared, or guessed when the file was loaded. Assign a list to change them."""
+        """Values the caller feeds; declared, or guessed when the file was loaded.
+
+        Assign a list to change them.
+        """
         return list(self._inputs)
 
     @inputs.setter
@@ -414,7 +432,9 @@ class Graph:
         self._protected = {v.node for v in (*inputs, *outputs)}
 
     def __iter__(self) -> Iterator[Node]:
-        """Nodes in the file order of this moment; those removed meanwhile are skipped, those added are not seen."""
+        """Nodes in the file order of this moment; those removed meanwhile are skipped, those added are not
+        seen.
+        """
         nodes = []
         node = self._first
         while node is not None:
@@ -429,7 +449,10 @@ class Graph:
         return item.graph is self if isinstance(item, Node) else item in self._by_name
 
     def find(self, name: str) -> Node | None:
-        """The node of that name, None if there is none. Of duplicates the last, as in TensorFlow's tools. O(1)."""
+        """The node of that name, None if there is none.
+
+        Of duplicates the last, as in TensorFlow's tools. O(1).
+        """
         return self._by_name.get(name)
 
     def node(self, name: str) -> Node:
@@ -442,7 +465,8 @@ class Graph:
         if found is None:
             near = closest(name, self._by_name) if len(self._by_name) < 20_000 else ""
             raise GraphError(
-                f"there is no node named '{name}'", hint=near or "`thinflow inspect MODEL` lists inputs and outputs"
+                f"there is no node named '{name}'",
+                hint=near or "`thinflow inspect MODEL` lists inputs and outputs",
             )
         return found
 
@@ -512,12 +536,19 @@ class Graph:
     def constant(
         self, content: Tensor | np.ndarray[Any, Any], name: str = "Const", *, before: Node | None = None
     ) -> Value:
-        """A new `Const` node's value. Arrays are shared, not copied; their numpy type decides the element type."""
+        """A new `Const` node's value.
+
+        Arrays are shared, not copied; their numpy type decides the element type.
+        """
         tensor = content if isinstance(content, Tensor) else Tensor.from_array(content)
-        return self.add("Const", name=name, attrs={"dtype": tensor.dtype, "value": tensor}, before=before).output()
+        return self.add(
+            "Const", name=name, attrs={"dtype": tensor.dtype, "value": tensor}, before=before
+        ).output()
 
     def restore(self, node: Node) -> None:
-        """Append a loaded node under its own name, even if the name is taken; `find` then gives the newer one."""
+        """Append a loaded node under its own name, even if the name is taken; `find` then gives the newer
+        one.
+        """
         older = self._by_name.get(node.name)
         if older is not None:
             self._shadowed.setdefault(node.name, []).append(older)
@@ -549,7 +580,8 @@ class Graph:
             self._unlink(node)
 
     def rename(self, node: Node, name: str) -> None:
-        """Give a node another name; every reference follows. O(1). `_class` annotations do not, see `rewrite.edits`.
+        """Give a node another name; every reference follows. O(1). `_class` annotations do not, see
+        `rewrite.edits`.
 
         Raises:
             GraphError: the name is taken or illegal.
@@ -558,7 +590,10 @@ class Graph:
         if name == node.name:
             return
         if name in self._by_name or name in self._missing:
-            raise GraphError(f"'{node.name}' cannot be renamed: there is already a node '{name}'", hint="choose another name")
+            raise GraphError(
+                f"'{node.name}' cannot be renamed: there is already a node '{name}'",
+                hint="choose another name",
+            )
         if not LEGAL_NAME.match(name):
             raise GraphError(f"'{name}' is not a legal node name", hint="use letters, digits and _ . / -")
         self._forget_name(node)
@@ -566,14 +601,18 @@ class Graph:
         self._by_name[name] = node
 
     def replace(self, old: Node, new: Node, ports: Mapping[int, Value] | None = None) -> None:
-        """Put the fresh node `new` in the place of `old`: name, position, readers, waiters, role as input or output.
+        """Put the fresh node `new` in the place of `old`: name, position, readers, waiters, role as input or
+        output.
 
-        `old` leaves the graph; what it read stays. `new` may read `old` no longer; nobody else may read `new` yet, but for
-        nodes made for this replacement. Values map port by port unless `ports` says otherwise. Control inputs of `old` go
+        `old` leaves the graph; what it read stays. `new` may read `old` no longer; nobody else may read `new`
+        yet, but for
+        nodes made for this replacement. Values map port by port unless `ports` says otherwise. Control inputs
+        of `old` go
         over to `new`. O(readers).
 
         Raises:
-            GraphError: `new` is `old` or protected, or a protected port would not be on `new`. Nothing changes then.
+            GraphError: `new` is `old` or protected, or a protected port would not be on `new`. Nothing
+                changes then.
         """
         self._require_mine(old)
         self._require_mine(new)
@@ -584,9 +623,13 @@ class Graph:
                 target = (ports or {}).get(value.port)
                 targets[value] = new.output(value.port) if target is None else target
                 if protected and targets[value].node is not new:
-                    raise GraphError(f"'{value.name}' is asked for by name and '{new.name}' does not provide it")
+                    raise GraphError(
+                        f"'{value.name}' is asked for by name and '{new.name}' does not provide it"
+                    )
         if new is old or new in self._protected:
-            raise GraphError(f"'{new.name}' cannot take the place of '{old.name}': it has a name of its own to keep")
+            raise GraphError(
+                f"'{new.name}' cannot take the place of '{old.name}': it has a name of its own to keep"
+            )
         if any(v.node is old for v in new.inputs):
             raise GraphError(f"'{new.name}' reads '{old.name}', which it is to replace")
         inputs = [targets.get(v, v) for v in self._inputs]
@@ -611,11 +654,13 @@ class Graph:
     def bypass(self, node: Node, values: Mapping[int, Value], *, keep_control: bool = True) -> None:
         """Take a node out and let its readers read other values instead; nothing is renamed. O(readers).
 
-        Whoever waited for the node waits for the producers of those values; what the node waited for, its readers and
+        Whoever waited for the node waits for the producers of those values; what the node waited for, its
+        readers and
         waiters wait for from now on, unless `keep_control` is False.
 
         Raises:
-            GraphError: the node is an input or output of the graph, or a port that is read has no value. Nothing changes then.
+            GraphError: the node is an input or output of the graph, or a port that is read has no value.
+                Nothing changes then.
         """
         self._require_mine(node)
         if node in self._protected:
@@ -654,7 +699,11 @@ class Graph:
         Raises:
             GraphError: the sequence is not a permutation of the graph's nodes.
         """
-        if len(nodes) != self._count or any(n.graph is not self for n in nodes) or len(set(nodes)) != self._count:
+        if (
+            len(nodes) != self._count
+            or any(n.graph is not self for n in nodes)
+            or len(set(nodes)) != self._count
+        ):
             raise GraphError("reorder needs every node of the graph exactly once")
         for node in nodes:
             self._unlink(node)
@@ -674,7 +723,10 @@ class Graph:
                 return name
 
     def clone(self) -> Graph:
-        """A copy with its own nodes and edges; tensors, sources and other immutable things are shared. O(nodes + edges)."""
+        """A copy with its own nodes and edges; tensors, sources and other immutable things are shared.
+
+        O(nodes + edges).
+        """
         copy = Graph()
         copy.versions, copy.passenger, copy.path = self.versions, self.passenger, self.path
         copy.functions = self.functions
@@ -704,7 +756,8 @@ class Graph:
                 if node._successors:
                     twin._successors = {twins[n]: None for n in node._successors}
         copy._declare(
-            [twins[v.node].output(v.port) for v in self._inputs], [twins[v.node].output(v.port) for v in self._outputs]
+            [twins[v.node].output(v.port) for v in self._inputs],
+            [twins[v.node].output(v.port) for v in self._outputs],
         )
         return copy
 
@@ -716,7 +769,9 @@ class Graph:
     def _require_mine(self, node: Node) -> None:
         if node.graph is not self:
             raise GraphError(
-                "the node is not in this graph, or no longer", node.where, hint="look it up in this graph again"
+                "the node is not in this graph, or no longer",
+                node.where,
+                hint="look it up in this graph again",
             )
 
     def _forget_name(self, node: Node) -> None:
@@ -765,7 +820,9 @@ def parse_value_name(name: str) -> tuple[str, int]:
     """
     node, colon, port = name.strip().partition(":")
     if colon and not (port.isascii() and port.isdecimal() and len(port) < 8):
-        raise GraphError(f"'{name}' is not a tensor name", hint="write node or node:port, for example conv1:0")
+        raise GraphError(
+            f"'{name}' is not a tensor name", hint="write node or node:port, for example conv1:0"
+        )
     if node.startswith("^"):
         raise GraphError(f"'{name}' is a control input, not a tensor", hint="leave out the ^")
     return node, int(port or 0)

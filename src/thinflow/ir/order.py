@@ -15,7 +15,8 @@ NEXT_ITERATIONS = frozenset({"NextIteration", "RefNextIteration"})
 def match_order(graph: Graph) -> list[Node]:
     """The order of the Graph Transform Tool, where a Merge is ready after one data input. O(nodes + edges).
 
-    It decides which of two overlapping matches wins and what `sort_by_execution_order` writes; for running a graph use
+    It decides which of two overlapping matches wins and what `sort_by_execution_order` writes; for running a
+    graph use
     `execution_order`. Ready nodes wait on a stack.
 
     Raises:
@@ -29,7 +30,8 @@ def execution_order(graph: Graph, *, stable: bool = False) -> list[Node]:
 
     Args:
         graph: what to sort.
-        stable: always take the ready node that comes first in the file, instead of the one that became ready last.
+        stable: always take the ready node that comes first in the file, instead of the one that became
+            ready last.
 
     Raises:
         GraphError: some nodes are in a cycle or need a node that does not exist.
@@ -59,7 +61,9 @@ def unrunnable(graph: Graph) -> set[Node]:
     return set(graph) - set(_sorted(graph))
 
 
-def ancestors(values: Iterable[Node], *, stop: frozenset[Node] = frozenset(), control: bool = True) -> set[Node]:
+def ancestors(
+    values: Iterable[Node], *, stop: frozenset[Node] = frozenset(), control: bool = True
+) -> set[Node]:
     """The given nodes and all they depend on; the inputs of a node in `stop` are not followed."""
     seen: set[Node] = set()
     stack = list(values)
@@ -92,10 +96,14 @@ def _complete(graph: Graph, order: list[Node]) -> list[Node]:
     for node in stuck:
         for producer in (*(v.node for v in node.inputs), *node.control_inputs):
             if producer.graph is None:
-                raise GraphError(f"Unknown input node '{producer.name}'", node.where, hint="the file is incomplete")
+                raise GraphError(
+                    f"Unknown input node '{producer.name}'", node.where, hint="the file is incomplete"
+                )
     cycle = find_cycle(graph) or stuck
     names = " -> ".join(n.name for n in [*cycle[:6], cycle[0]])
-    raise GraphError(f"{len(stuck)} nodes in a cycle: {names}", stuck[0].where, hint="the file is damaged; export it again")
+    raise GraphError(
+        f"{len(stuck)} nodes in a cycle: {names}", stuck[0].where, hint="the file is damaged; export it again"
+    )
 
 
 def _sorted(

@@ -57,7 +57,8 @@ class RawStorage:
             raise FormatError(f"{element} elements cannot be read from raw bytes")
         if len(self.buffer) != expected:
             raise FormatError(
-                f"a {element} tensor of shape {shape_text(shape)} takes {expected} bytes, the file holds {len(self.buffer)}",
+                f"a {element} tensor of shape {shape_text(shape)} takes {expected} bytes, "
+                f"the file holds {len(self.buffer)}",
                 hint="the file is damaged or was cut short; fetch it again",
             )
         array = np.frombuffer(self.buffer, dtype=element.numpy()).reshape(shape)
@@ -90,7 +91,8 @@ class ArrayStorage:
 class Tensor:
     """An immutable constant: type, shape, and a storage that is decoded on demand.
 
-    Shape, type and sizes never touch the storage. Unaligned views are possible; copy before handing memory to C code.
+    Shape, type and sizes never touch the storage. Unaligned views are possible; copy before handing memory to
+    C code.
     """
 
     __slots__ = ("_array", "_fingerprint", "dtype", "shape", "storage")
@@ -116,7 +118,9 @@ class Tensor:
 
         if not isinstance(array, np.ndarray):
             holds_text = element is STRING or isinstance(array, (bytes, str))
-            array = np.asarray(array, object if holds_text else None)  # numpy's own string types lose trailing zeros
+            array = np.asarray(
+                array, object if holds_text else None
+            )  # numpy's own string types lose trailing zeros
         if array.dtype.kind in "SUO":
             array = _as_byte_strings(array)
         element = element or dtype(array.dtype)
@@ -149,7 +153,10 @@ class Tensor:
         return self._array
 
     def fingerprint(self) -> bytes:
-        """Equal exactly for tensors of equal type, shape and bits, however they are stored. Reads every element once."""
+        """Equal exactly for tensors of equal type, shape and bits, however they are stored.
+
+        Reads every element once.
+        """
         if not self._fingerprint:
             digest = hashlib.blake2b(f"{self.dtype}{self.shape}".encode(), digest_size=16)
             for chunk in _byte_chunks(self.numpy()):
@@ -177,7 +184,9 @@ class Tensor:
             return ""
         shown = 1 if self.is_splat else count
         items = [v.item() if hasattr(v, "item") else v for v in self.numpy().flat[:shown]]
-        texts = [v.decode("utf-8", "backslashreplace") if isinstance(v, bytes) else _number_text(v) for v in items]
+        texts = [
+            v.decode("utf-8", "backslashreplace") if isinstance(v, bytes) else _number_text(v) for v in items
+        ]
         if self.is_splat:
             return f"{texts[0]} x {self.size}"
         return ",".join(texts) + (",..." if self.size > count else "")
@@ -213,7 +222,9 @@ def _as_byte_strings(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     flat = strings.reshape(-1)
     for i, item in enumerate(array.flat):
         if not isinstance(item, (bytes, str)):
-            raise ParameterError(f"a string tensor cannot hold {type(item).__name__}", hint="give bytes or str")
+            raise ParameterError(
+                f"a string tensor cannot hold {type(item).__name__}", hint="give bytes or str"
+            )
         flat[i] = item.encode() if isinstance(item, str) else bytes(item)
     return strings
 

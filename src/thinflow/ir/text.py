@@ -1,10 +1,10 @@
 """Graphs as short text, for golden tests and for people.
 
-    x = Placeholder() {dtype=float, shape=shape[1,?]}
-    w = Const() {value=float[2]{1,2}}
-    y = Mul(x, w, ^init) {T=float} @/cpu:0
-    inputs: x
-    outputs: y
+x = Placeholder() {dtype=float, shape=shape[1,?]}
+w = Const() {value=float[2]{1,2}}
+y = Mul(x, w, ^init) {T=float} @/cpu:0
+inputs: x
+outputs: y
 """
 
 from __future__ import annotations

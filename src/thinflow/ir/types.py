@@ -50,7 +50,7 @@ class DType:
         except TypeError:
             import ml_dtypes
 
-            return np.dtype(getattr(ml_dtypes, self.numpy_name))
+            plain = np.dtype(getattr(ml_dtypes, self.numpy_name))
         return plain
 
     @property
@@ -186,8 +186,10 @@ class TensorSpec:
     Attributes:
         dtype: element type; None if unknown.
         shape: see `Shape`.
-        elements: row-major integer elements of a *small* integer or bool tensor as far as they are known, None inside
-            for an unknown one: `Shape(x)` of an x of shape [?, 3] has elements (None, 3). A scalar has one element.
+        elements: row-major integer elements of a *small* integer or bool tensor as far as they are known,
+            None inside
+            for an unknown one: `Shape(x)` of an x of shape [?, 3] has elements (None, 3). A scalar has
+                one element.
             None when nothing is known. This is how shapes that a model computes stay static, per dimension.
     """
 

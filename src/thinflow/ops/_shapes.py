@@ -11,7 +11,9 @@ Dim = int | None
 
 
 def broadcast(*shapes: Shape) -> Shape:
-    """The shape numpy-style broadcasting gives; unknown sizes stay unknown unless the other side settles them."""
+    """The shape numpy-style broadcasting gives; unknown sizes stay unknown unless the other side settles
+    them.
+    """
     if any(s is None for s in shapes):
         return None
     known = [s for s in shapes if s is not None]
@@ -58,10 +60,13 @@ def product(dims: Sequence[Dim]) -> Dim:
     return None if unknown and result != 0 else result
 
 
-def window_output(size: Dim, window: int, stride: int, padding: str, dilation: int = 1, explicit: tuple[int, int] = (0, 0)) -> Dim:
+def window_output(
+    size: Dim, window: int, stride: int, padding: str, dilation: int = 1, explicit: tuple[int, int] = (0, 0)
+) -> Dim:
     """Output size of a sliding window along one axis.
 
-    SAME: ceil(size / stride). VALID: ceil((size - span + 1) / stride) with span = (window - 1) * dilation + 1.
+    SAME: ceil(size / stride). VALID: ceil((size - span + 1) / stride) with span = (window - 1) * dilation +
+    1.
     EXPLICIT: as VALID on the padded size. Source: TensorFlow's `GetWindowedOutputSize`.
     """
     if size is None:

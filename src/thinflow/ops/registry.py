@@ -15,10 +15,14 @@ A class is registered under one or more TensorFlow op names:
         @staticmethod
         def cost(y: TensorSpec, a: TensorSpec, b: TensorSpec, *, transpose_a=False, ...) -> Cost: ...
 
-Positional parameters are the data inputs (`*xs` for a variable number); keyword-only parameters are attributes with the
-defaults of TensorFlow's op definition. A function names only the attributes it reads; the registry passes just those, so
-`T` and the like need no mention. Several outputs are a tuple, in port order. Attribute values arrive as Python objects:
-`bytes` attributes of the string kind are decoded to `str`, lists are tuples, types are `DType`, shapes are `Shape`.
+Positional parameters are the data inputs (`*xs` for a variable number); keyword-only parameters are
+attributes with the
+defaults of TensorFlow's op definition. A function names only the attributes it reads; the registry passes
+just those, so
+`T` and the like need no mention. Several outputs are a tuple, in port order. Attribute values arrive as
+Python objects:
+`bytes` attributes of the string kind are decoded to `str`, lists are tuples, types are `DType`, shapes are
+`Shape`.
 
 Kernels know no node names: they raise ThinflowError (or a plain numpy error) and the caller adds the node.
 """
@@ -55,11 +59,17 @@ class Cost:
 
 
 class Handle:
-    """Base of run-time objects that are no arrays: tensor arrays, lists, tables. The interpreter passes them on as they are."""
+    """Base of run-time objects that are no arrays: tensor arrays, lists, tables.
+
+    The interpreter passes them on as they are.
+    """
 
 
 class OpDef:
-    """Base of every op class. A missing method means "not known": infer gives unknown specs, kernel cannot run."""
+    """Base of every op class.
+
+    A missing method means "not known": infer gives unknown specs, kernel cannot run.
+    """
 
     name: ClassVar[str] = ""
     """The first name the class was registered under."""
@@ -72,7 +82,9 @@ class OpDef:
     control_flow: ClassVar[bool] = False
     """Needs the interpreter's frame machinery (Switch, Merge, Enter, Exit, NextIteration, LoopCond)."""
     num_outputs: ClassVar[int | str] = 1
-    """Number of output ports, or the name of the attribute that holds it (an int, or a list whose length counts)."""
+    """Number of output ports, or the name of the attribute that holds it (an int, or a list whose length
+    counts).
+    """
 
     infer: Callable[..., TensorSpec | tuple[TensorSpec, ...]] | None = None
     kernel: Callable[..., Any] | None = None
@@ -92,7 +104,9 @@ def op(*names: str) -> Callable[[D], D]:
         for name in names:
             other = _registry.get(name)
             if other is not None:
-                raise RuntimeError(f"op {name} is defined in both {other.__module__} and {definition.__module__}")
+                raise RuntimeError(
+                    f"op {name} is defined in both {other.__module__} and {definition.__module__}"
+                )
             _registry[name] = definition
         return definition
 
@@ -123,7 +137,8 @@ def get(name: str) -> type[OpDef]:
     if found is None:
         near = closest(name, _registry)
         raise UnsupportedOp(
-            f"thinflow does not know the op {name}", hint=near or "add a class for it in src/thinflow/ops/, see CONTRIBUTING.md"
+            f"thinflow does not know the op {name}",
+            hint=near or "add a class for it in src/thinflow/ops/, see CONTRIBUTING.md",
         )
     return found
 
@@ -141,7 +156,8 @@ class Signature:
     positional: tuple[str, ...]
     variadic: bool
     attrs: Mapping[str, Any]
-    """Keyword-only parameters with their defaults; `inspect.Parameter.empty` where the attribute is required."""
+    """Keyword-only parameters with their defaults; `inspect.Parameter.empty` where the attribute is required.
+    """
 
 
 @cache
@@ -161,7 +177,8 @@ def signature(function: Callable[..., Any]) -> Signature:
 
 
 def select_attrs(function: Callable[..., Any], attrs: Mapping[str, Any]) -> dict[str, Any]:
-    """The attributes a function reads, from all that a node has. Absent ones are left to the function's defaults.
+    """The attributes a function reads, from all that a node has. Absent ones are left to the function's
+    defaults.
 
     Raises:
         ShapeError: an attribute without a default is absent.
@@ -173,7 +190,9 @@ def select_attrs(function: Callable[..., Any], attrs: Mapping[str, Any]) -> dict
                 raise UnsupportedOp(f"the attribute '{name}' is filled in by the caller of the function")
             chosen[name] = as_argument(attrs[name])
         elif default is inspect.Parameter.empty:
-            raise ShapeError(f"the attribute '{name}' is missing", hint=f"add '{name}' to the node; TensorFlow requires it")
+            raise ShapeError(
+                f"the attribute '{name}' is missing", hint=f"add '{name}' to the node; TensorFlow requires it"
+            )
     return chosen
 
 
@@ -192,8 +211,10 @@ def require(condition: bool, problem: str, hint: str = "") -> None:
         raise ShapeError(problem, hint=hint)
 
 
-def call_infer(definition: type[OpDef], inputs: Sequence[TensorSpec], attrs: Mapping[str, Any]) -> tuple[TensorSpec, ...]:
-    """Run a shape rule; the result is always a tuple with one spec per output port, () if there is no rule."""
+def call_infer(
+    definition: type[OpDef], inputs: Sequence[TensorSpec], attrs: Mapping[str, Any]
+) -> tuple[TensorSpec, ...]:
+    """Run a shape rule; the result is a tuple with one spec per output port, () if there is no rule."""
     if definition.infer is None:
         return ()
     result = definition.infer(*inputs, **select_attrs(definition.infer, attrs))
@@ -207,13 +228,18 @@ def call_kernel(definition: type[OpDef], inputs: Sequence[Any], attrs: Mapping[s
         UnsupportedOp: the op has no kernel.
     """
     if definition.kernel is None:
-        raise UnsupportedOp(f"thinflow cannot run {definition.name} yet", hint="add a kernel in src/thinflow/ops/")
+        raise UnsupportedOp(
+            f"thinflow cannot run {definition.name} yet", hint="add a kernel in src/thinflow/ops/"
+        )
     result = definition.kernel(*inputs, **select_attrs(definition.kernel, attrs))
     return result if isinstance(result, tuple) else (result,)
 
 
 def call_cost(
-    definition: type[OpDef], outputs: Sequence[TensorSpec], inputs: Sequence[TensorSpec], attrs: Mapping[str, Any]
+    definition: type[OpDef],
+    outputs: Sequence[TensorSpec],
+    inputs: Sequence[TensorSpec],
+    attrs: Mapping[str, Any],
 ) -> Cost:
     """Cost of one run. Ops without a rule cost one operation per output element.
 
@@ -221,5 +247,9 @@ def call_cost(
     """
     known = all(s.is_static for s in (*outputs, *inputs))
     if definition.cost is None or not known:
-        return Cost(flops=sum(s.size or 0 for s in outputs) if definition.cost is None and not definition.passes_through else 0)
+        return Cost(
+            flops=sum(s.size or 0 for s in outputs)
+            if definition.cost is None and not definition.passes_through
+            else 0
+        )
     return definition.cost(outputs[0], *inputs, **select_attrs(definition.cost, attrs))

@@ -2,95 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from thinflow.ir.types import INT32, INT64, VARIANT, DType, Shape, TensorSpec, shape_text
 from thinflow.ops._shapes import merge
-from thinflow.ops.registry import Handle, OpDef, op, require
+from thinflow.ops._tensor_list import TensorListValue, as_shape, rows, shape_of
+from thinflow.ops.registry import OpDef, op, require
 
 Array = np.ndarray[Any, Any]
 _LIST = TensorSpec(VARIANT, ())
 _LENGTH = TensorSpec(INT32, ())
-
-
-@dataclass(frozen=True, eq=False)
-class TensorListValue(Handle):
-    """The items of a list, None where nothing was set yet.
-
-    Attributes:
-        items: tensors, or lists in a list of lists.
-        element: element type.
-        shape: what is known of each item's shape.
-        limit: the most items it may grow to; -1 for no limit.
-    """
-
-    items: tuple[Any, ...]
-    element: DType
-    shape: Shape
-    limit: int = -1
-
-    def with_items(self, items: Iterable[Any]) -> TensorListValue:
-        return replace(self, items=tuple(items))
-
-    def with_item(self, index: int, item: Any) -> TensorListValue:
-        items = list(self.items)
-        items[index] = item
-        return self.with_items(items)
-
-    def item_shape(self, wished: Array) -> Shape:
-        """All that is known of the items' shape: from the list, from the reader, from the items there are."""
-        shape = merge(self.shape, _as_shape(wished))
-        for item in self.items:
-            if isinstance(item, np.ndarray) and (shape is None or None in shape):
-                shape = merge(shape, item.shape)
-        return shape
-
-    def item(self, index: int, wished: Array) -> Any:
-        require(0 <= index < len(self.items), f"index {index} of a list of {len(self.items)}")
-        item = self.items[index]
-        return self._zeros(self.item_shape(wished)) if item is None else item
-
-    def _zeros(self, shape: Shape) -> Array:
-        """What TensorFlow gives for an item nobody set."""
-        require(
-            shape is not None and None not in shape,
-            f"an item was never set, and its shape {shape_text(shape)} is not known",
-        )
-        zeros = np.zeros(tuple(d or 0 for d in shape or ()), self.element.numpy())
-        if zeros.dtype.hasobject:
-            zeros[...] = b""
-        return zeros
-
-    def stacked(self, indices: Iterable[int], wished: Array) -> Array:
-        """The items side by side along a new first axis."""
-        chosen = list(indices)
-        if not chosen:
-            shape = self.item_shape(wished)
-            known = shape is not None and None not in shape
-            require(
-                known, f"an empty list cannot be stacked, its items' shape {shape_text(shape)} is not known"
-            )
-            return np.zeros((0, *(d or 0 for d in shape or ())), self.element.numpy())
-        return np.stack([self.item(i, wished) for i in chosen])
-
-
-def _as_shape(sizes: Array) -> Shape:
-    """A shape given as a tensor: -1 alone for an unknown rank, -1 in a vector for an unknown size."""
-    if sizes.ndim == 0:
-        require(int(sizes) == -1, f"the shape {int(sizes)} is neither a vector nor -1")
-        return None
-    return tuple(None if d < 0 else d for d in sizes.tolist())
-
-
-def _shape_of(spec: TensorSpec) -> Shape:
-    """The same for a shape that may not be known yet."""
-    if spec.shape == () or spec.elements is None:
-        return None
-    return tuple(None if d is None or d < 0 else d for d in spec.elements)
 
 
 class _ListOp(OpDef):
@@ -107,7 +31,7 @@ class EmptyTensorList(_ListOp):
 
     @staticmethod
     def kernel(element_shape: Array, max_num_elements: Array, *, element_dtype: DType) -> TensorListValue:
-        return TensorListValue((), element_dtype, _as_shape(element_shape), int(max_num_elements))
+        return TensorListValue((), element_dtype, as_shape(element_shape), int(max_num_elements))
 
 
 @op("TensorListReserve")
@@ -117,7 +41,7 @@ class TensorListReserve(_ListOp):
     @staticmethod
     def kernel(element_shape: Array, num_elements: Array, *, element_dtype: DType) -> TensorListValue:
         require(int(num_elements) >= 0, f"a list cannot have {int(num_elements)} items")
-        return TensorListValue((None,) * int(num_elements), element_dtype, _as_shape(element_shape))
+        return TensorListValue((None,) * int(num_elements), element_dtype, as_shape(element_shape))
 
 
 @op("TensorListFromTensor")
@@ -127,12 +51,7 @@ class TensorListFromTensor(_ListOp):
     @staticmethod
     def kernel(x: Array, element_shape: Array, *, element_dtype: DType) -> TensorListValue:
         require(x.ndim > 0, "a scalar has no rows")
-        return TensorListValue(tuple(_rows(x)), element_dtype, merge(_as_shape(element_shape), x.shape[1:]))
-
-
-def _rows(x: Array) -> list[Array]:
-    """The rows as arrays, which iterating over a vector does not give."""
-    return [x[i, ...] for i in range(len(x))]
+        return TensorListValue(tuple(rows(x)), element_dtype, merge(as_shape(element_shape), x.shape[1:]))
 
 
 @op("TensorListSetItem")
@@ -146,7 +65,6 @@ class TensorListSetItem(_ListOp):
         at = int(index)
         if resize_if_index_out_of_bounds and at >= len(values.items):
             values = values.with_items(values.items + (None,) * (at + 1 - len(values.items)))
-        require(0 <= at < len(values.items), f"index {at} of a list of {len(values.items)}")
         return values.with_item(at, item)
 
 
@@ -158,7 +76,7 @@ class TensorListGetItem(OpDef):
     def infer(
         values: TensorSpec, index: TensorSpec, element_shape: TensorSpec, *, element_dtype: DType
     ) -> TensorSpec:
-        return TensorSpec(element_dtype, _shape_of(element_shape))
+        return TensorSpec(element_dtype, shape_of(element_shape))
 
     @staticmethod
     def kernel(values: TensorListValue, index: Array, element_shape: Array) -> Any:
@@ -173,7 +91,7 @@ class TensorListStack(OpDef):
     def infer(
         values: TensorSpec, element_shape: TensorSpec, *, element_dtype: DType, num_elements: int = -1
     ) -> TensorSpec:
-        shape = _shape_of(element_shape)
+        shape = shape_of(element_shape)
         count = None if num_elements < 0 else num_elements
         return TensorSpec(element_dtype, None if shape is None else (count, *shape))
 
@@ -192,7 +110,7 @@ class TensorListGather(OpDef):
     def infer(
         values: TensorSpec, indices: TensorSpec, element_shape: TensorSpec, *, element_dtype: DType
     ) -> TensorSpec:
-        shape = _shape_of(element_shape)
+        shape = shape_of(element_shape)
         count = indices.shape[0] if indices.shape else None
         return TensorSpec(element_dtype, None if shape is None else (count, *shape))
 
@@ -217,7 +135,7 @@ class TensorListScatter(_ListOp):
         count = -1 if num_elements is None else int(num_elements)
         if count < 0:
             count = int(indices.max(initial=-1)) + 1
-        empty = TensorListValue((None,) * count, element_dtype, _as_shape(element_shape))
+        empty = TensorListValue((None,) * count, element_dtype, as_shape(element_shape))
         return _scattered(empty, x, indices)
 
 
@@ -234,7 +152,7 @@ class TensorListScatterIntoExistingList(_ListOp):
 def _scattered(values: TensorListValue, x: Array, indices: Array) -> TensorListValue:
     require(len(indices) == len(x), f"{len(indices)} indices for {len(x)} rows")
     items = list(values.items)
-    for index, row in zip(indices.tolist(), _rows(x), strict=True):
+    for index, row in zip(indices.tolist(), rows(x), strict=True):
         require(0 <= index < len(items), f"index {index} of a list of {len(items)}")
         items[index] = row
     return values.with_items(items)
@@ -301,7 +219,7 @@ class TensorListPopBack(OpDef):
     def infer(
         values: TensorSpec, element_shape: TensorSpec, *, element_dtype: DType
     ) -> tuple[TensorSpec, TensorSpec]:
-        return _LIST, TensorSpec(element_dtype, _shape_of(element_shape))
+        return _LIST, TensorSpec(element_dtype, shape_of(element_shape))
 
     @staticmethod
     def kernel(values: TensorListValue, element_shape: Array) -> tuple[TensorListValue, Any]:
@@ -319,7 +237,7 @@ class TensorListConcat(OpDef):
     def infer(
         values: TensorSpec, *shapes: TensorSpec, element_dtype: DType, element_shape: Shape = None
     ) -> tuple[TensorSpec, TensorSpec]:
-        shape = _shape_of(shapes[0]) if shapes else element_shape
+        shape = shape_of(shapes[0]) if shapes else element_shape
         joined = None if not shape else (None, *shape[1:])
         return TensorSpec(element_dtype, joined), TensorSpec(INT64, (None,))
 
@@ -332,7 +250,7 @@ class TensorListConcat(OpDef):
         element_dtype: DType,
         element_shape: Shape = None,
     ) -> tuple[Array, Array]:
-        shape = merge(values.shape, element_shape if wished is None else _as_shape(wished))
+        shape = merge(values.shape, element_shape if wished is None else as_shape(wished))
         leading = [] if leading_dims is None else leading_dims.tolist()
         items = [_piece(values, shape, i, leading) for i in range(len(values.items))]
         lengths = np.array([len(item) for item in items], np.int64)
@@ -351,7 +269,7 @@ def _piece(values: TensorListValue, shape: Shape, index: int, leading: Sequence[
     if item is None:
         if shape and shape[0] is None and index < len(leading):
             shape = (leading[index], *shape[1:])
-        item = values._zeros(shape)
+        item = values.zeros(shape)
     require(item.ndim > 0, "scalars cannot be joined")
     return np.asarray(item)
 
@@ -368,7 +286,7 @@ class TensorListSplit(_ListOp):
             "the lengths do not add up to the tensor's first size",
         )
         pieces = np.split(x, ends[:-1]) if len(ends) else []
-        return TensorListValue(tuple(pieces), element_dtype, _as_shape(element_shape))
+        return TensorListValue(tuple(pieces), element_dtype, as_shape(element_shape))
 
 
 @op("TensorListConcatLists")
@@ -393,10 +311,10 @@ class TensorListPushBackBatch(OpDef):
     @staticmethod
     def kernel(lists: Array, x: Array) -> Array:
         require(lists.shape == x.shape[:1], f"{len(x)} rows for lists of shape {list(lists.shape)}")
-        rows = np.empty(len(x), object)
-        for index, row in enumerate(_rows(x)):
-            rows[index] = row
-        return _each(lambda values, row: values.with_items((*values.items, row)), lists, rows)
+        items = np.empty(len(x), object)
+        for index, row in enumerate(rows(x)):
+            items[index] = row
+        return _each(lambda values, item: values.with_items((*values.items, item)), lists, items)
 
 
 def _each(function: Any, *arrays: Array) -> Array:

@@ -1,1 +1,4 @@
-"""The main job: unknown model in; proven, measured, small model out. `job` runs the steps, `report` tells of them."""
+"""The main job: unknown model in; proven, measured, small model out.
+
+`job` runs the steps, `report` tells of them.
+"""

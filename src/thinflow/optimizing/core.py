@@ -1,7 +1,9 @@
 """Finds the part of a graph that a LiteRT model can hold, and runs what stands before and after it.
 
-A model for phones starts where the numbers start: decoding a WAV file or a JPEG is the app's business, and so is what a
-detector does with its boxes. The core is the heaviest region LiteRT can run whole; before and after it the interpreter
+A model for phones starts where the numbers start: decoding a WAV file or a JPEG is the app's business, and so
+is what a
+detector does with its boxes. The core is the heaviest region LiteRT can run whole; before and after it the
+interpreter
 runs, so that the whole graph can still be judged on real files.
 """
 
@@ -72,7 +74,9 @@ def find_core(graph: Graph) -> Core:
     """
     plan = Plan(graph, graph.outputs, graph.inputs)
     refused = unsupported(graph, [n for n in plan.nodes if n.tensor is None], specs={})
-    regions = [r for r in partition(plan.nodes, graph.inputs, graph.outputs, refused) if r.on_engine and r.outputs]
+    regions = [
+        r for r in partition(plan.nodes, graph.inputs, graph.outputs, refused) if r.on_engine and r.outputs
+    ]
     if not regions:
         node, why = next(iter(refused.items()), (None, "there is nothing to compute"))
         raise UnsupportedOp(

@@ -1,4 +1,6 @@
-"""The main job, end to end: an unknown graph in; an optimised float model, an eight-bit model and a proof out."""
+"""The main job, end to end: an unknown graph in; an optimised float model, an eight-bit model and a proof
+out.
+"""
 
 from __future__ import annotations
 
@@ -129,10 +131,12 @@ def optimize(
         out_dir: folder for the results; made if missing. Files of the same names are replaced, each at once.
         inputs, outputs: names; default: the best guess.
         shapes: input name -> shape where the graph leaves it open.
-        calibration: samples for eight-bit ranges: a folder, a .npz or .npy file, arrays, an iterable of feeds. Without it
+        calibration: samples for eight-bit ranges: a folder, a .npz or .npy file, arrays, an iterable of
+            feeds. Without it
             inputs are made up, and the report says so.
         test: other samples to judge the models on; default: the calibration samples.
-        labels: class names in the order of the outputs, or a file of them; default: a labels file beside the model.
+        labels: class names in the order of the outputs, or a file of them; default: a labels file beside
+            the model.
         scaling: of pictures, for float inputs.
         samples: use so many samples only.
         threads: thread counts to measure.
@@ -150,13 +154,19 @@ def optimize(
 
     graph = load(source, inputs=inputs, outputs=outputs, shapes=shapes)
     if not graph.outputs:
-        raise GraphError("no output was found", graph.path, hint="name it with --outputs; `thinflow inspect MODEL` lists nodes")
+        raise GraphError(
+            "no output was found",
+            graph.path,
+            hint="name it with --outputs; `thinflow inspect MODEL` lists nodes",
+        )
     folder = _make_folder(out_dir)
     stem = _stem(graph)
     summary = summarize(graph.clone(), shapes)
     names = read_class_names(labels if labels is not None else _labels_beside(graph))
     data = samples_for(graph, calibration, scaling=scaling, limit=samples, class_names=names)
-    tested = data if test is None else samples_for(graph, test, scaling=scaling, limit=samples, class_names=names)
+    tested = (
+        data if test is None else samples_for(graph, test, scaling=scaling, limit=samples, class_names=names)
+    )
 
     ledger = float_graph(graph, samples=data, verify=verify, progress=progress)
     data_of = _rebind(data, graph, ledger.graph)
@@ -164,7 +174,9 @@ def optimize(
     tested_of = data_of if tested is data else _rebind(tested, graph, ledger.graph)
     difference = check_float_model(model, data_of)
     int8 = int8_model(model, data_of, recipe=recipe, progress=progress)
-    qualities = compare_models(model, {"float": model.content, "int8": int8.content}, graph, tested_of, progress=progress)
+    qualities = compare_models(
+        model, {"float": model.content, "int8": int8.content}, graph, tested_of, progress=progress
+    )
 
     files = {
         "fp32_pb": folder / f"{stem}_fp32.pb",
@@ -216,7 +228,9 @@ def _make_folder(out_dir: str | os.PathLike[str]) -> Path:
     except FileExistsError as error:
         raise WriteError("there is a file of this name", str(folder), hint="name a folder") from error
     except OSError as error:
-        raise WriteError(f"the folder cannot be made: {error.strerror}", str(folder), hint="choose another place") from error
+        raise WriteError(
+            f"the folder cannot be made: {error.strerror}", str(folder), hint="choose another place"
+        ) from error
     if not os.access(folder, os.W_OK):
         raise WriteError("no permission to write here", str(folder), hint="choose another folder")
     return folder
@@ -257,26 +271,34 @@ def _described(values: Sequence[Any]) -> list[tuple[str, str]]:
 
 
 def _measure(
-    files: Mapping[str, Path], model: FloatModel, threads: Sequence[int], seconds: float, progress: Progress | None
+    files: Mapping[str, Path],
+    model: FloatModel,
+    threads: Sequence[int],
+    seconds: float,
+    progress: Progress | None,
 ) -> BenchmarkReport:
     if not threads or any(t < 1 for t in threads):
         raise ParameterError(f"threads: {list(threads)}", hint="give counts like 1,2")
-    return benchmark([files["fp32"], files["int8"]], threads=tuple(threads), seconds=seconds, progress=progress)
+    return benchmark(
+        [files["fp32"], files["int8"]], threads=tuple(threads), seconds=seconds, progress=progress
+    )
 
 
 def _warnings(data: Samples, tested: Samples, summary: Summary, int8: Int8Model, ledger: Result) -> list[str]:
     warnings: list[str] = []
     if data.synthetic:
         warnings.append(
-            "SYNTHETIC INPUT: no calibration data was given, so inputs were made up. Speed and size are real; the eight-bit "
-            "ranges fit the made-up data only, and agreement says little. Give real samples with --calibration."
+            "SYNTHETIC INPUT: no calibration data was given, so inputs were made up. Speed and size are "
+            "real; the eight-bit ranges fit the made-up data only, and agreement says little. "
+            "Give real samples with --calibration."
         )
     elif tested is data:
         warnings.append("quality was judged on the calibration samples; --test takes others")
     if summary.training_norms:
         warnings.append(
-            f"{len(summary.training_norms)} batch norms are in training mode: they use the statistics of each batch, were left "
-            "as they are, and cost speed and eight-bit quality; freeze_batch_norms freezes them on your data"
+            f"{len(summary.training_norms)} batch norms are in training mode: they use the statistics of "
+            "each batch, were left as they are, and cost speed and eight-bit quality; freeze_batch_norms "
+            "freezes them on your data"
         )
     warnings += int8.warnings
     if ledger.note:
@@ -286,17 +308,23 @@ def _warnings(data: Samples, tested: Samples, summary: Summary, int8: Int8Model,
 
 def _next_steps(report: OptimizeReport, graph: Graph, calibration: Any) -> list[str]:
     model = shlex.quote(report.source or "MODEL")
-    data = shlex.quote(str(calibration)) if isinstance(calibration, (str, os.PathLike)) else "FOLDER_OF_SAMPLES"
+    data = (
+        shlex.quote(str(calibration)) if isinstance(calibration, (str, os.PathLike)) else "FOLDER_OF_SAMPLES"
+    )
     folder = shlex.quote(str(report.files["int8"].parent))
     steps: list[str] = []
     if report.synthetic:
         steps.append(f"thinflow optimize {model} {folder} --calibration {data}")
     if report.summary.training_norms:
         shapes = "".join(
-            f" --shape {v.name}={','.join('?' if d is None else str(d) for d in v.shape)}" for v in graph.inputs if v.shape
+            f" --shape {v.name}={','.join('?' if d is None else str(d) for d in v.shape)}"
+            for v in graph.inputs
+            if v.shape
         )
         frozen = shlex.quote(str(report.files["int8"].parent / f"{_stem(graph)}_frozen.pb"))
-        steps.append(f"thinflow transform {model} {frozen} -t freeze_batch_norms --calibration {data}{shapes}")
+        steps.append(
+            f"thinflow transform {model} {frozen} -t freeze_batch_norms --calibration {data}{shapes}"
+        )
     files = " ".join(shlex.quote(str(report.files[key])) for key in ("fp32", "int8"))
     steps.append(f"thinflow benchmark {files} --threads 1,2")
     return steps

@@ -41,11 +41,18 @@ class Quality:
     @property
     def accuracy_before(self) -> float | None:
         """Right answers of the original, in percent."""
-        return None if self.correct_before is None or not self.samples else 100 * self.correct_before / self.samples
+        return (
+            None
+            if self.correct_before is None or not self.samples
+            else 100 * self.correct_before / self.samples
+        )
 
     @property
     def drop(self) -> float | None:
-        """What is lost, in points of percent: right answers if there are labels, else equal answers. None if neither is known."""
+        """What is lost, in points of percent: right answers if there are labels, else equal answers.
+
+        None if neither is known.
+        """
         if self.accuracy is not None and self.accuracy_before is not None:
             return self.accuracy_before - self.accuracy
         if self.same_answer is not None and self.samples:
@@ -117,7 +124,9 @@ class QualityMeter:
     def result(self) -> Quality:
         """The sums so far."""
         quality = self._quality
-        quality.sqnr_db = 10 * math.log10(self._signal / self._noise) if self._noise and self._signal else math.inf
+        quality.sqnr_db = (
+            10 * math.log10(self._signal / self._noise) if self._noise and self._signal else math.inf
+        )
         quality.largest = self._largest_gap / self._largest_value if self._largest_value else 0.0
         return quality
 

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from thinflow.optimizing.job import OptimizeReport
 
 POOR_SQNR_DB = 20.0
-"""Below this the noise of eight bits is more than a tenth of the signal: doubtful where the numbers themselves count."""
+"""Below this the noise of eight bits is more than a tenth of the signal: doubtful where the numbers
+themselves count.
+"""
 _SHOWN_WARNINGS = 5
 
 
@@ -32,7 +34,8 @@ def verdict(report: OptimizeReport) -> str:
     if speed is None:
         return f"int8 is {size}; {quality}: {ship}"
     if speed < 1:
-        return f"int8 is {1 / speed:.1f}x SLOWER here because {why_slower(report)}, and {size}; {quality}: {ship}"
+        slower = f"{1 / speed:.1f}x SLOWER here because {why_slower(report)}"
+        return f"int8 is {slower}, and {size}; {quality}: {ship}"
     return f"int8 is {speed:.1f}x faster and {size}; {quality}: {ship}"
 
 
@@ -64,9 +67,7 @@ def why_slower(report: OptimizeReport) -> str:
     floats = len(report.int8.quantized.float_operators)
     if floats > 2:
         return f"{floats} of {sum(counts.values())} operators stay float, with {borders} conversions between"
-    machine = report.latency.machine if report.latency is not None else None
-    flags = getattr(machine, "flags", ()) or ()
-    if machine is not None and not {"avx512_vnni", "avx_vnni", "asimddp", "dotprod", "vnni"} & set(flags):
+    if report.latency is not None and report.latency.machine.multiplies_eight_bit is False:
         return "this CPU has no eight-bit dot product (VNNI or dotprod)"
     return "the model is so small that quantizing input and output costs more than it saves"
 
@@ -75,9 +76,8 @@ def _speed_ratio(report: OptimizeReport) -> float | None:
     """Float time over int8 time at the first thread count; None if not measured."""
     if report.latency is None:
         return None
-    comparison = report.latency.ratio(report.files["fp32"], report.files["int8"])
-    value = getattr(comparison, "value", comparison)
-    return None if value is None or not math.isfinite(value) else float(value)
+    value = report.latency.ratio(report.files["fp32"], report.files["int8"]).value
+    return value if math.isfinite(value) else None
 
 
 def data(report: OptimizeReport) -> dict[str, Any]:
@@ -119,7 +119,9 @@ def data(report: OptimizeReport) -> dict[str, Any]:
             "decisions": [
                 {
                     "tensor": d.tensor,
-                    "scale": [float(s) for s in d.scale[:1]] if len(d.scale) == 1 else f"{len(d.scale)} channels",
+                    "scale": [float(s) for s in d.scale[:1]]
+                    if len(d.scale) == 1
+                    else f"{len(d.scale)} channels",
                     "zero_point": int(d.zero_point),
                     "range": [float(d.range[0]), float(d.range[1])],
                     "observer": d.observer,
@@ -156,7 +158,8 @@ def lines(report: OptimizeReport) -> list[str]:
     summary = report.summary
     result = [report.verdict, ""]
     result.append(
-        f"model      {report.source or 'graph'}: {len(summary.graph)} nodes, {short_number(summary.parameters.count)} constants"
+        f"model      {report.source or 'graph'}: {len(summary.graph)} nodes, "
+        f"{short_number(summary.parameters.count)} constants"
         + (f", {short_number(summary.cost.total.flops)} operations a run" if summary.cost.total.flops else "")
     )
     result += [f"input      {name}  {spec}" for name, spec in report.inputs]
@@ -164,19 +167,27 @@ def lines(report: OptimizeReport) -> list[str]:
     if report.outside:
         kinds = Counter(report.outside.values()).most_common(2)
         names = ", ".join(f"{n} {s}" for n, s in report.model_inputs)
-        result.append(f"cut        the .tflite begins at {names}; {len(report.outside)} nodes run in the app: {kinds[0][0]}")
+        result.append(
+            f"cut        the .tflite begins at {names}; "
+            f"{len(report.outside)} nodes run in the app: {kinds[0][0]}"
+        )
     steps = report.ledger.steps
     changed = ", ".join(f"{s.transform.split('(')[0]} {s.changes}" for s in steps if s.changes)
     result.append(f"transforms {steps[0].nodes[0]} -> {steps[-1].nodes[1]} nodes ({changed or 'no changes'})")
     compared = [s.difference for s in steps if s.difference is not None]
     if compared:
-        result.append(f"proof      every step verified, worst difference {max(compared):.2g}; LiteRT float {report.float_difference:.2g}")
+        result.append(
+            f"proof      every step verified, worst difference {max(compared):.2g}; "
+            f"LiteRT float {report.float_difference:.2g}"
+        )
     result.append(f"samples    {report.samples}")
     result += _table_lines(report)
     result += [f"warning    {w}" for w in report.warnings[:_SHOWN_WARNINGS]]
     if len(report.warnings) > _SHOWN_WARNINGS:
         result.append(f"warning    ... and {len(report.warnings) - _SHOWN_WARNINGS} more in report.md")
-    result.append(f"written    {', '.join(p.name for p in report.files.values())} in {report.files['json'].parent}")
+    result.append(
+        f"written    {', '.join(p.name for p in report.files.values())} in {report.files['json'].parent}"
+    )
     result += ["", f"next: {report.next_steps[0]}"]
     return result
 
@@ -186,11 +197,8 @@ def _table(report: OptimizeReport) -> list[list[str]]:
     rows = [["", "file", "size", "quality", *_latency_headers(report), "peak memory"]]
     for key, quality in (("fp32", report.float_quality), ("int8", report.int8_quality)):
         kilobytes = f"{report.sizes[key] / 1000:,.1f} kB"
-        rows.append(
-            [key, report.files[key].name, kilobytes, quality.sentence(detailed=True)]
-            + _latency_cells(report, key)
-            + [_memory_cell(report, key)]
-        )
+        what = [key, report.files[key].name, kilobytes, quality.sentence(detailed=True)]
+        rows.append([*what, *_latency_cells(report, key), _memory_cell(report, key)])
     return rows
 
 
@@ -225,7 +233,9 @@ def _memory_cell(report: OptimizeReport, key: str) -> str:
 def _table_lines(report: OptimizeReport) -> list[str]:
     rows = _table(report)
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
 
 
 def markdown(report: OptimizeReport) -> str:
@@ -241,7 +251,8 @@ def markdown(report: OptimizeReport) -> str:
         *table,
         "",
         f"Samples: {report.samples}. Judged on: {report.tested_on}.",
-        f"LiteRT float beside the reference interpreter: largest relative difference {report.float_difference:.3g}.",
+        "LiteRT float beside the reference interpreter: "
+        f"largest relative difference {report.float_difference:.3g}.",
         "",
     ]
     if report.warnings:
@@ -256,21 +267,37 @@ def markdown(report: OptimizeReport) -> str:
         parts += [f"| {role} | `{name}` | {spec} |" for name, spec in values]
     if report.outside:
         parts += ["", "Not in the LiteRT models:", ""]
-        parts += [f"- {count} nodes: {why}" for why, count in Counter(report.outside.values()).most_common(10)]
-    parts += ["", "## Transforms", "", "| transform | changed | left | nodes | bytes | difference |", "|---|---|---|---|---|---|"]
+        parts += [
+            f"- {count} nodes: {why}" for why, count in Counter(report.outside.values()).most_common(10)
+        ]
+    parts += [
+        "",
+        "## Transforms",
+        "",
+        "| transform | changed | left | nodes | bytes | difference |",
+        "|---|---|---|---|---|---|",
+    ]
     for s in report.ledger.steps:
         shown = "" if s.difference is None else f"{s.difference:.2g}"
         parts.append(
             f"| `{s.transform}` | {s.changes} | {len(s.trace.left)} | {s.nodes[0]} → {s.nodes[1]} "
             f"| {s.size_bytes[0]} → {s.size_bytes[1]} | {shown} |"
         )
-    left = [(s.transform, text, count, node) for s in report.ledger.steps for text, count, node in s.trace.reasons()[:5]]
+    left = [
+        (s.transform, text, count, node)
+        for s in report.ledger.steps
+        for text, count, node in s.trace.reasons()[:5]
+    ]
     if left:
         parts += ["", "Left alone, and why:", ""]
-        parts += [f"- `{t.split('(')[0]}`: {count} × {text} (first `{node}`)" for t, text, count, node in left]
+        parts += [
+            f"- `{t.split('(')[0]}`: {count} × {text} (first `{node}`)" for t, text, count, node in left
+        ]
     floats = report.int8.quantized.float_operators
     parts += ["", "## Eight bits", ""]
-    parts.append(f"{len(report.int8.quantized.decisions)} tensors quantized, {len(floats)} operators stay float.")
+    parts.append(
+        f"{len(report.int8.quantized.decisions)} tensors quantized, {len(floats)} operators stay float."
+    )
     parts += [f"- {count} × {why}" for why, count in Counter(why for _, why in floats).most_common(10)]
     if report.latency is not None:
         parts += ["", "## Latency", "", report.latency.markdown()]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.analysis.shapes import infer_shapes, port_count
+from thinflow.differences import difference
 from thinflow.engines.litert import Model
 from thinflow.errors import FeedError, ParameterError, VerificationError
 from thinflow.formats.graphdef import serialized_size
@@ -28,7 +29,6 @@ from thinflow.rewrite.runner import Result, run
 from thinflow.synthetic import concrete_shape, declared_spec, synthetic_feeds
 from thinflow.transforms import resolve
 from thinflow.transforms._pipelines import PIPELINES
-from thinflow.differences import difference
 from thinflow.verify import OutputComparer
 
 Array = np.ndarray[Any, Any]
@@ -60,7 +60,12 @@ class Samples:
 
 
 def samples_for(
-    graph: Graph, source: Any, *, scaling: Scaling | None = None, limit: int | None = None, class_names: Sequence[str] | None = None
+    graph: Graph,
+    source: Any,
+    *,
+    scaling: Scaling | None = None,
+    limit: int | None = None,
+    class_names: Sequence[str] | None = None,
 ) -> Samples:
     """Samples from a folder, a file or Python objects; made up if `source` is None.
 
@@ -68,9 +73,9 @@ def samples_for(
         FeedError: nothing there, or it does not fit the inputs.
     """
     if source is None:
-        count = limit or SYNTHETIC_SAMPLES
-        note = f"{count} made-up inputs: speed and size are real, accuracy and eight-bit ranges are not"
-        return Samples(lambda: synthetic_feeds(graph.inputs, count), count, True, note=note)
+        number = limit or SYNTHETIC_SAMPLES
+        note = f"{number} made-up inputs: speed and size are real, accuracy and eight-bit ranges are not"
+        return Samples(lambda: synthetic_feeds(graph.inputs, number), number, True, note=note)
     specs = {v.name: _sample_spec(v) for v in graph.inputs}
     feeds = open_feeds(source, specs, scaling=scaling, limit=limit)
     labels = class_numbers(feeds.labels, class_names) if feeds.labels is not None else None
@@ -81,7 +86,9 @@ def samples_for(
         for feed in feeds:
             yield {graph.value(name): array for name, array in feed.items()}
 
-    return Samples(walk, count, False, labels, f"{count if count is not None else 'some'} samples from {where}")
+    return Samples(
+        walk, count, False, labels, f"{count if count is not None else 'some'} samples from {where}"
+    )
 
 
 def _sample_spec(value: Value) -> TensorSpec:
@@ -99,7 +106,9 @@ def _length(feeds: Feeds) -> int | None:
         return None
 
 
-def float_graph(graph: Graph, *, samples: Samples | None = None, verify: bool = True, progress: Progress | None = None) -> Result:
+def float_graph(
+    graph: Graph, *, samples: Samples | None = None, verify: bool = True, progress: Progress | None = None
+) -> Result:
     """The graph after the float pipeline, each step verified on the first sample."""
     feeds = None
     if samples is not None:
@@ -154,7 +163,9 @@ def float_model(graph: Graph, samples: Samples | None = None) -> FloatModel:
 
 
 def settle_sizes(graph: Graph, samples: Samples | None) -> None:
-    """Infer shapes with the sizes of the first sample where the graph leaves them open; an open batch stays open."""
+    """Infer shapes with the sizes of the first sample where the graph leaves them open; an open batch stays
+    open.
+    """
     first = next(iter(samples), None) if samples is not None else None
     if first is None:
         return
@@ -198,7 +209,8 @@ def check_float_model(model: FloatModel, samples: Samples, *, count: int = 3) ->
             found = difference(a, b.reshape(a.shape) if a.size == b.size else b)
             if found.relative > FLOAT_TOLERANCE:
                 raise VerificationError(
-                    f"the LiteRT model gives {found.after} for '{value.name}'{list(found.index)}, the graph {found.before}",
+                    f"the LiteRT model gives {found.after} for '{value.name}'{list(found.index)}, "
+                    f"the graph {found.before}",
                     hint="please report this with the model; engine='reference' gives the right answer",
                 )
             worst = max(worst, found.relative)
@@ -216,7 +228,12 @@ class Int8Model:
 
 
 def int8_model(
-    model: FloatModel, samples: Samples, *, recipe: Recipe | None = None, threads: int = 2, progress: Progress | None = None
+    model: FloatModel,
+    samples: Samples,
+    *,
+    recipe: Recipe | None = None,
+    threads: int = 2,
+    progress: Progress | None = None,
 ) -> Int8Model:
     """Calibrate the float program on samples and turn it into eight bits.
 
@@ -224,7 +241,9 @@ def int8_model(
         FeedError: no samples, or they do not fit.
     """
     recipe = recipe or Recipe()
-    calibration = calibrate(model.program, _Rewalkable(model, samples), recipe, threads=threads, progress=progress)
+    calibration = calibrate(
+        model.program, _Rewalkable(model, samples), recipe, threads=threads, progress=progress
+    )
     quantized = quantize_int8(model.program, calibration.ranges, recipe)
     content = to_bytes(quantized.program)
     return Int8Model(quantized, calibration, content, [*calibration.warnings, *quantized.warnings])
@@ -246,9 +265,16 @@ class _Rewalkable:
 
 
 def compare_models(
-    model: FloatModel, contents: Mapping[str, bytes], original: Graph, samples: Samples, *, threads: int = 2, progress: Progress | None = None
+    model: FloatModel,
+    contents: Mapping[str, bytes],
+    original: Graph,
+    samples: Samples,
+    *,
+    threads: int = 2,
+    progress: Progress | None = None,
 ) -> dict[str, Quality]:
-    """Quality of LiteRT models (by name) beside the original graph in the interpreter, end to end on all samples.
+    """Quality of LiteRT models (by name) beside the original graph in the interpreter, end to end on all
+    samples.
 
     Where the original has the same core inputs, what stands before the core runs once per sample.
     """
@@ -281,10 +307,14 @@ def quantize(source: Any, calibration: Any, *, scheme: str = "int8", **names: An
 
     graph = load(source, **names)
     samples = samples_for(graph, calibration)
-    return int8_model(float_model(float_graph(graph, samples=samples).graph), samples, recipe=Recipe(scheme=scheme))
+    return int8_model(
+        float_model(float_graph(graph, samples=samples).graph), samples, recipe=Recipe(scheme=scheme)
+    )
 
 
-def evaluate(source: Any, data: Any, *, labels: str | Path | Sequence[str] | None = None, **names: Any) -> Quality:
+def evaluate(
+    source: Any, data: Any, *, labels: str | Path | Sequence[str] | None = None, **names: Any
+) -> Quality:
     """Accuracy of a graph on labelled samples, in the interpreter.
 
     Args:
@@ -301,7 +331,9 @@ def evaluate(source: Any, data: Any, *, labels: str | Path | Sequence[str] | Non
     graph = load(source, **names)
     samples = samples_for(graph, data, class_names=read_class_names(labels))
     if samples.labels is None:
-        raise ParameterError("the samples have no labels", hint="name files LABEL_something, or give a 'labels' array")
+        raise ParameterError(
+            "the samples have no labels", hint="name files LABEL_something, or give a 'labels' array"
+        )
     plan = Plan(graph, graph.outputs, graph.inputs)
     meter = QualityMeter(samples.labels)
     for feed in samples:
@@ -316,9 +348,13 @@ def read_class_names(labels: str | Path | Sequence[str] | None) -> list[str] | N
         return None
     if isinstance(labels, (str, Path)):
         try:
-            return [line.strip() for line in Path(labels).read_text(encoding="utf-8").splitlines() if line.strip()]
+            return [
+                line.strip() for line in Path(labels).read_text(encoding="utf-8").splitlines() if line.strip()
+            ]
         except (OSError, UnicodeDecodeError) as error:
-            raise ParameterError(f"the labels cannot be read: {error}", str(labels), "give a text file, one label a line") from error
+            raise ParameterError(
+                f"the labels cannot be read: {error}", str(labels), "give a text file, one label a line"
+            ) from error
     return list(labels)
 
 

@@ -1,1 +1,1 @@
-"""The rewriting engine: patterns, transforms, the transform string, and the ledger of what happened and why."""
+"""The rewriting engine: patterns, transforms, their string form, and the ledger of what happened."""

@@ -18,7 +18,8 @@ NEAR_MISS_DEPTH = 1
 class Rewrite(Transform):
     """A local transform: a pattern, what speaks against it, and what to put in its place.
 
-    The driver refuses when a node inside the match has a reader outside or is asked for by name; it gives the replacement
+    The driver refuses when a node inside the match has a reader outside or is asked for by name; it gives the
+    replacement
     the name, position, control edges and readers of the head, and sweeps what nobody uses any more.
     """
 
@@ -60,7 +61,9 @@ class Rewrite(Transform):
             trace.leave(refusal.node or head, refusal.reason)
             return
         trace.changed(head, what)
-        loose = [n for n in found.claimed if n is not head] + [v.node for n in found.claimed for v in n.inputs]
+        loose = [n for n in found.claimed if n is not head] + [
+            v.node for n in found.claimed for v in n.inputs
+        ]
         graph.replace(head, replacement.node)
         sweep(graph, loose)
 

@@ -15,16 +15,27 @@ INPUT_OPS = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault"}
 
 
 class Site:
-    """A place in a graph where a transform builds: new nodes stand right before it and carry the transform's name."""
+    """A place in a graph where a transform builds: new nodes stand right before it and carry the transform's
+    name.
+    """
 
     def __init__(self, graph: Graph, before: Node, origin: str) -> None:
         self.graph = graph
         self.before = before
         self.origin = origin
 
-    def add(self, op: str, *inputs: Value, name: str = "", attrs: Mapping[str, Attr] | None = None, device: str = "") -> Value:
+    def add(
+        self,
+        op: str,
+        *inputs: Value,
+        name: str = "",
+        attrs: Mapping[str, Attr] | None = None,
+        device: str = "",
+    ) -> Value:
         """A new node's first output; inputs are values of the graph."""
-        node = self.graph.add(op, inputs, name or f"{self.before.name}/{op}", attrs=attrs, device=device, before=self.before)
+        node = self.graph.add(
+            op, inputs, name or f"{self.before.name}/{op}", attrs=attrs, device=device, before=self.before
+        )
         node.origin = self.origin
         return node.output()
 
@@ -41,7 +52,8 @@ def is_protected(graph: Graph, node: Node) -> bool:
 
 
 def sweep(graph: Graph, candidates: Iterable[Node]) -> int:
-    """Remove the candidates that nothing uses, then whatever only they used. Inputs, outputs and placeholders stay.
+    """Remove the candidates that nothing uses, then whatever only they used. Inputs, outputs and placeholders
+    stay.
 
     O(nodes removed and their edges).
     """

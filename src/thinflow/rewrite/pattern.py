@@ -1,9 +1,11 @@
 """Patterns, written as the graph one wants to see.
 
-    node("Mul", node("Conv2D|DepthwiseConv2dNative", any_value("x"), const("w"), name="conv"), const("s"), name="mul",
+    node("Mul", node("Conv2D|DepthwiseConv2dNative", any_value("x"), const("w"), name="conv"), const("s"),
+    name="mul",
          commutative=True)
 
-A pattern is tried at a node (its head) and follows inputs upwards. Pass-through ops (Identity...) between two levels are
+A pattern is tried at a node (its head) and follows inputs upwards. Pass-through ops (Identity...) between two
+levels are
 looked through. A failed try says how far it came and what stopped it, so that near misses can be told.
 """
 
@@ -60,7 +62,11 @@ def const(name: str = "") -> ConstValue:
 
 
 def node(
-    ops: str, *inputs: Pattern, name: str = "", commutative: bool = False, where: Callable[[Node], str | None] | None = None
+    ops: str,
+    *inputs: Pattern,
+    name: str = "",
+    commutative: bool = False,
+    where: Callable[[Node], str | None] | None = None,
 ) -> NodePattern:
     """A node of one of the ops ("A|B").
 
@@ -76,7 +82,10 @@ def node(
 
 @dataclass
 class Match:
-    """A pattern found in a graph. Bound names are attributes: nodes for `node`, values for `any_value` and `const`."""
+    """A pattern found in a graph.
+
+    Bound names are attributes: nodes for `node`, values for `any_value` and `const`.
+    """
 
     head: Node
     bound: dict[str, Any] = field(default_factory=dict)
@@ -153,7 +162,9 @@ def _match_node(pattern: NodePattern, candidate: Node, so_far: Match) -> Iterato
         yield from _match_inputs(pattern.inputs[::-1], candidate.inputs, here)
 
 
-def _match_inputs(patterns: tuple[Pattern, ...], values: tuple[Value, ...], so_far: Match) -> Iterator[Match | Miss]:
+def _match_inputs(
+    patterns: tuple[Pattern, ...], values: tuple[Value, ...], so_far: Match
+) -> Iterator[Match | Miss]:
     if not patterns:
         yield so_far
         return
@@ -171,16 +182,22 @@ def _match_value(pattern: Pattern, value: Value, so_far: Match) -> Iterator[Matc
         if source.port != 0:
             yield Miss(len(so_far.claimed), f"output {source.port} is read, not output 0", source.node)
             return
-        yield from _match_node(pattern, source.node, Match(so_far.head, so_far.bound, [*so_far.claimed, *through]))
+        yield from _match_node(
+            pattern, source.node, Match(so_far.head, so_far.bound, [*so_far.claimed, *through])
+        )
         return
     if isinstance(pattern, ConstValue) and constant_node(value) is None:
         yield Miss(len(so_far.claimed), f"{value.node.where} is not a constant", value.node)
         return
     known = so_far.bound.get(pattern.name) if pattern.name else None
     if known is not None and known is not value:
-        yield Miss(len(so_far.claimed), f"'{pattern.name}' would be both {known.name} and {value.name}", value.node)
+        yield Miss(
+            len(so_far.claimed), f"'{pattern.name}' would be both {known.name} and {value.name}", value.node
+        )
         return
-    yield Match(so_far.head, {**so_far.bound, pattern.name: value} if pattern.name else so_far.bound, so_far.claimed)
+    yield Match(
+        so_far.head, {**so_far.bound, pattern.name: value} if pattern.name else so_far.bound, so_far.claimed
+    )
 
 
 def _pass_through(value: Value) -> list[Node]:

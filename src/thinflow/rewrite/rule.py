@@ -9,8 +9,10 @@
 
         def apply(self, graph: Graph, trace: Trace) -> None: ...
 
-The options are the dataclass fields: int, float, bool, str, or `tuple[...]` of one of them for an option that may be
-repeated. Their defaults, names and types are all the parser needs; an underscore at the end of a field name (`name_`)
+The options are the dataclass fields: int, float, bool, str, or `tuple[...]` of one of them for an option that
+may be
+repeated. Their defaults, names and types are all the parser needs; an underscore at the end of a field name
+(`name_`)
 keeps it apart from what `Transform` itself defines and is not part of the option.
 """
 
@@ -41,8 +43,10 @@ class Refuse(Exception):
 class Transform:
     """A named change of a graph, made in place.
 
-    A transform may assume a valid graph and must leave a valid one whose outputs compute the same; the runner checks both
-    and rolls back on failure. It must keep what the common rules protect: names in `graph.inputs` and `graph.outputs`,
+    A transform may assume a valid graph and must leave a valid one whose outputs compute the same; the runner
+    checks both
+    and rolls back on failure. It must keep what the common rules protect: names in `graph.inputs` and
+    `graph.outputs`,
     control edges, fields it does not know.
     """
 
@@ -50,7 +54,9 @@ class Transform:
     tolerance: ClassVar[float] = 0.0
     """Largest |before - after| allowed, relative to the largest |before| of that output."""
     exact: ClassVar[bool] = True
-    """False for a transform that changes numbers on purpose (quantizing, rounding): differences are reported only."""
+    """False for a transform that changes numbers on purpose (quantizing, rounding): differences are reported
+    only.
+    """
     renames: ClassVar[bool] = False
     """Whether renaming or dropping requested names is the point (rename_node, an input cut away)."""
     repeatable: ClassVar[bool] = True
@@ -66,7 +72,9 @@ class Transform:
         for f in dataclasses.fields(typing.cast(Any, self)):
             value = getattr(self, f.name)
             if value != _default(f):
-                params[f.name.removesuffix("_")] = [_option_text(v) for v in (value if isinstance(value, tuple) else (value,))]
+                params[f.name.removesuffix("_")] = [
+                    _option_text(v) for v in (value if isinstance(value, tuple) else (value,))
+                ]
         return str(Call(self.name, params))
 
 
@@ -101,7 +109,8 @@ def options(cls: type[Transform]) -> dict[str, tuple[Any, Any]]:
     """Option name -> (type, default) of a transform. The field `name_` is the option `name`."""
     hints = typing.get_type_hints(cls)
     return {
-        f.name.removesuffix("_"): (hints[f.name], _default(f)) for f in dataclasses.fields(typing.cast(Any, cls))
+        f.name.removesuffix("_"): (hints[f.name], _default(f))
+        for f in dataclasses.fields(typing.cast(Any, cls))
     }
 
 
@@ -119,19 +128,26 @@ def configure(cls: type[Transform], params: Mapping[str, Sequence[str]]) -> Tran
     values: dict[str, Any] = {}
     for name, texts in params.items():
         if name not in known:
-            hint = closest(name, known) or (f"it takes {', '.join(known)}" if known else "it takes no parameters")
+            hint = closest(name, known) or (
+                f"it takes {', '.join(known)}" if known else "it takes no parameters"
+            )
             raise ParameterError(f"'{cls.name}' has no parameter '{name}'", hint=hint)
         kind = known[name][0]
         if typing.get_origin(kind) is tuple:
             item = typing.get_args(kind)[0]
             values[name] = tuple(read_value(name, t, item) for t in texts)
         elif len(texts) != 1:
-            raise ParameterError(f"Expected a single '{name}' parameter, but found {len(texts)} occurrences", hint="give it once")
+            raise ParameterError(
+                f"Expected a single '{name}' parameter, but found {len(texts)} occurrences",
+                hint="give it once",
+            )
         else:
             values[name] = read_value(name, texts[0], kind)
     for name, (_, default) in known.items():
         if default is dataclasses.MISSING and name not in values:
-            raise ParameterError(f"'{cls.name}' needs the parameter '{name}'", hint=f"write {cls.name}({name}=...)")
+            raise ParameterError(
+                f"'{cls.name}' needs the parameter '{name}'", hint=f"write {cls.name}({name}=...)"
+            )
     fields = {f.name.removesuffix("_"): f.name for f in dataclasses.fields(typing.cast(Any, cls))}
     return cls(**{fields[name]: value for name, value in values.items()})
 
@@ -151,18 +167,26 @@ def read_value(name: str, text: str, kind: Any) -> Any:
     if kind is bool:
         if text.strip().lower() in _TRUE | _FALSE:
             return text.strip().lower() in _TRUE
-        raise ParameterError(f"Couldn't interpret the {name} argument as a boolean:{text} (expected true, false, 0 or 1)", hint="write true or false")
+        raise ParameterError(
+            f"Couldn't interpret the {name} argument as a boolean:{text} (expected true, false, 0 or 1)",
+            hint="write true or false",
+        )
     if kind is int:
         digits = text.strip().removeprefix("-")
         if digits.isascii() and digits.isdecimal() and -(1 << 63) <= int(text) < 1 << 63:
             return int(text)
-        raise ParameterError(f"Couldn't interpret the {name} argument as a number:{text}", hint="write a whole number")
+        raise ParameterError(
+            f"Couldn't interpret the {name} argument as a number:{text}", hint="write a whole number"
+        )
     if kind is float:
         try:
             number = float.fromhex(text) if "0x" in text.lower() else float(text)
         except ValueError:
             number = math.nan
         if math.isnan(number):
-            raise ParameterError(f"Couldn't interpret the {name} argument as a float number:{text}", hint="write a number such as 0.5")
+            raise ParameterError(
+                f"Couldn't interpret the {name} argument as a float number:{text}",
+                hint="write a number such as 0.5",
+            )
         return number
     return text

@@ -47,7 +47,8 @@ class StepReport:
         transform: as written.
         trace: changes, refusals, warnings.
         nodes, size_bytes: (before, after); size counts the serialized graph.
-        difference: largest difference to the graph before, relative to the largest output; None if not compared.
+        difference: largest difference to the graph before, relative to the largest output; None if not
+            compared.
         error: why the step was undone; empty if it was not.
         seconds: time for the transform and its checks.
         exact: whether the transform must not change numbers.
@@ -91,7 +92,8 @@ def run(
 ) -> Result:
     """Apply the steps to a copy of the graph; the argument is not changed.
 
-    After each step the structure is checked, and the numbers are compared if there is a comparer. A step that fails either
+    After each step the structure is checked, and the numbers are compared if there is a comparer. A step that
+    fails either
     is undone: with `ignore_errors` the run goes on, otherwise it stops.
 
     Raises:
@@ -165,4 +167,6 @@ def _located(error: ThinflowError, transform: Transform, reports: list[StepRepor
     where = f"transform '{transform.name}'" + (f" (after {before})" if before else "")
     if isinstance(error, (VerificationError, TransformError)):
         return error.at(where)
-    return TransformError(error.message, where, error.hint or f"{transform.name}(ignore_errors=true) goes on without it")
+    return TransformError(
+        error.message, where, error.hint or f"{transform.name}(ignore_errors=true) goes on without it"
+    )

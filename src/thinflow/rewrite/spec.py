@@ -1,7 +1,9 @@
 """The transform string: `strip_unused_nodes(type=float, shape="1,224,224,3") fold_constants`.
 
-Everything the Graph Transform Tool accepted means the same here, but for two traps: a list that is never closed and a
-backslash escape that is never decoded. Besides: blanks anywhere, trailing commas, single quotes, `#` comments, and
+Everything the Graph Transform Tool accepted means the same here, but for two traps: a list that is never
+closed and a
+backslash escape that is never decoded. Besides: blanks anywhere, trailing commas, single quotes, `#`
+comments, and
 `: ^ * +` in bare values.
 """
 
@@ -58,7 +60,9 @@ def _arguments(scanner: _Scanner, transform: str) -> dict[str, list[str]]:
         if scanner.take(")"):
             return params
         if scanner.at_end:
-            raise scanner.error(f"the parameters of '{transform}' are never closed", "add the missing )", at=opened)
+            raise scanner.error(
+                f"the parameters of '{transform}' are never closed", "add the missing )", at=opened
+            )
         name = scanner.name("a parameter name")
         scanner.skip_blanks()
         if not scanner.take("="):
@@ -109,7 +113,10 @@ class _Scanner:
         name = self.run_of(_NAME)
         if not name:
             found = "the end" if self.at_end else f"'{self.text[self.at :][:12]}'"
-            raise self.error(f"looking for {what}, found {found}", 'transforms look like name(parameter=value, other="a,b")')
+            raise self.error(
+                f"looking for {what}, found {found}",
+                'transforms look like name(parameter=value, other="a,b")',
+            )
         return name
 
     def value(self, parameter: str) -> str:

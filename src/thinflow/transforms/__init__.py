@@ -38,7 +38,8 @@ def find(name: str) -> type[Transform]:
     found = registered(name) or _plugin(name)
     if found is None:
         raise ParameterError(
-            f"Transform '{name}' not recognized", hint=closest(name, names()) or f"there are: {', '.join(names())}"
+            f"Transform '{name}' not recognized",
+            hint=closest(name, names()) or f"there are: {', '.join(names())}",
         )
     return found
 
@@ -68,7 +69,10 @@ def resolve(pipeline: Pipeline) -> list[Step]:
             steps.append(Step(item))
         else:
             name, given = item
-            params = {k: list(map(_text, v)) if isinstance(v, (list, tuple)) else [_text(v)] for k, v in given.items()}
+            params = {
+                k: list(map(_text, v)) if isinstance(v, (list, tuple)) else [_text(v)]
+                for k, v in given.items()
+            }
             steps.append(_step(Call(name, params)))
     return steps
 
@@ -77,7 +81,9 @@ def _step(call: Call) -> Step:
     params = dict(call.params)
     ignored = params.pop("ignore_errors", ["false"])[0].lower()
     if ignored not in {"true", "false", "1", "0"}:
-        raise ParameterError(f"ignore_errors should be true or false, found {ignored}", f"transform '{call.name}'")
+        raise ParameterError(
+            f"ignore_errors should be true or false, found {ignored}", f"transform '{call.name}'"
+        )
     try:
         return Step(configure(find(call.name), params), ignored in {"true", "1"})
     except ParseError:

@@ -1,7 +1,8 @@
 """Take out dropout that keeps everything: random numbers that cannot change the result.
 
-    mul(div(x, 1), floor(1 + u))              ->  x        u uniform in [0, 1): the TF1 spelling with keep_prob = 1
-    mul(mul(x, 1), cast(u >= 0))              ->  x        the TF2 spelling with rate = 0
+mul(div(x, 1), floor(1 + u))              ->  x        u uniform in [0, 1): the TF1 spelling with keep_prob =
+1
+mul(mul(x, 1), cast(u >= 0))              ->  x        the TF2 spelling with rate = 0
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.rewrite.edits import sweep
-from thinflow.rewrite.pattern import NodePattern, any_value, constant_node, match, node, source_of
+from thinflow.rewrite.pattern import Miss, NodePattern, any_value, constant_node, match, node, source_of
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms._colocation import drop_lost_classes
@@ -60,7 +61,7 @@ def _kept_value(head: Node) -> Value | None:
         mask_node = source_of(mask).node
         for pattern in _MASKS:
             found = match(pattern, mask_node)
-            if not hasattr(found, "bound"):
+            if isinstance(found, Miss):
                 continue
             random = _uniform(found.random)
             swapped = "keep" in found.bound and random is None

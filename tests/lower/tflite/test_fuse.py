@@ -244,6 +244,14 @@ def test_what_is_nearly_a_gelu_stays(rng):
     assert "SELECT_V2" in net.check(net.op("Mul", net.op("Mul", x, np.float32(0.5)), gate))
 
 
+@pytest.mark.parametrize(("alpha", "code"), [(0.1, "LEAKY_RELU"), (1.5, "MAXIMUM")])
+def test_leaky_relu(rng, alpha, code):
+    net = Net()
+    x = net.op("Exp", net.feed(image(rng, 4, 5)))
+    x = net.op("Sub", x, np.float32(2))
+    assert net.check(net.op("Maximum", net.op("Mul", x, np.float32(alpha)), x))[-1] == code
+
+
 def test_relu_and_minimum_are_relu6(rng):
     net = Net()
     x = net.feed(image(rng, 4, 5) * 8)

@@ -61,6 +61,7 @@ def lower_graph(
     """
     if specs is None:
         infer_shapes(graph)
+    inputs = list(dict.fromkeys(inputs))
     lowering = _Lowering(specs)
     for value in inputs:
         lowering.feed(value)
@@ -84,7 +85,7 @@ def unsupported(graph: Graph, nodes: Iterable[Node], *, specs: Specs | None = No
 
     Args:
         graph: not changed, but for the specs of its values where shape inference has to run.
-        nodes: what to try. Placeholders and constants are always fine.
+        nodes: what to try. Placeholders, constants and NoOp are always fine.
         specs: as in `lower_graph`.
     """
     if specs is None:
@@ -92,7 +93,7 @@ def unsupported(graph: Graph, nodes: Iterable[Node], *, specs: Specs | None = No
     reasons: dict[Node, str] = {}
     constants = _Lowering(specs)
     for node in nodes:
-        if node.op in _FED or constants.constant(node.output()) is not None:
+        if node.op in (*_FED, "NoOp") or constants.constant(node.output()) is not None:
             continue
         trial = _Lowering(specs, constants)
         for value in node.inputs:

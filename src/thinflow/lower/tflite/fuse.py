@@ -20,6 +20,7 @@ RULES: dict[str, Sequence[Rule]] = {
     "RELU": (arithmetic.fuse_activation,),
     "RELU6": (arithmetic.fuse_activation,),
     "RELU_N1_TO_1": (arithmetic.fuse_activation,),
+    "MAXIMUM": (arithmetic.fuse_leaky_relu,),
     "MINIMUM": (arithmetic.fuse_relu6,),
     "ADD": (arithmetic.drop_neutral, arithmetic.fuse_bias, arithmetic.merge_constants),
     "SUB": (arithmetic.invert_constant,),
@@ -47,7 +48,7 @@ RULES: dict[str, Sequence[Rule]] = {
 
 
 def fuse(subgraph: Subgraph) -> None:
-    """Apply every rule until none finds anything, then spell out what is left of ERF. O(operators) a round."""
+    """Apply every rule until none finds anything, then spell out what is left of ERF."""
     for _ in range(_MAX_ROUNDS):
         wiring = Wiring(subgraph)
         for operator in list(subgraph.operators):

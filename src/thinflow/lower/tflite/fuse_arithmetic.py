@@ -216,3 +216,18 @@ def _is_gate_of(wiring: Wiring, gate: Tensor | None, x: Tensor) -> bool:
         return False
     source, three = with_constant(shifted)
     return source is x and three is not None and is_number(three, 3)
+
+
+def fuse_leaky_relu(wiring: Wiring, operator: Operator) -> None:
+    """max(x, a * x) -> leaky_relu(x, a)      0 <= a <= 1."""
+    for x, slope in (operator.inputs, operator.inputs[::-1]):
+        scaled = wiring.sole_producer(slope, "MUL")
+        if x is None or x.dtype is not FLOAT or scaled is None or activation(scaled) != "NONE":
+            continue
+        source, factor = with_constant(scaled)
+        if source is x and factor is not None and factor.size == 1 and keeps_shape(x, factor):
+            alpha = float(factor.reshape(()))
+            if 0 <= alpha <= 1:
+                wiring.become(operator, "LEAKY_RELU", x)
+                operator.options["alpha"] = alpha
+                return

@@ -1,7 +1,7 @@
 """The error function, which TFLite lacks, and GELU, which is mostly what it is for.
 
-While a graph is being lowered the error function is an operator "ERF" that no runtime knows. Fusion makes a GELU
-of those it finds inside one; what is left is then spelled out.
+While a graph is being lowered the error function is an operator "ERF" that no runtime knows. Fusion makes a
+GELU of those it finds inside one; what is left is then spelled out.
 """
 
 from __future__ import annotations

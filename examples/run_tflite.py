@@ -1,0 +1,37 @@
+"""Runs a .tflite file as a device does: with LiteRT and numpy, without thinflow.
+
+    python examples/run_tflite.py MODEL.tflite SAMPLES.npz
+
+SAMPLES.npz has one array per input of the model, samples along the first axis, and `labels` if they are known;
+`thinflow sample digits digits.pb --test SAMPLES.npz` writes such a file.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+from ai_edge_litert.interpreter import Interpreter
+
+
+def main(model: str, samples: str) -> None:
+    interpreter = Interpreter(model, num_threads=2)
+    interpreter.allocate_tensors()
+    (image,), (answer,) = interpreter.get_input_details(), interpreter.get_output_details()
+    data = np.load(samples)
+    pictures = data[image["name"]].astype(np.float32)
+
+    answers = []
+    for picture in pictures:
+        interpreter.set_tensor(image["index"], picture[None])
+        interpreter.invoke()
+        answers.append(interpreter.get_tensor(answer["index"])[0].argmax())
+
+    print(f"{model}: {image['name']} {list(image['shape'])} -> {answer['name']} {list(answer['shape'])}")
+    print(f"first answers: {[int(a) for a in answers[:10]]}")
+    if "labels" in data:
+        print(f"right: {np.sum(np.array(answers) == data['labels'])} of {len(answers)}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
