@@ -32,9 +32,10 @@ def main(folder: Path) -> None:
     zoo.write("digits", model)
     report = thinflow.optimize(model, folder / "out", calibration=samples, test=zoo.test_set("digits"), measure=False)
     print(report.verdict)
-    first = report.int8.quantized.decisions[0]
-    low, high = first.range
-    print(f"{first.tensor}: {low:.4g} to {high:.4g} in steps of {float(first.scale[0]):.4g}, by {first.observer}")
+    for decision in report.int8.quantized.decisions:
+        if decision.observer == "minmax":  # seen in the samples; weights and constants need none
+            low, high = decision.range
+            print(f"{decision.tensor}: {low:.4g} to {high:.4g} in steps of {float(decision.scale[0]):.4g}")
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ LAYERS["calls"] = {"errors", "ir", "frames"}
 LAYERS["interpreter"] = {"errors", "ir", "ops", "frames", "calls"}
 LAYERS["rewrite"] = {"errors", "ir"}
 LAYERS["transforms"] = {"errors", "ir", "ops", "rewrite", "analysis", "interpreter"}
-LAYERS["synthetic"] = {"errors", "ir", "rewrite"}
+LAYERS["synthetic"] = {"errors", "ir", "rewrite", "analysis"}
 # The in-memory LiteRT program is written and read by the lowering itself, hence `wire`.
 LAYERS["lower"] = {"errors", "wire", "ir", "ops", "rewrite", "analysis"}
 LAYERS["differences"] = set()

@@ -35,11 +35,13 @@ def measure(bench: Bench) -> Iterator[Line]:
         f"{TITLE}: whole process", f"{first.seconds:.2f} s, peak {first.peak_bytes / 1e6:.0f} MB (first run)"
     )
     theirs = bench.oracle("transform", model, bench.folder / "recipe_tf.pb", feed, fetch, TRANSFORMS)
-    found = in_turns(
-        {"ours": ours, "theirs": theirs}, 1 if bench.quick else 7, warmup=0 if bench.quick else 1
-    )
+    commands = {"ours": ours, "unverified": [*ours, "--verify=false"], "theirs": theirs}
+    found = in_turns(commands, 1 if bench.quick else 7, warmup=0 if bench.quick else 1)
     inner = [json.loads(r.output.splitlines()[-1])["seconds"] for r in found["theirs"]]
     yield from against(TITLE, "TensorFlow's tool", found["ours"], found["theirs"], 1 / 4)
+    yield from against(
+        f"{TITLE}, --verify=false", "TensorFlow's tool", found["unverified"], found["theirs"], 1 / 4
+    )
     size = (bench.folder / "recipe_tf.pb").stat().st_size / 1e6
     yield figure(
         "TensorFlow's tool without its start-up",

@@ -86,6 +86,12 @@ class Plan:
         return plan.compute
 
     @property
+    def looped(self) -> list[Node]:
+        """The nodes inside loops."""
+        outside = {step for step in self.steps if isinstance(step, Node)}
+        return [n for n in self.nodes if n not in outside]
+
+    @property
     def nodes(self) -> list[Node]:
         """Every node that will run, those inside loops included, those inside functions not."""
         nodes: list[Node] = []

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from thinflow.analysis.interface import SWITCH_NAME
 from thinflow.errors import FeedError
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.types import BOOL, STRING, DType, TensorSpec
@@ -35,7 +36,8 @@ def synthetic_feeds(inputs: Sequence[Value], count: int, seed: int = 0) -> Itera
 
     Unknown leading sizes become 1, unknown picture sizes `DEFAULT_SIZE`. Floats are uniform in [-1, 1], which
     suits models
-    whose pixels were scaled to that range; integers are small.
+    whose pixels were scaled to that range; integers are small. A training switch gets the value for inference: 1 for a keep probability,
+    False for is_training.
 
     Raises:
         FeedError: an input of a type that cannot be made up (a resource, an unknown type).
@@ -48,6 +50,9 @@ def synthetic_feeds(inputs: Sequence[Value], count: int, seed: int = 0) -> Itera
 def synthetic_array(value: Value, rng: np.random.Generator) -> Array:
     """One made-up array for one input."""
     spec = declared_spec(value)
+    if SWITCH_NAME.search(value.node.name) and spec.shape in (None, ()) and spec.dtype is not None:
+        neutral = 1.0 if spec.dtype.is_floating else 0  # keep everything; not training
+        return np.asarray(neutral, spec.dtype.numpy())
     if spec.dtype is STRING or (spec.dtype is None and _readers_ops(value) & (_WAV_OPS | _PICTURE_OPS)):
         return _string(value, spec, rng)
     if spec.dtype is None or not spec.dtype.numpy_name:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.__main__ import names, table
+from benchmarks import __main__ as program
+from benchmarks.__main__ import document, names, table
 from benchmarks.bench import Bench
 from benchmarks.lines import Line, NeedsOracle, NotThereYet, figure, guarded, interval_line, ratio_line
 from benchmarks.processes import ProcessFailed, in_turns, run
@@ -65,6 +66,15 @@ def test_table_is_markdown() -> None:
     assert lines[0].split() == ["|", "what", "|", "budget", "|", "measured", "|", "verdict", "|"]
     assert lines[2].startswith("| a/b ")
     assert len({len(line) for line in lines}) == 1
+
+
+def test_the_document_names_machine_and_notes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "_software", lambda: "Python 3")
+    text = document(table([figure("c", "2 MB")]), ["the machine was busy", "the machine was busy"], 12.3)
+    assert text.startswith("# Benchmarks\n")
+    assert "in 12 s." in text
+    assert "- software: Python 3\n" in text
+    assert text.count("the machine was busy") == 1
 
 
 def test_every_budget_is_found() -> None:

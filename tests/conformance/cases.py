@@ -68,7 +68,7 @@ def load_case(path: Path) -> Case:
 
 
 def run_case(case: Case, engine: str) -> Outcome:
-    """What the engine makes of it. Errors meant for users are a failure of the case, others a bug and raised."""
+    """What the engine makes of it. Errors meant for users are a failure of the case, others are raised."""
     try:
         compiled = find(engine).compile(case.graph, list(case.feeds), list(case.expected))
         actual = compiled.run(list(case.feeds.values()))

@@ -77,6 +77,7 @@ HEAVY = frozenset(
     }
     | {"Enter", "TensorArrayScatterV3", "TensorArrayV3", "While", "StatelessWhile"}
 )
+_SHAPING = frozenset({"Identity", "Reshape", "Squeeze", "ExpandDims"})
 _STATISTICS_BESIDE = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"})
 _NOT_OUTPUTS = re.compile(
     r"Const|NoOp|Placeholder.*|Assign.*|.*Save.*|.*Restore.*|.*Summary.*|Print|PrintV2|Assert|Variable.*|VarHandleOp|"
@@ -92,7 +93,7 @@ _GOOD_NAME = re.compile(
     r"(softmax|predict|prob|output|logit|result|score|class|detection|boxes|final|embedding|sigmoid|heatmap|concat_stage)",
     re.IGNORECASE,
 )
-_SWITCH_NAME = re.compile(r"(keep_?prob|drop_?out|is_?train|phase|learning_?phase|training)", re.IGNORECASE)
+SWITCH_NAME = re.compile(r"(keep_?prob|drop_?out|is_?train|phase|learning_?phase|training)", re.IGNORECASE)
 _LABEL_NAME = re.compile(
     r"(^|/)(labels?|targets?|y_?|y_true|ground_?truth.*|answers?)(_\d+)?$", re.IGNORECASE
 )
@@ -186,6 +187,17 @@ def _outputs(graph: Graph) -> list[Candidate]:
     return found
 
 
+def is_class_scores(value: Value) -> bool:
+    """Whether a value looks like one score per class, so that its largest entry is an answer.
+
+    A softmax is; so are logits, the bare result of a matrix product; a sigmoid may be a reconstruction and is not.
+    """
+    node = value.node
+    while node.op in _SHAPING and node.inputs:
+        node = node.inputs[0].node
+    return node.op in {"Softmax", "LogSoftmax", "MatMul", "BiasAdd", "Add", "AddV2", "Dequantize"}
+
+
 def _rank_output(value: Value, size: int, biggest: int) -> Candidate:
     node = value.node
     candidate = Candidate(value, 1.0, ["feeds nothing"])
@@ -236,7 +248,7 @@ def _inputs(graph: Graph, needed: set[Node]) -> list[Candidate]:
         if node not in needed:
             candidate.score -= 4
             candidate.reasons.append("no output needs it")
-        if _SWITCH_NAME.search(node.name) and (element is BOOL or shape in ((), None) or element is FLOAT):
+        if SWITCH_NAME.search(node.name) and (element is BOOL or shape in ((), None) or element is FLOAT):
             candidate.reasons.append(
                 "looks like a training switch (feed 1.0 to a keep probability, false to is_training)"
             )

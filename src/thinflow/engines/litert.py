@@ -48,7 +48,7 @@ class Model:
         content: the file's bytes, or its path.
         threads: how many threads the kernels may use.
         keep_all: keep every intermediate tensor, for calibration and debugging.
-        settled: the model states the sizes of its inputs; if not, they come with the first run, as may a refusal.
+        settled: the model states the sizes of its inputs; if not, the first run tells, and may be refused.
 
     Raises:
         EngineUnavailable: LiteRT refuses the model.

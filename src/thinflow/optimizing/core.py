@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.analysis.cost import graph_cost
+from thinflow.analysis.interface import HEAVY
 from thinflow.engines.partition import partition
 from thinflow.errors import UnsupportedOp
 from thinflow.interpreter import Plan
@@ -73,7 +74,9 @@ def find_core(graph: Graph) -> Core:
         UnsupportedOp: it can run nothing that computes; names the first reason.
     """
     plan = Plan(graph, graph.outputs, graph.inputs)
-    refused = unsupported(graph, [n for n in plan.nodes if n.tensor is None], specs={})
+    looped = set(plan.looped)
+    refused = unsupported(graph, [n for n in plan.nodes if n.tensor is None and n not in looped], specs={})
+    refused |= {n: "it is inside a TF1 while loop, which LiteRT models cannot hold yet" for n in looped}
     regions = [
         r for r in partition(plan.nodes, graph.inputs, graph.outputs, refused) if r.on_engine and r.outputs
     ]
@@ -86,6 +89,12 @@ def find_core(graph: Graph) -> Core:
         )
     weights = [graph_cost(graph, r.nodes).total.flops + len(r.nodes) for r in regions]
     core = regions[int(np.argmax(weights))]
+    if looped and not any(n.op in HEAVY for n in core.nodes if n.op != "MatMul"):
+        raise UnsupportedOp(
+            "the work of this model is done inside a TF1 while loop, which LiteRT models cannot hold yet",
+            next(iter(looped)).where,
+            hint="`thinflow transform` and `thinflow run` handle it; the reference engine runs the loop",
+        )
     inside = set(core.nodes)
     reason = "it stands before or after a node that LiteRT cannot run"
     outside = {n: refused.get(n, reason) for n in plan.nodes if n.tensor is None and n not in inside}

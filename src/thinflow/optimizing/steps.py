@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from thinflow.analysis.interface import SWITCH_NAME, is_class_scores
 from thinflow.analysis.shapes import infer_shapes, port_count
 from thinflow.differences import difference
 from thinflow.engines.litert import Model
@@ -16,7 +17,7 @@ from thinflow.errors import FeedError, ParameterError, VerificationError
 from thinflow.formats.graphdef import serialized_size
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph, Value
-from thinflow.ir.types import TensorSpec
+from thinflow.ir.types import STRING, TensorSpec
 from thinflow.lower.tflite.convert import lower_graph
 from thinflow.lower.tflite.program import Program, to_bytes
 from thinflow.optimizing.core import Core, find_core
@@ -73,6 +74,7 @@ def samples_for(
         FeedError: nothing there, or it does not fit the inputs.
     """
     if source is None:
+        _require_shapes(graph)
         number = limit or SYNTHETIC_SAMPLES
         note = f"{number} made-up inputs: speed and size are real, accuracy and eight-bit ranges are not"
         return Samples(lambda: synthetic_feeds(graph.inputs, number), number, True, note=note)
@@ -89,6 +91,22 @@ def samples_for(
     return Samples(
         walk, count, False, labels, f"{count if count is not None else 'some'} samples from {where}"
     )
+
+
+def _require_shapes(graph: Graph) -> None:
+    """Refuse to make up numbers for an input of unknown rank.
+
+    Raises:
+        FeedError: names the input.
+    """
+    for value in graph.inputs:
+        spec = declared_spec(value)
+        if spec.shape is None and spec.dtype is not STRING and not SWITCH_NAME.search(value.node.name):
+            raise FeedError(
+                f"the graph does not say what shape the input '{value.name}' has",
+                graph.path,
+                hint=f"give it: --shape {value.name}=1,224,224,3 (or samples: --calibration FOLDER)",
+            )
 
 
 def _sample_spec(value: Value) -> TensorSpec:
@@ -287,11 +305,18 @@ def compare_models(
         for name, runtime in runtimes.items():
             after = model.core.after(runtime.run(arrays), feed)
             if name not in meters:
-                meters[name] = QualityMeter(samples.labels, ranked=bool(before) and is_ranked(before[0]))
+                meters[name] = QualityMeter(samples.labels, ranked=_is_ranked(original, before, samples))
             meters[name].add(before, after)
         if progress is not None:
             progress(number + 1, samples.count or 0, "comparing answers")
     return {name: meter.result() for name, meter in meters.items()}
+
+
+def _is_ranked(graph: Graph, outputs: Sequence[Array], samples: Samples) -> bool:
+    """Whether the first output has a top answer: it is a vector, and labels or the graph say that it holds scores."""
+    if not outputs or not is_ranked(outputs[0]):
+        return False
+    return samples.labels is not None or is_class_scores(graph.outputs[0])
 
 
 def quantize(source: Any, calibration: Any, *, scheme: str = "int8", **names: Any) -> Int8Model:

@@ -248,9 +248,12 @@ class _Rewriter:
         return new
 
     def _weight_tensor(self, w: Tensor, scales: Array, axis: int | None) -> Tensor:
-        key = (w, axis, scales.tobytes())
+        data = np.asarray(w.array())
+        # Steps of an unrolled network share their weights: several tensors, one memory.
+        memory = data.__array_interface__["data"][0], data.shape, data.strides, str(data.dtype)
+        key = (memory, axis, scales.tobytes())
         if key not in self._constants:
-            codes = quantize_weights(np.asarray(w.array()), scales, axis)
+            codes = quantize_weights(data, scales, axis)
             quantization = Quantization(scales, np.zeros(len(scales), np.int64), axis or 0)
             self._constants[key] = Tensor(w.name, w.shape, INT8, codes, quantization)
             how = "per tensor" if axis is None else f"per channel of dimension {axis}"

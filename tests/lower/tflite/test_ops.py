@@ -434,6 +434,8 @@ def test_reshape_to_a_computed_shape():
         ("ConcatV2", [f(2, 2), f(2, 2), np.int32(0)], {}, "computed while the model runs"),
         ("ReverseV2", [f(2, 2), C([5], I32)], {}, "does not fit rank 2"),
         ("NoSuchOp", [f(2)], {}, "no form of NoSuchOp"),
+        ("LeakyRelu", [f(2)], {"alpha": [1, 2]}, "not well formed"),
+        ("AvgPool", [f(1, 4, 4, 1)], {"ksize": STRIDE_2, "strides": STRIDE_2, "padding": "x"}, "cannot be x"),
         ("MatMul", [f(2, 2)], {}, "1 inputs, 2 are needed"),
         ("AvgPool", [f(1, 4, 4, 4)], {"ksize": [1, 1, 1, 2], "strides": [1, 1, 1, 2], "padding": "VALID"},
          "batch or channels"),

@@ -11,6 +11,7 @@ from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.types import FLOAT, INT32, INT64, UNKNOWN, DType, TensorSpec, dtype, shape_text
 from thinflow.lower.tflite import kernels
+from thinflow.lower.tflite.options import encode_options
 from thinflow.lower.tflite.program import Operator, Tensor
 
 Array = np.ndarray[Any, Any]
@@ -178,7 +179,9 @@ class Builder:
         self, code: str, inputs: Sequence[Tensor | None], outputs: list[Tensor], options: dict[str, Any]
     ) -> list[Tensor]:
         kernels.check(code, inputs, outputs)
-        self.operators.append(Operator(code, list(inputs), outputs, options, origin=self.node.name))
+        operator = Operator(code, list(inputs), outputs, options, origin=self.node.name)
+        encode_options(operator)  # refuses attributes of the wrong kind here, where the node is known
+        self.operators.append(operator)
         return outputs
 
     def refuse(self, error: UnsupportedOp, ports: int, inputs: Sequence[Tensor] = ()) -> tuple[Tensor, ...]:

@@ -223,7 +223,15 @@ class _Lowering:
             specs = registry.call_infer(
                 definition, [self.builder.tensor_spec(t) for t in inputs if t is not None], node.attrs
             )
-        except (ThinflowError, TypeError, ValueError, IndexError, AssertionError):
+        except (
+            ThinflowError,
+            TypeError,
+            ValueError,
+            LookupError,
+            AttributeError,
+            ArithmeticError,
+            AssertionError,
+        ):
             logger.debug("shape rule of %s failed", node.where, exc_info=True)
             return
         for value in node.outputs:

@@ -1,0 +1,129 @@
+"""Random networks through everything: engines, files, the float pipeline, eight bits.
+
+A failing example is printed as a `Network(...)`; `Network(...).graph()` is the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, note, settings
+
+from tests.networks import Network, networks
+from thinflow.differences import difference
+from thinflow.engines.litert import Model
+from thinflow.engines.session import Session
+from thinflow.formats import graphdef
+from thinflow.ir.graph import Graph, Value
+from thinflow.ir.text import graph_text
+from thinflow.optimizing.steps import FloatModel, Samples, float_graph, float_model, int8_model
+
+Array = np.ndarray[Any, Any]
+
+TOLERANCE = 1e-4
+"""Relative to the largest value; norms by the numbers of the batch enlarge differences of rounding."""
+FEWEST_DECIBELS = 15
+CALIBRATION = 16
+
+
+def build(network: Network) -> Graph:
+    graph = network.graph()
+    note(graph_text(graph))
+    return graph
+
+
+def outputs(graph: Graph, network: Network, engine: str = "reference", batch: int = 2) -> list[Array]:
+    return Session(graph, engine).run(None, network.sample(batch=batch))
+
+
+def assert_close(found: list[Array], expected: list[Array], tolerance: float = TOLERANCE) -> None:
+    for a, b in zip(expected, found, strict=True):
+        assert (a.dtype, a.shape) == (b.dtype, b.shape)
+        gap = difference(a, b)
+        assert gap.largest <= tolerance * max(1.0, np.abs(a).max(initial=0.0)), gap
+
+
+@settings(max_examples=60)
+@given(networks())
+def test_engines_agree(network: Network) -> None:
+    graph = build(network)
+    session = Session(graph, "litert")
+    for batch in (2, 1, 3):
+        assert_close(session.run(None, network.sample(batch=batch)), outputs(graph, network, batch=batch))
+    assert set(session.placement.values()) <= {"litert"}, session.reasons
+
+
+@settings(max_examples=60)
+@given(networks())
+def test_files_lose_nothing(network: Network) -> None:
+    graph = build(network)
+    data = graphdef.to_bytes(graph)
+    for again in (graphdef.from_bytes(data), graphdef.from_text(graphdef.to_text(graph))):
+        assert graphdef.to_bytes(again) == data
+        again.inputs = [again.value(v.name) for v in graph.inputs]
+        again.outputs = [again.value(v.name) for v in graph.outputs]
+        assert_close(outputs(again, network), outputs(graph, network), 0.0)
+
+
+@settings(max_examples=60)
+@given(networks())
+def test_the_float_pipeline(network: Network) -> None:
+    graph = build(network)
+    first = float_graph(graph, samples=samples(graph, network, 1))
+    assert not first.note
+    assert not [step.error for step in first.steps if step.error]
+    assert_close(outputs(first.graph, network), outputs(graph, network))
+    second = float_graph(first.graph, verify=False)
+    assert second.changes == 0, [str(e) for s in second.steps for e in s.trace.changes]
+    assert graphdef.to_bytes(second.graph) == graphdef.to_bytes(first.graph)
+
+
+def samples(graph: Graph, network: Network, count: int) -> Samples:
+    def walk() -> Iterator[dict[Value, Array]]:
+        return ({graph.inputs[0]: network.sample(i, batch=1)["x"]} for i in range(count))
+
+    return Samples(walk, count, synthetic=False)
+
+
+@settings(max_examples=25)
+@given(networks())
+def test_eight_bits(network: Network) -> None:
+    graph = build(network)
+    graph = float_graph(graph, verify=False).graph
+    data = samples(graph, network, CALIBRATION)
+    model = float_model(graph, data)
+    int8 = int8_model(model, data)
+    for name, decibels in signal_to_noise(model, int8.content, data).items():
+        assert decibels > FEWEST_DECIBELS, f"{name}: {decibels:.1f} dB, {int8.warnings}"
+
+
+def signal_to_noise(model: FloatModel, content: bytes, data: Samples) -> dict[str, float]:
+    """Of each output over all samples, in dB."""
+    before, after = Model(model.content), Model(content)
+    signal, noise = np.zeros((2, len(model.core.outputs)))
+    for feed in data:
+        arrays = model.core.before(feed)
+        for i, (a, b) in enumerate(zip(before.run(arrays), after.run(arrays), strict=True)):
+            signal[i] += np.sum(a.astype(np.float64) ** 2)
+            noise[i] += np.sum((a.astype(np.float64) - b) ** 2)
+    decibels = 10 * np.log10(np.maximum(signal, 1e-12) / np.maximum(noise, 1e-12))
+    return dict(zip((v.name for v in model.core.outputs), decibels.tolist(), strict=True))
+
+
+def test_every_kind_of_step_is_built() -> None:
+    """Steps that do not fit are left out silently; none of them may never fit."""
+    from tests.networks import KINDS
+
+    for kind in KINDS:
+        one, two = (Network(1, (5, 5, 3), 0, (("conv", 0, 1, 0),) * 2 + more) for more in ((), ((kind, 0, 0, 0),)))
+        assert len(two.graph()) > len(one.graph()), kind
+
+
+@pytest.mark.parametrize("batch", [1, None])
+def test_a_network_can_be_built_again(batch: int | None) -> None:
+    network = Network(batch, (5, 4, 2), 3, (("conv", 0, 1, 1), ("norm", 0, 0, 0), ("add", 1, 0, 0)))
+    again = eval(repr(network))
+    assert graphdef.to_bytes(again.graph()) == graphdef.to_bytes(network.graph())
