@@ -66,7 +66,7 @@ def commands(body: str) -> list[str]:
     return found
 
 
-def renew(text: str) -> str:
+def renewed(text: str) -> str:
     """A page with the output of all its blocks made anew."""
     with workspace() as run:
         for command in PREPARED.findall(text):
@@ -148,7 +148,7 @@ def _skeleton(line: str) -> Iterator[str]:
 def main(chosen: list[str]) -> None:
     for page in [Path(c).resolve() for c in chosen] or pages():
         text = page.read_text("utf-8")
-        page.write_text(renew(text), "utf-8")
+        page.write_text(renewed(text), "utf-8")
         print(f"renewed {page.name}")
 
 

@@ -1,4 +1,4 @@
-"""Writes the reference part of docs/transforms.md from the transforms themselves.
+"""Writes the reference part of docs/transforms.md from the transforms themselves, and which of the old ones are missing.
 
     python docs/_make_transforms.py
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
-import sys
 import textwrap
 from pathlib import Path
 
@@ -21,7 +20,23 @@ from thinflow.transforms._pipelines import PIPELINES
 from thinflow.verify import NO_CHANGE
 
 PAGE = Path(__file__).with_name("transforms.md")
-REGION = re.compile(r"(<!-- generated -->\n).*(<!-- end -->)", re.DOTALL)
+OLD_TOOL = Path(__file__).with_name("coming-from-graph-transform-tool.md")
+REGION = re.compile(r"(<!-- generated: (?P<what>\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+# What the Graph Transform Tool registered that thinflow does not have under any name: name -> what to do instead.
+NOT_YET = {
+    "backport_concatv2": "",
+    "backport_tensor_array_v3": "",
+    "flatten_atrous_conv": "",
+    "freeze_requantization_ranges": "ranges come from samples: `thinflow quantize`",
+    "fuse_pad_and_conv": "",
+    "fuse_resize_and_conv": "",
+    "fuse_resize_pad_and_conv": "",
+    "inline_partitionedcall": "",
+    "insert_logging": "",
+    "quantize_nodes": "`thinflow quantize` makes eight-bit LiteRT models",
+    "sparsify_gather": "",
+}
 
 
 def reference() -> str:
@@ -31,6 +46,12 @@ def reference() -> str:
     overview += [f"| [`{t.name}`](#{t.name}) | {_cell(purpose(t)[0])} |" for t in transforms]
     parts = ["\n".join(overview), *map(_section, transforms), _pipelines()]
     return "\n\n".join(parts) + "\n"
+
+
+def missing() -> str:
+    """Transforms of the old tool that are not there, as far as they still are not."""
+    rows = [f"| `{name}` | {instead or '-'} |" for name, instead in NOT_YET.items() if name not in names()]
+    return "\n".join(["| transform | instead |", "|---|---|", *rows]) + "\n"
 
 
 def purpose(kind: type[Transform]) -> tuple[str, str]:
@@ -106,14 +127,11 @@ def _cell(text: str) -> str:
 
 
 def renewed(text: str) -> str:
-    """The page with its generated part made anew."""
-    if not REGION.search(text):
-        raise SystemExit(f"{PAGE.name} has no '<!-- generated -->' and '<!-- end -->'")
-    return REGION.sub(lambda m: f"{m[1]}\n{reference()}\n{m[2]}", text)
+    """A page with its generated part made anew."""
+    parts = {"reference": reference, "missing": missing}
+    return REGION.sub(lambda m: f"{m[1]}\n{parts[m['what']]()}\n{m[3]}", text)
 
 
 if __name__ == "__main__":
-    page = PAGE.read_text("utf-8")
-    if sys.argv[1:] == ["--check"]:
-        sys.exit(page != renewed(page))
-    PAGE.write_text(renewed(page), "utf-8")
+    for page in (PAGE, OLD_TOOL):
+        page.write_text(renewed(page.read_text("utf-8")), "utf-8")

@@ -494,15 +494,19 @@ def convert_verified(
     from thinflow.formats._files import write_file
     from thinflow.optimizing.steps import check_float_model, float_graph, float_model, samples_for
 
-    samples = samples_for(graph, None, limit=2)
-    optimised = float_graph(graph, samples=samples, verify=verify).graph
-    model = float_model(optimised)
-    proof = "not verified (--no-verify)"
+    model = float_model(float_graph(graph, verify=verify).graph)
+    found: list[float] = []
     if verify:
-        fresh = samples_for(optimised, None, limit=2)
-        proof = (
-            f"LiteRT agrees with the graph, largest relative difference {check_float_model(model, fresh):.2g}"
-        )
+        samples = samples_for(model.core.graph, None, limit=1)
+
+        def check(part: str) -> None:
+            found.append(check_float_model(model, samples, path=part))
+
+        size = write_file(target, model.chunks(), check=check)
+        proof = f"LiteRT agrees with the graph, largest relative difference {found[0]:.2g}"
+    else:
+        size = write_file(target, model.chunks())
+        proof = "not verified (--no-verify)"
     notes = [f"input  {v.name}  {v.spec}" for v in model.core.inputs]
     notes += [f"output {v.name}  {v.spec}" for v in model.core.outputs]
     if model.core.outside:
@@ -510,7 +514,7 @@ def convert_verified(
         notes.append(
             f"{len(model.core.outside)} nodes are not in it and run in the app, first {node.where}: {why}"
         )
-    return Conversion(target, write_file(target, [model.content]), proof, notes)
+    return Conversion(target, size, proof, notes)
 
 
 def quantize_to_file(

@@ -8,6 +8,7 @@ DecodeWav become a short sound file, bytes that go into DecodeJpeg a small pictu
 from __future__ import annotations
 
 import io
+import math
 import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,13 +19,17 @@ import numpy as np
 from thinflow.analysis.interface import SWITCH_NAME
 from thinflow.errors import FeedError
 from thinflow.ir.graph import Node, Value
-from thinflow.ir.types import BOOL, STRING, DType, TensorSpec
+from thinflow.ir.types import BOOL, STRING, DType, TensorSpec, shape_text
 from thinflow.rewrite.pattern import TRANSPARENT
 
 Array = np.ndarray[Any, Any]
 
 DEFAULT_SIZE = 96
 """Pixels for an unknown height or width."""
+MAX_RANK = 32
+"""What every numpy can hold."""
+MAX_BYTES = 1 << 31
+"""Of one made-up input. A damaged file may declare any size."""
 _WAV_OPS = frozenset({"DecodeWav"})
 _PICTURE_OPS = frozenset(
     {"DecodeJpeg", "DecodePng", "DecodeImage", "DecodeBmp", "DecodeGif", "DecodeAndCropJpeg"}
@@ -59,7 +64,13 @@ def synthetic_array(value: Value, rng: np.random.Generator) -> Array:
         raise FeedError(
             f"no input can be made up for '{value.name}' of type {spec.dtype}", hint="pass feeds of your own"
         )
-    return _numbers(spec.dtype, concrete_shape(spec), rng)
+    shape = concrete_shape(spec)
+    if len(shape) > MAX_RANK or math.prod(shape) * spec.dtype.itemsize > MAX_BYTES:
+        raise FeedError(
+            f"an input of shape {shape_text(shape)} is too large to make up for '{value.name}'",
+            hint=f"give it smaller sizes: --shape {value.name}=...",
+        )
+    return _numbers(spec.dtype, shape, rng)
 
 
 def declared_spec(value: Value) -> TensorSpec:

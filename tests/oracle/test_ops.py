@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,14 +18,51 @@ from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.types import DType
 
 SAMPLE = 6
-"""How many cases of each op."""
+"""How many cases of each op, at most."""
 
+_RANDOM = "its numbers are random"
+_ROWS = "TensorFlow leaves rows past seq_len_max as memory happened to be"
+_JPEG = "which rounding the inverse transform uses is up to the decoder"
+_CODER = "compressed bytes depend on the encoder; test_decode.py decodes them again"
+_ONEDNN = "the kernel in this build takes only what its graph optimiser makes"
 SKIPPED = {
-    "Round": "on integers TensorFlow's kernel is missing on some platforms",
+    "BlockLSTM": _ROWS,
+    "BlockLSTMV2": _ROWS,
+    "Const": "test_formats.py compares constants",
+    "DecodeAndCropJpeg": _JPEG,
+    "DecodeJpeg": _JPEG,
+    "EncodeJpeg": _CODER,
+    "EncodeJpegVariableQuality": _CODER,
+    "EncodePng": _CODER,
+    "EnsureShape": "TensorFlow's shape rule refuses an unknown rank",
+    "Multinomial": _RANDOM,
+    "QuantizedConv2D": _ONEDNN,
+    "QuantizedDepthwiseConv2D": _ONEDNN,
+    "RandomShuffle": _RANDOM,
+    "RandomStandardNormal": _RANDOM,
+    "RandomUniform": _RANDOM,
+    "RandomUniformInt": _RANDOM,
+    "RefIdentity": "it takes a variable",
+    "RequantizationRangePerChannel": _ONEDNN,
+    "RequantizePerChannel": _ONEDNN,
+    "TruncatedNormal": _RANDOM,
 }
-"""Op -> why it differs on purpose."""
+"""Op -> why it may differ."""
 
-TOLERANCES = {"float64": 1e-7, "float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2, "complex64": 2e-5, "complex128": 1e-7}
+CASES_SKIPPED: dict[str, Callable[[list[Array]], bool]] = {
+    "Round": lambda x: x[0].dtype.kind == "i",  # TensorFlow gives zeros and other leftovers
+    "ShapeN": lambda x: len({a.dtype for a in x}) > 1,  # we take inputs of several types
+    "Softmax": lambda x: not np.isfinite(x[0].astype(np.float64)).all(),  # NaN in all of the row, not the limit
+}
+"""Op -> which inputs it may differ on."""
+
+_SMALLER = {"float16": 1, "bfloat16": 1}
+"""Type -> what the tolerance near zero is divided by: sums in 16 bits are rounded in any order."""
+
+FIRST_OUTPUT_ONLY = {"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"}
+"""Ops whose other outputs are statistics for training: with is_training=false their content is not defined."""
+
+TOLERANCES = {"float64": 1e-7, "float32": 2e-5, "float16": 6e-3, "bfloat16": 3e-2, "complex64": 2e-5, "complex128": 1e-7}
 
 
 CASES = cases()
@@ -34,20 +72,23 @@ CASES = cases()
 def test_kernel_agrees(name: str) -> None:
     if name in SKIPPED:
         pytest.skip(SKIPPED[name])
-    if op_def_registry.get(name) is None:
-        pytest.skip("TensorFlow does not know it")
+    if op_def_registry.get(name) is None or name.startswith("_"):
+        pytest.skip("graphs outside TensorFlow's own optimiser cannot have it")
     sample = CASES[name]
     if len(sample) > SAMPLE:
         sample = random.Random(zlib.crc32(name.encode())).sample(sample, SAMPLE)
     compared = 0
     for inputs, attrs in sample:
         arrays = [np.asarray(x) for x in inputs]
+        if name in CASES_SKIPPED and CASES_SKIPPED[name](arrays):
+            continue
         mine = run(name, *arrays, **attrs)
         mine = mine if isinstance(mine, tuple) else (mine,)
         results = _in_tensorflow(name, arrays, attrs, np.asarray(mine[0]).dtype if mine else None)
         if results is not None:
             compared += 1
-            _check(mine, results, name, arrays, attrs)
+            count = 1 if name in FIRST_OUTPUT_ONLY else max(len(mine), len(results))
+            _check(mine[:count], results[:count], name, arrays, attrs)
     if not compared:
         pytest.skip("TensorFlow has no kernel for these types")
 
@@ -63,8 +104,8 @@ def _in_tensorflow(name: str, arrays: list[Array], attrs: dict[str, Any], made: 
     with tf.Graph().as_default() as graph, tf.compat.v1.Session(graph=graph, config=options) as session:
         try:
             arguments = _arguments(op_def_registry.get(name), arrays, attrs, made)
-            _, _, node, _ = op_def_library._apply_op_helper(name, **arguments)
-        except (_NoSuchType, NotImplementedError):  # the latter: an op removed from new graphs
+            _, _, node, _ = op_def_library._apply_op_helper(name, name="op", **arguments)
+        except (_NoSuchType, NotImplementedError):  # the latter: an op that newer graphs may not have
             return None
         outputs = [tf.bitcast(t, _PLAIN[t.dtype.base_dtype]) if t.dtype.is_quantized else t for t in node.outputs]
         try:
@@ -167,4 +208,4 @@ def _check(mine: tuple[Any, ...], theirs: list[Array], name: str, arrays: list[A
         a, b = expected.astype(wide), found.astype(wide)
         tolerance = TOLERANCES[str(found.dtype)]
         largest = float(np.nanmax(np.abs(np.where(np.isfinite(a), a, 0)), initial=0))
-        np.testing.assert_allclose(b, a, rtol=tolerance, atol=tolerance * min(largest, 1.0) * 0.1, err_msg=where)
+        np.testing.assert_allclose(b, a, rtol=tolerance, atol=tolerance * min(largest, 1.0) / _SMALLER.get(str(found.dtype), 10), err_msg=where)

@@ -208,8 +208,12 @@ def _rank_output(value: Value, size: int, biggest: int) -> Candidate:
 
     width = value.shape[-1] if value.shape else None
     source = node
+    passed = {node}  # a broken graph may go round in circles
     while source.op in {"Identity", "Reshape", "Squeeze"} and source.inputs:
         source = source.inputs[0].node
+        if source in passed:
+            break
+        passed.add(source)
     if source.op in {"Softmax", "Sigmoid", "LogSoftmax"}:
         weigh(2, f"is a {source.op}" + (f", {width} wide" if width else ""))
     elif source.op in POSTPROCESSING:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from thinflow.analysis.calls import CallShapes, completed
-from thinflow.errors import ThinflowError
+from thinflow.errors import ShapeError, ThinflowError
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import execution_order, unrunnable
@@ -18,6 +18,8 @@ logger = logging.getLogger(__name__)
 
 MAX_ELEMENTS = 64
 """Integer constants up to this size take part in shape arithmetic element by element."""
+MAX_PORTS = 1 << 16
+"""A node that claims more outputs is damaged; each of them would cost memory."""
 
 
 def infer_shapes(
@@ -92,6 +94,11 @@ def _declared_results(node: Node, inputs: Sequence[TensorSpec]) -> tuple[TensorS
     definition = registry.find(node.op)
     if definition is None:
         return ()
+    wanted = None if isinstance(definition.num_outputs, int) else node.attrs.get(definition.num_outputs)
+    if isinstance(wanted, int) and not 0 <= wanted <= MAX_PORTS:
+        raise ShapeError(
+            f"{wanted} outputs are more than any op can have", node.where, hint="the file is damaged; export it again"
+        )
     try:
         return registry.call_infer(definition, inputs, node.attrs)
     except ThinflowError as error:
@@ -121,7 +128,7 @@ def port_count(node: Node) -> int | None:
     value = node.attrs.get(count)
     if isinstance(value, tuple):
         return len(value)
-    return value if isinstance(value, int) else None
+    return value if isinstance(value, int) and 0 <= value <= MAX_PORTS else None
 
 
 def _annotations(node: Node) -> tuple[tuple[int | None, ...] | None, ...]:

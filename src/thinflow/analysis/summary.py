@@ -75,9 +75,11 @@ def summarize(graph: Graph, shapes: Mapping[str, Sequence[int | None]] | None = 
         graph: the graph.
         shapes: input name -> shape to assume. An unknown leading size counts as 1 in cost and memory.
     """
-    infer_shapes(graph)
+    failures = infer_shapes(graph)
     interface = guess_interface(graph)
-    failures = infer_shapes(graph, _assumed(interface, shapes or {}))
+    assumed = _assumed(interface, shapes or {})
+    if assumed:
+        failures = infer_shapes(graph, assumed)
     ops: Counter[str] = Counter(n.op for n in graph)
     wanted = [c.value for c in interface.outputs if c.score > 0]
     stuck = unrunnable(graph)

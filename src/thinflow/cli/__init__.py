@@ -140,10 +140,11 @@ def _explain(e: Exception) -> tuple[str, str]:
     """Problem and hint for an exception that ended a command."""
     import errno
 
-    from thinflow.errors import ThinflowError
+    from thinflow.errors import NodeError, ThinflowError
 
     if isinstance(e, ThinflowError):
-        return e.message, e.hint
+        look = "'thinflow summarize_graph --print_structure --in_graph=MODEL' shows the node and its inputs"
+        return e.message, e.hint or (look if isinstance(e, NodeError) else "")
     if isinstance(e, MemoryError):
         return "out of memory", "use a machine with more memory, or a smaller batch or fewer samples"
     if isinstance(e, ModuleNotFoundError) and (extra := _EXTRAS.get((e.name or "").partition(".")[0])):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
@@ -83,4 +84,4 @@ def interface(args: Namespace) -> dict[str, Any]:
 
 def shape_flags(texts: list[str]) -> str:
     """The `--shape` flags again, for the next command."""
-    return "".join(f" --shape {t}" for t in texts)
+    return "".join(f" --shape {shlex.quote(t)}" for t in texts)

@@ -41,7 +41,7 @@ def run(args: Namespace) -> int:
 
 
 def _broken(summary: Summary) -> list[Any]:
-    return [p for p in summary.problems if p.kind in {"missing input", "cycle", "duplicate name", "order"}]
+    return [p for p in summary.problems if p.kind in {"missing input", "cycle", "duplicate name", "order", "port"}]
 
 
 def inspect_lines(summary: Summary, args: Namespace) -> list[str]:

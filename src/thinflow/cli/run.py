@@ -7,8 +7,8 @@ import shlex
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from thinflow.cli._options import add_interface, add_json, interface
-from thinflow.errors import ParameterError
+from thinflow.cli._options import add_interface, add_json, interface, shape_flags
+from thinflow.errors import GraphError, ParameterError
 
 EXAMPLES = """
   thinflow run model.pb --feed input=x.npy
@@ -41,10 +41,14 @@ def run(args: Namespace) -> int:
 
     paths = dict(_pair(text) for text in args.feed)
     graph = thinflow.load(args.model, **interface(args))
+    if not graph.outputs:
+        raise GraphError(
+            "the graph has no outputs to compute", args.model, hint=f"name them: thinflow run {shlex.quote(args.model)} --outputs NAMES"
+        )
     feed = read_feeds(graph, paths) if paths else made_up_feed(graph, args.seed)
     session = thinflow.Session(graph, engine=args.engine, threads=args.threads)
     names = [v.name for v in graph.outputs]
-    outputs = dict(zip(names, session.run(names, feed), strict=True))
+    outputs = dict(zip(names, session.run(graph.outputs, feed), strict=True))
     if args.save:
         write_arrays(args.save, {name.replace("/", "__"): a for name, a in outputs.items()})
     if args.json:
@@ -58,7 +62,7 @@ def run(args: Namespace) -> int:
     )
     for name, array in outputs.items():
         print(f"{name}  {array.dtype}{list(array.shape)}  {_preview(array)}")
-    print(f"next: thinflow optimize {shlex.quote(args.model)} out")
+    print(f"next: thinflow optimize {shlex.quote(args.model)} out{shape_flags(args.shape)}")
     return 0
 
 

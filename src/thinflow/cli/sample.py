@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
@@ -115,4 +116,4 @@ def _print(written: dict[str, Any], as_json: bool) -> None:
         if use in written:
             shapes = ", ".join(f"{key} {shape}" for key, shape in written[use]["arrays"].items())
             print(f"wrote {written[use]['file']}: {shapes}")
-    print(f"next: thinflow inspect {model}")
+    print(f"next: thinflow inspect {shlex.quote(model)}")

@@ -4,6 +4,7 @@ ledger.
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 
@@ -73,5 +74,5 @@ def _apply(flags: dict[str, str], as_text: bool, verified: bool) -> int:
 
         write_json(flags["report"], ledger_data(result))
     print("\n".join(ledger_lines(result, verified=verified)))
-    print(f"next: thinflow inspect {target}")
+    print(f"next: thinflow inspect {shlex.quote(target)}")
     return 0

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from thinflow.analysis.shapes import port_count
 from thinflow.engines import find
 from thinflow.engines.base import Compiled
 from thinflow.errors import EngineUnavailable, FeedError, GraphError, closest
+from thinflow.ir.check import find_problems
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import STRING, TensorSpec, shape_text
 
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
     import numpy as np
 
     Array = np.ndarray[Any, Any]
+
+_AMBIGUOUS = frozenset({"duplicate name", "port"})
+"""Problems after which nobody can say what the graph computes; others show when the part concerned runs."""
 
 
 class Session:
@@ -37,6 +42,11 @@ class Session:
     def __init__(self, graph: Graph, engine: str = "auto", threads: int = 1) -> None:
         if threads < 1:
             raise FeedError(f"{threads} threads cannot run anything", hint="give 1 or more")
+        broken = next((p for p in find_problems(graph, port_count) if p.kind in _AMBIGUOUS), None)
+        if broken is not None:
+            raise GraphError(
+                f"the graph is broken: {broken}", graph.path, hint="`thinflow inspect MODEL` lists everything wrong"
+            )
         self.graph = graph
         self.threads = threads
         self.engine = _best_engine() if engine == "auto" else engine

@@ -7,8 +7,9 @@ import gzip
 import mmap
 import os
 import secrets
+import stat
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO, cast
 
@@ -28,6 +29,10 @@ def map_file(path: str | os.PathLike[str]) -> memoryview:
     """
     where = os.fspath(path)
     try:
+        kind = os.stat(where).st_mode
+        if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
+            # A pipe cannot be mapped, and opening one may wait for ever.
+            raise FormatError("this is not a regular file", where, hint="save the model to a file first")
         with open(where, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size == 0:
@@ -86,10 +91,21 @@ class _Reader:
         return data
 
 
-def write_file(path: str | os.PathLike[str], chunks: Iterable[bytes | memoryview]) -> int:
+def write_file(
+    path: str | os.PathLike[str],
+    chunks: Iterable[bytes | memoryview],
+    *,
+    check: Callable[[str], object] | None = None,
+) -> int:
     """Write chunk by chunk beside the target, then rename over it: the target is old or new, never half.
 
     The target may be the very file the chunks are views of. Returns the number of bytes written.
+
+    Args:
+        path: the target.
+        chunks: its content.
+        check: called with the path of the finished file before it takes its name; if it raises, nothing is
+            left behind.
 
     Raises:
         WriteError: the folder is missing or read-only, or the disk is full; nothing is left behind.
@@ -106,6 +122,8 @@ def write_file(path: str | os.PathLike[str], chunks: Iterable[bytes | memoryview
                     total += file.write(chunk)
                 file.flush()
                 os.fsync(file.fileno())
+            if check is not None:
+                check(str(aside))
             if target.exists():
                 os.chmod(aside, target.stat().st_mode & 0o7777)
             os.replace(aside, target)

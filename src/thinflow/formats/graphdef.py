@@ -77,7 +77,7 @@ def _parse_reference(text: str) -> _Reference:
     if text.startswith("^"):
         return _Reference(text[1:].partition(":")[0], 0, True)
     name, colon, port = text.rpartition(":")
-    if colon and port.isascii() and port.isdecimal() and len(port) < 8:
+    if colon and port.isascii() and port.isdecimal() and len(port) < 6:
         return _Reference(name, int(port))
     return _Reference(text)
 

@@ -30,6 +30,7 @@ from thinflow.optimizing.steps import (
     float_model,
     int8_model,
     read_class_names,
+    rebind,
     samples_for,
 )
 from thinflow.quantize.feeds import Scaling
@@ -159,7 +160,7 @@ def optimize(
             graph.path,
             hint="name it with --outputs; `thinflow inspect MODEL` lists nodes",
         )
-    folder = _make_folder(out_dir)
+    folder = _checked_folder(out_dir)
     stem = _stem(graph)
     summary = summarize(graph.clone(), shapes)
     names = read_class_names(labels if labels is not None else _labels_beside(graph))
@@ -169,15 +170,16 @@ def optimize(
     )
 
     ledger = float_graph(graph, samples=data, verify=verify, progress=progress)
-    data_of = _rebind(data, graph, ledger.graph)
+    data_of = rebind(data, graph, ledger.graph)
     model = float_model(ledger.graph, data_of)
-    tested_of = data_of if tested is data else _rebind(tested, graph, ledger.graph)
+    tested_of = data_of if tested is data else rebind(tested, graph, ledger.graph)
     difference = check_float_model(model, data_of)
     int8 = int8_model(model, data_of, recipe=recipe, progress=progress)
     qualities = compare_models(
         model, {"float": model.content, "int8": int8.content}, graph, tested_of, progress=progress
     )
 
+    _make_folder(folder)
     files = {
         "fp32_pb": folder / f"{stem}_fp32.pb",
         "fp32": folder / f"{stem}_fp32.tflite",
@@ -221,19 +223,24 @@ def optimize(
     return report
 
 
-def _make_folder(out_dir: str | os.PathLike[str]) -> Path:
+def _checked_folder(out_dir: str | os.PathLike[str]) -> Path:
+    """The folder, not made yet: a job that fails leaves nothing, one that cannot write fails at once."""
     folder = Path(out_dir)
+    existing = next((p for p in (folder, *folder.absolute().parents) if p.exists()), Path("/"))
+    if not existing.is_dir():
+        raise WriteError("there is a file of this name", str(existing), hint="name a folder")
+    if not os.access(existing, os.W_OK):
+        raise WriteError("no permission to write here", str(existing), hint="choose another folder")
+    return folder
+
+
+def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-    except FileExistsError as error:
-        raise WriteError("there is a file of this name", str(folder), hint="name a folder") from error
     except OSError as error:
         raise WriteError(
             f"the folder cannot be made: {error.strerror}", str(folder), hint="choose another place"
         ) from error
-    if not os.access(folder, os.W_OK):
-        raise WriteError("no permission to write here", str(folder), hint="choose another folder")
-    return folder
 
 
 def _stem(graph: Graph) -> str:
@@ -253,17 +260,6 @@ def _labels_beside(graph: Graph) -> Path | None:
         except (OSError, UnicodeDecodeError):
             continue
     return None
-
-
-def _rebind(samples: Samples, old: Graph, new: Graph) -> Samples:
-    """The same samples with the values of another graph as keys."""
-    pairs = [(v, new.value(v.name)) for v in old.inputs]
-
-    def walk() -> Any:
-        for feed in samples:
-            yield {to: feed[value] for value, to in pairs}
-
-    return Samples(walk, samples.count, samples.synthetic, samples.labels, samples.note)
 
 
 def _described(values: Sequence[Any]) -> list[tuple[str, str]]:

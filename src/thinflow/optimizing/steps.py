@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import STRING, TensorSpec
 from thinflow.lower.tflite.convert import lower_graph
-from thinflow.lower.tflite.program import Program, to_bytes
+from thinflow.lower.tflite.program import Program, to_bytes, write_program
 from thinflow.optimizing.core import Core, find_core
 from thinflow.optimizing.quality import Quality, QualityMeter, class_numbers, is_ranked
 from thinflow.quantize.calibrate import Calibration, calibrate
@@ -151,11 +152,19 @@ def float_graph(
 
 @dataclass
 class FloatModel:
-    """The float LiteRT program of a graph's core, and its file content."""
+    """The float LiteRT program of a graph's core."""
 
     core: Core
     program: Program
-    content: bytes
+
+    @cached_property
+    def content(self) -> bytes:
+        """The program as a file, in memory; kept once made."""
+        return to_bytes(self.program)
+
+    def chunks(self) -> Iterable[Any]:
+        """The same piece by piece, for writing without a copy in memory."""
+        return write_program(self.program)[1]
 
     def feeds(self, samples: Iterable[Mapping[Value, Array]]) -> Iterator[dict[str, Array]]:
         """Core inputs by name, one dict per sample."""
@@ -177,7 +186,7 @@ def float_model(graph: Graph, samples: Samples | None = None) -> FloatModel:
     core = find_core(graph)
     infer_shapes(graph, {v: v.spec for v in graph.inputs} | {v: _with_sizes(v) for v in core.inputs})
     lowered = lower_graph(graph, core.inputs, core.outputs, specs={})
-    return FloatModel(core, lowered.program, to_bytes(lowered.program))
+    return FloatModel(core, lowered.program)
 
 
 def settle_sizes(graph: Graph, samples: Samples | None) -> None:
@@ -209,13 +218,21 @@ def _with_sizes(value: Value) -> TensorSpec:
     return spec
 
 
-def check_float_model(model: FloatModel, samples: Samples, *, count: int = 3) -> float:
+def check_float_model(
+    model: FloatModel, samples: Samples, *, count: int = 3, path: str | None = None
+) -> float:
     """Run the LiteRT model beside the interpreter on some samples; the largest relative difference.
+
+    Args:
+        model: what to check.
+        samples: for the whole graph.
+        count: how many of them.
+        path: the file to run; default the program in memory.
 
     Raises:
         VerificationError: above `FLOAT_TOLERANCE`.
     """
-    runtime = Model(model.content)
+    runtime = Model(path or model.content)
     plan = Plan(model.core.graph, model.core.outputs, model.core.inputs)
     worst = 0.0
     for number, feed in enumerate(samples):
@@ -313,7 +330,7 @@ def compare_models(
 
 
 def _is_ranked(graph: Graph, outputs: Sequence[Array], samples: Samples) -> bool:
-    """Whether the first output has a top answer: it is a vector, and labels or the graph say that it holds scores."""
+    """Whether the first output has a top answer: a vector that labels or the graph say holds scores."""
     if not outputs or not is_ranked(outputs[0]):
         return False
     return samples.labels is not None or is_class_scores(graph.outputs[0])
@@ -332,9 +349,20 @@ def quantize(source: Any, calibration: Any, *, scheme: str = "int8", **names: An
 
     graph = load(source, **names)
     samples = samples_for(graph, calibration)
-    return int8_model(
-        float_model(float_graph(graph, samples=samples).graph), samples, recipe=Recipe(scheme=scheme)
-    )
+    optimised = float_graph(graph, samples=samples).graph
+    moved = rebind(samples, graph, optimised)
+    return int8_model(float_model(optimised, moved), moved, recipe=Recipe(scheme=scheme))
+
+
+def rebind(samples: Samples, old: Graph, new: Graph) -> Samples:
+    """The same samples with the values of another graph as keys, paired by name."""
+    pairs = [(v, new.value(v.name)) for v in old.inputs]
+
+    def walk() -> Iterator[dict[Value, Array]]:
+        for feed in samples:
+            yield {to: feed[value] for value, to in pairs}
+
+    return Samples(walk, samples.count, samples.synthetic, samples.labels, samples.note)
 
 
 def evaluate(

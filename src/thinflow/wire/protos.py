@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from thinflow.errors import FormatError, ThinflowError, WriteError, closest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from typing_extensions import Buffer
 
@@ -322,25 +322,46 @@ def _not_text(cls: type[Any], problem: str) -> str:
 @functools.cache
 def _pool() -> Any:
     """Our descriptor pool, with every message and enum in it."""
+    google = descriptor_file("google.protobuf", _GOOGLE_TABLE)
+    ours = descriptor_file(_PACKAGE, _TABLE, _enums(), [google.name])
+    return pool_of(google, ours)
+
+
+def pool_of(*files: Any) -> Any:
+    """A descriptor pool that holds these files and nothing else."""
+    from google.protobuf import descriptor_pool
+
+    pool = descriptor_pool.DescriptorPool()
+    for file in files:
+        pool.AddSerializedFile(file.SerializeToString())
+    return pool
+
+
+def descriptor_file(
+    package: str,
+    table: str,
+    enums: Iterable[tuple[str, list[tuple[str, int]]]] = (),
+    dependency: Sequence[str] = (),
+) -> Any:
+    """A FileDescriptorProto with the messages of a table; see `_TABLE` for how one is written.
+
+    Raises:
+        ThinflowError: the protobuf package is missing.
+    """
     try:
-        from google.protobuf import descriptor_pb2, descriptor_pool
+        from google.protobuf import descriptor_pb2
     except ImportError as e:
         raise ThinflowError(
             "the protobuf package cannot be imported", hint="install it with 'pip install protobuf'"
         ) from e
-
-    google = descriptor_pb2.FileDescriptorProto(
-        name="thinflow/google.proto", package="google.protobuf", syntax="proto3"
+    file = descriptor_pb2.FileDescriptorProto(
+        name=f"thinflow/{package.rpartition('.')[0] or package}.proto",
+        package=package,
+        syntax="proto3",
+        dependency=dependency,
     )
-    _Builder(google, {}).add(_GOOGLE_TABLE)
-    ours = descriptor_pb2.FileDescriptorProto(
-        name="thinflow/tensorflow.proto", package=_PACKAGE, syntax="proto3", dependency=[google.name]
-    )
-    _Builder(ours, dict(_enums())).add(_TABLE)
-    pool = descriptor_pool.DescriptorPool()
-    pool.AddSerializedFile(google.SerializeToString())
-    pool.AddSerializedFile(ours.SerializeToString())
-    return pool
+    _Builder(file, dict(enums)).add(table)
+    return file
 
 
 class _Builder:

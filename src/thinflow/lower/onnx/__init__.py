@@ -1,0 +1,1 @@
+"""The ONNX side: programs, their files, and the rules that make them."""

@@ -1,0 +1,146 @@
+"""An ONNX program in memory.
+
+As on the LiteRT side tensors are objects: an operator lists the tensors it reads and writes, and names have
+to be unique only when the file is written.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from thinflow.errors import GraphError, ParameterError
+from thinflow.ir.types import DType
+from thinflow.wire.onnx_protos import ELEMENT_TYPES
+
+DEFAULT_OPSET = 17
+OPSETS = range(17, 22)
+"""The versions of ONNX's op set that can be written."""
+
+
+@dataclass(eq=False)
+class Tensor:
+    """A value of a program, or a constant. Tensors are compared by identity.
+
+    Attributes:
+        name: unique in the program.
+        shape: sizes, None for an unknown one; None alone for an unknown rank.
+        dtype: element type.
+        data: a constant's elements, an array of the tensor's shape; None if not constant.
+    """
+
+    name: str
+    shape: tuple[int | None, ...] | None
+    dtype: DType
+    data: np.ndarray[Any, Any] | None = None
+
+    @property
+    def is_constant(self) -> bool:
+        return self.data is not None
+
+    def array(self) -> np.ndarray[Any, Any]:
+        """The elements of a constant; not a copy."""
+        assert self.data is not None, f"{self!r} is not constant"
+        return self.data
+
+    def __repr__(self) -> str:
+        sizes = "?" if self.shape is None else ",".join("?" if n is None else str(n) for n in self.shape)
+        return f"Tensor({self.name!r}, {self.dtype}[{sizes}]{', constant' if self.is_constant else ''})"
+
+
+@dataclass(eq=False)
+class Operator:
+    """One step of a program.
+
+    Attributes:
+        code: name of the ONNX op ("Conv").
+        inputs: None for an optional input that is absent.
+        outputs: tensors this operator alone writes.
+        options: the op's attributes: int, float, str, a sequence of int or float, or a `Tensor`.
+        origin: name of the source node it was made from; becomes the name of the ONNX node.
+    """
+
+    code: str
+    inputs: list[Tensor | None]
+    outputs: list[Tensor]
+    options: dict[str, Any] = field(default_factory=dict)
+    origin: str = ""
+
+    def __repr__(self) -> str:
+        names = ", ".join("-" if t is None else t.name for t in self.inputs)
+        return f"Operator({self.code}: {names} -> {', '.join(t.name for t in self.outputs)})"
+
+
+@dataclass(eq=False)
+class Program:
+    """What an .onnx file holds.
+
+    Attributes:
+        inputs, outputs: in order; fed and fetched by their names.
+        operators: in the order they run.
+        opset: version of ONNX's op set.
+        description: kept in the file.
+    """
+
+    inputs: list[Tensor]
+    outputs: list[Tensor]
+    operators: list[Operator] = field(default_factory=list)
+    opset: int = DEFAULT_OPSET
+    name: str = "main"
+    description: str = ""
+
+    def tensors(self) -> list[Tensor]:
+        """Every tensor once: inputs, then operator by operator what it reads and writes, then outputs."""
+        seen: dict[Tensor, None] = dict.fromkeys(self.inputs)
+        for operator in self.operators:
+            for tensor in (*operator.inputs, *operator.outputs):
+                if tensor is not None:
+                    seen.setdefault(tensor)
+        seen.update(dict.fromkeys(self.outputs))
+        return list(seen)
+
+    def counts(self) -> Counter[str]:
+        """How many operators of each kind there are."""
+        return Counter(o.code for o in self.operators)
+
+    def validate(self) -> None:
+        """Check the structure: order, writers, names, types.
+
+        Raises:
+            GraphError: naming the operator or tensor at fault.
+        """
+        ready = {t for t in self.tensors() if t.is_constant} | set(self.inputs)
+        for operator in self.operators:
+            for tensor in operator.inputs:
+                if tensor is not None and tensor not in ready:
+                    raise GraphError(f"{operator!r} reads '{tensor.name}' before anything writes it")
+            for tensor in operator.outputs:
+                if tensor in ready:
+                    raise GraphError(f"{operator!r} writes '{tensor.name}', which already has a value")
+                ready.add(tensor)
+        for tensor in self.outputs:
+            if tensor not in ready:
+                raise GraphError(f"nothing writes the output '{tensor.name}'")
+        names: set[str] = set()
+        for tensor in self.tensors():
+            if not tensor.name or tensor.name in names:
+                raise GraphError(f"two tensors are named '{tensor.name}'")
+            names.add(tensor.name)
+            if tensor.dtype.name not in ELEMENT_TYPES:
+                raise GraphError(f"tensor '{tensor.name}': ONNX has no type {tensor.dtype}")
+
+
+def check_opset(opset: int) -> int:
+    """The version, if it can be written.
+
+    Raises:
+        ParameterError: it cannot.
+    """
+    if opset not in OPSETS:
+        raise ParameterError(
+            f"opset {opset} cannot be written", hint=f"choose {OPSETS[0]} to {OPSETS[-1]}; 17 runs nearly everywhere"
+        )
+    return opset

@@ -1,0 +1,207 @@
+"""Writes .onnx files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from thinflow.errors import WriteError
+from thinflow.lower.onnx.program import Operator, Program, Tensor
+from thinflow.wire import onnx_protos as protos
+from thinflow.wire.protos import serialize
+from thinflow.wire.scan import encode_varint, field_header
+
+INLINE_LIMIT = 2**31 - 2**26
+"""Bytes of weights inside the file; the rest of protobuf's 2 GiB is for the nodes."""
+ALIGNMENT = 4096
+"""Where a weight starts in the second file, so that readers can map it."""
+
+_IR_VERSIONS = {17: 8, 18: 8, 19: 9, 20: 9, 21: 10}
+_LENGTH_DELIMITED = 2
+_SMALL = 1024  # weights up to this size are encoded with the nodes, not streamed
+Chunk = bytes | memoryview
+
+
+@dataclass
+class OnnxFile:
+    """The content of a file, and of the file beside it that holds the weights, if any.
+
+    Attributes:
+        size, chunks: the .onnx file, to be walked once; weights are not copied.
+        data_size, data_chunks: the second file; 0 bytes if there is none.
+    """
+
+    size: int
+    chunks: Iterator[Chunk]
+    data_size: int
+    data_chunks: Iterator[Chunk]
+
+
+def write_program(program: Program, *, beside: str = "", inline_limit: int = INLINE_LIMIT) -> OnnxFile:
+    """The file's content.
+
+    Args:
+        program: checked with `validate` first.
+        beside: name of a second file in the same folder; large weights go there if there is one.
+        inline_limit: bytes of weights that may be in the .onnx file itself.
+
+    Raises:
+        GraphError: the program is not well formed.
+        WriteError: the weights need a second file and there is none.
+    """
+    program.validate()
+    constants = [t for t in program.tensors() if t.is_constant]
+    total = sum(t.array().nbytes for t in constants)
+    if total > inline_limit and not beside:
+        raise WriteError(
+            f"{total >> 20} MiB of weights do not fit a protobuf file", hint="write the weights to a second file"
+        )
+    graph = protos.message("GraphProto")(name=program.name)
+    large: list[Tensor] = []
+    for tensor in constants:
+        if tensor.array().nbytes > _SMALL:
+            large.append(tensor)
+        else:
+            graph.initializer.append(_header(tensor))
+            graph.initializer[-1].raw_data = _little_endian(tensor).tobytes()
+    for value in program.inputs:
+        _describe(graph.input.add(), value, names_sizes=True)
+    for value in program.outputs:
+        _describe(graph.output.add(), value)
+    names: set[str] = set()
+    for operator in program.operators:
+        _encode_node(graph.node.add(), operator, names)
+    offsets, data_size = _offsets(large) if beside else ([], 0)
+    for tensor, offset in zip(large, offsets, strict=False):
+        header = _header(tensor)
+        header.data_location = protos.EXTERNAL
+        places = {"location": beside, "offset": str(offset), "length": str(tensor.array().nbytes)}
+        for key, text in places.items():
+            header.external_data.add(key=key, value=text)
+        graph.initializer.append(header)
+    size, chunks = _framed(_model(program), serialize(graph), [] if beside else large)
+    return OnnxFile(size, chunks, data_size, _external(large, offsets))
+
+
+def to_bytes(program: Program) -> bytes:
+    """The whole file in memory."""
+    return b"".join(write_program(program).chunks)
+
+
+def _model(program: Program) -> bytes:
+    model = protos.message("ModelProto")(
+        ir_version=_IR_VERSIONS[program.opset], producer_name="thinflow", doc_string=program.description
+    )
+    model.opset_import.add(domain="", version=program.opset)
+    return serialize(model)
+
+
+def _framed(model: bytes, graph: bytes, large: Sequence[Tensor]) -> tuple[int, Iterator[Chunk]]:
+    """Length and chunks of the model with its graph, whose large weights follow it as further initializers."""
+    heads: list[bytes] = []
+    length = len(graph)
+    for tensor in large:
+        fields = serialize(_header(tensor))
+        nbytes = tensor.array().nbytes
+        tag = field_header(protos.RAW_DATA_FIELD, _LENGTH_DELIMITED) + encode_varint(nbytes)
+        inner = len(fields) + len(tag) + nbytes
+        frame = field_header(protos.INITIALIZER_FIELD, _LENGTH_DELIMITED) + encode_varint(inner)
+        heads.append(frame + fields + tag)
+        length += len(heads[-1]) + nbytes
+    start = model + field_header(protos.GRAPH_FIELD, _LENGTH_DELIMITED) + encode_varint(length) + graph
+
+    def chunks() -> Iterator[Chunk]:
+        yield start
+        for head, tensor in zip(heads, large, strict=True):
+            yield head
+            yield memoryview(_little_endian(tensor)).cast("B")
+
+    return len(start) - len(graph) + length, chunks()
+
+
+def _offsets(large: Sequence[Tensor]) -> tuple[list[int], int]:
+    offsets: list[int] = []
+    end = 0
+    for tensor in large:
+        offsets.append(-(-end // ALIGNMENT) * ALIGNMENT)
+        end = offsets[-1] + tensor.array().nbytes
+    return offsets, end
+
+
+def _external(large: Sequence[Tensor], offsets: Sequence[int]) -> Iterator[Chunk]:
+    end = 0
+    for tensor, offset in zip(large, offsets, strict=False):
+        yield bytes(offset - end)
+        yield memoryview(_little_endian(tensor)).cast("B")
+        end = offset + tensor.array().nbytes
+
+
+def _header(tensor: Tensor) -> Any:
+    """A TensorProto without elements."""
+    return protos.message("TensorProto")(
+        name=tensor.name, dims=tensor.array().shape, data_type=protos.ELEMENT_TYPES[tensor.dtype.name]
+    )
+
+
+def _little_endian(tensor: Tensor) -> np.ndarray[Any, Any]:
+    """The elements in the order and byte order of the file: flat, a copy only if need be."""
+    array = np.ascontiguousarray(tensor.array()).reshape(-1)
+    if array.dtype.byteorder == ">":
+        array = array.astype(array.dtype.newbyteorder("<"))
+    return array.view(np.uint8) if array.size else np.zeros(0, np.uint8)
+
+
+def _describe(info: Any, tensor: Tensor, *, names_sizes: bool = False) -> None:
+    """Name, type and shape of an input or output. Unknown sizes of inputs get names, as readers expect."""
+    info.name = tensor.name
+    kind = info.type.tensor_type
+    kind.elem_type = protos.ELEMENT_TYPES[tensor.dtype.name]
+    if tensor.shape is None:
+        return
+    kind.shape.SetInParent()
+    for axis, size in enumerate(tensor.shape):
+        dim = kind.shape.dim.add()
+        if size is not None:
+            dim.dim_value = size
+        elif names_sizes:
+            dim.dim_param = f"{tensor.name}_dim_{axis}"
+
+
+def _encode_node(node: Any, operator: Operator, names: set[str]) -> None:
+    node.op_type = operator.code
+    inputs = list(operator.inputs)
+    while inputs and inputs[-1] is None:
+        inputs.pop()
+    node.input.extend("" if t is None else t.name for t in inputs)
+    node.output.extend(t.name for t in operator.outputs)
+    name = wished = operator.origin or operator.outputs[0].name
+    count = 0
+    while name in names:
+        count += 1
+        name = f"{wished}_{count}"
+    names.add(name)
+    node.name = name
+    for key, value in operator.options.items():
+        if value is not None:
+            _encode_attribute(node.attribute.add(name=key), value)
+
+
+def _encode_attribute(attribute: Any, value: Any) -> None:
+    if isinstance(value, Tensor):
+        field = "t"
+        attribute.t.CopyFrom(_header(value))
+        attribute.t.ClearField("name")
+        attribute.t.raw_data = _little_endian(value).tobytes()
+    elif isinstance(value, str):
+        field, attribute.s = "s", value.encode()
+    elif isinstance(value, (bool, int, np.integer)):
+        field, attribute.i = "i", int(value)
+    elif isinstance(value, (float, np.floating)):
+        field, attribute.f = "f", float(value)
+    else:
+        field = "floats" if any(isinstance(v, float) for v in value) else "ints"
+        getattr(attribute, field).extend(value)
+    attribute.type = protos.ATTRIBUTE_TYPES[field]

@@ -1,0 +1,70 @@
+"""ONNX's protobuf messages, from a table of our own, without the onnx package.
+
+The field numbers are those of onnx.proto. Fields that newer files may have are kept as unknown fields.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from thinflow.wire.protos import descriptor_file, pool_of
+
+_PACKAGE = "onnx"
+
+# Written as `thinflow.wire.protos._TABLE`. Scalars whose absence means something else than 0 have a "?".
+_TABLE = """
+ModelProto: ir_version:int64=1 opset_import:OperatorSetIdProto*=8 producer_name:string=2
+    producer_version:string=3 domain:string=4 model_version:int64=5 doc_string:string=6 graph:GraphProto=7
+    metadata_props:StringStringEntryProto*=14
+OperatorSetIdProto: domain:string=1 version:int64=2
+StringStringEntryProto: key:string=1 value:string=2
+GraphProto: node:NodeProto*=1 name:string=2 initializer:TensorProto*=5 doc_string:string=10
+    input:ValueInfoProto*=11 output:ValueInfoProto*=12 value_info:ValueInfoProto*=13
+    metadata_props:StringStringEntryProto*=16
+NodeProto: input:string*=1 output:string*=2 name:string=3 op_type:string=4 domain:string=7
+    attribute:AttributeProto*=5 doc_string:string=6 metadata_props:StringStringEntryProto*=9
+AttributeProto: name:string=1 ref_attr_name:string=21 doc_string:string=13 type:int32=20 f:float?=2
+    i:int64?=3 s:bytes?=4 t:TensorProto=5 g:GraphProto=6 floats:float*=7 ints:int64*=8 strings:bytes*=9
+    tensors:TensorProto*=10 graphs:GraphProto*=11
+TensorProto: dims:int64*=1 data_type:int32=2 float_data:float*=4 int32_data:int32*=5 string_data:bytes*=6
+    int64_data:int64*=7 name:string=8 raw_data:bytes?=9 double_data:double*=10 uint64_data:uint64*=11
+    doc_string:string=12 external_data:StringStringEntryProto*=13 data_location:int32=14
+ValueInfoProto: name:string=1 type:TypeProto=2 doc_string:string=3
+TypeProto: value( tensor_type:.Tensor=1 ) denotation:string=6
+TypeProto.Tensor: elem_type:int32=1 shape:TensorShapeProto=2
+TensorShapeProto: dim:.Dimension*=1
+TensorShapeProto.Dimension: value( dim_value:int64=1 dim_param:string=2 ) denotation:string=3
+"""
+
+GRAPH_FIELD, INITIALIZER_FIELD, RAW_DATA_FIELD = 7, 5, 9
+"""Numbers of the fields that are streamed: ModelProto.graph, GraphProto.initializer, TensorProto.raw_data."""
+EXTERNAL = 1
+"""TensorProto.data_location of a tensor whose bytes are in another file."""
+
+ATTRIBUTE_TYPES = {"f": 1, "i": 2, "s": 3, "t": 4, "g": 5, "floats": 6, "ints": 7, "strings": 8}
+"""AttributeProto field -> its AttributeType."""
+
+ELEMENT_TYPES = {
+    "float": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "string": 8, "bool": 9,
+    "half": 10, "double": 11, "uint32": 12, "uint64": 13, "complex64": 14, "complex128": 15, "bfloat16": 16,
+}  # fmt: skip
+"""TensorFlow's type name -> TensorProto.DataType."""
+
+
+@functools.cache
+def message(name: str) -> Any:
+    """The class of a message, such as "ModelProto". The same class every time.
+
+    Raises:
+        KeyError: no such message in the table.
+    """
+    pool = _pool()
+    from google.protobuf import message_factory
+
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}"))
+
+
+@functools.cache
+def _pool() -> Any:
+    return pool_of(descriptor_file(_PACKAGE, _TABLE))

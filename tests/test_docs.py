@@ -1,0 +1,86 @@
+"""The documentation says what the program does: commands and Python examples run, and generated parts are current."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+from docs import _make_outputs, _make_transforms
+from thinflow.cli import COMMANDS, main
+from thinflow.transforms import names
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+WITH_OUTPUT = _make_outputs.pages()
+_PYTHON = re.compile(r"^```pycon\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", WITH_OUTPUT, ids=name_of)
+def test_outputs_are_current(page: Path) -> None:
+    """Numbers may differ from run to run and from machine to machine; everything else must not."""
+    written = page.read_text("utf-8")
+    printed = _make_outputs.renew(written)
+    assert _make_outputs.skeleton(printed) == _make_outputs.skeleton(written), (
+        "run `python docs/_make_outputs.py` and read the difference"
+    )
+
+
+@pytest.mark.parametrize("page", WITH_OUTPUT, ids=name_of)
+def test_output_blocks_are_well_formed(page: Path) -> None:
+    text = page.read_text("utf-8")
+    blocks = list(_make_outputs.BLOCK.finditer(text))
+    titles = [b["name"] for b in blocks]
+    assert len(titles) == len(set(titles)) == text.count("<!-- output:")
+    assert all(_make_outputs.commands(b["body"]) for b in blocks), "a block without a command"
+    outside = _make_outputs.BLOCK.sub("", text)
+    assert "\n$ " not in outside, "a command whose output nobody makes anew"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_commands_exist(page: Path) -> None:
+    text = page.read_text("utf-8")
+    used = set(re.findall(r"(?:`|^\$ )thinflow ([a-z_]+)", text, re.MULTILINE)) - {"ops"}  # CONTRIBUTING adds that one
+    shown_as_mistake = {"optimise"}
+    assert used - shown_as_mistake <= set(COMMANDS)
+
+
+def test_transforms_page_is_current() -> None:
+    for page in (_make_transforms.PAGE, _make_transforms.OLD_TOOL):
+        text = page.read_text("utf-8")
+        assert _make_transforms.renewed(text) == text, "run `python docs/_make_transforms.py`"
+
+
+def test_every_parameter_is_explained() -> None:
+    text = _make_transforms.PAGE.read_text("utf-8")
+    assert all(f"### {name}\n" in text for name in names())
+    assert not re.findall(r"^\| `\w+` \| .*\|  \|$", text, re.MULTILINE), "a parameter without a meaning"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [p for p in PAGES if _PYTHON.search(p.read_text("utf-8"))], ids=name_of)
+def test_python_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["sample", "digits", "digits.pb", "--calibration", "calibration.npz", "--test", "test.npz"]) == 0
+    source = "\n".join(_PYTHON.findall(page.read_text("utf-8")))
+    examples = doctest.DocTestParser().get_doctest(source, {}, page.name, str(page), 0)
+    report: list[str] = []
+    result = doctest.DocTestRunner(optionflags=_FLAGS).run(examples, out=report.append)
+    assert result.attempted
+    assert not result.failed, "".join(report)
+
+
+def test_skeleton_ignores_numbers_only() -> None:
+    line = "fp32  a.tflite  177.4 kB  7.6 ± 0.1 µs"
+    assert _make_outputs.skeleton(line) == _make_outputs.skeleton("fp32  a.tflite   9 MB     1.25 ± 0.03 ms")
+    assert _make_outputs.skeleton(line) != _make_outputs.skeleton(line.replace("fp32", "int8"))
+    faster = "int8 is 2.0x faster and 3.4x smaller: ship a"
+    assert _make_outputs.skeleton(faster) == _make_outputs.skeleton("int8 is 1.1x SLOWER here because of b: ship c")
