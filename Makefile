@@ -44,8 +44,8 @@ $(ORACLE)/.made: pyproject.toml
 
 demo: $(VENV)/.core
 	@mkdir -p $(DEMO)
-	$(BIN)/thinflow sample digits $(DEMO)/digits.pb --calibration $(DEMO)/digits_calibration.npz
-	$(BIN)/thinflow optimize $(DEMO)/digits.pb $(DEMO)/out --calibration $(DEMO)/digits_calibration.npz
+	$(BIN)/thinflow sample digits $(DEMO)/digits.pb --calibration $(DEMO)/calibration.npz --test $(DEMO)/test.npz
+	$(BIN)/thinflow optimize $(DEMO)/digits.pb $(DEMO)/out --calibration $(DEMO)/calibration.npz --test $(DEMO)/test.npz
 
 # ARGS goes to pytest: make test ARGS="tests/ir -x"
 test: $(VENV)/.test

@@ -133,7 +133,7 @@ def skeleton(text: str) -> list[str]:
 
 _LUCK = re.compile(r"run \d+ took|runs lie far off|^samples that|^measured:|rounds in ")
 _SPEED = re.compile(r"\d[\d.,]*x (faster|SLOWER)|(faster|slower) than|as fast")
-_NUMBER = re.compile(r"[-+]?\d[\d.,]*(e[-+]?\d+)?( ?(ns|µs|ms|s|B|kB|MB|GB))?\b")
+_NUMBER = re.compile(r"(?<!\w)-?\d[\d.,]*(e[-+]?\d+)?( ?(ns|µs|ms|s|B|kB|MB|GB)\b)?")
 
 
 def _skeleton(line: str) -> Iterator[str]:

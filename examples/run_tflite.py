@@ -18,8 +18,9 @@ def main(model: str, samples: str) -> None:
     interpreter = Interpreter(model, num_threads=2)
     interpreter.allocate_tensors()
     (image,), (answer,) = interpreter.get_input_details(), interpreter.get_output_details()
-    data = np.load(samples)
-    pictures = data[image["name"]].astype(np.float32)
+    with np.load(samples) as data:
+        pictures = data[image["name"]].astype(np.float32)
+        labels = data["labels"] if "labels" in data else None
 
     answers = []
     for picture in pictures:
@@ -27,10 +28,10 @@ def main(model: str, samples: str) -> None:
         interpreter.invoke()
         answers.append(interpreter.get_tensor(answer["index"])[0].argmax())
 
-    print(f"{model}: {image['name']} {list(image['shape'])} -> {answer['name']} {list(answer['shape'])}")
-    print(f"first answers: {[int(a) for a in answers[:10]]}")
-    if "labels" in data:
-        print(f"right: {np.sum(np.array(answers) == data['labels'])} of {len(answers)}")
+    print(f"{model}: {image['name']} {image['shape'].tolist()} -> {answer['name']} {answer['shape'].tolist()}")
+    print(f"first answers: {np.array(answers[:10]).tolist()}")
+    if labels is not None:
+        print(f"right: {np.sum(answers == labels)} of {len(answers)}")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ MOST_ELEMENTS = 4096
 
 @dataclass(frozen=True)
 class Network:
-    """How to build a network. Every choice of numbers makes a valid one: a step that does not fit is left out.
+    """How to build a network. Any numbers make a valid one: a step that does not fit is left out.
 
     Attributes:
         batch: its size; None leaves it open.

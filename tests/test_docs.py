@@ -28,7 +28,7 @@ def name_of(page: Path) -> str:
 def test_outputs_are_current(page: Path) -> None:
     """Numbers may differ from run to run and from machine to machine; everything else must not."""
     written = page.read_text("utf-8")
-    printed = _make_outputs.renew(written)
+    printed = _make_outputs.renewed(written)
     assert _make_outputs.skeleton(printed) == _make_outputs.skeleton(written), (
         "run `python docs/_make_outputs.py` and read the difference"
     )

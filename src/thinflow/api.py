@@ -27,6 +27,10 @@ Shapes = Mapping[str, Sequence[int | None]]
 Progress = Callable[[int, int, str], None]
 
 
+_FOREIGN = frozenset({".onnx", ".mmpb", ".h5", ".hdf5", ".keras", ".mlmodel", ".pt", ".pth", ".json", ".npz", ".zip", ".jpg"})
+"""Suffixes that promise another format than GraphDef."""
+
+
 def __getattr__(name: str) -> Any:
     if name == "Session":
         from thinflow.engines.session import Session
@@ -116,7 +120,7 @@ def save(graph: Graph, path: str | os.PathLike[str], *, format: str | None = Non
         from thinflow.formats._files import write_file
 
         return write_file(path, _tflite_chunks(graph))
-    if format is None and suffix in {".onnx", ".mmpb"}:
+    if format is None and suffix in _FOREIGN:
         raise ParameterError(
             f"writing {suffix} files is not supported yet", hint="choose .pb, .pbtxt or .tflite"
         )
@@ -531,6 +535,8 @@ def quantize_to_file(
     from thinflow.formats._files import write_file
     from thinflow.optimizing.steps import compare_models, float_graph, float_model, int8_model, samples_for
 
+    if not os.fspath(path).endswith(".tflite"):
+        raise ParameterError(f"{os.fspath(path)}: an eight-bit model is a .tflite file", hint="end the name in .tflite")
     graph = load(source, **names)
     data = samples_for(graph, calibration, limit=samples, scaling=scaling)
     optimised = float_graph(graph, samples=data, progress=progress).graph

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.analysis.interface import SWITCH_NAME
-from thinflow.errors import FeedError
+from thinflow.errors import FeedError, ParameterError
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.types import BOOL, STRING, DType, TensorSpec, shape_text
 from thinflow.rewrite.pattern import TRANSPARENT
@@ -47,6 +47,8 @@ def synthetic_feeds(inputs: Sequence[Value], count: int, seed: int = 0) -> Itera
     Raises:
         FeedError: an input of a type that cannot be made up (a resource, an unknown type).
     """
+    if seed < 0:
+        raise ParameterError(f"the seed is {seed}", hint="give a whole number from 0 on")
     rng = np.random.default_rng(seed)
     for _ in range(count):
         yield {value: synthetic_array(value, rng) for value in inputs}

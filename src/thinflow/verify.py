@@ -16,7 +16,7 @@ import numpy as np
 from thinflow.differences import Difference, allowed, difference
 from thinflow.engines.session import Session
 from thinflow.equivalence import prove
-from thinflow.errors import FeedError, GraphError, ThinflowError, UnsupportedOp, VerificationError
+from thinflow.errors import FeedError, GraphError, ParameterError, ThinflowError, UnsupportedOp, VerificationError
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph, Value
 from thinflow.rewrite.rule import Transform
@@ -214,6 +214,8 @@ def verify(
     Raises:
         GraphError: the graphs share no output.
     """
+    if not tolerance >= 0:
+        raise ParameterError(f"the tolerance is {tolerance}", hint="give 0 or more, for example 1e-4")
     names = [v.name for v in a.outputs if v.name.partition(":")[0] in b]
     if not names:
         raise GraphError(

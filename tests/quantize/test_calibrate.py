@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.quantize.programs import Builder, samples
+from tests.quantize.programs import CONV, Builder, samples
 from thinflow.errors import EngineUnavailable, FeedError, ParameterError
 from thinflow.lower.tflite.program import Operator, Program, Signature, Subgraph, Tensor
 from thinflow.quantize import observers
@@ -131,6 +131,18 @@ def test_observer_of_two_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen[-1] == (10, 10, "calibrating")
     with pytest.raises(ParameterError, match="walks the samples 2 times"):
         calibrate(program, iter(samples(program, 5)), recipe)
+
+
+@pytest.mark.parametrize("size", [(2, 2), (1, 2), (2, 1)])
+def test_a_filter_as_large_as_the_image(size: tuple[int, int]) -> None:
+    """LiteRT's threaded kernel leaves all but one pixel unwritten; whatever memory held was a range."""
+    b = Builder(3)
+    w = b.normal(3, *size, 2)
+    x = b.input(2, *size, 2)
+    program = b.program(b.op("CONV_2D", x, w, b.normal(3), **CONV))
+    feeds = samples(program, 5)
+    one, two = (calibrate(program, feeds, threads=threads).ranges for threads in (1, 2))
+    assert one == two
 
 
 def test_observers_by_name() -> None:

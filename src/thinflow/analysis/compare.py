@@ -15,15 +15,15 @@ def graph_differences(a: Graph, b: Graph) -> list[str]:
     for node in b:
         twin = a.find(node.name)
         if twin is None:
-            found.append(f"did not find expected node '{node.name}' ({node.op})")
+            found.append(f"Did not find expected node '{node.name}' ({node.op})")
         else:
             found += _node_differences(twin, node)
-    found += [f"found unexpected node '{n.name}' ({n.op})" for n in a if n.name not in b]
+    found += [f"Found unexpected node '{n.name}' ({n.op})" for n in a if n.name not in b]
     return found
 
 
 def _node_differences(a: Node, b: Node) -> list[str]:
-    name = f"node named '{b.name}'"
+    name = f"Node named '{b.name}'"
     if a.op != b.op:
         return [f"{name} has op '{a.op}' that is not expected '{b.op}'"]
     found: list[str] = []

@@ -14,6 +14,7 @@ from thinflow.analysis.cost import GraphCost, Parameters, graph_cost, parameters
 from thinflow.analysis.interface import Candidate, Interface, guess_interface
 from thinflow.analysis.liveness import Peak, peak_activations
 from thinflow.analysis.shapes import infer_shapes, port_count
+from thinflow.errors import FeedError, closest
 from thinflow.ir.check import find_problems
 from thinflow.ir.graph import Graph, Node, Problem, Value
 from thinflow.ir.order import ancestors, execution_order, match_order, unrunnable
@@ -111,6 +112,10 @@ def _assumed(interface: Interface, shapes: Mapping[str, Sequence[int | None]]) -
         [interface.cut.value] if interface.cut is not None else []
     )
     given = {name.removesuffix(":0"): tuple(shape) for name, shape in shapes.items()}
+    unknown = next((n for n in given if n not in {v.name for v in values}), None)
+    if unknown is not None:
+        names = [v.name for v in values]
+        raise FeedError(f"'{unknown}' is not an input", hint=closest(unknown, names) or f"the inputs are {', '.join(names)}")
     for value in values:
         shape = given.get(value.name, value.shape)
         if shape and shape[0] is None and None not in shape[1:]:

@@ -23,9 +23,11 @@ COMMANDS: dict[str, str] = {
     "verify": "compare the outputs of two models",
     "quantize": "turn weights and activations into eight bits",
     "benchmark": "measure latency and memory",
+    "evaluate": "accuracy on labelled samples",
     "sample": "write a bundled or generated model to try things on",
     "summarize_graph": "TensorFlow's summarize_graph, with its flags and output",
     "transform_graph": "TensorFlow's transform_graph, with its flags",
+    "compare_graphs": "TensorFlow's compare_graphs: are two GraphDefs equal?",
 }
 
 # Packages that come with an extra of ours, by the name they are imported under.
@@ -140,11 +142,10 @@ def _explain(e: Exception) -> tuple[str, str]:
     """Problem and hint for an exception that ended a command."""
     import errno
 
-    from thinflow.errors import NodeError, ThinflowError
+    from thinflow.errors import ThinflowError
 
     if isinstance(e, ThinflowError):
-        look = "'thinflow summarize_graph --print_structure --in_graph=MODEL' shows the node and its inputs"
-        return e.message, e.hint or (look if isinstance(e, NodeError) else "")
+        return e.message, e.hint or _general_hint(e)
     if isinstance(e, MemoryError):
         return "out of memory", "use a machine with more memory, or a smaller batch or fewer samples"
     if isinstance(e, ModuleNotFoundError) and (extra := _EXTRAS.get((e.name or "").partition(".")[0])):
@@ -165,6 +166,17 @@ def _explain(e: Exception) -> tuple[str, str]:
         f"thinflow has a bug: {type(e).__name__}: {e}",
         "run it again with --debug and report the traceback",
     )
+
+
+def _general_hint(e: Exception) -> str:
+    """A next step for an error that does not know a better one."""
+    from thinflow.errors import FeedError, NodeError, ParameterError
+
+    if isinstance(e, NodeError):
+        return "'thinflow summarize_graph --print_structure --in_graph=MODEL' shows the node and its inputs"
+    if isinstance(e, FeedError):
+        return "'thinflow inspect MODEL' tells what its inputs take"
+    return "add --help to the command for its options" if isinstance(e, ParameterError) else ""
 
 
 def _print_error(problem: str, hint: str) -> None:

@@ -20,6 +20,8 @@ EXAMPLES = """
   thinflow inspect model.pb --json | jq .outputs
 """
 _SHOWN = 5
+_DEVICES = {"a 2016 phone": 15e9, "a Raspberry Pi 3": 5e9}
+"""Floating-point operations a second, the rules of thumb of TensorFlow's mobile guide."""
 
 
 def add_arguments(p: ArgumentParser) -> None:
@@ -41,7 +43,9 @@ def run(args: Namespace) -> int:
 
 
 def _broken(summary: Summary) -> list[Any]:
-    return [p for p in summary.problems if p.kind in {"missing input", "cycle", "duplicate name", "order", "port"}]
+    return [
+        p for p in summary.problems if p.kind in {"missing input", "cycle", "duplicate name", "order", "port"}
+    ]
 
 
 def inspect_lines(summary: Summary, args: Namespace) -> list[str]:
@@ -111,6 +115,8 @@ def _cost_lines(summary: Summary) -> list[str]:
             f"work: {human_count(cost.total.flops)}FLOP ({human_count(cost.total.macs)} multiply-adds) "
             f"a run; most in {top}"
         )
+        floors = ", ".join(f"{cost.total.flops / rate:.3g} s on {name}" for name, rate in _DEVICES.items())
+        lines.append(f"latency floor: {floors} (its operations a second, all used)")
     unknown = [why for why in cost.unknown.values() if why == "its sizes are not known"]
     if unknown:
         lines.append(

@@ -43,7 +43,9 @@ def run(args: Namespace) -> int:
     graph = thinflow.load(args.model, **interface(args))
     if not graph.outputs:
         raise GraphError(
-            "the graph has no outputs to compute", args.model, hint=f"name them: thinflow run {shlex.quote(args.model)} --outputs NAMES"
+            "the graph has no outputs to compute",
+            args.model,
+            hint=f"name them: thinflow run {shlex.quote(args.model)} --outputs NAMES",
         )
     feed = read_feeds(graph, paths) if paths else made_up_feed(graph, args.seed)
     session = thinflow.Session(graph, engine=args.engine, threads=args.threads)

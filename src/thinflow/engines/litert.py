@@ -66,7 +66,11 @@ class Model:
             )
         except (ValueError, RuntimeError) as error:
             raise EngineUnavailable(
-                f"LiteRT refuses the model: {error}", hint="please report this with the model"
+                f"LiteRT refuses the model: {error or 'it gives no reason'}",
+                content if isinstance(content, str) else "",
+                hint="the file may be damaged; convert the model again"
+                if isinstance(content, str)
+                else "please report this with the model",
             ) from error
         self._inputs = self.interpreter.get_input_details()
         self._outputs = self.interpreter.get_output_details()

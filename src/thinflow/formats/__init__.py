@@ -39,6 +39,7 @@ _OTHERS = [
     (b"RIFF", 0, "a RIFF file (sound?)", "give the model file"),
     (b"%PDF", 0, "a PDF document", "give the model file"),
     (b"\x7fELF", 0, "a program", "give the model file"),
+    (b"model_checkpoint_path", 0, "the list of a checkpoint folder", "freeze the checkpoint together with its graph"),
     (b"version https://git-lfs", 0, "a Git LFS pointer", "fetch the model itself: git lfs pull"),
     (b"<!DOCTYPE", 0, "a web page", "download the model file itself, not the page about it"),
     (b"<html", 0, "a web page", "download the model file itself, not the page about it"),

@@ -111,11 +111,16 @@ def write_file(
         WriteError: the folder is missing or read-only, or the disk is full; nothing is left behind.
     """
     target = Path(path)
+    if target.is_symlink():
+        target = target.resolve()  # the link stays, what it leads to is replaced
     if target.is_dir():
         raise WriteError("this is a folder", str(target), hint="name a file inside it")
     aside = target.with_name(f".{target.name[:80]}.{secrets.token_hex(4)}.part")
     total = 0
     try:
+        if target.exists() and not target.is_file():
+            with open(target, "wb", buffering=0) as device:  # /dev/null must not be renamed over
+                return sum(device.write(chunk) or 0 for chunk in chunks)
         try:
             with open(aside, "wb") as file:
                 for chunk in chunks:

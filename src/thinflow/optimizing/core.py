@@ -98,4 +98,12 @@ def find_core(graph: Graph) -> Core:
     inside = set(core.nodes)
     reason = "it stands before or after a node that LiteRT cannot run"
     outside = {n: refused.get(n, reason) for n in plan.nodes if n.tensor is None and n not in inside}
-    return Core(graph, core.inputs, core.outputs, core.nodes, outside)
+    inputs, outputs = _ordered(core.inputs, graph.inputs), _ordered(core.outputs, graph.outputs)
+    return Core(graph, inputs, outputs, core.nodes, outside)
+
+
+def _ordered(values: Sequence[Value], wanted: Sequence[Value]) -> list[Value]:
+    """Those the graph itself has come first and in its order, since programs count on positions."""
+    found = set(values)
+    first = [v for v in wanted if v in found]
+    return first + [v for v in values if v not in first]

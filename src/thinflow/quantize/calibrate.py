@@ -12,7 +12,7 @@ import numpy as np
 
 from thinflow.errors import EngineUnavailable, FeedError, ParameterError, closest
 from thinflow.ir.types import TensorSpec
-from thinflow.lower.tflite.program import Program, Subgraph, Tensor, to_bytes
+from thinflow.lower.tflite.program import Operator, Program, Subgraph, Tensor, to_bytes
 from thinflow.quantize import observers
 from thinflow.quantize.feeds import fit
 from thinflow.quantize.kernels import KERNELS
@@ -188,7 +188,7 @@ class _Runner:
         try:
             self.interpreter: Interpreter = Interpreter(
                 model_content=to_bytes(program),
-                num_threads=threads,
+                num_threads=1 if any(map(_taken_for_dense, main.operators)) else threads,
                 experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
                 experimental_preserve_all_tensors=True,
             )
@@ -236,6 +236,21 @@ class _Runner:
             if tensor not in given:
                 raise FeedError(f"nothing is given for input '{tensor.name}'", where)
         return given
+
+
+def _taken_for_dense(operator: Operator) -> bool:
+    """Whether LiteRT's own CONV_2D goes wrong on several threads.
+
+    It takes a filter as large as the image, without padding in front, for a dense layer: one pixel is
+    computed. SAME padding behind may ask for more of them, and these stay whatever was in memory.
+    """
+    if operator.code != "CONV_2D" or operator.options.get("padding") != "SAME":
+        return False
+    x, w = (t.shape if t is not None else None for t in operator.inputs[:2])
+    kernel = w[1:3] if w is not None else (2, 2)
+    image = x[1:3] if x is not None else (None, None)
+    fits = (k in (None, 1, 2) and d in (None, k) for k, d in zip(kernel, image, strict=True))
+    return kernel != (1, 1) and all(fits)
 
 
 def _feed_names(program: Program) -> dict[str, Tensor]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from thinflow.ir.graph import Graph
+from thinflow.ir.graph import Graph, Node
+from thinflow.ir.order import execution_order
 from thinflow.rewrite.rule import Transform, transform
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms._control import is_stateless
@@ -17,7 +18,7 @@ from thinflow.transforms._control import is_stateless
 @transform("remove_control_dependencies")
 @dataclass(frozen=True)
 class RemoveControlDependencies(Transform):
-    """Remove control inputs, everywhere.
+    """Remove control inputs, everywhere but where one is all that puts a constant into a loop or branch.
 
     Attributes:
         keep_stateful: keep those that come from ops with side effects (assignments, prints, table
@@ -27,12 +28,50 @@ class RemoveControlDependencies(Transform):
     keep_stateful: bool = False
 
     def apply(self, graph: Graph, trace: Trace) -> None:
+        placed = _placed_by_control(graph)
         for node in graph:
             kept = [n for n in node.control_inputs if self.keep_stateful and not is_stateless(n)]
-            gone = [n for n in node.control_inputs if n not in kept]
             for source in kept:
                 trace.leave(node, f"waits for {source.op} nodes, which have side effects")
+            if node in placed:
+                kept = list(node.control_inputs)
+                trace.leave(node, f"'{kept[0].name}' is what puts it into a loop or branch")
+            gone = [n for n in node.control_inputs if n not in kept]
             if gone:
                 names = ", ".join(f"^{n.name}" for n in gone[:3]) + (", ..." if len(gone) > 3 else "")
                 trace.changed(node, f"no longer waits for {names}")
                 node.set_control_inputs(kept)
+
+
+_LOOPS = frozenset({"Enter", "RefEnter"})
+_BRANCHES = frozenset({"Switch", "RefSwitch", "_SwitchN"})
+_MERGES = frozenset({"Merge", "RefMerge"})
+
+
+def _placed_by_control(graph: Graph) -> set[Node]:
+    """Nodes without data inputs that control edges tie to a loop, or to a branch whose Merge would otherwise
+    take their value whichever way was chosen. O(nodes + edges).
+    """
+    in_loop: set[Node] = set()
+    in_branch: set[Node] = set()
+    by_data: set[Node] = set()
+    order = execution_order(graph)
+    for node in order:
+        sources = [v.node for v in node.inputs]
+        if node.op in _LOOPS or any(n in in_loop for n in (*sources, *node.control_inputs)):
+            in_loop.add(node)
+        if node.op in _BRANCHES or any(n in in_branch for n in (*sources, *node.control_inputs)):
+            in_branch.add(node)
+        if node.op in _BRANCHES or any(n in by_data for n in sources):
+            by_data.add(node)
+    loose: set[Node] = set()  # what a Merge takes without anything in its data telling which way was chosen
+    for node in reversed(order):
+        if any(r.op in _MERGES or r in loose for r in node.readers) and node not in by_data:
+            loose.add(node)
+    return {
+        node
+        for node in graph
+        if node.control_inputs
+        and not node.inputs
+        and (node in in_loop or (node in in_branch and (node in loose or node.op == "NoOp")))
+    }

@@ -27,7 +27,7 @@ SCHEMA_VERSION = 3
 INLINE_LIMIT = 2**31 - 2**26  # bytes of weights inside the flatbuffer; the rest of 2 GiB is for the tables
 LOCATION_KEY, LOCATION = "buffer_location", b"outside flatbuffers"
 # Bytes; equal arrays up to this size share a buffer, larger ones only if they are one array.
-_SHARE_BY_CONTENT = 4096
+_SHARE_BY_CONTENT = 1 << 16
 
 
 def write_program(program: Program, *, inline_limit: int = INLINE_LIMIT) -> tuple[int, Iterator[Any]]:

@@ -1,0 +1,38 @@
+"""`thinflow evaluate`: how often is a model right?"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from argparse import ArgumentParser, Namespace
+
+from thinflow.cli._options import add_interface, add_json, interface
+
+EXAMPLES = """
+  thinflow evaluate kws.pb clips/ --labels labels.txt        # clips are named LABEL_something.wav
+  thinflow evaluate digits.pb test.npz                       # arrays image and labels
+"""
+
+
+def add_arguments(p: ArgumentParser) -> None:
+    p.add_argument("model", help="a GraphDef file")
+    p.add_argument(
+        "data", metavar="FOLDER|FILE", help="labelled samples: LABEL_... files, or a 'labels' array"
+    )
+    p.add_argument("--labels", metavar="FILE", help="class names in the order of the outputs, one a line")
+    add_interface(p)
+    add_json(p)
+
+
+def run(args: Namespace) -> int:
+    import thinflow
+
+    found = thinflow.evaluate(args.model, args.data, labels=args.labels, **interface(args))
+    if args.json:
+        print(json.dumps({"accuracy": found.accuracy, "correct": found.correct, "samples": found.samples}))
+        return 0
+    print(f"accuracy {found.accuracy:.2f}%: {found.correct} of {found.samples} samples right")
+    labels = f" --labels {shlex.quote(args.labels)}" if args.labels else ""
+    out = f"thinflow optimize {shlex.quote(args.model)} out --calibration {shlex.quote(args.data)}{labels}"
+    print(f"next: {out}")
+    return 0

@@ -1,0 +1,264 @@
+"""Walks a graph and applies one target's lowering rules: the part that all targets share."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from thinflow.errors import ThinflowError, UnsupportedOp
+from thinflow.ir.graph import Node, Value
+from thinflow.ir.types import DType, TensorSpec, dtype
+from thinflow.lower import rules
+from thinflow.lower.building import REFUSED
+from thinflow.ops import registry
+
+logger = logging.getLogger(__name__)
+
+Array = np.ndarray[Any, Any]
+Specs = Mapping[Value, TensorSpec]
+
+_MAX_FOLDED_BYTES = 1 << 20
+"""A constant computed here may be larger only if it is not much larger than what it is computed from."""
+_FED = ("Placeholder", "PlaceholderV2")
+_UNKNOWN = object()
+
+
+@dataclass(frozen=True)
+class Target:
+    """An op vocabulary.
+
+    Attributes:
+        name: as rules are registered, which is the name of their package ("onnx").
+        label: as users know it ("ONNX").
+        builder: makes a builder; gets the specs and returns an object with what `Building` has, and
+            `refuse(error, ports, inputs)`.
+    """
+
+    name: str
+    label: str
+    builder: Callable[[Specs | None], Any]
+
+
+def reasons_against(target: Target, nodes: Iterable[Node], specs: Specs | None) -> dict[Node, str]:
+    """Why each node could not be lowered; those that could are missing. Each is tried by itself, O(nodes)."""
+    reasons: dict[Node, str] = {}
+    constants = Lowering(target, specs)
+    for node in nodes:
+        if node.op in (*_FED, "NoOp") or constants.constant(node.output()) is not None:
+            continue
+        trial = Lowering(target, specs, constants)
+        for value in node.inputs:
+            trial.provide(value)
+        start = len(trial.builder.operators)
+        trial.lower(node)
+        for operator in trial.builder.operators[start:]:
+            if operator.code == REFUSED:
+                reasons[node] = operator.options["error"].problem
+                break
+    return reasons
+
+
+def needed_nodes(outputs: Iterable[Value], inputs: Iterable[Value]) -> list[Node]:
+    """What has to run, each node after those it reads, control edges aside; loops are cut."""
+    fed = set(inputs)
+    order: list[Node] = []
+    seen: set[Node] = set()
+    stack: list[tuple[Node, bool]] = [(v.node, False) for v in reversed(list(outputs)) if v not in fed]
+    while stack:
+        node, is_done = stack.pop()
+        if is_done:
+            order.append(node)
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            stack += [(v.node, False) for v in reversed(node.inputs) if v not in fed and v.node not in seen]
+    return order
+
+
+def raise_refusals(operators: Iterable[Any]) -> None:
+    """Raise the first refusal among what is left of the operators."""
+    for operator in operators:
+        if operator.code == REFUSED:
+            error: UnsupportedOp = operator.options["error"]
+            raise error
+
+
+class Lowering:
+    """The state of one run: which tensor stands for which value."""
+
+    def __init__(self, target: Target, specs: Specs | None, constants: Lowering | None = None) -> None:
+        self.target = target
+        self.builder = target.builder(specs)
+        self.tensors: dict[Value, Any] = {}
+        self._constants = constants
+
+    def feed(self, value: Value) -> None:
+        """Make a value an input of the program."""
+        self.builder.begin(value.node)
+        try:
+            self.tensors[value] = self.builder.value(value)
+        except UnsupportedOp as error:
+            raise error.at(value.node.where) from error
+
+    def provide(self, value: Value) -> None:
+        """Make a value readable for a trial: as a constant if it is one, else as if it were fed."""
+        assert self._constants is not None
+        if value in self.tensors:
+            return
+        known = self._constants.constant(value)
+        self.builder.begin(value.node)
+        if known is not None:
+            self.tensors[value] = known
+            return
+        try:
+            self.tensors[value] = self.builder.value(value)
+        except UnsupportedOp as error:
+            self._refuse(value.node, error, {value.port})
+
+    def constant(self, value: Value) -> Any | None:
+        """The constant a value is, if its whole past is constant."""
+        if value not in self.tensors:
+            for node in needed_nodes([value], self.tensors):
+                self.builder.begin(node)
+                found = self._folded(node)
+                for port in {v.port for v in node.outputs} | {0}:
+                    self.tensors[node.output(port)] = found[port] if found and port in found else _UNKNOWN
+        tensor = self.tensors[value]
+        return None if tensor is _UNKNOWN else tensor
+
+    def read(self, value: Value) -> Any:
+        """The tensor that stands for a value."""
+        tensor = self.tensors.get(value)
+        if tensor is None:
+            # A port the rule did not provide, or a node in a loop.
+            form = f"output {value.port} has no {self.target.label} form"
+            problem = form if value.port else "it is part of a loop"
+            self._refuse(value.node, UnsupportedOp(problem, value.node.where), {value.port})
+            tensor = self.tensors[value]
+        return tensor
+
+    def lower(self, node: Node) -> None:
+        """Emit what computes a node. A refusal is kept: it counts only if the result is read."""
+        self.builder.begin(node)
+        folded = self._folded(node)
+        if folded is not None:
+            for port, tensor in folded.items():
+                self.tensors.setdefault(node.output(port), tensor)
+            return
+        self._refine(node)
+        mark = len(self.builder.operators)
+        try:
+            for port, tensor in enumerate(self._apply(node)):
+                self.tensors.setdefault(node.output(port), tensor)
+        except UnsupportedOp as error:
+            del self.builder.operators[mark:]
+            self._refuse(node, error, {v.port for v in node.outputs} | {0})
+
+    def _apply(self, node: Node) -> tuple[Any, ...]:
+        definition = registry.find(node.op)
+        rule = rules.find(node.op, self.target.name)
+        if rule is not None:
+            inputs = [self.read(v) for v in node.inputs]
+            self.builder.begin(node)
+            return rules.apply(rule, self.builder, node, inputs)
+        if definition is not None and definition.passes_through and node.inputs:
+            return (self.read(node.inputs[0]),)
+        if node.op in _FED:
+            raise UnsupportedOp("nothing feeds it", node.where, hint=f"name '{node.name}' among the inputs")
+        raise UnsupportedOp(
+            f"{self.target.label} has no form of {node.op}",
+            node.where,
+            hint=f"let the reference engine run it, or add a rule in lower/{self.target.name}/",
+        )
+
+    def _refine(self, node: Node) -> None:
+        """Infer the node's shapes again where they are not complete: constants folded here may tell more."""
+        definition = registry.find(node.op)
+        inputs = [self.tensors.get(v) for v in node.inputs]
+        if definition is None or None in inputs or all(self.builder.spec(v).is_static for v in node.outputs):
+            return
+        try:
+            specs = registry.call_infer(definition, [self.builder.tensor_spec(t) for t in inputs], node.attrs)
+        except (
+            ThinflowError,
+            TypeError,
+            ValueError,
+            LookupError,
+            AttributeError,
+            ArithmeticError,
+            AssertionError,
+        ):
+            logger.debug("shape rule of %s failed", node.where, exc_info=True)
+            return
+        for value in node.outputs:
+            if value.port < len(specs):
+                self.builder.refine(value, specs[value.port])
+
+    def _refuse(self, node: Node, error: UnsupportedOp, ports: set[int]) -> None:
+        self.builder.begin(node)
+        # Its inputs stay attached, so that the first refusal on the way is the one that is told.
+        inputs = [self.tensors[v] for v in node.inputs if v in self.tensors]
+        for port, tensor in enumerate(self.builder.refuse(error, max(ports) + 1, inputs)):
+            if port in ports:
+                self.tensors.setdefault(node.output(port), tensor)
+
+    # --- constants ----------------------------------------------------------------------------------------
+
+    def _folded(self, node: Node) -> dict[int, Any] | None:
+        """The node's outputs as constants, if they are that."""
+        if node.tensor is not None:
+            return {0: self.builder.constant(node.output(), node.tensor.numpy(), node.tensor.dtype)}
+        inputs = [self.tensors.get(v) for v in node.inputs]
+        if inputs and all(t not in (None, _UNKNOWN) and t.is_constant for t in inputs):
+            results = self._evaluated(node, inputs)
+            if results is not None:
+                return results
+        ports = [v for v in node.outputs if v.uses or v.is_graph_output]
+        found = {v.port: self._known(v) for v in ports}
+        return found if found and None not in found.values() else None
+
+    def _known(self, value: Value) -> Any | None:
+        """A value whose elements shape inference settled, such as the shape of a fixed-size input."""
+        spec = self.builder.spec(value)
+        if spec.ints is None or not spec.is_static or spec.dtype is None or spec.dtype.kind not in "iub":
+            return None
+        array = np.array(spec.ints, spec.dtype.numpy()).reshape([n or 0 for n in spec.shape or ()])
+        return self.builder.constant(value, array, spec.dtype)
+
+    def _evaluated(self, node: Node, inputs: list[Any]) -> dict[int, Any] | None:
+        """The outputs by the op's kernel; None if it has none, is no function, or makes something huge."""
+        definition = registry.find(node.op)
+        if definition is None or definition.stateful:
+            return None
+        if definition.passes_through:
+            return {0: inputs[0]}
+        if definition.kernel is None or not self._is_affordable(node, inputs):
+            return None
+        try:
+            results = registry.call_kernel(definition, [t.array() for t in inputs], node.attrs)
+        except (ThinflowError, ValueError, TypeError, IndexError, ArithmeticError, KeyError):
+            logger.debug("%s could not be evaluated", node.where, exc_info=True)
+            return None
+        if any(isinstance(result, registry.Handle) for result in results):
+            return None
+        folded = {}
+        for port, result in enumerate(results):
+            value = node.output(port)
+            array = np.asarray(result)
+            folded[port] = self.builder.constant(value, array, self._element(value, array))
+        return folded
+
+    def _element(self, value: Value, array: Array) -> DType:
+        found = self.builder.spec(value).dtype
+        return found if found is not None and found.numpy_name else dtype(array.dtype)
+
+    def _is_affordable(self, node: Node, inputs: list[Any]) -> bool:
+        read = sum(np.asarray(t.array()).nbytes for t in inputs)
+        specs = [self.builder.spec(node.output(port)) for port in range(max(len(node.outputs), 1))]
+        sizes = [spec.size_bytes for spec in specs]
+        written = sum(size or 0 for size in sizes)
+        return written <= max(_MAX_FOLDED_BYTES, 8 * read)
