@@ -3,8 +3,8 @@
     python docs/_make_outputs.py              # README.md and every page of docs/
     python docs/_make_outputs.py README.md
 
-Commands stand behind `$ ` in a console block between `<!-- output: NAME -->` and `<!-- end -->`. All blocks of a page run
-in one empty folder, from top to bottom.
+Commands stand behind `$ ` in a console block between `<!-- output: NAME -->` and `<!-- end -->`. The blocks
+of a page all run in one empty folder, from top to bottom.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def commands(body: str) -> list[str]:
 
 def renewed(text: str) -> str:
     """A page with the output of all its blocks made anew."""
-    with workspace() as run:
+    with Workspace() as run:
         for command in PREPARED.findall(text):
             run(command)
         parts: list[str] = []
@@ -81,10 +81,10 @@ def renewed(text: str) -> str:
     return "".join([*parts, text[at:]])
 
 
-class workspace:
-    """An empty folder in which `thinflow`, `python` and `make demo` work as in a clone with its environment made."""
+class Workspace:
+    """An empty folder in which `thinflow`, `python` and `make demo` work as in a clone that is set up."""
 
-    def __enter__(self) -> workspace:
+    def __enter__(self) -> Workspace:
         self.folder = Path(tempfile.mkdtemp(prefix="thinflow-docs-"))
         programs = self.folder / ".venv" / "bin"
         programs.mkdir(parents=True)
@@ -123,15 +123,17 @@ class workspace:
         )
         failure = [line for line in done.stderr.splitlines() if line.startswith(SHOWN_FROM_STDERR)]
         lines = [line.rstrip() for line in done.stdout.splitlines()] + failure
+        if any("thinflow has a bug" in line for line in failure):
+            raise RuntimeError(f"{command}\n{done.stderr}")
         return Run(command, "".join(f"{line}\n" for line in lines), done.returncode)
 
 
 def skeleton(text: str) -> list[str]:
-    """What must not change from one run of a page to the next: everything but numbers and what follows from them."""
+    """What must not change from one run of a page to the next: all but numbers and what follows from them."""
     return [kept for line in text.splitlines() for kept in _skeleton(line.rstrip())]
 
 
-_LUCK = re.compile(r"run \d+ took|runs lie far off|^samples that|^measured:|rounds in ")
+_LUCK = re.compile(r"^note: |^measured: ")
 _SPEED = re.compile(r"\d[\d.,]*x (faster|SLOWER)|(faster|slower) than|as fast")
 _NUMBER = re.compile(r"(?<!\w)-?\d[\d.,]*(e[-+]?\d+)?( ?(ns|µs|ms|s|B|kB|MB|GB)\b)?")
 

@@ -1,9 +1,9 @@
-"""Writes the reference part of docs/transforms.md from the transforms themselves, and which of the old ones are missing.
+"""Writes docs/transforms.md from the transforms themselves, and which of the old ones are missing.
 
     python docs/_make_transforms.py
 
-What a transform is for is the first paragraph of its module, its parameters are its dataclass fields, and what they mean
-stands under `Attributes:` in its class.
+What a transform is for is the first paragraph of its module, its parameters are its dataclass fields, and
+what they mean stands under `Attributes:` in its class.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PAGE = Path(__file__).with_name("transforms.md")
 OLD_TOOL = Path(__file__).with_name("coming-from-graph-transform-tool.md")
 REGION = re.compile(r"(<!-- generated: (?P<what>\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
-# What the Graph Transform Tool registered that thinflow does not have under any name: name -> what to do instead.
+# What the Graph Transform Tool has and thinflow may not: name -> what to do instead.
 NOT_YET = {
     "backport_concatv2": "",
     "backport_tensor_array_v3": "",
@@ -50,6 +50,8 @@ def reference() -> str:
 
 def missing() -> str:
     """Transforms of the old tool that are not there, as far as they still are not."""
+    if set(NOT_YET) <= set(names()):
+        return "None.\n"
     rows = [f"| `{name}` | {instead or '-'} |" for name, instead in NOT_YET.items() if name not in names()]
     return "\n".join(["| transform | instead |", "|---|---|", *rows]) + "\n"
 
@@ -84,22 +86,28 @@ def _section(kind: type[Transform]) -> str:
         parts.append("\n".join(rows))
     else:
         parts.append("No parameters.")
-    other = [old for old, new in ALIASES.items() if new == kind.name]
+    other = [f"`{old}`" for old, new in ALIASES.items() if new == (kind.name,)]
     if other:
-        parts.append(f"Also understood: {', '.join(f'`{name}`' for name in other)}.")
+        parts.append(f"Also understood: {', '.join(other)}.")
     parts.append(_checked(kind))
     return "\n\n".join(parts)
 
 
 def _checked(kind: type[Transform]) -> str:
     if not kind.exact:
-        return "Verification: the difference is reported and nothing is undone; this transform may change numbers."
+        return (
+            "Verification: this transform may change numbers; the difference is reported and nothing undone."
+        )
     limit = max(kind.tolerance, NO_CHANGE)
-    return f"Verification: differences up to {limit:g} of the largest value are rounding; beyond that the step is undone."
+    return f"Verification: up to {limit:g} of the largest value is rounding; beyond that the step is undone."
 
 
 def _pipelines() -> str:
-    parts = ["## Named orders"]
+    parts = ["## Names for several"]
+    for alias, several in ALIASES.items():
+        if len(several) > 1:
+            parts.append(f"`{alias}` runs {', '.join(f'`{name}`' for name in several)}, in this order.")
+    parts.append("## Named orders")
     for name, text in PIPELINES.items():
         parts.append(f"`{name}`, which `thinflow optimize` runs:")
         parts.append(f"```text\n{textwrap.dedent(text).strip()}\n```")

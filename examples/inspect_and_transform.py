@@ -1,6 +1,6 @@
 """Looks into a graph, transforms it, and tells what each step did and what it left alone.
 
-    python examples/inspect_and_transform.py OUT_FOLDER
+python examples/inspect_and_transform.py OUT_FOLDER
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ def main(folder: Path) -> None:
     zoo.write("digits", model)
 
     summary = thinflow.summarize(model)
-    print(f"{len(summary.graph)} nodes, {summary.parameters.count} parameters, {summary.cost.total.macs} multiply-adds")
+    cost = summary.cost.total
+    print(f"{len(summary.graph)} nodes, {summary.parameters.count} parameters, {cost.macs} multiply-adds")
     for candidate in summary.interface.outputs:
         print(f"output {candidate}")
 

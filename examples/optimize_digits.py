@@ -1,6 +1,6 @@
 """Makes the bundled digit classifier small and fast, and says what came of it.
 
-    python examples/optimize_digits.py OUT_FOLDER
+python examples/optimize_digits.py OUT_FOLDER
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def main(folder: Path) -> None:
         print(f"{report.files[key].name}: {report.sizes[key]} bytes")
     for step in report.ledger.steps:
         if step.changes:
-            print(f"{step.transform.partition('(')[0]}: {step.changes} changes, {step.nodes[0]} -> {step.nodes[1]} nodes")
+            name, (before, after) = step.transform.partition("(")[0], step.nodes
+            print(f"{name}: {step.changes} changes, {before} -> {after} nodes")
     for operator, why in report.int8.quantized.float_operators:
         print(f"stays float: {operator.code}: {why}")
 

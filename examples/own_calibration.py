@@ -1,6 +1,6 @@
 """Calibrates on samples that a function of yours makes, one at a time, so that they never fill the memory.
 
-    python examples/own_calibration.py OUT_FOLDER
+python examples/own_calibration.py OUT_FOLDER
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     model = folder / "digits.pb"
     zoo.write("digits", model)
-    report = thinflow.optimize(model, folder / "out", calibration=samples, test=zoo.test_set("digits"), measure=False)
+    report = thinflow.optimize(
+        model, folder / "out", calibration=samples, test=zoo.test_set("digits"), measure=False
+    )
     print(report.verdict)
     for decision in report.int8.quantized.decisions:
         if decision.observer == "minmax":  # seen in the samples; weights and constants need none

@@ -47,7 +47,7 @@ class Network:
         return {"x": rng.standard_normal((self.batch or batch, *self.size)).astype(np.float32)}
 
 
-def networks(steps: int = 8) -> st.SearchStrategy[Network]:
+def networks(steps: int = 10) -> st.SearchStrategy[Network]:
     """Networks of up to that many steps."""
     small = st.integers(0, 3)
     step = st.tuples(st.sampled_from(sorted(KINDS)), small, small, small)
@@ -95,6 +95,9 @@ class _Builder:
 
     def positive(self, count: int) -> Value:
         return self.graph.constant(self.rng.uniform(0.5, 1.5, count).astype(np.float32), "positive")
+
+    def number(self, value: float) -> Value:
+        return self.graph.constant(np.float32(value), "number")
 
     def ints(self, *numbers: Any) -> Value:
         return self.graph.constant(np.array(numbers, np.int32), "ints")
@@ -169,6 +172,90 @@ def add(b: _Builder, x: Value, size: Size, one: int, two: int) -> Made:
     return (b.op(("AddV2", "Add", "Sub", "Maximum")[one], x, others[-1]), size) if others else None
 
 
+def arithmetic(b: _Builder, x: Value, size: Size, one: int, two: int) -> Made:
+    """With a constant: one number or one per channel, on either side."""
+    c = b.positive(size[2]) if two % 2 else b.number(1.5)
+    op = ("AddV2", "Sub", "RealDiv", "Minimum")[one]
+    swapped = two >= 2 and op != "RealDiv"  # x may be near 0
+    return b.op(op, *((c, x) if swapped else (x, c))), size
+
+
+def gate(b: _Builder, x: Value, size: Size, one: int, two: int) -> Made:
+    """Activations spelled out: hard swish with its sixth in three places, leaky relu, sigmoid gate."""
+    if one == 3:
+        slope = b.op("Mul", x, b.number(0.1 + 0.5 * two))
+        return b.op("Maximum", x, slope), size
+    if one == 2:
+        return b.op("Mul", x, b.op("Sigmoid", x)), size
+    clipped = b.op("Relu6", b.op("AddV2", x, b.number(3)))
+    if two == 0:
+        return b.op("Mul", b.op("Mul", x, clipped), b.number(1 / 6)), size
+    if two == 1:
+        return b.op("RealDiv", b.op("Mul", clipped, x), b.number(6)), size
+    return b.op("Mul", b.op("Mul", clipped, b.number(1 / 6)), x), size
+
+
+def dilated(b: _Builder, x: Value, size: Size, one: int, two: int) -> Made:
+    """With the attribute, or as TensorFlow spells it; output as large as the input."""
+    channels = 2 + one
+    w = b.weights(3, 3, size[2], channels, fan_in=9 * size[2])
+    if two < 2:
+        attrs = {"strides": (1, 1, 1, 1), "padding": "SAME", "dilations": (1, 2, 2, 1)}
+        return b.op("Conv2D", x, w, **attrs), (size[0], size[1], channels)
+    extra = [(-d) % 2 for d in size[:2]]
+    more = {"Tblock_shape": INT32}
+    pads, crops = b.ints(*((2, 2 + e) for e in extra)), b.ints(*((0, e) for e in extra))
+    blocks = b.op("SpaceToBatchND", x, b.ints(2, 2), pads, Tpaddings=INT32, **more)
+    y = b.op("Conv2D", blocks, w, strides=(1, 1, 1, 1), padding="VALID")
+    y = b.op("BatchToSpaceND", y, b.ints(2, 2), crops, Tcrops=INT32, **more)
+    return y, (size[0], size[1], channels)
+
+
+def padded_conv(b: _Builder, x: Value, size: Size, one: int, two: int) -> Made:
+    """A VALID convolution behind explicit zeros, which may or may not be those of SAME."""
+    stride, (before, after) = 1 + one % 2, ((1, 1), (0, 1), (1, 0), (2, 1))[two]
+    height, width = (d + before + after for d in size[:2])
+    if min(height, width) < 3:
+        return None
+    image = b.op("Pad", x, b.ints((0, 0), (before, after), (before, after), (0, 0)))
+    w = b.weights(3, 3, size[2], 3, fan_in=9 * size[2])
+    y = b.op("Conv2D", image, w, strides=(1, stride, stride, 1), padding="VALID")
+    return y, ((height - 3) // stride + 1, (width - 3) // stride + 1, 3)
+
+
+def upconv(b: _Builder, x: Value, size: Size, one: int, two: int) -> Made:
+    """A transposed convolution; only where the batch is known, as its output size is a constant."""
+    if b.batch is None or 4 * size[0] * size[1] * 3 > MOST_ELEMENTS:
+        return None
+    height, width = 2 * size[0], 2 * size[1]
+    w = b.weights(2 + one % 2, 2 + one % 2, 3, size[2], fan_in=4 * size[2])
+    sizes = b.ints(b.batch, height, width, 3)
+    y = b.op("Conv2DBackpropInput", sizes, w, x, strides=(1, 2, 2, 1), padding="SAME")
+    return y, (height, width, 3)
+
+
+def softmax(b: _Builder, x: Value, size: Size, one: int, two: int) -> Made:
+    return b.op("Softmax", x), size
+
+
+def split(b: _Builder, x: Value, size: Size, one: int, two: int) -> Made:
+    """The second half of the channels."""
+    if size[2] % 2:
+        return None
+    axis = b.graph.constant(np.int32(3 if two % 2 else -1), "axis")
+    halves = b.graph.add("Split", [axis, x], attrs={"T": FLOAT, "num_split": 2})
+    return halves.output(1), (size[0], size[1], size[2] // 2)
+
+
+def rearrange(b: _Builder, x: Value, size: Size, one: int, two: int) -> Made:
+    """Pixels into channels, or back."""
+    if size[2] % 4 == 0:
+        return b.op("DepthToSpace", x, block_size=2), (2 * size[0], 2 * size[1], size[2] // 4)
+    if size[0] % 2 or size[1] % 2:
+        return None
+    return b.op("SpaceToDepth", x, block_size=2), (size[0] // 2, size[1] // 2, 4 * size[2])
+
+
 def concat(b: _Builder, x: Value, size: Size, one: int, two: int) -> Made:
     others = [(v, s) for v, s in b.made if s[:2] == size[:2]][-2 - one % 2 :]
     values = [v for v, _ in others]
@@ -177,7 +264,10 @@ def concat(b: _Builder, x: Value, size: Size, one: int, two: int) -> Made:
 
 
 def mean(b: _Builder, x: Value, size: Size, one: int, two: int) -> Made:
-    return b.op("Mean", x, b.ints(1, 2), keep_dims=True, Tidx=INT32), (1, 1, size[2])
+    if two < 2:
+        return b.op("Mean", x, b.ints(1, 2), keep_dims=True, Tidx=INT32), (1, 1, size[2])
+    y = b.op("Mean", x, b.ints(2, 1), Tidx=INT32)
+    return b.op("Reshape", y, b.ints(-1, 1, 1, size[2]), Tshape=INT32), (1, 1, size[2])
 
 
 def matmul(b: _Builder, x: Value, size: Size, one: int, two: int) -> Made:
@@ -229,7 +319,8 @@ def transpose(b: _Builder, x: Value, size: Size, one: int, two: int) -> Made:
 KINDS: dict[str, Kind] = {
     kind.__name__: kind
     for kind in (
-        *(conv, depthwise, pool, norm, bias, scale, activation, add, concat, mean, matmul),
+        *(conv, dilated, padded_conv, depthwise, upconv, pool, norm, bias, scale, activation, gate, softmax),
+        *(add, arithmetic, concat, split, rearrange, mean, matmul),
         *(resize, pad, crop, reshape, transpose),
     )
 }

@@ -15,7 +15,8 @@ ROOT = Path(__file__).resolve().parents[1]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 
 _BLOCK = re.compile(
-    r"<!-- (?P<kind>file|edit|try)(?:: (?P<path>\S+))? -->\n```\w+\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE
+    r"<!-- (?P<kind>file|edit|try)(?:: (?P<path>\S+))? -->\n```\w+\n(?P<body>.*?)^```$",
+    re.DOTALL | re.MULTILINE,
 )
 
 # Every case of the golden file that the page shows, by the same reader as the other golden cases.

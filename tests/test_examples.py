@@ -15,7 +15,11 @@ EXAMPLES = ROOT / "examples"
 
 # Example -> what its output contains.
 PRINTS = {
-    "inspect_and_transform.py": ["output probabilities: ", "fold_old_batch_norms: 4 changes", "within 5 %: True"],
+    "inspect_and_transform.py": [
+        "output probabilities: ",
+        "fold_old_batch_norms: 4 changes",
+        "within 5 %: True",
+    ],
     "optimize_digits.py": ["digits_int8.tflite: ", "remove_dropout: 1 changes"],
     "own_calibration.py": ["x smaller; accuracy ", "image"],
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -43,7 +44,7 @@ sys.exit(code)
 
 
 @pytest.fixture(scope="module")
-def big_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def big_model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Dense layers with an Identity between any two."""
     graph = Graph()
     x = graph.add("Placeholder", name="x", attrs={"dtype": FLOAT, "shape": ShapeAttr((1, WIDTH))}).output()
@@ -55,7 +56,8 @@ def big_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         value = graph.add("Identity", [product], f"identity{i}", attrs={"T": FLOAT}).output()
     path = tmp_path_factory.mktemp("big") / "big.pb"
     assert graphdef.save(graph, path) > 190 * MB
-    return path
+    yield path
+    path.unlink()
 
 
 def run_command(*arguments: str, data: int) -> int:

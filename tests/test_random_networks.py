@@ -46,7 +46,7 @@ def assert_close(found: list[Array], expected: list[Array], tolerance: float = T
         assert gap.largest <= tolerance * max(1.0, np.abs(a).max(initial=0.0)), gap
 
 
-@settings(max_examples=60)
+@settings(max_examples=150)
 @given(networks())
 def test_engines_agree(network: Network) -> None:
     graph = build(network)
@@ -56,7 +56,7 @@ def test_engines_agree(network: Network) -> None:
     assert set(session.placement.values()) <= {"litert"}, session.reasons
 
 
-@settings(max_examples=60)
+@settings(max_examples=150)
 @given(networks())
 def test_files_lose_nothing(network: Network) -> None:
     graph = build(network)
@@ -68,7 +68,7 @@ def test_files_lose_nothing(network: Network) -> None:
         assert_close(outputs(again, network), outputs(graph, network), 0.0)
 
 
-@settings(max_examples=60)
+@settings(max_examples=150)
 @given(networks())
 def test_the_float_pipeline(network: Network) -> None:
     graph = build(network)
@@ -88,7 +88,7 @@ def samples(graph: Graph, network: Network, count: int) -> Samples:
     return Samples(walk, count, synthetic=False)
 
 
-@settings(max_examples=25)
+@settings(max_examples=100)
 @given(networks())
 def test_eight_bits(network: Network) -> None:
     graph = build(network)

@@ -27,7 +27,9 @@ Shapes = Mapping[str, Sequence[int | None]]
 Progress = Callable[[int, int, str], None]
 
 
-_FOREIGN = frozenset({".onnx", ".mmpb", ".h5", ".hdf5", ".keras", ".mlmodel", ".pt", ".pth", ".json", ".npz", ".zip", ".jpg"})
+_FOREIGN = frozenset(
+    {".onnx", ".mmpb", ".h5", ".hdf5", ".keras", ".mlmodel", ".pt", ".pth", ".json", ".npz", ".zip", ".jpg"}
+)
 """Suffixes that promise another format than GraphDef."""
 
 
@@ -536,7 +538,9 @@ def quantize_to_file(
     from thinflow.optimizing.steps import compare_models, float_graph, float_model, int8_model, samples_for
 
     if not os.fspath(path).endswith(".tflite"):
-        raise ParameterError(f"{os.fspath(path)}: an eight-bit model is a .tflite file", hint="end the name in .tflite")
+        raise ParameterError(
+            f"{os.fspath(path)}: an eight-bit model is a .tflite file", hint="end the name in .tflite"
+        )
     graph = load(source, **names)
     data = samples_for(graph, calibration, limit=samples, scaling=scaling)
     optimised = float_graph(graph, samples=data, progress=progress).graph

@@ -16,7 +16,14 @@ import numpy as np
 from thinflow.differences import Difference, allowed, difference
 from thinflow.engines.session import Session
 from thinflow.equivalence import prove
-from thinflow.errors import FeedError, GraphError, ParameterError, ThinflowError, UnsupportedOp, VerificationError
+from thinflow.errors import (
+    FeedError,
+    GraphError,
+    ParameterError,
+    ThinflowError,
+    UnsupportedOp,
+    VerificationError,
+)
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph, Value
 from thinflow.rewrite.rule import Transform

@@ -64,6 +64,15 @@ def test_every_verb_has_a_module_and_help(name: str, capsys: pytest.CaptureFixtu
     assert "usage" in "".join(capsys.readouterr()).lower()
 
 
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_every_example_is_one_line_to_paste(name: str) -> None:
+    import shlex
+
+    examples = getattr(importlib.import_module(f"thinflow.cli.{name}"), "EXAMPLES", "")
+    for line in filter(None, examples.splitlines()):
+        assert shlex.split(line, comments=True)[:2] == ["thinflow", name], line
+
+
 def test_help_lines_fit() -> None:
     for name, text in cli.COMMANDS.items():
         assert 10 < len(text) < 80, name

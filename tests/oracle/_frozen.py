@@ -1,4 +1,4 @@
-"""Frozen graphs made by TensorFlow itself, with seeded random weights: Keras networks, TF1 graphs, TF2 functions."""
+"""Frozen graphs made by TensorFlow, with seeded random weights: Keras networks, TF1 graphs, TF2 functions."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def _fused_norm(self: Any, inputs: Any, training: Any = None, mask: Any = None) 
 
 
 def _settle_norms(model: Any, size: int) -> None:
-    """Give each norm the mean and variance of what reaches it and random factors, so that a wrong fold shows."""
+    """Give each norm random factors and the statistics of what reaches it, so that a wrong fold shows."""
     random = np.random.default_rng(3)
     norms = [layer for layer in model.layers if isinstance(layer, tf.keras.layers.BatchNormalization)]
     for layer in norms:
@@ -164,11 +164,11 @@ def _settle_norms(model: Any, size: int) -> None:
     model(random.uniform(-1, 1, (4, size, size, 3)).astype(np.float32), training=True)
 
 
-# --- TensorFlow 1 -----------------------------------------------------------------------------------------------
+# --- TensorFlow 1 ---
 
 
 def _tf1(build: Callable[[], Any]) -> Frozen:
-    """A TF1 graph with its variables frozen; `build` returns the output tensors and names its inputs itself."""
+    """A TF1 graph with its variables frozen. `build` returns the outputs; the placeholders are the inputs."""
     v1 = tf.compat.v1
     with tf.Graph().as_default() as graph, _control_flow_v1():
         v1.set_random_seed(7)
@@ -255,7 +255,7 @@ def _tf1_dropout() -> Any:
     return [tf.nn.softmax(y, name="y")]
 
 
-# --- TensorFlow 2 -----------------------------------------------------------------------------------------------
+# --- TensorFlow 2 ---
 
 
 def _tf2_loop(lowered: bool) -> Frozen:

@@ -17,7 +17,7 @@ def convert(frozen: Frozen) -> bytes:
 
 
 def convert_int8(frozen: Frozen, samples: Iterable[list[Array]]) -> bytes:
-    """An int8 .tflite with float inputs and outputs, calibrated on samples (arrays in the order of the inputs)."""
+    """An int8 .tflite with float inputs and outputs. A sample has its arrays in the order of the inputs."""
     converter = _converter(frozen)
     fed = [list(sample) for sample in samples]
     converter.optimizations = [tf.lite.Optimize.DEFAULT]

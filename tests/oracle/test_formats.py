@@ -1,4 +1,4 @@
-"""GraphDef files: TensorFlow reads what thinflow writes, and constants of every type and encoding mean the same."""
+"""GraphDef files: TensorFlow reads what thinflow writes, and every encoding of constants means the same."""
 
 from __future__ import annotations
 

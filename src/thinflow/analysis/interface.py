@@ -77,6 +77,7 @@ HEAVY = frozenset(
     }
     | {"Enter", "TensorArrayScatterV3", "TensorArrayV3", "While", "StatelessWhile"}
 )
+_MANY_SINKS = 50
 _SHAPING = frozenset({"Identity", "Reshape", "Squeeze", "ExpandDims"})
 _STATISTICS_BESIDE = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"})
 _NOT_OUTPUTS = re.compile(
@@ -171,10 +172,9 @@ def _outputs(graph: Graph) -> list[Candidate]:
         if port_count(node) == 0:
             continue
         sizes[node] = 0
-    total = len(graph)
-    for node in sizes:
-        # For many sinks (a training graph) the exact number of ancestors is not worth quadratic time.
-        sizes[node] = len(ancestors([node])) if len(sizes) <= 50 else total
+    # For many sinks (a training graph) the number of ancestors is not worth quadratic time.
+    if len(sizes) <= _MANY_SINKS:
+        sizes = {node: len(ancestors([node])) for node in sizes}
     biggest = max(sizes.values(), default=1)
     for node, size in sizes.items():
         count = 1 if node.op in _STATISTICS_BESIDE else port_count(node) or 1
@@ -226,10 +226,9 @@ def _rank_output(value: Value, size: int, biggest: int) -> Candidate:
         weigh(-4, "looks like training debris")
     elif _GOOD_NAME.search(node.name):
         weigh(1, "is named like an output")
-    share = size / max(biggest, 1)
-    if share >= 0.5:
+    if size >= 0.5 * biggest > 0:
         weigh(1, f"depends on {size} nodes")
-    elif share < 0.1:
+    elif size < 0.1 * biggest:
         weigh(-1, f"depends on {size} nodes only")
     if value.dtype in {STRING, RESOURCE}:
         weigh(-2, f"is {value.dtype}")

@@ -97,7 +97,9 @@ def _declared_results(node: Node, inputs: Sequence[TensorSpec]) -> tuple[TensorS
     wanted = None if isinstance(definition.num_outputs, int) else node.attrs.get(definition.num_outputs)
     if isinstance(wanted, int) and not 0 <= wanted <= MAX_PORTS:
         raise ShapeError(
-            f"{wanted} outputs are more than any op can have", node.where, hint="the file is damaged; export it again"
+            f"{wanted} outputs are more than any op can have",
+            node.where,
+            hint="the file is damaged; export it again",
         )
     try:
         return registry.call_infer(definition, inputs, node.attrs)

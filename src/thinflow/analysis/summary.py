@@ -5,7 +5,7 @@ line.
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -115,7 +115,10 @@ def _assumed(interface: Interface, shapes: Mapping[str, Sequence[int | None]]) -
     unknown = next((n for n in given if n not in {v.name for v in values}), None)
     if unknown is not None:
         names = [v.name for v in values]
-        raise FeedError(f"'{unknown}' is not an input", hint=closest(unknown, names) or f"the inputs are {', '.join(names)}")
+        raise FeedError(
+            f"'{unknown}' is not an input",
+            hint=closest(unknown, names) or f"the inputs are {', '.join(names)}",
+        )
     for value in values:
         shape = given.get(value.name, value.shape)
         if shape and shape[0] is None and None not in shape[1:]:
@@ -238,25 +241,21 @@ def _values_text(tensor: Tensor, limit: int) -> str:
         return texts[0]
     if len(tensor.shape) == 1:
         return " ".join(texts) + ("..." if tensor.size > limit else "")
-    shown = iter(texts)
+    waiting = deque(texts)
 
-    def nested(dims: tuple[int, ...]) -> tuple[str, bool]:
-        """Text of one block, and whether it is complete."""
-        if len(dims) == 1:
-            row = [t for _, t in zip(range(dims[0]), shown, strict=False)]
-            complete = len(row) == dims[0]
-            return " ".join(row) + ("" if complete else "..."), complete
-        text = ""
-        for _ in range(dims[0]):
-            inner, complete = nested(dims[1:])
-            if not inner or inner == "...":
-                return text + "...", False
-            text += f"[{inner}]"
-            if not complete:
-                return text + "...", False
-        return text, True
+    def block(axis: int) -> str:
+        """What stands between one pair of brackets; nothing is opened once the values have run out."""
+        text, size = "", tensor.shape[axis]
+        for index in range(size):
+            if not waiting:
+                return text + ("..." if axis == len(tensor.shape) - 1 else "")
+            if axis == len(tensor.shape) - 1:
+                text += (" " if index else "") + waiting.popleft()
+            else:
+                text += f"[{block(axis + 1)}]"
+        return text
 
-    return nested(tensor.shape)[0] if tensor.size else ""
+    return block(0) + ("..." if tensor.size > limit else "") if tensor.size else ""
 
 
 def _value_text(value: Any) -> str:

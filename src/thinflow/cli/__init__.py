@@ -180,12 +180,12 @@ def _general_hint(e: Exception) -> str:
 
 
 def _print_error(problem: str, hint: str) -> None:
-    print(f"error: {_one_line(problem)}", file=sys.stderr)
+    print(f"error: {one_line(problem)}", file=sys.stderr)
     if hint:
-        print(f"hint: {_one_line(hint)}", file=sys.stderr)
+        print(f"hint: {one_line(hint)}", file=sys.stderr)
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """The text without line breaks and escape sequences, which a hostile model may have in its names."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 

@@ -8,6 +8,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from thinflow.cli import one_line
 from thinflow.cli._console import human_bytes, human_count
 from thinflow.cli._options import add_json, add_shape, shape_flags, shapes
 
@@ -38,7 +39,7 @@ def run(args: Namespace) -> int:
     if args.json:
         print(json.dumps(summary_data(summary), indent=2))
     else:
-        print("\n".join(inspect_lines(summary, args)))
+        print("\n".join(map(one_line, inspect_lines(summary, args))))
     return 1 if _broken(summary) else 0
 
 
@@ -169,11 +170,13 @@ def summary_data(summary: Summary) -> dict[str, Any]:
 
     def candidate(c: Any) -> dict[str, Any]:
         spec = c.value.spec
+        # As declared: the open batch that costs are counted for is not part of the interface.
+        declared = c.value.node.get("shape") if c.value.node.op.startswith("Placeholder") else spec.shape
         return {
             "name": c.value.name,
             "op": c.value.node.op,
             "dtype": spec.dtype.name if spec.dtype is not None else None,
-            "shape": list(spec.shape) if spec.shape is not None else None,
+            "shape": list(declared) if isinstance(declared, tuple) else None,
             "score": c.score,
             "reasons": c.reasons,
         }

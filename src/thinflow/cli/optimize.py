@@ -9,11 +9,9 @@ from thinflow.cli._options import add_interface, add_json, interface
 
 EXAMPLES = """
   thinflow optimize model.pb out
-  thinflow optimize model.pb out --calibration samples/            # a folder of .npy, .npz, .jpg, .png or
-  .wav
+  thinflow optimize model.pb out --calibration samples/   # a folder of .npy, .npz, .jpg, .png or .wav
   thinflow optimize pose.pb out --shape image=1,184,184,3 --calibration frames.npz
-  thinflow optimize net.pb out --inputs input --outputs softmax --labels labels.txt --test test.npz --threads
-  1,4
+  thinflow optimize net.pb out --inputs input --outputs softmax --labels labels.txt --test test.npz
 """
 
 

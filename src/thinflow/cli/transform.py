@@ -11,8 +11,7 @@ from thinflow.cli._options import add_interface, add_json, interface
 
 EXAMPLES = """
   thinflow transform model.pb small.pb -t 'fold_constants fold_batch_norms'
-  thinflow transform model.pb out.pb --inputs input --outputs softmax -t 'strip_unused_nodes(type=float,
-  shape="1,224,224,3")'
+  thinflow transform model.pb out.pb --outputs softmax -t 'strip_unused_nodes(type=float, shape="1,8,8,3")'
   thinflow transform model.pb --dry-run -t quantize_weights
   thinflow transform pose.pb frozen.pb -t freeze_batch_norms --calibration frames/ --shape image=1,184,184,3
 """

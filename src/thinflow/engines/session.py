@@ -45,7 +45,9 @@ class Session:
         broken = next((p for p in find_problems(graph, port_count) if p.kind in _AMBIGUOUS), None)
         if broken is not None:
             raise GraphError(
-                f"the graph is broken: {broken}", graph.path, hint="`thinflow inspect MODEL` lists everything wrong"
+                f"the graph is broken: {broken}",
+                graph.path,
+                hint="`thinflow inspect MODEL` lists everything wrong",
             )
         self.graph = graph
         self.threads = threads

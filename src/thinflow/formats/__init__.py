@@ -39,13 +39,24 @@ _OTHERS = [
     (b"RIFF", 0, "a RIFF file (sound?)", "give the model file"),
     (b"%PDF", 0, "a PDF document", "give the model file"),
     (b"\x7fELF", 0, "a program", "give the model file"),
-    (b"model_checkpoint_path", 0, "the list of a checkpoint folder", "freeze the checkpoint together with its graph"),
+    (
+        b"model_checkpoint_path",
+        0,
+        "the list of a checkpoint folder",
+        "freeze the checkpoint together with its graph",
+    ),
     (b"version https://git-lfs", 0, "a Git LFS pointer", "fetch the model itself: git lfs pull"),
     (b"<!DOCTYPE", 0, "a web page", "download the model file itself, not the page about it"),
     (b"<html", 0, "a web page", "download the model file itself, not the page about it"),
     (b"<?xml", 0, "an XML document", "give the model file"),
-    *((bytes([8, v, 0x12]), 0, "an ONNX model", "give the TensorFlow GraphDef it was made from") for v in range(3, 16)),
-    *((bytes([0x80, v]), 0, "a Python pickle (PyTorch?)", "export a TensorFlow GraphDef") for v in range(2, 6)),
+    *(
+        (bytes([8, v, 0x12]), 0, "an ONNX model", "give the TensorFlow GraphDef it was made from")
+        for v in range(3, 16)
+    ),
+    *(
+        (bytes([0x80, v]), 0, "a Python pickle (PyTorch?)", "export a TensorFlow GraphDef")
+        for v in range(2, 6)
+    ),
     (
         b"\x08\x01\x12",
         0,

@@ -6,7 +6,7 @@ Source: TensorFlow's `function.proto`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from thinflow.errors import FormatError, GraphError, closest
@@ -61,6 +61,18 @@ class Library(Mapping[str, Function]):
         return tuple(
             OutputArg(a.name, a.number_attr or a.type_list_attr) for a in message.signature.output_arg
         )
+
+
+def selected(raw: bytes, names: Set[str]) -> bytes:
+    """The `library` field of a GraphDef with some of its functions, and the gradients between those."""
+    message = protos.parse("GraphDef", raw)
+    functions, gradients = message.library.function, message.library.gradient
+    kept = [f for f in functions if f.signature.name in names]
+    pairs = [g for g in gradients if {g.function_name, g.gradient_func} <= names]
+    result = protos.message("GraphDef")()
+    result.library.function.extend(kept)
+    result.library.gradient.extend(pairs)
+    return protos.serialize(result) if kept else b""
 
 
 class _Attributes:

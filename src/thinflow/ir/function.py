@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from thinflow.errors import GraphError
@@ -68,6 +68,59 @@ class Function:
             outputs=[twin(v) for v in self.outputs],
             control_outputs=[body.node(n.name) for n in self.control_outputs],
         )
+
+
+class Selection(Mapping[str, Function]):
+    """Some functions of a library, each decoded when somebody asks for it."""
+
+    def __init__(self, library: Mapping[str, Function], names: Set[str]) -> None:
+        self._library = library
+        self._names = [name for name in library if name in names]
+        self._chosen = frozenset(self._names)
+
+    def __getitem__(self, name: str) -> Function:
+        if name not in self._chosen:
+            raise KeyError(name)
+        return self._library[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._chosen
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def reachable(graph: Graph) -> set[str]:
+    """Names of the functions that a graph mentions, directly or through others. O(nodes of their bodies).
+
+    Raises:
+        ThinflowError: one of them is damaged.
+    """
+    found: set[str] = set()
+    stack = [graph]
+    while stack:
+        for node in stack.pop():
+            for name in mentioned(node):
+                if name in graph.functions and name not in found:
+                    found.add(name)
+                    stack.append(graph.functions[name].graph)
+    return found
+
+
+def mentioned(node: Node) -> Iterator[str]:
+    """The function names that a node may mean: its op and those in its attributes."""
+    yield node.op
+    stack: list[Attr] = list(node.attrs.values())
+    while stack:
+        attr = stack.pop()
+        if isinstance(attr, tuple):
+            stack.extend(attr)
+        elif isinstance(attr, FunctionAttr):
+            yield attr.name
+            stack.extend(attr.attrs.values())
 
 
 def _has_placeholder(attr: Attr) -> bool:

@@ -102,7 +102,8 @@ class QualityMeter:
             if a.dtype.kind != "f":
                 continue
             wide = a.astype(np.float64)
-            gap = wide - b.astype(np.float64).reshape(a.shape)
+            with np.errstate(invalid="ignore"):  # infinity minus infinity
+                gap = wide - b.astype(np.float64).reshape(a.shape)
             finite = np.isfinite(gap)
             self._signal += float(np.square(wide[finite]).sum())
             self._noise += float(np.square(gap[finite]).sum())

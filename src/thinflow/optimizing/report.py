@@ -26,11 +26,13 @@ def verdict(report: OptimizeReport) -> str:
     quality = report.int8_quality.sentence()
     speed = _speed_ratio(report)
     size = f"{smaller:.1f}x smaller" if smaller >= 1 else f"{1 / smaller:.1f}x LARGER"
-    good = is_good_enough(report)
-    name = report.files["int8"].name if good else report.files["fp32"].name
-    ship = f"ship {name}" if good else f"ship {name}: {why_not(report)}"
     if report.synthetic:
-        quality += " (made-up inputs)"
+        quality = "how good its answers are only real samples can tell"
+        ship = f"ship {report.files['fp32'].name} until it is calibrated"
+    elif is_good_enough(report):
+        ship = f"ship {report.files['int8'].name}"
+    else:
+        ship = f"ship {report.files['fp32'].name}: {why_not(report)}"
     if speed is None:
         return f"int8 is {size}; {quality}: {ship}"
     if speed < 1:

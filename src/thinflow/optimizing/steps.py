@@ -74,6 +74,8 @@ def samples_for(
     Raises:
         FeedError: nothing there, or it does not fit the inputs.
     """
+    if limit is not None and limit < 1:
+        raise ParameterError(f"{limit} samples are too few", hint="give at least 1")
     if source is None:
         _require_shapes(graph)
         number = limit or SYNTHETIC_SAMPLES

@@ -17,12 +17,16 @@ INPUT_OPS = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault"}
 class Site:
     """A place in a graph where a transform builds: new nodes stand right before it and carry the transform's
     name.
+
+    Attributes:
+        made: the nodes built here so far.
     """
 
     def __init__(self, graph: Graph, before: Node, origin: str) -> None:
         self.graph = graph
         self.before = before
         self.origin = origin
+        self.made: set[Node] = set()
 
     def add(
         self,
@@ -37,12 +41,14 @@ class Site:
             op, inputs, name or f"{self.before.name}/{op}", attrs=attrs, device=device, before=self.before
         )
         node.origin = self.origin
+        self.made.add(node)
         return node.output()
 
     def constant(self, content: Tensor | np.ndarray[Any, Any], name: str) -> Value:
         """A new constant."""
         value = self.graph.constant(content, name, before=self.before)
         value.node.origin = self.origin
+        self.made.add(value.node)
         return value
 
 

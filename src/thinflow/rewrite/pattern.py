@@ -4,15 +4,15 @@
     name="mul",
          commutative=True)
 
-A pattern is tried at a node (its head) and follows inputs upwards. Pass-through ops (Identity...) between two
-levels are
-looked through. A failed try says how far it came and what stopped it, so that near misses can be told.
+A pattern is tried at a node (its head) and follows inputs upwards. Pass-through ops (Identity...) between
+two levels are looked through, unless somebody feeds them. A failed try says how far it came and what stopped
+it, so that near misses can be told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -45,10 +45,26 @@ class NodePattern:
     inputs: tuple[Pattern, ...] | None
     name: str
     commutative: bool
+    boundary: bool
     where: Callable[[Node], str | None] | None
 
 
-Pattern = AnyValue | ConstValue | NodePattern
+@dataclass(frozen=True)
+class OptionalInput:
+    """The last input of a node, if it is there."""
+
+    pattern: SingleInput
+
+
+@dataclass(frozen=True)
+class ManyInputs:
+    """Any number of inputs, bound together as a tuple of values."""
+
+    name: str
+
+
+SingleInput = AnyValue | ConstValue | NodePattern
+Pattern = SingleInput | OptionalInput | ManyInputs
 
 
 def any_value(name: str = "") -> AnyValue:
@@ -61,11 +77,22 @@ def const(name: str = "") -> ConstValue:
     return ConstValue(name)
 
 
+def optional(pattern: SingleInput) -> OptionalInput:
+    """A last input that may be absent; its name is bound only if it is there."""
+    return OptionalInput(pattern)
+
+
+def many(name: str) -> ManyInputs:
+    """As many inputs as the patterns around it leave, bound under a name as a tuple of values."""
+    return ManyInputs(name)
+
+
 def node(
     ops: str,
     *inputs: Pattern,
     name: str = "",
     commutative: bool = False,
+    boundary: bool = False,
     where: Callable[[Node], str | None] | None = None,
 ) -> NodePattern:
     """A node of one of the ops ("A|B").
@@ -75,28 +102,37 @@ def node(
         inputs: one pattern per data input, all of them; none at all matches any inputs.
         name: to bind the node under.
         commutative: two inputs may stand in either order.
-        where: a further condition; returns why the node does not qualify, or None.
+        boundary: the node is looked at, but no part of the match: others may use it, and it stays for them.
+        where: a further condition, asked once all inputs match; returns why the node does not qualify, or
+            None.
     """
-    return NodePattern(frozenset(ops.split("|")), inputs or None, name, commutative, where)
+    return NodePattern(frozenset(ops.split("|")), inputs or None, name, commutative, boundary, where)
 
 
 @dataclass
 class Match:
     """A pattern found in a graph.
 
-    Bound names are attributes: nodes for `node`, values for `any_value` and `const`.
+    Bound names are attributes: nodes for `node`, values for `any_value` and `const`, tuples of values for
+    `many`.
     """
 
     head: Node
     bound: dict[str, Any] = field(default_factory=dict)
     claimed: list[Node] = field(default_factory=list)
     """The nodes the match consists of, head first, with the pass-through ops in between."""
+    depth: int = 0
+    """How many nodes of the pattern are matched so far."""
 
     def __getattr__(self, name: str) -> Any:
         try:
             return self.__dict__["bound"][name]
         except KeyError:
             raise AttributeError(f"the pattern binds no '{name}'") from None
+
+    def get(self, name: str) -> Any:
+        """What is bound under a name; None if nothing is, because it was optional."""
+        return self.bound.get(name)
 
     def array(self, name: str) -> np.ndarray[Any, Any]:
         """The numbers of a bound constant."""
@@ -117,15 +153,15 @@ class Miss:
 
 def source_of(value: Value) -> Value:
     """The value behind any pass-through ops."""
-    while value.node.op in TRANSPARENT and value.port == 0 and value.node.inputs:
+    while _passes_through(value):
         value = value.node.inputs[0]
     return value
 
 
 def constant_node(value: Value) -> Node | None:
-    """The Const node a value comes from, looking through pass-through ops."""
-    node = source_of(value).node
-    return node if node.tensor is not None else None
+    """The Const node a value comes from, looking through pass-through ops; None if it may be fed."""
+    source = source_of(value)
+    return source.node if source.node.tensor is not None and not source.is_graph_input else None
 
 
 def match(pattern: NodePattern, head: Node) -> Match | Miss:
@@ -140,69 +176,103 @@ def match(pattern: NodePattern, head: Node) -> Match | Miss:
 
 
 def _match_node(pattern: NodePattern, candidate: Node, so_far: Match) -> Iterator[Match | Miss]:
-    depth = len(so_far.claimed)
     if candidate.op not in pattern.ops:
-        yield Miss(depth, f"{candidate.op} is not {' or '.join(sorted(pattern.ops))}", candidate)
+        wanted = " or ".join(sorted(pattern.ops))
+        yield Miss(so_far.depth, f"'{candidate.name}' is {candidate.op}, not {wanted}", candidate)
         return
-    objection = pattern.where(candidate) if pattern.where is not None else None
-    if objection is not None:
-        yield Miss(depth + 1, objection, candidate)
-        return
-    here = Match(so_far.head, dict(so_far.bound), [*so_far.claimed, candidate])
+    claimed = so_far.claimed if pattern.boundary else [*so_far.claimed, candidate]
+    here = Match(so_far.head, dict(so_far.bound), claimed, so_far.depth + 1)
     if pattern.name:
         here.bound[pattern.name] = candidate
+    for result in _match_all_inputs(pattern, candidate, here):
+        objection = pattern.where(candidate) if pattern.where and isinstance(result, Match) else None
+        yield result if objection is None else Miss(result.depth, objection, candidate)
+
+
+def _match_all_inputs(pattern: NodePattern, candidate: Node, here: Match) -> Iterator[Match | Miss]:
     if pattern.inputs is None:
         yield here
         return
-    if len(candidate.inputs) != len(pattern.inputs):
-        yield Miss(depth + 1, f"it has {len(candidate.inputs)} inputs, not {len(pattern.inputs)}", candidate)
+    values = candidate.inputs
+    places = _places(pattern.inputs, values)
+    if places is None:
+        wanted = sum(isinstance(p, SingleInput) for p in pattern.inputs)
+        at_least = "at least " if wanted < len(pattern.inputs) else ""
+        problem = f"'{candidate.name}' has {len(values)} inputs, not {at_least}{wanted}"
+        yield Miss(here.depth, problem, candidate)
         return
-    yield from _match_inputs(pattern.inputs, candidate.inputs, here)
-    if pattern.commutative and len(pattern.inputs) == 2:
-        yield from _match_inputs(pattern.inputs[::-1], candidate.inputs, here)
+    yield from _match_places(places, here)
+    if pattern.commutative and len(places) == 2:
+        yield from _match_places(_places(pattern.inputs, values[::-1]) or (), here)
 
 
-def _match_inputs(
-    patterns: tuple[Pattern, ...], values: tuple[Value, ...], so_far: Match
-) -> Iterator[Match | Miss]:
-    if not patterns:
+Place = tuple[SingleInput, Value] | tuple[ManyInputs, tuple[Value, ...]]
+
+
+def _places(patterns: Sequence[Pattern], values: Sequence[Value]) -> tuple[Place, ...] | None:
+    """Which pattern stands for which input; None if their numbers do not fit."""
+    spare = len(values) - sum(isinstance(p, SingleInput) for p in patterns)
+    left = list(values)
+    places: list[Place] = []
+    for pattern in patterns:
+        if isinstance(pattern, ManyInputs):
+            places.append((pattern, tuple(left[: max(spare, 0)])))
+            del left[: max(spare, 0)]
+            spare = 0
+        elif isinstance(pattern, OptionalInput):
+            if spare > 0:
+                spare -= 1
+                places.append((pattern.pattern, left.pop(0)))
+        elif left:
+            places.append((pattern, left.pop(0)))
+    return tuple(places) if spare == 0 else None
+
+
+def _match_places(places: Sequence[Place], so_far: Match) -> Iterator[Match | Miss]:
+    if not places:
         yield so_far
         return
-    for result in _match_value(patterns[0], values[0], so_far):
+    for result in _match_place(places[0], so_far):
         if isinstance(result, Miss):
             yield result
         else:
-            yield from _match_inputs(patterns[1:], values[1:], result)
+            yield from _match_places(places[1:], result)
 
 
-def _match_value(pattern: Pattern, value: Value, so_far: Match) -> Iterator[Match | Miss]:
-    if isinstance(pattern, NodePattern):
-        through = [] if value.node.op in pattern.ops else _pass_through(value)
-        source = source_of(value) if through else value
-        if source.port != 0:
-            yield Miss(len(so_far.claimed), f"output {source.port} is read, not output 0", source.node)
-            return
-        yield from _match_node(
-            pattern, source.node, Match(so_far.head, so_far.bound, [*so_far.claimed, *through])
-        )
-        return
-    if isinstance(pattern, ConstValue) and constant_node(value) is None:
-        yield Miss(len(so_far.claimed), f"{value.node.where} is not a constant", value.node)
-        return
-    known = so_far.bound.get(pattern.name) if pattern.name else None
-    if known is not None and known is not value:
-        yield Miss(
-            len(so_far.claimed), f"'{pattern.name}' would be both {known.name} and {value.name}", value.node
-        )
-        return
-    yield Match(
-        so_far.head, {**so_far.bound, pattern.name: value} if pattern.name else so_far.bound, so_far.claimed
-    )
+def _match_place(place: Place, so_far: Match) -> Iterator[Match | Miss]:
+    pattern, value = place
+    if isinstance(value, tuple):
+        yield _bind(so_far, pattern.name, value)
+    elif isinstance(pattern, NodePattern):
+        yield from _match_producer(pattern, value, so_far)
+    elif isinstance(pattern, ConstValue) and constant_node(value) is None:
+        yield Miss(so_far.depth, f"{value.node.where} is not a constant", value.node)
+    elif pattern.name and so_far.bound.get(pattern.name, value) is not value:
+        other = so_far.bound[pattern.name].name
+        yield Miss(so_far.depth, f"'{pattern.name}' would be both {other} and {value.name}", value.node)
+    else:
+        yield _bind(so_far, pattern.name, value)
 
 
-def _pass_through(value: Value) -> list[Node]:
-    nodes = []
-    while value.node.op in TRANSPARENT and value.port == 0 and value.node.inputs:
-        nodes.append(value.node)
+def _match_producer(pattern: NodePattern, value: Value, so_far: Match) -> Iterator[Match | Miss]:
+    """The node behind a value, which must be read at its output 0 and not be fed."""
+    through = []
+    while _passes_through(value) and value.node.op not in pattern.ops:
+        through.append(value.node)
         value = value.node.inputs[0]
-    return nodes
+    if value.port != 0:
+        yield Miss(so_far.depth, f"output {value.port} is read, not output 0", value.node)
+    elif value.is_graph_input:
+        yield Miss(so_far.depth, f"'{value.name}' is an input of the graph", value.node)
+    else:
+        claimed = so_far.claimed if pattern.boundary else [*so_far.claimed, *through]
+        yield from _match_node(pattern, value.node, replace(so_far, claimed=claimed))
+
+
+def _bind(so_far: Match, name: str, value: Value | tuple[Value, ...]) -> Match:
+    return replace(so_far, bound={**so_far.bound, name: value}) if name else so_far
+
+
+def _passes_through(value: Value) -> bool:
+    node = value.node
+    return node.op in TRANSPARENT and value.port == 0 and bool(node.inputs) and not value.is_graph_input

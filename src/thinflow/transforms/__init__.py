@@ -8,12 +8,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from thinflow.errors import ParameterError, ParseError, ThinflowError, closest
-from thinflow.rewrite.rule import Transform, configure, registered
+from thinflow.rewrite.rule import Transform, configure, options, registered
 from thinflow.rewrite.runner import Step
 from thinflow.rewrite.spec import Call, parse_transforms
 
-ALIASES = {"obsfucate_names": "obfuscate_names", "fold_subdivmul_batch_norms": "fold_batch_norms"}
-"""Names of other days -> the names here."""
+ALIASES: dict[str, tuple[str, ...]] = {
+    "obsfucate_names": ("obfuscate_names",),
+    "fold_subdivmul_batch_norms": ("fold_batch_norms",),
+    "fuse_convolutions": ("fuse_resize_pad_and_conv", "fuse_resize_and_conv", "fuse_pad_and_conv"),
+}
+"""Names of other days -> the names here. An alias for several runs them in order."""
 
 ENTRY_POINTS = "thinflow.transforms"
 
@@ -30,9 +34,12 @@ def find(name: str) -> type[Transform]:
     """The class of a transform, imported now if it was not yet.
 
     Raises:
-        ParameterError: there is none of that name, here or in an installed plug-in.
+        ParameterError: there is none of that name, here or in an installed plug-in; or it is an alias for
+            several.
     """
-    name = ALIASES.get(name, name)
+    name, *others = ALIASES.get(name, (name,))
+    if others:
+        raise ParameterError(f"this name stands for several: {', '.join((name, *others))}", hint="name one")
     if name in names():
         importlib.import_module(f"{__name__}.{name}")
     found = registered(name) or _plugin(name)
@@ -60,7 +67,7 @@ def resolve(pipeline: Pipeline) -> list[Step]:
         ParameterError: an unknown transform, or a wrong option.
     """
     if isinstance(pipeline, str):
-        return [_step(call) for call in parse_transforms(pipeline)]
+        return [step for call in parse_transforms(pipeline) for step in _steps_of(call)]
     steps: list[Step] = []
     for item in pipeline:
         if isinstance(item, str):
@@ -73,8 +80,22 @@ def resolve(pipeline: Pipeline) -> list[Step]:
                 k: list(map(_text, v)) if isinstance(v, (list, tuple)) else [_text(v)]
                 for k, v in given.items()
             }
-            steps.append(_step(Call(name, params)))
+            steps.extend(_steps_of(Call(name, params)))
     return steps
+
+
+def _steps_of(call: Call) -> list[Step]:
+    """The steps a call stands for; an alias for several gives each the options that it has."""
+    targets = ALIASES.get(call.name, (call.name,))
+    if len(targets) == 1:
+        return [_step(call)]
+    known = {target: options(find(target)) for target in targets}
+    shared = {k: v for k, v in call.params.items() if not any(k in taken for taken in known.values())}
+    calls = []
+    for target in targets:
+        own = {k: v for k, v in call.params.items() if k in known[target]}
+        calls.append(Call(target, {**own, **shared}, call.offset))
+    return [_step(c) for c in calls]
 
 
 def _step(call: Call) -> Step:

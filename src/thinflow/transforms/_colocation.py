@@ -1,40 +1,7 @@
-"""`_class` annotations, which name the nodes to stay together with."""
+"""`_class` annotations, as the transforms know them; see `rewrite.colocation`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from thinflow.rewrite.colocation import drop_lost_classes, rename_classes
 
-from thinflow.ir.graph import Graph
-
-_PREFIX = b"loc:@"
-
-
-def rename_classes(graph: Graph, new_names: Mapping[str, str]) -> None:
-    """Let every `_class` annotation follow nodes that were renamed. O(nodes)."""
-    for node in graph:
-        old = node.attrs.get("_class")
-        if not isinstance(old, tuple):
-            continue
-        new = tuple(_renamed(item, new_names) if isinstance(item, bytes) else item for item in old)
-        if new != old:
-            node.attrs["_class"] = new
-
-
-def _renamed(item: bytes, new_names: Mapping[str, str]) -> bytes:
-    if not item.startswith(_PREFIX):
-        return item
-    name = item[len(_PREFIX) :].decode("utf-8", "surrogateescape")
-    return _PREFIX + new_names[name].encode("utf-8", "surrogateescape") if name in new_names else item
-
-
-def drop_lost_classes(graph: Graph, names_before: Set[str]) -> None:
-    """Remove `_class` annotations that name nodes gone since; TensorFlow would refuse them. O(nodes)."""
-    lost = {_PREFIX + name.encode("utf-8", "surrogateescape") for name in names_before if name not in graph}
-    if not lost:
-        return
-    for node in graph:
-        old = node.attrs.get("_class")
-        if isinstance(old, tuple) and not lost.isdisjoint(old):
-            node.attrs["_class"] = tuple(item for item in old if item not in lost)
-            if not node.attrs["_class"]:
-                del node.attrs["_class"]
+__all__ = ["drop_lost_classes", "rename_classes"]

@@ -1,8 +1,8 @@
 """Take out dropout that keeps everything: random numbers that cannot change the result.
 
-mul(div(x, 1), floor(1 + u))              ->  x        u uniform in [0, 1): the TF1 spelling with keep_prob =
-1
-mul(mul(x, 1), cast(u >= 0))              ->  x        the TF2 spelling with rate = 0
+mul(div(x, 1), floor(1 + u))      ->  x     u uniform in [0, 1): the TF1 spelling with keep_prob = 1
+mul(mul(x, 1), cast(u >= 0))      ->  x     the TF2 spelling with rate = 0
+select(u >= 0, mul(x, 1), 0)      ->  x     the same, as newer releases write it
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms._colocation import drop_lost_classes
 
+_KEEPS = node("GreaterEqual", any_value("random"), any_value("rate"))
 _MASKS: tuple[NodePattern, ...] = (
     node("Floor", node("Add|AddV2", any_value("keep"), any_value("random"), commutative=True)),
-    node("Cast", node("GreaterEqual", any_value("random"), any_value("rate"))),
+    node("Cast", _KEEPS),
 )
+_SELECTS = frozenset({"Select", "SelectV2"})
 
 
 @transform("remove_dropout")
@@ -32,10 +34,10 @@ class RemoveDropout(Transform):
     def apply(self, graph: Graph, trace: Trace) -> None:
         names = {node.name for node in graph}
         for head in graph:
-            if head.op != "Mul":
+            if head.op != "Mul" and head.op not in _SELECTS:
                 continue
             try:
-                kept = _kept_value(head)
+                kept = _kept_value(head) if head.op == "Mul" else _selected_value(head)
             except Refuse as refusal:
                 trace.leave(head, refusal.reason)
                 continue
@@ -73,6 +75,17 @@ def _kept_value(head: Node) -> Value | None:
             _require_constant(threshold, 1.0 if "keep" in found.bound else 0.0)
             return _unscaled(data)
     return None
+
+
+def _selected_value(head: Node) -> Value | None:
+    """As `_kept_value`, for a selection between the data and zero."""
+    if len(head.inputs) != 3 or _constant(head.inputs[2]) != 0.0:
+        return None
+    found = match(_KEEPS, source_of(head.inputs[0]).node)
+    if isinstance(found, Miss) or _uniform(found.random) is None:
+        return None
+    _require_constant(found.rate, 0.0)
+    return _unscaled(head.inputs[1])
 
 
 def _uniform(value: Value) -> Node | None:

@@ -1,0 +1,194 @@
+"""Shapes and the order of axes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from thinflow.ir.graph import Node
+from thinflow.ir.types import BOOL, INT32, INT64, DType, dtype
+from thinflow.lower.onnx import kernels
+from thinflow.lower.onnx.builder import Builder, ints, number, require, shape_of
+from thinflow.lower.onnx.program import Tensor
+from thinflow.lower.rules import lower
+from thinflow.wire.onnx_protos import ELEMENT_TYPES
+
+
+@lower("Reshape", to="onnx")
+def reshape(b: Builder, node: Node, x: Tensor, shape: Tensor) -> Tensor:
+    """With fixed sizes where they are known, even if computed by the model."""
+    result = b.result_spec().shape
+    if result is not None and result.count(None) <= 1 and not (None in result and 0 in result):
+        return b.result(b.reshaped(x, result))
+    wanted = b.elements(shape)
+    sizes = None if wanted is None else [-1 if n is None else n for n in wanted]
+    if sizes is not None and sizes.count(-1) <= 1:
+        return b.emit("Reshape", x, b.ints(sizes, "shape"), **b.keep_zeros(sizes))
+    return b.emit("Reshape", x, b.index(shape), allowzero=1)
+
+
+@lower("ExpandDims", to="onnx")
+def expand_dims(b: Builder, node: Node, x: Tensor, dim: Tensor) -> Tensor:
+    (axis,) = ints(dim, "the axis")
+    return b.result(b.unsqueezed(x, [axis]))
+
+
+@lower("Squeeze", to="onnx")
+def squeeze(b: Builder, node: Node, x: Tensor, *, squeeze_dims: tuple[int, ...] = ()) -> Tensor:
+    """Without a list of axes, all of size 1 go."""
+    if squeeze_dims:
+        return b.result(b.squeezed(x, squeeze_dims))
+    if x.shape is not None and None not in x.shape:
+        return b.result(b.squeezed(x, [a for a, n in enumerate(x.shape) if n == 1]))
+    return b.emit("Squeeze", x)
+
+
+@lower("Transpose", to="onnx")
+def transpose(b: Builder, node: Node, x: Tensor, perm: Tensor) -> Tensor:
+    order = ints(perm, "the order of axes")
+    return b.result(b.transposed(x, [a % len(order) for a in order]))
+
+
+@lower("Shape", to="onnx")
+def shape(b: Builder, node: Node, x: Tensor, *, out_type: DType = INT32) -> Tensor:
+    return b.result(b.cast(b.sizes_of(x), out_type))
+
+
+@lower("ShapeN", to="onnx")
+def shape_n(b: Builder, node: Node, *xs: Tensor, out_type: DType = INT32) -> tuple[Tensor, ...]:
+    return tuple(b.result(b.cast(b.sizes_of(x), out_type), port) for port, x in enumerate(xs))
+
+
+@lower("Size", to="onnx")
+def size(b: Builder, node: Node, x: Tensor, *, out_type: DType = INT32) -> Tensor:
+    return b.cast(b.step("Size", x, shape=(), element=INT64), out_type)
+
+
+@lower("Rank", to="onnx")
+def rank(b: Builder, node: Node, x: Tensor) -> Tensor:
+    if x.shape is not None:
+        return b.const(np.int32(len(x.shape)), "rank")
+    shape = b.step("Shape", x, shape=(None,), element=INT64)
+    return b.cast(b.step("Size", shape, shape=(), element=INT64), INT32)
+
+
+@lower("Cast", to="onnx")
+def cast(b: Builder, node: Node, x: Tensor) -> Tensor:
+    """Fractions are cut off; what is not zero is true."""
+    target = b.result_spec().dtype or dtype(node.get("DstT"))
+    if target is x.dtype:
+        return x
+    return b.emit("Cast", x, to=ELEMENT_TYPES.get(target.name, 0))
+
+
+@lower("IdentityN", to="onnx")
+def identity_n(b: Builder, node: Node, *xs: Tensor) -> tuple[Tensor, ...]:
+    return xs
+
+
+@lower("Tile", to="onnx")
+def tile(b: Builder, node: Node, x: Tensor, multiples: Tensor) -> Tensor:
+    return b.emit("Tile", x, b.index(multiples))
+
+
+@lower("BroadcastTo", to="onnx")
+def broadcast_to(b: Builder, node: Node, x: Tensor, shape: Tensor) -> Tensor:
+    return b.emit("Expand", x, b.index(shape))
+
+
+@lower("Fill", to="onnx")
+def fill(b: Builder, node: Node, dims: Tensor, value: Tensor) -> Tensor:
+    if value.is_constant:
+        sizes = b.index(dims)
+        return b.result(b.filled(sizes, value.array().reshape(()), value.dtype, shape=b.result_spec().shape))
+    return b.emit("Expand", value, b.index(dims))
+
+
+@lower("ZerosLike", "OnesLike", to="onnx")
+def zeros_like(b: Builder, node: Node, x: Tensor) -> Tensor:
+    return b.result(b.filled(b.sizes_of(x), node.op == "OnesLike", x.dtype, shape=x.shape))
+
+
+@lower("Range", to="onnx")
+def range_(b: Builder, node: Node, start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
+    return b.emit("Range", start, limit, delta)
+
+
+@lower("OneHot", to="onnx")
+def one_hot(
+    b: Builder, node: Node, indices: Tensor, depth: Tensor, on: Tensor, off: Tensor, *, axis: int = -1
+) -> Tensor:
+    """A comparison of the indices with 0, 1, ...; unlike ONNX's own op a negative index gives a row of `off`."""
+    count = int(number(depth, "the depth"))
+    rank = len(shape_of(indices, "the indices"))
+    place = axis % (rank + 1)
+    classes = np.arange(count, dtype=np.int64).reshape([-1 if a == place else 1 for a in range(rank + 1)])
+    is_on = b.step("Equal", b.unsqueezed(b.index(indices), [place]), b.const(classes, "classes"))
+    return b.emit("Where", is_on, on, off, like=on)
+
+
+# --- diagonals ----------------------------------------------------------------------------------------------
+
+
+def _eye(b: Builder, size: int | None) -> Tensor:
+    require(size is not None, "the size of the matrix is not known")
+    return b.const(np.eye(size or 0, dtype=bool), "diagonal", BOOL)
+
+
+def _on_diagonal(b: Builder, diagonal: Tensor, elsewhere: Tensor) -> Tensor:
+    column = b.unsqueezed(diagonal, [len(shape_of(diagonal, "the diagonal"))])
+    return b.emit("Where", _eye(b, shape_of(diagonal)[-1]), column, elsewhere, like=diagonal)
+
+
+@lower("MatrixDiag", to="onnx")
+def matrix_diag(b: Builder, node: Node, diagonal: Tensor) -> Tensor:
+    return _on_diagonal(b, diagonal, b.scalar(0, diagonal, "zero"))
+
+
+@lower("MatrixDiagV2", "MatrixDiagV3", to="onnx")
+def matrix_diag_v3(
+    b: Builder, node: Node, diagonal: Tensor, k: Tensor, rows: Tensor, cols: Tensor, padding: Tensor
+) -> Tensor:
+    """Only the main diagonal of a square matrix."""
+    last = shape_of(diagonal, "the diagonal")[-1]
+    result = b.result_spec().shape
+    square = result is not None and last is not None and result[-2:] == (last, last)
+    require(square and b.elements(k) in ((0,), (0, 0)), "only the main diagonal of a square matrix has a form")
+    return _on_diagonal(b, diagonal, padding)
+
+
+@lower("MatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3", to="onnx")
+def matrix_set_diag(b: Builder, node: Node, x: Tensor, diagonal: Tensor, *k: Tensor) -> Tensor:
+    sides = shape_of(x, "x")[-2:]
+    require(None not in sides and len(set(sides)) == 1, "only square matrices of known size have a form")
+    require(all(b.elements(i) in ((0,), (0, 0)) for i in k), "only the main diagonal has a form")
+    return _on_diagonal(b, diagonal, x)
+
+
+@lower("MatrixDiagPart", to="onnx")
+def matrix_diag_part(b: Builder, node: Node, x: Tensor) -> Tensor:
+    """What is not on the diagonal counts as 0 in a sum along the rows."""
+    sides = shape_of(x, "x")[-2:]
+    require(None not in sides and len(set(sides)) == 1, "only square matrices of known size have a form")
+    kernels.fitting("ReduceSum", x.dtype)
+    alone = b.step("Where", _eye(b, sides[0]), x, b.scalar(0, x, "zero"), shape=x.shape)
+    return b.result(b.reduce("ReduceSum", alone, [len(shape_of(x)) - 1]))
+
+
+@lower("MatrixBandPart", to="onnx")
+def matrix_band_part(b: Builder, node: Node, x: Tensor, lower_: Tensor, upper: Tensor) -> Tensor:
+    """Zero outside a band; a negative number of diagonals means all of them."""
+    rows, columns = shape_of(x, "x")[-2:]
+    require(None not in (rows, columns), "the size of the matrix is not known")
+    below, above = int(number(lower_, "num_lower")), int(number(upper, "num_upper"))
+    distance = np.arange(columns or 0)[None, :] - np.arange(rows or 0)[:, None]
+    inside = ((below < 0) | (-distance <= below)) & ((above < 0) | (distance <= above))
+    return b.emit("Where", b.const(inside, "band", BOOL), x, b.scalar(0, x, "zero"), like=x)
+
+
+@lower("Bucketize", to="onnx")
+def bucketize(b: Builder, node: Node, x: Tensor, *, boundaries: tuple[float, ...]) -> Tensor:
+    """How many boundaries are not above x."""
+    edges = b.const(np.array(boundaries, x.dtype.numpy()), "boundaries", x.dtype)
+    rank = len(shape_of(x, "x"))
+    above = b.step("GreaterOrEqual", b.unsqueezed(x, [rank]), edges)
+    return b.result(b.reduce("ReduceSum", b.cast(above, INT32), [rank]))

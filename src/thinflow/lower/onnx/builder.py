@@ -1,0 +1,379 @@
+"""What a lowering rule writes with: it emits operators and knows the node's names, types and shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from thinflow.errors import ShapeError, UnsupportedOp
+from thinflow.ir.graph import Node, Value
+from thinflow.ir.types import BOOL, FLOAT, INT64, STRING, DType, TensorSpec, dtype, shape_text
+from thinflow.lower.building import REFUSED, Array, Building, Dims
+from thinflow.lower.onnx import kernels
+from thinflow.lower.onnx.program import DEFAULT_OPSET, Operator, Tensor
+from thinflow.ops._shapes import broadcast
+from thinflow.wire.onnx_protos import ELEMENT_TYPES
+
+_SAME = object()
+_BOOLEAN = frozenset("Equal Less LessOrEqual Greater GreaterOrEqual And Or Xor Not IsInf IsNaN".split())
+TO_CHANNELS_FIRST = {n: (0, n - 1, *range(1, n - 1)) for n in range(3, 7)}
+"""Rank -> the order of axes that makes channels-last channels-first."""
+TO_CHANNELS_LAST = {n: (0, *range(2, n), 1) for n in range(3, 7)}
+
+
+class Builder(Building[Tensor]):
+    """Collects the operators of one program, node by node.
+
+    Attributes:
+        opset: version of ONNX's op set to write for.
+    """
+
+    def __init__(
+        self, specs: Mapping[Value, TensorSpec] | None = None, opset: int = DEFAULT_OPSET
+    ) -> None:
+        super().__init__(Tensor, specs)
+        self.opset = opset
+        self._shapes: dict[Tensor, Tensor] = {}
+        self._channels_first: dict[Tensor, Tensor] = {}
+
+    def value(self, value: Value, *, like: Tensor | None = None, element: DType | None = None) -> Tensor:
+        """As in the base class; refuses types that ONNX Runtime cannot exchange."""
+        tensor = super().value(value, like=like, element=element)
+        if tensor.dtype is STRING:
+            raise UnsupportedOp("TensorFlow's strings are bytes, ONNX's are text")
+        if tensor.dtype.name not in ELEMENT_TYPES or tensor.dtype.kind == "c" or tensor.dtype.name == "bfloat16":
+            raise UnsupportedOp(f"ONNX Runtime has no type {tensor.dtype}")
+        return tensor
+
+    def ints(self, values: Iterable[int], suffix: str = "const") -> Tensor:
+        """An int64 constant [n]."""
+        return self.const(np.array(list(values), np.int64), suffix)
+
+    def int(self, value: int, suffix: str = "const") -> Tensor:
+        """An int64 constant []."""
+        return self.const(np.int64(value), suffix)
+
+    # --- operators ----------------------------------------------------------------------------------------
+
+    def emit(
+        self, code: str, *inputs: Tensor | None, port: int = 0, like: Tensor | None = None, **options: Any
+    ) -> Tensor:
+        """The operator that computes an output of the node; `like` lends its type where none is known."""
+        return self._append(code, inputs, [self.value(self.node.output(port), like=like)], options)[0]
+
+    def emit_ports(self, code: str, *inputs: Tensor | None, count: int, **options: Any) -> tuple[Tensor, ...]:
+        """The operator that computes outputs 0 to `count` - 1 of the current node."""
+        outputs = [self.value(self.node.output(port)) for port in range(count)]
+        return tuple(self._append(code, inputs, outputs, options))
+
+    def step(
+        self,
+        code: str,
+        *inputs: Tensor | None,
+        shape: Any = _SAME,
+        element: DType | None = None,
+        suffix: str = "",
+        **options: Any,
+    ) -> Tensor:
+        """An operator on the way.
+
+        Args:
+            shape: of its output; default: what its inputs broadcast to.
+            element: type of its output; default: bool for comparisons, else that of the deciding input.
+        """
+        if shape is _SAME:
+            shape = _broadcast(inputs)
+        return self.step_ports(code, *inputs, shapes=[shape], elements=[element], suffix=suffix, **options)[0]
+
+    def step_ports(
+        self,
+        code: str,
+        *inputs: Tensor | None,
+        shapes: Sequence[Dims],
+        elements: Sequence[DType | None],
+        suffix: str = "",
+        **options: Any,
+    ) -> tuple[Tensor, ...]:
+        """As `step`, with several outputs."""
+        deciding = inputs[kernels.DECIDING.get(code, 0)]
+        assert deciding is not None
+        default = BOOL if code in _BOOLEAN else deciding.dtype
+        outputs = [
+            self.own(suffix or code.lower(), shape, element or default)
+            for shape, element in zip(shapes, elements, strict=True)
+        ]
+        return tuple(self._append(code, inputs, outputs, options))
+
+    def _append(
+        self, code: str, inputs: Sequence[Tensor | None], outputs: list[Tensor], options: dict[str, Any]
+    ) -> list[Tensor]:
+        """Add an operator, run in a wider type where ONNX Runtime has no kernel for the operands'."""
+        since = kernels.SINCE.get(code, 0)
+        if since > self.opset:
+            raise UnsupportedOp(f"ONNX has {code} since opset {since} only", hint=f"write opset {since}")
+        place = kernels.DECIDING.get(code, 0)
+        operand = inputs[place] if place < len(inputs) else None
+        own = None if operand is None else operand.dtype
+        run = None if own is None else kernels.fitting(code, own)
+        if own is run or own is None or run is None:
+            self.operators.append(Operator(code, list(inputs), outputs, options, origin=self.node.name))
+            return outputs
+        inputs = [
+            self.cast(t, run) if t is not None and t.dtype is own and (t is not inputs[0] or place == 0) else t
+            for t in inputs
+        ]
+        results = [
+            self.own(code.lower(), t.shape, run) if t.dtype is own and code not in _BOOLEAN else t
+            for t in outputs
+        ]
+        self.operators.append(Operator(code, list(inputs), results, options, origin=self.node.name))
+        for result, output in zip(results, outputs, strict=True):
+            if result is not output:
+                self.operators.append(_cast(result, output, self.node.name))
+        return outputs
+
+    def refuse(self, error: UnsupportedOp, ports: int, inputs: Sequence[Tensor] = ()) -> tuple[Tensor, ...]:
+        """Tensors nothing can compute from `inputs`: an error that counts only if somebody reads them."""
+        outputs = [
+            super(Builder, self).value(self.node.output(port), like=_NOTHING) for port in range(ports)
+        ]
+        self.operators.append(
+            Operator(REFUSED, list(inputs), outputs, {"error": error}, origin=self.node.name)
+        )
+        return tuple(outputs)
+
+    # --- small steps --------------------------------------------------------------------------------------
+
+    def result(self, x: Tensor, port: int = 0) -> Tensor:
+        """x as an output of the node: under its own name, and with what is known of its shape."""
+        known = self.result_spec(port)
+        if x.shape is None and known.shape is not None:
+            x.shape = known.shape
+        return x
+
+    def transposed(self, x: Tensor, order: Sequence[int]) -> Tensor:
+        """The axes in another order; a view of a constant."""
+        if tuple(order) == tuple(range(len(order))):
+            return x
+        if x.is_constant:
+            return self.const(x.array().transpose(order), "transposed", x.dtype)
+        shape = None if x.shape is None else tuple(x.shape[a] for a in order)
+        return self.step("Transpose", x, shape=shape, perm=tuple(order))
+
+    def channels_first(self, x: Tensor) -> Tensor:
+        """x [n,...,c] as [n,c,...]."""
+        return self.transposed(x, TO_CHANNELS_FIRST[len(shape_of(x))])
+
+    def emit_channels_last(self, x: Tensor, port: int = 0) -> Tensor:
+        """The node's output [n,...,c] from x [n,c,...]."""
+        return self.emit("Transpose", x, port=port, like=x, perm=TO_CHANNELS_LAST[len(shape_of(x))])
+
+    def reshaped(self, x: Tensor, shape: Sequence[int | None], *, suffix: str = "") -> Tensor:
+        """The same elements in another shape, of which one size may be None; a view of a constant."""
+        sizes = [-1 if n is None else n for n in shape]
+        if x.is_constant:
+            return self.const(x.array().reshape(sizes), "reshaped", x.dtype)
+        if x.shape == tuple(shape) and None not in shape:
+            return x
+        return self.step(
+            "Reshape", x, self.ints(sizes, "shape"), shape=tuple(shape), suffix=suffix, **self.keep_zeros(sizes)
+        )
+
+    def keep_zeros(self, sizes: Sequence[int | None]) -> dict[str, Any]:
+        """Options of a Reshape: a size of 0 means empty, as in TensorFlow, not a copy of the old size."""
+        return {"allowzero": 1} if 0 in sizes else {}
+
+    def unsqueezed(self, x: Tensor, axes: Sequence[int]) -> Tensor:
+        """x with axes of size 1 put in, at these places of the result."""
+        if not axes:
+            return x
+        if x.is_constant:
+            return self.const(np.expand_dims(x.array(), tuple(axes)), "unsqueezed", x.dtype)
+        shape: Dims = None
+        if x.shape is not None:
+            left = list(x.shape)
+            rank = len(left) + len(axes)
+            places = {a % rank for a in axes}
+            shape = tuple(1 if a in places else left.pop(0) for a in range(rank))
+        return self.step("Unsqueeze", x, self.ints(axes, "axes"), shape=shape)
+
+    def squeezed(self, x: Tensor, axes: Sequence[int]) -> Tensor:
+        """x without some axes of size 1."""
+        if not axes:
+            return x
+        if x.is_constant:
+            return self.const(np.squeeze(x.array(), tuple(axes)), "squeezed", x.dtype)
+        shape: Dims = None
+        if x.shape is not None:
+            gone = {a % len(x.shape) for a in axes}
+            shape = tuple(n for a, n in enumerate(x.shape) if a not in gone)
+        return self.step("Squeeze", x, self.ints(axes, "axes"), shape=shape)
+
+    def cast(self, x: Tensor, element: DType) -> Tensor:
+        """x in another type; converted now if it is constant."""
+        if x.dtype is element:
+            return x
+        if x.is_constant:
+            with np.errstate(all="ignore"):
+                return self.const(x.array().astype(element.numpy()), "cast", element)
+        result = self.own("cast", x.shape, element)
+        self._known[result] = TensorSpec(element, x.shape, self.elements(x))
+        self.operators.append(_cast(x, result, self.node.name))
+        return result
+
+    def index(self, x: Tensor) -> Tensor:
+        """An integer tensor as int64, which ONNX wants for sizes, axes and places."""
+        return self.cast(x, INT64)
+
+    def typed(self, x: Tensor, port: int = 0) -> Tensor:
+        """x in the type of an output of the node."""
+        wanted = self.result_spec(port).dtype or x.dtype
+        if wanted is x.dtype:
+            return x
+        return self.emit("Cast", x, port=port, to=ELEMENT_TYPES[wanted.name])
+
+    def sizes_of(self, x: Tensor) -> Tensor:
+        """The shape of x, int64 [rank]; a constant where it is known."""
+        if x.shape is not None and None not in x.shape:
+            return self.ints([n or 0 for n in x.shape], "sizes")
+        if x not in self._shapes:
+            rank = None if x.shape is None else (len(x.shape),)
+            self._shapes[x] = self.step("Shape", x, shape=rank, element=INT64)
+        return self._shapes[x]
+
+    def joined(self, *parts: Tensor) -> Tensor:
+        """int64 vectors one after the other; folded if all are constant."""
+        if all(p.is_constant for p in parts):
+            return self.const(np.concatenate([p.array() for p in parts]), "joined")
+        if len(parts) == 1:
+            return parts[0]
+        lengths = [None if p.shape is None else p.shape[0] for p in parts]
+        total = None if None in lengths else sum(n or 0 for n in lengths)
+        return self.step("Concat", *parts, shape=(total,), axis=0)
+
+    def sliced(
+        self,
+        x: Tensor,
+        starts: Sequence[int],
+        ends: Sequence[int],
+        axes: Sequence[int],
+        steps: Sequence[int] | None = None,
+        *,
+        shape: Dims = None,
+    ) -> Tensor:
+        """x[start:end:step] along some axes; an end beyond the last place means up to it."""
+        if x.is_constant:
+            index: list[Any] = [slice(None)] * x.array().ndim
+            for start, end, axis, step in zip(starts, ends, axes, steps or [1] * len(axes), strict=True):
+                index[axis] = slice(start, end if end > -END else None, step)
+            return self.const(x.array()[tuple(index)], "sliced", x.dtype)
+        more = [] if steps is None else [self.ints(steps, "steps")]
+        places = [self.ints(v, n) for v, n in ((starts, "starts"), (ends, "ends"), (axes, "axes"))]
+        return self.step("Slice", x, *places, *more, shape=shape)
+
+    def axes(self, axes: Tensor, rank: int | None, what: str = "axis") -> tuple[int, ...]:
+        """The elements of a constant axis input, none negative.
+
+        Raises:
+            UnsupportedOp: not constant, unknown rank, or out of range.
+        """
+        values = ints(axes, what)
+        if rank is None:
+            if any(v < 0 for v in values):
+                raise UnsupportedOp(f"the rank is not known, and {what} counts from its end")
+            return values
+        if any(not -rank <= v < max(rank, 1) for v in values):
+            raise UnsupportedOp(f"{what} {list(values)} does not fit rank {rank}")
+        return tuple(v % rank if rank else 0 for v in values)
+
+    def reduce(self, code: str, x: Tensor, axes: Sequence[int], *, keep: bool = False) -> Tensor:
+        """A reduction on the way."""
+        shape: Dims = None
+        if x.shape is not None:
+            gone = {a % len(x.shape) for a in axes}
+            shape = tuple(
+                1 if a in gone else n for a, n in enumerate(x.shape) if keep or a not in gone
+            )
+        inputs, options = self.reduction_operands(code, axes)
+        return self.step(code, x, *inputs, shape=shape, keepdims=int(keep), **options)
+
+    def reduction_operands(self, code: str, axes: Sequence[int] | Tensor) -> tuple[list[Tensor], dict[str, Any]]:
+        """How the axes are handed over: as an input since opset 18, for ReduceSum always."""
+        if code == "ReduceSum" or self.opset >= 18:
+            return [axes if isinstance(axes, Tensor) else self.ints(axes, "axes")], {}
+        if isinstance(axes, Tensor):
+            axes = ints(axes, "the axes")
+        return [], {"axes": tuple(axes)}
+
+    def filled(self, sizes: Tensor, number: Any, element: DType, *, shape: Dims = None) -> Tensor:
+        """A tensor of one number, with the sizes an int64 vector says."""
+        value = Tensor("", (1,), element, np.array([number], element.numpy()))
+        known = self.elements(sizes)
+        if shape is None and known is not None:
+            shape = tuple(known)
+        return self.step("ConstantOfShape", sizes, shape=shape, element=element, value=value)
+
+
+END = 2**31 - 1
+"""As the end of a slice: up to the last place; -END with a negative step: down to the first."""
+_NOTHING = Tensor("", None, FLOAT)
+
+
+def _cast(x: Tensor, result: Tensor, origin: str) -> Operator:
+    return Operator("Cast", [x], [result], {"to": ELEMENT_TYPES[result.dtype.name]}, origin)
+
+
+def _broadcast(inputs: Sequence[Tensor | None]) -> Dims:
+    try:
+        return broadcast(*(t.shape for t in inputs if t is not None))
+    except ShapeError:
+        return None
+
+
+def ints(x: Tensor, what: str) -> tuple[int, ...]:
+    """The elements of a constant.
+
+    Raises:
+        UnsupportedOp: it is computed while the model runs.
+    """
+    if not x.is_constant:
+        raise UnsupportedOp(
+            f"{what} is computed while the model runs; ONNX wants it fixed",
+            hint="fix the input shapes, or run the transform 'fold_constants' first",
+        )
+    return tuple(int(v) for v in x.array().ravel().tolist())
+
+
+def number(x: Tensor, what: str) -> float:
+    """The one element of a constant.
+
+    Raises:
+        UnsupportedOp: it is computed while the model runs, or there are several.
+    """
+    if not x.is_constant or x.array().size != 1:
+        raise UnsupportedOp(f"{what} is not one fixed number; ONNX wants it so")
+    return float(x.array().reshape(()))
+
+
+def shape_of(x: Tensor, what: str = "the input", rank: int | None = None) -> tuple[int | None, ...]:
+    """The sizes of a tensor of known rank.
+
+    Raises:
+        UnsupportedOp: the rank is unknown, or not the one wanted.
+    """
+    if x.shape is None:
+        raise UnsupportedOp(f"the rank of {what} is not known", hint="give the shapes of the inputs")
+    if rank is not None and len(x.shape) != rank:
+        raise UnsupportedOp(f"{what} has shape {shape_text(x.shape)}; rank {rank} is needed")
+    return x.shape
+
+
+def require(condition: bool, problem: str, hint: str = "") -> None:
+    """Raise UnsupportedOp(problem) unless the condition holds."""
+    if not condition:
+        raise UnsupportedOp(problem, hint=hint)
+
+
+__all__ = ["END", "Array", "Builder", "Dims", "Tensor", "dtype", "ints", "number", "require", "shape_of"]

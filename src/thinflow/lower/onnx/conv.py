@@ -1,0 +1,218 @@
+"""Convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from thinflow.ir.graph import Node
+from thinflow.lower.onnx.builder import Builder, require, shape_of
+from thinflow.lower.onnx.linear import fused_tail
+from thinflow.lower.onnx.pad import mirrored
+from thinflow.lower.onnx.program import Tensor
+from thinflow.lower.onnx.resize import bilinear
+from thinflow.lower.rules import lower
+from thinflow.ops._shapes import same_padding
+
+Ones = (1, 1, 1, 1)
+
+
+def is_channels_first(data_format: str) -> bool:
+    require(
+        data_format in ("NHWC", "NDHWC", "NCHW", "NCDHW"), f"the data_format {data_format} has no ONNX form"
+    )
+    return data_format.startswith("NC")
+
+
+def spatial(values: Sequence[int], first: bool, what: str) -> tuple[int, ...]:
+    """The entries of a list per axis that belong to height and width (and depth); the others must be 1."""
+    inner = tuple(values[2:] if first else values[1:-1])
+    outer = (values[0], values[1] if first else values[-1])
+    require(outer == (1, 1), f"{what} along batch and channels must be 1")
+    return inner
+
+
+def sizes_inside(x: Tensor, first: bool) -> tuple[int | None, ...]:
+    """Height and width of a tensor."""
+    shape = shape_of(x, "x")
+    return shape[2:] if first else shape[1:-1]
+
+
+def geometry(
+    sizes: Sequence[int | None],
+    window: Sequence[int | None],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    padding: str,
+    explicit: Sequence[int] = (),
+    *,
+    first: bool = False,
+) -> dict[str, Any]:
+    """The options of a sliding window. SAME becomes explicit pads unless they depend on an unknown size."""
+    require(
+        len(sizes) == len(strides) == len(dilations) == len(window),
+        "strides, dilations and window have another rank than x",
+    )
+    require(None not in window, "the size of the window is not known")
+    options: dict[str, Any] = {"kernel_shape": tuple(window), "strides": tuple(strides)}
+    if any(d != 1 for d in dilations):
+        options["dilations"] = tuple(dilations)
+    if padding == "VALID":
+        return options
+    if padding == "EXPLICIT":
+        require(len(explicit) == 2 * len(sizes) + 4, "explicit_paddings needs two values per axis")
+        inner = explicit[4:] if first else explicit[2:-2]
+        return {**options, "pads": (*inner[::2], *inner[1::2])}
+    require(padding == "SAME", f"the padding {padding} is not known")
+    pairs = []
+    for size, extent, stride, dilation in zip(sizes, window, strides, dilations, strict=True):
+        if size is None and stride != 1:
+            return {**options, "auto_pad": "SAME_UPPER"}
+        # with stride 1 the size does not matter
+        pairs.append(same_padding(size if size is not None else 1 << 20, extent or 1, stride, dilation))
+    if any(map(any, pairs)):
+        options["pads"] = (*(p[0] for p in pairs), *(p[1] for p in pairs))
+    return options
+
+
+def convolved(
+    b: Builder,
+    x: Tensor,
+    w: Tensor,
+    groups: int,
+    strides: Sequence[int],
+    padding: str,
+    explicit: Sequence[int],
+    dilations: Sequence[int],
+    data_format: str,
+) -> Tensor:
+    """The node's output: x convolved with w [m,c/groups,...]."""
+    first = is_channels_first(data_format)
+    rank = len(shape_of(x, "x"))
+    require(len(strides) == rank and len(dilations) == rank, f"strides and dilations need {rank} values")
+    options = geometry(
+        sizes_inside(x, first),
+        shape_of(w)[2:],
+        spatial(strides, first, "strides"),
+        spatial(dilations, first, "dilations"),
+        padding,
+        explicit,
+        first=first,
+    )
+    if groups != 1:
+        options["group"] = groups
+    if first:
+        return b.emit("Conv", x, w, like=x, **options)
+    result = b.result_spec().shape
+    shape = None if result is None else (result[0], result[-1], *result[1:-1])
+    return b.emit_channels_last(b.step("Conv", b.channels_first(x), w, shape=shape or (None,) * rank, **options))
+
+
+@lower("Conv2D", "Conv3D", to="onnx")
+def conv(
+    b: Builder,
+    node: Node,
+    x: Tensor,
+    w: Tensor,
+    *,
+    strides: Sequence[int],
+    padding: str,
+    explicit_paddings: Sequence[int] = (),
+    data_format: str = "NHWC",
+    dilations: Sequence[int] = (),
+) -> Tensor:
+    """Filter [kh,kw,c/groups,m] becomes [m,c/groups,kh,kw]."""
+    rank = 4 if node.op != "Conv3D" else 5
+    first = is_channels_first(data_format)
+    shape = shape_of(x, "x", rank)
+    channels = shape[1 if first else -1]
+    each = shape_of(w, "the filter", rank)[-2]
+    require(channels is not None and bool(each), "the number of channels is not known")
+    groups = (channels or 1) // (each or 1)
+    w = b.transposed(w, (rank - 1, rank - 2, *range(rank - 2)))
+    dilations = dilations or (1,) * rank
+    return convolved(b, x, w, groups, strides, padding, explicit_paddings, dilations, data_format)
+
+
+@lower("DepthwiseConv2dNative", to="onnx")
+def depthwise(
+    b: Builder,
+    node: Node,
+    x: Tensor,
+    w: Tensor,
+    *,
+    strides: Sequence[int],
+    padding: str,
+    explicit_paddings: Sequence[int] = (),
+    data_format: str = "NHWC",
+    dilations: Sequence[int] = Ones,
+) -> Tensor:
+    """Filter [kh,kw,c,m] becomes [c*m,1,kh,kw], a group per channel."""
+    shape_of(x, "x", 4)
+    height, width, channels, multiple = shape_of(w, "the filter", 4)
+    require(None not in (channels, multiple), "the number of channels is not known")
+    count = (channels or 0) * (multiple or 0)
+    filters = b.reshaped(b.transposed(w, (2, 3, 0, 1)), (count, 1, height, width))
+    return convolved(
+        b, x, filters, channels or 0, strides, padding, explicit_paddings, dilations or Ones, data_format
+    )
+
+
+@lower("FusedPadConv2D", to="onnx")
+def fused_pad_conv2d(
+    b: Builder,
+    node: Node,
+    x: Tensor,
+    paddings: Tensor,
+    w: Tensor,
+    *,
+    mode: str,
+    strides: Sequence[int],
+    padding: str,
+) -> Tensor:
+    """A mirrored border and the convolution."""
+    return conv(b, node, mirrored(b, x, paddings, mode), w, strides=strides, padding=padding)
+
+
+@lower("FusedResizeAndPadConv2D", to="onnx")
+def fused_resize_and_pad_conv2d(
+    b: Builder,
+    node: Node,
+    x: Tensor,
+    size: Tensor,
+    paddings: Tensor,
+    w: Tensor,
+    *,
+    mode: str,
+    strides: Sequence[int],
+    padding: str,
+    resize_align_corners: bool = False,
+) -> Tensor:
+    """A resize, a mirrored border and the convolution."""
+    x = bilinear(b, x, size, "align_corners" if resize_align_corners else "asymmetric")
+    return conv(b, node, mirrored(b, x, paddings, mode), w, strides=strides, padding=padding)
+
+
+@lower("_FusedConv2D", "_FusedDepthwiseConv2dNative", to="onnx")
+def fused_conv2d(
+    b: Builder,
+    node: Node,
+    x: Tensor,
+    w: Tensor,
+    *args: Tensor,
+    strides: Sequence[int],
+    padding: str,
+    explicit_paddings: Sequence[int] = (),
+    data_format: str = "NHWC",
+    dilations: Sequence[int] = Ones,
+    fused_ops: Sequence[str] = (),
+    leakyrelu_alpha: float = 0.2,
+) -> Tensor:
+    """What TensorFlow's remapper joined, taken apart again."""
+    rule = depthwise if node.op.startswith("_FusedDepthwise") else conv
+    y = rule(
+        b, node, x, w, strides=strides, padding=padding, explicit_paddings=explicit_paddings,
+        data_format=data_format, dilations=dilations,
+    )  # fmt: skip
+    axis = 1 if is_channels_first(data_format) else -1
+    return fused_tail(b, y, list(args), fused_ops, leakyrelu_alpha, channel_axis=axis)

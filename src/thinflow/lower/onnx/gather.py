@@ -1,0 +1,168 @@
+"""Reading and writing places named by index tensors, and sorting."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from thinflow.ir.graph import Node
+from thinflow.ir.types import INT64
+from thinflow.lower.onnx import kernels
+from thinflow.lower.onnx.builder import Builder, ints, number, require, shape_of
+from thinflow.lower.onnx.program import Tensor
+from thinflow.lower.rules import lower
+
+
+@lower("Gather", to="onnx")
+def gather(b: Builder, node: Node, x: Tensor, indices: Tensor) -> Tensor:
+    return b.emit("Gather", x, indices, axis=0)
+
+
+@lower("GatherV2", to="onnx")
+def gather_v2(
+    b: Builder, node: Node, x: Tensor, indices: Tensor, axis: Tensor, *, batch_dims: int = 0
+) -> Tensor:
+    """Batches that are gathered each by itself are a GatherND, where the axis comes right after them."""
+    (place,) = b.axes(axis, None if x.shape is None else len(x.shape))
+    rank = None if indices.shape is None else len(indices.shape)
+    batch = batch_dims + len(shape_of(indices, "the indices")) if batch_dims < 0 else batch_dims
+    if not batch:
+        return b.emit("Gather", x, indices, axis=place)
+    require(place == batch and rank is not None, "batches gathered along a later axis have no ONNX form")
+    return b.emit("GatherND", x, b.unsqueezed(b.index(indices), [rank or 0]), batch_dims=batch)
+
+
+@lower("GatherNd", to="onnx")
+def gather_nd(b: Builder, node: Node, x: Tensor, indices: Tensor) -> Tensor:
+    require(shape_of(indices, "the indices")[-1] != 0, "the indices are empty")
+    return b.emit("GatherND", x, b.index(indices))
+
+
+@lower("ScatterNd", to="onnx")
+def scatter_nd(b: Builder, node: Node, indices: Tensor, updates: Tensor, shape: Tensor) -> Tensor:
+    """What meets in one place is added."""
+    kernels.fitting("Add", updates.dtype)
+    return b.result(_added(b, b.index(indices), updates, b.index(shape)))
+
+
+def _added(b: Builder, indices: Tensor, updates: Tensor, sizes: Tensor) -> Tensor:
+    zeros = b.filled(sizes, 0, updates.dtype)
+    return b.step("ScatterND", zeros, indices, updates, shape=zeros.shape, reduction="add")
+
+
+@lower("SparseToDense", to="onnx")
+def sparse_to_dense(
+    b: Builder, node: Node, indices: Tensor, shape: Tensor, values: Tensor, default: Tensor
+) -> Tensor:
+    """Places of a tensor that is the default value elsewhere."""
+    indices = b.index(indices)
+    (rank,) = shape_of(shape, "the shape", 1)
+    require(rank is not None, "the rank of the result is not known")
+    kind = len(shape_of(indices, "the indices"))
+    require(kind == 2 or rank == 1, "the indices do not fit the shape")
+    if kind < 2:
+        indices = b.reshaped(indices, (None if kind else 1, 1))
+    rows = shape_of(indices)[0]
+    if values.shape == () or values.shape is None:
+        count = b.ints([rows], "count") if rows is not None else b.sliced(b.sizes_of(indices), [0], [1], [0], shape=(1,))
+        values = b.step("Expand", values, count, shape=(rows,))
+    background = b.step("Expand", default, b.index(shape), shape=b.result_spec().shape)
+    return b.emit("ScatterND", background, indices, values)
+
+
+@lower("Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2", to="onnx")
+def unique(b: Builder, node: Node, x: Tensor, *axis: Tensor) -> tuple[Tensor, ...]:
+    """In the order of first appearance; vectors only."""
+    require(len(shape_of(x, "x")) == 1, "only the unique elements of a vector have an ONNX form")
+    count = 3 if "WithCounts" in node.op else 2
+    run = kernels.fitting("Unique", x.dtype)
+    shapes = [(None,), (None,), x.shape, (None,)]
+    y, _, places, counts = b.step_ports(
+        "Unique", b.cast(x, run), shapes=shapes, elements=[None, INT64, INT64, INT64], sorted=0
+    )
+    results = (b.cast(y, x.dtype), b.typed(places, 1), b.typed(counts, 2) if count == 3 else counts)
+    return results[:count]
+
+
+@lower("TopKV2", to="onnx")
+def top_k_v2(b: Builder, node: Node, x: Tensor, k: Tensor) -> tuple[Tensor, ...]:
+    """Sorted, which is always within the promise."""
+    return _top(b, x, b.reshaped(b.index(k), (1,)))
+
+
+@lower("TopK", to="onnx")
+def top_k(b: Builder, node: Node, x: Tensor, *, k: int) -> tuple[Tensor, ...]:
+    return _top(b, x, b.ints([k], "k"))
+
+
+def _top(b: Builder, x: Tensor, k: Tensor) -> tuple[Tensor, ...]:
+    shape = b.result_spec().shape
+    values, places = b.step_ports("TopK", x, k, shapes=[shape, shape], elements=[None, INT64], axis=-1)
+    return values, b.typed(places, 1)
+
+
+@lower("InvertPermutation", to="onnx")
+def invert_permutation(b: Builder, node: Node, x: Tensor) -> Tensor:
+    """0, 1, ... written to the places x names."""
+    (count,) = shape_of(x, "x", 1)
+    sizes = b.sizes_of(x)
+    length = b.int(count) if count is not None else b.squeezed(sizes, [0])
+    numbers = b.step("Range", b.int(0), length, b.int(1), shape=(count,))
+    places = b.unsqueezed(b.index(x), [1])
+    return b.cast(b.step("ScatterND", numbers, places, numbers, shape=(count,)), x.dtype)
+
+
+# --- segments -----------------------------------------------------------------------------------------------
+
+
+@lower("SegmentSum", "SegmentMean", to="onnx")
+def segment_sum(b: Builder, node: Node, x: Tensor, segments: Tensor) -> Tensor:
+    """As many segments as the highest number says; the mean of an empty one is 0."""
+    segments = b.index(segments)
+    shape = shape_of(x, "x")
+    kernels.fitting("Add", x.dtype)
+    if segments.is_constant:
+        count = b.ints([max(ints(segments, "the segment numbers"), default=-1) + 1], "count")
+    else:
+        count = b.step("Add", b.reduce("ReduceMax", segments, [0], keep=True), b.ints([1]), shape=(1,))
+    places = b.unsqueezed(segments, [1])
+    total = _added(b, places, x, b.joined(count, _inner(b, x)))
+    if node.op == "SegmentSum":
+        return b.result(total)
+    require(x.dtype.is_floating, f"the mean of {x.dtype} has no ONNX form")
+    ones = b.filled(b.joined(b.sliced(b.sizes_of(x), [0], [1], [0], shape=(1,)), b.ints([1] * (len(shape) - 1))), 1, x.dtype)
+    members = _added(b, places, ones, b.joined(count, b.ints([1] * (len(shape) - 1))))
+    return b.emit("Div", total, b.step("Max", members, b.scalar(1, x, "one"), shape=None))
+
+
+def _inner(b: Builder, x: Tensor) -> Tensor:
+    """The sizes of x but for the first."""
+    shape = shape_of(x)
+    if None not in shape[1:]:
+        return b.ints([n or 0 for n in shape[1:]], "inner")
+    return b.sliced(b.sizes_of(x), [1], [len(shape)], [0], shape=(len(shape) - 1,))
+
+
+_UNSORTED = {"Sum": "add", "Prod": "mul", "Max": "max", "Min": "min"}
+
+
+@lower(*(f"UnsortedSegment{kind}" for kind in _UNSORTED), to="onnx")
+def unsorted_segment(b: Builder, node: Node, x: Tensor, segments: Tensor, count: Tensor) -> Tensor:
+    """Rows with a negative number count nowhere: they are collected in one row more, which is cut off."""
+    how = _UNSORTED[node.op.removeprefix("UnsortedSegment")]
+    require(how in ("add", "mul") or b.opset >= 18, "ScatterND takes max and min since opset 18 only")
+    require(len(shape_of(segments, "the segment numbers")) == 1, "a vector of segment numbers is needed")
+    kernels.fitting("Add", x.dtype)
+    total = int(number(count, "the number of segments"))
+    limits = np.finfo(x.dtype.numpy()) if x.dtype.is_floating else np.iinfo(x.dtype.numpy())
+    start = {"add": 0, "mul": 1, "max": limits.min, "min": limits.max}[how]
+    segments = b.index(segments)
+    places = b.step("Where", b.step("Less", segments, b.int(0)), b.int(total), segments, shape=segments.shape)
+    if segments.is_constant:
+        numbers = np.asarray(segments.array())
+        places = b.const(np.where(numbers < 0, total, numbers), "places")
+    shape = shape_of(x, "x")
+    rows = b.filled(b.joined(b.ints([total + 1]), _inner(b, x)), start, x.dtype)
+    filled = b.step(
+        "ScatterND", rows, b.unsqueezed(places, [1]), x, shape=(total + 1, *shape[1:]), reduction=how
+    )
+    return b.result(b.sliced(filled, [0], [total], [0], shape=(total, *shape[1:])))

@@ -1,0 +1,100 @@
+"""Matrix products and bias."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from thinflow.errors import UnsupportedOp
+from thinflow.ir.graph import Node
+from thinflow.lower.onnx.activation import clipped
+from thinflow.lower.onnx.builder import Builder, require, shape_of
+from thinflow.lower.onnx.program import Tensor
+from thinflow.lower.rules import lower
+
+
+@lower("MatMul", to="onnx")
+def matmul(
+    b: Builder, node: Node, x: Tensor, w: Tensor, *, transpose_a: bool = False, transpose_b: bool = False
+) -> Tensor:
+    """A MatMul; Gemm where an operand that is computed has to be transposed."""
+    if transpose_b and w.is_constant:
+        w, transpose_b = b.transposed(w, (1, 0)), False
+    if (transpose_a or transpose_b) and x.dtype.is_floating:
+        return b.emit("Gemm", x, w, transA=int(transpose_a), transB=int(transpose_b))
+    x = b.transposed(x, (1, 0)) if transpose_a else x
+    return b.emit("MatMul", x, b.transposed(w, (1, 0)) if transpose_b else w)
+
+
+@lower("_FusedMatMul", to="onnx")
+def fused_matmul(
+    b: Builder,
+    node: Node,
+    x: Tensor,
+    w: Tensor,
+    *args: Tensor,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    fused_ops: Sequence[str] = (),
+    leakyrelu_alpha: float = 0.2,
+) -> Tensor:
+    y = matmul(b, node, x, w, transpose_a=transpose_a, transpose_b=transpose_b)
+    return fused_tail(b, y, list(args), fused_ops, leakyrelu_alpha)
+
+
+_ACTIVATIONS = ("Relu", "Elu", "Tanh", "Sigmoid")
+
+
+def fused_tail(
+    b: Builder,
+    y: Tensor,
+    left: list[Tensor],
+    fused_ops: Sequence[str],
+    alpha: float,
+    *,
+    channel_axis: int = -1,
+) -> Tensor:
+    """The ops behind a fused kernel, in order."""
+    for name in fused_ops:
+        if name in ("BiasAdd", "Add"):
+            bias = left.pop(0)
+            if name == "BiasAdd" and channel_axis > 0:
+                bias = b.unsqueezed(bias, range(1, len(shape_of(y)) - channel_axis))
+            y = b.emit("Add", y, bias)
+        elif name == "LeakyRelu":
+            y = b.emit("LeakyRelu", y, alpha=float(alpha))
+        elif name == "Relu6":
+            y = clipped(b, y, 0, 6)
+        elif name in _ACTIVATIONS:
+            y = b.emit(name, y)
+        else:
+            raise UnsupportedOp(f"the fused op {name} has no ONNX form")
+    return y
+
+
+@lower("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", to="onnx")
+def batch_matmul(
+    b: Builder, node: Node, x: Tensor, y: Tensor, *, adj_x: bool = False, adj_y: bool = False
+) -> Tensor:
+    """Broadcasts over leading axes."""
+    return b.emit("MatMul", _adjoint(b, x) if adj_x else x, _adjoint(b, y) if adj_y else y)
+
+
+def _adjoint(b: Builder, x: Tensor) -> Tensor:
+    rank = len(shape_of(x, "a matrix"))
+    require(rank >= 2, "a matrix needs two axes")
+    return b.transposed(x, (*range(rank - 2), rank - 1, rank - 2))
+
+
+@lower("Einsum", to="onnx")
+def einsum(b: Builder, node: Node, *xs: Tensor, equation: str) -> Tensor:
+    return b.emit("Einsum", *xs, equation=equation)
+
+
+@lower("BiasAdd", "BiasAddV1", to="onnx")
+def bias_add(b: Builder, node: Node, x: Tensor, bias: Tensor, *, data_format: str = "NHWC") -> Tensor:
+    """One number per channel; fusion moves it into a convolution in front."""
+    if data_format.startswith("NC"):
+        rank = len(shape_of(x, "x"))
+        require(rank >= 2, "a bias per channel needs a channel axis")
+        bias = b.unsqueezed(bias, range(1, rank - 1))
+    return b.emit("Add", x, bias)

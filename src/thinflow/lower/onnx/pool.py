@@ -1,0 +1,86 @@
+"""Pooling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from thinflow.ir.graph import Node
+from thinflow.lower.onnx.builder import Builder, ints, require, shape_of
+from thinflow.lower.onnx.conv import geometry, is_channels_first, sizes_inside, spatial
+from thinflow.lower.onnx.pad import padded
+from thinflow.lower.onnx.program import Tensor
+from thinflow.lower.rules import lower
+
+
+def _pool(
+    b: Builder,
+    code: str,
+    x: Tensor,
+    ksize: Sequence[int],
+    strides: Sequence[int],
+    padding: str,
+    data_format: str,
+    explicit: Sequence[int] = (),
+    **more: Any,
+) -> Tensor:
+    first = is_channels_first(data_format)
+    rank = len(shape_of(x, "x"))
+    require(len(ksize) == len(strides) == rank, f"ksize and strides need {rank} values")
+    window = spatial(ksize, first, "the window")
+    ones = (1,) * len(window)
+    options = geometry(
+        sizes_inside(x, first), window, spatial(strides, first, "strides"), ones, padding, explicit, first=first
+    )
+    options |= more
+    if first:
+        return b.emit(code, x, **options)
+    result = b.result_spec().shape
+    shape = None if result is None else (result[0], result[-1], *result[1:-1])
+    return b.emit_channels_last(b.step(code, b.channels_first(x), shape=shape or (None,) * rank, **options))
+
+
+@lower("AvgPool", "AvgPool3D", to="onnx")
+def avg_pool(
+    b: Builder,
+    node: Node,
+    x: Tensor,
+    *,
+    ksize: Sequence[int],
+    strides: Sequence[int],
+    padding: str,
+    data_format: str = "NHWC",
+) -> Tensor:
+    """The border does not count in the average, as in TensorFlow."""
+    return _pool(b, "AveragePool", x, ksize, strides, padding, data_format, count_include_pad=0)
+
+
+@lower("MaxPool", "MaxPool3D", to="onnx")
+def max_pool(
+    b: Builder,
+    node: Node,
+    x: Tensor,
+    *,
+    ksize: Sequence[int],
+    strides: Sequence[int],
+    padding: str,
+    explicit_paddings: Sequence[int] = (),
+    data_format: str = "NHWC",
+) -> Tensor:
+    """A border wider than the window, which MaxPool refuses, becomes a Pad with the lowest number."""
+    if padding == "EXPLICIT":
+        require(len(explicit_paddings) == 2 * len(ksize), "explicit_paddings needs two values per axis")
+        pairs = list(zip(explicit_paddings[::2], explicit_paddings[1::2], strict=True))
+        if any(max(pair) >= size > 0 and any(pair) for pair, size in zip(pairs, ksize, strict=True)):
+            lowest = -np.inf if x.dtype.is_floating else np.iinfo(x.dtype.numpy()).min
+            x, padding = padded(b, x, pairs, b.scalar(lowest, x, "lowest")), "VALID"
+    return _pool(b, "MaxPool", x, ksize, strides, padding, data_format, explicit_paddings)
+
+
+@lower("MaxPoolV2", to="onnx")
+def max_pool_v2(
+    b: Builder, node: Node, x: Tensor, ksize: Tensor, strides: Tensor, *, padding: str, data_format: str = "NHWC"
+) -> Tensor:
+    return _pool(b, "MaxPool", x, ints(ksize, "ksize"), ints(strides, "strides"), padding, data_format)

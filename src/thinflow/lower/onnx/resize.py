@@ -1,0 +1,103 @@
+"""Resizing images."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from thinflow.errors import UnsupportedOp
+from thinflow.ir.graph import Node
+from thinflow.ir.types import FLOAT
+from thinflow.lower.onnx import kernels
+from thinflow.lower.onnx.builder import TO_CHANNELS_LAST, Array, Builder, require, shape_of
+from thinflow.lower.onnx.program import Tensor
+from thinflow.lower.rules import lower
+
+
+def _mode(align_corners: bool, half_pixel_centers: bool) -> str:
+    require(not (align_corners and half_pixel_centers), "align_corners and half_pixel_centers exclude each other")
+    return "align_corners" if align_corners else "half_pixel" if half_pixel_centers else "asymmetric"
+
+
+def _resized(b: Builder, x: Tensor, size: Tensor, coordinates: str, mode: str, nearest: str = "") -> Tensor:
+    """x [n,h,w,c] with other sides."""
+    n, _, _, c = shape_of(x, "x", 4)
+    sides = b.elements(size) or (None, None)
+    require(len(sides) == 2, "the size needs two values")
+    moved = b.channels_first(x)
+    outer = b.sizes_of(moved)
+    outer = b.ints([n or 0, c or 0]) if None not in (n, c) else b.sliced(outer, [0], [2], [0], shape=(2,))
+    sizes = b.joined(outer, b.index(size))
+    options = {"nearest_mode": nearest} if nearest else {}
+    y = b.step(
+        "Resize", moved, None, None, sizes, shape=(n, c, *sides), mode=mode,
+        coordinate_transformation_mode=coordinates, **options,
+    )  # fmt: skip
+    return b.transposed(y, TO_CHANNELS_LAST[4])
+
+
+def bilinear(b: Builder, x: Tensor, size: Tensor, coordinates: str) -> Tensor:
+    """x [n,h,w,c] as float with other sides."""
+    return _resized(b, b.cast(x, FLOAT), size, coordinates, "linear")
+
+
+@lower("ResizeBilinear", to="onnx")
+def resize_bilinear(
+    b: Builder,
+    node: Node,
+    x: Tensor,
+    size: Tensor,
+    *,
+    align_corners: bool = False,
+    half_pixel_centers: bool = False,
+) -> Tensor:
+    """The result is float whatever x is."""
+    return b.result(bilinear(b, x, size, _mode(align_corners, half_pixel_centers)))
+
+
+@lower("ResizeNearestNeighbor", to="onnx")
+def resize_nearest(
+    b: Builder,
+    node: Node,
+    x: Tensor,
+    size: Tensor,
+    *,
+    align_corners: bool = False,
+    half_pixel_centers: bool = False,
+) -> Tensor:
+    """A Resize where it picks the very places that TensorFlow picks, else a Gather along each side."""
+    coordinates = _mode(align_corners, half_pixel_centers)
+    sides, wanted = shape_of(x, "x", 4)[1:3], b.elements(size) or (None, None)
+    try:
+        fits = kernels.fitting("Resize", x.dtype) is x.dtype
+    except UnsupportedOp:
+        fits = False
+    if None in sides or None in wanted:
+        require(fits, f"ONNX Runtime cannot resize {x.dtype} to sizes that are not known")
+    else:
+        picks = [_places(coordinates, n or 1, m or 0) for n, m in zip(sides, wanted, strict=True)]
+        if not fits or not all(same for _, same in picks):
+            for axis, (places, _) in enumerate(picks, 1):
+                shape = tuple(len(places) if a == axis else n for a, n in enumerate(shape_of(x)))
+                x = b.step("Gather", x, b.const(places, "places"), shape=shape, axis=axis)
+            return b.result(x)
+    nearest = "floor" if coordinates == "asymmetric" else "round_prefer_ceil"
+    return b.result(_resized(b, x, size, coordinates, "nearest", nearest))
+
+
+def _places(coordinates: str, size: int, wanted: int) -> tuple[Array, bool]:
+    """Which element TensorFlow takes for each place of a side, and whether Resize takes the same."""
+    at = np.arange(wanted, dtype=np.float32)
+    one, half = np.float32(1), np.float32(0.5)
+    if coordinates == "align_corners":
+        scale = np.float32(size - 1) / np.float32(max(wanted - 1, 1))
+        mine = theirs = np.floor(at * scale + half)
+        theirs = np.floor(at * np.float32(size - 1) / np.float32(max(wanted - 1, 1)) + half)
+    else:
+        scale, inverse = np.float32(size) / np.float32(wanted), np.float32(wanted) / np.float32(size)
+        if coordinates == "half_pixel":
+            mine = np.floor((at + half) * scale)
+            theirs = np.floor((at + half) / inverse - half + half)
+        else:
+            mine, theirs = np.floor(at * scale), np.floor(at / inverse)
+    mine, theirs = (np.clip(places, 0, size - one).astype(np.int64) for places in (mine, theirs))
+    return mine, bool(np.array_equal(mine, theirs))

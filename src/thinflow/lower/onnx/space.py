@@ -1,0 +1,97 @@
+"""Blocks of space as batch or channels, and back."""
+
+from __future__ import annotations
+
+from thinflow.ir.graph import Node
+from thinflow.lower.onnx.builder import Builder, ints, require, shape_of
+from thinflow.lower.onnx.conv import is_channels_first
+from thinflow.lower.onnx.pad import padded
+from thinflow.lower.onnx.program import Tensor
+from thinflow.lower.rules import lower
+
+
+@lower("SpaceToBatchND", to="onnx")
+def space_to_batch_nd(b: Builder, node: Node, x: Tensor, block: Tensor, paddings: Tensor) -> Tensor:
+    return _to_batch(b, x, ints(block, "the block"), ints(paddings, "paddings"))
+
+
+@lower("SpaceToBatch", to="onnx")
+def space_to_batch(b: Builder, node: Node, x: Tensor, paddings: Tensor, *, block_size: int) -> Tensor:
+    return _to_batch(b, x, (block_size, block_size), ints(paddings, "paddings"))
+
+
+@lower("BatchToSpaceND", to="onnx")
+def batch_to_space_nd(b: Builder, node: Node, x: Tensor, block: Tensor, crops: Tensor) -> Tensor:
+    return _from_batch(b, x, ints(block, "the block"), ints(crops, "crops"))
+
+
+@lower("BatchToSpace", to="onnx")
+def batch_to_space(b: Builder, node: Node, x: Tensor, crops: Tensor, *, block_size: int) -> Tensor:
+    return _from_batch(b, x, (block_size, block_size), ints(crops, "crops"))
+
+
+def _to_batch(b: Builder, x: Tensor, block: tuple[int, ...], flat: tuple[int, ...]) -> Tensor:
+    """[n,h,w,...] -> [bh*bw*n,h/bh,w/bw,...], the place in the block in front."""
+    m = len(block)
+    rank = len(shape_of(x, "x"))
+    require(len(flat) == 2 * m and rank > m > 0, "block, paddings and x do not fit")
+    require(min((*flat, *block, 1)) >= 0 and 0 not in block, "a padding or block size is negative")
+    pairs = [(0, 0), *zip(flat[::2], flat[1::2], strict=True)]
+    x = padded(b, x, [*pairs, *[(0, 0)] * (rank - m - 1)])
+    n, *sizes = shape_of(x)
+    require(None not in sizes, "sizes are not known")
+    split: list[int | None] = [n]
+    for size, step in zip(sizes, block, strict=False):
+        require((size or 0) % step == 0, f"a size of {size} is no multiple of {step}")
+        split += [(size or 0) // step, step]
+    split += sizes[m:]
+    apart = b.reshaped(x, split)
+    order = [2 + 2 * i for i in range(m)] + [0] + [1 + 2 * i for i in range(m)]
+    moved = b.transposed(apart, [*order, *range(2 * m + 1, len(split))])
+    inner = [(size or 0) // step for size, step in zip(sizes, block, strict=False)]
+    batch = n
+    for step in block:
+        batch = None if batch is None else batch * step
+    return b.reshaped(moved, [batch, *inner, *sizes[m:]])
+
+
+def _from_batch(b: Builder, x: Tensor, block: tuple[int, ...], flat: tuple[int, ...]) -> Tensor:
+    """The way back, and borders cut off."""
+    m = len(block)
+    shape = shape_of(x, "x")
+    require(len(flat) == 2 * m and len(shape) > m > 0, "block, crops and x do not fit")
+    require(min((*flat, *block, 1)) >= 0 and 0 not in block, "a crop or block size is negative")
+    n, *sizes = shape
+    require(None not in sizes, "sizes are not known")
+    total = 1
+    for step in block:
+        total *= step
+    require(n is None or n % total == 0, f"a batch of {n} is no multiple of {total}")
+    batch = None if n is None else n // total
+    apart = b.reshaped(x, [*block, batch, *sizes])
+    order = [m]
+    for i in range(m):
+        order += [m + 1 + i, i]
+    moved = b.transposed(apart, [*order, *range(2 * m + 1, len(sizes) + m + 1)])
+    grown = [(size or 0) * step for size, step in zip(sizes, block, strict=False)]
+    y = b.reshaped(moved, [batch, *grown, *sizes[m:]])
+    if not any(flat):
+        return y
+    lows, highs = flat[::2], flat[1::2]
+    ends = [size - high for size, high in zip(grown, highs, strict=True)]
+    left = [end - low for low, end in zip(lows, ends, strict=True)]
+    return b.sliced(y, lows, ends, range(1, m + 1), shape=(batch, *left, *sizes[m:]))
+
+
+@lower("SpaceToDepth", "DepthToSpace", to="onnx")
+def space_to_depth(
+    b: Builder, node: Node, x: Tensor, *, block_size: int, data_format: str = "NHWC"
+) -> Tensor:
+    """The place in the block is the outer part of a channel's number, as in ONNX's mode DCR."""
+    mode = {"mode": "DCR"} if node.op == "DepthToSpace" else {}
+    if is_channels_first(data_format):
+        return b.emit(node.op, x, blocksize=block_size, **mode)
+    result = b.result_spec().shape
+    shape_of(x, "x", 4)
+    shape = (None,) * 4 if result is None else (result[0], result[3], *result[1:3])
+    return b.emit_channels_last(b.step(node.op, b.channels_first(x), shape=shape, blocksize=block_size, **mode))

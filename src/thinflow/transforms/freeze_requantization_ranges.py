@@ -1,0 +1,189 @@
+"""Put measured ranges in the place of ops that find the range of every single run.
+
+lo, hi = requantization_range(x, min, max)  ->  lo = const, hi = const      from a log of real runs
+
+The log comes from `insert_logging(op=RequantizationRange, show_name=true, message="__requant_min_max:")`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from thinflow.errors import FeedError, ParameterError
+from thinflow.ir.graph import Graph, Node
+from thinflow.rewrite.edits import Site
+from thinflow.rewrite.rule import Refuse, Transform, transform
+from thinflow.rewrite.trace import Trace
+
+RANGE_OPS = frozenset({"RequantizationRange", "RequantizationRangePerChannel"})
+_PRINTED, _LABEL = "__print__", "__requant_min_max:"
+_VALUES = re.compile(r"\[([^\[\]]*)\]\[([^\[\]]*)\][^\[\]]*\Z")
+
+Bounds = tuple[float, ...]
+Record = tuple[Bounds, Bounds]
+"""The (min, max) of one run: one number each, or one per channel."""
+
+
+@transform("freeze_requantization_ranges")
+@dataclass(frozen=True)
+class FreezeRequantizationRanges(Transform):
+    """Replace RequantizationRange by constants from a log.
+
+    Attributes:
+        min_max_log_file: the log; may be repeated.
+        min_percentile: percentage of the lowest minima to ignore.
+        max_percentile: percentage of the highest maxima to ignore.
+        strict: whether a record of a node that the graph does not have is an error.
+    """
+
+    exact = False
+
+    min_max_log_file: tuple[str, ...]
+    min_percentile: float = 5.0
+    max_percentile: float = 5.0
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        if not any(self.min_max_log_file):
+            raise ParameterError(
+                "You must pass a file name to min_max_log_file", hint="insert_logging tells how to get one"
+            )
+        for name, given in (("min", self.min_percentile), ("max", self.max_percentile)):
+            if not 0 <= given < 100:
+                raise ParameterError(
+                    f"{name}_percentile is {given:g}", hint="give a number from 0 to below 100"
+                )
+
+    def apply(self, graph: Graph, trace: Trace) -> None:
+        records: dict[str, list[Record]] = {}
+        for path in self.min_max_log_file:
+            for name, record in read_records(read_lines(path)):
+                records.setdefault(name, []).append(record)
+        if not records:
+            raise FeedError(
+                "No min/max range logs were found in the log file",
+                ", ".join(self.min_max_log_file),
+                hint=f"lines should look like ;NAME{_PRINTED};{_LABEL}[-1.5][2]",
+            )
+        self._complain([n for n in records if not _is_range(graph.find(n))], graph, trace)
+        for node in graph:
+            if node.op not in RANGE_OPS:
+                continue
+            try:
+                if node.name not in records:
+                    raise Refuse("the log has no record of it")
+                self._freeze(graph, node, self._bounds(node, records[node.name], trace), trace)
+            except Refuse as refusal:
+                trace.leave(node, refusal.reason)
+
+    def _complain(self, names: Sequence[str], graph: Graph, trace: Trace) -> None:
+        for name in names:
+            node = graph.find(name)
+            problem = f"the log names '{name}', " + (
+                "which is no node of the graph" if node is None else f"which is a {node.op}"
+            )
+            if self.strict:
+                raise FeedError(
+                    problem, ", ".join(self.min_max_log_file), hint="strict=false goes on without it"
+                )
+            trace.warnings.append(problem)
+
+    def _bounds(self, node: Node, records: list[Record], trace: Trace) -> Record:
+        """One range from those of all runs."""
+        good = [r for r in records if _is_sound(r)]
+        if len(good) < len(records):
+            trace.warnings.append(
+                f"{len(records) - len(good)} of {len(records)} records of '{node.name}' are no ranges: "
+                "not finite, or upside down"
+            )
+        if not good:
+            raise Refuse("none of its records is a range")
+        counts = {len(low) for low, _ in good}
+        if len(counts) > 1:
+            raise Refuse("its records have different numbers of channels")
+        if counts != {1} and node.op == "RequantizationRange":
+            raise Refuse(f"its records have {counts.pop()} values, but its range is one for all channels")
+        return percentiles(good, self.min_percentile, self.max_percentile)
+
+    def _freeze(self, graph: Graph, node: Node, bounds: Record, trace: Trace) -> None:
+        if node.is_protected:
+            raise Refuse("it is asked for by name")
+        if any(v.uses for v in node.outputs if v.port > 1):
+            raise Refuse("an output beyond its two is read")
+        site = Site(graph, node, self.name)
+        named = zip(("min", "max"), bounds, strict=True)
+        low, high = (
+            site.constant(_constant(numbers), f"{node.name}/frozen_{which}") for which, numbers in named
+        )
+        trace.changed(node, f"its range is {_text(bounds[0])} to {_text(bounds[1])}")
+        graph.bypass(node, {0: low, 1: high})
+
+
+def _is_range(node: Node | None) -> bool:
+    """Whether the log may speak of this node."""
+    return node is not None and node.op in RANGE_OPS
+
+
+def _is_sound(record: Record) -> bool:
+    return all(
+        math.isfinite(low) and math.isfinite(high) and low <= high for low, high in zip(*record, strict=True)
+    )
+
+
+def percentiles(records: Sequence[Record], min_percentile: float, max_percentile: float) -> Record:
+    """The range that is left without the given percentages of lowest minima and highest maxima.
+
+    Each channel by itself; one record is always left.
+    """
+    lows, highs = (np.sort(np.asarray(side), axis=0) for side in zip(*records, strict=True))
+    count = len(records)
+    first = min(math.floor(count * min_percentile / 100), count - 1)
+    last = count - 1 - min(math.floor(count * max_percentile / 100), count - 1)
+    return tuple(lows[first].tolist()), tuple(highs[last].tolist())
+
+
+def read_lines(path: str) -> list[str]:
+    """The lines of a text file that may hold a record.
+
+    Raises:
+        FeedError: it cannot be read.
+    """
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return [line for line in file if _LABEL in line]
+    except OSError as error:
+        problem = f"the log cannot be read: {error.strerror}"
+        raise FeedError(problem, path, hint="check the file name") from error
+
+
+def read_records(lines: Iterable[str]) -> list[tuple[str, Record]]:
+    """(node name, range) of every line that holds one; other lines are skipped."""
+    found = (_record(line.split(";")) for line in lines if f"{_PRINTED};{_LABEL}" in line)
+    return [record for record in found if record is not None]
+
+
+def _record(pieces: Sequence[str]) -> tuple[str, Record] | None:
+    last = max(i for i, piece in enumerate(pieces) if piece.startswith(_LABEL))
+    values = _VALUES.match(pieces[last].removeprefix(_LABEL))
+    if values is None or not pieces[last - 1].endswith(_PRINTED):
+        return None
+    try:
+        low, high = (tuple(float(n) for n in text.split()) for text in values.groups())
+    except ValueError:
+        return None
+    if not low or len(low) != len(high):
+        return None
+    return pieces[last - 1].removesuffix(_PRINTED), (low, high)
+
+
+def _constant(numbers: Bounds) -> np.ndarray:
+    return np.asarray(numbers[0] if len(numbers) == 1 else numbers, np.float32)
+
+
+def _text(numbers: Bounds) -> str:
+    return f"{numbers[0]:g}" if len(numbers) == 1 else f"{min(numbers):g}...{max(numbers):g} per channel"

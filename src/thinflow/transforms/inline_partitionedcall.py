@@ -1,0 +1,165 @@
+"""Put the bodies of functions in the place of the nodes that call them, so that every transform sees them.
+
+y = partitioned_call(x, f=double); double(a) = add(a, a)  ->  y = add(x, x)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from thinflow.errors import ThinflowError, TransformError
+from thinflow.ir.attrs import FunctionAttr
+from thinflow.ir.function import Function, Selection, reachable
+from thinflow.ir.graph import Graph, Node, Value
+from thinflow.rewrite.colocation import drop_lost_classes
+from thinflow.rewrite.pattern import constant_node
+from thinflow.rewrite.rule import Refuse, Transform, transform
+from thinflow.rewrite.trace import Trace
+from thinflow.transforms._inlining import Inlining
+
+_CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
+_CONDITIONS = frozenset({"If", "StatelessIf"})
+MAX_NODES = 1_000_000
+"""Nodes that inlining may add; functions that call functions twice grow without bounds."""
+
+Call = tuple[FunctionAttr, Sequence[Value]]
+"""A function with the attributes to call it with, and the arguments."""
+
+
+@transform("inline_partitionedcall")
+@dataclass(frozen=True)
+class InlinePartitionedCall(Transform):
+    """Inline PartitionedCall, StatefulPartitionedCall and calls by the name of the function, at every depth.
+
+    Functions that call themselves stay, and so do loops and conditions.
+
+    Attributes:
+        prune_library: drop the functions that nothing calls any more.
+        lower_cond: put the branch in the place of an If whose condition is constant.
+    """
+
+    prune_library: bool = True
+    lower_cond: bool = False
+
+    def apply(self, graph: Graph, trace: Trace) -> None:
+        names = {node.name for node in graph}
+        endless = self._endless(graph)
+        stack = list(graph)[::-1]
+        added = 0
+        while stack:
+            node = stack.pop()
+            try:
+                called = self._called(node, graph.functions)
+                if called is None:
+                    continue
+                function = _definition(called[0], graph.functions, endless)
+                inlining = Inlining(graph, node, function, called[1], self.name)
+            except Refuse as refusal:
+                trace.leave(node, refusal.reason)
+                continue
+            added += len(function.graph)
+            if added > MAX_NODES:
+                raise TransformError(
+                    f"the functions would grow to more than {MAX_NODES:,} nodes",
+                    node.where,
+                    hint="the model cannot be inlined; leave the transform out",
+                )
+            trace.changed(node, f"replaced by the body of '{function.name}'")
+            stack.extend(reversed(inlining.apply()))
+        drop_lost_classes(graph, names)
+        if self.prune_library and trace.changes:
+            _prune(graph, trace)
+
+    def _called(self, node: Node, functions: Mapping[str, Function]) -> Call | None:
+        """What a node calls; None if it is not to be inlined.
+
+        Raises:
+            Refuse: it does not say.
+        """
+        if node.op in functions:
+            return FunctionAttr(node.op, node.attrs), node.inputs
+        if node.op in _CALLS:
+            called, arguments = node.attrs.get("f"), node.inputs
+        elif self.lower_cond and node.op in _CONDITIONS and node.inputs:
+            called, arguments = node.attrs.get(_taken_branch(node)), node.inputs[1:]
+        else:
+            return None
+        if not isinstance(called, FunctionAttr):
+            raise Refuse("it does not say which function it calls")
+        return called, arguments
+
+    def _endless(self, graph: Graph) -> set[str]:
+        """The functions whose calls never end: what is left once all are gone that call none of the rest."""
+        callees: dict[str, set[str]] = {}
+        stack = self._callees(graph, graph.functions)
+        while stack:
+            name = stack.pop()
+            if name not in callees:
+                try:
+                    callees[name] = self._callees(graph.functions[name].graph, graph.functions)
+                except ThinflowError:
+                    callees[name] = set()  # told where it is called
+                stack |= callees[name]
+        callers: dict[str, list[str]] = {}
+        for name, called in callees.items():
+            for other in called:
+                callers.setdefault(other, []).append(name)
+        left = {name: len(called) for name, called in callees.items()}
+        done = [name for name, count in left.items() if not count]
+        while done:
+            name = done.pop()
+            del left[name]
+            for caller in callers.get(name, ()):
+                left[caller] -= 1
+                if not left[caller]:
+                    done.append(caller)
+        return set(left)
+
+    def _callees(self, body: Graph, functions: Mapping[str, Function]) -> set[str]:
+        found = set()
+        for node in body:
+            try:
+                called = self._called(node, functions)
+            except Refuse:
+                continue
+            if called is not None and called[0].name in functions:
+                found.add(called[0].name)
+        return found
+
+
+def _definition(called: FunctionAttr, functions: Mapping[str, Function], endless: set[str]) -> Function:
+    if called.name not in functions:
+        raise Refuse(f"there is no function '{called.name}'")
+    if called.name in endless:
+        raise Refuse(f"'{called.name}' calls itself, or a function that does")
+    try:
+        return functions[called.name].instantiated(called.attrs)
+    except ThinflowError as error:
+        raise Refuse(f"'{called.name}' cannot be read: {error.problem}") from error
+
+
+def _taken_branch(node: Node) -> str:
+    """The attribute that holds the branch a condition takes.
+
+    Raises:
+        Refuse: the condition is not constant.
+    """
+    source = constant_node(node.inputs[0])
+    if source is None or source.tensor is None:
+        raise Refuse(f"its condition '{node.inputs[0].name}' is not constant")
+    condition = source.tensor.numpy()
+    holds = bool(condition[()]) if condition.ndim == 0 else condition.size > 0
+    return "then_branch" if holds else "else_branch"
+
+
+def _prune(graph: Graph, trace: Trace) -> None:
+    try:
+        needed = reachable(graph)
+    except ThinflowError as error:
+        trace.notes.append(f"the function library stays whole: {error.message}")
+        return
+    unused = len(graph.functions) - len(needed)
+    if unused:
+        graph.functions = Selection(graph.functions, needed)
+        trace.notes.append(f"{unused} functions that nothing calls were dropped, {len(needed)} are left")

@@ -1,0 +1,116 @@
+"""Have values printed while the graph runs: a Print stands between a node and its readers.
+
+y = relu(a)  ->  y = relu(print(a))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from thinflow.analysis.shapes import infer_shapes
+from thinflow.ir.attrs import Attr
+from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.types import RESOURCE, VARIANT, DType
+from thinflow.ops import registry
+from thinflow.rewrite.rule import Refuse, Transform, transform
+from thinflow.rewrite.trace import Trace
+
+_SOURCES = frozenset({"Const", "Placeholder", "PlaceholderV2", "PlaceholderWithDefault"})
+SUFFIX = "__print__"
+
+
+@transform("insert_logging")
+@dataclass(frozen=True)
+class InsertLogging(Transform):
+    """Print what nodes give, whenever the graph runs in TensorFlow.
+
+    `insert_logging(op=RequantizationRange, show_name=true, message="__requant_min_max:")` writes the log that
+    `freeze_requantization_ranges` reads.
+
+    Attributes:
+        op: which ops; default all but constants and placeholders, `"*"` those too.
+        prefix: only nodes whose name starts with one of these.
+        message: what each line starts with.
+        show_op: put the op before the message.
+        show_name: put the name of the Print before the message.
+        first_n: how often each node prints, -1 for always.
+        summarize: how many elements of each value to print.
+    """
+
+    repeatable = False
+
+    op: tuple[str, ...] = ()
+    prefix: tuple[str, ...] = ()
+    message: str = ""
+    show_op: bool = False
+    show_name: bool = False
+    first_n: int = -1
+    summarize: int = 1024
+
+    def apply(self, graph: Graph, trace: Trace) -> None:
+        infer_shapes(graph)
+        successor: Node | None = None
+        for node in reversed(list(graph)):
+            if self._is_wanted(node):
+                try:
+                    self._instrument(graph, node, successor, trace)
+                except Refuse as refusal:
+                    trace.leave(node, refusal.reason)
+            successor = node
+        for entries in (trace.changes, trace.left):
+            entries.reverse()  # told in file order
+
+    def _is_wanted(self, node: Node) -> bool:
+        selected = node.op not in _SOURCES if not self.op else node.op in self.op or "*" in self.op
+        return selected and (not self.prefix or node.name.startswith(self.prefix))
+
+    def _instrument(self, graph: Graph, node: Node, successor: Node | None, trace: Trace) -> None:
+        """Route the first output that is read through a Print of all that are read.
+
+        Raises:
+            Refuse: there is nothing to print, or no way to print it.
+        """
+        used = [value for value in node.outputs if value.uses]
+        types = printable_types(node, used)
+        wished = f"{node.name}{SUFFIX}"
+        name = graph.unique_name(wished)
+        shown = [f";{node.op};"] * self.show_op + [f";{name};"] * self.show_name
+        attrs: dict[str, Attr] = {
+            "T": types[0],
+            "U": tuple(types),
+            "message": "".join([*shown, self.message]).encode(),
+            "first_n": self.first_n,
+            "summarize": self.summarize,
+        }
+        routed = used[0]
+        trace.changed(node, f"'{name}' prints {', '.join(v.name for v in used)}")
+        printer = graph.add(
+            "Print", [routed, *used], wished, attrs=attrs, device=node.device, before=successor
+        )
+        printer.origin = self.name
+        routed.replace_uses(printer.output(), keep=[printer])
+
+
+def printable_types(node: Node, used: Sequence[Value]) -> list[DType]:
+    """The element types of the outputs that are read. Needs specs.
+
+    Raises:
+        Refuse: the node cannot be printed.
+    """
+    if not used:
+        raise Refuse("nothing reads its value, so a Print would never run")
+    definition = registry.find(node.op)
+    if definition is not None and definition.control_flow:
+        raise Refuse(f"a Print behind {node.op} would break the control flow")
+    types = []
+    for value in used:
+        element = value.spec.dtype
+        if element is None and definition is None and len(used) == 1 and value.port == 0:
+            element = next((a for k in ("T", "dtype") if isinstance(a := node.attrs.get(k), DType)), None)
+        if element is None:
+            raise Refuse(f"the type of '{value.name}' is not known")
+        if element in {RESOURCE, VARIANT}:
+            raise Refuse(f"'{value.name}' is a {element}, which cannot be printed")
+        types.append(element)
+    return types

@@ -1,0 +1,53 @@
+"""Operations and parameters."""
+
+from __future__ import annotations
+
+from tests.transforms.golden import parse_graph
+from thinflow.analysis.cost import graph_cost, parameters
+from thinflow.analysis.shapes import infer_shapes
+
+TEXT = """
+x = Placeholder() {dtype=float, shape=shape[1,4]}
+w = Const() {dtype=float, value=float[4,2]{range}}
+k = Const() {dtype=int32, value=int32[3]{1,2,3}}
+splat = Const() {dtype=float, value=float[1000]{2.5 x 1000}}
+y = MatMul(x, w) {T=float}
+z = Relu(y) {T=float}
+i = Identity(z) {T=float}
+m = Mystery(z)
+"""
+
+
+def test_operations_by_node() -> None:
+    graph = parse_graph(TEXT)
+    infer_shapes(graph)
+    cost = graph_cost(graph)
+    assert cost.by_node["y"].flops == 2 * 4 * 2
+    assert cost.by_node["y"].macs == 8
+    assert cost.by_node["z"].flops == 2
+    assert "i" not in cost.by_node
+    assert cost.total.flops == 18
+    assert cost.unknown == {"m": "unknown op Mystery"}
+
+
+def test_unknown_ops_and_sizes_are_named() -> None:
+    graph = parse_graph(TEXT.replace("shape[1,4]", "shape[?,4]") + "n = Relu(m) {T=float}\n")
+    infer_shapes(graph)
+    unknown = graph_cost(graph).unknown
+    assert unknown["y"] == "its sizes are not known"
+    assert unknown["m"] == "unknown op Mystery"
+
+
+def test_only_some_nodes() -> None:
+    graph = parse_graph(TEXT)
+    infer_shapes(graph)
+    assert list(graph_cost(graph, [graph.node("z")]).by_node) == ["z"]
+
+
+def test_parameters_are_counted_as_stored() -> None:
+    found = parameters(parse_graph(TEXT), largest=2)
+    assert found.count == 8 + 3 + 1000
+    assert found.bytes_by_dtype["int32"] == 12
+    assert found.bytes_by_dtype["float"] < 100  # the splat is stored once
+    assert found.largest[0][:3] == ("w", "float", "[4,2]")
+    assert len(found.largest) == 2

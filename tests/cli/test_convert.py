@@ -1,0 +1,40 @@
+"""`thinflow convert`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import thinflow
+from thinflow.cli import main
+
+
+def test_tflite(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", model, "my m.tflite"]) == 0
+    first, *middle, last = capsys.readouterr().out.splitlines()
+    assert first.startswith("wrote my m.tflite: ")
+    assert "LiteRT agrees with the graph" in first
+    assert any(line.startswith("  input  image  float[") for line in middle)
+    assert last == "next: thinflow benchmark 'my m.tflite'"
+    assert Path("my m.tflite").read_bytes()[4:8] == b"TFL3"
+
+
+@pytest.mark.parametrize("name", ["o.pbtxt", "o.pb", "o.pb.gz"])
+def test_graph_formats(
+    name: str, model: str, capsys: pytest.CaptureFixture[str], paste: Callable[[str], int]
+) -> None:
+    assert main(["convert", model, name]) == 0
+    first, last = capsys.readouterr().out.splitlines()
+    assert first.endswith("every node and weight kept as it was")
+    assert paste(last) == 0
+    assert thinflow.compare(model, name) == []
+
+
+def test_json_and_no_verify(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", model, "m.tflite", "--no-verify", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["proof"] == "not verified (--no-verify)"
+    assert data["size_bytes"] == Path("m.tflite").stat().st_size

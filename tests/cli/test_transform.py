@@ -1,0 +1,88 @@
+"""`thinflow transform` and `thinflow transform_graph`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import thinflow
+from thinflow.cli import main
+
+
+def test_ledger(model: str, capsys: pytest.CaptureFixture[str], paste: Callable[[str], int]) -> None:
+    assert main(["transform", model, "small one.pb", "-t", "fold_constants fold_old_batch_norms"]) == 0
+    captured = capsys.readouterr()
+    first, *middle, last = captured.out.splitlines()
+    assert "changes: 89 -> " in first
+    assert "verified" in first
+    assert any(line.split()[:1] == ["fold_constants"] for line in middle)
+    assert last == "next: thinflow inspect 'small one.pb'"
+    assert paste(last) == 0
+    assert thinflow.verify(model, "small one.pb").ok
+
+
+def test_dry_run_writes_nothing(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["transform", model, "--dry-run", "-t", "fold_constants"]) == 0
+    assert capsys.readouterr().out.endswith("nothing was written (--dry-run)\n")
+    assert [p.name for p in Path().iterdir()] == [model]
+
+
+def test_json(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["transform", model, "o.pb", "-t", "fold_constants", "-t", "remove_device", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert [s["transform"].split("(")[0] for s in data["steps"]] == ["fold_constants", "remove_device"]
+    assert data["steps"][0]["nodes"][0] == 89
+    assert data["changes"] > 0
+
+
+def test_nothing_to_do_says_so(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["transform", model, "o.pb", "-t", "remove_device"]) == 0
+    assert capsys.readouterr().out.startswith("nothing changed: 89 nodes")
+    assert main(["transform", model, "o.pb", "-t", "fold_constants", "--no-verify"]) == 0
+    assert "not verified (--no-verify)" in capsys.readouterr().out
+
+
+def test_transforms_are_required(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["transform", model, "o.pb"]) == 2
+    assert capsys.readouterr().err.endswith("hint: 'thinflow transform --help' lists the options\n")
+
+
+def test_transform_graph(model: str, capsys: pytest.CaptureFixture[str], paste: Callable[[str], int]) -> None:
+    argv = [
+        "transform_graph",
+        f"--in_graph={model}",
+        "--out_graph=my out.pb",
+        "--inputs=image",
+        "--outputs=probabilities",
+        "--transforms=strip_unused_nodes fold_constants",
+        "--report=r.json",
+    ]
+    assert main(argv) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == "next: thinflow inspect 'my out.pb'"
+    assert paste(last) == 0
+    assert len(json.loads(Path("r.json").read_text("utf-8"))["steps"]) == 2
+    assert main([*argv[:2], "--out_graph=t.pb", *argv[3:6], "--output_as_text"]) == 0
+    assert Path("t.pb").read_bytes().startswith(b"node {")
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["--out_graph=o.pb", "--transforms=fold_constants"], "in_graph can't be empty."),
+        (["--in_graph=m.pb", "--transforms=fold_constants"], "out_graph can't be empty."),
+        (["--in_graph=m.pb", "--out_graph=o.pb"], "transforms can't be empty."),
+        (["--bogus=1"], "Unknown argument --bogus=1."),
+    ],
+)
+def test_old_usage(argv: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["transform_graph", *argv]) == 2
+    assert capsys.readouterr().err.startswith(words)
+
+
+def test_help_lists_transforms(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["transform_graph", "--help"]) == 0
+    assert "fold_constants" in capsys.readouterr().err.splitlines()

@@ -1,0 +1,186 @@
+"""Sessions: names, checks of what is fed, placement, fallback."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.transforms.golden import parse_graph
+from thinflow import engines
+from thinflow.engines import litert
+from thinflow.engines.session import Session
+from thinflow.errors import EngineUnavailable, FeedError, GraphError, UnsupportedOp
+from thinflow.formats import graphdef
+
+TEXT = """
+x = Placeholder() {dtype=float, shape=shape[?,4]}
+w = Const() {dtype=float, value=float[4,2]{1,2,3,4,5,6,7,8}}
+y = MatMul(x, w) {T=float}
+z = Relu(y) {T=float}
+inputs: x
+outputs: z
+"""
+MIXED = """
+x = Placeholder() {dtype=float, shape=shape[1,4]}
+a = Relu(x) {T=float}
+s = AsString(a) {T=float}
+n = StringToNumber(s) {out_type=float}
+y = Neg(n) {T=float}
+inputs: x
+outputs: y
+"""
+ONES = np.ones((1, 4), np.float32)
+ENGINES = ["auto", "litert", "reference"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("colon", ["", ":0"])
+def test_names_with_and_without_port(engine: str, colon: str) -> None:
+    session = Session(parse_graph(TEXT), engine)
+    (z,) = session.run([f"z{colon}"], {f"x{colon}": ONES})
+    assert z.tolist() == [[16, 20]]
+    assert z.dtype == np.float32
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_open_batch_takes_any_size(engine: str) -> None:
+    session = Session(parse_graph(TEXT), engine)
+    for batch in (1, 3, 2):
+        assert session.run("z", {"x": np.ones((batch, 4))})[0].shape == (batch, 2)
+
+
+def test_values_lists_and_defaults() -> None:
+    graph = parse_graph(TEXT)
+    session = Session(graph, "reference")
+    assert session.run(None, {graph.value("x"): [[1, 1, 1, 1]]})[0].tolist() == [[16, 20]]
+    y, w = session.run([graph.value("y"), "w"], {"x": ONES})
+    assert (y.tolist(), w.shape) == ([[16, 20]], (4, 2))
+
+
+@pytest.mark.parametrize("engine", ["litert", "reference"])
+def test_an_inner_value_can_be_fed(engine: str) -> None:
+    session = Session(parse_graph(TEXT), engine)
+    assert session.run(["z"], {"y": np.array([[-1, 5]], np.float32)})[0].tolist() == [[0, 5]]
+
+
+@pytest.mark.parametrize("engine", ["litert", "reference"])
+def test_a_fed_value_and_a_constant_can_be_fetched(engine: str) -> None:
+    x, w = Session(parse_graph(TEXT), engine).run(["x", "w"], {"x": ONES})
+    assert x.tolist() == ONES.tolist()
+    assert w.shape == (4, 2)
+
+
+def test_placement_names_the_engine_of_every_node() -> None:
+    graph = parse_graph(MIXED)
+    session = Session(graph, "litert")
+    assert session.run(["y"], {"x": ONES})[0].tolist() == [[-1, -1, -1, -1]]
+    assert session.placement["s"] == session.placement["n"] == "reference"
+    assert session.placement["a"] == session.placement["y"] == "litert"
+    assert "AsString" in session.reasons["s"]
+    assert set(Session(graph, "reference").placement.values()) == {"reference"}
+    assert Session(graph, "reference").reasons == {}
+
+
+@pytest.mark.parametrize("error", [UnsupportedOp("not today"), EngineUnavailable("no such kernel")])
+def test_a_region_that_cannot_be_prepared_falls_back(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(litert, "_lowered", refuse)
+    session = Session(parse_graph(TEXT), "litert")
+    assert session.run(["z"], {"x": ONES})[0].tolist() == [[16, 20]]
+    assert session.placement["y"] == "reference"
+    assert str(error).split("\n")[0] in session.reasons["y"]
+
+
+def test_a_region_that_fails_in_a_run_falls_back_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def fail(self: object, arrays: object) -> None:
+        calls.append(1)
+        raise EngineUnavailable("LiteRT failed: out of luck")
+
+    monkeypatch.setattr(litert.Model, "run", fail)
+    session = Session(parse_graph(TEXT), "litert")
+    for _ in range(2):
+        assert session.run(["z"], {"x": ONES})[0].tolist() == [[16, 20]]
+    assert len(calls) == 1
+    assert session.reasons["z"] == "LiteRT failed: out of luck"
+
+
+@pytest.mark.parametrize(
+    ("feed", "words"),
+    [
+        ({"x": np.ones((1, 5), np.float32)}, r"'x' has shape \[\?,4\], the array fed has \[1,5\]"),
+        ({"x": np.ones(4, np.float32)}, r"the array fed has \[4\]"),
+        ({"x": np.ones((1, 4), np.complex64)}, "'x' takes float, not complex64\nhint: convert it: x.astype"),
+        ({"x": np.array([["a", "b", "c", "d"]])}, "'x' takes float, not <U1"),
+        ({}, "x"),
+    ],
+)
+def test_feeds_that_do_not_fit(feed: dict[str, np.ndarray], words: str) -> None:
+    with pytest.raises(FeedError, match=words):
+        Session(parse_graph(TEXT), "reference").run(["z"], feed)
+
+
+@pytest.mark.parametrize(
+    ("fetch", "feed", "words"),
+    [
+        ("zz", "x", "cannot fetch 'zz': there is no node named 'zz'\nhint: did you mean 'z'"),
+        ("z", "xx", "cannot feed 'xx': there is no node named 'xx'\nhint: did you mean 'x'"),
+        ("q", "x", "cannot fetch 'q'.*\nhint: the graph's fetchs are z|the graph's"),
+    ],
+)
+def test_unknown_names(fetch: str, feed: str, words: str) -> None:
+    with pytest.raises(GraphError, match=words):
+        Session(parse_graph(TEXT), "reference").run([fetch], {feed: ONES})
+
+
+def test_nothing_to_fetch() -> None:
+    graph = parse_graph(TEXT)
+    graph.outputs = []
+    with pytest.raises(GraphError, match="the graph has no outputs\nhint: name what to fetch"):
+        Session(graph).run(None, {"x": ONES})
+
+
+def test_engines_and_threads() -> None:
+    assert {"litert", "reference"} <= set(engines.names())
+    with pytest.raises(EngineUnavailable, match="there is no engine 'litrt'\nhint: did you mean 'litert'"):
+        Session(parse_graph(TEXT), "litrt")
+    with pytest.raises(FeedError, match="0 threads"):
+        Session(parse_graph(TEXT), threads=0)
+
+
+def test_an_engine_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(litert.ENGINE.__class__, "available", lambda self: "the package is missing")
+    with pytest.raises(
+        EngineUnavailable, match="cannot be used: the package is missing\nhint: engine='reference'"
+    ):
+        Session(parse_graph(TEXT), "litert")
+    assert Session(parse_graph(TEXT), "auto").engine == "reference"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('node { name: "y" op: "Relu" input: "x" } ', "another node has the same name"),
+        ('node { name: "z" op: "Relu" input: "x:7" }', "reads port 7 of node 'x'"),
+    ],
+)
+def test_ambiguous_graphs_are_refused(text: str, words: str) -> None:
+    graph = graphdef.from_text(
+        'node { name: "x" op: "Placeholder" } node { name: "y" op: "Relu" input: "x" } ' + text
+    )
+    with pytest.raises(GraphError, match=words):
+        Session(graph)
+
+
+def test_a_damaged_model_file(tmp_path: object) -> None:
+    from pathlib import Path
+
+    path = Path(str(tmp_path)) / "m.tflite"
+    path.write_bytes(b"\x1c\0\0\0TFL3" + bytes(100))
+    with pytest.raises(EngineUnavailable, match="LiteRT refuses the model"):
+        litert.Model(str(path))
