@@ -142,3 +142,11 @@ def test_a_random_source_is_itself_and_no_other() -> None:
         return graph
 
     assert prove(build("a"), build("a"), 1e-6).equal
+
+
+def test_a_clamp_that_only_large_numbers_reach_is_seen() -> None:
+    graph = conv_chain(1)
+    other = graph.clone()
+    relu = other.node("relu0")
+    other.replace(relu, other.add("Relu6", relu.inputs, attrs=relu.attrs))
+    assert not prove(graph, other, 1e-5).equal

@@ -151,7 +151,8 @@ def summarize(source: Source, *, shapes: Shapes | None = None) -> Summary:
     from thinflow.analysis.summary import summarize as summarize_graph
     from thinflow.formats import load as load_file
 
-    graph = source if isinstance(source, Graph) else load_file(source)
+    # A copy, since assuming sizes leaves its mark on the values.
+    graph = source.clone() if isinstance(source, Graph) else load_file(source)
     return summarize_graph(graph, shapes)
 
 

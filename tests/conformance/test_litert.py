@@ -11,9 +11,9 @@ from tests.conformance.cases import Outcome, failures, find_cases, run_all
 
 FLOOR = 224
 """Cases that pass; raise these numbers when more do, never lower them."""
-WHOLE_FLOOR = 173
+WHOLE_FLOOR = 174
 """Cases of which LiteRT runs every node."""
-PART_FLOOR = 180
+PART_FLOOR = 181
 """Cases of which it runs some."""
 
 

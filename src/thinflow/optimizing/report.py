@@ -221,10 +221,10 @@ def _latency_cells(report: OptimizeReport, key: str) -> list[str]:
 
 
 def duration(median_ms: float, spread_ms: float) -> str:
-    """`12.3 ± 0.2 ms`, in microseconds below one millisecond."""
-    if median_ms < 1:
-        return f"{1000 * median_ms:.1f} ± {1000 * spread_ms:.1f} µs"
-    return f"{median_ms:.2f} ± {spread_ms:.2f} ms"
+    """`12.3 ± 0.2 ms`, in microseconds below one millisecond; as many digits as the spread is worth."""
+    unit, factor = ("µs", 1000.0) if median_ms < 1 else ("ms", 1.0)
+    digits = 1 if spread_ms * factor >= 0.1 else 2 if spread_ms * factor >= 0.01 else 3
+    return f"{median_ms * factor:.{digits}f} ± {spread_ms * factor:.{digits}f} {unit}"
 
 
 def _memory_cell(report: OptimizeReport, key: str) -> str:
