@@ -204,7 +204,7 @@ class TensorSpec:
     @property
     def size(self) -> int | None:
         """Number of elements; None unless every dimension is known."""
-        if self.shape is None or any(d is None for d in self.shape):
+        if self.shape is None or None in self.shape:
             return None
         return math.prod(d for d in self.shape if d is not None)
 

@@ -16,6 +16,8 @@ def broadcast(*shapes: Shape) -> Shape:
     """
     if any(s is None for s in shapes):
         return None
+    if len(shapes) == 1:
+        return shapes[0]
     known = [s for s in shapes if s is not None]
     rank = max((len(s) for s in known), default=0)
     result: list[Dim] = []
