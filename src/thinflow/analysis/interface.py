@@ -190,7 +190,7 @@ def _outputs(graph: Graph) -> list[Candidate]:
 def is_class_scores(value: Value) -> bool:
     """Whether a value looks like one score per class, so that its largest entry is an answer.
 
-    A softmax is; so are logits, the bare result of a matrix product; a sigmoid may be a reconstruction and is not.
+    A softmax is; so are logits, the bare result of a matrix product; a sigmoid may be a reconstruction.
     """
     node = value.node
     while node.op in _SHAPING and node.inputs:

@@ -16,8 +16,8 @@ from thinflow.analysis.liveness import Peak, peak_activations
 from thinflow.analysis.shapes import infer_shapes, port_count
 from thinflow.errors import FeedError, closest
 from thinflow.ir.check import find_problems
-from thinflow.ir.graph import Graph, Node, Problem, Value
-from thinflow.ir.order import ancestors, execution_order, match_order, unrunnable
+from thinflow.ir.graph import Graph, Node, Problem, Value, paused_gc
+from thinflow.ir.order import ancestors, match_order, runnable
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import DType, TensorSpec
 from thinflow.ops import registry
@@ -76,16 +76,21 @@ def summarize(graph: Graph, shapes: Mapping[str, Sequence[int | None]] | None = 
         graph: the graph.
         shapes: input name -> shape to assume. An unknown leading size counts as 1 in cost and memory.
     """
+    with paused_gc():
+        return _summarize(graph, shapes or {})
+
+
+def _summarize(graph: Graph, shapes: Mapping[str, Sequence[int | None]]) -> Summary:
     failures = infer_shapes(graph)
     interface = guess_interface(graph)
-    assumed = _assumed(interface, shapes or {})
+    assumed = _assumed(interface, shapes)
     if assumed:
         failures = infer_shapes(graph, assumed)
     ops: Counter[str] = Counter(n.op for n in graph)
     wanted = [c.value for c in interface.outputs if c.score > 0]
-    stuck = unrunnable(graph)
     needed = ancestors([v.node for v in wanted]) if wanted else set(graph)
-    order = [] if stuck else [n for n in execution_order(graph) if n in needed]
+    sound = runnable(graph)
+    order = [n for n in sound if n in needed] if len(sound) == len(graph) else []
     training, inference = _norms(graph)
     return Summary(
         graph=graph,

@@ -209,6 +209,8 @@ class Node:
     @property
     def outputs(self) -> tuple[Value, ...]:
         """The ports somebody has asked for so far, by number; see `output`."""
+        if len(self._outputs) < 2:  # nearly all nodes
+            return tuple(self._outputs.values())
         return tuple(self._outputs[port] for port in sorted(self._outputs))
 
     def output(self, port: int = 0) -> Value:

@@ -56,6 +56,11 @@ def find_cycle(graph: Graph) -> list[Node]:
     return members[members.index(node) :][::-1]
 
 
+def runnable(graph: Graph) -> list[Node]:
+    """The nodes in execution order, but for those in a cycle, behind one, or behind a missing node."""
+    return _sorted(graph)
+
+
 def unrunnable(graph: Graph) -> set[Node]:
     """Nodes that are in a cycle, depend on one, or depend on a node that does not exist."""
     return set(graph) - set(_sorted(graph))
@@ -82,10 +87,12 @@ def ancestors(
 
 def _needed(node: Node) -> list[Node]:
     """What must run before a node, once per reference."""
-    producers = [v.node for v in node.inputs]
+    producers = [v.node for v in node._inputs]
     if node.op in MERGES:
         producers = [p for p in producers if p.op not in NEXT_ITERATIONS]
-    return producers + list(node.control_inputs)
+    if node._controls:
+        producers += node._controls
+    return producers
 
 
 def _complete(graph: Graph, order: list[Node]) -> list[Node]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from thinflow.errors import ParameterError, closest
 
@@ -206,7 +206,7 @@ class TensorSpec:
         """Number of elements; None unless every dimension is known."""
         if self.shape is None or None in self.shape:
             return None
-        return math.prod(d for d in self.shape if d is not None)
+        return math.prod(cast(tuple[int, ...], self.shape))
 
     @property
     def size_bytes(self) -> int | None:

@@ -170,7 +170,7 @@ def match(pattern: NodePattern, head: Node) -> Match | Miss:
     for result in _match_node(pattern, head, Match(head)):
         if isinstance(result, Match):
             return result
-        if result.depth >= furthest.depth:
+        if result.depth > furthest.depth or not furthest.reason:
             furthest = result
     return furthest
 
@@ -212,18 +212,20 @@ Place = tuple[SingleInput, Value] | tuple[ManyInputs, tuple[Value, ...]]
 def _places(patterns: Sequence[Pattern], values: Sequence[Value]) -> tuple[Place, ...] | None:
     """Which pattern stands for which input; None if their numbers do not fit."""
     spare = len(values) - sum(isinstance(p, SingleInput) for p in patterns)
+    if spare < 0:
+        return None
     left = list(values)
     places: list[Place] = []
     for pattern in patterns:
         if isinstance(pattern, ManyInputs):
-            places.append((pattern, tuple(left[: max(spare, 0)])))
-            del left[: max(spare, 0)]
+            places.append((pattern, tuple(left[:spare])))
+            del left[:spare]
             spare = 0
         elif isinstance(pattern, OptionalInput):
             if spare > 0:
                 spare -= 1
                 places.append((pattern.pattern, left.pop(0)))
-        elif left:
+        else:
             places.append((pattern, left.pop(0)))
     return tuple(places) if spare == 0 else None
 
@@ -260,10 +262,11 @@ def _match_producer(pattern: NodePattern, value: Value, so_far: Match) -> Iterat
     while _passes_through(value) and value.node.op not in pattern.ops:
         through.append(value.node)
         value = value.node.inputs[0]
-    if value.port != 0:
-        yield Miss(so_far.depth, f"output {value.port} is read, not output 0", value.node)
-    elif value.is_graph_input:
-        yield Miss(so_far.depth, f"'{value.name}' is an input of the graph", value.node)
+    fits = value.node.op in pattern.ops
+    if fits and value.port != 0:
+        yield Miss(so_far.depth + 1, f"output {value.port} is read, not output 0", value.node)
+    elif fits and value.is_graph_input:
+        yield Miss(so_far.depth + 1, f"'{value.name}' is an input of the graph", value.node)
     else:
         claimed = so_far.claimed if pattern.boundary else [*so_far.claimed, *through]
         yield from _match_node(pattern, value.node, replace(so_far, claimed=claimed))

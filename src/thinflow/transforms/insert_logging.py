@@ -73,23 +73,19 @@ class InsertLogging(Transform):
         """
         used = [value for value in node.outputs if value.uses]
         types = printable_types(node, used)
-        wished = f"{node.name}{SUFFIX}"
-        name = graph.unique_name(wished)
-        shown = [f";{node.op};"] * self.show_op + [f";{name};"] * self.show_name
         attrs: dict[str, Attr] = {
             "T": types[0],
             "U": tuple(types),
-            "message": "".join([*shown, self.message]).encode(),
             "first_n": self.first_n,
             "summarize": self.summarize,
         }
-        routed = used[0]
-        trace.changed(node, f"'{name}' prints {', '.join(v.name for v in used)}")
-        printer = graph.add(
-            "Print", [routed, *used], wished, attrs=attrs, device=node.device, before=successor
-        )
+        values, name = [used[0], *used], f"{node.name}{SUFFIX}"
+        printer = graph.add("Print", values, name, attrs=attrs, device=node.device, before=successor)
         printer.origin = self.name
-        routed.replace_uses(printer.output(), keep=[printer])
+        shown = [f";{node.op};"] * self.show_op + [f";{printer.name};"] * self.show_name
+        printer.attrs["message"] = "".join([*shown, self.message]).encode()
+        used[0].replace_uses(printer.output(), keep=[printer])
+        trace.changed(node, f"'{printer.name}' prints {', '.join(v.name for v in used)}")
 
 
 def printable_types(node: Node, used: Sequence[Value]) -> list[DType]:

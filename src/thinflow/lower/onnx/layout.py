@@ -66,7 +66,7 @@ def _push(wiring: Wiring, operator: Operator, pushed: set[tuple[str, Order]]) ->
         _push_concat(wiring, operator, pushed)
     elif code in _SINGLE:
         source, order = _transposed(wiring, operator.inputs[0])
-        if source is not None and order is not None and _pays(wiring, operator, 1, 0):
+        if source is not None and order is not None:
             _SINGLE[code](wiring, operator, source, order)
 
 
@@ -81,15 +81,10 @@ def inverse(order: Sequence[int]) -> Order:
     return tuple(int(a) for a in np.argsort(order))
 
 
-def _pays(wiring: Wiring, operator: Operator, gone: int, new: int) -> bool:
-    """Whether fewer transposes stand above afterwards; none are needed below where outputs are not read."""
-    return gone > new
-
-
 def _below(wiring: Wiring, operator: Operator, order: Order, number: int = 0) -> None:
     """Let an operator's output be written in the old layout, and transpose it for its readers."""
     output = operator.outputs[number]
-    raw = Tensor(f"{output.name}/{'first' if len(order) > 2 else 'raw'}", _moved(output.shape, inverse(order)), output.dtype)
+    raw = Tensor(f"{output.name}/raw", _moved(output.shape, inverse(order)), output.dtype)
     wiring.set_output(operator, number, raw)
     wiring.add("Transpose", [raw], output, operator.origin, perm=tuple(order))
 
@@ -146,7 +141,7 @@ def _operands(
     plain = {t for t in operands if t is not None and t not in gone}
     if any(not _can_move(t, order) for t in plain):
         return None
-    computed = {t for t in plain if not t.is_constant and len(t.shape or ()) == len(order) and _size(t) != 1}
+    computed = {t for t in plain if not t.is_constant and not _is_free(t.shape or (), back)}
     new = {t for t in computed if _existing(wiring, t, back) is None}
     saved = sum(1 for t in gone if t is not None and set(wiring.readers(t)) == {operator} and not wiring.is_wanted(t))
     if len(gone) <= len(new) or (computed and saved <= len(new)):
@@ -163,13 +158,11 @@ def _operands(
     return moved
 
 
-def _size(tensor: Tensor) -> int | None:
-    size = 1
-    for n in tensor.shape or ():
-        if n is None:
-            return None
-        size *= n
-    return size if tensor.shape is not None else None
+def _is_free(shape: Sequence[int | None], order: Order) -> bool:
+    """Whether a new order moves axes of size 1 only, so that a Reshape can do it."""
+    full = (1,) * (len(order) - len(shape)) + tuple(shape)
+    moved = [a for a in order if full[a] != 1]
+    return moved == sorted(moved) and full.count(None) <= 1
 
 
 def _can_move(tensor: Tensor, order: Order) -> bool:

@@ -1,0 +1,276 @@
+"""Every lowering rule against the reference kernels, through ONNX Runtime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.lower.onnx.harness import Net, compare, run_onnx
+from tests.lower.tflite import test_ops as others
+from tests.lower.tflite.test_ops import BOXES, I32, I64, SCORES, C, b, conv, converted, f, i, ints, ports
+from thinflow.errors import ParameterError, ThinflowError, UnsupportedOp
+from thinflow.ir.attrs import ShapeAttr
+from thinflow.ir.types import FLOAT, INT32, dtype
+from thinflow.lower import rules
+from thinflow.lower.onnx.program import OPSETS
+
+BITS = ("BitwiseAnd", "BitwiseOr", "BitwiseXor")
+CASES = [
+    *(case for case in others.CASES if case[0] not in ("RightShift", "Bitcast", "BroadcastArgs", "Real", *BITS)),
+    *((op, [f(2, 5)], {}) for op in ("Asinh",)),
+    *((op, [f(2, 5, low=-0.9, high=0.9)], {}) for op in ("Atanh",)),
+    ("Acosh", [f(2, 5, low=1.1)], {}),
+    *((op, [i(2, 3), i(3)], {}) for op in BITS),
+    *((op, [i(4, 5, low=-9, high=9), np.array([[-4, -3, 2, 3, 5]], I32)], {})
+      for op in ("FloorDiv", "FloorMod", "TruncateDiv", "TruncateMod")),
+    *((op, [f(4, 5), f(1, 5)], {}) for op in ("FloorMod", "TruncateMod", "TruncateDiv", "Mod")),
+    ("Atan2", [np.float32([0, 1, -1, 0, 0, 2, -2]), np.float32([0, 0, 0, 1, -1, -3, -3])], {}),
+    ("Conv2D", [f(2, 3, 7, 6), C(f(3, 2, 3, 4))], conv(data_format="NCHW", padding="VALID")),
+    ("Conv2D", [f(2, 3, 7, 6), C(f(3, 2, 3, 4))],
+     conv(data_format="NCHW", padding="EXPLICIT", explicit_paddings=[0, 0, 0, 0, 1, 2, 0, 1])),
+    ("Conv2DBackpropInput", [ints(1, 9, 9, 2), C(f(3, 3, 2, 3)), f(1, 5, 5, 3)],
+     conv(strides=[1, 2, 2, 1], padding="SAME")),
+    ("Conv2DBackpropInput", [ints(1, 9, 9, 2), C(f(3, 3, 2, 3)), f(1, 5, 5, 3)],
+     conv(strides=[1, 1, 1, 1], padding="VALID", dilations=[1, 2, 2, 1])),
+    ("MaxPool", [f(1, 5, 5, 2)], {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "EXPLICIT",
+                                  "explicit_paddings": [0, 0, 2, 0, 1, 0, 0, 0]}),
+    ("MaxPool3D", [f(1, 4, 5, 6, 2)], {"ksize": [1, 2, 2, 2, 1], "strides": [1, 2, 2, 2, 1], "padding": "SAME"}),
+    ("AvgPool3D", [f(1, 4, 5, 6, 2)], {"ksize": [1, 2, 3, 2, 1], "strides": [1, 2, 2, 2, 1], "padding": "SAME"}),
+    ("FusedBatchNormV3", [f(2, 4, 4, 3), C(f(3)), C(f(3)), C(f(3)), C(f(3, low=0.1))], {"is_training": False}),
+    ("Einsum", [f(2, 3, 4), f(4, 5)], {"equation": "bij,jk->bik"}),
+    ("MatrixDiagPart", [f(2, 3, 3)], {}),
+    ("MatrixBandPart", [f(4, 5), C(np.int64(1)), C(np.int64(-1))], {}),
+    ("AdjustContrastv2", [f(2, 4, 4, 3), C(np.float32(1.5))], {}),
+    ("InvertPermutation", [np.array([2, 0, 1], I32)], {}),
+    ("SegmentMean", [f(4, 3), C([0, 0, 2, 2], I32)], {}),
+    ("UniqueWithCounts", [i(8, low=0, high=4)], {}),
+    ("OneHot", [np.array([0, -1, 5], I32), C(np.int32(4)), C(np.float32(2)), C(np.float32(-1))], {}),
+    ("OneHot", [i(2, 3, low=0, high=4), C(np.int32(4)), C(True), C(False)], {"axis": 1}),
+    ("MirrorPad", [f(3, 4), C([[2, 3], [0, 4]], I32)], {"mode": "SYMMETRIC"}),
+    ("ReverseSequence", [f(4, 3, 2), C([2, 3], I32)], {"seq_dim": 0, "batch_dim": 2}),
+    ("StridedSlice", [f(4, 5, 6), ints(-1, 2), ints(0, 0), ints(1, -1)], {"shrink_axis_mask": 1, "end_mask": 2}),
+    ("ResizeNearestNeighbor", [f(1, 2, 3, 2), ints(82, 41)], {}),
+    ("ResizeNearestNeighbor", [i(1, 4, 4, 2, element=I64), ints(7, 9)], {"half_pixel_centers": True}),
+    ("LeakyRelu", [f(2, 3)], {}),
+    ("SplitV", [f(2, 6), ints(1, -1, 3), C(np.int32(1))], {"num_split": 3}),
+]  # fmt: skip
+NAMES = [f"{n}-{case[0]}" for n, case in enumerate(CASES)]
+
+
+def build(op, operands, attrs, unknown="", opset=18):
+    net = Net()
+    net.opset = opset
+    inputs = []
+    for k, operand in enumerate(operands):
+        if isinstance(operand, C):
+            inputs.append(net.const(operand.array, f"c{k}"))
+            continue
+        sizes = operand.shape
+        shape = {"batch": (None, *sizes[1:])[: len(sizes)], "sizes": (None,) * len(sizes), "rank": None}
+        inputs.append(net.feed(operand, f"x{k}", shape=shape.get(unknown, sizes)))
+    flags = ("align_corners", "half_pixel_centers")
+    return net, net.graph.add(op, inputs, "y", attrs={k: bool(v) if k in flags else v for k, v in attrs.items()})
+
+
+@pytest.mark.parametrize(("op", "operands", "attrs"), CASES, ids=NAMES)
+def test_numerical(op, operands, attrs):
+    net, node = build(op, operands, attrs)
+    net.check(*(node.output(p) for p in range(3 if op == "UniqueWithCounts" else ports(node))))
+
+
+@pytest.mark.parametrize("opset", [o for o in OPSETS if o != 18])
+def test_every_opset(opset):
+    wrong, refused = [], []
+    for name, (op, operands, attrs) in zip(NAMES, CASES, strict=True):
+        net, node = build(op, operands, attrs, opset=opset)
+        try:
+            net.check(*(node.output(p) for p in range(ports(node))))
+        except UnsupportedOp as error:
+            refused.append(f"{op}: {error.problem}")
+        except Exception as error:
+            wrong.append(f"{name}: {str(error)[:300]}")
+    assert not wrong
+    assert all("since opset 18" in r for r in refused), refused
+
+
+@pytest.mark.parametrize("element", ["half", "double", "int32", "int64", "uint8", "int8", "bool"])
+def test_other_types_are_right_or_refused(element):
+    """What the tables in `kernels` let pass, ONNX Runtime runs, with the reference's result."""
+    wrong = []
+    for name, (op, operands, attrs) in zip(NAMES, CASES, strict=True):
+        net, node = build(op, [converted(o, dtype(element).numpy()) for o in operands], attrs)
+        outputs = [node.output(p) for p in range(ports(node))]
+        try:
+            with np.errstate(all="ignore"):
+                net.reference(*outputs)
+            net.lower(*outputs)
+        except ThinflowError:
+            continue
+        tolerance = {"rtol": 2e-2, "atol": 2e-2} if element == "half" else {}
+        try:
+            with np.errstate(all="ignore"):
+                net.check(*outputs, **tolerance)
+        except Exception as error:
+            wrong.append(f"{name}: {str(error)[:300]}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("unknown", ["batch", "sizes", "rank"])
+def test_unknown_sizes_are_right_or_refused(unknown):
+    wrong, refused = [], []
+    for name, (op, operands, attrs) in zip(NAMES, CASES, strict=True):
+        net, node = build(op, operands, attrs, unknown)
+        outputs = [node.output(p) for p in range(ports(node))]
+        try:
+            net.lower(*outputs)
+        except UnsupportedOp as error:
+            refused.append(f"{name}: {error.problem}")
+            continue
+        try:
+            net.check(*outputs)
+        except Exception as error:
+            wrong.append(f"{name}: {str(error)[:300]}")
+    assert not wrong, "\n".join(wrong)
+    assert len(refused) <= {"batch": 4, "sizes": 22, "rank": 75}[unknown], "\n".join(refused)
+
+
+def test_every_rule_is_tried():
+    untried = set(rules.supported("onnx")) - {c[0] for c in CASES}
+    below = {"FakeQuantWithMinMaxArgs", "FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel",
+             "IdentityN", "ShapeN", "_FusedMatMul", "UniqueV2", "UniqueWithCountsV2"}  # fmt: skip
+    assert untried == below | {op for op in untried if op.startswith("NonMaxSuppression")}
+
+
+def test_several_ports():
+    net = Net()
+    x, y = net.feed(f(2, 3), "x", shape=(None, 3)), net.feed(f(4), "y", shape=(None,))
+    shapes = net.op("ShapeN", x, y)
+    alias = net.op("IdentityN", x, y, name="alias", port=1)
+    net.check(shapes, shapes.node.output(1), net.op("Neg", alias))
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_fake_quantization(narrow):
+    x = f(4, 50, low=-3.0, high=9.0)
+    net = Net()
+    fed = net.feed(x)
+    attrs = {"num_bits": 4, "narrow_range": narrow}
+    outputs = [
+        net.op("FakeQuantWithMinMaxArgs", fed, min=-1.0, max=5.0, name="a", **attrs),
+        net.op("FakeQuantWithMinMaxVars", fed, np.float32(-1), np.float32(5), name="v", **attrs),
+        net.op("FakeQuantWithMinMaxVarsPerChannel", fed, f(50) - 3, f(50) + 5, name="c", **attrs),
+    ]
+    net.check(*outputs)
+
+
+def test_fused_matmul_is_one_gemm():
+    net = Net()
+    x, w, bias = net.feed(f(2, 3)), f(3, 4), f(4)
+    y = net.op("_FusedMatMul", x, w, bias, fused_ops=["BiasAdd", "Relu"])
+    assert net.codes(y) == ["Gemm", "Relu"]
+    compare(run_onnx(net.lower(y), {"x": f(2, 3)})[y.name], np.maximum(f(2, 3) @ w + bias, 0))
+
+
+def test_unique_along_the_only_axis():
+    net = Net()
+    y = net.op("UniqueV2", net.feed(i(8, low=0, high=4)), np.array([0], I64), T=INT32)
+    net.check(y, y.node.output(1))
+
+
+@pytest.mark.parametrize("op", ["NonMaxSuppression", "NonMaxSuppressionV2"])
+def test_older_non_max_suppression(op):
+    net = Net()
+    more = [np.float32(0.5)] if op.endswith("V2") else []
+    attrs = {} if more else {"iou_threshold": 0.5}
+    net.check(net.op(op, net.feed(BOXES, "boxes"), net.feed(SCORES, "scores"), np.int32(3), *more, **attrs))
+
+
+@pytest.mark.parametrize("pad", [False, True])
+def test_non_max_suppression(pad):
+    net = Net()
+    boxes, scores = net.feed(BOXES, "boxes"), net.feed(SCORES, "scores")
+    limits = [np.int32(3), np.float32(0.5), np.float32(0.1)]
+    v4 = net.op("NonMaxSuppressionV4", boxes, scores, *limits, name="v4", pad_to_max_output_size=pad)
+    v3 = net.op("NonMaxSuppressionV3", boxes, scores, *limits, name="v3")
+    v5 = net.op("NonMaxSuppressionV5", boxes, scores, *limits, np.float32(0), name="v5")
+    net.check(v4, v4.node.output(1), v3, *(v5.node.output(p) for p in range(3)))
+
+
+def test_integer_division_by_zero_does_not_end_the_process():
+    net = Net()
+    x, y = net.feed(np.array([6, 7], I32), "x"), net.feed(np.array([0, 2], I32), "y")
+    for op in ("FloorDiv", "FloorMod", "TruncateDiv", "TruncateMod"):
+        result = run_onnx(net.lower(net.op(op, x, y, name=op)), {"x": net.feeds[x], "y": net.feeds[y]})
+        assert result[op][1] in (3, 1)
+
+
+@pytest.mark.parametrize("shape", [(), (1, -1, 1)])
+def test_computed_slices(shape):
+    """Begin and end that the model computes, indices that count from the end among them."""
+    net = Net()
+    x, at = net.feed(f(4, 5, 6), "x"), net.feed(np.array([-1, 1, 2], I32), "at")
+    upto = net.op("AddV2", at, np.array([1, 2, 2], I32), name="upto")
+    steps = np.ones(3, I32)
+    net.check(
+        net.op("StridedSlice", x, at, upto, steps, name="a", shrink_axis_mask=1),
+        net.op("StridedSlice", x, at, upto, steps, name="b", shrink_axis_mask=1, begin_mask=2, end_mask=4),
+        net.op("StridedSlice", x, at, upto, steps, name="c", shrink_axis_mask=3),
+        net.op("Slice", x, np.array([0, 0, 1], I32), at, name="d"),
+    )
+
+
+def test_reshape_to_a_computed_shape():
+    net = Net()
+    x, shape = net.feed(f(2, 6), "x"), net.feed(np.int32([3, 4]), "shape")
+    assert "Reshape" in net.check(net.op("Reshape", x, shape))
+
+
+def test_shape_arithmetic_is_folded():
+    """The batch stays open; the sizes behind it are fixed although the model computes them."""
+    net = Net()
+    x = net.feed(f(2, 3, 4), shape=(None, 3, 4))
+    shape = net.op("Shape", x, out_type=INT32)
+    first = net.op("StridedSlice", shape, np.int32([0]), np.int32([1]), np.int32([1]), shrink_axis_mask=1)
+    y = net.op("Reshape", x, net.op("Pack", first, np.int32(12), axis=0))
+    assert net.check(y) == ["Reshape"]
+
+
+REFUSED = [
+    ("StringUpper", [np.array([b"a"], object)], {}, "strings are bytes"),
+    ("Cast", [f(2)], {"SrcT": FLOAT, "DstT": dtype("bfloat16")}, "no type bfloat16"),
+    ("ConcatV2", [f(2, 2), f(2, 2), np.int32(0)], {}, "computed while the model runs"),
+    ("ReverseV2", [f(2, 2), C([5], I32)], {}, "does not fit rank 2"),
+    ("NoSuchOp", [f(2)], {}, "no form of NoSuchOp"),
+    ("MatMul", [f(2, 2)], {}, "1 inputs, 2 are needed"),
+    ("AvgPool", [f(1, 4, 4, 4)], {"ksize": [1, 1, 1, 2], "strides": [1, 1, 1, 2], "padding": "VALID"},
+     "batch and channels"),
+    ("AvgPool", [f(1, 4, 4, 1)], {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "x"}, "padding x"),
+    ("LeakyRelu", [f(2)], {"alpha": [1, 2]}, "not well formed"),
+    ("TruncateDiv", [i(2), C(np.int32(0))], {}, "divides by zero"),
+    ("Conv2D", [f(1, 4, 4, 2).astype(np.float64), C(f(3, 3, 2, 2).astype(np.float64))], conv(), "no Conv for double"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("op", "operands", "attrs", "reason"), REFUSED, ids=[c[0] for c in REFUSED])
+def test_refusals_say_why(op, operands, attrs, reason):
+    net, node = build(op, operands, attrs)
+    with pytest.raises(UnsupportedOp, match=reason):
+        net.lower(node.output())
+
+
+def test_bits_need_a_newer_opset():
+    net, node = build("BitwiseAnd", [i(2, 3), i(3)], {}, opset=17)
+    with pytest.raises(UnsupportedOp, match="since opset 18") as caught:
+        net.lower(node.output())
+    assert caught.value.hint == "write opset 18"
+    net.opset = 9
+    with pytest.raises(ParameterError, match="opset 9 cannot be written"):
+        net.lower(node.output())
+
+
+def test_any_and_all_of_unknown_axes():
+    net = Net()
+    net.opset = 18
+    axes = net.feed(np.int32([1]), "axes")
+    net.check(net.op("Any", net.feed(b(2, 3)), axes, keep_dims=True), net.op("Sum", net.feed(f(2, 3), "z"), axes))
+    assert ShapeAttr((1,)) is not None
