@@ -462,7 +462,7 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> int
     from thinflow.formats._files import write_file
 
     buffer = io.BytesIO()
-    np.savez(buffer, **dict(arrays))
+    np.savez_compressed(buffer, **dict(arrays))
     return write_file(path, [buffer.getvalue()])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 from argparse import ArgumentParser, Namespace
 from typing import Any
@@ -85,10 +86,18 @@ def _preview(array: Any) -> str:
 
 
 def _as_data(array: Any) -> dict[str, Any]:
-    values = array.ravel()[:1000].tolist()
     return {
         "dtype": str(array.dtype),
         "shape": list(array.shape),
-        "values": [v.decode("utf-8", "backslashreplace") if isinstance(v, bytes) else v for v in values],
+        "values": [_plain(v) for v in array.ravel()[:1000].tolist()],
         "complete": array.size <= 1000,
     }
+
+
+def _plain(value: Any) -> Any:
+    """A value that JSON has: text for bytes, complex numbers, NaN and infinities."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    if isinstance(value, (bool, int, str)) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    return str(value)

@@ -6,7 +6,7 @@ import shlex
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from thinflow.errors import ParameterError, WriteError
+from thinflow.errors import ParameterError
 
 EXAMPLES = """
   thinflow sample
@@ -89,15 +89,9 @@ def _list(as_json: bool) -> int:
 
 def _write_arrays(path: str, arrays: dict[str, Any]) -> dict[str, Any]:
     """Write an .npz file; what is in it, by name."""
-    import numpy as np
+    from thinflow.api import write_arrays
 
-    try:
-        with open(path, "wb") as file:  # numpy would append .npz to a bare name
-            np.savez_compressed(file, **arrays)
-    except OSError as error:
-        raise WriteError(
-            f"cannot be written: {error.strerror or error}", path, hint="choose another place"
-        ) from error
+    write_arrays(path, arrays)
     return {"file": path, "arrays": {key: list(array.shape) for key, array in arrays.items()}}
 
 
