@@ -32,6 +32,7 @@ LAYERS["differences"] = set()
 LAYERS["litert"] = set()
 LAYERS["equivalence"] = {"errors", "ir", "ops", "interpreter", "differences"}
 LAYERS["engines"] = {"errors", "ir", "formats", "analysis", "lower", "interpreter", "litert"}
+LAYERS["inference"] = {"errors", "ir", "formats", "analysis", "interpreter", "engines"}
 LAYERS["verify"] = {
     "errors",
     "ir",
@@ -59,7 +60,7 @@ LAYERS["optimizing"] = {
 LAYERS["zoo"] = {"errors", "ir", "formats", "ops", "interpreter"}
 LAYERS["api"] = set(LAYERS)
 LAYERS["cli"] = {"errors", "api", "zoo", "thinflow"}
-LAYERS["thinflow"] = {"errors", "ir", "api"}
+LAYERS["thinflow"] = {"errors", "ir", "api", "engines", "inference"}
 LAYERS["__main__"] = {"cli"}
 
 NUMPY_ONLY_IN_FUNCTIONS = {"wire", "ir", "formats", "cli", "errors", "thinflow", "__main__"}

@@ -42,6 +42,7 @@ PUBLIC = [
     "inspect",
     "run",
     "Session",
+    "InferenceInterface",
     "TransformGraph",
     "Graph",
     "Node",

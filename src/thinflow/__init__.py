@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from thinflow.api import (
-        Session,
         TransformGraph,
         benchmark,
         compare,
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
         transform,
         verify,
     )
+    from thinflow.engines.session import Session
     from thinflow.errors import (
         EngineUnavailable,
         FeedError,
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         VerificationError,
         WriteError,
     )
+    from thinflow.inference import InferenceInterface
     from thinflow.ir.graph import Graph, Node, Value
     from thinflow.ir.tensor import Tensor
     from thinflow.ir.types import DType, TensorSpec
@@ -56,6 +57,7 @@ __all__ = [
     "FormatError",
     "Graph",
     "GraphError",
+    "InferenceInterface",
     "Node",
     "NodeError",
     "ParameterError",
@@ -89,6 +91,8 @@ __all__ = [
 
 # Where the names live that are not in thinflow.api.
 _HOMES = {
+    "thinflow.engines.session": "Session",
+    "thinflow.inference": "InferenceInterface",
     "thinflow.errors": (
         "EngineUnavailable FeedError FormatError GraphError NodeError ParameterError ParseError ShapeError "
         "ThinflowError TransformError UnsupportedOp VerificationError WriteError"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from thinflow.analysis.summary import Summary
     from thinflow.engines.session import Session as Session
+    from thinflow.optimizing.core import Core
     from thinflow.rewrite.runner import Result
     from thinflow.verify import Verification
 
@@ -28,7 +29,7 @@ Progress = Callable[[int, int, str], None]
 
 
 _FOREIGN = frozenset(
-    {".onnx", ".mmpb", ".h5", ".hdf5", ".keras", ".mlmodel", ".pt", ".pth", ".json", ".npz", ".zip", ".jpg"}
+    {".mmpb", ".h5", ".hdf5", ".keras", ".mlmodel", ".pt", ".pth", ".json", ".npz", ".zip", ".jpg"}
 )
 """Suffixes that promise another format than GraphDef."""
 
@@ -109,9 +110,9 @@ def save(graph: Graph, path: str | os.PathLike[str], *, format: str | None = Non
 
     Args:
         graph: what to write.
-        path: where to: .pb or .pbtxt (also .gz), or .tflite. Written aside and renamed, so it may be the
-            source.
-        format: "graphdef", "pbtxt" or "tflite", overriding the suffix.
+        path: where to: .pb or .pbtxt (also .gz), .tflite or .onnx. Written aside and renamed, so it may be
+            the source.
+        format: "graphdef", "pbtxt", "tflite" or "onnx", overriding the suffix.
 
     Raises:
         WriteError: it cannot be written; what stood there is untouched.
@@ -122,9 +123,15 @@ def save(graph: Graph, path: str | os.PathLike[str], *, format: str | None = Non
         from thinflow.formats._files import write_file
 
         return write_file(path, _tflite_chunks(graph))
+    if format == "onnx" or (format is None and suffix == ".onnx"):
+        from thinflow.lower.onnx.convert import lower_graph
+        from thinflow.optimizing.onnx import write_onnx
+
+        _require_outputs(graph)
+        return write_onnx(lower_graph(graph, graph.inputs, graph.outputs).program, path)
     if format is None and suffix in _FOREIGN:
         raise ParameterError(
-            f"writing {suffix} files is not supported yet", hint="choose .pb, .pbtxt or .tflite"
+            f"writing {suffix} files is not supported yet", hint="choose .pb, .pbtxt, .tflite or .onnx"
         )
     from thinflow.formats import save as save_file
 
@@ -135,10 +142,14 @@ def _tflite_chunks(graph: Graph) -> Iterable[bytes | memoryview]:
     from thinflow.lower.tflite.convert import lower_graph
     from thinflow.lower.tflite.program import write_program
 
-    if not graph.outputs:
-        raise GraphError("the graph has no outputs to convert", graph.path, hint="name them: outputs=[...]")
+    _require_outputs(graph)
     _, chunks = write_program(lower_graph(graph, graph.inputs, graph.outputs).program)
     return chunks
+
+
+def _require_outputs(graph: Graph) -> None:
+    if not graph.outputs:
+        raise GraphError("the graph has no outputs to convert", graph.path, hint="name them: outputs=[...]")
 
 
 def summarize(source: Source, *, shapes: Shapes | None = None) -> Summary:
@@ -486,16 +497,26 @@ def convert_verified(
     *,
     verify: bool = True,
     shapes: Shapes | None = None,
+    opset: int | None = None,
     **names: Any,
 ) -> Conversion:
-    """As `convert`; a .tflite may hold only the part LiteRT can run, and is run beside the interpreter before
-    it is written.
+    """As `convert`; a .tflite or .onnx may hold only the part its runtime can run, and is run beside the
+    interpreter before it is written.
+
+    Args:
+        source, path, shapes, names: as for `convert`.
+        verify: whether to run it.
+        opset: for .onnx, version of ONNX's op set: 17 (default) to 21.
 
     Raises:
         VerificationError: it gives other answers; nothing is written.
     """
     target = os.fspath(path)
+    if opset is not None and not target.endswith(".onnx"):
+        raise ParameterError("an opset goes with .onnx files only", hint="end the output's name in .onnx")
     graph = load(source, shapes=shapes, **names)
+    if target.endswith(".onnx"):
+        return _convert_to_onnx(graph, target, verify, opset)
     if not target.endswith(".tflite"):
         return Conversion(target, save(graph, target), "every node and weight kept as it was")
     from thinflow.formats._files import write_file
@@ -514,14 +535,41 @@ def convert_verified(
     else:
         size = write_file(target, model.chunks())
         proof = "not verified (--no-verify)"
-    notes = [f"input  {v.name}  {v.spec}" for v in model.core.inputs]
-    notes += [f"output {v.name}  {v.spec}" for v in model.core.outputs]
-    if model.core.outside:
-        node, why = next(iter(model.core.outside.items()))
-        notes.append(
-            f"{len(model.core.outside)} nodes are not in it and run in the app, first {node.where}: {why}"
+    return Conversion(target, size, proof, _core_notes(model.core))
+
+
+def _convert_to_onnx(graph: Graph, target: str, verify: bool, opset: int | None) -> Conversion:
+    from thinflow.engines.onnxruntime import ENGINE
+    from thinflow.lower.onnx.program import DEFAULT_OPSET, check_opset
+    from thinflow.optimizing.onnx import check_onnx_model, onnx_model, write_onnx
+    from thinflow.optimizing.steps import float_graph, samples_for
+
+    opset = check_opset(DEFAULT_OPSET if opset is None else opset)
+    _require_outputs(graph)
+    optimised = float_graph(graph, verify=verify).graph
+    model = onnx_model(optimised, samples_for(optimised, None, limit=1), opset=opset)
+    missing = ENGINE.available()
+    found: list[float] = []
+    if verify and not missing:
+        samples = samples_for(model.core.graph, None, limit=1)
+        size = write_onnx(
+            model.program, target, check=lambda part: found.append(check_onnx_model(model, samples, part))
         )
-    return Conversion(target, size, proof, notes)
+        proof = f"ONNX Runtime agrees with the graph, largest relative difference {found[0]:.2g}"
+    else:
+        size = write_onnx(model.program, target)
+        proof = f"not run: {missing}" if verify else "not verified (--no-verify)"
+    return Conversion(target, size, proof, [*_core_notes(model.core), f"opset  {opset}"])
+
+
+def _core_notes(core: Core) -> list[str]:
+    """What a converted model takes and gives, and what of the graph is not in it."""
+    notes = [f"input  {v.name}  {v.spec}" for v in core.inputs]
+    notes += [f"output {v.name}  {v.spec}" for v in core.outputs]
+    if core.outside:
+        node, why = next(iter(core.outside.items()))
+        notes.append(f"{len(core.outside)} nodes are not in it and run in the app, first {node.where}: {why}")
+    return notes
 
 
 def quantize_to_file(

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.differences import allowed, difference
-from thinflow.errors import ThinflowError
+from thinflow.errors import NodeError, ThinflowError
 from thinflow.interpreter import run_node
 from thinflow.ir.attrs import attr_key
 from thinflow.ir.graph import Graph, Node, Value
@@ -161,6 +161,8 @@ class _Side:
         for node in sorted(needed, key=self.position.__getitem__):
             for port, result in enumerate(run_node(node, [values[v] for v in node.inputs])):
                 values.setdefault(node.output(port), result)
+        if value not in values:
+            raise NodeError("it has no such output", value.node.where)
         return np.asarray(values[value])
 
     def _key(self, node: Node) -> tuple[Hashable, ...]:

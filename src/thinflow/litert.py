@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import IO, Any
 
 _BANNER = b"INFO: Created TensorFlow Lite XNNPACK delegate"
 _seen = False
@@ -55,7 +54,7 @@ def _without_banner() -> Iterator[None]:
     except (OSError, ValueError, AttributeError):  # no stderr, or one without a descriptor
         yield
         return
-    with tempfile.TemporaryFile() as held:
+    with _scratch() as held:
         os.dup2(held.fileno(), 2)
         try:
             yield
@@ -66,3 +65,12 @@ def _without_banner() -> Iterator[None]:
             rest = b"".join(line for line in held if not line.startswith(_BANNER))
             if rest:
                 os.write(2, rest)
+
+
+def _scratch() -> IO[bytes]:
+    """A file without a name, where possible made without `tempfile`, whose import takes longest of all."""
+    if hasattr(os, "memfd_create"):
+        return open(os.memfd_create("stderr"), "w+b")
+    import tempfile
+
+    return tempfile.TemporaryFile()

@@ -38,3 +38,34 @@ def test_json_and_no_verify(model: str, capsys: pytest.CaptureFixture[str]) -> N
     data = json.loads(capsys.readouterr().out)
     assert data["proof"] == "not verified (--no-verify)"
     assert data["size_bytes"] == Path("m.tflite").stat().st_size
+
+
+def test_onnx(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("onnxruntime")
+    assert main(["convert", model, "m.onnx", "--opset", "18"]) == 0
+    first, *middle, last = capsys.readouterr().out.splitlines()
+    assert first.startswith("wrote m.onnx: ")
+    assert "ONNX Runtime agrees with the graph" in first
+    assert "  opset  18" in middle
+    assert last.startswith("next: thinflow benchmark ")
+    assert last.endswith("--engines litert,onnxruntime")
+    assert thinflow.save(thinflow.load(model), "plain.onnx") == Path("plain.onnx").stat().st_size
+
+
+def test_onnx_options(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", model, "m.onnx", "--opset", "3"]) == 1
+    assert "opset 3 cannot be written" in capsys.readouterr().err
+    assert main(["convert", model, "m.pb", "--opset", "18"]) == 1
+    assert "goes with .onnx files only" in capsys.readouterr().err
+    assert not Path("m.onnx").exists()
+
+
+def test_onnx_without_a_runtime(
+    model: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from thinflow.engines.onnxruntime import OnnxRuntime
+
+    monkeypatch.setattr(OnnxRuntime, "available", lambda self: "the package onnxruntime is missing")
+    assert main(["convert", model, "m.onnx"]) == 0
+    assert "not run: the package onnxruntime is missing" in capsys.readouterr().out
+    assert Path("m.onnx").stat().st_size > 100

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,14 @@ from thinflow.optimizing.steps import float_graph
 
 Array = np.ndarray[Any, Any]
 
-ENGINES = ["reference", "litert"]
+ENGINES = [
+    "reference",
+    "litert",
+    pytest.param(
+        "onnxruntime",
+        marks=pytest.mark.skipif(find_spec("onnxruntime") is None, reason="onnxruntime is not installed"),
+    ),
+]
 KEYWORD_MODELS = ["kws_CNN_S", "kws_DNN_S", "kws_DS_CNN_S", "kws_Basic_LSTM_S"]
 SOFTMAX_TOLERANCE = 1e-4
 EVERY = 10
@@ -35,9 +43,8 @@ def answers(shared: Path) -> dict[str, Array]:
 
 
 def load(shared: Path, name: str) -> Graph:
-    graph = graphdef.load(shared / "models" / f"{name}.pb")
     assert find("litert").available() is None
-    return graph
+    return graphdef.load(shared / "models" / f"{name}.pb")
 
 
 def softmax(session: Session, clips: list[Path]) -> Array:
@@ -103,5 +110,5 @@ def test_other_models(
     assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
     print(f"\n{name} on {engine}: largest error {np.abs(found - expected).max():.2g}")
     np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
-    if engine == "litert":
-        assert set(session.placement.values()) == {"litert"}
+    if engine != "reference":
+        assert set(session.placement.values()) == {engine}

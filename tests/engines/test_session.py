@@ -184,3 +184,38 @@ def test_a_damaged_model_file(tmp_path: object) -> None:
     path.write_bytes(b"\x1c\0\0\0TFL3" + bytes(100))
     with pytest.raises(EngineUnavailable, match="LiteRT refuses the model"):
         litert.Model(str(path))
+
+
+@pytest.mark.parametrize("engine", ["litert", "reference"])
+def test_what_was_right_once_is_still_checked(engine: str) -> None:
+    session = Session(parse_graph(TEXT), engine)
+    session.run(["z"], {"x": ONES})
+    assert session.run(["z"], {"x": np.ones((2, 4))})[0].shape == (2, 2)
+    for wrong in (np.ones((1, 5), np.float32), ONES.astype(np.complex64), "text"):
+        with pytest.raises(FeedError):
+            session.run(["z"], {"x": wrong})
+    assert session.run(["z"], {"x": ONES.tolist()})[0].tolist() == [[16, 20]]
+
+
+def test_one_input_is_fed_once() -> None:
+    with pytest.raises(FeedError, match="'x' is fed twice\nhint: give each input once"):
+        Session(parse_graph(TEXT)).run(["z"], {"x": ONES, "x:0": ONES})
+
+
+@pytest.mark.parametrize("engine", ["litert", "reference"])
+def test_large_arrays_in_any_order(engine: str) -> None:
+    rows = 1 << 17
+    images = np.asfortranarray(np.random.default_rng(0).standard_normal((rows, 4)).astype(np.float32))
+    (z,) = Session(parse_graph(TEXT), engine).run(["z"], {"x": images})
+    w = np.arange(1, 9, dtype=np.float32).reshape(4, 2)
+    np.testing.assert_allclose(z, np.maximum(np.einsum("ij,jk->ik", images, w), 0), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("engine", ["litert", "reference"])
+@pytest.mark.parametrize("text", [b"one", b"a\0b\0\0", b"\0", b""])
+def test_scalar_strings(engine: str, text: bytes) -> None:
+    """LiteRT's set_tensor takes a scalar array of objects for the text itself, and numpy cuts trailing zeros."""
+    graph = parse_graph(
+        "s = Placeholder() {dtype=string, shape=shape[]}\nt = Identity(s) {T=string}\ninputs: s\noutputs: t"
+    )
+    assert Session(graph, engine).run(["t"], {"s": text})[0].tolist() == text

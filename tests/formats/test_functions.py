@@ -8,9 +8,10 @@ from tests.library import constant, function, graph_of, node
 from thinflow.errors import FormatError, GraphError
 from thinflow.formats import graphdef
 from thinflow.ir.attrs import FunctionAttr, PlaceholderAttr
-from thinflow.ir.function import ARGUMENT, Function
+from thinflow.ir.function import ARGUMENT, Function, Selection, reachable
 from thinflow.ir.ports import OutputArg, flat_port, output_args
 from thinflow.ir.types import DOUBLE, FLOAT, INT32
+from thinflow.wire import protos
 
 TOP = function(
     "top",
@@ -135,3 +136,25 @@ def test_placeholders_are_filled_in_by_the_caller() -> None:
     assert general.graph.node("ca").attrs["SrcT"] == PlaceholderAttr("S")
     with pytest.raises(GraphError, match="the caller of the function does not set 'S'"):
         general.instantiated({})
+
+
+def test_a_selection_is_written() -> None:
+    plain = function("plain", {"x": FLOAT}, [node("y", "Neg", "x", T=FLOAT)], {"y": "y:y:0"})
+    gradient = "gradient { function_name: 'top' gradient_func: 'plain' }"
+    for chosen, gradients in (({"top", "plain"}, 1), ({"plain"}, 0), (set(), 0)):
+        graph = graph_of([node("a", "NoOp")], [TOP, plain, gradient])
+        graph.functions = Selection(graph.functions, chosen)
+        assert ("top" in graph.functions) == ("top" in chosen)
+        written = graphdef.to_bytes(graph)
+        assert set(graphdef.from_bytes(written).functions) == chosen
+        assert len(protos.parse("GraphDef", written).library.gradient) == gradients
+    with pytest.raises(KeyError):
+        graph.functions["top"]
+
+
+def test_what_a_graph_can_reach() -> None:
+    deep = function("deep", {"x": FLOAT}, [node("c", "top", "x", "x")], {"y": "c:y:0"})
+    uses = node("a", "While", body="func { name: 'deep' attr { key: 'g' value { func { name: 'other' } } } }")
+    other = function("other", {"x": FLOAT}, [], {"y": "x"})
+    spare = function("spare", {"x": FLOAT}, [], {"y": "x"})
+    assert reachable(graph_of([uses], [TOP, deep, other, spare])) == {"deep", "top", "other"}

@@ -24,6 +24,7 @@ from thinflow.transforms._pipelines import PIPELINES
 GRAPHS = (*SMALL, "mobilenet_small", "keras3:mobilenet_v2_small", "zoo:digits")
 
 OPTIONS = {
+    "fake_quantize_training": [],  # always an error
     "quantize_weights": ["", "(mode=SCALED, axis=auto)"],
     "remove_attribute": ["(attribute_name=_output_shapes)"],
     "remove_nodes": ["(op=Identity, op=CheckNumerics)"],

@@ -196,7 +196,7 @@ def test_a_value_that_exists_cannot_take_a_name() -> None:
 
 @dataclass(frozen=True)
 class Unwrap(Rewrite):
-    """scale(sum(xs..., axis), [factor]) -> all(axis, xs...), whatever the shared sum is needed for elsewhere."""
+    """scale(sum(xs..., axis), [factor]) -> all(axis, xs..., factor); others may need the sum."""
 
     name = "unwrap"
     pattern: ClassVar = node(

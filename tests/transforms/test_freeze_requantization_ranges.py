@@ -16,7 +16,7 @@ from thinflow.rewrite.runner import StepReport
 from thinflow.transforms.freeze_requantization_ranges import percentiles, read_records
 
 GRAPH = """
-    x = Placeholder() {dtype=float, shape=shape[8]}
+    x = Placeholder() {dtype=float, shape=shape[2,8]}
     lo = Const() {value=float[]{-10}}
     hi = Const() {value=float[]{10}}
     q = QuantizeV2(x, lo, hi) {T=quint8, mode="MIN_FIRST"}

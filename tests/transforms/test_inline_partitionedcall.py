@@ -233,6 +233,27 @@ def test_attributes_of_the_call_fill_the_body() -> None:
     assert node_text(graph.node("c/y")) == "c/y = Neg(x) {T=float}"
 
 
+def test_in_a_loop_the_whole_body_is_in_the_loop() -> None:
+    nodes = [
+        constant("limit", 9.0),
+        node("enter", "Enter", "x", T=FLOAT, frame_name="s: 'loop'"),
+        node("most", "Enter", "limit", T=FLOAT, frame_name="s: 'loop'", is_constant="b: true"),
+        node("merge", "Merge", "enter", "next", T=FLOAT, N=2),
+        node("less", "Less", "merge", "most", T=FLOAT),
+        node("cond", "LoopCond", "less"),
+        node("switch", "Switch", "merge", "cond", T=FLOAT),
+        call("c", "affine", "switch:1", "most"),
+        node("next", "NextIteration", "c", T=FLOAT),
+        node("exit", "Exit", "switch", T=FLOAT),
+        node("y", "Neg", "exit", T=FLOAT),
+    ]
+    graph = model(nodes, [AFFINE], ["y"])
+    result = apply(graph, "inline_partitionedcall").graph
+    assert node_text(result.node("c/two")).startswith("c/two = Const(^switch)")
+    feeds = {"x": np.float32(1)}
+    assert run_graph(result, feeds, ["y"]) == run_graph(graph, feeds, ["y"])
+
+
 LOOPING = function("f", {"x": FLOAT}, [call("again", "g", "x")], {"y": "again:output:0"})
 LOOPING_TOO = function("g", {"x": FLOAT}, [call("again", "f", "x")], {"y": "again:output:0"})
 

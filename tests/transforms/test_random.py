@@ -25,6 +25,7 @@ UNARY = ("Identity", "Relu", "Neg", "Square", "Tanh", "StopGradient")
 BINARY = ("Add", "AddV2", "Mul", "Sub", "Maximum", "MatMul", "BiasAdd")
 
 OPTIONS = {
+    "fake_quantize_training": [],  # always an error
     "merge_duplicate_nodes": ["", "(commutative=true)"],
     "obfuscate_names": ["", "(prefix=n)"],
     "quantize_weights": ["(minimum_size=8)", "(minimum_size=8, mode=SCALED)", "(minimum_size=8, axis=auto)"],

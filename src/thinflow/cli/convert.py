@@ -10,6 +10,7 @@ from thinflow.cli._options import add_interface, add_json, interface
 
 EXAMPLES = """
   thinflow convert model.pb model.tflite
+  thinflow convert model.pb model.onnx
   thinflow convert model.pb model.pbtxt
   thinflow convert pose.pb pose.tflite --shape image=1,184,184,3
 """
@@ -17,10 +18,13 @@ EXAMPLES = """
 
 def add_arguments(p: ArgumentParser) -> None:
     p.add_argument("model", help="a GraphDef file")
-    p.add_argument("output", help="what to write; the suffix chooses the format: .tflite, .pb, .pbtxt")
+    p.add_argument("output", help="what to write; the suffix chooses the format: .tflite, .onnx, .pb, .pbtxt")
     add_interface(p)
     p.add_argument(
         "--no-verify", dest="verify", action="store_false", help="skip comparing the result with the source"
+    )
+    p.add_argument(
+        "--opset", type=int, metavar="N", help="for .onnx: version of ONNX's op set, 17 (default) to 21"
     )
     add_json(p)
 
@@ -29,13 +33,18 @@ def run(args: Namespace) -> int:
     from thinflow.api import convert_verified
     from thinflow.cli._console import human_bytes
 
-    report = convert_verified(args.model, args.output, verify=args.verify, **interface(args))
+    report = convert_verified(
+        args.model, args.output, verify=args.verify, opset=args.opset, **interface(args)
+    )
     if args.json:
         print(json.dumps(report.data(), indent=2))
         return 0
     print(f"wrote {args.output}: {human_bytes(report.size_bytes)}; {report.proof}")
     for line in report.notes:
         print(f"  {line}")
-    model = shlex.quote(args.output)
-    print(f"next: thinflow {'benchmark' if args.output.endswith('.tflite') else 'inspect'} {model}")
+    source, model = shlex.quote(args.model), shlex.quote(args.output)
+    if args.output.endswith(".onnx"):
+        print(f"next: thinflow benchmark {source} --engines litert,onnxruntime")
+    else:
+        print(f"next: thinflow {'benchmark' if args.output.endswith('.tflite') else 'inspect'} {model}")
     return 0

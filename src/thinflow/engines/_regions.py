@@ -1,7 +1,7 @@
 """Graphs run region by region: what an engine can run in the engine, the rest in the interpreter.
 
-An engine that lowers regions to models of its own says which nodes it refuses and how a region becomes a model;
-cutting, running, falling back and reporting are here.
+An engine that lowers regions to models of its own says which nodes it refuses and how a region becomes a
+model; cutting, running, falling back and reporting are here.
 """
 
 from __future__ import annotations
@@ -26,23 +26,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_CONTROL_FLOW = frozenset(
-    {
-        "Enter",
-        "Exit",
-        "Switch",
-        "Merge",
-        "NextIteration",
-        "LoopCond",
-        "RefEnter",
-        "RefExit",
-        "RefSwitch",
-        "RefMerge",
-        "RefNextIteration",
-    }
-)
-
-
 class Model(Protocol):
     """A region as the engine runs it."""
 
@@ -63,12 +46,15 @@ class Backend:
         name: the engine's name, for the placement.
         unsupported: why it cannot run nodes; those it can are missing.
         lowered: a region as a model. May raise UnsupportedOp or EngineUnavailable.
+        unsupported_unit: why it cannot run a loop or branches, given by what goes in and out; "" if it can.
+            None if it never can.
         exchanged: whether it can be handed arrays of a type (by name); resources and variants never can.
     """
 
     name: str
     unsupported: Callable[[Graph, Iterable[Node]], dict[Node, str]]
     lowered: Callable[[Graph, Region, int], Model]
+    unsupported_unit: Callable[[Graph, Sequence[Value], Sequence[Value]], str] | None = None
     exchanged: Callable[[str], bool] = lambda _: True
 
 
@@ -76,27 +62,28 @@ def compile_regions(
     backend: Backend, graph: Graph, inputs: Sequence[Value], outputs: Sequence[Value], threads: int
 ) -> Compiled:
     """The graph cut into regions, each ready to run."""
-    from thinflow.analysis.shapes import infer_shapes
+    from thinflow.analysis.loops import infer_with_loops
+    from thinflow.engines._units import divide
     from thinflow.interpreter import Plan
 
-    infer_shapes(graph, {v: v.spec for v in inputs if v.spec.shape is not None})
-    nodes = Plan(graph, outputs, inputs).nodes
-    if any(n.op in _CONTROL_FLOW for n in nodes):
-        reason = "the graph has TF1 control flow, which runs as a whole in the interpreter"
-        whole = Region(False, nodes, list(inputs), list(outputs))
-        pieces = [_Piece(backend, graph, whole, threads)]
-        return _Compiled(backend.name, pieces, inputs, outputs, dict.fromkeys(nodes, reason))
-    refused = backend.unsupported(graph, [n for n in nodes if n.tensor is None])
-    refused |= {n: why for n in nodes if n not in refused and (why := _unreadable(backend, n))}
-    regions = partition(nodes, inputs, outputs, refused)
+    infer_with_loops(graph, {v: v.spec for v in inputs if v.spec.shape is not None})
+    division = divide(Plan(graph, outputs, inputs))
+    refused = division.refused(graph, inputs, outputs, backend.unsupported, backend.unsupported_unit)
+    for unit in division.units:
+        read = (why for n in unit if n not in refused and (why := _unreadable(backend, n, unit)))
+        why = next(read, "")
+        refused |= dict.fromkeys(unit, why) if why else {}
+    regions = partition(
+        division.nodes, inputs, outputs, refused, units=division.units, constants=division.constants
+    )
     pieces = [_Piece(backend, graph, r, threads) for r in regions]
     return _Compiled(backend.name, pieces, inputs, outputs, refused)
 
 
-def _unreadable(backend: Backend, node: Node) -> str:
-    """Why the engine cannot be handed an input of the node; empty if it can."""
+def _unreadable(backend: Backend, node: Node, unit: Sequence[Node]) -> str:
+    """Why the engine cannot be handed an input of the node from outside its unit; empty if it can."""
     for value in node.inputs:
-        if value.node.tensor is not None:
+        if value.node.tensor is not None or (len(unit) > 1 and value.node in unit):
             continue
         if (
             value.dtype is None

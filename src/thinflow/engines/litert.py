@@ -5,40 +5,26 @@ What LiteRT can run is lowered region by region; the rest runs in the interprete
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from thinflow.engines.base import Compiled
-from thinflow.engines.partition import Region, partition
-from thinflow.errors import EngineUnavailable, FeedError, UnsupportedOp
-from thinflow.ir.types import RESOURCE, VARIANT
+from thinflow.engines._files import FilePort, ModelFile
+from thinflow.errors import EngineUnavailable, FeedError
+from thinflow.ir.types import TensorSpec, dtype
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from thinflow.interpreter import Plan
+    from thinflow.engines._regions import Backend
+    from thinflow.engines.base import Compiled
+    from thinflow.engines.partition import Region
     from thinflow.ir.graph import Graph, Node, Value
 
     Array = np.ndarray[Any, Any]
 
-logger = logging.getLogger(__name__)
-
-_CONTROL_FLOW = frozenset(
-    {
-        "Enter",
-        "Exit",
-        "Switch",
-        "Merge",
-        "NextIteration",
-        "LoopCond",
-        "RefEnter",
-        "RefExit",
-        "RefSwitch",
-        "RefMerge",
-        "RefNextIteration",
-    }
-)
+_LARGE_BYTES = 1 << 20
+"""From here on a second copy costs more than looking for a way around it."""
 
 
 class Model:
@@ -49,21 +35,32 @@ class Model:
         threads: how many threads the kernels may use.
         keep_all: keep every intermediate tensor, for calibration and debugging.
         settled: the model states the sizes of its inputs; if not, the first run tells, and may be refused.
+            None: as the model says.
 
     Raises:
         EngineUnavailable: LiteRT refuses the model.
     """
 
     def __init__(
-        self, content: bytes | str, *, threads: int = 1, keep_all: bool = False, settled: bool = True
+        self,
+        content: bytes | str,
+        *,
+        threads: int = 1,
+        keep_all: bool = False,
+        settled: bool | None = True,
     ) -> None:
-        from thinflow.litert import interpreter
+        from thinflow.litert import allocate, interpreter
 
         source = {"model_path": content} if isinstance(content, str) else {"model_content": content}
         try:
             self.interpreter = interpreter(
-                **source, num_threads=threads, experimental_preserve_all_tensors=keep_all, allocated=settled
+                **source, num_threads=threads, experimental_preserve_all_tensors=keep_all, allocated=False
             )
+            self._inputs = self.interpreter.get_input_details()
+            if settled is None:
+                settled = all((d["shape_signature"] >= 0).all() for d in self._inputs)
+            if settled:
+                allocate(self.interpreter)
         except (ValueError, RuntimeError) as error:
             raise EngineUnavailable(
                 f"LiteRT refuses the model: {error or 'it gives no reason'}",
@@ -72,9 +69,10 @@ class Model:
                 if isinstance(content, str)
                 else "please report this with the model",
             ) from error
-        self._inputs = self.interpreter.get_input_details()
         self._outputs = self.interpreter.get_output_details()
-        self._shapes = [tuple(d["shape"]) for d in self._inputs] if settled else None
+        self._input_indices = [d["index"] for d in self._inputs]
+        self._output_indices = [d["index"] for d in self._outputs]
+        self._shapes = [tuple(d["shape"].tolist()) for d in self._inputs] if settled else None
 
     @property
     def input_names(self) -> list[str]:
@@ -84,18 +82,46 @@ class Model:
     def output_names(self) -> list[str]:
         return [d["name"] for d in self._outputs]
 
+    @property
+    def input_ports(self) -> list[FilePort]:
+        """The inputs with their types and shapes; sizes that are open are None."""
+        return [_port(d) for d in self._inputs]
+
+    @property
+    def output_ports(self) -> list[FilePort]:
+        """The outputs with their types and shapes."""
+        return [_port(d) for d in self._outputs]
+
+    def signature_names(self) -> dict[str, str]:
+        """Names that the signatures give to inputs and outputs -> the names they have."""
+        found: dict[str, str] = {}
+        for key in self.interpreter.get_signature_list():
+            runner = self.interpreter.get_signature_runner(key)
+            for details in (runner.get_input_details(), runner.get_output_details()):
+                found.update((name, d["name"]) for name, d in details.items())
+        return found
+
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """The outputs. Tensors are allocated anew only when an input changes its shape."""
         self._resize([x.shape for x in inputs])
         try:
-            for detail, array in zip(self._inputs, inputs, strict=True):
-                self.interpreter.set_tensor(detail["index"], array)
+            for index, array in zip(self._input_indices, inputs, strict=True):
+                self._feed(index, array)
             self.interpreter.invoke()
         except (ValueError, RuntimeError) as error:
             raise EngineUnavailable(
                 f"LiteRT failed: {error}", hint="engine='reference' may say more"
             ) from error
-        return [self.interpreter.get_tensor(d["index"]) for d in self._outputs]
+        return [self.interpreter.get_tensor(index) for index in self._output_indices]
+
+    def _feed(self, index: int, array: Array) -> None:
+        """Copy an array to where the kernels read it: LiteRT's Python class cannot lend them the array."""
+        if array.dtype.hasobject and not array.ndim:
+            self.interpreter.set_tensor(index, _scalar_string(array))
+        elif array.nbytes > _LARGE_BYTES and not array.flags.c_contiguous:
+            self.interpreter.tensor(index)()[...] = array  # set_tensor would copy it twice
+        else:
+            self.interpreter.set_tensor(index, array)
 
     def _resize(self, shapes: Sequence[tuple[int, ...]]) -> None:
         from thinflow.litert import allocate
@@ -113,84 +139,37 @@ class Model:
         self._shapes = list(shapes)
 
 
-class _Piece:
-    """One region ready to run.
+def _scalar_string(array: Array) -> Array:
+    """One string as LiteRT reads it: it would take the address of a Python object for the text itself.
 
-    A region LiteRT turns out to refuse, now or for some input, goes to the interpreter for good.
+    Raises:
+        EngineUnavailable: the string is empty, which numpy has no such type for.
     """
+    import numpy as np
 
-    def __init__(self, graph: Graph, region: Region, threads: int) -> None:
-        self.region = region
-        self.refusal = ""
-        self._graph = graph
-        self._plan: Plan | None = None
-        self._model: Model | None = None
-        if region.on_engine and region.outputs:
-            try:
-                self._model = _lowered(graph, region, threads)
-            except (UnsupportedOp, EngineUnavailable) as error:
-                self.refusal = error.message
-
-    @property
-    def runs_on_engine(self) -> bool:
-        return self._model is not None
-
-    def run(self, arrays: Sequence[Array]) -> list[Array]:
-        if self._model is not None:
-            try:
-                return self._model.run(arrays)
-            except (EngineUnavailable, FeedError) as error:
-                logger.info("falling back to the interpreter: %s", error.message)
-                self.refusal, self._model = error.message, None
-        if self._plan is None:
-            from thinflow.interpreter import Plan
-
-            self._plan = Plan(self._graph, self.region.outputs, self.region.inputs)
-        return self._plan.run(dict(zip(self.region.inputs, arrays, strict=True)))
+    text = array[()]
+    if not text:
+        raise EngineUnavailable(
+            "LiteRT's Python class cannot be fed an empty string", hint="use engine='reference'"
+        )
+    return np.array(text, f"S{len(text)}")
 
 
-class _Compiled:
-    def __init__(
-        self,
-        pieces: list[_Piece],
-        inputs: Sequence[Value],
-        outputs: Sequence[Value],
-        refused: Mapping[Node, str],
-    ) -> None:
-        self._pieces = pieces
-        self._inputs = list(inputs)
-        self._outputs = list(outputs)
-        self._refused = refused
-        self._constants = {v: _constant(v) for v in outputs if v.node.tensor is not None}
-
-    @property
-    def placement(self) -> dict[str, str]:
-        return {
-            n.name: "litert" if p.runs_on_engine else "reference"
-            for p in self._pieces
-            for n in p.region.nodes
-        }
-
-    @property
-    def reasons(self) -> dict[str, str]:
-        reasons = {n.name: why for n, why in self._refused.items()}
-        for piece in self._pieces:
-            if piece.refusal:
-                reasons.update((n.name, piece.refusal) for n in piece.region.nodes)
-        return reasons
-
-    def run(self, inputs: Sequence[Array]) -> list[Array]:
-        values: dict[Value, Array] = dict(zip(self._inputs, inputs, strict=True)) | self._constants
-        for piece in self._pieces:
-            region = piece.region
-            values.update(zip(region.outputs, piece.run([values[v] for v in region.inputs]), strict=True))
-        return [values[v] for v in self._outputs]
+def _port(detail: Mapping[str, Any]) -> FilePort:
+    sizes = detail["shape_signature"].tolist() or detail["shape"].tolist()
+    # An unknown rank looks like a scalar.
+    shape = tuple(None if n < 0 else n for n in sizes) or None
+    return FilePort(detail["name"], TensorSpec(dtype(detail["dtype"]), shape))
 
 
-def _constant(value: Value) -> Array:
-    tensor = value.node.tensor
-    assert tensor is not None
-    return tensor.numpy()
+def open_file(path: str, threads: int) -> ModelFile:
+    """A .tflite file ready to run as it is.
+
+    Raises:
+        EngineUnavailable: LiteRT refuses it.
+    """
+    model = Model(path, threads=threads, settled=None)
+    return ModelFile(path, "litert", model, model.input_ports, model.output_ports, model.signature_names)
 
 
 class LiteRT:
@@ -210,38 +189,44 @@ class LiteRT:
     def compile(
         self, graph: Graph, inputs: Sequence[Value], outputs: Sequence[Value], *, threads: int = 1
     ) -> Compiled:
-        from thinflow.analysis.shapes import infer_shapes
-        from thinflow.interpreter import Plan
-        from thinflow.lower.tflite.convert import unsupported
+        from thinflow.engines._regions import compile_regions
 
-        infer_shapes(graph, {v: v.spec for v in inputs if v.spec.shape is not None})
-        plan = Plan(graph, outputs, inputs)
-        nodes = plan.nodes
-        if any(n.op in _CONTROL_FLOW for n in nodes):
-            reason = "the graph has TF1 control flow, which runs as a whole in the interpreter"
-            whole = Region(False, nodes, list(inputs), list(outputs))
-            return _Compiled([_Piece(graph, whole, threads)], inputs, outputs, dict.fromkeys(nodes, reason))
-        refused = unsupported(graph, [n for n in nodes if n.tensor is None], specs={})
-        refused |= {n: why for n in nodes if n not in refused and (why := _unreadable(n))}
-        regions = partition(nodes, inputs, outputs, refused)
-        return _Compiled([_Piece(graph, r, threads) for r in regions], inputs, outputs, refused)
+        return compile_regions(_backend(), graph, inputs, outputs, threads)
 
 
-def _unreadable(node: Node) -> str:
-    """Why LiteRT cannot be handed an input of the node; empty if it can."""
-    for value in node.inputs:
-        if value.node.tensor is None and (value.dtype is None or value.dtype in (RESOURCE, VARIANT)):
-            return f"its input '{value.name}' is {value.dtype or 'of unknown type'}"
-    return ""
+def _backend() -> Backend:
+    """Made on demand: a .tflite file runs without anything that knows graphs."""
+    from thinflow.engines._regions import Backend
+
+    return Backend("litert", _unsupported, _lowered, _unsupported_unit)
+
+
+def _unsupported(graph: Graph, nodes: Iterable[Node]) -> dict[Node, str]:
+    from thinflow.lower.tflite.convert import unsupported
+
+    return unsupported(graph, nodes, specs={})
+
+
+def _unsupported_unit(graph: Graph, inputs: Sequence[Value], outputs: Sequence[Value]) -> str:
+    from thinflow.lower.tflite.convert import unsupported_unit
+
+    return unsupported_unit(graph, inputs, outputs, specs={})
 
 
 def _lowered(graph: Graph, region: Region, threads: int) -> Model:
+    from thinflow.engines._mapped import mapped, release_pages
     from thinflow.lower.tflite.convert import lower_graph
-    from thinflow.lower.tflite.program import to_bytes
+    from thinflow.lower.tflite.program import write_program
 
     lowered = lower_graph(graph, region.inputs, region.outputs, specs={})
     settled = all(v.spec.is_static for v in region.inputs)
-    return Model(to_bytes(lowered.program), threads=threads, settled=settled)
+    with mapped(partial(write_program, lowered.program), ".tflite") as content:
+        del lowered  # the arrays computed for it; the file has them now
+        release_pages(graph)
+        try:
+            return Model(content, threads=threads, settled=settled)
+        except EngineUnavailable as error:
+            raise EngineUnavailable(error.problem, hint="please report this with the model") from error
 
 
 ENGINE = LiteRT()

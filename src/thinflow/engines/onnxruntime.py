@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from thinflow.engines._files import FilePort, ModelFile
 from thinflow.engines._regions import Backend, compile_regions
 from thinflow.engines.base import Compiled
 from thinflow.engines.partition import Region
-from thinflow.errors import EngineUnavailable, FeedError
+from thinflow.errors import EngineUnavailable, FeedError, ParameterError, WriteError
+from thinflow.ir.types import TensorSpec, dtype
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,7 +53,8 @@ class Model:
             self.session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # its exceptions have no common base but this
             raise EngineUnavailable(
-                f"ONNX Runtime refuses the model: {_first_line(error)}", hint="please report this with the model"
+                f"ONNX Runtime refuses the model: {_first_line(error)}",
+                hint="please report this with the model",
             ) from error
         self._inputs = [i.name for i in self.session.get_inputs()]
         self._outputs = [o.name for o in self.session.get_outputs()]
@@ -83,6 +86,27 @@ def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0].rstrip(". ")
 
 
+def open_file(path: str, threads: int) -> ModelFile:
+    """An .onnx file ready to run as it is.
+
+    Raises:
+        EngineUnavailable: ONNX Runtime refuses it.
+    """
+    model = Model(path, threads=threads)
+    inputs = [_port(i) for i in model.session.get_inputs()]
+    return ModelFile(path, "onnxruntime", model, inputs, [_port(o) for o in model.session.get_outputs()])
+
+
+def _port(node: Any) -> FilePort:
+    element = node.type.removeprefix("tensor(").removesuffix(")")
+    try:
+        found = dtype(element)
+    except ParameterError:  # sequences and maps
+        return FilePort(node.name, TensorSpec())
+    sizes = node.shape  # open ones have a name, or nothing
+    return FilePort(node.name, TensorSpec(found, tuple(n if isinstance(n, int) else None for n in sizes)))
+
+
 class OnnxRuntime:
     """Regions in ONNX Runtime, the rest in the interpreter."""
 
@@ -107,11 +131,22 @@ def _unsupported(graph: Graph, nodes: Iterable[Node]) -> dict[Node, str]:
 
 
 def _lowered(graph: Graph, region: Region, threads: int) -> Model:
+    from thinflow.engines._mapped import mapped, release_pages
     from thinflow.lower.onnx.convert import lower_graph
-    from thinflow.lower.onnx.writer import to_bytes
+    from thinflow.lower.onnx.writer import write_program
 
-    lowered = lower_graph(graph, region.inputs, region.outputs, specs={}, opset=OPSET)
-    return Model(to_bytes(lowered.program), threads=threads)
+    program = lower_graph(graph, region.inputs, region.outputs, specs={}, opset=OPSET).program
+
+    def write() -> tuple[int, Iterable[Any]]:
+        file = write_program(program)
+        return file.size, file.chunks
+
+    try:
+        with mapped(write, ".onnx") as content:
+            release_pages(graph)
+            return Model(content, threads=threads)
+    except WriteError as error:
+        raise EngineUnavailable(error.problem, hint="engine='reference' has no such limit") from error
 
 
 _BACKEND = Backend("onnxruntime", _unsupported, _lowered)

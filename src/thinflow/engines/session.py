@@ -1,20 +1,22 @@
-"""Running a graph by names: the session."""
+"""Running a model by names: the session."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from thinflow.analysis.shapes import port_count
 from thinflow.engines import find
+from thinflow.engines._feeds import Feed, Port
+from thinflow.engines._files import ModelFile, engine_of, open_file
 from thinflow.engines.base import Compiled
-from thinflow.errors import EngineUnavailable, FeedError, GraphError, closest
-from thinflow.ir.check import find_problems
-from thinflow.ir.graph import Graph, Value
-from thinflow.ir.types import STRING, TensorSpec, shape_text
+from thinflow.errors import EngineUnavailable, FeedError, GraphError, ParameterError, closest
+from thinflow.ir.types import TensorSpec
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from thinflow.ir.graph import Graph, Value
 
     Array = np.ndarray[Any, Any]
 
@@ -23,38 +25,85 @@ _AMBIGUOUS = frozenset({"duplicate name", "port"})
 
 
 class Session:
-    """A graph ready to run.
+    """A model ready to run.
 
         session = Session(graph, engine="auto", threads=1)
         y, = session.run(["softmax"], {"input": x})
 
-    Names go with or without ":0". Each choice of fetches and feeds is prepared once and kept.
+    Names go with or without ":0". Each choice of fetches and feeds is prepared once and kept; from then on a
+    run costs a few microseconds more than the engine itself.
 
     Args:
-        graph: must not change while the session is in use.
-        engine: "auto" takes LiteRT where it can run the heavy part, else the reference; or an engine's name.
+        graph: a Graph, which must not change while the session is in use, or the path of a model. A .tflite
+            or .onnx file is run as it is: its own inputs are fed and its own outputs fetched.
+        engine: "auto" takes LiteRT if it is installed, which leaves to the reference what it cannot run, else
+            the reference; or an engine's name.
         threads: how many the engine may use.
+        measure: for "auto": the first run tries every engine on what it is fed, and keeps the fastest. That
+            takes as long as some runs of each, the slow reference included.
+        cache: for "auto": a file that keeps what `measure` found, so that it is not measured again.
+
+    Attributes:
+        graph: the graph; None for a file that is run as it is.
+        engine: the engine's name; with `measure`, the one to start from until the first run has decided.
 
     Raises:
-        EngineUnavailable: the engine is not installed.
+        EngineUnavailable: the engine is not installed, or does not run such files.
+        FormatError: the path does not lead to a model.
     """
 
-    def __init__(self, graph: Graph, engine: str = "auto", threads: int = 1) -> None:
+    def __init__(
+        self,
+        graph: Graph | str | os.PathLike[str],
+        engine: str = "auto",
+        threads: int = 1,
+        *,
+        measure: bool = False,
+        cache: str | os.PathLike[str] | None = None,
+    ) -> None:
         if threads < 1:
             raise FeedError(f"{threads} threads cannot run anything", hint="give 1 or more")
-        broken = next((p for p in find_problems(graph, port_count) if p.kind in _AMBIGUOUS), None)
-        if broken is not None:
-            raise GraphError(
-                f"the graph is broken: {broken}",
-                graph.path,
-                hint="`thinflow inspect MODEL` lists everything wrong",
+        if engine != "auto" and (measure or cache is not None):
+            raise ParameterError(
+                f"there is nothing to measure with engine='{engine}'", hint="leave the engine at 'auto'"
             )
-        self.graph = graph
         self.threads = threads
-        self.engine = _best_engine() if engine == "auto" else engine
-        self._engine = find(self.engine)
-        self._compiled: dict[tuple[tuple[Value, ...], tuple[Value, ...]], Compiled] = {}
+        self.graph: Graph | None = None
+        self._file: ModelFile | None = None
+        self._undecided = False
+        self._cache = cache
+        self._calls: dict[Any, _Call] = {}
+        self._compiled: dict[tuple[tuple[Any, ...], tuple[Any, ...]], Compiled] = {}
         self._last: Compiled | None = None
+        own = engine_of(graph) if isinstance(graph, str | os.PathLike) else ""
+        if own:
+            assert isinstance(graph, str | os.PathLike)
+            if engine not in ("auto", own):
+                raise EngineUnavailable(
+                    f"this file runs on the engine '{own}' only",
+                    os.fspath(graph),
+                    hint=f"give the .pb for engine='{engine}'",
+                )
+            self.engine = own
+            self._file = open_file(graph, own, threads)
+            return
+        self.graph = _loaded(graph) if isinstance(graph, str | os.PathLike) else graph
+        _check(self.graph)
+        self._undecided = measure or cache is not None
+        self.engine = _default_engine() if engine == "auto" else engine
+        self._engine = find(self.engine)
+
+    @property
+    def inputs(self) -> dict[str, TensorSpec]:
+        """Name -> type and shape of what the model takes."""
+        ports: Iterable[Port] = self._file.inputs if self._file is not None else self._graph.inputs
+        return {p.name: p.spec for p in ports}
+
+    @property
+    def outputs(self) -> dict[str, TensorSpec]:
+        """Name -> type and shape of what the model gives."""
+        ports: Iterable[Port] = self._file.outputs if self._file is not None else self._graph.outputs
+        return {p.name: p.spec for p in ports}
 
     def run(
         self,
@@ -64,29 +113,70 @@ class Session:
         """Compute values.
 
         Args:
-            fetches: names (or values) to compute; default the graph's outputs.
-            feeds: name (or value) -> array or anything `numpy.asarray` takes.
+            fetches: names (or values) to compute; default the model's outputs.
+            feeds: name (or value) -> array or anything `numpy.asarray` takes. An array of the right type is
+                handed to the engine as it is; LiteRT copies it once to its own memory.
 
         Returns:
-            One array per fetch, owned by the caller.
+            One array per fetch, which belongs to the caller: a later run does not change it. LiteRT's results
+            are copied once for that. A constant, or a value that is fed and fetched, is not copied.
 
         Raises:
             GraphError: an unknown name; the closest is offered.
             FeedError: a feed is missing or has the wrong type or shape.
         """
-        wanted = [self._value(f, "fetch") for f in self._fetches(fetches)]
-        fed = {self._value(name, "feed"): array for name, array in (feeds or {}).items()}
-        arrays = [_as_fed(value, array) for value, array in fed.items()]
-        compiled = self.compiled(list(fed), wanted)
-        self._last = compiled
-        return compiled.run(arrays)
+        if feeds is None:
+            feeds = {}
+        key = (fetches if fetches is None or isinstance(fetches, str) else tuple(fetches), tuple(feeds))
+        call = self._calls.get(key)
+        if call is None:
+            call = self._calls[key] = self._prepared(fetches, feeds)
+        self._last = call.compiled
+        return call.compiled.run([f.array(x) for f, x in zip(call.feeds, feeds.values(), strict=True)])
 
-    def compiled(self, inputs: Sequence[Value], outputs: Sequence[Value]) -> Compiled:
+    def _prepared(self, fetches: Sequence[str | Value] | str | None, feeds: Mapping[Any, Any]) -> _Call:
+        wanted = [self._port(f, "fetch") for f in self._fetches(fetches)]
+        fed: dict[Any, Any] = {}
+        for name, given in feeds.items():
+            port = self._port(name, "feed")
+            if port in fed:
+                raise FeedError(
+                    f"'{port.name}' is fed twice", hint="give each input once, with or without ':0'"
+                )
+            fed[port] = given
+        checks = [Feed(p.name, declared_spec(p)) for p in fed]
+        arrays = [check.array(given) for check, given in zip(checks, fed.values(), strict=True)]
+        if self._undecided:
+            self._decide(list(fed), wanted, arrays)
+        return _Call(self.compiled(list(fed), wanted), checks)
+
+    def compiled(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Compiled:
         """The prepared form for these inputs and outputs; made on first use."""
         key = tuple(inputs), tuple(outputs)
         if key not in self._compiled:
-            self._compiled[key] = self._engine.compile(self.graph, inputs, outputs, threads=self.threads)
+            self._compiled[key] = (
+                self._file.compile(inputs, outputs)
+                if self._file is not None
+                else self._engine.compile(self._graph, inputs, outputs, threads=self.threads)
+            )
         return self._compiled[key]
+
+    def _decide(self, inputs: list[Any], outputs: list[Any], arrays: list[Array]) -> None:
+        """Choose the engine, by what the file of choices says or else by trying all."""
+        from thinflow.engines._choice import fastest, key_of, remember, remembered
+
+        key = ""
+        if self._cache is not None:
+            key = key_of(self._graph, inputs, outputs, arrays, self.threads)
+            known = remembered(self._cache, key)
+            if known is not None:
+                self.engine, self._engine, self._undecided = known, find(known), False
+                return
+        name, compiled = fastest(self._graph, inputs, outputs, arrays, self.threads)
+        if self._cache is not None:
+            remember(self._cache, key, name)
+        self.engine, self._engine, self._undecided = name, find(name), False
+        self._compiled[tuple(inputs), tuple(outputs)] = compiled
 
     @property
     def placement(self) -> dict[str, str]:
@@ -99,28 +189,48 @@ class Session:
         return self._reported().reasons
 
     def _reported(self) -> Compiled:
-        return self._last or self.compiled(self.graph.inputs, self.graph.outputs)
+        own = self._file if self._file is not None else self._graph
+        return self._last or self.compiled(own.inputs, own.outputs)
 
-    def _fetches(self, fetches: Sequence[str | Value] | str | None) -> Sequence[str | Value]:
+    @property
+    def _graph(self) -> Graph:
+        assert self.graph is not None, "files have no graph"
+        return self.graph
+
+    def _fetches(self, fetches: Sequence[str | Value] | str | None) -> Sequence[Any]:
         if fetches is None:
-            if not self.graph.outputs:
+            if self._file is not None:
+                return self._file.outputs
+            if not self._graph.outputs:
                 raise GraphError("nothing to compute: the graph has no outputs", hint="name what to fetch")
-            return self.graph.outputs
+            return self._graph.outputs
         return [fetches] if isinstance(fetches, str) else fetches
 
-    def _value(self, name: str | Value, role: str) -> Value:
-        if isinstance(name, Value):
+    def _port(self, name: Any, role: str) -> Any:
+        if self._file is not None:
+            return self._file.find(getattr(name, "name", name), role)
+        if not isinstance(name, str):
             return name
         try:
-            return self.graph.value(name)
+            return self._graph.value(name)
         except GraphError as error:
-            known = self.graph.inputs if role == "feed" else self.graph.outputs
+            known = self._graph.inputs if role == "feed" else self._graph.outputs
             near = closest(name, [v.name for v in known])
             own = f"the graph's {role}s are {', '.join(v.name for v in known)}" if known else error.hint
             raise GraphError(f"cannot {role} '{name}': {error.problem}", hint=near or own) from error
 
 
-def _best_engine() -> str:
+class _Call:
+    """One choice of fetches and feeds, ready to run."""
+
+    __slots__ = ("compiled", "feeds")
+
+    def __init__(self, compiled: Compiled, feeds: list[Feed]) -> None:
+        self.compiled = compiled
+        self.feeds = feeds
+
+
+def _default_engine() -> str:
     try:
         find("litert")
     except EngineUnavailable:
@@ -128,47 +238,41 @@ def _best_engine() -> str:
     return "litert"
 
 
-def _as_fed(value: Value, array: Any) -> Array:
-    """The array a feed stands for, checked against what the graph declares.
+def _loaded(path: str | os.PathLike[str]) -> Graph:
+    """The graph in a file, with its inputs and outputs, guessed if it does not say."""
+    from thinflow.analysis.interface import guess_interface
+    from thinflow.analysis.shapes import infer_shapes
+    from thinflow.formats import load
 
-    Raises:
-        FeedError: another type that cannot be cast without loss of kind, another rank or another size.
-    """
-    import numpy as np
+    graph = load(path)
+    infer_shapes(graph)
+    if not graph.inputs or not graph.outputs:
+        guess = guess_interface(graph)
+        graph.inputs = graph.inputs or guess.chosen_inputs
+        graph.outputs = graph.outputs or guess.chosen_outputs
+    return graph
 
-    from thinflow.ir.tensor import Tensor
 
-    spec = value.spec if value.spec.dtype is not None else _declared(value)
-    if spec.dtype is STRING or (spec.dtype is None and isinstance(array, (bytes, str))):
-        return Tensor.from_array(array, STRING).numpy()
-    found = np.asarray(array)
-    if spec.dtype is not None and spec.dtype.numpy_name:
-        wanted = spec.dtype.numpy()
-        if found.dtype != wanted:
-            if not np.can_cast(found.dtype, wanted, "same_kind") and not (
-                found.dtype.kind in "iu" and wanted.kind in "iuf"
-            ):
-                raise FeedError(
-                    f"'{value.name}' takes {spec.dtype}, not {found.dtype}",
-                    hint=f"convert it: x.astype('{wanted}')",
-                )
-            found = found.astype(wanted)
-    if spec.shape is not None:
-        fits = len(spec.shape) == found.ndim and all(
-            d in (None, n) for d, n in zip(spec.shape, found.shape, strict=True)
+def _check(graph: Graph) -> None:
+    from thinflow.analysis.shapes import port_count
+    from thinflow.ir.check import find_problems
+
+    broken = next((p for p in find_problems(graph, port_count) if p.kind in _AMBIGUOUS), None)
+    if broken is not None:
+        raise GraphError(
+            f"the graph is broken: {broken}",
+            graph.path,
+            hint="`thinflow inspect MODEL` lists everything wrong",
         )
-        if not fits:
-            raise FeedError(
-                f"'{value.name}' has shape {shape_text(spec.shape)}, "
-                f"the array fed has {shape_text(found.shape)}",
-                hint="reshape the array, or load the graph with another input shape",
-            )
-    return found
 
 
-def _declared(value: Value) -> TensorSpec:
-    """Type and shape a placeholder declares, if shape inference has not run."""
-    element, shape = value.node.get("dtype"), value.node.get("shape")
-    if value.node.op not in {"Placeholder", "PlaceholderV2", "PlaceholderWithDefault"}:
+def declared_spec(port: Any) -> TensorSpec:
+    """Type and shape of an input: what is known of it, else what its placeholder declares."""
+    spec: TensorSpec = port.spec
+    node = getattr(port, "node", None)
+    if spec.dtype is not None or node is None:
+        return spec
+    if node.op not in {"Placeholder", "PlaceholderV2", "PlaceholderWithDefault"}:
         return TensorSpec()
-    return TensorSpec(element, shape if isinstance(shape, tuple) else None)
+    shape = node.get("shape")
+    return TensorSpec(node.get("dtype"), shape if isinstance(shape, tuple) else None)

@@ -9,19 +9,23 @@ runs, so that the whole graph can still be judged on real files.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from thinflow.analysis.cost import graph_cost
 from thinflow.analysis.interface import HEAVY
+from thinflow.analysis.loops import infer_with_loops
+from thinflow.engines._units import UnsupportedUnit, divide
 from thinflow.engines.partition import partition
 from thinflow.errors import UnsupportedOp
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph, Node, Value
-from thinflow.lower.tflite.convert import unsupported
+from thinflow.ir.types import TensorSpec
+from thinflow.lower.tflite.convert import unsupported, unsupported_unit
 
 Array = np.ndarray[Any, Any]
 
@@ -67,39 +71,84 @@ class Core:
         return self._after.run({**feed, **made})
 
 
-def find_core(graph: Graph) -> Core:
-    """The heaviest region that LiteRT can run as one model. Shape inference must have run.
+Unsupported = Callable[..., dict[Node, str]]
+
+
+def find_core(
+    graph: Graph,
+    unsupported: Unsupported = unsupported,
+    runtime: str = "LiteRT",
+    unsupported_unit: UnsupportedUnit | None = None,
+) -> Core:
+    """The heaviest region that a runtime can run as one model. Shape inference must have run.
+
+    Loops and branches are part of it if the runtime's form can hold them.
+
+    Args:
+        graph: with inputs and outputs set.
+        unsupported: why the runtime's form cannot hold nodes, as `lower.tflite.convert.unsupported` says it.
+        runtime: its name, for messages.
+        unsupported_unit: the same for a loop or branches, by what goes in and out; default: as LiteRT if
+            that is the runtime, else none is supported.
 
     Raises:
         UnsupportedOp: it can run nothing that computes; names the first reason.
     """
-    plan = Plan(graph, graph.outputs, graph.inputs)
-    looped = set(plan.looped)
-    refused = unsupported(graph, [n for n in plan.nodes if n.tensor is None and n not in looped], specs={})
-    refused |= {n: "it is inside a TF1 while loop, which LiteRT models cannot hold yet" for n in looped}
-    regions = [
-        r for r in partition(plan.nodes, graph.inputs, graph.outputs, refused) if r.on_engine and r.outputs
-    ]
+    if runtime == "LiteRT" and unsupported_unit is None:
+        unsupported_unit = _unit_unsupported_by_litert
+    division = divide(Plan(graph, graph.outputs, graph.inputs))
+    together = {n for unit in division.units if len(unit) > 1 for n in unit}
+    declared = {v: v.spec for v in graph.inputs}
+    if together:
+        # A loop keeps the shapes it is made with, and what is made here is made for one sample at a time.
+        infer_with_loops(graph, {v: _one_sample(spec) for v, spec in declared.items()})
+    refused = division.refused(
+        graph, graph.inputs, graph.outputs, partial(unsupported, specs={}), unsupported_unit
+    )
+    cut = partition(
+        division.nodes,
+        graph.inputs,
+        graph.outputs,
+        refused,
+        units=division.units,
+        constants=division.constants,
+    )
+    regions = [r for r in cut if r.on_engine and r.outputs]
     if not regions:
         node, why = next(iter(refused.items()), (None, "there is nothing to compute"))
         raise UnsupportedOp(
-            f"no part of the graph can become a LiteRT model: {why}",
+            f"no part of the graph can become a model for {runtime}: {why}",
             node.where if node is not None else "",
             hint="`thinflow inspect MODEL` shows its ops; the reference engine still runs it",
         )
     weights = [graph_cost(graph, r.nodes).total.flops + len(r.nodes) for r in regions]
     core = regions[int(np.argmax(weights))]
-    if looped and not any(n.op in HEAVY for n in core.nodes if n.op != "MatMul"):
+    missing = [n for n in together if n in refused]
+    if missing and not any(n.op in HEAVY for n in core.nodes if n.op != "MatMul"):
         raise UnsupportedOp(
-            "the work of this model is done inside a TF1 while loop, which LiteRT models cannot hold yet",
-            next(iter(looped)).where,
+            f"the work of this model is done inside a loop that {runtime} models cannot hold: "
+            f"{refused[missing[0]]}",
+            missing[0].where,
             hint="`thinflow transform` and `thinflow run` handle it; the reference engine runs the loop",
         )
+    if together:
+        infer_with_loops(graph, declared)
     inside = set(core.nodes)
-    reason = "it stands before or after a node that LiteRT cannot run"
-    outside = {n: refused.get(n, reason) for n in plan.nodes if n.tensor is None and n not in inside}
+    reason = f"it stands before or after a node that {runtime} cannot run"
+    outside = {n: refused.get(n, reason) for n in division.nodes if n.tensor is None and n not in inside}
     inputs, outputs = _ordered(core.inputs, graph.inputs), _ordered(core.outputs, graph.outputs)
     return Core(graph, inputs, outputs, core.nodes, outside)
+
+
+def _unit_unsupported_by_litert(graph: Graph, inputs: Sequence[Value], outputs: Sequence[Value]) -> str:
+    return unsupported_unit(graph, inputs, outputs, specs={})
+
+
+def _one_sample(spec: TensorSpec) -> TensorSpec:
+    """A spec with a batch of one where the batch is all that is open."""
+    if spec.shape and spec.shape[0] is None and None not in spec.shape[1:]:
+        return spec.with_shape((1, *spec.shape[1:]))
+    return spec
 
 
 def _ordered(values: Sequence[Value], wanted: Sequence[Value]) -> list[Value]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.graph import Graph, Node, Value, paused_gc
 from thinflow.ir.order import match_order
 from thinflow.rewrite.colocation import drop_lost_classes
 from thinflow.rewrite.edits import Site, sweep
@@ -44,9 +44,10 @@ class Rewrite(Transform):
         while True:
             trace.forget_left()
             before = len(trace.changes)
-            for head in match_order(graph):
-                if head.graph is graph and head.op in self.pattern.ops:
-                    self._try(graph, head, trace)
+            with paused_gc():
+                for head in match_order(graph):
+                    if head.graph is graph and head.op in self.pattern.ops:
+                        self._try(graph, head, trace)
             if len(trace.changes) == before:
                 break
         drop_lost_classes(graph, names)

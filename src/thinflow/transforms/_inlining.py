@@ -24,6 +24,7 @@ class Inlining:
         call: the node to replace.
         function: what it calls, its attributes filled in.
         arguments: what it passes.
+        in_loop: whether it is in a loop of TF1, so that the body has to be in there, too.
         origin: name of the transform.
 
     Raises:
@@ -31,8 +32,16 @@ class Inlining:
     """
 
     def __init__(
-        self, graph: Graph, call: Node, function: Function, arguments: Sequence[Value], origin: str
+        self,
+        graph: Graph,
+        call: Node,
+        function: Function,
+        arguments: Sequence[Value],
+        origin: str,
+        *,
+        in_loop: bool,
     ) -> None:
+        self.in_loop = in_loop
         self.graph, self.call, self.function, self.origin = graph, call, function, origin
         self.arguments = dict(zip((v.node for v in function.inputs), arguments, strict=False))
         self.twins: dict[Node, Node] = {}
@@ -76,9 +85,7 @@ class Inlining:
         types: list[DType] = []
         for port, value in enumerate(self.function.outputs):
             listed = declared[port] if isinstance(declared, tuple) and port < len(declared) else None
-            known = [
-                t for t in (*self.function.output_types[port : port + 1], listed, value.node.attrs.get("T"))
-            ]
+            known = (listed, *self.function.output_types[port : port + 1], value.node.attrs.get("T"))
             element = next((t for t in known if isinstance(t, DType)), None)
             if element is None:
                 raise Refuse(f"the type of its output {port} is not known")
@@ -143,8 +150,11 @@ class Inlining:
 
     def _wait(self) -> None:
         """Let what has an effect, and what gives a result, wait for what the call waited for."""
-        if not self.call.control_inputs:
-            return
+        if self.in_loop:
+            anchor = [*(v.node for v in self.call.inputs), *self.call.control_inputs][:1]
+            for twin in self.twins.values():
+                if not twin.inputs and not twin.control_inputs:
+                    twin.set_control_inputs(anchor)
         givers = {value.node for value in self.function.outputs}
         for node, twin in self.twins.items():
             if node in givers or not is_stateless(twin):

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from thinflow.ir.graph import Graph, Node
-from thinflow.ir.order import execution_order
+from thinflow.ir.graph import Graph
 from thinflow.rewrite.edits import Site
 from thinflow.rewrite.rule import Transform, transform
 from thinflow.rewrite.trace import Trace
+from thinflow.transforms._loops import in_loops
 
 _MAKERS = frozenset({"TensorArrayV3", "TensorArrayGradV3"})
 _ACCESSES = frozenset(
@@ -35,9 +35,9 @@ class BackportTensorArrayV3(Transform):
             for node in makers:  # all or none: both versions of a handle do not go together
                 trace.leave(node, f"'{wanted[0].name}:1' is asked for by name, and version 2 has no flow")
             return
-        depths = loop_depths(graph) if makers else {}
+        inside = in_loops(graph) if makers else set()
         for node in makers:
-            self._replace_flow(Site(graph, node, self.name), in_loop=depths[node] > 0)
+            self._replace_flow(Site(graph, node, self.name), in_loop=node in inside)
         for node in graph:
             if node.op in _MAKERS | _ACCESSES:
                 new = f"{node.op.removesuffix('V3')}V2"
@@ -53,15 +53,3 @@ class BackportTensorArrayV3(Transform):
         if in_loop:
             flow.node.add_control_input(node)
         node.output(1).replace_uses(flow)
-
-
-def loop_depths(graph: Graph) -> dict[Node, int]:
-    """How many loops each node is in. O(nodes + edges)."""
-    depth: dict[Node, int] = {}
-    for node in execution_order(graph):
-        found = max(
-            (depth.get(n, 0) for n in (*(v.node for v in node.inputs), *node.control_inputs)), default=0
-        )
-        step = {"Enter": 1, "RefEnter": 1, "Exit": -1, "RefExit": -1}.get(node.op, 0)
-        depth[node] = max(found + step, 0)
-    return depth

@@ -17,6 +17,7 @@ from thinflow.rewrite.pattern import constant_node
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms._inlining import Inlining
+from thinflow.transforms._loops import in_loops
 
 _CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 _CONDITIONS = frozenset({"If", "StatelessIf"})
@@ -45,6 +46,7 @@ class InlinePartitionedCall(Transform):
     def apply(self, graph: Graph, trace: Trace) -> None:
         names = {node.name for node in graph}
         endless = self._endless(graph)
+        inside = in_loops(graph)
         stack = list(graph)[::-1]
         added = 0
         while stack:
@@ -54,7 +56,7 @@ class InlinePartitionedCall(Transform):
                 if called is None:
                     continue
                 function = _definition(called[0], graph.functions, endless)
-                inlining = Inlining(graph, node, function, called[1], self.name)
+                inlining = Inlining(graph, node, function, called[1], self.name, in_loop=node in inside)
             except Refuse as refusal:
                 trace.leave(node, refusal.reason)
                 continue
@@ -66,7 +68,10 @@ class InlinePartitionedCall(Transform):
                     hint="the model cannot be inlined; leave the transform out",
                 )
             trace.changed(node, f"replaced by the body of '{function.name}'")
-            stack.extend(reversed(inlining.apply()))
+            body = inlining.apply()
+            stack.extend(reversed(body))
+            if node in inside:
+                inside.update(body)
         drop_lost_classes(graph, names)
         if self.prune_library and trace.changes:
             _prune(graph, trace)

@@ -26,7 +26,7 @@ class Net(harness.Net):
         return [o.code for o in self.lower(*outputs).program.operators]
 
     def check(self, *outputs, rtol=1e-4, atol=1e-5, feeds=None):
-        """ONNX Runtime and the reference agree, and the model is valid; returns the codes of the operators."""
+        """ONNX Runtime and the reference agree, and the model is valid; returns the operators' codes."""
         lowered = self.lower(*outputs)
         feeds = self.feeds if feeds is None else feeds
         results = run_onnx(lowered, {v.name: a for v, a in feeds.items()})

@@ -9,7 +9,8 @@ from tests.lower.tflite.harness import Net, compare, run_litert
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import FLOAT
-from thinflow.lower.tflite.convert import lower_graph, needed_nodes, unsupported
+from thinflow.lower.lowering import needed_nodes
+from thinflow.lower.tflite.convert import lower_graph, unsupported
 from thinflow.lower.tflite.program import to_bytes
 
 

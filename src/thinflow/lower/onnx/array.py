@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from thinflow.ir.graph import Node
-from thinflow.ir.types import BOOL, INT32, INT64, DType, dtype
+from thinflow.ir.types import BOOL, DOUBLE, FLOAT, INT32, INT64, DType, dtype
 from thinflow.lower.onnx import kernels
 from thinflow.lower.onnx.builder import Builder, ints, number, require, shape_of
 from thinflow.lower.onnx.program import Tensor
@@ -108,6 +110,21 @@ def zeros_like(b: Builder, node: Node, x: Tensor) -> Tensor:
     return b.result(b.filled(b.sizes_of(x), node.op == "OnesLike", x.dtype, shape=x.shape))
 
 
+@lower("RandomUniform", "RandomStandardNormal", to="onnx")
+def random(b: Builder, node: Node, shape: Tensor, *, seed: int = 0, seed2: int = 0) -> Tensor:
+    """Other numbers of the same distribution, as TensorFlow itself promises no more."""
+    element = b.result_spec().dtype or FLOAT
+    require(element in (FLOAT, DOUBLE), f"ONNX Runtime draws no {element}")
+    like = b.filled(b.index(shape), 0, element, shape=b.result_spec().shape)
+    code, limits = "RandomNormalLike", {"mean": 0.0, "scale": 1.0}
+    if node.op == "RandomUniform":
+        code, limits = "RandomUniformLike", {"low": 0.0, "high": 1.0}
+    options: dict[str, Any] = dict(limits)
+    if seed or seed2:
+        options["seed"] = float((seed * 31 + seed2) % 2**24)
+    return b.emit(code, like, like=like, **options)
+
+
 @lower("Range", to="onnx")
 def range_(b: Builder, node: Node, start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
     return b.emit("Range", start, limit, delta)
@@ -117,7 +134,7 @@ def range_(b: Builder, node: Node, start: Tensor, limit: Tensor, delta: Tensor) 
 def one_hot(
     b: Builder, node: Node, indices: Tensor, depth: Tensor, on: Tensor, off: Tensor, *, axis: int = -1
 ) -> Tensor:
-    """A comparison of the indices with 0, 1, ...; unlike ONNX's own op a negative index gives a row of `off`."""
+    """A comparison of the indices with 0, 1, ...: to ONNX's own op a negative index counts from the end."""
     count = int(number(depth, "the depth"))
     rank = len(shape_of(indices, "the indices"))
     place = axis % (rank + 1)
@@ -152,7 +169,9 @@ def matrix_diag_v3(
     last = shape_of(diagonal, "the diagonal")[-1]
     result = b.result_spec().shape
     square = result is not None and last is not None and result[-2:] == (last, last)
-    require(square and b.elements(k) in ((0,), (0, 0)), "only the main diagonal of a square matrix has a form")
+    require(
+        square and b.elements(k) in ((0,), (0, 0)), "only the main diagonal of a square matrix has a form"
+    )
     return _on_diagonal(b, diagonal, padding)
 
 

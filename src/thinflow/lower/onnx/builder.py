@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.errors import ShapeError, UnsupportedOp
-from thinflow.ir.graph import Node, Value
+from thinflow.ir.graph import Value
 from thinflow.ir.types import BOOL, FLOAT, INT64, STRING, DType, TensorSpec, dtype, shape_text
 from thinflow.lower.building import REFUSED, Array, Building, Dims
 from thinflow.lower.onnx import kernels
@@ -17,7 +17,9 @@ from thinflow.ops._shapes import broadcast
 from thinflow.wire.onnx_protos import ELEMENT_TYPES
 
 _SAME = object()
-_BOOLEAN = frozenset("Equal Less LessOrEqual Greater GreaterOrEqual And Or Xor Not IsInf IsNaN".split())
+_BOOLEAN = frozenset(
+    ["Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Xor", "Not", "IsInf", "IsNaN"]
+)
 TO_CHANNELS_FIRST = {n: (0, n - 1, *range(1, n - 1)) for n in range(3, 7)}
 """Rank -> the order of axes that makes channels-last channels-first."""
 TO_CHANNELS_LAST = {n: (0, *range(2, n), 1) for n in range(3, 7)}
@@ -30,9 +32,7 @@ class Builder(Building[Tensor]):
         opset: version of ONNX's op set to write for.
     """
 
-    def __init__(
-        self, specs: Mapping[Value, TensorSpec] | None = None, opset: int = DEFAULT_OPSET
-    ) -> None:
+    def __init__(self, specs: Mapping[Value, TensorSpec] | None = None, opset: int = DEFAULT_OPSET) -> None:
         super().__init__(Tensor, specs)
         self.opset = opset
         self._shapes: dict[Tensor, Tensor] = {}
@@ -43,7 +43,11 @@ class Builder(Building[Tensor]):
         tensor = super().value(value, like=like, element=element)
         if tensor.dtype is STRING:
             raise UnsupportedOp("TensorFlow's strings are bytes, ONNX's are text")
-        if tensor.dtype.name not in ELEMENT_TYPES or tensor.dtype.kind == "c" or tensor.dtype.name == "bfloat16":
+        if (
+            tensor.dtype.name not in ELEMENT_TYPES
+            or tensor.dtype.kind == "c"
+            or tensor.dtype.name == "bfloat16"
+        ):
             raise UnsupportedOp(f"ONNX Runtime has no type {tensor.dtype}")
         return tensor
 
@@ -51,7 +55,7 @@ class Builder(Building[Tensor]):
         """An int64 constant [n]."""
         return self.const(np.array(list(values), np.int64), suffix)
 
-    def int(self, value: int, suffix: str = "const") -> Tensor:
+    def int64(self, value: int, suffix: str = "const") -> Tensor:
         """An int64 constant []."""
         return self.const(np.int64(value), suffix)
 
@@ -113,6 +117,9 @@ class Builder(Building[Tensor]):
         since = kernels.SINCE.get(code, 0)
         if since > self.opset:
             raise UnsupportedOp(f"ONNX has {code} since opset {since} only", hint=f"write opset {since}")
+        if code in kernels.ONE_TYPE:
+            kinds = {str(t.dtype) for t in inputs[kernels.ONE_TYPE[code] :] if t is not None}
+            require(len(kinds) == 1, f"{code} takes operands of one type, not {' and '.join(sorted(kinds))}")
         place = kernels.DECIDING.get(code, 0)
         operand = inputs[place] if place < len(inputs) else None
         own = None if operand is None else operand.dtype
@@ -121,7 +128,9 @@ class Builder(Building[Tensor]):
             self.operators.append(Operator(code, list(inputs), outputs, options, origin=self.node.name))
             return outputs
         inputs = [
-            self.cast(t, run) if t is not None and t.dtype is own and (t is not inputs[0] or place == 0) else t
+            self.cast(t, run)
+            if t is not None and t.dtype is own and (t is not inputs[0] or place == 0)
+            else t
             for t in inputs
         ]
         results = [
@@ -136,9 +145,7 @@ class Builder(Building[Tensor]):
 
     def refuse(self, error: UnsupportedOp, ports: int, inputs: Sequence[Tensor] = ()) -> tuple[Tensor, ...]:
         """Tensors nothing can compute from `inputs`: an error that counts only if somebody reads them."""
-        outputs = [
-            super(Builder, self).value(self.node.output(port), like=_NOTHING) for port in range(ports)
-        ]
+        outputs = [super(Builder, self).value(self.node.output(port), like=_NOTHING) for port in range(ports)]
         self.operators.append(
             Operator(REFUSED, list(inputs), outputs, {"error": error}, origin=self.node.name)
         )
@@ -178,7 +185,12 @@ class Builder(Building[Tensor]):
         if x.shape == tuple(shape) and None not in shape:
             return x
         return self.step(
-            "Reshape", x, self.ints(sizes, "shape"), shape=tuple(shape), suffix=suffix, **self.keep_zeros(sizes)
+            "Reshape",
+            x,
+            self.ints(sizes, "shape"),
+            shape=tuple(shape),
+            suffix=suffix,
+            **self.keep_zeros(sizes),
         )
 
     def keep_zeros(self, sizes: Sequence[int | None]) -> dict[str, Any]:
@@ -293,13 +305,13 @@ class Builder(Building[Tensor]):
         shape: Dims = None
         if x.shape is not None:
             gone = {a % len(x.shape) for a in axes}
-            shape = tuple(
-                1 if a in gone else n for a, n in enumerate(x.shape) if keep or a not in gone
-            )
+            shape = tuple(1 if a in gone else n for a, n in enumerate(x.shape) if keep or a not in gone)
         inputs, options = self.reduction_operands(code, axes)
         return self.step(code, x, *inputs, shape=shape, keepdims=int(keep), **options)
 
-    def reduction_operands(self, code: str, axes: Sequence[int] | Tensor) -> tuple[list[Tensor], dict[str, Any]]:
+    def reduction_operands(
+        self, code: str, axes: Sequence[int] | Tensor
+    ) -> tuple[list[Tensor], dict[str, Any]]:
         """How the axes are handed over: as an input since opset 18, for ReduceSum always."""
         if code == "ReduceSum" or self.opset >= 18:
             return [axes if isinstance(axes, Tensor) else self.ints(axes, "axes")], {}

@@ -105,7 +105,9 @@ def convolved(
         return b.emit("Conv", x, w, like=x, **options)
     result = b.result_spec().shape
     shape = None if result is None else (result[0], result[-1], *result[1:-1])
-    return b.emit_channels_last(b.step("Conv", b.channels_first(x), w, shape=shape or (None,) * rank, **options))
+    return b.emit_channels_last(
+        b.step("Conv", b.channels_first(x), w, shape=shape or (None,) * rank, **options)
+    )
 
 
 @lower("Conv2D", "Conv3D", to="onnx")
@@ -121,7 +123,7 @@ def conv(
     data_format: str = "NHWC",
     dilations: Sequence[int] = (),
 ) -> Tensor:
-    """Filter [kh,kw,c/groups,m] becomes [m,c/groups,kh,kw]."""
+    """Filter [kh,kw,c/groups,m] becomes [m,c/groups,kh,kw]; the channels of x tell the number of groups."""
     rank = 4 if node.op != "Conv3D" else 5
     first = is_channels_first(data_format)
     shape = shape_of(x, "x", rank)

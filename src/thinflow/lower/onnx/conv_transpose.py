@@ -26,7 +26,7 @@ def conv_backprop_input(
     data_format: str = "NHWC",
     dilations: Sequence[int] = (),
 ) -> Tensor:
-    """Filter [kh,kw,c,m] becomes [m,c,kh,kw]; padding and what is left over follow from the sizes asked for."""
+    """Filter [kh,kw,c,m] becomes [m,c,kh,kw]; padding follows from the sizes asked for."""
     first = is_channels_first(data_format)
     rank = 4 if node.op == "Conv2DBackpropInput" else 5
     channels = shape_of(dy, "dy", rank)[1 if first else -1]
@@ -46,7 +46,9 @@ def conv_backprop_input(
     if first:
         return b.emit("ConvTranspose", dy, filters, like=dy, **options)
     shape = (dy.shape or (None,))[0], w.shape[-2] if w.shape else None, *wanted
-    return b.emit_channels_last(b.step("ConvTranspose", b.channels_first(dy), filters, shape=shape, **options))
+    return b.emit_channels_last(
+        b.step("ConvTranspose", b.channels_first(dy), filters, shape=shape, **options)
+    )
 
 
 def _wanted(b: Builder, sizes: Tensor, rank: int, first: bool) -> tuple[int | None, ...]:

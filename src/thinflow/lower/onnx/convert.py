@@ -67,7 +67,6 @@ def lower_graph(
     )  # fmt: skip
     remove_dead(program)
     raise_refusals(program.operators)
-    fuse(program)
     settle_layout(program)
     fuse(program)
     named = _name_outputs(program, outputs)
@@ -100,7 +99,8 @@ def _target(opset: int) -> Target:
 def _name_outputs(program: Program, values: Sequence[Value]) -> dict[str, Tensor]:
     """Give each output a tensor of its own with the name it was asked for by.
 
-    An output that is an input, a constant or another output too is copied with an Identity.
+    An output that is a constant or another output too is copied with an Identity, and so is an input that is
+    wanted by another name.
     """
     named: dict[str, Tensor] = {}
     written = {t for operator in program.operators for t in operator.outputs}
@@ -109,7 +109,8 @@ def _name_outputs(program: Program, values: Sequence[Value]) -> dict[str, Tensor
     for value, tensor in zip(values, program.outputs, strict=True):
         if value.name in named:
             continue
-        if tensor in taken or tensor not in written:
+        is_input = tensor in program.inputs and tensor.name == value.name
+        if tensor in taken or (tensor not in written and not is_input):
             copy = Tensor(value.name, tensor.shape, tensor.dtype)
             program.operators.append(Operator("Identity", [tensor], [copy], origin=value.node.name))
             tensor = copy

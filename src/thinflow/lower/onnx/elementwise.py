@@ -161,7 +161,9 @@ def clip_by_value(b: Builder, node: Node, x: Tensor, low: Tensor, high: Tensor) 
 @lower("ApproximateEqual", to="onnx")
 def approximate_equal(b: Builder, node: Node, x: Tensor, y: Tensor, *, tolerance: float = 1e-5) -> Tensor:
     size = b.step("Abs", b.step("Sub", x, y))
-    return b.emit("Less", size, b.const(np.array(tolerance, x.dtype.numpy()), "tolerance", x.dtype), like=_BOOL)
+    return b.emit(
+        "Less", size, b.const(np.array(tolerance, x.dtype.numpy()), "tolerance", x.dtype), like=_BOOL
+    )
 
 
 _BOOL = Tensor("", None, BOOL)

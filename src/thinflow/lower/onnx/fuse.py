@@ -72,7 +72,11 @@ def fuse_gemm(wiring: Wiring, operator: Operator) -> None:
     if any(s is None or len(s) != 2 for s in shapes) or not y.dtype.is_floating:
         return
     units = shapes[1][1 - matmul.options.get("transB", 0)] if shapes[1] is not None else None
-    if constant.ndim > 2 or constant.shape[:-1] not in ((), (1,)) or constant.shape[-1:] not in ((), (1,), (units,)):
+    if (
+        constant.ndim > 2
+        or constant.shape[:-1] not in ((), (1,))
+        or constant.shape[-1:] not in ((), (1,), (units,))
+    ):
         return
     if shapes[-1] is None or shapes[-1][1] != units:
         return
@@ -83,8 +87,12 @@ def fuse_gemm(wiring: Wiring, operator: Operator) -> None:
 
 
 def fuse_pad(wiring: Wiring, operator: Operator) -> None:
-    """conv(pad(x)) -> conv(x) with pads, for a border of zeros around height and width."""
-    pad = wiring.producer(operator.inputs[0], "Pad")
+    """conv(pad(x)) -> conv(x) with pads, for a border of zeros around height and width.
+
+    A Transpose between them reads x itself.
+    """
+    between = wiring.sole_producer(operator.inputs[0], "Transpose")
+    pad = wiring.producer(operator.inputs[0] if between is None else between.inputs[0], "Pad")
     if pad is None or pad.options.get("mode") != "constant" or operator.options.get("auto_pad"):
         return
     if len(pad.inputs) > 2 and pad.inputs[2] is not None and _is_not_zero(pad.inputs[2]):
@@ -92,13 +100,21 @@ def fuse_pad(wiring: Wiring, operator: Operator) -> None:
     pads = constant_of(pad.inputs[1])
     if pads is None or len(pad.inputs) > 3 or (pads < 0).any():
         return
-    rank = len(pads) // 2
-    if pads[[0, 1, rank, rank + 1]].any():
+    x = pad.inputs[0]
+    begins, ends = pads.reshape(2, -1)
+    if between is not None:
+        order = list(between.options["perm"])
+        begins, ends = begins[order], ends[order]
+    if x is None or begins[:2].any() or ends[:2].any():
         return
-    border = [*pads[2:rank], *pads[rank + 2 :]]
+    border = [*begins[2:], *ends[2:]]
     old = operator.options.get("pads", [0] * len(border))
     operator.options["pads"] = tuple(int(a + b) for a, b in zip(old, border, strict=True))
-    wiring.set_input(operator, 0, pad.inputs[0])
+    if between is None:
+        wiring.set_input(operator, 0, x)
+    else:
+        between.outputs[0].shape = None if x.shape is None else tuple(x.shape[a] for a in order)
+        wiring.set_input(between, 0, x)
 
 
 def _is_not_zero(tensor: Tensor) -> bool:
@@ -135,7 +151,13 @@ def _become_reshape(wiring: Wiring, operator: Operator) -> None:
 def drop_reshape(wiring: Wiring, operator: Operator) -> None:
     """A Reshape to the shape a tensor has: equal known sizes leave room for at most one unknown."""
     x, y = operator.inputs[0], operator.outputs[0]
-    if x is not None and x.shape is not None and x.shape == y.shape and x.shape.count(None) <= 1 and 0 not in x.shape:
+    if (
+        x is not None
+        and x.shape is not None
+        and x.shape == y.shape
+        and x.shape.count(None) <= 1
+        and 0 not in x.shape
+    ):
         wiring.bypass(operator, x)
 
 
@@ -216,14 +238,17 @@ def fuse_clip(wiring: Wiring, operator: Operator) -> None:
     before = wiring.sole_producer(y, "Max", "Relu")
     if before is None or high is None or high.size != 1 or not operator.outputs[0].dtype.is_floating:
         return
-    if before.code == "Relu":
-        x, low = before.inputs[0], np.zeros((), high.dtype)
-    else:
-        x, low = with_constant(before) if len(before.inputs) == 2 else (None, high)
-    if x is None or low is None or low.size != 1 or low > high or max(low.ndim, high.ndim) > len(x.shape or ()):
+    x, low = with_constant(before) if len(before.inputs) == 2 else (before.inputs[0], None)
+    if low is None and before.code == "Relu":
+        low = np.zeros((), high.dtype)
+    if x is None or low is None or low.size != 1 or low > high:
+        return
+    if max(low.ndim, high.ndim) > len(x.shape or ()):
         return
     name = operator.outputs[0].name
-    limits = [new_constant(f"{name}/{what}", n.reshape(()), x.dtype) for what, n in (("low", low), ("high", high))]
+    limits = [
+        new_constant(f"{name}/{what}", n.reshape(()), x.dtype) for what, n in (("low", low), ("high", high))
+    ]
     operator.code, operator.options = "Clip", {}
     wiring.set_inputs(operator, [x, *limits])
 

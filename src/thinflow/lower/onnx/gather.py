@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from thinflow.ir.graph import Node
-from thinflow.ir.types import INT64
+from thinflow.ir.types import DOUBLE, FLOAT, INT32, INT64
 from thinflow.lower.onnx import kernels
 from thinflow.lower.onnx.builder import Builder, ints, number, require, shape_of
 from thinflow.lower.onnx.program import Tensor
@@ -22,7 +22,11 @@ def gather_v2(
     b: Builder, node: Node, x: Tensor, indices: Tensor, axis: Tensor, *, batch_dims: int = 0
 ) -> Tensor:
     """Batches that are gathered each by itself are a GatherND, where the axis comes right after them."""
-    (place,) = b.axes(axis, None if x.shape is None else len(x.shape))
+    (place,) = (
+        ints(axis, "axis")
+        if x.shape is None and not batch_dims
+        else b.axes(axis, None if x.shape is None else len(x.shape))
+    )
     rank = None if indices.shape is None else len(indices.shape)
     batch = batch_dims + len(shape_of(indices, "the indices")) if batch_dims < 0 else batch_dims
     if not batch:
@@ -40,8 +44,14 @@ def gather_nd(b: Builder, node: Node, x: Tensor, indices: Tensor) -> Tensor:
 @lower("ScatterNd", to="onnx")
 def scatter_nd(b: Builder, node: Node, indices: Tensor, updates: Tensor, shape: Tensor) -> Tensor:
     """What meets in one place is added."""
-    kernels.fitting("Add", updates.dtype)
+    _require_sums(updates)
     return b.result(_added(b, b.index(indices), updates, b.index(shape)))
+
+
+def _require_sums(x: Tensor) -> None:
+    require(
+        x.dtype in (FLOAT, DOUBLE, INT32, INT64), f"ONNX Runtime has no ScatterND that combines {x.dtype}"
+    )
 
 
 def _added(b: Builder, indices: Tensor, updates: Tensor, sizes: Tensor) -> Tensor:
@@ -63,7 +73,11 @@ def sparse_to_dense(
         indices = b.reshaped(indices, (None if kind else 1, 1))
     rows = shape_of(indices)[0]
     if values.shape == () or values.shape is None:
-        count = b.ints([rows], "count") if rows is not None else b.sliced(b.sizes_of(indices), [0], [1], [0], shape=(1,))
+        count = (
+            b.ints([rows], "count")
+            if rows is not None
+            else b.sliced(b.sizes_of(indices), [0], [1], [0], shape=(1,))
+        )
         values = b.step("Expand", values, count, shape=(rows,))
     background = b.step("Expand", default, b.index(shape), shape=b.result_spec().shape)
     return b.emit("ScatterND", background, indices, values)
@@ -105,8 +119,8 @@ def invert_permutation(b: Builder, node: Node, x: Tensor) -> Tensor:
     """0, 1, ... written to the places x names."""
     (count,) = shape_of(x, "x", 1)
     sizes = b.sizes_of(x)
-    length = b.int(count) if count is not None else b.squeezed(sizes, [0])
-    numbers = b.step("Range", b.int(0), length, b.int(1), shape=(count,))
+    length = b.int64(count) if count is not None else b.squeezed(sizes, [0])
+    numbers = b.step("Range", b.int64(0), length, b.int64(1), shape=(count,))
     places = b.unsqueezed(b.index(x), [1])
     return b.cast(b.step("ScatterND", numbers, places, numbers, shape=(count,)), x.dtype)
 
@@ -119,7 +133,7 @@ def segment_sum(b: Builder, node: Node, x: Tensor, segments: Tensor) -> Tensor:
     """As many segments as the highest number says; the mean of an empty one is 0."""
     segments = b.index(segments)
     shape = shape_of(x, "x")
-    kernels.fitting("Add", x.dtype)
+    _require_sums(x)
     if segments.is_constant:
         count = b.ints([max(ints(segments, "the segment numbers"), default=-1) + 1], "count")
     else:
@@ -129,7 +143,11 @@ def segment_sum(b: Builder, node: Node, x: Tensor, segments: Tensor) -> Tensor:
     if node.op == "SegmentSum":
         return b.result(total)
     require(x.dtype.is_floating, f"the mean of {x.dtype} has no ONNX form")
-    ones = b.filled(b.joined(b.sliced(b.sizes_of(x), [0], [1], [0], shape=(1,)), b.ints([1] * (len(shape) - 1))), 1, x.dtype)
+    ones = b.filled(
+        b.joined(b.sliced(b.sizes_of(x), [0], [1], [0], shape=(1,)), b.ints([1] * (len(shape) - 1))),
+        1,
+        x.dtype,
+    )
     members = _added(b, places, ones, b.joined(count, b.ints([1] * (len(shape) - 1))))
     return b.emit("Div", total, b.step("Max", members, b.scalar(1, x, "one"), shape=None))
 
@@ -151,12 +169,14 @@ def unsorted_segment(b: Builder, node: Node, x: Tensor, segments: Tensor, count:
     how = _UNSORTED[node.op.removeprefix("UnsortedSegment")]
     require(how in ("add", "mul") or b.opset >= 18, "ScatterND takes max and min since opset 18 only")
     require(len(shape_of(segments, "the segment numbers")) == 1, "a vector of segment numbers is needed")
-    kernels.fitting("Add", x.dtype)
+    _require_sums(x)
     total = int(number(count, "the number of segments"))
     limits = np.finfo(x.dtype.numpy()) if x.dtype.is_floating else np.iinfo(x.dtype.numpy())
     start = {"add": 0, "mul": 1, "max": limits.min, "min": limits.max}[how]
     segments = b.index(segments)
-    places = b.step("Where", b.step("Less", segments, b.int(0)), b.int(total), segments, shape=segments.shape)
+    places = b.step(
+        "Where", b.step("Less", segments, b.int64(0)), b.int64(total), segments, shape=segments.shape
+    )
     if segments.is_constant:
         numbers = np.asarray(segments.array())
         places = b.const(np.where(numbers < 0, total, numbers), "places")

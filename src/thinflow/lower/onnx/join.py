@@ -38,7 +38,8 @@ def unpack(b: Builder, node: Node, x: Tensor, *, num: int, axis: int = 0) -> tup
     axis %= max(len(shape), 1)
     part = (*shape[:axis], 1, *shape[axis + 1 :])
     return tuple(
-        b.result(b.squeezed(t, [axis]), port) for port, t in enumerate(_split(b, x, [1] * num, axis, [part] * num))
+        b.result(b.squeezed(t, [axis]), port)
+        for port, t in enumerate(_split(b, x, [1] * num, axis, [part] * num))
     )
 
 

@@ -1,12 +1,13 @@
 """Where transposes go: downwards through everything that does not care, until they meet their opposite.
 
-Rules write channels-last graphs as if each convolution stood alone, with a Transpose before and behind it. Here
+Rules write channels-last graphs as if each convolution stood alone, with a Transpose before and behind it.
+Here
 
     op(transpose(x), transpose(y))  ->  transpose(op(x, y))
 
 for every op that works element by element, or along axes that can be renamed. A Transpose that meets another
-merges with it; after a few rounds only those at the borders are left: where images come in, and where something
-depends on the order of elements, such as a flattening Reshape. Constants are transposed here and now.
+merges with it; after a few rounds only those at the borders are left: where images come in, and where
+something depends on the order of elements, such as a flattening Reshape. Constants are transposed here.
 
 A pushed Transpose may have to be matched by new ones on the operands that had none, and a Transpose whose
 result others read as well is not saved by pushing. So operators are pushed past only if that takes more
@@ -27,13 +28,13 @@ from thinflow.lower.onnx.wiring import Wiring, constant_of, new_constant
 Order = tuple[int, ...]
 
 _ELEMENTWISE = frozenset(
-    """Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast Ceil
-    Clip Cos Cosh Div Elu Equal Erf Exp Floor Greater GreaterOrEqual HardSigmoid Identity IsInf IsNaN LeakyRelu Less
-    LessOrEqual Log Max Min Mod Mul Neg Not Or Pow Reciprocal Relu Round Selu Sigmoid Sign Sin Sinh Softplus Softsign
-    Sqrt Sub Tan Tanh Where Xor""".split()  # noqa: SIM905
+    """Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor
+    Cast Ceil Clip Cos Cosh Div Elu Equal Erf Exp Floor Greater GreaterOrEqual HardSigmoid Identity
+    IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Min Mod Mul Neg Not Or Pow Reciprocal Relu Round Selu
+    Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Tan Tanh Where Xor""".split()  # noqa: SIM905
 )
-_FIRST_ONLY = frozenset("Clip".split())
-_REDUCTIONS = frozenset("ReduceMean ReduceSum ReduceProd ReduceMax ReduceMin ReduceL2".split())
+_FIRST_ONLY = frozenset(["Clip"])
+_REDUCTIONS = frozenset(["ReduceMean", "ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceL2"])
 _MAX_ROUNDS = 200
 
 
@@ -113,7 +114,9 @@ def _push_elementwise(wiring: Wiring, operator: Operator, pushed: set[tuple[str,
 
 def _push_concat(wiring: Wiring, operator: Operator, pushed: set[tuple[str, Order]]) -> None:
     order = _common_order(wiring, operator.inputs)
-    if order is None or any(t is None or t.shape is None or len(t.shape) != len(order) for t in operator.inputs):
+    if order is None or any(
+        t is None or t.shape is None or len(t.shape) != len(order) for t in operator.inputs
+    ):
         return
     moved = _operands(wiring, operator, operator.inputs, order, pushed)
     if moved is not None:
@@ -143,7 +146,9 @@ def _operands(
         return None
     computed = {t for t in plain if not t.is_constant and not _is_free(t.shape or (), back)}
     new = {t for t in computed if _existing(wiring, t, back) is None}
-    saved = sum(1 for t in gone if t is not None and set(wiring.readers(t)) == {operator} and not wiring.is_wanted(t))
+    saved = sum(
+        1 for t in gone if t is not None and set(wiring.readers(t)) == {operator} and not wiring.is_wanted(t)
+    )
     if len(gone) <= len(new) or (computed and saved <= len(new)):
         return None
     key = (operator.outputs[0].name, order)
@@ -154,7 +159,9 @@ def _operands(
     for tensor in operands:
         assert tensor is not None
         source, own = _transposed(wiring, tensor)
-        moved.append(source if own == order and source is not None else _in_layout(wiring, operator, tensor, back))
+        moved.append(
+            source if own == order and source is not None else _in_layout(wiring, operator, tensor, back)
+        )
     return moved
 
 
@@ -363,13 +370,15 @@ _SINGLE: dict[str, _Push] = {
 
 # --- undoing ------------------------------------------------------------------------------------------------
 
-_Snapshot = tuple[list[tuple[Operator, str, list[Tensor | None], list[Tensor], dict[str, object]]], list[Tensor]]
+_Snapshot = tuple[
+    list[tuple[Operator, str, list[Tensor | None], list[Tensor], dict[str, object]]], list[Tensor]
+]
 
 
 def _snapshot(program: Program) -> _Snapshot:
-    return [
-        (o, o.code, list(o.inputs), list(o.outputs), dict(o.options)) for o in program.operators
-    ], list(program.outputs)
+    return [(o, o.code, list(o.inputs), list(o.outputs), dict(o.options)) for o in program.operators], list(
+        program.outputs
+    )
 
 
 def _restore(program: Program, before: _Snapshot) -> None:

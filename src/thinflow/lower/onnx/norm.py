@@ -34,6 +34,7 @@ def fused_batch_norm(
         y = _normalized(b, x, scale, offset, mean, variance, epsilon, first)
         return y, mean, variance, mean, variance
     rank = len(shape_of(x, "x"))
+    require(scale.dtype is FLOAT, f"a batch norm with {scale.dtype} parameters has no ONNX form")
     element, x = x.dtype, b.cast(x, FLOAT)
     axes = [a for a in range(rank) if a != (1 if first else rank - 1)]
     # Keeping the axes costs nothing and lets the results broadcast against x as they are.
@@ -143,6 +144,7 @@ def lrn(
 @lower("AdjustContrastv2", to="onnx")
 def adjust_contrast(b: Builder, node: Node, x: Tensor, factor: Tensor) -> Tensor:
     """Each channel moves away from its mean over height and width."""
+    require(x.dtype is FLOAT, f"AdjustContrastv2 of {x.dtype} has no ONNX form")
     rank = len(shape_of(x, "x"))
     mean = b.reduce("ReduceMean", x, (rank - 3, rank - 2), keep=True)
     return b.emit("Add", b.step("Mul", b.step("Sub", x, mean), factor), mean)

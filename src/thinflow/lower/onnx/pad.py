@@ -19,7 +19,12 @@ def grown(shape: Dims, pairs: Sequence[tuple[int, int]]) -> Dims:
 
 
 def padded(
-    b: Builder, x: Tensor, pairs: Sequence[tuple[int, int]], value: Tensor | None = None, *, mode: str = "constant"
+    b: Builder,
+    x: Tensor,
+    pairs: Sequence[tuple[int, int]],
+    value: Tensor | None = None,
+    *,
+    mode: str = "constant",
 ) -> Tensor:
     """x with a border around it; x itself when there is none to add."""
     if not any(low or high for low, high in pairs):
@@ -104,11 +109,18 @@ def reverse_sequence(
     rank = len(shape_of(x, "x"))
     front = (batch_dim % rank, seq_dim % rank)
     require(front[0] != front[1], "batch and sequence are the same axis")
-    order = (*front, *(a for a in range(rank) if a not in front)) if set(front) != {0, 1} else tuple(range(rank))
+    order = (
+        (*front, *(a for a in range(rank) if a not in front)) if set(front) != {0, 1} else tuple(range(rank))
+    )
     moved = b.transposed(x, order)
     places = (order.index(front[0]), order.index(front[1]))
     result = b.step(
-        "ReverseSequence", moved, b.index(lengths), shape=moved.shape, batch_axis=places[0], time_axis=places[1]
+        "ReverseSequence",
+        moved,
+        b.index(lengths),
+        shape=moved.shape,
+        batch_axis=places[0],
+        time_axis=places[1],
     )
     return b.transposed(result, [order.index(a) for a in range(rank)])
 

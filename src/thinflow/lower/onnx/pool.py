@@ -32,7 +32,13 @@ def _pool(
     window = spatial(ksize, first, "the window")
     ones = (1,) * len(window)
     options = geometry(
-        sizes_inside(x, first), window, spatial(strides, first, "strides"), ones, padding, explicit, first=first
+        sizes_inside(x, first),
+        window,
+        spatial(strides, first, "strides"),
+        ones,
+        padding,
+        explicit,
+        first=first,
     )
     options |= more
     if first:
@@ -74,13 +80,21 @@ def max_pool(
         require(len(explicit_paddings) == 2 * len(ksize), "explicit_paddings needs two values per axis")
         pairs = list(zip(explicit_paddings[::2], explicit_paddings[1::2], strict=True))
         if any(max(pair) >= size > 0 and any(pair) for pair, size in zip(pairs, ksize, strict=True)):
-            lowest = -np.inf if x.dtype.is_floating else np.iinfo(x.dtype.numpy()).min
-            x, padding = padded(b, x, pairs, b.scalar(lowest, x, "lowest")), "VALID"
+            element = x.dtype.numpy()
+            limits = np.finfo(element) if x.dtype.is_floating else np.iinfo(element)
+            x, padding = padded(b, x, pairs, b.scalar(limits.min, x, "lowest")), "VALID"
     return _pool(b, "MaxPool", x, ksize, strides, padding, data_format, explicit_paddings)
 
 
 @lower("MaxPoolV2", to="onnx")
 def max_pool_v2(
-    b: Builder, node: Node, x: Tensor, ksize: Tensor, strides: Tensor, *, padding: str, data_format: str = "NHWC"
+    b: Builder,
+    node: Node,
+    x: Tensor,
+    ksize: Tensor,
+    strides: Tensor,
+    *,
+    padding: str,
+    data_format: str = "NHWC",
 ) -> Tensor:
     return _pool(b, "MaxPool", x, ints(ksize, "ksize"), ints(strides, "strides"), padding, data_format)

@@ -141,6 +141,7 @@ def check_opset(opset: int) -> int:
     """
     if opset not in OPSETS:
         raise ParameterError(
-            f"opset {opset} cannot be written", hint=f"choose {OPSETS[0]} to {OPSETS[-1]}; 17 runs nearly everywhere"
+            f"opset {opset} cannot be written",
+            hint=f"choose {OPSETS[0]} to {OPSETS[-1]}; 17 runs nearly everywhere",
         )
     return opset

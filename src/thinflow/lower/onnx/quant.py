@@ -46,7 +46,9 @@ def _fake_quant(b: Builder, x: Tensor, low: Array, high: Array, num_bits: int, n
     scale = ((high - low) / (highest - lowest)).astype(np.float32)
     inverse = ((highest - lowest) / (high - low)).astype(np.float32)
     zero = lowest - low / scale
-    zero = np.where(zero < lowest, lowest, np.where(zero > highest, highest, np.floor(zero + np.float32(0.5))))
+    zero = np.where(
+        zero < lowest, lowest, np.where(zero > highest, highest, np.floor(zero + np.float32(0.5)))
+    )
     low = ((lowest - zero) * scale).astype(np.float32)
     high = ((highest - zero) * scale).astype(np.float32)
     inside = b.step("Max", b.step("Min", x, b.const(high, "high")), b.const(low, "low"))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from thinflow.ir.graph import Node
 from thinflow.ir.types import INT32, INT64, DType
-from thinflow.lower.onnx.builder import Builder, require, shape_of
+from thinflow.lower.onnx.builder import Builder, ints, require, shape_of
 from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.rules import lower
 
@@ -27,10 +29,10 @@ def reduce(b: Builder, node: Node, x: Tensor, axes: Tensor, *, keep_dims: bool =
     return b.emit(_REDUCERS[node.op], x, *operands, keepdims=int(keep_dims), **options)
 
 
-def _axes(b: Builder, code: str, x: Tensor, axes: Tensor) -> tuple[list[Tensor], dict[str, object]]:
+def _axes(b: Builder, code: str, x: Tensor, axes: Tensor) -> tuple[list[Tensor], dict[str, Any]]:
     if axes.is_constant:
-        rank = None if x.shape is None else len(x.shape)
-        return b.reduction_operands(code, tuple(sorted(set(b.axes(axes, rank)))))
+        places = ints(axes, "the axes") if x.shape is None else b.axes(axes, len(x.shape))
+        return b.reduction_operands(code, tuple(sorted(set(places))))
     axes = b.index(axes)
     return b.reduction_operands(code, b.reshaped(axes, (None,)) if axes.shape != (1,) else axes)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Node
-from thinflow.ir.types import FLOAT
+from thinflow.ir.types import FLOAT, INT64
 from thinflow.lower.onnx import kernels
 from thinflow.lower.onnx.builder import TO_CHANNELS_LAST, Array, Builder, require, shape_of
 from thinflow.lower.onnx.program import Tensor
@@ -14,7 +15,9 @@ from thinflow.lower.rules import lower
 
 
 def _mode(align_corners: bool, half_pixel_centers: bool) -> str:
-    require(not (align_corners and half_pixel_centers), "align_corners and half_pixel_centers exclude each other")
+    require(
+        not (align_corners and half_pixel_centers), "align_corners and half_pixel_centers exclude each other"
+    )
     return "align_corners" if align_corners else "half_pixel" if half_pixel_centers else "asymmetric"
 
 
@@ -27,7 +30,7 @@ def _resized(b: Builder, x: Tensor, size: Tensor, coordinates: str, mode: str, n
     outer = b.sizes_of(moved)
     outer = b.ints([n or 0, c or 0]) if None not in (n, c) else b.sliced(outer, [0], [2], [0], shape=(2,))
     sizes = b.joined(outer, b.index(size))
-    options = {"nearest_mode": nearest} if nearest else {}
+    options: dict[str, Any] = {"nearest_mode": nearest} if nearest else {}
     y = b.step(
         "Resize", moved, None, None, sizes, shape=(n, c, *sides), mode=mode,
         coordinate_transformation_mode=coordinates, **options,
@@ -66,22 +69,37 @@ def resize_nearest(
 ) -> Tensor:
     """A Resize where it picks the very places that TensorFlow picks, else a Gather along each side."""
     coordinates = _mode(align_corners, half_pixel_centers)
+    shape_of(size, "the size", 1)
     sides, wanted = shape_of(x, "x", 4)[1:3], b.elements(size) or (None, None)
-    try:
-        fits = kernels.fitting("Resize", x.dtype) is x.dtype
-    except UnsupportedOp:
-        fits = False
     if None in sides or None in wanted:
-        require(fits, f"ONNX Runtime cannot resize {x.dtype} to sizes that are not known")
+        lists = [_computed_places(b, x, size, axis, coordinates) for axis in (1, 2)]
     else:
         picks = [_places(coordinates, n or 1, m or 0) for n, m in zip(sides, wanted, strict=True)]
-        if not fits or not all(same for _, same in picks):
-            for axis, (places, _) in enumerate(picks, 1):
-                shape = tuple(len(places) if a == axis else n for a, n in enumerate(shape_of(x)))
-                x = b.step("Gather", x, b.const(places, "places"), shape=shape, axis=axis)
-            return b.result(x)
-    nearest = "floor" if coordinates == "asymmetric" else "round_prefer_ceil"
-    return b.result(_resized(b, x, size, coordinates, "nearest", nearest))
+        if x.dtype.name in kernels.types_of("Resize") and all(same for _, same in picks):
+            nearest = "floor" if coordinates == "asymmetric" else "round_prefer_ceil"
+            return b.result(_resized(b, x, size, coordinates, "nearest", nearest))
+        lists = [b.const(places, "places") for places, _ in picks]
+    for axis, places in enumerate(lists, 1):
+        shape = tuple(wanted[axis - 1] if a == axis else n for a, n in enumerate(shape_of(x)))
+        x = b.step("Gather", x, places, shape=shape, axis=axis)
+    return b.result(x)
+
+
+def _computed_places(b: Builder, x: Tensor, size: Tensor, axis: int, coordinates: str) -> Tensor:
+    """As `_places`, while the model runs."""
+    here = b.squeezed(b.sliced(b.sizes_of(x), [axis], [axis + 1], [0], shape=(1,)), [0])
+    there = b.squeezed(b.sliced(b.index(size), [axis - 1], [axis], [0], shape=(1,)), [0])
+    one, half = b.const(np.float32(1), "one"), b.const(np.float32(0.5), "half")
+    n, m = b.cast(here, FLOAT), b.cast(there, FLOAT)
+    at = b.cast(b.step("Range", b.int64(0), there, b.int64(1), shape=(None,)), FLOAT)
+    if coordinates == "align_corners":
+        scale = b.step("Div", b.step("Sub", n, one), b.step("Max", b.step("Sub", m, one), one))
+        at = b.step("Add", b.step("Mul", at, scale), half)
+    else:
+        at = b.step("Add", at, half) if coordinates == "half_pixel" else at
+        at = b.step("Mul", at, b.step("Div", n, m))
+    last = b.step("Sub", here, b.int64(1))
+    return b.step("Min", b.cast(b.step("Floor", at), INT64), last)
 
 
 def _places(coordinates: str, size: int, wanted: int) -> tuple[Array, bool]:

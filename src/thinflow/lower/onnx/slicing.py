@@ -24,8 +24,8 @@ def slice_(b: Builder, node: Node, x: Tensor, begin: Tensor, size: Tensor) -> Te
         starts, sizes = ints(begin, "begin"), ints(size, "size")
         stops = [END if n == -1 else s + n for s, n in zip(starts, sizes, strict=True)]
         return b.result(b.sliced(x, starts, stops, range(len(starts))))
-    to_end = b.step("Equal", size, b.int(-1))
-    ends = b.step("Where", to_end, b.int(END), b.step("Add", begin, size))
+    to_end = b.step("Equal", size, b.int64(-1))
+    ends = b.step("Where", to_end, b.int64(END), b.step("Add", begin, size))
     return b.emit("Slice", x, begin, ends)
 
 
@@ -101,20 +101,28 @@ def strided_slice(
         if end_mask >> i & 1:
             stops.set(k, -END if backwards else END)
     trivial = [
-        starts.fixed[k] == 0 and stops.fixed[k] == END and steps[i] == 1 for k, (i, _) in enumerate(plan.terms)
+        starts.fixed[k] == 0 and stops.fixed[k] == END and steps[i] == 1
+        for k, (i, _) in enumerate(plan.terms)
     ]
     chosen = [k for k, is_trivial in enumerate(trivial) if not is_trivial]
     y = x
     if chosen:
         axes = [plan.terms[k][1] for k in chosen]
-        by = [1 if axis in plan.shrunk else steps[plan.terms[k][0]] for k, axis in zip(chosen, axes, strict=True)]
+        by = [
+            1 if axis in plan.shrunk else steps[plan.terms[k][0]]
+            for k, axis in zip(chosen, axes, strict=True)
+        ]
         shape = _sliced_shape(b, x, plan, axes)
         if starts.is_fixed(chosen) and stops.is_fixed(chosen):
-            lists = ([bounds.fixed[k] or 0 for k in chosen] for bounds in (starts, stops))
-            more = None if set(by) == {1} else by
-            y = b.sliced(x, *lists, axes, more, shape=shape)
+            begins, ends = ([bounds.fixed[k] or 0 for k in chosen] for bounds in (starts, stops))
+            y = b.sliced(x, begins, ends, axes, None if set(by) == {1} else by, shape=shape)
         else:
-            operands = [starts.tensor(chosen), stops.tensor(chosen), b.ints(axes, "axes"), b.ints(by, "steps")]
+            operands = [
+                starts.tensor(chosen),
+                stops.tensor(chosen),
+                b.ints(axes, "axes"),
+                b.ints(by, "steps"),
+            ]
             y = b.step("Slice", x, *operands, shape=shape)
     return b.result(b.unsqueezed(b.squeezed(y, plan.shrunk), plan.added))
 
@@ -165,8 +173,8 @@ class _Bounds:
         if self._following & set(chosen):
             assert self._next_to is not None
             start = self._next_to._gathered(chosen)
-            is_last = b.step("Equal", start, b.int(-1))
-            after = b.step("Where", is_last, b.int(END), b.step("Add", start, b.int(1)))
+            is_last = b.step("Equal", start, b.int64(-1))
+            after = b.step("Where", is_last, b.int64(END), b.step("Add", start, b.int64(1)))
             follows = b.const(np.array([k in self._following for k in chosen]), "follows")
             own = b.step("Where", follows, after, own, shape=(len(chosen),))
         if any(self.fixed[k] is not None for k in chosen):

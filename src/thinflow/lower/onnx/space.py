@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from thinflow.ir.graph import Node
 from thinflow.lower.onnx.builder import Builder, ints, require, shape_of
 from thinflow.lower.onnx.conv import is_channels_first
@@ -88,10 +90,12 @@ def space_to_depth(
     b: Builder, node: Node, x: Tensor, *, block_size: int, data_format: str = "NHWC"
 ) -> Tensor:
     """The place in the block is the outer part of a channel's number, as in ONNX's mode DCR."""
-    mode = {"mode": "DCR"} if node.op == "DepthToSpace" else {}
+    mode: dict[str, Any] = {"mode": "DCR"} if node.op == "DepthToSpace" else {}
     if is_channels_first(data_format):
         return b.emit(node.op, x, blocksize=block_size, **mode)
     result = b.result_spec().shape
     shape_of(x, "x", 4)
     shape = (None,) * 4 if result is None else (result[0], result[3], *result[1:3])
-    return b.emit_channels_last(b.step(node.op, b.channels_first(x), shape=shape, blocksize=block_size, **mode))
+    return b.emit_channels_last(
+        b.step(node.op, b.channels_first(x), shape=shape, blocksize=block_size, **mode)
+    )

@@ -57,7 +57,8 @@ def write_program(program: Program, *, beside: str = "", inline_limit: int = INL
     total = sum(t.array().nbytes for t in constants)
     if total > inline_limit and not beside:
         raise WriteError(
-            f"{total >> 20} MiB of weights do not fit a protobuf file", hint="write the weights to a second file"
+            f"{total >> 20} MiB of weights do not fit a protobuf file",
+            hint="write the weights to a second file",
         )
     graph = protos.message("GraphProto")(name=program.name)
     large: list[Tensor] = []
@@ -100,7 +101,7 @@ def _model(program: Program) -> bytes:
 
 
 def _framed(model: bytes, graph: bytes, large: Sequence[Tensor]) -> tuple[int, Iterator[Chunk]]:
-    """Length and chunks of the model with its graph, whose large weights follow it as further initializers."""
+    """Length and chunks of the model with its graph, which large weights follow as further initializers."""
     heads: list[bytes] = []
     length = len(graph)
     for tensor in large:
@@ -117,7 +118,7 @@ def _framed(model: bytes, graph: bytes, large: Sequence[Tensor]) -> tuple[int, I
         yield start
         for head, tensor in zip(heads, large, strict=True):
             yield head
-            yield memoryview(_little_endian(tensor)).cast("B")
+            yield _little_endian(tensor).data
 
     return len(start) - len(graph) + length, chunks()
 
@@ -135,7 +136,7 @@ def _external(large: Sequence[Tensor], offsets: Sequence[int]) -> Iterator[Chunk
     end = 0
     for tensor, offset in zip(large, offsets, strict=False):
         yield bytes(offset - end)
-        yield memoryview(_little_endian(tensor)).cast("B")
+        yield _little_endian(tensor).data
         end = offset + tensor.array().nbytes
 
 

@@ -8,130 +8,25 @@ from typing import Any
 import numpy as np
 
 from thinflow.errors import UnsupportedOp
-from thinflow.ir.graph import Node, Value
-from thinflow.ir.types import FLOAT, INT32, INT64, UNKNOWN, DType, TensorSpec, dtype, shape_text
+from thinflow.ir.graph import Value
+from thinflow.ir.types import FLOAT, INT32, INT64, DType, TensorSpec, shape_text
+from thinflow.lower.building import REFUSED, Building, Dims
 from thinflow.lower.tflite import kernels
 from thinflow.lower.tflite.options import encode_options
 from thinflow.lower.tflite.program import Operator, Tensor
 
-Array = np.ndarray[Any, Any]
-Dims = tuple[int | None, ...] | None
 
-_MAX_ELEMENTS = 64
+class Builder(Building[Tensor]):
+    """Collects the operators of one subgraph, node by node."""
 
-
-class Builder:
-    """Collects the operators of one subgraph, node by node.
-
-    Attributes:
-        operators: in the order they run.
-        origin: tensor -> name of the value it stands for, or of the node that needs it.
-    """
+    operators: list[Operator]
 
     def __init__(self, specs: Mapping[Value, TensorSpec] | None = None) -> None:
-        self.operators: list[Operator] = []
-        self.origin: dict[Tensor, str] = {}
-        self._given = specs or {}
-        self._refined: dict[Value, TensorSpec] = {}
-        self._known: dict[Tensor, TensorSpec] = {}
-        self._names: set[str] = set()
-        self._node: Node | None = None
-
-    # --- what is known ------------------------------------------------------------------------------------
-
-    def spec(self, value: Value) -> TensorSpec:
-        """Type and shape of a value of the graph."""
-        refined = self._refined.get(value)
-        return self._given.get(value, value.spec) if refined is None else refined
-
-    def refine(self, value: Value, spec: TensorSpec) -> None:
-        """Add what is known of a value's shape now that more constants are known."""
-        old = self.spec(value)
-        if old.shape is None or (spec.shape is not None and spec.shape.count(None) < old.shape.count(None)):
-            self._refined[value] = TensorSpec(
-                old.dtype or spec.dtype, spec.shape, old.elements or spec.elements
-            )
-
-    def tensor_spec(self, tensor: Tensor) -> TensorSpec:
-        """What is known of a tensor, small integer constants with their elements."""
-        if not tensor.is_constant:
-            return self._known.get(tensor, TensorSpec(tensor.dtype, tensor.shape))
-        array = np.asarray(tensor.array())
-        is_small = array.size <= _MAX_ELEMENTS and tensor.dtype.kind in "iub"
-        return TensorSpec(
-            tensor.dtype, tensor.shape, tuple(map(int, array.ravel().tolist())) if is_small else None
-        )
-
-    def elements(self, tensor: Tensor) -> tuple[int | None, ...] | None:
-        """A small integer tensor's elements as far as they are known; see `TensorSpec.elements`."""
-        if tensor.is_constant:
-            return tuple(int(v) for v in np.asarray(tensor.array()).ravel().tolist())
-        return self._known.get(tensor, UNKNOWN).elements
-
-    def result_spec(self, port: int = 0) -> TensorSpec:
-        """Type and shape of an output of the current node."""
-        return self.spec(self.node.output(port))
-
-    @property
-    def node(self) -> Node:
-        """The node being lowered."""
-        assert self._node is not None, "begin() comes first"
-        return self._node
-
-    # --- tensors ------------------------------------------------------------------------------------------
-
-    def begin(self, node: Node) -> None:
-        """What is emitted from now on belongs to `node`."""
-        self._node = node
-
-    def value(self, value: Value, *, like: Tensor | None = None, element: DType | None = None) -> Tensor:
-        """A new tensor that stands for a value of the graph, with its name, type and shape.
-
-        Raises:
-            UnsupportedOp: the type is unknown, or TFLite has no such type.
-        """
-        spec = self.spec(value)
-        found = element or spec.dtype or (like.dtype if like is not None else None)
-        if found is None:
-            raise UnsupportedOp(
-                f"the type of '{value.name}' is not known", hint="give the types of the inputs"
-            )
-        tensor = Tensor(self._unique(value.name), spec.shape, found)
-        self._known[tensor] = spec
-        self.origin[tensor] = value.name
-        return tensor
-
-    def constant(self, value: Value, array: Array, element: DType) -> Tensor:
-        """A constant that stands for a value of the graph; the array is shared."""
-        tensor = Tensor(self._unique(value.name), tuple(array.shape), element, array)
-        self.origin[tensor] = value.name
-        return tensor
-
-    def const(self, array: Any, suffix: str = "const", element: DType | None = None) -> Tensor:
-        """A constant of the current node's own; the array is shared."""
-        array = np.asarray(array)
-        return self._own(suffix, tuple(array.shape), element or dtype(array.dtype), array)
+        super().__init__(Tensor, specs)
 
     def ints(self, values: Iterable[int], suffix: str = "const") -> Tensor:
         """An int32 constant [n]."""
         return self.const(np.array(list(values), np.int32), suffix)
-
-    def scalar(self, number: float, like: Tensor, suffix: str = "const") -> Tensor:
-        """A constant [] of the type of `like`."""
-        return self.const(np.array(number, like.dtype.numpy()), suffix, like.dtype)
-
-    def _own(self, suffix: str, shape: Dims, element: DType, data: Array | None = None) -> Tensor:
-        tensor = Tensor(self._unique(f"{self.node.name}/{suffix}"), shape, element, data)
-        self.origin[tensor] = self.node.name
-        return tensor
-
-    def _unique(self, wished: str) -> str:
-        name, count = wished, 0
-        while name in self._names:
-            count += 1
-            name = f"{wished}_{count}"
-        self._names.add(name)
-        return name
 
     # --- operators ----------------------------------------------------------------------------------------
 
@@ -171,7 +66,7 @@ class Builder:
         first = next(t for t in inputs if t is not None)
         pairs = zip(shapes, elements, strict=True)
         outputs = [
-            self._own(suffix or code.lower(), shape, element or first.dtype) for shape, element in pairs
+            self.own(suffix or code.lower(), shape, element or first.dtype) for shape, element in pairs
         ]
         return tuple(self._append(code, inputs, outputs, options))
 
@@ -254,7 +149,6 @@ class Builder:
         return tuple(v % rank if rank else 0 for v in values)
 
 
-REFUSED = "REFUSED"
 _NOTHING = Tensor("", None, FLOAT)
 
 

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-
-from thinflow.analysis.shapes import infer_shapes
-from thinflow.errors import ThinflowError, UnsupportedOp
+from thinflow.analysis.loops import infer_with_loops
+from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Graph, Node, Value
-from thinflow.ir.types import INT32, DType, TensorSpec, dtype
-from thinflow.lower import rules
-from thinflow.lower.tflite.builder import REFUSED, Builder
+from thinflow.lower.building import REFUSED
+from thinflow.lower.lowering import Specs, raise_refusals
+from thinflow.lower.structure import Step
+from thinflow.lower.tflite.control import ControlLowering, copied, numbered, steps
 from thinflow.lower.tflite.fuse import fuse, remove_dead
+from thinflow.lower.tflite.listed import Slot
 from thinflow.lower.tflite.program import Operator, Program, Signature, Subgraph, Tensor
-from thinflow.ops import registry
-
-logger = logging.getLogger(__name__)
-
-Array = np.ndarray[Any, Any]
-Specs = Mapping[Value, TensorSpec]
 
 SIGNATURE = "serving_default"
-_MAX_FOLDED_BYTES = 1 << 20
-"""A constant computed here may be larger only if it is not much larger than what it is computed from."""
 
 
 @dataclass
@@ -34,7 +24,7 @@ class Lowered:
     """A program and how it hangs together with the graph it was made from.
 
     Attributes:
-        program: one subgraph, with the signature "serving_default".
+        program: its first subgraph is what runs, with the signature "serving_default".
         inputs, outputs: name of a graph value -> the tensor that stands for it; the tensor has the same name.
         origin: tensor name -> name of the value, or of the node, it comes from.
     """
@@ -60,21 +50,21 @@ def lower_graph(
         UnsupportedOp: a node that TFLite cannot express, the first one in running order; with its reason.
     """
     if specs is None:
-        infer_shapes(graph)
+        infer_with_loops(graph)
     inputs = list(dict.fromkeys(inputs))
-    lowering = _Lowering(specs)
+    lowering = ControlLowering(specs)
     for value in inputs:
         lowering.feed(value)
-    for node in needed_nodes(outputs, inputs):
-        lowering.lower(node)
-    results = [lowering.read(value) for value in outputs]
+    lowering.lower_all(graph, outputs, inputs)
+    results = [_tensor(value, lowering.read(value)) for value in outputs]
     subgraph = Subgraph("main", [lowering.tensors[v] for v in inputs], results, lowering.builder.operators)
     remove_dead(subgraph)
-    _raise_refusals(subgraph.operators)
+    raise_refusals(subgraph.operators)
     fuse(subgraph)
     named = _name_outputs(subgraph, outputs)
     fed = {value.name: lowering.tensors[value] for value in inputs}
-    program = Program([subgraph], "made by thinflow", {SIGNATURE: Signature(dict(fed), dict(named))})
+    subgraphs = numbered(subgraph, lowering.subgraphs)
+    program = Program(subgraphs, "made by thinflow", {SIGNATURE: Signature(dict(fed), dict(named))})
     known = lowering.builder.origin
     origin = {t.name: known[t] for t in subgraph.tensors() if t in known}
     return Lowered(program, fed, named, origin | {name: name for name in named})
@@ -89,233 +79,76 @@ def unsupported(graph: Graph, nodes: Iterable[Node], *, specs: Specs | None = No
         specs: as in `lower_graph`.
     """
     if specs is None:
-        infer_shapes(graph)
+        infer_with_loops(graph)
+    constants = ControlLowering(specs)
     reasons: dict[Node, str] = {}
-    constants = _Lowering(specs)
     for node in nodes:
-        if node.op in (*_FED, "NoOp") or constants.constant(node.output()) is not None:
-            continue
-        trial = _Lowering(specs, constants)
-        for value in node.inputs:
-            trial.provide(value)
-        start = len(trial.builder.operators)
-        trial.lower(node)
-        for operator in trial.builder.operators[start:]:
-            if operator.code == REFUSED:
-                reasons[node] = operator.options["error"].problem
-                break
+        if node.op not in ("Placeholder", "PlaceholderV2", "NoOp") and (
+            constants.constant(node.output()) is None
+        ):
+            operators = _tried(constants, specs, node.inputs, [node])
+            if why := _first_refusal(operators):
+                reasons[node] = why
     return reasons
 
 
-_FED = ("Placeholder", "PlaceholderV2")
+def unsupported_unit(
+    graph: Graph, inputs: Sequence[Value], outputs: Sequence[Value], *, specs: Specs | None = None
+) -> str:
+    """Why what stands between inputs and outputs cannot be lowered as a whole; "" if it can.
+
+    Args:
+        graph: its shapes must be inferred.
+        inputs: what the unit reads, also constants.
+        outputs: what others read.
+        specs: as in `lower_graph`.
+    """
+    constants = ControlLowering(specs)
+    try:
+        found = steps(graph, outputs, inputs)
+    except UnsupportedOp as error:
+        return error.problem
+    return _first_refusal(_tried(constants, specs, inputs, found, outputs))
 
 
-def needed_nodes(outputs: Iterable[Value], inputs: Iterable[Value]) -> list[Node]:
-    """What has to run, each node after those it reads, control edges aside; loops are cut."""
-    fed = set(inputs)
-    order: list[Node] = []
-    seen: set[Node] = set()
-    stack: list[tuple[Node, bool]] = [(v.node, False) for v in reversed(list(outputs)) if v not in fed]
-    while stack:
-        node, is_done = stack.pop()
-        if is_done:
-            order.append(node)
-        elif node not in seen:
-            seen.add(node)
-            stack.append((node, True))
-            stack += [(v.node, False) for v in reversed(node.inputs) if v not in fed and v.node not in seen]
-    return order
+def _tried(
+    constants: ControlLowering,
+    specs: Specs | None,
+    inputs: Sequence[Value],
+    found: Sequence[Step],
+    outputs: Sequence[Value] | None = None,
+) -> list[Operator]:
+    """The operators of some steps, those that `outputs` need if they are given."""
+    trial = ControlLowering(specs, constants)
+    for value in inputs:
+        trial.provide(value)
+    start = len(trial.builder.operators)
+    for step in found:
+        trial.lower_step(step)
+    if outputs is None:
+        return trial.builder.operators[start:]
+    results = [trial.read(value) for value in outputs]
+    subgraph = Subgraph("", [], [t for t in results if isinstance(t, Tensor)], trial.builder.operators)
+    remove_dead(subgraph)
+    if len(subgraph.outputs) < len(results):
+        return [Operator(REFUSED, [], [], {"error": UnsupportedOp("it hands out a list")})]
+    return subgraph.operators
 
 
-class _Lowering:
-    """The state of one run: which tensor stands for which value."""
-
-    def __init__(self, specs: Specs | None, constants: _Lowering | None = None) -> None:
-        self.builder = Builder(specs)
-        self.tensors: dict[Value, Tensor] = {}
-        self._constants = constants
-
-    def feed(self, value: Value) -> None:
-        """Make a value an input of the program."""
-        self.builder.begin(value.node)
-        try:
-            self.tensors[value] = self.builder.value(value)
-        except UnsupportedOp as error:
-            raise error.at(value.node.where) from error
-
-    def provide(self, value: Value) -> None:
-        """Make a value readable for a trial: as a constant if it is one, else as if it were fed."""
-        assert self._constants is not None
-        if value in self.tensors:
-            return
-        known = self._constants.constant(value)
-        self.builder.begin(value.node)
-        if known is not None:
-            self.tensors[value] = known
-            return
-        try:
-            self.tensors[value] = self.builder.value(value)
-        except UnsupportedOp as error:
-            self._refuse(value.node, error, {value.port})
-
-    def constant(self, value: Value) -> Tensor | None:
-        """The constant a value is, if its whole past is constant."""
-        if value not in self.tensors:
-            for node in needed_nodes([value], self.tensors):
-                self.builder.begin(node)
-                found = self._folded(node)
-                for port in {v.port for v in node.outputs} | {0}:
-                    self.tensors[node.output(port)] = found[port] if found and port in found else _UNKNOWN
-        tensor = self.tensors[value]
-        return None if tensor is _UNKNOWN else tensor
-
-    def read(self, value: Value) -> Tensor:
-        """The tensor that stands for a value."""
-        tensor = self.tensors.get(value)
-        if tensor is None:
-            # A port the rule did not provide, or a node in a loop.
-            problem = f"output {value.port} has no TFLite form" if value.port else "it is part of a loop"
-            self._refuse(value.node, UnsupportedOp(problem, value.node.where), {value.port})
-            tensor = self.tensors[value]
-        return tensor
-
-    def lower(self, node: Node) -> None:
-        """Emit what computes a node. A refusal is kept: it counts only if the result is read."""
-        self.builder.begin(node)
-        folded = self._folded(node)
-        if folded is not None:
-            for port, tensor in folded.items():
-                self.tensors.setdefault(node.output(port), tensor)
-            return
-        self._refine(node)
-        mark = len(self.builder.operators)
-        try:
-            for port, tensor in enumerate(self._apply(node)):
-                self.tensors.setdefault(node.output(port), tensor)
-        except UnsupportedOp as error:
-            del self.builder.operators[mark:]
-            self._refuse(node, error, {v.port for v in node.outputs} | {0})
-
-    def _apply(self, node: Node) -> tuple[Tensor, ...]:
-        definition = registry.find(node.op)
-        rule = rules.find(node.op, "tflite")
-        if rule is not None:
-            inputs = [self.read(v) for v in node.inputs]
-            self.builder.begin(node)
-            return rules.apply(rule, self.builder, node, inputs)
-        if definition is not None and definition.passes_through and node.inputs:
-            return (self.read(node.inputs[0]),)
-        if node.op in _FED:
-            raise UnsupportedOp("nothing feeds it", node.where, hint=f"name '{node.name}' among the inputs")
-        raise UnsupportedOp(
-            f"TFLite has no form of {node.op}",
-            node.where,
-            hint="let the reference engine run it, or add a rule in lower/tflite/",
-        )
-
-    def _refine(self, node: Node) -> None:
-        """Infer the node's shapes again where they are not complete: constants folded here may tell more."""
-        definition = registry.find(node.op)
-        inputs = [self.tensors.get(v) for v in node.inputs]
-        if definition is None or None in inputs or all(self.builder.spec(v).is_static for v in node.outputs):
-            return
-        try:
-            specs = registry.call_infer(
-                definition, [self.builder.tensor_spec(t) for t in inputs if t is not None], node.attrs
-            )
-        except (
-            ThinflowError,
-            TypeError,
-            ValueError,
-            LookupError,
-            AttributeError,
-            ArithmeticError,
-            AssertionError,
-        ):
-            logger.debug("shape rule of %s failed", node.where, exc_info=True)
-            return
-        for value in node.outputs:
-            if value.port < len(specs):
-                self.builder.refine(value, specs[value.port])
-
-    def _refuse(self, node: Node, error: UnsupportedOp, ports: set[int]) -> None:
-        self.builder.begin(node)
-        # Its inputs stay attached, so that the first refusal on the way is the one that is told.
-        inputs = [self.tensors[v] for v in node.inputs if v in self.tensors]
-        for port, tensor in enumerate(self.builder.refuse(error, max(ports) + 1, inputs)):
-            if port in ports:
-                self.tensors.setdefault(node.output(port), tensor)
-
-    # --- constants ----------------------------------------------------------------------------------------
-
-    def _folded(self, node: Node) -> dict[int, Tensor] | None:
-        """The node's outputs as constants, if they are that."""
-        if node.tensor is not None:
-            return {0: self.builder.constant(node.output(), node.tensor.numpy(), node.tensor.dtype)}
-        inputs = [self.tensors.get(v) for v in node.inputs]
-        if inputs and all(t is not None and t.is_constant for t in inputs):
-            results = self._evaluated(node, [t for t in inputs if t is not None])
-            if results is not None:
-                return results
-        ports = [v for v in node.outputs if v.uses or v.is_graph_output]
-        found = {v.port: self._known(v) for v in ports}
-        return (
-            {p: t for p, t in found.items() if t is not None}
-            if found and None not in found.values()
-            else None
-        )
-
-    def _known(self, value: Value) -> Tensor | None:
-        """A value whose elements shape inference settled, such as the shape of a fixed-size input."""
-        spec = self.builder.spec(value)
-        if spec.ints is None or not spec.is_static or spec.dtype is None or spec.dtype.kind not in "iub":
-            return None
-        array = np.array(spec.ints, spec.dtype.numpy()).reshape([n or 0 for n in spec.shape or ()])
-        return self.builder.constant(value, array, spec.dtype)
-
-    def _evaluated(self, node: Node, inputs: list[Tensor]) -> dict[int, Tensor] | None:
-        """The outputs by the op's kernel; None if it has none, is no function, or makes something huge."""
-        definition = registry.find(node.op)
-        if definition is None or definition.stateful:
-            return None
-        if definition.passes_through:
-            return {0: inputs[0]}
-        if definition.kernel is None or not self._is_affordable(node, inputs):
-            return None
-        try:
-            results = registry.call_kernel(definition, [t.array() for t in inputs], node.attrs)
-        except (ThinflowError, ValueError, TypeError, IndexError, ArithmeticError, KeyError):
-            logger.debug("%s could not be evaluated", node.where, exc_info=True)
-            return None
-        if any(isinstance(result, registry.Handle) for result in results):
-            return None
-        folded = {}
-        for port, result in enumerate(results):
-            value = node.output(port)
-            array = np.asarray(result)
-            folded[port] = self.builder.constant(value, array, self._element(value, array))
-        return folded
-
-    def _element(self, value: Value, array: Array) -> DType:
-        found = self.builder.spec(value).dtype
-        return found if found is not None and found.numpy_name else dtype(array.dtype)
-
-    def _is_affordable(self, node: Node, inputs: list[Tensor]) -> bool:
-        read = sum(np.asarray(t.array()).nbytes for t in inputs)
-        specs = [self.builder.spec(node.output(port)) for port in range(max(len(node.outputs), 1))]
-        sizes = [spec.size_bytes for spec in specs]
-        written = sum(size or 0 for size in sizes)
-        return written <= max(_MAX_FOLDED_BYTES, 8 * read)
-
-
-_UNKNOWN = Tensor("", None, INT32)
-
-
-def _raise_refusals(operators: Iterable[Operator]) -> None:
+def _first_refusal(operators: Iterable[Operator]) -> str:
+    """The first refusal among operators; "" if there is none."""
     for operator in operators:
         if operator.code == REFUSED:
             error: UnsupportedOp = operator.options["error"]
-            raise error
+            return error.problem
+    return ""
+
+
+def _tensor(value: Value, slot: Slot) -> Tensor:
+    """What stands for an output, which cannot be a list."""
+    if isinstance(slot, Tensor):
+        return slot
+    raise UnsupportedOp("a list cannot be an output of a LiteRT model", value.node.where)
 
 
 def _name_outputs(subgraph: Subgraph, values: Sequence[Value]) -> dict[str, Tensor]:
@@ -331,7 +164,7 @@ def _name_outputs(subgraph: Subgraph, values: Sequence[Value]) -> dict[str, Tens
         if value.name in named:
             continue
         if tensor in taken or tensor not in written:
-            tensor = _copied(subgraph, tensor, value.name)
+            tensor = copied(subgraph, tensor, value.name)
         taken.add(tensor)
         named[value.name] = tensor
     for tensor in subgraph.tensors():
@@ -341,22 +174,3 @@ def _name_outputs(subgraph: Subgraph, values: Sequence[Value]) -> dict[str, Tens
         tensor.name = name
     subgraph.outputs = list(named.values())
     return named
-
-
-def _copied(subgraph: Subgraph, tensor: Tensor, name: str) -> Tensor:
-    copy = Tensor(name, tensor.shape, tensor.dtype)
-    operands: list[Tensor | None] = [tensor]
-    options: dict[str, Any] = {}
-    shape = tensor.shape
-    if shape == ():
-        options["new_shape"] = (0,)
-    elif shape is not None and shape.count(None) <= 1:
-        sizes = np.array([-1 if n is None else n for n in shape], np.int32)
-        operands.append(Tensor(f"{name}/shape", sizes.shape, INT32, sizes))
-    else:
-        rank = None if shape is None else (len(shape),)
-        sizes_now = Tensor(f"{name}/shape", rank, INT32)
-        subgraph.operators.append(Operator("SHAPE", [tensor], [sizes_now], {"out_type": INT32}, origin=name))
-        operands.append(sizes_now)
-    subgraph.operators.append(Operator("RESHAPE", operands, [copy], options, origin=name))
-    return copy

@@ -1,0 +1,144 @@
+"""Models that an engine runs from their files as they are: .tflite and .onnx."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from thinflow.errors import FeedError, FormatError, GraphError, closest
+from thinflow.ir.types import TensorSpec
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+
+_HEAD_BYTES = 16
+
+
+@dataclass(eq=False)
+class FilePort:
+    """An input or output of a file."""
+
+    name: str
+    spec: TensorSpec
+
+
+class Model(Protocol):
+    """What an engine has made of a file."""
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """All outputs, in the order of the file."""
+        ...
+
+
+@dataclass
+class ModelFile:
+    """A file in its engine.
+
+    Attributes:
+        path: of the file.
+        engine: the engine's name.
+        model: runs it.
+        inputs, outputs: in the order of the file.
+        aliases: gives other names of inputs and outputs, and those they stand for.
+    """
+
+    path: str
+    engine: str
+    model: Model
+    inputs: list[FilePort]
+    outputs: list[FilePort]
+    aliases: Callable[[], Mapping[str, str]] = dict
+
+    def find(self, name: str, role: str) -> FilePort:
+        """The input ("feed") or output ("fetch") of that name, which goes with or without ":0".
+
+        Raises:
+            GraphError: there is none.
+        """
+        ports = self.inputs if role == "feed" else self.outputs
+        for wanted in (name, self.aliases().get(name.removesuffix(":0"), name)):
+            for port in ports:
+                if port.name.removesuffix(":0") == wanted.removesuffix(":0"):
+                    return port
+        known = [p.name for p in ports]
+        raise GraphError(
+            f"cannot {role} '{name}': the file has no such {'input' if role == 'feed' else 'output'}",
+            self.path,
+            hint=closest(name, known) or f"it has {', '.join(known)}",
+        )
+
+    def compile(self, inputs: Sequence[FilePort], outputs: Sequence[FilePort]) -> FileRun:
+        """A run with those inputs, in that order, and those outputs.
+
+        Raises:
+            FeedError: an input is missing.
+        """
+        missing = next((p for p in self.inputs if p not in inputs), None)
+        if missing is not None:
+            raise FeedError(
+                f"nothing was fed for the input '{missing.name}'",
+                self.path,
+                hint=f"it takes {missing.spec}",
+            )
+        return FileRun(self, [inputs.index(p) for p in self.inputs], [self.outputs.index(p) for p in outputs])
+
+
+@dataclass
+class FileRun:
+    """A file made ready for one choice of inputs and outputs; see `base.Compiled`."""
+
+    file: ModelFile
+    order: list[int]
+    picked: list[int]
+    reasons: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def placement(self) -> dict[str, str]:
+        """Output name -> engine; a file does not say what its other nodes are called."""
+        return {p.name: self.file.engine for p in self.file.outputs}
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        results = self.file.model.run([inputs[i] for i in self.order])
+        return [results[i] for i in self.picked]
+
+
+def engine_of(path: str | os.PathLike[str]) -> str:
+    """The engine that runs a file as it is, by its content; "" if it is a graph to load, or is not there."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(_HEAD_BYTES)
+    except OSError:
+        return ""  # the loader of graphs says what is wrong
+    if head[4:8] == b"TFL3":
+        return "litert"
+    # An ONNX model starts with its ir_version, from 3 on, and its producer or the like. No GraphDef starts
+    # so; a SavedModel does, with version 1.
+    if len(head) > 2 and head[0] == 8 and 3 <= head[1] < 64 and head[2] in (0x12, 0x1A, 0x3A, 0x42):
+        return "onnxruntime"
+    return ""
+
+
+def open_file(path: str | os.PathLike[str], engine: str, threads: int) -> ModelFile:
+    """A file ready to run.
+
+    Raises:
+        EngineUnavailable: the engine is missing or refuses it.
+    """
+    import importlib
+
+    from thinflow.engines import find
+
+    find(engine)
+    module = importlib.import_module(f"thinflow.engines.{engine}")
+    if not hasattr(module, "open_file"):
+        raise FormatError(
+            "files of this kind cannot be run as they are",
+            os.fspath(path),
+            hint="give the TensorFlow GraphDef it was made from",
+        )
+    opened: ModelFile = module.open_file(os.fspath(path), threads)
+    return opened

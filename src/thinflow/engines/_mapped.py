@@ -1,0 +1,92 @@
+"""Converted models in a mapped temporary file, so that their weights are in memory once.
+
+A model handed over as bytes stays there beside the weights that the engine packs for itself, and beside the
+pages of the file it was converted from. A mapped file costs what is read of it, and the system may drop that.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import mmap
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from thinflow.ir.graph import Graph
+from thinflow.ir.tensor import RawStorage
+
+logger = logging.getLogger(__name__)
+
+SMALL_BYTES = 4 << 20
+"""Up to this size a file is more trouble than it saves."""
+
+
+@contextmanager
+def mapped(write: Callable[[], tuple[int, Iterable[Any]]], suffix: str) -> Iterator[bytes | str]:
+    """A model's bytes if it is small, else the path of a temporary file that holds it.
+
+    The file's name is gone afterwards; whoever has mapped it keeps its content.
+
+    Args:
+        write: gives the size and the chunks; called again if the disk turns out to be full.
+        suffix: of the file.
+    """
+    size, chunks = write()
+    if size <= SMALL_BYTES:
+        yield b"".join(chunks)
+        return
+    path = ""
+    try:
+        try:
+            descriptor, path = tempfile.mkstemp(suffix, "thinflow-")
+            with open(descriptor, "wb") as file:
+                for chunk in chunks:
+                    file.write(chunk)
+        except OSError as error:
+            logger.info("the model is kept in memory, there is no room for a temporary file: %s", error)
+            content = bytearray()
+            for chunk in write()[1]:
+                content += chunk
+            del write, chunks
+            yield bytes(content)
+        else:
+            del write, chunks  # they hold the arrays that are in the file now
+            yield path
+    finally:
+        if path:
+            _remove(path)
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:  # Windows keeps a file that is mapped
+        atexit.register(_remove_late, path)
+
+
+def _remove_late(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError as error:
+        logger.info("a temporary file stays behind: %s", error)
+
+
+def release_pages(graph: Graph) -> None:
+    """Give back the memory that reading a graph's mapped weights has taken; they can be read again. O(nodes).
+
+    Only for maps of files, which hold nothing that the file does not.
+    """
+    if not hasattr(mmap.mmap, "madvise") or not hasattr(mmap, "MADV_DONTNEED"):
+        return
+    maps: dict[int, mmap.mmap] = {}
+    for node in graph:
+        tensor = node.tensor
+        if tensor is not None and isinstance(tensor.storage, RawStorage):
+            owner = tensor.storage.buffer.obj
+            if isinstance(owner, mmap.mmap):
+                maps[id(owner)] = owner
+    for owner in maps.values():
+        owner.madvise(mmap.MADV_DONTNEED)

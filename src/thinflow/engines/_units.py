@@ -1,0 +1,188 @@
+"""Which nodes of a graph have to run in one place: loops, branches, and what handles one array or list.
+
+Whoever runs a loop runs all of it, and an array that one side has made is of no use to the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from thinflow.interpreter import Plan
+from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.types import VARIANT
+from thinflow.lower.structure import constant_nodes, gathered, nodes_of
+
+Unsupported = Callable[[Graph, Iterable[Node]], dict[Node, str]]
+UnsupportedUnit = Callable[[Graph, Sequence[Value], Sequence[Value]], str]
+
+_CARRIERS = frozenset(
+    {"Identity", "Enter", "RefEnter", "Merge", "RefMerge", "Switch", "RefSwitch", "NextIteration", "Exit"}
+)
+_FLOW_WRITERS = ("TensorArrayWrite", "TensorArrayScatter", "TensorArraySplit", "TensorArrayUnpack")
+
+
+@dataclass
+class Division:
+    """A graph's nodes as units that run in one place.
+
+    Attributes:
+        units: in an order in which they can run; most are a single node.
+        constants: nodes that are computed from constants alone. They are in no unit: whoever reads them
+            computes them. Empty in a graph without loops, branches and arrays.
+    """
+
+    units: list[list[Node]]
+    constants: set[Node] = field(default_factory=set)
+
+    @property
+    def nodes(self) -> list[Node]:
+        """Every node, constants included."""
+        return [*self.constants, *(n for unit in self.units for n in unit)]
+
+    def refused(
+        self,
+        graph: Graph,
+        inputs: Sequence[Value],
+        outputs: Sequence[Value],
+        unsupported: Unsupported,
+        unsupported_unit: UnsupportedUnit | None,
+    ) -> dict[Node, str]:
+        """Node -> why an engine does not run it: itself, or the unit it is in."""
+        singles = [unit[0] for unit in self.units if len(unit) == 1 and unit[0].tensor is None]
+        found = unsupported(graph, singles)
+        among = set(self.nodes)
+        for unit in self.units:
+            if len(unit) > 1:
+                why = "it is part of a loop, or of what handles an array"
+                if unsupported_unit is not None:
+                    why = unsupported_unit(graph, *_border(unit, among, outputs, inputs))
+                found |= dict.fromkeys(unit, why) if why else {}
+        return found
+
+
+def divide(plan: Plan) -> Division:
+    """The nodes of a plan in units. O(nodes + edges)."""
+    steps = gathered(plan.steps)
+    groups = [nodes_of(step) for step in steps]
+    together = _Groups(n for group in groups for n in group)
+    for group in groups:
+        together.join(group)
+    _join_arrays(together)
+    if not together.is_needed:
+        return Division([[n] for n in plan.nodes])
+    wanted = {v.node for v in plan.outputs}
+    constants = constant_nodes(n for group in groups for n in group) - wanted
+    return Division(_sorted(together, constants), constants)
+
+
+class _Groups:
+    """Nodes, some of which belong together."""
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self._root = {n: n for n in nodes}
+        self.is_needed = False
+
+    def __contains__(self, node: Node) -> bool:
+        return node in self._root
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self._root)
+
+    def root(self, node: Node) -> Node:
+        root = self._root
+        while root[node] is not node:
+            root[node] = node = root[root[node]]
+        return node
+
+    def join(self, nodes: Sequence[Node]) -> None:
+        for node in nodes[1:]:
+            self._root[self.root(node)] = self.root(nodes[0])
+            self.is_needed = True
+
+
+def _join_arrays(together: _Groups) -> None:
+    """Put all that touch one array or list together."""
+    stack = [v for n in list(together) for v in n.outputs if _is_array(v)]
+    seen = set(stack)
+    while stack:
+        value = stack.pop()
+        readers = [r for r in value.readers if r in together]
+        together.join([value.node, *readers] if value.node in together else readers)
+        for reader in readers:
+            if reader.op in _CARRIERS:
+                passed = [v for v in reader.outputs if v not in seen and v.dtype == value.dtype]
+                seen.update(passed)
+                stack += passed
+
+
+def _is_array(value: Value) -> bool:
+    op = value.node.op
+    if op.startswith("TensorArray"):
+        makes = op.startswith(("TensorArrayV", *_FLOW_WRITERS)) or op == "TensorArray"
+        return makes
+    return value.dtype is VARIANT
+
+
+def _sorted(together: _Groups, constants: set[Node]) -> list[list[Node]]:
+    """Groups in an order in which they can run; those that need each other are one unit.
+
+    Tarjan's strongly connected components, without recursion.
+    """
+    members: dict[Node, list[Node]] = {}
+    for node in together:
+        if node not in constants:
+            members.setdefault(together.root(node), []).append(node)
+    before: dict[Node, list[Node]] = {}
+    for root, nodes in members.items():
+        producers = [p for n in nodes for p in (*(v.node for v in n.inputs), *n.control_inputs)]
+        roots = dict.fromkeys(together.root(p) for p in producers if p in together and p not in constants)
+        before[root] = [r for r in roots if r is not root]
+    units: list[list[Node]] = []
+    number: dict[Node, int] = {}
+    low: dict[Node, int] = {}
+    open_: dict[Node, None] = {}
+    for start in members:
+        if start in number:
+            continue
+        stack = [(start, iter(before[start]))]
+        number[start] = low[start] = len(number)
+        open_[start] = None
+        while stack:
+            root, rest = stack[-1]
+            following = next(rest, None)
+            if following is None:
+                stack.pop()
+                if stack:
+                    above = stack[-1][0]
+                    low[above] = min(low[above], low[root])
+                if low[root] == number[root]:
+                    unit: list[Node] = []
+                    while True:
+                        member, _ = open_.popitem()
+                        unit = members[member] + unit
+                        if member is root:
+                            break
+                    units.append(unit)
+            elif following not in number:
+                number[following] = low[following] = len(number)
+                open_[following] = None
+                stack.append((following, iter(before[following])))
+            elif following in open_:
+                low[root] = min(low[root], number[following])
+    return units
+
+
+def _border(
+    unit: Sequence[Node], among: set[Node], wanted: Sequence[Value], fed: Sequence[Value]
+) -> tuple[list[Value], list[Value]]:
+    """What a unit reads from outside, and what others read of it."""
+    inside = set(unit)
+    read = dict.fromkeys(v for n in unit for v in n.inputs if v.node not in inside or v in fed)
+    made = dict.fromkeys(
+        v
+        for n in unit
+        for v in n.outputs
+        if v in wanted or any(r in among and r not in inside for r in v.readers)
+    )
+    return list(read), list(made)

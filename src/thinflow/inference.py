@@ -1,0 +1,415 @@
+"""The interface that Android applications use to run a model, for testing their logic off the device.
+
+The names and rules are those of TensorFlowInferenceInterface; the element type of an array takes the place of
+Java's overloads.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from thinflow.errors import FeedError, GraphError, ParameterError, ThinflowError
+from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.types import STRING, dtype, shape_text
+
+if TYPE_CHECKING:
+    import numpy as np
+    from typing_extensions import Self
+
+    from thinflow.analysis.node_stats import NodeStats
+    from thinflow.engines.session import Session
+    from thinflow.interpreter import Plan
+
+    Array = np.ndarray[Any, Any]
+
+logger = logging.getLogger(__name__)
+
+ASSET_PREFIX = "file:///android_asset/"
+_FEEDABLE = ("float", "int32", "int64", "double", "uint8", "bool", "string")
+_Port = tuple[str, int]
+
+
+class InferenceInterface:
+    """A model that is fed, run, and fetched from, one call each.
+
+        inference = InferenceInterface("file:///android_asset/model.pb", assets="app/assets")
+        inference.feed("input", pixels, 1, 224, 224, 3)
+        inference.run(["softmax"])
+        scores = np.zeros(1001, np.float32)
+        inference.fetch("softmax", scores)
+
+    Names are NAME or NAME:INDEX. Not for use from several threads at once. The methods also have the names
+    they have in Java, `feedString`, `graphOperation` and `getStatString`.
+
+    Args:
+        model: the path of a GraphDef, an open file with one, which is read to its end and not closed, its
+            bytes, or a Graph, which is used as it is.
+        assets: the folder that stands for the application's assets. A path that starts with
+            "file:///android_asset/" is looked for there only, any other there first.
+        engine: what runs the model; see `Session`.
+        threads: how many the engine may use.
+
+    Raises:
+        FormatError: there is no such file, or it is no GraphDef.
+        GraphError: the graph is broken.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str] | bytes | BinaryIO | Graph,
+        *,
+        assets: str | os.PathLike[str] | None = None,
+        engine: str = "auto",
+        threads: int = 1,
+    ) -> None:
+        from thinflow.engines.session import Session
+
+        begin = time.perf_counter()
+        graph = _graph_of(model, assets)
+        self._where = graph.path or "the model"
+        self._session: Session | None = Session(graph, engine, threads)
+        self._graph = graph
+        self._feeds: list[tuple[_Port, Array]] = []
+        self._fetched: dict[_Port, Array] = {}
+        self._plans: dict[Any, Plan] = {}
+        self._stats: NodeStats | None = None
+        logger.info("loaded %s in %.0f ms", self._where, 1000 * (time.perf_counter() - begin))
+
+    def feed(self, name: str, values: Any, *dims: int) -> None:
+        """Give an input its values for the next run. They are copied.
+
+        Args:
+            name: of the input.
+            values: a float32, int32, int64, float64, uint8, int8 (taken as uint8) or bool array; bytes are
+                uint8. A list takes the type that the graph declares. Strings go through `feed_string`.
+            dims: the shape; default: the array's own.
+
+        Raises:
+            FeedError: the number of values is not the product of `dims`, or the type is another one. A name
+                that does not exist shows in `run`.
+        """
+        import numpy as np
+
+        self._open()
+        if isinstance(values, bytes | bytearray | memoryview):
+            array = np.frombuffer(values, np.uint8).copy()
+        elif hasattr(values, "dtype"):
+            array = np.array(values, order="C")
+        else:
+            array = np.array(values, self._declared(name))
+        if array.dtype == np.int8:  # Java has no unsigned bytes
+            array = array.view(np.uint8)
+        if array.dtype.kind in "OSU" or str(_type_name(array)) not in _FEEDABLE:
+            raise FeedError(
+                f"'{name}' cannot be fed with {array.dtype}",
+                hint="use feed_string"
+                if array.dtype.kind in "OSU"
+                else f"convert it to one of {', '.join(_FEEDABLE[:-1])}",
+            )
+        shape = tuple(int(d) for d in dims) or array.shape
+        if any(d < 0 for d in shape) or math.prod(shape) != array.size:
+            raise FeedError(
+                f"'{name}' was given {array.size} values for the shape {shape_text(shape)}",
+                hint=f"that shape takes {math.prod(shape)}" if min(shape) >= 0 else "sizes are not negative",
+            )
+        self._feeds.append((_parsed(name), array.reshape(shape)))
+
+    def feed_string(self, name: str, values: bytes | str | Sequence[bytes | str]) -> None:
+        """Give an input one string (a scalar) or several (a vector) for the next run."""
+        from thinflow.ir.tensor import Tensor
+
+        self._open()
+        one = isinstance(values, bytes | str)
+        try:
+            tensor = Tensor.from_array(values if one else list(values), STRING)
+        except ParameterError as error:
+            raise FeedError(error.problem, f"'{name}'", error.hint) from error
+        self._feeds.append((_parsed(name), tensor.numpy()))
+
+    def run(
+        self, output_names: Sequence[str], enable_stats: bool = False, targets: Sequence[str] = ()
+    ) -> None:
+        """Compute outputs for `fetch`. What was fed is used up, also if the run fails.
+
+        Args:
+            output_names: what to compute.
+            enable_stats: also measure every node for `get_stat_string`. The interpreter runs the graph then,
+                since other engines do not tell nodes apart.
+            targets: names of nodes to run as well, for their effects; the interpreter runs them.
+
+        Raises:
+            GraphError: an unknown name.
+            FeedError: an input is missing, fed twice, or of another type or shape.
+            NodeError: a node failed.
+        """
+        session = self._open()
+        feeds, self._feeds, self._fetched = self._feeds, [], {}
+        wanted = [output_names] if isinstance(output_names, str) else list(output_names)
+        try:
+            ports = [_parsed(name) for name in wanted]
+            values = [self._value(port) for port in ports]
+            fed = self._fed(feeds)
+            nodes = [self.graph_operation(name) for name in targets]
+            if not values and not nodes:
+                raise GraphError(
+                    "there is nothing to compute", self._where, hint="name an output or a target"
+                )
+            if enable_stats or nodes:
+                results = self._interpreted(values, nodes, fed, enable_stats)
+            else:
+                results = session.run(values, fed)
+        except ThinflowError as error:
+            logger.error(
+                "failed to run %s with inputs %s and outputs %s: %s",
+                self._where,
+                [_spelled(port) for port, _ in feeds],
+                wanted,
+                error.message,
+            )
+            raise
+        self._fetched = dict(zip(reversed(ports), reversed(results), strict=True))
+
+    def fetch(self, name: str, out: Any = None) -> Array:
+        """An output of the last run, copied.
+
+        Args:
+            name: as given to `run`, with or without ":0".
+            out: where to put it, in row-major order: a writable array of the same type, or one of single
+                bytes (a bytearray too), which gets the bytes as they are. It may be larger; the rest stays.
+
+        Returns:
+            `out`, or a new array of the output's shape.
+
+        Raises:
+            GraphError: the last run did not compute it.
+            ParameterError: `out` is too small or of another type.
+        """
+        import numpy as np
+
+        self._open()
+        found = self._fetched.get(_parsed(name))
+        if found is None:
+            ready = ", ".join(_spelled(port) for port in self._fetched)
+            raise GraphError(
+                f"'{name}' was not computed by the last run",
+                self._where,
+                hint=f"it computed {ready}" if ready else "name it in run([...])",
+            )
+        if out is None:
+            return found.copy()
+        target = out if isinstance(out, np.ndarray) else _as_array(out)
+        if not (target.flags.c_contiguous and target.flags.writeable):
+            raise ParameterError(
+                "the array to fetch into is not writable, or has gaps", hint="make a new one"
+            )
+        flat, values = target.reshape(-1), np.ascontiguousarray(found).reshape(-1)
+        if flat.dtype != values.dtype:
+            if flat.dtype not in (np.uint8, np.int8) or values.dtype.hasobject:
+                raise ParameterError(
+                    f"'{name}' is {values.dtype}, the array to fetch into is {flat.dtype}",
+                    hint=f"make it np.zeros(size, '{values.dtype}')",
+                )
+            flat, values = flat.view(np.uint8), values.view(np.uint8)
+        if flat.size < values.size:
+            raise ParameterError(
+                f"'{name}' has {values.size} elements, the array to fetch into {flat.size}",
+                hint=f"make it np.zeros({values.size}, '{values.dtype}')",
+            )
+        flat[: values.size] = values
+        return out  # type: ignore[no-any-return]
+
+    def graph(self) -> Graph:
+        """The graph."""
+        self._open()
+        return self._graph
+
+    def graph_operation(self, name: str) -> Node:
+        """The node of that name; `.output(i).shape` is the shape of an output.
+
+        Raises:
+            GraphError: there is none.
+        """
+        self._open()
+        try:
+            return self._graph.node(name)
+        except GraphError as error:
+            raise GraphError(
+                f"there is no operation '{name}'",
+                self._where,
+                hint=error.hint or "thinflow inspect lists them",
+            ) from error
+
+    def get_stat_string(self) -> str:
+        """The ten slowest nodes, sums by op and a summary; empty if no run has measured."""
+        self._open()
+        if self._stats is None:
+            return ""
+        top = self._stats.by_time("Top 10 CPU", 10)
+        return top + self._stats.by_type() + self._stats.short_summary()
+
+    def close(self) -> None:
+        """Let go of the model; only `close` may be called afterwards."""
+        self._session = None
+        self._feeds, self._fetched, self._plans = [], {}, {}
+        self._stats = None
+        self._graph = Graph()
+
+    get_stats = getStatString = get_stat_string
+    graphOperation = graph_operation
+    feedString = feed_string
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- inside -------------------------------------------------------------------------------------------
+
+    def _open(self) -> Session:
+        if self._session is None:
+            raise GraphError(f"the interface to {self._where} is closed", hint="make a new one")
+        return self._session
+
+    def _value(self, port: _Port) -> Value:
+        name, index = port
+        try:
+            if index < 0:
+                raise GraphError(f"there is no output {index}")
+            return self._graph.node(name).output(index)
+        except GraphError as error:
+            raise GraphError(
+                f"cannot find '{_spelled(port)}': {error.problem}", self._where, error.hint
+            ) from error
+
+    def _declared(self, name: str) -> Any:
+        """The numpy type of an input, if the graph tells."""
+        from thinflow.engines.session import declared_spec
+
+        try:
+            found = declared_spec(self._value(_parsed(name))).dtype
+        except GraphError:
+            return None
+        return found.numpy() if found is not None and found.numpy_name else None
+
+    def _fed(self, feeds: Sequence[tuple[_Port, Array]]) -> dict[Value, Array]:
+        from thinflow.engines._feeds import Feed
+        from thinflow.engines.session import declared_spec
+
+        fed: dict[Value, Array] = {}
+        for port, array in feeds:
+            value = self._value(port)
+            if value in fed:
+                raise FeedError(f"'{value.name}' was fed twice", self._where, hint="feed each input once")
+            spec = declared_spec(value)
+            found = STRING if array.dtype.hasobject else dtype(array.dtype)
+            if spec.dtype is not None and found is not spec.dtype:
+                raise FeedError(
+                    f"'{value.name}' takes {spec.dtype}, it was fed {found}",
+                    self._where,
+                    hint="feed an array of that type",
+                )
+            fed[value] = Feed(value.name, spec).array(array)
+        return fed
+
+    def _interpreted(
+        self, values: list[Value], nodes: list[Node], fed: dict[Value, Array], measured: bool
+    ) -> list[Array]:
+        """The outputs by the interpreter, which can run targets and tells what each node took."""
+        from thinflow.analysis.node_stats import NodeStats
+        from thinflow.interpreter import Plan
+
+        key = tuple(values), tuple(nodes), tuple(fed)
+        if key not in self._plans:
+            self._plans[key] = Plan(self._graph, values, list(fed), targets=nodes)
+        plan = self._plans[key]
+        if not measured:
+            return plan.run(fed)
+        steps: list[tuple[str, str, int, int]] = []
+        before = time.perf_counter_ns()
+
+        def observe(value: Value, array: Array) -> None:
+            nonlocal before
+            now = time.perf_counter_ns()
+            took, size = (now - before) // 1000, int(getattr(array, "nbytes", 0))
+            node = value.node
+            if steps and steps[-1][0] == node.name and value.port:  # another output of the same call
+                took, size = steps[-1][2] + took, steps[-1][3] + size
+                steps.pop()
+            steps.append((node.name, node.op, took, size))
+            before = time.perf_counter_ns()
+
+        results = plan.run(fed, observe)
+        if self._stats is None:
+            self._stats = NodeStats()
+        self._stats.add_run(steps)
+        return results
+
+
+def _graph_of(
+    model: str | os.PathLike[str] | bytes | BinaryIO | Graph, assets: str | os.PathLike[str] | None
+) -> Graph:
+    from thinflow.analysis.shapes import infer_shapes
+    from thinflow.formats import graphdef, load
+
+    if isinstance(model, Graph):
+        infer_shapes(model)
+        return model
+    if isinstance(model, str | os.PathLike):
+        graph = load(_located(os.fspath(model), assets))
+    else:
+        content = model if isinstance(model, bytes | bytearray | memoryview) else model.read()
+        graph = graphdef.from_bytes(memoryview(content))
+    infer_shapes(graph)
+    return graph
+
+
+def _located(name: str, assets: str | os.PathLike[str] | None) -> str:
+    """The file a name stands for."""
+    folder = Path(assets) if assets is not None else None
+    if name.startswith(ASSET_PREFIX):
+        if folder is None:
+            raise ParameterError(
+                f"'{name}' is an asset, and there is no folder of assets", hint="give assets=FOLDER"
+            )
+        return str(folder / name.removeprefix(ASSET_PREFIX))
+    if folder is not None and (folder / name).is_file():
+        return str(folder / name)
+    return name
+
+
+def _parsed(name: str) -> _Port:
+    """Node and output of NAME or NAME:INDEX; what follows the last colon is a name too if it is no number."""
+    node, colon, index = name.rpartition(":")
+    try:
+        return (node, int(index)) if colon else (name, 0)
+    except ValueError:
+        return name, 0
+
+
+def _spelled(port: _Port) -> str:
+    return f"{port[0]}:{port[1]}" if port[1] else port[0]
+
+
+def _type_name(array: Array) -> str:
+    try:
+        return dtype(array.dtype).name
+    except ParameterError:
+        return ""
+
+
+def _as_array(out: Any) -> Array:
+    import numpy as np
+
+    try:
+        return np.asarray(memoryview(out))
+    except TypeError as error:
+        raise ParameterError(
+            f"cannot fetch into a {type(out).__name__}", hint="give a numpy array or a bytearray"
+        ) from error

@@ -1,0 +1,147 @@
+"""What stands for a TensorList or a TensorArray while lowering: one tensor that holds all items."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from thinflow.errors import UnsupportedOp
+from thinflow.ir.types import INT32, VARIANT, DType, TensorSpec, shape_text
+from thinflow.lower.tflite.builder import Builder, ints, require
+from thinflow.lower.tflite.program import Tensor
+
+_LARGEST_CONSTANT = 1024
+"""Bytes of zeros that are stored; more are made when the model runs."""
+
+
+@dataclass(frozen=True, eq=False)
+class Listed:
+    """The items side by side. It never changes: an op that sets an item gives a new one.
+
+    Attributes:
+        count: number of items.
+        element: element type.
+        shape: what is known of each item's shape; None for an unknown rank.
+        tensor: the items [count, *shape]; None where none has been set, which means zeros.
+    """
+
+    count: int
+    element: DType
+    shape: tuple[int | None, ...] | None
+    tensor: Tensor | None = None
+
+    # What the walk over the graph asks of tensors.
+    is_constant = False
+    dtype = VARIANT
+
+    def with_tensor(self, tensor: Tensor) -> Listed:
+        """The list whose items are the rows of a tensor."""
+        shape = self.shape if tensor.shape is None else tensor.shape[1:]
+        return replace(self, tensor=tensor, shape=shape)
+
+
+Slot: TypeAlias = Tensor | Listed
+"""What stands for a value."""
+
+
+def listed(what: Slot) -> Listed:
+    """The list that stands for a value.
+
+    Raises:
+        UnsupportedOp: it was made elsewhere.
+    """
+    if not isinstance(what, Listed):
+        raise UnsupportedOp("its list comes from outside of the LiteRT model")
+    return what
+
+
+def count_of(number: Tensor, what: str) -> int:
+    """A number of items, which has to be fixed.
+
+    Raises:
+        UnsupportedOp: it is not.
+    """
+    count = ints(number, what)
+    require(len(count) == 1 and count[0] >= 0, f"{what} is {list(count)}")
+    return count[0]
+
+
+def items_of(b: Builder, values: Listed) -> Tensor:
+    """All items as one tensor [n,...]; zeros where nothing has been set."""
+    if values.tensor is not None:
+        return values.tensor
+    shape = values.shape
+    if shape is None or None in shape:
+        raise UnsupportedOp(
+            f"the items of its list have shape {shape_text(shape)}; LiteRT wants it fixed",
+            hint="fix the sizes of the inputs (shapes=... or --shape)",
+        )
+    sizes = (values.count, *(n or 0 for n in shape))
+    zero = np.zeros((), values.element.numpy())
+    if zero.nbytes * int(np.prod(sizes)) <= _LARGEST_CONSTANT:
+        return b.const(np.zeros(sizes, zero.dtype), "empty", values.element)
+    value = b.const(zero, "zero", values.element)
+    return b.step("FILL", b.ints(sizes, "sizes"), value, shape=sizes, element=values.element, suffix="empty")
+
+
+def rows(b: Builder, values: Listed, indices: Tensor) -> Tensor:
+    """The items at some indices (int32 or int64 of any rank), as the current node's output 0."""
+    items = items_of(b, values)
+    if indices.shape is not None and values.shape is not None:
+        shape = (*indices.shape, *values.shape)
+        b.refine(b.node.output(), TensorSpec(values.element, shape))
+    return b.emit("GATHER", items, b.index(indices), like=items, axis=0)
+
+
+def with_row(b: Builder, values: Listed, index: Tensor, item: Tensor) -> Listed:
+    """The list with an item set."""
+    if item.shape is None:
+        raise UnsupportedOp("the rank of the item is not known", hint="give the shapes of the inputs")
+    values = replace(values, shape=merged(values.shape, item.shape))
+    items = items_of(b, values)
+    row = b.reshaped(item, (1, *item.shape)) if item.shape.count(None) <= 1 else _as_row(b, item)
+    places = [b.reshaped(b.index(index), ()), *(b.const(np.int32(0), "zero") for _ in item.shape)]
+    rank = len(places)
+    start = (
+        b.reshaped(places[0], (1,))
+        if rank == 1
+        else b.step("PACK", *places, shape=(rank,), element=INT32, values_count=rank, axis=0)
+    )
+    shape = (values.count, *(values.shape or ()))
+    return values.with_tensor(
+        b.step("DYNAMIC_UPDATE_SLICE", items, row, start, shape=shape, element=values.element)
+    )
+
+
+def _as_row(b: Builder, item: Tensor) -> Tensor:
+    return b.step("EXPAND_DIMS", item, b.const(np.int32(0), "axis"), shape=(1, *(item.shape or ())))
+
+
+def merged(
+    known: Sequence[int | None] | None, other: Sequence[int | None] | None
+) -> tuple[int | None, ...] | None:
+    """All that two descriptions of the same items say.
+
+    Raises:
+        UnsupportedOp: they contradict each other.
+    """
+    if known is None or other is None:
+        found = known if other is None else other
+        return None if found is None else tuple(found)
+    pairs = list(zip(known, other, strict=False))
+    if len(known) != len(other) or any(None not in (a, b) and a != b for a, b in pairs):
+        raise UnsupportedOp(
+            f"the items of the list differ in shape: {shape_text(tuple(known))}, {shape_text(tuple(other))}"
+        )
+    return tuple(b if a is None else a for a, b in pairs)
+
+
+def is_count(indices: Tensor, count: int) -> bool:
+    """Whether a tensor is 0, 1, ... count - 1."""
+    if not indices.is_constant:
+        return False
+    array: Any = np.asarray(indices.array())
+    return array.shape == (count,) and bool((array == np.arange(count)).all())

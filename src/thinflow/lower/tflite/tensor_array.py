@@ -1,0 +1,107 @@
+"""TensorArrays of fixed size, the lists of TF1 loops.
+
+Their items go with the flow, which orders the accesses: an op that writes gives the list it has made as its
+flow, and one that reads takes the list from there. The handle only says that there is an array.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from thinflow.errors import UnsupportedOp
+from thinflow.ir.graph import Node
+from thinflow.ir.types import INT32, DType, Shape
+from thinflow.lower.rules import lower
+from thinflow.lower.tflite.builder import Builder, require, shape_of
+from thinflow.lower.tflite.listed import (
+    Listed,
+    Slot,
+    count_of,
+    is_count,
+    items_of,
+    listed,
+    merged,
+    rows,
+    with_row,
+)
+from thinflow.lower.tflite.program import Tensor
+
+
+@lower("TensorArrayV3", to="tflite")
+def tensor_array(
+    b: Builder,
+    node: Node,
+    size: Tensor,
+    *,
+    dtype: DType,
+    element_shape: Shape = None,
+    dynamic_size: bool = False,
+) -> tuple[Listed, Listed]:
+    require(not dynamic_size, "the array grows while the model runs; LiteRT wants its size")
+    made = Listed(count_of(size, "the size of the array"), dtype, element_shape)
+    return made, made
+
+
+@lower("TensorArrayReadV3", to="tflite")
+def read(b: Builder, node: Node, handle: Slot, index: Tensor, flow: Slot) -> Tensor:
+    return rows(b, listed(flow), index)
+
+
+@lower("TensorArrayWriteV3", to="tflite")
+def write(b: Builder, node: Node, handle: Slot, index: Tensor, item: Tensor, flow: Slot) -> Listed:
+    return with_row(b, listed(flow), index, item)
+
+
+@lower("TensorArrayGatherV3", to="tflite")
+def gather(
+    b: Builder, node: Node, handle: Slot, indices: Tensor, flow: Slot, *, element_shape: Shape = None
+) -> Tensor:
+    values = listed(flow)
+    if values.tensor is None:
+        values = replace(values, shape=merged(values.shape, element_shape))
+    return items_of(b, values) if is_count(indices, values.count) else rows(b, values, indices)
+
+
+@lower("TensorArrayScatterV3", to="tflite")
+def scatter(b: Builder, node: Node, handle: Slot, indices: Tensor, x: Tensor, flow: Slot) -> Listed:
+    """All items at once are the tensor itself; some of them a SCATTER_ND into zeros."""
+    values = listed(flow)
+    sizes = shape_of(x, "the value")
+    if is_count(indices, values.count):
+        return values.with_tensor(x)
+    if values.tensor is not None:
+        raise UnsupportedOp("it writes some items of an array that has others already")
+    if None in sizes:
+        raise UnsupportedOp("it writes items whose sizes are not known")
+    shape = (values.count, *(n or 0 for n in sizes[1:]))
+    places = b.reshaped(b.index(indices), (*shape_of(indices, "the indices", 1), 1))
+    items = b.step("SCATTER_ND", places, x, b.ints(shape, "shape"), shape=shape, element=values.element)
+    return values.with_tensor(items)
+
+
+@lower("TensorArrayConcatV3", to="tflite")
+def concat(b: Builder, node: Node, handle: Slot, flow: Slot) -> tuple[Tensor, Tensor]:
+    """The items one behind the other; they are of one size."""
+    items = items_of(b, listed(flow))
+    count, length, *rest = shape_of(items, "the array")
+    if count is None or length is None or rest.count(None) > 1:
+        raise UnsupportedOp("the sizes of the array's items are not known")
+    lengths = b.const(np.full(count, length, np.int64), "lengths")
+    return b.reshaped(items, (count * length, *rest)), lengths
+
+
+@lower("TensorArraySplitV3", to="tflite")
+def split(b: Builder, node: Node, handle: Slot, x: Tensor, lengths: Tensor, flow: Slot) -> Listed:
+    values = listed(flow)
+    sizes = shape_of(x, "the value")
+    pieces = set(np.asarray(lengths.array()).ravel().tolist()) if lengths.is_constant else set()
+    if len(pieces) != 1 or lengths.shape != (values.count,) or sizes[1:].count(None):
+        raise UnsupportedOp("it cuts a tensor into pieces of different sizes")
+    return values.with_tensor(b.reshaped(x, (values.count, int(pieces.pop()), *sizes[1:])))
+
+
+@lower("TensorArraySizeV3", to="tflite")
+def size(b: Builder, node: Node, handle: Slot, flow: Slot) -> Tensor:
+    return b.const(np.array(listed(flow).count, np.int32), "size", INT32)

@@ -1,0 +1,78 @@
+"""TensorLists of fixed size, the lists of TF2 loops. What grows an item at a time has no form here."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from thinflow.ir.graph import Node
+from thinflow.ir.types import DType
+from thinflow.lower.rules import lower
+from thinflow.lower.tflite.builder import Builder, require, shape_of
+from thinflow.lower.tflite.listed import Listed, count_of, is_count, items_of, listed, merged, rows, with_row
+from thinflow.lower.tflite.program import Tensor
+
+
+def _wished(shape: Tensor) -> tuple[int | None, ...] | None:
+    """A shape given as a tensor, as far as it is constant; -1 alone means any rank."""
+    if not shape.is_constant or shape.shape == ():
+        return None
+    return tuple(None if n < 0 else int(n) for n in np.asarray(shape.array()).ravel().tolist())
+
+
+@lower("TensorListReserve", to="tflite")
+def reserve(b: Builder, node: Node, element_shape: Tensor, count: Tensor, *, element_dtype: DType) -> Listed:
+    return Listed(count_of(count, "the size of the list"), element_dtype, _wished(element_shape))
+
+
+@lower("TensorListFromTensor", to="tflite")
+def from_tensor(b: Builder, node: Node, x: Tensor, element_shape: Tensor, *, element_dtype: DType) -> Listed:
+    sizes = shape_of(x, "the tensor")
+    require(len(sizes) > 0 and sizes[0] is not None, "the number of items is not known")
+    return Listed(sizes[0] or 0, element_dtype, None).with_tensor(x)
+
+
+@lower("TensorListGetItem", to="tflite")
+def get_item(
+    b: Builder, node: Node, values: Listed, index: Tensor, element_shape: Tensor, *, element_dtype: DType
+) -> Tensor:
+    return rows(b, _described(listed(values), element_shape), index)
+
+
+@lower("TensorListSetItem", to="tflite")
+def set_item(
+    b: Builder,
+    node: Node,
+    values: Listed,
+    index: Tensor,
+    item: Tensor,
+    *,
+    resize_if_index_out_of_bounds: bool = False,
+) -> Listed:
+    require(not resize_if_index_out_of_bounds, "the list grows while the model runs; LiteRT wants its size")
+    return with_row(b, listed(values), index, item)
+
+
+@lower("TensorListStack", to="tflite")
+def stack(b: Builder, node: Node, values: Listed, element_shape: Tensor, *, element_dtype: DType) -> Tensor:
+    return items_of(b, _described(listed(values), element_shape))
+
+
+@lower("TensorListGather", to="tflite")
+def gather(
+    b: Builder, node: Node, values: Listed, indices: Tensor, element_shape: Tensor, *, element_dtype: DType
+) -> Tensor:
+    known = _described(listed(values), element_shape)
+    return items_of(b, known) if is_count(indices, known.count) else rows(b, known, indices)
+
+
+@lower("TensorListLength", to="tflite")
+def length(b: Builder, node: Node, values: Listed) -> Tensor:
+    return b.const(np.int32(listed(values).count), "length")
+
+
+def _described(values: Listed, element_shape: Tensor) -> Listed:
+    """The list, with what the reader knows of its items."""
+    if values.tensor is not None and values.tensor.shape is not None:
+        return values
+    shape = merged(values.shape, _wished(element_shape))
+    return Listed(values.count, values.element, shape, values.tensor)

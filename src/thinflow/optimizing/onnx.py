@@ -1,0 +1,121 @@
+"""A graph as an .onnx file, and the proof that it computes the same."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thinflow.analysis.shapes import infer_shapes
+from thinflow.differences import difference
+from thinflow.engines.onnxruntime import Model
+from thinflow.errors import VerificationError
+from thinflow.formats._files import write_file
+from thinflow.interpreter import Plan
+from thinflow.ir.graph import Graph, Value
+from thinflow.lower.onnx.convert import lower_graph, unsupported
+from thinflow.lower.onnx.program import DEFAULT_OPSET, Program
+from thinflow.lower.onnx.writer import INLINE_LIMIT, write_program
+from thinflow.optimizing.core import Core, find_core
+from thinflow.optimizing.steps import FLOAT_TOLERANCE, Samples, settle_sizes
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass
+class OnnxModel:
+    """The ONNX program of a graph's core."""
+
+    core: Core
+    program: Program
+
+
+def onnx_model(graph: Graph, samples: Samples | None = None, *, opset: int = DEFAULT_OPSET) -> OnnxModel:
+    """Lower the part of the graph that ONNX Runtime can run whole. An open batch stays open.
+
+    Args:
+        graph: with inputs and outputs set.
+        samples: the first one settles ranks that the graph leaves open.
+        opset: version of ONNX's op set, 17 to 21.
+
+    Raises:
+        UnsupportedOp: it can run nothing of it.
+        ParameterError: an opset that cannot be written.
+    """
+    if any(v.spec.shape is None for v in graph.inputs):
+        settle_sizes(graph, samples)
+    core = find_core(graph, partial(unsupported, opset=opset), "ONNX")
+    infer_shapes(graph, {v: v.spec for v in (*graph.inputs, *core.inputs)})
+    return OnnxModel(core, lower_graph(graph, core.inputs, core.outputs, specs={}, opset=opset).program)
+
+
+def write_onnx(
+    program: Program,
+    path: str | os.PathLike[str],
+    *,
+    external_data: bool | None = None,
+    check: Callable[[str], object] | None = None,
+) -> int:
+    """Write an .onnx file; the bytes written, those of a second file included.
+
+    Args:
+        program: what to write.
+        path: where to.
+        external_data: whether weights go to a second file PATH.data, which has to stay beside the first;
+            default: only if they do not fit into one.
+        check: called with the path of the finished file before it takes its name.
+
+    Raises:
+        WriteError: a file cannot be written.
+    """
+    target = Path(path)
+    if external_data is None:
+        external_data = sum(t.array().nbytes for t in program.tensors() if t.is_constant) > INLINE_LIMIT
+    beside = f"{target.name}.data" if external_data else ""
+    file = write_program(program, beside=beside)
+    size = 0
+
+    def finish(part: str) -> None:
+        nonlocal size
+        if file.data_size:
+            size = write_file(target.with_name(beside), file.data_chunks)
+        if check is not None:
+            check(part)
+
+    own = write_file(target, file.chunks, check=finish)
+    return own + size
+
+
+def check_onnx_model(model: OnnxModel, samples: Samples, path: str) -> float:
+    """Run an ONNX file beside the interpreter on some samples; the largest relative difference.
+
+    Raises:
+        EngineUnavailable: ONNX Runtime is missing or refuses the model.
+        VerificationError: they differ by more than rounding.
+    """
+    runtime = Model(path)
+    core = model.core
+    plan = Plan(core.graph, core.outputs, core.inputs)
+    worst = 0.0
+    for feed in samples:
+        arrays = core.before(feed)
+        expected = plan.run(dict(zip(core.inputs, arrays, strict=True)))
+        for value, a, b in zip(core.outputs, expected, runtime.run(arrays), strict=True):
+            worst = max(worst, _compared(value, a, b))
+    return worst
+
+
+def _compared(value: Value, expected: Array, found: Array) -> float:
+    result = difference(expected, found)
+    if result.relative > FLOAT_TOLERANCE:
+        raise VerificationError(
+            f"the ONNX model gives {result.after} for '{value.name}'{list(result.index)}, "
+            f"the graph {result.before}",
+            hint="please report this with the model; engine='reference' gives the right answer",
+        )
+    return result.relative

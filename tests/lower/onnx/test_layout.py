@@ -1,0 +1,221 @@
+"""How many transposes are left, and that the numbers stay what they were."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.lower.onnx.harness import Net, check_model, compare, run_onnx
+from tests.lower.tflite.test_ops import conv, f
+from thinflow.interpreter import Plan
+from thinflow.ir.graph import Value
+from thinflow.lower.onnx.convert import lower_graph
+from thinflow.lower.onnx.writer import to_bytes
+from thinflow.optimizing.steps import float_graph
+from thinflow.synthetic import synthetic_feeds
+
+I32 = np.int32
+
+
+class Images(Net):
+    """A net with a picture as input, and a few layers."""
+
+    def picture(self, *shape, name="x", **more):
+        return self.feed(f(*(shape or (1, 8, 8, 3))), name, **more)
+
+    def conv(self, x, channels=3, *, to=4, name="", size=3):
+        return self.op("Conv2D", x, f(size, size, channels, to), name=name, **conv())
+
+    def transposes(self, *outputs):
+        self.check(*outputs)
+        return self.counts(*outputs)["Transpose"]
+
+
+def test_between_convolutions_there_is_nothing():
+    net = Images()
+    y = net.op("BiasAdd", net.conv(net.picture()), f(4))
+    y = net.op("Relu6", y)
+    y = net.op("Mul", net.conv(y, 4), f(4))
+    y = net.op("FusedBatchNormV3", net.conv(y, 4), f(4), f(4), f(4), f(4, low=0.1), is_training=False)
+    assert net.transposes(y) == 2  # in and out
+
+
+def test_residuals_and_joins():
+    net = Images()
+    a = net.conv(net.picture())
+    b = net.conv(net.op("Relu", a), 4)
+    c = net.op("AddV2", a, b)
+    d = net.op("ConcatV2", c, net.conv(c, 4), I32(3))
+    e = net.conv(d, 8)
+    assert net.transposes(net.op("Mean", e, np.array([1, 2], I32))) == 1
+
+
+def test_squeeze_and_excite():
+    """The gate has sides of 1: what would be its transposes are reshapes."""
+    net = Images()
+    x = net.conv(net.picture())
+    gate = net.op("Mean", x, np.array([1, 2], I32), keep_dims=True)
+    gate = net.op("Relu", net.conv(gate, 4, to=2, size=1))
+    gate = net.op("Sigmoid", net.conv(gate, 2, size=1))
+    y = net.conv(net.op("Mul", x, gate), 4)
+    assert net.transposes(net.op("Mean", y, np.array([1, 2], I32))) == 1
+
+
+def test_gate_of_a_dense_layer():
+    net = Images()
+    x = net.conv(net.picture(shape=(None, 8, 8, 3)))
+    gate = net.op("Sigmoid", net.op("MatMul", net.op("Mean", x, np.array([1, 2], I32)), f(4, 4)))
+    y = net.op("Mul", x, net.op("Reshape", gate, np.array([-1, 1, 1, 4], I32)))
+    assert net.transposes(net.op("Mean", net.conv(y, 4), np.array([1, 2], I32))) == 1
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("axes", [[1], [3], [1, 2], [0, 3], [-1, 1], [0, 1, 2, 3]])
+@pytest.mark.parametrize("op", ["Sum", "Max"])
+def test_reductions(op, axes, keep):
+    net = Images()
+    net.opset = 18 if keep else 17
+    y = net.op(op, net.conv(net.picture()), np.array(axes, I32), keep_dims=keep)
+    assert net.transposes(y) <= 2
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "attrs"),
+    [
+        ("Pad", [np.array([[0, 0], [1, 2], [0, 1], [0, 0]], I32)], {}),
+        ("MirrorPad", [np.array([[0, 0], [1, 2], [0, 1], [0, 0]], I32)], {"mode": "REFLECT"}),
+        ("MirrorPad", [np.array([[0, 0], [1, 2], [0, 1], [0, 0]], I32)], {"mode": "SYMMETRIC"}),
+        ("StridedSlice", [np.array(a, I32) for a in ([0, 1, 0, 0], [1, 7, 5, 4], [1, 2, 1, 1])], {}),
+        ("Slice", [np.array([0, 1, 1, 0], I32), np.array([1, 4, 4, -1], I32)], {}),
+        ("Tile", [np.array([1, 2, 1, 3], I32)], {}),
+        ("Softmax", [], {}),
+        ("Cumsum", [I32(2)], {}),
+        ("ReverseV2", [np.array([1, 3], I32)], {}),
+        ("ResizeBilinear", [np.array([5, 6], I32)], {"half_pixel_centers": True}),
+        ("SpaceToDepth", [], {"block_size": 2}),
+        ("DepthToSpace", [], {"block_size": 2}),
+        ("LRN", [], {"depth_radius": 2}),
+        ("MaxPool", [], {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "SAME"}),
+        ("AddV2", [f(8, 8, 4)], {}),
+        ("AddV2", [f(8, 1)], {}),
+        ("Maximum", [np.float32(0.1)], {}),
+        ("GatherV2", [np.array([2, 0, 1], I32), I32(1)], {}),
+        ("Transpose", [np.array([0, 2, 1, 3], I32)], {}),
+    ],
+)
+def test_layers_without_a_layout(op, inputs, attrs):
+    """Between two convolutions they cost no Transpose (one more where they are one)."""
+    net = Images()
+    y = net.op(op, net.conv(net.picture()), *inputs, name="y", **attrs)
+    channels = net.reference(y)[0].shape[-1]
+    z = net.op("Mean", net.conv(y, channels), np.array([1, 2], I32))
+    assert net.transposes(z) == (2 if op == "Transpose" else 1)
+
+
+def test_several_outputs():
+    net = Images()
+    x = net.conv(net.picture())
+    parts = net.op("Split", I32(3), x, num_split=2).node
+    a, b = net.conv(parts.output(0), 2, name="a"), net.conv(parts.output(1), 2, name="b")
+    values = net.op("TopKV2", x, I32(2)).node
+    net.check(values.output(0), values.output(1))
+    assert net.transposes(net.op("Mean", net.op("Mul", a, b), np.array([1, 2], I32))) == 1
+
+
+def test_indices_along_an_axis():
+    net = Images()
+    x = net.conv(net.picture())
+    for axis, count in ((3, 1), (1, 2)):
+        assert net.transposes(net.op("ArgMax", x, I32(axis), name=f"arg{axis}")) == count
+    row = net.op("StridedSlice", x, *(np.array(a, I32) for a in ([0, 2], [0, 3], [1, 1])), begin_mask=1,
+                 end_mask=1, shrink_axis_mask=2)  # fmt: skip
+    assert net.transposes(row) == 2
+
+
+def test_the_shape_of_a_transposed_value():
+    net = Images()
+    x = net.conv(net.picture(shape=(None, None, None, 3)))
+    sizes = net.op(
+        "StridedSlice", net.op("Shape", x), np.array([1], I32), np.array([3], I32), np.array([1], I32)
+    )
+    y = net.conv(net.op("ResizeBilinear", x, net.op("Mul", sizes, I32(2))), 4)
+    assert net.transposes(net.op("Mean", y, np.array([1, 2], I32))) == 1
+
+
+def test_a_padded_input_needs_no_pad():
+    net = Images()
+    x = net.op("Pad", net.picture(), np.array([[0, 0], [1, 2], [3, 1], [0, 0]], I32))
+    y = net.op("Conv2D", x, f(3, 3, 3, 4), strides=[1, 2, 2, 1], padding="VALID")
+    assert net.counts(y) == {"Transpose": 2, "Conv": 1}
+    net.check(y)
+
+
+def test_flatten_keeps_the_order_of_elements():
+    net = Images()
+    x = net.op("Relu", net.conv(net.picture(shape=(None, 8, 8, 3))))
+    y = net.op("MatMul", net.op("Reshape", x, np.array([-1, 256], I32)), f(256, 5))
+    assert net.transposes(net.op("BiasAdd", y, f(5))) == 2
+
+
+def test_pushing_never_adds():
+    """Two outputs before and behind an op: pushing the Transpose past it would make three."""
+    net = Images()
+    x = net.conv(net.picture())
+    assert net.transposes(x, net.op("Relu", x), net.op("Exp", x)) <= 4
+    other = net.op("AddV2", x, net.feed(f(1, 8, 8, 4), "z"))
+    assert net.transposes(other) <= 3
+
+
+def test_channels_first_graphs_get_none():
+    net = Images()
+    x = net.feed(f(1, 3, 8, 8))
+    y = net.op("Conv2D", x, f(3, 3, 3, 4), **conv(data_format="NCHW"))
+    y = net.op("BiasAdd", y, f(4), data_format="NCHW")
+    y = net.op("MaxPool", y, ksize=[1, 1, 2, 2], strides=[1, 1, 2, 2], padding="VALID", data_format="NCHW")
+    y = net.op("FusedBatchNormV3", y, f(4), f(4), f(4), f(4, low=0.1), is_training=False, data_format="NCHW")
+    assert net.counts(y) == {"Conv": 1, "MaxPool": 1, "BatchNormalization": 1}
+    net.check(y)
+
+
+def zoo_program(name: str, optimised: bool):
+    from thinflow import api, zoo
+
+    graph = api.load(zoo.build(name))
+    if optimised:
+        graph = float_graph(graph, verify=False).graph
+    return graph, lower_graph(graph, graph.inputs, graph.outputs)
+
+
+@pytest.mark.parametrize("optimised", [False, True])
+@pytest.mark.parametrize(
+    "name", ["mobilenet_v1", "mobilenet_v2", "resnet_v2_50", "inception_v3_2015", "digits"]
+)
+def test_networks_transpose_once(name, optimised):
+    _, lowered = zoo_program(name, optimised)
+    counts = lowered.program.counts()
+    assert counts["Transpose"] == 1
+    if optimised:
+        assert counts["BatchNormalization"] == 0
+        assert not {"Pad", "MatMul"} & set(counts)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["mobilenet_v1", "mobilenet_v2", "resnet_v2_50", "inception_v3_2015", "digits"]
+)
+def test_networks_agree_with_the_interpreter(name):
+    graph, lowered = zoo_program(name, True)
+    feed: dict[Value, np.ndarray] = next(synthetic_feeds(graph.inputs, 1, 0))
+    results = run_onnx(lowered, {v.name: a for v, a in feed.items()})
+    for value, expected in zip(
+        graph.outputs, Plan(graph, graph.outputs, graph.inputs).run(feed), strict=True
+    ):
+        compare(results[value.name], expected, rtol=1e-3, atol=1e-4)
+
+
+def test_the_batch_stays_open():
+    graph, lowered = zoo_program("mobilenet_v2", True)
+    assert graph.inputs[0].spec.shape[0] is None
+    assert lowered.program.inputs[0].shape == (None, 224, 224, 3)
+    assert lowered.program.outputs[0].shape == (None, 1000)
+    check_model(to_bytes(lowered.program), lowered)

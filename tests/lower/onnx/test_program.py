@@ -1,0 +1,171 @@
+"""The program in memory and its file."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.lower.onnx.harness import Net, check_model
+from tests.lower.tflite.test_ops import conv, f
+from thinflow.errors import GraphError, ParameterError, WriteError
+from thinflow.ir.types import FLOAT, INT64, QINT8, dtype
+from thinflow.lower.onnx import writer
+from thinflow.lower.onnx.program import Operator, Program, Tensor, check_opset
+from thinflow.wire import onnx_protos as protos
+from thinflow.wire.protos import parse
+
+
+def read(content):
+    return parse(protos.message("ModelProto"), content)
+
+
+def example():
+    x = Tensor("x", (None, 300), FLOAT)
+    w = Tensor("w", (300, 4), FLOAT, f(300, 4))
+    y = Tensor("y", (None, 4), FLOAT)
+    return Program([x], [y], [Operator("MatMul", [x, w], [y], origin="matmul")])
+
+
+def test_the_file_says_what_the_program_is():
+    model = read(writer.to_bytes(example()))
+    assert (model.ir_version, model.producer_name) == (8, "thinflow")
+    assert [(o.domain, o.version) for o in model.opset_import] == [("", 17)]
+    (node,) = model.graph.node
+    assert (node.op_type, node.name, list(node.input), list(node.output)) == (
+        "MatMul",
+        "matmul",
+        ["x", "w"],
+        ["y"],
+    )
+    (given,) = model.graph.input
+    dims = given.type.tensor_type.shape.dim
+    assert (dims[0].dim_param, dims[1].dim_value) == ("x_dim_0", 300)
+    (weight,) = model.graph.initializer
+    np.testing.assert_array_equal(np.frombuffer(weight.raw_data, np.float32).reshape(300, 4), f(300, 4))
+    check_model(writer.to_bytes(example()))
+
+
+def test_the_size_is_known_before_the_chunks_and_large_weights_are_not_copied():
+    program = example()
+    file = writer.write_program(program)
+    chunks = list(file.chunks)
+    assert file.size == sum(map(len, chunks))
+    assert file.data_size == 0
+    weights = program.operators[0].inputs[1].array()
+    assert any(
+        np.shares_memory(np.frombuffer(c, np.uint8), weights) for c in chunks if len(c) == weights.nbytes
+    )
+
+
+def test_weights_in_a_second_file(tmp_path):
+    program = example()
+    file = writer.write_program(program, beside="model.onnx.data")
+    (tmp_path / "model.onnx").write_bytes(b"".join(file.chunks))
+    data = b"".join(file.data_chunks)
+    (tmp_path / "model.onnx.data").write_bytes(data)
+    assert file.data_size == len(data) == 4800
+    assert file.size < 400
+    runtime = pytest.importorskip("onnxruntime")
+    session = runtime.InferenceSession(str(tmp_path / "model.onnx"), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(
+        session.run(None, {"x": f(2, 300)})[0], f(2, 300) @ f(300, 4), rtol=1e-4, atol=1e-4
+    )
+
+
+def test_weights_start_on_a_page_of_the_second_file():
+    x, y = Tensor("x", (300,), FLOAT), Tensor("y", (300,), FLOAT)
+    inner = Tensor("inner", (300,), FLOAT)
+    a, b = (Tensor(n, (300,), FLOAT, f(300)) for n in "ab")
+    program = Program([x], [y], [Operator("Add", [x, a], [inner]), Operator("Add", [inner, b], [y])])
+    file = writer.write_program(program, beside="data")
+    model = read(b"".join(file.chunks))
+    places = [{e.key: e.value for e in t.external_data} for t in model.graph.initializer]
+    assert [p["offset"] for p in places] == ["0", "4096"]
+    assert len(b"".join(file.data_chunks)) == file.data_size == 4096 + 1200
+
+
+def test_too_many_weights_need_a_second_file():
+    with pytest.raises(WriteError, match="do not fit a protobuf file") as caught:
+        writer.write_program(example(), inline_limit=1000)
+    assert caught.value.hint == "write the weights to a second file"
+    assert writer.write_program(example(), beside="d", inline_limit=1000).data_size == 4800
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.zeros((0, 3), np.float32),
+        np.float32(2),
+        np.array([True]),
+        np.arange(600, dtype=">i8").reshape(2, 300).T,
+    ],
+)
+def test_odd_constants(array):
+    element = dtype(array.dtype.newbyteorder("="))
+    c = Tensor("c", array.shape, element, np.asarray(array))
+    y = Tensor("y", array.shape, element)
+    model = read(writer.to_bytes(Program([], [y], [Operator("Identity", [c], [y])])))
+    (stored,) = model.graph.initializer
+    assert tuple(stored.dims) == array.shape
+    found = np.frombuffer(stored.raw_data, element.numpy()).reshape(array.shape)
+    np.testing.assert_array_equal(found, array)
+
+
+def test_attributes():
+    x, y = Tensor("x", (2,), FLOAT), Tensor("y", (2,), FLOAT)
+    value = Tensor("", (1,), INT64, np.array([7]))
+    options = {"a": 0, "b": 1.5, "c": "s", "d": (1, 2), "e": (0.5, 1.0), "f": value, "g": None, "h": True}
+    model = read(writer.to_bytes(Program([x], [y], [Operator("Custom", [x, None, None], [y], options)])))
+    (node,) = model.graph.node
+    found = {a.name: a for a in node.attribute}
+    assert list(node.input) == ["x"]
+    assert set(found) == set("abcdefh")
+    assert [found[k].type for k in "abcdef"] == [2, 1, 3, 7, 6, 4]
+    assert found["a"].HasField("i")
+    assert (found["b"].f, found["c"].s, list(found["d"].ints)) == (1.5, b"s", [1, 2])
+    assert found["h"].i == 1
+
+
+@pytest.mark.parametrize(
+    ("operators", "problem"),
+    [
+        (lambda x, y: [Operator("Relu", [y], [y])], "reads 'y' before"),
+        (lambda x, y: [Operator("Relu", [x], [y]), Operator("Relu", [x], [y])], "already has a value"),
+        (lambda x, y: [], "nothing writes the output"),
+        (lambda x, y: [Operator("Relu", [x], [y]), Operator("Relu", [x], [Tensor("x", None, FLOAT)])],
+         "are named 'x'"),
+        (lambda x, y: [Operator("Relu", [x], [y]), Operator("Cast", [x], [Tensor("q", None, QINT8)])],
+         "no type qint8"),
+    ],
+)  # fmt: skip
+def test_broken_programs(operators, problem):
+    x, y = Tensor("x", (2,), FLOAT), Tensor("y", (2,), FLOAT)
+    with pytest.raises(GraphError, match=problem):
+        Program([x], [y], operators(x, y)).validate()
+
+
+def test_opsets():
+    assert check_opset(21) == 21
+    with pytest.raises(ParameterError, match="opset 16 cannot be written") as caught:
+        check_opset(16)
+    assert "17 to 21" in caught.value.hint
+
+
+def test_names_survive():
+    net = Net()
+    x = net.feed(f(1, 4, 4, 3), "image")
+    y = net.op("Conv2D", x, f(3, 3, 3, 4), name="scope/conv", **conv())
+    lowered = net.lower(y, x, y)
+    assert list(lowered.inputs) == ["image"]
+    assert list(lowered.outputs) == ["scope/conv", "image"]
+    assert {t.name for t in lowered.program.outputs} == {"scope/conv", "image"}
+    assert {o.origin for o in lowered.program.operators if o.code == "Conv"} == {"scope/conv"}
+    net.check(y, x)
+
+
+def test_constants_and_shared_values_as_outputs():
+    net = Net()
+    x = net.feed(f(2, 3))
+    c = net.const(f(2), "constant")
+    same = net.op("Identity", net.op("Neg", x), name="same")
+    net.check(c, same, same.node.inputs[0], net.op("Reshape", x, np.int32([3, 2])))
