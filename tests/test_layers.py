@@ -27,7 +27,7 @@ LAYERS["rewrite"] = {"errors", "ir"}
 LAYERS["transforms"] = {"errors", "ir", "ops", "rewrite", "analysis", "interpreter"}
 LAYERS["synthetic"] = {"errors", "ir", "rewrite", "analysis"}
 # The in-memory LiteRT program is written and read by the lowering itself, hence `wire`.
-LAYERS["lower"] = {"errors", "wire", "ir", "ops", "rewrite", "analysis"}
+LAYERS["lower"] = {"errors", "wire", "ir", "ops", "rewrite", "analysis", "frames"}
 LAYERS["differences"] = set()
 LAYERS["litert"] = set()
 LAYERS["equivalence"] = {"errors", "ir", "ops", "interpreter", "differences"}
@@ -36,6 +36,7 @@ LAYERS["inference"] = {"errors", "ir", "formats", "analysis", "interpreter", "en
 LAYERS["verify"] = {
     "errors",
     "ir",
+    "ops",
     "rewrite",
     "interpreter",
     "synthetic",

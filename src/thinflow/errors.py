@@ -20,7 +20,6 @@ and re-raises `from` the original.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -106,5 +105,7 @@ class VerificationError(ThinflowError):
 
 def closest(name: str, candidates: Iterable[str], count: int = 3) -> str:
     """A "did you mean …" sentence for a name that does not exist; empty when nothing is near."""
+    import difflib
+
     near = difflib.get_close_matches(name, list(candidates), n=count, cutoff=0.5)
     return f"did you mean {' or '.join(repr(n) for n in near)}?" if near else ""

@@ -222,7 +222,7 @@ class InferenceInterface:
                 hint=f"make it np.zeros({values.size}, '{values.dtype}')",
             )
         flat[: values.size] = values
-        return out  # type: ignore[no-any-return]
+        return out
 
     def graph(self) -> Graph:
         """The graph."""

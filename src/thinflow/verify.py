@@ -26,6 +26,7 @@ from thinflow.errors import (
 )
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph, Value
+from thinflow.ops.creation import repeatable_randomness
 from thinflow.rewrite.rule import Transform
 from thinflow.synthetic import synthetic_feeds
 
@@ -144,7 +145,8 @@ def _shaken(array: Array, rng: np.random.Generator) -> Array:
 def run_by_name(graph: Graph, feeds: Mapping[str, Array], names: Sequence[str]) -> list[Array]:
     """Outputs by name on the reference interpreter; feeds that the graph no longer has are left out."""
     fed = {graph.value(n): a for n, a in feeds.items() if n.partition(":")[0] in graph}
-    return Plan(graph, [graph.value(n) for n in names], list(fed)).run(fed)
+    with repeatable_randomness():
+        return Plan(graph, [graph.value(n) for n in names], list(fed)).run(fed)
 
 
 @dataclass

@@ -12,6 +12,7 @@ from thinflow.analysis.shapes import placeholder_spec, port_count
 from thinflow.formats import graphdef
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph, Value
+from thinflow.ops.creation import repeatable_randomness
 from thinflow.rewrite.runner import Result, StepReport, run
 from thinflow.transforms import Pipeline, resolve
 
@@ -55,7 +56,8 @@ def feeds_for(graph: Graph, seed: int = 0) -> dict[str, Array]:
 def compute(graph: Graph, feeds: Mapping[str, Array]) -> list[Array]:
     """The outputs of a graph; feeds for inputs it does not have are ignored."""
     plan = Plan(graph, graph.outputs, _fed(graph))
-    return plan.run({v: feeds[v.name] for v in _fed(graph)})
+    with repeatable_randomness():
+        return plan.run({v: feeds[v.name] for v in _fed(graph)})
 
 
 def _fed(graph: Graph) -> list[Value]:

@@ -50,10 +50,10 @@ class Feed:
     def _checked(self, given: Any) -> Array:
         import numpy as np
 
-        from thinflow.ir.tensor import Tensor
-
         spec = self._spec
         if spec.dtype is STRING or (spec.dtype is None and isinstance(given, (bytes, str))):
+            from thinflow.ir.tensor import Tensor
+
             return Tensor.from_array(given, STRING).numpy()
         found = np.asarray(given)
         if spec.dtype is not None and spec.dtype.numpy_name:

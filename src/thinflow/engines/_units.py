@@ -33,7 +33,7 @@ class Division:
     """
 
     units: list[list[Node]]
-    constants: set[Node] = field(default_factory=set)
+    constants: list[Node] = field(default_factory=list)
 
     @property
     def nodes(self) -> list[Node]:
@@ -72,8 +72,9 @@ def divide(plan: Plan) -> Division:
     if not together.is_needed:
         return Division([[n] for n in plan.nodes])
     wanted = {v.node for v in plan.outputs}
-    constants = constant_nodes(n for group in groups for n in group) - wanted
-    return Division(_sorted(together, constants), constants)
+    found = constant_nodes(n for group in groups for n in group)
+    constants = [n for n in found if n not in wanted]
+    return Division(_sorted(together, set(constants)), constants)
 
 
 class _Groups:

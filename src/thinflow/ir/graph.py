@@ -634,8 +634,10 @@ class Graph:
             )
         if any(v.node is old for v in new.inputs):
             raise GraphError(f"'{new.name}' reads '{old.name}', which it is to replace")
-        inputs = [targets.get(v, v) for v in self._inputs]
-        outputs = [targets.get(v, v) for v in self._outputs]
+        inputs, outputs = self._inputs, self._outputs
+        if old in self._protected:
+            inputs = [targets.get(v, v) for v in inputs]
+            outputs = [targets.get(v, v) for v in outputs]
         for value, target in targets.items():
             value.replace_uses(target)
             if target.spec is UNKNOWN:
@@ -647,7 +649,8 @@ class Graph:
             if awaited is not new:
                 new.add_control_input(awaited)
         new.device = new.device or old.device
-        self._declare(inputs, outputs)
+        if old in self._protected:
+            self._declare(inputs, outputs)
         self.move_before(new, old)
         name = old.name
         self.remove(old)

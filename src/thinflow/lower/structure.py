@@ -1,7 +1,7 @@
 """The control flow of TF1 graphs as functions, the form that TF2 graphs and the targets have.
 
 A loop (see `frames`) becomes a condition, a body and an ending; what Switch and Merge make of a predicate
-becomes two branches. Each function is a graph of its own, and takes what it reads from outside as arguments.
+becomes its branches. Each function is a graph of its own, and takes what it reads from outside as arguments.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from thinflow.frames import Loop, schedule
 from thinflow.ir.function import ARGUMENT, Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import MERGES, ancestors
-from thinflow.ir.types import RESOURCE, VARIANT
+from thinflow.ir.types import BOOL, RESOURCE, VARIANT
 from thinflow.ops import registry
 
-_SWITCHES = frozenset({"Switch", "RefSwitch"})
+_SWITCHES = frozenset({"Switch", "RefSwitch", "_SwitchN"})
 _ALIASES = frozenset({"Identity", "RefIdentity", "StopGradient", "PreventGradient", "Snapshot"})
 
 
@@ -32,7 +32,8 @@ class Branching:
         predicate: decides; computed outside.
         members: Switches, Merges and all between, in order.
         merges: their outputs are read outside.
-        sides: member -> the side (0 or 1) on which alone it runs; missing if on both.
+        sides: member -> the side on which alone it runs; missing if on all.
+        count: how many sides there are: 0 for false and 1 for true, or as many as the predicate can tell.
         problem: why it cannot be taken as two branches; "" if it can.
     """
 
@@ -40,6 +41,7 @@ class Branching:
     members: list[Step]
     merges: list[Node]
     sides: dict[Step, int]
+    count: int = 2
     problem: str = ""
 
 
@@ -103,14 +105,14 @@ def reads(step: Step) -> list[Value]:
     return list(dict.fromkeys([step.predicate, *found]))
 
 
-def constant_nodes(nodes: Iterable[Node]) -> set[Node]:
+def constant_nodes(nodes: Iterable[Node]) -> list[Node]:
     """The nodes that compute something from constants alone; constants themselves are not among them.
 
     Args:
         nodes: each after those it reads.
     """
     known: set[Node] = set()
-    computed: set[Node] = set()
+    computed: list[Node] = []
     for node in nodes:
         if node.tensor is not None:
             known.add(node)
@@ -122,7 +124,7 @@ def constant_nodes(nodes: Iterable[Node]) -> set[Node]:
         can_run = definition.kernel is not None or definition.passes_through
         if can_run and not makes_list and all(v.node in known for v in node.inputs):
             known.add(node)
-            computed.add(node)
+            computed.append(node)
     return computed
 
 
@@ -218,13 +220,18 @@ def _components(steps: Sequence[Step], conditions: Mapping[Step, _Conditions]) -
     return list(groups.values())
 
 
+def _side_count(switch: Node) -> int:
+    count = switch.get("num_outs", 0) if switch.op == "_SwitchN" else 2
+    return count if isinstance(count, int) else 0
+
+
 def _branching(members: list[Step], conditions: Mapping[Step, _Conditions]) -> Branching:
     inside = {node for member in members for node in nodes_of(member)}
     switches = [m for m in members if _is_switch(m)]
     deciding = list(dict.fromkeys(p for s in switches if (p := root_of(s.inputs[1])).node not in inside))
     merges = [m for m in members if isinstance(m, Node) and m.op in MERGES and not conditions[m]]
     if not deciding:
-        return Branching(switches[0].inputs[1], members, merges, {}, "its Switches decide for each other")
+        return Branching(switches[0].inputs[1], members, merges, {}, problem="its Switches decide for each other")
     predicate = deciding[0]
     sides = {m: side for m in members for p, side in conditions[m] if p is predicate}
     problem = ""
@@ -237,11 +244,15 @@ def _branching(members: list[Step], conditions: Mapping[Step, _Conditions]) -> B
             outside = [r for r in node.readers if r not in inside and r.op not in ("NoOp", "Assert")]
             if node not in merges and (outside or any(v.is_graph_output for v in node.outputs)):
                 problem = problem or f"'{node.name}', on one branch only, is read outside"
-    return Branching(predicate, members, merges, sides, problem)
+    own = [s for s in switches if root_of(s.inputs[1]) is predicate]
+    count = max(_side_count(s) for s in own)
+    if any(_side_count(s) != count for s in own):
+        problem = "its Switches have different numbers of sides"
+    return Branching(predicate, members, merges, sides, count, problem)
 
 
-def branch_functions(branching: Branching) -> tuple[list[Value], Function, Function]:
-    """What the branches read, and both as functions of that: for a false and for a true predicate.
+def branch_functions(branching: Branching) -> tuple[list[Value], list[Function]]:
+    """What the branches read, and each as a function of that, side 0 first.
 
     Raises:
         UnsupportedOp: they cannot be told apart.
@@ -249,34 +260,43 @@ def branch_functions(branching: Branching) -> tuple[list[Value], Function, Funct
     if branching.problem:
         raise UnsupportedOp(branching.problem, branching.predicate.node.where)
     arguments = [v for v in reads(branching) if v is not branching.predicate]
-    wanted: tuple[list[Value], list[Value]] = ([], [])
-    for merge in branching.merges:
-        for value in merge.inputs:
-            side = _side_of(value, branching)
-            if side is None:
-                raise UnsupportedOp("it is not known on which side this input arrives", merge.where)
-            wanted[side].append(value)
-    if not len(wanted[0]) == len(wanted[1]) == len(branching.merges):
-        raise UnsupportedOp("a Merge does not join one value of each side", branching.merges[0].where)
-    extracted = []
-    for side in (0, 1):
+    wanted = _arriving(branching)
+    switches = [m for m in branching.members if _decides(m, branching.predicate)]
+    functions = []
+    for side in range(branching.count):
         extraction = _Extraction(branching, arguments)
-        for member in branching.members:
-            if _is_switch(member) and root_of(member.inputs[1]) is branching.predicate:
-                extraction.alias(member.output(side), member.inputs[0])
-        known = {branching.predicate: bool(side)}
+        for switch in switches:
+            extraction.alias(switch.output(side), switch.inputs[0])
         members = [m for m in branching.members if branching.sides.get(m, side) == side]
         nodes = [n for m in members for n in nodes_of(m) if n not in branching.merges]
-        name = f"{branching.predicate.node.name}/{'true' if side else 'false'}"
-        extracted.append(extraction.function(name, nodes, wanted[side], known))
-    return arguments, extracted[0], extracted[1]
+        is_truth = branching.predicate.dtype is BOOL
+        known = {branching.predicate: np.array(bool(side) if is_truth else side)}
+        name = f"{branching.predicate.node.name}/branch{side}"
+        functions.append(extraction.function(name, nodes, wanted[side], known))
+    return arguments, functions
 
 
-def _side_of(value: Value, branching: Branching) -> int | None:
-    node = value.node
-    if node.op in _SWITCHES and root_of(node.inputs[1]) is branching.predicate:
-        return value.port
-    return next((s for m, s in branching.sides.items() if node is m or node in nodes_of(m)), None)
+def _arriving(branching: Branching) -> list[list[Value]]:
+    """For each side what the Merges get from it."""
+    side_of = {node: side for m, side in branching.sides.items() for node in nodes_of(m)}
+    wanted: list[list[Value]] = [[] for _ in range(branching.count)]
+    for merge in branching.merges:
+        if merge.output(1).uses:
+            raise UnsupportedOp("somebody reads which branch was taken from its Merge", merge.where)
+        for value in merge.inputs:
+            node = value.node
+            side = value.port if _decides(node, branching.predicate) else side_of.get(node)
+            if side is None:
+                raise UnsupportedOp("it is not known on which side an input arrives", merge.where)
+            wanted[side].append(value)
+    if any(len(values) != len(branching.merges) for values in wanted):
+        raise UnsupportedOp("a Merge does not join one value of each side", branching.merges[0].where)
+    return wanted
+
+
+def _decides(step: Step, predicate: Value) -> TypeGuard[Node]:
+    """Whether a step is a Switch that this predicate sets."""
+    return _is_switch(step) and root_of(step.inputs[1]) is predicate
 
 
 # ------------------------------------------------------------------------------------------------------ loops
@@ -322,7 +342,7 @@ def loop_functions(loop: Loop) -> LoopFunctions:
         extraction = _Extraction(loop, inner)
         for switch in switches:
             extraction.alias(switch.output(side), switch.inputs[0])
-        known = {loop.condition.output(): bool(side)}
+        known = {loop.condition.output(): np.array(bool(side))}
         return extraction.function(f"{loop.name}/{name}", nodes, wanted, known)
 
     following = [n.inputs[0] for n in loop.next_iterations]
@@ -355,11 +375,11 @@ class _Extraction:
         self._aliases[value] = source
 
     def function(
-        self, name: str, nodes: Sequence[Node], outputs: Sequence[Value], known: Mapping[Value, bool]
+        self, name: str, nodes: Sequence[Node], outputs: Sequence[Value], known: Mapping[Value, np.ndarray]
     ) -> Function:
         """The function of those nodes that the outputs need; `known` values are constants."""
         for value, content in known.items():
-            self._twins[value] = self._graph.constant(np.array(content), value.node.name)
+            self._twins[value] = self._graph.constant(content, value.node.name)
         chosen = self._needed(set(nodes), outputs)
         copies: dict[Node, Node] = {}
         for node in nodes:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -183,8 +186,23 @@ class _Random(OpDef):
         return TensorSpec(dtype, shape_from(shape))
 
 
+_fixed_seed: ContextVar[int | None] = ContextVar("fixed_seed", default=None)
+
+
+@contextmanager
+def repeatable_randomness(seed: int = 0) -> Iterator[None]:
+    """Inside, ops without a seed of their own draw the same numbers every time: runs can be compared."""
+    token = _fixed_seed.set(seed)
+    try:
+        yield
+    finally:
+        _fixed_seed.reset(token)
+
+
 def _generator(seed: int, seed2: int) -> np.random.Generator:
-    return np.random.default_rng([seed & 0xFFFFFFFF, seed2 & 0xFFFFFFFF] if seed or seed2 else None)
+    if seed or seed2:
+        return np.random.default_rng([seed & 0xFFFFFFFF, seed2 & 0xFFFFFFFF])
+    return np.random.default_rng(_fixed_seed.get())
 
 
 @op("RandomUniform")

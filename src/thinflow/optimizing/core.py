@@ -133,7 +133,7 @@ def find_core(
         )
     if together:
         infer_with_loops(graph, declared)
-    inside = set(core.nodes)
+    inside = {*core.nodes, *division.constants}
     reason = f"it stands before or after a node that {runtime} cannot run"
     outside = {n: refused.get(n, reason) for n in division.nodes if n.tensor is None and n not in inside}
     inputs, outputs = _ordered(core.inputs, graph.inputs), _ordered(core.outputs, graph.outputs)

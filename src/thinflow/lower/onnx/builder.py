@@ -30,13 +30,14 @@ class Builder(Building[Tensor]):
 
     Attributes:
         opset: version of ONNX's op set to write for.
+        blocks: tensor that SpaceToBatch made -> what of, the block, and the border: two numbers per axis.
     """
 
     def __init__(self, specs: Mapping[Value, TensorSpec] | None = None, opset: int = DEFAULT_OPSET) -> None:
         super().__init__(Tensor, specs)
         self.opset = opset
+        self.blocks: dict[Tensor, tuple[Tensor, tuple[int, ...], tuple[int, ...]]] = {}
         self._shapes: dict[Tensor, Tensor] = {}
-        self._channels_first: dict[Tensor, Tensor] = {}
 
     def value(self, value: Value, *, like: Tensor | None = None, element: DType | None = None) -> Tensor:
         """As in the base class; refuses types that ONNX Runtime cannot exchange."""
@@ -58,6 +59,11 @@ class Builder(Building[Tensor]):
     def int64(self, value: int, suffix: str = "const") -> Tensor:
         """An int64 constant []."""
         return self.const(np.int64(value), suffix)
+
+    def producer(self, x: Tensor | None, code: str) -> Operator | None:
+        """The operator that writes x, if it is of this kind. O(operators since)."""
+        found = next((o for o in reversed(self.operators) if x in o.outputs), None)
+        return found if found is not None and found.code == code else None
 
     # --- operators ----------------------------------------------------------------------------------------
 

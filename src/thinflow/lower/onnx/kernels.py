@@ -54,10 +54,34 @@ _WIDER = {
 
 ONE_TYPE = {
     code: 0
-    for code in (
-        """Add Sub Mul Div Mod Max Min Pow Less LessOrEqual Greater GreaterOrEqual Equal MatMul Gemm Conv
-        ConvTranspose Concat BatchNormalization Einsum And Or Xor BitwiseAnd BitwiseOr BitwiseXor"""
-    ).split()
+    for code in [
+        "Add",
+        "Sub",
+        "Mul",
+        "Div",
+        "Mod",
+        "Max",
+        "Min",
+        "Pow",
+        "Less",
+        "LessOrEqual",
+        "Greater",
+        "GreaterOrEqual",
+        "Equal",
+        "MatMul",
+        "Gemm",
+        "Conv",
+        "ConvTranspose",
+        "Concat",
+        "BatchNormalization",
+        "Einsum",
+        "And",
+        "Or",
+        "Xor",
+        "BitwiseAnd",
+        "BitwiseOr",
+        "BitwiseXor",
+    ]
 } | {"Where": 1}
 """Ops whose operands must have one type, from which operand on."""
 

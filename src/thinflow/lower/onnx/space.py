@@ -39,6 +39,7 @@ def _to_batch(b: Builder, x: Tensor, block: tuple[int, ...], flat: tuple[int, ..
     require(len(flat) == 2 * m and rank > m > 0, "block, paddings and x do not fit")
     require(min((*flat, *block, 1)) >= 0 and 0 not in block, "a padding or block size is negative")
     pairs = [(0, 0), *zip(flat[::2], flat[1::2], strict=True)]
+    source = x
     x = padded(b, x, [*pairs, *[(0, 0)] * (rank - m - 1)])
     n, *sizes = shape_of(x)
     require(None not in sizes, "sizes are not known")
@@ -54,7 +55,36 @@ def _to_batch(b: Builder, x: Tensor, block: tuple[int, ...], flat: tuple[int, ..
     batch = n
     for step in block:
         batch = None if batch is None else batch * step
-    return b.reshaped(moved, [batch, *inner, *sizes[m:]])
+    result = b.reshaped(moved, [batch, *inner, *sizes[m:]])
+    b.blocks[result] = source, block, flat
+    return result
+
+
+def _dilated(b: Builder, x: Tensor, block: tuple[int, ...], crops: tuple[int, ...]) -> Tensor | None:
+    """batch_to_space(conv(space_to_batch(x))) as a dilated conv(x): how TensorFlow spells dilation.
+
+    None where it is something else. The convolution that stands there goes unused.
+    """
+    last = b.producer(x, "Transpose")
+    conv = None if last is None else b.producer(last.inputs[0], "Conv")
+    first = None if conv is None else b.producer(conv.inputs[0], "Transpose")
+    spread = None if first is None or first.inputs[0] is None else b.blocks.get(first.inputs[0])
+    if conv is None or spread is None:
+        return None
+    source, before, pads = spread
+    border = [pad - crop for pad, crop in zip(pads, crops, strict=True)]
+    is_plain = not {"pads", "auto_pad", "dilations"} & set(conv.options)
+    is_plain = is_plain and set(conv.options["strides"]) == {1} and len(block) == len(shape_of(source)) - 2
+    if not is_plain or before != block or min(border) < 0:
+        return None
+    options = {**conv.options, "dilations": block}
+    if any(border):
+        options["pads"] = (*border[::2], *border[1::2])
+    result = b.result_spec().shape
+    shape = (None,) * len(shape_of(source)) if result is None else (result[0], result[-1], *result[1:-1])
+    return b.emit_channels_last(
+        b.step("Conv", b.channels_first(source), *conv.inputs[1:], shape=shape, **options)
+    )
 
 
 def _from_batch(b: Builder, x: Tensor, block: tuple[int, ...], flat: tuple[int, ...]) -> Tensor:
@@ -65,6 +95,8 @@ def _from_batch(b: Builder, x: Tensor, block: tuple[int, ...], flat: tuple[int, 
     require(min((*flat, *block, 1)) >= 0 and 0 not in block, "a crop or block size is negative")
     n, *sizes = shape
     require(None not in sizes, "sizes are not known")
+    if (whole := _dilated(b, x, block, flat)) is not None:
+        return whole
     total = 1
     for step in block:
         total *= step

@@ -42,7 +42,7 @@ TARGET = Target("tflite", "TFLite", Builder)
 _MAX_DEPTH = 50  # calls inside calls
 _MAX_TRIES = 6  # to find shapes that the variables of a loop keep
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
-_TF1 = frozenset({"Enter", "RefEnter", "Switch", "RefSwitch", "NextIteration", "RefNextIteration", *MERGES})
+_TF1 = frozenset({"Enter", "RefEnter", "Switch", "RefSwitch", "_SwitchN", "NextIteration", "RefNextIteration", *MERGES})
 
 Maker: TypeAlias = "Callable[[ControlLowering, list[Slot]], list[Slot]]"
 """Lowers something to where a lowering writes, from what stands for its arguments."""
@@ -83,7 +83,7 @@ class ControlLowering(Lowering):
     ) -> None:
         super().__init__(TARGET, specs, constants)
         self.subgraphs: list[Subgraph] = [] if around is None else around.subgraphs
-        self._depth = 0 if around is None else around._depth + 1
+        self._depth: int = 0 if around is None else around._depth + 1
 
     # --- steps --------------------------------------------------------------------------------------------
 
@@ -239,11 +239,14 @@ class ControlLowering(Lowering):
     # --- branches -----------------------------------------------------------------------------------------
 
     def _branching(self, branching: Branching) -> list[Slot]:
-        arguments, otherwise, then = branch_functions(branching)
+        arguments, functions = branch_functions(branching)
         slots = [self.read(v) for v in arguments]
         decision = self.read(branching.predicate)
         self.builder.begin(branching.merges[0])
-        return self.chosen(decision, slots, _called(then), _called(otherwise))
+        makers = [_called(f) for f in functions]
+        if branching.predicate.dtype is BOOL or len(makers) == 2:
+            return self.chosen(decision, slots, makers[1], makers[0])
+        return _one_of(self, 0, makers, [decision, *slots])
 
     def chosen(self, decision: Slot, slots: Sequence[Slot], then: Maker, otherwise: Maker) -> list[Slot]:
         """What one of two branches gives: by an IF, or that branch itself if the decision is known."""
@@ -339,7 +342,7 @@ def numbered(main: Subgraph, subgraphs: Sequence[Subgraph]) -> list[Subgraph]:
     return found
 
 
-# --------------------------------------------------------------------------------------------------- functions
+# ------------------------------------------------------------------------------------------------- functions
 
 
 def _called(function: Function) -> Maker:
@@ -426,7 +429,7 @@ _RULES: Mapping[str, Callable[[ControlLowering, Node, list[Slot]], list[Slot]]] 
 }
 
 
-# ------------------------------------------------------------------------------------------------------- slots
+# ----------------------------------------------------------------------------------------------------- slots
 
 
 def _is_constant(slot: Slot) -> bool:
@@ -515,7 +518,7 @@ def _truth(b: Builder, slot: Slot) -> Tensor:
 
 
 def _separate_outputs(subgraph: Subgraph) -> None:
-    """Give each output a tensor that an operator writes, unless it is the input of the same number.
+    """Give each output a tensor of its own, unless it is the input of the same number.
 
     LiteRT copies results one by one into the inputs of the next turn, which may be what others are read from.
     """
@@ -523,7 +526,10 @@ def _separate_outputs(subgraph: Subgraph) -> None:
     taken: set[Tensor] = set()
     for number, tensor in enumerate(subgraph.outputs):
         same = number < len(subgraph.inputs) and subgraph.inputs[number] is tensor
-        if not same and (tensor not in written or tensor in taken):
+        if tensor.is_constant:
+            # A RESHAPE of a constant scalar in a subgraph makes LiteRT write where it should not.
+            subgraph.outputs[number] = Tensor(tensor.name, tensor.shape, tensor.dtype, tensor.data)
+        elif not same and (tensor not in written or tensor in taken):
             subgraph.outputs[number] = tensor = copied(subgraph, tensor, f"{tensor.name}/copy")
         taken.add(tensor)
 

@@ -126,7 +126,7 @@ def _tried(
     for step in found:
         trial.lower_step(step)
     if outputs is None:
-        return trial.builder.operators[start:]
+        return list(trial.builder.operators[start:])
     results = [trial.read(value) for value in outputs]
     subgraph = Subgraph("", [], [t for t in results if isinstance(t, Tensor)], trial.builder.operators)
     remove_dead(subgraph)
