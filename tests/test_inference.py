@@ -130,6 +130,25 @@ def test_values_that_cannot_be_fed(
         inference.feed("q" if isinstance(values, list) else "x", values, *dims)
 
 
+@pytest.mark.parametrize("dims", [((1, 2),), ([1, 2],), (1, 2), (np.int64(1), np.int32(2))])
+def test_sizes_one_by_one_or_together(inference: InferenceInterface, dims: Any) -> None:
+    inference.feed("x", [-1, 2], *dims)
+    inference.run(["y"])
+    assert inference.fetch("y").tolist() == [[0, 2]]
+
+
+@pytest.mark.parametrize("values", [[[1, 2], [3]], ["a", "b"]])
+def test_lists_that_are_no_arrays(inference: InferenceInterface, values: Any) -> None:
+    with pytest.raises(FeedError, match=r"'x' cannot be fed: .*\nhint: feed a numpy array"):
+        inference.feed("x", values, 2)
+
+
+def test_without_sizes_an_array_keeps_its_own(inference: InferenceInterface) -> None:
+    inference.feed("d", [1.0, 2.0])
+    with pytest.raises(FeedError, match=r"'d' has shape \[\], the array fed has \[2\]"):
+        inference.run(["e"])
+
+
 def test_strings_that_are_none(inference: InferenceInterface) -> None:
     with pytest.raises(FeedError, match="'s': a string tensor cannot hold int"):
         inference.feed_string("s", [1])  # type: ignore[list-item]

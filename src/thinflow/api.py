@@ -498,6 +498,7 @@ def convert_verified(
     verify: bool = True,
     shapes: Shapes | None = None,
     opset: int | None = None,
+    external_data: bool | None = None,
     **names: Any,
 ) -> Conversion:
     """As `convert`; a .tflite or .onnx may hold only the part its runtime can run, and is run beside the
@@ -507,16 +508,19 @@ def convert_verified(
         source, path, shapes, names: as for `convert`.
         verify: whether to run it.
         opset: for .onnx, version of ONNX's op set: 17 (default) to 21.
+        external_data: for .onnx, whether weights go to a file of their own, PATH.data; default: only if they
+            do not fit into one.
 
     Raises:
         VerificationError: it gives other answers; nothing is written.
     """
     target = os.fspath(path)
-    if opset is not None and not target.endswith(".onnx"):
-        raise ParameterError("an opset goes with .onnx files only", hint="end the output's name in .onnx")
+    if (opset is not None or external_data is not None) and not target.endswith(".onnx"):
+        what = "an opset goes" if opset is not None else "external data goes"
+        raise ParameterError(f"{what} with .onnx files only", hint="end the output's name in .onnx")
     graph = load(source, shapes=shapes, **names)
     if target.endswith(".onnx"):
-        return _convert_to_onnx(graph, target, verify, opset)
+        return _convert_to_onnx(graph, target, verify, opset, external_data)
     if not target.endswith(".tflite"):
         return Conversion(target, save(graph, target), "every node and weight kept as it was")
     from thinflow.formats._files import write_file
@@ -538,7 +542,9 @@ def convert_verified(
     return Conversion(target, size, proof, _core_notes(model.core))
 
 
-def _convert_to_onnx(graph: Graph, target: str, verify: bool, opset: int | None) -> Conversion:
+def _convert_to_onnx(
+    graph: Graph, target: str, verify: bool, opset: int | None, external_data: bool | None
+) -> Conversion:
     from thinflow.engines.onnxruntime import ENGINE
     from thinflow.lower.onnx.program import DEFAULT_OPSET, check_opset
     from thinflow.optimizing.onnx import check_onnx_model, onnx_model, write_onnx
@@ -552,12 +558,14 @@ def _convert_to_onnx(graph: Graph, target: str, verify: bool, opset: int | None)
     found: list[float] = []
     if verify and not missing:
         samples = samples_for(model.core.graph, None, limit=1)
-        size = write_onnx(
-            model.program, target, check=lambda part: found.append(check_onnx_model(model, samples, part))
-        )
+
+        def check(part: str) -> None:
+            found.append(check_onnx_model(model, samples, part))
+
+        size = write_onnx(model.program, target, external_data=external_data, check=check)
         proof = f"ONNX Runtime agrees with the graph, largest relative difference {found[0]:.2g}"
     else:
-        size = write_onnx(model.program, target)
+        size = write_onnx(model.program, target, external_data=external_data)
         proof = f"not run: {missing}" if verify else "not verified (--no-verify)"
     return Conversion(target, size, proof, [*_core_notes(model.core), f"opset  {opset}"])
 

@@ -95,7 +95,7 @@ class _Frames:
         innermost, depth = "", 0
         for producer in _producers(node):
             frame = self.frame_of.get(producer, "")  # what NextIteration hands back is not known yet
-            if producer.op in EXITS:
+            if producer.op in EXITS and frame:  # one that is fed is in no frame
                 frame = self.parents[frame]
             if self._depth(frame) > depth:
                 innermost, depth = frame, self._depth(frame)

@@ -10,7 +10,7 @@ import logging
 import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -81,14 +81,14 @@ class InferenceInterface:
         self._stats: NodeStats | None = None
         logger.info("loaded %s in %.0f ms", self._where, 1000 * (time.perf_counter() - begin))
 
-    def feed(self, name: str, values: Any, *dims: int) -> None:
+    def feed(self, name: str, values: Any, *dims: int | Sequence[int]) -> None:
         """Give an input its values for the next run. They are copied.
 
         Args:
             name: of the input.
             values: a float32, int32, int64, float64, uint8, int8 (taken as uint8) or bool array; bytes are
                 uint8. A list takes the type that the graph declares. Strings go through `feed_string`.
-            dims: the shape; default: the array's own.
+            dims: the shape, size by size or as one sequence; default: the array's own.
 
         Raises:
             FeedError: the number of values is not the product of `dims`, or the type is another one. A name
@@ -97,26 +97,27 @@ class InferenceInterface:
         import numpy as np
 
         self._open()
-        if isinstance(values, bytes | bytearray | memoryview):
-            array = np.frombuffer(values, np.uint8).copy()
-        elif hasattr(values, "dtype"):
-            array = np.array(values, order="C")
-        else:
-            array = np.array(values, self._declared(name))
+        try:
+            array = _copied(values, lambda: self._declared(name))
+        except ValueError as error:  # lists of different lengths, text for numbers
+            raise FeedError(f"'{name}' cannot be fed: {error}", hint="feed a numpy array") from error
         if array.dtype == np.int8:  # Java has no unsigned bytes
             array = array.view(np.uint8)
-        if array.dtype.kind in "OSU" or str(_type_name(array)) not in _FEEDABLE:
+        if array.dtype.kind in "OSU" or _type_name(array) not in _FEEDABLE:
             raise FeedError(
                 f"'{name}' cannot be fed with {array.dtype}",
                 hint="use feed_string"
                 if array.dtype.kind in "OSU"
                 else f"convert it to one of {', '.join(_FEEDABLE[:-1])}",
             )
-        shape = tuple(int(d) for d in dims) or array.shape
+        sizes: Sequence[Any] = dims[0] if len(dims) == 1 and isinstance(dims[0], Sequence) else dims
+        shape = tuple(int(n) for n in sizes) if dims else array.shape
         if any(d < 0 for d in shape) or math.prod(shape) != array.size:
             raise FeedError(
                 f"'{name}' was given {array.size} values for the shape {shape_text(shape)}",
-                hint=f"that shape takes {math.prod(shape)}" if min(shape) >= 0 else "sizes are not negative",
+                hint=f"that shape takes {math.prod(shape)}"
+                if min(shape, default=0) >= 0
+                else "sizes are not negative",
             )
         self._feeds.append((_parsed(name), array.reshape(shape)))
 
@@ -395,6 +396,16 @@ def _parsed(name: str) -> _Port:
 
 def _spelled(port: _Port) -> str:
     return f"{port[0]}:{port[1]}" if port[1] else port[0]
+
+
+def _copied(values: Any, declared: Callable[[], Any]) -> Array:
+    import numpy as np
+
+    if isinstance(values, bytes | bytearray | memoryview):
+        return np.frombuffer(values, np.uint8).copy()
+    if hasattr(values, "dtype"):
+        return np.array(values, order="C")
+    return np.array(values, declared())
 
 
 def _type_name(array: Array) -> str:

@@ -353,7 +353,7 @@ def test_a_long_chain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         (["transform", "{m}", "{d}/o.pb", "-t", "fold_constants(x=1)"], "no parameter 'x'", "it takes"),
         (["transform", "{m}", "-t", "fold_constants"], "no output file was given", "--dry-run"),
         (["transform", "{m}", "{d}/o.h5", "-t", "fold_constants"], ".h5 files is not supported", ".pb"),
-        (["convert", "{m}", "{d}/o.onnx"], ".onnx files is not supported", ".tflite"),
+        (["convert", "{m}", "{d}/o.mmpb"], ".mmpb files is not supported", ".tflite"),
         (["convert", "{m}", "{d}/none/o.pb"], "its folder does not exist", "mkdir -p"),
         (["convert", "{m}", "{d}"], "this is a folder", "name a file"),
         (["convert", "{m}", "{m}/o.pb"], "cannot be written", "another path"),

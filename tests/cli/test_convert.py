@@ -57,7 +57,16 @@ def test_onnx_options(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "opset 3 cannot be written" in capsys.readouterr().err
     assert main(["convert", model, "m.pb", "--opset", "18"]) == 1
     assert "goes with .onnx files only" in capsys.readouterr().err
+    assert main(["convert", model, "m.pb", "--external-data"]) == 1
+    assert "external data goes with .onnx files only" in capsys.readouterr().err
     assert not Path("m.onnx").exists()
+
+
+def test_onnx_with_weights_in_a_second_file(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("onnxruntime")
+    assert main(["convert", model, "m.onnx", "--external-data"]) == 0
+    assert "ONNX Runtime agrees with the graph" in capsys.readouterr().out
+    assert Path("m.onnx").stat().st_size < Path("m.onnx.data").stat().st_size
 
 
 def test_onnx_without_a_runtime(

@@ -10,7 +10,7 @@ import pytest
 from thinflow.engines.session import Session
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph
-from thinflow.ir.types import FLOAT, INT32
+from thinflow.ir.types import BOOL, FLOAT, INT32
 
 pytest.importorskip("ai_edge_litert")
 
@@ -42,3 +42,16 @@ def test_open_image() -> None:
         (found,) = session.run(["y"], {"x": np.ones((1, height, 4, 1), np.float32)})
         np.testing.assert_array_equal(found, np.full((1, height - 2, 2, 1), 9, np.float32))
     assert session.placement == {"y": "litert"}
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_nothing_found(count: int) -> None:
+    """LiteRT has no memory to lend for a tensor whose size it computed as 0."""
+    graph = Graph()
+    x = graph.add("Placeholder", name="x", attrs={"dtype": FLOAT, "shape": ShapeAttr((3,))}).output()
+    hits = graph.add("Greater", [x, graph.constant(np.float32(3 - count), "c")], "hits", attrs={"T": FLOAT})
+    y = graph.add("Where", [hits.output()], "y", attrs={"T": BOOL})
+    session = Session(graph, "litert")
+    (found,) = session.run([y.output()], {x: np.float32([1, 2, 3])})
+    assert (found.dtype, found.shape) == (np.int64, (count, 1))
+    assert set(session.placement.values()) == {"litert"}

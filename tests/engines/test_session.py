@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -214,8 +216,31 @@ def test_large_arrays_in_any_order(engine: str) -> None:
 @pytest.mark.parametrize("engine", ["litert", "reference"])
 @pytest.mark.parametrize("text", [b"one", b"a\0b\0\0", b"\0", b""])
 def test_scalar_strings(engine: str, text: bytes) -> None:
-    """LiteRT's set_tensor takes a scalar array of objects for the text itself, and numpy cuts trailing zeros."""
+    """LiteRT's set_tensor takes an array [] of objects for the text itself, and numpy cuts trailing zeros."""
     graph = parse_graph(
         "s = Placeholder() {dtype=string, shape=shape[]}\nt = Identity(s) {T=string}\ninputs: s\noutputs: t"
     )
     assert Session(graph, engine).run(["t"], {"s": text})[0].tolist() == text
+
+
+@pytest.mark.parametrize("engine", ["litert", "reference"])
+def test_large_feeds_are_not_copied(engine: str) -> None:
+    """Beyond what LiteRT copies itself, which is not traced."""
+    rows = 1 << 17
+    session = Session(parse_graph(TEXT), engine)
+    images = np.ones((rows, 4), np.float32)
+    session.run(["z"], {"x": images})
+    tracemalloc.start()
+    try:
+        session.run(["x"], {"x": images})
+        if engine == "litert":
+            session.run(["z"], {"x": images})
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < images.nbytes / 4
+
+
+def test_lists_of_different_lengths() -> None:
+    with pytest.raises(FeedError, match="'x' cannot be made an array"):
+        Session(parse_graph(TEXT)).run(["z"], {"x": [[1, 2], [3]]})

@@ -21,6 +21,7 @@ CASES: dict[str, list[Case]] = {
         for name in ("Identity", "Snapshot", "StopGradient", "PreventGradient", "RefIdentity", "DeepCopy")
     },
     "DebugGradientIdentity": [([_X], {})],
+    "GuaranteeConst": [([_X], {})],
     "IdentityN": [([_X, np.array(3, np.int64)], {})],
     "PlaceholderWithDefault": [([_X], {"shape": (None, 3)}), ([_X], {"shape": None})],
     "EnsureShape": [([_X], {"shape": (None, 3)}), ([_X], {"shape": None})],

@@ -85,6 +85,7 @@ def test_pieces_come_as_a_sparse_matrix() -> None:
     assert indices.tolist() == [[0, 0], [0, 1], [0, 2]]
     assert (values.tolist(), shape.tolist()) == ([b"a", b"b", b"c"], [2, 3])
     assert run("StringSplitV2", text(b"a,"), word(b","))[1].tolist() == [b"a", b""]
+    assert run("StringSplit", text(b"", b"a,"), word(b","), skip_empty=False)[1].tolist() == [b"a", b""]
 
 
 def test_the_first_axis_listed_varies_fastest() -> None:

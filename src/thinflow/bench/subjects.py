@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,6 +14,7 @@ import numpy as np
 from thinflow import engines
 from thinflow.analysis.interface import guess_interface
 from thinflow.analysis.shapes import infer_shapes
+from thinflow.engines._mapped import mapped, release_pages
 from thinflow.engines.base import Compiled
 from thinflow.engines.litert import Model
 from thinflow.errors import EngineUnavailable, FeedError, FormatError, GraphError
@@ -141,7 +143,7 @@ class GraphSubject:
         """The graph as one LiteRT model, which tells feeding from invoking; None if nodes are left over."""
         from thinflow.interpreter import Plan
         from thinflow.lower.tflite.convert import lower_graph, unsupported
-        from thinflow.lower.tflite.program import to_bytes
+        from thinflow.lower.tflite.program import write_program
 
         graph = self.graph
         nodes = [n for n in Plan(graph, graph.outputs, graph.inputs).nodes if n.tensor is None]
@@ -150,7 +152,12 @@ class GraphSubject:
         lowered = lower_graph(graph, graph.inputs, graph.outputs)
         if len(lowered.inputs) != len(graph.inputs):
             return None
-        return Model(to_bytes(lowered.program), threads=threads)
+        write = partial(write_program, lowered.program)
+        del lowered
+        with mapped(write, ".tflite") as content:
+            del write  # the weights are in the file now
+            release_pages(graph)
+            return Model(content, threads=threads)
 
 
 @dataclass

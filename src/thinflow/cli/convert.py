@@ -26,6 +26,12 @@ def add_arguments(p: ArgumentParser) -> None:
     p.add_argument(
         "--opset", type=int, metavar="N", help="for .onnx: version of ONNX's op set, 17 (default) to 21"
     )
+    p.add_argument(
+        "--external-data",
+        action="store_true",
+        default=None,
+        help="for .onnx: put the weights into a second file, OUTPUT.data, as is done above 2 GB anyway",
+    )
     add_json(p)
 
 
@@ -34,7 +40,12 @@ def run(args: Namespace) -> int:
     from thinflow.cli._console import human_bytes
 
     report = convert_verified(
-        args.model, args.output, verify=args.verify, opset=args.opset, **interface(args)
+        args.model,
+        args.output,
+        verify=args.verify,
+        opset=args.opset,
+        external_data=args.external_data,
+        **interface(args),
     )
     if args.json:
         print(json.dumps(report.data(), indent=2))

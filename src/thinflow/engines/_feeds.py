@@ -55,7 +55,10 @@ class Feed:
             from thinflow.ir.tensor import Tensor
 
             return Tensor.from_array(given, STRING).numpy()
-        found = np.asarray(given)
+        try:
+            found = np.asarray(given)
+        except ValueError as error:  # lists of different lengths
+            raise FeedError(f"'{self.name}' cannot be made an array: {error}") from error
         if spec.dtype is not None and spec.dtype.numpy_name:
             wanted = spec.dtype.numpy()
             if found.dtype != wanted:

@@ -7,7 +7,7 @@ model; cutting, running, falling back and reporting are here.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 logger = logging.getLogger(__name__)
+
 
 class Model(Protocol):
     """A region as the engine runs it."""
@@ -70,7 +71,8 @@ def compile_regions(
     division = divide(Plan(graph, outputs, inputs))
     refused = division.refused(graph, inputs, outputs, backend.unsupported, backend.unsupported_unit)
     for unit in division.units:
-        read = (why for n in unit if n not in refused and (why := _unreadable(backend, n, unit)))
+        inside = set(unit) if len(unit) > 1 else set()
+        read = (why for n in unit if n not in refused and (why := _unreadable(backend, n, inside)))
         why = next(read, "")
         refused |= dict.fromkeys(unit, why) if why else {}
     regions = partition(
@@ -80,10 +82,10 @@ def compile_regions(
     return _Compiled(backend.name, pieces, inputs, outputs, refused)
 
 
-def _unreadable(backend: Backend, node: Node, unit: Sequence[Node]) -> str:
+def _unreadable(backend: Backend, node: Node, inside: Collection[Node]) -> str:
     """Why the engine cannot be handed an input of the node from outside its unit; empty if it can."""
     for value in node.inputs:
-        if value.node.tensor is not None or (len(unit) > 1 and value.node in unit):
+        if value.node.tensor is not None or value.node in inside:
             continue
         if (
             value.dtype is None

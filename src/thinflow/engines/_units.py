@@ -69,11 +69,11 @@ def divide(plan: Plan) -> Division:
     for group in groups:
         together.join(group)
     _join_arrays(together)
-    if not together.is_needed:
+    if all(together.is_alone(n) for n in together):
         return Division([[n] for n in plan.nodes])
     wanted = {v.node for v in plan.outputs}
     found = constant_nodes(n for group in groups for n in group)
-    constants = [n for n in found if n not in wanted]
+    constants = [n for n in found if n not in wanted and together.is_alone(n)]
     return Division(_sorted(together, set(constants)), constants)
 
 
@@ -82,7 +82,7 @@ class _Groups:
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self._root = {n: n for n in nodes}
-        self.is_needed = False
+        self._joined: set[Node] = set()
 
     def __contains__(self, node: Node) -> bool:
         return node in self._root
@@ -96,10 +96,13 @@ class _Groups:
             root[node] = node = root[root[node]]
         return node
 
+    def is_alone(self, node: Node) -> bool:
+        return node not in self._joined
+
     def join(self, nodes: Sequence[Node]) -> None:
         for node in nodes[1:]:
             self._root[self.root(node)] = self.root(nodes[0])
-            self.is_needed = True
+            self._joined.update((node, nodes[0]))
 
 
 def _join_arrays(together: _Groups) -> None:

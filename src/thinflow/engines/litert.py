@@ -112,7 +112,20 @@ class Model:
             raise EngineUnavailable(
                 f"LiteRT failed: {error}", hint="engine='reference' may say more"
             ) from error
-        return [self.interpreter.get_tensor(index) for index in self._output_indices]
+        return [self._fetched(number) for number in range(len(self._output_indices))]
+
+    def _fetched(self, number: int) -> Array:
+        """A copy of an output. LiteRT has no memory to lend where a size that it computed is 0."""
+        try:
+            array: Array = self.interpreter.get_tensor(self._output_indices[number])
+        except ValueError:
+            detail = self.interpreter.get_output_details()[number]
+            if 0 not in detail["shape"]:
+                raise
+            import numpy as np
+
+            return np.zeros(detail["shape"], detail["dtype"])
+        return array
 
     def _feed(self, index: int, array: Array) -> None:
         """Copy an array to where the kernels read it: LiteRT's Python class cannot lend them the array."""

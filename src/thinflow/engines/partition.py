@@ -67,9 +67,7 @@ def partition(
     return regions
 
 
-def _regions(
-    running: Sequence[Sequence[Node]], inputs: Sequence[Value], excluded: set[Node]
-) -> list[Region]:
+def _regions(running: Sequence[Sequence[Node]], inputs: Sequence[Value], excluded: set[Node]) -> list[Region]:
     fed = set(inputs)
     among = {n for unit in running for n in unit}
     level: dict[Node, int] = {}

@@ -61,10 +61,11 @@ def steps_of(graph: Graph, outputs: Sequence[Value], inputs: Iterable[Value]) ->
     needed = ancestors([v.node for v in outputs if v not in fed], stop=frozenset(v.node for v in fed))
     needed -= {v.node for v in fed if all(o in fed for o in v.node.outputs if o.uses or o in outputs)}
     try:
-        steps: list[Step] = list(schedule(graph, needed))
+        return _needed(gathered(schedule(graph, needed)), outputs, fed)
     except ThinflowError as error:
         raise UnsupportedOp(error.problem, error.where, error.hint) from error
-    return _needed(gathered(steps), outputs, fed)
+    except (LookupError, ValueError, StopIteration) as error:
+        raise UnsupportedOp(f"its loops are not built as TensorFlow builds them ({error})") from error
 
 
 def gathered(steps: Sequence[Step]) -> list[Step]:
@@ -231,7 +232,9 @@ def _branching(members: list[Step], conditions: Mapping[Step, _Conditions]) -> B
     deciding = list(dict.fromkeys(p for s in switches if (p := root_of(s.inputs[1])).node not in inside))
     merges = [m for m in members if isinstance(m, Node) and m.op in MERGES and not conditions[m]]
     if not deciding:
-        return Branching(switches[0].inputs[1], members, merges, {}, problem="its Switches decide for each other")
+        return Branching(
+            switches[0].inputs[1], members, merges, {}, problem="its Switches decide for each other"
+        )
     predicate = deciding[0]
     sides = {m: side for m in members for p, side in conditions[m] if p is predicate}
     problem = ""

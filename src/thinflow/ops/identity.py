@@ -22,6 +22,7 @@ from thinflow.ops.registry import OpDef, op, require
     "RefIdentity",
     "DeepCopy",
     "DebugGradientIdentity",
+    "GuaranteeConst",
 )
 class Identity(OpDef):
     """y = x.   Any type."""

@@ -145,7 +145,7 @@ _RAGGED = (TensorSpec(INT64, (None, 2)), TensorSpec(STRING, (None,)), TensorSpec
 class StringSplit(OpDef):
     """(indices, values, shape) = each string of x [n] cut at every byte that is in the delimiter.
 
-    An empty delimiter cuts between all bytes.
+    An empty delimiter cuts between all bytes. An empty string has no parts, not even an empty one.
     """
 
     num_outputs = 3
@@ -159,7 +159,7 @@ class StringSplit(OpDef):
     def kernel(x: Array, delimiter: Array, *, skip_empty: bool = True) -> tuple[Array, ...]:
         marks = bytes(delimiter.item())
         cut = re.compile(b"[" + re.escape(marks) + b"]").split if marks else _single_bytes
-        return _ragged([[w for w in cut(s) if w or not skip_empty] for s in x.tolist()])
+        return _ragged([[w for w in cut(s) if w or (s and not skip_empty)] for s in x.tolist()])
 
 
 def _single_bytes(text: bytes) -> list[bytes]:

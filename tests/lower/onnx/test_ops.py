@@ -212,12 +212,15 @@ def test_non_max_suppression(pad):
     net.check(v4, v4.node.output(1), v3, *(v5.node.output(p) for p in range(3)))
 
 
-def test_integer_division_by_zero_does_not_end_the_process():
+def test_integer_division_does_not_end_the_process():
+    """By 0, or of the lowest number by -1."""
     net = Net()
     x, y = net.feed(np.array([6, 7], I32), "x"), net.feed(np.array([0, 2], I32), "y")
     for op in ("FloorDiv", "FloorMod", "TruncateDiv", "TruncateMod"):
         result = run_onnx(net.lower(net.op(op, x, y, name=op)), {"x": net.feeds[x], "y": net.feeds[y]})
         assert result[op][1] in (3, 1)
+        lowest = {"x": np.array([-(2**31)] * 2, I32), "y": np.array([-1, -1], I32)}
+        assert run_onnx(net.lower(net.op(op, x, y, name=f"{op}_1")), lowest)[f"{op}_1"].shape == (2,)
 
 
 @pytest.mark.parametrize("shape", [(), (1, -1, 1)])
@@ -263,6 +266,15 @@ REFUSED = [
     ("AvgPool", [f(1, 4, 4, 1)], {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "x"},
      "padding x"),
     ("LeakyRelu", [f(2)], {"alpha": [1, 2]}, "not well formed"),
+    ("LRN", [f(1, 2, 2, 4)], {"depth_radius": FLOAT}, "not well formed|cannot be"),
+    ("Transpose", [f(2, 3, 4), ints(0, 0, 1)], {}, "is no order of axes"),
+    ("Einsum", [f(24), f(4, 5)], {"equation": "bij,jk->bik"}, "bij has another rank"),
+    ("Einsum", [f(2, 3, 4), f(5, 5)], {"equation": "bij,jk->bik"}, "sizes of j differ"),
+    ("DepthToSpace", [f(1, 2, 2, 6)], {"block_size": 2}, "no multiple of 4"),
+    ("MaxPool", [f(1, 4, 4, 1)], {"ksize": [1, 2, 2, 1], "strides": [1, 0, 1, 1], "padding": "VALID"},
+     "start at 1"),
+    ("Unpack", [f(2, 3)], {"num": 10**9, "axis": 1}, "no 1000000000 parts"),
+    ("OneHot", [i(3), C(np.int32(2**30)), C(np.float32(1)), C(np.float32(0))], {}, "is too large"),
     ("TruncateDiv", [i(2), C(np.int32(0))], {}, "divides by zero"),
     ("Conv2D", [f(1, 4, 4, 2).astype(np.float64), C(f(3, 3, 2, 2).astype(np.float64))], conv(),
      "no Conv for double"),

@@ -14,6 +14,9 @@ from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.rules import lower
 from thinflow.wire.onnx_protos import ELEMENT_TYPES
 
+_MOST = 1 << 22
+"""Elements of a constant that is made here and is in no file."""
+
 
 @lower("Reshape", to="onnx")
 def reshape(b: Builder, node: Node, x: Tensor, shape: Tensor) -> Tensor:
@@ -47,7 +50,10 @@ def squeeze(b: Builder, node: Node, x: Tensor, *, squeeze_dims: tuple[int, ...] 
 @lower("Transpose", to="onnx")
 def transpose(b: Builder, node: Node, x: Tensor, perm: Tensor) -> Tensor:
     order = ints(perm, "the order of axes")
-    return b.result(b.transposed(x, [a % len(order) for a in order]))
+    order = tuple(a % len(order) for a in order)
+    require(sorted(order) == list(range(len(order))), f"{list(order)} is no order of axes")
+    require(x.shape is None or len(x.shape) == len(order), "the order of axes has another rank than x")
+    return b.result(b.transposed(x, order))
 
 
 @lower("Shape", to="onnx")
@@ -136,6 +142,7 @@ def one_hot(
 ) -> Tensor:
     """A comparison of the indices with 0, 1, ...: to ONNX's own op a negative index counts from the end."""
     count = int(number(depth, "the depth"))
+    require(count <= _MOST, f"a depth of {count} is too large")
     rank = len(shape_of(indices, "the indices"))
     place = axis % (rank + 1)
     classes = np.arange(count, dtype=np.int64).reshape([-1 if a == place else 1 for a in range(rank + 1)])
@@ -148,6 +155,7 @@ def one_hot(
 
 def _eye(b: Builder, size: int | None) -> Tensor:
     require(size is not None, "the size of the matrix is not known")
+    require((size or 0) ** 2 <= _MOST, f"a matrix with sides of {size} is too large")
     return b.const(np.eye(size or 0, dtype=bool), "diagonal", BOOL)
 
 
@@ -198,6 +206,7 @@ def matrix_band_part(b: Builder, node: Node, x: Tensor, lower_: Tensor, upper: T
     """Zero outside a band; a negative number of diagonals means all of them."""
     rows, columns = shape_of(x, "x")[-2:]
     require(None not in (rows, columns), "the size of the matrix is not known")
+    require((rows or 0) * (columns or 0) <= _MOST, "the matrix is too large")
     below, above = int(number(lower_, "num_lower")), int(number(upper, "num_upper"))
     distance = np.arange(columns or 0)[None, :] - np.arange(rows or 0)[:, None]
     inside = ((below < 0) | (-distance <= below)) & ((above < 0) | (distance <= above))

@@ -12,7 +12,7 @@ from thinflow.ir.graph import Value
 from thinflow.ir.types import BOOL, FLOAT, INT64, STRING, DType, TensorSpec, dtype, shape_text
 from thinflow.lower.building import REFUSED, Array, Building, Dims
 from thinflow.lower.onnx import kernels
-from thinflow.lower.onnx.program import DEFAULT_OPSET, Operator, Tensor
+from thinflow.lower.onnx.program import DEFAULT_OPSET, Operator, Tensor, check_options
 from thinflow.ops._shapes import broadcast
 from thinflow.wire.onnx_protos import ELEMENT_TYPES
 
@@ -42,6 +42,10 @@ class Builder(Building[Tensor]):
     def value(self, value: Value, *, like: Tensor | None = None, element: DType | None = None) -> Tensor:
         """As in the base class; refuses types that ONNX Runtime cannot exchange."""
         tensor = super().value(value, like=like, element=element)
+        require(
+            all(n is None or (type(n) is int and n >= 0) for n in tensor.shape or ()),
+            "its shape is not made of sizes",
+        )
         if tensor.dtype is STRING:
             raise UnsupportedOp("TensorFlow's strings are bytes, ONNX's are text")
         if (
@@ -120,6 +124,7 @@ class Builder(Building[Tensor]):
         self, code: str, inputs: Sequence[Tensor | None], outputs: list[Tensor], options: dict[str, Any]
     ) -> list[Tensor]:
         """Add an operator, run in a wider type where ONNX Runtime has no kernel for the operands'."""
+        check_options(options)
         since = kernels.SINCE.get(code, 0)
         if since > self.opset:
             raise UnsupportedOp(f"ONNX has {code} since opset {since} only", hint=f"write opset {since}")

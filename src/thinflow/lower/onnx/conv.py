@@ -54,6 +54,9 @@ def geometry(
         "strides, dilations and window have another rank than x",
     )
     require(None not in window, "the size of the window is not known")
+    require(
+        min((*strides, *dilations, *(n or 0 for n in window))) > 0, "window, strides and dilations start at 1"
+    )
     options: dict[str, Any] = {"kernel_shape": tuple(window), "strides": tuple(strides)}
     if any(d != 1 for d in dilations):
         options["dilations"] = tuple(dilations)

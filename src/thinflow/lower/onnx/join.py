@@ -7,6 +7,9 @@ from thinflow.lower.onnx.builder import Builder, require, shape_of
 from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.rules import lower
 
+_MOST = 1 << 16
+"""Parts of a split."""
+
 
 def _concat(b: Builder, xs: tuple[Tensor, ...], axis: Tensor) -> Tensor:
     require(len(xs) > 0, "there is nothing to join")
@@ -36,6 +39,7 @@ def pack(b: Builder, node: Node, *xs: Tensor, axis: int = 0) -> Tensor:
 def unpack(b: Builder, node: Node, x: Tensor, *, num: int, axis: int = 0) -> tuple[Tensor, ...]:
     shape = shape_of(x, "x")
     axis %= max(len(shape), 1)
+    require(shape[axis] in (num, None) and num <= _MOST, f"there are no {num} parts")
     part = (*shape[:axis], 1, *shape[axis + 1 :])
     return tuple(
         b.result(b.squeezed(t, [axis]), port)
@@ -59,6 +63,7 @@ def split(b: Builder, node: Node, axis: Tensor, x: Tensor, *, num_split: int) ->
     """Equal parts."""
     if num_split == 1:
         return x
+    require(0 < num_split <= _MOST, f"{num_split} parts cannot be")
     (place,) = b.axes(axis, None if x.shape is None else len(x.shape))
     size = None if x.shape is None else x.shape[place]
     if size is not None:
@@ -77,6 +82,7 @@ def split_v(
     (place,) = b.axes(axis, None if x.shape is None else len(x.shape))
     if num_split == 1:
         return x
+    require(0 < num_split <= _MOST, f"{num_split} parts cannot be")
     known = b.elements(sizes)
     if known is not None and -1 in known:
         total = None if x.shape is None else x.shape[place]

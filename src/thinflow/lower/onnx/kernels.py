@@ -15,13 +15,15 @@ _TYPES = {
     "float double": """BatchNormalization Ceil Floor Round Cos Sin Exp Log Sqrt Reciprocal Sigmoid Tanh
         Softmax LogSoftmax Gemm IsInf IsNaN SpaceToDepth DepthToSpace""",
     "float double int8 uint8": "MaxPool",
-    "float double int32 int64": """Add Sub Mul Div Less LessOrEqual Greater GreaterOrEqual Pow MatMul CumSum
+    "float double int32 int64": """Add Sub Mul Less LessOrEqual Greater GreaterOrEqual Pow MatMul CumSum
         Einsum ReduceSum ReduceMean ReduceProd ReduceL2 TopK""",
+    # Not int32: the lowest number divided by -1 ends the process.
+    "float double int64": "Div Mod",
     "float double int32 int64 bool": "Equal",
     "float double int32 int64 int8 uint8": "ArgMax ArgMin ReduceMax ReduceMin",
     "float double int32 int64 uint32 uint64": "Max Min",
     "float double int32 int64 int8 int16": "Neg",
-    "float double int32 int64 int8 uint8 uint32 uint64 int16 uint16": "Abs Mod Sign BitwiseAnd BitwiseOr"
+    "float double int32 int64 int8 uint8 uint32 uint64 int16 uint16": "Abs Sign BitwiseAnd BitwiseOr"
     " BitwiseXor BitwiseNot",
     "float double int32 int64 uint8": "Where",
     "float double int32 int64 int8 uint8 uint32 uint64": "Clip",
@@ -52,37 +54,9 @@ _WIDER = {
 }  # fmt: skip
 """Types that hold every value of a type, so that computing in them and wrapping around gives the same."""
 
-ONE_TYPE = {
-    code: 0
-    for code in [
-        "Add",
-        "Sub",
-        "Mul",
-        "Div",
-        "Mod",
-        "Max",
-        "Min",
-        "Pow",
-        "Less",
-        "LessOrEqual",
-        "Greater",
-        "GreaterOrEqual",
-        "Equal",
-        "MatMul",
-        "Gemm",
-        "Conv",
-        "ConvTranspose",
-        "Concat",
-        "BatchNormalization",
-        "Einsum",
-        "And",
-        "Or",
-        "Xor",
-        "BitwiseAnd",
-        "BitwiseOr",
-        "BitwiseXor",
-    ]
-} | {"Where": 1}
+_ARITHMETIC = """Add Sub Mul Div Mod Max Min Pow Less LessOrEqual Greater GreaterOrEqual Equal MatMul Gemm
+    Conv ConvTranspose Concat BatchNormalization Einsum And Or Xor BitwiseAnd BitwiseOr BitwiseXor"""
+ONE_TYPE = dict.fromkeys(_ARITHMETIC.split(), 0) | {"Where": 1}
 """Ops whose operands must have one type, from which operand on."""
 
 SINCE = {"BitwiseAnd": 18, "BitwiseOr": 18, "BitwiseXor": 18, "BitwiseNot": 18, "Gelu": 20}

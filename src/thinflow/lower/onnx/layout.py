@@ -39,11 +39,13 @@ _MAX_ROUNDS = 200
 
 
 def settle_layout(program: Program) -> None:
-    """Push transposes down until nothing moves; keep the old program if that did not take any away."""
-    before = _snapshot(program)
-    count = program.counts()["Transpose"]
-    if not count:
+    """Push transposes down until nothing moves, unless cancelling neighbours alone leaves fewer of them."""
+    if not program.counts()["Transpose"]:
         return
+    before = _snapshot(program)
+    fuse(program)
+    count = program.counts()["Transpose"]
+    _restore(program, before)
     pushed: set[tuple[str, Order]] = set()
     for _ in range(_MAX_ROUNDS):
         wiring = Wiring(program)
@@ -385,7 +387,8 @@ def _restore(program: Program, before: _Snapshot) -> None:
     operators, outputs = before
     program.operators = []
     for operator, code, inputs, written, options in operators:
-        operator.code, operator.inputs, operator.outputs, operator.options = code, inputs, written, options
+        operator.code, operator.options = code, dict(options)
+        operator.inputs, operator.outputs = list(inputs), list(written)
         program.operators.append(operator)
-    program.outputs = outputs
+    program.outputs = list(outputs)
     remove_dead(program)

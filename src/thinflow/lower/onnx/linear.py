@@ -87,6 +87,20 @@ def _adjoint(b: Builder, x: Tensor) -> Tensor:
 
 @lower("Einsum", to="onnx")
 def einsum(b: Builder, node: Node, *xs: Tensor, equation: str) -> Tensor:
+    """ONNX Runtime ends the process if the equation does not fit, so that is seen to here."""
+    terms = equation.replace(" ", "").partition("->")[0].split(",")
+    require(len(terms) == len(xs), f"the equation has {len(terms)} terms for {len(xs)} operands")
+    sizes: dict[str, int] = {}
+    for term, x in zip(terms, xs, strict=True):
+        shape = shape_of(x, "an operand")
+        head, dots, tail = term.partition("...")
+        named = len(head) + len(tail)
+        fits = len(shape) >= named if dots else len(shape) == named
+        require(fits, f"the term {term} has another rank than its operand")
+        ends = [*zip(head, shape, strict=False), *zip(tail[::-1], shape[::-1], strict=False)]
+        for letter, size in ends:
+            if size is not None:
+                require(sizes.setdefault(letter, size) in (size, 1), f"the sizes of {letter} differ")
     return b.emit("Einsum", *xs, equation=equation)
 
 

@@ -7,12 +7,13 @@ to be unique only when the file is written.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from thinflow.errors import GraphError, ParameterError
+from thinflow.errors import GraphError, ParameterError, UnsupportedOp
 from thinflow.ir.types import DType
 from thinflow.wire.onnx_protos import ELEMENT_TYPES
 
@@ -131,6 +132,16 @@ class Program:
             names.add(tensor.name)
             if tensor.dtype.name not in ELEMENT_TYPES:
                 raise GraphError(f"tensor '{tensor.name}': ONNX has no type {tensor.dtype}")
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Raise UnsupportedOp for an attribute of a kind that ONNX does not have."""
+    for name, value in options.items():
+        numbers = value if isinstance(value, (tuple, list, range)) else [value]
+        plain = all(isinstance(v, (int, float, np.integer, np.floating)) and abs(v) < 2**31 for v in numbers)
+        plain = plain or (isinstance(value, float) and not np.isfinite(value))
+        if not plain and not isinstance(value, (str, Tensor, type(None))):
+            raise UnsupportedOp(f"the attribute '{name}' cannot be {value!r:.60}")
 
 
 def check_opset(opset: int) -> int:

@@ -74,6 +74,7 @@ def resize_nearest(
     if None in sides or None in wanted:
         lists = [_computed_places(b, x, size, axis, coordinates) for axis in (1, 2)]
     else:
+        require(max(n or 0 for n in wanted) <= 1 << 20, "the wanted size is too large")
         picks = [_places(coordinates, n or 1, m or 0) for n, m in zip(sides, wanted, strict=True)]
         if x.dtype.name in kernels.types_of("Resize") and all(same for _, same in picks):
             nearest = "floor" if coordinates == "asymmetric" else "round_prefer_ceil"

@@ -19,7 +19,7 @@ def space_to_batch_nd(b: Builder, node: Node, x: Tensor, block: Tensor, paddings
 
 @lower("SpaceToBatch", to="onnx")
 def space_to_batch(b: Builder, node: Node, x: Tensor, paddings: Tensor, *, block_size: int) -> Tensor:
-    return _to_batch(b, x, (block_size, block_size), ints(paddings, "paddings"))
+    return _to_batch(b, x, _square(block_size), ints(paddings, "paddings"))
 
 
 @lower("BatchToSpaceND", to="onnx")
@@ -29,7 +29,12 @@ def batch_to_space_nd(b: Builder, node: Node, x: Tensor, block: Tensor, crops: T
 
 @lower("BatchToSpace", to="onnx")
 def batch_to_space(b: Builder, node: Node, x: Tensor, crops: Tensor, *, block_size: int) -> Tensor:
-    return _from_batch(b, x, (block_size, block_size), ints(crops, "crops"))
+    return _from_batch(b, x, _square(block_size), ints(crops, "crops"))
+
+
+def _square(size: int) -> tuple[int, ...]:
+    require(type(size) is int, f"a block size of {size} makes no sense")
+    return (size, size)
 
 
 def _to_batch(b: Builder, x: Tensor, block: tuple[int, ...], flat: tuple[int, ...]) -> Tensor:
@@ -122,6 +127,10 @@ def space_to_depth(
     b: Builder, node: Node, x: Tensor, *, block_size: int, data_format: str = "NHWC"
 ) -> Tensor:
     """The place in the block is the outer part of a channel's number, as in ONNX's mode DCR."""
+    require(0 < block_size < 1 << 12, f"blocks of {block_size} make no sense")
+    channels = shape_of(x, "x", 4)[1 if is_channels_first(data_format) else 3]
+    if node.op == "DepthToSpace" and channels is not None:
+        require(channels % block_size**2 == 0, f"{channels} channels are no multiple of {block_size**2}")
     mode: dict[str, Any] = {"mode": "DCR"} if node.op == "DepthToSpace" else {}
     if is_channels_first(data_format):
         return b.emit(node.op, x, blocksize=block_size, **mode)

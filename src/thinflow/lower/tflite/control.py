@@ -31,8 +31,9 @@ from thinflow.lower.structure import (
     root_of,
     steps_of,
 )
-from thinflow.lower.tflite import schema
+from thinflow.lower.tflite import kernels, schema
 from thinflow.lower.tflite.builder import Builder
+from thinflow.lower.tflite.counters import merge_comparisons, replace_tensors, twin_counters
 from thinflow.lower.tflite.fuse import fuse, remove_dead
 from thinflow.lower.tflite.listed import Listed, Slot, items_of, merged
 from thinflow.lower.tflite.program import Operator, Subgraph, Tensor
@@ -42,7 +43,12 @@ TARGET = Target("tflite", "TFLite", Builder)
 _MAX_DEPTH = 50  # calls inside calls
 _MAX_TRIES = 6  # to find shapes that the variables of a loop keep
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
-_TF1 = frozenset({"Enter", "RefEnter", "Switch", "RefSwitch", "_SwitchN", "NextIteration", "RefNextIteration", *MERGES})
+_TF1 = frozenset(
+    {"Enter", "RefEnter", "Switch", "RefSwitch", "_SwitchN", "NextIteration", "RefNextIteration", *MERGES}
+)
+
+# The loader takes any file: a loop or a body may be malformed in ways that nothing here foresees.
+_DAMAGE = (ThinflowError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
 
 Maker: TypeAlias = "Callable[[ControlLowering, list[Slot]], list[Slot]]"
 """Lowers something to where a lowering writes, from what stands for its arguments."""
@@ -84,6 +90,7 @@ class ControlLowering(Lowering):
         super().__init__(TARGET, specs, constants)
         self.subgraphs: list[Subgraph] = [] if around is None else around.subgraphs
         self._depth: int = 0 if around is None else around._depth + 1
+        self._inside: dict[Node, str] = {}  # nodes of loops and branches -> why nobody else can read them
 
     # --- steps --------------------------------------------------------------------------------------------
 
@@ -98,12 +105,14 @@ class ControlLowering(Lowering):
             self.lower(step)
             return
         leaving = step.exits if isinstance(step, Loop) else step.merges
+        where = "it is part of a loop" if isinstance(step, Loop) else "it is there on one branch only"
+        self._inside.update(dict.fromkeys(nodes_of(step), where))
         self.builder.begin(leaving[0] if leaving else nodes_of(step)[0])
         mark, made = len(self.builder.operators), len(self.subgraphs)
         try:
             results = self._loop(step) if isinstance(step, Loop) else self._branching(step)
-        except ThinflowError as error:
-            refusal = error if isinstance(error, UnsupportedOp) else UnsupportedOp(error.problem, error.where)
+        except _DAMAGE as error:
+            refusal = _refusal(error, nodes_of(step)[0])
             del self.builder.operators[mark:]
             del self.subgraphs[made:]
             for node in leaving:
@@ -111,6 +120,13 @@ class ControlLowering(Lowering):
             return
         for node, slot in zip(leaving, results, strict=True):
             self.tensors[node.output()] = slot
+
+    def read(self, value: Value) -> Any:
+        """What stands for a value."""
+        if value not in self.tensors and value.node in self._inside:
+            error = UnsupportedOp(self._inside[value.node], value.node.where)
+            self._refuse(value.node, error, {value.port})
+        return super().read(value)
 
     def _apply(self, node: Node) -> tuple[Any, ...]:
         functions = node.graph.functions if node.graph is not None else {}
@@ -123,9 +139,9 @@ class ControlLowering(Lowering):
             if node.op in functions:
                 return tuple(self.inlined(_function(node, FunctionAttr(node.op, node.attrs)), slots))
             return tuple(_RULES[node.op](self, node, slots))
-        except ThinflowError as error:
+        except _DAMAGE as error:
             del self.subgraphs[made:]
-            raise UnsupportedOp(error.problem, error.where or node.where, error.hint) from error
+            raise _refusal(error, node) from error
 
     def _refuse(self, node: Node, error: UnsupportedOp, ports: set[int]) -> None:
         for value in node.inputs:  # operators read tensors, also those that stand for nothing
@@ -175,12 +191,13 @@ class ControlLowering(Lowering):
         if len(test.results) != 1:
             raise UnsupportedOp("the condition of the loop is not one value")
         decision = _truth(test.builder, test.results[0])
+        twins, decision = _without_twins(slots, fixed, test, turn, decision)
         used = [(made, made.reads()) for made in (test, turn)]
         # What never changes goes in only if it is read.
         kept = [
             n
             for n, form in enumerate(forms)
-            if not fixed[n]
+            if (not fixed[n] and n not in twins)
             or (not _is_constant(form) and any(_tensor_of(made.arguments[n]) in read for made, read in used))
         ]
         first = [self._given(slots[n], forms[n]) for n in kept]
@@ -200,6 +217,8 @@ class ControlLowering(Lowering):
         results = list(slots)
         for number, output in zip(kept, outputs, strict=True):
             results[number] = _like(forms[number], output)
+        for number, earlier in twins.items():
+            results[number] = results[earlier]
         return results
 
     def _settled(
@@ -333,7 +352,7 @@ def numbered(main: Subgraph, subgraphs: Sequence[Subgraph]) -> list[Subgraph]:
     numbers: dict[int, int] = {}
     for subgraph in found:  # grows on the way
         for operator in subgraph.operators:
-            for option in schema.SUBGRAPH_OPTIONS & operator.options.keys():
+            for option in [o for o in operator.options if o in schema.SUBGRAPH_OPTIONS]:
                 old = operator.options[option]
                 if old not in numbers:
                     numbers[old] = len(found)
@@ -343,6 +362,37 @@ def numbered(main: Subgraph, subgraphs: Sequence[Subgraph]) -> list[Subgraph]:
 
 
 # ------------------------------------------------------------------------------------------------- functions
+
+
+def _refusal(error: Exception, node: Node) -> UnsupportedOp:
+    """Why a node cannot be lowered, after whatever went wrong."""
+    if isinstance(error, ThinflowError):
+        return UnsupportedOp(error.problem, error.where or node.where, error.hint)
+    return UnsupportedOp(f"the node is not well formed ({error})", node.where)
+
+
+def _without_twins(
+    slots: Sequence[Slot], fixed: Sequence[bool], test: _Body, turn: _Body, decision: Tensor
+) -> tuple[dict[int, int], Tensor]:
+    """Variable -> an earlier one that nobody reads it beside any more, and what decides then."""
+    starts = [
+        s if isinstance(s, Tensor) and s.is_constant and not keep else None
+        for s, keep in zip(slots, fixed, strict=True)
+    ]
+    arguments, results = ([_tensor_of(s) for s in side] for side in (turn.arguments, turn.results))
+    twins = twin_counters(starts, arguments, results, turn.subgraph)
+    for body in (test, turn):
+        by = {
+            late: early
+            for n, m in twins.items()
+            if (late := _tensor_of(body.arguments[n])) and (early := _tensor_of(body.arguments[m]))
+        }
+        replace_tensors(body.builder.operators, by)
+        body.results = [by.get(r, r) if isinstance(r, Tensor) else r for r in body.results]
+        decision = by.get(decision, decision)
+    if twins:
+        decision = merge_comparisons(test.builder.operators, decision)
+    return twins, decision
 
 
 def _called(function: Function) -> Maker:
@@ -523,6 +573,7 @@ def _separate_outputs(subgraph: Subgraph) -> None:
     LiteRT copies results one by one into the inputs of the next turn, which may be what others are read from.
     """
     written = {t for operator in subgraph.operators for t in operator.outputs}
+    settled = _settled(subgraph)
     taken: set[Tensor] = set()
     for number, tensor in enumerate(subgraph.outputs):
         same = number < len(subgraph.inputs) and subgraph.inputs[number] is tensor
@@ -531,7 +582,28 @@ def _separate_outputs(subgraph: Subgraph) -> None:
             subgraph.outputs[number] = Tensor(tensor.name, tensor.shape, tensor.dtype, tensor.data)
         elif not same and (tensor not in written or tensor in taken):
             subgraph.outputs[number] = tensor = copied(subgraph, tensor, f"{tensor.name}/copy")
+        elif tensor in settled:
+            subgraph.outputs[number] = tensor = _fresh(subgraph, tensor)
         taken.add(tensor)
+
+
+def _settled(subgraph: Subgraph) -> set[Tensor]:
+    """What depends on sizes alone. LiteRT computes it ahead and keeps it, yet frees it where it leaves."""
+    settled: set[Tensor] = set()
+    for operator in subgraph.operators:
+        read = [t for t in operator.inputs if t is not None]
+        if operator.code in {"SHAPE", "RANK"} or all(t.is_constant or t in settled for t in read):
+            settled.update(operator.outputs)
+    return settled
+
+
+def _fresh(subgraph: Subgraph, tensor: Tensor) -> Tensor:
+    """A copy by a kernel that never runs ahead, as that of RESHAPE does."""
+    code = "LOGICAL_OR" if tensor.dtype is BOOL else "MAXIMUM"
+    fresh = Tensor(f"{tensor.name}/copy", tensor.shape, tensor.dtype)
+    kernels.check(code, [tensor, tensor], [fresh])
+    subgraph.operators.append(Operator(code, [tensor, tensor], [fresh], origin=fresh.name))
+    return fresh
 
 
 def copied(subgraph: Subgraph, tensor: Tensor, name: str) -> Tensor:

@@ -37,6 +37,9 @@ def binary(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
 
 @lower("FloorDiv", to="tflite")
 def floor_div(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
+    """floor(x / y): on floats, FLOOR_DIV goes by the remainder instead, and 7 // 0.1 comes out one lower."""
+    if x.dtype is FLOAT:
+        return b.emit("FLOOR", b.step("DIV", x, y, shape=b.result_spec().shape))
     return b.emit("FLOOR_DIV", x, y)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import INT32, VARIANT, DType, TensorSpec, shape_text
-from thinflow.lower.tflite.builder import Builder, ints, require
+from thinflow.lower.tflite.builder import Builder, ints, require, shape_of
 from thinflow.lower.tflite.program import Tensor
 
 _LARGEST_CONSTANT = 1024
@@ -101,8 +101,10 @@ def with_row(b: Builder, values: Listed, index: Tensor, item: Tensor) -> Listed:
     if item.shape is None:
         raise UnsupportedOp("the rank of the item is not known", hint="give the shapes of the inputs")
     values = replace(values, shape=merged(values.shape, item.shape))
-    items = items_of(b, values)
     row = b.reshaped(item, (1, *item.shape)) if item.shape.count(None) <= 1 else _as_row(b, item)
+    if values.count == 1:
+        return values.with_tensor(row)  # there is only one place: Keras keeps the last output of an RNN so
+    items = items_of(b, values)
     places = [b.reshaped(b.index(index), ()), *(b.const(np.int32(0), "zero") for _ in item.shape)]
     rank = len(places)
     start = (
@@ -114,6 +116,16 @@ def with_row(b: Builder, values: Listed, index: Tensor, item: Tensor) -> Listed:
     return values.with_tensor(
         b.step("DYNAMIC_UPDATE_SLICE", items, row, start, shape=shape, element=values.element)
     )
+
+
+def joined(b: Builder, values: Listed) -> tuple[Tensor, Tensor]:
+    """The items one behind the other along their first axis, and their sizes; all are of one size."""
+    items = items_of(b, values)
+    count, length, *rest = shape_of(items, "the list")
+    if count is None or length is None or rest.count(None) > 1:
+        raise UnsupportedOp("the sizes of the list's items are not known")
+    lengths = b.const(np.full(count, length, np.int64), "lengths")
+    return b.reshaped(items, (count * length, *rest)), lengths
 
 
 def _as_row(b: Builder, item: Tensor) -> Tensor:

@@ -21,6 +21,7 @@ from thinflow.lower.tflite.listed import (
     count_of,
     is_count,
     items_of,
+    joined,
     listed,
     merged,
     rows,
@@ -83,13 +84,7 @@ def scatter(b: Builder, node: Node, handle: Slot, indices: Tensor, x: Tensor, fl
 
 @lower("TensorArrayConcatV3", to="tflite")
 def concat(b: Builder, node: Node, handle: Slot, flow: Slot) -> tuple[Tensor, Tensor]:
-    """The items one behind the other; they are of one size."""
-    items = items_of(b, listed(flow))
-    count, length, *rest = shape_of(items, "the array")
-    if count is None or length is None or rest.count(None) > 1:
-        raise UnsupportedOp("the sizes of the array's items are not known")
-    lengths = b.const(np.full(count, length, np.int64), "lengths")
-    return b.reshaped(items, (count * length, *rest)), lengths
+    return joined(b, listed(flow))
 
 
 @lower("TensorArraySplitV3", to="tflite")

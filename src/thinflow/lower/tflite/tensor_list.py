@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from thinflow.ir.graph import Node
-from thinflow.ir.types import DType
+from thinflow.ir.types import DType, Shape
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder, require, shape_of
-from thinflow.lower.tflite.listed import Listed, count_of, is_count, items_of, listed, merged, rows, with_row
+from thinflow.lower.tflite.listed import (
+    Listed,
+    count_of,
+    is_count,
+    items_of,
+    joined,
+    listed,
+    merged,
+    rows,
+    with_row,
+)
 from thinflow.lower.tflite.program import Tensor
 
 
@@ -63,6 +75,17 @@ def gather(
 ) -> Tensor:
     known = _described(listed(values), element_shape)
     return items_of(b, known) if is_count(indices, known.count) else rows(b, known, indices)
+
+
+@lower("TensorListConcat", "TensorListConcatV2", to="tflite")
+def concat(
+    b: Builder, node: Node, values: Listed, *shapes: Tensor, element_shape: Shape = None
+) -> tuple[Tensor, Tensor]:
+    known = listed(values)
+    if known.tensor is None:
+        wished = _wished(shapes[0]) if shapes else element_shape
+        known = replace(known, shape=merged(known.shape, wished))
+    return joined(b, known)
 
 
 @lower("TensorListLength", to="tflite")
