@@ -28,6 +28,7 @@ Shapes = Mapping[str, Sequence[int | None]]
 Progress = Callable[[int, int, str], None]
 
 
+_WRITABLE = (".pb", ".pbtxt", ".tflite", ".onnx")
 _FOREIGN = frozenset(
     {".mmpb", ".h5", ".hdf5", ".keras", ".mlmodel", ".pt", ".pth", ".json", ".npz", ".zip", ".jpg"}
 )
@@ -515,6 +516,11 @@ def convert_verified(
         VerificationError: it gives other answers; nothing is written.
     """
     target = os.fspath(path)
+    suffix = Path(target.removesuffix(".gz")).suffix
+    if suffix not in {*_WRITABLE, *_FOREIGN, ""} and not os.path.isdir(target):
+        raise ParameterError(
+            f"{target}: this suffix names no format", hint=f"end the name in {', '.join(_WRITABLE)}"
+        )
     if (opset is not None or external_data is not None) and not target.endswith(".onnx"):
         what = "an opset goes" if opset is not None else "external data goes"
         raise ParameterError(f"{what} with .onnx files only", hint="end the output's name in .onnx")

@@ -322,7 +322,7 @@ def _kernel_runner(node: Node) -> Runner:
         raise UnsupportedOp(
             "the reference engine has no kernel for this op",
             node.where,
-            hint="add one in src/thinflow/ops/, see CONTRIBUTING.md",
+            hint="stop before it with --outputs, or add a kernel in src/thinflow/ops/ (CONTRIBUTING.md)",
         )
     try:
         kernel = partial(definition.kernel, **registry.select_attrs(definition.kernel, node.attrs))
@@ -334,7 +334,7 @@ def _kernel_runner(node: Node) -> Runner:
             results = kernel(*inputs)
         except ThinflowError as error:
             raise error.at(node.where) from error
-        except (ValueError, TypeError, IndexError, ArithmeticError, KeyError, AssertionError) as error:
+        except registry.RULE_ERRORS as error:
             shapes = ", ".join(
                 f"{x.dtype}{list(x.shape)}" if isinstance(x, np.ndarray) else str(x) for x in inputs
             )

@@ -40,9 +40,8 @@ def synthetic_feeds(inputs: Sequence[Value], count: int, seed: int = 0) -> Itera
     """`count` feeds for these inputs, drawn one after the other from one seed.
 
     Unknown leading sizes become 1, unknown picture sizes `DEFAULT_SIZE`. Floats are uniform in [-1, 1], which
-    suits models
-    whose pixels were scaled to that range; integers are small. A training switch gets the value for inference: 1 for a keep probability,
-    False for is_training.
+    suits models whose pixels were scaled to that range; integers are small. A training switch gets the value
+    for inference: 1 for a keep probability, False for is_training.
 
     Raises:
         FeedError: an input of a type that cannot be made up (a resource, an unknown type).

@@ -84,3 +84,11 @@ def test_a_ring_of_identities_ends() -> None:
 def test_nothing_to_suggest() -> None:
     found = guess("c = Const() {dtype=float, value=float[]{1}}\nn = NoOp()")
     assert chosen(found) == ([], [])
+
+
+def test_what_seldom_is_an_output_is_one_if_nothing_else_is() -> None:
+    x = "x = Placeholder() {dtype=float, shape=shape[2]}\n"
+    printed = x + 'p = Print(x, x) {T=float, U=[float], message="m"}'
+    assert chosen(guess(printed)) == (["x"], ["p"])
+    assert chosen(guess(printed + "\ny = Relu(x) {T=float}")) == (["x"], ["y"])
+    assert chosen(guess(x + "q = PlaceholderWithDefault(x) {dtype=float, shape=shape[2]}"))[1] == ["q"]

@@ -12,7 +12,7 @@ from tests.transforms.golden import parse_graph, trimmed
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.text import graph_text
 from thinflow.rewrite.driver import Rewrite
-from thinflow.rewrite.edits import Site, exclusive_constant, is_protected, sweep
+from thinflow.rewrite.edits import Site, is_protected, sweep
 from thinflow.rewrite.pattern import Match, Miss, NodePattern, any_value, const, match, node, source_of
 from thinflow.rewrite.rule import Refuse
 from thinflow.rewrite.trace import Trace
@@ -191,11 +191,3 @@ def test_sweep_removes_what_became_useless() -> None:
 def test_protection() -> None:
     graph = parse_graph(TEXT)
     assert [n.name for n in graph if is_protected(graph, n)] == ["x", "z"]
-
-
-def test_exclusive_constants() -> None:
-    graph = parse_graph(TEXT)
-    c = graph.node("c")
-    assert exclusive_constant(graph.value("i"), c)
-    graph.add("Relu", [graph.value("w")])
-    assert not exclusive_constant(graph.value("i"), c)

@@ -49,7 +49,7 @@ def graph_cost(graph: Graph, nodes: Sequence[Node] | None = None) -> GraphCost:
             continue
         try:
             cost = registry.call_cost(definition, outputs, inputs, node.attrs)
-        except (ThinflowError, TypeError, ValueError, IndexError, AssertionError):
+        except (ThinflowError, *registry.RULE_ERRORS):
             result.unknown[node.name] = "its inputs do not fit"
             continue
         if cost.flops:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from thinflow.analysis.shapes import port_count
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors
-from thinflow.ir.types import BOOL, FLOAT, RESOURCE, STRING, DType, shape_text
+from thinflow.ir.types import BOOL, FLOAT, RESOURCE, STRING, DType, Shape, shape_text
 
 PLACEHOLDERS = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault"})
 DECODERS = {
@@ -84,6 +84,8 @@ _NOT_OUTPUTS = re.compile(
     r"Const|NoOp|Placeholder.*|Assign.*|.*Save.*|.*Restore.*|.*Summary.*|Print|PrintV2|Assert|Variable.*|VarHandleOp|"
     r".*Initializer.*|InitializeTable.*|Queue.*|.*Queue|.*QueueV2|Apply.*|ResourceApply.*|ScatterUpdate|CountUpTo|StringFormat"
 )
+_LAST_RESORT = frozenset({"Print", "PlaceholderWithDefault", "StringFormat"})
+"""Outputs after all, in a graph that has no others."""
 _DEBRIS = re.compile(
     r"(^|/)(gradients?|train(ing)?|optimizer|adam|momentum|rmsprop|sgd|save|saver|init|report_uninitialized|global_step|"
     r"loss(es)?|cross_entropy|xentropy|accuracy|total_loss|l2_loss|l2_regularizer|regularizer|summar(y|ies)|eval|metrics?|"
@@ -141,6 +143,18 @@ class Interface:
         return chosen or ([self.cut.value] if self.cut is not None else [])
 
     @property
+    def open_inputs(self) -> list[tuple[str, Shape]]:
+        """Chosen inputs declared with sizes open beyond the batch; no training switches, no strings."""
+        found = []
+        for value in self.chosen_inputs:
+            shape = value.node.get("shape") if value.node.op in PLACEHOLDERS else value.shape
+            if value.dtype is STRING or SWITCH_NAME.search(value.node.name):
+                continue
+            if shape is None or None in shape[1:]:
+                found.append((value.name, shape))
+        return found
+
+    @property
     def chosen_outputs(self) -> list[Value]:
         """What to fetch."""
         chosen = [c.value for c in self.outputs if c.score > 0]
@@ -166,12 +180,12 @@ def guess_interface(graph: Graph) -> Interface:
 def _outputs(graph: Graph) -> list[Candidate]:
     found: list[Candidate] = []
     sizes: dict[Node, int] = {}
-    for node in graph:
-        if _NOT_OUTPUTS.fullmatch(node.op) or any(v.uses for v in node.outputs):
-            continue
-        if port_count(node) == 0:
-            continue
-        sizes[node] = 0
+    unread = [n for n in graph if port_count(n) != 0 and not any(v.uses for v in n.outputs)]
+    for node in unread:
+        if not _NOT_OUTPUTS.fullmatch(node.op):
+            sizes[node] = 0
+    if not sizes:
+        sizes = {node: 0 for node in unread if node.op in _LAST_RESORT}
     # For many sinks (a training graph) the number of ancestors is not worth quadratic time.
     if len(sizes) <= _MANY_SINKS:
         sizes = {node: len(ancestors([node])) for node in sizes}

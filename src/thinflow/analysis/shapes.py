@@ -105,7 +105,7 @@ def _declared_results(node: Node, inputs: Sequence[TensorSpec]) -> tuple[TensorS
         return registry.call_infer(definition, inputs, node.attrs)
     except ThinflowError as error:
         raise error.at(node.where) from error
-    except (TypeError, ValueError, IndexError, AssertionError) as error:
+    except registry.RULE_ERRORS as error:
         # A rule met a node it was not written for (too few inputs, an attribute of another kind).
         logger.debug("shape rule of %s failed", node.where, exc_info=True)
         return tuple(UNKNOWN for _ in node.outputs) if error else ()

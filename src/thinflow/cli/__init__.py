@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             import traceback
 
             traceback.print_exc()
-        _print_error(*_explain(e))
+        _print_error(*_explain(e), marked=_marks_a_place(e))
         return 1
 
 
@@ -179,8 +179,16 @@ def _general_hint(e: Exception) -> str:
     return "add --help to the command for its options" if isinstance(e, ParameterError) else ""
 
 
-def _print_error(problem: str, hint: str) -> None:
-    print(f"error: {one_line(problem)}", file=sys.stderr)
+def _marks_a_place(e: Exception) -> bool:
+    """Whether the message shows the user's own text with a caret under it, on lines of their own."""
+    from thinflow.errors import ParseError
+
+    return isinstance(e, ParseError)
+
+
+def _print_error(problem: str, hint: str, *, marked: bool = False) -> None:
+    lines = problem.split("\n") if marked else [problem]
+    print("error: " + "\n".join(map(one_line, lines)), file=sys.stderr)
     if hint:
         print(f"hint: {one_line(hint)}", file=sys.stderr)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,8 +77,8 @@ def _verdict(summary: Summary) -> str:
         return f"{name} is a BROKEN GraphDef of {len(graph)} nodes{size}: {broken[0]}"
     has_variables = any(op in summary.ops for op in ("Variable", "VariableV2", "VarHandleOp"))
     kind = "GraphDef with variables (not frozen)" if has_variables else "frozen GraphDef"
-    flops = summary.cost.total.flops
-    cost = f", {human_count(flops)}FLOP a run" if flops else ""
+    flops, partly = summary.cost.total.flops, "at least " if _uncounted(summary) else ""
+    cost = f", {partly}{flop_text(flops)} a run" if flops else ""
     constants = human_count(summary.parameters.count)
     return f"{name} is a {kind}: {len(graph)} nodes, {constants} constants{size}{cost}"
 
@@ -113,15 +114,16 @@ def _cost_lines(summary: Summary) -> list[str]:
         heavy = sorted(cost.by_node.items(), key=lambda item: -item[1].flops)[:3]
         top = ", ".join(f"{name} {100 * c.flops / cost.total.flops:.0f}%" for name, c in heavy)
         lines.append(
-            f"work: {human_count(cost.total.flops)}FLOP ({human_count(cost.total.macs)} multiply-adds) "
+            f"work: {flop_text(cost.total.flops)} ({human_count(cost.total.macs)} multiply-adds) "
             f"a run; most in {top}"
         )
+    unknown = _uncounted(summary)
+    if cost.total.flops and not unknown:
         floors = ", ".join(f"{cost.total.flops / rate:.3g} s on {name}" for name, rate in _DEVICES.items())
         lines.append(f"latency floor: {floors} (its operations a second, all used)")
-    unknown = [why for why in cost.unknown.values() if why == "its sizes are not known"]
     if unknown:
         lines.append(
-            f"  not counted: {len(unknown)} nodes of unknown size; "
+            f"  not counted: {unknown} nodes of unknown size; "
             "give the input's shape with --shape NAME=1,H,W,C"
         )
     if summary.peak is not None and summary.peak.size_bytes:
@@ -130,6 +132,17 @@ def _cost_lines(summary: Summary) -> list[str]:
             f"activations: peak {human_bytes(summary.peak.size_bytes)}{partly}, at {summary.peak.node}"
         )
     return lines
+
+
+def flop_text(count: int) -> str:
+    """`7.00 GFLOP`, `84 FLOP`."""
+    number = human_count(count)
+    return f"{number}FLOP" if " " in number else f"{number} FLOP"
+
+
+def _uncounted(summary: Summary) -> int:
+    """How many nodes that matter have no known cost."""
+    return sum(why == "its sizes are not known" for why in summary.cost.unknown.values())
 
 
 def _findings(summary: Summary) -> list[str]:
@@ -162,7 +175,19 @@ def next_command(summary: Summary, args: Namespace) -> str:
     if not summary.interface.outputs:
         return f"thinflow inspect {model} --all   (then name --outputs yourself)"
     stem = Path(args.model).name.split(".")[0]
-    return f"thinflow optimize {model} {shlex.quote(stem + '_out')}{shape_flags(args.shape)}"
+    shapes = shape_flags(args.shape) or "".join(_wanted_shapes(summary))
+    return f"thinflow optimize {model} {shlex.quote(stem + '_out')}{shapes}"
+
+
+def _wanted_shapes(summary: Summary) -> Iterator[str]:
+    """A `--shape` flag for each input whose sizes the graph leaves open, filled in with common ones."""
+    for name, shape in summary.interface.open_inputs:
+        if shape is None:
+            yield f" --shape {shlex.quote(f'{name}=1,SIZE')}"
+        else:
+            common = [1, 224, 224, 3] if len(shape) == 4 else [1] + [16] * (len(shape) - 1)
+            sizes = ",".join(str(c if d is None else d) for d, c in zip(shape, common, strict=True))
+            yield f" --shape {shlex.quote(f'{name}={sizes}')}"
 
 
 def summary_data(summary: Summary) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from argparse import ArgumentParser, Namespace
+from typing import Any
 
 from thinflow.cli._ledger import ledger_data, ledger_lines
 from thinflow.cli._options import add_interface, add_json, interface
@@ -63,6 +64,7 @@ def run(args: Namespace) -> int:
     result = transform_with_ledger(
         args.model, transforms, verify=args.verify, seed=args.seed, progress=progress(), **interface(args)
     )
+    _tell_statistics(args, result)
     if not args.dry_run:
         thinflow.save(result.graph, args.output)
     if args.json:
@@ -75,6 +77,19 @@ def run(args: Namespace) -> int:
         else f"next: thinflow inspect {shlex.quote(args.output)}"
     )
     return 0
+
+
+def _tell_statistics(args: Namespace, result: Any) -> None:
+    """Say in the ledger where the statistics of frozen norms come from."""
+    for step in result.steps:
+        if not step.transform.startswith("freeze_batch_norms") or not step.changes:
+            continue
+        if args.calibration is None:
+            step.trace.warnings.append(
+                "no --calibration was given: the statistics come from made-up inputs and fit nothing real"
+            )
+        else:
+            step.trace.notes.append(f"statistics measured on {args.calibration}")
 
 
 def _with_statistics(args: Namespace, transforms: str) -> str:

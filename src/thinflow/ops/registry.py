@@ -91,6 +91,18 @@ class OpDef:
     cost: Callable[..., Cost] | None = None
 
 
+RULE_ERRORS = (
+    ValueError,
+    TypeError,
+    IndexError,
+    ArithmeticError,
+    KeyError,
+    AttributeError,
+    AssertionError,
+)
+"""What a rule or kernel raises, besides ThinflowError, when a node is not as its op demands: too few inputs,
+an attribute of another kind, sizes that do not fit."""
+
 _registry: dict[str, type[OpDef]] = {}
 D = TypeVar("D", bound=type[OpDef])
 

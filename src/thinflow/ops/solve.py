@@ -115,7 +115,7 @@ class LogMatrixDeterminant(OpDef):
 
 
 class _System(OpDef):
-    """y with x @ y = b.   x [...,n,n], b [...,n,k] -> y like b, leading axes broadcast where the op allows."""
+    """y with x @ y = b.   x [...,n,n], b [...,n,k] -> y like b, leading axes broadcast."""
 
     @staticmethod
     def infer(x: TensorSpec, b: TensorSpec) -> TensorSpec:

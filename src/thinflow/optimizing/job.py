@@ -17,6 +17,7 @@ from thinflow.engines.litert import Model
 from thinflow.errors import GraphError, ParameterError, WriteError
 from thinflow.formats import graphdef
 from thinflow.formats._files import write_file
+from thinflow.ir.check import require_valid
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import shape_text
 from thinflow.optimizing.quality import Quality
@@ -38,6 +39,7 @@ from thinflow.quantize.recipe import Recipe
 from thinflow.rewrite.runner import Result
 
 Progress = Callable[[int, int, str], None]
+VARIABLES = frozenset({"Variable", "VariableV2", "VarHandleOp"})
 DEFAULT_MAX_DROP = 1.5
 """Points of accuracy (or of equal answers) that eight bits may cost before float is recommended."""
 
@@ -153,7 +155,10 @@ def optimize(
     """
     from thinflow.api import load
 
+    _check_options(threads, max_drop)
     graph = load(source, inputs=inputs, outputs=outputs, shapes=shapes)
+    require_valid(graph)
+    _require_frozen(graph)
     if not graph.outputs:
         raise GraphError(
             "no output was found",
@@ -223,6 +228,29 @@ def optimize(
     return report
 
 
+def _check_options(threads: Sequence[int], max_drop: float) -> None:
+    if not threads or any(t < 1 for t in threads):
+        shown = ",".join(map(str, threads))
+        raise ParameterError(f"'{shown}' is no list of thread counts", hint="give counts like 1,2")
+    if not max_drop >= 0:
+        raise ParameterError(f"a drop of at most {max_drop:g} points makes no sense", hint="give 0 or more")
+
+
+def _require_frozen(graph: Graph) -> None:
+    """Refuse variables, whose values are in a checkpoint.
+
+    Raises:
+        GraphError: names the first.
+    """
+    variable = next((n for n in graph if n.op in VARIABLES), None)
+    if variable is not None:
+        raise GraphError(
+            f"the graph is not frozen: '{variable.name}' is a variable, its values are in a checkpoint",
+            graph.path,
+            hint="freeze it first, for example with TensorFlow's freeze_graph",
+        )
+
+
 def _checked_folder(out_dir: str | os.PathLike[str]) -> Path:
     """The folder, not made yet: a job that fails leaves nothing, one that cannot write fails at once."""
     folder = Path(out_dir)
@@ -273,8 +301,6 @@ def _measure(
     seconds: float,
     progress: Progress | None,
 ) -> BenchmarkReport:
-    if not threads or any(t < 1 for t in threads):
-        raise ParameterError(f"threads: {list(threads)}", hint="give counts like 1,2")
     return benchmark(
         [files["fp32"], files["int8"]], threads=tuple(threads), seconds=seconds, progress=progress
     )
@@ -308,15 +334,16 @@ def _next_steps(report: OptimizeReport, graph: Graph, calibration: Any) -> list[
         shlex.quote(str(calibration)) if isinstance(calibration, (str, os.PathLike)) else "FOLDER_OF_SAMPLES"
     )
     folder = shlex.quote(str(report.files["int8"].parent))
+    fixed = [v for v in graph.inputs if v.shape and None not in v.shape[1:]]
+    shapes = "".join(
+        " --shape "
+        + shlex.quote(f"{v.name}=" + ",".join("1" if d is None else str(d) for d in v.shape or ()))
+        for v in fixed
+    )
     steps: list[str] = []
     if report.synthetic:
-        steps.append(f"thinflow optimize {model} {folder} --calibration {data}")
+        steps.append(f"thinflow optimize {model} {folder} --calibration {data}{shapes}")
     if report.summary.training_norms:
-        shapes = "".join(
-            f" --shape {v.name}={','.join('?' if d is None else str(d) for d in v.shape)}"
-            for v in graph.inputs
-            if v.shape
-        )
         frozen = shlex.quote(str(report.files["int8"].parent / f"{_stem(graph)}_frozen.pb"))
         steps.append(
             f"thinflow transform {model} {frozen} -t freeze_batch_norms --calibration {data}{shapes}"

@@ -18,6 +18,8 @@ POOR_SQNR_DB = 20.0
 themselves count.
 """
 _SHOWN_WARNINGS = 5
+SAME_SPEED = 0.03
+"""Ratios this near to 1 are told as equal."""
 
 
 def verdict(report: OptimizeReport) -> str:
@@ -35,6 +37,8 @@ def verdict(report: OptimizeReport) -> str:
         ship = f"ship {report.files['fp32'].name}: {why_not(report)}"
     if speed is None:
         return f"int8 is {size}; {quality}: {ship}"
+    if abs(speed - 1) < SAME_SPEED:
+        return f"int8 is as fast as float and {size}; {quality}: {ship}"
     if speed < 1:
         slower = f"{1 / speed:.1f}x SLOWER here because {why_slower(report)}"
         return f"int8 is {slower}, and {size}; {quality}: {ship}"
@@ -44,7 +48,7 @@ def verdict(report: OptimizeReport) -> str:
 def is_good_enough(report: OptimizeReport) -> bool:
     """Whether eight bits cost no more than allowed, and bring something."""
     speed = _speed_ratio(report)
-    return not why_not(report) and (speed is None or speed >= 1)
+    return not why_not(report) and (speed is None or speed >= 1 - SAME_SPEED)
 
 
 def why_not(report: OptimizeReport) -> str:
@@ -56,7 +60,7 @@ def why_not(report: OptimizeReport) -> str:
     if drop is None and quality.sqnr_db < POOR_SQNR_DB:
         return f"the int8 output is poor (SQNR {decibels(quality.sqnr_db)})"
     speed = _speed_ratio(report)
-    if speed is not None and speed < 1:
+    if speed is not None and speed < 1 - SAME_SPEED:
         return "float is faster here"
     return ""
 

@@ -14,7 +14,7 @@ from thinflow.analysis.interface import SWITCH_NAME, is_class_scores
 from thinflow.analysis.shapes import infer_shapes, port_count
 from thinflow.differences import difference
 from thinflow.engines.litert import Model
-from thinflow.errors import FeedError, ParameterError, VerificationError
+from thinflow.errors import FeedError, NodeError, ParameterError, VerificationError
 from thinflow.formats.graphdef import serialized_size
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph, Value
@@ -28,7 +28,7 @@ from thinflow.quantize.feeds import Feeds, Scaling, open_feeds
 from thinflow.quantize.int8 import Quantized, quantize_int8
 from thinflow.quantize.recipe import Recipe
 from thinflow.rewrite.runner import Result, run
-from thinflow.synthetic import concrete_shape, declared_spec, synthetic_feeds
+from thinflow.synthetic import declared_spec, synthetic_feeds
 from thinflow.transforms import resolve
 from thinflow.transforms._pipelines import PIPELINES
 from thinflow.verify import OutputComparer
@@ -36,7 +36,7 @@ from thinflow.verify import OutputComparer
 Array = np.ndarray[Any, Any]
 Progress = Callable[[int, int, str], None]
 
-SYNTHETIC_SAMPLES = 100
+SYNTHETIC_SAMPLES = 20
 FLOAT_TOLERANCE = 1e-3
 """How far LiteRT's float answer may be from the interpreter's, relative to the largest value."""
 
@@ -184,11 +184,30 @@ def float_model(graph: Graph, samples: Samples | None = None) -> FloatModel:
     Raises:
         UnsupportedOp: it can run nothing of it.
     """
+    require_numbers(graph)
     settle_sizes(graph, samples)
     core = find_core(graph)
     infer_shapes(graph, {v: v.spec for v in graph.inputs} | {v: _with_sizes(v) for v in core.inputs})
     lowered = lower_graph(graph, core.inputs, core.outputs, specs={})
     return FloatModel(core, lowered.program)
+
+
+def require_numbers(graph: Graph) -> None:
+    """Refuse weights that are not numbers. Infinities may be meant, as in masks. Reads every float constant.
+
+    Raises:
+        NodeError: names the first.
+    """
+    for node in graph:
+        tensor = node.tensor
+        if tensor is not None and tensor.dtype.is_floating:
+            count = int(np.isnan(tensor.numpy().astype(np.float32, copy=False)).sum())
+            if count:
+                raise NodeError(
+                    f"{count} of its {tensor.size} values are NaN",
+                    node.where,
+                    hint="the training diverged, or the file is damaged; export the model again",
+                )
 
 
 def settle_sizes(graph: Graph, samples: Samples | None) -> None:
@@ -411,8 +430,3 @@ def read_class_names(labels: str | Path | Sequence[str] | None) -> list[str] | N
                 f"the labels cannot be read: {error}", str(labels), "give a text file, one label a line"
             ) from error
     return list(labels)
-
-
-def default_sizes(graph: Graph) -> dict[str, tuple[int, ...]]:
-    """Shapes that made-up inputs get, by name."""
-    return {v.name: concrete_shape(declared_spec(v)) for v in graph.inputs}

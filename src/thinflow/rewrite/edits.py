@@ -74,14 +74,3 @@ def sweep(graph: Graph, candidates: Iterable[Node]) -> int:
         removed += 1
         stack.extend(s for s in sources if s.graph is graph)
     return removed
-
-
-def exclusive_constant(value: Value, reader: Node) -> bool:
-    """Whether `reader` is the only one to read this constant, through pass-through ops of its own."""
-    while True:
-        if value.readers != (reader,) or value.node.control_outputs or value.is_graph_output:
-            return False
-        reader = value.node
-        if reader.tensor is not None:
-            return True
-        value = reader.inputs[0]

@@ -113,6 +113,7 @@ def run(
     reports: list[StepReport] = []
     measure = size_of or (lambda _: 0)
     size = measure(current)
+    spare: Graph | None = None
     for number, step in enumerate(steps):
         if progress is not None:
             progress(number, len(steps), step.transform.name)
@@ -121,7 +122,8 @@ def run(
         report.exact = step.transform.exact
         reports.append(report)
         started = time.perf_counter()
-        attempt = current.clone()
+        attempt = current.clone() if spare is None else spare
+        spare = None
         try:
             _apply(step.transform, current, attempt, report, known, port_count, comparer)
         except ThinflowError as error:
@@ -132,7 +134,10 @@ def run(
             report.trace.changes.clear()
             logger.warning("%s failed and was undone: %s", step.transform.name, error.message)
             continue
-        current = attempt
+        if report.changes:
+            current = attempt
+        else:
+            spare = attempt  # still a copy of the current graph
         size = measure(current) if report.changes else size
         report.nodes = (report.nodes[0], len(current))
         report.size_bytes = (report.size_bytes[0], size)

@@ -18,6 +18,7 @@ from thinflow.ir.tensor import Tensor
 from thinflow.rewrite.edits import Site, sweep
 from thinflow.rewrite.rule import Refuse
 from thinflow.rewrite.trace import Trace
+from thinflow.transforms._control import is_stateless
 from thinflow.transforms._pieces import CONCATS, Mode, Piece, Pieces, below
 from thinflow.transforms._producers import KINDS, Producer, store
 from thinflow.transforms._sources import (
@@ -245,6 +246,11 @@ class Fold:
         for awaited in head.control_inputs:
             if awaited in gone:
                 head.remove_control_input(awaited)
+        # A constant may wait for an Assert or the like: that still has to run.
+        constants = [v for p in self.absorbed if p.step is not None for v in p.step.constants]
+        for awaited in dict.fromkeys(n for v in constants for n in awaited_by_constant(v)):
+            if awaited not in gone and awaited is not top.node and not is_stateless(awaited):
+                top.node.add_control_input(awaited)
         graph.replace(head, top.node, ports={v.port: top for v in head.outputs})
         sweep(graph, loose)
 

@@ -87,7 +87,8 @@ def encode(root: Mapping[int, Field], identifier: bytes) -> tuple[int, Iterator[
         writer.place_all(root)
     except struct.error as e:
         raise WriteError(
-            f"a number does not fit its field: {e}", hint="a size is too large; give smaller ones with --shape NAME=SIZES"
+            f"a number does not fit its field: {e}",
+            hint="a size is too large; give smaller ones with --shape NAME=SIZES",
         ) from e
     return writer.finish()
 

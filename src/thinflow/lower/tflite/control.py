@@ -20,7 +20,7 @@ from thinflow.ir.attrs import Attr, FunctionAttr
 from thinflow.ir.function import Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import MERGES
-from thinflow.ir.types import BOOL, INT32, shape_text
+from thinflow.ir.types import BOOL
 from thinflow.lower.lowering import Lowering, Specs, Target, needed_nodes, raise_refusals
 from thinflow.lower.structure import (
     Branching,
@@ -31,12 +31,24 @@ from thinflow.lower.structure import (
     root_of,
     steps_of,
 )
-from thinflow.lower.tflite import kernels, schema
+from thinflow.lower.tflite import schema
 from thinflow.lower.tflite.builder import Builder
 from thinflow.lower.tflite.counters import merge_comparisons, replace_tensors, twin_counters
 from thinflow.lower.tflite.fuse import fuse, remove_dead
-from thinflow.lower.tflite.listed import Listed, Slot, items_of, merged
-from thinflow.lower.tflite.program import Operator, Subgraph, Tensor
+from thinflow.lower.tflite.listed import Listed, Slot, items_of
+from thinflow.lower.tflite.program import Subgraph, Tensor
+from thinflow.lower.tflite.slots import (
+    argument_of,
+    described,
+    filled,
+    is_constant,
+    joined_slots,
+    like,
+    separate_outputs,
+    stored_shape,
+    tensor_of,
+    truth,
+)
 
 TARGET = Target("tflite", "TFLite", Builder)
 
@@ -68,7 +80,7 @@ class _Body:
         read = {t for o in self.subgraph.operators for t in o.inputs if t is not None}
         for number, result in enumerate(self.results):
             same = number < len(self.arguments) and result is self.arguments[number]
-            if not same and isinstance(tensor := _tensor_of(result), Tensor):
+            if not same and isinstance(tensor := tensor_of(result), Tensor):
                 read.add(tensor)
         return read
 
@@ -190,7 +202,7 @@ class ControlLowering(Lowering):
         test = self._subgraph("condition", forms, lambda inner, given: inner.inlined(condition, given))
         if len(test.results) != 1:
             raise UnsupportedOp("the condition of the loop is not one value")
-        decision = _truth(test.builder, test.results[0])
+        decision = truth(test.builder, test.results[0])
         twins, decision = _without_twins(slots, fixed, test, turn, decision)
         used = [(made, made.reads()) for made in (test, turn)]
         # What never changes goes in only if it is read.
@@ -198,7 +210,7 @@ class ControlLowering(Lowering):
             n
             for n, form in enumerate(forms)
             if (not fixed[n] and n not in twins)
-            or (not _is_constant(form) and any(_tensor_of(made.arguments[n]) in read for made, read in used))
+            or (not is_constant(form) and any(tensor_of(made.arguments[n]) in read for made, read in used))
         ]
         first = [self._given(slots[n], forms[n]) for n in kept]
         if not kept:
@@ -210,13 +222,13 @@ class ControlLowering(Lowering):
         outputs = self.builder.step_ports(
             "WHILE",
             *first,
-            shapes=[t.shape for n in kept if isinstance(t := _tensor_of(forms[n]), Tensor)],
+            shapes=[t.shape for n in kept if isinstance(t := tensor_of(forms[n]), Tensor)],
             elements=[t.dtype for t in first],
             **numbers,
         )
         results = list(slots)
         for number, output in zip(kept, outputs, strict=True):
-            results[number] = _like(forms[number], output)
+            results[number] = like(forms[number], output)
         for number, earlier in twins.items():
             results[number] = results[earlier]
         return results
@@ -226,16 +238,16 @@ class ControlLowering(Lowering):
     ) -> tuple[_Body, list[Slot]]:
         """The body for shapes of its variables that hold in every turn, and the variables."""
         forms: list[Slot] = [
-            s if keep and _is_constant(s) else self._variable(s) for s, keep in zip(slots, fixed, strict=True)
+            s if keep and is_constant(s) else self._variable(s) for s, keep in zip(slots, fixed, strict=True)
         ]
         made = len(self.subgraphs)
         for _ in range(_MAX_TRIES):
             turn = self._subgraph("body", forms, lambda inner, given: inner.inlined(body, given))
             after = [
-                form if keep else _joined(form, result, f"variable {n} of the loop")
+                form if keep else joined_slots(form, result, f"variable {n} of the loop")
                 for n, (form, result, keep) in enumerate(zip(forms, turn.results, fixed, strict=True))
             ]
-            if all(_shape(a) == _shape(b) for a, b in zip(forms, after, strict=True)):
+            if all(a.shape == b.shape for a, b in zip(forms, after, strict=True)):
                 return turn, forms
             forms = after
             del self.subgraphs[made:]
@@ -273,23 +285,23 @@ class ControlLowering(Lowering):
             array = np.asarray(decision.array())
             is_true = bool(array[()]) if array.ndim == 0 else array.size > 0
             return (then if is_true else otherwise)(self, list(slots))
-        decision = _truth(self.builder, decision)
-        forms: list[Slot] = [s if _is_constant(s) else self._variable(s) for s in slots]
+        decision = truth(self.builder, decision)
+        forms: list[Slot] = [s if is_constant(s) else self._variable(s) for s in slots]
         branches = [self._subgraph("then", forms, then), self._subgraph("else", forms, otherwise)]
         if len(branches[0].results) != len(branches[1].results):
             raise UnsupportedOp("the branches give different numbers of results")
         joined = [
-            _joined(a, b, f"result {n} of the branches")
+            joined_slots(a, b, f"result {n} of the branches")
             for n, (a, b) in enumerate(zip(branches[0].results, branches[1].results, strict=True))
         ]
         for branch in branches:
-            branch.results = [_described(r, j) for r, j in zip(branch.results, joined, strict=True)]
-        used = [branch.reads() | {t for r in branch.results if (t := _tensor_of(r))} for branch in branches]
+            branch.results = [described(r, j) for r, j in zip(branch.results, joined, strict=True)]
+        used = [branch.reads() | {t for r in branch.results if (t := tensor_of(r))} for branch in branches]
         kept = [
             n
             for n, form in enumerate(forms)
-            if not _is_constant(form)
-            and any(_tensor_of(b.arguments[n]) in u for b, u in zip(branches, used, strict=True))
+            if not is_constant(form)
+            and any(tensor_of(b.arguments[n]) in u for b, u in zip(branches, used, strict=True))
         ]
         numbers = [
             self._finished(branch, kept, [_stored(branch, n) for n in range(len(joined))])
@@ -299,12 +311,12 @@ class ControlLowering(Lowering):
             "IF",
             decision,
             *(self._given(slots[n], forms[n]) for n in kept),
-            shapes=[_stored_shape(j) for j in joined],
+            shapes=[stored_shape(j) for j in joined],
             elements=[j.element if isinstance(j, Listed) else j.dtype for j in joined],
             then_subgraph_index=numbers[0],
             else_subgraph_index=numbers[1],
         )
-        return [_like(j, output) for j, output in zip(joined, outputs, strict=True)]
+        return [like(j, output) for j, output in zip(joined, outputs, strict=True)]
 
     # --- subgraphs ----------------------------------------------------------------------------------------
 
@@ -313,12 +325,12 @@ class ControlLowering(Lowering):
         node = self.builder.node
         inner = ControlLowering(None, around=self)
         inner.builder.begin(node)
-        arguments = [_argument(form, inner.builder, n) for n, form in enumerate(forms)]
+        arguments = [argument_of(form, inner.builder, n) for n, form in enumerate(forms)]
         results = make(inner, list(arguments))
         inner.builder.begin(node)
         if any(isinstance(r, Listed) and r.tensor is None and r.shape is not None for r in results):
-            results = [_filled(r, inner.builder) for r in results]
-        outputs = [t for r in results if (t := _tensor_of(r)) is not None]
+            results = [filled(r, inner.builder) for r in results]
+        outputs = [t for r in results if (t := tensor_of(r)) is not None]
         subgraph = Subgraph(f"{node.name}/{role}", [], outputs, inner.builder.operators)
         remove_dead(subgraph)
         raise_refusals(subgraph.operators)
@@ -329,11 +341,11 @@ class ControlLowering(Lowering):
         """Close a subgraph; its number."""
         subgraph = body.subgraph
         subgraph.operators = body.builder.operators
-        subgraph.inputs = [t for n in kept if (t := _tensor_of(body.arguments[n])) is not None]
+        subgraph.inputs = [t for n in kept if (t := tensor_of(body.arguments[n])) is not None]
         subgraph.outputs = list(results)
         remove_dead(subgraph)
         fuse(subgraph)
-        _separate_outputs(subgraph)
+        separate_outputs(subgraph)
         self.subgraphs.append(subgraph)
         return len(self.subgraphs)
 
@@ -379,13 +391,13 @@ def _without_twins(
         s if isinstance(s, Tensor) and s.is_constant and not keep else None
         for s, keep in zip(slots, fixed, strict=True)
     ]
-    arguments, results = ([_tensor_of(s) for s in side] for side in (turn.arguments, turn.results))
+    arguments, results = ([tensor_of(s) for s in side] for side in (turn.arguments, turn.results))
     twins = twin_counters(starts, arguments, results, turn.subgraph)
     for body in (test, turn):
         by = {
             late: early
             for n, m in twins.items()
-            if (late := _tensor_of(body.arguments[n])) and (early := _tensor_of(body.arguments[m]))
+            if (late := tensor_of(body.arguments[n])) and (early := tensor_of(body.arguments[m]))
         }
         replace_tensors(body.builder.operators, by)
         body.results = [by.get(r, r) if isinstance(r, Tensor) else r for r in body.results]
@@ -479,148 +491,7 @@ _RULES: Mapping[str, Callable[[ControlLowering, Node, list[Slot]], list[Slot]]] 
 }
 
 
-# ----------------------------------------------------------------------------------------------------- slots
-
-
-def _is_constant(slot: Slot) -> bool:
-    return isinstance(slot, Tensor) and slot.is_constant
-
-
-def _tensor_of(slot: Slot) -> Tensor | None:
-    return slot.tensor if isinstance(slot, Listed) else slot
-
-
-def _shape(slot: Slot) -> Any:
-    return slot.shape
-
-
-def _stored_shape(slot: Slot) -> tuple[int | None, ...] | None:
-    """The shape of the tensor that holds a value."""
-    if isinstance(slot, Tensor):
-        return slot.shape
-    return None if slot.shape is None else (slot.count, *slot.shape)
-
-
 def _stored(body: _Body, number: int) -> Tensor:
     """The tensor that holds a result of a subgraph."""
     slot = body.results[number]
     return items_of(body.builder, slot) if isinstance(slot, Listed) else slot
-
-
-def _filled(slot: Slot, builder: Builder) -> Slot:
-    """A list in which nothing was set, with its zeros if their shape is known."""
-    is_empty = isinstance(slot, Listed) and slot.tensor is None
-    if not is_empty or slot.shape is None or None in slot.shape:
-        return slot
-    return slot.with_tensor(items_of(builder, slot)) if isinstance(slot, Listed) else slot
-
-
-def _like(form: Slot, tensor: Tensor) -> Slot:
-    return form.with_tensor(tensor) if isinstance(form, Listed) else tensor
-
-
-def _described(slot: Slot, form: Slot) -> Slot:
-    """A list with what is known of its items by now."""
-    if isinstance(slot, Listed) and isinstance(form, Listed) and slot.tensor is None:
-        return replace(slot, shape=form.shape)
-    return slot
-
-
-def _argument(form: Slot, builder: Builder, number: int) -> Slot:
-    """What stands for an argument inside of a subgraph."""
-    tensor = _tensor_of(form)
-    if tensor is None:
-        return form
-    own = Tensor(builder.unique(tensor.name or f"argument{number}"), tensor.shape, tensor.dtype, tensor.data)
-    return replace(form, tensor=own) if isinstance(form, Listed) else own
-
-
-def _joined(a: Slot, b: Slot, what: str) -> Slot:
-    """What holds of both."""
-    if isinstance(a, Listed) and isinstance(b, Listed):
-        if (a.count, a.element) != (b.count, b.element):
-            raise UnsupportedOp(f"{what} is a list of {a.count} items, or one of {b.count}")
-        shape = merged(a.shape, b.shape)
-        return replace(
-            a, shape=shape, tensor=Tensor("items", None if shape is None else (a.count, *shape), a.element)
-        )
-    if isinstance(a, Listed) or isinstance(b, Listed):
-        raise UnsupportedOp(f"{what} is a list, or none")
-    if a.dtype is not b.dtype:
-        raise UnsupportedOp(f"{what} is {a.dtype}, or {b.dtype}")
-    if a.shape is None or b.shape is None or len(a.shape) != len(b.shape):
-        return Tensor(a.name, None, a.dtype)
-    sizes = tuple(x if x == y else None for x, y in zip(a.shape, b.shape, strict=True))
-    return Tensor(a.name, sizes, a.dtype)
-
-
-def _truth(b: Builder, slot: Slot) -> Tensor:
-    """A decision as bool []."""
-    if not isinstance(slot, Tensor):
-        raise UnsupportedOp("a list decides")
-    if slot.shape is None or any(n != 1 for n in slot.shape):
-        raise UnsupportedOp(f"what decides has shape {shape_text(slot.shape)}; LiteRT wants a scalar")
-    if slot.shape != ():
-        raise UnsupportedOp("what decides is a vector, which TensorFlow takes for true whatever it holds")
-    if slot.dtype is BOOL:
-        return slot
-    return b.step("NOT_EQUAL", slot, b.scalar(0, slot), shape=(), element=BOOL)
-
-
-def _separate_outputs(subgraph: Subgraph) -> None:
-    """Give each output a tensor of its own, unless it is the input of the same number.
-
-    LiteRT copies results one by one into the inputs of the next turn, which may be what others are read from.
-    """
-    written = {t for operator in subgraph.operators for t in operator.outputs}
-    settled = _settled(subgraph)
-    taken: set[Tensor] = set()
-    for number, tensor in enumerate(subgraph.outputs):
-        same = number < len(subgraph.inputs) and subgraph.inputs[number] is tensor
-        if tensor.is_constant:
-            # A RESHAPE of a constant scalar in a subgraph makes LiteRT write where it should not.
-            subgraph.outputs[number] = Tensor(tensor.name, tensor.shape, tensor.dtype, tensor.data)
-        elif not same and (tensor not in written or tensor in taken):
-            subgraph.outputs[number] = tensor = copied(subgraph, tensor, f"{tensor.name}/copy")
-        elif tensor in settled:
-            subgraph.outputs[number] = tensor = _fresh(subgraph, tensor)
-        taken.add(tensor)
-
-
-def _settled(subgraph: Subgraph) -> set[Tensor]:
-    """What depends on sizes alone. LiteRT computes it ahead and keeps it, yet frees it where it leaves."""
-    settled: set[Tensor] = set()
-    for operator in subgraph.operators:
-        read = [t for t in operator.inputs if t is not None]
-        if operator.code in {"SHAPE", "RANK"} or all(t.is_constant or t in settled for t in read):
-            settled.update(operator.outputs)
-    return settled
-
-
-def _fresh(subgraph: Subgraph, tensor: Tensor) -> Tensor:
-    """A copy by a kernel that never runs ahead, as that of RESHAPE does."""
-    code = "LOGICAL_OR" if tensor.dtype is BOOL else "MAXIMUM"
-    fresh = Tensor(f"{tensor.name}/copy", tensor.shape, tensor.dtype)
-    kernels.check(code, [tensor, tensor], [fresh])
-    subgraph.operators.append(Operator(code, [tensor, tensor], [fresh], origin=fresh.name))
-    return fresh
-
-
-def copied(subgraph: Subgraph, tensor: Tensor, name: str) -> Tensor:
-    """A copy of a tensor, made at the end of a subgraph by a RESHAPE to its own shape."""
-    copy = Tensor(name, tensor.shape, tensor.dtype)
-    operands: list[Tensor | None] = [tensor]
-    options: dict[str, Any] = {}
-    shape = tensor.shape
-    if shape == ():
-        options["new_shape"] = (0,)
-    elif shape is not None and shape.count(None) <= 1:
-        sizes = np.array([-1 if n is None else n for n in shape], np.int32)
-        operands.append(Tensor(f"{name}/shape", sizes.shape, INT32, sizes))
-    else:
-        rank = None if shape is None else (len(shape),)
-        sizes_now = Tensor(f"{name}/shape", rank, INT32)
-        subgraph.operators.append(Operator("SHAPE", [tensor], [sizes_now], {"out_type": INT32}, origin=name))
-        operands.append(sizes_now)
-    subgraph.operators.append(Operator("RESHAPE", operands, [copy], options, origin=name))
-    return copy

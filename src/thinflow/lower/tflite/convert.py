@@ -11,10 +11,11 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.lower.building import REFUSED
 from thinflow.lower.lowering import Specs, raise_refusals
 from thinflow.lower.structure import Step
-from thinflow.lower.tflite.control import ControlLowering, copied, numbered, steps
+from thinflow.lower.tflite.control import ControlLowering, numbered, steps
 from thinflow.lower.tflite.fuse import fuse, remove_dead
 from thinflow.lower.tflite.listed import Slot
 from thinflow.lower.tflite.program import Operator, Program, Signature, Subgraph, Tensor
+from thinflow.lower.tflite.slots import copied
 
 SIGNATURE = "serving_default"
 
