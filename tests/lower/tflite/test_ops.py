@@ -413,6 +413,16 @@ def test_soft_suppression_is_refused():
         net.lower(y)
 
 
+@pytest.mark.parametrize("op", ["Rsqrt", "Pow"])
+def test_inverse_roots_of_zero_are_infinite(op):
+    net = Net()
+    x = net.feed(np.float32([0, 4, 1e-30]))
+    more = [np.float32(-0.5)] if op == "Pow" else []
+    assert net.check(net.op(op, x, *more, name="y")) == ["SQRT", "DIV"]
+    raised = net.op("AddV2", x, np.float32(1e-3), name="raised")
+    assert net.check(net.op(op, raised, *more, name="z")) == ["ADD", "RSQRT"]
+
+
 def test_float_quotients_are_rounded_down():
     net = Net()
     x = net.feed(np.float32([7, 5.5, -5.5, 6, 1]))

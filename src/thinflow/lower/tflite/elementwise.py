@@ -9,6 +9,7 @@ from thinflow.ir.types import BOOL, FLOAT, INT32
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder, Dims, require
 from thinflow.lower.tflite.program import Tensor
+from thinflow.lower.tflite.unary import inverse_root
 
 _BINARY = {
     "Add": "ADD",
@@ -47,9 +48,11 @@ def floor_div(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
 def pow_(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
     """A square or a square root where the exponent says so: both are many times faster."""
     if y.is_constant and x.dtype is FLOAT and np.asarray(y.array()).size == 1 and y.shape == ():
-        code = {2.0: "SQUARE", 0.5: "SQRT", -0.5: "RSQRT"}.get(float(np.asarray(y.array()).reshape(())))
-        if code is not None:
-            return b.emit(code, x)
+        exponent = float(np.asarray(y.array()).reshape(()))
+        if exponent == -0.5:
+            return inverse_root(b, node.inputs[0], x)
+        if exponent in {2.0, 0.5}:
+            return b.emit("SQUARE" if exponent == 2.0 else "SQRT", x)
     return b.emit("POW", x, y)
 
 

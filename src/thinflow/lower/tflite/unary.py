@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from thinflow.ir.graph import Node
+from thinflow.ir.graph import Node, Value
 from thinflow.ir.types import FLOAT, INT32
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder, require
@@ -18,7 +18,6 @@ _UNARY = {
     "Exp": "EXP",
     "Log": "LOG",
     "Sqrt": "SQRT",
-    "Rsqrt": "RSQRT",
     "Sin": "SIN",
     "Cos": "COS",
     "Floor": "FLOOR",
@@ -41,6 +40,30 @@ def unary(b: Builder, node: Node, x: Tensor) -> Tensor:
     if _UNARY[node.op] in ("FLOOR", "CEIL", "ROUND") and x.dtype.is_integer:
         return x
     return b.emit(_UNARY[node.op], x)
+
+
+@lower("Rsqrt", to="tflite")
+def rsqrt(b: Builder, node: Node, x: Tensor) -> Tensor:
+    return inverse_root(b, node.inputs[0], x)
+
+
+def inverse_root(b: Builder, value: Value, x: Tensor) -> Tensor:
+    """1 / sqrt(x). RSQRT makes NaN of 0, so it is only for what something was added to, as norms do.
+
+    Args:
+        value: what x stands for.
+    """
+    if _is_raised(value):
+        return b.emit("RSQRT", x)
+    return b.emit("DIV", b.scalar(1, x, "one"), b.step("SQRT", x, shape=x.shape))
+
+
+def _is_raised(value: Value) -> bool:
+    """Whether a positive constant was added to the value last, or bounds it from below."""
+    if value.node.op not in {"Add", "AddV2", "Maximum"}:
+        return False
+    constants = [v.node.tensor for v in value.node.inputs if v.node.tensor is not None]
+    return any(c.size == 1 and bool((c.numpy() > 0).all()) for c in constants)
 
 
 @lower("Square", to="tflite")
