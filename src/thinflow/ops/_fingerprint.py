@@ -1,0 +1,109 @@
+"""FarmHash's Fingerprint64: the hash that puts strings into buckets the same way on every machine."""
+
+from __future__ import annotations
+
+import struct
+
+_MASK = (1 << 64) - 1
+_K0, _K1, _K2 = 0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F
+_SEED = 81
+
+
+def _word(s: bytes, at: int) -> int:
+    value: int = struct.unpack_from("<Q", s, at)[0]
+    return value
+
+
+def _turn(x: int, by: int) -> int:
+    """Rotated right; x may have grown beyond 64 bits."""
+    x &= _MASK
+    return (x >> by | x << (64 - by)) & _MASK
+
+
+def _shift_mix(x: int) -> int:
+    x &= _MASK
+    return x ^ x >> 47
+
+
+def _join(u: int, v: int, factor: int) -> int:
+    """Two words into one."""
+    v &= _MASK
+    a = _shift_mix(((u & _MASK) ^ v) * factor)
+    return _shift_mix((v ^ a) * factor) * factor & _MASK
+
+
+def fingerprint64(s: bytes) -> int:
+    """The hash of a string, unsigned. O(length)."""
+    n = len(s)
+    factor = _K2 + 2 * n
+    if n > 64:
+        return _long(s)
+    if n > 16:
+        a, b = _word(s, 0) * (_K1 if n <= 32 else _K2), _word(s, 8)
+        c, d = _word(s, n - 8) * factor, _word(s, n - 16) * _K2
+        y, z = _turn(a + b, 43) + _turn(c, 30) + d, a + _turn(b + _K2, 18) + c
+        if n <= 32:
+            return _join(y, z, factor)
+        z = _join(y, z, factor)
+        e, f = _word(s, 16) * factor, _word(s, 24)
+        g, h = (y + _word(s, n - 32)) * factor, (z + _word(s, n - 24)) * factor
+        return _join(_turn(e + f, 43) + _turn(g, 30) + h, e + _turn(f + a, 18) + g, factor)
+    if n >= 8:
+        a, b = _word(s, 0) + _K2, _word(s, n - 8)
+        return _join(_turn(b, 37) * factor + a, (_turn(a, 25) + b) * factor, factor)
+    if n >= 4:
+        first, last = struct.unpack_from("<I", s)[0], struct.unpack_from("<I", s, n - 4)[0]
+        return _join(n + (first << 3), last, factor)
+    if n > 0:
+        y, z = s[0] + (s[n >> 1] << 8), n + (s[-1] << 2)
+        return _shift_mix(y * _K2 & _MASK ^ z * _K0 & _MASK) * _K2 & _MASK
+    return _K2
+
+
+def _weak(s: bytes, at: int, a: int, b: int) -> tuple[int, int]:
+    """Four words and two sums into two."""
+    w, x, y, z = struct.unpack_from("<4Q", s, at)
+    a += w
+    b = _turn(b + a + z, 21)
+    total = a + x + y
+    return (total + z) & _MASK, (b + _turn(total, 44) + a) & _MASK
+
+
+def _long(s: bytes) -> int:
+    """The hash of more than 64 bytes, 64 at a time."""
+    n = len(s)
+    y = (_SEED * _K1 + 113) & _MASK
+    z = _shift_mix(y * _K2 + 113) * _K2 & _MASK
+    v, w = (0, 0), (0, 0)
+    x = (_SEED * _K2 + _word(s, 0)) & _MASK
+    rest = (n - 1) & 63
+    for at in range(0, n - 1 - rest, 64):
+        x, y, z, v, w = _block(s, at, x, y, z, v, w, _K1, 1)
+    factor = _K1 + ((z & 0xFF) << 1)
+    w = (w[0] + rest, w[1])
+    v = (v[0] + w[0], v[1])
+    w = (w[0] + v[0], w[1])
+    x, y, z, v, w = _block(s, n - 64, x, y, z, v, w, factor, 9)
+    first = _join(v[0], w[0], factor) + _shift_mix(y) * _K0 + z
+    return _join(first, _join(v[1], w[1], factor) + x, factor)
+
+
+def _block(
+    s: bytes,
+    at: int,
+    x: int,
+    y: int,
+    z: int,
+    v: tuple[int, int],
+    w: tuple[int, int],
+    factor: int,
+    weight: int,
+) -> tuple[int, int, int, tuple[int, int], tuple[int, int]]:
+    x = _turn(x + y + v[0] + _word(s, at + 8), 37) * factor
+    y = _turn(y + v[1] + _word(s, at + 48), 42) * factor
+    x = (x ^ w[1] * weight) & _MASK
+    y += v[0] * weight + _word(s, at + 40)
+    z = _turn(z + w[0], 33) * factor
+    v = _weak(s, at, v[1] * factor, x + w[0])
+    w = _weak(s, at + 32, z + w[1], y + _word(s, at + 16))
+    return z & _MASK, y & _MASK, x, v, w
