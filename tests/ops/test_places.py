@@ -20,7 +20,7 @@ CASES: dict[str, list[Case]] = {
     ],
     "UnravelIndex": [([np.int32([5, 11]), np.int32([3, 4])], {}), ([np.int64(5), np.int64([3, 4])], {})],
     **{
-        name: [([ROWS, AT, TWO], {}), ([ROWS, np.int32(-1), TWO[0]], {})]
+        name: [([ROWS, AT, TWO], {}), ([ROWS, np.int32([-1]), TWO[:1]], {})]
         for name in ("InplaceUpdate", "InplaceAdd", "InplaceSub")
     },
     "ParallelConcat": [([ROWS[:1], ROWS[1:2]], {"shape": (2, 2)})],
@@ -50,4 +50,4 @@ def test_rows() -> None:
     assert run("InplaceUpdate", ROWS, AT, TWO).tolist() == [[30, 40], [2, 3], [10, 20]]
     assert run("InplaceUpdate", ROWS, np.int32([1, 1]), TWO)[1].tolist() == [30, 40]
     assert run("InplaceAdd", ROWS, np.int32([1, 1]), TWO)[1].tolist() == [42, 63]
-    assert run("InplaceSub", ROWS, np.int32(0), TWO[0])[0].tolist() == [-10, -19]
+    assert run("InplaceSub", ROWS, np.int32([0]), TWO[:1])[0].tolist() == [-10, -19]

@@ -72,7 +72,7 @@ class UnravelIndex(OpDef):
 
 
 class _Inplace(OpDef):
-    """y = x with rows changed.   x [n,...], i [] or [k], v [...] or [k,...] -> y like x."""
+    """y = x with rows changed.   x [n,...], i [k], v [k,...] -> y like x."""
 
     @staticmethod
     def infer(x: TensorSpec, i: TensorSpec, v: TensorSpec) -> TensorSpec:
@@ -82,9 +82,9 @@ class _Inplace(OpDef):
 def _rows(x: Array, i: Array, v: Array) -> tuple[Array, Array]:
     """Row numbers [k] (they wrap around) and values [k,...]."""
     require(x.ndim >= 1 and len(x) > 0, "x has no rows")
-    values = v.reshape(-1, *x.shape[1:]) if i.ndim == 0 else v
-    require(values.shape == (i.size, *x.shape[1:]), f"{shape_text(v.shape)} does not fit the rows of x")
-    return i.reshape(-1) % len(x), values
+    require(i.ndim == 1, f"the row numbers are a vector, not of shape {shape_text(i.shape)}")
+    require(v.shape == (i.size, *x.shape[1:]), f"{shape_text(v.shape)} does not fit the rows of x")
+    return i % len(x), v
 
 
 @op("InplaceUpdate")
