@@ -20,6 +20,7 @@ from thinflow.formats._files import write_file
 from thinflow.ir.check import require_valid
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import shape_text
+from thinflow.optimizing import report as pages
 from thinflow.optimizing.quality import Quality
 from thinflow.optimizing.steps import (
     FloatModel,
@@ -90,21 +91,15 @@ class OptimizeReport:
 
     @property
     def verdict(self) -> str:
-        from thinflow.optimizing.report import verdict
-
-        return verdict(self)
+        return pages.verdict(self)
 
     def data(self) -> dict[str, Any]:
         """The report for machines, what `report.json` holds."""
-        from thinflow.optimizing.report import data
-
-        return data(self)
+        return pages.data(self)
 
     def markdown(self) -> str:
         """The report for people, what `report.md` holds."""
-        from thinflow.optimizing.report import markdown
-
-        return markdown(self)
+        return pages.markdown(self)
 
 
 def optimize(
@@ -153,9 +148,58 @@ def optimize(
     Raises:
         ThinflowError: the model cannot be read, converted or written; nothing half-made is left.
     """
+    _check_options(threads, max_drop)
+    graph = _loaded(source, inputs, outputs, shapes)
+    folder = _checked_folder(out_dir)
+    summary = summarize(graph.clone(), shapes)
+    names = read_class_names(labels if labels is not None else _labels_beside(graph))
+    data = samples_for(graph, calibration, scaling=scaling, limit=samples, class_names=names)
+    tested = data
+    if test is not None:
+        tested = samples_for(graph, test, scaling=scaling, limit=samples, class_names=names)
+    made = _make(graph, data, tested, verify, recipe, progress)
+    files = _write(folder, _stem(graph), made)
+    latency = None
+    if measure:
+        models = [files["fp32"], files["int8"]]
+        latency = benchmark(models, threads=tuple(threads), seconds=seconds, progress=progress)
+    report = OptimizeReport(
+        source=graph.path,
+        summary=summary,
+        inputs=_described(graph.inputs),
+        outputs=_described(graph.outputs),
+        model_inputs=_described(made.model.core.inputs),
+        model_outputs=_described(made.model.core.outputs),
+        outside={n.name: why for n, why in made.model.core.outside.items()},
+        ledger=made.ledger,
+        float_difference=made.difference,
+        float_quality=made.qualities["float"],
+        int8_quality=made.qualities["int8"],
+        int8=made.int8,
+        latency=latency,
+        sizes={key: files[key].stat().st_size for key in ("fp32_pb", "fp32", "int8")},
+        files=files,
+        samples=data.note,
+        synthetic=data.synthetic,
+        tested_on=tested.note,
+        warnings=_warnings(data, tested, summary, made.int8, made.ledger),
+        max_drop=max_drop,
+    )
+    report.next_steps = _next_steps(report, graph, calibration)
+    write_file(files["json"], [pages.json_text(report).encode()])
+    write_file(files["markdown"], [report.markdown().encode()])
+    return report
+
+
+def _loaded(
+    source: str | os.PathLike[str] | Graph,
+    inputs: Sequence[str] | None,
+    outputs: Sequence[str] | None,
+    shapes: Mapping[str, Sequence[int | None]] | None,
+) -> Graph:
+    """The graph, sound, frozen, and with outputs."""
     from thinflow.api import load
 
-    _check_options(threads, max_drop)
     graph = load(source, inputs=inputs, outputs=outputs, shapes=shapes)
     require_valid(graph)
     _require_frozen(graph)
@@ -165,25 +209,43 @@ def optimize(
             graph.path,
             hint="name it with --outputs; `thinflow inspect MODEL` lists nodes",
         )
-    folder = _checked_folder(out_dir)
-    stem = _stem(graph)
-    summary = summarize(graph.clone(), shapes)
-    names = read_class_names(labels if labels is not None else _labels_beside(graph))
-    data = samples_for(graph, calibration, scaling=scaling, limit=samples, class_names=names)
-    tested = (
-        data if test is None else samples_for(graph, test, scaling=scaling, limit=samples, class_names=names)
-    )
+    return graph
 
+
+@dataclass
+class _Made:
+    """Both models of a graph, and what proves them."""
+
+    ledger: Result
+    model: FloatModel
+    difference: float
+    int8: Int8Model
+    qualities: dict[str, Quality]
+
+
+def _make(
+    graph: Graph,
+    data: Samples,
+    tested: Samples,
+    verify: bool,
+    recipe: Recipe | None,
+    progress: Progress | None,
+) -> _Made:
+    """Optimise, lower, quantize and judge, all in memory."""
     ledger = float_graph(graph, samples=data, verify=verify, progress=progress)
-    data_of = rebind(data, graph, ledger.graph)
-    model = float_model(ledger.graph, data_of)
-    tested_of = data_of if tested is data else rebind(tested, graph, ledger.graph)
-    difference = check_float_model(model, data_of)
-    int8 = int8_model(model, data_of, recipe=recipe, progress=progress)
-    qualities = compare_models(
-        model, {"float": model.content, "int8": int8.content}, graph, tested_of, progress=progress
+    calibration = rebind(data, graph, ledger.graph)
+    judges = calibration if tested is data else rebind(tested, graph, ledger.graph)
+    model = float_model(ledger.graph, calibration)
+    difference = check_float_model(model, calibration)
+    int8 = int8_model(model, calibration, recipe=recipe, progress=progress)
+    contents = {"float": model.content, "int8": int8.content}
+    return _Made(
+        ledger, model, difference, int8, compare_models(model, contents, graph, judges, progress=progress)
     )
 
+
+def _write(folder: Path, stem: str, made: _Made) -> dict[str, Path]:
+    """Write the models and read each back; the files by role, those of the report included."""
     _make_folder(folder)
     files = {
         "fp32_pb": folder / f"{stem}_fp32.pb",
@@ -192,40 +254,11 @@ def optimize(
         "json": folder / "report.json",
         "markdown": folder / "report.md",
     }
-    graphdef.save(ledger.graph, files["fp32_pb"])
+    graphdef.save(made.ledger.graph, files["fp32_pb"])
     graphdef.load(files["fp32_pb"])
-    for key, content in (("fp32", model.content), ("int8", int8.content)):
-        write_file(files[key], [content])
-        Model(str(files[key]))
-    latency = _measure(files, model, threads, seconds, progress) if measure else None
-    report = OptimizeReport(
-        source=graph.path,
-        summary=summary,
-        inputs=_described(graph.inputs),
-        outputs=_described(graph.outputs),
-        model_inputs=_described(model.core.inputs),
-        model_outputs=_described(model.core.outputs),
-        outside={n.name: why for n, why in model.core.outside.items()},
-        ledger=ledger,
-        float_difference=difference,
-        float_quality=qualities["float"],
-        int8_quality=qualities["int8"],
-        int8=int8,
-        latency=latency,
-        sizes={key: files[key].stat().st_size for key in ("fp32_pb", "fp32", "int8")},
-        files=files,
-        samples=data.note,
-        synthetic=data.synthetic,
-        tested_on=tested.note,
-        warnings=_warnings(data, tested, summary, int8, ledger),
-        max_drop=max_drop,
-    )
-    report.next_steps = _next_steps(report, graph, calibration)
-    from thinflow.optimizing.report import json_text
-
-    write_file(files["json"], [json_text(report).encode()])
-    write_file(files["markdown"], [report.markdown().encode()])
-    return report
+    for key, content in (("fp32", made.model.content), ("int8", made.int8.content)):
+        write_file(files[key], [content], check=Model)
+    return files
 
 
 def _check_options(threads: Sequence[int], max_drop: float) -> None:
@@ -292,18 +325,6 @@ def _labels_beside(graph: Graph) -> Path | None:
 
 def _described(values: Sequence[Any]) -> list[tuple[str, str]]:
     return [(v.name, f"{v.spec.dtype or '?'}{shape_text(v.spec.shape)}") for v in values]
-
-
-def _measure(
-    files: Mapping[str, Path],
-    model: FloatModel,
-    threads: Sequence[int],
-    seconds: float,
-    progress: Progress | None,
-) -> BenchmarkReport:
-    return benchmark(
-        [files["fp32"], files["int8"]], threads=tuple(threads), seconds=seconds, progress=progress
-    )
 
 
 def _warnings(data: Samples, tested: Samples, summary: Summary, int8: Int8Model, ledger: Result) -> list[str]:

@@ -17,6 +17,9 @@ POOR_SQNR_DB = 20.0
 """Below this the noise of eight bits is more than a tenth of the signal: doubtful where the numbers
 themselves count.
 """
+SAME_SIZE = 0.05
+WORTH_SMALLER = 1.1
+"""A file that shrinks less than this is as large as before."""
 _SHOWN_WARNINGS = 5
 SAME_SPEED = 0.03
 """Ratios this near to 1 are told as equal."""
@@ -24,10 +27,12 @@ SAME_SPEED = 0.03
 
 def verdict(report: OptimizeReport) -> str:
     """One sentence: how much faster and smaller, how good, and which file to ship."""
-    smaller = report.sizes["fp32"] / max(report.sizes["int8"], 1)
+    smaller = _times_smaller(report)
     quality = report.int8_quality.sentence()
     speed = _speed_ratio(report)
     size = f"{smaller:.1f}x smaller" if smaller >= 1 else f"{1 / smaller:.1f}x LARGER"
+    if abs(smaller - 1) < SAME_SIZE:
+        size = "of the same size"
     if report.synthetic:
         quality = "how good its answers are only real samples can tell"
         ship = f"ship {report.files['fp32'].name} until it is calibrated"
@@ -43,6 +48,10 @@ def verdict(report: OptimizeReport) -> str:
         slower = f"{1 / speed:.1f}x SLOWER here because {why_slower(report)}"
         return f"int8 is {slower}, and {size}; {quality}: {ship}"
     return f"int8 is {speed:.1f}x faster and {size}; {quality}: {ship}"
+
+
+def _times_smaller(report: OptimizeReport) -> float:
+    return report.sizes["fp32"] / max(report.sizes["int8"], 1)
 
 
 def is_good_enough(report: OptimizeReport) -> bool:
@@ -62,6 +71,8 @@ def why_not(report: OptimizeReport) -> str:
     speed = _speed_ratio(report)
     if speed is not None and speed < 1 - SAME_SPEED:
         return "float is faster here"
+    if speed is not None and speed < 1 + SAME_SPEED and _times_smaller(report) < WORTH_SMALLER:
+        return "int8 brings nothing here, the work is in operators that stay float"
     return ""
 
 
