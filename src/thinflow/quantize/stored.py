@@ -44,7 +44,7 @@ class Stored:
         self.where = str(path) if member is None else f"{path}, {member.removesuffix('.npy')}"
         with self._open() as stream:
             self.shape, self.is_fortran, self.dtype = _read_header(stream, self.where)
-            available = stream.seek(0, io.SEEK_END)
+            available = self._stored_bytes(stream)
         if self.dtype.hasobject:
             raise FeedError(
                 "Python objects are stored there", self.where, hint="save numbers or fixed-length strings"
@@ -67,6 +67,10 @@ class Stored:
             return cast("IO[bytes]", _Member(self.path, self.member))
         except UNREADABLE as e:
             raise FeedError(f"the file cannot be read: {e}", self.where) from e
+
+    def _stored_bytes(self, stream: IO[bytes]) -> int:
+        """How long the file is, header included. No seeking: that unpacks a zip member in large pieces."""
+        return stream.size if isinstance(stream, _Member) else stream.seek(0, io.SEEK_END)
 
     def __iter__(self) -> Iterator[Array]:
         if self.is_fortran:
@@ -93,10 +97,11 @@ class Stored:
 
 
 class _Member(io.BufferedReader):
-    """A zip member that closes its archive with it."""
+    """A zip member of `size` bytes unpacked, which closes its archive with it."""
 
     def __init__(self, path: Path, member: str) -> None:
         self._archive = zipfile.ZipFile(path)
+        self.size = self._archive.getinfo(member).file_size
         try:
             super().__init__(cast("Any", self._archive.open(member)))
         except BaseException:
