@@ -31,8 +31,7 @@ def test_a_long_lived_value_counts_throughout() -> None:
 
 def test_identity_shares_memory_and_constants_are_free() -> None:
     text = (
-        X
-        + "w = Const() {dtype=float, value=float[100]{range}}\n"
+        X + "w = Const() {dtype=float, value=float[100]{range}}\n"
         "i = Identity(x) {T=float}\ny = Add(i, w) {T=float}\n"
     )
     assert peak(text, "y") == Peak(800, "y", True)
