@@ -285,6 +285,35 @@ def test_names_that_clash(tmp_path: Path) -> None:
         np.testing.assert_allclose(found[name], X @ W)
 
 
+def test_every_output_of_a_call_is_still_seen_in_the_frozen_file(tmp_path: Path) -> None:
+    """A body whose results wait for its reads: frozen, nothing is left to wait for."""
+    body = function("body", {"x": FLOAT, "a": RESOURCE}, [
+        read("r", "a"), node("all", "NoOp", "^r"),
+        node("m", "MatMul", "x", "r:value:0", T=FLOAT), node("n", "Neg", "m:product:0", T=FLOAT),
+        node("one", "Identity", "m:product:0", "^all", T=FLOAT),
+        node("two", "Identity", "n:y:0", "^all", T=FLOAT),
+    ], {"one": "one:output:0", "two": "two:output:0"})  # fmt: skip
+    nodes = [
+        placeholder("x", -1, 2), variable("w", 2, 3),
+        node("y", "StatefulPartitionedCall", "x", "w", Tin=(FLOAT, RESOURCE), Tout=(FLOAT, FLOAT), f="@body"),
+    ]  # fmt: skip
+    signatures = {"serving_default": ({"x": "x:0"}, {"first": "y:0", "second": "y:1"})}
+    folder = write_model(tmp_path / "m", meta_text(nodes, [body], signatures=signatures), values=VALUES)
+    frozen = thinflow.freeze(folder)
+    assert not any(n.control_inputs for n in frozen)
+    assert {n.op for n in frozen} == {"Placeholder", "Const", "Identity", "MatMul", "Neg"}
+    thinflow.save(frozen, tmp_path / "frozen.pb")
+    assert {v.name for v in thinflow.load(tmp_path / "frozen.pb").outputs} == {"first", "second"}
+
+
+def test_two_outputs_of_one_node(tmp_path: Path) -> None:
+    nodes = [placeholder("x", -1, 2), node("y", "Unpack", "x", T=FLOAT, num=2, axis=1)]
+    signatures = {"serving_default": ({"x": "x:0"}, {"left": "y:0", "right": "y:1"})}
+    graph = thinflow.freeze(write_model(tmp_path / "m", meta_text(nodes, signatures=signatures)))
+    assert [(v.name, v.node.op) for v in graph.outputs] == [("left", "Identity"), ("right", "Identity")]
+    assert run(graph, "right").tolist() == [-1]
+
+
 def test_a_name_that_another_node_has(tmp_path: Path) -> None:
     nodes = [*product(out="p"), node("scores", "Neg", "p", T=FLOAT), node("y", "Neg", "scores", T=FLOAT)]
     graph = thinflow.load(write_model(tmp_path / "m", meta_text(nodes, signatures=SIGNATURE), values=VALUES))

@@ -24,6 +24,7 @@ from thinflow.ir.order import ancestors
 from thinflow.ir.tensor import Tensor
 from thinflow.rewrite.colocation import drop_lost_classes
 from thinflow.rewrite.trace import Trace
+from thinflow.transforms._control import drop_idle_control
 from thinflow.transforms.inline_partitionedcall import InlinePartitionedCall
 
 _WRITES = (
@@ -125,6 +126,7 @@ def freeze_metagraph(
     )
     if signature is not None:
         naming.give_names(frozen.graph, signature)
+        _strip(frozen.graph, [])  # what only held the place of a call
     return frozen
 
 
@@ -164,6 +166,7 @@ def freeze_graph(
     _strip(graph, [])
     values = _values(graph, keys, checkpoint, options, frozen)
     replace_variables(graph, values)
+    drop_idle_control(graph)  # what waited for reads of variables would wait for constants
     _cut_writes(graph, frozen)
     _strip(graph, [])
     _prune_functions(graph, frozen)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 
 from thinflow.formats.metagraph import Endpoint, Signature
 from thinflow.ir.attrs import ShapeAttr
@@ -27,18 +28,33 @@ def give_names(graph: Graph, signature: Signature) -> None:
         _declare_shape(value, endpoint.spec)
         inputs[name] = _named(graph, name, value, endpoint)
         graph.inputs = list(inputs.values())
+    sources = {name: _source(value, graph.inputs) for name, value in before.items()}
+    inner = _not_ends(sources.values())
     outputs: list[Value] = []
-    for name, value in before.items():
-        outputs.append(_output(graph, name, _source(value, graph.inputs), inputs, signature.outputs[name]))
+    for name, value in sources.items():
+        outputs.append(_output(graph, name, value, inputs, signature.outputs[name], inner))
         graph.outputs = outputs
 
 
-def _output(graph: Graph, name: str, value: Value, inputs: Mapping[str, Value], endpoint: Endpoint) -> Value:
+def _not_ends(values: Iterable[Value]) -> set[Node]:
+    """The nodes of some values that would not be seen to be outputs: what else they give is used, too."""
+    counts = Counter(value.node for value in dict.fromkeys(values))
+    return {node for node, count in counts.items() if count > 1 or any(v.uses for v in node.outputs)}
+
+
+def _output(
+    graph: Graph,
+    name: str,
+    value: Value,
+    inputs: Mapping[str, Value],
+    endpoint: Endpoint,
+    inner: Collection[Node],
+) -> Value:
     if name not in inputs:
-        return _named(graph, name, value, endpoint)
+        return _named(graph, name, value, endpoint, inner)
     if inputs[name] is value:
         return value
-    return _named(graph, graph.unique_name(f"{name}_output"), value, endpoint)
+    return _named(graph, graph.unique_name(f"{name}_output"), value, endpoint, inner)
 
 
 def _source(value: Value, inputs: list[Value]) -> Value:
@@ -51,14 +67,14 @@ def _source(value: Value, inputs: list[Value]) -> Value:
     return value
 
 
-def _named(graph: Graph, name: str, value: Value, endpoint: Endpoint) -> Value:
+def _named(graph: Graph, name: str, value: Value, endpoint: Endpoint, inner: Collection[Node] = ()) -> Value:
     """The value under its new name: its node renamed if it gives nothing else, or an Identity of it."""
     if not LEGAL_NAME.match(name):
         graph.aliases[name] = value.name
         return value
     former = value.name
     node = value.node
-    is_whole = value.port == 0 and all(v is value or not v.uses for v in node.outputs)
+    is_whole = value.port == 0 and all(v is value or not v.uses for v in node.outputs) and node not in inner
     if not is_whole or node.is_protected or (node.op == "Const" and value not in graph.inputs):
         element = value.dtype or endpoint.spec.dtype
         attrs = {} if element is None else {"T": element}
