@@ -35,23 +35,18 @@ def effect_free(graph: Graph) -> set[Node]:
 def drop_idle_control(graph: Graph) -> list[tuple[Node, Node]]:
     """Cut control edges that make nobody wait for anything; the (source, waiter) pairs. O(nodes + edges).
 
-    Those are edges from constants, also behind Identity, and from a NoOp that gathers only effect-free
-    nodes: a graph frozen from Keras ties every weight to its output that way. Edges into stateful ops stay.
+    Those are edges from nodes that, with all they depend on, only compute: a graph frozen from Keras ties
+    every weight to its output that way. Edges into stateful ops stay.
     """
     if not any(node.control_inputs for node in graph):
         return []
     free = effect_free(graph)
-    constants: set[Node] = set()
-    for node in execution_order(graph):
-        alias = node.op in {"Identity", "IdentityN", "Snapshot", "StopGradient", "PreventGradient"}
-        if node in free and (node.op == "Const" or (alias and all(v.node in constants for v in node.inputs))):
-            constants.add(node)
     dropped: list[tuple[Node, Node]] = []
     for node in graph:
         if node.op != "NoOp" and not is_stateless(node):
             continue
         for source in node.control_inputs:
-            if source in constants or (source.op == "NoOp" and source in free):
+            if source in free:
                 node.remove_control_input(source)
                 dropped.append((source, node))
     return dropped
