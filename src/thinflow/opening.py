@@ -47,10 +47,12 @@ def open_model(
 
     Shapes are not inferred, and inputs only declared if the model does.
     """
+    from thinflow.freezing.model import Options
     from thinflow.freezing.sources import freeze_source, holds_variables
 
     if checkpoint is None and not holds_variables(path):
         return formats.load(path, tags=tags, signature=signature, **options)
     names: dict[str, Any] = {"checkpoint": checkpoint, "tags": tags, "signature": signature}
+    names["options"] = Options(allow_absent_files=True)
     with paused_gc():
         return freeze_source(path, outputs, **names, finish=False).graph

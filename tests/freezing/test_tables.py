@@ -11,7 +11,8 @@ import thinflow
 from tests.freezing.builders import placeholder, text_constant, variable, write_model, write_values
 from tests.freezing.test_model import meta_text
 from tests.library import constant, graph_of, node
-from thinflow.errors import FormatError
+from thinflow.api import freeze_with_report
+from thinflow.errors import FormatError, ThinflowError
 from thinflow.freezing.tables import fill, read_text_file
 from thinflow.ir.graph import Node
 from thinflow.ir.types import FLOAT, INT64, STRING
@@ -69,8 +70,14 @@ def test_a_table_from_a_file_of_the_model(kind: str, tmp_path: Path) -> None:
     nodes = [*table(), *initializer("/where/it/was/words.txt")]
     folder = write_model(tmp_path / "m", meta_text(nodes, signatures=SIGNATURE, more=f"{MAIN_OP} {more}"))
     with pytest.raises(FormatError, match=r"node 'init'.*words\.txt: a table's file cannot be read") as error:
-        thinflow.load(folder)
-    assert error.value.hint
+        thinflow.freeze(folder)
+    assert error.value.hint == "put it there, or leave the table empty: --allow-missing"
+    graph = thinflow.load(folder)  # looking at a model does not need it
+    assert graph.node("init").op == "InitializeTableFromTextFileV2"
+    with pytest.raises(ThinflowError, match=r"node 'init'.*the table's file .*words\.txt' is not in"):
+        thinflow.run(graph, KEYS, engine="reference")
+    kept = freeze_with_report(folder, allow_missing=True).notes
+    assert any(n.endswith("words.txt: no such file") and n.startswith("the table 'table'") for n in kept)
     (folder / "assets").mkdir()
     (folder / "assets" / "words.txt").write_text("a\nb\n")
     assert thinflow.run(folder, KEYS, engine="reference")["found"].tolist() == [1, -1]

@@ -40,7 +40,9 @@ def add_arguments(p: ArgumentParser) -> None:
         help="variables that begin with OLD in the graph begin with NEW in the checkpoint; repeatable",
     )
     p.add_argument(
-        "--allow-missing", action="store_true", help="leave variables without a value in the graph"
+        "--allow-missing",
+        action="store_true",
+        help="leave variables without a value, and tables without their file, in the graph",
     )
     p.add_argument("--clear-devices", action="store_true", help="drop the placement of nodes")
     add_json(p)

@@ -17,7 +17,7 @@ from thinflow.freezing import matching, naming, restoring
 from thinflow.freezing.assets import place_assets
 from thinflow.freezing.handles import replace_variables
 from thinflow.freezing.restoring import Key
-from thinflow.freezing.tables import fill, tables_of
+from thinflow.freezing.tables import absent_files, fill, tables_of
 from thinflow.ir.function import Selection, reachable
 from thinflow.ir.graph import Graph, Node
 from thinflow.ir.order import ancestors
@@ -53,7 +53,8 @@ class Options:
         exclude: names of those not to freeze, with wildcards.
         averages: take the moving average of a variable where one was saved.
         renames: beginning of a variable's name in the graph -> in the checkpoint.
-        allow_missing: leave variables without a value in the graph.
+        allow_missing: leave variables without a value in the graph, and tables without their file.
+        allow_absent_files: leave tables without their file: whoever runs them is told.
         clear_devices: drop the placement of nodes.
         inline: put the bodies of called functions in the place of the calls.
         initializers: names of nodes that prepare tables, besides those the model names.
@@ -65,6 +66,7 @@ class Options:
     averages: bool = False
     renames: Mapping[str, str] = field(default_factory=dict)
     allow_missing: bool = False
+    allow_absent_files: bool = False
     clear_devices: bool = False
     inline: bool = True
     initializers: Sequence[str] = ()
@@ -162,7 +164,8 @@ def freeze_graph(
     if options.inline and graph.functions:
         _inline(graph, frozen)
         _cut_writes(graph, frozen)
-    _fill_tables(graph, home, contents, frozen)
+    lenient = options.allow_missing or options.allow_absent_files
+    _fill_tables(graph, home, contents, frozen, lenient=lenient)
     _strip(graph, [])
     values = _values(graph, keys, checkpoint, options, frozen)
     replace_variables(graph, values)
@@ -253,10 +256,22 @@ def _contents(
 
 
 def _fill_tables(
-    graph: Graph, home: Path | None, contents: Mapping[str, tuple[Tensor, Tensor]], frozen: Frozen
+    graph: Graph,
+    home: Path | None,
+    contents: Mapping[str, tuple[Tensor, Tensor]],
+    frozen: Frozen,
+    *,
+    lenient: bool,
 ) -> None:
-    for table in tables_of(graph):
-        if fill(graph, table, home, contents.get(table.name, ())):
+    tables = tables_of(graph)
+    filled = {t: fill(graph, t, home, contents.get(t.name, ()), leave_absent=lenient) for t in tables}
+    absent = absent_files(graph)
+    for table in tables:
+        if table.name in absent:
+            frozen.notes.append(
+                f"the table '{table.name}' is to be filled from {absent[table.name]}: no such file"
+            )
+        elif filled[table]:
             frozen.notes.append(f"the table '{table.name}' is filled inside the graph")
         else:
             frozen.notes.append(f"the table '{table.name}' is empty: nothing in the model fills it")

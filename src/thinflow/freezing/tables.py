@@ -40,7 +40,14 @@ def tables_of(graph: Graph) -> list[Node]:
     return [table for table in tables if table in needed]
 
 
-def fill(graph: Graph, table: Node, home: Path | None, content: Sequence[Tensor] = ()) -> bool:
+def fill(
+    graph: Graph,
+    table: Node,
+    home: Path | None,
+    content: Sequence[Tensor] = (),
+    *,
+    leave_absent: bool = False,
+) -> bool:
     """Let whoever uses a table wait for its filling. False if nothing in the graph fills it.
 
     Args:
@@ -48,13 +55,15 @@ def fill(graph: Graph, table: Node, home: Path | None, content: Sequence[Tensor]
         table: a table of it.
         home: folder in which files with contents may lie; None: anywhere.
         content: keys and values that a checkpoint keeps of it, for a table that nothing else fills.
+        leave_absent: leave what would read a file that is not there as it is: it fails when it runs.
 
     Raises:
         FormatError: a file with contents is missing, malformed or lies elsewhere.
     """
     users = list(_users(table.output()))
     fillers = [n for n in users if n.op in _FILLERS]
-    fillers += [_constant_content(graph, n, home) for n in users if n.op in _FILE_FILLERS]
+    readers = [n for n in users if n.op in _FILE_FILLERS]
+    fillers += [_constant_content(graph, n, home, leave_absent=leave_absent) for n in readers]
     if content and not fillers:
         fillers = [_import(graph, table, content)]
     for user in users:
@@ -109,6 +118,17 @@ def _occupied(table: Node, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor
     return Tensor.from_array(kept), Tensor.from_array(found.reshape(count, *row))
 
 
+def absent_files(graph: Graph) -> dict[str, str]:
+    """Table -> the file it is still to be filled from, of those that `fill` left."""
+    fillers = [n for n in graph if n.op in _FILE_FILLERS]
+    names = {n: _source(n.inputs[1]).node.tensor for n in fillers}
+    return {
+        _source(n.inputs[0]).node.name: name.numpy().item().decode("utf-8", "replace")
+        for n, name in names.items()
+        if name is not None
+    }
+
+
 def _users(handle: Value) -> Iterator[Node]:
     pending, seen = [handle], set()
     while pending:
@@ -122,7 +142,7 @@ def _users(handle: Value) -> Iterator[Node]:
                 yield node
 
 
-def _constant_content(graph: Graph, filler: Node, home: Path | None) -> Node:
+def _constant_content(graph: Graph, filler: Node, home: Path | None, *, leave_absent: bool) -> Node:
     """The same filling with what stands in the file."""
     name = _source(filler.inputs[1]).node.tensor
     if name is None:
@@ -134,6 +154,8 @@ def _constant_content(graph: Graph, filler: Node, home: Path | None) -> Node:
     path = Path(name.numpy().item().decode("utf-8", "surrogateescape"))
     if home is not None and not path.is_absolute():
         path = home / path
+    if leave_absent and not path.exists():
+        return filler
     try:
         keys, values = read_text_file(path, filler)
     except FormatError as error:
@@ -176,7 +198,11 @@ def read_text_file(path: Path, filler: Node) -> tuple[np.ndarray[Any, Any], np.n
             raise FormatError("the file is too large for a table", str(path))
         lines = path.read_bytes().splitlines()
     except OSError as e:
-        raise FormatError(f"a table's file cannot be read: {e.strerror}", str(path), "put it there") from e
+        raise FormatError(
+            f"a table's file cannot be read: {e.strerror}",
+            str(path),
+            "put it there, or leave the table empty: --allow-missing",
+        ) from e
     size = int(filler.get("vocab_size", -1))
     if size >= 0:
         lines = lines[:size]
