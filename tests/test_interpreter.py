@@ -63,6 +63,23 @@ def test_a_fed_port_leaves_the_others() -> None:
     np.testing.assert_array_equal(run_graph(graph, feeds, ["y"])[0], ints(10, 20, 31))
 
 
+def test_a_fed_port_saves_the_node_unless_another_is_asked_for() -> None:
+    graph = graph_of([PLACEHOLDER, node("u", "Unique", "x"), node("y", "Neg", "u", T=INT32),
+                      node("z", "Neg", "u:1", T=INT32)])  # fmt: skip
+    plan = Plan(graph, [graph.value("y")], [graph.value("u")])
+    assert [n.name for n in plan.nodes] == ["y"]
+    np.testing.assert_array_equal(plan.compute([ints(1, 2)])[0], ints(-1, -2))
+
+
+def test_waiting_may_be_kept_within_some_nodes() -> None:
+    graph = graph_of([PLACEHOLDER, node("w", "NoOp", "^x"), node("v", "NoOp", "^w"),
+                      node("c", "Const", "^v", dtype=INT32,
+                           value="tensor { dtype: 3 tensor_shape {} int_val: 4 }")])  # fmt: skip
+    c = graph.value("c")
+    assert {n.name for n in Plan(graph, [c]).nodes} == {"x", "w", "v", "c"}
+    assert {n.name for n in Plan(graph, [c], within={graph.node("v")}).nodes} == {"v", "c"}
+
+
 def test_observers_see_every_value() -> None:
     graph = graph_of([PLACEHOLDER, node("y", "Neg", "x"), node("z", "Abs", "y")])
     seen: list[str] = []

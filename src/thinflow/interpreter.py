@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
@@ -71,6 +71,7 @@ class Plan:
         outputs: what to compute.
         inputs: values that will be fed; nothing above them runs.
         targets: nodes to run as well, for their effects.
+        within: what control edges may lead to; default: every node.
         bodies: the functions that nodes may call, if they are prepared already; default: those of the graph.
         turners: gives who else runs a loop; default: nobody.
     """
@@ -82,6 +83,7 @@ class Plan:
         inputs: Sequence[Value] = (),
         *,
         targets: Sequence[Node] = (),
+        within: Collection[Node] | None = None,
         bodies: Bodies | None = None,
         turners: Turners = lambda _: None,
     ) -> None:
@@ -91,11 +93,7 @@ class Plan:
         self.bodies = bodies or Bodies(graph.functions, self._prepared_body)
         self.bodies.state.folder = self.bodies.state.folder or os.path.dirname(os.fspath(graph.path or ""))
         fed = set(inputs)
-        # A node is cut away only when every port that is read is fed.
-        wanted = set(outputs)
-        cut = {v.node for v in inputs if all(o in fed for o in v.node.outputs if o.uses or o in wanted)}
-        needed = ancestors([*(v.node for v in outputs), *targets], stop=frozenset(cut)) - cut
-        self.steps = schedule(graph, needed)
+        self.steps = schedule(graph, _needed(outputs, targets, fed, within))
         drops = _last_uses(self.steps, keep={*outputs, *inputs})
         self._program = list(zip(_tasks(self.steps, fed, self.bodies, turners), drops, strict=True))
 
@@ -182,6 +180,30 @@ def as_array(value: Value, result: Any) -> Array:
         )
     result = dereferenced(result)
     return np.asarray(result) if not isinstance(result, registry.Handle) else np.asarray(result, object)
+
+
+def _needed(
+    outputs: Iterable[Value],
+    targets: Iterable[Node],
+    fed: Collection[Value],
+    within: Collection[Node] | None,
+) -> set[Node]:
+    """What has to run: who makes what is asked for and not fed, and whom that waits for.
+
+    Of a node that makes several values some may be fed. If all that is read are, nobody waits for it.
+    """
+    wanted = set(outputs)
+    idle = {v.node for v in fed if all(o in fed for o in v.node.outputs if o.uses or o in wanted)}
+    needed: set[Node] = set()
+    stack = [*(v.node for v in outputs if v not in fed), *(n for n in targets if n not in idle)]
+    while stack:
+        node = stack.pop()
+        if node in needed:
+            continue
+        needed.add(node)
+        stack.extend(v.node for v in node.inputs if v not in fed)
+        stack.extend(n for n in node.control_inputs if n not in idle and (within is None or n in within))
+    return needed
 
 
 def _last_uses(steps: Sequence[Step], keep: Iterable[Value]) -> list[list[Value]]:

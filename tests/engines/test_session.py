@@ -44,6 +44,42 @@ def test_names_with_and_without_port(engine: str, colon: str) -> None:
     assert z.dtype == np.float32
 
 
+WAITING = """
+x = Placeholder() {dtype=float, shape=shape[2,50000]}
+words = Placeholder() {dtype=string, shape=shape[?]}
+parts = StringSplitV2(words, space)
+space = Const() {dtype=string, value=string[]{_}}
+i = Cast(parts) {SrcT=int64, DstT=float}
+m = MatMul(i, x) {T=float}
+y = Relu(m) {T=float}
+fine = Less(zero, y) {T=float}
+zero = Const() {dtype=float, value=float[]{-1}}
+all = All(fine, axes)
+axes = Const() {dtype=int32, value=int32[2]{0,1}}
+check = Assert(all, all) {T=[bool]}
+second = Cast(all) {SrcT=bool, DstT=int32}
+first = Const() {dtype=int32, value=int32[]{0}}
+most = Max(y, axes) {T=float}
+z = AsString(most, ^check) {T=float}
+s = GatherV2(parts:1, second, first) {Tparams=string, Tindices=int32, Taxis=int32}
+inputs: x, words
+outputs: z, s, most
+"""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_regions_take_what_others_have_computed(engine: str) -> None:
+    """Parts of one node's values, and waiting for a check in another region."""
+    feeds = {
+        "x": np.arange(100000, dtype=np.float32).reshape(2, -1),
+        "words": np.array([b"a_b", b"c"], object),
+    }
+    expected = Session(parse_graph(WAITING), "reference").run(None, feeds)
+    found = Session(parse_graph(WAITING), engine).run(None, feeds)
+    assert [np.asarray(f).tolist() for f in found] == [np.asarray(e).tolist() for e in expected]
+    assert found[1].item() == b"b"
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_an_open_batch_takes_any_size(engine: str) -> None:
     session = Session(parse_graph(TEXT), engine)

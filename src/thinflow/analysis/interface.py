@@ -80,7 +80,8 @@ HEAVY = frozenset(
 )
 _MANY_SINKS = 50
 _SHAPING = frozenset({"Identity", "Reshape", "Squeeze", "ExpandDims"})
-_STATISTICS_BESIDE = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"})
+_ANSWERS_FIRST = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", "Merge", "RefMerge"})
+"""Of several values the first is what is computed, the others say how."""
 _NOT_OUTPUTS = re.compile(
     r"Const|NoOp|Placeholder.*|Assign.*|.*Save.*|.*Restore.*|.*Summary.*|Print|PrintV2|Assert|Variable.*|VarHandleOp|"
     r".*Initializer.*|InitializeTable.*|Queue.*|.*Queue|.*QueueV2|Apply.*|ResourceApply.*|ScatterUpdate|CountUpTo|StringFormat"
@@ -210,7 +211,7 @@ def _declared(graph: Graph) -> Interface:
 def _outputs(graph: Graph) -> list[Candidate]:
     found: list[Candidate] = []
     sizes: dict[Node, int] = {}
-    unread = [n for n in graph if port_count(n) != 0 and not any(v.uses for v in n.outputs)]
+    unread = [n for n in graph if not any(v.is_used for v in n.outputs) and port_count(n) != 0]
     for node in unread:
         if not _NOT_OUTPUTS.fullmatch(node.op):
             sizes[node] = 0
@@ -221,7 +222,7 @@ def _outputs(graph: Graph) -> list[Candidate]:
         sizes = {node: len(ancestors([node])) for node in sizes}
     biggest = max(sizes.values(), default=1)
     for node, size in sizes.items():
-        count = 1 if node.op in _STATISTICS_BESIDE else port_count(node) or 1
+        count = 1 if node.op in _ANSWERS_FIRST else port_count(node) or 1
         found += [_rank_output(node.output(port), size, biggest) for port in range(count)]
     found.sort(key=lambda c: -c.score)
     best = found[0].score if found else 0

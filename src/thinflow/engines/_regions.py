@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
+from thinflow.engines._threads import blas, inter_op_threads, side_by_side
 from thinflow.engines.base import Compiled
 from thinflow.engines.partition import Region, partition
 from thinflow.errors import EngineUnavailable, FeedError, UnsupportedOp
@@ -52,6 +53,7 @@ class Backend:
         unsupported_unit: why it cannot run a loop or branches, given by what goes in and out; "" if it can.
             None if it never can.
         exchanged: whether it can be handed arrays of a type (by name); resources and variants never can.
+        inner: values that it computes with and cannot hand out, so that their readers have to be there, too.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Backend:
     lowered: Callable[[Graph, Region, int], Model]
     unsupported_unit: Callable[[Graph, Sequence[Value], Sequence[Value]], str] | None = None
     exchanged: Callable[[str], bool] = lambda _: True
+    inner: Callable[[Graph], Collection[Value]] = lambda _: ()
 
 
 def compile_regions(
@@ -67,8 +70,11 @@ def compile_regions(
     """The graph cut into regions, each ready to run."""
     from thinflow.engines._bodies import Pieces
 
+    at_once = inter_op_threads()
+
     def cut(part: Graph, fed: Sequence[Value], wanted: Sequence[Value], pieces: Pieces) -> _Compiled:
-        return _cut(backend, part, fed, wanted, threads, pieces, is_body=True)
+        with side_by_side(at_once):  # a body is cut when it first runs
+            return _cut(backend, part, fed, wanted, threads, pieces, is_body=True)
 
     return _cut(backend, graph, inputs, outputs, threads, Pieces(backend.name, graph.functions, cut))
 
@@ -90,7 +96,7 @@ def _cut(
     from thinflow.interpreter import Plan
 
     infer_with_loops(graph, {v: v.spec for v in inputs if v.spec.shape is not None})
-    division = divide(Plan(graph, outputs, inputs))
+    division = divide(Plan(graph, outputs, inputs), backend.inner(graph))
     refused = division.refused(graph, inputs, outputs, backend.unsupported, backend.unsupported_unit)
     for unit in division.units:
         inside = set(unit) if len(unit) > 1 else set()
@@ -114,7 +120,7 @@ def _cut(
         branching = division.branchings.get(piece.region.nodes[0])
         if branching is not None and not piece.region.on_engine:
             piece.take_branches(bodies.branches(graph, branching, division.constants))
-    return _Compiled(backend.name, pieces, inputs, outputs, refused | left, bodies)
+    return _Compiled(backend.name, pieces, inputs, outputs, refused | left, bodies, threads)
 
 
 def _unreadable(backend: Backend, node: Node, inside: Collection[Node]) -> str:
@@ -183,10 +189,26 @@ class _Piece:
                 self._graph,
                 self.region.outputs,
                 self.region.inputs,
+                targets=_waited_for(self.region),
+                within=frozenset(self.region.nodes),
                 bodies=self._bodies.bodies,
                 turners=self._bodies.turner,
             )
         return self._plan.compute(arrays)
+
+
+def _waited_for(region: Region) -> list[Node]:
+    """The nodes of a region that only nodes of other regions wait for, such as an Assert."""
+    inside = set(region.nodes)
+    read = {v.node for v in region.outputs}
+    return [
+        node
+        for node in region.nodes
+        if node not in read
+        and node.control_outputs
+        and not inside.intersection(node.control_outputs)
+        and not any(reader in inside for value in node.outputs for reader in value.readers)
+    ]
 
 
 class _Compiled:
@@ -198,8 +220,10 @@ class _Compiled:
         outputs: Sequence[Value],
         refused: Mapping[Node, str],
         bodies: Pieces,
+        threads: int,
     ) -> None:
         self._name = name
+        self._threads = threads
         self._bodies = bodies
         self._pieces = pieces
         self._inputs = list(inputs)
@@ -230,7 +254,12 @@ class _Compiled:
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         from thinflow.interpreter import as_array
 
-        results = zip(self._outputs, self.compute(inputs), strict=True)
+        if all(piece.runs_on_engine for piece in self._pieces):
+            computed = self.compute(inputs)
+        else:  # the interpreter's matrix products keep to the number of threads, too
+            with blas().limited(self._threads):
+                computed = self.compute(inputs)
+        results = zip(self._outputs, computed, strict=True)
         return [r if type(r) is np.ndarray else as_array(v, r) for v, r in results]
 
     def compute(self, inputs: Sequence[Any]) -> list[Any]:
