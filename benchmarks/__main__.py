@@ -86,7 +86,12 @@ def _module(name: str) -> ModuleType:
 
 
 def _make_importable() -> None:
-    """Let child processes import thinflow from the sources where it is not installed."""
+    """Let child processes import thinflow from the sources where it is not installed.
+
+    With its bytecode beside it, as an installed package has it: compiling would take longer than most of
+    what is measured.
+    """
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     path = [str(ROOT / "src"), str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(path))
 

@@ -26,6 +26,12 @@ HEAVY = {
     "rich",
 }
 
+SLOW = {
+    *("csv", "dataclasses", "difflib", "importlib.metadata", "inspect", "json", "logging", "pathlib"),
+    *("shutil", "subprocess", "tempfile", "urllib.parse"),
+}
+"""Of the standard library, what costs more than the help of a command itself."""
+
 PUBLIC = [
     "load",
     "save",
@@ -117,8 +123,24 @@ def test_help_is_light() -> None:
 @pytest.mark.parametrize("verb", COMMANDS)
 def test_help_of_a_command_loads_only_that_command(verb: str) -> None:
     loaded = modules_loaded_by(f"from thinflow.cli import main\nassert main([{verb!r}, '--help']) == 0")
-    assert not loaded & HEAVY
+    assert not loaded & (HEAVY | SLOW)
     assert not {f"thinflow.cli.{other}" for other in COMMANDS if other != verb} & loaded
+    assert not {name for name in loaded if name.startswith("thinflow.")} - {
+        *(name for name in loaded if name.startswith("thinflow.cli")),
+        "thinflow.errors",
+    }
+
+
+def test_all_commands_together_import_nothing_heavy() -> None:
+    """What a module of a command imports when it is loaded, every command pays for in its help."""
+    loaded = modules_loaded_by(
+        "from importlib import import_module\n"
+        "from thinflow.cli import COMMANDS\n"
+        "for verb in COMMANDS:\n    import_module(f'thinflow.cli.{verb}')"
+    )
+    assert {f"thinflow.cli.{verb}" for verb in COMMANDS} <= loaded
+    assert not loaded & (HEAVY | SLOW)
+    assert "thinflow.api" not in loaded
 
 
 def test_public_names_are_pinned() -> None:

@@ -25,19 +25,25 @@ FUNCTION_NODES = 50_000
 
 def measure(bench: Bench) -> list[Line]:
     repeats = 3 if bench.quick else 7
-    return [_listing(bench, repeats), _function(bench, repeats), _memory(bench, 100 if bench.quick else 400)]
+    return [_listing(bench, repeats), _function(bench, repeats), _memory(bench, 400)]
 
 
-def _median(command: list[str], repeats: int) -> float:
+def _timed(what: str, command: list[str], repeats: int, limit: float) -> Line:
+    """The median time of a process, which must keep to a limit in seconds.
+
+    Judged by its CPU time, which other programs hardly change: it has one thread and waits for no disk.
+    """
     runs = in_turns({"it": command}, repeats)["it"]
-    return sorted(r.seconds for r in runs)[len(runs) // 2]
+    seconds = sorted(r.seconds for r in runs)[len(runs) // 2]
+    cpu = sorted(r.cpu_seconds for r in runs)[len(runs) // 2]
+    detail = f"{cpu:.2f} s ({seconds:.2f} s by the clock)"
+    return judged(f"{what}, whole process, CPU time", f"≤ {limit:g} s", detail, cpu <= limit)
 
 
 def _listing(bench: Bench, repeats: int) -> Line:
     prefix = sparse_checkpoint(bench.folder / "large")
-    seconds = _median([*bench.thinflow, "inspect", str(prefix), "--json"], repeats)
-    what = f"`thinflow inspect` of a checkpoint of {VARIABLES * ROWS * 4 / 1e9:.0f} GB, whole process"
-    return judged(what, f"≤ {LIST_SECONDS:g} s", f"{seconds:.2f} s", seconds <= LIST_SECONDS)
+    what = f"`thinflow inspect` of a checkpoint of {VARIABLES * ROWS * 4 / 1e9:.0f} GB"
+    return _timed(what, [*bench.thinflow, "inspect", str(prefix), "--json"], repeats, LIST_SECONDS)
 
 
 def sparse_checkpoint(prefix: Path) -> Path:
@@ -59,9 +65,8 @@ def sparse_checkpoint(prefix: Path) -> Path:
 def _function(bench: Bench, repeats: int) -> Line:
     folder = model_of_one_function(bench.folder / "function")
     code = f"import thinflow; assert len(thinflow.load({str(folder)!r})) > {FUNCTION_NODES}"
-    seconds = _median([sys.executable, "-c", code], repeats)
-    what = f"`thinflow.load` of a SavedModel of {FUNCTION_NODES:,} function nodes, whole process"
-    return judged(what, f"≤ {OPEN_SECONDS:g} s", f"{seconds:.2f} s", seconds <= OPEN_SECONDS)
+    what = f"`thinflow.load` of a SavedModel of {FUNCTION_NODES:,} function nodes"
+    return _timed(what, [sys.executable, "-c", code], repeats, OPEN_SECONDS)
 
 
 def model_of_one_function(folder: Path) -> Path:

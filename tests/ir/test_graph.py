@@ -448,6 +448,57 @@ def test_long_chains_and_many_readers() -> None:
     assert not hub.uses
 
 
+def test_uses_come_and_go_one_by_one() -> None:
+    graph = Graph()
+    x, y = graph.add("X", name="x").output(), graph.add("X", name="y").output()
+    assert not x.is_used
+    assert x.uses == () == x.readers
+    a = graph.add("A", [x], "a")
+    assert [(u.node, u.index) for u in x.uses] == [(a, 0)]
+    b = graph.add("B", [x, x], "b")
+    assert [(u.node.name, u.index) for u in x.uses] == [("a", 0), ("b", 0), ("b", 1)]
+    assert x.readers == (a, b)
+    a.set_input(0, y)
+    b.set_inputs([y, x])
+    assert [(u.node.name, u.index) for u in x.uses] == [("b", 1)]
+    b.set_inputs([])
+    assert not x.is_used
+    a.set_input(0, x)
+    assert x.readers == (a,)
+    assert not y.is_used
+    check_index(graph)
+
+
+def test_ports_in_any_order() -> None:
+    node = Graph().add("Split", name="s")
+    second = node.output(2)
+    assert node.outputs == (second,)
+    first = node.output()
+    assert node.outputs == (first, second)
+    assert node.output(2) is second
+    assert node.output(1).port == 1
+    assert [v.port for v in node.outputs] == [0, 1, 2]
+    with pytest.raises(GraphError, match="-1 is not a port number"):
+        node.output(-1)
+
+
+def test_grafting() -> None:
+    """Op and attributes come along, edges do not; what is changed later is changed here only."""
+    source, graph = parse_graph(TEXT), Graph()
+    taken = graph.add("NoOp", name="in/b")
+    b = source.node("b")
+    b.attrs["k"] = 1
+    twin = graph.graft(b, "in/b", device="/cpu:0", before=taken)
+    assert (twin.name, twin.op, twin.device, twin.inputs) == ("in/b_1", "Add", "/cpu:0", ())
+    assert [n.name for n in graph] == ["in/b_1", "in/b"]
+    twin.attrs["k"] = 2
+    assert b.attrs["k"] == 1
+    with pytest.raises(GraphError, match="is not a legal node name"):
+        graph.graft(b, "a b")
+    assert len(graph) == 2
+    check_index(graph)
+
+
 def test_names_made_from_those_of_a_strange_file() -> None:
     graph = Graph()
     graph.restore(Node("größe?", "NoOp"))

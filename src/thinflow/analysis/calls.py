@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import zip_longest
 
+from thinflow.analysis.rule_results import RuleResults
 from thinflow.errors import ThinflowError
 from thinflow.ir.attrs import Attr, FunctionAttr, attr_key
 from thinflow.ir.function import Function
@@ -25,10 +26,14 @@ class CallShapes:
 
     Args:
         infer_body: sets the specs of a body's values from those of its arguments; nested calls it asks here.
+
+    Attributes:
+        rules: what the rules of ops gave so far, in the graph and in all bodies.
     """
 
     def __init__(self, infer_body: InferBody) -> None:
         self._infer_body = infer_body
+        self.rules = RuleResults()
         self._known: dict[Hashable, Specs | None] = {}
         self._instances: dict[Hashable, Function] = {}
         self._depth = 0
@@ -40,7 +45,7 @@ class CallShapes:
             return None
         if node.op in functions:
             return self._body(functions, FunctionAttr(node.op, node.attrs), inputs)
-        get = node.attrs.get
+        get = node.attrs_view.get
         match node.op:
             case "PartitionedCall" | "StatefulPartitionedCall":
                 return self._body(functions, get("f"), inputs)

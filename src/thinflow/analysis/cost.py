@@ -37,7 +37,7 @@ def graph_cost(graph: Graph, nodes: Sequence[Node] | None = None) -> GraphCost:
     """
     result = GraphCost()
     for node in nodes if nodes is not None else graph:
-        if node.tensor is not None or not node.outputs:
+        if not node.outputs or node.tensor is not None:
             continue
         if foreign.is_foreign(node.op):
             _add_foreign(node, result)
@@ -47,7 +47,7 @@ def graph_cost(graph: Graph, nodes: Sequence[Node] | None = None) -> GraphCost:
             result.unknown[node.name] = f"unknown op {node.op}"
             continue
         outputs, inputs = [v.spec for v in node.outputs], [v.spec for v in node.inputs]
-        if not all(s.is_static for s in (*outputs[:1], *inputs)):
+        if not outputs[0].is_static or not all([s.is_static for s in inputs]):
             if definition.cost is not None:
                 result.unknown[node.name] = "its sizes are not known"
             continue

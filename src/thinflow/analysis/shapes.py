@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from thinflow.analysis import foreign
 from thinflow.analysis.calls import CallShapes, completed
+from thinflow.analysis.rule_results import RuleResults
 from thinflow.errors import ShapeError, ThinflowError
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph, Node, Value
@@ -60,6 +61,10 @@ def _infer(
         except ThinflowError as error:
             failures[node.name] = error.message
             specs = ()
+        if len(specs) == 1 and not use_annotations and len(node.outputs) < 2:  # nearly all nodes
+            value = node.output()
+            value.spec = given.get(value, specs[0]) if given else specs[0]
+            continue
         annotated = _annotations(node) if use_annotations else ()
         for port in range(max(len(specs), len(node.outputs), 1)):
             value = node.output(port)
@@ -83,21 +88,24 @@ def infer_node(
     Raises:
         ShapeError: the inputs do not fit; placed at the node.
     """
-    if node.tensor is not None:
-        return (constant_spec(node.tensor),)
+    tensor = node.tensor
+    if tensor is not None:
+        return (constant_spec(tensor),)
     if foreign.is_foreign(node.op):
         return foreign.infer(node, inputs)
-    called = (calls or CallShapes(_infer_body)).results(node, inputs)
-    declared = _declared_results(node, inputs)
+    calls = CallShapes(_infer_body) if calls is None else calls
+    called = calls.results(node, inputs)
+    declared = _declared_results(node, inputs, calls.rules)
     return declared if called is None else completed(called, declared)
 
 
-def _declared_results(node: Node, inputs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
+def _declared_results(node: Node, inputs: Sequence[TensorSpec], rules: RuleResults) -> tuple[TensorSpec, ...]:
     """What the op's own rule says."""
     definition = registry.find(node.op)
     if definition is None:
         return ()
-    wanted = None if isinstance(definition.num_outputs, int) else node.attrs.get(definition.num_outputs)
+    attrs = node.attrs_view
+    wanted = None if isinstance(definition.num_outputs, int) else attrs.get(definition.num_outputs)
     if isinstance(wanted, int) and not 0 <= wanted <= MAX_PORTS:
         raise ShapeError(
             f"{wanted} outputs are more than any op can have",
@@ -105,7 +113,7 @@ def _declared_results(node: Node, inputs: Sequence[TensorSpec]) -> tuple[TensorS
             hint="the file is damaged; export it again",
         )
     try:
-        return registry.call_infer(definition, inputs, node.attrs)
+        return rules.of(definition, inputs, attrs)
     except ThinflowError as error:
         raise error.at(node.where) from error
     except registry.RULE_ERRORS as error:
@@ -132,20 +140,20 @@ def port_count(node: Node) -> int | None:
     count = definition.num_outputs
     if isinstance(count, int):
         return count
-    value = node.attrs.get(count)
+    value = node.attrs_view.get(count)
     if isinstance(value, tuple):
         return len(value)
     return value if isinstance(value, int) and 0 <= value <= MAX_PORTS else None
 
 
 def _annotations(node: Node) -> tuple[tuple[int | None, ...] | None, ...]:
-    shapes = node.attrs.get("_output_shapes")
+    shapes = node.attrs_view.get("_output_shapes")
     return tuple(s.dims for s in shapes if isinstance(s, ShapeAttr)) if isinstance(shapes, tuple) else ()
 
 
 def placeholder_spec(node: Node) -> TensorSpec:
     """Type and shape a placeholder declares."""
-    element, shape = node.attrs.get("dtype"), node.attrs.get("shape")
+    element, shape = node.attrs_view.get("dtype"), node.attrs_view.get("shape")
     return TensorSpec(
         element if isinstance(element, DType) else None, shape.dims if isinstance(shape, ShapeAttr) else None
     )

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from thinflow.errors import FormatError, GraphError, closest
 from thinflow.formats._attrs import decode_attr
+from thinflow.formats._known_attrs import KnownAttrs
 from thinflow.ir.attrs import Attr, PlaceholderAttr
 from thinflow.ir.function import ARGUMENT, Function
 from thinflow.ir.graph import Graph, Node, Value
@@ -29,6 +30,8 @@ class Library(Mapping[str, Function]):
     def __init__(self, raw: bytes) -> None:
         self._raw = raw
         self._messages: dict[str, Any] | None = None
+        self.known = KnownAttrs()
+        self._single: dict[str, bool] = {}
         self._functions: dict[str, Function] = {}
 
     @property
@@ -57,6 +60,13 @@ class Library(Mapping[str, Function]):
     def __len__(self) -> int:
         return len(self.messages)
 
+    def has_one_output(self, op: str) -> bool:
+        """Whether an op or function has a single output, or a single list of outputs."""
+        found = self._single.get(op)
+        if found is None:
+            found = self._single[op] = not self.output_args(op)
+        return found
+
     def output_args(self, op: str) -> tuple[OutputArg, ...]:
         """The outputs of an op or of a function that is called by its name."""
         message = self.messages.get(op)
@@ -70,19 +80,27 @@ class Library(Mapping[str, Function]):
 class BodyRecord:
     """The NodeDef a body node was read from; its attributes are decoded on first use."""
 
-    __slots__ = ("_attrs", "message")
+    __slots__ = ("_attrs", "_known", "message")
 
-    def __init__(self, message: Any) -> None:
+    def __init__(self, message: Any, known: KnownAttrs) -> None:
         self.message = message
-        self._attrs: dict[str, Attr] | None = None
+        self._known = known
+        self._attrs: Mapping[str, Attr] | None = None
 
     def attrs(self) -> Mapping[str, Attr]:
         if self._attrs is None:
-            try:
-                self._attrs = {k: decode_attr(v) for k, v in self.message.attr.items()}
-            except FormatError as error:
-                raise error.at(f"node '{self.message.name}' ({self.message.op})") from error
+            if self.message.op == "Const":  # shared by nobody, and possibly large
+                self._attrs = self._decoded()
+            else:
+                data = protos.serialize(self.message)
+                self._attrs = self._known.of(data, 0, len(data), self._decoded)
         return self._attrs
+
+    def _decoded(self) -> Mapping[str, Attr]:
+        try:
+            return {k: decode_attr(v) for k, v in self.message.attr.items()}
+        except FormatError as error:
+            raise error.at(f"node '{self.message.name}' ({self.message.op})") from error
 
 
 def _decode(message: Any, library: Library, given: Mapping[str, Attr] | None = None) -> Function:
@@ -95,7 +113,7 @@ def _decode(message: Any, library: Library, given: Mapping[str, Attr] | None = N
     for number, value in enumerate(inputs):
         value.node.attrs["index"] = number
     for node in message.node_def:
-        body.restore(Node(node.name, node.op, node.device, BodyRecord(node)))
+        body.restore(Node(node.name, node.op, node.device, BodyRecord(node, library.known)))
     for node in message.node_def:
         _connect(body, body.node(node.name), node.input, library, lists)
     missing = [arg.name for arg in signature.output_arg if arg.name not in message.ret]
@@ -221,10 +239,12 @@ def _value(body: Graph, text: str, library: Library, lists: Lists) -> Value:
         )
     if node.op == ARGUMENT:
         return node.output()
+    if index == "0" and library.has_one_output(node.op):
+        return node.output()
     if index and not (index.isascii() and index.isdecimal() and len(index) < 8):
         raise FormatError(f"'{text}' is not an input", hint="the file is damaged")
     try:
-        port = flat_port(library.output_args(node.op), node.attrs, output, int(index or 0))
+        port = flat_port(library.output_args(node.op), node.attrs_view, output, int(index or 0))
     except GraphError as error:
         raise error.at(node.where) from error
     return node.output(port)

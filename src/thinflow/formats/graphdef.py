@@ -20,6 +20,8 @@ from thinflow.formats._attrs import decode_attr, encode_attr
 from thinflow.formats._files import map_file, write_file
 from thinflow.formats._function_writer import library_bytes
 from thinflow.formats._functions import Library
+from thinflow.formats._known_attrs import KnownAttrs
+from thinflow.formats._node_batches import read_nodes
 from thinflow.formats.format import Format, Sample
 from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Graph, Node, Passenger, Problem, Value, Versions, paused_gc
@@ -34,36 +36,55 @@ Progress = Callable[[int, int, str], None]
 class Record:
     """The serialized NodeDef a node was loaded from, and its attributes once somebody asked for them."""
 
-    __slots__ = ("_attrs", "_buffer", "span")
+    __slots__ = ("_attrs", "_contents", "_file", "_size", "_start")
 
-    def __init__(self, buffer: memoryview, span: scan.NodeSpan) -> None:
-        self._buffer = buffer
-        self.span = span
-        self._attrs: dict[str, Attr] | None = None
+    def __init__(self, file: _File, span: scan.NodeSpan) -> None:
+        self._file = file
+        self._start, end, self._contents = span
+        self._size = end - self._start  # kept in place of the end: small numbers take no room
+        self._attrs: Mapping[str, Attr] | None = None
 
     def raw(self) -> memoryview:
         """The NodeDef as it stands in the file."""
-        return self._buffer[self.span.start : self.span.end]
+        return self._file.buffer[self._start : self._start + self._size]
 
     def message(self) -> Any:
         """A new NodeDef message without big tensor contents."""
-        return protos.parse("NodeDef", scan.slim(self._buffer, self.span))
+        span = scan.NodeSpan(self._start, self._start + self._size, self._contents)
+        return protos.parse("NodeDef", scan.slim(self._file.buffer, span))
 
     def content(self, key: str) -> memoryview | None:
         """The big tensor content of an attribute, as a view."""
-        for content in self.span.contents:
+        for content in self._contents:
             if content.key == key:
-                return self._buffer[content.start : content.end]
+                return self._file.buffer[content.start : content.end]
         return None
 
     def attrs(self) -> Mapping[str, Attr]:
         if self._attrs is None:
-            message = self.message()
-            try:
-                self._attrs = {k: decode_attr(v, self.content(k)) for k, v in message.attr.items()}
-            except FormatError as error:
-                raise error.at(f"node '{message.name}' ({message.op})") from error
+            if self._contents:
+                self._attrs = self._decoded()
+            else:
+                file, end = self._file, self._start + self._size
+                self._attrs = file.known.of(file.buffer, self._start, end, self._decoded)
         return self._attrs
+
+    def _decoded(self) -> Mapping[str, Attr]:
+        message = self.message()
+        try:
+            return {k: decode_attr(v, self.content(k)) for k, v in message.attr.items()}
+        except FormatError as error:
+            raise error.at(f"node '{message.name}' ({message.op})") from error
+
+
+class _File:
+    """What the records of one file share: its bytes, and the attributes found in them so far."""
+
+    __slots__ = ("buffer", "known")
+
+    def __init__(self, buffer: memoryview) -> None:
+        self.buffer = buffer
+        self.known = KnownAttrs()
 
 
 @dataclass
@@ -127,42 +148,48 @@ def from_bytes(data: memoryview | bytes) -> Graph:
     graph.versions = _read_versions(graph.passenger)
     graph.functions = Library(_field(graph.passenger, _LIBRARY_FIELD))
     with paused_gc():
-        _fill(graph, buffer, found.nodes)
+        _fill(graph, buffer, found)
     return graph
 
 
-def _fill(graph: Graph, buffer: memoryview, spans: Sequence[scan.NodeSpan]) -> None:
-    inputs: list[tuple[Node, list[str]]] = []
-    node_def = protos.message("NodeDef")
-    for span in spans:
-        record = Record(buffer, span)
-        try:
-            message = protos.parse(node_def, scan.slim(buffer, span) if span.contents else record.raw())
-        except FormatError as error:
-            raise error.at(f"byte {span.start}") from error
-        if not message.name or not message.op:
-            raise FormatError(
-                "a node has no name or no op",
-                f"byte {span.start}",
-                hint="this is not a TensorFlow GraphDef, or it is damaged",
-            )
-        node = Node(message.name, message.op, message.device, record)
-        graph.restore(node)
-        if message.input:
-            inputs.append((node, list(message.input)))
-    for node, references in inputs:
-        _connect(graph, node, references)
+def _fill(graph: Graph, buffer: memoryview, found: scan.GraphScan) -> None:
+    file = _File(buffer)
+    ops: dict[str, str] = {}  # so that there is one text for all nodes of an op
+    for batch, messages in read_nodes(buffer, found):
+        for span, message in zip(batch, messages, strict=True):
+            name, op = message.name, message.op
+            if not name or not op:
+                raise FormatError(
+                    "a node has no name or no op",
+                    f"byte {span.start}",
+                    hint="this is not a TensorFlow GraphDef, or it is damaged",
+                )
+            graph.restore(Node(name, ops.setdefault(op, op), message.device, Record(file, span)))
+    nodes = iter(graph)
+    # Parsed once more: that is cheap, and the names of all inputs of a large graph take more room than it.
+    for _, messages in read_nodes(buffer, found):
+        for message, node in zip(messages, nodes, strict=False):  # the nodes go on with the next batch
+            references = message.input
+            if references:
+                _connect(graph, node, references)
 
 
 def _connect(graph: Graph, node: Node, references: Sequence[str]) -> None:
     values: list[Value] = []
+    waits = False
     for text in references:
+        # Most references are the plain name of a node.
+        plain = None if waits or ":" in text or "^" in text else graph.find(text)
+        if plain is not None:
+            values.append(plain.output())
+            continue
         reference = _parse_reference(text)
         producer = graph.find(reference.name) or graph.stand_in(reference.name)
         if reference.is_control:
             node.add_control_input(producer)
+            waits = True
             continue
-        if node.control_inputs:
+        if waits:
             graph.problems.append(
                 Problem("order", node.name, f"data input '{text}' stands after a control input")
             )

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from thinflow.errors import GraphError, closest
 from thinflow.ir.attrs import Attr, ShapeAttr, normalize
@@ -39,6 +40,10 @@ class Use(NamedTuple):
     index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
 
 
+_use = cast("Callable[[tuple[Node, int]], Use]", partial(tuple.__new__, Use))
+"""A Use from (node, index), without the NamedTuple's own constructor: edges are made by the million."""
+
+
 class Value:
     """One output port of a node: an edge with its readers.
 
@@ -54,7 +59,8 @@ class Value:
         self.node = node
         self.port = port
         self.spec: TensorSpec = UNKNOWN
-        self._uses: dict[Use, None] | None = None
+        # Most values have one reader, and a dict takes more room than all the rest of a value.
+        self._uses: Use | dict[Use, None] | None = None
 
     @property
     def name(self) -> str:
@@ -72,12 +78,21 @@ class Value:
     @property
     def uses(self) -> tuple[Use, ...]:
         """Every data input that reads this value, in the order the edges were made."""
-        return tuple(self._uses or ())
+        uses = self._uses
+        return (uses,) if isinstance(uses, Use) else tuple(uses or ())
+
+    @property
+    def is_used(self) -> bool:
+        """Whether any data input reads this value."""
+        return bool(self._uses)
 
     @property
     def readers(self) -> tuple[Node, ...]:
         """The nodes that read this value, each once."""
-        return tuple(dict.fromkeys(use.node for use in self._uses or ()))
+        uses = self._uses
+        if isinstance(uses, Use):
+            return (uses.node,)
+        return tuple(dict.fromkeys(use.node for use in uses or ()))
 
     @property
     def is_graph_output(self) -> bool:
@@ -104,13 +119,20 @@ class Value:
         return len(uses)
 
     def _add_use(self, use: Use) -> None:
-        if self._uses is None:
-            self._uses = {}
-        self._uses[use] = None
+        uses = self._uses
+        if not uses:
+            self._uses = use
+        elif isinstance(uses, Use):
+            self._uses = {uses: None, use: None}
+        else:
+            uses[use] = None
 
     def _drop_use(self, use: Use) -> None:
-        if self._uses is not None:
-            self._uses.pop(use, None)
+        uses = self._uses
+        if isinstance(uses, Use):
+            self._uses = None if uses == use else uses
+        elif uses:
+            uses.pop(use, None)
 
     def __repr__(self) -> str:
         return f"Value({self.name})"
@@ -145,7 +167,8 @@ class Node:
         "_inputs",
         "_name",
         "_next",
-        "_outputs",
+        "_others",
+        "_output",
         "_previous",
         "_successors",
         "device",
@@ -164,7 +187,8 @@ class Node:
         self.graph: Graph | None = None
         self._attrs: dict[str, Attr] | None = None if source is not None else {}
         self._inputs: list[Value] = []
-        self._outputs: dict[int, Value] = {}
+        self._output: Value | None = None  # port 0, the only one of nearly all nodes
+        self._others: dict[int, Value] | None = None
         self._controls: dict[Node, None] | None = None  # nodes that must run before this one
         self._successors: dict[Node, None] | None = None  # nodes that must run after this one
         self._previous: Node | None = None
@@ -181,6 +205,14 @@ class Node:
             assert self.source is not None
             self._attrs = dict(self.source.attrs())
         return self._attrs
+
+    @property
+    def attrs_view(self) -> Mapping[str, Attr]:
+        """The attributes, only to look at: nothing is copied, and nodes of a file may share them."""
+        if self._attrs is not None:
+            return self._attrs
+        assert self.source is not None
+        return self.source.attrs()
 
     @property
     def attrs_untouched(self) -> bool:
@@ -210,20 +242,28 @@ class Node:
     @property
     def outputs(self) -> tuple[Value, ...]:
         """The ports somebody has asked for so far, by number; see `output`."""
-        if len(self._outputs) < 2:  # nearly all nodes
-            return tuple(self._outputs.values())
-        return tuple(self._outputs[port] for port in sorted(self._outputs))
+        first = self._output
+        if self._others is None:
+            return () if first is None else (first,)
+        others = tuple(self._others[port] for port in sorted(self._others))
+        return others if first is None else (first, *others)
 
     def output(self, port: int = 0) -> Value:
         """An output port.
 
         Ports come into being when asked for: how many an unknown op has, nobody can tell.
         """
-        value = self._outputs.get(port)
+        if port == 0:
+            if self._output is None:
+                self._output = Value(self, 0)
+            return self._output
+        if port < 0:
+            raise GraphError(f"{port} is not a port number", self.where)
+        if self._others is None:
+            self._others = {}
+        value = self._others.get(port)
         if value is None:
-            if port < 0:
-                raise GraphError(f"{port} is not a port number", self.where)
-            value = self._outputs[port] = Value(self, port)
+            value = self._others[port] = Value(self, port)
         return value
 
     @property
@@ -234,7 +274,7 @@ class Node:
     @property
     def is_used(self) -> bool:
         """Whether anything reads an output or waits for the node."""
-        return bool(self._successors) or any(v._uses for v in self._outputs.values())
+        return bool(self._successors) or any(v._uses for v in self.outputs)
 
     @property
     def readers(self) -> tuple[Node, ...]:
@@ -250,7 +290,7 @@ class Node:
 
     def get(self, attr: str, default: Any = None) -> Any:
         """An attribute as kernels see it: byte strings as text, shapes as plain tuples."""
-        value = self.attrs.get(attr, default)
+        value = self.attrs_view.get(attr, default)
         if isinstance(value, bytes):
             return value.decode("utf-8", "replace")
         return value.dims if isinstance(value, ShapeAttr) else value
@@ -258,7 +298,7 @@ class Node:
     @property
     def tensor(self) -> Tensor | None:
         """The constant a `Const` node holds, else None."""
-        value = self.attrs.get("value") if self.op == "Const" else None
+        value = self.attrs_view.get("value") if self.op == "Const" else None
         return value if isinstance(value, Tensor) else None
 
     def set_input(self, index: int, value: Value | Node) -> None:
@@ -266,18 +306,25 @@ class Node:
         if not 0 <= index < len(self._inputs):
             raise GraphError(f"there is no input {index}, only {len(self._inputs)} inputs", self.where)
         new = self._checked(value)
-        self._inputs[index]._drop_use(Use(self, index))
+        use = _use((self, index))
+        self._inputs[index]._drop_use(use)
         self._inputs[index] = new
-        new._add_use(Use(self, index))
+        new._add_use(use)
 
     def set_inputs(self, values: Sequence[Value | Node]) -> None:
         """Replace all data inputs; a node stands for its output 0."""
-        new = [self._checked(v) for v in values]
-        for index, old in enumerate(self._inputs):
-            old._drop_use(Use(self, index))
+        graph, new = self.graph, list[Value]()
+        for value in values:
+            if isinstance(value, Value) and value.node.graph is graph:
+                new.append(value)
+            else:
+                new.append(self._checked(value))
+        if self._inputs:
+            for index, old in enumerate(self._inputs):
+                old._drop_use(_use((self, index)))
         self._inputs = new
         for index, value in enumerate(new):
-            value._add_use(Use(self, index))
+            value._add_use(_use((self, index)))
 
     def add_control_input(self, node: Node) -> None:
         """Wait for `node`. Twice is once."""
@@ -300,14 +347,16 @@ class Node:
         new = list(nodes)
         for node in new:
             self._checked(node)
-        for node in self.control_inputs:
-            self.remove_control_input(node)
+        if self._controls:
+            for node in self.control_inputs:
+                self.remove_control_input(node)
         for node in new:
             self.add_control_input(node)
 
     def _checked(self, value: Value | Node) -> Value:
         """The value to read, if its node lives in the same graph as this one (or is a stand-in)."""
-        value = value.output() if isinstance(value, Node) else value
+        if isinstance(value, Node):
+            value = value.output()
         if value.node.graph is not self.graph and not value.node.is_missing:
             raise GraphError(
                 f"'{value.name}' belongs to another graph, or was removed",
@@ -532,13 +581,7 @@ class Graph:
         Raises:
             GraphError: an illegal name, or a node of another graph. Nothing is added then.
         """
-        wished = name or op
-        if not LEGAL_NAME.match(wished):
-            if not self._has_odd_names:
-                raise GraphError(
-                    f"'{wished}' is not a legal node name", hint="use letters, digits and _ . / -"
-                )
-            wished = _made_legal(wished)
+        wished = self._legal(name or op)
         if before is not None:
             self._require_mine(before)
         node = Node(self.unique_name(wished), op, device)
@@ -552,6 +595,41 @@ class Graph:
         node.set_inputs(inputs)
         node.set_control_inputs(awaited)
         return node
+
+    def graft(self, original: Node, name: str, *, device: str = "", before: Node | None = None) -> Node:
+        """A new node with the op and the attributes of one of another graph, still without edges. O(1).
+
+        Attributes that nobody changed are shared, and decoded when somebody asks.
+
+        Args:
+            original: what to copy.
+            name: wished name, as in `add`.
+            device: placement.
+            before: the node to stand in front of in file order; default the end.
+
+        Raises:
+            GraphError: an illegal name. Nothing is added then.
+        """
+        wished = self._legal(name)
+        if before is not None:
+            self._require_mine(before)
+        node = Node(self.unique_name(wished), original.op, device, original.source)
+        node._attrs = None if original._attrs is None else dict(original._attrs)
+        self._link(node, before)
+        self._by_name[node.name] = node
+        return node
+
+    def _legal(self, name: str) -> str:
+        """The name; in a graph with illegal ones, the nearest legal one.
+
+        Raises:
+            GraphError: it is illegal, and the graph has none such.
+        """
+        if LEGAL_NAME.match(name):
+            return name
+        if not self._has_odd_names:
+            raise GraphError(f"'{name}' is not a legal node name", hint="use letters, digits and _ . / -")
+        return _made_legal(name)
 
     @property
     def _has_odd_names(self) -> bool:
@@ -576,10 +654,11 @@ class Graph:
         """Append a loaded node under its own name, even if the name is taken; `find` then gives the newer
         one.
         """
-        older = self._by_name.get(node.name)
+        name = node._name
+        older = self._by_name.get(name)
         if older is not None:
-            self._shadowed.setdefault(node.name, []).append(older)
-        self._by_name[node.name] = node
+            self._shadowed.setdefault(name, []).append(older)
+        self._by_name[name] = node
         self._link(node, None)
 
     def stand_in(self, name: str) -> Node:
@@ -780,11 +859,11 @@ class Graph:
             copy._shadowed = {name: [twins[n] for n in nodes] for name, nodes in self._shadowed.items()}
             for node, twin in twins.items():
                 twin._inputs = [twins[v.node].output(v.port) for v in node._inputs]
-                for value in node._outputs.values():
+                for value in node.outputs:
                     double = twin.output(value.port)
                     double.spec = value.spec
-                    if value._uses:  # in the same order, so that edits of the copy go as they would here
-                        double._uses = {Use(twins[u.node], u.index): None for u in value._uses}
+                    for use in value.uses:  # in the same order, so that edits go as they would here
+                        double._add_use(_use((twins[use.node], use.index)))
                 if node._controls:
                     twin._controls = {twins[n]: None for n in node._controls}
                 if node._successors:

@@ -44,7 +44,10 @@ def find_cycle(graph: Graph) -> list[Node]:
 
     Loops from a NextIteration back to its Merge are no cycles.
     """
-    done = set(_sorted(graph, ignore_missing=True))
+    order = _sorted(graph, ignore_missing=True)
+    if len(order) == len(graph):
+        return []
+    done = set(order)
     node = next((n for n in graph if n not in done), None)
     path: dict[Node, None] = {}
     while node is not None and node not in path:
@@ -79,9 +82,9 @@ def ancestors(
         seen.add(node)
         if node in stop:
             continue
-        stack.extend(v.node for v in node.inputs)
-        if control:
-            stack.extend(node.control_inputs)
+        stack += [value.node for value in node._inputs]
+        if control and node._controls:
+            stack.extend(node._controls)
     return seen
 
 
@@ -125,6 +128,8 @@ def _sorted(
     pending = [0] * len(nodes)
     consumers: list[list[int]] = [[] for _ in nodes]
     for i, node in enumerate(nodes):
+        if not node._inputs and not node._controls:
+            continue
         is_merge = node.op in MERGES
         count = 0
         for value in node._inputs:

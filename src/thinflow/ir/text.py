@@ -10,6 +10,7 @@ outputs: y
 from __future__ import annotations
 
 from thinflow.ir.attrs import attr_text
+from thinflow.ir.function import Function
 from thinflow.ir.graph import Graph, Node
 
 
@@ -31,3 +32,23 @@ def graph_text(graph: Graph) -> str:
     lines.append("inputs: " + ", ".join(v.name for v in graph.inputs))
     lines.append("outputs: " + ", ".join(v.name for v in graph.outputs))
     return "\n".join(lines) + "\n"
+
+
+def library_text(graph: Graph) -> str:
+    """The functions of the graph's library; nothing if there are none. Decodes all of them.
+
+    def double(x: float)
+    y = Add(x, x) {T=float}
+    return y
+    """
+    return "".join(function_text(function) for function in graph.functions.values())
+
+
+def function_text(function: Function) -> str:
+    """One function; behind `effects` the nodes that run in every call."""
+    arguments = [f"{v.node.name}: {attr_text(v.node.attrs['T'])}" for v in function.inputs]
+    lines = [f"def {function.name}({', '.join(arguments)})"]
+    lines += [node_text(n) for n in function.graph if n.output() not in function.inputs]
+    results = f"return {', '.join(v.name for v in function.outputs)}".rstrip()
+    effects = ", ".join(n.name for n in function.control_outputs)
+    return "\n".join([*lines, f"{results} effects {effects}" if effects else results]) + "\n"

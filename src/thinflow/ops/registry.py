@@ -39,7 +39,7 @@ from typing import Any, ClassVar, TypeVar
 
 from thinflow.errors import ShapeError, UnsupportedOp, closest
 from thinflow.ir.attrs import PlaceholderAttr, ShapeAttr
-from thinflow.ir.types import TensorSpec
+from thinflow.ir.types import DType, TensorSpec
 
 
 @dataclass(frozen=True)
@@ -141,8 +141,11 @@ def _load_families() -> None:
 
 def find(name: str) -> type[OpDef] | None:
     """The definition of an op, None for an op thinflow does not know."""
-    _load_families()
-    return _registry.get(name)
+    found = _registry.get(name)
+    if found is None:
+        _load_families()
+        found = _registry.get(name)
+    return found
 
 
 def get(name: str) -> type[OpDef]:
@@ -232,11 +235,22 @@ def require(condition: bool, problem: str, hint: str = "") -> None:
 def call_infer(
     definition: type[OpDef], inputs: Sequence[TensorSpec], attrs: Mapping[str, Any]
 ) -> tuple[TensorSpec, ...]:
-    """Run a shape rule; the result is a tuple with one spec per output port, () if there is no rule."""
+    """Run a shape rule; the result is a tuple with one spec per output port, () if there is no rule.
+
+    Raises:
+        ShapeError: the inputs do not fit, or an attribute that the rule hands on is of another kind.
+    """
     if definition.infer is None:
         return ()
     result = definition.infer(*inputs, **select_attrs(definition.infer, attrs))
-    return result if isinstance(result, tuple) else (result,)
+    specs = result if isinstance(result, tuple) else (result,)
+    for spec in specs:
+        require(
+            isinstance(spec.dtype, DType | None) and isinstance(spec.shape, tuple | None),
+            "an attribute that says the type or the shape is of another kind",
+            "the file is damaged; export it again",
+        )
+    return specs
 
 
 def call_kernel(definition: type[OpDef], inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
