@@ -205,7 +205,8 @@ class _Frames:
         loop.head = [s for s in steps if s in head]
         loop.body = [s for s in steps if s not in head]
         loop.ending = [s for s in loop.body if s in ending]
-        inside = {n for n in self.order if self.frame_of[n] == name or self._child_of(self.frame_of[n], name)}
+        frames = ((n, self.frame_of[n]) for n in self.order)
+        inside = dict.fromkeys(n for n, frame in frames if frame == name or self._child_of(frame, name))
         read = (v for n in inside if n not in loop.enters for v in n.inputs)
         loop.free = list(dict.fromkeys(v for v in read if v.node not in inside))
         return loop

@@ -15,6 +15,9 @@ many cases each.
     warnings:
       a sentence
 
+Functions of the library stand behind the graph, each from `def body(x: float, n: int32)` to `return y, n`,
+which may end with `effects` and the nodes that run in every call.
+
 `left:` and `warnings:` are optional, and then complete: every refusal is listed, in order. Instead of `=>`
 and a graph, `error: text` expects a ThinflowError whose message contains the text. `#` starts a comment line.
 
@@ -27,13 +30,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from thinflow.analysis.shapes import infer_shapes
 from thinflow.ir.attrs import Attr, FunctionAttr, PlaceholderAttr, ShapeAttr
+from thinflow.ir.function import Function
 from thinflow.ir.graph import Graph, Node
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import STRING, dtype
@@ -44,6 +49,11 @@ _NODE = re.compile(
     r"(?P<name>\S+) = (?P<op>\w+)\((?P<inputs>[^)]*)\)(?: (?P<attrs>\{.*\}))?(?: @(?P<device>\S+))?$"
 )
 _TENSOR = re.compile(r"(?P<dtype>\w+)\[(?P<shape>[\d,]*)\]\{")
+_FUNCTION = re.compile(
+    r"def (?P<name>\w+)\((?P<arguments>[^)]*)\)\n(?P<body>.*?)"
+    r"^return ?(?P<results>[^\n]*?)(?: effects (?P<effects>[^\n]*))?$",
+    re.DOTALL | re.MULTILINE,
+)
 _SHAPE = re.compile(r"shape(?:\?|\[(?P<sizes>[^\]]*)\])")
 _NUMBER = re.compile(r"-?(?:inf|nan|[0-9][0-9.]*(?:e[+-]?[0-9]+)?)")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -121,10 +131,39 @@ def _read_line(case: Case, section: str, line: str) -> str:
 
 def parse_graph(text: str) -> Graph:
     """A graph from the text that `ir.text.graph_text` writes; nodes may stand in any order."""
+    lines = text.splitlines()
+    first = next((i for i, line in enumerate(lines) if line.startswith("def ")), len(lines))
+    graph = _parse_body(lines[:first])
+    graph.functions = _parse_library("\n".join(lines[first:]))
+    return graph
+
+
+def _parse_library(text: str) -> dict[str, Function]:
+    library: dict[str, Function] = {}
+    for found in _FUNCTION.finditer(text):
+        arguments = [entry.split(": ") for entry in _names(found["arguments"])]
+        declared = [f"{name} = _Arg() {{T={element}}}" for name, element in arguments]
+        body = _parse_body([*declared, *found["body"].splitlines()])
+        library[found["name"]] = Function(
+            found["name"],
+            body,
+            [body.value(name) for name, _ in arguments],
+            [body.value(name) for name in _names(found["results"])],
+            [body.node(name) for name in _names(found["effects"] or "")],
+        )
+    for function in library.values():
+        function.graph.functions = library
+    for name, function in library.items():
+        infer_shapes(function.graph)
+        library[name] = replace(function, output_types=[v.dtype for v in function.outputs])
+    return library
+
+
+def _parse_body(lines: list[str]) -> Graph:
     graph = Graph()
     inputs: list[tuple[Node, list[str]]] = []
     roles = {"inputs": "", "outputs": ""}
-    for line in text.splitlines():
+    for line in lines:
         role, colon, names = line.strip().partition(":")
         if colon and role in roles:
             roles[role] = names

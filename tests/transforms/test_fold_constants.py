@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.transforms.golden import parse_graph
 from tests.transforms.support import apply, assert_same_numbers, reasons, step, to_bytes
 from thinflow.errors import ParameterError
 from thinflow.formats import graphdef
@@ -170,3 +171,24 @@ def test_real_models_shrink_and_stay_the_same(shared: Path, name: str) -> None:
     assert apply(result.graph, "fold_constants fold_batch_norms fold_old_batch_norms").changes == 0
     if name == "autoencoder":
         assert_same_numbers(graph, result.graph, 1e-5)
+
+
+def test_a_list_that_two_read_is_no_constant() -> None:
+    """Lists have no size in bytes, and cannot be stored: what is read from them can."""
+    graph = parse_graph("""
+    shape = Const() {dtype=int32, value=int32[1]{2}}
+    size = Const() {dtype=int32, value=int32[]{3}}
+    item = Const() {dtype=float, value=float[2]{4,5}}
+    zero = Const() {dtype=int32, value=int32[]{0}}
+    list = TensorListReserve(shape, size) {element_dtype=float, shape_type=int32}
+    full = TensorListSetItem(list, zero, item) {element_dtype=float}
+    n = TensorListLength(full)
+    got = TensorListGetItem(full, zero, shape) {element_dtype=float}
+    x = Placeholder() {dtype=float, shape=shape[2]}
+    y = Add(x, got) {T=float}
+    z = Cast(n) {SrcT=int32, DstT=float}
+    outputs: y, z
+    """)
+    folded = apply(graph, "fold_constants").graph
+    assert folded.node("got").tensor is not None
+    assert folded.node("z").tensor is not None

@@ -10,7 +10,8 @@ from tests.transforms.golden import Case, all_cases, parse_attr, parse_graph, re
 from tests.transforms.support import apply, assert_same_numbers
 from thinflow.errors import ThinflowError, UnsupportedOp
 from thinflow.ir.attrs import attr_text
-from thinflow.ir.text import graph_text
+from thinflow.ir.graph import Graph
+from thinflow.ir.text import graph_text, library_text
 from thinflow.rewrite.runner import Result
 from thinflow.transforms import names, resolve
 
@@ -21,8 +22,8 @@ CASES = all_cases()
 def test_golden(case: Case) -> None:
     graph = case.graph()
     result = apply(graph, case.pipeline)
-    after = trimmed(graph_text(graph)) if case.after == "unchanged\n" else case.after
-    assert trimmed(graph_text(result.graph)) == after
+    after = trimmed(text_of(graph)) if case.after == "unchanged\n" else case.after
+    assert trimmed(text_of(result.graph)) == after
     assert (result.changes == 0) == (case.after == "unchanged\n"), "the ledger and the graph disagree"
     if case.left is not None:
         assert [f"{e.node}: {e.text}" for s in result.steps for e in s.trace.left] == case.left
@@ -31,11 +32,16 @@ def test_golden(case: Case) -> None:
     check_numbers(case, result)
 
 
+def text_of(graph: Graph) -> str:
+    """The graph and its library."""
+    return graph_text(graph) + library_text(graph)
+
+
 def check_numbers(case: Case, result: Result) -> None:
     steps = [step.transform for step in resolve(case.pipeline)]
     if all(t.repeatable for t in steps):
         again = apply(result.graph, case.pipeline)
-        assert graph_text(again.graph) == graph_text(result.graph), "a second run changed something"
+        assert text_of(again.graph) == text_of(result.graph), "a second run changed something"
         assert again.changes == 0, [str(e) for s in again.steps for e in s.trace.changes]
     if all(t.exact for t in steps) and not any(t.renames for t in steps):
         with contextlib.suppress(UnsupportedOp):  # an invented op; the text was compared
@@ -72,6 +78,25 @@ outputs: f, f:2
 
 def test_text_is_read_back() -> None:
     assert graph_text(parse_graph(TEXT)) == TEXT
+
+
+LIBRARY = """x = Placeholder() {dtype=float}
+y = StatelessIf(x, x) {else_branch=@none}
+inputs: x
+outputs: y
+def one(x: float, n: int32)
+z = Neg(x) {T=float}
+p = Print(z) {T=float}
+return z, n effects p
+def none()
+return
+"""
+
+
+def test_a_library_is_read_back() -> None:
+    graph = parse_graph(LIBRARY)
+    assert text_of(graph) == LIBRARY
+    assert [n.name for n in graph.functions["one"].control_outputs] == ["p"]
 
 
 @pytest.mark.parametrize(

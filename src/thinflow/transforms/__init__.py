@@ -138,7 +138,9 @@ def _everywhere(inner: Transform) -> Transform:
     """The transform, acting in functions too if it can."""
     from thinflow.transforms._functions import Everywhere
 
-    return inner if inner.for_function() is None else Everywhere(inner, told=False)
+    if inner.for_function() is not None:
+        return Everywhere(inner, told=False)
+    return replace(inner, functions=True) if "functions" in options(type(inner)) else inner  # type: ignore[type-var]
 
 
 def _is_ignored(name: str, params: dict[str, list[str]]) -> bool:

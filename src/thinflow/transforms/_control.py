@@ -19,7 +19,7 @@ def is_stateless(node: Node) -> bool:
     definition = registry.find(node.op)
     if definition is None or definition.stateful or definition.control_flow:
         return False
-    return not any(isinstance(v, FunctionAttr) for v in node.attrs.values())
+    return not any(isinstance(v, FunctionAttr) for v in node.attrs_view.values())
 
 
 def effect_free(graph: Graph) -> set[Node]:

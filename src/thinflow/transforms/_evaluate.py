@@ -166,6 +166,8 @@ class ConstantPart:
     def _remember(self, node: Node, result: Result) -> None:
         if node.tensor is not None or node in self._cache or len(node.readers) < 2:
             return
+        if not all(isinstance(a, np.ndarray) for a in result.arrays):  # lists, handles: of unknown size
+            return
         size = sum(a.nbytes for a in result.arrays)
         if self._cached_bytes + size <= CACHE_BYTES:
             self._cache[node] = result

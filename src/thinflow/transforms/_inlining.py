@@ -121,27 +121,24 @@ class Inlining:
     def _copy(self) -> None:
         body = [n for n in self.function.graph if n not in self.arguments]
         for node in body:
-            twin = self.graph.add(
-                node.op,
-                name=f"{self.call.name}/{node.name}",
-                attrs=node.attrs,
-                device=node.device or self.call.device,
-                before=self.call,
-            )
-            twin.origin = self.origin
+            name, device = f"{self.call.name}/{node.name}", node.device or self.call.device
+            twin = self.graph.graft(node, name, device=device, before=self.call)
+            twin.origin = node.origin or self.origin
             self.twins[node] = twin
         names = {node.name: twin.name for node, twin in self.twins.items()}
         for node, twin in self.twins.items():
             twin.set_inputs([self._twin(v) for v in node.inputs])
-            twin.set_control_inputs(self._twin(n.output()).node for n in node.control_inputs)
+            if node.control_inputs:
+                twin.set_control_inputs(self._twin(n.output()).node for n in node.control_inputs)
             self._adapt_names(twin, names)
 
     def _adapt_names(self, twin: Node, names: Mapping[str, str]) -> None:
         """What a body says by name: who stands on the same device, and which loop a node is in."""
-        annotation, frame = twin.attrs.get("_class"), twin.attrs.get("frame_name")
+        annotation = twin.attrs_view.get("_class")
         if annotation is not None:
             twin.attrs["_class"] = renamed_class(annotation, names)
-        if twin.op in _ENTERS and isinstance(frame, bytes):
+        frame = twin.attrs_view.get("frame_name") if twin.op in _ENTERS else None
+        if isinstance(frame, bytes):
             twin.attrs["frame_name"] = f"{self.call.name}/".encode() + frame
 
     def _twin(self, value: Value) -> Value:
@@ -155,6 +152,8 @@ class Inlining:
             for twin in self.twins.values():
                 if not twin.inputs and not twin.control_inputs:
                     twin.set_control_inputs(anchor)
+        if not self.call.control_inputs:
+            return
         givers = {value.node for value in self.function.outputs}
         for node, twin in self.twins.items():
             if node in givers or not is_stateless(twin):

@@ -187,6 +187,12 @@ def loop(work: Work) -> None:
     work.becomes("While", drop="num_original_outputs")
 
 
+@older("If", "While", "Case", "StatelessCase")
+def flow(work: Work) -> None:
+    """Loops and branches are lowered by another transform, before the rules are applied."""
+    raise Refuse("it calls functions; lower_control_flow says why it stays", work.node)
+
+
 @older("PartitionedCall", "StatefulPartitionedCall")
 def call(work: Work) -> None:
     """Calls are inlined by another transform."""

@@ -28,11 +28,14 @@ class Order:
         return f"{self.repeated}\n{self.last}".rstrip() + "\n"
 
 
-# What every later step wants: only what the outputs need, constants folded, norms in the weights.
+# What every later step wants: only what the outputs need, loops and branches as calls, so that no step can
+# tear a frame, constants folded, norms in the weights.
 _FLOAT = """
     inline_partitionedcall
     strip_unused_nodes
     remove_training_ops
+    raise_control_flow
+    prune_loop_variables
     remove_nodes(op=Identity, op=CheckNumerics, op=StopGradient, op=Snapshot, op=PreventGradient)
     fold_constants
     simplify_shapes
@@ -44,14 +47,18 @@ _FLOAT = """
     merge_duplicate_nodes
 """
 
+AS_IT_CAME = "lower_control_flow(raised=true)"
+"""Gives a graph back the frames it came with, for runtimes that know no other loops."""
+
 PIPELINES: dict[str, Order] = {
-    "float": Order("the smallest and fastest graph that computes the same", _FLOAT),
+    "float": Order("the smallest and fastest graph that computes the same", _FLOAT, f"\n    {AS_IT_CAME}\n"),
     "eight_bit": Order(
         "eight-bit weights and eight-bit computation, as TensorFlow's quantized ops do it",
         _FLOAT,
-        """
+        f"""
     quantize_weights
     quantize_nodes
+    {AS_IT_CAME}
     strip_unused_nodes
     sort_by_execution_order
 """,
@@ -59,9 +66,10 @@ PIPELINES: dict[str, Order] = {
     "smallest": Order(
         "the smallest file: eight-bit weights that are floats again when the graph runs, and short names",
         _FLOAT,
-        """
+        f"""
     quantize_weights
     merge_duplicate_nodes
+    {AS_IT_CAME}
     remove_device
     remove_attribute(attribute_name=_output_shapes)
     strip_unused_nodes
@@ -118,4 +126,5 @@ def _for_runtime(runtime: str, version: str) -> Order:
     if version and runtime in {"litert", "onnx"}:
         raise ParameterError(f"version={version} is TensorFlow's", hint="leave it out")
     lower = f"    target_runtime({', '.join(options)})\n" if options else ""
-    return Order(purpose, repeated, f"\n{lower}    sort_by_execution_order\n")
+    frames = "" if runtime in {"litert", "onnx"} else f"    {AS_IT_CAME}\n"
+    return Order(purpose, repeated, f"\n{frames}{lower}    sort_by_execution_order\n")

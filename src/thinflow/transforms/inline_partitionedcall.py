@@ -10,16 +10,17 @@ from dataclasses import dataclass
 
 from thinflow.errors import ThinflowError, TransformError
 from thinflow.ir.attrs import FunctionAttr
-from thinflow.ir.function import Function, Selection, reachable
+from thinflow.ir.function import Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.rewrite.colocation import drop_lost_classes
 from thinflow.rewrite.pattern import constant_node
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
+from thinflow.transforms._callees import endless, prune
 from thinflow.transforms._inlining import Inlining
 from thinflow.transforms._loops import in_loops
 
-_CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
+CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 _CONDITIONS = frozenset({"If", "StatelessIf"})
 MAX_NODES = 1_000_000
 """Nodes that inlining may add; functions that call functions twice grow without bounds."""
@@ -74,7 +75,7 @@ class InlinePartitionedCall(Transform):
                 inside.update(body)
         drop_lost_classes(graph, names)
         if self.prune_library and trace.changes:
-            _prune(graph, trace)
+            prune(graph, trace)
 
     def _called(self, node: Node, functions: Mapping[str, Function]) -> Call | None:
         """What a node calls; None if it is not to be inlined.
@@ -84,7 +85,7 @@ class InlinePartitionedCall(Transform):
         """
         if node.op in functions:
             return FunctionAttr(node.op, node.attrs), node.inputs
-        if node.op in _CALLS:
+        if node.op in CALLS:
             called, arguments = node.attrs.get("f"), node.inputs
         elif self.lower_cond and node.op in _CONDITIONS and node.inputs:
             called, arguments = node.attrs.get(_taken_branch(node)), node.inputs[1:]
@@ -95,31 +96,11 @@ class InlinePartitionedCall(Transform):
         return called, arguments
 
     def _endless(self, graph: Graph) -> set[str]:
-        """The functions whose calls never end: what is left once all are gone that call none of the rest."""
-        callees: dict[str, set[str]] = {}
-        stack = self._callees(graph, graph.functions)
-        while stack:
-            name = stack.pop()
-            if name not in callees:
-                try:
-                    callees[name] = self._callees(graph.functions[name].graph, graph.functions)
-                except ThinflowError:
-                    callees[name] = set()  # told where it is called
-                stack |= callees[name]
-        callers: dict[str, list[str]] = {}
-        for name, called in callees.items():
-            for other in called:
-                callers.setdefault(other, []).append(name)
-        left = {name: len(called) for name, called in callees.items()}
-        done = [name for name, count in left.items() if not count]
-        while done:
-            name = done.pop()
-            del left[name]
-            for caller in callers.get(name, ()):
-                left[caller] -= 1
-                if not left[caller]:
-                    done.append(caller)
-        return set(left)
+        """The functions whose calls never end."""
+        functions = graph.functions
+        return endless(
+            self._callees(graph, functions), lambda name: self._callees(functions[name].graph, functions)
+        )
 
     def _callees(self, body: Graph, functions: Mapping[str, Function]) -> set[str]:
         found = set()
@@ -156,15 +137,3 @@ def _taken_branch(node: Node) -> str:
     condition = source.tensor.numpy()
     holds = bool(condition[()]) if condition.ndim == 0 else condition.size > 0
     return "then_branch" if holds else "else_branch"
-
-
-def _prune(graph: Graph, trace: Trace) -> None:
-    try:
-        needed = reachable(graph)
-    except ThinflowError as error:
-        trace.notes.append(f"the function library stays whole: {error.message}")
-        return
-    unused = len(graph.functions) - len(needed)
-    if unused:
-        graph.functions = Selection(graph.functions, needed)
-        trace.notes.append(f"{unused} functions that nothing calls were dropped, {len(needed)} are left")

@@ -4,7 +4,9 @@ add_v2(a, b)         ->  add(a, b)                       version=1.4
 leaky_relu(x)        ->  maximum(x, 0.2 * x)
 conv(x, {dilations}) ->  conv(x)                         the attribute goes where it is at its default
 
-What cannot be said is named, and nothing is changed; with `partial=true` the rest is rewritten all the same.
+Loops and branches that call functions become frames, Switch and Merge where the release has no While or If;
+calls that it does not have are put in place. What cannot be said is named, and nothing is changed; with
+`partial=true` the rest is rewritten all the same.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from functools import cache
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.errors import ParameterError, TransformError
 from thinflow.ir.attrs import Attr, attr_key
+from thinflow.ir.function import reachable
 from thinflow.ir.graph import Graph, Node, Versions
 from thinflow.rewrite.edits import Site, sweep
 from thinflow.rewrite.rule import Refuse, Transform, transform
@@ -32,6 +35,8 @@ from thinflow.transforms._releases import (
     too_new,
     too_new_value,
 )
+from thinflow.transforms.inline_partitionedcall import CALLS, InlinePartitionedCall
+from thinflow.transforms.lower_control_flow import FLOW, LowerControlFlow
 
 LAST_PHONE_LIBRARY = "1.13"
 """The last release of the library for phones (libtensorflow_inference)."""
@@ -68,6 +73,7 @@ class TargetRuntime(Transform):
             raise ParameterError("no release was given", hint="write target_runtime(version=1.4)")
         target = Target(read_release(self.version or LAST_PHONE_LIBRARY), self.mobile)
         newest = graph_version(target.release)
+        _lower_if_too_new(graph, target, trace)
         if self.functions:
             apply_in_functions(self.for_function(), graph, trace)
         left = self._rewrite(graph, target, trace)
@@ -163,9 +169,13 @@ class Target:
         name = f"TensorFlow {self.release[0]}.{self.release[1]}"
         return f"{name} for phones" if self.mobile else name
 
+    def lacks(self, op: str) -> bool:
+        """Whether the op is too new."""
+        return too_new(op, self.release) or (self.mobile and op not in mobile_ops())
+
     def demands(self, node: Node) -> Iterator[str]:
         """What about a node is too new: its op, or `Op.attr`, or `Op.attr=value`."""
-        if too_new(node.op, self.release) or (self.mobile and node.op not in mobile_ops()):
+        if self.lacks(node.op):
             yield node.op
             return
         for name in sorted(node.attrs):
@@ -187,6 +197,16 @@ class Target:
                     if not (attr in node.attrs and is_default(node, attr)):
                         yield name, f"'{node.name}' needs {item}"
                         break
+
+
+def _lower_if_too_new(graph: Graph, target: Target, trace: Trace) -> None:
+    """Say loops, branches and calls without functions if the target does not have them all."""
+    bodies = [graph, *(graph.functions[name].graph for name in reachable(graph))]
+    called = {node.op for body in bodies for node in body if node.op in FLOW | CALLS}
+    if any(target.lacks(op) for op in called & FLOW):
+        LowerControlFlow().apply(graph, trace)
+    if any(target.lacks(op) for op in called & CALLS):
+        InlinePartitionedCall().apply(graph, trace)
 
 
 def is_default(node: Node, attr: str) -> bool:

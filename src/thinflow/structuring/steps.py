@@ -1,7 +1,6 @@
-"""The control flow of TF1 graphs as functions, the form that TF2 graphs and the targets have.
+"""The control flow of TF1 graphs as steps: each loop is one, and so is all between a Switch and its Merge.
 
-A loop (see `frames`) becomes a condition, a body and an ending; what Switch and Merge make of a predicate
-becomes its branches. Each function is a graph of its own, and takes what it reads from outside as arguments.
+The form that TF2 graphs and the targets have is made of them in `bodies`.
 """
 
 from __future__ import annotations
@@ -10,17 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, TypeGuard
 
-import numpy as np
-
-from thinflow.errors import GraphError, ThinflowError, UnsupportedOp
+from thinflow.errors import ThinflowError, UnsupportedOp
 from thinflow.frames import Loop, schedule
-from thinflow.ir.function import ARGUMENT, Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import MERGES, ancestors
-from thinflow.ir.types import BOOL, RESOURCE, VARIANT
+from thinflow.ir.types import RESOURCE, VARIANT
 from thinflow.ops import registry
 
-_SWITCHES = frozenset({"Switch", "RefSwitch", "_SwitchN"})
+SWITCHES = frozenset({"Switch", "RefSwitch", "_SwitchN"})
 _ALIASES = frozenset({"Identity", "RefIdentity", "StopGradient", "PreventGradient", "Snapshot"})
 
 
@@ -60,17 +56,63 @@ def steps_of(graph: Graph, outputs: Sequence[Value], inputs: Iterable[Value]) ->
     fed = set(inputs)
     needed = ancestors([v.node for v in outputs if v not in fed], stop=frozenset(v.node for v in fed))
     needed -= {v.node for v in fed if all(o in fed for o in v.node.outputs if o.uses or o in outputs)}
+    return _needed(_gathered(graph, needed), outputs, fed)
+
+
+def all_steps(graph: Graph) -> list[Step]:
+    """All that a graph computes; each loop and each branching is one step. Not sorted.
+
+    O(nodes + edges) per level of loops.
+
+    Raises:
+        UnsupportedOp: a loop is damaged.
+    """
+    return _gathered(graph, graph)
+
+
+def _gathered(graph: Graph, needed: Iterable[Node]) -> list[Step]:
     try:
-        return _needed(gathered(schedule(graph, needed)), outputs, fed)
+        return gathered(schedule(graph, needed))
     except ThinflowError as error:
         raise UnsupportedOp(error.problem, error.where, error.hint) from error
+    except RecursionError as error:
+        raise UnsupportedOp("its loops are too many inside each other") from error
     except (LookupError, ValueError, StopIteration) as error:
         raise UnsupportedOp(f"its loops are not built as TensorFlow builds them ({error})") from error
 
 
+def are_tangled(steps: Sequence[Step]) -> bool:
+    """Whether a step needs what is computed from its own results, so that it cannot run in one go.
+
+    O(nodes + edges). Only branchings can: those of one predicate may take turns with what is around them.
+    """
+    step_of = {node: step for step in steps for node in nodes_of(step)}
+    needs = {step: _needed_by(step, step_of) for step in dict.fromkeys(step_of.values())}
+    waiting = {step: len(found) for step, found in needs.items()}
+    readers: dict[Step, list[Step]] = {}
+    for step, found in needs.items():
+        for other in found:
+            readers.setdefault(other, []).append(step)
+    ready = [step for step, count in waiting.items() if not count]
+    done = 0
+    while ready:
+        done += 1
+        for reader in readers.get(ready.pop(), ()):
+            waiting[reader] -= 1
+            if not waiting[reader]:
+                ready.append(reader)
+    return done < len(needs)
+
+
+def _needed_by(step: Step, step_of: Mapping[Node, Step]) -> set[Step]:
+    nodes = nodes_of(step)
+    before = (n for node in nodes for n in (*(v.node for v in node.inputs), *node.control_inputs))
+    return {step_of[n] for n in before if n in step_of} - {step}
+
+
 def gathered(steps: Sequence[Step]) -> list[Step]:
     """The steps with each branching in the place of its members; not sorted. O(nodes + edges)."""
-    if not any(_is_switch(s) for s in steps):
+    if not any(is_switch(s) for s in steps):
         return list(steps)
     conditions = _conditions(steps)
     groups = _components(steps, conditions)
@@ -160,8 +202,8 @@ def root_of(value: Value) -> Value:
     return value
 
 
-def _is_switch(step: Step) -> TypeGuard[Node]:
-    return isinstance(step, Node) and step.op in _SWITCHES
+def is_switch(step: Step) -> TypeGuard[Node]:
+    return isinstance(step, Node) and step.op in SWITCHES
 
 
 def _conditions(steps: Sequence[Step]) -> dict[Step, _Conditions]:
@@ -174,7 +216,7 @@ def _conditions(steps: Sequence[Step]) -> dict[Step, _Conditions]:
         if step is None:
             return frozenset()
         here = found.get(step, frozenset())
-        return here | {(root_of(step.inputs[1]), value.port)} if _is_switch(step) else here
+        return here | {(root_of(step.inputs[1]), value.port)} if is_switch(step) else here
 
     for step in steps:
         arriving = [alive(v) for v in reads(step)]
@@ -202,7 +244,7 @@ def _components(steps: Sequence[Step], conditions: Mapping[Step, _Conditions]) -
         return step
 
     def is_partial(step: Step) -> bool:
-        return bool(conditions[step]) or _is_switch(step)
+        return bool(conditions[step]) or is_switch(step)
 
     for step in steps:
         before = [v.node for v in reads(step)]
@@ -228,7 +270,7 @@ def _side_count(switch: Node) -> int:
 
 def _branching(members: list[Step], conditions: Mapping[Step, _Conditions]) -> Branching:
     inside = {node for member in members for node in nodes_of(member)}
-    switches = [m for m in members if _is_switch(m)]
+    switches = [m for m in members if is_switch(m)]
     deciding = list(dict.fromkeys(p for s in switches if (p := root_of(s.inputs[1])).node not in inside))
     merges = [m for m in members if isinstance(m, Node) and m.op in MERGES and not conditions[m]]
     if not deciding:
@@ -254,174 +296,6 @@ def _branching(members: list[Step], conditions: Mapping[Step, _Conditions]) -> B
     return Branching(predicate, members, merges, sides, count, problem)
 
 
-def branch_functions(branching: Branching) -> tuple[list[Value], list[Function]]:
-    """What the branches read, and each as a function of that, side 0 first.
-
-    Raises:
-        UnsupportedOp: they cannot be told apart.
-    """
-    if branching.problem:
-        raise UnsupportedOp(branching.problem, branching.predicate.node.where)
-    arguments = [v for v in reads(branching) if v is not branching.predicate]
-    wanted = _arriving(branching)
-    switches = [m for m in branching.members if _decides(m, branching.predicate)]
-    functions = []
-    for side in range(branching.count):
-        extraction = _Extraction(branching, arguments)
-        for switch in switches:
-            extraction.alias(switch.output(side), switch.inputs[0])
-        members = [m for m in branching.members if branching.sides.get(m, side) == side]
-        nodes = [n for m in members for n in nodes_of(m) if n not in branching.merges]
-        is_truth = branching.predicate.dtype is BOOL
-        known = {branching.predicate: np.array(bool(side) if is_truth else side)}
-        name = f"{branching.predicate.node.name}/branch{side}"
-        functions.append(extraction.function(name, nodes, wanted[side], known))
-    return arguments, functions
-
-
-def _arriving(branching: Branching) -> list[list[Value]]:
-    """For each side what the Merges get from it."""
-    side_of = {node: side for m, side in branching.sides.items() for node in nodes_of(m)}
-    wanted: list[list[Value]] = [[] for _ in range(branching.count)]
-    for merge in branching.merges:
-        if merge.output(1).uses:
-            raise UnsupportedOp("somebody reads which branch was taken from its Merge", merge.where)
-        for value in merge.inputs:
-            node = value.node
-            side = value.port if _decides(node, branching.predicate) else side_of.get(node)
-            if side is None:
-                raise UnsupportedOp("it is not known on which side an input arrives", merge.where)
-            wanted[side].append(value)
-    if any(len(values) != len(branching.merges) for values in wanted):
-        raise UnsupportedOp("a Merge does not join one value of each side", branching.merges[0].where)
-    return wanted
-
-
-def _decides(step: Step, predicate: Value) -> TypeGuard[Node]:
+def decides(step: Step, predicate: Value) -> TypeGuard[Node]:
     """Whether a step is a Switch that this predicate sets."""
-    return _is_switch(step) and root_of(step.inputs[1]) is predicate
-
-
-# ------------------------------------------------------------------------------------------------------ loops
-
-
-@dataclass(frozen=True, eq=False)
-class LoopFunctions:
-    """A loop as functions of the same arguments.
-
-    Attributes:
-        arguments: what they start with: the variables, then what stays the same in every turn.
-        condition: gives whether to turn once more.
-        body: gives the arguments of the next turn.
-        ending: gives what the Exits hand out, from the arguments for which the condition is false.
-    """
-
-    arguments: list[Value]
-    condition: Function
-    body: Function
-    ending: Function
-
-
-def loop_functions(loop: Loop) -> LoopFunctions:
-    """The loop's nodes, copied into functions. O(nodes); constants are shared.
-
-    Raises:
-        UnsupportedOp: a loop variable tells by which input it came.
-    """
-    for merge in loop.merges:
-        if merge.output(1).uses:
-            raise UnsupportedOp("somebody reads in which turn the loop is by its Merge", merge.where)
-    variables = {merge.output(): enter.inputs[0] for merge, (enter, _) in loop.merges.items()}
-    entering = {enter for enter, _ in loop.merges.values()}
-    fixed = {e.output(): e.inputs[0] for e in loop.enters if e not in entering}
-    arguments = [*variables.values(), *fixed.values(), *loop.free]
-    inner = [*variables, *fixed, *loop.free]
-    going_on = loop.condition.inputs[0]
-    nodes = [n for s in (*loop.head, *loop.body) for n in nodes_of(s)]
-    switches = [n for n in nodes if n.op in _SWITCHES and root_of(n.inputs[1]).node is loop.condition]
-    nodes = [n for n in nodes if n not in set(switches) and n is not loop.condition]
-
-    def function(name: str, side: int, wanted: Sequence[Value]) -> Function:
-        extraction = _Extraction(loop, inner)
-        for switch in switches:
-            extraction.alias(switch.output(side), switch.inputs[0])
-        known = {loop.condition.output(): np.array(bool(side))}
-        return extraction.function(f"{loop.name}/{name}", nodes, wanted, known)
-
-    following = [n.inputs[0] for n in loop.next_iterations]
-    return LoopFunctions(
-        arguments,
-        function("condition", 1, [going_on]),
-        function("body", 1, [*following, *fixed, *loop.free]),
-        function("ending", 0, [e.inputs[0] for e in loop.exits]),
-    )
-
-
-class _Extraction:
-    """Copies nodes into a graph of their own, whose arguments stand for given values."""
-
-    def __init__(self, step: Step, arguments: Sequence[Value]) -> None:
-        origin = next(n.graph for n in nodes_of(step))
-        self._graph = Graph()
-        self._graph.functions = {} if origin is None else origin.functions
-        self._twins: dict[Value, Value] = {}
-        self._aliases: dict[Value, Value] = {}
-        self._arguments: list[Value] = []
-        for value in arguments:
-            attrs = {} if value.dtype is None else {"T": value.dtype}
-            argument = self._graph.add(ARGUMENT, name=value.node.name, attrs=attrs).output()
-            self._twins[value] = argument
-            self._arguments.append(argument)
-
-    def alias(self, value: Value, source: Value) -> None:
-        """Let a value be another one."""
-        self._aliases[value] = source
-
-    def function(
-        self, name: str, nodes: Sequence[Node], outputs: Sequence[Value], known: Mapping[Value, np.ndarray]
-    ) -> Function:
-        """The function of those nodes that the outputs need; `known` values are constants."""
-        for value, content in known.items():
-            self._twins[value] = self._graph.constant(content, value.node.name)
-        chosen = self._needed(set(nodes), outputs)
-        copies: dict[Node, Node] = {}
-        for node in nodes:
-            if node in chosen and node not in copies:
-                copies[node] = self._graph.add(node.op, name=node.name, attrs=node.attrs, device=node.device)
-        for node, copy in copies.items():
-            copy.set_inputs([self._inner(v, copies) for v in node.inputs])
-            copy.set_control_inputs([copies[n] for n in node.control_inputs if n in copies])
-        results = [self._inner(v, copies) for v in outputs]
-        return Function(name, self._graph, list(self._arguments), results)
-
-    def _resolved(self, value: Value) -> Value:
-        while value in self._aliases and value not in self._twins:
-            value = self._aliases[value]
-        return value
-
-    def _needed(self, among: set[Node], outputs: Sequence[Value]) -> set[Node]:
-        chosen: set[Node] = set()
-        stack = list(outputs)
-        waited: list[Node] = []
-        while stack or waited:
-            if stack:
-                value = self._resolved(stack.pop())
-                if value in self._twins:
-                    continue
-                node = value.node
-            else:
-                node = waited.pop()
-            if node in among and node not in chosen:
-                chosen.add(node)
-                stack.extend(node.inputs)
-                # What a constant on a branch waits for tells on which branch it is.
-                waited.extend(node.control_inputs)
-        return chosen
-
-    def _inner(self, value: Value, copies: Mapping[Node, Node]) -> Value:
-        value = self._resolved(value)
-        if value in self._twins:
-            return self._twins[value]
-        if value.node not in copies:
-            raise GraphError(f"'{value.name}' is not part of the loop or branch that reads it")
-        return copies[value.node].output(value.port)
+    return is_switch(step) and root_of(step.inputs[1]) is predicate
