@@ -14,7 +14,7 @@ from tests.transforms.golden import parse_graph
 from thinflow import api, formats
 from thinflow.cli import main
 from thinflow.errors import FormatError, ParameterError
-from thinflow.formats import _sealing
+from thinflow.formats import _sealing, _secrecy
 from thinflow.formats.pack import MAGIC, open_pack, read_key_file, write_pack
 
 pytest.importorskip("cryptography", reason="needs the extra `pack`")
@@ -34,6 +34,7 @@ X = {"image": np.ones((1, 6, 6, 2), np.float32)}
 @pytest.fixture(autouse=True)
 def cheap_scrypt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_sealing, "_SCRYPT_COST", 1 << 4)
+    monkeypatch.setattr(_secrecy, "_met", False)
     monkeypatch.delenv("THINFLOW_KEY", raising=False)
     monkeypatch.delenv("THINFLOW_KEY_FILE", raising=False)
 
@@ -163,7 +164,10 @@ def test_other_kinds_are_carried(tmp_path: Path) -> None:
     api.pack(tmp_path / "m.tflite", tmp_path / "m.tfpack", key=KEY)
     api.unpack(tmp_path / "m.tfpack", tmp_path / "again.tflite", key=KEY)
     assert (tmp_path / "again.tflite").read_bytes() == (tmp_path / "m.tflite").read_bytes()
-    with pytest.raises(FormatError, match="holds a tflite model"):
+    with pytest.raises(ParameterError, match="no key is there"):
+        formats.load(tmp_path / "m.tfpack")
+    write_pack(tmp_path / "m.tfpack", [b"model"], kind="coreml")
+    with pytest.raises(FormatError, match="unknown kind 'coreml'"):
         formats.load(tmp_path / "m.tfpack")
 
 

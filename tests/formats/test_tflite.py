@@ -149,7 +149,7 @@ def test_signatures_choose_a_subgraph_and_give_names() -> None:
     second = graph_of(*graphs, signatures=signatures, signature="b")
     assert second.value("out").node.op == "tfl.LOGISTIC"
     assert second.facts["signatures"] == "a, b"
-    with pytest.raises(GraphError, match="is subgraph 1 of its file"):
+    with pytest.raises(GraphError, match="is run from its file, and this one has none"):
         thinflow.Session(second)
     (y,) = thinflow.Session(second, "reference").run(["out"], {"in": np.float32([0, 0])})
     assert y.tolist() == [0.5, 0.5]

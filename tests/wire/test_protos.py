@@ -213,6 +213,7 @@ class TestText:
             ("version: 99999999999", "line 1, column 10", "Value out of range: 99999999999"),
             ("node { attr { value { type: DT_FOO } } }", "line 1, column 29", "has no value named DT_FOO"),
             (b"node { name: '\xff' }", "byte 14", "it is not UTF-8"),
+            (rb"node { name: 'a\lb' }", "", "invalid escape sequence"),
         ],
     )
     def test_errors(self, text, where, problem):

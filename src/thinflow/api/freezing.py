@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from thinflow.api._types import Source
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from thinflow.formats.checkpoint import Checkpoint
     from thinflow.freezing.describing import ModelInfo
     from thinflow.freezing.model import Frozen
+    from thinflow.freezing.variable_states import VariableState
 
 
 def freeze(
@@ -145,6 +146,18 @@ def variable_bytes(checkpoint: Checkpoint, name: str) -> int:
     from thinflow.freezing.describing import size_bytes
 
     return size_bytes(checkpoint, name)
+
+
+def variable_states(checkpoint: Checkpoint, *, with_stats: bool = False) -> Iterator[VariableState]:
+    """Whether the bytes of each variable are sound, where they stand, and what its numbers are like.
+
+    Args:
+        checkpoint: open; every byte of it is read.
+        with_stats: look at the numbers, too.
+    """
+    from thinflow.freezing import variable_states
+
+    return variable_states.variable_states(checkpoint, with_stats=with_stats)
 
 
 def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:

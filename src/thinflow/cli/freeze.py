@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
@@ -40,6 +39,11 @@ def add_arguments(p: ArgumentParser) -> None:
         help="variables that begin with OLD in the graph begin with NEW in the checkpoint; repeatable",
     )
     p.add_argument(
+        "--initializers",
+        metavar="NAMES",
+        help="nodes of the graph that initialise what the checkpoint lacks, such as init",
+    )
+    p.add_argument(
         "--allow-missing",
         action="store_true",
         help="leave variables without a value, and tables without their file, in the graph",
@@ -49,6 +53,8 @@ def add_arguments(p: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
+    import json
+
     import thinflow
     from thinflow.api import freeze_with_report
 
@@ -65,6 +71,7 @@ def run(args: Namespace) -> int:
         renames=_renames(args.rename),
         allow_missing=args.allow_missing,
         clear_devices=args.clear_devices,
+        initializers=names(args.initializers) or (),
     )
     size = thinflow.save(frozen.graph, args.output)
     if args.json:

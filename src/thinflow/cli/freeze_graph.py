@@ -7,12 +7,20 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from thinflow.cli import one_line
 from thinflow.cli._oldflags import USAGE_EXIT, OldFlags, Setting, is_help
 from thinflow.errors import ParameterError
 
 if TYPE_CHECKING:
     from thinflow.freezing.model import Frozen
 
+EXAMPLES = """
+  thinflow freeze_graph --input_graph=graph.pb --input_binary=true --input_checkpoint=model.ckpt-7 \
+--output_graph=frozen.pb --output_node_names=y
+  thinflow freeze_graph --input_meta_graph=model.ckpt-7.meta --input_checkpoint=model.ckpt-7 \
+--output_graph=frozen.pb --output_node_names=y
+  thinflow freeze_graph --input_saved_model_dir=export --output_graph=frozen.pb --output_node_names=y
+"""
 FLAGS = OldFlags(
     "freeze_graph",
     {
@@ -27,7 +35,7 @@ FLAGS = OldFlags(
         "restore_op_name": ("save/restore_all", "ignored"),
         "filename_tensor_name": ("save/Const:0", "ignored"),
         "clear_devices": (True, "whether to drop the placement of nodes"),
-        "initializer_nodes": ("", "nodes that fill tables, comma-separated"),
+        "initializer_nodes": ("", "what fills tables, and variables the checkpoint lacks; comma-separated"),
         "variable_names_whitelist": ("", "freeze only these variables, comma-separated; wildcards allowed"),
         "variable_names_denylist": ("", "do not freeze these variables, comma-separated; wildcards allowed"),
         "input_meta_graph": ("", "MetaGraphDef file to read"),
@@ -38,6 +46,8 @@ FLAGS = OldFlags(
         "variable_names_blacklist": "variable_names_denylist",
         "variable_names_allowlist": "variable_names_whitelist",
     },
+    python=True,
+    examples=EXAMPLES,
 )
 _IGNORED = ("restore_op_name", "filename_tensor_name")
 
@@ -52,7 +62,9 @@ def main(argv: Sequence[str]) -> int:
         return USAGE_EXIT
     frozen = _frozen(values)
     for line in _warnings(values, frozen):
-        print(f"warning: {line}", file=sys.stderr)
+        print(f"warning: {one_line(line)}", file=sys.stderr)
+    for line in frozen.notes:
+        print(f"note: {one_line(line)}", file=sys.stderr)
     target = _path(values, "output_graph")
     if target:
         import thinflow
@@ -97,7 +109,7 @@ def _frozen(values: Mapping[str, Setting]) -> Frozen:
         only=listed["variable_names_whitelist"] or (),
         exclude=listed["variable_names_denylist"] or (),
         clear_devices=bool(values["clear_devices"]),
-        initializers=listed["initializer_nodes"] or (),
+        initializers=() if folder else listed["initializer_nodes"] or (),
         saver=saver or None,
     )
 
@@ -106,6 +118,8 @@ def _warnings(values: Mapping[str, Setting], frozen: Frozen) -> Iterator[str]:
     for name in _IGNORED:
         if values[name] != FLAGS.flags[name][0]:
             yield f"--{name} is ignored: the restore operations of the graph are read, not run"
+    if values["initializer_nodes"] and _path(values, "input_saved_model_dir"):
+        yield "--initializer_nodes is ignored: a SavedModel names its own"
     if not frozen.variables:
         yield "no variable was frozen: the graph has none, or none that the outputs need"
     left = [node.name for node in frozen.graph if node.op in {"Variable", "VariableV2", "VarHandleOp"}]

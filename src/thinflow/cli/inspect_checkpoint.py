@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Sequence
@@ -15,6 +14,11 @@ if TYPE_CHECKING:
     from thinflow.formats.checkpoint import Checkpoint
     from thinflow.ir.types import TensorSpec
 
+EXAMPLES = """
+  thinflow inspect_checkpoint --file_name=model.ckpt-7
+  thinflow inspect_checkpoint --file_name=model.ckpt-7 --tensor_name=conv1/weights \
+--printoptions precision=3 threshold=50
+"""
 FLAGS = OldFlags(
     "inspect_checkpoint",
     {
@@ -24,8 +28,15 @@ FLAGS = OldFlags(
         "all_tensor_names": (False, "print the names, types and shapes of all variables"),
         "count_exclude_pattern": ("", "leave variables that match this pattern out of the count"),
         "printoptions": ("", "NAME=VALUE [NAME=VALUE ...], for numpy.set_printoptions"),
+        "verify_checksum": (False, "read everything and tell which variables are damaged, and where"),
         "json": (False, "print the list for machines"),
     },
+    python=True,
+    examples=EXAMPLES,
+)
+_USAGE = (
+    "Usage: inspect_checkpoint --file_name=checkpoint_file_name [--tensor_name=tensor_to_print] "
+    "[--all_tensors] [--all_tensor_names] [--count_exclude_pattern] [--printoptions]"
 )
 _PRINT_FLAGS = ("--printoptions", "-printoptions")
 _NUMPY_NAMES = {"float": "float32", "double": "float64", "half": "float16"}
@@ -37,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
     if values is None:
         return 0 if is_help(argv) else USAGE_EXIT
     if not values["file_name"]:
-        print("Usage: inspect_checkpoint --file_name=checkpoint_file_name [--tensor_name=tensor_to_print]")
+        print(_USAGE)
         return 1
     import os
 
@@ -49,10 +60,14 @@ def main(argv: Sequence[str]) -> int:
     name = os.path.expanduser(str(values["file_name"]))
     checkpoint = load_checkpoint(name)
     if values["json"]:
+        import json
+
         from thinflow.cli._models import checkpoint_data
 
         print(json.dumps(checkpoint_data(name, checkpoint), indent=2))
         return 0
+    if values["verify_checksum"]:
+        return _verify(checkpoint)
     everything = bool(values["all_tensors"])
     if everything or values["all_tensor_names"]:
         for key in checkpoint.keys_of_all():
@@ -69,11 +84,29 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _print_list(checkpoint: Checkpoint) -> None:
-    """A line for each variable and an empty one, as TensorFlow's reader describes itself."""
-    for key in checkpoint.keys_of_all():
-        spec = checkpoint.spec(key)
-        print(f"{key} (DT_{str(spec.dtype).upper()}) [{','.join(map(str, spec.shape or ()))}]")
+    """A line for each variable and an empty one, as TensorFlow's reader describes itself.
+
+    Of a partitioned variable version 2 shows the parts, under the keys they are stored by, with bytes that a
+    terminal does not show; version 1 shows the whole, and how many parts there are.
+    """
+    for key, spec, parts in checkpoint.stored():
+        text = key.decode("utf-8", "ignore")
+        count = f", {parts} slices" if parts > 1 else ""
+        print(f"{text} (DT_{str(spec.dtype).upper()}) [{','.join(map(str, spec.shape or ()))}]{count}")
     print()
+
+
+def _verify(checkpoint: Checkpoint) -> int:
+    """Read every value; a line for each that is damaged. The exit code."""
+    from thinflow.api import variable_states
+    from thinflow.cli import one_line
+
+    states = list(variable_states(checkpoint))
+    damaged = [state for state in states if state.problem]
+    for state in damaged:
+        print(one_line(f"{state.name}: {state.problem}"))
+    print(f"# Verified {len(states)} tensors, {len(damaged)} of them damaged")
+    return 1 if damaged else 0
 
 
 def _print_tensor(checkpoint: Checkpoint, key: str, settings: dict[str, Any], *, with_value: bool) -> None:
@@ -89,7 +122,7 @@ def _print_tensor(checkpoint: Checkpoint, key: str, settings: dict[str, Any], *,
     except FormatError as error:
         if "object, not numbers" not in error.problem:
             raise
-        print("<not convertible to a numpy array>")
+        print("<not convertible to a numpy dtype>")
         return
     with np.printoptions(**settings):
         print(value)
@@ -103,9 +136,9 @@ def _print_count(checkpoint: Checkpoint, pattern: str) -> None:
         raise ParameterError(
             f"--count_exclude_pattern {pattern}: {e}", hint="write a regular expression"
         ) from e
-    specs = [(key, checkpoint.spec(key)) for key in checkpoint]
-    left_out = [spec for key, spec in specs if excluded is not None and excluded.match(key)]
-    counted = [spec for key, spec in specs if excluded is None or not excluded.match(key)]
+    specs = [(key, checkpoint.spec(key)) for key in checkpoint.keys_of_all()]
+    left_out = [spec for key, spec in specs if excluded is not None and excluded.search(key)]
+    counted = [spec for key, spec in specs if excluded is None or not excluded.search(key)]
     if excluded is not None:
         print(
             f"# Excluding {len(left_out)} tensors ({sum(map(_params, left_out))} params) that match "

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from thinflow.errors import FormatError
 from thinflow.formats._files import map_file
-from thinflow.formats._slices import Slice, decode_key, encode_key
+from thinflow.formats._slices import Place, Slice, decode_key, encode_key
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import STRING, VARIANT, DType, TensorSpec, dtype
 from thinflow.wire import protos
@@ -98,14 +98,44 @@ class Bundle:
         element = dtype(entry.dtype)
         if not entry.slices:
             return Tensor(element, shape, _Value(self, name, entry))
+        parts = [
+            (part, Tensor(element, _shape(found), _Value(self, name, found)))
+            for part, found in self._parts_of(name)
+        ]
+        return Tensor(element, shape, Assembled(name, parts))
+
+    def places(self, name: str) -> list[Place]:
+        """Where the value of a variable stands, one place for each of its parts."""
+        entry = self._entries[name]
+        stored = self._parts_of(name) if entry.slices else [(None, entry)]
+        return [Place(self._shard_path(e.shard_id), e.offset, e.size, part) for part, e in stored]
+
+    def stored(self) -> Iterator[tuple[bytes, TensorSpec, int]]:
+        """What has bytes of its own, in the order of the index: key, type and shape, 1.
+
+        The parts of partitioned variables come one by one, under keys that also say which part.
+        """
+        names = (
+            (name.encode("utf-8", "surrogateescape"), e) for name, e in self._entries.items() if not e.slices
+        )
+        for key, entry in (*self._parts.items(), *names):
+            yield key, TensorSpec(dtype(entry.dtype), _shape(entry)), 1
+
+    def _parts_of(self, name: str) -> list[tuple[Slice, Any]]:
+        """The parts of a partitioned variable with their entries.
+
+        Raises:
+            FormatError: one is missing.
+        """
+        shape = _shape(self._entries[name])
         parts = []
         for part in self.slices(name):
             key = encode_key(name.encode("utf-8", "surrogateescape"), part)
             found = self._parts.get(key) or self._parts_like(name, part, shape)
             if found is None:
                 raise FormatError(f"a part of '{name}' is missing", f"{self.prefix}.index", _DAMAGED)
-            parts.append((part, Tensor(element, _shape(found), _Value(self, name, found))))
-        return Tensor(element, shape, Assembled(name, parts))
+            parts.append((part, found))
+        return parts
 
     def _parts_like(self, name: str, part: Slice, shape: Sequence[int]) -> Any:
         """A part whose key spells its extents another way (a whole dimension by its size)."""

@@ -10,7 +10,7 @@ from thinflow.errors import FormatError
 from thinflow.formats._attrs import decode_tensor
 from thinflow.formats._bundle import Assembled
 from thinflow.formats._files import map_file
-from thinflow.formats._slices import Slice, decode_key
+from thinflow.formats._slices import Place, Slice, decode_key
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import STRING, DType, TensorSpec, dtype
 from thinflow.wire import protos
@@ -75,6 +75,18 @@ class TableCheckpoint:
         """The parts a partitioned variable is kept in; empty for one that is kept whole."""
         parts = [part for part, _, _ in self._parts.get(name, [])]
         return parts if len(parts) > 1 else []
+
+    def places(self, name: str) -> list[Place]:
+        """Where the value of a variable stands, one place for each of its parts."""
+        stored = self._parts.get(name, [])
+        return [
+            Place(file, None, len(value), part if len(stored) > 1 else None) for part, value, file in stored
+        ]
+
+    def stored(self) -> Iterator[tuple[bytes, TensorSpec, int]]:
+        """The variables with type and shape, sorted, and in how many parts each is kept."""
+        for name in self.names():
+            yield name.encode("utf-8", "surrogateescape"), self._specs[name], len(self._parts.get(name, []))
 
     def tensor(self, name: str) -> Tensor:
         """A variable whose value is decoded when somebody asks for the numbers."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from thinflow.errors import FormatError
 
@@ -50,6 +51,23 @@ class Slice:
         extents = getattr(message, "extent")  # noqa: B009 - the class exists only at run time
         lengths = [e.length if e.WhichOneof("has_length_hack") else WHOLE for e in extents]
         return cls(tuple((e.start, length) for e, length in zip(extents, lengths, strict=True)))
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a value, or a part of one, stands.
+
+    Attributes:
+        file: the shard.
+        offset: its first byte in there; None where values stand in blocks that may be compressed.
+        size: bytes it takes.
+        part: which part of a partitioned variable; None for a whole variable.
+    """
+
+    file: Path
+    offset: int | None
+    size: int
+    part: Slice | None = None
 
 
 def encode_key(name: bytes, part: Slice) -> bytes:

@@ -15,7 +15,7 @@ from typing import Any
 from thinflow.errors import FormatError, closest
 from thinflow.formats._bundle import Bundle
 from thinflow.formats._checkpoint_v1 import TableCheckpoint
-from thinflow.formats._slices import Slice
+from thinflow.formats._slices import Place, Slice
 from thinflow.formats.format import Format, Sample
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import TensorSpec
@@ -90,6 +90,22 @@ class Checkpoint(Mapping[str, Tensor]):
         """The parts a partitioned variable is kept in; empty for one that is kept whole."""
         self._require(name)
         return self._reader.slices(name)
+
+    def places(self, name: str) -> list[Place]:
+        """Where the value of a variable stands: files, and bytes in them; one for each part.
+
+        Raises:
+            FormatError: there is no such variable, or a part of it is missing.
+        """
+        self._require(name)
+        return self._reader.places(name)
+
+    def stored(self) -> Iterator[tuple[bytes, TensorSpec, int]]:
+        """What the files list: key, type and shape, number of parts.
+
+        Version 2 lists the parts of a partitioned variable under keys of their own and not the whole.
+        """
+        return self._reader.stored()
 
     def object_graph(self) -> Any:
         """The TrackableObjectGraph message of a TensorFlow 2 checkpoint; None if there is none."""

@@ -9,20 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from thinflow.errors import FormatError, closest
-from thinflow.formats import _savedmodel_writer, metagraph
+from thinflow.formats import _chunks, _savedmodel_writer, metagraph
 from thinflow.formats._files import map_file
 from thinflow.formats.format import Format, Sample
 from thinflow.formats.metagraph import MetaGraph
-from thinflow.wire import protos, scan
+from thinflow.wire import protos, riegeli, scan
 
 save = _savedmodel_writer.save
 
-FILES = ("saved_model.pb", "saved_model.pbtxt")
-CHUNKED = "saved_model.cpb"
+FILES = ("saved_model.pb", "saved_model.pbtxt", "saved_model.cpb")
 _TEXT_STARTS = frozenset({b"saved_model_schema_version", b"meta_graphs"})
 _META_GRAPHS_FIELD = 2
 _SCHEMA_VERSION = 1
-_CHUNKED_MAGIC = b"\x83\xaf\x70\xd1\x0d\x88\x4a\x3f"
 
 
 @dataclass
@@ -76,13 +74,13 @@ class SavedModel:
 def is_saved_model(sample: Sample) -> bool:
     """Whether this is such a folder, or the file in it."""
     if sample.is_folder:
-        return any((sample.path / name).is_file() for name in (*FILES, CHUNKED))
+        return any((sample.path / name).is_file() for name in FILES)
     return _begins_a_model(sample) or sample.word() in _TEXT_STARTS
 
 
 def _begins_a_model(sample: Sample) -> bool:
     """By the layout's number and a MetaGraph behind it: other protobuf files begin with such a number too."""
-    if sample.head.startswith(_CHUNKED_MAGIC[:4]):
+    if sample.head.startswith(riegeli.MAGIC[:4]):
         return True
     if not sample.head.startswith(b"\x08\x01\x12"):
         return False
@@ -103,7 +101,9 @@ def read(path: str | os.PathLike[str]) -> SavedModel:
     if given.is_dir():
         found = [given / name for name in FILES if (given / name).is_file()]
         if not found:
-            raise _no_model(given)
+            raise FormatError(
+                "there is no saved_model.pb in this folder", str(given), "name the model's folder"
+            )
         file, folder = found[0], given
     else:
         file, folder = given, given.parent
@@ -118,25 +118,11 @@ def read(path: str | os.PathLike[str]) -> SavedModel:
         raise FormatError(problem, where, error.hint or "export the model again") from error
 
 
-def _no_model(folder: Path) -> FormatError:
-    if (folder / CHUNKED).is_file():
-        return _chunked(folder / CHUNKED)
-    return FormatError("there is no saved_model.pb in this folder", str(folder), "name the model's folder")
-
-
-def _chunked(path: Path) -> FormatError:
-    return FormatError(
-        "this is a SavedModel in chunks (.cpb), which is not read",
-        str(path),
-        "save it again with TensorFlow without tf.saved_model.SaveOptions(experimental_image_format=True)",
-    )
-
-
 def _graphs(buffer: memoryview, file: Path, folder: Path) -> list[MetaGraph]:
     head = bytes(buffer[:4096])
-    if head.startswith(_CHUNKED_MAGIC[:4]):
-        raise _chunked(file)
-    if Sample(file, head).word() in _TEXT_STARTS:
+    if head.startswith(riegeli.MAGIC[:4]):
+        buffer = _chunks.joined(buffer)
+    elif Sample(file, head).word() in _TEXT_STARTS:
         buffer = memoryview(protos.serialize(protos.from_text("SavedModel", bytes(buffer))))
     checkpoint = folder / "variables" / "variables"
     has_variables = Path(f"{checkpoint}.index").is_file()

@@ -88,6 +88,7 @@ def replace_variables(graph: Graph, values: Mapping[Node, Tensor]) -> None:
         constant.origin = ORIGIN
         is_handle = node.op == "VarHandleOp"
         graph.replace(node, constant)
+        constant.device = ""  # where the variable lived says nothing of who reads a constant
         constant.output().spec = TensorSpec(tensor.dtype, tensor.shape)
         if is_handle:
             handles[constant.output()] = constant.output().spec

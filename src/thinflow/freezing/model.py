@@ -1,11 +1,12 @@
 """From a model with variables to a graph without: what to keep, where the values are, what it is called.
 
-Nothing is run and no number is read: a frozen graph's constants are views of the checkpoint.
+Nothing is run and no number is read: a frozen graph's constants are views of the checkpoint. Only variables
+that no checkpoint holds and an initialiser fills are computed: see `initial_values`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -16,6 +17,7 @@ from thinflow.formats.metagraph import MetaGraph, Signature
 from thinflow.freezing import matching, naming, restoring
 from thinflow.freezing.assets import place_assets
 from thinflow.freezing.handles import replace_variables
+from thinflow.freezing.initial_values import InitialValues
 from thinflow.freezing.restoring import Key
 from thinflow.freezing.tables import absent_files, fill, tables_of
 from thinflow.ir.function import Selection, reachable
@@ -57,7 +59,8 @@ class Options:
         allow_absent_files: leave tables without their file: whoever runs them is told.
         clear_devices: drop the placement of nodes.
         inline: put the bodies of called functions in the place of the calls.
-        initializers: names of nodes that prepare tables, besides those the model names.
+        initializers: names of nodes that prepare tables and variables that no checkpoint holds, besides
+            those the model names.
         restore_op: the node that restores everything, of several savers the one to believe; "": the model's.
     """
 
@@ -158,16 +161,17 @@ def freeze_graph(
     contents = _contents(graph, checkpoint, meta)
     graph.outputs = list(dict.fromkeys(graph.value(name) for name in outputs))
     graph.inputs = list(dict.fromkeys(graph.value(name) for name in inputs))
+    initializers = _initializers(graph, meta, options)
+    initial = InitialValues(graph, initializers)
     _cut_writes(graph, frozen)
-    initializers = [*(meta.init_ops if meta is not None else ()), *options.initializers]
-    _strip(graph, _present(graph, initializers))
+    _strip(graph, initializers)
     if options.inline and graph.functions:
         _inline(graph, frozen)
         _cut_writes(graph, frozen)
     lenient = options.allow_missing or options.allow_absent_files
     _fill_tables(graph, home, contents, frozen, lenient=lenient)
     _strip(graph, [])
-    values = _values(graph, keys, checkpoint, options, frozen)
+    values = _values(graph, keys, checkpoint, options, frozen, initial)
     replace_variables(graph, values)
     drop_idle_control(graph)  # what waited for reads of variables would wait for constants
     _cut_writes(graph, frozen)
@@ -194,9 +198,15 @@ def _strip(graph: Graph, others: Iterable[Node]) -> None:
         drop_lost_classes(graph, names)
 
 
-def _present(graph: Graph, names: Iterable[str]) -> list[Node]:
-    found = (graph.find(name.removesuffix(":0")) for name in names)
-    return [node for node in found if node is not None]
+def _initializers(graph: Graph, meta: MetaGraph | None, options: Options) -> list[Node]:
+    """The nodes that a session would run first: those of the model that are there, and those asked for.
+
+    Raises:
+        GraphError: one that was asked for does not exist.
+    """
+    found = (graph.find(name) for name in (meta.init_ops if meta is not None else ()))
+    asked = [graph.node(name.removeprefix("^").removesuffix(":0")) for name in options.initializers]
+    return [*(node for node in found if node is not None), *asked]
 
 
 def _is_write(node: Node) -> bool:
@@ -206,15 +216,17 @@ def _is_write(node: Node) -> bool:
 def _cut_writes(graph: Graph, frozen: Frozen) -> None:
     """Nobody waits for changes of variables: a frozen graph has none."""
     writes = [node for node in graph if _is_write(node) and node.control_outputs]
-    needed = ancestors([v.node for v in graph.outputs], control=False) if writes else set()
+    results = [v.node for v in graph.outputs]
+    needed = ancestors(results, control=False) if writes else set()
     cut = [node for node in writes if node not in needed]
     if not cut:
         return
+    before = ancestors(results)
     for node in cut:
         for waiter in node.control_outputs:
             waiter.remove_control_input(node)
-    waiting = ancestors([v.node for v in graph.outputs])
-    lost = sum(node not in waiting for node in cut)
+    after = ancestors(results)
+    lost = sum(node in before and node not in after for node in cut)
     if lost:
         frozen.notes.append(f"{lost} changes of variables that ran beside the outputs are left out")
 
@@ -286,12 +298,20 @@ def _chosen(node: Node, options: Options) -> bool:
 
 
 def _values(
-    graph: Graph, keys: Mapping[str, Key], checkpoint: Checkpoint | None, options: Options, frozen: Frozen
+    graph: Graph,
+    keys: Mapping[str, Key],
+    checkpoint: Checkpoint | None,
+    options: Options,
+    frozen: Frozen,
+    initial: InitialValues,
 ) -> dict[Node, Tensor]:
     nodes = [node for node in restoring.variables(graph) if _chosen(node, options)]
     if not nodes:
         return {}
     if checkpoint is None:
+        values = _initial_values(nodes, initial, lambda _: None, frozen)
+        if len(values) == len(nodes):
+            return values
         raise FormatError(
             f"the graph has {len(nodes)} variables, first '{nodes[0].name}', and no checkpoint was given",
             graph.path,
@@ -306,10 +326,41 @@ def _values(
     frozen.variables = {node.name: key for node, key in found.items()}
     used = {key.name for key in found.values()}
     frozen.unused = [name for name in checkpoint if name not in used]
-    missing = [node for node in nodes if node not in found]
+    read = {node: restoring.tensor_of(checkpoint, key) for node, key in found.items()}
+    if options.initializers:
+        _note(
+            frozen,
+            [n.name for n in found if initial.assigns(n.name)],
+            "as in the checkpoint, not initialised",
+        )
+
+    def known(name: str) -> Tensor | None:
+        return restoring.tensor_of(checkpoint, keys[name]) if name in keys else None
+
+    read |= _initial_values([node for node in nodes if node not in read], initial, known, frozen)
+    missing = [node for node in nodes if node not in read]
     if missing:
         _report_missing(missing, checkpoint, used, options, frozen)
-    return {node: restoring.tensor_of(checkpoint, key) for node, key in found.items()}
+    return read
+
+
+def _initial_values(
+    nodes: Sequence[Node], initial: InitialValues, known: Callable[[str], Tensor | None], frozen: Frozen
+) -> dict[Node, Tensor]:
+    """The values of variables that initialisers give, noted; of those that some initialiser gives one."""
+    values = initial.of([node.name for node in nodes], known)
+    frozen.variables |= {name: Key(name, told_by="the initialisers") for name in values}
+    _note(frozen, list(values), "not in a checkpoint, initialised")
+    _note(
+        frozen, [name for name in initial.random if name in values], "of RANDOM numbers, other ones each time"
+    )
+    return {node: values[node.name] for node in nodes if node.name in values}
+
+
+def _note(frozen: Frozen, names: Sequence[str], what: str) -> None:
+    if names:
+        listed = ", ".join(f"'{name}'" for name in names[:5]) + (", ..." if len(names) > 5 else "")
+        frozen.notes.append(f"{len(names)} variable{'s' if len(names) > 1 else ''} {what}: {listed}")
 
 
 def _report_missing(

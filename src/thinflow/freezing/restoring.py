@@ -26,9 +26,11 @@ from thinflow.ir.types import DType
 VARIABLES = frozenset({"Variable", "VariableV2", "AutoReloadVariable", "VarHandleOp"})
 """Ops whose nodes are variables."""
 
+ASSIGNS = frozenset({"Assign", "AssignVariableOp"})
+"""Ops that give a variable, their first input, the value of their second."""
+
 _RESTORES = frozenset({"RestoreV2", "Restore", "RestoreSlice"})
 _IMPORTS = frozenset({"LookupTableImport", "LookupTableImportV2"})
-_ASSIGNS = frozenset({"Assign", "AssignVariableOp"})
 _PASSING = frozenset({"Identity", "Reshape", "Cast"})
 _VALUE_KEY = "VARIABLE_VALUE"
 
@@ -233,7 +235,7 @@ def _filled(value: Value) -> Iterator[Node]:
     pending = [value]
     while pending:
         for reader in pending.pop().readers:
-            if reader.op in _ASSIGNS and reader.inputs[0].node.op in VARIABLES:
+            if reader.op in ASSIGNS and reader.inputs[0].node.op in VARIABLES:
                 yield reader.inputs[0].node
             elif reader.op in _PASSING:
                 pending.append(reader.output())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from thinflow.errors import FormatError, ThinflowError, WriteError, closest
@@ -162,6 +163,13 @@ TypeSpecProto: type_spec_class:.TypeSpecClass=1 type_state:StructuredValue=2 typ
     num_flat_components:int32=4
 FingerprintDef: saved_model_checksum:uint64=1 graph_def_program_hash:uint64=2 signature_def_hash:uint64=3
     saved_object_graph_hash:uint64=4 checkpoint_hash:uint64=5 uuid:string=7 version:VersionDef=6
+ChunkMetadata: version:SplitterVersionDef=1 chunks:ChunkInfo*=2 message:ChunkedMessage=3
+SplitterVersionDef: splitter_version:int32=1 join_version:int32=2 bad_consumers:int32*=3
+ChunkInfo: type:int32=1 size:uint64=2 offset:uint64=3
+ChunkedMessage: chunk_index:uint64?=1 chunked_fields:ChunkedField*=2
+ChunkedField: field_tag:FieldIndex*=1 message:ChunkedMessage=3
+FieldIndex: kind( field:uint32=1 map_key:.MapKey=2 index:uint64=3 )
+FieldIndex.MapKey: type( s:string=1 boolean:bool=2 ui32:uint32=3 ui64:uint64=4 i32:int32=5 i64:int64=6 )
 
 BundleHeaderProto: num_shards:int32=1 endianness:.Endianness=2 version:VersionDef=3
 BundleEntryProto: dtype:DataType=1 shape:TensorShapeProto=2 shard_id:int32=3 offset:int64=4 size:int64=5
@@ -295,8 +303,11 @@ def from_text(what: str | type[Any], text: str | bytes) -> Message:
     try:
         if isinstance(text, bytes):
             text = text.decode("utf-8")
-        # Merge, unlike Parse, accepts a singular field more than once.
-        text_format.Merge(text, result, descriptor_pool=_pool())
+        with warnings.catch_warnings():
+            # Where protobuf's C++ refuses an escape, its Python warns and goes on with something else.
+            warnings.filterwarnings("error", "invalid.*escape")
+            # Merge, unlike Parse, accepts a singular field more than once.
+            text_format.Merge(text, result, descriptor_pool=_pool())
     except text_format.ParseError as e:
         line, column = e.GetLine(), e.GetColumn()
         where = "" if line is None else f"line {line}" if column is None else f"line {line}, column {column}"
@@ -307,6 +318,8 @@ def from_text(what: str | type[Any], text: str | bytes) -> Message:
         raise FormatError(_not_text(cls, "it is not UTF-8"), f"byte {e.start}") from e
     except RecursionError as e:
         raise FormatError(_not_text(cls, "messages are nested too deeply")) from e
+    except Warning as e:
+        raise FormatError(_not_text(cls, str(e)), hint="write a backslash twice") from e
     except (ValueError, TypeError, KeyError) as e:  # the parser's own checks of values it then cannot store
         raise FormatError(_not_text(cls, str(e).rstrip("."))) from e
     return result
