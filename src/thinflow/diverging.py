@@ -34,6 +34,7 @@ class Divergence:
         index: where in the tensor the largest difference is.
         before, after: the two numbers there.
         relative: the largest difference over the largest value.
+        step: between neighbouring codes, where the value is quantized in one of them; else 0.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Divergence:
     before: Any = None
     after: Any = None
     relative: float = 0.0
+    step: float = 0.0
 
     def __str__(self) -> str:
         if self.name == self.twin:
@@ -54,9 +56,12 @@ class Divergence:
     def detail(self) -> str:
         """The values, for people."""
         ops = self.op if self.op == self.twin_op else f"{self.op} and {self.twin_op}"
-        return (
-            f"  {ops}, at {list(self.index)}: {self.before} and {self.after} ({self.relative:.3g} relative)"
-        )
+        codes = ""
+        if self.step:
+            apart = abs(float(self.before) - float(self.after))
+            codes = f", {apart / self.step:.3g} codes of {self.step:.3g}"
+        gap = f"{self.relative:.3g} relative{codes}"
+        return f"  {ops}, at {list(self.index)}: {self.before} and {self.after} ({gap})"
 
 
 def find_divergence(

@@ -1,6 +1,6 @@
 """Where two models part company of which one is a .tflite or .onnx file: the first tensor that differs.
 
-Tensors are paired by name, since conversion keeps names. Eight-bit tensors count as the real numbers that
+Tensors are paired by name, see `inner_pairs`. Eight-bit tensors count as the real numbers that
 they stand for.
 """
 
@@ -13,14 +13,17 @@ from typing import Any
 import numpy as np
 
 from thinflow import formats
-from thinflow.differences import difference
+from thinflow.analysis.foreign_grids import grid_of, step_of
 from thinflow.diverging import Divergence
-from thinflow.engines._files import is_file, open_file, path_of
+from thinflow.engines._files import has_signature, is_file, open_file, path_of
 from thinflow.engines.session import Session
 from thinflow.errors import ThinflowError
 from thinflow.formats._foreign import file_name
-from thinflow.ir.graph import Graph, Node, Value
-from thinflow.ir.order import ancestors, execution_order
+from thinflow.formats.contents import bytes_of, content_of
+from thinflow.inner_pairs import Twins, names_of, pair_values
+from thinflow.ir.graph import Graph, Value
+from thinflow.layer_differences import Layer, first_beyond, layer_of
+from thinflow.port_pairs import order_between
 from thinflow.wire import onnx_protos
 from thinflow.wire.protos import serialize
 from thinflow.wire.scan import encode_varint, field_header
@@ -32,79 +35,75 @@ _MAX_BYTES = 1 << 28
 """Elements of all compared tensors; more is not worth holding twice."""
 
 
-def find_divergence(
-    a: Model, b: Model, feed: Mapping[str, Any], inputs: Mapping[str, str], tolerance: float
-) -> Divergence | None:
-    """The first tensor, in the order in which `a` runs, that both have and that differs; None if none does.
+def inner_differences(
+    a: Model,
+    b: Model,
+    feed: Mapping[str, Any],
+    twin_feed: Mapping[str, Any],
+    signature: str | None = None,
+) -> list[Layer]:
+    """How far apart the tensors are that both models have, in the order in which `a` runs.
 
     Args:
         a, b: a graph with inputs and outputs set, or a file that an engine runs.
         feed: name in `a` -> array.
-        inputs: name in `a`, without port -> name in `b`.
-        tolerance: relative difference up to which tensors agree.
+        twin_feed: the same by the names in `b`.
+        signature: of the .tflite files, those that have it.
+
+    Returns:
+        One layer per tensor; nothing if no inner value of one of them can be had.
     """
     try:
-        first, second = _graph_of(a), _graph_of(b)
-        pairs = _paired(first, second)
-        twin = {inputs[_plain(n)]: x for n, x in feed.items() if _plain(n) in inputs}
-        before = _values(a, first, [x for x, _ in pairs], feed)
-        after = _values(b, second, [y for _, y in pairs], twin)
+        first, second = _graph_of(a, signature), _graph_of(b, signature)
+        pairs = _affordable(pair_values(first, second))
+        before = _values(a, first, [p.a for p in pairs], feed)
+        after = _values(b, second, [p.b for p in pairs], twin_feed)
     except ThinflowError:  # a model of which no inner value can be had
-        return None
-    for x, y in pairs:
-        one, other = before.get(x), after.get(y)
+        return []
+    found = []
+    for pair in pairs:
+        one, other = before.get(pair.a), after.get(pair.b)
         if one is not None and other is not None and one.size == other.size and one.size:
-            found = difference(one, other.reshape(one.shape))
-            if found.relative > tolerance:
-                places = found.index, found.before, found.after, found.relative
-                return Divergence(x.name, x.node.op, y.name, y.node.op, *places)
-    return None
+            ends = pair.a.name, pair.a.node.op, pair.b.name, pair.b.node.op
+            step = max(step_of(pair.a), step_of(pair.b))
+            found.append(layer_of(ends, one, _in_layout(one, other, pair.b), step))
+    return found
 
 
-def _graph_of(model: Model) -> Graph:
-    return model if isinstance(model, Graph) else formats.load(model)
+def first_divergence(layers: Sequence[Layer], tolerance: float) -> Divergence | None:
+    """The first tensor that differs by more than the tolerance; None if none does."""
+    found = first_beyond(layers, tolerance)
+    if found is None:
+        return None
+    gap = found.difference
+    places = gap.index, gap.before, gap.after, gap.relative, found.step
+    return Divergence(found.name, found.op, found.twin, found.twin_op, *places)
 
 
-def _plain(name: str) -> str:
-    return name.removesuffix(":0")
+def _in_layout(one: Array, other: Array, value: Value) -> Array:
+    """The second array with its channels where the first has them."""
+    moved = np.moveaxis(other, 1, -1) if other.ndim >= 3 else other
+    if names_of(value)[0].endswith("/raw") and moved.shape == one.shape:
+        return moved
+    order = order_between(one.shape, other.shape)
+    return other.reshape(one.shape) if order is None else other.transpose(order)
 
 
-def _paired(first: Graph, second: Graph) -> list[tuple[Value, Value]]:
-    """Values of one name and, as far as known, one size, in the running order of the first graph."""
-    needed = ancestors([v.node for v in first.outputs])
-    pairs: list[tuple[Value, Value]] = []
-    room = _MAX_BYTES
-    for node in execution_order(first):
-        if node not in needed or _is_source(node):
-            continue
-        for value in node.outputs:
-            twin = _twin(value, first, second)
-            if twin is not None and _may_be_alike(value, twin):
-                room -= value.spec.size_bytes or 0
-                if room >= 0:
-                    pairs.append((value, twin))
-    return pairs
+def _affordable(pairs: Sequence[Twins]) -> list[Twins]:
+    """The first of them, as far as they can be held."""
+    room, kept = _MAX_BYTES, []
+    for pair in pairs:
+        room -= pair.a.spec.size_bytes or 0
+        if room >= 0:
+            kept.append(pair)
+    return kept
 
 
-def _may_be_alike(a: Value, b: Value) -> bool:
-    """Whether their sizes are equal, as far as known: layouts may differ."""
-    return None in (a.spec.size, b.spec.size) or a.spec.size == b.spec.size
-
-
-def _is_source(node: Node) -> bool:
-    return node.tensor is not None or node.op.startswith("Placeholder")
-
-
-def _twin(value: Value, first: Graph, second: Graph) -> Value | None:
-    own = [value.name, *(old for old, new in first.aliases.items() if new == value.name)]
-    for name in own if first.vocabulary else own[:1]:
-        try:
-            twin = second.value(name)
-        except ThinflowError:
-            continue
-        if not _is_source(twin.node):
-            return twin
-    return None
+def _graph_of(model: Model, signature: str | None) -> Graph:
+    if isinstance(model, Graph):
+        return model
+    chosen = {"signature": signature} if has_signature(model, signature) else {}
+    return formats.load(model, **chosen)
 
 
 def _values(
@@ -115,42 +114,60 @@ def _values(
     named = {file_name(v): v for v in wanted}
     if not named:
         return {}
-    probe = _litert_values if graph.vocabulary == "tflite" else _onnx_values
-    found = probe(path_of(model), list(named), feed)
+    if graph.vocabulary == "tflite":
+        found = _litert_values(graph, list(named), feed)
+    else:
+        found = _onnx_values(path_of(model), list(named), feed)
     return {named[n]: _real(x, named[n]) for n, x in found.items()}
 
 
-def _litert_values(path: str, names: Sequence[str], feed: Mapping[str, Any]) -> dict[str, Array]:
-    """Values of tensors, computed one by one: with XNNPACK most never come into being."""
+def _litert_values(graph: Graph, names: Sequence[str], feed: Mapping[str, Any]) -> dict[str, Array]:
+    """Values of tensors, computed one by one: with XNNPACK most never come into being.
+
+    Args:
+        graph: as it was read from its file.
+        names: of tensors in the file.
+        feed: name of an input, the file's or the signature's -> array.
+    """
     from ai_edge_litert.interpreter import OpResolverType
 
-    from thinflow.litert import interpreter
+    from thinflow.litert import interpreter, source
 
-    plain = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-    own = open_file(path, "litert", 1)
+    own = open_file(graph, "litert", 1)
     fed = {own.find(name, "feed").name: np.asarray(x) for name, x in feed.items()}
+    key = graph.facts.get("signature")
     try:
         runtime = interpreter(
-            model_path=path,
+            **source(content_of(path_of(graph))),
             experimental_preserve_all_tensors=True,
-            experimental_op_resolver_type=plain,
+            experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
             allocated=False,
         )
-        for detail in runtime.get_input_details():
-            runtime.resize_tensor_input(detail["index"], fed[detail["name"]].shape)
-        runtime.allocate_tensors()
-        for detail in runtime.get_input_details():
-            runtime.set_tensor(detail["index"], fed[detail["name"]])
-        runtime.invoke()
+        if key is None:
+            _run_whole(runtime, fed)
+        else:
+            runtime.get_signature_runner(key)(**fed)
     except (ValueError, RuntimeError, KeyError):
         return {}
-    wanted = set(names)
+    return _kept_tensors(runtime, set(names), int(graph.facts.get("subgraph", 0)))
+
+
+def _run_whole(runtime: Any, fed: Mapping[str, Array]) -> None:
+    for detail in runtime.get_input_details():
+        runtime.resize_tensor_input(detail["index"], fed[detail["name"]].shape)
+    runtime.allocate_tensors()
+    for detail in runtime.get_input_details():
+        runtime.set_tensor(detail["index"], fed[detail["name"]])
+    runtime.invoke()
+
+
+def _kept_tensors(runtime: Any, wanted: set[str], subgraph: int) -> dict[str, Array]:
     found: dict[str, Array] = {}
-    for detail in runtime.get_tensor_details():
+    for detail in runtime.get_tensor_details(subgraph):
         name = detail["name"]
         if name in wanted and name not in found:
             try:
-                found[name] = runtime.get_tensor(detail["index"])
+                found[name] = runtime.get_tensor(detail["index"], subgraph)
             except ValueError:  # never came into being
                 continue
     return found
@@ -176,8 +193,7 @@ def _onnx_values(path: str, names: Sequence[str], feed: Mapping[str, Any]) -> di
     options.add_session_config_entry(
         "session.model_external_initializers_file_folder_path", os.path.dirname(os.path.abspath(path))
     )
-    with open(path, "rb") as file:
-        content = file.read() + tail
+    content = bytes(bytes_of(path)) + tail
     try:
         session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
         results = session.run(list(names), fed)
@@ -188,10 +204,5 @@ def _onnx_values(path: str, names: Sequence[str], feed: Mapping[str, Any]) -> di
 
 def _real(array: Array, value: Value) -> Array:
     """The real numbers that a quantized tensor's elements stand for."""
-    suffix = f"_{value.port}" if value.port else ""
-    scale = value.node.attrs.get(f"quantization_scale{suffix}")
-    zero = value.node.attrs.get(f"quantization_zero_point{suffix}")
-    if not isinstance(scale, tuple) or len(scale) != 1 or array.dtype.kind not in "iu":
-        return array
-    steps = array.astype(np.float64) - np.asarray(zero or 0.0, np.float64)
-    return np.asarray(steps * np.asarray(scale, np.float64), np.float32)
+    grid = grid_of(value)
+    return array if grid is None or array.dtype.kind not in "iu" else grid.real(array)

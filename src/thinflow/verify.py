@@ -27,6 +27,7 @@ from thinflow.errors import (
 )
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph, Value
+from thinflow.layer_differences import Layer
 from thinflow.ops.random import repeatable_randomness
 from thinflow.rewrite.rule import Transform
 from thinflow.synthetic import synthetic_feeds
@@ -160,6 +161,12 @@ class OutputReport:
     index: tuple[int, ...] = ()
     before: Any = None
     after: Any = None
+    step: float = 0.0
+    """How far apart neighbouring codes of a quantized output are; 0 if it is not quantized."""
+
+    def __str__(self) -> str:
+        codes = f" ({self.largest / self.step:.3g} codes of {self.step:.3g})" if self.step else ""
+        return f"{self.name}: {self.largest:.3g} absolute{codes}, {self.relative:.3g} relative"
 
     def add(self, found: Difference) -> None:
         """Take one more run into account."""
@@ -180,6 +187,8 @@ class Verification:
         runs: how many feeds were compared.
         notes: what else to know.
         divergence: the same value with its twin's name and the numbers; None likewise.
+        layers: of files, how far apart each pair of inner tensors is, in the order they run; see
+            `layer_differences`.
     """
 
     outputs: list[OutputReport]
@@ -188,6 +197,7 @@ class Verification:
     runs: int = 0
     notes: list[str] = field(default_factory=list)
     divergence: Divergence | None = None
+    layers: list[Layer] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
@@ -210,7 +220,7 @@ class Verification:
             f"{verdict}: largest relative difference {self.worst:.3g} over {self.runs} runs "
             f"(tolerance {self.tolerance:g})"
         ]
-        lines += [f"  {o.name}: {o.largest:.3g} absolute, {o.relative:.3g} relative" for o in self.outputs]
+        lines += [f"  {o}" for o in self.outputs]
         if not self.ok and len(self.outputs) > 1:
             lines.append(f"worst output: {self.worst_output}")
         if self.divergence is not None:

@@ -37,7 +37,7 @@ def is_known(op: str) -> bool:
 
 def operands(node: Node, specs: Sequence[TensorSpec]) -> list[TensorSpec | None]:
     """The specs of a node's inputs, by the positions of the op's definition."""
-    absent = node.attrs.get("absent_inputs")
+    absent = node.attrs_view.get("absent_inputs")
     missing = set(absent) if isinstance(absent, tuple) else set()
     left = iter(specs)
     return [None if i in missing else next(left, None) for i in range(len(specs) + len(missing))]
@@ -56,7 +56,8 @@ def infer(node: Node, specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
 
 def stated(node: Node) -> tuple[TensorSpec, ...]:
     """What the file says of a node's outputs."""
-    shapes, types = node.attrs.get("_output_shapes"), node.attrs.get("_output_types")
+    attrs = node.attrs_view
+    shapes, types = attrs.get("_output_shapes"), attrs.get("_output_types")
     if not isinstance(shapes, tuple) or not isinstance(types, tuple):
         return ()
     return tuple(

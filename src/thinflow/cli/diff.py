@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 
-from thinflow.cli._options import add_json, names
+from thinflow.cli._feeds import add_feed, read_feed_flags
+from thinflow.cli._options import add_json, add_model_options, model_flags, model_options, names
 
 EXAMPLES = """
   thinflow diff model.pb optimised.pb
   thinflow diff before.pb after.pb --all --no-numerics
+  thinflow diff model.pb model.tflite                 # what became of each node, layer by layer
+  thinflow diff model.tflite model_int8.tflite --all
   thinflow diff model.pb optimised.pb --json
 """
 
@@ -20,12 +22,14 @@ def add_arguments(p: ArgumentParser) -> None:
     p.add_argument("b", help="what became of it")
     p.add_argument("--inputs", metavar="NAMES", help="comma-separated input names; default: the best guess")
     p.add_argument("--outputs", metavar="NAMES", help="comma-separated output names; default: the best guess")
+    add_feed(p)
+    add_model_options(p)
     p.add_argument("--all", action="store_true", help="list every difference")
     p.add_argument(
         "--numerics",
         action=BooleanOptionalAction,
         default=None,
-        help="run both on made-up input and compare the outputs (default: unless the graphs are huge)",
+        help="run both and compare the outputs (default: unless the graphs are huge)",
     )
     p.add_argument(
         "--tolerance", type=float, default=1e-4, help="largest relative difference of outputs (default 1e-4)"
@@ -35,20 +39,24 @@ def add_arguments(p: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
+    import json
+
     import thinflow
 
     found = thinflow.diff(
         args.a,
         args.b,
+        read_feed_flags(args),
         inputs=names(args.inputs),
         outputs=names(args.outputs),
         numerics=args.numerics,
         tolerance=args.tolerance,
         seed=args.seed,
+        **model_options(args),
     )
     if args.json:
         print(json.dumps(found.data(), indent=2))
     else:
         print("\n".join(found.lines(everything=args.all)))
-        print(f"next: thinflow verify {shlex.quote(args.a)} {shlex.quote(args.b)}")
+        print(f"next: thinflow verify {shlex.quote(args.a)} {shlex.quote(args.b)}{model_flags(args)}")
     return 0 if found.is_equal else 1

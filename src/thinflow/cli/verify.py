@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
+from thinflow.cli._feeds import add_feed, read_feed_flags
 from thinflow.cli._options import add_interface, add_json, model_options, names
 from thinflow.errors import ParameterError
 
@@ -23,14 +23,7 @@ def add_arguments(p: ArgumentParser) -> None:
     p.add_argument("a", help="the model to trust: a GraphDef, .tflite or .onnx file")
     p.add_argument("b", help="the model to check")
     add_interface(p)
-    p.add_argument(
-        "--feed",
-        action="append",
-        default=[],
-        metavar="NAME=FILE",
-        help="real input, by name in the first model: .npy, .npz, or any file for a string input; "
-        "one .npz without NAME= holds all inputs by name",
-    )
+    add_feed(p)
     p.add_argument(
         "--engine", default="reference", help="runs graphs: reference (default), litert or onnxruntime"
     )
@@ -46,12 +39,14 @@ def add_arguments(p: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
+    import json
+
     import thinflow
 
     found = thinflow.verify(
         args.a,
         args.b,
-        _feeds(args),
+        read_feed_flags(args),
         inputs=names(args.inputs),
         outputs=names(args.outputs),
         engine=args.engine,
@@ -107,22 +102,3 @@ def _seeds(text: str) -> list[int]:
         return [int(item) for item in text.split(",") if item.strip()] or [0]
     except ValueError:
         raise ParameterError(f"--seed {text}: not a whole number", hint="write --seed 0,1,2") from None
-
-
-def _feeds(args: Namespace) -> dict[str, Any] | None:
-    """One feed from files; None if there are none."""
-    from thinflow.api import open_session, read_arrays, read_feeds
-
-    if not args.feed:
-        return None
-    if len(args.feed) == 1 and "=" not in args.feed[0]:
-        return read_arrays(args.feed[0])
-    paths: dict[str, str] = {}
-    for text in args.feed:
-        name, equals, path = text.partition("=")
-        if not equals:
-            raise ParameterError(f"--feed {text}: the name is missing", hint="write --feed NAME=FILE")
-        paths[name.strip()] = path
-    wanted: dict[str, Any] = {"inputs": names(args.inputs), "outputs": names(args.outputs)}
-    session = open_session(args.a, **wanted, **model_options(args))
-    return read_feeds(session, paths)

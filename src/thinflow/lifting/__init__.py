@@ -1,173 +1,107 @@
-"""LiteRT graphs in TensorFlow's ops, as far as those say the same, for the interpreter to run."""
+"""LiteRT and ONNX graphs in TensorFlow's ops, as far as those say the same, for the interpreter to run.
+
+Eight-bit and sixteen-bit ops run as what they approximate: their operands become real numbers, TensorFlow's
+kernel computes in float32, and the result is rounded to the codes of its grid. An integer kernel may come out
+one code away, as it rounds products of scales in its own way.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
 
 from thinflow.analysis import foreign
 from thinflow.errors import ThinflowError, UnsupportedOp
-from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.attrs import FunctionAttr
+from thinflow.ir.function import Function
+from thinflow.ir.graph import Graph, Node
 from thinflow.ir.order import execution_order
-from thinflow.ir.types import DType, TensorSpec, dtype
+from thinflow.ir.types import BOOL
+from thinflow.lifting.lifter import Lifter
 from thinflow.ops.registry import RULE_ERRORS
 
-if TYPE_CHECKING:
-    import numpy as np
-
-_INTEGERS = frozenset(map(dtype, ("int8", "uint8", "int16", "int4")))
+_ENGINES = {"tflite": "litert", "onnx": "onnxruntime"}
 
 
 def lift(graph: Graph) -> Graph:
     """The same computation in TensorFlow's ops; nodes keep their names. O(nodes + edges).
 
-    Raises:
-        UnsupportedOp: an op has no counterpart here, or computes with quantized numbers; names the node.
-    """
-    from thinflow.lifting.rules import RULES
+    Subgraphs that control flow calls become functions of its library.
 
-    lifter = Lifter(graph)
+    Raises:
+        UnsupportedOp: an op has no counterpart here; names the node.
+    """
+    lifter = _lifted(graph, graph.facts)
+    library: dict[str, Function] = dict(lifter.made)
+    pending = dict(lifter.wanted)
+    while pending:
+        name, function = pending.popitem()
+        library[name], inner = _function(function, graph.facts, name in _conditions(graph))
+        pending.update({k: v for k, v in inner.wanted.items() if k not in library})
+        library.update(inner.made)
+    lifted = lifter.finished()
+    lifted.functions = library
+    for function in library.values():
+        function.graph.functions = library
+    return lifted
+
+
+def _lifted(graph: Graph, facts: Mapping[str, str]) -> Lifter:
+    rules = _rules(graph.vocabulary)
+    lifter = Lifter(graph, facts)
     for node in execution_order(graph):
         if not foreign.is_foreign(node.op):
             lifter.copy(node)
             continue
-        rule = RULES.get(node.op)
+        rule = rules.get(node.op)
         if rule is None:
             raise _refusal(node, f"{node.op} has no counterpart among TensorFlow's ops here")
-        if any(key.startswith("quantization_scale") for key in node.attrs):
-            raise _refusal(node, "it computes with quantized numbers")
         try:
             lifter.place(node, rule)
         except UnsupportedOp as error:
             raise _refusal(node, error.problem) from error
         except (ThinflowError, *RULE_ERRORS) as error:
             raise _refusal(node, "its inputs or options are not as its op demands") from error
-    return lifter.finished()
+    return lifter
+
+
+def _rules(vocabulary: str) -> Mapping[str, Callable[..., Any]]:
+    if vocabulary == "onnx":
+        from thinflow.lifting.onnx_rules import RULES as ONNX_RULES
+
+        return ONNX_RULES
+    from thinflow.lifting.rules import RULES
+
+    return RULES
+
+
+def _conditions(graph: Graph) -> set[str]:
+    """Functions whose result decides whether a loop turns on, anywhere in a model."""
+    bodies = [graph, *(f.graph for f in graph.functions.values())]
+    named = (n.attrs.get("cond_subgraph_index") for g in bodies for n in g if n.op == "tfl.WHILE")
+    return {f.name for f in named if isinstance(f, FunctionAttr)}
+
+
+def _function(function: Function, facts: Mapping[str, str], is_condition: bool) -> tuple[Function, Lifter]:
+    """A function in TensorFlow's ops, and what lifted it. A condition of one element becomes a scalar."""
+    lifter = _lifted(function.graph, facts)
+    inputs = [lifter.of(v) for v in function.inputs]
+    outputs = [lifter.of(v) for v in function.outputs]
+    if is_condition:
+        scalar = lifter.graph.constant(_no_sizes(), lifter.graph.unique_name("scalar"))
+        outputs = [lifter.graph.add("Reshape", [v, scalar], attrs={"T": BOOL}).output() for v in outputs]
+    lifter.graph.inputs, lifter.graph.outputs = inputs, outputs
+    return replace(function, graph=lifter.graph, inputs=inputs, outputs=outputs, source=None), lifter
+
+
+def _no_sizes() -> np.ndarray[Any, Any]:
+    """The shape of a scalar."""
+    return np.zeros(0, np.int32)
 
 
 def _refusal(node: Node, problem: str) -> UnsupportedOp:
-    return UnsupportedOp(problem, node.where, hint="run the file with its own engine: engine='litert'")
-
-
-class Call:
-    """One op on its way: its operands by position, its options, and where results go.
-
-    Attributes:
-        node: the op in the file.
-        xs: operands in the new graph; None for one that is absent.
-        spec: what the file says of the first output.
-    """
-
-    def __init__(self, lifter: Lifter, node: Node, xs: list[Value | None]) -> None:
-        self._lifter = lifter
-        self.node = node
-        self.xs = xs
-        stated = foreign.stated(node)
-        self.spec = stated[0] if stated else TensorSpec()
-
-    def __getitem__(self, place: int) -> Value:
-        """An operand.
-
-        Raises:
-            UnsupportedOp: it is absent.
-        """
-        value = self.xs[place] if place < len(self.xs) else None
-        if value is None:
-            raise UnsupportedOp(f"its operand {place} is absent")
-        return value
-
-    def has(self, place: int) -> bool:
-        """Whether an operand is given."""
-        return place < len(self.xs) and self.xs[place] is not None
-
-    def get(self, option: str, default: Any = None) -> Any:
-        """An option of the file."""
-        return self.node.get(option, default)
-
-    def sizes(self, place: int) -> tuple[int, ...]:
-        """The sizes of an operand.
-
-        Raises:
-            UnsupportedOp: they are not all known.
-        """
-        shape = self[place].spec.shape
-        if shape is None or None in shape:
-            raise UnsupportedOp(f"the sizes of its operand {place} are not known")
-        return tuple(n for n in shape if n is not None)
-
-    def constant(
-        self, content: np.ndarray[Any, Any] | Sequence[int] | float, like: Value | None = None
-    ) -> Value:
-        """A new constant; numbers take the type of `like`, integers are int32."""
-        import numpy as np
-
-        element = like.dtype.numpy() if like is not None and like.dtype is not None else np.dtype(np.int32)
-        array = content if isinstance(content, np.ndarray) else np.array(content, element)
-        return self._lifter.graph.constant(array, f"{self.node.name}/constant")
-
-    def emit(self, op: str, *inputs: Value, **attrs: Any) -> Value:
-        """The first output of a new node."""
-        return self.many(op, *inputs, **attrs).output()
-
-    def many(self, op: str, *inputs: Value, **attrs: Any) -> Node:
-        """A new node. Types that TensorFlow wants as attributes follow the first input."""
-        element = inputs[0].dtype if inputs else None
-        given = {"T": element, **attrs} if isinstance(element, DType) else attrs
-        node = self._lifter.graph.add(op, inputs, f"{self.node.name}/{op}", attrs=given)
-        node.output().spec = TensorSpec(element)
-        return node
-
-
-class Lifter:
-    """The new graph while it grows."""
-
-    def __init__(self, source: Graph) -> None:
-        self.graph = Graph()
-        self.graph.path, self.graph.aliases = source.path, dict(source.aliases)
-        self._source = source
-        self._values: dict[Value, Value] = {}
-        self._placed: set[Node] = set()
-
-    def copy(self, node: Node) -> None:
-        """Take over an input or a constant."""
-        attrs = {k: v for k, v in node.attrs.items() if not k.startswith("quantization_")}
-        made = self.graph.add(node.op, [self._values[v] for v in node.inputs], node.name, attrs=attrs)
-        made.output().spec = node.output().spec
-        self._values[node.output()] = made.output()
-        self._placed.add(made)
-
-    def place(self, node: Node, rule: Any) -> None:
-        """Put what a rule makes of an op into its place; the last node takes its name."""
-        operands = foreign_values(node)
-        if any(v is not None and v.dtype in _INTEGERS and _is_quantized(v) for v in operands):
-            raise UnsupportedOp("it computes with quantized numbers")
-        made = rule(Call(self, node, [None if v is None else self._values[v] for v in operands]))
-        results = made if isinstance(made, list) else [made]
-        if results[0].node in self._placed:
-            results[0] = self.graph.add("Identity", [results[0]], node.name).output()
-        else:
-            self.graph.rename(results[0].node, node.name)
-        for port, value in enumerate(results):
-            self._placed.add(value.node)
-            value.spec = node.output(port).spec
-            self._values[node.output(port)] = value
-            if value.name != node.output(port).name:
-                self.graph.aliases[node.output(port).name] = value.name
-
-    def finished(self) -> Graph:
-        """The graph with its inputs and outputs."""
-        self.graph.inputs = [self._values[v] for v in self._source.inputs]
-        self.graph.outputs = [self._values[v] for v in self._source.outputs]
-        return self.graph
-
-
-def foreign_values(node: Node) -> list[Value | None]:
-    """The inputs of a node by the positions of its op's definition."""
-    absent = node.attrs.get("absent_inputs")
-    missing = set(absent) if isinstance(absent, tuple) else set()
-    left = iter(node.inputs)
-    return [None if i in missing else next(left) for i in range(len(node.inputs) + len(missing))]
-
-
-def _is_quantized(value: Value) -> bool:
-    return "quantization_scale" in value.node.attrs
+    engine = _ENGINES["onnx" if node.op.startswith("onnx.") else "tflite"]
+    return UnsupportedOp(problem, node.where, hint=f"run the file with its own engine: engine='{engine}'")

@@ -4,30 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import FLOAT, HALF, INT32, DType
-from thinflow.lifting import Call
+from thinflow.lifting import control
+from thinflow.lifting.lifter import Call
+from thinflow.lifting.windows import (
+    activated,
+    clipped,
+    conv,
+    conv_3d,
+    depthwise,
+    fully_connected,
+    matmul,
+    pool,
+    transpose_conv,
+)
 
 Rule = Callable[[Call], Value | list[Value]]
-
-
-def _activated(c: Call, y: Value) -> Value:
-    """The fused activation."""
-    name = c.get("fused_activation_function", "NONE")
-    if name == "NONE":
-        return y
-    if name == "RELU_N1_TO_1":
-        return _clipped(c, y)
-    if name not in {"RELU", "RELU6", "TANH"}:
-        raise UnsupportedOp(f"the activation {name} has no counterpart")
-    return c.emit({"RELU": "Relu", "RELU6": "Relu6", "TANH": "Tanh"}[name], y)
-
-
-def _clipped(c: Call, y: Value) -> Value:
-    return c.emit("Maximum", c.emit("Minimum", y, c.constant(1.0, y)), c.constant(-1.0, y))
 
 
 def _unary(op: str) -> Rule:
@@ -35,76 +30,7 @@ def _unary(op: str) -> Rule:
 
 
 def _binary(op: str) -> Rule:
-    return lambda c: _activated(c, c.emit(op, c[0], c[1]))
-
-
-def _window(c: Call) -> dict[str, Any]:
-    """Strides and padding, as TensorFlow's convolutions and pools want them."""
-    strides = (1, c.get("stride_h", 1), c.get("stride_w", 1), 1)
-    return {"strides": strides, "padding": c.get("padding", "SAME"), "data_format": "NHWC"}
-
-
-def _dilations(c: Call) -> tuple[int, ...]:
-    return (1, c.get("dilation_h_factor", 1), c.get("dilation_w_factor", 1), 1)
-
-
-def _biased(c: Call, y: Value, place: int) -> Value:
-    if c.has(place):
-        y = c.emit("BiasAdd", y, c[place], data_format="NHWC")
-    return _activated(c, y)
-
-
-def _transposed(c: Call, x: Value, order: tuple[int, ...]) -> Value:
-    return c.emit("Transpose", x, c.constant(order), Tperm=INT32)
-
-
-def _conv(c: Call) -> Value:
-    """CONV_2D: filter [cout, kh, kw, cin/groups] -> [kh, kw, cin/groups, cout]."""
-    w = _transposed(c, c[1], (1, 2, 3, 0))
-    return _biased(c, c.emit("Conv2D", c[0], w, **_window(c), dilations=_dilations(c)), 2)
-
-
-def _depthwise(c: Call) -> Value:
-    """DEPTHWISE_CONV_2D: filter [1, kh, kw, channels * multiplier] -> [kh, kw, channels, multiplier]."""
-    _, height, width, depth = c.sizes(1)
-    multiplier = c.get("depth_multiplier", 1) or 1
-    w = c.emit("Reshape", c[1], c.constant((height, width, depth // multiplier, multiplier)), Tshape=INT32)
-    y = c.emit("DepthwiseConv2dNative", c[0], w, **_window(c), dilations=_dilations(c))
-    return _biased(c, y, 2)
-
-
-def _transpose_conv(c: Call) -> Value:
-    """TRANSPOSE_CONV: weights [cout, kh, kw, cin] -> [kh, kw, cout, cin]."""
-    w = _transposed(c, c[1], (1, 2, 0, 3))
-    return _biased(c, c.emit("Conv2DBackpropInput", c[0], w, c[2], **_window(c), T=c[2].dtype), 3)
-
-
-def _fully_connected(c: Call) -> Value:
-    """FULLY_CONNECTED: x [..., in] as [rows, in], weights [units, in]."""
-    if c.get("weights_format", "DEFAULT") != "DEFAULT":
-        raise UnsupportedOp("its weights are shuffled")
-    units, width = c.sizes(1)
-    rows = c.emit("Reshape", c[0], c.constant((-1, width)), Tshape=INT32)
-    y = _biased(c, c.emit("MatMul", rows, c[1], transpose_a=False, transpose_b=True), 2)
-    shape = c.spec.shape
-    if shape is not None and len(shape) != 2:
-        if shape.count(None) > 1:
-            raise UnsupportedOp("the sizes of its output are not known")
-        y = c.emit("Reshape", y, c.constant(tuple(-1 if n is None else n for n in shape)), Tshape=INT32)
-    del units
-    return y
-
-
-def _matmul(c: Call) -> Value:
-    return c.emit("BatchMatMulV2", c[0], c[1], adj_x=c.get("adj_x", False), adj_y=c.get("adj_y", False))
-
-
-def _pool(op: str) -> Rule:
-    def rule(c: Call) -> Value:
-        ksize = (1, c.get("filter_height", 1), c.get("filter_width", 1), 1)
-        return _activated(c, c.emit(op, c[0], ksize=ksize, **_window(c)))
-
-    return rule
+    return lambda c: activated(c, c.emit(op, c[0], c[1]))
 
 
 def _reduction(op: str) -> Rule:
@@ -130,7 +56,7 @@ def _softmax(c: Call) -> Value:
 def _concatenation(c: Call) -> Value:
     xs = [c[i] for i in range(len(c.xs))]
     y = c.emit("ConcatV2", *xs, c.constant(c.get("axis", 0)), N=len(xs), Tidx=INT32)
-    return _activated(c, y)
+    return activated(c, y)
 
 
 def _prelu(c: Call) -> Value:
@@ -162,7 +88,7 @@ def _l2_normalization(c: Call) -> Value:
     """x / sqrt(max(sum of squares along the last axis, 1e-12))."""
     total = c.emit("Sum", c.emit("Square", c[0]), c.constant((-1,)), keep_dims=True, Tidx=INT32)
     norm = c.emit("Rsqrt", c.emit("Maximum", total, c.constant(1e-12, c[0])))
-    return _activated(c, c.emit("Mul", c[0], norm))
+    return activated(c, c.emit("Mul", c[0], norm))
 
 
 def _strided_slice(c: Call) -> Value:
@@ -213,10 +139,12 @@ def _cast(c: Call) -> Value:
 
 
 def _dequantize(c: Call) -> Value:
-    """Half precision is all that can be dequantized without a scale."""
-    if c[0].dtype is not HALF:
-        raise UnsupportedOp("it computes with quantized numbers")
-    return c.emit("Cast", c[0], SrcT=HALF, DstT=FLOAT)
+    """DEQUANTIZE: codes are real numbers by now; half precision has no scale."""
+    if c[0].dtype is HALF:
+        return c.emit("Cast", c[0], SrcT=HALF, DstT=FLOAT)
+    if c[0].dtype is not FLOAT:
+        raise UnsupportedOp("its operand has no scale")
+    return c.emit("Identity", c[0])
 
 
 def _shape(c: Call) -> Value:
@@ -307,13 +235,13 @@ _REDUCTIONS = {
     "REDUCE_ALL": "All",
 }
 _OTHERS: dict[str, Rule] = {
-    "CONV_2D": _conv,
-    "DEPTHWISE_CONV_2D": _depthwise,
-    "TRANSPOSE_CONV": _transpose_conv,
-    "FULLY_CONNECTED": _fully_connected,
-    "BATCH_MATMUL": _matmul,
-    "MAX_POOL_2D": _pool("MaxPool"),
-    "AVERAGE_POOL_2D": _pool("AvgPool"),
+    "CONV_2D": conv,
+    "DEPTHWISE_CONV_2D": depthwise,
+    "TRANSPOSE_CONV": transpose_conv,
+    "FULLY_CONNECTED": fully_connected,
+    "BATCH_MATMUL": matmul,
+    "MAX_POOL_2D": pool("MaxPool"),
+    "AVERAGE_POOL_2D": pool("AvgPool"),
     "ARG_MAX": _arg("ArgMax"),
     "ARG_MIN": _arg("ArgMin"),
     "RESHAPE": _reshape,
@@ -323,7 +251,7 @@ _OTHERS: dict[str, Rule] = {
     "HARD_SWISH": _hard_swish,
     "GELU": _gelu,
     "LEAKY_RELU": _plain("LeakyRelu", "alpha"),
-    "RELU_N1_TO_1": lambda c: _clipped(c, c[0]),
+    "RELU_N1_TO_1": lambda c: clipped(c, c[0]),
     "L2_NORMALIZATION": _l2_normalization,
     "LOCAL_RESPONSE_NORMALIZATION": _lrn,
     "PAD": _plain("Pad"),
@@ -366,12 +294,22 @@ _OTHERS: dict[str, Rule] = {
     "FAKE_QUANT": _plain("FakeQuantWithMinMaxArgs", "min", "max", "num_bits", "narrow_range"),
     "BITWISE_XOR": _plain("BitwiseXor"),
     "RIGHT_SHIFT": _plain("RightShift"),
+    "QUANTIZE": lambda c: c.emit("Identity", c[0]),
+    "CONV_3D": conv_3d,
+    "EMBEDDING_LOOKUP": lambda c: c.emit("GatherV2", c[1], c[0], c.constant(0), Tparams=c[1].dtype),
+    "RELU_0_TO_1": lambda c: c.emit(
+        "Maximum", c.emit("Minimum", c[0], c.constant(1.0, c[0])), c.constant(0.0, c[0])
+    ),
+    "SEGMENT_SUM": _plain("SegmentSum"),
+    "SPARSE_TO_DENSE": _plain("SparseToDense"),
+    "MATRIX_DIAG": _plain("MatrixDiag"),
+    "BROADCAST_ARGS": _plain("BroadcastArgs"),
     "UNSORTED_SEGMENT_SUM": _plain("UnsortedSegmentSum"),
     "UNSORTED_SEGMENT_PROD": _plain("UnsortedSegmentProd"),
     "UNSORTED_SEGMENT_MAX": _plain("UnsortedSegmentMax"),
     "UNSORTED_SEGMENT_MIN": _plain("UnsortedSegmentMin"),
 }
-RULES: dict[str, Rule] = {
+RULES: dict[str, Rule] = control.RULES | {
     f"tfl.{name}": rule
     for name, rule in {
         **{name: _unary(op) for name, op in _UNARY.items()},

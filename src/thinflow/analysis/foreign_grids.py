@@ -1,0 +1,175 @@
+"""Which real numbers the integers of a tensor in a .tflite or .onnx file stand for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from thinflow.ir.graph import Value
+
+_ONNX_RESULT = {
+    "onnx.QuantizeLinear": 1,
+    "onnx.com.microsoft.QuantizeLinear": 1,
+    "onnx.QLinearConv": 6,
+    "onnx.QLinearMatMul": 6,
+    "onnx.com.microsoft.QLinearAdd": 6,
+    "onnx.com.microsoft.QLinearMul": 6,
+    "onnx.com.microsoft.QLinearConcat": 0,
+    "onnx.com.microsoft.QLinearAveragePool": 3,
+    "onnx.com.microsoft.QLinearGlobalAveragePool": 3,
+    "onnx.com.microsoft.QLinearSigmoid": 3,
+    "onnx.com.microsoft.QLinearLeakyRelu": 3,
+    "onnx.com.microsoft.QLinearSoftmax": 3,
+    "onnx.com.microsoft.QGemm": 7,
+}
+"""Op -> the input with the scale of its result; the next one is the zero point."""
+_ONNX_KEPT = frozenset(
+    {
+        *(
+            "MaxPool",
+            "Reshape",
+            "Transpose",
+            "Flatten",
+            "Squeeze",
+            "Unsqueeze",
+            "Slice",
+            "Gather",
+            "Identity",
+        ),
+        *("Split", "DepthToSpace", "SpaceToDepth", "Expand", "Tile", "Relu", "Clip"),
+    }
+)
+_MOST_STEPS = 64
+
+
+@dataclass(frozen=True)
+class TensorGrid:
+    """real = scale * (stored - zero_point).
+
+    Attributes:
+        scale, zero_point: one entry per tensor, or one per slice of dimension `axis`.
+        axis: of the slices; 0 for one entry.
+    """
+
+    scale: tuple[float, ...]
+    zero_point: tuple[int, ...]
+    axis: int = 0
+
+    @property
+    def is_per_channel(self) -> bool:
+        return len(self.scale) > 1
+
+    def real(self, array: np.ndarray) -> np.ndarray:
+        """The real numbers, float32, of stored integers of any shape that has the axis."""
+        sides = [1] * array.ndim
+        if self.is_per_channel:
+            sides[self.axis] = len(self.scale)
+        scale = np.array(self.scale, np.float64).reshape(sides if self.is_per_channel else ())
+        zero = np.array(self.zero_point or (0,), np.float64)
+        steps = array.astype(np.float64) - (zero.reshape(sides) if len(zero) > 1 else zero[0])
+        return np.asarray(steps * scale, np.float32)
+
+
+def grid_of(value: Value) -> TensorGrid | None:
+    """How the integers of a value stand for real numbers; None if they are plain numbers, or not known.
+
+    A .tflite file says so of each tensor, an .onnx file by the constants that its quantized ops read.
+    """
+    if value.node.op.startswith("onnx."):
+        return _onnx_grid(value)
+    if value.node.tensor is not None and "quantization_scale" not in value.node.attrs:
+        return _onnx_constant_grid(value)
+    suffix = f"_{value.port}" if value.port else ""
+    scale = value.node.attrs.get(f"quantization_scale{suffix}")
+    if (
+        not isinstance(scale, tuple)
+        or not scale
+        or 0 in scale
+        or (value.dtype is not None and not value.dtype.is_integer)
+    ):
+        return None
+    zero = value.node.attrs.get(f"quantization_zero_point{suffix}", ())
+    axis = value.node.attrs.get(f"quantization_axis{suffix}", 0)
+    assert isinstance(zero, tuple)
+    assert isinstance(axis, int)
+    found = TensorGrid(_floats(scale), _ints(zero), axis)
+    return found if _makes_sense(found, value) else None
+
+
+def _makes_sense(grid: TensorGrid, value: Value) -> bool:
+    """Whether a damaged file did not say nonsense: finite scales, as many as there are slices."""
+    counts = {len(grid.scale), len(grid.zero_point) or len(grid.scale)} - {1}
+    shape = value.shape
+    if not all(map(math.isfinite, grid.scale)) or len(counts) > 1:
+        return False
+    if not grid.is_per_channel:
+        return not counts
+    return shape is not None and 0 <= grid.axis < len(shape) and shape[grid.axis] in (None, len(grid.scale))
+
+
+def _floats(numbers: tuple[object, ...]) -> tuple[float, ...]:
+    return tuple(float(n) for n in numbers if isinstance(n, int | float))
+
+
+def _ints(numbers: tuple[object, ...]) -> tuple[int, ...]:
+    return tuple(int(n) for n in numbers if isinstance(n, int | float))
+
+
+def step_of(value: Value) -> float:
+    """How far apart the real numbers are that a value can take, codes or what was made of codes; else 0."""
+    source = value.node.inputs[0] if value.node.op in _DEQUANTIZERS and value.node.inputs else value
+    grid = grid_of(source)
+    return max(grid.scale) if grid is not None else 0.0
+
+
+_DEQUANTIZERS = frozenset({"tfl.DEQUANTIZE", "onnx.DequantizeLinear", "onnx.com.microsoft.DequantizeLinear"})
+
+
+def _onnx_constant_grid(value: Value) -> TensorGrid | None:
+    """The grid of a constant in an .onnx file, which the ops that read it state."""
+    for use in value.uses:
+        node = use.node
+        if node.op in _DEQUANTIZERS and use.index == 0:
+            axis = node.get("axis", 1)
+            return _per_axis(value, node.inputs[1:3], axis if isinstance(axis, int) else 1)
+        if node.op == "onnx.QLinearConv" and use.index == _WEIGHTS_PLACE:
+            return _per_axis(value, node.inputs[4:6], 0)
+    return None
+
+
+_WEIGHTS_PLACE = 3
+
+
+def _per_axis(value: Value, ends: tuple[Value, ...], axis: int) -> TensorGrid | None:
+    tensors = [v.node.tensor for v in ends]
+    shape = value.shape
+    if not tensors or shape is None or any(t is None or len(t.shape) > 1 for t in tensors):
+        return None
+    scale, *zero = [t.numpy().reshape(-1).astype(np.float64).tolist() for t in tensors if t is not None]
+    if not scale or (len(scale) > 1 and not shape):
+        return None
+    found = TensorGrid(tuple(scale), tuple(int(z) for z in (zero or [[0]])[0]), axis % max(len(shape), 1))
+    return found if _makes_sense(found, value) else None
+
+
+def _onnx_grid(value: Value) -> TensorGrid | None:
+    for _ in range(_MOST_STEPS):
+        node = value.node
+        place = _ONNX_RESULT.get(node.op)
+        if place is not None:
+            return _constants(node.inputs[place : place + 2])
+        if not (node.op.removeprefix("onnx.") in _ONNX_KEPT and node.inputs):
+            return None
+        value = node.inputs[0]
+    return None
+
+
+def _constants(ends: tuple[Value, ...]) -> TensorGrid | None:
+    """The grid that a scale and perhaps a zero point give, if they are constants of one element."""
+    tensors = [v.node.tensor for v in ends]
+    if not tensors or any(t is None or t.size != 1 for t in tensors):
+        return None
+    numbers = [t.numpy().reshape(-1)[0] for t in tensors if t is not None]
+    return TensorGrid((float(numbers[0]),), (int(numbers[1]) if len(numbers) > 1 else 0,))

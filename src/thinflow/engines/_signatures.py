@@ -1,0 +1,76 @@
+"""One signature of a .tflite file, run by the names that it gives to its inputs and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from thinflow.engines._files import FilePort, ModelFile
+from thinflow.errors import EngineUnavailable, FeedError, GraphError, closest
+from thinflow.litert import quiet
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from thinflow.engines.litert import Model
+
+    Array = np.ndarray[Any, Any]
+
+
+class SignatureModel:
+    """A signature of a model in LiteRT, fed and fetched by position in the order of its names.
+
+    Attributes:
+        inputs, outputs: under the names that the signature gives them.
+        tensors: names of tensors in the file -> those names.
+    """
+
+    def __init__(self, model: Model, key: str) -> None:
+        from thinflow.engines.litert import port_of
+
+        self._runner = model.interpreter.get_signature_runner(key)
+        taken, given = self._runner.get_input_details(), self._runner.get_output_details()
+        self.inputs = [_named(port_of(d), name) for name, d in taken.items()]
+        self.outputs = [_named(port_of(d), name) for name, d in given.items()]
+        # A tensor may be an input and an output; then the input has the name.
+        self.tensors = {d["name"]: name for name, d in (*given.items(), *taken.items())}
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """The outputs, which belong to the caller.
+
+        Raises:
+            FeedError: the sizes do not go together.
+            EngineUnavailable: LiteRT failed.
+        """
+        feeds = {port.name: x for port, x in zip(self.inputs, inputs, strict=True)}
+        try:
+            with quiet():
+                found = self._runner(**feeds)
+        except ValueError as error:
+            raise FeedError(f"LiteRT cannot run the signature with these inputs: {error}") from error
+        except RuntimeError as error:
+            raise EngineUnavailable(
+                f"LiteRT failed: {error}", hint="engine='reference' may say more"
+            ) from error
+        return [found[port.name].copy() for port in self.outputs]
+
+
+def open_signature(model: Model, path: str, key: str) -> ModelFile:
+    """A file ready to run one of its signatures.
+
+    Raises:
+        GraphError: it has no such signature; the closest is offered.
+    """
+    known: Mapping[str, Any] = model.interpreter.get_signature_list()
+    if key not in known:
+        raise GraphError(
+            f"the model has no signature '{key}'",
+            path,
+            closest(key, known) or f"it has {', '.join(known) or 'none'}",
+        )
+    made = SignatureModel(model, key)
+    return ModelFile(path, "litert", made, made.inputs, made.outputs, lambda: made.tensors)
+
+
+def _named(port: FilePort, name: str) -> FilePort:
+    return FilePort(name, port.spec, port.grid)
