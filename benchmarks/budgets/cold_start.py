@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 
@@ -39,7 +38,6 @@ print(y.shape)
 
 
 def measure(bench: Bench) -> Iterator[Line]:
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode beside it
     for name in QUICK_MODELS if bench.quick else MODELS:
         path, feed, fetch, size = prepared(bench, name)
         tflite = str(converted(bench, name))

@@ -12,7 +12,7 @@ from benchmarks.bench import Bench
 from benchmarks.lines import Line, figure, guarded, interval_line, ratio_line
 from benchmarks.processes import run
 from thinflow.bench.latency import benchmark
-from thinflow.bench.subjects import open_subjects
+from thinflow.bench.opened import open_subjects
 
 TITLE = "float latency"
 IN_QUICK = True
@@ -81,7 +81,7 @@ def converted(bench: Bench, name: str) -> Path:
     return target
 
 
-class _Served:
+class Served:
     """TensorFlow in a process of its own; the pipe to it is not counted."""
 
     def __init__(self, command: list[str]) -> None:
@@ -111,7 +111,7 @@ def against_tensorflow(command: list[str], ours: Path, seconds: float) -> tuple[
     """
     (subject,) = open_subjects({"ours": ours})
     runner = subject.prepare("litert", 1)
-    served = _Served(command)
+    served = Served(command)
 
     def run_ns() -> int:
         begin = time.perf_counter_ns()

@@ -13,7 +13,8 @@ import pytest
 import thinflow
 from thinflow.bench import latency
 from thinflow.bench.latency import benchmark
-from thinflow.bench.subjects import TFLiteSubject
+from thinflow.bench.opened import open_subjects
+from thinflow.bench.subjects import GraphSubject, TFLiteSubject
 from thinflow.engines._child import can_fork
 from thinflow.errors import EngineCrashed, EngineUnavailable, FeedError
 from thinflow.ir.attrs import ShapeAttr
@@ -42,6 +43,41 @@ def test_an_onnx_file_runs_on_its_own_engine(tmp_path: Path) -> None:
         benchmark(paths[0], engines=["litert"], runs=1)
     with pytest.raises(FeedError, match="no model has an input 'z'"):
         benchmark(paths, shapes={"z": (1,)}, runs=1)
+
+
+def test_a_tflite_file_runs_in_the_interpreter(tmp_path: Path) -> None:
+    pytest.importorskip("ai_edge_litert")
+    thinflow.save(simple_graph(), tmp_path / "m.tflite")
+    report = benchmark(
+        tmp_path / "m.tflite", engines=["reference", "auto"], runs=2, memory=False, peaks=False
+    )
+    assert [r.engine for r in report.rows] == ["reference", "litert"]
+    with pytest.raises(FeedError, match="no model has an input 'y'") as caught:
+        benchmark(tmp_path / "m.tflite", shapes={"y": (1,)}, runs=1)
+    assert caught.value.hint == "the inputs are x"
+
+
+def test_a_folder_is_as_large_as_its_files(tmp_path: Path) -> None:
+    thinflow.save(simple_graph(), tmp_path / "saved", format="savedmodel")
+    report = benchmark(tmp_path / "saved", runs=1, memory=False, peaks=False, shapes={"x": (2, 4)})
+    files = [f for f in (tmp_path / "saved").rglob("*") if f.is_file()]
+    assert report.sizes == {"saved": sum(f.stat().st_size for f in files)}
+
+
+def test_a_graph_keeps_the_sizes_it_is_measured_with(tmp_path: Path) -> None:
+    pytest.importorskip("ai_edge_litert")
+    (subject,) = open_subjects({"m": simple_graph()}, shapes={"x": (3, 4)})
+    assert isinstance(subject, GraphSubject)
+    for threads in (1, 2):
+        subject.prepare("litert", threads)
+        assert subject.graph.value("y").spec.shape == (3, 4)
+
+
+def test_a_misspelt_engine_is_no_engine_that_is_left_out(tmp_path: Path) -> None:
+    thinflow.save(simple_graph(), tmp_path / "m.tflite")
+    with pytest.raises(EngineUnavailable, match="there is no engine 'litter'") as caught:
+        benchmark(tmp_path / "m.tflite", engines=["litert", "litter"], runs=1)
+    assert caught.value.hint == "did you mean 'litert'?"
 
 
 @pytest.mark.skipif(not can_fork(), reason="no fork here")

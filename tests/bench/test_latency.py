@@ -12,8 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from thinflow.bench import latency, machine, memory, subjects
-from thinflow.bench.latency import Case, Limits, benchmark, measure
+from thinflow.bench import latency, machine, memory
+from thinflow.bench.latency import benchmark
+from thinflow.bench.loop import PRECISION, Case, Limits, Outcome, measure
+from thinflow.bench.opened import open_subjects
 from thinflow.bench.report import BenchmarkReport, Row, Skipped
 from thinflow.bench.stats import describe
 from thinflow.errors import EngineUnavailable, FeedError, FormatError, ParameterError
@@ -70,7 +72,7 @@ def make_cases(
 def test_only_the_invoke_is_timed() -> None:
     clock = Clock()
     cases, _ = make_cases(clock, ("a", 50.0))
-    assert measure(cases, Limits(runs=7), clock=clock, rest=clock.rest) == 7
+    assert measure(cases, Limits(runs=7), clock=clock, rest=clock.rest) == Outcome(7)
     assert cases[0].times == [50 * MS] * 7
     assert cases[0].feed_times == [MS // 10] * 7
 
@@ -106,15 +108,15 @@ def test_warm_up_does_not_count() -> None:
 def test_steady_models_are_done_early() -> None:
     clock = Clock()
     cases, _ = make_cases(clock, ("a", 50.0), noise=0.01)
-    rounds = measure(cases, Limits(seconds=1000), clock=clock, rest=clock.rest)
+    rounds = measure(cases, Limits(seconds=1000), clock=clock, rest=clock.rest).rounds
     assert 15 <= rounds < 30  # and not before a second is over
-    assert describe(cases[0].times).uncertainty <= latency.PRECISION
+    assert describe(cases[0].times).uncertainty <= PRECISION
 
 
 def test_restless_models_run_until_time_is_up() -> None:
     clock = Clock()
     cases, _ = make_cases(clock, ("a", 50.0), noise=0.9)
-    rounds = measure(cases, Limits(seconds=2, warmup=0), clock=clock, rest=clock.rest)
+    rounds = measure(cases, Limits(seconds=2, warmup=0), clock=clock, rest=clock.rest).rounds
     assert rounds == pytest.approx(2000 / 50.1, rel=0.3)
     assert clock.now >= 2e9
 
@@ -122,7 +124,7 @@ def test_restless_models_run_until_time_is_up() -> None:
 def test_one_round_runs_whatever_the_limit() -> None:
     clock = Clock()
     cases, _ = make_cases(clock, ("a", 60_000.0))
-    assert measure(cases, Limits(seconds=0.1, warmup=0), clock=clock, rest=clock.rest) == 1
+    assert measure(cases, Limits(seconds=0.1, warmup=0), clock=clock, rest=clock.rest) == Outcome(1)
 
 
 def test_thread_counts_take_turns_in_stretches() -> None:
@@ -134,6 +136,54 @@ def test_thread_counts_take_turns_in_stretches() -> None:
     changes = sum(a != b for a, b in itertools.pairwise(ran))
     assert changes <= 8  # not 41
     assert [len(c.times) for c in cases] == [41, 41]
+
+
+def interrupted_cases(after: int) -> list[Case]:
+    """Two engines, of which one is interrupted in a run."""
+    clock = Clock()
+
+    @dataclass
+    class Interrupted(FakeRunner):
+        def invoke(self) -> None:
+            super().invoke()
+            if len(self.log) == 2 * after:
+                raise KeyboardInterrupt
+
+    log: list[str] = []
+    return [Case("m", name, 1, Interrupted(clock, 50.0, name, log)) for name in ("a", "b")]
+
+
+def test_what_was_measured_before_an_interruption_is_kept() -> None:
+    cases = interrupted_cases(8)
+    clock = cases[0].runner.clock  # type: ignore[attr-defined]
+    found = measure(cases, Limits(runs=100, warmup=0, seconds=1000), clock=clock, rest=clock.rest)
+    assert found.interrupted
+    assert 1 <= found.rounds < 100
+    assert all(c.times for c in cases)
+    assert gc.isenabled()
+
+
+def test_an_interruption_before_the_first_run_ends_it_all() -> None:
+    cases = interrupted_cases(1)
+    clock = cases[0].runner.clock  # type: ignore[attr-defined]
+    with pytest.raises(KeyboardInterrupt):
+        measure(cases, Limits(runs=100), clock=clock, rest=clock.rest)
+    assert gc.isenabled()
+
+
+def test_a_report_of_what_was_measured_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(cases: list[Case], limits: Limits, **_: object) -> Outcome:
+        for name in ("times", "feed_times", "ends"):
+            getattr(cases[0], name).extend([MS] * 7)
+        return Outcome(7, interrupted=True)
+
+    monkeypatch.setattr(latency, "measure", stopped)
+    report = benchmark({"m": digits.build(0)}, engines=["litert", "reference"])
+    assert [(r.engine, r.latency.count) for r in report.rows] == [("litert", 7)]
+    assert [(s.engine, s.why) for s in report.skipped] == [("reference", "it was interrupted before")]
+    assert report.interrupted
+    assert report.memory == ()
+    assert report.caveats()[0] == "the measurement was interrupted; these are the runs up to then"
 
 
 def test_garbage_collection_is_switched_on_again() -> None:
@@ -259,7 +309,7 @@ def test_doubtful_rows_are_named() -> None:
     report = make_report(Row("m", "litert", 1, times, None, (MS,) * 41, converged=False))
     first, second = report.caveats()
     assert first.startswith("m, litert, 1 thread: the median is known to ±25 % only")
-    assert second == "m, litert, 1 thread: 1 of 41 runs lie far off, run 41 took 90 ms"
+    assert second == "m, litert, 1 thread: 1 of 41 runs lies far off, run 41 took 90 ms"
 
 
 # Real models, run without looking at the clock
@@ -275,10 +325,12 @@ def test_benchmark_of_a_graph_and_its_file(tmp_path: Path) -> None:
         [graph, path], engines=["litert", "reference"], threads=[1, 2], runs=2, memory=False, seconds=60
     )
     keys = {(r.subject, r.engine, r.threads) for r in report.rows}
-    assert {("graph1", "litert", 1), ("graph1", "litert", 2), ("graph1", "reference", None)} <= keys
+    assert {("graph1", "litert", 1), ("graph1", "litert", 2), ("graph1", "reference", 1)} <= keys
     assert ("digits", "litert", 1) in keys
     assert report.rounds == 2
-    assert [(s.subject, s.engine) for s in report.skipped] == [("digits", "reference")]
+    (skipped,) = report.skipped
+    assert (skipped.subject, skipped.engine) == ("digits", "reference")
+    assert "RANDOM_UNIFORM" in skipped.why
     assert report.row("digits").feed is not None
     assert report.row("graph1", "reference").feed is None
     assert report.row(path).subject == "digits"
@@ -286,7 +338,7 @@ def test_benchmark_of_a_graph_and_its_file(tmp_path: Path) -> None:
 
 def test_memory_comes_from_a_process_of_its_own() -> None:
     graph = digits.build(0)
-    (subject,) = subjects.open_subjects({"digits": graph})
+    (subject,) = open_subjects({"digits": graph})
     found = memory.measure_memory(subject, "reference", 1)
     assert found.error == ""
     assert found.peak_bytes is not None
@@ -295,7 +347,7 @@ def test_memory_comes_from_a_process_of_its_own() -> None:
 
 
 def test_a_crash_of_the_child_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    (subject,) = subjects.open_subjects({"digits": digits.build(0)})
+    (subject,) = open_subjects({"digits": digits.build(0)})
     monkeypatch.setattr(memory.sys, "executable", "/nonexistent/python")
     assert "nonexistent" in memory.measure_memory(subject, "reference", 1).error
 
@@ -342,9 +394,9 @@ def test_names_are_made_different(tmp_path: Path) -> None:
         thinflow.save(graph, tmp_path / folder / "m.pb")
     thinflow.save(graph, tmp_path / "a" / "m.pbtxt")
     a, b, text = tmp_path / "a" / "m.pb", tmp_path / "b" / "m.pb", tmp_path / "a" / "m.pbtxt"
-    assert [s.name for s in subjects.open_subjects([a, text])] == ["m.pb", "m.pbtxt"]
-    assert [s.name for s in subjects.open_subjects([a, b])] == [str(a), str(b)]
-    assert [s.name for s in subjects.open_subjects([a, a])] == [f"{a} (1)", f"{a} (2)"]
+    assert [s.name for s in open_subjects([a, text])] == ["m.pb", "m.pbtxt"]
+    assert [s.name for s in open_subjects([a, b])] == [str(a), str(b)]
+    assert [s.name for s in open_subjects([a, a])] == [f"{a} (1)", f"{a} (2)"]
 
 
 def test_cpuinfo_of_arm_and_x86() -> None:

@@ -79,6 +79,7 @@ def run_phases(
     phases: Phases | None = None,
     log: Log = lambda line: None,
     with_stats: bool = True,
+    inter_op_threads: int = 1,
 ) -> Measured:
     """Measure a model.
 
@@ -90,6 +91,7 @@ def run_phases(
         phases: how often.
         log: told what is being done.
         with_stats: whether to look at the nodes, too.
+        inter_op_threads: as for `Session`; the nodes are looked at one by one.
 
     Raises:
         ThinflowError: a run failed.
@@ -97,7 +99,7 @@ def run_phases(
     phases = phases or Phases()
     measured = Measured()
     begin = time.perf_counter()
-    session = Session(model, engine, threads)
+    session = Session(model, engine, threads, inter_op_threads=inter_op_threads)
     measured.init = round((time.perf_counter() - begin) * 1e6)
     log(f"Initialized session in {measured.init / 1e6:.6g}s")
 

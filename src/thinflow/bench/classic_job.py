@@ -12,31 +12,24 @@ import numpy as np
 from thinflow.analysis.interface import guess_interface
 from thinflow.analysis.node_stats import STYLES
 from thinflow.analysis.shapes import infer_shapes
-from thinflow.bench.classic import Array, Log, Measured, Phases, filled_input, run_phases
-from thinflow.bench.classic_flops import estimate, human
+from thinflow.bench.classic import Array, Log, Phases, filled_input, run_phases
+from thinflow.bench.classic_report import (
+    Tables,
+    flops_lines,
+    result_files,
+    size_lines,
+    table_lines,
+    timing_lines,
+)
+from thinflow.bench.feeding import check_rank
 from thinflow.engines._files import is_file
-from thinflow.engines.session import Session
+from thinflow.engines.session import Session, declared_spec
 from thinflow.errors import FeedError, GraphError, ParameterError
-from thinflow.formats import benchmark_entries
-from thinflow.formats.benchmark_entries import Entry
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import TensorSpec, dtype
 from thinflow.opening import open_model
 
 _DEFAULT_SHAPE = "1,224,224,3"
-
-
-@dataclass(frozen=True)
-class Tables:
-    """Which tables to print, and how many rows of each; 0: all."""
-
-    order: int | None
-    time: int | None
-    memory: int | None
-    types: bool
-    summary: bool
-    style: str = "tf2"
-    csv: bool = False
 
 
 @dataclass
@@ -58,6 +51,7 @@ class Settings:
     target_layers: list[str]
     init_ops: list[str]
     threads: int
+    inter_op_threads: int
     engine: str
     sizes: bool
     flops: bool
@@ -98,6 +92,7 @@ def read_settings(flags: Mapping[str, Any]) -> Settings:
         target_layers=_names(text["target_layer"]),
         init_ops=_names(text["init_ops"]),
         threads=_whole(text, "num_threads"),
+        inter_op_threads=max(1, _whole(text, "inter_op")),
         engine=text["engine"],
         sizes=bool(flags["show_sizes"]),
         flops=bool(flags["show_flops"]),
@@ -210,17 +205,18 @@ def benchmark_model(settings: Settings, log: Log) -> list[str]:
         fetches,
         engine=settings.engine,
         threads=settings.threads,
+        inter_op_threads=settings.inter_op_threads,
         phases=settings.phases,
         log=log,
     )
-    lines = _timing_lines(measured)
-    lines += _tables(measured, settings.tables, len(model) if isinstance(model, Graph) else None)
+    lines = timing_lines(measured)
+    lines += table_lines(measured, settings.tables, len(model) if isinstance(model, Graph) else None)
     if settings.sizes:
-        lines += _sizes_table(measured, settings.output_layers)
+        lines += size_lines(measured, settings.output_layers)
     if settings.flops:
-        lines += _flops_lines(model, measured)
+        lines += flops_lines(model, measured, feeds)
     if settings.name and settings.prefix:
-        for path in _result_files(settings, measured, feeds):
+        for path in result_files(settings.prefix, settings.name, measured, feeds):
             log(f"wrote {path}")
     return lines
 
@@ -243,6 +239,8 @@ def _opened(settings: Settings) -> Graph | str:
 def _feeds(model: Graph | str, settings: Settings) -> dict[str, Array]:
     specs = _specs(model, settings)
     feeds = {}
+    if mismatch := _mismatch(settings):  # now that the model has told its inputs
+        raise ParameterError(mismatch, hint=f"the inputs are {', '.join(specs)}")
     for number, (name, spec) in enumerate(specs.items()):
         given = settings.types[number] if number < len(settings.types) else str(spec.dtype or "float")
         values = settings.values[number] if number < len(settings.values) else []
@@ -250,18 +248,38 @@ def _feeds(model: Graph | str, settings: Settings) -> dict[str, Array]:
             shape: Sequence[int] = settings.shapes[number]
         else:
             shape = _closed(name, spec)
+        _check_fits(name, spec, given, shape)
         feeds[name] = filled_input(name, given, shape, values)
     return feeds
 
 
 def _specs(model: Graph | str, settings: Settings) -> dict[str, TensorSpec]:
     if isinstance(model, Graph):
-        return {name: model.value(name).spec for name in settings.input_layers}
+        return {name: declared_spec(model.value(name)) for name in settings.input_layers}
     session = Session(model)
     names = settings.input_layers or list(session.inputs)
     settings.input_layers = names
     settings.output_layers = settings.output_layers or list(session.outputs)
     return {name: session.spec(name) for name in names}
+
+
+def _check_fits(name: str, spec: TensorSpec, type_name: str, shape: Sequence[int]) -> None:
+    """Refuse a type or a number of sizes that the input does not have. Sizes may differ from those declared.
+
+    Raises:
+        FeedError: they do not fit.
+    """
+    try:
+        wanted = dtype(type_name)
+    except ParameterError:
+        return  # told when the input is filled
+    own = spec.dtype
+    if own is not None and own.numpy_name and wanted.numpy_name and own.numpy() != wanted.numpy():
+        raise FeedError(
+            f"the input '{name}' is {own}, not {type_name}",
+            hint=f"give --input_layer_type={own}, or leave it out",
+        )
+    check_rank(name, spec.shape, shape)
 
 
 def _closed(name: str, spec: TensorSpec) -> tuple[int, ...]:
@@ -296,84 +314,3 @@ def _init(graph: Graph, names: Sequence[str], feeds: Mapping[str, Array], log: L
         done.add_control_input(probe.node(node.name))
         Session(probe, "reference").run([done.name], {})
         log(f"Ran init op {name}")
-
-
-# --- the report ---------------------------------------------------------------------------------------------
-
-
-def _timing_lines(measured: Measured) -> list[str]:
-    def mean(total: int, count: int) -> int:
-        return total // count if count else 0
-
-    warm, plain, whole = measured.warmup, measured.plain, measured.observed_whole
-    return [
-        f"Average inference timings in us: Warmup: {mean(warm.total, warm.count)}, "
-        f"no stats: {mean(plain.total, plain.count)}, with stats: {mean(whole.total, whole.count)}",
-        f"Inference timings in us: Init: {measured.init}, First inference: {warm.first or plain.first}, "
-        f"Warmup (avg): {warm.mean:.6g}, Inference (avg): {plain.mean:.6g}",
-        f"no stats: {plain}",
-        f"times of nodes: {measured.method}",
-        "",
-    ]
-
-
-def _tables(measured: Measured, tables: Tables, defined: int | None) -> list[str]:
-    stats, style = measured.stats, tables.style
-    if tables.csv:
-        return [stats.node_csv(style), stats.type_csv()]
-    lines = []
-    if tables.order is not None:
-        lines.append(stats.by_order(limit=tables.order or None, style=style))
-    if tables.time is not None:
-        lines.append(stats.by_time(limit=tables.time or None, style=style))
-    if tables.memory is not None:
-        lines.append(stats.by_memory(limit=tables.memory or None, style=style))
-    if tables.types:
-        lines.append(stats.by_type(style))
-    if tables.summary:
-        lines.append(stats.short_summary(defined))
-    return lines
-
-
-def _sizes_table(measured: Measured, names: Sequence[str]) -> list[str]:
-    lines = ["============ Node output tensor sizes in run order ========"]
-    for name in names:
-        array = measured.outputs[name]
-        sizes = "".join(f"\t{size}" for size in array.shape)
-        lines.append(f"{name}\t1\t{_dtype(array)}\t{array.ndim}{sizes}")
-    return lines
-
-
-def _flops_lines(model: Graph | str, measured: Measured) -> list[str]:
-    if not isinstance(model, Graph):
-        return ["FLOPs estimate: not available for a converted model; give the .pb"]
-    count, unknown = estimate(model)
-    seconds = measured.plain.mean / 1e6
-    lines = [f"FLOPs estimate: {human(count)}"]
-    if seconds:
-        lines.append(f"FLOPs/second: {human(count / seconds)}")
-    if unknown:
-        lines.append(f"not counted: {len(unknown)} nodes of unknown size, first {unknown[0]}")
-    return lines
-
-
-def _result_files(settings: Settings, measured: Measured, feeds: Mapping[str, Array]) -> list[str]:
-    """The files benchmark_model writes; see `thinflow.formats.benchmark_entries`."""
-    plain, warm, name = measured.plain, measured.warmup, settings.name
-    seconds = plain.total / 1e6
-    first = next(iter(feeds.values()), None)
-    size = first.nbytes if first is not None else 0
-    init, warmup = measured.init / 1e6, warm.total / 1e6
-    entries = [
-        Entry(name, plain.count, seconds, size * plain.count / seconds / 2**20 if seconds else 0.0),
-        Entry(f"{name}_meta-init", 1, init),
-        Entry(f"{name}_meta-first-inference", warm.count, warmup),
-        Entry(
-            f"{name}_meta-init-plus-first-inference", 1, init + (warmup / warm.count if warm.count else 0.0)
-        ),
-    ]
-    runs = measured.stats.micros.count
-    entries += [
-        Entry(f"{name}_{op}", runs, micros * runs / 1e6) for op, micros in measured.stats.type_micros()
-    ]
-    return [str(benchmark_entries.write(settings.prefix, entry)) for entry in entries]

@@ -49,8 +49,34 @@ def as_input(array: Any, detail: Mapping[str, Any]) -> Array:
     return np.ascontiguousarray(found, wanted)
 
 
+def check_rank(name: str, own: Sequence[int | None] | None, asked: Sequence[int | None]) -> None:
+    """Refuse a shape with more or fewer sizes than an input has; other sizes than declared are fine.
+
+    Args:
+        name: of the input.
+        own: its sizes; None if even their number is unknown.
+        asked: those that were asked for.
+
+    Raises:
+        FeedError: they are not as many.
+    """
+    if own is None or len(own) == len(asked):
+        return
+
+    def shown(sizes: Sequence[int | None]) -> str:
+        return ",".join("?" if n is None or n < 0 else str(n) for n in sizes)
+
+    raise FeedError(
+        f"the input '{name}' has {len(own)} sizes, [{shown(own)}], "
+        f"and {len(asked)} were given: [{shown(asked)}]",
+        hint=f"give sizes like {shown(own).replace('?', '1')}",
+    )
+
+
 def made_up(detail: Mapping[str, Any], shapes: Shapes, rng: np.random.Generator) -> Array:
     asked = shapes.get(detail["name"].removesuffix(":0"))
+    if asked is not None:
+        check_rank(detail["name"], [int(n) for n in detail["shape"]] or None, asked)
     shape = (
         tuple(1 if n is None else n for n in asked) if asked is not None else tuple(map(int, detail["shape"]))
     )

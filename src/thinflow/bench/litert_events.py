@@ -2,7 +2,8 @@
 
 The Python classes of ai-edge-litert have no profiler. The library `libLiteRt` beside them exports one, which
 also sees the kernels inside the XNNPACK delegate. A wrong guess about a C structure would take the process
-with it, so this runs in one of its own: it reads one request as JSON from stdin and prints one answer.
+with it, so this runs in one of its own: it reads one request as a line of JSON from stdin, behind it the
+model if that is in no file, and prints one answer.
 """
 
 from __future__ import annotations
@@ -51,12 +52,18 @@ class Event(NamedTuple):
 
 
 def record(
-    path: str, feeds: str, *, threads: int, runs: int, warmup: int, timeout_seconds: float = TIMEOUT_SECONDS
+    content: bytes | str,
+    feeds: str,
+    *,
+    threads: int,
+    runs: int,
+    warmup: int,
+    timeout_seconds: float = TIMEOUT_SECONDS,
 ) -> list[list[Event]]:
     """The events of each run of a .tflite file, in a new process.
 
     Args:
-        path: the file.
+        content: the file's bytes, or its path.
         feeds: an .npz with the inputs by position: "0", "1", ...
         runs, warmup: runs that count, and runs before them.
 
@@ -64,20 +71,21 @@ def record(
         EngineUnavailable: this LiteRT has no such profiler, or does not run the model through it.
     """
     source = str(Path(__file__).resolve().parents[2])
-    request = {"path": path, "feeds": feeds, "threads": threads, "runs": runs, "warmup": warmup}
+    request: dict[str, Any] = {"feeds": feeds, "threads": threads, "runs": runs, "warmup": warmup}
+    request["path"] = content if isinstance(content, str) else ""
+    given = b"" if isinstance(content, str) else content
     try:
         done = subprocess.run(
             [sys.executable, "-m", "thinflow.bench.litert_events"],
-            input=json.dumps(request),
+            input=json.dumps(request).encode() + b"\n" + given,
             capture_output=True,
-            text=True,
             check=False,
             timeout=timeout_seconds,
             env={**os.environ, "PYTHONPATH": _joined(source, os.environ.get("PYTHONPATH"))},
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EngineUnavailable(f"LiteRT's profiler did not answer: {error}") from error
-    lines = done.stdout.strip().splitlines()
+    lines = done.stdout.decode("utf-8", "replace").strip().splitlines()
     if done.returncode or not lines:
         raise EngineUnavailable(f"LiteRT's profiler ended with code {done.returncode}")
     answer = json.loads(lines[-1])
@@ -142,10 +150,10 @@ class _Library:
 class _Session:
     """A compiled model with its buffers and its profiler. Never freed: the process ends after it."""
 
-    def __init__(self, path: str, threads: int, arrays: Sequence[Any]) -> None:
+    def __init__(self, content: bytes | str, threads: int, arrays: Sequence[Any]) -> None:
         self._library = library = _Library()
         self._environment = library.made("LiteRtCreateEnvironment", 0, None)
-        self._model = library.made("LiteRtCreateModelFromFile", self._environment, os.fsencode(path))
+        self._model = self._opened(content)
         options = library.options(threads)
         self._compiled = library.made("LiteRtCreateCompiledModel", self._environment, self._model, options)
         self._signature = library.made("LiteRtGetModelSignature", self._model, ctypes.c_size_t(0))
@@ -157,6 +165,19 @@ class _Session:
             ctypes.memmove(address, array.ctypes.data, array.nbytes)
             library.call("LiteRtUnlockTensorBuffer", ctypes.c_void_p(buffer))
         self._profiler = library.made("LiteRtCompiledModelGetProfiler", self._compiled)
+
+    def _opened(self, content: bytes | str) -> ctypes.c_void_p:
+        """The model in a file, or in memory that stays where it is as long as the session."""
+        made, environment = self._library.made, self._environment
+        if isinstance(content, str):
+            return made("LiteRtCreateModelFromFile", environment, os.fsencode(content))
+        self._content = content
+        return made(
+            "LiteRtCreateModelFromBuffer",
+            environment,
+            ctypes.c_char_p(content),
+            ctypes.c_size_t(len(content)),
+        )
 
     def _buffers(self, side: str, sizes: Sequence[int] | None) -> Any:
         """Memory for each input or output of the first signature."""
@@ -232,13 +253,13 @@ def _numbers(raw: bytes, start: int, count: int) -> list[int]:
     return [int.from_bytes(raw[i : i + 8], sys.byteorder) for i in range(start, start + 8 * count, 8)]
 
 
-def _answer(request: dict[str, Any]) -> dict[str, Any]:
+def _answer(request: dict[str, Any], content: bytes) -> dict[str, Any]:
     import numpy as np
 
     with np.load(request["feeds"]) as found:
         arrays = [np.ascontiguousarray(found[str(i)]) for i in range(len(found.files))]
     try:
-        session = _Session(request["path"], request["threads"], arrays)
+        session = _Session(request["path"] or content, request["threads"], arrays)
         for _ in range(request["warmup"]):
             session.run()
         return {"runs": [session.events() for _ in range(request["runs"])]}
@@ -247,7 +268,8 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _main() -> None:
-    print(json.dumps(_answer(json.load(sys.stdin))), flush=True)
+    request = json.loads(sys.stdin.buffer.readline())
+    print(json.dumps(_answer(request, sys.stdin.buffer.read())), flush=True)
     os._exit(0)  # the library's own threads may still hold what a tidy end would free
 
 

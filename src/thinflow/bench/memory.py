@@ -12,7 +12,13 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from thinflow.formats._secrecy import may_write_copies
+from thinflow.formats.pack import child_environment
+
+if TYPE_CHECKING:
+    from thinflow.bench.subjects import GraphSubject
 
 TIMEOUT_SECONDS = 120.0
 RUNS = 3
@@ -51,10 +57,11 @@ def measure_memory(
     with tempfile.TemporaryDirectory(prefix="thinflow-") as folder:
         request: dict[str, Any] = {"engine": engine, "threads": threads}
         if isinstance(subject, GraphSubject):
-            from thinflow.formats import save
-
-            path = str(Path(folder) / "model.pb")
-            save(subject.graph, path)
+            path = _path_of(subject, folder)
+            if not path:
+                return Memory(
+                    name, engine, error="a decrypted graph is not written to a file; name its package"
+                )
             request |= {
                 "path": path,
                 "inputs": [v.name for v in subject.graph.inputs],
@@ -66,7 +73,7 @@ def measure_memory(
         else:
             request |= {"path": subject.path, "shapes": {k: list(v) for k, v in subject.shapes.items()}}
         try:
-            answer = _ask(request, timeout_seconds)
+            answer = _ask(request, timeout_seconds, child_environment(subject.path))
         except subprocess.TimeoutExpired:
             return Memory(name, engine, error=f"it took longer than {timeout_seconds:g} s", crashed=True)
         except (OSError, ValueError) as error:
@@ -81,7 +88,18 @@ def measure_memory(
     )
 
 
-def _ask(request: dict[str, Any], timeout_seconds: float) -> dict[str, Any]:
+def _path_of(subject: GraphSubject, folder: str) -> str:
+    """A file with the subject's graph; once something was decrypted only the one it came from, or none."""
+    from thinflow.formats import save
+
+    if not may_write_copies():
+        return subject.path
+    path = str(Path(folder) / "model.pb")
+    save(subject.graph, path)
+    return path
+
+
+def _ask(request: dict[str, Any], timeout_seconds: float, environment: dict[str, str]) -> dict[str, Any]:
     """The child's answer; a crash is an answer too."""
     source = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
@@ -92,7 +110,7 @@ def _ask(request: dict[str, Any], timeout_seconds: float) -> dict[str, Any]:
         text=True,
         check=False,
         timeout=timeout_seconds,
-        env={**os.environ, "PYTHONPATH": path},
+        env={**os.environ, **environment, "PYTHONPATH": path},
     )
     lines = done.stdout.strip().splitlines()
     if done.returncode == 0 and lines:
@@ -125,7 +143,7 @@ def peak_resident_bytes() -> int | None:
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """Open, run three times, and tell the peak; what the child does."""
-    from thinflow.bench.subjects import open_subjects
+    from thinflow.bench.opened import open_subjects
     from thinflow.errors import ThinflowError
 
     if request["engine"] == "litert":

@@ -13,9 +13,18 @@ import numpy as np
 
 from thinflow.analysis.node_stats import NodeStats
 from thinflow.bench.feeding import Feeds, Shapes, as_input, by_position, made_up
-from thinflow.bench.subjects import GraphSubject, OnnxSubject, Subject, TFLiteSubject, open_subjects
+from thinflow.bench.opened import open_subjects
+from thinflow.bench.subjects import (
+    GraphSubject,
+    OnnxSubject,
+    Subject,
+    TFLiteSubject,
+    lifted,
+)
 from thinflow.errors import EngineUnavailable, FeedError, GraphError, ParameterError
-from thinflow.ir.graph import Value
+from thinflow.formats._secrecy import may_write_copies
+from thinflow.formats.contents import content_of
+from thinflow.ir.graph import Graph, Value
 
 if TYPE_CHECKING:
     from thinflow.interpreter import Plan
@@ -57,6 +66,7 @@ def profile(
     shapes: Shapes | None = None,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
+    **options: Any,
 ) -> Profile:
     """Time the operators of one model.
 
@@ -68,6 +78,7 @@ def profile(
         feeds: input name -> array; made up if None.
         shapes: input name -> shape to assume.
         inputs, outputs: names in the graph; default: declared, else guessed.
+        options: how to open a model that keeps its variables outside the graph.
 
     Raises:
         ParameterError: senseless numbers, or no such engine.
@@ -78,13 +89,12 @@ def profile(
             raise ParameterError(f"{name} is {number}", hint=f"give {least} or more")
     if engine not in ("litert", "onnxruntime", "reference"):
         raise ParameterError(f"there is no profile of '{engine}'", hint="litert, onnxruntime or reference")
-    (subject,) = open_subjects(source, feeds=feeds, shapes=shapes, inputs=inputs, outputs=outputs)
+    known: dict[str, Any] = {"feeds": feeds, "shapes": shapes, "inputs": inputs, "outputs": outputs}
+    (subject,) = open_subjects(source, **known, **options)
     if engine == "litert":
         return _in_litert(subject, threads, runs, warmup)
     if engine == "onnxruntime":
         return _in_onnxruntime(subject, threads, runs, warmup)
-    if not isinstance(subject, GraphSubject):
-        raise EngineUnavailable(f"the engine '{engine}' does not run files of other engines", subject.name)
     return _in_reference(subject, runs, warmup)
 
 
@@ -96,23 +106,30 @@ def collect(runs: Iterable[Sequence[Step]]) -> NodeStats:
     return stats
 
 
-def _in_reference(subject: GraphSubject, runs: int, warmup: int) -> Profile:
+def _in_reference(subject: Subject, runs: int, warmup: int) -> Profile:
     """Each kernel of the interpreter by the clock; a function's nodes count for the node that calls it."""
     from thinflow.interpreter import Plan
 
-    graph = subject.graph
+    graph, arrays = _for_reference(subject)
     if not graph.outputs:
         raise GraphError(
             "the graph has no outputs to compute", subject.name, hint="name them with outputs=[...]"
         )
     plan = Plan(graph, graph.outputs, graph.inputs)
-    feeds = dict(zip(graph.inputs, subject.arrays(), strict=True))
+    feeds = dict(zip(graph.inputs, arrays, strict=True))
     for _ in range(warmup):
         plan.run(feeds)
     recorded = [_observed(plan, feeds) for _ in range(runs)]
     method = "the reference interpreter's kernels, one after the other by the clock"
     whole = [micros for _, micros in recorded]
     return Profile(collect(steps for steps, _ in recorded), "reference", 1, method, whole_micros=whole)
+
+
+def _for_reference(subject: Subject) -> tuple[Graph, list[Array]]:
+    """A model in TensorFlow's ops, and what it is fed."""
+    if isinstance(subject, GraphSubject):
+        return subject.graph, subject.arrays()
+    return lifted(subject)
 
 
 def _observed(plan: Plan, feeds: Mapping[Value, Array]) -> tuple[list[Step], int]:
@@ -144,28 +161,31 @@ def _merged(steps: Sequence[Step]) -> list[Step]:
 def _in_litert(subject: Subject, threads: int, runs: int, warmup: int) -> Profile:
     """By LiteRT's own profiler; where there is none, operator by operator as models of their own."""
     from thinflow.bench.profile_litert import profile_file
-    from thinflow.lower.tflite.program import write_program
+    from thinflow.lower.tflite.program import to_bytes, write_program
 
     if isinstance(subject, TFLiteSubject):
-        return profile_file(subject.path, _tflite_arrays(subject), {}, threads, runs, warmup)
+        content = content_of(subject.path)
+        return profile_file(content, _tflite_arrays(subject, content), {}, threads, runs, warmup)
     if not isinstance(subject, GraphSubject):
         raise EngineUnavailable("an .onnx file runs on the engine 'onnxruntime' only", subject.name)
     by_name = dict(zip((v.name for v in subject.graph.inputs), subject.arrays(), strict=True))
     lowered = _whole_program(subject)
+    arrays = [by_name[name] for name in lowered.inputs]
+    if not may_write_copies():
+        return profile_file(to_bytes(lowered.program), arrays, lowered.origin, threads, runs, warmup)
     with tempfile.TemporaryDirectory(prefix="thinflow-") as folder:
         path = Path(folder) / "model.tflite"
         with path.open("wb") as file:
             for chunk in write_program(lowered.program)[1]:
                 file.write(chunk)
-        arrays = [by_name[name] for name in lowered.inputs]
         return profile_file(str(path), arrays, lowered.origin, threads, runs, warmup)
 
 
-def _tflite_arrays(subject: TFLiteSubject) -> list[Array]:
+def _tflite_arrays(subject: TFLiteSubject, content: bytes | str) -> list[Array]:
     """What a .tflite file is fed, in order."""
-    from thinflow.litert import interpreter
+    from thinflow.litert import interpreter, source
 
-    details = interpreter(model_path=subject.path, allocated=False).get_input_details()
+    details = interpreter(**source(content), allocated=False).get_input_details()
     given = by_position(subject.feeds, [d["name"] for d in details])
     rng = np.random.default_rng(0)
     return [
@@ -201,24 +221,27 @@ def _in_onnxruntime(subject: Subject, threads: int, runs: int, warmup: int) -> P
     from thinflow.bench.profile_onnx import profile_file
     from thinflow.engines._files import open_file
     from thinflow.lower.onnx.convert import lower_graph
-    from thinflow.lower.onnx.writer import write_program
+    from thinflow.lower.onnx.writer import to_bytes, write_program
 
     if isinstance(subject, OnnxSubject):
         ports = open_file(subject.path, "onnxruntime", threads).inputs
         arrays = dict(zip((p.name for p in ports), subject.arrays(ports), strict=True))
-        return profile_file(subject.path, arrays, threads, runs, warmup)
+        return profile_file(content_of(subject.path), arrays, threads, runs, warmup)
     if not isinstance(subject, GraphSubject):
         raise EngineUnavailable("a .tflite file runs on the engine 'litert' only", subject.name)
     graph = subject.graph
     by_name = dict(zip((v.name for v in graph.inputs), subject.arrays(), strict=True))
     lowered = lower_graph(graph, graph.inputs, graph.outputs, specs={})
     arrays = {name: by_name[name] for name in lowered.inputs}
+    names = [n.name for n in graph]
+    if not may_write_copies():
+        return profile_file(to_bytes(lowered.program), arrays, threads, runs, warmup, names)
     with tempfile.TemporaryDirectory(prefix="thinflow-") as folder:
         path = Path(folder) / "model.onnx"
         with path.open("wb") as file:
             for chunk in write_program(lowered.program).chunks:
                 file.write(chunk)
-        return profile_file(str(path), arrays, threads, runs, warmup, [n.name for n in graph])
+        return profile_file(str(path), arrays, threads, runs, warmup, names)
 
 
 def require_fixed(arrays: Sequence[Array]) -> None:

@@ -18,7 +18,7 @@ from thinflow.bench.profile_mapping import Timed, assign, output_bytes
 from thinflow.engines.litert import Model
 from thinflow.errors import EngineUnavailable, FormatError
 from thinflow.formats._files import map_file
-from thinflow.litert import allocate, interpreter
+from thinflow.litert import allocate, interpreter, source
 from thinflow.lower.tflite.program import Operator, Program, Subgraph, Tensor, read_program, to_bytes
 
 Array = np.ndarray[Any, Any]
@@ -30,11 +30,17 @@ ALONE = "every operator as a model of its own, one after the other: this LiteRT 
 
 
 def profile_file(
-    path: str, arrays: Sequence[Array], origin: Mapping[str, str], threads: int, runs: int, warmup: int
+    content: bytes | str,
+    arrays: Sequence[Array],
+    origin: Mapping[str, str],
+    threads: int,
+    runs: int,
+    warmup: int,
 ) -> Profile:
     """The operators of a .tflite file.
 
     Args:
+        content: its bytes, or its path.
         arrays: the inputs by position.
         origin: tensor name -> name of the value or node it comes from; others keep theirs.
 
@@ -45,13 +51,13 @@ def profile_file(
     """
     require_fixed(arrays)
     try:
-        program = read_program(map_file(path, unpack=False))
+        program = read_program(content if isinstance(content, bytes) else map_file(content, unpack=False))
     except FormatError as error:
-        raise error.at(path) from error
+        raise error.at(content if isinstance(content, str) else "") from error
     try:
-        recorded = _recorded(path, arrays, threads, runs, warmup)
+        recorded = _recorded(content, arrays, threads, runs, warmup)
     except EngineUnavailable:
-        return _one_by_one(program, path, arrays, origin, threads, runs, warmup)
+        return _one_by_one(program, content, arrays, origin, threads, runs, warmup)
     runs_found = [assign(program, events) for events in recorded]
     steps, kernels = _steps(runs_found, origin)
     whole = [_whole(events) for events in recorded]
@@ -81,11 +87,13 @@ def _steps(
     return steps, {name: " + ".join(kinds) for name, kinds in kernels.items()}
 
 
-def _recorded(path: str, arrays: Sequence[Array], threads: int, runs: int, warmup: int) -> list[list[Event]]:
+def _recorded(
+    content: bytes | str, arrays: Sequence[Array], threads: int, runs: int, warmup: int
+) -> list[list[Event]]:
     with tempfile.TemporaryDirectory(prefix="thinflow-") as folder:
         feeds = str(Path(folder) / "feeds.npz")
         np.savez(feeds, **{str(i): a for i, a in enumerate(arrays)})  # type: ignore[arg-type]
-        return litert_events.record(path, feeds, threads=threads, runs=runs, warmup=warmup)
+        return litert_events.record(content, feeds, threads=threads, runs=runs, warmup=warmup)
 
 
 def _whole(events: Sequence[Event]) -> int:
@@ -106,7 +114,7 @@ def _name(operator: Operator, origin: Mapping[str, str]) -> str:
 
 def _one_by_one(
     program: Program,
-    path: str,
+    content: bytes | str,
     arrays: Sequence[Array],
     origin: Mapping[str, str],
     threads: int,
@@ -117,11 +125,10 @@ def _one_by_one(
     if len(program.subgraphs) != 1:
         raise EngineUnavailable(
             "a model with loops or functions cannot be cut into operators",
-            path,
             hint="use engine='reference'",
         )
     (subgraph,) = program.subgraphs
-    values = _values(subgraph, path, arrays)
+    values = _values(subgraph, content, arrays)
     sizes = output_bytes(subgraph.operators)
     times: dict[Operator, list[int]] = defaultdict(list)
     for operator in subgraph.operators:
@@ -130,17 +137,17 @@ def _one_by_one(
         [(_name(o, origin), o.code, times[o][run], sizes[o]) for o in subgraph.operators]
         for run in range(runs)
     ]
-    whole = Model(path, threads=threads)
+    whole = Model(content, threads=threads)
     clock = [_clocked(lambda: whole.run(arrays)) for _ in range(warmup + runs)][warmup:]
     return Profile(collect(found), "litert", threads, ALONE, {}, clock)
 
 
-def _values(subgraph: Subgraph, path: str, arrays: Sequence[Array]) -> dict[Tensor, Array]:
+def _values(subgraph: Subgraph, content: bytes | str, arrays: Sequence[Array]) -> dict[Tensor, Array]:
     """The tensors of a run by LiteRT's own kernels; without those whose name another tensor has too."""
     from ai_edge_litert.interpreter import OpResolverType
 
     made = interpreter(
-        model_path=path,
+        **source(content),
         allocated=False,
         experimental_preserve_all_tensors=True,
         experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,

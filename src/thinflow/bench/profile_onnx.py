@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from thinflow.bench.profile import Profile, Step, collect, require_fixed
-from thinflow.errors import EngineUnavailable
+from thinflow.errors import EngineUnavailable, FormatError
 
 Array = np.ndarray[Any, Any]
 
 _SUFFIX = "_kernel_time"
+_FUSED = "fused "
 METHOD = "ONNX Runtime's own profiler; a fused kernel stands under the name of the last node in it"
 
 
 def profile_file(
-    path: str, feeds: Mapping[str, Array], threads: int, runs: int, warmup: int, names: Iterable[str] = ()
+    content: bytes | str,
+    feeds: Mapping[str, Array],
+    threads: int,
+    runs: int,
+    warmup: int,
+    names: Sequence[str] = (),
 ) -> Profile:
     """The nodes of an .onnx file as ONNX Runtime has optimized them.
 
     Args:
+        content: its bytes, or its path.
         feeds: input name -> array.
         names: nodes of the graph it was made from; a kernel gets the longest one that its own begins with.
 
@@ -44,18 +51,58 @@ def profile_file(
         options.profile_file_prefix = str(Path(folder) / "profile")
         options.log_severity_level = 3
         try:
-            session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+            session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
             for _ in range(warmup + runs):
                 session.run(None, dict(feeds))
             written = session.end_profiling()
         except Exception as error:  # its own exceptions have no common class that is public
-            raise EngineUnavailable(f"ONNX Runtime refuses the model: {error}", path) from error
+            where = content if isinstance(content, str) else ""
+            raise EngineUnavailable(f"ONNX Runtime refuses the model: {error}", where) from error
         events = json.loads(Path(written).read_text("utf-8"))
     found = list(split_runs(events))[warmup:]
-    known = frozenset(names)
+    known = _sources(content, names)
     kernels: dict[str, str] = {}
     steps = [[_step(e, known, kernels) for e in nodes] for nodes, _ in found]
+    ops = _longest(steps[0] if steps else [])
+    steps = [[(name, ops.get(name, op), micros, size) for name, op, micros, size in run] for run in steps]
     return Profile(collect(steps), "onnxruntime", threads, METHOD, kernels, [whole for _, whole in found])
+
+
+def _longest(steps: Iterable[Step]) -> dict[str, str]:
+    """Name -> the op of its step that takes longest: a node that became several has one row."""
+    found: dict[str, tuple[int, str]] = {}
+    for name, op, micros, _ in steps:
+        if name not in found or micros > found[name][0]:
+            found[name] = micros, op
+    return {name: op for name, (_, op) in found.items()}
+
+
+def _sources(content: bytes | str, names: Sequence[str]) -> dict[str, str]:
+    """What names of kernels may begin with -> the name of the node of the source graph.
+
+    Names in a file are unique, those of the source need not be: where several nodes were made from one, what
+    this package writes keeps the source's name in the description. Other files are their own source.
+
+    Args:
+        content: of the file.
+        names: nodes of the graph it was made from; a kernel may be called after an output that is one.
+    """
+    from thinflow.formats._files import map_file
+    from thinflow.formats._onnx_model import parse_model
+
+    data = memoryview(content) if isinstance(content, bytes) else map_file(content, unpack=False)
+    try:
+        message = parse_model(data, None).message
+    except FormatError:  # ONNX Runtime has read it; its names are all that is lost
+        return dict(zip(names, names, strict=True))
+    is_ours = message.producer_name == "thinflow"
+    nodes: dict[str, str] = {}
+    outputs: dict[str, str] = {}
+    for node in message.graph.node:
+        own = node.name or next(iter(node.output), "")
+        nodes[own] = node.doc_string if is_ours and node.doc_string else own
+        outputs |= dict.fromkeys(filter(None, node.output), nodes[own])
+    return outputs | dict(zip(names, names, strict=True)) | nodes
 
 
 def split_runs(events: Iterable[Mapping[str, Any]]) -> Iterator[tuple[list[Mapping[str, Any]], int]]:
@@ -68,7 +115,7 @@ def split_runs(events: Iterable[Mapping[str, Any]]) -> Iterator[tuple[list[Mappi
         yield [n for n in nodes if begin <= int(n["ts"]) < end], int(mark["dur"])
 
 
-def _step(event: Mapping[str, Any], known: frozenset[str], kernels: dict[str, str]) -> Step:
+def _step(event: Mapping[str, Any], known: Mapping[str, str], kernels: dict[str, str]) -> Step:
     details = event.get("args", {})
     kernel = str(event["name"]).removesuffix(_SUFFIX)
     name = source_name(kernel, known)
@@ -78,17 +125,18 @@ def _step(event: Mapping[str, Any], known: frozenset[str], kernels: dict[str, st
     return name, op, int(event["dur"]), int(details.get("output_size", 0) or 0)
 
 
-def source_name(kernel: str, known: frozenset[str]) -> str:
-    """The node of the source graph that a kernel's name comes from; its own where there is none.
+def source_name(kernel: str, known: Mapping[str, str]) -> str:
+    """The node of the source graph that a kernel was made from; the kernel's own name where there is none.
 
-    >>> source_name("block/conv/Relu:0_nchwc", frozenset({"block/conv", "block/conv/Relu"}))
-    'block/conv/Relu'
+    >>> source_name("block/conv/Relu:0_nchwc", {"block/conv": "block/conv", "block/conv/Relu": "block/relu"})
+    'block/relu'
     """
-    if kernel in known or not known:
-        return kernel
-    end = len(kernel)
+    whole = kernel.removeprefix(_FUSED)
+    if whole in known:
+        return known[whole]
+    end = len(whole)
     while end:
         end -= 1
-        if kernel[:end] in known and not kernel[end].isalnum():
-            return kernel[:end]
+        if whole[:end] in known and not whole[end].isalnum():
+            return known[whole[:end]]
     return kernel

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from thinflow.bench.bystanders import Doing
 from thinflow.bench.machine import Machine
 from thinflow.bench.memory import Memory
+from thinflow.bench.peak import FLOAT, Peak
 from thinflow.bench.stats import Distribution, Interval, plus_minus, ratio_of_medians
+from thinflow.bench.workload import Workload, why_slower
 from thinflow.errors import ParameterError, closest
 
 PLACEMENT = 0.01
@@ -26,6 +29,12 @@ class Row:
         feed: milliseconds for copying the inputs, not part of the latency; None if they cannot be told apart.
         samples_ns: every run, in order; the i-th of all rows were measured next to each other.
         converged: the median is known to the precision that was asked for.
+        eight_bit: some of its products are eight-bit.
+        note: what a reader of the numbers should know.
+        cpu_ms: CPU time of a run on average, of all threads together.
+        cause: what the machine did in the run that lies furthest off; empty if that is not known.
+        work: what a run computes; None if that is not known.
+        peak: what the machine can do at most on as many threads; None if it was not measured.
     """
 
     subject: str
@@ -37,6 +46,22 @@ class Row:
     converged: bool
     eight_bit: bool = False
     note: str = ""
+    cpu_ms: float | None = None
+    cause: str = ""
+    work: Workload | None = None
+    peak: Peak | None = None
+
+    @property
+    def rate(self) -> float | None:
+        """Operations a second; None if not all that it computes can be counted."""
+        if self.work is None or not self.work.is_whole or not self.median_ms:
+            return None
+        return self.work.operations / (self.median_ms / 1e3)
+
+    @property
+    def percent_of_peak(self) -> float | None:
+        """What it reaches of the machine's measured peak."""
+        return None if self.rate is None or self.peak is None else 100 * self.rate / self.peak.rate
 
     @property
     def setting(self) -> str:
@@ -63,8 +88,15 @@ class Row:
             "threads": self.threads,
             "latency_ms": self.latency.data(),
             "feed_ms": None if self.feed is None else self.feed.data(),
+            "cpu_ms": self.cpu_ms,
             "converged": self.converged,
+            "eight_bit": self.eight_bit,
             "note": self.note,
+            "cause_of_worst": self.cause,
+            "work": None if self.work is None else self.work.data(),
+            "operations_per_second": self.rate,
+            "percent_of_peak": self.percent_of_peak,
+            "peak": None if self.peak is None else self.peak.data(),
         }
 
 
@@ -97,12 +129,23 @@ class Ratio:
 
     def __str__(self) -> str:
         a, b = self._who()
-        where = "" if self.a.setting != self.b.setting else f" on {self.a.setting}"
-        if not self.certain:
+        where = self._where()
+        if not self.certain or self._is_blurred():
             return f"no difference between {b} and {a} could be measured{where} (ratio {self.interval})"
         if self.value > 1:
             return f"{b} ran {self.interval} times faster than {a}{where}"
         return f"{b} ran {self.interval.inverse()} times slower than {a}{where}"
+
+    def _is_blurred(self) -> bool:
+        """Whether "equally fast" lies within the width that is told, which is that of the longer side."""
+        shown = self.interval if self.value > 1 else self.interval.inverse()
+        return shown.value - shown.half_width <= 1
+
+    def _where(self) -> str:
+        """What both have in common."""
+        if self.a.setting == self.b.setting:
+            return f" on {self.a.setting}"
+        return f" with {self.a.engine}" if self.a.engine == self.b.engine else ""
 
     def _who(self) -> tuple[str, str]:
         if self.a.engine != self.b.engine:
@@ -130,6 +173,10 @@ class BenchmarkReport:
         seconds: how long the timed part took.
         sizes: model -> bytes of its file.
         paths: path of a file -> the name of the model here.
+        interrupted: somebody pressed Ctrl-C; these are the runs up to then.
+        doing: what else the machine did meanwhile; None if it does not tell.
+        runs_asked: how many were asked for; None: as many as the precision needs.
+        inter_op_threads: nodes that could run side by side.
     """
 
     rows: tuple[Row, ...]
@@ -140,6 +187,10 @@ class BenchmarkReport:
     memory: tuple[Memory, ...] = ()
     sizes: dict[str, int] = field(default_factory=dict)
     paths: dict[str, str] = field(default_factory=dict)
+    interrupted: bool = False
+    doing: Doing | None = None
+    runs_asked: int | None = None
+    inter_op_threads: int = 1
 
     def row(
         self, subject: str | os.PathLike[str], engine: str | None = None, threads: int | None = None
@@ -211,105 +262,103 @@ class BenchmarkReport:
         return Ratio(first, second, interval.widened(PLACEMENT))
 
     def ratios(self) -> list[Ratio]:
-        """The first model over the others on equal terms, then each model's first row over its others."""
+        """The first model over the others on equal terms, then each model's rows that differ in the number of
+        threads, or else in the engine.
+
+        What has no like, such as an .onnx file beside a .tflite file, is compared with the first row.
+        """
         first: dict[tuple[str, int | None], Row] = {}
-        own: dict[str, Row] = {}
+        own: dict[tuple[str, object], Row] = {}
         models: list[Ratio] = []
         settings: list[Ratio] = []
         for row in self.rows:
             base = first.setdefault((row.engine, row.threads), row)
             if base is not row:
                 models.append(self.ratio(base, row))
-            mine = own.setdefault(row.subject, row)
+            likes = [own.setdefault((row.subject, like), row) for like in (row.engine, row.threads, "")]
+            mine = next((like for like in likes if like is not row), row)
             if mine is not row:
                 settings.append(self.ratio(mine, row))
-        return models + settings
+            elif base is row and row is not self.rows[0]:  # a file that only another engine runs
+                models.append(self.ratio(next(r for r in self.rows if r.threads == row.threads), row))
+        return [ratio for ratio in models + settings if ratio.a is not ratio.b]
 
     def sentences(self) -> list[str]:
         """What the numbers say, the most interesting first."""
         ratios = self.ratios()
         lines = [str(r) for r in ratios]
-        if any(r.b.eight_bit and not r.a.eight_bit and r.interval.high < 1 for r in ratios):
-            lines.append(self._why_slower())
+        lines += dict.fromkeys(why for r in ratios if (why := self._why_slower(r)))
         if not lines:
             row = self.rows[0]
-            lines.append(
-                f"{row.subject} takes {plus_minus(row.median_ms, row.spread_ms)} ms a run on {row.setting}"
-            )
+            time_ms = plus_minus(row.median_ms, row.spread_ms)
+            lines.append(f"{row.subject} takes {time_ms} ms a run on {row.setting}{_share(row)}")
         return lines
 
-    def _why_slower(self) -> str:
-        if self.machine.multiplies_eight_bit is False:
-            return "eight-bit is slower here: this CPU has no eight-bit dot products (VNNI, dotprod)"
-        return (
-            "eight-bit is slower although the CPU has the instructions: look for ops that stayed float or "
-            "convert back and forth (thinflow inspect)"
-        )
+    def _why_slower(self, ratio: Ratio) -> str:
+        """Why the eight-bit one of two is slower; empty if it is not, or if both are eight-bit."""
+        if not ratio.certain or ratio.a.eight_bit == ratio.b.eight_bit:
+            return ""
+        small, is_slower = (ratio.b, ratio.value < 1) if ratio.b.eight_bit else (ratio.a, ratio.value > 1)
+        if not is_slower:
+            return ""
+        dots = self.machine.multiplies_eight_bit
+        why = why_slower(small.work, small.note, has_dot_products=dots)
+        return f"{small.subject} is eight-bit and slower: {why}"
 
     def caveats(self) -> list[str]:
         """What to know before trusting the numbers."""
-        lines = []
+        lines = ["the measurement was interrupted; these are the runs up to then"] if self.interrupted else []
+        if self.doing is not None and str(self.doing):
+            lines.append(f"while this was measured {self.doing}: the machine can do better")
         for row in self.rows:
-            who = ", ".join([row.subject, row.engine] + ([row.setting] if row.threads is not None else []))
-            if not row.converged:
-                known = (
-                    f"±{100 * row.latency.uncertainty:.0f} %"
-                    if row.latency.count >= 6
-                    else f"{row.latency.count} runs"
-                )
-                lines.append(f"{who}: the median is known to {known} only; give it more time (--seconds)")
-            if row.latency.outliers:
-                index, worst = max(row.latency.outliers, key=lambda o: o[1])
-                lines.append(
-                    f"{who}: {len(row.latency.outliers)} of {row.latency.count} runs lie far off, "
-                    f"run {index + 1} took {worst:.3g} ms"
-                )
-            if row.note:
-                lines.append(f"{who}: {row.note}")
+            lines += self._caveats_of(row)
+        if self.inter_op_threads > 1 and any(r.engine != "onnxruntime" for r in self.rows):
+            lines.append(
+                "only onnxruntime runs nodes side by side; elsewhere inter-op threads change nothing"
+            )
         lines += [f"{s.subject} was not measured on {s.engine}: {s.why}" for s in self.skipped]
         lines += [f"{m.subject}, {m.engine}: memory not measured: {m.error}" for m in self.memory if m.error]
         return lines
 
-    def table(self) -> tuple[list[str], list[list[str]]]:
-        """Headers and cells, as text."""
-        headers = [
-            "model",
-            "engine",
-            "threads",
-            "median ms",
-            "±",
-            "MAD",
-            "p90",
-            "p99",
-            "min",
-            "feed ms",
-            "runs",
-            "peak MB",
-        ]
-        memory = {(m.subject, m.engine): m for m in self.memory if m.peak_bytes is not None}
-        cells = []
-        for row in self.rows:
-            t = row.latency
-            used = memory.get((row.subject, row.engine))
-            cells.append(
-                [
-                    row.subject,
-                    row.engine,
-                    "any" if row.threads is None else str(row.threads),
-                    *(f"{x:.4g}" for x in (t.median, row.spread_ms, t.mad, t.p90, t.p99, t.minimum)),
-                    "-" if row.feed is None else f"{row.feed.median:.3g}",
-                    str(t.count),
-                    "-" if used is None or used.peak_bytes is None else f"{used.peak_bytes / 1e6:.0f}",
-                ]
+    def _caveats_of(self, row: Row) -> Iterator[str]:
+        who = ", ".join([row.subject, row.engine] + ([row.setting] if row.threads is not None else []))
+        if not row.converged:
+            known = (
+                f"±{100 * row.latency.uncertainty:.0f} %"
+                if row.latency.count >= 6
+                else f"{row.latency.count} run{'s' if row.latency.count != 1 else ''}"
             )
-        return headers, cells
+            more = "time (--seconds)" if self.runs_asked is None else "runs (--runs)"
+            yield f"{who}: the median is known to {known} only; give it more {more}"
+        if row.latency.outliers:
+            index, worst = max(row.latency.outliers, key=lambda o: o[1])
+            why = f"; {row.cause}" if row.cause else ""
+            lie = "lies" if len(row.latency.outliers) == 1 else "lie"
+            yield (
+                f"{who}: {len(row.latency.outliers)} of {row.latency.count} runs {lie} far off, "
+                f"run {index + 1} took {worst:.3g} ms{why}"
+            )
+        if row.work is not None and row.work.uncounted:
+            count, first = len(row.work.uncounted), row.work.uncounted[0]
+            yield f"{who}: no GFLOP/s: the work of {count} nodes is not known, first '{first}'"
+        if row.peak is not None and row.work is not None and row.work.is_eight_bit and row.peak.kind == FLOAT:
+            yield f"{who}: compared with the peak in float; no eight-bit product could be measured here"
+        if row.note:
+            yield f"{who}: {row.note}"
 
-    def markdown(self) -> str:
-        """Sentences, table, caveats and machine as Markdown."""
-        headers, cells = self.table()
+    def peaks(self) -> list[Peak]:
+        """What the machine can do at most, for each kind of numbers and number of threads in the report."""
+        return list(dict.fromkeys(row.peak for row in self.rows if row.peak is not None))
+
+    def markdown(self, *, exact: bool = True) -> str:
+        """Sentences, table, caveats and machine as Markdown; with every figure, or with those to be read."""
+        from thinflow.bench.tables import figures, pipes, readable
+
+        headers, cells = figures(self) if exact else readable(self)
         lines = [f"- {s}" for s in self.sentences()]
-        lines += ["", _pipes(headers), "|" + "---|" * len(headers), *map(_pipes, cells), ""]
+        lines += ["", pipes(headers), "|" + "---|" * len(headers), *map(pipes, cells), ""]
         lines += [f"- {c}" for c in self.caveats()]
+        lines += [f"- peak: {p}" for p in self.peaks()]
         lines += [f"- {self.rounds} interleaved rounds in {self.seconds:.1f} s on {self.machine}"]
         return "\n".join(lines) + "\n"
 
@@ -323,11 +372,18 @@ class BenchmarkReport:
             "skipped": [vars(s) for s in self.skipped],
             "sentences": self.sentences(),
             "caveats": self.caveats(),
+            "interrupted": self.interrupted,
+            "inter_op_threads": self.inter_op_threads,
+            "peaks": [p.data() for p in self.peaks()],
             "rounds": self.rounds,
             "seconds": round(self.seconds, 3),
             "machine": self.machine.data(),
         }
 
 
-def _pipes(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |"
+def _share(row: Row) -> str:
+    """How well it uses the machine, in brackets; empty if that is not known."""
+    if row.rate is None or row.percent_of_peak is None:
+        return ""
+    percent = f"{row.percent_of_peak:.2g}" if row.percent_of_peak < 10 else f"{row.percent_of_peak:.0f}"
+    return f" ({row.rate / 1e9:.3g} GFLOP/s, {percent} % of this machine's measured peak)"

@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from thinflow import engines
-from thinflow.analysis.interface import guess_interface
-from thinflow.analysis.shapes import infer_shapes
-from thinflow.bench.feeding import Feeds, Shapes, as_declared, as_input, by_position, described, made_up
-from thinflow.engines._child import can_fork, in_child
+from thinflow.bench.feeding import (
+    Feeds,
+    Shapes,
+    as_declared,
+    as_input,
+    by_position,
+    described,
+    made_up,
+)
 from thinflow.engines._feeds import Feed
-from thinflow.engines._files import FilePort, engine_of, is_file, open_file, path_of
+from thinflow.engines._files import FilePort, open_file
 from thinflow.engines._mapped import mapped, release_pages
 from thinflow.engines.base import Compiled
 from thinflow.engines.litert import Model
-from thinflow.errors import EngineUnavailable, FeedError, FormatError, GraphError
-from thinflow.ir.graph import Graph, Value
-from thinflow.ir.types import TensorSpec
-from thinflow.opening import open_model, options_for
-from thinflow.synthetic import concrete_shape, declared_spec, override_shapes, synthetic_array
+from thinflow.errors import EngineUnavailable, GraphError
+from thinflow.formats.contents import content_of
+from thinflow.ir.graph import Graph
+from thinflow.synthetic import synthetic_array
 
 Array = np.ndarray[Any, Any]
 
-ANY_THREADS = frozenset({"reference"})
-"""Engines that do not heed a number of threads; they are measured once."""
 _SEED = 0
 _COPIES = "includes copying inputs and outputs"
 
@@ -156,9 +157,9 @@ class GraphSubject:
 
         graph = self.graph
         nodes = [n for n in Plan(graph, graph.outputs, graph.inputs).nodes if n.tensor is None]
-        if not nodes or unsupported(graph, nodes):
+        if not nodes or unsupported(graph, nodes, specs={}):
             return None
-        lowered = lower_graph(graph, graph.inputs, graph.outputs)
+        lowered = lower_graph(graph, graph.inputs, graph.outputs, specs={})
         if len(lowered.inputs) != len(graph.inputs):
             return None
         write = partial(write_program, lowered.program)
@@ -181,8 +182,10 @@ class TFLiteSubject:
     own_engine: ClassVar[str] = "litert"
 
     def prepare(self, engine: str, threads: int) -> Runner:
+        if engine == "reference":
+            return _in_reference(self, threads)
         _require_own(engine, self.own_engine, ".tflite")
-        model = Model(self.path, threads=threads)
+        model = Model(content_of(self.path), threads=threads)
         details = model.interpreter.get_input_details()
         given = by_position(self.feeds, model.input_names)
         rng = np.random.default_rng(_SEED)
@@ -205,6 +208,8 @@ class OnnxSubject:
     own_engine: ClassVar[str] = "onnxruntime"
 
     def prepare(self, engine: str, threads: int) -> Runner:
+        if engine == "reference":
+            return _in_reference(self, threads)
         _require_own(engine, self.own_engine, ".onnx")
         file = open_file(self.path, engine, threads)
         arrays = self.arrays(file.inputs)
@@ -212,12 +217,53 @@ class OnnxSubject:
 
     def arrays(self, ports: Sequence[FilePort]) -> list[Array]:
         """One array per input, in order."""
-        given = by_position(self.feeds, [p.name for p in ports])
-        if given is not None:
-            checks = [Feed(p.name, p.spec) for p in ports]
-            return [check.array(np.asarray(x)) for check, x in zip(checks, given, strict=True)]
-        rng = np.random.default_rng(_SEED)
-        return [made_up(described(port), self.shapes, rng) for port in ports]
+        return _arrays(ports, self.feeds, self.shapes)
+
+
+@dataclass
+class SignatureSubject(OnnxSubject):
+    """One signature of a .tflite file, run by LiteRT."""
+
+    signature: str = ""
+    own_engine: ClassVar[str] = "litert"
+
+    def prepare(self, engine: str, threads: int) -> Runner:
+        _require_own(engine, self.own_engine, ".tflite")
+        file = open_file(self.path, engine, threads, self.signature)
+        return CompiledRunner(
+            file.compile(file.inputs, file.outputs), self.arrays(file.inputs), f"{_COPIES}; {self.signature}"
+        )
+
+
+def _arrays(ports: Sequence[FilePort], feeds: Feeds | None, shapes: Shapes) -> list[Array]:
+    """What the inputs of a file are fed, in their order."""
+    given = by_position(feeds, [p.name for p in ports])
+    if given is not None:
+        checks = [Feed(p.name, p.spec) for p in ports]
+        return [check.array(np.asarray(x)) for check, x in zip(checks, given, strict=True)]
+    rng = np.random.default_rng(_SEED)
+    return [made_up(described(port), shapes, rng) for port in ports]
+
+
+def lifted(subject: Subject) -> tuple[Graph, list[Array]]:
+    """The model of a file in TensorFlow's ops, and what it is fed.
+
+    Raises:
+        ThinflowError: it has an op that cannot be said so.
+    """
+    from thinflow.engines.session import Session
+
+    graph = Session(subject.path, "reference").graph
+    assert graph is not None, "the interpreter runs graphs"
+    ports = [FilePort(v.name, v.spec) for v in graph.inputs]
+    return graph, _arrays(ports, getattr(subject, "feeds", None), getattr(subject, "shapes", {}))
+
+
+def _in_reference(subject: Subject, threads: int) -> Runner:
+    """A file's model, run by the interpreter."""
+    graph, arrays = lifted(subject)
+    compiled = engines.find("reference").compile(graph, graph.inputs, graph.outputs, threads=threads)
+    return CompiledRunner(compiled, arrays, _COPIES)
 
 
 def _require_own(engine: str, own: str, suffix: str) -> None:
@@ -229,151 +275,28 @@ def _require_own(engine: str, own: str, suffix: str) -> None:
     engines.find(engine)
 
 
-def open_subjects(
-    sources: Mapping[str, Any] | Sequence[Any] | Any,
-    *,
-    feeds: Feeds | None = None,
-    shapes: Shapes | None = None,
-    inputs: Sequence[str] | None = None,
-    outputs: Sequence[str] | None = None,
-    **options: Any,
-) -> list[Subject]:
-    """Subjects from paths and Graphs, each with a name of its own.
+def heeds_threads(engine: str) -> bool:
+    """Whether an engine keeps to a number of threads; if not, it is measured once."""
+    from thinflow.engines._threads import blas
 
-    Args:
-        sources: one path or Graph, several, or name -> path or Graph.
-        feeds: input name -> array, for all of them; made up if None.
-        shapes: input name -> shape, for those that have such an input.
-        inputs, outputs: names of the graphs' inputs and outputs; default: declared, else guessed.
-        options: how to open models that keep their variables outside the graph.
-
-    Raises:
-        FormatError: a file is missing or of no known kind.
-        FeedError: no subject has an input that a shape was given for.
-    """
-    if isinstance(sources, Mapping):
-        named = list(sources.items())
-    else:
-        single = isinstance(sources, str | os.PathLike | Graph)
-        listed = [sources] if single else list(sources)
-        named = list(zip(_names(listed), listed, strict=True))
-    if not named:
-        raise FeedError("there is nothing to measure", hint="give at least one model")
-    wanted = {k.removesuffix(":0"): v for k, v in (shapes or {}).items()}
-    used: set[str] = set()
-    subjects = [_open(name, source, feeds, wanted, used, inputs, outputs, options) for name, source in named]
-    if unused := set(wanted) - used:
-        raise FeedError(
-            f"no model has an input '{min(unused)}'", hint="thinflow inspect MODEL lists a model's inputs"
-        )
-    return subjects
-
-
-def _names(sources: Sequence[Any]) -> list[str]:
-    """File names without suffix, made different by the suffix, else the whole path, else a number."""
-    files = [None if isinstance(s, Graph) else Path(s) for s in sources]
-    choices: list[Callable[[Path], str]] = [lambda p: p.stem, lambda p: p.name, str]
-    for spelled in choices:
-        names = [
-            f"graph{i}" if f is None and len(files) > 1 else "graph" if f is None else spelled(f)
-            for i, f in enumerate(files, 1)
-        ]
-        if len(set(names)) == len(names):
-            return names
-    return [f"{name} ({i})" for i, name in enumerate(names, 1)]
-
-
-def _open(
-    name: str,
-    source: Any,
-    feeds: Feeds | None,
-    shapes: Shapes,
-    used: set[str],
-    inputs: Sequence[str] | None,
-    outputs: Sequence[str] | None,
-    options: Mapping[str, Any],
-) -> Subject:
-    if isinstance(source, Graph) and is_file(source):
-        source = path_of(source)
-    if isinstance(source, Graph):
-        return _graph_subject(name, "", source.clone(), None, feeds, shapes, used, inputs, outputs)
-    path = Path(source)
-    kind = _kind(path)
-    size = path.stat().st_size
-    if kind != "graph":
-        subject = TFLiteSubject if kind == "tflite" else OnnxSubject
-        if shapes:
-            used.update(_input_names(path, subject.own_engine) & set(shapes))
-        return subject(name, os.fspath(source), size, feeds, shapes)
-    graph = open_model(path, outputs=outputs, **options_for(path, options))
-    return _graph_subject(name, os.fspath(source), graph, size, feeds, shapes, used, inputs, outputs)
-
-
-def _input_names(path: Path, engine: str) -> set[str]:
-    """What a file's inputs are called, asked in a child process: opening it may crash the engine."""
-
-    def ask() -> set[str]:
-        return {port.name.removesuffix(":0") for port in open_file(path, engine, 1).inputs}
-
-    return in_child(ask, engine, f"opening {path}") if can_fork() else ask()
-
-
-def _kind(path: Path) -> str:
-    """ "tflite", "onnx" or "graph", by content where the content tells."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(8)
-    except IsADirectoryError:
-        return "graph"  # the loader knows what to say about folders
-    except OSError as error:
-        raise FormatError(error.strerror or str(error), str(path), hint="check the path") from error
-    if head[4:8] == b"TFL3":
-        return "tflite"
-    return "onnx" if path.suffix == ".onnx" or engine_of(path) == "onnxruntime" else "graph"
-
-
-def _graph_subject(
-    name: str,
-    path: str,
-    graph: Graph,
-    size: int | None,
-    feeds: Feeds | None,
-    shapes: Shapes,
-    used: set[str],
-    inputs: Sequence[str] | None,
-    outputs: Sequence[str] | None,
-) -> GraphSubject:
-    infer_shapes(graph)
-    if inputs is not None:
-        graph.inputs = [graph.value(n) for n in inputs]
-    if outputs is not None:
-        graph.outputs = [graph.value(n) for n in outputs]
-    if not graph.inputs or not graph.outputs:
-        guess = guess_interface(graph)
-        graph.inputs = graph.inputs or guess.chosen_inputs
-        graph.outputs = graph.outputs or guess.chosen_outputs
-    own = {n: s for n, s in shapes.items() if n in {v.name.removesuffix(":0") for v in graph.inputs}}
-    used.update(own)
-    infer_shapes(graph, _fixed(graph.inputs, own))
-    return GraphSubject(name, path, graph, size, feeds)
-
-
-def _fixed(inputs: Sequence[Value], shapes: Shapes) -> dict[Value, TensorSpec]:
-    """Specs with every size known: a converter does best when it knows what it will be run with."""
-    specs = override_shapes(inputs, shapes)
-    fixed: dict[Value, TensorSpec] = {}
-    for value, spec in specs.items():
-        if spec.dtype is None:
-            spec = TensorSpec(declared_spec(value).dtype, spec.shape)
-        fixed[value] = spec if spec.shape is None else TensorSpec(spec.dtype, concrete_shape(spec))
-    return fixed
+    return engine != "reference" or blas().is_controllable
 
 
 def _placement_note(compiled: Compiled, engine: str) -> str:
     left = [name for name, where in compiled.placement.items() if where != engine]
     if not left:
         return _COPIES
-    total = len(compiled.placement)
-    why = compiled.reasons.get(left[0], "")
-    reason = f" ({why})" if why else ""
-    return f"includes copying; {len(left)} of {total} nodes ran in the interpreter, first '{left[0]}'{reason}"
+    count = f"{len(left)} of {len(compiled.placement)}"
+    return f"includes copying; {count} nodes ran in the interpreter, {_main_reason(compiled, left)}"
+
+
+def _main_reason(compiled: Compiled, left: Sequence[str]) -> str:
+    """Why most of the nodes were left, and the first of them; reasons that differ in names and numbers count
+    as one."""
+    kinds: dict[str, list[str]] = {}
+    for name in left:
+        if why := compiled.reasons.get(name, ""):
+            kinds.setdefault(re.sub(r"'[^']*'|\d+", "", why), []).append(name)
+    first = max(kinds.values(), key=len)[0] if kinds else left[0]
+    reason = f" ({compiled.reasons[first]})" if kinds else ""
+    return f"such as '{first}'{reason}"

@@ -74,6 +74,29 @@ def add_timeout(p: ArgumentParser) -> None:
     )
 
 
+THREADS = (
+    "--threads",
+    "--num_threads",
+    "--intra_op",
+    "--intra_op_parallelism_threads",
+    "--num_intra_threads",
+)
+"""What TensorFlow's guides, tools and settings call the threads that share the work of a node."""
+
+
+def add_inter_op(p: ArgumentParser) -> None:
+    """`--inter_op`."""
+    p.add_argument(
+        "--inter_op",
+        "--inter_op_parallelism_threads",
+        "--num_inter_threads",
+        type=int,
+        default=1,
+        metavar="N",
+        help="nodes that may run side by side; only onnxruntime can, the others run one by one (default 1)",
+    )
+
+
 def names(text: str | None) -> list[str] | None:
     """A comma-separated list, trimmed, empty items dropped; None stays None."""
     return None if text is None else [n.strip() for n in text.split(",") if n.strip()]

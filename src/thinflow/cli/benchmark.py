@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from thinflow.cli._options import add_interface, add_timeout, interface, model_flags, names
+from thinflow.cli._options import (
+    THREADS,
+    add_inter_op,
+    add_interface,
+    add_timeout,
+    interface,
+    model_flags,
+    names,
+    shape_flags,
+)
 from thinflow.errors import ParameterError
 
 EXAMPLES = """
   thinflow benchmark model.tflite
   thinflow benchmark model_fp32.tflite model_int8.tflite --threads 1,2
+  thinflow benchmark model.pb --engines litert,onnxruntime --profile    # and what each node takes
   thinflow benchmark pose.pb --shape image=1,184,184,3 --engines litert,reference --runs 20
+  thinflow benchmark *.tflite --csv > figures.csv
 """
+_WIDTH = 100
+_INTERRUPTED = 130  # what a shell reports after Ctrl-C
 
 
 def add_arguments(p: ArgumentParser) -> None:
@@ -22,9 +34,16 @@ def add_arguments(p: ArgumentParser) -> None:
         "models",
         nargs="+",
         metavar="MODEL",
-        help="a .pb, .tflite or .onnx file; the first is what the others are compared with",
+        help="a model of any kind: .pb, .tflite, .onnx, .tfpack, a SavedModel's folder; the first is what "
+        "the others are compared with",
     )
-    p.add_argument("--threads", default="1", metavar="1,2", help="numbers of threads to try (default 1)")
+    p.add_argument(
+        *THREADS,
+        default="1",
+        metavar="1,2",
+        help="numbers of threads to try, which share the work of each node (default 1)",
+    )
+    add_inter_op(p)
     p.add_argument(
         "--engines",
         default="auto",
@@ -46,77 +65,142 @@ def add_arguments(p: ArgumentParser) -> None:
         "--warmup", type=int, default=3, metavar="N", help="runs of each before measuring (default 3)"
     )
     add_timeout(p)
+    p.add_argument("--profile", action="store_true", help="also tell what each node takes")
     p.add_argument("--no-memory", dest="memory", action="store_false", help="do not measure peak memory")
+    p.add_argument(
+        "--no-peak", dest="peaks", action="store_false", help="do not measure what the machine can do at most"
+    )
     add_interface(p)
     form = p.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print everything for machines")
-    form.add_argument("--csv", action="store_true", help="print the table as comma-separated values")
-    form.add_argument("--markdown", action="store_true", help="print a Markdown report")
+    form.add_argument("--csv", action="store_true", help="print exact figures as comma-separated values")
+    form.add_argument("--markdown", action="store_true", help="print a Markdown report with exact figures")
 
 
 def run(args: Namespace) -> int:
-    import thinflow
-    from thinflow.cli._console import print_table, progress
+    import json
 
+    import thinflow
+    from thinflow.cli._console import progress
+
+    if args.csv and args.profile:
+        raise ParameterError(
+            "--csv holds one table, and --profile makes others",
+            hint="take --json, or `thinflow benchmark_model --csv` for the nodes",
+        )
+    told = progress()
     report = thinflow.benchmark(
         args.models,
         threads=_counts(args.threads),
+        inter_op_threads=args.inter_op,
         engines=names(args.engines) or [],
         runs=args.runs,
         seconds=args.seconds,
         warmup=args.warmup,
         memory=args.memory,
+        peaks=args.peaks,
         timeout=args.timeout,
-        progress=progress(),
+        progress=told,
         **interface(args),
     )
+    profiles = _profiles(args, report, told) if args.profile and not report.interrupted else []
     if args.json:
-        print(json.dumps(report.data(), indent=2))
-        return 0
-    if args.markdown:
+        data = report.data()
+        if args.profile:
+            data["profiles"] = [p.data() for p in profiles]
+        print(json.dumps(data, indent=2))
+    elif args.markdown:
         print(report.markdown(), end="")
-        return 0
-    headers, cells = report.table()
-    if args.csv:
-        _print_csv(headers, cells)
-        return 0
-    verdict, *others = report.sentences()
-    print(verdict)
-    for line in others:
-        print(f"  {line}")
-    print()
-    print_table(cells, headers)
-    print()
-    for line in report.caveats():
-        print(f"note: {line}")
-    print(f"measured: {report.rounds} rounds in turns, {report.seconds:.1f} s, on {report.machine}")
-    print(f"next: {_next(args)}")
-    return 0
+        print("".join(p.markdown() for p in profiles), end="")
+    elif args.csv:
+        _print_csv(report)
+    else:
+        _print_report(args, report, profiles)
+    return _INTERRUPTED if report.interrupted else 0
+
+
+def _profiles(args: Namespace, report: Any, told: Any) -> list[Any]:
+    """What the nodes take, for each row of the report."""
+    from thinflow.api import profile_rows
+
+    return profile_rows(report, progress=told, **interface(args))
 
 
 def _counts(text: str) -> list[int]:
     counts = [n.strip() for n in text.split(",") if n.strip()]
-    if not counts or not all(n.isdecimal() for n in counts):
+    if not counts or not all(n.isdecimal() and len(n) < 6 for n in counts):
         raise ParameterError(f"--threads {text}: not a list of whole numbers", hint="write --threads 1,2")
     return [int(n) for n in counts]
 
 
-def _print_csv(headers: list[str], cells: list[list[Any]]) -> None:
+def _print_csv(report: Any) -> None:
     import csv
     import sys
 
+    from thinflow.api import benchmark_figures
+
+    headers, cells = benchmark_figures(report)
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(headers)
     writer.writerows(cells)
 
 
-def _next(args: Namespace) -> str:
-    graph = next((m for m in args.models if not m.endswith(".tflite")), None)
-    if graph is not None and len(args.models) == 1:
-        return f"thinflow optimize {shlex.quote(graph)} out{model_flags(args)}"
-    files = " ".join(map(shlex.quote, args.models)) + model_flags(args)
-    return (
-        f"thinflow benchmark {files} --json"
-        if args.threads != "1"
-        else f"thinflow benchmark {files} --threads 1,2"
+def _print_report(args: Namespace, report: Any, profiles: list[Any]) -> None:
+    from thinflow.api import benchmark_table
+    from thinflow.cli._console import print_table
+
+    verdict, *others = report.sentences()
+    print(verdict)
+    for line in others:
+        print(f"  {line}")
+    print()
+    headers, cells = benchmark_table(report)
+    print_table(cells, headers)
+    print()
+    for found in profiles:
+        _print_profile(found)
+    for line in report.caveats():
+        _print_wrapped(f"note: {line}")
+    for peak in report.peaks():
+        print(f"peak: {peak}")
+    _print_wrapped(f"measured: {report.rounds} rounds in turns, {report.seconds:.1f} s, on {report.machine}")
+    print(f"next: {_next(args)}")
+
+
+def _print_wrapped(line: str) -> None:
+    """On a terminal in lines of a hundred columns, names whole; else in one line, for what reads it."""
+    import sys
+    import textwrap
+
+    if not sys.stdout.isatty():
+        print(line)
+        return
+    print(
+        textwrap.fill(
+            line, _WIDTH, subsequent_indent="      ", break_long_words=False, break_on_hyphens=False
+        )
     )
+
+
+def _print_profile(found: Any) -> None:
+    from thinflow.cli._console import print_table
+
+    _print_wrapped(found.title)
+    if found.refusal:
+        _print_wrapped(f"      {found.refusal}")
+        print()
+        return
+    for headers, cells in found.tables():
+        print()
+        print_table(cells, headers)
+    print()
+
+
+def _next(args: Namespace) -> str:
+    flags = model_flags(args) + shape_flags(args.shape)
+    files = " ".join(map(shlex.quote, args.models)) + flags
+    if len(args.models) == 1 and not args.models[0].endswith((".tflite", ".onnx")):
+        return f"thinflow optimize {shlex.quote(args.models[0])} out{flags}"
+    if args.threads == "1":
+        return f"thinflow benchmark {files} --threads 1,2"
+    return f"thinflow benchmark {files} {'--json' if args.profile else '--profile'}"

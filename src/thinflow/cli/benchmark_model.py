@@ -28,7 +28,8 @@ FLAGS = OldFlags(
         "max_time": ("10.0", "seconds of inference at most; 0: no limit"),
         "inference_delay": ("-1.0", "seconds to sleep between runs"),
         "inter_benchmark_delay": ("-1.0", "seconds to sleep before each timed phase"),
-        "num_threads": ("-1", "threads; -1: all cores"),
+        "num_threads": ("-1", "threads that share the work of a node; -1: all cores"),
+        "inter_op": ("1", "nodes that may run side by side; only onnxruntime can"),
         "benchmark_name": ("", "name of the benchmark, for result files"),
         "output_prefix": ("", "where result files go, with the beginning of their names"),
         "show_sizes": (False, "print the sizes of the outputs"),
@@ -53,6 +54,13 @@ FLAGS = OldFlags(
         "enable_op_profiling": (False, "of LiteRT's tool: print the tables of operators"),
         "use_xnnpack": (True, "of LiteRT's tool: always on here"),
         "logtostderr": (False, "accepted for old command lines; logs go to stderr anyway"),
+    },
+    aliases={
+        "intra_op": "num_threads",
+        "intra_op_parallelism_threads": "num_threads",
+        "num_intra_threads": "num_threads",
+        "inter_op_parallelism_threads": "inter_op",
+        "num_inter_threads": "inter_op",
     },
 )
 

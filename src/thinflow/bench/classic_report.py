@@ -1,0 +1,116 @@
+"""What benchmark_model tells in the end: lines, tables, and files of results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from thinflow.bench.classic import Array, Measured
+from thinflow.bench.classic_flops import estimate, human
+from thinflow.bench.opened import open_subjects
+from thinflow.bench.workload import workload
+from thinflow.formats import benchmark_entries
+from thinflow.formats.benchmark_entries import Entry
+from thinflow.ir.graph import Graph
+from thinflow.ir.types import dtype
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Which tables to print, and how many rows of each; 0: all."""
+
+    order: int | None
+    time: int | None
+    memory: int | None
+    types: bool
+    summary: bool
+    style: str = "tf2"
+    csv: bool = False
+
+
+def timing_lines(measured: Measured) -> list[str]:
+    """Means of the phases."""
+
+    def mean(total: int, count: int) -> int:
+        return total // count if count else 0
+
+    warm, plain, whole = measured.warmup, measured.plain, measured.observed_whole
+    return [
+        f"Average inference timings in us: Warmup: {mean(warm.total, warm.count)}, "
+        f"no stats: {mean(plain.total, plain.count)}, with stats: {mean(whole.total, whole.count)}",
+        f"Inference timings in us: Init: {measured.init}, First inference: {warm.first or plain.first}, "
+        f"Warmup (avg): {warm.mean:.6g}, Inference (avg): {plain.mean:.6g}",
+        f"no stats: {plain}",
+        f"times of nodes: {measured.method}",
+        "",
+    ]
+
+
+def table_lines(measured: Measured, tables: Tables, defined: int | None) -> list[str]:
+    """The tables that were asked for."""
+    stats, style = measured.stats, tables.style
+    if tables.csv:
+        return [stats.node_csv(style), stats.type_csv()]
+    lines = []
+    if tables.order is not None:
+        lines.append(stats.by_order(limit=tables.order or None, style=style))
+    if tables.time is not None:
+        lines.append(stats.by_time(limit=tables.time or None, style=style))
+    if tables.memory is not None:
+        lines.append(stats.by_memory(limit=tables.memory or None, style=style))
+    if tables.types:
+        lines.append(stats.by_type(style))
+    if tables.summary:
+        lines.append(stats.short_summary(defined))
+    return lines
+
+
+def size_lines(measured: Measured, names: Sequence[str]) -> list[str]:
+    """Types and sizes of the outputs."""
+    lines = ["============ Node output tensor sizes in run order ========"]
+    for name in names:
+        array = measured.outputs[name]
+        sizes = "".join(f"\t{size}" for size in array.shape)
+        lines.append(f"{name}\t1\t{dtype(array.dtype)}\t{array.ndim}{sizes}")
+    return lines
+
+
+def flops_lines(model: Graph | str, measured: Measured, feeds: Mapping[str, Array]) -> list[str]:
+    """The number of operations, and how many a second that makes."""
+    count, unknown = estimate(model) if isinstance(model, Graph) else _converted(model, feeds)
+    seconds = measured.plain.mean / 1e6
+    lines = [f"FLOPs estimate: {human(count)}"]
+    if seconds:
+        lines.append(f"FLOPs/second: {human(count / seconds)}")
+    if unknown:
+        lines.append(f"not counted: {len(unknown)} nodes of unknown size, first {unknown[0]}")
+    return lines
+
+
+def _converted(path: str, feeds: Mapping[str, Array]) -> tuple[int, list[str]]:
+    """Operations of a .tflite or .onnx model, and the nodes that could not be counted."""
+    (subject,) = open_subjects(path, shapes={name: array.shape for name, array in feeds.items()})
+    work = workload(subject)
+    return (0, []) if work is None else (work.operations, list(work.uncounted))
+
+
+def result_files(prefix: str, name: str, measured: Measured, feeds: Mapping[str, Array]) -> list[str]:
+    """The files benchmark_model writes; see `thinflow.formats.benchmark_entries`."""
+    plain, warm = measured.plain, measured.warmup
+    seconds = plain.total / 1e6
+    first = next(iter(feeds.values()), None)
+    size = first.nbytes if first is not None else 0
+    init, warmup = measured.init / 1e6, warm.total / 1e6
+    entries = [
+        Entry(name, plain.count, seconds, size * plain.count / seconds / 2**20 if seconds else 0.0),
+        Entry(f"{name}_meta-init", 1, init),
+        Entry(f"{name}_meta-first-inference", warm.count, warmup),
+        Entry(
+            f"{name}_meta-init-plus-first-inference", 1, init + (warmup / warm.count if warm.count else 0.0)
+        ),
+    ]
+    runs = measured.stats.micros.count
+    entries += [
+        Entry(f"{name}_{op}", runs, micros * runs / 1e6) for op, micros in measured.stats.type_micros()
+    ]
+    return [str(benchmark_entries.write(prefix, entry)) for entry in entries]

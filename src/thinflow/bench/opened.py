@@ -1,0 +1,212 @@
+"""From paths and Graphs to subjects that can be measured, each with a name of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from thinflow.analysis.interface import guess_interface
+from thinflow.analysis.shapes import infer_shapes
+from thinflow.bench.feeding import Feeds, Shapes, check_rank
+from thinflow.bench.subjects import GraphSubject, OnnxSubject, SignatureSubject, Subject, TFLiteSubject
+from thinflow.engines._child import can_fork, in_child
+from thinflow.engines._files import engine_of, is_file, open_file, path_of
+from thinflow.errors import FeedError, FormatError, ParameterError, closest
+from thinflow.ir.graph import Graph, Value
+from thinflow.ir.types import TensorSpec
+from thinflow.opening import open_model, options_for
+from thinflow.synthetic import concrete_shape, declared_spec, override_shapes
+
+
+def open_subjects(
+    sources: Mapping[str, Any] | Sequence[Any] | Any,
+    *,
+    feeds: Feeds | None = None,
+    shapes: Shapes | None = None,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    **options: Any,
+) -> list[Subject]:
+    """Subjects from paths and Graphs, each with a name of its own.
+
+    Args:
+        sources: one path or Graph, several, or name -> path or Graph.
+        feeds: input name -> array, for all of them; made up if None.
+        shapes: input name -> shape, for those that have such an input.
+        inputs, outputs: names of the graphs' inputs and outputs; default: declared, else guessed.
+        options: how to open models that keep their variables outside the graph.
+
+    Raises:
+        FormatError: a file is missing or of no known kind.
+        FeedError: no subject has an input that a shape was given for.
+    """
+    if isinstance(sources, Mapping):
+        named = list(sources.items())
+    else:
+        single = isinstance(sources, str | os.PathLike | Graph)
+        listed = [sources] if single else list(sources)
+        named = list(zip(_names(listed), listed, strict=True))
+    if not named:
+        raise FeedError("there is nothing to measure", hint="give at least one model")
+    wanted = {k.removesuffix(":0"): v for k, v in (shapes or {}).items()}
+    _check_options([source for _, source in named], options)
+    used: set[str] = set()  # the names of all inputs
+    subjects = [_open(name, source, feeds, wanted, used, inputs, outputs, options) for name, source in named]
+    if unused := set(wanted) - used:
+        near = closest(min(unused), sorted(used)) or f"the inputs are {', '.join(sorted(used))}"
+        raise FeedError(f"no model has an input '{min(unused)}'", hint=near)
+    return subjects
+
+
+def _names(sources: Sequence[Any]) -> list[str]:
+    """File names without suffix, made different by the suffix, else the whole path, else a number."""
+    files = [None if isinstance(s, Graph) else Path(s) for s in sources]
+    choices: list[Callable[[Path], str]] = [lambda p: p.stem, lambda p: p.name, str]
+    for spelled in choices:
+        names = [
+            f"graph{i}" if f is None and len(files) > 1 else "graph" if f is None else spelled(f)
+            for i, f in enumerate(files, 1)
+        ]
+        if len(set(names)) == len(names):
+            return names
+    return [f"{name} ({i})" for i, name in enumerate(names, 1)]
+
+
+def _open(
+    name: str,
+    source: Any,
+    feeds: Feeds | None,
+    shapes: Shapes,
+    used: set[str],
+    inputs: Sequence[str] | None,
+    outputs: Sequence[str] | None,
+    options: Mapping[str, Any],
+) -> Subject:
+    if isinstance(source, Graph) and is_file(source):
+        source = path_of(source)
+    if isinstance(source, Graph):
+        return _graph_subject(name, "", source.clone(), None, feeds, shapes, used, inputs, outputs)
+    path = Path(source)
+    kind = _kind(path)
+    size = _size_bytes(path)
+    if kind != "graph":
+        subject = TFLiteSubject if kind == "tflite" else OnnxSubject
+        signature = options.get("signature") if kind == "tflite" else None
+        if signature:
+            used.update(shapes)
+            return SignatureSubject(name, os.fspath(source), size, feeds, shapes, signature)
+        if shapes:
+            used.update(_port_names(path, subject.own_engine, "inputs"))
+        for role, names in (("inputs", inputs), ("outputs", outputs)):
+            if names is not None:
+                _check_names(path, names, role, _port_names(path, subject.own_engine, role))
+        return subject(name, os.fspath(source), size, feeds, shapes)
+    graph = open_model(path, outputs=outputs, **options_for(path, options))
+    return _graph_subject(name, os.fspath(source), graph, size, feeds, shapes, used, inputs, outputs)
+
+
+def _port_names(path: Path, engine: str, role: str) -> list[str]:
+    """What a file's inputs or outputs are called. A child process asks: opening it may crash the engine."""
+
+    def ask() -> list[str]:
+        return [port.name.removesuffix(":0") for port in getattr(open_file(path, engine, 1), role)]
+
+    return in_child(ask, engine, f"opening {path}") if can_fork() else ask()
+
+
+def _check_names(path: Path, names: Sequence[str], role: str, known: Sequence[str]) -> None:
+    """Refuse names that a file does not have. It is measured with all of its inputs and outputs.
+
+    Raises:
+        FeedError: it has no such input or output.
+    """
+    wrong = next((n for n in names if n.removesuffix(":0") not in known), None)
+    if wrong is not None:
+        raise FeedError(
+            f"the file has no {role[:-1]} '{wrong}'",
+            str(path),
+            hint=closest(wrong, known) or f"its {role} are {', '.join(known)}",
+        )
+
+
+def _check_options(sources: Sequence[Any], options: Mapping[str, Any]) -> None:
+    """Refuse an option that none of the models has a use for.
+
+    Raises:
+        ParameterError: there is one.
+    """
+    paths = [Path(s) for s in sources if not isinstance(s, Graph) and os.path.exists(s)]
+    taken = {name for path in paths for name in options_for(path, options)}
+    if any(engine_of(path) == TFLiteSubject.own_engine for path in paths):
+        taken.add("signature")
+    unused = [name for name, value in options.items() if value is not None and name not in taken]
+    if unused and paths:
+        kinds = {"tags": "a SavedModel", "signature": "a SavedModel or a .tflite file"}
+        raise ParameterError(
+            f"no model here takes {unused[0]}={options[unused[0]]}",
+            hint=f"it goes with {kinds.get(unused[0], 'a graph without its variables')}",
+        )
+
+
+def _size_bytes(path: Path) -> int:
+    """Of a file, or of all files in a folder."""
+    if not path.is_dir():
+        return path.stat().st_size
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+
+
+def _kind(path: Path) -> str:
+    """ "tflite", "onnx" or "graph", by content where the content tells."""
+    try:
+        path.open("rb").close()
+    except IsADirectoryError:
+        return "graph"  # the loader knows what to say about folders
+    except OSError as error:
+        raise FormatError(error.strerror or str(error), str(path), hint="check the path") from error
+    own = engine_of(path)
+    if own == TFLiteSubject.own_engine:
+        return "tflite"
+    return "onnx" if path.suffix == ".onnx" or own == OnnxSubject.own_engine else "graph"
+
+
+def _graph_subject(
+    name: str,
+    path: str,
+    graph: Graph,
+    size: int | None,
+    feeds: Feeds | None,
+    shapes: Shapes,
+    used: set[str],
+    inputs: Sequence[str] | None,
+    outputs: Sequence[str] | None,
+) -> GraphSubject:
+    infer_shapes(graph)
+    if inputs is not None:
+        graph.inputs = [graph.value(n) for n in inputs]
+    if outputs is not None:
+        graph.outputs = [graph.value(n) for n in outputs]
+    if not graph.inputs or not graph.outputs:
+        guess = guess_interface(graph)
+        graph.inputs = graph.inputs or guess.chosen_inputs
+        graph.outputs = graph.outputs or guess.chosen_outputs
+    known = {v.name.removesuffix(":0") for v in graph.inputs}
+    own = {n: s for n, s in shapes.items() if n in known}
+    for value in graph.inputs:
+        if (asked := own.get(value.name.removesuffix(":0"))) is not None:
+            check_rank(value.name, declared_spec(value).shape, asked)
+    used.update(known)
+    infer_shapes(graph, _fixed(graph.inputs, own))
+    return GraphSubject(name, path, graph, size, feeds)
+
+
+def _fixed(inputs: Sequence[Value], shapes: Shapes) -> dict[Value, TensorSpec]:
+    """Specs with every size known: a converter does best when it knows what it will be run with."""
+    specs = override_shapes(inputs, shapes)
+    fixed: dict[Value, TensorSpec] = {}
+    for value, spec in specs.items():
+        if spec.dtype is None:
+            spec = TensorSpec(declared_spec(value).dtype, spec.shape)
+        fixed[value] = spec if spec.shape is None else TensorSpec(spec.dtype, concrete_shape(spec))
+    return fixed

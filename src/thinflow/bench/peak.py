@@ -1,0 +1,166 @@
+"""What this machine can do at most, measured: the multiplications of a large matrix product.
+
+A product of two square matrices has so much work for its bytes that memory does not matter, and every engine
+has its best kernel for it. What a model reaches of that rate says how much there is left to gain.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from thinflow.errors import ThinflowError
+
+SIZE = 1024
+"""Rows and columns; the three matrices take 12 MB as float32."""
+OPERATIONS = 2 * SIZE**3
+_SECONDS = 0.12
+_FEWEST = 3
+_TRIES = 3
+FLOAT, EIGHT_BIT = "float32", "int8"
+
+
+@dataclass(frozen=True)
+class Peak:
+    """The fastest matrix product.
+
+    Attributes:
+        kind: "float32" or "int8".
+        rate: operations a second; a multiplication and an addition are two.
+        by: what computed it.
+    """
+
+    kind: str
+    threads: int
+    rate: float
+    by: str
+
+    def __str__(self) -> str:
+        count = f"{self.threads} thread{'s' if self.threads != 1 else ''}"
+        rate, unit = self.rate / 1e9, "GFLOP/s" if self.kind == FLOAT else "GOP/s"
+        digits = f"{rate:.0f}" if rate >= 99.5 else f"{rate:.3g}"
+        return f"{digits} {unit} in {self.kind} on {count}, a matrix product by {self.by}"
+
+    def data(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"kind": self.kind, "threads": self.threads, "operations_per_second": self.rate, "by": self.by}
+
+
+def peak(kind: str, threads: int, engines: Collection[str], at_least: float = 0.0) -> Peak | None:
+    """The best of numpy's matrix library (float32 only) and the given engines; measured once a process.
+
+    More threads are no less than one: on a machine that is busy they may seem to be.
+
+    Args:
+        kind: "float32" or "int8".
+        engines: their names; those that have no such product, or are not installed, are left out.
+        at_least: operations a second that were seen; where the peak is below, it is measured again.
+    """
+    candidates = [*(["numpy"] if kind == FLOAT else []), *(e for e in engines if e in _PRODUCTS)]
+    settings = [(kind, count, by) for count in sorted({1, threads}) for by in candidates]
+    if not settings:
+        return None
+    tries = 0
+    while max(_rate(*setting) for setting in settings) < at_least and tries < _TRIES:
+        tries += 1
+        for setting in settings:
+            _rates[setting] = max(_rates[setting], _measured(*setting))
+    best = max(settings, key=lambda setting: _rate(*setting))
+    return Peak(kind, threads, _rate(*best), best[2]) if _rate(*best) else None
+
+
+_rates: dict[tuple[str, int, str], float] = {}
+"""Kind, threads and who -> operations a second, as measured in this process; 0 if it cannot be had."""
+
+
+def _rate(kind: str, threads: int, by: str) -> float:
+    setting = kind, threads, by
+    if setting not in _rates:
+        _rates[setting] = _measured(kind, threads, by)
+    return _rates[setting]
+
+
+def _measured(kind: str, threads: int, by: str) -> float:
+    try:
+        if by == "numpy":
+            return _numpy_rate(threads)
+        return OPERATIONS / _shortest(_PRODUCTS[by](kind, threads))
+    except (ThinflowError, ImportError):
+        return 0.0
+
+
+def _shortest(run: Callable[[], object]) -> float:
+    """Seconds of the fastest of some runs: what disturbs a run only makes it slower."""
+    run()
+    times: list[float] = []
+    started = time.perf_counter()
+    while len(times) < _FEWEST or time.perf_counter() - started < _SECONDS:
+        begin = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - begin)
+    return min(times)
+
+
+def _matrix(kind: str) -> np.ndarray[Any, Any]:
+    rng = np.random.default_rng(0)
+    if kind == FLOAT:
+        return rng.uniform(-1, 1, (SIZE, SIZE)).astype(np.float32)
+    return rng.integers(-127, 128, (SIZE, SIZE)).astype(np.int8)
+
+
+def _numpy_rate(threads: int) -> float:
+    from thinflow.engines._threads import blas
+
+    a, b = _matrix(FLOAT), _matrix(FLOAT).T.copy()
+    out = np.empty_like(a)
+    with blas().limited(threads):
+        return OPERATIONS / _shortest(lambda: np.matmul(a, b, out=out))
+
+
+def _litert_product(kind: str, threads: int) -> Callable[[], object]:
+    """A fully connected layer without its copies."""
+    from thinflow.engines.litert import Model
+    from thinflow.ir.types import FLOAT as FLOAT32
+    from thinflow.ir.types import INT8
+    from thinflow.lower.tflite.program import Operator, Program, Quantization, Subgraph, Tensor, to_bytes
+
+    def tensor(name: str, scale: float, data: np.ndarray[Any, Any] | None = None) -> Tensor:
+        grid = (
+            Quantization(np.array([scale], np.float32), np.zeros(1, np.int64)) if kind == EIGHT_BIT else None
+        )
+        return Tensor(name, (SIZE, SIZE), FLOAT32 if kind == FLOAT else INT8, data, grid)
+
+    x, w, y = tensor("x", 1 / 128), tensor("w", 1 / 128, _matrix(kind)), tensor("y", SIZE / 1024)
+    layer = Operator("FULLY_CONNECTED", [x, w, None], [y], {"keep_num_dims": False})
+    model = Model(to_bytes(Program([Subgraph("main", [x], [y], [layer])])), threads=threads)
+    model.run([_matrix(kind)])
+    invoke: Callable[[], object] = model.interpreter.invoke
+    return invoke
+
+
+def _onnxruntime_product(kind: str, threads: int) -> Callable[[], object]:
+    """A product with constant weights; unsigned by signed, as eight-bit convolutions are."""
+    from thinflow.engines.onnxruntime import Model
+    from thinflow.ir.types import FLOAT as FLOAT32
+    from thinflow.ir.types import INT8, INT32, UINT8
+    from thinflow.lower.onnx.program import Operator, Program, Tensor
+    from thinflow.lower.onnx.writer import to_bytes
+
+    floats, shape = kind == FLOAT, (SIZE, SIZE)
+    x = Tensor("x", shape, FLOAT32 if floats else UINT8)
+    w = Tensor("w", shape, FLOAT32 if floats else INT8, _matrix(kind))
+    y = Tensor("y", shape, FLOAT32 if floats else INT32)
+    step = Operator("MatMul" if floats else "MatMulInteger", [x, w], [y])
+    model = Model(to_bytes(Program([x], [y], [step])), threads=threads)
+    fed = _matrix(kind) if floats else _matrix(kind).view(np.uint8)
+    return lambda: model.run([fed])
+
+
+_PRODUCTS: dict[str, Callable[[str, int], Callable[[], object]]] = {
+    "litert": _litert_product,
+    "onnxruntime": _onnxruntime_product,
+}

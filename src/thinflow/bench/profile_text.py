@@ -1,0 +1,139 @@
+"""What the nodes of benchmarked models take: tables of a hundred columns, and data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from thinflow.bench.loop import Progress, tell
+from thinflow.bench.profile import Profile, profile
+from thinflow.bench.tables import Table, pipes, shortened
+from thinflow.errors import ThinflowError
+
+if TYPE_CHECKING:
+    from thinflow.bench.report import BenchmarkReport, Row
+
+TOP = 15
+_NODE, _OP = 40, 22
+_WIDTH, _GAP, _FIGURES = 100, 2, 16  # of the table; between columns; what the columns of numbers take
+
+
+@dataclass(frozen=True)
+class RowProfile:
+    """What the nodes of one row of a benchmark take.
+
+    Attributes:
+        profile: None if there is none.
+        refusal: why not.
+    """
+
+    row: Row
+    profile: Profile | None
+    refusal: str = ""
+
+    @property
+    def title(self) -> str:
+        """What was profiled, and how."""
+        how = f": {self.profile.method}" if self.profile is not None else ""
+        engine = f"{self.row.engine}, " if self.row.threads is not None else ""
+        return f"{self.row.subject}, {engine}{self.row.setting}, node by node{how}"
+
+    def tables(self) -> list[Table]:
+        """Sums by op, and the nodes that take longest."""
+        if self.profile is None:
+            return []
+        count = len(self.profile.stats.rows)
+        nodes = "node" if count <= TOP else f"node (the slowest {TOP} of {count})"
+        return [
+            (["op", "nodes", "ms", "%"], type_rows(self.profile)),
+            ([nodes, "op", "ms", "%", "kernel"], node_rows(self.profile)),
+        ]
+
+    def markdown(self) -> str:
+        """Title and tables."""
+        lines = ["", f"## {self.title}", *([self.refusal] if self.refusal else [])]
+        for headers, cells in self.tables():
+            lines += ["", pipes(headers), "|" + "---|" * len(headers), *map(pipes, cells)]
+        return "\n".join(lines) + "\n"
+
+    def data(self) -> dict[str, Any]:
+        """For JSON: every node, by the graph's names, as they ran."""
+        row = {"subject": self.row.subject, "engine": self.row.engine, "threads": self.row.threads}
+        if self.profile is None:
+            return {**row, "refusal": self.refusal}
+        whole = self.profile.whole_micros
+        return {
+            **row,
+            "method": self.profile.method,
+            "runs": self.profile.stats.micros.count,
+            "run_ms": sum(whole) / max(len(whole), 1) / 1000,
+            "nodes": list(_nodes(self.profile)),
+        }
+
+
+def profile_rows(
+    report: BenchmarkReport, *, progress: Progress | None = None, **options: Any
+) -> list[RowProfile]:
+    """Profile every row of a report of files, in the same setting.
+
+    Args:
+        progress: called with (done, total, label).
+        options: how to open the models, as for `benchmark`.
+    """
+    paths = {name: path for path, name in report.paths.items()}
+    found: list[RowProfile] = []
+    for row in report.rows:
+        tell(progress, len(found), len(report.rows), f"profiling {row.subject}")
+        try:
+            made = profile(paths[row.subject], engine=row.engine, threads=row.threads or 1, **options)
+            found.append(RowProfile(row, made))
+        except ThinflowError as error:
+            hint = f" ({error.hint})" if error.hint else ""
+            found.append(RowProfile(row, None, f"{error.message}{hint}"))
+    tell(progress, len(found), len(found), "profiling")
+    return found
+
+
+def _nodes(found: Profile) -> Iterator[dict[str, Any]]:
+    runs = max(found.stats.micros.count, 1)
+    for row in sorted(found.stats.rows.values(), key=lambda r: r.order):
+        yield {
+            "name": row.name,
+            "op": row.op,
+            "ms": row.micros.total / runs / 1000,
+            "calls": row.calls // runs,
+            "output_bytes": row.memory,
+            "kernel": found.kernels.get(row.name, ""),
+        }
+
+
+def type_rows(found: Profile) -> list[list[str]]:
+    """Op, number of nodes, ms a run, percent: the ops that take longest first."""
+    counts: dict[str, int] = {}
+    for row in found.stats.rows.values():
+        counts[row.op] = counts.get(row.op, 0) + 1
+    total = max(found.stats.micros.mean, 1e-9)
+    return [
+        [op, str(counts[op]), f"{micros / 1000:.3f}", f"{100 * micros / total:.1f}"]
+        for op, micros in found.stats.type_micros()
+    ]
+
+
+def node_rows(found: Profile, limit: int | None = TOP) -> list[list[str]]:
+    """Node, op, ms a run, percent, kernel: the nodes that take longest first; long names shortened."""
+    runs, total = max(found.stats.micros.count, 1), max(found.stats.micros.total, 1)
+    rows = sorted(found.stats.rows.values(), key=lambda r: (-r.micros.total, r.order))[:limit]
+    names = [shortened([r.name], _NODE)[0] for r in rows]
+    ops = [shortened([r.op], _OP)[0] for r in rows]
+    taken = max(map(len, names), default=0) + max(map(len, ops), default=0) + _FIGURES + 2 * _GAP
+    return [
+        [
+            name,
+            op,
+            f"{row.micros.total / runs / 1000:.3f}",
+            f"{100 * row.micros.total / total:.1f}",
+            shortened([found.kernels.get(row.name, "")], _WIDTH - taken)[0],
+        ]
+        for name, op, row in zip(names, ops, rows, strict=True)
+    ]

@@ -1,0 +1,194 @@
+"""What a run of a model has to compute, and how much of that in integers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from thinflow.errors import ThinflowError
+from thinflow.ir.types import INT8, QINT8, QUINT8, UINT8, TensorSpec, dtype
+
+if TYPE_CHECKING:
+    from thinflow.analysis.cost import GraphCost
+    from thinflow.bench.subjects import Subject
+    from thinflow.ir.graph import Graph, Node, Value
+
+_SMALL = frozenset({INT8, UINT8, QINT8, QUINT8, *map(dtype, ("int4", "uint4", "int2"))})
+_CONVERSIONS = frozenset({"QuantizeV2", "Dequantize", "tfl.QUANTIZE", "tfl.DEQUANTIZE"})
+"""Those of ONNX are not among them: they are how its models say that the ops between are eight-bit."""
+_PRODUCT = re.compile(r"conv|matmul|gemm|fully_?connected|einsum|lstm|gru|rnn|attention", re.IGNORECASE)
+_ACTIVATIONS = frozenset({"onnx.Relu", "onnx.Clip"})
+FEW_OPERATIONS = 20_000_000
+"""A model with less is done in so short a time that what lies around the products decides."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Matrix products and convolutions of one run.
+
+    Attributes:
+        operations: of all of them; a multiplication and an addition are two.
+        integer_operations: of those on eight-bit numbers.
+        products: how many nodes that are.
+        float_products: names of those that compute in float.
+        conversions: nodes that convert between float and eight bits.
+        uncounted: nodes whose work cannot be told, such as loops.
+    """
+
+    operations: int = 0
+    integer_operations: int = 0
+    products: int = 0
+    float_products: tuple[str, ...] = ()
+    conversions: int = 0
+    uncounted: tuple[str, ...] = ()
+
+    @property
+    def is_eight_bit(self) -> bool:
+        """Whether most operations are on eight-bit numbers."""
+        return 2 * self.integer_operations > self.operations
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is left out of the count."""
+        return self.products > 0 and not self.uncounted
+
+    @property
+    def has_eight_bit(self) -> bool:
+        """Whether some are."""
+        return self.integer_operations > 0
+
+    def data(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "operations": self.operations,
+            "integer_operations": self.integer_operations,
+            "products": self.products,
+            "float_products": len(self.float_products),
+            "conversions": self.conversions,
+            "uncounted": len(self.uncounted),
+        }
+
+
+def workload(subject: Subject) -> Workload | None:
+    """The workload of a model with the sizes it is run with; None if its graph cannot be read."""
+    try:
+        graph = _graph(subject)
+    except ThinflowError:
+        return None
+    return workload_of(graph)
+
+
+def workload_of(graph: Graph) -> Workload:
+    """The workload of a graph whose shapes are inferred: of all that its outputs need."""
+    from thinflow.analysis.cost import graph_cost
+    from thinflow.ir.order import ancestors
+
+    needed = ancestors([v.node for v in graph.outputs]) if graph.outputs else set(graph)
+    cost = graph_cost(graph, [n for n in graph if n in needed])
+    heavy = {n: cost.by_node[n.name].macs for n in needed if n.name in cost.by_node}
+    heavy = {n: 2 * macs for n, macs in heavy.items() if macs}
+    integer = {n for n in heavy if _is_integer(n)}
+    return Workload(
+        sum(heavy.values()),
+        sum(heavy[n] for n in integer),
+        len(heavy),
+        tuple(n.name for n in graph if n in heavy and n not in integer),
+        sum(n.op in _CONVERSIONS for n in needed),
+        tuple(n.name for n in graph if n in needed and (_holds_functions(n) or _may_be_heavy(n, cost))),
+    )
+
+
+def _graph(subject: Subject) -> Graph:
+    """The graph of a subject; that of a file is read, and given the sizes of the inputs."""
+    from thinflow.analysis.shapes import infer_shapes
+    from thinflow.bench.subjects import GraphSubject
+    from thinflow.formats import load
+
+    if isinstance(subject, GraphSubject):
+        return subject.graph
+    graph = load(subject.path)
+    given = getattr(subject, "shapes", {})
+    infer_shapes(graph)
+    fed = {}
+    for value in graph.inputs:
+        shape = given.get(value.name.removesuffix(":0"), value.spec.shape or ())
+        fed[value] = TensorSpec(value.dtype, tuple(1 if n is None else n for n in shape))
+    infer_shapes(graph, fed)
+    return graph
+
+
+def _may_be_heavy(node: Node, cost: GraphCost) -> bool:
+    """Whether a node whose cost is not known is a product, or may be one for all that is known."""
+    why = cost.unknown.get(node.name, "")
+    return why.startswith("unknown op") or bool(why and _PRODUCT.search(node.op))
+
+
+def _holds_functions(node: Node) -> bool:
+    """A loop, a branching or a call, whose work depends on what runs inside."""
+    return any(name in node.attrs for name in ("body", "then_branch", "branches")) or node.op in (
+        "PartitionedCall",
+        "StatefulPartitionedCall",
+        "Enter",
+        "tfl.WHILE",
+        "tfl.IF",
+        "onnx.Loop",
+        "onnx.If",
+    )
+
+
+def _is_integer(node: Node) -> bool:
+    """Whether a product multiplies eight-bit numbers."""
+    vocabulary, _, op = node.op.rpartition(".")
+    if op.startswith(("Quantized", "QLinear", "DynamicQuantize")) or op.endswith("Integer"):
+        return True
+    if vocabulary == "tfl":  # float activations are quantized inside where the weights are eight-bit
+        return any(v.dtype in _SMALL for v in node.inputs[:3])
+    if vocabulary != "onnx" or not all(map(_is_dequantized, node.inputs[:2])):
+        return False
+    return op in ("MatMul", "Gemm") or _is_quantized(node)
+
+
+def _is_dequantized(value: Value) -> bool:
+    source = value.node
+    return source.op == "onnx.DequantizeLinear" and source.inputs[0].dtype in _SMALL
+
+
+def _is_quantized(node: Node) -> bool:
+    """Whether all readers of a node want eight bits, an activation between allowed."""
+    readers = [user for value in node.outputs for user in value.readers]
+    while len(readers) == 1 and readers[0].op in _ACTIVATIONS:
+        readers = [user for value in readers[0].outputs for user in value.readers]
+    return bool(readers) and all(r.op == "onnx.QuantizeLinear" for r in readers)
+
+
+def why_slower(work: Workload | None, note: str, *, has_dot_products: bool | None) -> str:
+    """Why an eight-bit model is slower than a float one, by what is known of it.
+
+    Args:
+        work: of the eight-bit model.
+        note: of its row; tells what its engine left to the interpreter.
+        has_dot_products: whether the CPU has instructions for eight-bit products; None if unknown.
+    """
+    if "ran in the interpreter" in note:
+        return note.removeprefix("includes copying; ")
+    if has_dot_products is False:
+        return "this CPU has no eight-bit dot products (VNNI, dotprod)"
+    if work is None or not work.products:
+        return "the CPU has the instructions: look for ops that stayed float (thinflow inspect)"
+    floats = len(work.float_products)
+    if floats and 10 * work.integer_operations < 9 * work.operations:
+        share = 100 * (1 - work.integer_operations / work.operations)
+        return (
+            f"{floats} of {work.products} products stayed float, {share:.0f} % of the operations, "
+            f"first '{work.float_products[0]}'"
+        )
+    if 2 * work.conversions > work.products:
+        times = f"{work.conversions} times for {work.products} products"
+        return f"it converts between float and eight bits {times}"
+    if work.operations < FEW_OPERATIONS:
+        return (
+            f"with {work.operations / 1e6:.2g} million operations a run, what lies around the products "
+            "takes longer than they do"
+        )
+    return "its products are eight-bit, but their kernels are slower here; --profile shows which"

@@ -1,0 +1,80 @@
+"""How many threads the libraries below may use that take no number of threads when a model is made ready.
+
+Intra-op threads share the work of one node; `threads=` of an engine means those. Inter-op threads run nodes
+side by side that do not need one another, which only ONNX Runtime can.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+_inter_op: ContextVar[int] = ContextVar("thinflow_inter_op_threads", default=1)
+
+
+def inter_op_threads() -> int:
+    """How many nodes an engine that is made ready now may run side by side; see `side_by_side`."""
+    return _inter_op.get()
+
+
+@contextmanager
+def side_by_side(threads: int) -> Iterator[None]:
+    """Engines made ready inside may run so many nodes at once."""
+    token = _inter_op.set(threads)
+    try:
+        yield
+    finally:
+        _inter_op.reset(token)
+
+
+class _Blas:
+    """The matrix libraries of this process, whose number of threads is one for all.
+
+    Sessions in several threads may ask for different numbers: the last one that enters wins, and what there
+    was before the first is put back when the last one leaves.
+    """
+
+    def __init__(self) -> None:
+        from threadpoolctl import ThreadpoolController
+
+        self._libraries: list[Any] = ThreadpoolController().select(user_api="blas").lib_controllers
+        self._lock = threading.Lock()
+        self._users = 0
+        self._before: list[int] = []
+
+    @property
+    def is_controllable(self) -> bool:
+        """Whether there is one that heeds a number of threads. Apple's Accelerate does not."""
+        return bool(self._libraries)
+
+    @contextmanager
+    def limited(self, threads: int) -> Iterator[None]:
+        """Matrix products inside use so many threads."""
+        with self._lock:
+            if not self._users:
+                self._before = [library.get_num_threads() for library in self._libraries]
+            self._users += 1
+            self._set([threads] * len(self._libraries))
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                if not self._users:
+                    self._set(self._before)
+
+    def _set(self, numbers: list[int]) -> None:
+        for library, number in zip(self._libraries, numbers, strict=True):
+            library.set_num_threads(number)
+
+
+@functools.lru_cache(maxsize=1)
+def blas() -> _Blas:
+    """numpy's matrix library; looked for once, which takes a millisecond."""
+    import numpy as np  # noqa: F401 - only what is loaded is found
+
+    return _Blas()

@@ -1,0 +1,67 @@
+"""The machine's peak: real products on every engine, and what is kept of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinflow.bench import peak as module
+from thinflow.bench.peak import EIGHT_BIT, FLOAT, Peak, peak
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_SECONDS", 0.0)
+    monkeypatch.setattr(module, "_rates", {})
+    monkeypatch.setattr(module, "SIZE", 64)
+    monkeypatch.setattr(module, "OPERATIONS", 2 * 64**3)
+
+
+@pytest.mark.parametrize("engine", ["litert", "onnxruntime"])
+@pytest.mark.parametrize("kind", [FLOAT, EIGHT_BIT])
+def test_every_engine_has_a_product_of_each_kind(engine: str, kind: str) -> None:
+    pytest.importorskip("ai_edge_litert" if engine == "litert" else engine)
+    found = peak(kind, 1, [engine])
+    assert found is not None
+    assert found.rate > 0
+    assert found.by in (engine, "numpy")
+    assert module._rates[kind, 1, engine] > 0
+
+
+def test_the_reference_has_numpys_product_in_float_only() -> None:
+    found = peak(FLOAT, 1, ["reference"])
+    assert found is not None
+    assert found.by == "numpy"
+    assert peak(EIGHT_BIT, 1, ["reference"]) is None
+
+
+def test_it_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[str, int, str]] = []
+
+    def measured(kind: str, threads: int, by: str) -> float:
+        calls.append((kind, threads, by))
+        return 1e9 * len(calls)
+
+    monkeypatch.setattr(module, "_measured", measured)
+    assert peak(FLOAT, 2, ["litert"]) == peak(FLOAT, 2, ["litert"])
+    assert sorted(calls) == [(FLOAT, n, by) for n in (1, 2) for by in ("litert", "numpy")]
+    # What was seen to be faster is no lie: it is measured again, and the best is kept.
+    again = peak(FLOAT, 2, ["litert"], at_least=1e12)
+    assert len(calls) == 16
+    assert again is not None
+    assert again.rate == 16e9
+
+
+def test_a_missing_engine_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(kind: str, threads: int) -> object:
+        raise ImportError(kind)
+
+    monkeypatch.setitem(module._PRODUCTS, "litert", missing)
+    assert peak(EIGHT_BIT, 1, ["litert"]) is None
+
+
+def test_in_words() -> None:
+    assert (
+        str(Peak(FLOAT, 1, 161e9, "litert"))
+        == "161 GFLOP/s in float32 on 1 thread, a matrix product by litert"
+    )
+    assert str(Peak(EIGHT_BIT, 2, 3.64e12, "x")).startswith("3640 GOP/s in int8 on 2 threads")
