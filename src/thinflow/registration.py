@@ -230,11 +230,9 @@ _MICRO_NAMES = {
     "AVERAGE_POOL_2D": "AveragePool2D",
     "L2_POOL_2D": "L2Pool2D",
     "L2_NORMALIZATION": "L2Normalization",
-    "ADD_N": "AddN",
-    "ARG_MAX": "ArgMax",
-    "SPACE_TO_BATCH_ND": "SpaceToBatchNd",
-    "BATCH_TO_SPACE_ND": "BatchToSpaceNd",
-    "GATHER_ND": "GatherNd",
+    "BATCH_MATMUL": "BatchMatMul",
+    "CUMSUM": "CumSum",
+    "PADV2": "PadV2",
     "UNIDIRECTIONAL_SEQUENCE_LSTM": "UnidirectionalSequenceLSTM",
 }
 
@@ -253,6 +251,12 @@ _MICRO_TABLE = """
     TRANSPOSE TRANSPOSE_CONV UNIDIRECTIONAL_SEQUENCE_LSTM UNPACK VAR_HANDLE WHILE ZEROS_LIKE
 """
 _MICRO_OPS = frozenset(_MICRO_TABLE.split())
+_MICRO_CUSTOM = {
+    "TFLite_Detection_PostProcess": "DetectionPostprocess",
+    "CIRCULAR_BUFFER": "CircularBuffer",
+    "ethos-u": "EthosU",
+}
+"""Custom ops that TFLite Micro brings along."""
 
 
 def micro_resolver(codes: Iterable[str], custom: Iterable[str] = ()) -> tuple[str, list[str]]:
@@ -266,10 +270,13 @@ def micro_resolver(codes: Iterable[str], custom: Iterable[str] = ()) -> tuple[st
     names = sorted(counts)
     others = sorted(set(custom))
     warnings = [f"TFLite Micro has no kernel for {name}" for name in names if name not in _MICRO_OPS]
-    calls = [f"  if (resolver.Add{_micro_name(name)}() != kTfLiteOk) return kTfLiteError;" for name in names]
-    calls += [f'  // custom op "{name}": resolver.AddCustom("{name}", Register_{name}());' for name in others]
+    calls = [_micro_call(_micro_name(name)) if name in _MICRO_OPS else _micro_gap(name) for name in names]
+    calls += [
+        _micro_call(_MICRO_CUSTOM[name]) if name in _MICRO_CUSTOM else _own_call(name) for name in others
+    ]
     count = max(len(names) + len(others), 1)
     text = f"""// The {count} kernels this model needs. Written by thinflow ops --micro.
+#pragma once
 #include "tensorflow/lite/micro/micro_mutable_op_resolver.h"
 
 using ModelOpResolver = tflite::MicroMutableOpResolver<{count}>;
@@ -282,10 +289,33 @@ inline TfLiteStatus RegisterModelOps(ModelOpResolver& resolver) {{
     return text, warnings
 
 
+def _micro_call(name: str) -> str:
+    return f"  if (resolver.Add{name}() != kTfLiteOk) return kTfLiteError;"
+
+
+def _micro_gap(code: str) -> str:
+    return f"  // {code}: TFLite Micro has no kernel for it; the model will not run."
+
+
+def _own_call(name: str) -> str:
+    """What registers a custom op of the app, for its author to fill in. Names come from the file: hostile."""
+    shown = "".join(c if c.isascii() and (c.isalnum() or c in "_-.:") else "?" for c in name)
+    return f'  // resolver.AddCustom("{shown}", ...): a custom op, whose registration the app has.'
+
+
 def _micro_name(code: str) -> str:
     return _MICRO_NAMES.get(code) or "".join(part.capitalize() for part in code.lower().split("_"))
 
 
-def onnx_config(opset: int, ops: Iterable[str]) -> str:
-    """The line of a `required_operators.config`, for ONNX Runtime's `--include_ops_by_config`."""
-    return f"# Written by thinflow ops --ort.\nai.onnx;{opset};{','.join(sorted(set(ops)))}\n"
+def onnx_config(needs: Mapping[tuple[str, int], Iterable[str]]) -> str:
+    """The lines of a `required_operators.config`, for ONNX Runtime's `--include_ops_by_config`.
+
+    Args:
+        needs: domain ("" is ONNX's own) and version of its op set -> names of ops.
+    """
+    lines = [
+        f"{domain or 'ai.onnx'};{opset};{','.join(sorted(set(ops)))}"
+        for (domain, opset), ops in sorted(needs.items())
+        if ops
+    ]
+    return "\n".join(["# Written by thinflow ops --ort.", *lines, ""])

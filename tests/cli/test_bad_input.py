@@ -177,8 +177,7 @@ def test_unreadable(
     content, words = UNREADABLE[name]
     if command in ("run", "reference", "verify", "benchmark") and name in ("onnx", "tflite"):
         # These take such files, and what runs them says what is wrong.
-        words = {"onnx": "this file runs on the engine", "tflite": "that cannot be read"}[name]
-        words = words if command == "reference" else "refuses the model"
+        words = "that cannot be read" if command == "reference" else "refuses the model"
     if (name, command) == ("checkpoint-list", "inspect"):
         words = "there is no checkpoint of this name"  # it shows what is in a checkpoint
     model = tmp_path / "model.pb"

@@ -5,11 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import json
+from pathlib import Path
 
 import pytest
 
 import thinflow
+from thinflow.bench.loop import Case, _Loop
 from thinflow.cli import main
+from thinflow.ir.attrs import ShapeAttr
+from thinflow.ir.types import FLOAT
 from thinflow.zoo import digits
 
 QUICK = ["--runs", "2", "--seconds", "60", "--no-memory"]
@@ -50,7 +54,8 @@ def test_json(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> Non
     assert [(r["engine"], r["threads"]) for r in data["rows"]] == [
         ("litert", 1),
         ("litert", 2),
-        ("reference", None),
+        ("reference", 1),
+        ("reference", 2),
     ]
     assert all(r["latency_ms"]["count"] == 2 for r in data["rows"])
 
@@ -63,12 +68,130 @@ def test_csv_and_markdown(files: tuple[str, str], capsys: pytest.CaptureFixture[
     assert "| digits | litert | 1 |" in capsys.readouterr().out
 
 
+def test_every_figure_in_one_row_a_configuration(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["benchmark", *files, "--threads", "1,2", "--csv", "--runs", "7", "--seconds", "60"]
+    assert main(argv) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [(r["model"], r["engine"], r["threads"]) for r in rows] == [
+        ("digits", "litert", "1"),
+        ("digits_fp32", "litert", "1"),
+        ("digits", "litert", "2"),
+        ("digits_fp32", "litert", "2"),
+    ]
+    for row in rows:
+        low, median, high = (float(row[f"{name}_ms"]) for name in ("low", "median", "high"))
+        assert 0 < low <= median <= high
+        assert int(row["operations"]) == 464_128
+        assert float(row["gflops"]) == pytest.approx(464_128 / median / 1e6, rel=1e-6)
+        assert float(row["percent_of_peak"]) > 0
+        assert row["peak_kind"] == "float32"
+        assert int(row["file_bytes"]) > 100_000
+        assert int(row["memory_bytes"]) > 10_000_000
+        assert float(row["cpu_ms"]) > 0
+
+
+def test_the_table_is_a_hundred_columns_wide(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["benchmark", *files, "--engines", "litert,reference", "--threads", "1,2", "--profile", *QUICK]
+    assert main(argv) == 0
+    out = capsys.readouterr().out
+    lines = out.splitlines()
+    first = next(i for i, line in enumerate(lines) if line.startswith("model "))
+    assert len(lines[first].split()) >= 9
+    assert max(map(len, lines[first : lines.index("", first)])) <= 100
+    node = next(i for i, line in enumerate(lines) if line.startswith("node "))
+    assert max(map(len, lines[node : lines.index("", node)])) <= 100
+    assert "GFLOP/s" in out
+    assert "peak: " in out
+
+
+def test_what_each_node_takes(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["benchmark", *files, "--profile", "--no-peak", *QUICK]) == 0
+    out = capsys.readouterr().out
+    assert "digits, litert, 1 thread, node by node: LiteRT's own profiler" in out
+    assert any(line.split()[:2] == ["CONV_2D", "3"] for line in out.splitlines())
+    assert any(line.split()[:2] == ["conv3/Relu", "CONV_2D"] for line in out.splitlines())
+    assert main(["benchmark", files[0], "--profile", "--json", "--no-peak", *QUICK]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["profiles"]
+    assert (found["subject"], found["engine"], found["threads"]) == ("digits", "litert", 1)
+    assert "conv1/Relu" in [n["name"] for n in found["nodes"]]
+    assert main(["benchmark", files[0], "--profile", "--markdown", "--no-peak", *QUICK]) == 0
+    assert "| conv1/Relu | CONV_2D |" in capsys.readouterr().out
+    assert main(["benchmark", files[0], "--profile", "--csv", *QUICK]) == 1
+    assert "--csv holds one table" in capsys.readouterr().err
+
+
+def test_a_profile_that_cannot_be_had_is_explained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph = thinflow.Graph()
+    x = graph.add("Placeholder", name="x", attrs={"dtype": FLOAT, "shape": ShapeAttr((4,))}).output()
+    graph.inputs, graph.outputs = [x], [graph.add("Digamma", [x], "odd").output()]
+    thinflow.save(graph, tmp_path / "m.pb")
+    assert main(["benchmark", str(tmp_path / "m.pb"), "--profile", *QUICK]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "not all of the graph runs in LiteRT: odd: " in out
+    assert "engine='reference' profiles every graph" in out
+
+
+def test_ctrl_c_gives_what_was_measured_so_far(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = _Loop._run_once
+
+    def run_once(self: _Loop, case: Case, *, warm_first: bool) -> None:
+        own(self, case, warm_first=warm_first)
+        if len(case.times) == 8:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(_Loop, "_run_once", run_once)
+    assert main(["benchmark", *files, "--runs", "1000"]) == 130
+    out = capsys.readouterr().out
+    assert "note: the measurement was interrupted; these are the runs up to then" in out
+    assert any(line.split()[:2] == ["digits", "litert"] for line in out.splitlines())
+
+
+@pytest.mark.parametrize(
+    "flag",
+    ["--threads", "--num_threads", "--intra_op", "--intra_op_parallelism_threads", "--num_intra_threads"],
+)
+def test_spellings_of_the_threads(
+    files: tuple[str, str], flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["benchmark", files[1], flag, "2", "--json", "--no-peak", *QUICK]) == 0
+    assert [r["threads"] for r in json.loads(capsys.readouterr().out)["rows"]] == [2]
+
+
+def test_nodes_side_by_side(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    for flag in ("--inter_op", "--inter_op_parallelism_threads", "--num_inter_threads"):
+        assert main(["benchmark", files[1], flag, "2", "--json", "--no-peak", *QUICK]) == 0
+        data = json.loads(capsys.readouterr().out)
+        assert data["inter_op_threads"] == 2
+        assert any("only onnxruntime runs nodes side by side" in line for line in data["caveats"])
+
+
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
         (["--threads", "many"], "not a list of whole numbers"),
         (["--engines", "warp"], "there is no engine 'warp'"),
         (["--shape", "nothing=1,2"], "no model has an input 'nothing'"),
+        (["--shape", "imag=1,8,8,1"], "did you mean 'image'?"),
+        (["--shape", "image=1x8x8x1"], "'1x8x8x1' is not a size"),
+        (["--shape", "1,8,8,1"], "the name is missing"),
+        (["--shape", "image=1,8,8"], "'image' has 4 sizes, [?,8,8,1], and 3 were given: [1,8,8]"),
+        (["--signature", "serving_default"], "no model here takes signature=serving_default"),
+        (["--tags", "serve"], "no model here takes tags=serve"),
+        (["--threads", "0"], "0 threads cannot run anything"),
+        (["--threads", "1,-2"], "not a list of whole numbers"),
+        (["--inter_op", "0"], "0 threads cannot run anything"),
+        (["--engines", "litert,refrence"], "did you mean 'reference'?"),
+        (["--outputs", "probabilites"], "did you mean 'probabilities'"),
+        (["--inputs", "imag"], "did you mean 'image'?"),
+        (["--warmup", "-1"], "-1 warm-up runs are not possible"),
     ],
 )
 def test_wrong_flags(
@@ -78,3 +201,22 @@ def test_wrong_flags(
     captured = capsys.readouterr()
     assert words in captured.err
     assert captured.out == ""
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--shape", "image=1,8,8"], "and 3 were given: [1,8,8]"),
+        (["--inputs", "imag"], "did you mean 'image'?"),
+        (["--outputs", "probabilites"], "did you mean 'probabilities'?"),
+    ],
+)
+@pytest.mark.parametrize("suffix", [".tflite", ".onnx"])
+def test_wrong_flags_for_a_file(
+    tmp_path: Path, suffix: str, flags: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("onnxruntime" if suffix == ".onnx" else "ai_edge_litert")
+    path = tmp_path / f"m{suffix}"
+    thinflow.save(digits.build(0), path)
+    assert main(["benchmark", str(path), *flags, *QUICK]) == 1
+    assert words in capsys.readouterr().err

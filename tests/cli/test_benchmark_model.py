@@ -201,3 +201,88 @@ def test_the_time_ends_a_phase(model: Path, capsys: pytest.CaptureFixture[str]) 
     code, out, _ = outcome(flags, capsys)
     assert code == 0
     assert re.search(r"no stats: count=\d{2,} ", out)
+
+
+@pytest.mark.parametrize(
+    ("flags", "words", "hint"),
+    [
+        (["--input_layer=imge"], "there is no node named 'imge'", "did you mean 'image'?"),
+        (["--output_layer=outt"], "there is no node named 'outt'", "did you mean 'out'"),
+        (["--target_layer=rellu"], "there is no node named 'rellu'", "did you mean 'relu'"),
+        (["--input_layer_type=flot"], "'flot' is not a TensorFlow type name", "did you mean 'float'"),
+        (["--input_layer_type=int32"], "the input 'image' is float, not int32", "--input_layer_type=float"),
+        (["--input_layer_shape=1x6x6x2"], "'1x6x6x2' is not a size", "1,224,224,3"),
+        (["--input_layer_shape=1,6,-1,2"], "a size is open", "write all of them"),
+        (
+            ["--input_layer_shape=1,6,6"],
+            "the input 'image' has 4 sizes, [?,6,6,2], and 3 were given: [1,6,6]",
+            "give sizes like 1,6,6,2",
+        ),
+        (["--input_layer_shape=1,6,6,2:3"], "There must be the same number of items", "the inputs are image"),
+        (["--input_layer_values=1,a"], "'1,a' are not numbers", "':' between inputs"),
+        (["--num_threads=two"], "--num_threads=two is not a whole number", "give a number"),
+        (["--max_time=soon"], "--max_time=soon is not a number", "give seconds"),
+        (["--engine=litter"], "there is no engine 'litter'", "did you mean 'litert'?"),
+    ],
+)
+def test_what_is_wrong_is_named_with_the_next_step(
+    model: Path, flags: list[str], words: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = outcome([f"--graph={model}", "--max_num_runs=1", *flags], capsys)
+    assert (code, out) == (1, "")
+    assert words in err
+    assert hint in err
+
+
+@pytest.mark.parametrize("suffix", [".tflite", ".onnx"])
+def test_what_is_wrong_with_a_converted_model(
+    model: Path, tmp_path: Path, suffix: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("onnxruntime" if suffix == ".onnx" else "ai_edge_litert")
+    path = tmp_path / f"m{suffix}"
+    thinflow.convert(model, path, shapes={"image": (1, 6, 6, 2)})
+    for flag, words in (
+        ("--input_layer=imge", "did you mean 'image'?"),
+        ("--output_layer=outt", "did you mean 'out'?"),
+        ("--input_layer_type=int8", "the input 'image' is float, not int8"),
+        ("--input_layer_shape=1,6,6", "and 3 were given: [1,6,6]"),
+    ):
+        code, _, err = outcome([f"--graph={path}", "--max_num_runs=1", flag], capsys)
+        assert code == 1
+        assert words in err
+
+
+@pytest.mark.parametrize("suffix", [".tflite", ".onnx"])
+def test_a_converted_model_by_the_names_of_the_graph(
+    model: Path, tmp_path: Path, suffix: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("onnxruntime" if suffix == ".onnx" else "ai_edge_litert")
+    path = tmp_path / f"m{suffix}"
+    thinflow.convert(model, path, shapes={"image": (1, 6, 6, 2)})
+    argv = [f"--graph={path}", "--max_num_runs=2", "--num_threads=1", "--show_flops", "--show_time=false"]
+    code, out, _ = outcome([*argv, "--show_memory=false"], capsys)
+    assert code == 0
+    assert "FLOPs estimate: 6.62k" in out
+    observed = {line.split("\t")[-1] for line in out.splitlines() if re.search(r"\d%\t", line)}
+    own = {"image", "conv", "relu", "flat", "logits", "out", ""}
+    assert {"relu", "out"} <= observed
+    assert {n for n in observed if not n.startswith("Reorder")} <= own | set(observed_types(out))
+
+
+def observed_types(out: str) -> list[str]:
+    """The first column of the table of node types, whose rows end with a number."""
+    return [n for n in re.findall(r"\t([^\t\n]+)$", out, re.M) if n.strip().isdigit()]
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--intra_op=1"],
+        ["--intra_op_parallelism_threads", "1", "--inter_op_parallelism_threads", "1"],
+        ["--num_intra_threads=1", "--num_inter_threads=2"],
+    ],
+)
+def test_spellings_of_threads(model: Path, flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = outcome([f"--graph={model}", "--max_num_runs=2", *flags], capsys)
+    assert code == 0
+    assert "Num threads: [1]" in err

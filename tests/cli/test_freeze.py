@@ -20,8 +20,9 @@ from tests.freezing.builders import (
     write_model,
     write_values,
 )
-from tests.library import graph_of
+from tests.library import constant, graph_of, node
 from thinflow.cli import main
+from thinflow.ir.types import FLOAT
 
 X = np.array([[1, -1]], np.float32)
 
@@ -127,7 +128,7 @@ def test_ignored_flags_are_named(graph: list[str], capsys: pytest.CaptureFixture
 )
 def test_wrong_flags(flags: list[str], code: int, problem: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["freeze_graph", *flags]) == code
-    assert problem in capsys.readouterr().err
+    assert problem in capsys.readouterr()[code == 2]  # help goes to stdout
 
 
 @pytest.mark.parametrize(
@@ -145,6 +146,20 @@ def test_files_and_names_that_are_not_there(
 ) -> None:
     assert main(["freeze_graph", *graph, flag]) == 1
     assert problem in capsys.readouterr().err
+
+
+def test_initialisers_in_place_of_a_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    start = node("w/Assign", "AssignVariableOp", "w", "start", dtype=FLOAT)
+    ones = constant("start", np.ones((2, 3), np.float32))
+    thinflow.save(graph_of([*product(), ones, start]), "g.pb")
+    assert main(["freeze", "g.pb", "-o", "f.pb", "--outputs=y", "--initializers", "w/Assign"]) == 0
+    out = capsys.readouterr().out
+    assert "1 found by the initialisers" in out
+    assert "1 variable not in a checkpoint, initialised: 'w'" in out
+    assert thinflow.load("f.pb").node("w").tensor.numpy().tolist() == [[1, 1, 1]] * 2  # type: ignore[union-attr]
 
 
 # --- inspect_checkpoint -------------------------------------------------------------------------------------
@@ -173,9 +188,9 @@ def test_the_layout_of_inspect_checkpoint(prefix: str, capsys: pytest.CaptureFix
 
 
 def test_counting_without_some(prefix: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["inspect_checkpoint", prefix, "--all_tensor_names", "--count_exclude_pattern=a"]) == 0
+    assert main(["inspect_checkpoint", prefix, "--all_tensor_names", "--count_exclude_pattern=^a"]) == 0
     assert capsys.readouterr().out.splitlines()[-2:] == [
-        "# Excluding 1 tensors (6 params) that match a when counting.",
+        "# Excluding 1 tensors (6 params) that match ^a when counting.",
         "# Total number of params: 1",
     ]
 

@@ -15,7 +15,10 @@ import thinflow
 from tests.transforms.golden import parse_graph
 from thinflow.cli import main
 from thinflow.errors import GraphError, ParameterError
+from thinflow.ir.types import INT32, dtype
 from thinflow.labelling import Preparation, picture, ranked
+from thinflow.tflite.model import Operator, Program, Quantization, Subgraph, Tensor
+from thinflow.tflite.writer import to_bytes
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -262,3 +265,201 @@ def test_a_moving_picture_counts_by_its_first_frame(tmp_path: Path) -> None:
 def test_no_deviation() -> None:
     with pytest.raises(ParameterError, match="divide by zero"):
         Preparation(std=0)
+
+
+# --- inputs of every layout and type ------------------------------------------------------------------------
+
+LAYOUTS = {
+    "channels last": "shape=shape[1,4,4,3]",
+    "channels first": "shape=shape[1,3,4,4]",
+    "one picture": "shape=shape[4,4,3]",
+    "one row": "shape=shape[1,48]",
+    "open sizes": "shape=shape[?,?,?,3]",
+}
+
+
+def placeholder_model(path: Path, attrs: str, dtype: str = "float") -> Path:
+    """A model whose three scores are what it is fed at (0,0,0), (0,0,1) and (0,0,2) of a 4x4 picture."""
+    shape = [int(n) if n != "?" else 4 for n in attrs.partition("[")[2].strip("]").split(",")]
+    first = len(shape) == 4 and shape[1] == 3
+    cast = "" if dtype == "float" else f"Cast(input) {{SrcT={dtype}, DstT=float}}"
+    text = f"""
+        input = Placeholder() {{dtype={dtype}, {attrs}}}
+        number = {cast or "Identity(input) {T=float}"}
+        size = Const() {{value=int32[4]{{{"1,3,4,4" if first else "1,4,4,3"}}}}}
+        whole = Reshape(number, size) {{T=float, Tshape=int32}}
+        axes = Const() {{value=int32[2]{{{"2,3" if first else "1,2"}}}}}
+        scores = Mean(whole, axes) {{T=float, Tidx=int32}}
+        inputs: input
+        outputs: scores
+    """
+    thinflow.save(parse_graph(text), path)
+    return path
+
+
+def label(folder: Path, model: Path, *flags: str) -> list[str]:
+    one = f"--image={folder / 'pictures' / 'a.png'}"
+    return image(folder, f"--graph={model}", one, "--output_layer=scores", *flags)
+
+
+@pytest.mark.parametrize("attrs", LAYOUTS.values(), ids=list(LAYOUTS))
+def test_layouts(attrs: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = SMALL if "?,?" in attrs else ()
+    assert main(label(folder, placeholder_model(folder / "m.pb", attrs), "--input_layer=input", *sizes)) == 0
+    assert capsys.readouterr().out == "red (0): 0.784314\nblue (2): 0.196078\ngreen (1): 0.0392157\n"
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "int64", "half", "double"])
+def test_types_of_graphs(dtype: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = placeholder_model(folder / "m.pb", "shape=shape[1,4,4,3]", dtype)
+    assert main(label(folder, model, "--input_layer=input")) == 0
+    whole = dtype in {"uint8", "int32", "int64"}
+    top = capsys.readouterr().out.splitlines()[0]
+    assert top.startswith("red (0): 200" if whole else "red (0): 0.784"), top
+
+
+def test_one_channel(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = """
+        input = Placeholder() {dtype=float, shape=shape[1,1,2,2]}
+        size = Const() {value=int32[2]{1,4}}
+        scores = Reshape(input, size) {T=float, Tshape=int32}
+        inputs: input
+        outputs: scores
+    """
+    thinflow.save(parse_graph(text), folder / "grey.pb")
+    (folder / "four.txt").write_text("a\nb\nc\nd\n")
+    found = {}
+    for name in ("a.png", "a.jpg", "a.gif", "a.bmp"):
+        Image.new("RGB", (4, 4), (200, 10, 50)).save(folder / name)
+        flags = [f"--labels={folder / 'four.txt'}", f"--image={folder / name}", "--input_std=1", "--top_k=1"]
+        assert main(image(folder, f"--graph={folder / 'grey.pb'}", "--output_layer=scores", *flags)) == 0
+        found[name] = float(capsys.readouterr().out.rpartition(" ")[2])
+    assert all(value == pytest.approx(71, abs=2) for value in found.values()), (
+        found
+    )  # 0.299 r + 0.587 g + ...
+
+
+def test_a_bmp_of_one_channel_for_a_model_of_three(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Image.new("P", (4, 4)).save(folder / "palette.bmp")
+    assert main(image(folder, *SMALL, f"--image={folder / 'palette.bmp'}")) == 1
+    assert "has 1 channel, the model takes 3" in capsys.readouterr().err
+
+
+def test_file_bytes_for_a_model_that_decodes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = """
+        contents = Placeholder() {dtype=string, shape=shape[]}
+        pixels = DecodePng(contents) {channels=3, dtype=uint8}
+        number = Cast(pixels) {SrcT=uint8, DstT=float}
+        axes = Const() {value=int32[2]{0,1}}
+        scores = Mean(number, axes) {T=float, Tidx=int32}
+        inputs: contents
+        outputs: scores
+    """
+    thinflow.save(parse_graph(text), folder / "decodes.pb")
+    assert main(label(folder, folder / "decodes.pb", "--input_layer=contents", "--top_k=1")) == 0
+    assert capsys.readouterr().out == "red (0): 200\n"
+
+
+@pytest.mark.parametrize("kind", ["uint8", "int8"])
+def test_quantized_inputs_and_scores(kind: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Pixels as they are, or scaled and put on the grid of the input: both the model's real numbers."""
+    zero = 128 if kind == "uint8" else 0
+    grid = Quantization(np.array([1 / 128], np.float32), np.array([zero], np.int64))
+    x = Tensor("input", (1, 4, 4, 3), dtype(kind), quantization=grid)
+    axes = Tensor("axes", (2,), INT32, np.array([1, 2], np.int32))
+    y = Tensor("scores", (1, 3), dtype(kind), quantization=grid)
+    program = Program([Subgraph("main", [x], [y], [Operator("MEAN", [x, axes], [y], {"keep_dims": False})])])
+    (folder / "m.tflite").write_bytes(to_bytes(program))
+    model = folder / "m.tflite"
+    real = f"red (0): {(200 - 128) / 128:.6g}\n"
+    assert main(label(folder, model, "--input_layer=input", "--top_k=1")) == 0
+    assert capsys.readouterr().out == real
+    flags = ["--input_mean=128", "--input_std=128", "--input_layer=input", "--top_k=1"]
+    assert main(label(folder, model, *flags)) == 0
+    assert capsys.readouterr().out == real
+    assert main(label(folder, model, "--input_mean=0", "--input_std=400", *flags[2:])) == 0
+    assert capsys.readouterr().out == "red (0): 0.5\n"
+
+
+@pytest.mark.parametrize(
+    ("attrs", "words"),
+    [
+        ("shape=shape[1,2,4,4,3]", "which is none of a picture"),
+        ("shape=shape[1,47]", "are no picture of these sizes"),
+    ],
+)
+def test_inputs_that_take_no_picture(
+    attrs: str, words: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = f"""
+        input = Placeholder() {{dtype=float, {attrs}}}
+        scores = Relu(input) {{T=float}}
+        inputs: input
+        outputs: scores
+    """
+    thinflow.save(parse_graph(text), folder / "m.pb")
+    assert main(label(folder, folder / "m.pb", "--input_layer=input")) == 1
+    assert words in capsys.readouterr().err
+
+
+def test_the_original_fills_labels_up_to_sixteen() -> None:
+    labels = [f"l{n}" for n in range(1001)]
+    scores = np.zeros((1, 1008))
+    scores[0, 1005], scores[0, 7] = 3, 2
+    assert [(g.label, g.index) for g in ranked(scores, labels, 2)] == [("", 1005), ("l7", 7)]
+    with pytest.raises(GraphError, match="1010 classes, the file of labels 1001 lines"):
+        ranked(np.zeros((1, 1010)), labels, 2)
+
+
+def rewritten(folder: Path, rate: int = 16000, bits: int = 16, channels: int = 1) -> str:
+    """A second of silence in another form."""
+    block = channels * bits // 8
+    data = bytes(rate * block)
+    head = struct.pack("<4sI4s4sIHHIIHH", b"RIFF", 36 + len(data), b"WAVE", b"fmt ", 16, 1, channels, rate,
+                       rate * block, block, bits)  # fmt: skip
+    (folder / "other.wav").write_bytes(head + struct.pack("<4sI", b"data", len(data)) + data)
+    return f"--wav={folder / 'other.wav'}"
+
+
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        ({"bits": 8}, "format 1, 8 bits, 1 channels"),
+        ({"bits": 24}, "format 1, 24 bits, 1 channels"),
+        ({"bits": 32}, "format 1, 32 bits, 1 channels"),
+        ({"rate": 44100}, "has 44100 samples a second, the model expects 16000"),
+        ({"rate": 8000}, "--sample_rate=8000"),
+    ],
+)
+def test_sounds_in_other_forms(
+    form: dict[str, int], words: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(speech(folder, rewritten(folder, **form))) == 1
+    err = capsys.readouterr().err
+    assert words in err
+    assert err.count("error: ") == 1
+
+
+def test_sounds_that_the_original_takes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(speech(folder, rewritten(folder, channels=2))) == 0  # the first channel counts
+    assert capsys.readouterr().out.startswith("quiet (score = 1.00000)")
+    for expected in ("--sample_rate=8000", "--sample_rate=0"):
+        assert main(speech(folder, rewritten(folder, rate=8000), expected)) == 0
+
+
+def test_samples_in_the_shape_of_the_input(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for shape in ("16000,1", "1,16000", "?,16000", "8000", "1,?"):
+        text = f"""
+            sound = Placeholder() {{dtype=float, shape=shape[{shape}]}}
+            size = Const() {{value=int32[2]{{1,-1}}}}
+            row = Reshape(sound, size) {{T=float, Tshape=int32}}
+            begin = Const() {{value=int32[2]{{0,0}}}}
+            two = Const() {{value=int32[2]{{1,2}}}}
+            scores = Slice(row, begin, two) {{T=float, Index=int32}}
+            inputs: sound
+            outputs: scores
+        """
+        thinflow.save(parse_graph(text), folder / "samples.pb")
+        loud = f"--wav={folder / 'clips' / 'shout.wav'}"
+        assert main(speech(folder, f"--graph={folder / 'samples.pb'}", loud)) == 0, shape
+        assert "(score = 0.97656)" in capsys.readouterr().out

@@ -102,7 +102,7 @@ Concrete Functions:
           text
         Argument #5
           DType: list
-          Value: [4, ]
+          Value: [4]
         Named Argument #1
           training
 """

@@ -51,12 +51,36 @@ def test_flags(argv: list[str], values: tuple[object, ...]) -> None:
         (["--on=maybe"], "Couldn't interpret value maybe for flag on."),
         (["--n=1.5"], "Couldn't interpret value 1.5 for flag n."),
         (["--name"], "the flag --name needs a value"),
-        (["--help"], "\t--n=3\tint32\ta number"),
     ],
 )
 def test_wrong_flags(argv: list[str], words: str, capsys: Out) -> None:
     assert FLAGS.parse(argv) is None
     assert words in capsys.readouterr().err
+
+
+def test_flags_of_scripts_in_python(capsys: Out) -> None:
+    """The beginning of a name will do, and `--noflag` is false: so had argparse and absl it."""
+    tool = OldFlags("tool", {**FLAGS.flags, "number": ("", "")}, FLAGS.aliases, python=True, examples="  tool")
+    assert tool.parse(["--nam=x", "-o", "--m", "2", "--nu", "3"]) == {
+        "name": "x",
+        "on": True,
+        "n": 2,
+        "number": "3",
+    }
+    assert tool.parse(["--on", "--noon"]) == {"name": "", "on": False, "n": 3, "number": ""}
+    assert FLAGS.parse(["--noon"]) is None
+    capsys.readouterr()
+    wide = OldFlags("tool", {"in_a": ("", ""), "in_b": ("", "")}, python=True)
+    assert wide.parse(["--in", "x"]) is None
+    assert "hint: it is the beginning of 'in_a' and 'in_b'" in capsys.readouterr().err
+    assert wide.parse(["--noin_a"]) is None
+    assert wide.parse(["-"]) is None
+    capsys.readouterr()
+    assert tool.parse(["--help"]) is None
+    out, err = capsys.readouterr()
+    assert "\t--n=3\tint32\ta number\n" in out
+    assert out.endswith("examples:\n  tool\n")
+    assert not err
 
 
 TOOLS = [
@@ -72,7 +96,7 @@ TOOLS = [
 @pytest.mark.parametrize("tool", TOOLS)
 def test_help_and_missing_flags(tool: str, capsys: Out) -> None:
     assert main([tool, "--help"]) == 0
-    assert f"usage: thinflow {tool}" in capsys.readouterr().err
+    assert f"usage: thinflow {tool}" in capsys.readouterr().out
     code = 255 if tool.startswith("convert") else 2
     assert main([tool]) == code
     error = capsys.readouterr().err

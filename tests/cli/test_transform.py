@@ -96,4 +96,12 @@ def test_old_usage(argv: list[str], words: str, capsys: pytest.CaptureFixture[st
 
 def test_help_lists_transforms(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["transform_graph", "--help"]) == 0
-    assert "fold_constants" in capsys.readouterr().err.splitlines()
+    assert "fold_constants" in capsys.readouterr().out.splitlines()
+
+
+def test_help_of_the_old_tool_lists_every_transform(capsys: pytest.CaptureFixture[str]) -> None:
+    from thinflow.api import transform_names
+
+    assert main(["transform_graph", "--help"]) == 0
+    listed = capsys.readouterr().out.partition("Transforms are:\n")[2]
+    assert listed.split() == transform_names()

@@ -21,6 +21,7 @@ from thinflow.api.freezing import (
     leads_to_checkpoint,
     load_checkpoint,
     variable_bytes,
+    variable_states,
 )
 from thinflow.api.labelling import label_pictures, label_sounds, preparation
 from thinflow.api.optimizing import (
@@ -38,10 +39,13 @@ from thinflow.api.results import write_arrays, write_json
 from thinflow.api.running import (
     benchmark,
     benchmark_as_before,
+    benchmark_figures,
+    benchmark_table,
     classic_settings,
     evaluate,
     made_up_feed,
     open_session,
+    profile_rows,
     read_feeds,
     run,
 )
@@ -62,6 +66,8 @@ __all__ = [
     "TransformGraph",
     "benchmark",
     "benchmark_as_before",
+    "benchmark_figures",
+    "benchmark_table",
     "classic_settings",
     "compare",
     "convert",
@@ -93,6 +99,7 @@ __all__ = [
     "parse_transforms",
     "picture_scaling",
     "preparation",
+    "profile_rows",
     "quantization_recipe",
     "quantize",
     "quantize_to_file",
@@ -112,6 +119,7 @@ __all__ = [
     "transform_with_ledger",
     "unpack",
     "variable_bytes",
+    "variable_states",
     "verify",
     "write_arrays",
     "write_json",

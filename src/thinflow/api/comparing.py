@@ -10,6 +10,7 @@ from thinflow.api.files import load
 from thinflow.ir.graph import Graph
 
 if TYPE_CHECKING:
+    from thinflow.diffing.conversion import ConversionDiff
     from thinflow.diffing.report import Diff
     from thinflow.verify import Verification
 
@@ -36,11 +37,13 @@ def verify(
         a, b: paths or Graphs. A .tflite or .onnx file is run by its own engine.
         feeds: one feed or several; made up if None.
         inputs, outputs: names in `a`; they are paired by name, or by structure if no name is shared.
+            Where one is a file: by name, else by type and shape, else by position.
         engine: what runs graphs.
         tolerance: largest |a - b| relative to the largest |a| up to which they agree.
         runs: how many made-up feeds per seed.
         seed: for made-up feeds, or several.
-        options: how to open `a`, such as `signature=`; as for `load`.
+        options: how to open `a`, such as `signature=`; as for `load`. Of .tflite files, both run the
+            signature where they have it.
     """
     from thinflow.engines._files import is_file
     from thinflow.verify import verify as compare_graphs
@@ -50,58 +53,136 @@ def verify(
 
         one = a if is_file(a) else load(a, inputs=inputs, outputs=outputs, **options)
         other = b if is_file(b) else load(b)
-        return verify_runs(one, other, feeds, engine=engine, tolerance=tolerance, runs=runs, seed=seed)
+        key = _signature(options, a, b)
+        settings: dict[str, Any] = {"engine": engine, "tolerance": tolerance, "runs": runs, "seed": seed}
+        return verify_runs(one, other, feeds, signature=key, **settings)
     first = load(a, inputs=inputs, outputs=outputs, **options)
     second = load(b)
     return compare_graphs(first, second, feeds, engine=engine, tolerance=tolerance, runs=runs, seed=seed)
 
 
+def _signature(options: Mapping[str, Any], *models: Source) -> str | None:
+    """The signature to run, of the models that are .tflite files with that one.
+
+    Raises:
+        GraphError: only files are compared, and none has it.
+    """
+    from thinflow.engines._files import has_signature, is_file
+    from thinflow.errors import GraphError
+
+    key = options.get("signature")
+    if key is None or any(has_signature(m, key) for m in models) or not all(map(is_file, models)):
+        return key
+    raise GraphError(f"neither model has a signature '{key}'", hint="thinflow inspect MODEL lists them")
+
+
 def diff(
     a: Source,
     b: Source,
+    feeds: Mapping[str, Any] | None = None,
     *,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
     numerics: bool | None = None,
     tolerance: float = 1e-4,
     seed: int = 0,
-) -> Diff:
+    **options: Any,
+) -> Diff | ConversionDiff:
     """What changed from one graph to another: structure, attributes, weights, shapes, outputs.
 
-    Nodes are matched by what they compute, so it does not matter what they are called. The result has a
-    `verdict` of one line, `str()` lists the differences, `data()` is the same for machines.
+    Nodes are matched by what they compute, so it does not matter what they are called. Where one of them is
+    a .tflite or .onnx file, what both compute is matched by the names of tensors, and both are run by their
+    engines, with the inner tensors side by side. The result has a `verdict` of one line, `str()` lists the
+    differences, `data()` is the same for machines.
 
     Args:
         a, b: paths or Graphs.
+        feeds: one feed, by the names in `a`; made up if None.
         inputs, outputs: names in `a`, and in `b` as far as it has them; default: guessed.
         numerics: whether to run both and compare the outputs; default: for up to `MOST_NODES_TO_RUN` nodes.
         tolerance: as for `verify`.
-        seed: for made-up feeds.
+        seed: for a made-up feed.
+        options: how to open the models, such as `signature=`.
     """
+    from thinflow.diffing.conversion import compare_models
     from thinflow.diffing.report import compare_graphs
+    from thinflow.engines._files import has_signature, is_file
 
-    first = load(a, inputs=inputs, outputs=outputs)
+    key = _signature(options, a, b)
+    first = load(a, inputs=inputs, outputs=outputs, **_openings(a, options))
     names = [None if n is None else list(n) for n in (inputs, outputs)]
-    second = load(b)
+    chosen: dict[str, Any] = {"signature": key} if has_signature(b, key) else {}
+    second = load(b, **chosen)
     if any(names):
         present = [
             None if n is None or any(x.partition(":")[0] not in second for x in n) else n for n in names
         ]
         second = load(second, inputs=present[0], outputs=present[1])
-    found = compare_graphs(first, second)
     small = max(len(first), len(second)) <= MOST_NODES_TO_RUN
+    crossing = is_file(first) or is_file(second)
+    if crossing and not _is_alike(first, second):
+        crossed = compare_models(first, second)
+        if numerics or (numerics is None and small):
+            _run_files(crossed, feeds, tolerance, seed)
+        return crossed
+    found = compare_graphs(first, second)
     if numerics or (numerics is None and small and not found.is_equal):
-        _run_both(found, tolerance, seed)
+        (_run_files if crossing else _run_both)(found, feeds, tolerance, seed)
     return found
 
 
-def _run_both(found: Diff, tolerance: float, seed: int) -> None:
+def _openings(model: Source, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options for opening a model; of those a file that an engine runs knows only the signature."""
+    from thinflow.engines._files import has_signature, is_file
+
+    if not is_file(model):
+        return dict(options)
+    key = options.get("signature")
+    return {"signature": key} if has_signature(model, key) else {}
+
+
+def _is_alike(a: Graph, b: Graph) -> bool:
+    """Whether two models speak one vocabulary and compute in the same numbers."""
+    from thinflow.analysis.precision import precision
+
+    return a.vocabulary == b.vocabulary and precision(a) == precision(b)
+
+
+def _run_files(
+    found: Diff | ConversionDiff, feeds: Mapping[str, Any] | None, tolerance: float, seed: int
+) -> None:
+    """Add the comparison of outputs and inner tensors by the engines, or why there is none."""
+    from thinflow.errors import ThinflowError
+    from thinflow.side_by_side import verify_runs
+
+    try:
+        found.numbers = verify_runs(
+            *(found.a, found.b, feeds),
+            tolerance=tolerance,
+            runs=1,
+            seed=seed,
+            signature=_read_for(found),
+            layers=True,
+            second_opinion=False,
+        )
+    except ThinflowError as error:
+        found.note = f"the outputs were not compared: {error.message}"
+
+
+def _read_for(found: Diff | ConversionDiff) -> str | None:
+    """The signature that one of the graphs was read for."""
+    return found.a.facts.get("signature") or found.b.facts.get("signature")
+
+
+def _run_both(
+    found: Diff | ConversionDiff, feeds: Mapping[str, Any] | None, tolerance: float, seed: int
+) -> None:
     """Add the comparison of outputs, or why there is none."""
     from thinflow.errors import ThinflowError
     from thinflow.verify import verify as compare_outputs
 
     try:
-        found.numbers = compare_outputs(found.a, found.b, tolerance=tolerance, runs=1, seed=seed)
+        found.numbers = compare_outputs(found.a, found.b, feeds, tolerance=tolerance, runs=1, seed=seed)
     except ThinflowError as error:
         found.note = f"the outputs were not compared: {error.message}"
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from thinflow.api._types import Shapes, Source
 from thinflow.api.files import FOREIGN, WRITABLE, load, require_outputs, require_tensorflow, save
+from thinflow.engines._child import TIMEOUT_SECONDS
 from thinflow.errors import ParameterError
 from thinflow.ir.graph import Graph
 
@@ -89,7 +90,22 @@ def convert_verified(
         return _convert_to_onnx(graph, target, verify, opset, external_data, seconds)
     if not target.endswith(".tflite"):
         return Conversion(target, save(graph, target), "every node and weight kept as it was")
+    return write_float_tflite(graph, target, verify=verify, timeout_seconds=seconds)
+
+
+def write_float_tflite(
+    graph: Graph, path: str, *, verify: bool = True, timeout_seconds: float = TIMEOUT_SECONDS
+) -> Conversion:
+    """Write the part of a graph that LiteRT can run, whatever the target's suffix; errors as above.
+
+    Args:
+        graph: with inputs and outputs set.
+        path: target.
+        verify: whether to run it before it takes its name.
+        timeout_seconds: for that run.
+    """
     from thinflow.formats._files import write_file
+    from thinflow.optimizing.codes import holds_codes
     from thinflow.optimizing.steps import check_float_model, float_graph, float_model, samples_for
 
     model = float_model(float_graph(graph, verify=verify).graph)
@@ -98,14 +114,19 @@ def convert_verified(
         samples = samples_for(model.core.graph, None, limit=1)
 
         def check(part: str) -> None:
-            found.append(check_float_model(model, samples, path=part, timeout_seconds=seconds))
+            found.append(check_float_model(model, samples, path=part, timeout_seconds=timeout_seconds))
 
-        size = write_file(target, model.chunks(), check=check)
+        size = write_file(path, model.chunks(), check=check)
         proof = f"LiteRT agrees with the graph, largest relative difference {found[0]:.2g}"
+        if holds_codes(model.core.nodes):
+            proof = (
+                "each eight-bit op in LiteRT agrees with the graph's, one rounding aside, which adds up to"
+                f" {found[0]:.2g} of the largest value"
+            )
     else:
-        size = write_file(target, model.chunks())
+        size = write_file(path, model.chunks())
         proof = "not verified (--no-verify)"
-    return Conversion(target, size, proof, _core_notes(model.core))
+    return Conversion(path, size, proof, _core_notes(model.core))
 
 
 def _convert_to_onnx(
@@ -143,9 +164,13 @@ def _convert_to_onnx(
 
 def _core_notes(core: Core) -> list[str]:
     """What a converted model takes and gives, and what of the graph is not in it."""
+    from thinflow.optimizing.core import BESIDE
+
     notes = [f"input  {v.name}  {v.spec}" for v in core.inputs]
     notes += [f"output {v.name}  {v.spec}" for v in core.outputs]
     if core.outside:
-        node, why = next(iter(core.outside.items()))
+        reasons = core.outside.items()
+        own = (pair for pair in reasons if not pair[1].startswith(BESIDE))
+        node, why = next(own, next(iter(reasons)))
         notes.append(f"{len(core.outside)} nodes are not in it and run in the app, first {node.where}: {why}")
     return notes

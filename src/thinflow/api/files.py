@@ -47,22 +47,24 @@ def load(
     from thinflow.opening import open_model
     from thinflow.synthetic import override_shapes
 
-    graph = source.clone() if isinstance(source, Graph) else open_model(source, outputs=outputs, **options)
     with paused_gc():
+        graph = (
+            source.clone() if isinstance(source, Graph) else open_model(source, outputs=outputs, **options)
+        )
         infer_shapes(graph)
-    guess = None
-    if (inputs is None and not graph.inputs) or (outputs is None and not graph.outputs):
-        guess = guess_interface(graph)
-    if inputs is not None:
-        graph.inputs = _values(graph, inputs, "input")
-    elif guess is not None and not graph.inputs:
-        graph.inputs = guess.chosen_inputs
-    if outputs is not None:
-        graph.outputs = _values(graph, outputs, "output")
-    elif guess is not None and not graph.outputs:
-        graph.outputs = guess.chosen_outputs
-    if shapes:
-        infer_shapes(graph, override_shapes(graph.inputs, shapes))
+        guess = None
+        if (inputs is None and not graph.inputs) or (outputs is None and not graph.outputs):
+            guess = guess_interface(graph)
+        if inputs is not None:
+            graph.inputs = _values(graph, inputs, "input")
+        elif guess is not None and not graph.inputs:
+            graph.inputs = guess.chosen_inputs
+        if outputs is not None:
+            graph.outputs = _values(graph, outputs, "output")
+        elif guess is not None and not graph.outputs:
+            graph.outputs = guess.chosen_outputs
+        if shapes:
+            infer_shapes(graph, override_shapes(graph.inputs, shapes))
     return graph
 
 
@@ -165,6 +167,7 @@ def summarize(source: Source, *, shapes: Shapes | None = None, **options: Any) -
     from thinflow.analysis.summary import summarize as summarize_graph
     from thinflow.opening import open_model
 
-    # A copy, since assuming sizes leaves its mark on the values.
-    graph = source.clone() if isinstance(source, Graph) else open_model(source, **options)
-    return summarize_graph(graph, shapes)
+    with paused_gc():
+        # A copy, since assuming sizes leaves its mark on the values.
+        graph = source.clone() if isinstance(source, Graph) else open_model(source, **options)
+        return summarize_graph(graph, shapes)

@@ -119,7 +119,9 @@ def from_expressions(text: str) -> dict[str, Any]:
             found[name] = _value(ast.parse(expression, mode="eval").body)
         except FeedError:
             raise
-        except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError, OverflowError) as error:
+        except SyntaxError as error:
+            raise FeedError(f"{name}={expression[:60]}: {error.msg}", hint=_HOW) from error
+        except (ValueError, TypeError, MemoryError, RecursionError, OverflowError) as error:
             raise FeedError(f"{name}={expression[:60]}: {error}", hint=_HOW) from error
     return found
 

@@ -45,11 +45,9 @@ def label_pictures(
     source, output, notes = labelling.layers(session, (input_layer, output_layer), defaults)
     for line in notes if note is not None else ():
         note(line)
-    chosen = labelling.sized(preparation, session, source)
 
     def feeds(file: Path) -> dict[str, Any]:
-        array = labelling.picture(file, chosen)
-        return {source: labelling.fitted(array, session, source, chosen)}
+        return labelling.picture_feeds(file, session, source, preparation)
 
     yield from labelling.label_files(session, files, feeds, output, names, count)
 
@@ -63,10 +61,15 @@ def label_sounds(
     output_name: str = "",
     defaults: tuple[str, str] = ("wav_data:0", "labels_softmax:0"),
     count: int = 3,
+    sample_rate: int = 16000,
     note: Any = None,
     **options: Any,
 ) -> Iterator[tuple[Path, list[Guess]]]:
-    """The best labels of a WAV file, or of each in a folder; see `label_pictures`."""
+    """The best labels of a WAV file, or of each in a folder; see `label_pictures`.
+
+    Args:
+        sample_rate: samples a second that the model expects; 0: any.
+    """
     from thinflow import labelling
     from thinflow.engines.session import Session
 
@@ -76,12 +79,16 @@ def label_sounds(
     source, output, notes = labelling.layers(session, (input_name, output_name), defaults)
     for line in notes if note is not None else ():
         note(line)
-    yield from labelling.label_files(
-        session, files, lambda file: labelling.sound_feeds(file, session, source), output, names, count
-    )
+
+    def feeds(file: Path) -> dict[str, Any]:
+        return labelling.sound_feeds(file, session, source, sample_rate)
+
+    yield from labelling.label_files(session, files, feeds, output, names, count)
 
 
-def preparation(width: int, height: int, mean: float, std: float, *, bgr: bool = False) -> Preparation:
+def preparation(
+    width: int, height: int, mean: float | None, std: float | None, *, bgr: bool = False
+) -> Preparation:
     """How a picture becomes an input: sizes (0: the model's), and (pixel - mean) / std."""
     from thinflow.labelling import Preparation
 

@@ -24,9 +24,8 @@ def optimize(source: Source, out_dir: str | os.PathLike[str], **options: Any) ->
 
 def optimize_lines(report: Any) -> list[str]:
     """What `thinflow optimize` prints: the verdict first, the next command last."""
-    from thinflow.optimizing.report import lines
-
-    return lines(report)
+    lines: list[str] = report.lines()
+    return lines
 
 
 def quantize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from thinflow.api._types import Source
@@ -11,8 +10,6 @@ from thinflow.errors import ParameterError
 
 if TYPE_CHECKING:
     from thinflow.ir.graph import Graph
-
-_AS_IT_IS = {".tflite": "tflite", ".onnx": "onnx"}
 
 
 def pack(
@@ -27,7 +24,8 @@ def pack(
     """Write a model as a package that every function here opens; the bytes written.
 
     Args:
-        source: any model thinflow opens as a graph; a .tflite or .onnx file is packed as it is.
+        source: any model thinflow opens as a graph; a .tflite or .onnx is packed as it is, together
+            with the weights that it keeps in files beside it.
         path: target, for example model.tfpack.
         key: passphrase, or 32 bytes, to encrypt with; None: in the clear, with a checksum.
         obfuscate: replace the names of nodes that are neither input nor output.
@@ -37,19 +35,27 @@ def pack(
         ParameterError: encryption without the cryptography package, or an empty key.
         WriteError: it cannot be written.
     """
+    from thinflow.engines._files import path_of
     from thinflow.formats.pack import write_pack
 
     secret = key.encode() if isinstance(key, str) else key
     if secret is not None and not secret:
         raise ParameterError("the key is empty", hint="give a passphrase, or 32 random bytes")
-    suffix = "" if not isinstance(source, (str, os.PathLike)) else Path(source).suffix
-    if suffix in _AS_IT_IS:
-        from thinflow.formats._files import map_file
+    kind = _stored_kind(source)
+    if kind:
+        from thinflow.formats.contents import as_one_piece
 
-        return write_pack(path, [map_file(Path(str(source)))], kind=_AS_IT_IS[suffix], secret=secret)
+        return write_pack(path, [as_one_piece(path_of(source), kind)], kind=kind, secret=secret)
     from thinflow.formats import graphdef
 
     return write_pack(path, graphdef.to_chunks(_prepared(source, obfuscate, inputs, outputs)), secret=secret)
+
+
+def _stored_kind(source: Source) -> str:
+    """ "tflite" or "onnx" for such a model, told by its content; else ""."""
+    from thinflow.engines._files import engine_of
+
+    return {"litert": "tflite", "onnxruntime": "onnx"}.get(engine_of(source), "")
 
 
 def _prepared(source: Source, obfuscate: bool, inputs: list[str] | None, outputs: list[str] | None) -> Graph:

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from thinflow.api._types import Source
-from thinflow.api.files import load
+from thinflow.api.files import load, require_tensorflow
 from thinflow.errors import FormatError, ParameterError
 from thinflow.ir.graph import Graph
 
 if TYPE_CHECKING:
+    from thinflow.optimizing.core import Core
     from thinflow.registration import Need
 
 
@@ -50,14 +51,14 @@ def selective_registration(
     from thinflow import registration
 
     defaults = registration.DEFAULT_OPS if default_ops is None else default_ops
-    if defaults == "all":
-        return Requirements(registration.header(None), [])
     needs: list[Need] = []
     warnings: list[str] = []
     for path in graphs:
         found, told = _needs(path, file_format, ops_only, release)
         needs += found
         warnings += told
+    if defaults == "all":
+        return Requirements(registration.header(None), warnings)
     if not needs:
         raise ParameterError("there is no op to register", hint="name a model: --graphs=model.pb")
     if ops_only:
@@ -72,6 +73,7 @@ def _needs(
     path: str | os.PathLike[str], file_format: str, ops_only: bool, release: str | None
 ) -> tuple[list[Need], list[str]]:
     from thinflow import registration
+    from thinflow.freezing.sources import holds_variables
 
     if file_format == "ops_list":
         try:
@@ -83,45 +85,74 @@ def _needs(
         raise ParameterError(
             f"--proto_fileformat={file_format}", hint="choose rawproto, textproto or ops_list"
         )
-    return registration.needs_of(load(path, inputs=[], outputs=[]), release=release, ops_only=ops_only)
+    # Of a model with variables only what outputs need is kept: there they must be looked for.
+    graph = load(path) if holds_variables(path) else load(path, inputs=[], outputs=[])
+    require_tensorflow(graph, "built into TensorFlow")
+    return registration.needs_of(graph, release=release, ops_only=ops_only)
 
 
 def micro_resolver(source: Source) -> Requirements:
     """C++ for TFLite Micro that registers what a model needs.
 
     Args:
-        source: a .tflite file, or anything that can be lowered to one.
+        source: a .tflite file, or anything that `convert` makes one of; then of what it would write.
     """
     from thinflow import registration
-    from thinflow.lower.tflite.convert import lower_graph
+    from thinflow.engines._files import engine_of
+    from thinflow.formats.contents import bytes_of
     from thinflow.tflite.reader import read_program
 
-    if not isinstance(source, Graph) and Path(source).suffix == ".tflite":
-        program = read_program(Path(source).read_bytes())
+    outside: list[str] = []
+    if not isinstance(source, Graph) and engine_of(source) == "litert":
+        program = read_program(bytes_of(source), losses=[])
     else:
-        graph = load(source)
-        program = lower_graph(graph, graph.inputs, graph.outputs).program
+        from thinflow.optimizing.steps import float_model
+
+        model = float_model(_optimised(source))
+        program, outside = model.program, _outside(model.core)
     operators = [operator for subgraph in program.subgraphs for operator in subgraph.operators]
     custom = [operator.custom_code for operator in operators if operator.code == "CUSTOM"]
     codes = [operator.code for operator in operators if operator.code != "CUSTOM"]
     text, warnings = registration.micro_resolver(codes, custom)
-    return Requirements(text, warnings)
+    return Requirements(text, [*outside, *warnings])
 
 
 def onnxruntime_config(source: Source) -> Requirements:
     """The list of operators for a reduced build of ONNX Runtime.
 
     Args:
-        source: anything that can be lowered to ONNX.
+        source: an .onnx file, or anything that `convert` makes one of; then of what it would write.
     """
     from thinflow import registration
-    from thinflow.lower.onnx.convert import lower_graph
+    from thinflow.engines._files import engine_of
+    from thinflow.formats._onnx_ops import needed_ops
+    from thinflow.formats.contents import bytes_of
 
-    graph = load(source)
-    program = lower_graph(graph, graph.inputs, graph.outputs).program
-    pending, ops = [program], []
+    if not isinstance(source, Graph) and engine_of(source) == "onnxruntime":
+        return Requirements(registration.onnx_config(needed_ops(bytes_of(source))), [])
+    from thinflow.optimizing.onnx import onnx_model
+
+    model = onnx_model(_optimised(source))
+    pending, ops = [model.program], []
     while pending:
         for operator in pending.pop().operators:
             ops.append(operator.code)
             pending.extend(operator.bodies.values())
-    return Requirements(registration.onnx_config(program.opset, ops), [])
+    return Requirements(registration.onnx_config({("", model.program.opset): ops}), _outside(model.core))
+
+
+def _optimised(source: Source) -> Graph:
+    """The graph as `convert` lowers it."""
+    from thinflow.optimizing.steps import float_graph
+
+    graph = load(source)
+    require_tensorflow(graph, "converted")
+    return float_graph(graph, verify=False).graph
+
+
+def _outside(core: Core) -> list[str]:
+    """What of a graph a converted model leaves to the app, as a warning."""
+    if not core.outside:
+        return []
+    node, why = next(iter(core.outside.items()))
+    return [f"{len(core.outside)} nodes are not in the converted model, first {node.where}: {why}"]

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from thinflow.bench.classic_job import Settings
+    from thinflow.bench.profile_text import RowProfile
+    from thinflow.bench.report import BenchmarkReport
     from thinflow.engines.session import Session
 
 
@@ -57,7 +59,7 @@ def open_session(
     Args:
         source: path or Graph.
         inputs, outputs, shapes: as for `load`; a .tflite or .onnx file has its own inputs and shapes.
-        tags, signature, checkpoint: as for `load`.
+        tags, signature, checkpoint: as for `load`; a .tflite file runs the signature.
         options: as for `Session`.
 
     Raises:
@@ -75,7 +77,7 @@ def open_session(
         raise ParameterError(
             f"this file has {what} of its own, and is run with them", hint="feed arrays of the sizes you want"
         )
-    return Session(source, **options)
+    return Session(source, signature=signature, **options)
 
 
 def benchmark(source: Source | Sequence[Source], **options: Any) -> Any:
@@ -83,6 +85,31 @@ def benchmark(source: Source | Sequence[Source], **options: Any) -> Any:
     from thinflow.bench.latency import benchmark as run_benchmark
 
     return run_benchmark(source, **options)
+
+
+def benchmark_table(report: BenchmarkReport) -> tuple[list[str], list[list[str]]]:
+    """Headers and cells of a benchmark's table, a hundred columns wide."""
+    from thinflow.bench.tables import readable
+
+    return readable(report)
+
+
+def benchmark_figures(report: BenchmarkReport) -> tuple[list[str], list[list[str]]]:
+    """Headers and cells with every figure of a benchmark, a row for each configuration."""
+    from thinflow.bench.tables import figures
+
+    return figures(report)
+
+
+def profile_rows(report: BenchmarkReport, **options: Any) -> list[RowProfile]:
+    """What each node takes, for every row of a benchmark of files.
+
+    Args:
+        options: as for `benchmark`, how to open the models.
+    """
+    from thinflow.bench.profile_text import profile_rows as profile_all
+
+    return profile_all(report, **options)
 
 
 def evaluate(source: Source, data: Any, **options: Any) -> Any:

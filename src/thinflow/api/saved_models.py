@@ -168,4 +168,5 @@ def _fitted(array: Any, element: Any, name: str) -> np.ndarray[Any, Any]:
             return np.asarray(array)
         return Tensor.from_array(array, element).numpy()
     except (ThinflowError, ValueError, TypeError, OverflowError) as error:
-        raise FeedError(f"what is given for '{name}' cannot be turned into {element}: {error}") from error
+        problem = error.problem if isinstance(error, ThinflowError) else error
+        raise FeedError(f"what is given for '{name}' cannot be turned into {element}: {problem}") from error

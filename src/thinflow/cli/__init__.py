@@ -7,6 +7,8 @@ A drop-in for an old tool, whose flags no modern parser reads, defines `main(arg
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -39,6 +41,9 @@ COMMANDS: dict[str, str] = {
     "label_image": "TensorFlow's label_image: what is on a picture?",
     "label_wav": "TensorFlow's label_wav: what was said?",
     "benchmark_model": "TensorFlow's benchmark_model, with its flags and tables",
+    "tflite_convert": "TensorFlow's tflite_convert, with its flags; see also convert and quantize",
+    "toco": "TensorFlow's toco, with its flags; see also convert and quantize",
+    "quantize_graph": "TensorFlow's quantize_graph, with its flags; see also transform and quantize",
     "compare_graphs": "TensorFlow's compare_graphs: are two GraphDefs equal?",
     "saved_model_cli": "TensorFlow's saved_model_cli: show, run and scan a SavedModel",
     "graph_to_dot": "TensorFlow's graph_to_dot, with its flags; see also view",
@@ -66,6 +71,8 @@ _BROKEN_PIPE = 141  # 128 + SIGPIPE
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code: 0 done, 1 failed, 2 wrong usage."""
+    if argv is None:  # the process is ours: no search for garbage in what its end frees anyway
+        atexit.register(gc.freeze)
     args = list(sys.argv[1:] if argv is None else argv)
     debug = os.environ.get("THINFLOW_DEBUG", "") not in ("", "0")
     if "--debug" in args:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from thinflow.cli._console import human_bytes, human_count
 
 if TYPE_CHECKING:
     from thinflow.analysis.summary import Summary
+    from thinflow.ir.graph import Graph
 
 _SOURCES = frozenset({"Const", "Placeholder"})
 _FLEX = "tfl.custom.Flex"
@@ -18,6 +18,8 @@ _FLEX = "tfl.custom.Flex"
 
 def verdict(summary: Summary, cost: str) -> str:
     """One line: what it is, in which numbers, how large, what a run costs."""
+    from pathlib import Path
+
     graph, facts = summary.graph, summary.graph.facts
     is_tflite = graph.vocabulary == "tflite"
     about = [summary.precision]
@@ -34,7 +36,8 @@ def verdict(summary: Summary, cost: str) -> str:
     name = Path(graph.path).name or "the graph"
     kind = "a LiteRT model" if is_tflite else "an ONNX model"
     constants = human_count(summary.parameters.count)
-    return f"{name} is {kind} ({'; '.join(about)}): {count} operators, {constants} constants{size}{cost}"
+    operators = "1 operator" if count == 1 else f"{count} operators"
+    return f"{name} is {kind} ({'; '.join(about)}): {operators}, {constants} constants{size}{cost}"
 
 
 def findings(summary: Summary) -> Iterator[str]:
@@ -45,15 +48,33 @@ def findings(summary: Summary) -> Iterator[str]:
         yield f"TensorFlow ops inside: {', '.join(flex)}; they need the Flex delegate"
     if custom:
         yield f"custom ops: {', '.join(custom)}; the app's runtime must have them registered"
+    facts = summary.graph.facts
+    topics = [t for t in facts if t.startswith("signature ")]
+    if len(topics) > 1 or any(facts[t] != _ends_text(summary.graph) for t in topics):
+        yield from (f"{topic}: {facts[topic]}" for topic in topics)
     if summary.graph.functions:
         yield f"functions: {len(summary.graph.functions)}, bodies of control flow or other signatures"
     for topic in ("description", "metadata", "left out"):
-        if topic in summary.graph.facts:
-            yield f"{topic}: {summary.graph.facts[topic]}"
+        if topic in facts:
+            yield f"{topic}: {facts[topic]}"
+
+
+def _ends_text(graph: Graph) -> str:
+    """Inputs and outputs as a signature that adds no names would tell them."""
+    sides = (", ".join(f"{v.name} {v.spec}" for v in side) for side in (graph.inputs, graph.outputs))
+    return " -> ".join(sides)
 
 
 def next_command(summary: Summary, model: str) -> str:
-    """What to type now."""
+    """What to type now: measure what runs here, look closer at what needs more than the plain runtime."""
+    facts = summary.graph.facts
     engine = "litert" if summary.graph.vocabulary == "tflite" else "onnxruntime"
     path = shlex.quote(model)
-    return f"thinflow benchmark {path} --engines {engine}   (or: thinflow verify SOURCE.pb {path})"
+    keys = [t.removeprefix("signature ") for t in facts if t.startswith("signature ")]
+    chosen = facts.get("signature") or (keys[0] if len(keys) > 1 else "")
+    flag = f" --signature {shlex.quote(chosen)}" if chosen else ""
+    if any("custom" in op for op in summary.unknown_ops):
+        return f"thinflow diff SOURCE.pb {path}{flag}   (it cannot be run without its own ops)"
+    return (
+        f"thinflow benchmark {path} --engines {engine}{flag}   (or: thinflow verify SOURCE.pb {path}{flag})"
+    )

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thinflow.cli._oldflags import OldFlags, Setting
 from thinflow.errors import ParameterError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from thinflow.labelling import Guess
 
 COMMON: dict[str, tuple[Setting, str]] = {
@@ -31,12 +30,14 @@ def required(tool: OldFlags, flags: Mapping[str, Setting], *names: str) -> bool:
     return not missing
 
 
-def number(flags: Mapping[str, Setting], name: str) -> float:
-    """A flag as a number.
+def number(flags: Mapping[str, Setting], name: str) -> float | None:
+    """A flag as a number; None if it is not given.
 
     Raises:
         ParameterError: it is none.
     """
+    if flags[name] == "":
+        return None
     try:
         return float(flags[name])
     except ValueError:
@@ -47,6 +48,9 @@ def print_labels(
     found: Iterable[tuple[Path, list[Guess]]], flags: Mapping[str, Setting], line: Callable[[Guess], str]
 ) -> list[list[Guess]]:
     """Print the labels of each file as soon as they are there, several files under their names."""
+    import csv
+    import json
+
     rows: list[tuple[Path, list[Guess]]] = []
     writer: Any = csv.writer(sys.stdout, lineterminator="\n")
     if flags["csv"]:
@@ -69,4 +73,6 @@ def print_labels(
 
 
 def _is_folder(flags: Mapping[str, Setting]) -> bool:
+    from pathlib import Path
+
     return Path(str(flags.get("image") or flags.get("wav") or "")).expanduser().is_dir()

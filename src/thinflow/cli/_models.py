@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thinflow.cli._console import human_bytes, human_count
@@ -23,6 +22,8 @@ def plural(count: int, noun: str) -> str:
 
 def model_verdict(info: ModelInfo) -> str:
     """One line: what it is, how many graphs, signatures and variables it has."""
+    from pathlib import Path
+
     name = Path(info.path).resolve().name
     signatures = sum(len(g.signatures) for g in info.graphs)
     parts = []
@@ -69,12 +70,12 @@ def open_flags(info: ModelInfo) -> str:
     return flags
 
 
-def checkpoint_data(path: str, checkpoint: Checkpoint) -> dict[str, Any]:
-    """A checkpoint for machines."""
+def checkpoint_data(path: str, checkpoint: Checkpoint, *, with_stats: bool = False) -> dict[str, Any]:
+    """A checkpoint for machines; with what its bytes and numbers are like, if every value is to be read."""
     from thinflow.api import variable_bytes
 
     full_names = checkpoint.full_names()
-    return {
+    data: dict[str, Any] = {
         "path": path,
         "format": "checkpoint",
         "prefix": str(checkpoint.prefix),
@@ -91,30 +92,67 @@ def checkpoint_data(path: str, checkpoint: Checkpoint) -> dict[str, Any]:
             for name in checkpoint
         ],
     }
+    if with_stats:
+        _add_states(data, checkpoint)
+    return data
+
+
+def _add_states(data: dict[str, Any], checkpoint: Checkpoint) -> None:
+    from thinflow.api import variable_states
+
+    states = {state.name: state for state in variable_states(checkpoint, with_stats=True)}
+    data["damaged"] = [name for name, state in states.items() if state.problem]
+    for variable in data["variables"]:
+        state = states[variable["name"]]
+        variable["places"] = [
+            {"file": str(place.file), "offset": place.offset, "bytes": place.size} for place in state.places
+        ]
+        variable["problem"] = state.problem or None
+        variable["stats"] = vars(state.stats) if state.stats is not None else None
 
 
 def checkpoint_lines(data: dict[str, Any], everything: bool) -> list[str]:
     """What `checkpoint_data` tells, for people: the verdict first, the next command last."""
+    from pathlib import Path
+
     listed = data["variables"]
     numbers = sum(_count(v["shape"]) for v in listed if v["dtype"] != "string")
     size = human_bytes(sum(v["bytes"] for v in listed))
     name = Path(data["prefix"]).name
+    damaged = data.get("damaged", [])
+    state = f"; {len(damaged)} DAMAGED, first '{damaged[0]}'" if damaged else ""
+    state = state or ("; all checksums are right" if "damaged" in data else "")
     lines = [
         f"{name} is a TensorFlow checkpoint of version {data['version']}, weights without a graph: "
-        f"{plural(len(listed), 'variable')}, {human_count(numbers)} numbers, {size}",
+        f"{plural(len(listed), 'variable')}, {human_count(numbers)} numbers, {size}{state}",
         "",
     ]
     shown = listed if everything else listed[:_SHOWN]
+    shown = shown + [v for v in listed[len(shown) :] if v["name"] in damaged]
     width = max((len(v["name"]) for v in shown), default=0)
     for v in shown:
         parts = f"  in {plural(len(v['slices']), 'part')}" if v["slices"] else ""
         shape = ",".join(map(str, v["shape"]))
-        lines.append(f"  {v['name']:{width}}  {v['dtype']}[{shape}]  {human_bytes(v['bytes'])}{parts}")
+        what = f"{v['dtype']}[{shape}]  {human_bytes(v['bytes'])}{parts}"
+        lines.append(f"  {v['name']:{width}}  {what}{_state_text(v)}")
     if len(listed) > len(shown):
         lines.append(f"  ... and {len(listed) - len(shown)} more (--all)")
     lines += ["", "to use it: thinflow freeze GRAPH.pb --checkpoint PREFIX -o frozen.pb"]
     lines += [f"next: {_next_for_checkpoint(data)}"]
     return lines
+
+
+def _state_text(variable: dict[str, Any]) -> str:
+    """What is wrong with a variable's bytes, or what its numbers are like; "" if they were not read."""
+    if variable.get("problem"):
+        return f"  DAMAGED: {variable['problem']}"
+    stats = variable.get("stats")
+    if not stats:
+        return ""
+    shown = (("min", "minimum"), ("max", "maximum"), ("mean", "mean"))
+    words = [f"{word} {stats[name]:.4g}" for word, name in shown if stats[name] is not None]
+    words += [f"{stats[n]} {text}" for n, text in (("nans", "NaN"), ("infinities", "infinite")) if stats[n]]
+    return "".join(f"  {word}" for word in words)
 
 
 def _count(shape: list[int]) -> int:
@@ -125,6 +163,8 @@ def _count(shape: list[int]) -> int:
 
 
 def _next_for_checkpoint(data: dict[str, Any]) -> str:
+    from pathlib import Path
+
     meta = Path(f"{data['prefix']}.meta")
     if meta.is_file():
         return f"thinflow inspect {shlex.quote(str(meta))}"

@@ -1,5 +1,5 @@
 """The flag parser of TensorFlow's tools: `--flag=value`, one dash or two; with the space form for all, as
-their tools in Python had it.
+their tools in Python had it. Those also took the beginning of a name for the name, and `--noflag` for false.
 """
 
 from __future__ import annotations
@@ -25,14 +25,24 @@ class OldFlags:
         tool: for the usage text.
         flags: name -> (default, help).
         aliases: other spelling -> name.
+        python: whether the tool was a script in Python, which took the beginning of a name for the name.
+        examples: lines to show at the end of the usage text.
     """
 
     def __init__(
-        self, tool: str, flags: Mapping[str, tuple[Setting, str]], aliases: Mapping[str, str] | None = None
+        self,
+        tool: str,
+        flags: Mapping[str, tuple[Setting, str]],
+        aliases: Mapping[str, str] | None = None,
+        *,
+        python: bool = False,
+        examples: str = "",
     ) -> None:
         self.tool = tool
         self.flags = flags
         self.aliases = aliases or {}
+        self.python = python
+        self.examples = examples
 
     def parse(self, argv: Sequence[str]) -> dict[str, Setting] | None:
         """Values by flag; None after printing usage (for --help or a mistake, which it names)."""
@@ -41,8 +51,10 @@ class OldFlags:
         while waiting:
             argument = waiting.pop()
             spelt, equals, value = argument.lstrip("-").partition("=")
-            name = self.aliases.get(spelt, spelt)
-            if not argument.startswith("-") or name not in self.flags:
+            name = self._name(spelt)
+            if name is None and not equals and (switch := self._switched_off(spelt)):
+                name, equals, value = switch, "=", "false"
+            if not argument.startswith("-") or name is None:
                 self._tell_unknown(argument, spelt)
                 return None
             default = self.flags[name][0]
@@ -61,11 +73,39 @@ class OldFlags:
             values[name] = read
         return values
 
+    def _name(self, spelt: str) -> str | None:
+        """The flag of a spelling; None if there is none, or more than one that begins so."""
+        name = self.aliases.get(spelt, spelt)
+        if name in self.flags:
+            return name
+        begun = self._begun(spelt) if self.python else set()
+        return begun.pop() if len(begun) == 1 else None
+
+    def _begun(self, spelt: str) -> set[str]:
+        """The flags with a spelling that begins so."""
+        if not spelt or spelt in _HELP:
+            return set()
+        return {self.aliases.get(n, n) for n in (*self.flags, *self.aliases) if n.startswith(spelt)}
+
+    def _switched_off(self, spelt: str) -> str | None:
+        """The switch that `noNAME` turns off."""
+        name = spelt.removeprefix("no")
+        is_switch = name != spelt and isinstance(self.flags.get(name, ("",))[0], bool)
+        return name if self.python and is_switch else None
+
     def _tell_unknown(self, argument: str, name: str) -> None:
-        if name not in _HELP:
-            print(f"Unknown argument {argument}.", file=sys.stderr)
-            if near := closest(name, [*self.flags, *self.aliases]):
-                print(f"hint: {near}", file=sys.stderr)
+        if argument.startswith("-") and name in _HELP:
+            print(self.usage())
+            return
+        print(f"Unknown argument {argument}.", file=sys.stderr)
+        begun = sorted(self._begun(name)) if self.python and argument.startswith("-") else []
+        near = (
+            f"it is the beginning of {' and '.join(map(repr, begun))}"
+            if begun
+            else closest(name, [*self.flags, *self.aliases])
+        )
+        if near:
+            print(f"hint: {near}", file=sys.stderr)
         print(self.usage(), file=sys.stderr)
 
     def usage(self) -> str:
@@ -75,6 +115,8 @@ class OldFlags:
             kind = {bool: "bool", int: "int32", str: "string"}[type(default)]
             shown = f'"{default}"' if isinstance(default, str) else str(default).lower()
             lines.append(f"\t--{name}={shown}\t{kind}\t{text}")
+        if self.examples:
+            lines += ["examples:", *(f"  {line.strip()}" for line in self.examples.strip().splitlines())]
         return "\n".join(lines)
 
 
@@ -83,11 +125,16 @@ def is_help(argv: Sequence[str]) -> bool:
     return any(a.startswith("-") and a.lstrip("-") in _HELP for a in argv)
 
 
+def as_switch(text: str) -> bool | None:
+    """Whether a word means yes, in any spelling of the originals; None if it is none."""
+    word = text.lower()
+    return True if word in _TRUE else False if word in _FALSE else None
+
+
 def _read(text: str, default: Setting) -> Setting | None:
     """The value in the type of the default; None if the text is none."""
     if isinstance(default, bool):
-        word = text.lower()
-        return True if word in _TRUE else False if word in _FALSE else None
+        return as_switch(text)
     if isinstance(default, int):
         digits = text.removeprefix("-")
         return int(text) if digits.isascii() and digits.isdecimal() and len(digits) < 20 else None

@@ -3,9 +3,29 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from typing import Any, NoReturn
 
 from thinflow.errors import ThinflowError
+
+
+class _Layout(argparse.RawDescriptionHelpFormatter):
+    """argparse's own, which would import shutil and all compressors with it to ask for the width."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_columns() - 2)
+
+
+def _columns() -> int:
+    """The width of the terminal; 80 if there is none. The variable COLUMNS overrides it."""
+    given = os.environ.get("COLUMNS", "")
+    if given.isdecimal() and int(given):
+        return int(given)
+    try:
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or 80  # type: ignore[union-attr]
+    except (AttributeError, ValueError, OSError):
+        return 80
 
 
 class Parser(argparse.ArgumentParser):
@@ -20,7 +40,7 @@ class Parser(argparse.ArgumentParser):
             prog=f"thinflow {verb}",
             description=description,
             epilog=f"examples:\n{examples.strip(chr(10))}" if examples else None,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_Layout,
             allow_abbrev=False,
         )
 

@@ -101,7 +101,8 @@ def _argument_lines(value: Any) -> list[str]:
     if kind == "string_value":
         return [f"{margin}{value.string_value}"]
     if kind in ("list_value", "tuple_value"):
-        items = "".join(f"{_python(item, bare=True)}, " for item in getattr(value, kind).values)
+        # The original takes the last comma back with control characters, which only a terminal obeys.
+        items = ", ".join(map(_python, getattr(value, kind).values))
         # Lists come back as a class of TensorFlow's own.
         return [f"{margin}DType: {'list' if kind == 'list_value' else 'tuple'}", f"{margin}Value: [{items}]"]
     return [f"{margin}DType: {_TYPES.get(kind, kind)}", f"{margin}Value: {_python(value)}"]
@@ -119,15 +120,15 @@ _TYPES = {
 }
 
 
-def _python(value: Any, *, bare: bool = False) -> str:
-    """A StructuredValue as Python would show it; a text without quotes if `bare`."""
+def _python(value: Any) -> str:
+    """A StructuredValue as Python would show it."""
     kind = value.WhichOneof("kind")
     held: Any = getattr(value, kind) if kind else None
     match kind:
         case None | "none_value":
             return "None"
         case "string_value":
-            return str(held) if bare else repr(held)
+            return repr(held)
         case "tensor_spec_value" | "bounded_tensor_spec_value":
             return _spec_text(held)
         case "tensor_shape_value":

@@ -11,6 +11,11 @@ from thinflow.cli._oldflags import OldFlags, is_help
 
 USAGE_EXIT = 255  # the original's -1, as a shell sees it
 _LIMIT = "min_conversion_tensor_size"
+EXAMPLES = """
+  thinflow convert_graphdef_memmapped_format --in_graph=frozen.pb --out_graph=frozen.mmpb
+  thinflow convert_graphdef_memmapped_format --in_graph=frozen.pb --out_graph=frozen.mmpb \
+--min_conversion_tensor_size=1000
+"""
 FLAGS = OldFlags(
     "convert_graphdef_memmapped_format",
     {
@@ -19,6 +24,7 @@ FLAGS = OldFlags(
         _LIMIT: (10_000, "constants of fewer bytes stay in the graph"),
     },
     aliases={"min_conversion_size_bytes": _LIMIT},
+    examples=EXAMPLES,
 )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from argparse import ArgumentParser, Namespace
 
@@ -25,6 +24,8 @@ def add_arguments(p: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
+    import json
+
     import thinflow
 
     found = thinflow.evaluate(args.model, args.data, labels=args.labels, **interface(args))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import locale
 import os
 import sys
@@ -15,6 +14,10 @@ if TYPE_CHECKING:
     from thinflow.api.metrics import Measured
 
 _FIRST_LAYER = "Mul:0"  # of the network the script was written for
+EXAMPLES = """
+  thinflow graph_metrics --graph=model.pb --input_layer=input --batch_size=8
+  thinflow graph_metrics --graph=model.pb --input_layer=input --input_shape_override=1,224,224,3 --print_nodes
+"""
 FLAGS = OldFlags(
     "graph_metrics",
     {
@@ -27,6 +30,8 @@ FLAGS = OldFlags(
         "print_nodes": (False, "whether to print a line for each node"),
         "json": (False, "whether to print everything for machines"),
     },
+    python=True,
+    examples=EXAMPLES,
 )
 
 
@@ -39,6 +44,8 @@ def main(argv: Sequence[str]) -> int:
         return USAGE_EXIT
     measured = _measured(values)
     if values["json"]:
+        import json
+
         print(json.dumps(_data(measured), indent=2))
         return 0
     if values["print_nodes"]:

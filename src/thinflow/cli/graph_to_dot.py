@@ -8,6 +8,9 @@ from collections.abc import Sequence
 
 from thinflow.cli._oldflags import USAGE_EXIT, OldFlags, is_help
 
+EXAMPLES = """
+  thinflow graph_to_dot --graph=model.pb --dot_output=model.dot
+"""
 FLAGS = OldFlags(
     "graph_to_dot",
     {
@@ -15,6 +18,8 @@ FLAGS = OldFlags(
         "input_binary": (True, "ignored: the file tells whether it is binary or text"),
         "dot_output": ("", "DOT file to write"),
     },
+    python=True,
+    examples=EXAMPLES,
 )
 
 

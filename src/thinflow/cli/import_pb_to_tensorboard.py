@@ -9,6 +9,10 @@ from collections.abc import Sequence
 
 from thinflow.cli._oldflags import USAGE_EXIT, OldFlags, is_help
 
+EXAMPLES = """
+  thinflow import_pb_to_tensorboard --model_dir=export --log_dir=logs
+  thinflow import_pb_to_tensorboard --model_dir=frozen.pb --log_dir=logs --keep_weights=false
+"""
 FLAGS = OldFlags(
     "import_pb_to_tensorboard",
     {
@@ -18,6 +22,8 @@ FLAGS = OldFlags(
         "run_metadata": ("", "files with a RunMetadata message each, comma-separated"),
         "keep_weights": (True, "whether big constants keep their contents, which TensorBoard does not show"),
     },
+    python=True,
+    examples=EXAMPLES,
 )
 
 

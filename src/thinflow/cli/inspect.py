@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thinflow.cli import _foreign, one_line
@@ -28,6 +26,7 @@ from thinflow.cli._options import (
     shapes,
 )
 from thinflow.cli._placement import placement_lines
+from thinflow.errors import ParameterError
 
 if TYPE_CHECKING:
     from thinflow.analysis.summary import Summary
@@ -38,6 +37,7 @@ EXAMPLES = """
   thinflow inspect pose.pb --shape image=1,184,184,3
   thinflow inspect export_dir --signature serving_default
   thinflow inspect model.ckpt-7                      # the variables of a checkpoint
+  thinflow inspect model.ckpt-7 --stats              # are they sound, what are their numbers
   thinflow inspect model.pb --placement litert
   thinflow inspect model.pb --json | jq .outputs
 """
@@ -52,6 +52,11 @@ def add_arguments(p: ArgumentParser) -> None:
     add_shape(p)
     add_model_options(p)
     p.add_argument("--all", action="store_true", help="list every candidate, op and large constant")
+    p.add_argument(
+        "--stats",
+        action="store_true",
+        help="of a checkpoint: read every value, verify its checksum, and tell what its numbers are like",
+    )
     p.add_argument(
         "--placement",
         nargs="?",
@@ -68,6 +73,8 @@ def run(args: Namespace) -> int:
 
     if leads_to_checkpoint(args.model):
         return _inspect_checkpoint(args)
+    if args.stats:
+        raise ParameterError("--stats goes with a checkpoint only", hint="name the checkpoint's prefix")
     info = describe_model(args.model)
     reason = _why_not_opened(info, args) if info is not None else ""
     if info is not None and reason:
@@ -76,16 +83,18 @@ def run(args: Namespace) -> int:
 
 
 def _inspect_checkpoint(args: Namespace) -> int:
+    import json
+
     from thinflow.api import load_checkpoint
 
-    data = checkpoint_data(args.model, load_checkpoint(args.model))
+    data = checkpoint_data(args.model, load_checkpoint(args.model), with_stats=args.stats)
     text = (
         json.dumps(data, indent=2)
         if args.json
         else "\n".join(map(one_line, checkpoint_lines(data, args.all)))
     )
     print(text)
-    return 0
+    return 1 if data.get("damaged") else 0
 
 
 def _why_not_opened(info: ModelInfo, args: Namespace) -> str:
@@ -111,6 +120,8 @@ def _tags(text: str) -> tuple[str, ...]:
 
 def _inspect_unopened(info: ModelInfo, reason: str, args: Namespace) -> int:
     """What can be told of a model that is not complete, or holds several."""
+    import json
+
     if args.json:
         print(json.dumps({**info.data(), "opened": False, "reason": reason}, indent=2))
         return 0
@@ -121,6 +132,8 @@ def _inspect_unopened(info: ModelInfo, reason: str, args: Namespace) -> int:
 
 
 def _inspect_graph(info: ModelInfo | None, args: Namespace) -> int:
+    import json
+
     import thinflow
 
     summary = thinflow.summarize(args.model, shapes=shapes(args.shape), **model_options(args))
@@ -175,6 +188,8 @@ def inspect_lines(summary: Summary, args: Namespace, info: ModelInfo | None = No
 
 
 def _verdict(summary: Summary) -> str:
+    from pathlib import Path
+
     graph = summary.graph
     name = Path(graph.path).name or "the graph"
     size = f", {human_bytes(summary.file_bytes)}" if summary.file_bytes else ""
@@ -280,6 +295,8 @@ def _findings(summary: Summary) -> list[str]:
 
 def next_command(summary: Summary, args: Namespace, info: ModelInfo | None = None) -> str:
     """What to type now, ready to paste."""
+    from pathlib import Path
+
     model = shlex.quote(args.model)
     if _broken(summary):
         return f"thinflow inspect {model} --all"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from argparse import ArgumentParser, Namespace
 
 from thinflow.cli._options import add_interface, add_json, interface
@@ -62,6 +61,8 @@ def add_arguments(p: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
+    import json
+
     import thinflow
     from thinflow.api import optimize_lines, picture_scaling
     from thinflow.cli._console import progress

@@ -10,6 +10,11 @@ from collections.abc import Sequence
 from thinflow.cli._oldflags import USAGE_EXIT, OldFlags, is_help
 from thinflow.errors import ParameterError
 
+EXAMPLES = """
+  thinflow optimize_for_inference --input=frozen.pb --output=small.pb --input_names=x --output_names=y
+  thinflow optimize_for_inference --input=frozen.pb --output=small.pb --input_names=x --output_names=y \
+--toco_compatible --placeholder_to_const_names=phase_train=False
+"""
 FLAGS = OldFlags(
     "optimize_for_inference",
     {
@@ -23,6 +28,8 @@ FLAGS = OldFlags(
         "placeholder_to_const_names": ("", "bool placeholders to set, comma-separated: name=True"),
         "verify": (True, "run the graph before and after each step and compare"),
     },
+    python=True,
+    examples=EXAMPLES,
 )
 
 

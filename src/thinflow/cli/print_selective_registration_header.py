@@ -7,6 +7,12 @@ from collections.abc import Sequence
 
 from thinflow.cli._oldflags import USAGE_EXIT, OldFlags, is_help
 
+EXAMPLES = """
+  thinflow print_selective_registration_header --graphs=a.pb,b.pb > ops_to_register.h
+  thinflow print_selective_registration_header --graphs=a.pb --ops_list > ops.json
+  thinflow print_selective_registration_header --graphs=ops.json \
+--proto_fileformat=ops_list > ops_to_register.h
+"""
 FLAGS = OldFlags(
     "print_selective_registration_header",
     {
@@ -17,6 +23,8 @@ FLAGS = OldFlags(
         "release": ("", "TensorFlow release whose kernel classes to name; default: the newest known"),
         "ops_list": (False, "print the pairs as JSON instead of a header"),
     },
+    python=True,
+    examples=EXAMPLES,
 )
 
 

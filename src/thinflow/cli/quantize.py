@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from argparse import ArgumentParser, Namespace
 from typing import Any
@@ -111,6 +110,8 @@ def _add_onnx(p: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
+    import json
+
     from thinflow.api import picture_scaling, quantization_recipe, quantize_to_file
     from thinflow.cli._console import progress
 

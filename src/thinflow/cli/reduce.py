@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
@@ -41,6 +40,8 @@ def add_arguments(p: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
+    import json
+
     import thinflow
     from thinflow.api import failure, read_arrays, save_reduction
     from thinflow.cli._console import progress
@@ -80,6 +81,8 @@ def run(args: Namespace) -> int:
 
 
 def _told(args: Namespace, outcome: str) -> int:
+    import json
+
     if args.json:
         print(json.dumps({"fails": bool(outcome), "outcome": outcome}))
     else:

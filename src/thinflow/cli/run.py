@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import math
 import shlex
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from thinflow.cli._options import add_interface, add_json, interface, model_flags, names, shape_flags
+from thinflow.cli._options import (
+    THREADS,
+    add_inter_op,
+    add_interface,
+    add_json,
+    interface,
+    model_flags,
+    names,
+    shape_flags,
+)
 from thinflow.cli._placement import placement_lines
 from thinflow.errors import GraphError, ParameterError
 
@@ -33,7 +41,10 @@ def add_arguments(p: ArgumentParser) -> None:
     )
     add_interface(p)
     p.add_argument("--engine", default="auto", help="auto, litert, onnxruntime or reference (default auto)")
-    p.add_argument("--threads", type=int, default=1)
+    p.add_argument(
+        *THREADS, type=int, default=1, metavar="N", help="threads that share the work of a node (default 1)"
+    )
+    add_inter_op(p)
     p.add_argument(
         "--measure", action="store_true", help="with --engine auto: try every engine and keep the fastest"
     )
@@ -57,6 +68,8 @@ def add_arguments(p: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
+    import json
+
     from thinflow.api import made_up_feed, open_session, read_feeds, write_arrays
 
     paths = dict(_pair(text) for text in args.feed)
@@ -65,6 +78,7 @@ def run(args: Namespace) -> int:
         **interface(args),
         engine=args.engine,
         threads=args.threads,
+        inter_op_threads=args.inter_op,
         measure=args.measure,
         cache=args.engine_cache,
         max_iterations=args.max_iterations,
@@ -97,7 +111,7 @@ def run(args: Namespace) -> int:
     if args.placement:
         print("\n".join(placement_lines(session.placement, session.reasons)))
     model = shlex.quote(args.model)
-    if session.graph is None:
+    if session.graph is None or session.is_lifted:
         print(f"next: thinflow benchmark {model}{model_flags(args)}")
     else:
         print(f"next: thinflow optimize {model} out{model_flags(args)}{shape_flags(args.shape)}")

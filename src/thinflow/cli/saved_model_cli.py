@@ -2,66 +2,149 @@
 
 from __future__ import annotations
 
-import json
+import argparse
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from thinflow.cli import one_line
-from thinflow.errors import ParameterError, WriteError
+from thinflow.errors import ParameterError, WriteError, closest
 
 if TYPE_CHECKING:
     from thinflow.formats.metagraph import MetaGraph
 
+USAGE_EXIT = 2
+EXAMPLES = """
+  thinflow saved_model_cli show --dir=export --all
+  thinflow saved_model_cli show --dir=export --tag_set=serve --signature_def=serving_default
+  thinflow saved_model_cli run --dir=export --tag_set=serve --signature_def=serving_default --inputs=x=x.npy
+  thinflow saved_model_cli run --dir=export --tag_set=serve --signature_def=serving_default \
+--input_exprs='x=np.ones((2, 3))' --outdir=results --overwrite
+  thinflow saved_model_cli scan --dir=export --op_denylist=ReadFile,WriteFile
+"""
+_USAGE = "usage: thinflow saved_model_cli show|run|scan --dir DIR ...; --help after one lists its flags"
+
+# What the original makes, and what makes something like it here.
 _ELSEWHERE = {
-    "convert": "thinflow convert DIR OUT.tflite",
-    "freeze_model": "thinflow freeze DIR -o frozen.pb",
-    "aot_compile_cpu": "thinflow convert DIR OUT.tflite",
+    "convert": ("TensorRT's ops, which only TensorFlow runs", "thinflow convert {} OUT.tflite (or OUT.onnx)"),
+    "freeze_model": ("the input of XLA's compiler", "thinflow freeze {} -o frozen.pb"),
+    "aot_compile_cpu": ("machine code, with XLA's compiler", "thinflow convert {} OUT.tflite (or OUT.onnx)"),
 }
 
 
 def main(argv: Sequence[str]) -> int:
-    from thinflow.cli._parser import Parser
-
-    if argv and argv[0] in _ELSEWHERE:
-        raise ParameterError(f"saved_model_cli {argv[0]} is not part of this", hint=_ELSEWHERE[argv[0]])
-    if argv and argv[0] in ("--version", "-v"):
-        print("0.1.0")
-        return 0
     commands = {
         "show": (_show_arguments, _show),
         "run": (_run_arguments, _run),
         "scan": (_scan_arguments, _scan),
     }
-    if not argv or argv[0] not in commands:
-        wants_help = bool(argv) and argv[0] in ("--help", "-h")
-        text = "usage: thinflow saved_model_cli show|run|scan --dir DIR ...; --help after one lists its flags"
-        print(text, file=sys.stdout if wants_help else sys.stderr)
-        return 0 if wants_help else 2
-    add_arguments, run = commands[argv[0]]
-    parser = Parser(f"saved_model_cli {argv[0]}", (run.__doc__ or "").strip().splitlines()[0])
+    name = _command(argv, (*commands, *_ELSEWHERE))
+    if name in _ELSEWHERE:
+        made, instead = _ELSEWHERE[name]
+        raise ParameterError(
+            f"saved_model_cli {name} is not here: it makes {made}", hint=instead.format(_folder(argv) or "DIR")
+        )
+    if name in commands:
+        rest = list(argv)
+        rest.remove(name)
+        return _run_command(name, rest, *commands[name])
+    first = argv[0] if argv else ""
+    if first in ("--version", "-v"):
+        print("0.1.0")
+        return 0
+    if first.lstrip("-") in ("help", "h", "helpfull", "helpshort") and first.startswith("-"):
+        print(f"{_USAGE}\nexamples:{EXAMPLES}", end="")
+        return 0
+    if first:
+        print(f"there is no command '{one_line(first)}'", file=sys.stderr)
+    if near := closest(first, (*commands, *_ELSEWHERE)):
+        print(f"hint: {near}", file=sys.stderr)
+    print(_USAGE, file=sys.stderr)
+    return USAGE_EXIT
+
+
+def _command(argv: Sequence[str], known: Sequence[str]) -> str:
+    """The subcommand; flags may come before it. "" if there is none."""
+    if not argv or (not argv[0].startswith("-") and argv[0] not in known):
+        return ""
+    return next((word for word in argv if word in known), "")
+
+
+def _folder(argv: Sequence[str]) -> str:
+    """What `--dir` names, as the shell would read it back."""
+    import shlex
+
+    for word, after in zip(argv, (*argv[1:], ""), strict=True):
+        name, equals, value = word.lstrip("-").partition("=")
+        if word.startswith("-") and name == "dir":
+            return shlex.quote(value if equals else after)
+    return ""
+
+
+def _run_command(
+    name: str,
+    argv: Sequence[str],
+    add_arguments: Callable[[ArgumentParser], None],
+    run: Callable[[Namespace], int],
+) -> int:
+    from thinflow.cli._parser import Parser
+
+    own = "\n".join(line for line in EXAMPLES.splitlines() if f" {name} " in line)
+    parser = Parser(f"saved_model_cli {name}", (run.__doc__ or "").strip().splitlines()[0], own)
+    parser.allow_abbrev = True
     parser.add_argument("--dir", required=True, help="the SavedModel's folder")
     add_arguments(parser)
-    args = parser.parse_args(argv[1:])
+    spelt = [_two_dashes(word) for word in argv]
+    args, unknown = parser.parse_known_args(spelt)
+    if unknown:
+        flags = [flag for action in parser._actions for flag in action.option_strings]
+        near = closest(unknown[0].partition("=")[0], flags) or f"'{parser.prog} --help' lists the options"
+        print(f"error: unrecognized arguments: {one_line(' '.join(unknown))}\nhint: {near}", file=sys.stderr)
+        return USAGE_EXIT
     args.dir = os.path.expanduser(args.dir)
     return run(args)
+
+
+def _two_dashes(word: str) -> str:
+    """`-flag` as `--flag`; numbers and `-h` as they are."""
+    is_flag = word.startswith("-") and not word.startswith("--") and len(word) > 2 and word[1].isalpha()
+    return f"-{word}" if is_flag else word
+
+
+def _add_switch(p: ArgumentParser, name: str, text: str) -> None:
+    """`--name`, `--name=false` and `--noname`: the original's releases differ in which they take."""
+    p.add_argument(f"--{name}", nargs="?", const=True, default=False, type=_switch, metavar="BOOL", help=text)
+    p.add_argument(
+        f"--no{name}", dest=name, action="store_false", default=argparse.SUPPRESS, help=argparse.SUPPRESS
+    )
+
+
+def _switch(word: str) -> bool:
+    from thinflow.cli._oldflags import as_switch
+
+    setting = as_switch(word)
+    if setting is None:
+        raise argparse.ArgumentTypeError(f"'{word}' is neither true nor false")
+    return setting
 
 
 # --- show ---------------------------------------------------------------------------------------------------
 
 
 def _show_arguments(p: ArgumentParser) -> None:
-    p.add_argument("--all", action="store_true", help="everything")
+    _add_switch(p, "all", "everything")
     p.add_argument("--tag_set", help="tags of a graph, comma-separated")
     p.add_argument("--signature_def", metavar="KEY", help="key of a signature")
-    p.add_argument("--list_ops", action="store_true", help="with --tag_set: the ops of the graph")
+    _add_switch(p, "list_ops", "with --tag_set: the ops of the graph")
     p.add_argument("--json", action="store_true", help="everything, for machines")
 
 
 def _show(args: Namespace) -> int:
     """Show the graphs, signatures and functions of a SavedModel."""
+    import json
+
     from thinflow.api.saved_models import meta_graph, meta_graphs, signature_message, tags_of
     from thinflow.cli._saved_models import all_lines, data, ops_line, signature_lines
 
@@ -73,7 +156,8 @@ def _show(args: Namespace) -> int:
         lines = all_lines(meta_graphs(args.dir))
     elif args.tag_set is None:
         sets = sorted(tags_of(meta) for meta in meta_graphs(args.dir))
-        lines = ["The given SavedModel contains the following tag-sets:"]
+        lines = ["--list_ops must be paired with a tag-set or with --all."] if args.list_ops else []
+        lines.append("The given SavedModel contains the following tag-sets:")
         lines += [repr(", ".join(sorted(tags))) for tags in sets]
     else:
         meta = meta_graph(args.dir, args.tag_set)
@@ -94,6 +178,9 @@ def _key_lines(meta: MetaGraph) -> list[str]:
 # --- run ----------------------------------------------------------------------------------------------------
 
 
+_IGNORED = ("tf_debug", "init_tpu", "use_tfrt", "worker")
+
+
 def _run_arguments(p: ArgumentParser) -> None:
     p.add_argument("--tag_set", required=True, help="tags of the graph, comma-separated")
     p.add_argument("--signature_def", required=True, metavar="KEY", help="key of the signature")
@@ -101,10 +188,10 @@ def _run_arguments(p: ArgumentParser) -> None:
     p.add_argument("--input_exprs", default="", help="'k=[[1, 2]];k2=np.ones((2, 3))'")
     p.add_argument("--input_examples", default="", help="'k=[{\"feature\": [1.0]}]', as tf.Example messages")
     p.add_argument("--outdir", metavar="DIR", help="write each output to DIR/KEY.npy")
-    p.add_argument("--overwrite", action="store_true", help="replace files in --outdir")
-    p.add_argument("--allow_pickle", action="store_true", help="read pickles, which may run any program")
-    for ignored in ("--tf_debug", "--init_tpu", "--use_tfrt"):
-        p.add_argument(ignored, action="store_true", help="ignored")
+    _add_switch(p, "overwrite", "replace files in --outdir")
+    _add_switch(p, "allow_pickle", "read pickles, which may run any program")
+    for ignored in _IGNORED[:-1]:
+        _add_switch(p, ignored, "ignored")
     p.add_argument("--worker", help="ignored")
 
 
@@ -112,9 +199,11 @@ def _run(args: Namespace) -> int:
     """Compute the outputs of a signature."""
     from thinflow.api.saved_models import run_signature
 
+    for name in filter(vars(args).get, _IGNORED):
+        print(f"warning: --{name} changes nothing: the model runs in this process", file=sys.stderr)
     feeds = _feeds(args)
     results = run_signature(args.dir, args.tag_set, args.signature_def, feeds)
-    paths = _paths(args, list(results)) if args.outdir is not None else {}
+    paths = _paths(args, list(results)) if args.outdir else {}
     for key, array in results.items():
         print(f"Result for output key {key}:\n{array}")
         if key in paths:
@@ -166,6 +255,8 @@ def _scan_arguments(p: ArgumentParser) -> None:
 
 def _scan(args: Namespace) -> int:
     """Look for ops that touch the machine a model runs on."""
+    import json
+
     from thinflow.api.saved_models import RISKY_OPS, meta_graph, meta_graphs, op_counts, tags_of
     from thinflow.cli._options import names
     from thinflow.cli._saved_models import set_text

@@ -8,6 +8,12 @@ from collections.abc import Sequence
 
 from thinflow.cli._oldflags import USAGE_EXIT, OldFlags, is_help
 
+EXAMPLES = """
+  thinflow strip_unused --input_graph=model.pb --input_binary=true --output_graph=small.pb \
+--input_node_names=x --output_node_names=y
+  thinflow strip_unused --input_graph=model.pb --output_graph=small.pbtxt --output_binary=false \
+--input_node_names=a,b:1 --output_node_names=y
+"""
 FLAGS = OldFlags(
     "strip_unused",
     {
@@ -19,6 +25,8 @@ FLAGS = OldFlags(
         "output_node_names": ("", "outputs, comma-separated"),
         "placeholder_type_enum": ("", "types of the inputs, one or one for each; default: what they are"),
     },
+    python=True,
+    examples=EXAMPLES,
 )
 
 

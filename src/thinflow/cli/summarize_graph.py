@@ -6,12 +6,17 @@ from collections.abc import Sequence
 
 from thinflow.cli._oldflags import USAGE_EXIT, OldFlags
 
+EXAMPLES = """
+  thinflow summarize_graph --in_graph=model.pb
+  thinflow summarize_graph --in_graph=model.pb --print_structure=true
+"""
 FLAGS = OldFlags(
     "summarize_graph",
     {
         "in_graph": ("", "input graph file name"),
         "print_structure": (False, "whether to print the network connections of the graph"),
     },
+    examples=EXAMPLES,
 )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from argparse import ArgumentParser, Namespace
 from typing import Any
@@ -67,6 +66,8 @@ def add_arguments(p: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
+    import json
+
     import thinflow
     from thinflow.api import transform_with_ledger, write_json
     from thinflow.cli._console import progress

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import textwrap
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
@@ -26,6 +23,9 @@ def add_arguments(p: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
+    import dataclasses
+    import json
+
     from thinflow.api import describe_transform, describe_transforms, named_orders
 
     load_plugins(args)
@@ -74,6 +74,8 @@ def _signature(parameter: Any) -> str:
 
 
 def _explain(d: Any, asked: str) -> list[str]:
+    import textwrap
+
     lines = [f"{d.name}: {d.purpose}"]
     if d.details:
         lines += ["", *textwrap.indent(d.details, "  ").splitlines()]
@@ -102,4 +104,6 @@ def _explain(d: Any, asked: str) -> list[str]:
 
 
 def _wrapped(text: str, indent: str) -> list[str]:
+    import textwrap
+
     return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from argparse import ArgumentParser, Namespace
-from pathlib import Path
 
 from thinflow.cli._options import add_json
 
@@ -39,6 +37,9 @@ def add_arguments(p: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
+    import json
+    from pathlib import Path
+
     from thinflow.api.drawing import draw
     from thinflow.cli._console import human_bytes
 

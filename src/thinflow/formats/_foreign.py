@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from thinflow.errors import FormatError, GraphError, ParameterError
-from thinflow.formats._files import map_file, write_file
+from thinflow.formats._files import write_file
 from thinflow.ir.attrs import Attr, ShapeAttr
 from thinflow.ir.graph import LEGAL_NAME, Graph, Node, Value
 from thinflow.ir.types import DType, Shape, TensorSpec, dtype
@@ -90,7 +90,9 @@ def copy_file(graph: Graph, path: str | os.PathLike[str], vocabulary: str, kind:
             graph.path,
             hint="change the TensorFlow model it was made from, and convert that",
         )
-    return write_file(path, [map_file(graph.path, unpack=False)])
+    from thinflow.formats.contents import bytes_of
+
+    return write_file(path, [bytes_of(graph.path)])
 
 
 class Names:

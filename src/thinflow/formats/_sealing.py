@@ -7,6 +7,7 @@ payload is authenticated with each of them. A passphrase becomes a key by scrypt
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -42,11 +43,19 @@ def key_of(secret: bytes, salt: bytes) -> bytes:
     if not secret:
         raise ParameterError("the key is empty", hint="give a passphrase, or 32 random bytes")
     try:
-        from cryptography.hazmat.primitives.hashes import SHA256
-        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-        from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
+        import cryptography  # noqa: F401 - to say what is missing
     except ImportError as e:
         raise ParameterError("encryption needs the cryptography package", hint=_INSTALL) from e
+    return _derived(secret, salt)
+
+
+@functools.lru_cache(maxsize=16)
+def _derived(secret: bytes, salt: bytes) -> bytes:
+    """Kept, since a command may open a package more than once and scrypt takes its time on purpose."""
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+    from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
+
     raw = _raw_key(secret)
     if raw is None:
         kdf: Any = Scrypt(salt=salt, length=KEY_BYTES, n=_SCRYPT_COST, r=8, p=1)

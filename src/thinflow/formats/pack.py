@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from thinflow.errors import FormatError, ParameterError
-from thinflow.formats import _sealing, graphdef
+from thinflow.formats import _sealing, graphdef, onnx, tflite
 from thinflow.formats._files import map_file, write_file
+from thinflow.formats._secrecy import note_secret
 from thinflow.formats.format import Format, Sample
 from thinflow.ir.graph import Graph
 
@@ -67,6 +68,7 @@ class Pack:
         try:
             return memoryview(self._decrypted(secret)) if self.is_encrypted else self._checked()
         except FormatError as error:
+            _typed_keys.pop(self.path, None)  # to be asked for again
             raise error.at(self.path) from error
 
     def _checked(self) -> memoryview:
@@ -83,7 +85,9 @@ class Pack:
         if len(prefix) != _sealing.NONCE_PREFIX_BYTES or len(salt) != _sealing.SALT_BYTES:
             raise FormatError("the header does not say how it is encrypted", hint=_DAMAGED)
         key = _sealing.key_of(find_secret(self.path) if secret is None else secret, salt)
-        return _sealing.opened(self.payload, key, prefix, self.raw)
+        model = _sealing.opened(self.payload, key, prefix, self.raw)
+        note_secret()
+        return model
 
 
 def open_pack(path: str | os.PathLike[str]) -> Pack:
@@ -125,12 +129,27 @@ def find_secret(path: str) -> bytes:
     if text:
         return text.encode()
     if sys.stdin is not None and sys.stdin.isatty():
-        from getpass import getpass
-
-        return getpass(f"key for {path}: ").encode()
+        return _typed(path)
     raise ParameterError(
         f"{path} is encrypted and no key is there", hint=f"set {KEY_VARIABLE} or {KEY_FILE_VARIABLE}"
     )
+
+
+_typed_keys: dict[str, str] = {}
+
+
+def _typed(path: str) -> bytes:
+    """A key asked for at the terminal, once per package however often it is opened."""
+    from getpass import getpass
+
+    if path not in _typed_keys:
+        _typed_keys[path] = getpass(f"key for {path}: ")
+    return _typed_keys[path].encode()
+
+
+def child_environment(path: str) -> dict[str, str]:
+    """What a process started from here needs in its environment to open a package whose key was typed."""
+    return {KEY_VARIABLE: _typed_keys[path]} if path in _typed_keys else {}
 
 
 def read_key_file(path: str | os.PathLike[str]) -> bytes:
@@ -201,17 +220,22 @@ def load(path: str | os.PathLike[str]) -> Graph:
     """The graph in a package.
 
     Raises:
-        FormatError: wrong key, changed file, or a model that is no TensorFlow graph.
+        FormatError: wrong key, or a changed file.
         ParameterError: it is encrypted and no key is there.
     """
     pack = open_pack(path)
     kind = pack.header.get("kind")
-    if kind != "graphdef":
+    readers = {"graphdef": graphdef.from_bytes, "tflite": tflite.from_bytes, "onnx": onnx.from_bytes}
+    if kind not in readers:
         raise FormatError(
-            f"this package holds a {kind} model", os.fspath(path), "unpack it to look inside: thinflow unpack"
+            f"this package holds a model of the unknown kind '{str(kind)[:40]}'", pack.path, "update thinflow"
         )
-    graph = graphdef.from_bytes(pack.model())
-    graph.path = os.fspath(path)
+    model = pack.model()
+    try:
+        graph = readers[kind](model)
+    except FormatError as error:
+        raise error.at(pack.path) from error
+    graph.path = pack.path
     return graph
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,13 +12,15 @@ from thinflow.formats._files import map_file
 from thinflow.formats._foreign import beside, copy_file, list_text, unreadable
 from thinflow.formats.format import Format, Sample
 from thinflow.ir.graph import Graph, paused_gc
+from thinflow.ir.types import TensorSpec
 
 if TYPE_CHECKING:
-    from thinflow.tflite.model import Program
+    from thinflow.tflite.model import Program, Tensor
 
 _HINT = "the file is damaged or was cut short; convert the model again"
 _AT, _IDENTIFIER = 4, b"TFL3"
 _SHOWN_TEXT = 200
+_SHOWN_SIGNATURES = 20
 
 
 def load(path: str | os.PathLike[str], *, signature: str | None = None) -> Graph:
@@ -69,12 +72,25 @@ def from_bytes(data: memoryview | bytes, *, signature: str | None = None, path: 
     graph.facts = _facts(program, losses)
     if main:
         graph.facts["subgraph"] = str(main)
+    if signature is not None:
+        graph.facts["signature"] = signature
     for given in program.signatures.values():
         for name, tensor in (*given.inputs.items(), *given.outputs.items()):
             if tensor in _tensors(program, main):
                 plain = tensor.name.removesuffix(":0")
                 graph.aliases.setdefault(name, graph.aliases.get(plain, plain))
     return graph
+
+
+def signature_names(data: memoryview | bytes) -> list[str]:
+    """The keys of the signatures in the bytes of a .tflite file.
+
+    Raises:
+        FormatError: the bytes are damaged.
+    """
+    from thinflow.tflite.reader import read_program
+
+    return list(read_program(data, losses=[]).signatures)
 
 
 def _tensors(program: Program, main: int) -> set[object]:
@@ -104,12 +120,18 @@ def _facts(program: Program, losses: list[str]) -> dict[str, str]:
         facts["runtime"] = version[:32]
     if program.signatures:
         facts["signatures"] = list_text(program.signatures)
+        for key, given in list(program.signatures.items())[:_SHOWN_SIGNATURES]:
+            facts[f"signature {key}"] = f"{_listed(given.inputs)} -> {_listed(given.outputs)}"
     others = [k for k in program.metadata if k != "min_runtime_version"]
     if others:
         facts["metadata"] = list_text(others)
     if losses:
         facts["left out"] = list_text(losses)
     return facts
+
+
+def _listed(side: Mapping[str, Tensor]) -> str:
+    return ", ".join(f"{name} {TensorSpec(t.dtype, t.shape)}" for name, t in side.items()) or "nothing"
 
 
 def _recognise(sample: Sample) -> bool:

@@ -10,11 +10,12 @@ import logging
 import math
 import os
 import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from thinflow.errors import FeedError, GraphError, ParameterError, ThinflowError
+from thinflow.inference.before import CallsBefore
+from thinflow.inference.inputs import Port, Source, as_array, copied, graph_of, parsed, spelled, type_name
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import STRING, dtype, shape_text
 
@@ -30,12 +31,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-ASSET_PREFIX = "file:///android_asset/"
 _FEEDABLE = ("float", "int32", "int64", "double", "uint8", "bool", "string")
-_Port = tuple[str, int]
 
 
-class InferenceInterface:
+class InferenceInterface(CallsBefore):
     """A model that is fed, run, and fetched from, one call each.
 
         inference = InferenceInterface("file:///android_asset/model.pb", assets="app/assets")
@@ -45,11 +44,12 @@ class InferenceInterface:
         inference.fetch("softmax", scores)
 
     Names are NAME or NAME:INDEX. Not for use from several threads at once. The methods also have the names
-    they have in Java, `feedString`, `graphOperation` and `getStatString`.
+    they have in Java, `feedString`, `graphOperation` and `getStatString`. Without a model, it takes one by
+    the older `initializeTensorFlow`; see `CallsBefore`.
 
     Args:
         model: the path of a GraphDef, an open file with one, which is read to its end and not closed, its
-            bytes, or a Graph, which is used as it is.
+            bytes, or a Graph, which is used as it is; None: see above.
         assets: the folder that stands for the application's assets. A path that starts with
             "file:///android_asset/" is looked for there only, any other there first.
         engine: what runs the model; see `Session`.
@@ -60,26 +60,35 @@ class InferenceInterface:
         GraphError: the graph is broken.
     """
 
+    _session: Session | None
+    _feeds: list[tuple[Port, Array]]
+    _fetched: dict[Port, Array]
+    _plans: dict[Any, Plan]
+    _state: Any
+    _stats: NodeStats | None
+
     def __init__(
         self,
-        model: str | os.PathLike[str] | bytes | BinaryIO | Graph,
+        model: Source | None = None,
         *,
         assets: str | os.PathLike[str] | None = None,
         engine: str = "auto",
         threads: int = 1,
     ) -> None:
+        self._engine, self._threads = engine, threads
+        self._where = ""
+        self.close()
+        if model is not None:
+            self._load(model, assets)
+
+    def _load(self, model: Source, assets: str | os.PathLike[str] | None) -> None:
         from thinflow.engines.session import Session
 
         begin = time.perf_counter()
-        graph = _graph_of(model, assets)
-        self._where = graph.path or "the model"
-        self._session: Session | None = Session(graph, engine, threads)
-        self._graph = graph
-        self._feeds: list[tuple[_Port, Array]] = []
-        self._fetched: dict[_Port, Array] = {}
-        self._plans: dict[Any, Plan] = {}
-        self._state: Any = None
-        self._stats: NodeStats | None = None
+        self.close()
+        graph = graph_of(model, assets)
+        self._session = Session(graph, self._engine, self._threads)
+        self._where, self._graph = graph.path or "the model", graph
         logger.info("loaded %s in %.0f ms", self._where, 1000 * (time.perf_counter() - begin))
 
     def feed(self, name: str, values: Any, *dims: int | Sequence[int]) -> None:
@@ -99,12 +108,12 @@ class InferenceInterface:
 
         self._open()
         try:
-            array = _copied(values, lambda: self._declared(name))
+            array = copied(values, lambda: self._declared(name))
         except ValueError as error:  # lists of different lengths, text for numbers
             raise FeedError(f"'{name}' cannot be fed: {error}", hint="feed a numpy array") from error
         if array.dtype == np.int8:  # Java has no unsigned bytes
             array = array.view(np.uint8)
-        if array.dtype.kind in "OSU" or _type_name(array) not in _FEEDABLE:
+        if array.dtype.kind in "OSU" or type_name(array) not in _FEEDABLE:
             raise FeedError(
                 f"'{name}' cannot be fed with {array.dtype}",
                 hint="use feed_string"
@@ -120,7 +129,7 @@ class InferenceInterface:
                 if min(shape, default=0) >= 0
                 else "sizes are not negative",
             )
-        self._feeds.append((_parsed(name), array.reshape(shape)))
+        self._feeds.append((parsed(name), array.reshape(shape)))
 
     def feed_string(self, name: str, values: bytes | str | Sequence[bytes | str]) -> None:
         """Give an input one string (a scalar) or several (a vector) for the next run."""
@@ -132,7 +141,7 @@ class InferenceInterface:
             tensor = Tensor.from_array(values if one else list(values), STRING)
         except ParameterError as error:
             raise FeedError(error.problem, f"'{name}'", error.hint) from error
-        self._feeds.append((_parsed(name), tensor.numpy()))
+        self._feeds.append((parsed(name), tensor.numpy()))
 
     def run(
         self, output_names: Sequence[str], enable_stats: bool = False, targets: Sequence[str] = ()
@@ -154,7 +163,7 @@ class InferenceInterface:
         feeds, self._feeds, self._fetched = self._feeds, [], {}
         wanted = [output_names] if isinstance(output_names, str) else list(output_names)
         try:
-            ports = [_parsed(name) for name in wanted]
+            ports = [parsed(name) for name in wanted]
             values = [self._value(port) for port in ports]
             fed = self._fed(feeds)
             nodes = [self.graph_operation(name) for name in targets]
@@ -170,7 +179,7 @@ class InferenceInterface:
             logger.error(
                 "failed to run %s with inputs %s and outputs %s: %s",
                 self._where,
-                [_spelled(port) for port, _ in feeds],
+                [spelled(port) for port, _ in feeds],
                 wanted,
                 error.message,
             )
@@ -195,9 +204,9 @@ class InferenceInterface:
         import numpy as np
 
         self._open()
-        found = self._fetched.get(_parsed(name))
+        found = self._fetched.get(parsed(name))
         if found is None:
-            ready = ", ".join(_spelled(port) for port in self._fetched)
+            ready = ", ".join(spelled(port) for port in self._fetched)
             raise GraphError(
                 f"'{name}' was not computed by the last run",
                 self._where,
@@ -205,7 +214,7 @@ class InferenceInterface:
             )
         if out is None:
             return found.copy()
-        target = out if isinstance(out, np.ndarray) else _as_array(out)
+        target = out if isinstance(out, np.ndarray) else as_array(out)
         if not (target.flags.c_contiguous and target.flags.writeable):
             raise ParameterError(
                 "the array to fetch into is not writable, or has gaps", hint="make a new one"
@@ -256,10 +265,10 @@ class InferenceInterface:
         return top + self._stats.by_type() + self._stats.short_summary()
 
     def close(self) -> None:
-        """Let go of the model; only `close` may be called afterwards."""
+        """Let go of the model; only `close` and `initializeTensorFlow` may be called afterwards."""
         self._session = None
         self._feeds, self._fetched, self._plans = [], {}, {}
-        self._stats = None
+        self._state = self._stats = None
         self._graph = Graph()
 
     get_stats = getStatString = get_stat_string
@@ -275,11 +284,13 @@ class InferenceInterface:
     # --- inside -------------------------------------------------------------------------------------------
 
     def _open(self) -> Session:
+        if self._session is None and not self._where:
+            raise GraphError("the interface has no model yet", hint="initializeTensorFlow(assets, model)")
         if self._session is None:
             raise GraphError(f"the interface to {self._where} is closed", hint="make a new one")
         return self._session
 
-    def _value(self, port: _Port) -> Value:
+    def _value(self, port: Port) -> Value:
         name, index = port
         try:
             if index < 0:
@@ -287,7 +298,7 @@ class InferenceInterface:
             return self._graph.node(name).output(index)
         except GraphError as error:
             raise GraphError(
-                f"cannot find '{_spelled(port)}': {error.problem}", self._where, error.hint
+                f"cannot find '{spelled(port)}': {error.problem}", self._where, error.hint
             ) from error
 
     def _declared(self, name: str) -> Any:
@@ -295,12 +306,12 @@ class InferenceInterface:
         from thinflow.engines.session import declared_spec
 
         try:
-            found = declared_spec(self._value(_parsed(name))).dtype
+            found = declared_spec(self._value(parsed(name))).dtype
         except GraphError:
             return None
         return found.numpy() if found is not None and found.numpy_name else None
 
-    def _fed(self, feeds: Sequence[tuple[_Port, Array]]) -> dict[Value, Array]:
+    def _fed(self, feeds: Sequence[tuple[Port, Array]]) -> dict[Value, Array]:
         from thinflow.engines._feeds import Feed
         from thinflow.engines.session import declared_spec
 
@@ -355,77 +366,3 @@ class InferenceInterface:
             self._stats = NodeStats()
         self._stats.add_run(steps)
         return results
-
-
-def _graph_of(
-    model: str | os.PathLike[str] | bytes | BinaryIO | Graph, assets: str | os.PathLike[str] | None
-) -> Graph:
-    from thinflow.analysis.shapes import infer_shapes
-    from thinflow.formats import graphdef
-    from thinflow.opening import open_model
-
-    if isinstance(model, Graph):
-        infer_shapes(model)
-        return model
-    if isinstance(model, str | os.PathLike):
-        graph = open_model(_located(os.fspath(model), assets))
-    else:
-        content = model if isinstance(model, bytes | bytearray | memoryview) else model.read()
-        graph = graphdef.from_bytes(memoryview(content))
-    infer_shapes(graph)
-    return graph
-
-
-def _located(name: str, assets: str | os.PathLike[str] | None) -> str:
-    """The file a name stands for."""
-    folder = Path(assets) if assets is not None else None
-    if name.startswith(ASSET_PREFIX):
-        if folder is None:
-            raise ParameterError(
-                f"'{name}' is an asset, and there is no folder of assets", hint="give assets=FOLDER"
-            )
-        return str(folder / name.removeprefix(ASSET_PREFIX))
-    if folder is not None and (folder / name).is_file():
-        return str(folder / name)
-    return name
-
-
-def _parsed(name: str) -> _Port:
-    """Node and output of NAME or NAME:INDEX; what follows the last colon is a name too if it is no number."""
-    node, colon, index = name.rpartition(":")
-    try:
-        return (node, int(index)) if colon else (name, 0)
-    except ValueError:
-        return name, 0
-
-
-def _spelled(port: _Port) -> str:
-    return f"{port[0]}:{port[1]}" if port[1] else port[0]
-
-
-def _copied(values: Any, declared: Callable[[], Any]) -> Array:
-    import numpy as np
-
-    if isinstance(values, bytes | bytearray | memoryview):
-        return np.frombuffer(values, np.uint8).copy()
-    if hasattr(values, "dtype"):
-        return np.array(values, order="C")
-    return np.array(values, declared())
-
-
-def _type_name(array: Array) -> str:
-    try:
-        return dtype(array.dtype).name
-    except ParameterError:
-        return ""
-
-
-def _as_array(out: Any) -> Array:
-    import numpy as np
-
-    try:
-        return np.asarray(memoryview(out))
-    except TypeError as error:
-        raise ParameterError(
-            f"cannot fetch into a {type(out).__name__}", hint="give a numpy array or a bytearray"
-        ) from error

@@ -1,0 +1,87 @@
+"""Models that keep weights in files beside them, in one piece."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from thinflow.errors import FormatError
+from thinflow.formats._files import map_file
+from thinflow.formats._foreign import beside
+from thinflow.formats._onnx_model import Model
+from thinflow.wire import onnx_protos
+from thinflow.wire.protos import parse, serialize
+
+Data = memoryview | bytes
+
+
+_MAX_MESSAGE = 2**31 - 1
+
+
+def tflite_in_one(data: memoryview, path: Path) -> Data:
+    """A .tflite file with all its weights; as it is if it has them.
+
+    Raises:
+        FormatError: the file or one beside it is damaged, or it holds what cannot be written again.
+    """
+    from thinflow.tflite.reader import read_program
+    from thinflow.tflite.writer import to_bytes
+
+    files: dict[str, memoryview] = {}
+
+    def opened(name: str) -> memoryview:
+        if name not in files:
+            files[name] = map_file(beside(path, name), unpack=False)
+        return files[name]
+
+    try:
+        losses: list[str] = []
+        read_program(data, losses=losses, beside=opened)  # to see what it asks for
+        return to_bytes(read_program(data, beside=opened)) if files else data
+    except FormatError as error:
+        raise error.at(str(path)) from error
+
+
+def onnx_in_one(data: memoryview, path: Path) -> Data:
+    """An .onnx file with all its weights; as it is if it has them.
+
+    Raises:
+        FormatError: the file or one beside it is damaged, or all of it is too much for one file.
+    """
+    try:
+        message = parse(onnx_protos.message("ModelProto"), data)
+        apart = [t for t in _tensors(message) if t.data_location == onnx_protos.EXTERNAL]
+        if not apart:
+            return data
+        source = Model(message, path, {})
+        pieces = [source.external({e.key: e.value for e in t.external_data}) for t in apart]
+        if message.ByteSize() + sum(map(len, pieces)) > _MAX_MESSAGE:
+            raise FormatError(
+                "with the weights beside it, it is more than the 2 GiB that one ONNX file holds",
+                hint="quantize it first",
+            )
+    except FormatError as error:
+        raise error.at(str(path)) from error
+    for tensor, piece in zip(apart, pieces, strict=True):
+        del tensor.external_data[:]
+        tensor.ClearField("data_location")
+        tensor.raw_data = bytes(piece)
+    return serialize(message)
+
+
+def _tensors(message: Any) -> Iterator[Any]:
+    """Every TensorProto of a model: initializers, attributes, and those of the graphs and functions in it."""
+    pending = [message]
+    while pending:
+        found = pending.pop()
+        if found.DESCRIPTOR.name == "TensorProto":
+            yield found
+            continue
+        for field, value in found.ListFields():
+            if field.message_type is not None:
+                pending += [value] if _is_single(value) else list(value)
+
+
+def _is_single(value: Any) -> bool:
+    return hasattr(value, "DESCRIPTOR")

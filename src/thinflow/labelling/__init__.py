@@ -1,0 +1,21 @@
+"""Pictures and sounds to labels, as TensorFlow's label_image and label_wav prepare and rank them."""
+
+from thinflow.labelling.names import PICTURES, SOUNDS, files_of, read_labels
+from thinflow.labelling.pictures import Preparation, picture, picture_feeds
+from thinflow.labelling.ranking import Guess, label_files, layers, ranked
+from thinflow.labelling.sounds import sound_feeds
+
+__all__ = [
+    "PICTURES",
+    "SOUNDS",
+    "Guess",
+    "Preparation",
+    "files_of",
+    "label_files",
+    "layers",
+    "picture",
+    "picture_feeds",
+    "ranked",
+    "read_labels",
+    "sound_feeds",
+]

@@ -1,0 +1,109 @@
+"""Scores to labels, and which layers of a model hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thinflow.engines.session import Session
+from thinflow.errors import GraphError
+
+Array = np.ndarray[Any, Any]
+
+_PADDING = 16
+"""The original fills its list of labels up to a multiple of this, with empty ones: the file for Inception v3
+of 2015 has fewer lines than the model has classes.
+"""
+
+
+@dataclass(frozen=True)
+class Guess:
+    """One label with its place among the classes, from 0, and its score."""
+
+    label: str
+    index: int
+    score: float
+
+
+def ranked(
+    scores: Array, labels: Sequence[str], count: int, grid: tuple[float, int] | None = None
+) -> list[Guess]:
+    """The best scores, best first; of equal ones the first.
+
+    Args:
+        scores: one row, apart from axes of size 1.
+        labels: names of the classes; empty ones where the original would fill them up, too.
+        count: how many to give.
+        grid: scale and zero point of scores that stand for real numbers.
+
+    Raises:
+        GraphError: the scores are not one row, or there are more than labels.
+    """
+    flat = np.squeeze(np.asarray(scores))
+    if flat.ndim != 1 or not np.issubdtype(flat.dtype, np.number):
+        raise GraphError(
+            f"the output has the shape {list(np.shape(scores))}, not one row of scores",
+            hint="name the layer with the scores: --output_layer=NAME",
+        )
+    if len(flat) > len(labels) and len(flat) != -(-len(labels) // _PADDING) * _PADDING:
+        raise GraphError(
+            f"the model has {len(flat)} classes, the file of labels {len(labels)} lines",
+            hint="give the labels of this model",
+        )
+    real = flat.astype(np.float64) if grid is None else (flat.astype(np.float64) - grid[1]) * grid[0]
+    order = np.argsort(-real, kind="stable")[: max(count, 0)]
+    return [Guess(labels[i] if i < len(labels) else "", int(i), float(real[i])) for i in order]
+
+
+def layers(session: Session, given: tuple[str, str], defaults: tuple[str, str]) -> tuple[str, str, list[str]]:
+    """The input and the output to use, and what is worth saying about the choice.
+
+    A name the user gave must exist. A default that does not is replaced by the model's own input or output.
+
+    Raises:
+        GraphError: a name the user gave does not exist; the closest is offered.
+    """
+    notes = []
+    found = []
+    own = (list(session.inputs), list(session.outputs))
+    for name, default, names, role in zip(given, defaults, own, ("input", "output"), strict=True):
+        chosen = name or default
+        if not name and not _exists(session, default, role) and names:
+            chosen = names[0]
+            notes.append(f"there is no layer '{default}'; the model's {role} is '{chosen}'")
+        found.append(chosen)
+    return found[0], found[1], notes
+
+
+def _exists(session: Session, name: str, role: str) -> bool:
+    if session.graph is None:
+        return name in (session.inputs if role == "input" else session.outputs)
+    return session.graph.find(name.partition(":")[0]) is not None
+
+
+def label_files(
+    session: Session,
+    files: Sequence[Path],
+    feeds_of: Callable[[Path], Mapping[str, Any]],
+    output: str,
+    labels: Sequence[str],
+    count: int,
+) -> Iterator[tuple[Path, list[Guess]]]:
+    """Run a model on files, one by one: each with its best labels.
+
+    Args:
+        session: runs the model.
+        files: what to label.
+        feeds_of: called with a file, gives what to feed.
+        output: name of the scores.
+        labels: names of the classes.
+        count: how many labels of each.
+    """
+    grid = session.grids.get(session.aliases.get(output, output))
+    for file in files:
+        (scores,) = session.run([output], feeds_of(file))
+        yield file, ranked(scores, labels, count, grid)
