@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import io
+import re
 import wave
 
 import numpy as np
 import pytest
 
+from tests.library import function, graph_of, node
 from tests.transforms.golden import parse_graph
 from thinflow.errors import FeedError, ParameterError
-from thinflow.ir.types import FLOAT, TensorSpec
+from thinflow.interpreter import run_graph
+from thinflow.ir.types import FLOAT, STRING, TensorSpec
 from thinflow.synthetic import concrete_shape, override_shapes, synthetic_feeds, synthetic_png, synthetic_wav
 
 
@@ -57,7 +61,82 @@ def test_sound_and_pictures_for_decoders() -> None:
             16000,
         )
     assert feed("dtype=string, shape=shape[]", more="d = DecodeJpeg(x)").item().startswith(b"\x89PNG")
-    assert feed("dtype=string, shape=shape[2]").tolist() == [b"text", b"text"]
+
+
+WORDS = "dtype=string, shape=shape[2]"
+EXAMPLES = """
+names = Const() {dtype=string, value=string[0]{}}
+sparse = Const() {dtype=string, value=string[1]{tags}}
+dense = Const() {dtype=string, value=string[3]{a,n,picture}}
+ragged = Const() {dtype=string, value=string[1]{many}}
+d = Const() {dtype=float, value=float[0]{}}
+e = Const() {dtype=int64, value=int64[0]{}}
+"""
+
+
+def test_text_is_words() -> None:
+    first, second = feed(WORDS).tolist()
+    assert first != second
+    assert all(2 <= len(text.split()) <= 6 for text in (first, second))
+
+
+@pytest.mark.parametrize(
+    ("more", "form"),
+    [
+        ("y = StringToNumber(x) {out_type=float}", rb"\d"),
+        ("y = DecodeCSV(x, d, d, d) {OUT_TYPE=[float,float,float]}\nz = Neg(y:2)\nd = Const()", rb"\d,\d,\d"),
+        ("s = Squeeze(x)\ny = StringToNumber(s) {out_type=float}", rb"\d"),
+        ("y = StringLength(x)", rb"[a-z]+( [a-z]+)+"),
+    ],
+)
+def test_text_is_what_its_reader_takes(more: str, form: bytes) -> None:
+    for text in feed(WORDS, more=more).tolist():
+        assert re.fullmatch(form, text)
+
+
+def test_raw_bytes_fill_the_shape_that_is_wanted() -> None:
+    more = (
+        "r = DecodeRaw(x) {out_type=float}\ny = Reshape(r, s)\ns = Const() {dtype=int32, value=int32[2]{3,4}}"
+    )
+    assert [len(text) for text in feed(WORDS, more=more)] == [48, 48]
+
+
+def test_base64_of_what_comes_next() -> None:
+    text = feed(WORDS, more="b = DecodeBase64(x)\np = DecodePng(b)").tolist()[0]
+    assert base64.urlsafe_b64decode(text + b"==").startswith(b"\x89PNG")
+
+
+def test_what_a_body_decodes() -> None:
+    """Strings that go through a loop over pictures."""
+    body = function("one", {"s": STRING}, [node("d", "DecodeJpeg", "s")], {"r": "d:image:0"})
+    graph = graph_of([node("x", "Placeholder", dtype=STRING), node("y", "MapDefun", "x", f="@one")], [body])
+    (only,) = synthetic_feeds([graph.value("x")], 1)
+    assert only[graph.value("x")].item().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "p = ParseExampleV2(x, names, sparse, dense, ragged, d, e, names) {num_sparse=1,"
+        " sparse_types=[string], Tdense=[float,int64,string], ragged_value_types=[int64],"
+        " ragged_split_types=[int32], dense_shapes=[shape[2,3],shape[],shape[]]}",
+        "p = ParseExample(x, names, k1, k2, k3, k4, d, e, names) {Nsparse=1, Ndense=3, sparse_types=[string],"
+        " Tdense=[float,int64,string], dense_shapes=[shape[2,3],shape[],shape[]]}\n"
+        + "\n".join(
+            f"k{i} = Const() {{dtype=string, value=string[]{{{key}}}}}"
+            for i, key in enumerate(("tags", "a", "n", "picture"), start=1)
+        ),
+    ],
+)
+def test_examples_can_be_parsed(line: str) -> None:
+    more = f"{EXAMPLES}{line}\npicture = DecodePng(p:5)\na = Neg(p:3)\nn = Neg(p:4)\ntags = Identity(p:1)"
+    graph = parse_graph(f"x = Placeholder() {{{WORDS}}}\n{more}\ninputs: x")
+    (only,) = synthetic_feeds(graph.inputs, 1)
+    feeds = {v.name: a for v, a in only.items()}
+    tags, a, n = run_graph(graph, feeds, ["tags", "p:3", "p:4"])
+    assert tags.shape == (6,)
+    assert (a.shape, n.shape) == ((2, 2, 3), (2,))
+    assert run_graph(graph, feeds, ["p:5"])[0][0].startswith(b"\x89PNG")
 
 
 def test_files_are_seeded_too() -> None:

@@ -24,8 +24,9 @@ from thinflow.engines.partition import partition
 from thinflow.errors import UnsupportedOp
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph, Node, Value
-from thinflow.ir.types import TensorSpec
+from thinflow.ir.types import STRING, TensorSpec
 from thinflow.lower.tflite.convert import unsupported, unsupported_unit
+from thinflow.lower.tflite.inner import inner_values
 
 Array = np.ndarray[Any, Any]
 
@@ -72,6 +73,8 @@ class Core:
 
 
 Unsupported = Callable[..., dict[Node, str]]
+BESIDE = "it stands before or after a node that"
+"""How the reason begins that is no node's own."""
 
 
 def find_core(
@@ -96,8 +99,12 @@ def find_core(
     """
     if runtime == "LiteRT" and unsupported_unit is None:
         unsupported_unit = _unit_unsupported_by_litert
-    division = divide(Plan(graph, graph.outputs, graph.inputs))
+    plan = Plan(graph, graph.outputs, graph.inputs)
+    division = divide(plan)
     together = {n for unit in division.units if len(unit) > 1 for n in unit}
+    inner = inner_values(graph) if runtime == "LiteRT" else ()
+    if inner:
+        division = divide(plan, inner)
     declared = {v: v.spec for v in graph.inputs}
     if together:
         # A loop keeps the shapes it is made with, and what is made here is made for one sample at a time.
@@ -105,6 +112,7 @@ def find_core(
     refused = division.refused(
         graph, graph.inputs, graph.outputs, partial(unsupported, specs={}), unsupported_unit
     )
+    refused |= {n: "it handles text, which is for the app" for n in division.nodes if _handles_text(n)}
     cut, _ = partition(
         division.nodes,
         graph.inputs,
@@ -134,7 +142,7 @@ def find_core(
     if together:
         infer_with_loops(graph, declared)
     inside = {*core.nodes, *division.constants}
-    reason = f"it stands before or after a node that {runtime} cannot run"
+    reason = f"{BESIDE} {runtime} cannot run"
     outside = {n: refused.get(n, reason) for n in division.nodes if n.tensor is None and n not in inside}
     inputs, outputs = _ordered(core.inputs, graph.inputs), _ordered(core.outputs, graph.outputs)
     return Core(graph, inputs, outputs, core.nodes, outside)
@@ -149,6 +157,10 @@ def _one_sample(spec: TensorSpec) -> TensorSpec:
     if spec.shape and spec.shape[0] is None and None not in spec.shape[1:]:
         return spec.with_shape((1, *spec.shape[1:]))
     return spec
+
+
+def _handles_text(node: Node) -> bool:
+    return any(value.dtype is STRING for value in (*node.inputs, *node.outputs))
 
 
 def _ordered(values: Sequence[Value], wanted: Sequence[Value]) -> list[Value]:

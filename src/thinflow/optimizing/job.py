@@ -8,19 +8,22 @@ import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from thinflow.analysis.summary import Summary, summarize
 from thinflow.bench.latency import BenchmarkReport, benchmark
 from thinflow.engines.litert import Model
-from thinflow.errors import GraphError, ParameterError, WriteError
+from thinflow.errors import GraphError, ParameterError, ThinflowError, UnsupportedOp, WriteError
 from thinflow.formats import graphdef
 from thinflow.formats._files import write_file
+from thinflow.interpreter import Plan
 from thinflow.ir.check import require_valid
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import shape_text
 from thinflow.optimizing import report as pages
+from thinflow.optimizing.graph_job import GraphReport
 from thinflow.optimizing.onnx_job import OnnxPair, onnx_pair, require_onnx
 from thinflow.optimizing.quality import Quality
 from thinflow.optimizing.quantizing import QuantizedModel, chosen_recipe, quantized_model
@@ -35,6 +38,7 @@ from thinflow.optimizing.steps import (
     rebind,
     samples_for,
 )
+from thinflow.optimizing.written import as_it_came
 from thinflow.quantize.feeds import Scaling
 from thinflow.quantize.recipe import Recipe
 from thinflow.rewrite.runner import Result
@@ -104,6 +108,10 @@ class OptimizeReport:
         """The report for machines, what `report.json` holds."""
         return pages.data(self)
 
+    def lines(self) -> list[str]:
+        """What the command prints: the verdict first, the next command last."""
+        return pages.lines(self)
+
     def markdown(self) -> str:
         """The report for people, what `report.md` holds."""
         return pages.markdown(self)
@@ -131,8 +139,10 @@ def optimize(
     onnx: bool = False,
     progress: Progress | None = None,
     **options: Any,
-) -> OptimizeReport:
+) -> OptimizeReport | GraphReport:
     """Make a model small and fast, prove it, measure it, and write what devices run.
+
+    Of a model that no LiteRT model can hold, the graph alone is made smaller, and the report says why.
 
     Args:
         source: path of a model of any format, or a Graph.
@@ -173,16 +183,36 @@ def optimize(
     tested = data
     if test is not None:
         tested = samples_for(graph, test, scaling=scaling, limit=samples, class_names=names)
-    made = _make(graph, data, tested, verify, recipe, progress)
-    pair = onnx_pair(graph, made.ledger.graph, data, tested, recipe, progress) if onnx else None
+    ledger = float_graph(graph, samples=data, verify=verify, progress=progress)
+    written = as_it_came(ledger, data, verify=verify)
+    calibration = rebind(data, graph, ledger.graph)
+    try:
+        model = float_model(ledger.graph, calibration)
+    except UnsupportedOp as obstacle:
+        if not _runs(ledger.graph, calibration):
+            raise
+        smaller = GraphReport(
+            source=graph.path,
+            summary=summary,
+            inputs=_described(graph.inputs),
+            outputs=_described(graph.outputs),
+            ledger=written,
+            obstacle=obstacle,
+            samples=data.note,
+            synthetic=data.synthetic,
+        )
+        return _finish_graph(smaller, graph, folder, seconds if measure else 0, progress)
+    judges = calibration if tested is data else rebind(tested, graph, ledger.graph)
+    made = _make(graph, written, model, calibration, judges, recipe, progress)
+    pair = onnx_pair(graph, ledger.graph, data, tested, recipe, progress) if onnx else None
     files = _write(folder, _stem(graph), made, recipe.scheme)
     if pair is not None:
         files |= pair.write(folder, _stem(graph), recipe.scheme)
     written = [key for key in _MODELS if key in files]
-    latency = None
+    latency, unmeasured = None, ""
     if measure:
         models = [files[key] for key in written[1:]]
-        latency = benchmark(models, threads=tuple(threads), seconds=seconds, progress=progress)
+        latency, unmeasured = _measured(models, threads=tuple(threads), seconds=seconds, progress=progress)
     report = OptimizeReport(
         source=graph.path,
         summary=summary,
@@ -202,7 +232,7 @@ def optimize(
         samples=data.note,
         synthetic=data.synthetic,
         tested_on=tested.note,
-        warnings=_warnings(data, tested, summary, made, recipe),
+        warnings=[*filter(None, [unmeasured]), *_warnings(data, tested, summary, made, recipe)],
         max_drop=max_drop,
         recipe=recipe,
         onnx=pair,
@@ -250,23 +280,66 @@ class _Made:
 
 def _make(
     graph: Graph,
-    data: Samples,
-    tested: Samples,
-    verify: bool,
+    ledger: Result,
+    model: FloatModel,
+    calibration: Samples,
+    judges: Samples,
     recipe: Recipe,
     progress: Progress | None,
 ) -> _Made:
-    """Optimise, lower, quantize and judge, all in memory."""
-    ledger = float_graph(graph, samples=data, verify=verify, progress=progress)
-    calibration = rebind(data, graph, ledger.graph)
-    judges = calibration if tested is data else rebind(tested, graph, ledger.graph)
-    model = float_model(ledger.graph, calibration)
+    """Prove the float model, quantize it and judge both, all in memory."""
     difference = check_float_model(model, calibration)
     int8 = quantized_model(model, calibration, recipe=recipe, progress=progress)
     contents = {"float": model.content, "int8": int8.comparable}
     return _Made(
         ledger, model, difference, int8, compare_models(model, contents, graph, judges, progress=progress)
     )
+
+
+def _runs(graph: Graph, samples: Samples) -> bool:
+    """Whether the interpreter can run a graph at all."""
+    try:
+        for feed in islice(samples, 1):
+            Plan(graph, graph.outputs, graph.inputs).run(dict(feed))
+    except ThinflowError:
+        return False
+    return True
+
+
+def _measured(models: Any, **options: Any) -> tuple[BenchmarkReport | None, str]:
+    """Their latency; or None, and a warning that says why there is none."""
+    try:
+        return benchmark(models, peaks=False, **options), ""
+    except ThinflowError as error:
+        return None, f"nothing was timed: {error.message}"
+
+
+def _finish_graph(
+    report: GraphReport, graph: Graph, folder: Path, seconds: float, progress: Progress | None
+) -> GraphReport:
+    """Write the smaller graph of a model that LiteRT cannot hold, and time both.
+
+    Args:
+        graph: as it was.
+        seconds: for the timing; 0 for none.
+    """
+    _make_folder(folder)
+    report.files = {
+        "fp32_pb": folder / f"{_stem(graph)}_fp32.pb",
+        "json": folder / "report.json",
+        "markdown": folder / "report.md",
+    }
+    graphdef.save(report.ledger.graph, report.files["fp32_pb"])
+    graphdef.load(report.files["fp32_pb"])
+    report.sizes = {"fp32_pb": report.files["fp32_pb"].stat().st_size}
+    report.warnings = [report.ledger.note] if report.ledger.note else []
+    if seconds:
+        models = {"before": graph, "after": report.ledger.graph}
+        report.latency, unmeasured = _measured(models, seconds=seconds, progress=progress, memory=False)
+        report.warnings += [unmeasured] if unmeasured else []
+    write_file(report.files["json"], [report.json_text().encode()])
+    write_file(report.files["markdown"], [report.markdown().encode()])
+    return report
 
 
 def _write(folder: Path, stem: str, made: _Made, scheme: str) -> dict[str, Path]:

@@ -19,6 +19,7 @@ from thinflow.quantize.calibrate import Calibration, calibrate
 from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.result import Quantized
 from thinflow.quantize.schemes import quantize_program
+from thinflow.quantize.trained import without_fake_quants
 
 if TYPE_CHECKING:
     from thinflow.ir.graph import Graph
@@ -73,16 +74,20 @@ def quantized_model(
 ) -> QuantizedModel:
     """The float program in a recipe's scheme, calibrated on samples if the scheme needs ranges.
 
+    Ranges that the model was trained with (FakeQuant) count more than those of samples.
+
     Raises:
         FeedError: no samples, or they do not fit.
         ParameterError: the recipe names nodes that the program does not have.
     """
     recipe = recipe or Recipe()
-    calibration = Calibration()
+    calibration, program = Calibration(), model.program
     if recipe.needs_samples:
+        program, trained = without_fake_quants(program)
         feeds = Rewalkable(model, samples)
-        calibration = calibrate(model.program, feeds, recipe, threads=threads, progress=progress)
-    quantized = quantize_program(model.program, recipe, calibration.ranges)
+        calibration = calibrate(program, feeds, recipe, threads=threads, progress=progress)
+        calibration.ranges.update(trained)
+    quantized = quantize_program(program, recipe, calibration.ranges)
     content = to_bytes(quantized.program)
     return QuantizedModel(quantized, calibration, content, [*calibration.warnings, *quantized.warnings])
 

@@ -11,7 +11,9 @@ from thinflow.analysis.summary import short_number
 from thinflow.optimizing.quality import Quality, decibels
 
 if TYPE_CHECKING:
+    from thinflow.optimizing.graph_job import GraphReport
     from thinflow.optimizing.job import OptimizeReport
+    from thinflow.rewrite.runner import Result
 
 POOR_SQNR_DB = 20.0
 """Below this the noise of eight bits is more than a tenth of the signal: doubtful where the numbers
@@ -129,17 +131,7 @@ def data(report: OptimizeReport) -> dict[str, Any]:
         },
         "latency": report.latency.data() if report.latency is not None else None,
         "speedup": _speed_ratio(report),
-        "transforms": [
-            {
-                "transform": s.transform,
-                "changes": s.changes,
-                "left": [[text, count, example] for text, count, example in s.trace.reasons()],
-                "nodes": list(s.nodes),
-                "size_bytes": list(s.size_bytes),
-                "difference": s.difference,
-            }
-            for s in report.ledger.steps
-        ],
+        "transforms": transform_data(report.ledger),
         "int8": {
             "decisions": [
                 {
@@ -161,6 +153,21 @@ def data(report: OptimizeReport) -> dict[str, Any]:
     }
 
 
+def transform_data(ledger: Result) -> list[dict[str, Any]]:
+    """What each transform did, as plain data."""
+    return [
+        {
+            "transform": s.transform,
+            "changes": s.changes,
+            "left": [[text, count, example] for text, count, example in s.trace.reasons()],
+            "nodes": list(s.nodes),
+            "size_bytes": list(s.size_bytes),
+            "difference": s.difference,
+        }
+        for s in ledger.steps
+    ]
+
+
 def _quality(quality: Quality) -> dict[str, Any]:
     return {
         "samples": quality.samples,
@@ -180,15 +187,7 @@ def json_text(report: OptimizeReport) -> str:
 
 def lines(report: OptimizeReport) -> list[str]:
     """What the command prints: the verdict first, the next command last."""
-    summary = report.summary
-    result = [report.verdict, ""]
-    result.append(
-        f"model      {report.source or 'graph'}: {len(summary.graph)} nodes, "
-        f"{short_number(summary.parameters.count)} constants"
-        + (f", {short_number(summary.cost.total.flops)} operations a run" if summary.cost.total.flops else "")
-    )
-    result += [f"input      {name}  {spec}" for name, spec in report.inputs]
-    result += [f"output     {name}  {spec}" for name, spec in report.outputs]
+    result = [report.verdict, "", *model_lines(report)]
     if report.outside:
         kinds = Counter(report.outside.values()).most_common(2)
         names = ", ".join(f"{n} {s}" for n, s in report.model_inputs)
@@ -196,25 +195,50 @@ def lines(report: OptimizeReport) -> list[str]:
             f"cut        the .tflite begins at {names}; "
             f"{len(report.outside)} nodes run in the app: {kinds[0][0]}"
         )
-    steps = report.ledger.steps
-    changed = ", ".join(f"{s.transform.split('(')[0]} {s.changes}" for s in steps if s.changes)
-    result.append(f"transforms {steps[0].nodes[0]} -> {steps[-1].nodes[1]} nodes ({changed or 'no changes'})")
-    compared = [s.difference for s in steps if s.difference is not None]
-    if compared:
-        result.append(
-            f"proof      every step verified, worst difference {max(compared):.2g}; "
-            f"LiteRT float {report.float_difference:.2g}"
-        )
+    result += transform_lines(report.ledger, f"LiteRT float {report.float_difference:.2g}")
     result.append(f"samples    {report.samples}")
     result += _table_lines(report)
-    result += [f"warning    {w}" for w in report.warnings[:_SHOWN_WARNINGS]]
-    if len(report.warnings) > _SHOWN_WARNINGS:
-        result.append(f"warning    ... and {len(report.warnings) - _SHOWN_WARNINGS} more in report.md")
-    result.append(
-        f"written    {', '.join(p.name for p in report.files.values())} in {report.files['json'].parent}"
-    )
+    result += closing_lines(report)
     result += ["", f"next: {report.next_steps[0]}"]
     return result
+
+
+def model_lines(report: OptimizeReport | GraphReport) -> list[str]:
+    """What was opened, and what goes in and out."""
+    summary = report.summary
+    flops = summary.cost.total.flops
+    return [
+        f"model      {report.source or 'graph'}: {len(summary.graph)} nodes, "
+        f"{short_number(summary.parameters.count)} constants"
+        + (f", {short_number(flops)} operations a run" if flops else ""),
+        *(f"input      {name}  {spec}" for name, spec in report.inputs),
+        *(f"output     {name}  {spec}" for name, spec in report.outputs),
+    ]
+
+
+def transform_lines(ledger: Result, compared_with: str = "") -> list[str]:
+    """What the transforms did together, and what proves it.
+
+    Args:
+        compared_with: another comparison, and what came of it.
+    """
+    steps = ledger.steps
+    changed = ", ".join(f"{s.transform.split('(')[0]} {s.changes}" for s in steps if s.changes)
+    result = [f"transforms {steps[0].nodes[0]} -> {steps[-1].nodes[1]} nodes ({changed or 'no changes'})"]
+    compared = [s.difference for s in steps if s.difference is not None]
+    if compared:
+        also = f"; {compared_with}" if compared_with else ""
+        result.append(f"proof      every step verified, worst difference {max(compared):.2g}{also}")
+    return result
+
+
+def closing_lines(report: OptimizeReport | GraphReport) -> list[str]:
+    """What the reader must know, and what was written where."""
+    result = [f"warning    {w}" for w in report.warnings[:_SHOWN_WARNINGS]]
+    if len(report.warnings) > _SHOWN_WARNINGS:
+        result.append(f"warning    ... and {len(report.warnings) - _SHOWN_WARNINGS} more in report.md")
+    names = ", ".join(path.name for path in report.files.values())
+    return [*result, f"written    {names} in {report.files['json'].parent}"]
 
 
 def _table(report: OptimizeReport) -> list[list[str]]:
@@ -302,29 +326,7 @@ def markdown(report: OptimizeReport) -> str:
         parts += [
             f"- {count} nodes: {why}" for why, count in Counter(report.outside.values()).most_common(10)
         ]
-    parts += [
-        "",
-        "## Transforms",
-        "",
-        "| transform | changed | left | nodes | bytes | difference |",
-        "|---|---|---|---|---|---|",
-    ]
-    for s in report.ledger.steps:
-        shown = "" if s.difference is None else f"{s.difference:.2g}"
-        parts.append(
-            f"| `{s.transform}` | {s.changes} | {len(s.trace.left)} | {s.nodes[0]} → {s.nodes[1]} "
-            f"| {s.size_bytes[0]} → {s.size_bytes[1]} | {shown} |"
-        )
-    left = [
-        (s.transform, text, count, node)
-        for s in report.ledger.steps
-        for text, count, node in s.trace.reasons()[:5]
-    ]
-    if left:
-        parts += ["", "Left alone, and why:", ""]
-        parts += [
-            f"- `{t.split('(')[0]}`: {count} × {text} (first `{node}`)" for t, text, count, node in left
-        ]
+    parts += transform_pages(report.ledger)
     floats = report.int8.quantized.float_operators
     parts += ["", f"## Scheme {report.recipe.scheme}", ""]
     parts.append(
@@ -332,6 +334,29 @@ def markdown(report: OptimizeReport) -> str:
     )
     parts += [f"- {count} × {why}" for why, count in Counter(why for _, why in floats).most_common(10)]
     if report.latency is not None:
-        parts += ["", "## Latency", "", report.latency.markdown()]
+        parts += ["", "## Latency", "", report.latency.markdown(exact=False)]
     parts += ["", "Next: `" + report.next_steps[0] + "`", ""]
     return "\n".join(parts)
+
+
+def transform_pages(ledger: Result) -> list[str]:
+    """The part of `report.md` about the transforms."""
+    parts = [
+        "",
+        "## Transforms",
+        "",
+        "| transform | changed | left | nodes | bytes | difference |",
+        "|---|---|---|---|---|---|",
+    ]
+    for s in ledger.steps:
+        shown = "" if s.difference is None else f"{s.difference:.2g}"
+        parts.append(
+            f"| `{s.transform}` | {s.changes} | {len(s.trace.left)} | {s.nodes[0]} → {s.nodes[1]} "
+            f"| {s.size_bytes[0]} → {s.size_bytes[1]} | {shown} |"
+        )
+    left = [
+        f"- `{s.transform.split('(')[0]}`: {count} × {text} (first `{node}`)"
+        for s in ledger.steps
+        for text, count, node in s.trace.reasons()[:5]
+    ]
+    return [*parts, "", "Left alone, and why:", "", *left] if left else parts

@@ -17,6 +17,7 @@ from thinflow.quantize.calibrate import calibrate
 from thinflow.quantize.recipe import Recipe, names_of
 from thinflow.quantize.schemes import storing
 from thinflow.quantize.simulate import activation_parameters, rounded_weights, simulated
+from thinflow.quantize.trained import without_fake_quants
 
 Array = np.ndarray[Any, Any]
 Progress = Callable[[int, int, str], None]
@@ -65,7 +66,7 @@ def sensitivity(
         FeedError: no samples, or they do not fit.
     """
     recipe = chosen_recipe(scheme, recipe)
-    program = before_squashing(model.program)
+    program = before_squashing(without_fake_quants(model.program)[0])
     weights = rounded_weights(program, recipe, storing(program, recipe))
     parameters = {}
     if recipe.needs_samples:

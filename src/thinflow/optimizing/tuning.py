@@ -19,6 +19,7 @@ from thinflow.quantize.equalize import equalizing_factors, find_pairs, rescaled,
 from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.schemes import quantize_program, storing
 from thinflow.quantize.simulate import rounded_weights
+from thinflow.quantize.trained import without_fake_quants
 
 Array = np.ndarray[Any, Any]
 Feeds = list[dict[str, Array]]
@@ -84,7 +85,8 @@ def tuned_model(
     """
     recipe = recipe or Recipe()
     feeds = _bounded(model.feeds(samples))
-    tuner = _Tuner(model.program, feeds, recipe, threads, progress)
+    program = without_fake_quants(model.program)[0] if recipe.needs_samples else model.program
+    tuner = _Tuner(program, feeds, recipe, threads, progress)
     if samples.synthetic or len(feeds) < FEWEST:
         reason = "made-up samples" if samples.synthetic else f"{len(feeds)} samples"
         tuner.warnings.append(f"nothing was tuned: {reason} do not show what helps")

@@ -1,0 +1,128 @@
+"""What is left of the main job when LiteRT cannot hold the model: a smaller graph, proved and timed."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from thinflow.analysis.summary import Summary
+from thinflow.bench.latency import BenchmarkReport
+from thinflow.errors import UnsupportedOp
+from thinflow.optimizing import report as pages
+from thinflow.rewrite.runner import Result
+
+
+@dataclass
+class GraphReport:
+    """What the job found and made where there can be no LiteRT model. `verdict` says it in one sentence.
+
+    Attributes:
+        source: path of the model.
+        summary: what it is.
+        inputs, outputs: (name, type and shape) of the whole graph.
+        ledger: what each transform did.
+        obstacle: why there is no LiteRT model; its hint says what helps.
+        samples: where the samples came from; `synthetic` if they were made up.
+        sizes: role of a file -> bytes.
+        files: what was written.
+        latency: the graph before and after on our engines; None if skipped.
+        warnings: what the reader must know.
+        next_steps: commands to try.
+    """
+
+    source: str
+    summary: Summary
+    inputs: list[tuple[str, str]]
+    outputs: list[tuple[str, str]]
+    ledger: Result
+    obstacle: UnsupportedOp
+    samples: str
+    synthetic: bool
+    sizes: dict[str, int] = field(default_factory=dict)
+    files: dict[str, Path] = field(default_factory=dict)
+    latency: BenchmarkReport | None = None
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def next_steps(self) -> list[str]:
+        return [f"thinflow run {shlex.quote(str(self.files['fp32_pb']))}"]
+
+    @property
+    def verdict(self) -> str:
+        steps = self.ledger.steps
+        before, after = steps[0].nodes[0], steps[-1].nodes[1]
+        done = (
+            f"the graph went from {before} to {after} nodes" if after < before else "the graph stays as it is"
+        )
+        same = " and computes the same" if any(s.difference is not None for s in steps) else ""
+        return (
+            f"no LiteRT model can be made, because {_sentence(self.obstacle)}; {done}{same}: "
+            f"ship {self.files['fp32_pb'].name} with a TensorFlow runtime, or with thinflow's own engines"
+        )
+
+    def data(self) -> dict[str, Any]:
+        """The report for machines, what `report.json` holds."""
+        from thinflow import __version__
+
+        return {
+            "thinflow": __version__,
+            "verdict": self.verdict,
+            "source": self.source,
+            "inputs": [list(i) for i in self.inputs],
+            "outputs": [list(o) for o in self.outputs],
+            "obstacle": {
+                "node": self.obstacle.where,
+                "why": self.obstacle.problem,
+                "hint": self.obstacle.hint,
+            },
+            "files": {key: str(path) for key, path in self.files.items()},
+            "size_bytes": self.sizes,
+            "samples": self.samples,
+            "synthetic": self.synthetic,
+            "latency": self.latency.data() if self.latency is not None else None,
+            "transforms": pages.transform_data(self.ledger),
+            "warnings": self.warnings,
+            "next": self.next_steps,
+        }
+
+    def json_text(self) -> str:
+        """`report.json`."""
+        return json.dumps(self.data(), indent=2, default=str) + "\n"
+
+    def lines(self) -> list[str]:
+        """What the command prints: the verdict first, the next command last."""
+        result = [self.verdict, "", *pages.model_lines(self), *pages.transform_lines(self.ledger)]
+        result.append(f"samples    {self.samples}")
+        if self.latency is not None:
+            result.append(f"latency    {', '.join(self._latency())}")
+        return [*result, *pages.closing_lines(self), "", f"next: {self.next_steps[0]}"]
+
+    def _latency(self) -> list[str]:
+        timings = {what: self.latency.timing(what) for what in ("before", "after")} if self.latency else {}
+        return [
+            f"{what} {pages.duration(timing.median_ms, timing.spread_ms)} on 1 thread"
+            for what, timing in timings.items()
+            if timing is not None
+        ]
+
+    def markdown(self) -> str:
+        """The report for people, what `report.md` holds."""
+        parts = [f"# {self.files['fp32_pb'].stem.removesuffix('_fp32')}", "", f"**{self.verdict}**", ""]
+        parts += [f"Samples: {self.samples}.", ""]
+        if self.warnings:
+            parts += ["## What to know", "", *(f"- {w}" for w in self.warnings), ""]
+        parts += ["## Interface", "", "| role | name | type and shape |", "|---|---|---|"]
+        for role, values in (("graph input", self.inputs), ("graph output", self.outputs)):
+            parts += [f"| {role} | `{name}` | {spec} |" for name, spec in values]
+        parts += pages.transform_pages(self.ledger)
+        if self.latency is not None:
+            parts += ["", "## Latency", "", self.latency.markdown()]
+        return "\n".join([*parts, "", f"Next: `{self.next_steps[0]}`", ""])
+
+
+def _sentence(error: UnsupportedOp) -> str:
+    """The problem, with the node it is about."""
+    return f"{error.problem} ({error.where})" if error.where else error.problem

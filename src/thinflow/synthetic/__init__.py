@@ -1,0 +1,26 @@
+"""Made-up inputs: numbers, text, and the files and messages that models take apart."""
+
+from thinflow.synthetic.feeds import (
+    DEFAULT_SIZE,
+    MAX_BYTES,
+    MAX_RANK,
+    concrete_shape,
+    declared_spec,
+    override_shapes,
+    synthetic_array,
+    synthetic_feeds,
+)
+from thinflow.synthetic.files import synthetic_png, synthetic_wav
+
+__all__ = [
+    "DEFAULT_SIZE",
+    "MAX_BYTES",
+    "MAX_RANK",
+    "concrete_shape",
+    "declared_spec",
+    "override_shapes",
+    "synthetic_array",
+    "synthetic_feeds",
+    "synthetic_png",
+    "synthetic_wav",
+]

@@ -1,0 +1,73 @@
+"""How large made-up integers may be: as far as the tables reach that they look into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from thinflow.errors import ThinflowError
+from thinflow.ir.graph import Node, Use, Value
+from thinflow.ir.types import Shape
+from thinflow.rewrite.pattern import TRANSPARENT
+
+_GATHERS = frozenset({"Gather", "GatherV2", "ResourceGather"})
+_CARRIERS = TRANSPARENT | {
+    *("Abs", "BroadcastTo", "Cast", "EnsureShape", "ExpandDims", "MirrorPad", "Pad", "PlaceholderWithDefault"),
+    *("Relu", "Reshape", "ReverseV2", "Slice", "SplitV", "Squeeze", "StridedSlice", "Tile", "Transpose"),
+    "Unpack",
+}
+"""What hands its first input's integers on, none larger than those that came in."""
+_JOINERS = frozenset({"ConcatV2", "Maximum", "Minimum", "Pack", "Select", "SelectV2", "Split"})
+"""What does so with others of its inputs."""
+
+
+def index_limit(value: Value) -> int | None:
+    """The size of the smallest table that the numbers of a value are looked up in; None if in none."""
+    sizes = [s for use in _uses(value) if (s := _table_size(use)) is not None]
+    return min(sizes, default=None)
+
+
+def _uses(value: Value) -> Iterator[Use]:
+    """Who reads a value, itself or behind nodes that hand it on."""
+    pending, seen = [value], {value}
+    while pending:
+        for use in pending.pop().uses:
+            yield use
+            if use.node.op in _JOINERS or (use.index == 0 and use.node.op in _CARRIERS):
+                new = [v for v in use.node.outputs if v not in seen]
+                seen.update(new)
+                pending.extend(new)
+
+
+def _table_size(use: Use) -> int | None:
+    """Rows of the table that a gather looks into with these indices; None for any other reader."""
+    node = use.node
+    if node.op in _GATHERS and use.index == 1:
+        return _size_at(node.inputs[0], _axis(node))
+    if node.op == "GatherNd" and use.index == 1:
+        shape = _shape(node.inputs[0])
+        depth = (_shape(node.inputs[1]) or (None,))[-1]
+        known = [n for n in (shape or ())[:depth] if n is not None]
+        return min(known, default=None)
+    return None
+
+
+def _axis(node: Node) -> int | None:
+    """Which axis a gather looks along; None if that is computed."""
+    if node.op != "GatherV2" or len(node.inputs) < 3:
+        return 0
+    axis = node.inputs[2].node.tensor
+    return int(axis.numpy()) if axis is not None else None
+
+
+def _size_at(table: Value, axis: int | None) -> int | None:
+    shape = _shape(table)
+    if shape is None or axis is None or not -len(shape) <= axis < len(shape):
+        return None
+    return shape[axis]
+
+
+def _shape(value: Value) -> Shape:
+    """The shape that inference found, or that of a constant."""
+    if value.spec.shape is not None:
+        return value.spec.shape
+    return value.node.tensor.shape if value.node.tensor is not None else None

@@ -1,0 +1,116 @@
+"""Byte strings that what reads them understands: sounds, pictures, records, numbers, else a few words."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import numpy as np
+
+from thinflow.errors import ThinflowError
+from thinflow.ir.graph import Node, Value
+from thinflow.ir.types import DType
+from thinflow.rewrite.pattern import TRANSPARENT
+from thinflow.synthetic.files import synthetic_png, synthetic_wav
+from thinflow.synthetic.messages import example_maker
+
+Maker = Callable[[np.random.Generator], bytes]
+
+_WORDS = (b"the", b"a", b"small", b"model", b"runs", b"on", b"every", b"phone", b"and", b"board", b"today")
+_PICTURES = frozenset(
+    {"DecodeJpeg", "DecodePng", "DecodeImage", "DecodeBmp", "DecodeGif", "DecodeAndCropJpeg"}
+)
+_CARRIERS = frozenset({"ExpandDims", "Reshape", "Squeeze", "Pack", "StridedSlice", "GatherV2", "Unpack"})
+"""What hands strings on in another arrangement."""
+
+
+def words(rng: np.random.Generator) -> bytes:
+    """Two to six words."""
+    return b" ".join(rng.choice(_WORDS) for _ in range(rng.integers(2, 7)))
+
+
+def maker_for(value: Value) -> Maker:
+    """What makes strings for a value, given by who reads them: words if nobody wants anything else."""
+    return known_maker(value) or words
+
+
+def known_maker(value: Value) -> Maker | None:
+    """What makes the strings that the readers of a value want; None if they want none in particular.
+
+    Strings that nobody known reads, but that go into loops or functions, are what those decode.
+    """
+    makers = (_maker_of_reader(node, port) for node, port in _readers(value))
+    return next((m for m in makers if m is not None), None) or _of_anything_inside(value)
+
+
+def _readers(value: Value) -> Iterator[tuple[Node, int]]:
+    """Who reads a value, itself or behind nodes that hand it on."""
+    pending, seen = [value], {value}
+    while pending:
+        current = pending.pop()
+        for use in current.uses:
+            yield use.node, use.index
+            if use.index == 0 and use.node.op in TRANSPARENT | _CARRIERS:
+                new = [v for v in use.node.outputs if v not in seen]
+                seen.update(new)
+                pending.extend(new)
+
+
+def _maker_of_reader(node: Node, port: int) -> Maker | None:
+    if port != 0:
+        return None
+    if node.op == "DecodeWav":
+        wanted = node.get("desired_samples", -1)
+        return partial(synthetic_wav, samples=wanted if isinstance(wanted, int) and wanted > 0 else 16000)
+    if node.op in _PICTURES:
+        return synthetic_png
+    if node.op == "DecodeBase64":
+        inner = maker_for(node.output())
+        return lambda rng: base64.urlsafe_b64encode(inner(rng)).rstrip(b"=")
+    if node.op == "DecodeRaw":
+        return partial(_raw, count=_raw_count(node))
+    if node.op == "DecodeCSV":
+        count = max((v.port for v in node.outputs), default=0) + 1
+        return lambda rng: b",".join(_number(rng) for _ in range(count))
+    if node.op == "StringToNumber":
+        return _number
+    if node.op.startswith(("ParseExample", "ParseSingleExample")):
+        return example_maker(node, maker_for)
+    return None
+
+
+def _number(rng: np.random.Generator) -> bytes:
+    return b"%d" % rng.integers(0, 4)
+
+
+def _raw(rng: np.random.Generator, count: int) -> bytes:
+    return rng.integers(0, 256, count, dtype=np.uint8).tobytes()
+
+
+def _raw_count(node: Node) -> int:
+    """Bytes that DecodeRaw's reader expects, if it says so."""
+    element = node.get("out_type")
+    size = element.itemsize if isinstance(element, DType) else 1
+    for reader in node.output().readers:
+        shape = reader.inputs[1].node.tensor if reader.op == "Reshape" else None
+        if shape is not None:
+            return size * math.prod(abs(int(n)) for n in shape.numpy().ravel())
+    return size
+
+
+def _of_anything_inside(value: Value) -> Maker | None:
+    """What the bodies decode that a graph calls, if its strings go into one."""
+    graph = value.node.graph
+    if graph is None or not graph.functions:
+        return None
+    try:
+        nodes = [n for name in graph.functions for n in graph.functions[name].graph]
+    except ThinflowError:
+        return None
+    makers = (m for n in nodes if n.op != "StringToNumber" if (m := _maker_of_reader(n, 0)) is not None)
+    found = {n.op: n for n in nodes}
+    if "DecodeBase64" in found:
+        return _maker_of_reader(found["DecodeBase64"], 0)
+    return next(makers, None)
