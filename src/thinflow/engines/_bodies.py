@@ -13,21 +13,14 @@ import numpy as np
 
 from thinflow.calls import Bodies, Runner, is_true
 from thinflow.errors import ThinflowError
-from thinflow.frames import endless, max_iterations
+from thinflow.frames import Loop, endless, max_iterations
 from thinflow.interpreter import Plan
 from thinflow.ir.function import Function
 from thinflow.ir.order import ancestors
 from thinflow.ir.types import TensorSpec, dtype
-from thinflow.lower.structure import (
-    Branching,
-    Loop,
-    LoopFunctions,
-    branch_functions,
-    loop_functions,
-    nodes_of,
-    root_of,
-)
 from thinflow.ops import registry
+from thinflow.structuring.bodies import LoopFunctions, branch_functions, loop_functions
+from thinflow.structuring.steps import Branching, nodes_of, root_of
 
 if TYPE_CHECKING:
     from thinflow.ir.graph import Graph, Node, Value

@@ -6,7 +6,7 @@ lets a child try first.
 
 A child is a fork where that is safe, which costs some milliseconds and inherits all that is loaded: on Linux,
 in a process without Python threads. Elsewhere it is `python -m thinflow.engines._child`, a new process that
-gets a file and arrays, and about half a second to start.
+gets a model and arrays, and about half a second to start.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import select
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import warnings
@@ -74,13 +73,8 @@ def run_file(
         return in_child(
             lambda: _runs(content, engine, feeds, threads), engine, doing, timeout_seconds=timeout_seconds
         )
-    with tempfile.TemporaryDirectory(prefix="thinflow-") as folder:
-        path = content
-        if isinstance(content, bytes):
-            path = str(Path(folder, "model"))
-            Path(path).write_bytes(content)
-        request = pickle.dumps((_runs, (path, engine, [list(arrays) for arrays in feeds], threads)))
-        answer = _spawned(request, engine, doing, timeout_seconds)
+    request = pickle.dumps((_runs, (content, engine, [list(arrays) for arrays in feeds], threads)))
+    answer = _spawned(request, engine, doing, timeout_seconds)
     result: list[list[Array]] = _opened(answer)
     return result
 

@@ -34,6 +34,10 @@ _HOPELESS = 5.0
 _FIRST = ("litert", "onnxruntime")
 MOST_BYTES = 16 << 20
 """Of a file of choices."""
+_MEASURING = frozenset({"RequantizationRange", "QuantizeDownAndShrinkRange"})
+_PRODUCTS = frozenset({"QuantizedConv2D", "QuantizedMatMul"})
+_MANY_WEIGHTS = 100_000
+"""Fewer are multiplied fast enough by any engine."""
 _PACKAGES = ("ai-edge-litert", "onnxruntime", "numpy")
 
 
@@ -47,6 +51,14 @@ def usable_engines(candidates: Sequence[str] | None = None) -> list[str]:
             continue
         found.append(name)
     return found
+
+
+def measures_ranges(graph: Graph) -> bool:
+    """Whether a graph multiplies many eight-bit weights, and measures the ranges of results in each run."""
+    if not any(node.op in _MEASURING for node in graph):
+        return False
+    factors = (node.inputs[1].node.tensor for node in graph if node.op in _PRODUCTS and len(node.inputs) > 1)
+    return sum(tensor.size or 0 for tensor in factors if tensor is not None) > _MANY_WEIGHTS
 
 
 def _expected(name: str) -> tuple[int, str]:

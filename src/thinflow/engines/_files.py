@@ -1,4 +1,4 @@
-"""Models that an engine runs from their files as they are: .tflite and .onnx."""
+"""Models that an engine runs from their files as they are: .tflite and .onnx, packed ones too."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from thinflow.errors import EngineUnavailable, FeedError, FormatError, GraphError, closest
+from thinflow.errors import (
+    EngineUnavailable,
+    FeedError,
+    FormatError,
+    GraphError,
+    ParameterError,
+    closest,
+)
 from thinflow.ir.types import TensorSpec
 
 if TYPE_CHECKING:
@@ -18,14 +25,21 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 _HEAD_BYTES = 16
+_PACKED = b"thinpack"
 
 
 @dataclass(eq=False)
 class FilePort:
-    """An input or output of a file."""
+    """An input or output of a file.
+
+    Attributes:
+        name, spec: what the file says.
+        grid: scale and zero point of the real numbers that its integers stand for; None for plain numbers.
+    """
 
     name: str
     spec: TensorSpec
+    grid: tuple[float, int] | None = None
 
 
 class Model(Protocol):
@@ -124,6 +138,10 @@ def engine_of(path: str | os.PathLike[str] | Graph) -> str:
             head = file.read(_HEAD_BYTES)
     except OSError:
         return ""  # the loader of graphs says what is wrong
+    if head.startswith(_PACKED):
+        from thinflow.formats.contents import packed_kind
+
+        return _ENGINES.get(packed_kind(path), "")
     if head[4:8] == b"TFL3":
         return "litert"
     # An ONNX model starts with its ir_version, from 3 on, and its producer or the like. No GraphDef starts
@@ -138,6 +156,16 @@ def is_file(model: Any) -> bool:
     return bool(engine_of(model))
 
 
+def has_signature(model: str | os.PathLike[str] | Graph, key: str | None) -> bool:
+    """Whether a model that an engine runs from its file is a .tflite file with that signature."""
+    if key is None or engine_of(model) != "litert":
+        return False
+    from thinflow.formats.contents import bytes_of
+    from thinflow.formats.tflite import signature_names
+
+    return key in signature_names(bytes_of(path_of(model)))
+
+
 def path_of(model: str | os.PathLike[str] | Graph) -> str:
     """The file behind such a model.
 
@@ -148,12 +176,6 @@ def path_of(model: str | os.PathLike[str] | Graph) -> str:
         return os.fspath(model)
     from thinflow.formats._foreign import is_as_read
 
-    if "subgraph" in model.facts:
-        raise GraphError(
-            f"the graph is subgraph {model.facts['subgraph']} of its file, which runs another by itself",
-            model.path,
-            hint="engine='reference' runs this one; load without signature= for the other",
-        )
     if not model.path or not is_as_read(model):
         raise GraphError(
             "the graph is no longer what its file holds, and only the file can be run"
@@ -165,14 +187,30 @@ def path_of(model: str | os.PathLike[str] | Graph) -> str:
     return model.path
 
 
-def open_file(path: str | os.PathLike[str] | Graph, engine: str, threads: int) -> ModelFile:
+def open_file(
+    path: str | os.PathLike[str] | Graph, engine: str, threads: int, signature: str | None = None
+) -> ModelFile:
     """A file ready to run.
+
+    Args:
+        path: the file, or the graph read from it.
+        engine: that runs it.
+        threads: how many the engine may use.
+        signature: of a .tflite file, which one to run; default that of the graph, if it was read so.
 
     Raises:
         EngineUnavailable: the engine is missing or refuses it.
-        GraphError: a graph that was changed since it was read.
+        GraphError: a graph that was changed since it was read, or there is no such signature.
     """
+    if not isinstance(path, str | os.PathLike):
+        signature = signature or path.facts.get("signature")
     path = path_of(path)
+    if signature is not None and engine != "litert":
+        raise ParameterError(
+            f"this file has no signatures, so there is no '{signature}'",
+            os.fspath(path),
+            hint="leave --signature out",
+        )
     module = _module_for(path, engine)
     if not hasattr(module, "open_file"):
         raise FormatError(
@@ -181,7 +219,8 @@ def open_file(path: str | os.PathLike[str] | Graph, engine: str, threads: int) -
             hint="give the TensorFlow GraphDef it was made from",
         )
     try:
-        opened: ModelFile = module.open_file(os.fspath(path), threads)
+        chosen = {} if signature is None else {"signature": signature}
+        opened: ModelFile = module.open_file(os.fspath(path), threads, **chosen)
     except EngineUnavailable as error:
         if error.where:
             raise

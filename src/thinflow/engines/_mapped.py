@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from thinflow.formats._secrecy import may_write_copies
 from thinflow.ir.graph import Graph
 from thinflow.ir.tensor import RawStorage
 
@@ -26,7 +27,7 @@ SMALL_BYTES = 4 << 20
 
 @contextmanager
 def mapped(write: Callable[[], tuple[int, Iterable[Any]]], suffix: str) -> Iterator[bytes | str]:
-    """A model's bytes if it is small, else the path of a temporary file that holds it.
+    """A model's bytes if it is small or secret, else the path of a temporary file that holds it.
 
     The file's name is gone afterwards; whoever has mapped it keeps its content.
 
@@ -35,7 +36,7 @@ def mapped(write: Callable[[], tuple[int, Iterable[Any]]], suffix: str) -> Itera
         suffix: of the file.
     """
     size, chunks = write()
-    if size <= SMALL_BYTES:
+    if size <= SMALL_BYTES or not may_write_copies():
         yield b"".join(chunks)
         return
     path = ""

@@ -14,6 +14,7 @@ from typing import Any
 
 from thinflow.engines import _mapped
 from thinflow.errors import EngineUnavailable, WriteError
+from thinflow.formats._secrecy import may_write_copies
 from thinflow.lower.onnx.program import Program
 from thinflow.lower.onnx.writer import to_bytes, write_program
 
@@ -24,7 +25,7 @@ _MODEL = "model.onnx"
 
 @contextmanager
 def stored(programs: list[Program]) -> Iterator[bytes | str]:
-    """A program's bytes if it is small, else the path of a file, with the weights in a second one beside it.
+    """A program's bytes if it is small or secret, else the path of a file, with the weights in one beside it.
 
     The files are gone afterwards; whoever has mapped them keeps their content.
 
@@ -35,6 +36,9 @@ def stored(programs: list[Program]) -> Iterator[bytes | str]:
         EngineUnavailable: there is no room for it, on the disk or in one protobuf file.
     """
     program = programs.pop()
+    if not may_write_copies():
+        yield _in_memory(program)
+        return
     if sum(t.array().nbytes for t in program.constants()) <= _mapped.SMALL_BYTES:
         yield to_bytes(program)
         return

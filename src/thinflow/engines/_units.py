@@ -5,13 +5,13 @@ Whoever runs a loop runs all of it, and an array that one side has made is of no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import VARIANT
-from thinflow.lower.structure import Branching, Step, constant_nodes, gathered, nodes_of
+from thinflow.structuring.steps import Branching, Step, constant_nodes, gathered, nodes_of
 
 Unsupported = Callable[[Graph, Iterable[Node]], dict[Node, str]]
 UnsupportedUnit = Callable[[Graph, Sequence[Value], Sequence[Value]], str]
@@ -63,14 +63,20 @@ class Division:
         return found
 
 
-def divide(plan: Plan) -> Division:
-    """The nodes of a plan in units. O(nodes + edges)."""
+def divide(plan: Plan, inner: Collection[Value] = ()) -> Division:
+    """The nodes of a plan in units. O(nodes + edges).
+
+    Args:
+        inner: values that cannot leave the place where they are made.
+    """
     steps = gathered(plan.steps)
     groups = [nodes_of(step) for step in steps]
     together = _Groups(n for group in groups for n in group)
     for group in groups:
         together.join(group)
     _join_arrays(together)
+    for value in inner:
+        together.join([n for n in (value.node, *value.readers) if n in together])
     if all(together.is_alone(n) for n in together):
         return Division([[n] for n in plan.nodes])
     wanted = {v.node for v in plan.outputs}

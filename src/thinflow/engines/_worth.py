@@ -61,10 +61,10 @@ def _seconds(node: Node) -> float:
     if definition is None or definition.passes_through:
         return 0.0
     touched = sum(map(_bytes, (*node.inputs, *node.outputs))) / TOUCHED_BYTES_PER_SECOND
-    return NODE_SECONDS + touched + _flops(node, definition) / FLOPS_PER_SECOND
+    return NODE_SECONDS + touched + flops(node, definition) / FLOPS_PER_SECOND
 
 
-def _flops(node: Node, definition: type[registry.OpDef]) -> float:
+def flops(node: Node, definition: type[registry.OpDef]) -> float:
     """Arithmetic of a node, open sizes taken for 1; endless where not even the rank is known."""
     if definition.cost is None:
         return 0.0

@@ -5,7 +5,7 @@ What LiteRT can run is lowered region by region; the rest runs in the interprete
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -85,12 +85,12 @@ class Model:
     @property
     def input_ports(self) -> list[FilePort]:
         """The inputs with their types and shapes; sizes that are open are None."""
-        return [_port(d) for d in self._inputs]
+        return [port_of(d) for d in self._inputs]
 
     @property
     def output_ports(self) -> list[FilePort]:
         """The outputs with their types and shapes."""
-        return [_port(d) for d in self._outputs]
+        return [port_of(d) for d in self._outputs]
 
     def signature_names(self) -> dict[str, str]:
         """Names that the signatures give to inputs and outputs -> the names they have."""
@@ -168,20 +168,39 @@ def _scalar_string(array: Array) -> Array:
     return np.array(text, f"S{len(text)}")
 
 
-def _port(detail: Mapping[str, Any]) -> FilePort:
+def port_of(detail: Mapping[str, Any]) -> FilePort:
+    """An input or output as LiteRT's details of its tensor tell it."""
     sizes = detail["shape_signature"].tolist() or detail["shape"].tolist()
     # An unknown rank looks like a scalar.
     shape = tuple(None if n < 0 else n for n in sizes) or None
-    return FilePort(detail["name"], TensorSpec(dtype(detail["dtype"]), shape))
+    return FilePort(detail["name"], TensorSpec(dtype(detail["dtype"]), shape), _grid(detail))
 
 
-def open_file(path: str, threads: int) -> ModelFile:
+def _grid(detail: Mapping[str, Any]) -> tuple[float, int] | None:
+    """Scale and zero point of an eight-bit (or sixteen-bit) tensor."""
+    scale, zero = detail["quantization"]
+    return (float(scale), int(zero)) if scale and dtype(detail["dtype"]).is_integer else None
+
+
+def open_file(path: str, threads: int, signature: str | None = None) -> ModelFile:
     """A .tflite file ready to run as it is.
+
+    Args:
+        path: of the file.
+        threads: how many the kernels may use.
+        signature: which one to run; default the graph that runs when nothing is named.
 
     Raises:
         EngineUnavailable: LiteRT refuses it.
+        GraphError: it has no such signature.
     """
-    model = Model(path, threads=threads, settled=None)
+    from thinflow.formats.contents import content_of
+
+    model = Model(content_of(path), threads=threads, settled=None if signature is None else False)
+    if signature is not None:
+        from thinflow.engines._signatures import open_signature
+
+        return open_signature(model, path, signature)
     return ModelFile(path, "litert", model, model.input_ports, model.output_ports, model.signature_names)
 
 
@@ -211,19 +230,29 @@ def _backend() -> Backend:
     """Made on demand: a .tflite file runs without anything that knows graphs."""
     from thinflow.engines._regions import Backend
 
-    return Backend("litert", _unsupported, _lowered, _unsupported_unit)
+    return Backend("litert", _unsupported, _lowered, _unsupported_unit, inner=_inner)
 
 
 def _unsupported(graph: Graph, nodes: Iterable[Node]) -> dict[Node, str]:
+    from thinflow.engines._codes import better_exact
     from thinflow.lower.tflite.convert import unsupported
 
-    return unsupported(graph, nodes, specs={})
+    nodes, exact = list(nodes), better_exact(graph)
+    left = [n for n in nodes if n not in exact]
+    return {n: exact[n] for n in nodes if n in exact} | unsupported(graph, left, specs={})
 
 
 def _unsupported_unit(graph: Graph, inputs: Sequence[Value], outputs: Sequence[Value]) -> str:
     from thinflow.lower.tflite.convert import unsupported_unit
 
     return unsupported_unit(graph, inputs, outputs, specs={})
+
+
+def _inner(graph: Graph) -> Collection[Value]:
+    from thinflow.engines._codes import better_exact
+    from thinflow.lower.tflite.inner import inner_values
+
+    return () if better_exact(graph) else inner_values(graph)
 
 
 def _lowered(graph: Graph, region: Region, threads: int) -> Model:

@@ -9,7 +9,9 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from thinflow.engines._files import FilePort, ModelFile
+from thinflow.engines._overflow import products_may_overflow
 from thinflow.engines._regions import Backend, compile_regions
+from thinflow.engines._threads import inter_op_threads
 from thinflow.engines.base import Compiled
 from thinflow.engines.partition import Region
 from thinflow.errors import EngineUnavailable, FeedError, ParameterError
@@ -50,8 +52,12 @@ class Model:
             ) from error
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1
+        options.inter_op_num_threads = inter_op_threads()
+        if options.inter_op_num_threads > 1:
+            options.execution_mode = onnxruntime.ExecutionMode.ORT_PARALLEL
         options.log_severity_level = _ERRORS_ONLY
+        if products_may_overflow():
+            options.add_session_config_entry("session.x64quantprecision", "1")
         try:
             self.session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # its exceptions have no common base but this
@@ -138,7 +144,9 @@ def open_file(path: str, threads: int) -> ModelFile:
     Raises:
         EngineUnavailable: ONNX Runtime refuses it.
     """
-    model = Model(path, threads=threads)
+    from thinflow.formats.contents import content_of
+
+    model = Model(content_of(path), threads=threads)
     inputs = [_port(i) for i in model.session.get_inputs()]
     return ModelFile(path, "onnxruntime", model, inputs, [_port(o) for o in model.session.get_outputs()])
 
@@ -187,7 +195,8 @@ def _lowered(graph: Graph, region: Region, threads: int) -> Model:
     from thinflow.engines._stored import stored
     from thinflow.lower.onnx.convert import lower_graph
 
-    programs = [lower_graph(graph, region.inputs, region.outputs, specs={}, opset=OPSET).program]
+    whole = lower_graph(graph, region.inputs, region.outputs, specs={}, opset=OPSET, extended=True)
+    programs = [whole.program]
     pairs = [n for n, v in enumerate(region.outputs) if v.dtype is not None and v.dtype.kind == "c"]
     with stored(programs) as content:
         release_pages(graph)

@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 
 
 class _Compiled:
-    def __init__(self, graph: Graph, inputs: Sequence[Value], outputs: Sequence[Value]) -> None:
+    def __init__(self, graph: Graph, inputs: Sequence[Value], outputs: Sequence[Value], threads: int) -> None:
         from thinflow.interpreter import Plan
 
         self._plan = Plan(graph, outputs, inputs)
         self._inputs = list(inputs)
+        self._threads = threads
         self.reasons: dict[str, str] = {}
 
     @property
@@ -26,11 +27,14 @@ class _Compiled:
         return {n.name: "reference" for n in self._plan.nodes if n.tensor is None}
 
     def run(self, inputs: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
-        return self._plan.run(dict(zip(self._inputs, inputs, strict=True)))
+        from thinflow.engines._threads import blas
+
+        with blas().limited(self._threads):
+            return self._plan.run(dict(zip(self._inputs, inputs, strict=True)))
 
 
 class Reference:
-    """Exact and slow. BLAS decides how many threads it uses; `threads` is not heeded."""
+    """Exact and slow. `threads` is for numpy's matrix library, all else runs in one."""
 
     name = "reference"
 
@@ -40,7 +44,7 @@ class Reference:
     def compile(
         self, graph: Graph, inputs: Sequence[Value], outputs: Sequence[Value], *, threads: int = 1
     ) -> Compiled:
-        return _Compiled(graph, inputs, outputs)
+        return _Compiled(graph, inputs, outputs, threads)
 
 
 ENGINE = Reference()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from thinflow.engines import find
 from thinflow.engines._feeds import Feed, Port
 from thinflow.engines._files import ModelFile, engine_of, open_file, path_of
+from thinflow.engines._threads import side_by_side
 from thinflow.engines.base import Compiled
 from thinflow.errors import EngineUnavailable, FeedError, GraphError, ParameterError, closest
 from thinflow.ir.types import TensorSpec
@@ -36,19 +37,25 @@ class Session:
     Args:
         graph: a Graph, which must not change while the session is in use, or the path of a model. A .tflite
             or .onnx file is run as it is, and so is the graph read from one: its own inputs are fed and its
-            own outputs fetched. engine="reference" checks a float .tflite with the interpreter.
+            own outputs fetched. engine="reference" computes it with the interpreter, as a second opinion.
         engine: "auto" takes LiteRT if it is installed, which leaves to the reference what it cannot run, else
-            the reference; or an engine's name.
+            the reference. Eight-bit graphs that measure their ranges go to ONNX Runtime, if that is there.
+            Or an engine's name.
         threads: how many the engine may use.
         measure: for "auto": the first run tries every engine on what it is fed, and keeps the fastest. That
             takes as long as some runs of each, the slow reference included.
         cache: for "auto": a file that keeps what `measure` found, so that it is not measured again. A choice
             holds for the same nodes, input sizes, threads, versions and kind of machine.
+        inter_op_threads: how many nodes that do not need one another may run at once. Only ONNX Runtime can;
+            the others run node by node whatever the number, as TensorFlow's guides advise for phones.
         max_iterations: how often a loop may turn in the interpreter before it is taken to be endless; default
             a million. An engine that runs a loop whole does not count its turns.
+        signature: of a .tflite file, which signature to run; its inputs and outputs have the names that it
+            gives them.
 
     Attributes:
         graph: the graph; None for a file that is run as it is.
+        is_lifted: whether the graph was made from a .tflite or .onnx file, for the interpreter.
         engine: the engine's name; with `measure`, the one to start from until the first run has decided.
 
     Raises:
@@ -64,10 +71,13 @@ class Session:
         *,
         measure: bool = False,
         cache: str | os.PathLike[str] | None = None,
+        inter_op_threads: int = 1,
         max_iterations: int | None = None,
+        signature: str | None = None,
     ) -> None:
-        if threads < 1:
-            raise FeedError(f"{threads} threads cannot run anything", hint="give 1 or more")
+        fewest = min(threads, inter_op_threads)
+        if fewest < 1:
+            raise FeedError(f"{fewest} threads cannot run anything", hint="give 1 or more")
         if max_iterations is not None and max_iterations < 1:
             raise ParameterError(f"a loop cannot turn {max_iterations} times at most", hint="give 1 or more")
         self._max_iterations = max_iterations
@@ -76,6 +86,7 @@ class Session:
                 f"there is nothing to measure with engine='{engine}'", hint="leave the engine at 'auto'"
             )
         self.threads = threads
+        self.inter_op_threads = inter_op_threads
         self.graph: Graph | None = None
         self._file: ModelFile | None = None
         self._undecided = False
@@ -85,8 +96,9 @@ class Session:
         self._last: Compiled | None = None
         self._state: Any = None
         own = engine_of(graph)
-        if own == "litert" and engine == "reference":
-            graph, own = _lifted(graph), ""
+        self.is_lifted = bool(own) and engine == "reference"
+        if self.is_lifted:
+            graph, own = _lifted(graph, signature), ""
         if own:
             if engine not in ("auto", own):
                 raise EngineUnavailable(
@@ -95,12 +107,13 @@ class Session:
                     hint=f"give the .pb for engine='{engine}'",
                 )
             self.engine = own
-            self._file = open_file(graph, own, threads)
+            with side_by_side(inter_op_threads):
+                self._file = open_file(graph, own, threads, signature)
             return
         self.graph = _loaded(graph) if isinstance(graph, str | os.PathLike) else graph
         _check(self.graph)
         self._undecided = measure or cache is not None
-        self.engine = _default_engine() if engine == "auto" else engine
+        self.engine = _default_engine(self.graph) if engine == "auto" else engine
         self._engine = find(self.engine)
 
     @property
@@ -114,6 +127,12 @@ class Session:
         """Name -> type and shape of what the model gives."""
         ports: Iterable[Port] = self._file.outputs if self._file is not None else self._graph.outputs
         return {p.name: p.spec for p in ports}
+
+    @property
+    def grids(self) -> dict[str, tuple[float, int]]:
+        """Scale and zero point of the inputs and outputs of a file whose integers stand for real numbers."""
+        ports = [] if self._file is None else [*self._file.inputs, *self._file.outputs]
+        return {p.name: p.grid for p in ports if p.grid is not None}
 
     @property
     def aliases(self) -> Mapping[str, str]:
@@ -196,7 +215,7 @@ class Session:
 
         if self._state is None:
             self._state = State()
-        with sharing(self._state):
+        with sharing(self._state), side_by_side(self.inter_op_threads):
             return self._engine.compile(self._graph, inputs, outputs, threads=self.threads)
 
     def _decide(self, inputs: list[Any], outputs: list[Any], arrays: list[Array]) -> None:
@@ -210,7 +229,8 @@ class Session:
             if known is not None:
                 self.engine, self._engine, self._undecided = known, find(known), False
                 return
-        name, compiled = fastest(self._graph, inputs, outputs, arrays, self.threads)
+        with side_by_side(self.inter_op_threads):
+            name, compiled = fastest(self._graph, inputs, outputs, arrays, self.threads)
         if self._cache is not None:
             remember(self._cache, key, name)
         self.engine, self._engine, self._undecided = name, find(name), False
@@ -273,25 +293,29 @@ class _Call:
         self.feeds = feeds
 
 
-def _default_engine() -> str:
-    try:
-        find("litert")
-    except EngineUnavailable:
-        return "reference"
-    return "litert"
+def _default_engine(graph: Graph) -> str:
+    """The first that is installed; what LiteRT would leave to the reference in good part goes elsewhere."""
+    from thinflow.engines._choice import measures_ranges, usable_engines
+
+    if measures_ranges(graph) and usable_engines(["onnxruntime"]):
+        return "onnxruntime"
+    return "litert" if usable_engines(["litert"]) else "reference"
 
 
-def _lifted(model: str | os.PathLike[str] | Graph) -> Graph:
-    """A LiteRT model in TensorFlow's ops, for the interpreter.
+def _lifted(model: str | os.PathLike[str] | Graph, signature: str | None = None) -> Graph:
+    """A LiteRT or ONNX model in TensorFlow's ops, for the interpreter.
 
     Raises:
-        UnsupportedOp: it has an op that cannot be said so, or computes with quantized numbers.
+        UnsupportedOp: it has an op that cannot be said so.
     """
     from thinflow import formats
     from thinflow.analysis.shapes import infer_shapes
     from thinflow.lifting import lift
 
-    graph = lift(formats.load(model) if isinstance(model, str | os.PathLike) else model)
+    chosen = {} if signature is None else {"signature": signature}
+    source = formats.load(model, **chosen) if isinstance(model, str | os.PathLike) else model.clone()
+    infer_shapes(source)
+    graph = lift(source)
     infer_shapes(graph)
     return graph
 

@@ -21,14 +21,8 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import MERGES
 from thinflow.ir.types import BOOL
 from thinflow.lower.lowering import Lowering, Specs, Target, needed_nodes
-from thinflow.lower.structure import (
-    Branching,
-    Step,
-    branch_functions,
-    loop_functions,
-    nodes_of,
-    steps_of,
-)
+from thinflow.structuring.bodies import branch_functions, loop_functions
+from thinflow.structuring.steps import Branching, Step, nodes_of, steps_of
 
 _MAX_DEPTH = 50  # calls inside calls
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")

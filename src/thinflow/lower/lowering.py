@@ -141,6 +141,10 @@ class Lowering:
             tensor = self.tensors[value]
         return tensor
 
+    def operand(self, node: Node, value: Value) -> Any:
+        """What the rule of a node is handed for an input."""
+        return self.read(value)
+
     def lower(self, node: Node) -> None:
         """Emit what computes a node. A refusal is kept: it counts only if the result is read."""
         self.builder.begin(node)
@@ -170,7 +174,7 @@ class Lowering:
         definition = registry.find(node.op)
         rule = rules.find(node.op, self.target.name)
         if rule is not None:
-            inputs = [self.read(v) for v in node.inputs]
+            inputs = [self.operand(node, v) for v in node.inputs]
             self.builder.begin(node)
             return rules.apply(rule, self.builder, node, inputs)
         if definition is not None and definition.passes_through and node.inputs:

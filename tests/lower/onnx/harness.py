@@ -9,6 +9,7 @@ import pytest
 
 from tests.lower.tflite import harness
 from tests.lower.tflite.harness import compare
+from thinflow.engines._overflow import products_may_overflow
 from thinflow.lower.onnx.convert import Lowered, lower_graph
 from thinflow.lower.onnx.program import DEFAULT_OPSET
 from thinflow.lower.onnx.writer import to_bytes
@@ -42,6 +43,8 @@ def run_onnx(lowered: Lowered, feeds):
     check_model(content, lowered)
     options = runtime.SessionOptions()
     options.log_severity_level = 4
+    if products_may_overflow():
+        options.add_session_config_entry("session.x64quantprecision", "1")
     session = runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     names = [o.name for o in session.get_outputs()]
     return dict(zip(names, session.run(names, {k: np.asarray(v) for k, v in feeds.items()}), strict=True))

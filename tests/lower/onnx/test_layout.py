@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cache
 
 import numpy as np
@@ -11,6 +12,7 @@ from tests.lower.onnx.harness import Net, check_model, compare, run_onnx
 from tests.lower.tflite.test_ops import conv, f
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Value
+from thinflow.ir.types import QUINT8
 from thinflow.lower.onnx.convert import lower_graph
 from thinflow.lower.onnx.writer import to_bytes
 from thinflow.optimizing.steps import float_graph
@@ -244,3 +246,46 @@ def test_the_batch_stays_open():
     assert lowered.program.inputs[0].shape == (None, 224, 224, 3)
     assert lowered.program.outputs[0].shape == (None, 1000)
     check_model(to_bytes(lowered.program), lowered)
+
+
+EIGHT = {"T": QUINT8, "mode": "MIN_FIRST"}
+
+
+def _coded(net, x, name):
+    """A float value as codes of a fixed range and back, which is two operators."""
+    node = net.op("QuantizeV2", x, np.float32(-9), np.float32(9), name=f"{name}_codes", **EIGHT).node
+    return net.op("Dequantize", *(node.output(p) for p in range(3)), name=name, **EIGHT)
+
+
+def test_codes_are_transposed_with_their_reals():
+    net = Images()
+    x = net.conv(net.picture())
+    y = net.conv(_coded(net, x, "back"), 4)
+    counts = Counter(o.code for o in net.lower(y).program.operators)
+    assert (counts["QuantizeLinear"], counts["DequantizeLinear"], counts["Transpose"]) == (1, 1, 2)
+    found = run_onnx(net.lower(y), {v.name: a for v, a in net.feeds.items()})[y.name]
+    compare(found, net.reference(y)[0], 0, 1.5)  # codes may differ by one
+
+
+def test_codes_of_a_measured_range_are_transposed_with_their_reals():
+    net = Images()
+    x = net.conv(net.picture())
+    ends = [net.op(op, x, np.int32([0, 1, 2, 3]), name=op) for op in ("Min", "Max")]
+    node = net.op("QuantizeV2", x, *ends, name="codes", **EIGHT).node
+    y = net.conv(net.op("Dequantize", *(node.output(p) for p in range(3)), name="back", **EIGHT), 4)
+    counts = Counter(o.code for o in net.lower(y).program.operators)
+    assert (counts["DynamicQuantizeLinear"], counts["Transpose"]) == (1, 2)
+    found = run_onnx(net.lower(y), {v.name: a for v, a in net.feeds.items()})[y.name]
+    compare(found, net.reference(y)[0], 0, 1.5)  # codes may differ by one
+
+
+def test_bytes_are_transposed_rather_than_reals():
+    net = Images()
+    codes = net.feed(np.arange(192, dtype=np.uint8).reshape(1, 8, 8, 3), "codes")
+    codes.node.attrs["dtype"] = QUINT8
+    ends = np.float32(-1), np.float32(2)
+    y = net.conv(net.op("Dequantize", codes, *ends, name="reals", **EIGHT))
+    first, second = net.lower(y).program.operators[:2]
+    assert (first.code, first.inputs[0].dtype.name) == ("Transpose", "uint8")
+    assert second.code == "DequantizeLinear"
+    net.check(y)

@@ -49,6 +49,15 @@ def test_the_file_says_what_the_program_is():
     check_model(writer.to_bytes(example()))
 
 
+def test_ops_of_another_domain_name_it():
+    program = example()
+    (y,) = program.outputs
+    program.operators.append(Operator("com.microsoft.Gelu", [y], [Tensor("z", (None, 4), FLOAT)]))
+    model = read(writer.to_bytes(program))
+    assert [(o.domain, o.version) for o in model.opset_import] == [("", 17), ("com.microsoft", 1)]
+    assert [(n.domain, n.op_type) for n in model.graph.node] == [("", "MatMul"), ("com.microsoft", "Gelu")]
+
+
 def test_the_size_is_known_before_the_chunks_and_large_weights_are_not_copied():
     program = example()
     file = writer.write_program(program)

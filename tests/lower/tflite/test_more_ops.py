@@ -11,6 +11,7 @@ from tests.lower.tflite.test_ops import C, b, f, i, ints
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import INT32
 from thinflow.lower import rules
+from thinflow.lower.tflite.coding import READERS
 
 POSITIVE = f(3, 4, low=1.0, high=3.0)
 PIXELS = f(2, 5, 4, 3, low=0.0, high=1.0)
@@ -173,7 +174,7 @@ def test_every_rule_is_tried():
         "FakeQuantWithMinMaxArgs", "FakeQuantWithMinMaxVars", "RandomUniform", "RandomStandardNormal", "Real",
         "Imag", "ComplexAbs", "IdentityN", "ShapeN", "_FusedMatMul", "Multinomial", "UniqueV2",
         "UniqueWithCounts", "AudioSpectrogram", "Mfcc", "TFLite_Detection_PostProcess", "LSTMBlockCell",
-        "GRUBlockCell",
+        "GRUBlockCell", *READERS,
     }  # fmt: skip
     untried = {op for op in rules.supported("tflite") if not op.startswith(arrays)} - tried
     assert untried == elsewhere

@@ -8,10 +8,17 @@ import pytest
 from tests.lower.tflite.harness import compare, run_litert
 from thinflow.errors import UnsupportedOp
 from thinflow.formats.graphdef import load
+from thinflow.lower.tflite.coding import READERS
 from thinflow.lower.tflite.convert import lower_graph
 
 FEWEST_LOWERED = 174
 """Of the graphs in ../shared/conformance; raise it when more can be lowered."""
+
+
+def _a_code(graph, expected):
+    """How far off a result may be: LiteRT's eight-bit kernels may round to the code beside TensorFlow's."""
+    codes = any(n.op in READERS for n in graph)
+    return 1e-5 + (float(np.ptp(expected)) / 100 if codes and expected.size else 0)
 
 
 def test_conformance(shared):
@@ -29,7 +36,7 @@ def test_conformance(shared):
         try:
             results = run_litert(lowered, {v.name: data[k] for v, k in inputs.items()})
             for value, key in outputs.items():
-                compare(results[value.name], data[key])
+                compare(results[value.name], data[key], atol=_a_code(graph, data[key]))
         except (AssertionError, RuntimeError, ValueError) as failure:
             wrong.append(f"{file.stem}: {failure}")
         lowered_names.append(file.stem)

@@ -35,6 +35,8 @@ class Builder(Building[Tensor]):
         opset: version of ONNX's op set to write for.
         pairs: inputs that hold complex numbers, with a last axis of two.
         blocks: tensor that SpaceToBatch made -> what of, the block, and the border: two numbers per axis.
+        extended: whether ops may be written that ONNX Runtime alone has, such as com.microsoft.QLinearAdd.
+        notes: what rules tell later ones of a tensor, by kind; see `eight_bit`.
     """
 
     def __init__(self, specs: Mapping[Value, TensorSpec] | None = None, opset: int = DEFAULT_OPSET) -> None:
@@ -43,6 +45,8 @@ class Builder(Building[Tensor]):
         self.pairs: set[Tensor] = set()
         self._takes_parts = False
         self.blocks: dict[Tensor, tuple[Tensor, tuple[int, ...], tuple[int, ...]]] = {}
+        self.extended = False
+        self.notes: dict[tuple[str, Tensor], Any] = {}
         self._shapes: dict[Tensor, Tensor] = {}
 
     def inside(self) -> Builder:
@@ -50,6 +54,7 @@ class Builder(Building[Tensor]):
         inner = Builder(self._given, self.opset)
         inner.origin, inner._known, inner._names = self.origin, self._known, self._names
         inner._shapes = dict(self._shapes)
+        inner.extended = self.extended
         return inner
 
     def value(self, value: Value, *, like: Tensor | None = None, element: DType | None = None) -> Tensor:

@@ -28,7 +28,7 @@ from thinflow.lower.onnx.program import Operator, Program, Tensor
 from thinflow.lower.onnx.scans import gathered_rows
 from thinflow.lower.onnx.texts import TEXT_OPS
 from thinflow.lower.operands import merged
-from thinflow.lower.structure import root_of
+from thinflow.structuring.steps import root_of
 
 _MAX_TRIES = 6  # to find shapes that the variables of a loop keep
 

@@ -16,7 +16,7 @@ from thinflow.lower.onnx.fuse import fuse, remove_dead
 from thinflow.lower.onnx.fuse_channels import fuse_channels
 from thinflow.lower.onnx.layout import settle_layout
 from thinflow.lower.onnx.program import DEFAULT_OPSET, Operator, Program, Tensor, check_opset
-from thinflow.lower.structure import Step
+from thinflow.structuring.steps import Step
 
 
 @dataclass
@@ -42,6 +42,7 @@ def lower_graph(
     *,
     specs: Specs | None = None,
     opset: int = DEFAULT_OPSET,
+    extended: bool = False,
 ) -> Lowered:
     """The program that computes `outputs` from `inputs`. O(nodes); large weights are shared, not copied.
 
@@ -51,6 +52,7 @@ def lower_graph(
         outputs: what is wanted.
         specs: types and shapes of values, where `Value.spec` does not have them; default: infer them all.
         opset: version of ONNX's op set, 17 to 21.
+        extended: whether ops may be used that ONNX Runtime alone has.
 
     Raises:
         UnsupportedOp: a node that ONNX cannot express, the first one in running order; with its reason.
@@ -61,6 +63,7 @@ def lower_graph(
         infer_with_loops(graph)
     inputs = list(dict.fromkeys(inputs))
     run = lowering(opset, specs)
+    run.builder.extended = extended
     for value in inputs:
         run.feed(value)
     run.lower_all(graph, outputs, inputs)

@@ -6,65 +6,84 @@ They take the code of 0 as one of the codes: a range has to be known, and to hol
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from thinflow.ir.types import INT32
+from thinflow.ir.types import FLOAT, INT32, DType
 from thinflow.lower.onnx.builder import Builder, shape_of
 from thinflow.lower.onnx.conv import geometry
 from thinflow.lower.onnx.program import Tensor
-from thinflow.ops import _quantized
 from thinflow.ops.quantized_math import _origin_pads
 
-_EIGHT = ("uint8", "int8")
+_FEWEST_CHANNELS = 16
+"""Below, copying what windows see takes longer than the product saves."""
 
 
-def zero_point(b: Builder, x: Tensor, low: Tensor, high: Tensor) -> Tensor | None:
-    """The code of 0 in the type of x []; None if it is not known, or none of the codes."""
-    if x.dtype.name not in _EIGHT or not (low.is_constant and high.is_constant):
-        return None
-    if low.array().size != 1 or high.array().size != 1:
-        return None
-    element = x.dtype.numpy()
-    least, most = (np.float32(t.array().reshape(())) for t in (low, high))
-    zero = int(_quantized.zero_code(least, most, element))
-    limits = np.iinfo(element)
-    return b.const(np.array(zero, element), "zero") if limits.min <= zero <= limits.max else None
+@dataclass(frozen=True)
+class Conv:
+    """A convolution of x [n,h,w,c] with w [kh,kw,c,m]: what its ONNX op reads.
+
+    Attributes:
+        x: the image, less the pixels that no window sees.
+        options: kernel_shape, strides, pads and, where they are not 1, dilations and group.
+        shape: of the result [n,oh,ow,k].
+    """
+
+    x: Tensor
+    options: dict[str, Any]
+    shape: tuple[int | None, ...]
+
+    def filters(self, b: Builder, w: Tensor) -> Tensor:
+        """[kh,kw,c,m] as [k,c,kh,kw], or [c m,1,kh,kw] per channel."""
+        kh, kw, depth, count = (n or 0 for n in shape_of(w))
+        if "group" not in self.options:
+            return b.transposed(w, (3, 2, 0, 1))
+        return b.reshaped(b.transposed(w, (2, 3, 0, 1)), (depth * count, 1, kh, kw))
+
+    def emit(
+        self,
+        b: Builder,
+        code: str,
+        w: Tensor,
+        *rest: Tensor | None,
+        of_x: Sequence[Tensor] = (),
+        element: DType,
+    ) -> Tensor:
+        """The op over x, what it wants to know of x, the filters and the rest: [n,oh,ow,k]."""
+        n, rows, columns, count = self.shape
+        if code.startswith("com.microsoft."):
+            inputs = (self.x, *of_x, self.filters(b, w), *rest)
+            return b.step(code, *inputs, shape=self.shape, element=element, channels_last=1, **self.options)
+        inputs = (b.channels_first(self.x), *of_x, self.filters(b, w), *rest)
+        y = b.step(code, *inputs, shape=(n, count, rows, columns), element=element, **self.options)
+        return b.transposed(y, (0, 2, 3, 1))
 
 
-def whole_product(b: Builder, x: Tensor, y: Tensor, zeros: Sequence[Tensor | None]) -> Tensor | None:
-    """(x - zero)(y - zero) of matrices, int32; None if a code of 0 is not known."""
-    if None in zeros:
-        return None
-    return b.step("MatMulInteger", x, y, *zeros, shape=b.result_spec().shape, element=INT32)
-
-
-def whole_conv(
+def conv_of(
     b: Builder,
     x: Tensor,
     w: Tensor,
-    zeros: Sequence[Tensor | None],
     strides: Sequence[int],
     padding: str,
     dilations: Sequence[int] | None,
     *,
     per_channel: bool = False,
-) -> Tensor | None:
-    """A convolution of x [n,h,w,c] less its zero with w [kh,kw,c,m] less its zero, int32 [n,oh,ow,k].
+) -> Conv | None:
+    """A convolution of codes, uint8 x [n,h,w,c] with w [kh,kw,c,m].
 
     Args:
-        zeros: the code of 0 of x and of w; None where it is not known.
         dilations: None for the geometry of QuantizedConv2D, whose windows move to the centre when the stride
             leaves pixels over.
         per_channel: whether each channel has m filters of its own (k = c m, else k = m).
 
     Returns:
-        None if a code of 0 or a size is not known, or x is signed.
+        None if a size is not known, or x is signed.
     """
     sizes = shape_of(x, "x", 4)[1:3]
     kh, kw, depth, count = shape_of(w, "the filter", 4)
-    if None in zeros or None in (*sizes, kh, kw, depth, count) or x.dtype.name != "uint8":
+    if None in (*sizes, kh, kw, depth, count) or x.dtype.name != "uint8":
         return None
     if dilations is None:
         found = _centred_windows(b, x, (kh or 0, kw or 0), strides, padding)
@@ -74,15 +93,73 @@ def whole_conv(
     else:
         options = geometry(sizes, (kh, kw), strides[1:3], dilations[1:3], padding)
     if per_channel:
-        filters = b.reshaped(b.transposed(w, (2, 3, 0, 1)), ((depth or 0) * (count or 0), 1, kh, kw))
         options["group"] = depth
-    else:
-        filters = b.transposed(w, (3, 2, 0, 1))
-    result = b.result_spec().shape
-    shape = None if result is None else (result[0], result[3], *result[1:3])
-    first = b.channels_first(x)
-    y = b.step("ConvInteger", first, filters, *zeros, shape=shape or (None,) * 4, element=INT32, **options)
-    return b.transposed(y, (0, 2, 3, 1))
+    shape = b.result_spec().shape
+    return Conv(x, options, shape if shape is not None and len(shape) == 4 else (None,) * 4)
+
+
+def whole_conv(b: Builder, conv: Conv, w: Tensor, zeros: tuple[Tensor, Tensor]) -> Tensor:
+    """A convolution of x less its code of 0 with w less its own, int32 [n,oh,ow,k]."""
+    product = _as_product(b, conv, w, zeros)
+    if product is not None:
+        return product
+    if _is_small(w, zeros[1]):
+        ones = b.const(np.float32(1), "scale")
+        x, filters = (
+            b.step("DequantizeLinear", q, ones, zero, shape=q.shape, element=FLOAT)
+            if not q.is_constant
+            else b.const(q.array().astype(np.float32) - zero.array().astype(np.float32), "filters")
+            for q, zero in ((conv.x, zeros[0]), (w, zeros[1]))
+        )
+        return b.cast(replace(conv, x=x).emit(b, "Conv", filters, element=FLOAT), INT32)
+    return conv.emit(b, "ConvInteger", w, *zeros, element=INT32)
+
+
+def _is_small(w: Tensor, zero: Tensor) -> bool:
+    """Whether sums of a filter's products with codes are so small that float holds them all."""
+    if not (w.is_constant and zero.is_constant):
+        return False
+    sizes = np.abs(w.array().astype(np.int64) - int(zero.array()))
+    return int(sizes.sum(axis=(0, 1, 2)).max(initial=0)) * 255 < 2**24
+
+
+def _as_product(b: Builder, conv: Conv, w: Tensor, zeros: tuple[Tensor, Tensor]) -> Tensor | None:
+    """The convolution as a product of what each window sees; None where ConvInteger is better.
+
+    ONNX Runtime multiplies matrices of signed weights several times as fast as it convolves with them. But it
+    copies the few channels of an image one by one.
+    """
+    kh, kw, depth, count = (n or 0 for n in shape_of(w))
+    is_plain = "group" not in conv.options and None not in conv.shape[1:]
+    if not is_plain or depth < (_FEWEST_CHANNELS if kh * kw > 1 else 1) or not w.is_constant:
+        return None
+    seen = _windows(b, conv, (kh, kw), zeros[0])
+    filters = b.reshaped(w, (kh * kw * depth, count))
+    return b.step("MatMulInteger", seen, filters, *zeros, shape=conv.shape, element=INT32)
+
+
+def _windows(b: Builder, conv: Conv, window: tuple[int, int], zero: Tensor) -> Tensor:
+    """What each window sees [n,oh,ow,kh kw c]; borders have the code of 0."""
+    x, options = conv.x, conv.options
+    n, height, width, depth = shape_of(x)
+    top, left, bottom, right = options.get("pads", (0, 0, 0, 0))
+    if any((top, left, bottom, right)):
+        pads = b.ints([0, top, left, 0, 0, bottom, right, 0], "pads")
+        height, width = (height or 0) + top + bottom, (width or 0) + left + right
+        x = b.step("Pad", x, pads, zero, shape=(n, height, width, depth))
+    steps, gaps = options.get("strides", (1, 1)), options.get("dilations", (1, 1))
+    sizes = [m or 0 for m in conv.shape[1:3]]
+    parts = []
+    for row, column in np.ndindex(*window):
+        starts = [row * gaps[0], column * gaps[1]]
+        ends = [at + (m - 1) * s + 1 for at, m, s in zip(starts, sizes, steps, strict=True)]
+        if (starts, ends, list(steps)) == ([0, 0], [height, width], [1, 1]):
+            parts.append(x)
+        else:
+            parts.append(b.sliced(x, starts, ends, [1, 2], list(steps), shape=(n, *sizes, depth)))
+    if len(parts) == 1:
+        return parts[0]
+    return b.step("Concat", *parts, shape=(n, *sizes, len(parts) * (depth or 0)), axis=3)
 
 
 def _centred_windows(

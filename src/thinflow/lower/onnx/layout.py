@@ -29,19 +29,25 @@ Order = tuple[int, ...]
 
 _ELEMENTWISE = frozenset(
     """Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor
-    Cast Ceil Clip Cos Cosh Div Elu Equal Erf Exp FakeQuant Floor Greater GreaterOrEqual HardSigmoid Identity
-    IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Min Mod Mul Neg Not Or Pow Reciprocal Relu Round Selu
-    Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Tan Tanh Where Xor""".split()  # noqa: SIM905
+    Cast Ceil Clip Cos Cosh DequantizeLinear Div Elu Equal Erf Exp FakeQuant Floor Greater GreaterOrEqual
+    HardSigmoid Identity IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Min Mod Mul Neg Not Or Pow
+    QuantizeLinear Reciprocal Relu Round Selu Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Tan Tanh Where
+    Xor com.microsoft.QLinearAdd com.microsoft.QLinearMul""".split()  # noqa: SIM905
 )
-_FIRST_ONLY = frozenset(["Clip"])
+_FIRST_ONLY = frozenset(["Clip", "DequantizeLinear", "QuantizeLinear"])
+"""Of these the first operand alone; the others are numbers for all of it."""
 _REDUCTIONS = frozenset(["ReduceMean", "ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceL2"])
 _MAX_ROUNDS = 200
 
 
 def settle_layout(program: Program) -> None:
     """Push transposes down until nothing moves, unless cancelling neighbours alone leaves fewer of them."""
-    if not program.counts()["Transpose"]:
-        return
+    if program.counts()["Transpose"]:
+        _settle(program)
+        _transpose_bytes(program)
+
+
+def _settle(program: Program) -> None:
     before = _snapshot(program)
     fuse(program)
     count = program.counts()["Transpose"]
@@ -59,6 +65,24 @@ def settle_layout(program: Program) -> None:
             break
     if program.counts()["Transpose"] > count:
         _restore(program, before)
+
+
+def _transpose_bytes(program: Program) -> None:
+    """transpose(dequantize(q)) -> dequantize(transpose(q)): codes are a quarter of the size of reals."""
+    wiring = Wiring(program)
+    for operator in program.operators:
+        source = operator.inputs[0] if operator.code == "Transpose" else None
+        found = wiring.sole_producer(source, "DequantizeLinear")
+        if found is None or any(t is None or t.shape != () for t in found.inputs[1:]):
+            continue
+        codes, output = found.inputs[0], operator.outputs[0]
+        assert codes is not None
+        moved = Tensor(f"{codes.name}/moved", output.shape, codes.dtype)
+        wiring.set_input(operator, 0, codes)
+        wiring.set_output(operator, 0, moved)
+        wiring.set_input(found, 0, moved)
+        wiring.set_output(found, 0, output)
+    wiring.finish()
 
 
 def _push(wiring: Wiring, operator: Operator, pushed: set[tuple[str, Order]]) -> None:
@@ -101,6 +125,9 @@ def _moved(shape: tuple[int | None, ...] | None, order: Sequence[int]) -> tuple[
 
 def _push_elementwise(wiring: Wiring, operator: Operator, pushed: set[tuple[str, Order]]) -> None:
     operands = operator.inputs[:1] if operator.code in _FIRST_ONLY else operator.inputs
+    is_scaling = operator.code in ("DequantizeLinear", "QuantizeLinear")
+    if is_scaling and any(t is None or t.shape != () for t in operator.inputs[1:]):
+        return  # along an axis
     if any(t is None for t in operands):
         return
     order = _common_order(wiring, operands)
@@ -342,6 +369,12 @@ def _push_gather(wiring: Wiring, operator: Operator, source: Tensor, order: Orde
     _below(wiring, operator, order if indices.shape else _left(order, [axis]))
 
 
+def _push_quantizing(wiring: Wiring, operator: Operator, source: Tensor, order: Order) -> None:
+    """DynamicQuantizeLinear, whose other outputs are numbers for all elements."""
+    wiring.set_input(operator, 0, source)
+    _below(wiring, operator, order)
+
+
 def _push_shape(wiring: Wiring, operator: Operator, source: Tensor, order: Order) -> None:
     """The sizes of x, taken in the other order."""
     if operator.options:
@@ -367,6 +400,7 @@ _SINGLE: dict[str, _Push] = {
     "Unsqueeze": _push_unsqueeze,
     "Gather": _push_gather,
     "Shape": _push_shape,
+    "DynamicQuantizeLinear": _push_quantizing,
 }
 
 

@@ -64,7 +64,7 @@ class Operator:
     """One step of a program.
 
     Attributes:
-        code: name of the ONNX op ("Conv").
+        code: name of the ONNX op ("Conv"), behind its domain if that is not ONNX's own.
         inputs: None for an optional input that is absent.
         outputs: tensors this operator alone writes.
         options: the op's attributes: int, float, str, a sequence of int or float, or a `Tensor`.

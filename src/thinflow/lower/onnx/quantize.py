@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from thinflow.ir.graph import Node
-from thinflow.ir.types import FLOAT, INT32, QINT8, QUINT8, DType
+from thinflow.ir.types import FLOAT, INT32, QINT8, QINT32, QUINT8, UINT8, DType
+from thinflow.lower.onnx import eight_bit
 from thinflow.lower.onnx.builder import Builder, number, require, shape_of
 from thinflow.lower.onnx.codes import as_codes, decoded, encoded, range_of
+from thinflow.lower.onnx.eight_bit import Coded, Wide, coded_of, coded_over, is_exact, known_grid
 from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.onnx.quant import noted_grid
 from thinflow.lower.onnx.terms import Term, choose
@@ -62,7 +64,38 @@ def quantize_v2(
         codes, least, most = _scaled(value, least, most, plain, even, narrow_range)
     shape = (None,) if axis >= 0 else ()
     results = [b.reshaped(t.tensor, shape) for t in (least, most)]
+    if mode == "MIN_FIRST" and x.dtype is FLOAT and x.shape != ():
+        whole = _is_end_of(b, low, "ReduceMin", x) and _is_end_of(b, high, "ReduceMax", x)
+        _note_kernel(b, x, codes.tensor, results[0], results[1], T, whole)
     return b.result(codes.tensor), b.result(results[0], 1), b.result(results[1], 2)
+
+
+def _note_kernel(
+    b: Builder, x: Tensor, q: Tensor, low: Tensor, high: Tensor, T: DType, is_whole: bool
+) -> None:
+    """Let readers that need not have these very codes have those of ONNX's own ops.
+
+    Args:
+        is_whole: whether the range is what x uses. It is then not widened, should it be narrow.
+    """
+    if T is QINT32:
+        wide = Wide(low, high, lambda to: eight_bit.encoded(b, x, to), lambda: x)
+        eight_bit.note_wide(b, q, wide)
+    is_known = low.is_constant and high.is_constant
+    if T not in (QUINT8, QINT8) or (is_known and known_grid(low, high, UINT8) is None):
+        return
+    if is_whole:
+        codes, scale, zero = eight_bit.quantized(b, x)
+    else:
+        to = coded_over(b, Term(b, low), Term(b, high))
+        codes, scale, zero = eight_bit.encoded(b, x, to), to.scale, to.zero
+    eight_bit.note_coded(b, q, Coded(codes, scale, zero, low, high))
+
+
+def _is_end_of(b: Builder, end: Tensor, code: str, x: Tensor) -> bool:
+    """Whether a number is the least or the greatest of x."""
+    found = b.producer(end, code)
+    return found is not None and found.inputs[0] is x and end.shape == ()
 
 
 def _min_combined(x: Term, least: Term, most: Term, element: DType) -> Term:
@@ -118,6 +151,9 @@ def dequantize(
     codes, ends = Term(b, q), [_along(b, e, q, axis) for e in (low, high)]
     if mode == "MIN_FIRST":
         require(axis < 0, "MIN_FIRST decodes the whole tensor")
+        coded = coded_of(b, q, low, high)
+        if coded is not None and not q.is_constant and not is_exact(q):
+            return b.typed(eight_bit.decoded(b, coded))
         return b.typed(decoded(codes, range_of(b, low, high, q.dtype)).tensor)
     if mode == "MIN_COMBINED":
         span = float(np.float32(t.high) - np.float32(t.low))

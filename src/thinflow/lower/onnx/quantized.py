@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,7 +23,19 @@ from thinflow.lower.onnx.codes import (
     wrapped,
     zero_code,
 )
-from thinflow.lower.onnx.integers import whole_conv, whole_product, zero_point
+from thinflow.lower.onnx.eight_bit import (
+    Coded,
+    coded_of,
+    note_measured,
+    note_wide,
+    requantized,
+    these_very,
+    weights_of,
+    wide_of,
+)
+from thinflow.lower.onnx.eight_bit_products import convolution, matrix_product
+from thinflow.lower.onnx.eight_bit_sums import combined
+from thinflow.lower.onnx.integers import conv_of, whole_conv
 from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.onnx.terms import Term, choose
 from thinflow.lower.onnx.windows import plane, seen_by_windows
@@ -63,16 +76,19 @@ def quantized_mat_mul(
 ) -> Three:
     of_x, of_w = range_of(b, min_x, max_x, x.dtype), range_of(b, min_w, max_w, w.dtype)
     limits = _product_range(level(of_x), level(of_w))
-    zeros = zero_point(b, x, min_x, max_x), zero_point(b, w, min_w, max_w)
-    whole = None not in zeros
-    left, right = (x, w) if whole else (_centred(b, x, of_x).tensor, _centred(b, w, of_w).tensor)
+    coded, weights = coded_of(b, x, min_x, max_x), weights_of(b, w, min_w, max_w)
+    if coded is not None and weights is not None:
+        coded, weights = (
+            replace(c, codes=b.transposed(c.codes, (1, 0))) if is_turned else c
+            for c, is_turned in ((these_very(b, x, coded), transpose_a), (weights, transpose_b))
+        )
+        y, wide = matrix_product(b, coded, weights, *(t.tensor for t in limits))
+        return _three(b, Term(b, note_wide(b, y, wide)), *limits)
+    left, right = _centred(b, x, of_x).tensor, _centred(b, w, of_w).tensor
     left = b.transposed(left, (1, 0)) if transpose_a else left
     right = b.transposed(right, (1, 0)) if transpose_b else right
-    product = whole_product(b, left, right, zeros)
-    if product is not None:
-        return _three(b, Term(b, product), *limits)
-    y = Term(b, b.step("MatMul", left, right, shape=b.result_spec().shape))
-    return _three(b, wrapped(y), *limits)
+    product = Term(b, b.step("MatMul", left, right, shape=b.result_spec().shape))
+    return _three(b, wrapped(product), *limits)
 
 
 def _code_level(r: Range) -> Term:
@@ -95,19 +111,21 @@ def quantized_conv_2d(
     padding: str,
     dilations: Sequence[int] = (1, 1, 1, 1),
 ) -> Three:
-    """By ConvInteger where the codes of 0 are known, else a product of what each window sees, in double."""
+    """By kernels for integers where the codes of 0 are known, else as products of windows, in double."""
     of_x, of_w = range_of(b, min_x, max_x, x.dtype), range_of(b, min_w, max_w, w.dtype)
     kh, kw, depth, count = (n or 0 for n in shape_of(w, "the filter", 4))
     require(depth > 0, "the size of the filter is not known")
     limits = _product_range(_code_level(of_x), _code_level(of_w))
-    if w.dtype.name == "int8":
-        whole = whole_conv(b, x, w, _no_zeros(b, x, w), strides, padding, dilations)
+    is_signed = w.dtype.name == "int8"
+    require(is_signed or tuple(dilations) == (1, 1, 1, 1), "quantized convolutions have no dilations")
+    both: tuple[Coded | None, Coded | None]
+    if is_signed:
+        both = _raw(b, x, of_x), _raw(b, w, of_w)
     else:
-        require(tuple(dilations) == (1, 1, 1, 1), "quantized convolutions have no dilations")
-        zeros = zero_point(b, x, min_x, max_x), zero_point(b, w, min_w, max_w)
-        whole = whole_conv(b, x, w, zeros, strides, padding, None)
+        both = coded_of(b, x, min_x, max_x), weights_of(b, w, min_w, max_w)
+    whole = _whole(b, x, *both, limits, strides, padding, dilations if is_signed else None)
     if whole is not None:
-        return _three(b, Term(b, whole), *limits)
+        return _three(b, whole, *limits)
     if w.dtype.name == "int8":
         flat, inside = plane(x, (kh, kw), strides, dilations, padding)
         codes, border = Term(b, b.cast(x, DOUBLE)), Term(b, b.const(np.float64(0), "border"))
@@ -127,10 +145,46 @@ def quantized_conv_2d(
     return _three(b, wrapped(Term(b, y)), *limits)
 
 
-def _no_zeros(b: Builder, x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
-    """The code 0 of both types: signed filters count from there."""
-    first, second = (b.const(np.array(0, t.dtype.numpy()), "zero") for t in (x, w))
-    return first, second
+def _raw(b: Builder, q: Tensor, r: Range) -> Coded:
+    """Codes next to a signed filter: 0 is code 0."""
+    scale, zero = _code_level(r).tensor, b.const(np.array(0, q.dtype.numpy()), "zero")
+    return Coded(q, scale, zero, r.low.tensor, r.high.tensor)
+
+
+def _whole(
+    b: Builder,
+    q: Tensor,
+    x: Coded | None,
+    w: Coded | None,
+    limits: tuple[Term, Term],
+    strides: Sequence[int],
+    padding: str,
+    dilations: Sequence[int] | None,
+    *,
+    per_channel: bool = False,
+) -> Term | None:
+    """A convolution of q by kernels for integers; None if the codes of 0 or the sizes are not known.
+
+    Its sums are those of q; its other forms may take the codes in x, which are within one of q.
+    """
+    if x is None or w is None:
+        return None
+    found = (
+        conv_of(b, codes, w.codes, strides, padding, dilations, per_channel=per_channel)
+        for codes in dict.fromkeys((q, x.codes))
+    )
+    convs = [conv for conv in found if conv is not None]
+    if not convs:
+        return None
+    conv, quick = convs[0], convs[-1]
+    zeros = x.zero, w.zero
+    y = whole_conv(b, conv, w.codes, zeros)
+
+    def sums() -> Tensor:
+        return y if quick is conv else whole_conv(b, quick, w.codes, zeros)
+
+    wide = convolution(b, quick, x, w, sums, limits[0].tensor, limits[1].tensor)
+    return Term(b, note_wide(b, y, wide))
 
 
 def _moved_plane(
@@ -166,9 +220,10 @@ def quantized_depthwise(
     kh, kw, depth, count = (n or 0 for n in shape_of(w, "the filter", 4))
     require(depth > 0, "the size of the filter is not known")
     limits = _product_range(_code_level(of_x), _code_level(of_w))
-    whole = whole_conv(b, x, w, _no_zeros(b, x, w), strides, padding, dilations, per_channel=True)
+    both = _raw(b, x, of_x), _raw(b, w, of_w)
+    whole = _whole(b, x, *both, limits, strides, padding, dilations, per_channel=True)
     if whole is not None:
-        return _three(b, Term(b, whole), *limits)
+        return _three(b, whole, *limits)
     flat, inside = plane(x, (kh, kw), strides, dilations, padding)
     seen = seen_by_windows(b, b.cast(x, DOUBLE), flat)
     seen = choose(Term(b, b.const(inside[..., None], "inside")), seen, 0).unsqueezed(6)
@@ -193,7 +248,33 @@ def quantized_bias_add(
     wide = range_of(b, -most, most, INT32)
     zero = code_of(Term(b, b.const(np.float64(0), "zero")), wide)
     parts = [encoded(decoded(Term(b, q), r), wide).cast(INT64) for q, r in ((x, of_x), (bias, of_b))]
-    return _three(b, wrapped(parts[0] + parts[1] + zero), -most, most)
+    total = wrapped(parts[0] + parts[1] + zero)
+    coded, other = coded_of(b, x, min_x, max_x), coded_of(b, bias, min_b, max_b)
+    offset = None if coded is None or coded.is_measured else _bias_offset(wide)
+    _note_combined(b, "Add", total, coded, other, wide, offset)
+    return _three(b, total, wide.low, wide.high)
+
+
+def _bias_offset(wide: Range) -> Term:
+    """What the sum of nothing and nothing is in a 32-bit range, of which float cannot tell the middle code.
+
+    Up to 4 of 255 codes, depending on the last bits of the range.
+    """
+    k = (float(2**32 - 1) / wide.width).cast(FLOAT)
+    return (wide.high * k - 2.0**31) * wide.high * 2.0**-30
+
+
+def _note_combined(
+    b: Builder,
+    code: str,
+    q: Term,
+    x: Coded | None,
+    y: Coded | None,
+    r: Range,
+    offset: Term | None = None,
+) -> None:
+    if x is not None and y is not None:
+        note_wide(b, q.tensor, combined(b, code, x, y, r.low.tensor, r.high.tensor, offset))
 
 
 @lower("QuantizedMul", to="onnx")
@@ -201,8 +282,10 @@ def quantized_mul(
     b: Builder, node: Node, x: Tensor, y: Tensor, min_x: Tensor, max_x: Tensor, min_y: Tensor, max_y: Tensor
 ) -> Three:
     of_x, of_y = range_of(b, min_x, max_x, x.dtype), range_of(b, min_y, max_y, y.dtype)
-    product = _centred(b, x, of_x) * _centred(b, y, of_y)
-    return _three(b, wrapped(product), *_product_range(level(of_x), level(of_y)))
+    product = wrapped(_centred(b, x, of_x) * _centred(b, y, of_y))
+    limits = range_of(b, *_product_range(level(of_x), level(of_y)), INT32)
+    _note_combined(b, "Mul", product, coded_of(b, x, min_x, max_x), coded_of(b, y, min_y, max_y), limits)
+    return _three(b, product, limits.low, limits.high)
 
 
 @lower("QuantizedAdd", to="onnx")
@@ -214,8 +297,31 @@ def quantized_add(
     most = of_x.low.least(of_y.low).magnitude().most(of_x.high.most(of_y.high).magnitude()) * float(1 << 14)
     wide = range_of(b, -most, most, INT32)
     x_alone, y_alone = (int(np.prod([n or 0 for n in shape_of(t)])) == 1 for t in (x, y))
-    total = _widened(b, x, of_x, wide, x_alone) + _widened(b, y, of_y, wide, y_alone and not x_alone)
-    return _three(b, wrapped(total), -most, most)
+    parts = _widened(b, x, of_x, wide, x_alone), _widened(b, y, of_y, wide, y_alone and not x_alone)
+    total = wrapped(parts[0] + parts[1])
+    coded = [coded_of(b, x, min_x, max_x), coded_of(b, y, min_y, max_y)]
+    ranges, alone = (of_x, of_y), (x_alone, y_alone and not x_alone)
+    offsets = [_offset(b, c, r, wide, a) for c, r, a in zip(coded, ranges, alone, strict=True)]
+    offset = None if offsets[0] is None or offsets[1] is None else offsets[0] + offsets[1]
+    _note_combined(b, "Add", total, coded[0], coded[1], wide, offset)
+    return _three(b, total, wide.low, wide.high)
+
+
+def _offset(b: Builder, x: Coded | None, r: Range, wide: Range, alone: bool) -> Term | None:
+    """What codes for 0 become when they are moved to a 32-bit range, whose steps are none of theirs.
+
+    Half way between that and the same for the highest code, which errs most; None if the range is not known.
+    """
+    needed = () if x is None else (x.zero, x.scale, r.low.tensor, r.high.tensor, wide.high.tensor)
+    if x is None or not all(t.is_constant for t in needed):
+        return None
+    ends = [
+        _widened(b, b.const(np.array(code, np.uint8), "code"), r, wide, alone).cast(DOUBLE)
+        * (float(wide.high.tensor.array()) * 2.0**-31)
+        - (code - int(x.zero.array())) * float(x.scale.array())
+        for code in (0, 255)
+    ]
+    return ((ends[0] + ends[1]) * 0.5).cast(FLOAT)
 
 
 def _widened(b: Builder, q: Tensor, r: Range, wide: Range, alone: bool) -> Term:
@@ -268,6 +374,7 @@ def requantization_range(
     b: Builder, node: Node, q: Tensor, low: Tensor, high: Tensor
 ) -> tuple[Tensor, Tensor]:
     least, most = _measured(b, q, range_of(b, low, high, INT32))
+    note_measured(b, q, least.tensor, most.tensor)
     return b.result(least.tensor), b.result(most.tensor, 1)
 
 
@@ -275,6 +382,12 @@ def requantization_range(
 def quantize_down(b: Builder, node: Node, q: Tensor, low: Tensor, high: Tensor) -> Three:
     r = range_of(b, low, high, INT32)
     least, most = _measured(b, q, r)
+    wide = wide_of(b, q, low, high)
+    if wide is not None:
+        note_measured(b, q, least.tensor, most.tensor)
+        found = requantized(b, q, wide, least.tensor, most.tensor, QUINT8)
+        assert found is not None, "a measured range is always taken"
+        return found
     return _three(b, _to_bytes(b, q, r, least, most), least, most)
 
 
@@ -290,6 +403,10 @@ def requantize(
     *,
     out_type: DType = QUINT8,
 ) -> Three:
+    source = wide_of(b, q, low, high)
+    found = None if source is None else requantized(b, q, source, wanted_low, wanted_high, out_type)
+    if found is not None:
+        return found
     r, wanted = range_of(b, low, high, INT32), range_of(b, wanted_low, wanted_high, out_type)
     codes = (
         _to_bytes(b, q, r, wanted.low, wanted.high)

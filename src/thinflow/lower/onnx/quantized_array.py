@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from thinflow.ir.graph import Node
-from thinflow.ir.types import DOUBLE, FLOAT, INT32
+from thinflow.ir.types import DOUBLE, FLOAT, INT8, INT32, UINT8
+from thinflow.lower.onnx import eight_bit
 from thinflow.lower.onnx.array import reshape
 from thinflow.lower.onnx.builder import Builder, ints, require, shape_of
 from thinflow.lower.onnx.codes import code_of, decoded, encoded, range_of
+from thinflow.lower.onnx.conv import geometry
+from thinflow.lower.onnx.eight_bit import (
+    Coded,
+    coded_of,
+    coded_over,
+    handed_on,
+    is_same,
+    note_wide,
+    wide_of,
+)
+from thinflow.lower.onnx.pool import max_pool
 from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.onnx.terms import Term, choose
 from thinflow.lower.onnx.windows import plane, seen_by_windows
@@ -22,12 +37,29 @@ Three = tuple[Tensor, Tensor, Tensor]
 
 def _clamped(b: Builder, q: Tensor, low: Tensor, high: Tensor, top: Term | None) -> Three:
     """Codes within those of 0 and top."""
+    is_known = top is None or (top.tensor.is_constant and bool(top.tensor.array() >= 0))
+    most = float(top.tensor.array()) if top is not None and is_known else math.inf
+    coded = None if q.dtype is not UINT8 or eight_bit.is_exact(q) else coded_of(b, q, low, high)
+    if coded is not None and is_known:
+        return b.result(handed_on(b, _limited(b, coded, most), coded)), low, high
     r = range_of(b, low, high, q.dtype)
-    wide = Term(b, b.cast(q, INT32))
-    y = wide.most(code_of(Term(b, b.const(np.float64(0), "zero")), r).cast(INT32))
+    codes = Term(b, b.cast(q, INT32)).most(code_of(Term(b, b.const(np.float64(0), "zero")), r).cast(INT32))
     if top is not None:
-        y = y.least(code_of(top.cast(DOUBLE), r).cast(INT32))
-    return b.result(b.cast(y.tensor, q.dtype)), low, high
+        codes = codes.least(code_of(top.cast(DOUBLE), r).cast(INT32))
+    y = b.cast(codes.tensor, q.dtype)
+    wide = wide_of(b, q, low, high)
+    if wide is not None and is_known:
+        note_wide(b, y, replace(wide, clamped=True, top=min(wide.top, most)))
+    return b.result(y), low, high
+
+
+def _limited(b: Builder, x: Coded, top: float) -> Tensor:
+    """Codes of at least 0, and at most a number."""
+    ends = [x.zero]
+    if top < math.inf:
+        code = (top / Term(b, x.scale)).rounded() + b.cast(x.zero, FLOAT)
+        ends.append(b.cast(code.least(255.0).most(0.0).tensor, UINT8))
+    return b.step("Clip", x.codes, *ends, shape=x.codes.shape)
 
 
 @lower("QuantizedRelu", to="onnx")
@@ -47,7 +79,7 @@ def quantized_relu_x(b: Builder, node: Node, q: Tensor, top: Tensor, low: Tensor
 
 @lower("QuantizedReshape", to="onnx")
 def quantized_reshape(b: Builder, node: Node, q: Tensor, shape: Tensor, low: Tensor, high: Tensor) -> Three:
-    return reshape(b, node, q, shape), low, high
+    return handed_on(b, reshape(b, node, q, shape), coded_of(b, q, low, high)), low, high
 
 
 @lower("QuantizedMaxPool", "QuantizedAvgPool", to="onnx")
@@ -64,16 +96,35 @@ def quantized_pool(
 ) -> Three:
     """The largest code of each window, or the mean of those inside the image."""
     require((ksize[0], ksize[3]) == (1, 1), "windows over batch and channels have no form")
+    coded = coded_of(b, q, low, high)
+    if node.op == "QuantizedMaxPool":
+        if b.extended and q.dtype in (UINT8, INT8):
+            options = geometry(shape_of(q, "x", 4)[1:3], ksize[1:3], strides[1:3], (1, 1), padding)
+            y = b.step("com.microsoft.NhwcMaxPool", q, shape=b.result_spec().shape, **options)
+        else:
+            y = max_pool(b, node, q, ksize=ksize, strides=strides, padding=padding)
+        return handed_on(b, b.result(y), coded), low, high
+    if coded is not None and q.dtype is UINT8 and not eight_bit.is_exact(q):
+        mean = _mean(b, coded, geometry(shape_of(q, "x", 4)[1:3], ksize[1:3], strides[1:3], (1, 1), padding))
+        return handed_on(b, b.result(mean), coded), low, high
     flat, inside = plane(q, ksize[1:3], strides, (1, 1, 1, 1), padding)
     seen = seen_by_windows(b, b.cast(q, DOUBLE), flat)
     there = Term(b, b.const(inside[..., None], "inside"))
-    if node.op == "QuantizedMaxPool":
-        y = choose(there, seen, float(np.iinfo(q.dtype.numpy()).min)).reduced("ReduceMax", 3, 4)
-    else:
-        counts = inside.sum(axis=(2, 3))[None, :, :, None].astype(np.float64)
-        mean = choose(there, seen, 0).reduced("ReduceSum", 3, 4) / counts
-        y = mean.truncated() if is_native() else mean.rounded()
-    return b.result(b.cast(b.cast(y.tensor, INT32), q.dtype)), low, high
+    counts = inside.sum(axis=(2, 3))[None, :, :, None].astype(np.float64)
+    exact = choose(there, seen, 0).reduced("ReduceSum", 3, 4) / counts
+    whole = exact.truncated() if is_native() else exact.rounded()
+    return b.result(b.cast(b.cast(whole.tensor, INT32), q.dtype)), low, high
+
+
+def _mean(b: Builder, x: Coded, options: dict[str, Any]) -> Tensor:
+    """The codes of what windows see on average; the border does not count."""
+    if b.extended:
+        inputs, options = (x.codes, x.scale, x.zero, x.scale, x.zero), {"channels_last": 1, **options}
+        return b.step("com.microsoft.QLinearAveragePool", *inputs, shape=b.result_spec().shape, **options)
+    n, rows, columns, depth = b.result_spec().shape or (None,) * 4
+    reals = b.channels_first(eight_bit.decoded(b, x))
+    y = b.step("AveragePool", reals, shape=(n, depth, rows, columns), count_include_pad=0, **options)
+    return b.transposed(eight_bit.encoded(b, y, x), (0, 2, 3, 1))
 
 
 @lower("QuantizedConcat", to="onnx")
@@ -82,6 +133,10 @@ def quantized_concat(b: Builder, node: Node, axis: Tensor, *rest: Tensor) -> Thr
     n = len(rest) // 3
     require(n > 0 and len(rest) == 3 * n, "it needs as many ranges as tensors")
     parts = rest[:n]
+    coded = [coded_of(b, rest[k], rest[n + k], rest[2 * n + k]) for k in range(n)]
+    known = [c for c in coded if c is not None]
+    if len(known) == n and not all(eight_bit.is_exact(q) for q in parts):
+        return _joined(b, axis, known)
     ranges = [range_of(b, rest[n + k], rest[2 * n + k], parts[k].dtype) for k in range(n)]
     low, high = ranges[0].low, ranges[0].high
     for r in ranges[1:]:
@@ -98,6 +153,23 @@ def quantized_concat(b: Builder, node: Node, axis: Tensor, *rest: Tensor) -> Thr
     (place,) = ints(axis, "the axis")
     y = b.step("Concat", *moved, shape=b.result_spec().shape, axis=place)
     return b.result(y), b.result(low.tensor, 1), b.result(high.tensor, 2)
+
+
+def _joined(b: Builder, axis: Tensor, parts: list[Coded]) -> Three:
+    """Codes one after the other, in the union of their ranges."""
+    low, high = (Term(b, b.reshaped(end, ())) for end in (parts[0].low, parts[0].high))
+    for part in parts[1:]:
+        low, high = low.least(b.reshaped(part.low, ())), high.most(b.reshaped(part.high, ()))
+    to = coded_over(b, low, high)
+    moved = [
+        part.codes if is_same(part.low, low.tensor) and is_same(part.high, high.tensor)
+        else eight_bit.encoded(b, eight_bit.decoded(b, part), to)
+        for part in parts
+    ]  # fmt: skip
+    (place,) = ints(axis, "the axis")
+    y = b.result(b.step("Concat", *moved, shape=b.result_spec().shape, axis=place))
+    coded = Coded(y, to.scale, to.zero, low.tensor, high.tensor)
+    return eight_bit.note_coded(b, y, coded), b.result(low.tensor, 1), b.result(high.tensor, 2)
 
 
 @lower("QuantizedInstanceNorm", to="onnx")

@@ -90,6 +90,9 @@ def _model(program: Program) -> bytes:
         doc_string=program.description,
     )
     model.opset_import.add(domain="", version=program.opset)
+    domains = {o.code.rpartition(".")[0] for part in program.programs() for o in part.operators}
+    for domain in sorted(domains - {""}):
+        model.opset_import.add(domain=domain, version=1)
     return serialize(model)
 
 
@@ -206,7 +209,7 @@ class _Encoder:
             self._node(graph.node.add(), operator, outer)
 
     def _node(self, node: Any, operator: Operator, outer: Mapping[Tensor, str]) -> None:
-        node.op_type = operator.code
+        node.domain, _, node.op_type = operator.code.rpartition(".")
         names = ["" if t is None else outer.get(t, t.name) for t in operator.inputs]
         own = names[: len(names) - operator.captured]
         while own and not own[-1]:
@@ -214,6 +217,8 @@ class _Encoder:
         node.input.extend(own)
         node.output.extend(t.name for t in operator.outputs)
         node.name = self._unique(operator.origin or operator.outputs[0].name)
+        if operator.origin not in ("", node.name):  # profiles are told in the names of the source
+            node.doc_string = operator.origin
         for key, value in operator.options.items():
             if value is not None:
                 _encode_attribute(node.attribute.add(name=key), value)

@@ -13,18 +13,24 @@ from thinflow.ir.types import FLOAT, INT32, INT64, DType, TensorSpec
 from thinflow.lower.building import REFUSED, Building, Dims
 from thinflow.lower.operands import ints, require, shape_of
 from thinflow.lower.tflite import kernels
+from thinflow.lower.tflite.coding import Coding
 from thinflow.lower.tflite.program import Operator, Tensor
 from thinflow.tflite.options import encode_options
 from thinflow.wire import flexbuffer
 
 
 class Builder(Building[Tensor]):
-    """Collects the operators of one subgraph, node by node."""
+    """Collects the operators of one subgraph, node by node.
+
+    Attributes:
+        coding: what is known of eight-bit codes.
+    """
 
     operators: list[Operator]
 
     def __init__(self, specs: Mapping[Value, TensorSpec] | None = None) -> None:
         super().__init__(Tensor, specs)
+        self.coding = Coding()
 
     def ints(self, values: Iterable[int], suffix: str = "const") -> Tensor:
         """An int32 constant [n]."""
@@ -36,12 +42,12 @@ class Builder(Building[Tensor]):
         self, code: str, *inputs: Tensor | None, port: int = 0, like: Tensor | None = None, **options: Any
     ) -> Tensor:
         """The operator that computes an output of the node; `like` lends its type where none is known."""
-        return self._append(code, inputs, [self.value(self.node.output(port), like=like)], options)[0]
+        return self.append(code, inputs, [self.value(self.node.output(port), like=like)], options)[0]
 
     def emit_ports(self, code: str, *inputs: Tensor | None, count: int, **options: Any) -> tuple[Tensor, ...]:
         """The operator that computes outputs 0 to `count` - 1 of the current node."""
         outputs = [self.value(self.node.output(port)) for port in range(count)]
-        return tuple(self._append(code, inputs, outputs, options))
+        return tuple(self.append(code, inputs, outputs, options))
 
     def custom(
         self, name: str, *inputs: Tensor | None, count: int = 1, options: Mapping[str, flexbuffer.Number]
@@ -87,15 +93,17 @@ class Builder(Building[Tensor]):
         outputs = [
             self.own(suffix or code.lower(), shape, element or first.dtype) for shape, element in pairs
         ]
-        return tuple(self._append(code, inputs, outputs, options))
+        return tuple(self.append(code, inputs, outputs, options))
 
-    def _append(
+    def append(
         self, code: str, inputs: Sequence[Tensor | None], outputs: list[Tensor], options: dict[str, Any]
     ) -> list[Tensor]:
+        """An operator with tensors made before; `outputs`."""
         kernels.check(code, inputs, outputs)
         operator = Operator(code, list(inputs), outputs, options, origin=self.node.name)
         encode_options(operator)  # refuses attributes of the wrong kind here, where the node is known
         self.operators.append(operator)
+        _keep_grid(inputs, outputs)
         return outputs
 
     def refuse(self, error: UnsupportedOp, ports: int, inputs: Sequence[Tensor] = ()) -> tuple[Tensor, ...]:
@@ -151,6 +159,14 @@ class Builder(Building[Tensor]):
         # "To the end" is often written as the largest int64.
         limits = np.iinfo(np.int32)
         return self.const(np.clip(np.asarray(x.array()), limits.min, limits.max).astype(np.int32), "int32")
+
+
+def _keep_grid(inputs: Sequence[Tensor | None], outputs: Sequence[Tensor]) -> None:
+    """Let codes that an op only moves say what they stand for: accelerated kernels refuse to guess."""
+    coded = next((t for t in inputs if t is not None and t.quantization is not None), None)
+    for tensor in outputs:
+        if coded is not None and tensor.dtype.is_quantized and tensor.quantization is None:
+            tensor.quantization = coded.quantization
 
 
 _NOTHING = Tensor("", None, FLOAT)

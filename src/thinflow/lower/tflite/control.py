@@ -15,11 +15,11 @@ import numpy as np
 
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.function import Function
-from thinflow.ir.graph import Graph, Value
+from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import BOOL
 from thinflow.lower.control import FlowLowering, Maker
 from thinflow.lower.lowering import Lowering, Specs, Target, raise_refusals
-from thinflow.lower.structure import root_of
+from thinflow.lower.tflite import coding
 from thinflow.lower.tflite.bodies import Body, stored, without_twins
 from thinflow.lower.tflite.builder import Builder
 from thinflow.lower.tflite.calls import block_lstm
@@ -42,6 +42,7 @@ from thinflow.lower.tflite.slots import (
     tensor_of,
     truth,
 )
+from thinflow.structuring.steps import root_of
 
 TARGET = Target("tflite", "TFLite", Builder)
 
@@ -68,6 +69,9 @@ class ControlLowering(FlowLowering):
         recurrent: str = "auto",
     ) -> None:
         super().__init__(TARGET, specs, constants, around=around)
+        known = around if around is not None else constants
+        if isinstance(known, ControlLowering):
+            self.builder.coding.grids = known.builder.coding.grids
         self.subgraphs: list[Subgraph] = [] if around is None else around.subgraphs
         self._is_nested: bool = (
             around is not None and around._is_nested
@@ -79,11 +83,21 @@ class ControlLowering(FlowLowering):
         self.wanted.update(outputs)
         super().lower_all(graph, outputs, inputs)
 
+    def operand(self, node: Node, value: Value) -> Slot:
+        """What a rule is handed: int8 codes and 32-bit sums only where it knows them."""
+        slot = self.read(value)
+        if node.op in coding.READERS:
+            return slot
+        self.builder.begin(node)
+        found: Slot = coding.stored(self.builder, value, slot)
+        return found
+
     def mark(self) -> tuple[int, ...]:
         return (*super().mark(), len(self.subgraphs))
 
     def undo(self, mark: tuple[int, ...]) -> None:
         super().undo(mark)
+        self.builder.coding.keep(self.builder.operators)
         del self.subgraphs[mark[1] :]
 
     def within(self) -> ControlLowering:

@@ -11,13 +11,14 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.lower.building import REFUSED
 from thinflow.lower.control import steps
 from thinflow.lower.lowering import Specs, raise_refusals
-from thinflow.lower.structure import Step
 from thinflow.lower.tflite.bodies import numbered
+from thinflow.lower.tflite.coding import stored
 from thinflow.lower.tflite.control import ControlLowering
 from thinflow.lower.tflite.fuse import fuse, remove_dead
-from thinflow.lower.tflite.listed import Slot
+from thinflow.lower.tflite.inner import border, inner_groups
 from thinflow.lower.tflite.program import Operator, Program, Signature, Subgraph, Tensor
 from thinflow.lower.tflite.slots import copied
+from thinflow.structuring.steps import Step
 
 SIGNATURE = "serving_default"
 
@@ -65,7 +66,7 @@ def lower_graph(
     for value in inputs:
         lowering.feed(value)
     lowering.lower_all(graph, outputs, inputs)
-    results = [_tensor(value, lowering.read(value)) for value in outputs]
+    results = [_tensor(lowering, value) for value in outputs]
     subgraph = Subgraph("main", [lowering.tensors[v] for v in inputs], results, lowering.builder.operators)
     remove_dead(subgraph)
     raise_refusals(subgraph.operators)
@@ -80,7 +81,9 @@ def lower_graph(
 
 
 def unsupported(graph: Graph, nodes: Iterable[Node], *, specs: Specs | None = None) -> dict[Node, str]:
-    """Why each node could not be lowered; those that could are missing. Each is tried by itself, O(nodes).
+    """Why each node could not be lowered; those that could are missing. O(nodes).
+
+    Each is tried by itself, those that hand codes on which only they know, together.
 
     Args:
         graph: not changed, but for the specs of its values where shape inference has to run.
@@ -89,16 +92,24 @@ def unsupported(graph: Graph, nodes: Iterable[Node], *, specs: Specs | None = No
     """
     if specs is None:
         infer_with_loops(graph)
+    nodes = list(nodes)
     constants = ControlLowering(specs)
     reasons: dict[Node, str] = {}
+    together = {n: group for group in inner_groups(graph) for n in group}
+    for group in {id(g): g for n in nodes if (g := together.get(n))}.values():
+        inputs, outputs = border(group)
+        if why := unsupported_unit(graph, inputs, outputs, specs=specs):
+            reasons |= dict.fromkeys(group, why)
     for node in nodes:
+        if node in together:
+            continue
         if node.op not in ("Placeholder", "PlaceholderV2", "NoOp") and (
             constants.constant(node.output()) is None
         ):
             operators = _tried(constants, specs, node.inputs, [node])
             if why := _first_refusal(operators):
                 reasons[node] = why
-    return reasons
+    return {n: reasons[n] for n in nodes if n in reasons}
 
 
 def unsupported_unit(
@@ -134,9 +145,14 @@ def _tried(
     start = len(trial.builder.operators)
     for step in found:
         trial.lower_step(step)
-    if outputs is None:
-        return list(trial.builder.operators[start:])
-    results = [trial.read(value) for value in outputs]
+    try:
+        if outputs is None:
+            for value in (v for s in found if isinstance(s, Node) for v in s.outputs):
+                stored(trial.builder, value, trial.tensors.get(value))
+            return list(trial.builder.operators[start:])
+        results = [stored(trial.builder, value, trial.read(value)) for value in outputs]
+    except UnsupportedOp as error:
+        return [Operator(REFUSED, [], [], {"error": error})]
     subgraph = Subgraph("", [], [t for t in results if isinstance(t, Tensor)], trial.builder.operators)
     remove_dead(subgraph)
     if len(subgraph.outputs) < len(results):
@@ -153,8 +169,14 @@ def _first_refusal(operators: Iterable[Operator]) -> str:
     return ""
 
 
-def _tensor(value: Value, slot: Slot) -> Tensor:
-    """What stands for an output, which cannot be a list."""
+def _tensor(lowering: ControlLowering, value: Value) -> Tensor:
+    """What stands for an output, which cannot be a list, nor sums of codes."""
+    slot = lowering.read(value)
+    lowering.builder.begin(value.node)
+    try:
+        slot = stored(lowering.builder, value, slot)
+    except UnsupportedOp as error:
+        raise error.at(value.node.where) from error
     if isinstance(slot, Tensor):
         return slot
     raise UnsupportedOp("a list cannot be an output of a LiteRT model", value.node.where)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from thinflow.lower.tflite import fuse_arithmetic as arithmetic
 from thinflow.lower.tflite import fuse_channels as channels
 from thinflow.lower.tflite import fuse_layout as layout
+from thinflow.lower.tflite.coding import is_coded
 from thinflow.lower.tflite.fewer import drop_flattening, fuse_prelu
 from thinflow.lower.tflite.gelu import expand_erf, fuse_gelu
 from thinflow.lower.tflite.program import Operator, Subgraph
@@ -66,9 +67,9 @@ def fuse(subgraph: Subgraph) -> None:
 
 
 def _apply(rules: Mapping[str, Sequence[Rule]], subgraph: Subgraph) -> int:
-    """One round over all operators; how many inputs it changed."""
+    """One round over all operators but those on codes, which are no reals; how many inputs it changed."""
     wiring = Wiring(subgraph)
-    for operator in list(subgraph.operators):
+    for operator in [o for o in subgraph.operators if not is_coded(o)]:
         for rule in rules.get(operator.code, ()):
             if not wiring.is_gone(operator) and rule in rules.get(operator.code, ()):
                 rule(wiring, operator)

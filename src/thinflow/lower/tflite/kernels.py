@@ -1,6 +1,7 @@
 """Which element types and ranks LiteRT's kernels take, as tried out; types are those without quantization.
 
-Small integers have kernels for many ops, but arithmetic on them means quantized numbers, so it is not listed.
+Small integers have kernels for many ops, but arithmetic on them means quantized numbers, so it is not listed:
+rules that emit it know what they do.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def check(code: str, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor])
     operand = inputs[place] if place < len(inputs) else None
     if operand is None:
         return
-    types = types_of(code)
+    types = types_of(code) if operand.quantization is None else ()
     if types and operand.dtype.name not in types:
         raise UnsupportedOp(f"LiteRT has no {code} for {operand.dtype}, only for {', '.join(types)}")
     kinds = {str(t.dtype) for t in inputs[code == "SELECT_V2" :] if t is not None}

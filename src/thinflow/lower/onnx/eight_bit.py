@@ -1,0 +1,339 @@
+"""Quantized tensors as ONNX's own quantized ops take them: codes, the width of one and the code of 0.
+
+Rules for quantized ops note here what their results are, besides what computes them bit for bit:
+
+- of eight-bit codes, the scale and the code of 0 (`Coded`), so that readers can use kernels for integers;
+- of 32-bit sums, how to get them as eight-bit codes or as reals (`Wide`). A Requantize then emits one of
+  these and leaves the 32-bit result unread, so that it is removed.
+
+Codes made this way are within one of TensorFlow's, which rounds halves in another direction and divides some
+ranges from their lower end. A range that is measured in each run is widened to hold 0. Small tensors, and
+what `bit_for_bit` encloses, are not made this way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from thinflow.analysis.grids import Grid, grid
+from thinflow.ir.types import FLOAT, INT8, INT32, QINT8, QUINT8, UINT8, DType
+from thinflow.lower.onnx.builder import Builder
+from thinflow.lower.onnx.program import Tensor
+from thinflow.lower.onnx.terms import Term
+from thinflow.ops._quantized import is_native
+
+_HALF = 128
+FEWEST = 64
+"""Elements below which codes are computed as TensorFlow does."""
+_NARROWEST = 1e-30
+_LARGEST_LEAST = 1e-6
+"""Up to this a constant is a floor under a measured end, to keep the range from being empty."""
+
+
+@dataclass(frozen=True)
+class Coded:
+    """What eight-bit codes stand for: (codes - zero) * scale.
+
+    Attributes:
+        codes: uint8 (of signed ones: 128 more); int8 for weights.
+        scale: float [].
+        zero: the code of 0 [], of the codes' type.
+        low, high: the ends of the range as the graph hands them on.
+        is_measured: whether the ends are those of sums made here, which are not TensorFlow's to the last bit.
+    """
+
+    codes: Tensor
+    scale: Tensor
+    zero: Tensor
+    low: Tensor
+    high: Tensor
+    is_measured: bool = False
+
+    @property
+    def unit(self) -> float | None:
+        """The width of one code, if it is known."""
+        return float(self.scale.array()) if self.scale.is_constant else None
+
+
+@dataclass(frozen=True)
+class Target:
+    """The codes to make: (codes - zero) * scale, and what to add to the reals before they are rounded."""
+
+    scale: Tensor
+    zero: Tensor
+    shift: float = 0.0
+
+
+@dataclass(frozen=True)
+class Wide:
+    """How to get 32-bit sums in another form.
+
+    Attributes:
+        low, high: the ends of the range as the graph hands them on.
+        narrow: emits the sums as uint8 codes.
+        reals: emits the sums as float.
+        ends: emits the least and the greatest of the sums as float [], where that is cheaper than `reals`.
+        clamped: whether what is below 0 is 0.
+        top: what is above is this.
+    """
+
+    low: Tensor
+    high: Tensor
+    narrow: Callable[[Target], Tensor]
+    reals: Callable[[], Tensor]
+    ends: Callable[[], tuple[Tensor, Tensor]] | None = None
+    clamped: bool = False
+    top: float = math.inf
+
+
+_exactly: ContextVar[bool] = ContextVar("bit_for_bit", default=False)
+
+
+@contextmanager
+def bit_for_bit() -> Iterator[None]:
+    """Within the block all codes are lowered to what gives TensorFlow's, however slow."""
+    token = _exactly.set(True)
+    try:
+        yield
+    finally:
+        _exactly.reset(token)
+
+
+def is_exact(q: Tensor) -> bool:
+    """Whether codes have to be TensorFlow's, all of them: where they are few, that takes no time."""
+    is_small = q.shape is not None and math.prod(n or 1 for n in q.shape) < FEWEST
+    return is_small or _exactly.get() or is_native()
+
+
+# --- notes --------------------------------------------------------------------------------------------------
+
+
+def note_coded(b: Builder, q: Tensor, coded: Coded) -> Tensor:
+    """Remember what codes stand for; returns them."""
+    b.notes["coded", q] = coded
+    return q
+
+
+def note_wide(b: Builder, q: Tensor, wide: Wide) -> Tensor:
+    """Remember how to get 32-bit sums in another form; returns them."""
+    b.notes["wide", q] = wide
+    return q
+
+
+def note_measured(b: Builder, q: Tensor, least: Tensor, most: Tensor) -> None:
+    """Remember that two tensors are the ends of the range that some sums use."""
+    b.notes["least", least] = q
+    b.notes["most", most] = q
+
+
+def coded_of(b: Builder, q: Tensor, low: Tensor, high: Tensor) -> Coded | None:
+    """What codes with this range stand for; None if 0 may not be one of them."""
+    found = b.notes.get(("coded", q))
+    if found is not None and is_same(found.low, low) and is_same(found.high, high):
+        coded: Coded = found
+        return coded
+    known = known_grid(low, high, q.dtype)
+    if known is None or not known.holds_zero:
+        return None
+    is_signed = q.dtype is INT8
+    codes = _unsigned(b, q) if is_signed else q
+    scale, zero = _constants(b, known, _HALF if is_signed else 0)
+    b.notes["coded", q] = Coded(codes, scale, zero, low, high)
+    return Coded(codes, scale, zero, low, high)
+
+
+def _unsigned(b: Builder, q: Tensor) -> Tensor:
+    """int8 codes as uint8 ones, 128 more."""
+    if q.is_constant:
+        return b.const((q.array().astype(np.int16) + _HALF).astype(np.uint8), "codes")
+    return b.cast((Term(b, b.cast(q, INT32)) + _HALF).tensor, UINT8)
+
+
+def weights_of(b: Builder, w: Tensor, low: Tensor, high: Tensor) -> Coded | None:
+    """As `coded_of`, constant codes made signed: products of unsigned with signed ones are the fastest."""
+    found = b.notes.get(("weights", w))
+    if found is None:
+        found = coded_of(b, w, low, high)
+        if found is None or not found.codes.is_constant or not found.zero.is_constant:
+            return None if found is None else these_very(b, w, found)
+        codes, zero = (
+            b.const((t.array().astype(np.int16) - _HALF).astype(np.int8), "weights", INT8)
+            for t in (found.codes, found.zero)
+        )
+        found = replace(found, codes=codes, zero=zero)
+        b.notes["weights", w] = found
+    weights: Coded = found
+    return weights if is_same(weights.low, low) and is_same(weights.high, high) else None
+
+
+def these_very(b: Builder, q: Tensor, coded: Coded) -> Coded:
+    """What stands for codes, with these codes themselves, in their own type."""
+    zero = coded.zero
+    if q.dtype is INT8:
+        zero = b.cast((Term(b, b.cast(zero, INT32)) - _HALF).tensor, INT8)
+    return replace(coded, codes=q, zero=zero)
+
+
+def wide_of(b: Builder, q: Tensor, low: Tensor, high: Tensor) -> Wide | None:
+    """How to get 32-bit sums with this range in another form, if that is known."""
+    found: Wide | None = None if is_exact(q) else b.notes.get(("wide", q))
+    is_its = found is not None and is_same(found.low, low) and is_same(found.high, high)
+    return found if is_its else None
+
+
+def known_grid(low: Tensor, high: Tensor, element: DType) -> Grid | None:
+    """The grid of eight-bit codes whose range is constant."""
+    if element not in (UINT8, INT8) or not (low.is_constant and high.is_constant):
+        return None
+    least, most = low.array(), high.array()
+    if least.size != 1 or most.size != 1:
+        return None
+    return grid(float(least.reshape(())), float(most.reshape(())), QINT8 if element is INT8 else QUINT8)
+
+
+def is_same(x: Tensor, y: Tensor) -> bool:
+    """Whether two ends of ranges are one tensor, or equal constants."""
+    if x is y or not (x.is_constant and y.is_constant):
+        return x is y
+    return x.array().size == y.array().size == 1 and bool(x.array().reshape(()) == y.array().reshape(()))
+
+
+def coded_over(b: Builder, low: Term, high: Term) -> Target:
+    """uint8 codes over a range that holds 0, known or not."""
+    known = known_grid(low.tensor, high.tensor, UINT8)
+    if known is not None and known.holds_zero:
+        return Target(*_constants(b, known))
+    scale = (high - low) / 255.0
+    return Target(scale.tensor, b.cast((-low / scale).rounded().tensor, UINT8))
+
+
+def _constants(b: Builder, known: Grid, shift: int = 0) -> tuple[Tensor, Tensor]:
+    return (
+        b.const(np.float32(known.scale), "scale"),
+        b.const(np.array(known.zero_point + shift, np.uint8), "zero"),
+    )
+
+
+# --- small steps --------------------------------------------------------------------------------------------
+
+
+def decoded(b: Builder, x: Coded) -> Tensor:
+    """Codes as float."""
+    return b.step(
+        "DequantizeLinear", x.codes, x.scale, x.zero, shape=x.codes.shape, element=FLOAT, suffix="reals"
+    )
+
+
+def encoded(b: Builder, x: Tensor, to: Target | Coded) -> Tensor:
+    """Float as uint8 codes."""
+    return b.step("QuantizeLinear", x, to.scale, to.zero, shape=x.shape, element=UINT8, suffix="codes")
+
+
+def scaled(b: Builder, q: Tensor, *units: Tensor) -> Tensor:
+    """32-bit sums as float, each one being worth the product of some numbers."""
+    unit = Term(b, units[0])
+    for other in units[1:]:
+        unit = unit * other
+    return b.step("Mul", b.cast(q, FLOAT), unit.tensor, shape=q.shape)
+
+
+def signed(b: Builder, codes: Tensor) -> Tensor:
+    """uint8 codes as the int8 ones they stand for."""
+    return b.cast((Term(b, b.cast(codes, INT32)) - _HALF).tensor, INT8)
+
+
+# --- from 32 bits to eight ----------------------------------------------------------------------------------
+
+
+def requantized(
+    b: Builder, q: Tensor, wide: Wide, low: Tensor, high: Tensor, out_type: DType
+) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Sums as codes of a range, and the ends of that; None if they have to be computed bit for bit.
+
+    Args:
+        low, high: constants, or what `note_measured` was told of q.
+    """
+    is_signed = out_type is QINT8
+    if low.is_constant and high.is_constant:
+        known = known_grid(low, high, INT8 if is_signed else UINT8)
+        if known is None or not known.holds_zero or known.low > 0:
+            return None
+        coded = _frozen(b, wide, known, low, high)
+    elif b.notes.get(("least", low)) is q and _is_measured(b, q, high):
+        coded = dynamic(b, wide)
+    else:
+        return None
+    codes = b.result(signed(b, coded.codes) if is_signed else coded.codes)
+    return note_coded(b, codes, coded), b.result(coded.low, 1), b.result(coded.high, 2)
+
+
+def _is_measured(b: Builder, q: Tensor, high: Tensor) -> bool:
+    """Whether an end is the greatest value, or a tiny constant if that is less."""
+    found = b.producer(high, "Max")
+    if found is not None:
+        rest = [t for t in found.inputs if t is not None and t.is_constant]
+        moving = [t for t in found.inputs if t is not None and not t.is_constant]
+        if len(moving) != 1 or any(not (abs(t.array()) <= _LARGEST_LEAST).all() for t in rest):
+            return False
+        high = moving[0]
+    return b.notes.get(("most", high)) is q
+
+
+def _frozen(b: Builder, wide: Wide, known: Grid, low: Tensor, high: Tensor) -> Coded:
+    shift = _HALF if known.dtype is QINT8 else 0
+    scale, zero = _constants(b, known, shift)
+    # Unsigned codes divide the range from its lower end, signed ones from 0.
+    from_end = 0.0 if shift else (-known.low / known.scale - known.zero_point) * known.scale
+    codes = wide.narrow(Target(scale, zero, from_end))
+    least = known.zero_point + shift if wide.clamped else 0
+    most = min(255.0, known.zero_point + shift + wide.top / known.scale)
+    if least > 0 or round(most) < 255:
+        ends = [b.const(np.array(n, np.uint8), "end") for n in (least, max(round(most), 0))]
+        codes = b.step("Clip", codes, *ends, shape=codes.shape)
+    return Coded(codes, scale, zero, low, high)
+
+
+def dynamic(b: Builder, wide: Wide) -> Coded:
+    """Sums as codes of the range that they use."""
+    if wide.ends is not None:
+        low, high = _zero_between(b, wide, *wide.ends())
+        to = coded_over(b, low, high)
+        return Coded(wide.narrow(to), to.scale, to.zero, low.tensor, high.tensor, is_measured=True)
+    x = wide.reals()
+    if wide.top < math.inf:
+        x = b.step("Clip", x, *(b.const(np.float32(n), "end") for n in (0, wide.top)), shape=x.shape)
+    elif wide.clamped:
+        x = b.step("Relu", x)
+    codes, scale, zero = quantized(b, x)
+    code = Term(b, b.cast(zero, FLOAT))
+    ends = (-code * scale).tensor, ((255.0 - code) * scale).tensor
+    return Coded(codes, scale, zero, *ends, is_measured=True)
+
+
+def _zero_between(b: Builder, wide: Wide, least: Tensor, most: Tensor) -> tuple[Term, Term]:
+    """The range of what is left of sums, with 0 in it and a width above 0."""
+    low = Term(b, b.const(np.float32(0), "least")) if wide.clamped else Term(b, least).least(0)
+    high = Term(b, most).most(_NARROWEST)
+    return low, high.least(wide.top) if wide.top < math.inf else high
+
+
+def quantized(b: Builder, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Reals as uint8 codes of the range that they use with 0: codes, scale [] and code of 0 []."""
+    codes, scale, zero = b.step_ports(
+        "DynamicQuantizeLinear", x, shapes=[x.shape, (), ()], elements=[UINT8, FLOAT, UINT8], suffix="codes"
+    )
+    return codes, scale, zero
+
+
+def handed_on(b: Builder, codes: Tensor, coded: Coded | None, **changes: Any) -> Tensor:
+    """Codes that stand for what others with this range do; returns them."""
+    if coded is not None:
+        note_coded(b, codes, replace(coded, codes=codes, **changes))
+    return codes

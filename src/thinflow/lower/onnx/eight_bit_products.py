@@ -1,0 +1,49 @@
+"""Convolutions and matrix products of eight-bit codes, brought back to eight bits by the kernel itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from thinflow.ir.types import INT32, UINT8
+from thinflow.lower.onnx.builder import Builder
+from thinflow.lower.onnx.eight_bit import Coded, Target, Wide, scaled
+from thinflow.lower.onnx.integers import Conv
+from thinflow.lower.onnx.program import Tensor
+
+_MOST = 2**30
+"""A bias beyond might overflow the sum that it is added to."""
+
+
+def convolution(
+    b: Builder, conv: Conv, x: Coded, w: Coded, sums: Callable[[], Tensor], low: Tensor, high: Tensor
+) -> Wide:
+    """The forms of a convolution whose 32-bit sums are given."""
+
+    def narrow(to: Target) -> Tensor:
+        rest = (w.scale, w.zero, to.scale, to.zero, *_bias(b, x, w, to, conv.shape[3]))
+        code = "com.microsoft.QLinearConv" if b.extended else "QLinearConv"
+        return conv.emit(b, code, w.codes, *rest, of_x=(x.scale, x.zero), element=UINT8)
+
+    return Wide(low, high, narrow, lambda: scaled(b, sums(), x.scale, w.scale))
+
+
+def _bias(b: Builder, x: Coded, w: Coded, to: Target, count: int | None) -> tuple[Tensor, ...]:
+    """What to add to the sums, int32 [k]; nothing if the width of a sum is not known."""
+    if x.unit is None or w.unit is None or not count:
+        return ()
+    bias = round(to.shift / (x.unit * w.unit))
+    return (b.const(np.full(count, bias, np.int32), "bias", INT32),) if 0 < abs(bias) < _MOST else ()
+
+
+def matrix_product(b: Builder, x: Coded, w: Coded, low: Tensor, high: Tensor) -> tuple[Tensor, Wide]:
+    """The 32-bit sums of a matrix product, int32 [m,n], and their other forms."""
+    shape = b.result_spec().shape
+    q = b.step("MatMulInteger", x.codes, w.codes, x.zero, w.zero, shape=shape, element=INT32)
+
+    def narrow(to: Target) -> Tensor:
+        inputs = (x.codes, x.scale, x.zero, w.codes, w.scale, w.zero, to.scale, to.zero)
+        return b.step("QLinearMatMul", *inputs, shape=shape, element=UINT8)
+
+    return q, Wide(low, high, narrow, lambda: scaled(b, q, x.scale, w.scale))

@@ -1,0 +1,81 @@
+"""Which codes exist only between the nodes that LiteRT computes together, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from thinflow.analysis.grids import Grid, code_type, known_grids
+from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.types import QINT32
+from thinflow.lower.tflite.coding import READERS
+
+_MEASURING = frozenset({"RequantizationRange", "QuantizeDownAndShrinkRange"})
+
+
+def inner_values(graph: Graph) -> set[Value]:
+    """32-bit codes, and codes without a fixed range, between ops that LiteRT can compute together.
+
+    Their producers and readers have to be lowered as one. Where one of them cannot be, none of what hangs
+    together with it is here. O(nodes + edges).
+    """
+    if not any(node.op in READERS for node in graph):
+        return set()
+    grids = known_grids(graph)
+    codes = [(node.output(), code_type(node.output())) for node in graph if node.op in READERS]
+    found = {v for v, kind in codes if kind is not None and (kind is QINT32 or v not in grids)}
+    return found - _spoilt(found, {v for v in found if not _is_possible(v, grids)})
+
+
+def _is_possible(value: Value, grids: Mapping[Value, Grid]) -> bool:
+    """Whether LiteRT's kernels can take a value on the way from its producer to its readers."""
+    makes = value.node.op not in ("Requantize", *_MEASURING)
+    return makes and not value.is_graph_output and all(_takes(node, grids) for node in value.readers)
+
+
+def _takes(node: Node, grids: Mapping[Value, Grid]) -> bool:
+    if node.op in _MEASURING or node.op not in READERS:
+        return False
+    return node.op != "Requantize" or node.output() in grids
+
+
+def _spoilt(found: set[Value], start: set[Value]) -> set[Value]:
+    """All that hangs together with `start`: over a node that makes or reads both."""
+    spoilt, stack = set(start), list(start)
+    while stack:
+        value = stack.pop()
+        for node in (value.node, *value.readers):
+            near = {v for v in (*node.inputs, *node.outputs) if v in found} - spoilt
+            spoilt |= near
+            stack += near
+    return spoilt
+
+
+def inner_groups(graph: Graph) -> list[list[Node]]:
+    """The nodes that make or read inner values, in groups that have to be lowered as one."""
+    found = inner_values(graph)
+    groups: list[list[Node]] = []
+    seen: set[Node] = set()
+    for start in (v.node for v in found):
+        if start in seen:
+            continue
+        seen.add(start)
+        group, stack = [], [start]
+        while stack:
+            node = stack.pop()
+            group.append(node)
+            values = [v for v in (*node.inputs, *node.outputs) if v in found]
+            near = {n for v in values for n in (v.node, *v.readers)} - seen
+            seen |= near
+            stack += near
+        groups.append(group)
+    return groups
+
+
+def border(group: Sequence[Node]) -> tuple[list[Value], list[Value]]:
+    """What a group reads from outside, and what it makes that others read."""
+    inside = set(group)
+    read = dict.fromkeys(v for n in group for v in n.inputs if v.node not in inside)
+    made = dict.fromkeys(
+        v for n in group for v in n.outputs if v.is_graph_output or any(r not in inside for r in v.readers)
+    )
+    return list(read), list(made)

@@ -1,0 +1,318 @@
+"""Products and sums of eight-bit codes. They become operators where Requantize rounds them: see `sums`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from thinflow.analysis.grids import Grid
+from thinflow.errors import UnsupportedOp
+from thinflow.ir.graph import Node, Value
+from thinflow.ir.types import FLOAT, INT8, QINT32
+from thinflow.lower.rules import lower
+from thinflow.lower.tflite.builder import Builder, require, shape_of
+from thinflow.lower.tflite.coding import as_int8, centred, grid_of, own_codes
+from thinflow.lower.tflite.conv import geometry
+from thinflow.lower.tflite.pad import grown
+from thinflow.lower.tflite.program import Quantization, Tensor
+from thinflow.lower.tflite.sums import Pairs, Products, Reals, Slot
+from thinflow.ops import registry
+from thinflow.ops._quantized import codes_of, decode
+from thinflow.ops.quantized_math import _origin_pads
+
+Three = tuple[Any, ...]
+_ONES = (1, 1, 1, 1)
+
+
+def with_range(b: Builder, codes: Slot) -> Three:
+    """A node's outputs: codes, and the ends of their range, which are constants where they are known."""
+    grid = b.coding.grid(b.node.output())
+    if grid is None:
+        return (codes,)
+    return codes, b.const(np.float32(grid.low), "min"), b.const(np.float32(grid.high), "max")
+
+
+def reals_of(b: Builder, x: Slot, value: Value) -> Tensor:
+    """What codes stand for, as a float tensor."""
+    if isinstance(x, Reals):
+        return x.on_grid(b)
+    x = tensor_of(b, x, value)
+    grid = grid_of(b, value, b.node)
+    if x.is_constant:
+        codes = np.asarray(x.array())
+        return b.const(decode(codes, np.float32(grid.low), np.float32(grid.high)), "reals", FLOAT)
+    y = b.step("DEQUANTIZE", as_int8(b, x, grid), shape=x.shape, element=FLOAT)
+    beside = decoded_zero(grid)
+    return b.step("ADD", y, b.const(np.float32(beside), "zero"), shape=x.shape) if beside else y
+
+
+def decoded_zero(grid: Grid) -> float:
+    """What the code of 0 decodes to: a step beside 0 where 0 lies half-way between two codes.
+
+    TensorFlow's kernels round the lower end of the range in double where they multiply codes, and in float32
+    where they decode them.
+    """
+    zero = np.array([grid.zero_point], grid.dtype.numpy())
+    real = float(decode(zero, np.float32(grid.low), np.float32(grid.high))[0])
+    return real if abs(real) > 0.5 * grid.scale else 0.0
+
+
+def tensor_of(b: Builder, x: Slot, value: Value) -> Tensor:
+    """Codes that are stored.
+
+    Raises:
+        UnsupportedOp: they are not.
+    """
+    return x if isinstance(x, Tensor) else x.stored(b, value)
+
+
+def _weights(b: Builder, w: Slot, value: Value) -> tuple[Tensor, Grid]:
+    if not isinstance(w, Tensor) or not w.is_constant:
+        raise UnsupportedOp("its weights are computed while the model runs; LiteRT's kernel wants them fixed")
+    return w, grid_of(b, value, b.node)
+
+
+def _coded_zero(grid: Grid) -> int:
+    """The code of 0, counted from the lowest code."""
+    return grid.zero_point - codes_of(grid.dtype.numpy()).low
+
+
+# --- convolutions and matrices ------------------------------------------------------------------------------
+
+
+@lower("QuantizedConv2D", to="tflite")
+def quantized_conv_2d(
+    b: Builder,
+    node: Node,
+    x: Slot,
+    w: Slot,
+    *ranges: Tensor,
+    strides: Sequence[int],
+    padding: str,
+    dilations: Sequence[int] = _ONES,
+) -> Three:
+    """A CONV_2D with int8 weights; one of reals where the range of x is found while the model runs."""
+    options = geometry(strides, dilations, "NHWC")
+    codes, of_w = _weights(b, w, node.inputs[1])
+    require(
+        of_w.dtype.name == "quint8" and tuple(dilations) == _ONES,
+        "LiteRT's kernel has codes of 0, which signed filters and dilations of this op do not know",
+    )
+    weights = centred(codes, of_w)
+    kh, kw, depth, count = weights.shape
+    if isinstance(x, Reals):
+        real, padding = _windowed(b, x.on_grid(b), (kh, kw), strides, padding)
+        filters = _real_weights(b, codes, of_w, (3, 0, 1, 2))
+        zeros = b.const(np.zeros(count, np.float32), "bias")
+        shape = b.result_spec().shape
+        y = b.step("CONV_2D", real, filters, zeros, shape=shape, padding=padding, **options)
+        return with_range(b, Reals(y, dtype=QINT32))
+    of_x = grid_of(b, node.inputs[0], node)
+    finish = partial(_conv, (kh, kw), of_w.scale, strides, padding, options)
+    sums = Products(
+        as_int8(b, tensor_of(b, x, node.inputs[0]), of_x),
+        b.result_spec().shape,
+        zero=_coded_zero(of_x),
+        weights=weights.reshape(kh * kw, depth, count),
+        scale=of_x.scale * of_w.scale,
+        finish=finish,
+    )
+    return with_range(b, sums)
+
+
+def _conv(
+    window: tuple[int, int],
+    scale: float,
+    strides: Sequence[int],
+    padding: str,
+    options: dict[str, Any],
+    b: Builder,
+    x: Tensor,
+    weights: np.ndarray,
+    bias: Tensor,
+    y: Tensor,
+    activation: str,
+) -> None:
+    """weights int8 [kh*kw,c,m]."""
+    x, padding = _windowed(b, x, window, strides, padding)
+    filters = weights.reshape(*window, *weights.shape[1:]).transpose(3, 0, 1, 2)
+    inputs = [x, _codes(b, np.ascontiguousarray(filters), scale), bias]
+    b.append("CONV_2D", inputs, [y], options | {"padding": padding, "fused_activation_function": activation})
+
+
+def _real_weights(b: Builder, codes: Tensor, grid: Grid, order: Sequence[int]) -> Tensor:
+    """Weights as float, stored in eight bits: LiteRT makes float of them once."""
+    stored = as_int8(b, b.const(np.asarray(codes.array()).transpose(order), "codes", codes.dtype), grid)
+    return b.step("DEQUANTIZE", stored, shape=stored.shape, element=FLOAT)
+
+
+def _codes(b: Builder, weights: np.ndarray, scale: float) -> Tensor:
+    tensor = b.const(weights, "filter", INT8)
+    tensor.quantization = Quantization(np.array([scale], np.float32), np.zeros(1, np.int64))
+    return tensor
+
+
+def _windowed(
+    b: Builder, x: Tensor, window: Sequence[int], strides: Sequence[int], padding: str
+) -> tuple[Tensor, str]:
+    """x and the padding for which CONV_2D's windows lie where those of QuantizedConv2D do.
+
+    Those move to the centre when the stride leaves pixels over. LiteRT's padding SAME is the same otherwise.
+    """
+    require(padding in ("SAME", "VALID"), f"padding {padding} is not known")
+    require(strides[1] == strides[2], "quantized convolutions need equal strides")
+    n, *sides, c = shape_of(x, "x", 4)
+    if all(s is None or s >= k or padding == "SAME" for s, k in zip(sides, window, strict=True)) and (
+        strides[1] <= 2 or None in sides
+    ):
+        require(strides[1] <= 2, "the size of the image is not known")
+        return x, padding
+    axes = [_origin_pads(s or 0, k, strides[1], padding) for s, k in zip(sides, window, strict=True)]
+    require(min(out for _, _, out in axes) > 0, "the result is empty")
+    if all(before >= 0 and (after >= 0 or padding == "VALID") for before, after, _ in axes):
+        return x, padding
+    starts = [max(-before, 0) for before, _, _ in axes]
+    ends = [(s or 0) - max(-after, 0) for s, (_, after, _) in zip(sides, axes, strict=True)]
+    sizes = [end - start for start, end in zip(starts, ends, strict=True)]
+    begin, size = b.ints([0, *starts, 0], "begin"), b.ints([-1, *sizes, -1], "size")
+    x = _reshaped(b, "SLICE", x, (n, *sizes, c), begin, size)
+    pairs = [(0, 0), *((max(before, 0), max(after, 0)) for before, after, _ in axes), (0, 0)]
+    if any(low or high for low, high in pairs):
+        x = _reshaped(b, "PAD", x, grown(x.shape, pairs), b.const(np.array(pairs, np.int32), "paddings"))
+    return x, "VALID"
+
+
+def _reshaped(b: Builder, code: str, x: Tensor, shape: Any, *more: Tensor) -> Tensor:
+    """An operator that keeps the grid, or reals."""
+    if x.quantization is None:
+        return b.step(code, x, *more, shape=shape)
+    y = own_codes(b, code.lower(), shape, x)
+    b.append(code, [x, *more], [y], {})
+    return y
+
+
+@lower("QuantizedMatMul", to="tflite")
+def quantized_mat_mul(
+    b: Builder,
+    node: Node,
+    x: Slot,
+    w: Slot,
+    *ranges: Tensor,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+) -> Three:
+    """FULLY_CONNECTED."""
+    codes, of_w = _weights(b, w, node.inputs[1])
+    weights = centred(codes, of_w)
+    weights = weights.T if transpose_b else weights
+    if isinstance(x, Reals):
+        matrix = _real_weights(b, codes, of_w, (0, 1) if transpose_b else (1, 0))
+        real = b.transposed(x.on_grid(b), (1, 0)) if transpose_a else x.on_grid(b)
+        y = b.step("FULLY_CONNECTED", real, matrix, None, shape=b.result_spec().shape)
+        return with_range(b, Reals(y, dtype=QINT32))
+    of_x = grid_of(b, node.inputs[0], node)
+    left = as_int8(b, tensor_of(b, x, node.inputs[0]), of_x)
+    if transpose_a:
+        turned = shape_of(left, "the first matrix", 2)[::-1]
+        left = _reshaped(b, "TRANSPOSE", left, turned, b.ints((1, 0), "order"))
+    sums = Products(
+        left,
+        b.result_spec().shape,
+        zero=_coded_zero(of_x),
+        weights=weights[None],
+        scale=of_x.scale * of_w.scale,
+        finish=partial(_product, of_w.scale),
+    )
+    return with_range(b, sums)
+
+
+def _product(
+    scale: float, b: Builder, x: Tensor, weights: np.ndarray, bias: Tensor, y: Tensor, activation: str
+) -> None:
+    """weights int8 [1,c,m]."""
+    inputs = [x, _codes(b, np.ascontiguousarray(weights[0].T), scale), bias]
+    b.append("FULLY_CONNECTED", inputs, [y], {"fused_activation_function": activation})
+
+
+# --- element by element -------------------------------------------------------------------------------------
+
+
+@lower("QuantizedBiasAdd", to="tflite")
+def quantized_bias_add(b: Builder, node: Node, x: Slot, bias: Slot, *ranges: Tensor) -> Three:
+    """ADD, or the bias of the convolution in front of it."""
+    return _pair(b, node, "ADD", x, bias)
+
+
+@lower("QuantizedAdd", to="tflite")
+def quantized_add(b: Builder, node: Node, x: Slot, y: Slot, *ranges: Tensor) -> Three:
+    return _pair(b, node, "ADD", x, y)
+
+
+@lower("QuantizedMul", to="tflite")
+def quantized_mul(b: Builder, node: Node, x: Slot, y: Slot, *ranges: Tensor) -> Three:
+    return _pair(b, node, "MUL", x, y)
+
+
+def _pair(b: Builder, node: Node, code: str, x: Slot, y: Slot) -> Three:
+    first, second = node.inputs[:2]
+    if isinstance(x, Reals) or isinstance(y, Reals):
+        operands = (x, first), (y, second)
+        parts = [s.tensor if isinstance(s, Reals) else reals_of(b, s, v) for s, v in operands]
+        total = b.step(code, *parts, shape=b.result_spec().shape)
+        return with_range(b, Reals(total, dtype=QINT32))
+    grids = grid_of(b, first, node), grid_of(b, second, node)
+    left = as_int8(b, tensor_of(b, x, first), grids[0])
+    right = as_int8(b, tensor_of(b, y, second), grids[1])
+    pairs = Pairs(left, b.result_spec().shape, code=code, other=right)
+    if code == "ADD":
+        shift = _own_shift(b, node, grids)
+        pairs = replace(pairs, shift=shift, folded=_folding(b, node, (left, right), grids, shift))
+    return with_range(b, pairs)
+
+
+def _own_shift(b: Builder, node: Node, grids: Sequence[Grid]) -> float:
+    """What an addition makes of 0 + 0: not 0, where float32 is too short for the kernel's 32-bit codes of 0.
+
+    QuantizedBiasAdd is off by up to 1/32 of the wider range.
+    """
+    sums = b.coding.grid(node.output())
+    if sums is None:
+        return 0.0
+    zeros = [
+        np.full((1,) * rank, g.zero_point, g.dtype.numpy()) for g, rank in zip(grids, (2, 1), strict=True)
+    ]
+    ends = [np.asarray(end, np.float32) for g in grids for end in (g.low, g.high)]
+    (code,) = registry.call_kernel(registry.get(node.op), [*zeros, *ends], {})[0].ravel()
+    return float(code) * sums.scale
+
+
+def _folding(
+    b: Builder, node: Node, tensors: Sequence[Tensor], grids: Sequence[Grid], shift: float
+) -> Products | None:
+    """The addition as part of the convolution in front, if it adds a constant per channel to it."""
+    for value, x, other, of_other in (
+        (node.inputs[0], tensors[0], tensors[1], grids[1]),
+        (node.inputs[1], tensors[1], tensors[0], grids[0]),
+    ):
+        made = b.coding.sums.get(x)
+        if made is None or not other.is_constant or len(value.uses) > 1 or value.is_graph_output:
+            continue
+        sums, to = made
+        if isinstance(sums, Products) and other.quantization and _is_per_channel(other, sums):
+            codes = np.asarray(other.array()).astype(np.float64) - float(other.quantization.zero_point[0])
+            return sums.plus(codes.reshape(-1) * of_other.scale + shift, to)
+    return None
+
+
+def _is_per_channel(other: Tensor, sums: Products) -> bool:
+    """Whether a constant is one number per channel of the sums, or one for all."""
+    shape, count = other.shape or (), sums.weights.shape[-1]
+    rank = len(sums.shape or ())
+    return len(shape) <= rank and (
+        shape == () or (shape[-1] in (1, count) and math.prod(n or 0 for n in shape) == shape[-1])
+    )

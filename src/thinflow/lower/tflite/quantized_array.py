@@ -1,0 +1,132 @@
+"""Ops on eight-bit codes that keep the grid, and joining."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from thinflow.ir.graph import Node
+from thinflow.lower.rules import lower
+from thinflow.lower.tflite.builder import Builder, ints, require, shape_of
+from thinflow.lower.tflite.coding import as_int8, grid_of, landed, own_codes, quantization
+from thinflow.lower.tflite.program import Tensor
+from thinflow.lower.tflite.quantized import tensor_of, with_range
+from thinflow.lower.tflite.sums import Reals, Slot, Sums
+from thinflow.ops._interpolate import linear
+
+Three = tuple[Any, ...]
+
+
+def _same_grid(b: Builder, node: Node, code: str, x: Slot, *more: Tensor, **options: Any) -> Three:
+    """An operator whose result is on the grid of its first input."""
+    if isinstance(x, Reals):
+        y = b.step(code, x.on_grid(b), *more, shape=b.result_spec().shape, **options)
+        return with_range(b, Reals(y, dtype=x.dtype))
+    value = node.inputs[0]
+    codes = as_int8(b, tensor_of(b, x, value), grid_of(b, value, node))
+    y = landed(b, grid_of(b, node.output()))
+    b.append(code, [codes, *more], [y], options)
+    return with_range(b, y)
+
+
+@lower("QuantizedRelu", "QuantizedRelu6", to="tflite")
+def quantized_relu(b: Builder, node: Node, x: Slot, low: Tensor, high: Tensor) -> Three:
+    """Part of the operator that makes the codes, where nobody else reads them."""
+    code = "RELU" if node.op == "QuantizedRelu" else "RELU6"
+    if isinstance(x, Sums):
+        return with_range(b, x.activated(b, code))
+    value = node.inputs[0]
+    made = b.coding.sums.get(x) if isinstance(x, Tensor) else None
+    if made is not None and len(value.uses) == 1 and not value.is_graph_output:
+        sums, to = made
+        return with_range(b, sums.activated(b, code).rounded(b, to))
+    return _same_grid(b, node, code, x)
+
+
+@lower("QuantizedMaxPool", "QuantizedAvgPool", to="tflite")
+def quantized_pool(
+    b: Builder,
+    node: Node,
+    x: Slot,
+    low: Tensor,
+    high: Tensor,
+    *,
+    ksize: Sequence[int],
+    strides: Sequence[int],
+    padding: str,
+) -> Three:
+    """The border counts in neither, as in TensorFlow."""
+    require(len(ksize) == 4 and len(strides) == 4, "ksize and strides need four values")
+    outer = (ksize[0], ksize[3], strides[0], strides[3])
+    require(outer == (1, 1, 1, 1), "TFLite does not pool over batch or channels")
+    options = {
+        "padding": padding,
+        "stride_h": strides[1],
+        "stride_w": strides[2],
+        "filter_height": ksize[1],
+        "filter_width": ksize[2],
+    }
+    code = "MAX_POOL_2D" if node.op == "QuantizedMaxPool" else "AVERAGE_POOL_2D"
+    return _same_grid(b, node, code, x, **options)
+
+
+@lower("QuantizedReshape", to="tflite")
+def quantized_reshape(b: Builder, node: Node, x: Slot, shape: Tensor, low: Tensor, high: Tensor) -> Three:
+    result = b.result_spec().shape
+    if result is not None and result.count(None) <= 1:
+        sizes = [-1 if n is None else n for n in result]
+        inputs, options = b.reshape_operands(sizes, shape)
+        return _same_grid(b, node, "RESHAPE", x, *inputs[1:], **options)
+    return _same_grid(b, node, "RESHAPE", x, b.index(shape))
+
+
+@lower("QuantizedResizeBilinear", to="tflite")
+def quantized_resize(
+    b: Builder,
+    node: Node,
+    x: Slot,
+    size: Tensor,
+    low: Tensor,
+    high: Tensor,
+    *,
+    align_corners: bool = False,
+    half_pixel_centers: bool = False,
+) -> Three:
+    """RESIZE_BILINEAR where the op's weights, which have 7 bits, are not cut off."""
+    sides = shape_of(x if isinstance(x, Tensor) else Tensor("", x.shape, x.dtype), "the images", 4)[1:3]
+    require(None not in sides, "the size of the images is not known")
+    for side, new in zip(sides, ints(size, "the size"), strict=True):
+        steps = linear(side or 1, new, align_corners, half_pixel_centers).fraction * np.float32(128)
+        require(
+            bool((np.abs(steps - np.rint(steps)) < 0.01).all()),
+            f"resizing {side} to {new} pixels by weights of 7 bits is more than a code off LiteRT's",
+        )
+    options = {"align_corners": align_corners, "half_pixel_centers": half_pixel_centers}
+    return _same_grid(b, node, "RESIZE_BILINEAR", x, b.index(size), **options)
+
+
+@lower("QuantizedConcat", to="tflite")
+def quantized_concat(b: Builder, node: Node, axis: Tensor, *rest: Slot) -> Three:
+    """Codes on other grids are moved to that of the result first."""
+    (place,) = ints(axis, "the axis")
+    grid = grid_of(b, node.output())
+    count = len(rest) // 3
+    parts = []
+    for x, value in zip(rest[:count], node.inputs[1 : 1 + count], strict=True):
+        own = grid_of(b, value, node)
+        codes = as_int8(b, tensor_of(b, x, value), own)
+        parts.append(codes if (own.low, own.high) == (grid.low, grid.high) else _moved(b, codes, grid))
+    rank = len(shape_of(parts[0], "the first input"))
+    require(0 <= place < rank, f"axis {place} is out of range for rank {rank}")
+    y = landed(b, grid)
+    b.append("CONCATENATION", parts, [y], {"axis": place})
+    return with_range(b, y)
+
+
+def _moved(b: Builder, x: Tensor, grid: Any) -> Tensor:
+    y = own_codes(b, "moved", x.shape, x)
+    y.quantization = quantization(grid)
+    b.append("QUANTIZE", [x], [y], {})
+    return y
