@@ -313,3 +313,68 @@ def test_where_models_come_from(tmp_path: Path) -> None:
         InferenceInterface("file:///android_asset/m.pb")
     with pytest.raises(FormatError):
         InferenceInterface(b"\x0a\xff\xff\xff")
+
+
+# --- the calls before TensorFlow 1.1 ------------------------------------------------------------------------
+
+DOUBLES = """
+    x = Placeholder() {dtype=TYPE, shape=shape[2]}
+    y = Add(x, x) {T=TYPE}
+    inputs: x
+    outputs: y
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "element"),
+    [
+        ("Float", "float", "float32"),
+        ("Int", "int32", "int32"),
+        ("Double", "double", "float64"),
+        ("Byte", "uint8", "uint8"),
+    ],
+)
+def test_status_codes(call: str, kind: str, element: str, tmp_path: Path) -> None:
+    thinflow.save(parse_graph(DOUBLES.replace("TYPE", kind)), tmp_path / "m.pb")
+    old = InferenceInterface()
+    assert old.initializeTensorFlow(tmp_path, "file:///android_asset/m.pb") == 0
+    assert getattr(old, f"fillNode{call}")("x", [2], np.array([3, 4], element)) == 0
+    assert old.runInference(["y"]) == 0
+    out = np.zeros(3, element)
+    assert getattr(old, f"readNode{call}")("y", out) == 0
+    assert out.tolist() == [6, 8, 0]
+    assert old.get_stat_string() == ""
+    old.enableStatLogging(True)
+    assert getattr(old, f"fillNode{call}")("x", [2], [1, 2]) == 0
+    assert old.runInference(["y"]) == 0
+    assert "Top 10 CPU" in old.get_stat_string()
+
+
+def test_failures_are_logged_and_told_by_the_status(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    thinflow.save(parse_graph(DOUBLES.replace("TYPE", "float")), tmp_path / "m.pb")
+    old = InferenceInterface()
+    with pytest.raises(GraphError, match="has no model yet"):
+        old.graph()
+    assert old.initializeTensorFlow(None, str(tmp_path / "none.pb")) == 1
+    assert "there is no such file" in caplog.text
+    assert old.runInference(["y"]) == -1
+    assert old.initializeTensorFlow(None, str(tmp_path / "m.pb")) == 0
+    assert old.fillNodeFloat("x", [3], [1, 2]) == -1
+    assert old.fillNodeFloat("x", [2], ["a", "b"]) == -1
+    assert "failed to fill 'x'" in caplog.text
+    assert old.runInference(["y"]) == -1
+    assert old.fillNodeFloat("x", [2], [1, 2]) == 0
+    assert old.runInference(["y"]) == 0
+    assert old.readNodeFloat("z", np.zeros(2, np.float32)) == -1
+    assert old.readNodeInt("y", np.zeros(2, np.int32)) == -1
+    assert "failed to read 'y'" in caplog.text
+
+
+def test_closing_allows_another_model(tmp_path: Path) -> None:
+    thinflow.save(parse_graph(DOUBLES.replace("TYPE", "float")), tmp_path / "m.pb")
+    old = InferenceInterface()
+    for _ in range(2):
+        assert old.initializeTensorFlow(tmp_path, "m.pb") == 0
+        assert old.fillNodeFloat("x", [2], [1, 2]) == 0
+        old.close()
+        assert old.runInference(["y"]) == -1

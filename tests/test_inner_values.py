@@ -9,7 +9,7 @@ import pytest
 
 import thinflow
 from tests.transforms.golden import parse_graph
-from thinflow.inner_values import find_divergence
+from thinflow.inner_values import first_divergence, inner_differences
 from thinflow.ir.types import FLOAT, INT8
 from thinflow.lower.tflite.program import (
     Operator,
@@ -69,8 +69,11 @@ def test_eight_bit_tensors_count_as_real_numbers(tmp_path: Path) -> None:
     (tmp_path / "a.tflite").write_bytes(model(0.1))
     (tmp_path / "b.tflite").write_bytes(model(0.02))
     feed = {"x": np.float32([[1, 2, 3, 4]])}
-    found = find_divergence(tmp_path / "a.tflite", tmp_path / "b.tflite", feed, {"x": "x"}, 0.1)
+    layers = inner_differences(tmp_path / "a.tflite", tmp_path / "b.tflite", feed, feed)
+    found = first_divergence(layers, 0.1)
     assert found is not None
+    assert found.step == pytest.approx(0.1)
+    assert "codes of 0.1)" in found.detail
     assert found.name == "inner"
     assert found.before == pytest.approx(4, abs=0.1)
     assert found.after == pytest.approx(0.02 * 124, abs=0.1)

@@ -26,14 +26,19 @@ LAYERS["frames"] = {"errors", "ir"}
 LAYERS["calls"] = {"errors", "ir", "frames"}
 LAYERS["interpreter"] = {"errors", "ir", "ops", "frames", "calls"}
 LAYERS["rewrite"] = {"errors", "ir"}
-LAYERS["transforms"] = {"errors", "ir", "ops", "rewrite", "analysis", "interpreter"}
+LAYERS["structuring"] = {"errors", "ir", "ops", "frames"}
+LAYERS["transforms"] = {
+    *("errors", "ir", "ops", "rewrite", "analysis", "interpreter"),
+    "frames",
+    "structuring",
+}
 # The door for transforms that others write.
 LAYERS["rewriting"] = {*LAYERS["transforms"], "transforms", "formats", "wire"}
-LAYERS["freezing"] = {"errors", "ir", "formats", "rewrite", "analysis", "transforms"}
+LAYERS["freezing"] = {"errors", "ir", "formats", "rewrite", "analysis", "transforms", "interpreter"}
 LAYERS["opening"] = {"errors", "ir", "formats", "analysis", "freezing"}
 LAYERS["drawing"] = {"errors", "ir"}
-LAYERS["synthetic"] = {"errors", "ir", "rewrite", "analysis"}
-LAYERS["lower"] = {"errors", "wire", "ir", "ops", "rewrite", "analysis", "frames", "tflite"}
+LAYERS["synthetic"] = {"errors", "wire", "ir", "rewrite", "analysis"}
+LAYERS["lower"] = {*("errors", "wire", "ir", "ops", "rewrite", "analysis", "frames", "tflite"), "structuring"}
 LAYERS["lifting"] = {"errors", "ir", "ops", "analysis"}
 LAYERS["differences"] = set()
 LAYERS["litert"] = set()
@@ -42,6 +47,7 @@ LAYERS["engines"] = {
     *("errors", "ir", "ops", "formats", "analysis", "frames", "calls", "lower", "interpreter", "litert"),
     "opening",
     "lifting",
+    "structuring",
 }
 LAYERS["inference"] = {"errors", "ir", "formats", "opening", "analysis", "calls", "interpreter", "engines"}
 LAYERS["diverging"] = {"errors", "ir", "ops", "analysis", "interpreter", "differences"}
@@ -60,14 +66,27 @@ LAYERS["verify"] = {
     "engines",
     "differences",
     "equivalence",
+    "layer_differences",
 }
-LAYERS["diffing"] = {"errors", "ir", "ops", "analysis", "verify"}
+LAYERS["diffing"] = {
+    *("errors", "ir", "ops", "formats", "analysis", "verify"),
+    *("inner_pairs", "layer_differences"),
+}
+LAYERS["port_pairs"] = {"errors", "ir"}
+LAYERS["layer_differences"] = {"differences"}
+LAYERS["inner_pairs"] = {"errors", "ir", "formats", "port_pairs"}
 LAYERS["reducing"] = {
     *("errors", "ir", "ops", "rewrite", "analysis", "formats", "interpreter", "differences"),
     *("synthetic", "engines", "verify", "transforms"),
 }
-LAYERS["inner_values"] = {"errors", "wire", "ir", "formats", "engines", "litert", "differences", "diverging"}
-LAYERS["side_by_side"] = {"errors", "ir", "synthetic", "engines", "differences", "verify", "inner_values"}
+LAYERS["inner_values"] = {
+    *("errors", "wire", "ir", "formats", "analysis", "engines", "litert", "diverging"),
+    *("layer_differences", "inner_pairs", "port_pairs"),
+}
+LAYERS["side_by_side"] = {
+    *("errors", "ir", "synthetic", "engines", "differences", "verify"),
+    *("inner_values", "port_pairs"),
+}
 LAYERS["quantize"] = {*LAYERS["transforms"], "transforms", "lower", "tflite"}
 LAYERS["bench"] = {
     *("errors", "ir", "analysis", "interpreter", "lower", "formats", "synthetic", "engines", "litert"),

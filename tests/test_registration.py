@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 import thinflow
 from tests.library import constant, function, graph_of, node
 from tests.transforms.golden import parse_graph
-from thinflow import registration
+from thinflow import registration, zoo
 from thinflow.cli import main
 from thinflow.errors import ParameterError
 from thinflow.ir.types import FLOAT
@@ -182,3 +183,139 @@ def test_the_plain_list(model: Path, capsys: pytest.CaptureFixture[str]) -> None
     _, out, _ = outcome(["ops", str(model)], capsys)
     assert ["Conv2D", "Conv2DOp<CPUDevice, float>"] in json.loads(out)
     assert "#ifndef" in outcome(["ops", str(model), "--header"], capsys)[1]
+
+
+# --- every model we have, through a compiler ----------------------------------------------------------------
+
+MICRO_METHODS = """
+    Abs Add AddN ArgMax ArgMin AssignVariable AveragePool2D BatchMatMul BatchToSpaceNd BroadcastArgs
+    BroadcastTo CallOnce Cast Ceil CircularBuffer Concatenation Conv2D Cos CumSum DepthToSpace
+    DepthwiseConv2D Dequantize DetectionPostprocess Div DynamicUpdateSlice Elu EmbeddingLookup Equal
+    EthosU Exp ExpandDims Fill Floor FloorDiv FloorMod FullyConnected Gather GatherNd Greater
+    GreaterEqual HardSwish If L2Normalization L2Pool2D LeakyRelu Less LessEqual Log LogSoftmax
+    LogicalAnd LogicalNot LogicalOr Logistic MaxPool2D Maximum Mean Minimum MirrorPad Mul Neg NotEqual
+    Pack Pad PadV2 Prelu Quantize ReadVariable ReduceMax ReduceMin Relu Relu6 Reshape ResizeBilinear
+    ResizeNearestNeighbor ReverseV2 Round Rsqrt SelectV2 Shape Sin Slice Softmax SpaceToBatchNd
+    SpaceToDepth Split SplitV Sqrt Square SquaredDifference Squeeze StridedSlice Sub Sum Svdf Tanh
+    Transpose TransposeConv UnidirectionalSequenceLSTM Unpack VarHandle While ZerosLike
+"""
+"""The methods of `tflite::MicroMutableOpResolver`, `Add` left out."""
+
+
+def compiles(text: str, folder: Path) -> str:
+    """What a compiler has against the code, with a header of ours for TFLite Micro's; "" if nothing."""
+    header = folder / "tensorflow" / "lite" / "micro" / "micro_mutable_op_resolver.h"
+    header.parent.mkdir(parents=True, exist_ok=True)
+    methods = "\n".join(
+        f"  TfLiteStatus Add{name}() {{ return kTfLiteOk; }}" for name in MICRO_METHODS.split()
+    )
+    header.write_text(
+        "enum TfLiteStatus { kTfLiteOk, kTfLiteError };\n"
+        "namespace tflite { template <unsigned int n> struct MicroMutableOpResolver {\n"
+        + methods
+        + "\n}; }\n"
+    )
+    (folder / "model_ops.h").write_text(text)
+    (folder / "use.cc").write_text(
+        '#include "model_ops.h"\n#include "model_ops.h"\n'
+        "int main() { ModelOpResolver resolver; return RegisterModelOps(resolver); }\n"
+    )
+    compiler = shutil.which("g++") or shutil.which("clang++")
+    if compiler is None:
+        pytest.skip("there is no C++ compiler")
+    command = [
+        compiler,
+        "-std=c++11",
+        "-Wall",
+        "-Werror",
+        "-fsyntax-only",
+        f"-I{folder}",
+        str(folder / "use.cc"),
+    ]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stderr
+
+
+def test_every_name_is_a_method_of_the_resolver() -> None:
+    text, warnings = registration.micro_resolver(sorted(registration._MICRO_OPS))
+    called = re.findall(r"resolver\.Add(\w+)\(\)", text)
+    assert not warnings
+    assert len(called) == len(registration._MICRO_OPS)
+    assert set(called) <= set(MICRO_METHODS.split())
+
+
+def test_all_ops_at_once_compile(tmp_path: Path) -> None:
+    hostile = 'x"); } int y = 1; //\n#error no\\'
+    text, _ = registration.micro_resolver(
+        [*sorted(registration._MICRO_OPS), "LSTM"], ["TFLite_Detection_PostProcess", hostile]
+    )
+    assert "\n#error" not in text
+    assert compiles(text, tmp_path) == ""
+
+
+def check_both(model: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The resolver of a model compiles, and covers the ops of the file that is converted from it."""
+    code, micro, err = outcome(["ops", str(model), "--micro"], capsys)
+    assert code == 0, err
+    assert compiles(micro, folder) == "", model.name
+    assert main(["convert", str(model), str(folder / "m.tflite"), "--no-verify"]) == 0
+    capsys.readouterr()
+    assert outcome(["ops", str(folder / "m.tflite"), "--micro"], capsys)[1] == micro
+    code, ort, err = outcome(["ops", str(model), "--ort"], capsys)
+    assert code == 0, err
+    assert re.fullmatch(r"# Written by thinflow ops --ort\.\nai\.onnx;17;[A-Za-z0-9,]+\n", ort)
+    assert main(["convert", str(model), str(folder / "m.onnx"), "--no-verify"]) == 0
+    capsys.readouterr()
+    assert outcome(["ops", str(folder / "m.onnx"), "--ort"], capsys)[1] == ort
+
+
+@pytest.mark.parametrize("name", ["digits"])
+def test_bundled_models(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    zoo.write(name, tmp_path / "model.pb")
+    check_both(tmp_path / "model.pb", tmp_path, capsys)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mobilenet_v1", "mobilenet_v2", "resnet_v2_50", "inception_v3_2015"])
+def test_generated_models(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    zoo.write(name, tmp_path / "model.pb")
+    check_both(tmp_path / "model.pb", tmp_path, capsys)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["kws_CNN_S", "kws_DNN_S", "kws_DS_CNN_S", "kws_Basic_LSTM_S", "autoencoder"]
+)
+def test_trained_models(name: str, shared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    check_both(shared / "models" / f"{name}.pb", tmp_path, capsys)
+
+
+def test_onnx_files_of_several_domains(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    onnx = pytest.importorskip("onnx")
+    helper = onnx.helper
+    value = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1])
+    inner = helper.make_graph([helper.make_node("Relu", ["x"], ["t"])], "then", [], [
+        helper.make_tensor_value_info("t", onnx.TensorProto.FLOAT, [1])])  # fmt: skip
+    nodes = [
+        helper.make_node("Gelu", ["x"], ["g"], domain="com.microsoft"),
+        helper.make_node("Greater", ["x", "g"], ["c"]),
+        helper.make_node("If", ["c"], ["y"], then_branch=inner, else_branch=inner),
+    ]
+    out = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1])
+    opsets = [helper.make_opsetid("", 19), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(helper.make_graph(nodes, "g", [value], [out]), opset_imports=opsets)
+    onnx.save(model, tmp_path / "m.onnx")
+    code, text, _ = outcome(["ops", str(tmp_path / "m.onnx"), "--ort"], capsys)
+    assert code == 0
+    assert text.splitlines()[1:] == ["ai.onnx;19;Greater,If,Relu", "com.microsoft;1;Gelu"]
+
+
+def test_other_vocabularies_have_no_kernels_in_tensorflow(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    thinflow.convert(model, tmp_path / "m.tflite")
+    code, _, err = outcome(["ops", str(tmp_path / "m.tflite")], capsys)
+    assert code == 1
+    assert "cannot be built into TensorFlow" in err
+    assert (
+        outcome(["print_selective_registration_header", f"--graphs={tmp_path / 'm.tflite'}"], capsys)[0] == 1
+    )

@@ -47,7 +47,8 @@ def test_a_file_is_run_as_it_is(file: Path) -> None:
     with pytest.raises(FeedError, match="nothing was fed for the input 'x"):
         thinflow.run(file, {})
     with pytest.raises(EngineUnavailable, match="this file runs on the engine"):
-        thinflow.run(file, {"x": X}, engine="onnxruntime" if file.suffix == ".tflite" else "reference")
+        thinflow.run(file, {"x": X}, engine="onnxruntime" if file.suffix == ".tflite" else "litert")
+    assert thinflow.run(file, {"x": X}, engine="reference")["z"].tolist() == Y
 
 
 def test_the_command_runs_files(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

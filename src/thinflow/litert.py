@@ -30,19 +30,31 @@ def interpreter(*, allocated: bool = True, **options: Any) -> Any:
     return made
 
 
+def source(content: bytes | str) -> dict[str, Any]:
+    """What tells `interpreter` where a model is: its bytes, or the path of a file, which it maps."""
+    return {"model_path" if isinstance(content, str) else "model_content": content}
+
+
 def allocate(made: Any) -> None:
     """Allocate the tensors of an interpreter.
 
     Raises:
         ValueError, RuntimeError: LiteRT refuses the model.
     """
+    with quiet():
+        made.allocate_tensors()
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Around what may make the first delegate: without its banner, which comes once per process."""
     global _seen
     if _seen:
-        made.allocate_tensors()
+        yield
         return
-    _seen = True  # the banner comes once per process
+    _seen = True
     with _without_banner():
-        made.allocate_tensors()
+        yield
 
 
 @contextmanager

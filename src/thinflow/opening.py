@@ -51,7 +51,8 @@ def open_model(
     from thinflow.freezing.sources import freeze_source, holds_variables
 
     if checkpoint is None and not holds_variables(path):
-        return formats.load(path, tags=tags, signature=signature, **options)
+        with paused_gc():
+            return formats.load(path, tags=tags, signature=signature, **options)
     names: dict[str, Any] = {"checkpoint": checkpoint, "tags": tags, "signature": signature}
     names["options"] = Options(allow_absent_files=True)
     with paused_gc():

@@ -12,6 +12,7 @@ import pytest
 from tests.library import function, graph_of, node
 from tests.transforms.golden import parse_graph
 from thinflow.api.drawing import draw, write_dot
+from thinflow.drawing import render
 from thinflow.drawing.dot import dot, plain_dot, quoted
 from thinflow.drawing.layout import layout
 from thinflow.drawing.picture import MOST_BOXES, picture
@@ -166,8 +167,20 @@ def test_a_failing_graphviz_is_replaced(tmp_path: Path, graphviz: Path) -> None:
         draw(parse_graph(BRANCHES), tmp_path / "x.png")
 
 
+@pytest.mark.parametrize(("kind", "start"), [("svg", b"<?xml"), ("png", b"\x89PNG")])
+def test_the_package_draws_where_the_program_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, start: bytes
+) -> None:
+    pytest.importorskip("pygraphviz")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for graph in (digits.build(0), parse_graph(BRANCHES)):
+        assert draw(graph, tmp_path / f"x.{kind}").by == "graphviz"
+        assert (tmp_path / f"x.{kind}").read_bytes().startswith(start)
+
+
 def test_without_graphviz(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(render, "_PACKAGE", "absent")
     assert draw(parse_graph(BRANCHES), tmp_path / "x.svg").by == "thinflow"
     with pytest.raises(ParameterError, match="Graphviz is not installed, which a PNG needs") as caught:
         draw(parse_graph(BRANCHES), tmp_path / "x.png")

@@ -39,6 +39,7 @@ def dot(picture: Picture) -> str:
     lines = [
         "digraph graphname {",
         f"  label={quoted(picture.title)};",
+        '  fontname="Helvetica"; fontsize=12; labeljust=l;',  # titles beside the arrows, not under them
         '  node [shape=box, style="rounded,filled", fontname="Helvetica", fontsize=10];',
         '  edge [fontname="Helvetica", fontsize=8];',
         *_content(picture, "", 1),

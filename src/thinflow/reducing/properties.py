@@ -18,6 +18,7 @@ from thinflow.analysis.shapes import infer_shapes, port_count
 from thinflow.differences import difference
 from thinflow.errors import ParameterError, ThinflowError
 from thinflow.formats import graphdef
+from thinflow.formats._secrecy import may_write_copies
 from thinflow.ir.graph import Graph
 
 Array = np.ndarray[Any, Any]
@@ -136,6 +137,11 @@ class CommandFails:
     own_process: bool = True
 
     def outcome(self, graph: Graph, feeds: Feeds, timeout_seconds: float) -> str:
+        if not may_write_copies():
+            raise ParameterError(
+                "the model was decrypted and stays in memory, but a command needs it in a file",
+                hint="unpack it first: thinflow unpack MODEL.tfpack MODEL.pb",
+            )
         with tempfile.TemporaryDirectory(prefix="thinflow-") as folder:
             model, inputs = Path(folder, "model.pb"), Path(folder, "feeds.npz")
             try:
