@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from thinflow.analysis import foreign
 from thinflow.analysis.calls import CallShapes, completed
+from thinflow.analysis.queued import DEQUEUES, queued_specs
 from thinflow.analysis.rule_results import RuleResults
 from thinflow.errors import ShapeError, ThinflowError
 from thinflow.ir.attrs import ShapeAttr
@@ -96,6 +97,8 @@ def infer_node(
     calls = CallShapes(_infer_body) if calls is None else calls
     called = calls.results(node, inputs)
     declared = _declared_results(node, inputs, calls.rules)
+    if node.op in DEQUEUES:
+        return queued_specs(node, inputs, declared)
     return declared if called is None else completed(called, declared)
 
 
