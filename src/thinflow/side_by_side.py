@@ -14,7 +14,8 @@ from thinflow.engines.session import Session
 from thinflow.errors import ParameterError, ThinflowError
 from thinflow.inner_values import first_divergence, inner_differences
 from thinflow.ir.attrs import ShapeAttr
-from thinflow.ir.graph import Graph
+from thinflow.ir.graph import Graph, Value
+from thinflow.ir.order import ancestors
 from thinflow.ir.types import Shape, TensorSpec
 from thinflow.port_pairs import Ports, order_between, pair_ports, plain, shapes_fit
 from thinflow.synthetic import synthetic_feeds
@@ -62,12 +63,17 @@ def verify_runs(
     """
     if not tolerance >= 0:
         raise ParameterError(f"the tolerance is {tolerance}", hint="give 0 or more, for example 1e-4")
+    whole = a
     a, b, notes = _fed_alike(a, b, signature)
     sessions = _session(a, engine, signature), _session(b, engine, signature)
     first, second = sessions
     outputs = pair_ports(Ports(first.outputs, first.aliases), Ports(second.outputs, second.aliases), "output")
     inputs = pair_ports(Ports(first.inputs, first.aliases), Ports(second.inputs, second.aliases), "input")
-    chosen = _chosen(first, feeds, runs, seed)
+    chosen = None
+    if feeds is None and isinstance(whole, Graph) and whole is not a:
+        chosen = _computed_feeds(whole, first, engine, runs, seed)
+    if chosen is None:
+        chosen = _chosen(first, feeds, runs, seed)
     reports = {
         name: OutputReport(name, step=_step(sessions, name, twin)) for name, twin in outputs.names.items()
     }
@@ -132,29 +138,53 @@ def _opinion(model: Model, engine: str, found: float, gap: float) -> str:
 
 
 def _fed_alike(a: Model, b: Model, signature: str | None) -> tuple[Model, Model, list[str]]:
-    """Both models, a graph fed where the file takes its inputs, if those are values inside the graph.
+    """Both models, a graph fed and read where the file begins and ends, if that is inside the graph.
 
-    Conversion leaves out what decodes files and the like: the input is what came out of it then.
+    Conversion leaves out what an engine cannot run, such as what decodes files: the input is what came out of
+    it then, and the output what goes on from there.
     """
     models, notes = [a, b], []
     for place, (one, other) in enumerate(((a, b), (b, a))):
         if not isinstance(one, Graph) or is_file(one) or not is_file(other):
             continue
-        names = [plain(n) for n in _session(other, "auto", signature).inputs]
-        own = {plain(v.name) for v in one.inputs} | set(one.aliases)
-        if not own & set(names) and names and all(_is_inside(one, n) for n in names):
-            cut = one.clone()
-            cut.inputs = [cut.value(n) for n in names]
+        file, which = _session(other, "auto", signature), ("first", "second")[place]
+        inputs = _values(one, one.inputs, file.inputs)
+        outputs = _values(one, one.outputs, file.outputs)
+        cut = one.clone()
+        if inputs is not None:
+            chosen = [cut.value(v.name) for v in inputs]
+            read = cut.outputs if outputs is None else [cut.value(v.name) for v in outputs]
+            needed = ancestors([v.node for v in read], stop=frozenset(v.node for v in chosen))
+            cut.inputs = [*chosen, *(v for v in cut.inputs if v.node in needed and v not in chosen)]
+            notes.append(f"the {which} is fed inside, at {', '.join(file.inputs)}")
+        if outputs is not None:
+            cut.outputs = [cut.value(v.name) for v in outputs]
+            notes.append(f"the {which} is read inside, where the other ends: {', '.join(file.outputs)}")
+        if inputs is not None or outputs is not None:
             models[place] = cut
-            notes.append(f"the {'first' if place == 0 else 'second'} is fed inside, at {', '.join(names)}")
     return models[0], models[1], notes
 
 
-def _is_inside(graph: Graph, name: str) -> bool:
+def _values(graph: Graph, ends: Sequence[Value], names: Iterable[str]) -> list[Value] | None:
+    """What the names stand for in a graph; None if all are its ends, or some are not known."""
+    own = {plain(v.name): v for v in ends}
+    others = {plain(o): own[plain(n)] for o, n in graph.aliases.items() if plain(n) in own}
+    found: list[Value] = []
+    for name in names:
+        value = others.get(plain(name)) or own.get(plain(name)) or _inside(graph, name)
+        if value is None:
+            return None
+        found.append(value)
+    return None if set(found) <= set(ends) else found
+
+
+def _inside(graph: Graph, name: str) -> Value | None:
+    """A value that is computed in a graph, by its name."""
     try:
-        return graph.value(name).node.tensor is None
+        value = graph.value(plain(name))
     except ThinflowError:
-        return False
+        return None
+    return value if value.node.tensor is None else None
 
 
 def _session(model: Model, engine: str, signature: str | None) -> Session:
@@ -175,6 +205,21 @@ def _chosen(
     source = session.inputs if session.graph is None else session.graph
     seeds = [seed] if isinstance(seed, int) else list(seed)
     return [_coded(feed, session) for one in seeds for feed in made_up_feeds(source, runs, one)]
+
+
+def _computed_feeds(
+    whole: Graph, session: Session, engine: str, runs: int, seed: int | Sequence[int]
+) -> list[dict[str, Any]] | None:
+    """What the whole graph computes, from made-up inputs, at the places where a part of it is fed.
+
+    Indices and sizes fit each other then, which made-up ones would not. None if the graph cannot run.
+    """
+    runner, names = Session(whole, engine), list(session.inputs)
+    try:
+        chosen = _chosen(runner, None, runs, seed)
+        return [dict(zip(names, runner.run(names, feed), strict=True)) for feed in chosen]
+    except ThinflowError:
+        return None
 
 
 def _coded(feed: Mapping[str, Any], session: Session) -> dict[str, Any]:
@@ -240,7 +285,7 @@ def _grid(session: Session, name: str) -> tuple[float, int] | None:
 
 def _placed(array: Array, wanted: Shape) -> Array:
     """The array with its channels where the other model has them."""
-    if wanted is None or shapes_fit(array.shape, wanted) or len(wanted) != array.ndim:
+    if wanted is None or shapes_fit(array.shape, wanted) or len(wanted) != array.ndim or array.ndim < 3:
         return array
     last = array.ndim - 1
     for order in ((0, last, *range(1, last)), (0, *range(2, array.ndim), 1)):

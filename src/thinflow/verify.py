@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.analysis.pairing import pair_nodes
+from thinflow.analysis.switches import training_switches
 from thinflow.differences import Difference, allowed, difference
 from thinflow.diverging import Divergence, find_divergence, matched_ends
 from thinflow.engines.session import Session
@@ -147,8 +148,15 @@ def _shaken(array: Array, rng: np.random.Generator) -> Array:
 def run_by_name(graph: Graph, feeds: Mapping[str, Array], names: Sequence[str]) -> list[Array]:
     """Outputs by name on the reference interpreter; feeds that the graph no longer has are left out."""
     fed = {graph.value(n): a for n, a in feeds.items() if n.partition(":")[0] in graph}
+    fed = _with_switches(graph, fed)
     with repeatable_randomness():
         return Plan(graph, [graph.value(n) for n in names], list(fed)).run(fed)
+
+
+def _with_switches(graph: Graph, fed: dict[Value, Array]) -> dict[Value, Array]:
+    """Feeds, with what inference wants for the training switches that nobody feeds."""
+    settings = ((v, setting) for v, setting in training_switches(graph) if v not in fed)
+    return fed | {v: np.asarray(setting, v.node.attrs["dtype"].numpy()) for v, setting in settings}
 
 
 @dataclass
