@@ -75,6 +75,7 @@ def test_wrong_use_and_missing_files(tmp_path: Path, capsys: pytest.CaptureFixtu
     [
         ([], {"number": 2.0001}, 1),
         (["--rtol=1e-3"], {"number": 2.0001}, 0),
+        (["-rtol", "1e-3", "--all=false"], {"number": 2.0001}, 0),
         (["--atol=1e-3"], {"number": 2.01}, 1),
         (["--numeric", "--rtol=1e-3", "--outputs=y"], {"number": 2.0001}, 0),
     ],
@@ -94,7 +95,9 @@ def test_all_lists_everything_and_gaps_are_told(tmp_path: Path, capsys: pytest.C
 
 def test_unknown_flags_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare_graphs", "a", "b", "--alll"]) == 255
-    assert capsys.readouterr().err.startswith("Unknown argument --alll")
+    assert capsys.readouterr().err.startswith("Unknown argument --alll\nhint: did you mean 'all'")
+    assert main(["compare_graphs", "a", "b", "--functions=maybe"]) == 255
+    assert capsys.readouterr().err.startswith("Couldn't interpret value maybe for flag functions.")
 
 
 def test_rules() -> None:

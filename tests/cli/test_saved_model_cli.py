@@ -172,6 +172,65 @@ def test_mistakes(export: str, capsys: Out, argv: list[str], code: int, words: s
     assert words in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["show", "--dir=export", "--noall"],
+        ["show", "-dir", "export", "--all=false", "--nolist_ops"],
+        ["show", "--di", "export", "--al", "no"],
+        ["--dir", "export", "show"],
+    ],
+)
+def test_spellings(export: str, capsys: Out, argv: list[str]) -> None:
+    assert main(["saved_model_cli", *argv]) == 0
+    assert capsys.readouterr().out.startswith(
+        "The given SavedModel contains the following tag-sets:\n'serve'"
+    )
+
+
+def test_ops_need_a_graph(export: str, capsys: Out) -> None:
+    assert show("--dir", export, "--list_ops") == 0
+    first, second, *_ = capsys.readouterr().out.splitlines()
+    assert first == "--list_ops must be paired with a tag-set or with --all."
+    assert second == "The given SavedModel contains the following tag-sets:"
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "words"),
+    [
+        (["shwo"], 2, "there is no command 'shwo'\nhint: did you mean 'show'?\nusage: "),
+        (["show", "--dir=x", "--sinature_def=y"], 2, "hint: did you mean '--signature_def'?\n"),
+        (["show", "--dir=x", "--all=maybe"], 2, "'maybe' is neither true nor false"),
+        (["convert", "--dir", "my model", "tensorrt"], 1, "hint: thinflow convert 'my model' OUT.tflite"),
+        (
+            ["--dir=x", "aot_compile_cpu"],
+            1,
+            "machine code, with XLA's compiler\nhint: thinflow convert x OUT",
+        ),
+        (["freeze_model"], 1, "hint: thinflow freeze DIR -o frozen.pb\n"),
+    ],
+)
+def test_what_is_not_there(capsys: Out, argv: list[str], code: int, words: str) -> None:
+    assert main(["saved_model_cli", *argv]) == code
+    captured = capsys.readouterr()
+    assert words in captured.err
+    assert not captured.out
+
+
+@pytest.mark.parametrize("command", [[], ["show"], ["run"], ["scan"]])
+def test_help_has_examples(capsys: Out, command: list[str]) -> None:
+    assert main(["saved_model_cli", *command, "--help"]) == 0
+    examples = capsys.readouterr().out.partition("examples:\n")[2].splitlines()
+    assert examples
+    assert all(line.startswith(" ".join(["  thinflow saved_model_cli", *command])) for line in examples)
+
+
+def test_kernels_of_an_export(export: str, capsys: Out) -> None:
+    assert main(["print_selective_registration_header", "--graphs", export, "--ops_list"]) == 0
+    ops = [op for op, _ in json.loads(capsys.readouterr().out)]
+    assert {"Neg", "Placeholder", "Sum"} <= set(ops)
+
+
 def test_scan(export: str, capsys: Out) -> None:
     assert main(["saved_model_cli", "scan", "--dir", export]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -208,6 +267,15 @@ def test_run_from_files(export: str, capsys: Out) -> None:
     assert run("--inputs", "x=x.npy", "--outdir", "out/puts") == 1
     assert "this file exists" in capsys.readouterr().err
     assert run("--inputs", "x=x.npy", "--outdir", "out/puts", "--overwrite") == 0
+
+
+def test_run_with_flags_that_change_nothing(export: str, capsys: Out) -> None:
+    np.save("x.npy", np.ones((1, 3), np.float32))
+    assert run("--inputs=x=x.npy", "--outdir=", "--use_tfrt=false", "--tf_debug", "--worker=w") == 0
+    captured = capsys.readouterr()
+    assert "saved to" not in captured.out
+    assert captured.err.count("warning: ") == 2
+    assert "warning: --tf_debug changes nothing" in captured.err
 
 
 def test_run_from_archives_and_expressions(export: str, capsys: Out) -> None:

@@ -60,7 +60,9 @@ def test_wrong_flags(argv: list[str], words: str, capsys: Out) -> None:
 
 def test_flags_of_scripts_in_python(capsys: Out) -> None:
     """The beginning of a name will do, and `--noflag` is false: so had argparse and absl it."""
-    tool = OldFlags("tool", {**FLAGS.flags, "number": ("", "")}, FLAGS.aliases, python=True, examples="  tool")
+    tool = OldFlags(
+        "tool", {**FLAGS.flags, "number": ("", "")}, FLAGS.aliases, python=True, examples="  tool"
+    )
     assert tool.parse(["--nam=x", "-o", "--m", "2", "--nu", "3"]) == {
         "name": "x",
         "on": True,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thinflow.api._types import Shapes, Source
-from thinflow.api.files import FOREIGN, WRITABLE, load, require_outputs, require_tensorflow, save
+from thinflow.api.files import FOREIGN, WRITABLE, load, load_for_inference, require_outputs, require_tensorflow, save
 from thinflow.engines._child import TIMEOUT_SECONDS
 from thinflow.errors import ParameterError
 from thinflow.ir.graph import Graph
@@ -73,6 +73,7 @@ def convert_verified(
         ParameterError: senseless options.
     """
     from thinflow.engines._child import checked_timeout
+    from thinflow.optimizing.steps import switch_notes
 
     target = os.fspath(path)
     suffix = Path(target.removesuffix(".gz")).suffix
@@ -84,13 +85,18 @@ def convert_verified(
         what = "an opset goes" if opset is not None else "external data goes"
         raise ParameterError(f"{what} with .onnx files only", hint="end the output's name in .onnx")
     seconds = checked_timeout(timeout)
-    graph = load(source, shapes=shapes, **names)
+    if not target.endswith((".tflite", ".onnx")):
+        graph = load(source, shapes=shapes, **names)
+        require_tensorflow(graph, "converted")
+        return Conversion(target, save(graph, target), "every node and weight kept as it was")
+    graph, settings = load_for_inference(source, shapes=shapes, **names)
     require_tensorflow(graph, "converted")
     if target.endswith(".onnx"):
-        return _convert_to_onnx(graph, target, verify, opset, external_data, seconds)
-    if not target.endswith(".tflite"):
-        return Conversion(target, save(graph, target), "every node and weight kept as it was")
-    return write_float_tflite(graph, target, verify=verify, timeout_seconds=seconds)
+        made = _convert_to_onnx(graph, target, verify, opset, external_data, seconds)
+    else:
+        made = write_float_tflite(graph, target, verify=verify, timeout_seconds=seconds)
+    made.notes += switch_notes(settings)
+    return made
 
 
 def write_float_tflite(

@@ -42,6 +42,43 @@ def load(
         FormatError: not such a file.
         GraphError: a name does not exist; the closest is offered.
     """
+    return _opened(source, inputs, outputs, shapes, options)[0]
+
+
+def load_for_inference(
+    source: Source,
+    *,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    shapes: Shapes | None = None,
+    **options: Any,
+) -> tuple[Graph, list[str]]:
+    """As `load`, with the training switches that are no declared or named input set to what inference wants.
+
+    Returns:
+        The graph, and what was set: "is_training is false now".
+    """
+    from thinflow.analysis.shapes import infer_shapes
+    from thinflow.analysis.switches import inference_setting
+    from thinflow.transforms.set_training_switches import set_switches
+
+    graph, guessed = _opened(source, inputs, outputs, shapes, options)
+    if guessed:
+        graph.inputs = [v for v in graph.inputs if inference_setting(v.node) is None] or graph.inputs
+    settings = set_switches(graph)
+    if settings:
+        infer_shapes(graph, {v: v.spec for v in graph.inputs})
+    return graph, settings
+
+
+def _opened(
+    source: Source,
+    inputs: Sequence[str] | None,
+    outputs: Sequence[str] | None,
+    shapes: Shapes | None,
+    options: dict[str, Any],
+) -> tuple[Graph, bool]:
+    """The graph, and whether its inputs are guessed."""
     from thinflow.analysis.interface import guess_interface
     from thinflow.analysis.shapes import infer_shapes
     from thinflow.opening import open_model
@@ -52,12 +89,11 @@ def load(
             source.clone() if isinstance(source, Graph) else open_model(source, outputs=outputs, **options)
         )
         infer_shapes(graph)
-        guess = None
-        if (inputs is None and not graph.inputs) or (outputs is None and not graph.outputs):
-            guess = guess_interface(graph)
+        guessed = inputs is None and not graph.inputs
+        guess = guess_interface(graph) if guessed or (outputs is None and not graph.outputs) else None
         if inputs is not None:
             graph.inputs = _values(graph, inputs, "input")
-        elif guess is not None and not graph.inputs:
+        elif guess is not None and guessed:
             graph.inputs = guess.chosen_inputs
         if outputs is not None:
             graph.outputs = _values(graph, outputs, "output")
@@ -65,7 +101,7 @@ def load(
             graph.outputs = guess.chosen_outputs
         if shapes:
             infer_shapes(graph, override_shapes(graph.inputs, shapes))
-    return graph
+    return graph, guessed
 
 
 def _values(graph: Graph, names: Sequence[str] | str, role: str) -> list[Value]:

@@ -18,7 +18,11 @@ HELP = """usage: thinflow compare_graphs A B [options]
   --numeric          run both graphs and compare their outputs, too
   --inputs=A,B --outputs=C,D   for --numeric; default: the best guess
 
-Exit 0: equal, 1: different, 255: a problem."""
+Exit 0: equal, 1: different, 255: a problem.
+examples:
+  thinflow compare_graphs before.pb after.pb
+  thinflow compare_graphs before.pb after.pb --all --functions --rtol=1e-5
+  thinflow compare_graphs before.pb after.pb --numeric --inputs=x --outputs=y"""
 _SWITCHES = ("all", "functions", "versions", "internal_attrs", "ignore_defaults", "numeric")
 _VALUES = ("rtol", "atol", "inputs", "outputs")
 
@@ -27,13 +31,13 @@ def main(argv: Sequence[str]) -> int:
     if any(a in {"--help", "-h", "-help"} for a in argv):
         print(HELP)
         return 0
-    files = [a for a in argv if not a.startswith("--")]
-    options, unknown = _read(a for a in argv if a.startswith("--"))
-    if unknown:
-        print(f"Unknown argument {unknown}\n{HELP}", file=sys.stderr)
+    files, options, problem = _read(argv)
+    if problem:
+        print(f"{problem}\n{HELP}", file=sys.stderr)
         return USAGE_EXIT
     if len(files) != 2:
         print("compare_graphs expects two file names as arguments", file=sys.stderr)
+        print(HELP, file=sys.stderr)
         return USAGE_EXIT
     from thinflow.errors import ThinflowError
 
@@ -49,23 +53,45 @@ def main(argv: Sequence[str]) -> int:
     return 1
 
 
-def _read(flags: Any) -> tuple[dict[str, Any], str]:
-    """The options by name, and the first that does not exist or has a bad value."""
+def _read(argv: Sequence[str]) -> tuple[list[str], dict[str, Any], str]:
+    """The files, the options by name, and what is wrong with the first that cannot be read."""
+    from thinflow.cli._oldflags import as_switch
+
+    files: list[str] = []
     options: dict[str, Any] = {}
-    for flag in flags:
-        name, equals, value = flag[2:].partition("=")
-        if name in _SWITCHES and not equals:
-            options[name] = True
-        elif name in {"inputs", "outputs"} and equals:
-            options[name] = [n.strip() for n in value.split(",") if n.strip()]
-        elif name in _VALUES and equals:
-            try:
-                options[name] = float(value)
-            except ValueError:
-                return {}, flag
-        else:
-            return {}, flag
-    return options, ""
+    waiting = list(reversed(argv))
+    while waiting:
+        word = waiting.pop()
+        if not word.startswith("-"):
+            files.append(word)
+            continue
+        name, equals, text = word.lstrip("-").partition("=")
+        if name not in (*_SWITCHES, *_VALUES):
+            return [], {}, _unknown(word, name)
+        if name in _VALUES and not equals:
+            text = waiting.pop() if waiting else ""
+        value = _value(name, text) if name in _VALUES else as_switch(text if equals else "true")
+        if value is None:
+            return [], {}, f"Couldn't interpret value {text} for flag {name}."
+        options[name] = value
+    return files, options, ""
+
+
+def _unknown(word: str, name: str) -> str:
+    from thinflow.errors import closest
+
+    near = closest(name, (*_SWITCHES, *_VALUES))
+    return f"Unknown argument {word}" + (f"\nhint: {near}" if near else "")
+
+
+def _value(name: str, text: str) -> float | list[str] | None:
+    """A list of names, or a number; None if it is none."""
+    if name in {"inputs", "outputs"}:
+        return [n.strip() for n in text.split(",") if n.strip()] or None
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def _differences(files: Sequence[str], options: dict[str, Any]) -> list[str]:

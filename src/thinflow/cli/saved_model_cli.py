@@ -44,7 +44,8 @@ def main(argv: Sequence[str]) -> int:
     if name in _ELSEWHERE:
         made, instead = _ELSEWHERE[name]
         raise ParameterError(
-            f"saved_model_cli {name} is not here: it makes {made}", hint=instead.format(_folder(argv) or "DIR")
+            f"saved_model_cli {name} is not here: it makes {made}",
+            hint=instead.format(_folder(argv) or "DIR"),
         )
     if name in commands:
         rest = list(argv)

@@ -10,6 +10,12 @@ from collections.abc import Sequence
 
 from thinflow.cli._oldflags import USAGE_EXIT, OldFlags
 
+EXAMPLES = """
+  thinflow transform_graph --in_graph=frozen.pb --out_graph=small.pb --inputs=x --outputs=y \
+--transforms='strip_unused_nodes fold_constants(ignore_errors=true) fold_batch_norms'
+  thinflow transform_graph --in_graph=frozen.pb --out_graph=small.pb --inputs=x --outputs=y \
+--transforms='quantize_weights' --report=report.json
+"""
 FLAGS = OldFlags(
     "transform_graph",
     {
@@ -25,6 +31,7 @@ FLAGS = OldFlags(
         "plugin": ("", "Python files with transforms of your own, comma-separated"),
         "report": ("", "write what each transform did to this JSON file"),
     },
+    examples=EXAMPLES,
 )
 
 

@@ -266,8 +266,8 @@ class _Runner:
             if tensor is None:
                 hint = closest(name, self.names) or f"it has: {', '.join(t.name for t in self.inputs)}"
                 raise FeedError(f"the model has no input '{name}'", where, hint=hint)
-            given[tensor] = np.ascontiguousarray(
-                fit(np.asarray(array), name, TensorSpec(tensor.dtype, tensor.shape), where)
+            given[tensor] = np.asarray(
+                fit(np.asarray(array), name, TensorSpec(tensor.dtype, tensor.shape), where), order="C"
             )
         for tensor in self.inputs:
             if tensor not in given:
