@@ -9,7 +9,7 @@ runs, so that the whole graph can still be judged on real files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -23,12 +23,15 @@ from thinflow.engines._units import UnsupportedUnit, divide
 from thinflow.engines.partition import partition
 from thinflow.errors import UnsupportedOp
 from thinflow.interpreter import Plan
+from thinflow.ir.function import mentioned
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import STRING, TensorSpec
 from thinflow.lower.tflite.convert import unsupported, unsupported_unit
 from thinflow.lower.tflite.inner import inner_values
 
 Array = np.ndarray[Any, Any]
+_PRODUCTS = frozenset({"MatMul"})
+"""Also what a classifier at the end of a loop does, so that it does not make the rest the work of a model."""
 
 
 @dataclass
@@ -129,14 +132,15 @@ def find_core(
             node.where if node is not None else "",
             hint="`thinflow inspect MODEL` shows its ops; the reference engine still runs it",
         )
-    weights = [graph_cost(graph, r.nodes).total.flops + len(r.nodes) for r in regions]
+    weights = [
+        graph_cost(graph, r.nodes).total.flops + sum(1 + len(_inside(n)) for n in r.nodes) for r in regions
+    ]
     core = regions[int(np.argmax(weights))]
-    missing = [n for n in together if n in refused]
-    if missing and not any(n.op in HEAVY for n in core.nodes if n.op != "MatMul"):
+    if (lost := _lost_loop(division.nodes, refused, core.nodes, together)) is not None:
         raise UnsupportedOp(
             f"the work of this model is done inside a loop that {runtime} models cannot hold: "
-            f"{refused[missing[0]]}",
-            missing[0].where,
+            f"{refused[lost]}",
+            lost.where,
             hint="`thinflow transform` and `thinflow run` handle it; the reference engine runs the loop",
         )
     if together:
@@ -146,6 +150,33 @@ def find_core(
     outside = {n: refused.get(n, reason) for n in division.nodes if n.tensor is None and n not in inside}
     inputs, outputs = _ordered(core.inputs, graph.inputs), _ordered(core.outputs, graph.outputs)
     return Core(graph, inputs, outputs, core.nodes, outside)
+
+
+def _lost_loop(
+    nodes: Sequence[Node], refused: Mapping[Node, str], core: Sequence[Node], together: Collection[Node]
+) -> Node | None:
+    """A loop or a branching that is refused and does the work, so that no model without it is of use."""
+    missing: list[Node] = []
+    if not any(n.op in HEAVY - _PRODUCTS for n in core):
+        missing += [n for n in nodes if n in together and n in refused]
+    if not any(n.op in HEAVY for n in core):
+        missing += [n for n in nodes if n in refused and any(m.op in HEAVY for m in _inside(n))]
+    return next((n for n in missing if _inside(n)), missing[0] if missing else None)
+
+
+def _inside(node: Node) -> list[Node]:
+    """The nodes of the functions that a node calls, directly or through others; those of each once."""
+    library = {} if node.graph is None else node.graph.functions
+    found: list[Node] = []
+    seen: set[str] = set()
+    stack = [node]
+    while stack:
+        for name in mentioned(stack.pop()):
+            if name in library and name not in seen:
+                seen.add(name)
+                found += library[name].graph
+                stack += library[name].graph
+    return found
 
 
 def _unit_unsupported_by_litert(graph: Graph, inputs: Sequence[Value], outputs: Sequence[Value]) -> str:

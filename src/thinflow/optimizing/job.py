@@ -8,7 +8,6 @@ import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from thinflow.engines.litert import Model
 from thinflow.errors import GraphError, ParameterError, ThinflowError, UnsupportedOp, WriteError
 from thinflow.formats import graphdef
 from thinflow.formats._files import write_file
-from thinflow.interpreter import Plan
 from thinflow.ir.check import require_valid
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import shape_text
@@ -37,7 +35,9 @@ from thinflow.optimizing.steps import (
     read_class_names,
     rebind,
     samples_for,
+    switch_notes,
 )
+from thinflow.optimizing.trying import require_running, runs
 from thinflow.optimizing.written import as_it_came
 from thinflow.quantize.feeds import Scaling
 from thinflow.quantize.recipe import Recipe
@@ -175,7 +175,7 @@ def optimize(
     recipe = chosen_recipe(scheme, recipe)
     if onnx:
         require_onnx(recipe)
-    graph = _loaded(source, inputs, outputs, shapes, options)
+    graph, settings = _loaded(source, inputs, outputs, shapes, options)
     folder = _checked_folder(out_dir)
     summary = summarize(graph.clone(), shapes)
     names = read_class_names(labels if labels is not None else labels_beside(graph))
@@ -184,26 +184,29 @@ def optimize(
     if test is not None:
         tested = samples_for(graph, test, scaling=scaling, limit=samples, class_names=names)
     ledger = float_graph(graph, samples=data, verify=verify, progress=progress)
-    written = as_it_came(ledger, data, verify=verify)
+    restored = as_it_came(ledger, data, verify=verify)
+    summary.training_norms = [name for name in summary.training_norms if name in ledger.graph]
     calibration = rebind(data, graph, ledger.graph)
     try:
         model = float_model(ledger.graph, calibration)
+        require_running(model, calibration)
     except UnsupportedOp as obstacle:
-        if not _runs(ledger.graph, calibration):
+        if not runs(ledger.graph, calibration):
             raise
         smaller = GraphReport(
             source=graph.path,
             summary=summary,
             inputs=_described(graph.inputs),
             outputs=_described(graph.outputs),
-            ledger=written,
+            ledger=restored,
             obstacle=obstacle,
             samples=data.note,
             synthetic=data.synthetic,
+            warnings=switch_notes(settings),
         )
         return _finish_graph(smaller, graph, folder, seconds if measure else 0, progress)
     judges = calibration if tested is data else rebind(tested, graph, ledger.graph)
-    made = _make(graph, written, model, calibration, judges, recipe, progress)
+    made = _make(graph, restored, model, calibration, judges, recipe, progress)
     pair = onnx_pair(graph, ledger.graph, data, tested, recipe, progress) if onnx else None
     files = _write(folder, _stem(graph), made, recipe.scheme)
     if pair is not None:
@@ -232,7 +235,7 @@ def optimize(
         samples=data.note,
         synthetic=data.synthetic,
         tested_on=tested.note,
-        warnings=[*filter(None, [unmeasured]), *_warnings(data, tested, summary, made, recipe)],
+        warnings=[*switch_notes(settings), *filter(None, [unmeasured]), *_warnings(data, tested, summary, made, recipe)],
         max_drop=max_drop,
         recipe=recipe,
         onnx=pair,
@@ -249,12 +252,11 @@ def _loaded(
     outputs: Sequence[str] | None,
     shapes: Mapping[str, Sequence[int | None]] | None,
     options: Mapping[str, Any],
-) -> Graph:
-    """The graph, sound, frozen, and with outputs."""
-    from thinflow.api import load
-    from thinflow.api.files import require_tensorflow
+) -> tuple[Graph, list[str]]:
+    """The graph, sound, frozen, with outputs and ready for inference; and what was set for that."""
+    from thinflow.api.files import load_for_inference, require_tensorflow
 
-    graph = load(source, inputs=inputs, outputs=outputs, shapes=shapes, **options)
+    graph, settings = load_for_inference(source, inputs=inputs, outputs=outputs, shapes=shapes, **options)
     require_tensorflow(graph, "optimized")
     require_valid(graph)
     _require_frozen(graph)
@@ -264,7 +266,7 @@ def _loaded(
             graph.path,
             hint="name it with --outputs; `thinflow inspect MODEL` lists nodes",
         )
-    return graph
+    return graph, settings
 
 
 @dataclass
@@ -294,16 +296,6 @@ def _make(
     return _Made(
         ledger, model, difference, int8, compare_models(model, contents, graph, judges, progress=progress)
     )
-
-
-def _runs(graph: Graph, samples: Samples) -> bool:
-    """Whether the interpreter can run a graph at all."""
-    try:
-        for feed in islice(samples, 1):
-            Plan(graph, graph.outputs, graph.inputs).run(dict(feed))
-    except ThinflowError:
-        return False
-    return True
 
 
 def _measured(models: Any, **options: Any) -> tuple[BenchmarkReport | None, str]:

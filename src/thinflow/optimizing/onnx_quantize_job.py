@@ -21,6 +21,7 @@ from thinflow.optimizing.steps import (
     read_class_names,
     rebind,
     samples_for,
+    switch_notes,
 )
 from thinflow.quantize.feeds import Scaling
 from thinflow.quantize.onnx.options import QdqOptions, check_recipe
@@ -62,8 +63,7 @@ def quantize_to_onnx(
     Raises:
         ThinflowError: the model cannot be read, quantized or written.
     """
-    from thinflow.api import load
-    from thinflow.api.files import require_tensorflow
+    from thinflow.api.files import load_for_inference, require_tensorflow
 
     if tune or sensitivity:
         raise ParameterError(
@@ -73,7 +73,7 @@ def quantize_to_onnx(
     recipe, options = chosen_recipe(scheme, recipe), QdqOptions(activations, reduce_range)
     check_recipe(recipe)
     check_opset(opset)
-    graph = load(source, **names)
+    graph, settings = load_for_inference(source, **names)
     require_tensorflow(graph, "quantized")
     known = read_class_names(labels if labels is not None else labels_beside(graph))
 
@@ -103,7 +103,7 @@ def quantize_to_onnx(
         "tested_on": tested.note,
         "synthetic": data.synthetic,
         "float_operators": [[o.code, o.origin, why] for o, why in made.quantized.float_operators],
-        "warnings": note + made.warnings,
+        "warnings": switch_notes(settings) + note + made.warnings,
         "trials": [],
         "sensitivity": [],
     }

@@ -129,13 +129,12 @@ def quantize_onnx(
         ParameterError: there is no such scheme, type or opset.
         FeedError: the samples do not fit.
     """
-    from thinflow.api import load
-    from thinflow.api.files import require_tensorflow
+    from thinflow.api.files import load_for_inference, require_tensorflow
 
     recipe, options = chosen_recipe(scheme, recipe), QdqOptions(activations, reduce_range)
     check_recipe(recipe)
     check_opset(opset)
-    graph = load(source, **names)
+    graph, _ = load_for_inference(source, **names)
     require_tensorflow(graph, "quantized")
     samples = samples_for(graph, calibration)
     optimised = float_graph(graph, samples=samples, progress=progress).graph

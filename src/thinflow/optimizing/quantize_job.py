@@ -21,6 +21,7 @@ from thinflow.optimizing.steps import (
     read_class_names,
     rebind,
     samples_for,
+    switch_notes,
 )
 from thinflow.optimizing.tuning import TunedModel, tuned_model
 from thinflow.quantize.feeds import Scaling
@@ -62,8 +63,7 @@ def quantize_to_file(
     Raises:
         ThinflowError: the model cannot be read, quantized or written.
     """
-    from thinflow.api import load
-    from thinflow.api.files import require_tensorflow
+    from thinflow.api.files import load_for_inference, require_tensorflow
 
     if not os.fspath(path).endswith(".tflite"):
         raise ParameterError(
@@ -71,7 +71,7 @@ def quantize_to_file(
             hint="end the name in .tflite or .onnx",
         )
     recipe = chosen_recipe(scheme, recipe)
-    graph = load(source, **names)
+    graph, settings = load_for_inference(source, **names)
     require_tensorflow(graph, "quantized")
     known = read_class_names(labels if labels is not None else labels_beside(graph))
 
@@ -100,7 +100,7 @@ def quantize_to_file(
         "tested_on": tested.note,
         "synthetic": data.synthetic,
         "float_operators": [[o.code, o.origin, why] for o, why in made.quantized.float_operators],
-        "warnings": _warnings(data, tested, recipe) + made.warnings,
+        "warnings": switch_notes(settings) + _warnings(data, tested, recipe) + made.warnings,
         "trials": _trials(made),
         "sensitivity": [asdict(loss) for loss in losses],
     }

@@ -164,11 +164,10 @@ def quantize(
         ParameterError: there is no such scheme.
         FeedError: the samples do not fit.
     """
-    from thinflow.api import load
-    from thinflow.api.files import require_tensorflow
+    from thinflow.api.files import load_for_inference, require_tensorflow
 
     recipe = chosen_recipe(scheme, recipe)
-    graph = load(source, **names)
+    graph, _ = load_for_inference(source, **names)
     require_tensorflow(graph, "quantized")
     samples = samples_for(graph, calibration)
     optimised = float_graph(graph, samples=samples, progress=progress).graph

@@ -11,8 +11,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from thinflow.analysis.interface import SWITCH_NAME, is_class_scores
+from thinflow.analysis.interface import is_class_scores
 from thinflow.analysis.shapes import infer_shapes, port_count
+from thinflow.analysis.switches import inference_setting
 from thinflow.differences import difference
 from thinflow.engines import onnxruntime
 from thinflow.engines._child import TIMEOUT_SECONDS, run_file
@@ -109,7 +110,7 @@ def _require_shapes(graph: Graph) -> None:
     """
     for value in graph.inputs:
         spec = declared_spec(value)
-        if spec.shape is None and spec.dtype is not STRING and not SWITCH_NAME.search(value.node.name):
+        if spec.shape is None and spec.dtype is not STRING and inference_setting(value.node) is None:
             raise FeedError(
                 f"the graph does not say what shape the input '{value.name}' has",
                 graph.path,
@@ -130,6 +131,13 @@ def _length(feeds: Feeds) -> int | None:
         return len(feeds)
     except TypeError:
         return None
+
+
+def switch_notes(settings: Sequence[str]) -> list[str]:
+    """What to tell of training switches that were set when the model was opened."""
+    if not settings:
+        return []
+    return [f"set for inference: {', '.join(settings)}; name them among the inputs to feed them instead"]
 
 
 def float_graph(

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from thinflow.analysis.interface import SWITCH_NAME
+from thinflow.analysis.switches import inference_setting
 from thinflow.errors import FeedError, ParameterError
 from thinflow.ir.graph import Value
 from thinflow.ir.types import BOOL, STRING, DType, TensorSpec, shape_text
@@ -48,9 +48,9 @@ def synthetic_feeds(inputs: Sequence[Value], count: int, seed: int = 0) -> Itera
 def synthetic_array(value: Value, rng: np.random.Generator) -> Array:
     """One made-up array for one input."""
     spec = declared_spec(value)
-    if SWITCH_NAME.search(value.node.name) and spec.shape in (None, ()) and spec.dtype is not None:
-        neutral = 1.0 if spec.dtype.is_floating else 0  # keep everything; not training
-        return np.asarray(neutral, spec.dtype.numpy())
+    setting = inference_setting(value.node)
+    if setting is not None and spec.dtype is not None:
+        return np.asarray(setting, spec.dtype.numpy())
     if spec.dtype is STRING or (spec.dtype is None and known_maker(value) is not None):
         return _strings(value, concrete_shape(spec), rng)
     if spec.dtype is None or not spec.dtype.numpy_name:
