@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from thinflow.analysis.shapes import port_count
+from thinflow.analysis.switches import inference_setting, setting_text
 from thinflow.analysis.training import answers, is_trained
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors
-from thinflow.ir.types import BOOL, FLOAT, RESOURCE, STRING, DType, Shape, shape_text
+from thinflow.ir.types import RESOURCE, STRING, DType, Shape, shape_text
 
 PLACEHOLDERS = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault"})
 DECODERS = {
@@ -98,7 +99,6 @@ _GOOD_NAME = re.compile(
     r"(softmax|predict|prob|output|logit|result|score|class|detection|boxes|final|embedding|sigmoid|heatmap|concat_stage)",
     re.IGNORECASE,
 )
-SWITCH_NAME = re.compile(r"(keep_?prob|drop_?out|is_?train|phase|learning_?phase|training)", re.IGNORECASE)
 _LABEL_NAME = re.compile(
     r"(^|/)(labels?|targets?|y_?|y_true|ground_?truth.*|answers?)(_\d+)?$", re.IGNORECASE
 )
@@ -150,7 +150,7 @@ class Interface:
         found = []
         for value in self.chosen_inputs:
             shape = value.node.get("shape") if value.node.op in PLACEHOLDERS else value.shape
-            if value.dtype is STRING or SWITCH_NAME.search(value.node.name):
+            if value.dtype is STRING or inference_setting(value.node) is not None:
                 continue
             if shape is None or None in shape[1:]:
                 found.append((value.name, shape))
@@ -296,10 +296,9 @@ def _inputs(graph: Graph, needed: set[Node]) -> list[Candidate]:
         if node not in needed:
             candidate.score -= 4
             candidate.reasons.append("no output needs it")
-        if SWITCH_NAME.search(node.name) and (element is BOOL or shape in ((), None) or element is FLOAT):
-            candidate.reasons.append(
-                "looks like a training switch (feed 1.0 to a keep probability, false to is_training)"
-            )
+        setting = inference_setting(node)
+        if setting is not None:
+            candidate.reasons.append(f"looks like a training switch (inference feeds {setting_text(setting)})")
         elif _LABEL_NAME.search(node.name) and node not in needed:
             candidate.reasons.append("looks like labels")
         readers = {r.op for r in value.readers}

@@ -16,6 +16,7 @@ from thinflow.analysis.interface import Candidate, Interface, guess_interface
 from thinflow.analysis.liveness import Peak, peak_activations
 from thinflow.analysis.precision import precision
 from thinflow.analysis.shapes import infer_shapes, port_count
+from thinflow.analysis.switches import in_training_branch
 from thinflow.errors import FeedError, closest
 from thinflow.ir.check import find_problems
 from thinflow.ir.graph import Graph, Node, Problem, Value, paused_gc
@@ -156,7 +157,7 @@ def _norms(graph: Graph) -> tuple[list[str], list[str]]:
     training: list[str] = []
     inference: list[str] = []
     for node in graph:
-        if node.op in BATCH_NORMS:
+        if node.op in BATCH_NORMS and not in_training_branch(node):
             # The op's own default is training mode.
             uses_batch = node.op.startswith("Fused") and node.get("is_training", True)
             (training if uses_batch else inference).append(node.name)

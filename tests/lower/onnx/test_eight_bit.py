@@ -370,3 +370,15 @@ def test_chain_needs_no_transposes(extended):
     assert counts["QLinearConv"] == 3
     (found,), (wanted,) = run(net, x[0], extended=extended), net.reference(x[0])
     assert np.mean(np.abs(found.astype(int) - wanted)) < 1
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.0, 1.7, 2.9])
+def test_bias_on_reals_of_a_measured_range(scale):
+    """TensorFlow's sum is off by a multiple of the range's rounding error, up to four codes."""
+    net = Net()
+    x = net.feed((np.random.default_rng(0).normal(size=(1, 6, 5, 16)) * scale).astype(np.float32))
+    ends = [net.op(op, x, np.int32([0, 1, 2, 3]), name=op) for op in ("Min", "Max")]
+    codes = three(net.op("QuantizeV2", x, *ends, name="codes", T=QINT8, mode="MIN_FIRST").node)
+    bias = stored(net, (16,), -0.5, 0.8, T=QINT8)
+    wide = two(net, "QuantizedBiasAdd", codes, bias, T1=QINT8, T2=QINT8, out_type=QINT32)
+    check_codes(net, frozen(net, clamped(net, wide, "QuantizedRelu")), most=2)  # of two ops

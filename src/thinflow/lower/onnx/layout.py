@@ -21,8 +21,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from thinflow.lower.onnx.fuse import fuse, remove_dead
+from thinflow.lower.onnx.fuse import fuse
 from thinflow.lower.onnx.program import Operator, Program, Tensor
+from thinflow.lower.onnx.snapshots import restore, snapshot
+from thinflow.lower.onnx.transposed_codes import transpose_bytes
 from thinflow.lower.onnx.wiring import Wiring, constant_of, new_constant
 
 Order = tuple[int, ...]
@@ -44,14 +46,14 @@ def settle_layout(program: Program) -> None:
     """Push transposes down until nothing moves, unless cancelling neighbours alone leaves fewer of them."""
     if program.counts()["Transpose"]:
         _settle(program)
-        _transpose_bytes(program)
+        transpose_bytes(program)
 
 
 def _settle(program: Program) -> None:
-    before = _snapshot(program)
+    before = snapshot(program)
     fuse(program)
     count = program.counts()["Transpose"]
-    _restore(program, before)
+    restore(program, before)
     pushed: set[tuple[str, Order]] = set()
     for _ in range(_MAX_ROUNDS):
         wiring = Wiring(program)
@@ -64,25 +66,7 @@ def _settle(program: Program) -> None:
         if not moved:
             break
     if program.counts()["Transpose"] > count:
-        _restore(program, before)
-
-
-def _transpose_bytes(program: Program) -> None:
-    """transpose(dequantize(q)) -> dequantize(transpose(q)): codes are a quarter of the size of reals."""
-    wiring = Wiring(program)
-    for operator in program.operators:
-        source = operator.inputs[0] if operator.code == "Transpose" else None
-        found = wiring.sole_producer(source, "DequantizeLinear")
-        if found is None or any(t is None or t.shape != () for t in found.inputs[1:]):
-            continue
-        codes, output = found.inputs[0], operator.outputs[0]
-        assert codes is not None
-        moved = Tensor(f"{codes.name}/moved", output.shape, codes.dtype)
-        wiring.set_input(operator, 0, codes)
-        wiring.set_output(operator, 0, moved)
-        wiring.set_input(found, 0, moved)
-        wiring.set_output(found, 0, output)
-    wiring.finish()
+        restore(program, before)
 
 
 def _push(wiring: Wiring, operator: Operator, pushed: set[tuple[str, Order]]) -> None:
@@ -402,27 +386,3 @@ _SINGLE: dict[str, _Push] = {
     "Shape": _push_shape,
     "DynamicQuantizeLinear": _push_quantizing,
 }
-
-
-# --- undoing ------------------------------------------------------------------------------------------------
-
-_Snapshot = tuple[
-    list[tuple[Operator, str, list[Tensor | None], list[Tensor], dict[str, object]]], list[Tensor]
-]
-
-
-def _snapshot(program: Program) -> _Snapshot:
-    return [(o, o.code, list(o.inputs), list(o.outputs), dict(o.options)) for o in program.operators], list(
-        program.outputs
-    )
-
-
-def _restore(program: Program, before: _Snapshot) -> None:
-    operators, outputs = before
-    program.operators = []
-    for operator, code, inputs, written, options in operators:
-        operator.code, operator.options = code, dict(options)
-        operator.inputs, operator.outputs = list(inputs), list(written)
-        program.operators.append(operator)
-    program.outputs = list(outputs)
-    remove_dead(program)

@@ -13,6 +13,7 @@ from thinflow.lower.onnx.conv import geometry, is_channels_first, sizes_inside, 
 from thinflow.lower.onnx.pad import padded
 from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.rules import lower
+from thinflow.rewrite.pattern import TRANSPARENT
 
 
 def _pool(
@@ -40,12 +41,29 @@ def _pool(
         explicit,
         first=first,
     )
+    if "auto_pad" in more:
+        options.pop("pads", None)
     options |= more
     if first:
         return b.emit(code, x, **options)
     result = b.result_spec().shape
     shape = None if result is None else (result[0], result[-1], *result[1:-1])
     return b.emit_channels_last(b.step(code, b.channels_first(x), shape=shape or (None,) * rank, **options))
+
+
+def _unfused(node: Node, padding: str) -> dict[str, str]:
+    """What keeps ONNX Runtime from taking a border of zeros in front into the pool.
+
+    Its pools fill borders with the lowest number, so the maximum of negative numbers at the edge, which is
+    that zero, would come out too low. Pools that say how they pad by name are left alone.
+    """
+    source = node.inputs[0].node
+    while source.op in TRANSPARENT and source.inputs:
+        source = source.inputs[0].node
+    named = {"VALID": "VALID", "SAME": "SAME_UPPER"}
+    if source.op not in ("Pad", "PadV2") or padding not in named:
+        return {}
+    return {"auto_pad": named[padding]}
 
 
 @lower("AvgPool", "AvgPool3D", to="onnx")
@@ -83,7 +101,8 @@ def max_pool(
             element = x.dtype.numpy()
             limits = np.finfo(element) if x.dtype.is_floating else np.iinfo(element)
             x, padding = padded(b, x, pairs, b.scalar(limits.min, x, "lowest")), "VALID"
-    return _pool(b, "MaxPool", x, ksize, strides, padding, data_format, explicit_paddings)
+    own = _unfused(node, padding)
+    return _pool(b, "MaxPool", x, ksize, strides, padding, data_format, explicit_paddings, **own)
 
 
 @lower("MaxPoolV2", to="onnx")
@@ -97,4 +116,5 @@ def max_pool_v2(
     padding: str,
     data_format: str = "NHWC",
 ) -> Tensor:
-    return _pool(b, "MaxPool", x, ints(ksize, "ksize"), ints(strides, "strides"), padding, data_format)
+    sizes = ints(ksize, "ksize"), ints(strides, "strides")
+    return _pool(b, "MaxPool", x, *sizes, padding, data_format, **_unfused(node, padding))

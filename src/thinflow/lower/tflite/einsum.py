@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from math import prod
 
 from thinflow.ir.graph import Node
-from thinflow.ir.types import FLOAT
+from thinflow.ir.types import FLOAT, INT32
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder, require, shape_of
 from thinflow.lower.tflite.program import Tensor
@@ -76,49 +76,81 @@ def _product(b: Builder, x: Tensor, first: str, y: Tensor, second: str, result: 
     rows = "".join(c for c in result if c in first and c not in second)
     columns = "".join(c for c in result if c in second and c not in first)
     inner = "".join(c for c in first if c in second and c not in result)
-    sizes = dict(zip(first, shape_of(x), strict=True)) | {
-        c: s for c, s in zip(second, shape_of(y), strict=True) if s is not None
-    }
+    sizes = _Sizes(b, [(x, first), (y, second)])
     if y.is_constant and not batch:
-        weights = _grouped(b, y, second, ["", columns, inner], sizes)
-        left = _ordered(b, x, first, rows + inner)
-        if len(inner) != 1:
-            left = b.reshaped(left, (*(sizes[c] for c in rows), _size(inner, sizes)))
-        shape = (*(sizes[c] for c in rows), _size(columns, sizes))
-        out = b.step("FULLY_CONNECTED", left, weights, None, shape=shape, keep_num_dims=True)
+        made = [*rows, columns]
+        left = sizes.grouped(_ordered(b, x, first, rows + inner), [*rows, inner])
+        weights = sizes.grouped(_ordered(b, y, second, columns + inner), [columns, inner])
+        code, operands, options = "FULLY_CONNECTED", (left, weights, None), {"keep_num_dims": True}
     else:
+        made = [*batch, rows, columns]
         turned_x = first == batch + inner + rows and bool(inner) and bool(rows)
         turned_y = second == batch + columns + inner and bool(inner) and bool(columns)
-        left = _grouped(b, x, first, [batch, inner, rows] if turned_x else [batch, rows, inner], sizes)
-        right = _grouped(
-            b, y, second, [batch, columns, inner] if turned_y else [batch, inner, columns], sizes
-        )
-        shape = (*(sizes[c] for c in batch), _size(rows, sizes), _size(columns, sizes))
-        out = b.step("BATCH_MATMUL", left, right, shape=shape, adj_x=turned_x, adj_y=turned_y)
-    out = b.reshaped(out, [sizes[c] for c in batch + rows + columns])
-    made = batch + rows + columns
-    if made == result:
-        inputs, options = b.reshape_operands([-1 if (s := sizes[c]) is None else s for c in result], out)
-        return b.emit("RESHAPE", *inputs, **options)
-    return b.emit("TRANSPOSE", out, b.ints([made.index(c) for c in result], "order"))
-
-
-def _size(letters: str, sizes: dict[str, int | None]) -> int | None:
-    """The product of their sizes."""
-    known = [s for c in letters if (s := sizes[c]) is not None]
-    return prod(known) if len(known) == len(letters) else None
+        left_order = [inner, rows] if turned_x else [rows, inner]
+        right_order = [columns, inner] if turned_y else [inner, columns]
+        left = sizes.grouped(_ordered(b, x, first, batch + "".join(left_order)), [*batch, *left_order])
+        right = sizes.grouped(_ordered(b, y, second, batch + "".join(right_order)), [*batch, *right_order])
+        code, operands, options = "BATCH_MATMUL", (left, right), {"adj_x": turned_x, "adj_y": turned_y}
+    letters = batch + rows + columns
+    if letters == result and made == list(letters):
+        return b.emit(code, *operands, **options)
+    out = b.step(code, *operands, shape=sizes.of(made), **options)
+    if letters == result:
+        return b.emit("RESHAPE", out, sizes.wanted(result))
+    if made != list(letters):
+        out = sizes.grouped(out, list(letters))
+    return b.emit("TRANSPOSE", out, b.ints([letters.index(c) for c in result], "order"))
 
 
 def _ordered(b: Builder, x: Tensor, term: str, order: str) -> Tensor:
     return b.transposed(x, [term.index(c) for c in order])
 
 
-def _grouped(b: Builder, x: Tensor, term: str, groups: Sequence[str], sizes: dict[str, int | None]) -> Tensor:
-    """x with the axes of its batch letters, then one axis for each further group."""
-    batch, *rest = groups
-    x = _ordered(b, x, term, "".join(groups))
-    if all(len(group) == 1 for group in rest):
-        return x
-    shape = [*(sizes[c] for c in batch), *(_size(group, sizes) for group in rest)]
-    require(shape.count(None) <= 1, "more than one size is not known")
-    return b.reshaped(x, shape)
+class _Sizes:
+    """How long the axes are that letters name, as far as that is known now, and else when the model runs."""
+
+    def __init__(self, b: Builder, terms: Sequence[tuple[Tensor, str]]) -> None:
+        self._b = b
+        self._terms = terms
+        self._known: dict[str, int] = {}
+        for x, term in terms:
+            self._known |= {c: n for c, n in zip(term, shape_of(x), strict=True) if n is not None}
+
+    def of(self, groups: Sequence[str]) -> tuple[int | None, ...]:
+        """The product of the sizes in each group of letters; None for what is not known."""
+        return tuple(
+            prod(self._known[c] for c in group) if all(c in self._known for c in group) else None
+            for group in groups
+        )
+
+    def grouped(self, x: Tensor, groups: Sequence[str]) -> Tensor:
+        """x with one axis for each group of its letters, in this order."""
+        shape = self.of(groups)
+        if all(len(group) == 1 for group in groups) and len(shape_of(x)) == len(groups):
+            return x
+        if x.is_constant or shape.count(None) <= 1:
+            return self._b.reshaped(x, shape)
+        return self._b.step("RESHAPE", x, self.wanted(groups), shape=shape)
+
+    def wanted(self, groups: Sequence[str]) -> Tensor:
+        """The new shape for a RESHAPE, int32 [number of groups]: computed where two sizes are not known."""
+        b, sizes = self._b, [-1 if n is None else n for n in self.of(groups)]
+        if sizes.count(-1) <= 1:
+            return b.ints(sizes, "shape")
+        free = sizes.index(-1)  # one is found by the runtime
+        parts = [
+            b.ints([n], "size") if n != -1 or place == free else self._length(groups[place])
+            for place, n in enumerate(sizes)
+        ]
+        return b.step("CONCATENATION", *parts, shape=(len(parts),), axis=0)
+
+    def _length(self, group: str) -> Tensor:
+        """The product of some letters' sizes when the model runs, int32 [1]."""
+        b = self._b
+        x, term = next((x, term) for x, term in self._terms if group[0] in term)
+        shape = b.step("SHAPE", x, shape=(len(term),), element=INT32, out_type=INT32)
+        own = [term.index(c) for c in group]
+        chosen = b.step("GATHER", shape, b.ints(own, "axes"), shape=(len(own),), axis=0)
+        if len(own) == 1:
+            return chosen
+        return b.step("REDUCE_PROD", chosen, b.ints([0], "axis"), shape=(1,), keep_dims=True)

@@ -1,0 +1,131 @@
+"""Training switches: scalar placeholders that tell a graph whether it is being trained.
+
+    is_training = placeholder(bool)        what batch norms and dropout choose their branch by
+    keep_prob = placeholder(float)         the share of values that dropout keeps
+    rate = placeholder(float)              the share that dropout drops
+
+A float is known by what dropout does with it, whatever it is called, and failing that by its name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.types import BOOL, DType
+
+SWITCH_NAME = re.compile(r"(keep_?prob|drop_?out|is_?train|phase|learning_?phase|training)", re.IGNORECASE)
+_KEEP_NAME = re.compile(r"(keep_?(prob|rate)|drop_?out)", re.IGNORECASE)
+_RATE_NAME = re.compile(r"drop_?(out_?)?(rate|prob)", re.IGNORECASE)
+_HANDS_ON = frozenset({"Identity", "Switch", "Merge", "Enter", "StopGradient", "Cast"})
+_RANDOM = frozenset({"RandomUniform", "StatelessRandomUniform", "StatelessRandomUniformV2"})
+_MOST_STEPS = 8
+"""How far dropout's random numbers and its comparison may be apart: they are scaled and moved between."""
+
+
+def training_switches(graph: Graph) -> Iterator[tuple[Value, bool | float]]:
+    """Placeholders that nobody feeds although somebody reads them, and what inference sets them to.
+
+    Inputs of the graph are left out: they are fed. O(nodes).
+    """
+    fed = {value.node for value in graph.inputs}
+    for node in graph:
+        if node.op != "Placeholder" or node in fed or not node.output().is_used:
+            continue
+        setting = inference_setting(node)
+        if setting is not None:
+            yield node.output(), setting
+
+
+def inference_setting(node: Node) -> bool | float | None:
+    """What inference sets a placeholder to if it is a training switch: False, or 1.0 to keep everything, or
+    0.0 to drop nothing. None if it is something else.
+    """
+    if node.op not in {"Placeholder", "PlaceholderWithDefault"} or node.get("shape") not in (None, ()):
+        return None
+    element = node.get("dtype")
+    if element is BOOL:
+        return False if SWITCH_NAME.search(node.name) else None
+    if not isinstance(element, DType) or not element.is_floating:
+        return None
+    used = _dropout_setting(node.output())
+    if used is not None:
+        return used
+    if _RATE_NAME.search(node.name):
+        return 0.0
+    return 1.0 if _KEEP_NAME.search(node.name) else None
+
+
+def in_training_branch(node: Node) -> bool:
+    """Whether a node reads what only flows while a training switch is on: inference never runs it."""
+    return any(_is_off(value) for value in node.inputs)
+
+
+def _is_off(value: Value) -> bool:
+    """Whether a value is the side of a Switch that is dead when the training switch has its setting."""
+    if value.node.op not in {"Switch", "RefSwitch"} or len(value.node.inputs) < 2:
+        return False
+    source = value.node.inputs[1].node
+    for _ in range(_MOST_STEPS):
+        if source.op != "Identity" or not source.inputs:
+            break
+        source = source.inputs[0].node
+    setting = inference_setting(source)
+    return isinstance(setting, bool) and value.port != int(setting)
+
+
+def setting_text(setting: bool | float) -> str:
+    """A setting as a transform string has it: false, or a number."""
+    return str(setting).lower() if isinstance(setting, bool) else f"{setting:g}"
+
+
+def _dropout_setting(value: Value) -> float | None:
+    """1.0 for a value that dropout uses as the share to keep, 0.0 for the share to drop; else None."""
+    waiting, seen = [value], {value}
+    while waiting:
+        here = waiting.pop()
+        for use in here.uses:
+            reader = use.node
+            if reader.op in _HANDS_ON:
+                fresh = [v for v in reader.outputs if v not in seen]
+                seen.update(fresh)
+                waiting += fresh
+            elif (found := _role(reader, use.index)) is not None:
+                return found
+    return None
+
+
+def _role(reader: Node, index: int) -> float | None:
+    """What reading an input at `index` makes of it: compared with random numbers it is a rate, taken from
+    one and then compared, or added to them, it is the share to keep.
+    """
+    if reader.op in {"GreaterEqual", "LessEqual"}:
+        return 0.0 if _is_random(reader, 1 - index) else None
+    if reader.op in {"Add", "AddV2"}:
+        floored = any(r.op == "Floor" for r in reader.output().readers)
+        return 1.0 if floored and _is_random(reader, 1 - index) else None
+    if reader.op == "Sub" and index == 1 and _compared(reader.output()):
+        return 1.0
+    return None
+
+
+def _compared(value: Value) -> bool:
+    """Whether random numbers are compared with a value, or with what hands it on."""
+    return _dropout_setting(value) == 0.0
+
+
+def _is_random(node: Node, index: int) -> bool:
+    """Whether an input of a node comes from random numbers, through arithmetic only."""
+    if index >= len(node.inputs):
+        return False
+    waiting = [node.inputs[index].node]
+    for _ in range(_MOST_STEPS):
+        if not waiting:
+            return False
+        here = waiting.pop(0)
+        if here.op in _RANDOM:
+            return True
+        if here.op in {"Add", "AddV2", "Mul", "Sub", *_HANDS_ON}:
+            waiting += [v.node for v in here.inputs]
+    return False
