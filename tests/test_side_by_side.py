@@ -91,11 +91,36 @@ def test_other_names_are_paired_by_position(tmp_path: Path, file: Path) -> None:
 def test_models_that_cannot_be_paired(tmp_path: Path, file: Path) -> None:
     text = TEXT + "b = Placeholder() {dtype=float, shape=shape[1,2]}\nt = Add(z, b) {T=float}\n"
     text = text.replace("inputs: x\noutputs: z\n", "") + "inputs: x, b\noutputs: t, y\n"
+    text = text.replace("z = ", "r = ").replace("(z,", "(r,")
     thinflow.save(parse_graph(text), tmp_path / "two.pb")
     with pytest.raises(GraphError, match=r"the outputs cannot be paired: .*\nhint: name those .*--outputs"):
         thinflow.verify(tmp_path / "two.pb", file, outputs=["t", "y"])
     with pytest.raises(ParameterError, match="the tolerance is nan"):
         thinflow.verify(file, file, tolerance=float("nan"))
+
+
+def test_a_file_that_holds_a_part_is_compared_where_it_ends(tmp_path: Path, file: Path) -> None:
+    text = TEXT.replace("outputs: z", "outputs: s").replace("inputs: x", "s = Softmax(z) {T=float}\ninputs: x")
+    thinflow.save(parse_graph(text), tmp_path / "whole.pb")
+    found = thinflow.verify(tmp_path / "whole.pb", file)
+    assert found.ok
+    assert [o.name for o in found.outputs] == ["z"]
+    assert any("the first is read inside" in note for note in found.notes)
+    thinflow.save(parse_graph(text.replace("Relu(y)", "Neg(y)")), tmp_path / "other.pb")
+    assert not thinflow.verify(tmp_path / "other.pb", file).ok
+
+
+def test_a_file_that_begins_inside_is_fed_what_the_graph_computes(tmp_path: Path, file: Path) -> None:
+    head = """
+i = Placeholder() {dtype=int32, shape=shape[1,4]}
+t = Const() {dtype=float, value=float[3]{1, 2, 3}}
+x = Gather(t, i) {Tindices=int32, Tparams=float}
+"""
+    text = head + TEXT[TEXT.index("w = ") :].replace("inputs: x", "inputs: i")
+    thinflow.save(parse_graph(text), tmp_path / "whole.pb")
+    found = thinflow.verify(tmp_path / "whole.pb", file)
+    assert found.ok
+    assert any("the first is fed inside, at x" in note for note in found.notes)
 
 
 def test_the_command_verifies_files(graph: Path, file: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -209,7 +209,8 @@ class _Sweep:
         self.spec_of = {number: value.spec for value, number in self.before.number.items()}
         for node in self.after.order:
             self.after.assign(node)
-            for value in node.outputs:
+            # A port that somebody looked for and the op does not have has no number.
+            for value in [v for v in node.outputs if v in self.after.number]:
                 # A number the old graph does not know is a change.
                 if self.after.number[value] not in self.spec_of and node.tensor is None:
                     self._try_to_unite(value)

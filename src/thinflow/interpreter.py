@@ -436,6 +436,8 @@ def _fill(node: Node, table: Table, bodies: Bodies) -> None:
             plan.compute([table])
 
 
+_INPUT_PIPELINES = ("Iterator", "Dataset", "Reader")
+"""Parts of the names of ops that fetch samples themselves."""
 _UNREADY = frozenset(
     {"Placeholder", "PlaceholderV2", "Restore", "RestoreV2", "VarHandleOp", "VariableV2", ARGUMENT}
 )
@@ -463,9 +465,27 @@ def _is_ready(nodes: Sequence[Node]) -> bool:
     return not any(n.op in _UNREADY for n in ancestors(nodes))
 
 
+def _feeding_hint(node: Node) -> str:
+    """What to do about a placeholder that is not fed."""
+    name = node.name
+    if node.op == ARGUMENT or node.get("shape") not in (None, ()):
+        return f"pass a value for '{name}'"
+    return (
+        f"pass a value for '{name}'; a training switch can be set for good: "
+        f"`thinflow transform MODEL OUT -t 'set_training_switches(name={name}, value=...)'`"
+    )
+
+
+def _missing_kernel_hint(op: str) -> str:
+    """What to do about an op without a kernel."""
+    if any(word in op for word in _INPUT_PIPELINES):
+        return "it belongs to an input pipeline: feed what comes out of that, and name it with --inputs"
+    return f"stop before it with --outputs, or add a kernel in {_home_of(op)} (CONTRIBUTING.md)"
+
+
 def _kernel_runner(node: Node) -> Runner:
     if node.op in {"Placeholder", "PlaceholderV2", ARGUMENT}:
-        raise FeedError("nothing was fed for it", node.where, hint=f"pass a value for '{node.name}'")
+        raise FeedError("nothing was fed for it", node.where, hint=_feeding_hint(node))
     tensor = node.tensor
     if tensor is not None:
         constant = (tensor.numpy(),)
@@ -475,7 +495,7 @@ def _kernel_runner(node: Node) -> Runner:
         raise UnsupportedOp(
             "the reference engine has no kernel for this op",
             node.where,
-            hint=f"stop before it with --outputs, or add a kernel in {_home_of(node.op)} (CONTRIBUTING.md)",
+            hint=_missing_kernel_hint(node.op),
         )
     try:
         kernel = partial(definition.kernel, **registry.select_attrs(definition.kernel, node.attrs))

@@ -120,9 +120,7 @@ def _second_generation(folder: Path) -> None:
     extra = module.named.get_concrete_function(
         x=tf.TensorSpec([None, 3], name="x"), factor=tf.TensorSpec([], name="factor")
     )
-    tf.saved_model.save(
-        module, str(folder), signatures={"serving_default": module.serve, "extra": extra}
-    )
+    tf.saved_model.save(module, str(folder), signatures={"serving_default": module.serve, "extra": extra})
 
 
 def _risky(folder: Path) -> None:

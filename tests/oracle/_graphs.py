@@ -13,7 +13,7 @@ PICTURES = np.random.default_rng(1).normal(size=(2, 8, 8, 3)).astype(np.float32)
 
 
 def write_graphs(folder: Path) -> None:
-    """`g` with batch norms, checks, switches and padding; `func` with a call; and broken or odd kin of `g`."""
+    """`g` with batch norms, checks, switches and padding; `func` with a call; broken or odd kin of `g`."""
     message = _network()
     (folder / "g.pb").write_bytes(message.SerializeToString())
     (folder / "g.pbtxt").write_text(str(message))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -66,7 +65,7 @@ SAME = [
     f"{OPEN} --input_exprs 'u=[[1.5,2]]'",
     f"{OPEN} --input_exprs 'u=(1,2)'",
     f'{EXAMPLES} --input_examples \'ex=[{{"a":[1.0,2.0],"i":[3],"s":["hi"]}},{{"a":[0.5,2.5]}}]\'',
-    f"{EXAMPLES} --input_examples 'ex=[{{\"a\":[1.0,2.0],\"s\":[b\"hi\"]}}]'",
+    f'{EXAMPLES} --input_examples \'ex=[{{"a":[1.0,2.0],"s":[b"hi"]}}]\'',
     "run --dir one --tag_set serve --signature_def nested --inputs x=x.npy",
     "run --dir one --tag_set gpu,serve --signature_def only --inputs x=x.npy",
     "run --dir one_text --tag_set serve --signature_def serving_default --inputs x=x.npy",
@@ -155,13 +154,15 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def found(folders: tuple[Path, Path]) -> dict[str, Outcome]:
     """What the original does with every call, in order."""
     calls = [*SAME, *REFUSED, *MORE_HERE]
-    return dict(zip(calls, originals("saved_model_cli", [shlex.split(c) for c in calls], folders[0]), strict=True))
+    return dict(
+        zip(calls, originals("saved_model_cli", [shlex.split(c) for c in calls], folders[0]), strict=True)
+    )
 
 
 @pytest.fixture
-def ours(folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def ours(folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(folders[1])
-    yield folders[1]
+    return folders[1]
 
 
 def comparable(text: str) -> list[str]:
@@ -224,8 +225,8 @@ DIFFERENT = [
     f"{ONE} --inputs 'x=d.pkl[v]'",
     f"{ONE} --inputs x=x.npy --outdir out",
     "scan --dir risky --op_denylist=MatMul,Add",
-    f'{EXAMPLES} --input_examples \'ex=[{{"a":[1.0,2.0]}}]\' --outdir texts',
-    'run --dir risky --tag_set serve --signature_def serving_default --input_exprs \'path="text.txt"\'',
+    f"{EXAMPLES} --input_examples 'ex=[{{\"a\":[1.0,2.0]}}]' --outdir texts",
+    "run --dir risky --tag_set serve --signature_def serving_default --input_exprs 'path=\"text.txt\"'",
     "scan --dir hidden",
 ]
 
@@ -237,7 +238,9 @@ def test_different_for_a_reason(
         (folder / "out").mkdir(exist_ok=True)
         shutil.copy(folder / "x.npy", folder / "out" / "y.npy")
     calls = [shlex.split(call) for call in DIFFERENT]
-    pickled, member, existing, listed, texts, reading, hidden = originals("saved_model_cli", calls, folders[0])
+    pickled, member, existing, listed, texts, reading, hidden = originals(
+        "saved_model_cli", calls, folders[0]
+    )
 
     def run(number: int, *more: str) -> tuple[int, str, str]:
         return main(["saved_model_cli", *calls[number], *more]), *capsys.readouterr()

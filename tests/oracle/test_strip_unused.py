@@ -30,7 +30,8 @@ SAME = [
     f"{BINARY} --input_node_names=x,phase_train --output_node_names=out",
     f"{BINARY} --input_node_names=relu --output_node_names=out,z",
     f"{BINARY} {RELU} --placeholder_type_enum 19",
-    "--input_graph=func.pb --input_binary=true --output_graph=o.pb --input_node_names=t --output_node_names=fo",
+    "--input_graph=func.pb --input_binary=true --output_graph=o.pb"
+    " --input_node_names=t --output_node_names=fo",
     "--input_g g.pb --input_b=true --output_g o.pb --input_n relu --output_n out --pl 1",
 ]
 REFUSED = [
@@ -41,7 +42,8 @@ REFUSED = [
     f"{BINARY} {RELU} --placeholder_type_enum=x",
     f"--input g.pb --output_graph=o.pb {RELU}",
     f"--input_graph=g.pb --input_binary=true --output_graph=nowhere/o.pb {RELU}",
-    f"--input_graph=twice.pb --input_binary=true --output_graph=o.pb {RELU} --input_node_names=out",
+    "--input_graph=twice.pb --input_binary=true --output_graph=o.pb"
+    " --input_node_names=x --output_node_names=out",
 ]
 # The original fails, though what is wanted is clear.
 MORE_HERE = [
@@ -73,7 +75,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def found(folder: Path) -> dict[str, Outcome]:
     """What the original does; call number n writes `n.pb`."""
-    calls = [shlex.split(call.replace(" o.pb", f" {n}.pb").replace("=o.pb", f"={n}.pb")) for n, call in enumerate(ALL)]
+    calls = [
+        shlex.split(call.replace(" o.pb", f" {n}.pb").replace("=o.pb", f"={n}.pb"))
+        for n, call in enumerate(ALL)
+    ]
     return dict(zip(ALL, originals("strip_unused", calls, folder), strict=True))
 
 
@@ -84,7 +89,7 @@ def ours(call: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 def described(message: Any, *, kinds: bool) -> dict[str, tuple[Any, ...]]:
-    """Nodes by name; the types of placeholders, which the original does not take from the graph, if asked for."""
+    """Nodes by name; with the types of placeholders, which the original does not take from the graph, if asked."""
     return {
         n.name: (n.op, list(n.input), n.attr["dtype"].type if kinds or n.op != "Placeholder" else None)
         for n in message.node
@@ -93,7 +98,11 @@ def described(message: Any, *, kinds: bool) -> dict[str, tuple[Any, ...]]:
 
 @pytest.mark.parametrize("call", SAME)
 def test_the_same(
-    call: str, folder: Path, found: dict[str, Outcome], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    call: str,
+    folder: Path,
+    found: dict[str, Outcome],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert found[call].code == 0
     assert ours(call, folder, monkeypatch) == 0
@@ -103,16 +112,21 @@ def test_the_same(
     assert described(own, kinds=told) == described(theirs, kinds=told)
     assert [n.name for n in own.node] == [n.name for n in theirs.node]
     as_text = "output_binary=false" in call
-    assert all((p.read_bytes()[:6] == b"node {") == as_text for p in (folder / "o.pb", folder / f"{ALL.index(call)}.pb"))
+    assert all(
+        (p.read_bytes()[:6] == b"node {") == as_text
+        for p in (folder / "o.pb", folder / f"{ALL.index(call)}.pb")
+    )
     assert own.versions.producer > 0 == theirs.versions.producer  # dropped there
 
 
-def test_types_are_those_of_the_graph(folder: Path, found: dict[str, Outcome], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_types_are_those_of_the_graph(
+    folder: Path, found: dict[str, Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
     call = SAME[7]
     assert ours(call, folder, monkeypatch) == 0
     theirs, own = (read_graph(folder / name) for name in (f"{ALL.index(call)}.pb", "o.pb"))
     assert next(n for n in theirs.node if n.name == "u").attr["dtype"].type == tf.float32.as_datatype_enum
-    with pytest.raises(ValueError, match="expected uint8|uint8"):
+    with pytest.raises(ValueError, match="uint8"):
         values_of(theirs, ["u1"], {"u": np.arange(4)})
     assert values_of(own, ["u1"], {"u": np.arange(4)})[0].tolist() == [1, 2, 3, 4]
 
@@ -136,7 +150,11 @@ def test_an_input_nobody_needs_stays(folder: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("call", REFUSED)
 def test_refused_by_both(
-    call: str, folder: Path, found: dict[str, Outcome], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    call: str,
+    folder: Path,
+    found: dict[str, Outcome],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert found[call].code != 0
     assert ours(call, folder, monkeypatch) in (1, 2)
@@ -148,11 +166,16 @@ def test_refused_by_both(
 
 @pytest.mark.parametrize("call", MORE_HERE)
 def test_done_here_alone(
-    call: str, folder: Path, found: dict[str, Outcome], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    call: str,
+    folder: Path,
+    found: dict[str, Outcome],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert found[call].code != 0
     assert ours(call, folder, monkeypatch) == 0
-    assert capsys.readouterr().out in ("13 ops in the final graph.\n", "17 ops in the final graph.\n")
+    like = next(same for same in SAME if same.endswith("=out,z" if "z'" in call else RELU))
+    assert capsys.readouterr().out == found[like].out
 
 
 @pytest.mark.parametrize("call", CODE_IS_ZERO)

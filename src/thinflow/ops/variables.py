@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from thinflow.errors import NodeError
 from thinflow.ir.types import BOOL, INT32, RESOURCE, DType, Shape, TensorSpec
 from thinflow.ops._state import Reference, Variable
 from thinflow.ops.registry import OpDef, op, require
@@ -165,12 +166,29 @@ class Assign(_OnReference):
 
     @staticmethod
     def kernel(variable: Variable, value: Array, *, validate_shape: bool = True) -> Variable:
+        require_variable(variable)
         variable.assign(value, validate_shape=validate_shape)
         return variable
 
 
+def require_variable(variable: object) -> None:
+    """Refuse to write to what is no variable.
+
+    Raises:
+        NodeError: it is a constant, such as the variable became in a frozen graph.
+    """
+    if isinstance(variable, Variable):
+        return
+    raise NodeError(
+        "it writes to a constant, which was a variable before the graph was frozen",
+        hint="freeze the model with `thinflow freeze`, which leaves variables that change; or stop before it"
+        " with --outputs",
+    )
+
+
 def updated(variable: Variable, function: Callable[[Array, Array], Array], value: Array) -> None:
     """Replace what the variable holds by a function of it and `value`, of the same shape."""
+    require_variable(variable)
     old = variable.read()
     require(old.shape == value.shape, f"{list(value.shape)} differs from the variable's {list(old.shape)}")
     with np.errstate(all="ignore"):
