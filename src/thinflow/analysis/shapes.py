@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from thinflow.analysis import foreign
 from thinflow.analysis.calls import CallShapes, completed
 from thinflow.analysis.queued import DEQUEUES, queued_specs
+from thinflow.analysis.reader_types import typed_inputs, unknown_specs
 from thinflow.analysis.rule_results import RuleResults
 from thinflow.errors import ShapeError, ThinflowError
 from thinflow.ir.attrs import ShapeAttr
@@ -106,7 +107,8 @@ def _declared_results(node: Node, inputs: Sequence[TensorSpec], rules: RuleResul
     """What the op's own rule says."""
     definition = registry.find(node.op)
     if definition is None:
-        return ()
+        return unknown_specs(node)
+    inputs = typed_inputs(node, inputs)
     attrs = node.attrs_view
     wanted = None if isinstance(definition.num_outputs, int) else attrs.get(definition.num_outputs)
     if isinstance(wanted, int) and not 0 <= wanted <= MAX_PORTS:

@@ -261,7 +261,8 @@ def call_kernel(definition: type[OpDef], inputs: Sequence[Any], attrs: Mapping[s
     """
     if definition.kernel is None:
         raise UnsupportedOp(
-            f"thinflow cannot run {definition.name} yet", hint="add a kernel in src/thinflow/ops/"
+            f"thinflow cannot run {definition.name} yet",
+            hint="leave it out with --outputs or --inputs; developers add a kernel in src/thinflow/ops/",
         )
     result = definition.kernel(*inputs, **select_attrs(definition.kernel, attrs))
     return result if isinstance(result, tuple) else (result,)
