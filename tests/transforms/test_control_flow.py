@@ -11,7 +11,7 @@ from tests.library import constant, function, graph_of, node
 from tests.loops import entered, while_loop
 from tests.programs import Block, blocks, new_form, old_form
 from tests.transforms.golden import parse_graph
-from tests.transforms.support import compute, reasons, step
+from tests.transforms.support import apply, compute, reasons, step
 from thinflow.errors import ThinflowError
 from thinflow.formats import graphdef
 from thinflow.frames import schedule
@@ -392,3 +392,25 @@ def test_damaged_graphs_are_refused_or_raised_whole(block: Block, data: st.DataO
         except ThinflowError as error:
             hint = error.hint
         assert "please report" not in hint
+
+
+def test_only_what_was_raised_is_lowered_if_asked() -> None:
+    graph = parse_graph("""
+        x = Placeholder() {dtype=float, shape=shape[]}
+        p = Placeholder() {dtype=bool, shape=shape[]}
+        c/x = Switch(x, p) {T=float}
+        c/neg = Neg(c/x) {T=float}
+        c/Merge = Merge(c/neg, c/x:1) {N=2, T=float}
+        call = StatelessIf(p, c/Merge) {Tin=[float], Tout=[float], then_branch=@same, else_branch=@same}
+        inputs: x, p
+        outputs: call
+        def same(x: float)
+        return x
+    """.replace("        ", "").strip())  # fmt: skip
+    assert step(graph, "lower_control_flow(raised=true)")[1].changes == 0
+    after = apply(graph, "raise_control_flow lower_control_flow(raised=true)").graph
+    assert sorted(n.op for n in after if n.op in OLD | NEW) == ["Merge", "StatelessIf", "Switch"]
+    assert list(after.functions) == ["same"]
+    for p in (True, False):
+        feed = {"x": np.float32(3), "p": np.array(p)}
+        assert compute(after, feed) == compute(graph, feed)

@@ -1,4 +1,4 @@
-"""Which arguments of a function each of its results needs, seen through the loops, branches and calls in it."""
+"""Which arguments of a function each of its results needs, through the loops, branches and calls in it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def callees(node: Node) -> list[Attr | None]:
         return [attrs.get("then_branch"), attrs.get("else_branch")]
     if node.op in CASES:
         branches = attrs.get("branches")
-        return list(branches) if isinstance(branches, tuple) else []  # type: ignore[arg-type]
+        return list(branches) if isinstance(branches, tuple) else []
     return [attrs.get("f")]
 
 

@@ -17,7 +17,7 @@ from thinflow.rewrite.colocation import renamed_class
 from thinflow.rewrite.rule import Refuse
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms._control import effect_free
-from thinflow.transforms.inline_partitionedcall import InlinePartitionedCall
+from thinflow.transforms.inline_partitionedcall import CALLS, InlinePartitionedCall
 
 _ENTERS = frozenset({"Enter", "RefEnter"})
 
@@ -67,7 +67,12 @@ def _inlined(function: Function) -> Function:
     copy = function.copied()
     graph = copy.graph
     # An effect may be that of a call, which goes; what waits for the call then waits for what the call did.
-    effects = [graph.add("NoOp", control_inputs=[n], name=f"{n.name}/done") for n in copy.control_outputs]
+    effects = [
+        graph.add("NoOp", control_inputs=[n], name=f"{n.name}/done")
+        if n.op in CALLS or n.op in graph.functions
+        else n
+        for n in copy.control_outputs
+    ]
     InlinePartitionedCall(prune_library=False).apply(graph, Trace())
     return replace(copy, control_outputs=effects).settled()
 

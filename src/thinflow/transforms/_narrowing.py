@@ -1,4 +1,4 @@
-"""Calls that pass and give less: the nodes that call, and the functions, copied where others call them, too."""
+"""Functions that take and give less, copied where others call them, too, and the nodes that call them."""
 
 from __future__ import annotations
 
@@ -11,25 +11,10 @@ from thinflow.ir.function import ARGUMENT, Function, mentioned
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors, execution_order
 from thinflow.ir.types import DType
-from thinflow.rewrite.edits import sweep
 from thinflow.rewrite.rule import Refuse
 from thinflow.rewrite.trace import Entry, Trace
-from thinflow.transforms._dependence import (
-    CALLS,
-    CASES,
-    IFS,
-    KNOWN,
-    WHILES,
-    Dependence,
-    Needs,
-    bits,
-    callees,
-    closed,
-)
-
-_PER_OUTPUT = ("Tout", "output_shapes", "_output_shapes")
-_HINTS = ("_num_original_outputs", "_read_only_resource_inputs")
-"""Annotations that count outputs or inputs, for who takes gradients or orders effects."""
+from thinflow.transforms._dependence import CALLS, KNOWN, WHILES, Dependence, Needs, bits, callees
+from thinflow.transforms._rewiring import refuse_untyped, rewire, told
 
 
 class Narrowing:
@@ -111,11 +96,11 @@ class Narrowing:
         whole = len(inputs) == len(node.inputs) and len(outputs) == results
         if whole or (node.op in WHILES and not inputs):
             return False
-        _refuse_untyped(node, results)
-        text = _told(node, inputs, outputs, results)
+        refuse_untyped(node, results)
+        text = told(node, inputs, outputs, results)
         functions = self._functions(node, inputs, outputs)
         self._trace.changes.append(Entry(name, node.op, text))
-        _rewire(graph, node, functions, inputs, outputs, results)
+        rewire(graph, node, functions, inputs, outputs, results)
         return True
 
     def _pass_on(self, node: Node) -> bool:
@@ -250,78 +235,3 @@ def _source(value: Value) -> Value:
     while value.node.op == "Identity" and value.node.inputs and not value.node.control_inputs:
         value = value.node.inputs[0]
     return value
-
-
-def _told(node: Node, inputs: list[int], outputs: list[int], results: int) -> str:
-    before = len(node.inputs)
-    if node.op in WHILES:
-        return f"loses {before - len(inputs)} of {before} variables, which nothing needs"
-    lost = [
-        f"{count} of {total} {what}"
-        for count, total, what in (
-            (results - len(outputs), results, "results"),
-            (before - len(inputs), before, "inputs"),
-        )
-        if count
-    ]
-    return f"loses {' and '.join(lost)}, which nothing needs"
-
-
-def _rewire(
-    graph: Graph,
-    node: Node,
-    functions: Sequence[FunctionAttr],
-    inputs: list[int],
-    outputs: list[int],
-    results: int,
-) -> None:
-    """Let a node call narrower functions: its attributes, inputs and outputs."""
-    offset = 1 if node.op in IFS | CASES else 0
-    _name_functions(node, functions)
-    for key in _HINTS:
-        node.attrs.pop(key, None)
-    _choose(node, "T" if node.op in WHILES else "Tin", [i - offset for i in inputs if i >= offset])
-    for key in _PER_OUTPUT:
-        listed = node.attrs.get(key)
-        if isinstance(listed, tuple) and len(listed) == results:
-            _choose(node, key, outputs)
-    lost = [v.node for i, v in enumerate(node.inputs) if i not in set(inputs)]
-    node.set_inputs([node.inputs[i] for i in inputs])
-    places = {node.output(old): node.output(new) for new, old in enumerate(outputs)}
-    specs = [old.spec for old in places]
-    declared = graph.outputs
-    for old, new in places.items():
-        if old is not new:
-            old.replace_uses(new)
-    if any(places.get(v, v) is not v for v in declared):
-        graph.outputs = [places.get(v, v) for v in declared]
-    for new, spec in zip(places.values(), specs, strict=True):
-        new.spec = spec
-    sweep(graph, lost)
-
-
-def _name_functions(node: Node, functions: Sequence[FunctionAttr]) -> None:
-    if node.op in WHILES:
-        node.attrs["cond"], node.attrs["body"] = functions
-    elif node.op in IFS:
-        node.attrs["then_branch"], node.attrs["else_branch"] = functions
-    elif node.op in CASES:
-        node.attrs["branches"] = tuple(functions)
-    else:
-        (node.attrs["f"],) = functions
-
-
-def _refuse_untyped(node: Node, results: int) -> None:
-    """Raise Refuse if a list of types is not as long as what it is about."""
-    count = len(node.inputs) - (1 if node.op in IFS | CASES else 0)
-    expected = {"T": count} if node.op in WHILES else {"Tin": count, "Tout": results}
-    for key, length in expected.items():
-        listed = node.attrs.get(key, ())
-        if listed != () and not (isinstance(listed, tuple) and len(listed) == length):
-            raise Refuse(f"its attribute {key} does not list {length} types")
-
-
-def _choose(node: Node, key: str, places: list[int]) -> None:
-    listed = node.attrs.get(key)
-    if isinstance(listed, tuple) and all(i < len(listed) for i in places):
-        node.attrs[key] = tuple(listed[i] for i in places)  # type: ignore[assignment]

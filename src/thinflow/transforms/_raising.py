@@ -275,6 +275,7 @@ class Raising:
             results = copied(plan.ending, results, first, self.origin)
         for node, result in zip(plan.leaving, results, strict=False):
             self._hand_out(node, result, call)
+        _join_waiters(self.graph, call)
         going = [n for n in inside if n.graph is self.graph]
         self.graph.remove(*going)
         return call
@@ -295,6 +296,17 @@ class Raising:
         )
         holder.origin = self.origin
         self.graph.replace(node, holder)
+
+
+def _join_waiters(graph: Graph, call: Node) -> None:
+    """Let whoever waited for a NoOp that waited for the Exits wait for the call, which is one node."""
+    for node in call.control_outputs:
+        if node.op != "NoOp" or node.is_protected or node.control_inputs != (call,):
+            continue
+        for waiter in node.control_outputs:
+            waiter.remove_control_input(node)
+            waiter.add_control_input(call)
+        graph.remove(node)
 
 
 def _wanted_outside(node: Node, inside: Nodes, *, is_result: bool) -> str:

@@ -1,8 +1,10 @@
 """Put measured ranges in the place of ops that find the range of every single run.
 
 lo, hi = requantization_range(x, min, max)  ->  lo = const, hi = const      from a log of real runs
+q, lo, hi = quantize_v2(x, min(x), max(x))  ->  quantize_v2(x, const, const)
 
-The log comes from `insert_logging(op=RequantizationRange, show_name=true, message="__requant_min_max:")`.
+The log comes from `insert_logging(op=RequantizationRange, show_name=true, message="__requant_min_max:")`; with
+`op=QuantizeV2` as well it tells the ranges of floats that are quantized, too.
 """
 
 from __future__ import annotations
@@ -16,13 +18,14 @@ import numpy as np
 
 from thinflow.errors import FeedError, ParameterError
 from thinflow.ir.graph import Graph, Node
-from thinflow.rewrite.edits import Site
+from thinflow.rewrite.edits import Site, sweep
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
 
 RANGE_OPS = frozenset({"RequantizationRange", "RequantizationRangePerChannel"})
 _PRINTED, _LABEL = "__print__", "__requant_min_max:"
 _VALUES = re.compile(r"\[([^\[\]]*)\]\[([^\[\]]*)\][^\[\]]*\Z")
+_BEHIND_CODES = re.compile(r"\[.*\]\[([^\[\]]*)\]\[([^\[\]]*)\][^\[\]]*\Z")
 
 Bounds = tuple[float, ...]
 Record = tuple[Bounds, Bounds]
@@ -32,7 +35,7 @@ Record = tuple[Bounds, Bounds]
 @transform("freeze_requantization_ranges")
 @dataclass(frozen=True)
 class FreezeRequantizationRanges(Transform):
-    """Replace RequantizationRange by constants from a log.
+    """Replace RequantizationRange, and the ranges of QuantizeV2 that each run measures, by constants from a log.
 
     Attributes:
         min_max_log_file: the log; may be repeated.
@@ -60,10 +63,7 @@ class FreezeRequantizationRanges(Transform):
                 )
 
     def apply(self, graph: Graph, trace: Trace) -> None:
-        records: dict[str, list[Record]] = {}
-        for path in self.min_max_log_file:
-            for name, record in read_records(read_lines(path)):
-                records.setdefault(name, []).append(record)
+        records = self._records(graph)
         if not records:
             raise FeedError(
                 "No min/max range logs were found in the log file",
@@ -71,8 +71,9 @@ class FreezeRequantizationRanges(Transform):
                 hint=f"lines should look like ;NAME{_PRINTED};{_LABEL}[-1.5][2]",
             )
         self._complain([n for n in records if not _is_range(graph.find(n))], graph, trace)
+        logs_floats = any(measures_floats(graph.find(name)) for name in records)
         for node in graph:
-            if node.op not in RANGE_OPS:
+            if node.op not in RANGE_OPS and not (logs_floats and measures_floats(node)):
                 continue
             try:
                 if node.name not in records:
@@ -80,6 +81,16 @@ class FreezeRequantizationRanges(Transform):
                 self._freeze(graph, node, self._bounds(node, records[node.name], trace), trace)
             except Refuse as refusal:
                 trace.leave(node, refusal.reason)
+
+    def _records(self, graph: Graph) -> dict[str, list[Record]]:
+        """Node name -> what the logs say of it."""
+        records: dict[str, list[Record]] = {}
+        for path in self.min_max_log_file:
+            lines = read_lines(path)
+            coded = [(n, r) for n, r in read_records(lines, coded=True) if measures_floats(graph.find(n))]
+            for name, record in [*read_records(lines), *coded]:
+                records.setdefault(name, []).append(record)
+        return records
 
     def _complain(self, names: Sequence[str], graph: Graph, trace: Trace) -> None:
         for name in names:
@@ -106,14 +117,15 @@ class FreezeRequantizationRanges(Transform):
         counts = {len(low) for low, _ in good}
         if len(counts) > 1:
             raise Refuse("its records have different numbers of channels")
-        if counts != {1} and node.op == "RequantizationRange":
+        if counts != {1} and node.op != "RequantizationRangePerChannel":
             raise Refuse(f"its records have {counts.pop()} values, but its range is one for all channels")
         return percentiles(good, self.min_percentile, self.max_percentile)
 
     def _freeze(self, graph: Graph, node: Node, bounds: Record, trace: Trace) -> None:
-        if node.is_protected:
+        is_replaced = node.op in RANGE_OPS
+        if is_replaced and node.is_protected:
             raise Refuse("it is asked for by name")
-        if any(v.uses for v in node.outputs if v.port > 1):
+        if is_replaced and any(v.uses for v in node.outputs if v.port > 1):
             raise Refuse("an output beyond its two is read")
         site = Site(graph, node, self.name)
         named = zip(("min", "max"), bounds, strict=True)
@@ -121,12 +133,25 @@ class FreezeRequantizationRanges(Transform):
             site.constant(_constant(numbers), f"{node.name}/frozen_{which}") for which, numbers in named
         )
         trace.changed(node, f"its range is {_text(bounds[0])} to {_text(bounds[1])}")
-        graph.bypass(node, {0: low, 1: high})
+        if is_replaced:
+            graph.bypass(node, {0: low, 1: high})
+            return
+        measuring = [v.node for v in node.inputs[1:3]]
+        node.set_input(1, low)
+        node.set_input(2, high)
+        sweep(graph, measuring)
+
+
+def measures_floats(node: Node | None) -> bool:
+    """Whether a node quantizes floats to a range that is found while the graph runs."""
+    if node is None or node.op != "QuantizeV2" or len(node.inputs) != 3 or node.get("axis", -1) >= 0:
+        return False
+    return any(v.node.tensor is None or v.is_graph_input for v in node.inputs[1:])
 
 
 def _is_range(node: Node | None) -> bool:
     """Whether the log may speak of this node."""
-    return node is not None and node.op in RANGE_OPS
+    return node is not None and (node.op in RANGE_OPS or measures_floats(node))
 
 
 def _is_sound(record: Record) -> bool:
@@ -161,15 +186,21 @@ def read_lines(path: str) -> list[str]:
         raise FeedError(problem, path, hint="check the file name") from error
 
 
-def read_records(lines: Iterable[str]) -> list[tuple[str, Record]]:
-    """(node name, range) of every line that holds one; other lines are skipped."""
-    found = (_record(line.split(";")) for line in lines if f"{_PRINTED};{_LABEL}" in line)
+def read_records(lines: Iterable[str], *, coded: bool = False) -> list[tuple[str, Record]]:
+    """(node name, range) of every line that holds one; other lines are skipped.
+
+    Args:
+        lines: of a log.
+        coded: take the lines that hold a third value, codes, in front of the range, and no others.
+    """
+    form = _BEHIND_CODES if coded else _VALUES
+    found = (_record(line.split(";"), form) for line in lines if f"{_PRINTED};{_LABEL}" in line)
     return [record for record in found if record is not None]
 
 
-def _record(pieces: Sequence[str]) -> tuple[str, Record] | None:
+def _record(pieces: Sequence[str], form: re.Pattern[str]) -> tuple[str, Record] | None:
     last = max(i for i, piece in enumerate(pieces) if piece.startswith(_LABEL))
-    values = _VALUES.match(pieces[last].removeprefix(_LABEL))
+    values = form.match(pieces[last].removeprefix(_LABEL))
     if values is None or not pieces[last - 1].endswith(_PRINTED):
         return None
     try:
@@ -179,6 +210,12 @@ def _record(pieces: Sequence[str]) -> tuple[str, Record] | None:
     if not low or len(low) != len(high):
         return None
     return pieces[last - 1].removesuffix(_PRINTED), (low, high)
+
+
+def record_line(name: str, record: Record) -> str:
+    """The line of a log that says this."""
+    low, high = (" ".join(f"{number:.9g}" for number in side) for side in record)
+    return f";{name}{_PRINTED};{_LABEL}[{low}][{high}]\n"
 
 
 def _constant(numbers: Bounds) -> np.ndarray:
