@@ -61,6 +61,7 @@ def original(arguments: list[str], capsys: Any, monkeypatch: pytest.MonkeyPatch)
         ["--all_tensor_names=true"],
         ["--tensor_name=net/w"],
         ["--tensor_name", "big", "--printoptions", "threshold=10", "precision=2", "linewidth=50"],
+        ["--tensor", "big", "--print", "threshold=10", "precision=2"],
         ["--tensor_name=scalar", "--count_exclude_pattern", "w$"],
         ["--all_tensor_names", "--count_exclude_pattern=loat"],
         ["--tensor_name=absent"],

@@ -38,7 +38,7 @@ _USAGE = (
     "Usage: inspect_checkpoint --file_name=checkpoint_file_name [--tensor_name=tensor_to_print] "
     "[--all_tensors] [--all_tensor_names] [--count_exclude_pattern] [--printoptions]"
 )
-_PRINT_FLAGS = ("--printoptions", "-printoptions")
+_PRINT_FLAG = "printoptions"  # or the beginning of it
 _NUMPY_NAMES = {"float": "float32", "double": "float64", "half": "float16"}
 
 
@@ -157,7 +157,7 @@ def _taken_out(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     options: list[str] = []
     taking = False
     for argument in argv:
-        if argument in _PRINT_FLAGS:
+        if argument.startswith("-") and _PRINT_FLAG.startswith(argument.lstrip("-") or "?"):
             taking = True
         elif taking and not argument.startswith("-"):
             options.append(argument)
