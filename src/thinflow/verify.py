@@ -28,6 +28,7 @@ from thinflow.errors import (
 )
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph, Value
+from thinflow.ir.types import DType
 from thinflow.layer_differences import Layer
 from thinflow.ops.random import repeatable_randomness
 from thinflow.rewrite.rule import Transform
@@ -155,8 +156,11 @@ def run_by_name(graph: Graph, feeds: Mapping[str, Array], names: Sequence[str]) 
 
 def _with_switches(graph: Graph, fed: dict[Value, Array]) -> dict[Value, Array]:
     """Feeds, with what inference wants for the training switches that nobody feeds."""
-    settings = ((v, setting) for v, setting in training_switches(graph) if v not in fed)
-    return fed | {v: np.asarray(setting, v.node.attrs["dtype"].numpy()) for v, setting in settings}
+    for value, setting in training_switches(graph):
+        element = value.node.get("dtype")
+        if value not in fed and isinstance(element, DType):
+            fed = {**fed, value: np.asarray(setting, element.numpy())}
+    return fed
 
 
 @dataclass
