@@ -163,7 +163,7 @@ def test_for_machines(export: str, capsys: Out) -> None:
         ),
         (["show", "--dir", "nowhere"], 1, "there is no such file"),
         (["show"], 2, "required: --dir"),
-        (["convert", "--dir", "export"], 1, "thinflow convert DIR OUT.tflite"),
+        (["convert", "--dir", "export"], 1, "thinflow convert export OUT.tflite"),
         ([], 2, "usage: thinflow saved_model_cli show|run|scan"),
     ],
 )

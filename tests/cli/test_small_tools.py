@@ -98,7 +98,10 @@ TOOLS = [
 @pytest.mark.parametrize("tool", TOOLS)
 def test_help_and_missing_flags(tool: str, capsys: Out) -> None:
     assert main([tool, "--help"]) == 0
-    assert f"usage: thinflow {tool}" in capsys.readouterr().out
+    usage, _, examples = capsys.readouterr().out.partition("examples:\n")
+    assert usage.startswith(f"usage: thinflow {tool}\nFlags:\n\t--")
+    assert all(line.startswith(f"  thinflow {tool} --") for line in examples.splitlines())
+    assert examples
     code = 255 if tool.startswith("convert") else 2
     assert main([tool]) == code
     error = capsys.readouterr().err

@@ -52,6 +52,7 @@ from thinflow.api.running import (
 from thinflow.api.transforming import (
     TransformGraph,
     measure_batch_norms,
+    measure_ranges,
     parse_transforms,
     transform,
     transform_names,
@@ -89,6 +90,7 @@ __all__ = [
     "load_plugins",
     "made_up_feed",
     "measure_batch_norms",
+    "measure_ranges",
     "micro_resolver",
     "named_orders",
     "onnxruntime_config",

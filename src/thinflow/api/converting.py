@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thinflow.api._types import Shapes, Source
-from thinflow.api.files import FOREIGN, WRITABLE, load, load_for_inference, require_outputs, require_tensorflow, save
+from thinflow.api.files import (
+    FOREIGN,
+    WRITABLE,
+    load,
+    load_for_inference,
+    require_outputs,
+    require_tensorflow,
+    save,
+)
 from thinflow.engines._child import TIMEOUT_SECONDS
 from thinflow.errors import ParameterError
 from thinflow.ir.graph import Graph
@@ -170,7 +178,7 @@ def _convert_to_onnx(
 
 def _core_notes(core: Core) -> list[str]:
     """What a converted model takes and gives, and what of the graph is not in it."""
-    from thinflow.optimizing.core import BESIDE
+    from thinflow.optimizing.core import BESIDE, shape_advice
 
     notes = [f"input  {v.name}  {v.spec}" for v in core.inputs]
     notes += [f"output {v.name}  {v.spec}" for v in core.outputs]
@@ -179,4 +187,6 @@ def _core_notes(core: Core) -> list[str]:
         own = (pair for pair in reasons if not pair[1].startswith(BESIDE))
         node, why = next(own, next(iter(reasons)))
         notes.append(f"{len(core.outside)} nodes are not in it and run in the app, first {node.where}: {why}")
+        advice = shape_advice(core.graph.inputs)
+        notes += [advice] if advice else []
     return notes

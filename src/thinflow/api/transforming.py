@@ -178,6 +178,38 @@ def measure_batch_norms(
     return len(statistics)
 
 
+def measure_ranges(
+    source: Source,
+    calibration: Any,
+    path: str | os.PathLike[str],
+    *,
+    samples: int | None = None,
+    **names: Any,
+) -> int:
+    """Measure the ranges that an eight-bit graph finds while it runs, for the transform
+    `freeze_requantization_ranges`.
+
+    Args:
+        source: path or Graph.
+        calibration: samples, as for `optimize`.
+        path: the log to write.
+        samples: use the first so many only.
+        names: as for `load`.
+
+    Returns:
+        How many lines the log has: one for each run of each node.
+    """
+    from thinflow.formats._files import write_file
+    from thinflow.optimizing.steps import samples_for
+    from thinflow.transforms._measured_ranges import log_ranges
+
+    graph = load(source, **names)
+    require_tensorflow(graph, "measured so")
+    log = log_ranges(graph, samples_for(graph, calibration, limit=samples))
+    write_file(path, [log.encode()])
+    return log.count("\n")
+
+
 def _named_feeds(graph: Graph, feeds: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]] | None:
     import numpy as np
 

@@ -15,6 +15,7 @@ EXAMPLES = """
   thinflow transform model.pb small.pb --pipeline float
   thinflow transform model.pb --dry-run -t quantize_weights
   thinflow transform pose.pb frozen.pb -t freeze_batch_norms --calibration frames/ --shape image=1,184,184,3
+  thinflow transform eight.pb frozen.pb -t freeze_requantization_ranges --calibration pictures/
 """
 
 
@@ -40,7 +41,8 @@ def add_arguments(p: ArgumentParser) -> None:
     p.add_argument(
         "--calibration",
         metavar="FOLDER|FILE",
-        help="samples to measure batch statistics on, for freeze_batch_norms (default: made up)",
+        help="samples to measure on: batch statistics for freeze_batch_norms (default: made up),"
+        " ranges for freeze_requantization_ranges",
     )
     p.add_argument(
         "--no-verify",
@@ -80,7 +82,7 @@ def run(args: Namespace) -> int:
     load_plugins(args)
     transforms = " ".join(args.transforms)
     if args.calibration is not None or "freeze_batch_norms" in transforms.replace("freeze_batch_norms(", ""):
-        transforms = _with_statistics(args, transforms)
+        transforms = _with_ranges(args, _with_statistics(args, transforms))
     result = transform_with_ledger(
         args.model,
         transforms,
@@ -108,8 +110,10 @@ def run(args: Namespace) -> int:
 
 
 def _tell_statistics(args: Namespace, result: Any) -> None:
-    """Say in the ledger where the statistics of frozen norms come from."""
+    """Say in the ledger where the statistics of frozen norms, and ranges, come from."""
     for step in result.steps:
+        if step.transform.startswith("freeze_requantization_ranges") and args.calibration is not None:
+            step.trace.notes.append(f"ranges measured on {args.calibration}")
         if not step.transform.startswith("freeze_batch_norms") or not step.changes:
             continue
         if args.calibration is None:
@@ -133,4 +137,25 @@ def _with_statistics(args: Namespace, transforms: str) -> str:
         measure_batch_norms(args.model, args.calibration, target, **interface(args))
         for call in wanting:
             call.params["statistics"] = [target]
+    return " ".join(str(call) for call in calls)
+
+
+def _with_ranges(args: Namespace, transforms: str) -> str:
+    """The transforms with a log of measured ranges, written beside the output, for the first
+    freeze_requantization_ranges that has none: of the graph as the transforms before it leave it.
+    """
+    from thinflow.api import measure_ranges, parse_transforms, transform
+
+    calls = parse_transforms(transforms)
+    for number, call in enumerate(calls):
+        if call.name != "freeze_requantization_ranges" or "min_max_log_file" in call.params:
+            continue
+        if args.calibration is None:
+            break
+        before = " ".join(str(c) for c in calls[:number])
+        graph = transform(args.model, before, verify=False, **interface(args)) if before else args.model
+        target = f"{args.output or args.model}.ranges.txt"
+        measure_ranges(graph, args.calibration, target, **({} if before else interface(args)))
+        call.params["min_max_log_file"] = [target]
+        break
     return " ".join(str(call) for call in calls)

@@ -18,7 +18,7 @@ from thinflow.lower.tflite.program import Operator, Program, Quantization, Signa
 from thinflow.quantize.arithmetic import ARITHMETICS
 from thinflow.quantize.constants import memory
 from thinflow.quantize.integer_weights import weights_only
-from thinflow.quantize.kernels import Weighted
+from thinflow.quantize.kernels import COMPARISONS, Weighted
 from thinflow.quantize.placement import Placement, is_float, place
 from thinflow.quantize.ranges import (
     Assignment,
@@ -89,8 +89,19 @@ def _settle(main: Subgraph, recipe: Recipe, ranges: Mapping[Tensor, Range]) -> t
                 s_x, s_y = _edge_scales(operator, numbers, assignment)
                 if s_x * float(scales.max(initial=0)) / s_y >= arithmetic.largest_factor:
                     forced[operator] = "its output needs much finer steps than its inputs have"
+            elif operator.code in COMPARISONS and _largest_scale(operator, assignment) >= 1:
+                forced[operator] = "LiteRT compares integers only if their scales are below 1"
         if len(forced) == before:
             return placement, assignment
+
+
+def _largest_scale(operator: Operator, assignment: Assignment) -> float:
+    """The largest scale among the float inputs of an operator; a constant zero has 1."""
+    arithmetic = next(iter(assignment.of.values())).arithmetic
+    read = [x for x in operator.inputs if x is not None and is_float(x)]
+    constants = [parameters_for(constant_range(x), arithmetic=arithmetic) for x in read if x.is_constant]
+    others = [assignment.of[x] for x in read if not x.is_constant]
+    return max((p.scale for p in constants + others), default=0.0)
 
 
 def _edge_scales(operator: Operator, numbers: Weighted, assignment: Assignment) -> tuple[float, float]:

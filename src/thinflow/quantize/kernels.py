@@ -53,7 +53,8 @@ _GROUPS: dict[str, Kernel] = {
     "BATCH_MATMUL": Kernel(is_heavy=True),
     "ADD SUB MUL MEAN SUM": _FREE,
     "RELU RELU6 RELU_N1_TO_1 LEAKY_RELU PRELU ELU HARD_SWISH GELU ABS": _FREE,
-    "LESS LESS_EQUAL GREATER GREATER_EQUAL ARG_MAX ARG_MIN": _FREE,
+    "LESS LESS_EQUAL GREATER GREATER_EQUAL": _FREE,
+    "ARG_MAX ARG_MIN": _FREE,
     "AVERAGE_POOL_2D MAX_POOL_2D MAXIMUM MINIMUM REDUCE_MAX REDUCE_MIN RESIZE_BILINEAR": _TIED,
     "CONCATENATION RESHAPE SQUEEZE EXPAND_DIMS TRANSPOSE PAD PADV2 MIRROR_PAD SLICE STRIDED_SLICE SPLIT"
     " SPLIT_V GATHER GATHER_ND PACK UNPACK TILE BROADCAST_TO REVERSE_V2 SPACE_TO_DEPTH DEPTH_TO_SPACE"
@@ -88,6 +89,9 @@ FUSED = {"NONE": None, "RELU": (0.0, None), "RELU6": (0.0, 6.0), "RELU_N1_TO_1":
 
 CLAMPS = frozenset(("RELU", "RELU6", "RELU_N1_TO_1"))
 """Ops that do nothing but what FUSED does."""
+
+COMPARISONS = frozenset(("LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"))
+"""Ops whose kernels end the process if a scale is 1 or more."""
 
 _WIDE = "its results span more orders of magnitude than 8 bits hold"
 _WRONG = "LiteRT's int8 kernel for it ignores scale and zero point"
