@@ -147,7 +147,7 @@ def test_files_are_seeded_too() -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("dtype=resource", "no input can be made up for 'x' of type resource\nhint: pass feeds of your own"),
+        ("dtype=variant", "no input can be made up for 'x' of type variant\nhint: pass feeds of your own"),
         ("dtype=float, shape=shape[1099511627776]", r"too large to make up for 'x'\nhint: .*--shape x="),
         ("dtype=float, shape=shape[" + "1," * 99 + "1]", "too large to make up"),
     ],
@@ -173,3 +173,47 @@ def test_override_shapes() -> None:
     assert spec == TensorSpec(FLOAT, (2, 4))
     with pytest.raises(FeedError, match="'q' is not an input\nhint: the inputs are x"):
         override_shapes(graph.inputs, {"q": [1]})
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "y = GatherV2(t, x, zero) {Tindices=int32, Tparams=float, Taxis=int32}",
+        "y = Gather(t, x) {Tindices=int32, Tparams=float}",
+        "w = Cast(x) {SrcT=int32, DstT=int64}\nr = Reshape(w, flat) {T=int64}\n"
+        "y = GatherV2(t, r, zero) {Tindices=int64, Tparams=float, Taxis=int32}",
+        "p = Pack(x, x) {N=2, T=int32}\n"
+        "y = GatherV2(t, p, zero) {Tindices=int32, Tparams=float, Taxis=int32}",
+    ],
+)
+def test_indices_stay_inside_their_table(more: str) -> None:
+    tables = """t = Const() {dtype=float, value=float[2,2]{1, 2, 3, 4}}
+zero = Const() {dtype=int32, value=int32[]{0}}
+flat = Const() {dtype=int32, value=int32[1]{-1}}
+"""
+    found = feed("dtype=int32, shape=shape[200]", more=tables + more)
+    assert set(found.tolist()) == {0, 1}
+
+
+def test_indices_reach_through_a_large_table() -> None:
+    rows = ", ".join(map(str, range(50)))
+    table = f"t = Const() {{dtype=float, value=float[50]{{{rows}}}}}\n"
+    gather = "y = Gather(t, x) {Tindices=int32, Tparams=float}"
+    found = feed("dtype=int32, shape=shape[500]", more=table + gather)
+    assert (found.min(), found.max()) == (0, 49)
+
+
+def test_a_table_that_is_not_there_cannot_be_made_up() -> None:
+    with pytest.raises(FeedError, match=r"'x' stands for a table or .*\nhint: open the SavedModel"):
+        feed("dtype=resource, shape=shape[]")
+
+
+def test_nothing_is_divided_by_zero_and_segments_are_in_order() -> None:
+    divisors = feed("dtype=int32, shape=shape[99]", more="y = FloorMod(x, x) {T=int32}")
+    assert divisors.min() == 1
+    more = (
+        "v = Const() {dtype=float, value=float[3]{1, 2, 3}}\ny = SegmentSum(v, x) {T=float, Tindices=int64}"
+    )
+    segments = feed("dtype=int64, shape=shape[3]", 5, more=more)
+    assert segments.tolist() == sorted(segments.tolist())
+    assert len(set(segments.tolist())) > 1

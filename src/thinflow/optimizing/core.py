@@ -28,8 +28,12 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import STRING, TensorSpec
 from thinflow.lower.tflite.convert import unsupported, unsupported_unit
 from thinflow.lower.tflite.inner import inner_values
+from thinflow.synthetic import concrete_shape, declared_spec
+from thinflow.transforms._framing import WHILES
 
 Array = np.ndarray[Any, Any]
+_TURNS = 10
+"""How often a loop is taken to turn."""
 _PRODUCTS = frozenset({"MatMul"})
 """Also what a classifier at the end of a loop does, so that it does not make the rest the work of a model."""
 
@@ -132,16 +136,15 @@ def find_core(
             node.where if node is not None else "",
             hint="`thinflow inspect MODEL` shows its ops; the reference engine still runs it",
         )
-    weights = [
-        graph_cost(graph, r.nodes).total.flops + sum(1 + len(_inside(n)) for n in r.nodes) for r in regions
-    ]
+    weights = [graph_cost(graph, r.nodes).total.flops + sum(map(_node_count, r.nodes)) for r in regions]
     core = regions[int(np.argmax(weights))]
     if (lost := _lost_loop(division.nodes, refused, core.nodes, together)) is not None:
+        advice = f"{known}; " if (known := shape_advice(graph.inputs)) else ""
         raise UnsupportedOp(
             f"the work of this model is done inside a loop that {runtime} models cannot hold: "
             f"{refused[lost]}",
             lost.where,
-            hint="`thinflow transform` and `thinflow run` handle it; the reference engine runs the loop",
+            hint=advice + _loop_advice(lost),
         )
     if together:
         infer_with_loops(graph, declared)
@@ -152,6 +155,30 @@ def find_core(
     return Core(graph, inputs, outputs, core.nodes, outside)
 
 
+def shape_advice(inputs: Sequence[Value]) -> str:
+    """How to fix sizes beyond the batch that inputs leave open, so that more can be converted; "" if none."""
+    specs = {v: declared_spec(v) for v in inputs}
+    sizes = [
+        f"--shape {v.name}={','.join(map(str, concrete_shape(spec)))}"
+        for v, spec in specs.items()
+        if spec.shape and None in spec.shape[1:]
+    ]
+    return f"if its sizes are known, fix them, such as {' '.join(sizes)}" if sizes else ""
+
+
+def _loop_advice(lost: Node) -> str:
+    if not _inside(lost):
+        return "`thinflow transform -t raise_control_flow` makes a While of it, or says why it cannot"
+    return (
+        "`thinflow run` runs it; for a TensorFlow without functions `lower_control_flow` writes it as frames"
+    )
+
+
+def _node_count(node: Node) -> int:
+    """How many nodes run for a node, about: those in a loop in every turn."""
+    return 1 + len(_inside(node)) * (_TURNS if node.op in WHILES else 1)
+
+
 def _lost_loop(
     nodes: Sequence[Node], refused: Mapping[Node, str], core: Sequence[Node], together: Collection[Node]
 ) -> Node | None:
@@ -159,8 +186,12 @@ def _lost_loop(
     missing: list[Node] = []
     if not any(n.op in HEAVY - _PRODUCTS for n in core):
         missing += [n for n in nodes if n in together and n in refused]
-    if not any(n.op in HEAVY for n in core):
-        missing += [n for n in nodes if n in refused and any(m.op in HEAVY for m in _inside(n))]
+    contained = [m for n in core for m in (n, *_inside(n))]
+    if not any(n.op in HEAVY for n in contained):
+        calls = [(n, _inside(n)) for n in nodes if n in refused]
+        missing += [
+            n for n, inside in calls if len(inside) > len(contained) and any(m.op in HEAVY for m in inside)
+        ]
     return next((n for n in missing if _inside(n)), missing[0] if missing else None)
 
 

@@ -37,7 +37,7 @@ from thinflow.optimizing.steps import (
     samples_for,
     switch_notes,
 )
-from thinflow.optimizing.trying import require_running, runs
+from thinflow.optimizing.trying import require_running, why_not_running
 from thinflow.optimizing.written import as_it_came
 from thinflow.quantize.feeds import Scaling
 from thinflow.quantize.recipe import Recipe
@@ -191,8 +191,9 @@ def optimize(
         model = float_model(ledger.graph, calibration)
         require_running(model, calibration)
     except UnsupportedOp as obstacle:
-        if not runs(ledger.graph, calibration):
-            raise
+        if (failure := why_not_running(ledger.graph, calibration)) is not None:
+            hint = failure.hint or "`thinflow inspect MODEL --all` shows its nodes"
+            raise UnsupportedOp(obstacle.problem, obstacle.where, hint) from failure
         smaller = GraphReport(
             source=graph.path,
             summary=summary,
@@ -235,7 +236,11 @@ def optimize(
         samples=data.note,
         synthetic=data.synthetic,
         tested_on=tested.note,
-        warnings=[*switch_notes(settings), *filter(None, [unmeasured]), *_warnings(data, tested, summary, made, recipe)],
+        warnings=[
+            *switch_notes(settings),
+            *filter(None, [unmeasured]),
+            *_warnings(data, tested, summary, made, recipe),
+        ],
         max_drop=max_drop,
         recipe=recipe,
         onnx=pair,

@@ -11,6 +11,7 @@ from thinflow.analysis.summary import short_number
 from thinflow.optimizing.quality import Quality, decibels
 
 if TYPE_CHECKING:
+    from thinflow.lower.tflite.program import Operator
     from thinflow.optimizing.graph_job import GraphReport
     from thinflow.optimizing.job import OptimizeReport
     from thinflow.rewrite.runner import Result
@@ -25,6 +26,10 @@ WORTH_SMALLER = 1.1
 _SHOWN_WARNINGS = 5
 SAME_SPEED = 0.03
 """Ratios this near to 1 are told as equal."""
+SMALL_MS = 2.0
+"""Milliseconds of a float run from which what happens at the ends of a model no longer matters."""
+MOST_TAPS = 25
+"""Of a depthwise window, for XNNPACK's eight-bit kernels; it takes general convolutions for more."""
 
 
 def verdict(report: OptimizeReport) -> str:
@@ -93,7 +98,19 @@ def why_slower(report: OptimizeReport) -> str:
         return f"{floats} of {sum(counts.values())} operators stay float, with {borders} conversions between"
     if report.latency is not None and report.latency.machine.multiplies_eight_bit is False:
         return "this CPU has no eight-bit dot product (VNNI or dotprod)"
+    if wide := sum(map(_is_wide, program.subgraphs[0].operators)):
+        return f"{wide} depthwise windows are wider than 5x5, for which there is no fast eight-bit kernel"
+    timing = report.latency.timing(report.files["fp32"]) if report.latency is not None else None
+    if timing is not None and timing.median_ms >= SMALL_MS:
+        return "its eight-bit kernels take longer than the float ones on this CPU"
     return "the model is so small that quantizing input and output costs more than it saves"
+
+
+def _is_wide(operator: Operator) -> bool:
+    """Whether it is a depthwise convolution with more taps than XNNPACK's eight-bit kernels are made for."""
+    filters = operator.inputs[1] if operator.code == "DEPTHWISE_CONV_2D" else None
+    shape = filters.shape if filters is not None else None
+    return shape is not None and all(shape[1:3]) and math.prod(n or 0 for n in shape[1:3]) > MOST_TAPS
 
 
 def _speed_ratio(report: OptimizeReport) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -267,9 +268,27 @@ def _with_sizes(value: Value, leading: Collection[int]) -> TensorSpec:
     spec = declared_spec(value) if value.node.op.startswith("Placeholder") else value.spec
     if value.spec.shape is not None:
         spec = value.spec
+    fixed = _reshaped_size(value, spec)
+    if fixed is not None and spec.shape is not None:
+        return TensorSpec(spec.dtype, (fixed, *spec.shape[1:]))
     if spec.shape and spec.shape[0] is None and None not in spec.shape[1:] and set(leading) == {1}:
         return TensorSpec(spec.dtype, (1, *spec.shape[1:]))
     return spec
+
+
+def _reshaped_size(value: Value, spec: TensorSpec) -> int | None:
+    """The open leading size of a computed value, told by a Reshape that gives it a known size; else None.
+
+    Rows that were looked up in parts of a table and put together again are such.
+    """
+    if not spec.shape or spec.shape[0] is not None or None in spec.shape[1:] or value.is_graph_input:
+        return None
+    each = math.prod(size or 0 for size in spec.shape[1:])
+    for use in value.uses:
+        result = use.node.output().spec
+        if use.node.op == "Reshape" and use.index == 0 and result.is_static and each:
+            return (result.size or 0) // each
+    return None
 
 
 def check_float_model(

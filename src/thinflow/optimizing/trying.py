@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 
+from thinflow.analysis.shapes import infer_shapes
 from thinflow.engines._child import run_file
-from thinflow.errors import EngineUnavailable, ThinflowError, UnsupportedOp
+from thinflow.errors import EngineUnavailable, FeedError, NodeError, ThinflowError, UnsupportedOp
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph
 from thinflow.optimizing.steps import FloatModel, Samples
@@ -33,13 +35,30 @@ def require_running(model: FloatModel, samples: Samples) -> None:
         ) from error
 
 
-def runs(graph: Graph, samples: Samples) -> bool:
-    """Whether the interpreter can run a graph at all; numbers and text that are made up may not fit."""
+def why_not_running(graph: Graph, samples: Samples) -> ThinflowError | None:
+    """Why the interpreter cannot run a graph at all; None if it can.
+
+    Numbers and text that are made up may not fit a sound graph: what they fail on is no reason.
+    """
     try:
         for feed in islice(samples, 1):
             Plan(graph, graph.outputs, graph.inputs).run(dict(feed))
-    except UnsupportedOp:
+    except ThinflowError as error:
+        return None if samples.synthetic and _may_be_the_datas(error, graph) else error
+    return None
+
+
+def _may_be_the_datas(error: ThinflowError, graph: Graph) -> bool:
+    """Whether other numbers could have gone through: nothing in the graph itself is seen to be wrong."""
+    if isinstance(error, UnsupportedOp) or not isinstance(error, FeedError | NodeError):
         return False
-    except ThinflowError:
-        return samples.synthetic
-    return True
+    if any(isinstance(cause, TypeError) for cause in _causes(error)):
+        return False  # inputs have their declared types: an attribute has another one, or an input is missing
+    copy = graph.clone()
+    return not infer_shapes(copy, {v: own.spec for v, own in zip(copy.inputs, graph.inputs, strict=True)})
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    while (cause := error.__cause__) is not None:
+        yield cause
+        error = cause

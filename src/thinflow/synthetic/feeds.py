@@ -14,9 +14,9 @@ import numpy as np
 from thinflow.analysis.switches import inference_setting
 from thinflow.errors import FeedError, ParameterError
 from thinflow.ir.graph import Value
-from thinflow.ir.types import BOOL, STRING, DType, TensorSpec, shape_text
+from thinflow.ir.types import BOOL, RESOURCE, STRING, DType, TensorSpec, shape_text
 from thinflow.synthetic.files import SIZE as DEFAULT_SIZE
-from thinflow.synthetic.indices import index_limit
+from thinflow.synthetic.indices import index_limit, is_divisor, is_segmentation
 from thinflow.synthetic.strings import known_maker, maker_for
 
 Array = np.ndarray[Any, Any]
@@ -53,6 +53,11 @@ def synthetic_array(value: Value, rng: np.random.Generator) -> Array:
         return np.asarray(setting, spec.dtype.numpy())
     if spec.dtype is STRING or (spec.dtype is None and known_maker(value) is not None):
         return _strings(value, concrete_shape(spec), rng)
+    if spec.dtype is RESOURCE:
+        raise FeedError(
+            f"'{value.name}' stands for a table or a variable (a resource) that the file does not hold",
+            hint="open the SavedModel or the checkpoint it was made from, and freeze that",
+        )
     if spec.dtype is None or not spec.dtype.numpy_name:
         raise FeedError(
             f"no input can be made up for '{value.name}' of type {spec.dtype}", hint="pass feeds of your own"
@@ -63,7 +68,9 @@ def synthetic_array(value: Value, rng: np.random.Generator) -> Array:
             f"an input of shape {shape_text(shape)} is too large to make up for '{value.name}'",
             hint=f"give it smaller sizes: --shape {value.name}=...",
         )
-    return _numbers(spec.dtype, shape, rng, index_limit(value) if spec.dtype.is_integer else None)
+    if spec.dtype.is_integer:
+        return _integers(value, spec.dtype, shape, rng)
+    return _numbers(spec.dtype, shape, rng)
 
 
 def declared_spec(value: Value) -> TensorSpec:
@@ -106,20 +113,30 @@ def override_shapes(
     return specs
 
 
-def _numbers(
-    element: DType, shape: tuple[int, ...], rng: np.random.Generator, limit: int | None
-) -> Array:
-    """Numbers of a type; integers below `limit`, where they are looked up in a table of so many rows."""
+def _numbers(element: DType, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
     if element is BOOL:
         return rng.random(shape) < 0.5
     if element.kind == "c":
         return (rng.uniform(-1, 1, shape) + 1j * rng.uniform(-1, 1, shape)).astype(element.numpy())
     if element.is_floating:
         return rng.uniform(-1, 1, shape).astype(element.numpy())
+    return _drawn(element, shape, rng, 0)
+
+
+def _integers(value: Value, element: DType, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    """Integers that fit a table that they are looked up in; above 0 as divisors, sorted as segments."""
+    made = _drawn(element, shape, rng, 1 if is_divisor(value) else 0, index_limit(value))
+    return np.sort(made) if shape and is_segmentation(value) else made
+
+
+def _drawn(
+    element: DType, shape: tuple[int, ...], rng: np.random.Generator, least: int, limit: int | None = None
+) -> Array:
     top = 256 if element.name in {"uint8", "quint8"} else 4
-    least = 0 if shape else 1  # a count or an index: of nothing there is seldom a result
+    least = least if shape else 1  # a count or an index: of nothing there is seldom a result
     if limit:
-        top = limit if shape else min(top, limit)
+        most = int(np.iinfo(element.numpy()).max)
+        top = min(limit, most) if shape else min(top, limit)
     return rng.integers(min(least, top - 1), top, shape).astype(element.numpy())
 
 

@@ -1,17 +1,25 @@
-"""How large made-up integers may be: as far as the tables reach that they look into."""
+"""What made-up integers may be: within the tables they look into, no divisors of 0, segments in order."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from thinflow.errors import ThinflowError
 from thinflow.ir.graph import Node, Use, Value
 from thinflow.ir.types import Shape
 from thinflow.rewrite.pattern import TRANSPARENT
 
 _GATHERS = frozenset({"Gather", "GatherV2", "ResourceGather"})
 _CARRIERS = TRANSPARENT | {
-    *("Abs", "BroadcastTo", "Cast", "EnsureShape", "ExpandDims", "MirrorPad", "Pad", "PlaceholderWithDefault"),
+    *(
+        "Abs",
+        "BroadcastTo",
+        "Cast",
+        "EnsureShape",
+        "ExpandDims",
+        "MirrorPad",
+        "Pad",
+        "PlaceholderWithDefault",
+    ),
     *("Relu", "Reshape", "ReverseV2", "Slice", "SplitV", "Squeeze", "StridedSlice", "Tile", "Transpose"),
     "Unpack",
 }
@@ -19,11 +27,24 @@ _CARRIERS = TRANSPARENT | {
 _JOINERS = frozenset({"ConcatV2", "Maximum", "Minimum", "Pack", "Select", "SelectV2", "Split"})
 """What does so with others of its inputs."""
 
+_DIVISIONS = frozenset({"Div", "DivNoNan", "FloorDiv", "FloorMod", "Mod", "TruncateDiv", "TruncateMod"})
+_SEGMENTED = frozenset(f"Segment{how}" for how in ("Max", "Mean", "Min", "Prod", "Sum"))
+
 
 def index_limit(value: Value) -> int | None:
     """The size of the smallest table that the numbers of a value are looked up in; None if in none."""
     sizes = [s for use in _uses(value) if (s := _table_size(use)) is not None]
     return min(sizes, default=None)
+
+
+def is_divisor(value: Value) -> bool:
+    """Whether something is divided by these numbers."""
+    return any(use.index == 1 and use.node.op in _DIVISIONS for use in _uses(value))
+
+
+def is_segmentation(value: Value) -> bool:
+    """Whether the numbers say which rows belong together, which must be in order."""
+    return any(use.index == 1 and use.node.op in _SEGMENTED for use in _uses(value))
 
 
 def _uses(value: Value) -> Iterator[Use]:
