@@ -92,3 +92,20 @@ def test_what_seldom_is_an_output_is_one_if_nothing_else_is() -> None:
     assert chosen(guess(printed)) == (["x"], ["p"])
     assert chosen(guess(printed + "\ny = Relu(x) {T=float}")) == (["x"], ["y"])
     assert chosen(guess(x + "q = PlaceholderWithDefault(x) {dtype=float, shape=shape[2]}"))[1] == ["q"]
+
+
+def test_results_of_tensorflow_2_are_suggested_whatever_their_type() -> None:
+    graph = parse_graph(
+        """
+        s = Placeholder() {dtype=string, shape=shape[?]}
+        low = StringLower(s)
+        Identity = Identity(low) {T=string}
+        n = StringLength(s)
+        Identity_1 = Identity(n) {T=int32}
+        debris = StringLower(s)
+        """
+    )
+    infer_shapes(graph)
+    found = guess_interface(graph)
+    assert {v.name for v in found.chosen_outputs} == {"Identity", "Identity_1"}
+    assert "is named as TensorFlow 2 names results" in found.outputs[0].reasons

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.freezing.builders import placeholder, product, read, saver, variable
+from tests.freezing.builders import placeholder, product, read, reference, saver, variable
 from tests.library import constant, graph_of, node
 from thinflow.analysis.interface import guess_interface
 from thinflow.analysis.shapes import infer_shapes
@@ -77,3 +77,32 @@ def test_it_says_why() -> None:
 def test_graphs_without_variables_are_guessed_as_ever(frozen: bool) -> None:
     nodes = [placeholder("x", 2), node("y", "Neg", "x", T=FLOAT)]
     assert guessed(nodes if frozen else [*nodes, variable("w", 2)]) in (["y"], ["y", "w"])
+
+
+def test_the_next_values_of_moving_averages_are_no_answers() -> None:
+    nodes = [
+        *product(), node("p", "Softmax", "y", T=FLOAT), reference("mean", 3), constant("rate", 0.1),
+        constant("rows", [0]), node("now", "Mean", "y", "rows", T=FLOAT, Tidx="type: 3"),
+        node("step", "Mul", "now", "rate", T=FLOAT), node("update", "AssignSub", "mean", "step", T=FLOAT),
+    ]  # fmt: skip
+    assert guessed(nodes) == ["p"]
+
+
+def test_what_is_left_over_beside_the_answer_behind_the_loss() -> None:
+    """The outputs of all steps of a loop, where only the last state is used."""
+    nodes = [
+        *product(), node("steps", "Tanh", "y", T=FLOAT), node("probs", "Softmax", "y", T=FLOAT),
+        placeholder("labels", -1, 3), node("difference", "Sub", "probs", "labels", T=FLOAT),
+        *loss("difference"),
+    ]  # fmt: skip
+    assert guessed(nodes) == ["probs", "steps"]
+
+
+def test_sizes_that_a_loss_checks_are_no_answers() -> None:
+    nodes = [
+        *product(), node("p", "Softmax", "y", T=FLOAT),
+        node("check/values/shape", "Shape", "y", T=FLOAT),
+        node("softmax_cross_entropy_loss/value", "Neg", "p", T=FLOAT),
+        node("q", "Sigmoid", "y", T=FLOAT),
+    ]  # fmt: skip
+    assert guessed(nodes) == ["q"]

@@ -85,16 +85,18 @@ _ANSWERS_FIRST = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNor
 """Of several values the first is what is computed, the others say how."""
 _NOT_OUTPUTS = re.compile(
     r"Const|NoOp|Placeholder.*|Assign.*|.*Save.*|.*Restore.*|.*Summary.*|Print|PrintV2|Assert|Variable.*|VarHandleOp|"
-    r".*Initializer.*|InitializeTable.*|Queue.*|.*Queue|.*QueueV2|Apply.*|ResourceApply.*|ScatterUpdate|CountUpTo|StringFormat"
+    r".*Initializer.*|InitializeTable.*|.*Dataset.*|.*Iterator.*|Queue.*|.*Queue|.*QueueV2|Apply.*|ResourceApply.*|ScatterUpdate|CountUpTo|StringFormat"
 )
 _LAST_RESORT = frozenset({"Print", "PlaceholderWithDefault", "StringFormat"})
 """Outputs after all, in a graph that has no others."""
 _DEBRIS = re.compile(
     r"(^|/)(gradients?|train(ing)?|optimizer|adam|momentum|rmsprop|sgd|save|saver|init|report_uninitialized|global_step|"
-    r"loss(es)?|cross_entropy|xentropy|accuracy|total_loss|l2_loss|l2_regularizer|regularizer|summar(y|ies)|eval|metrics?|"
+    r"(\w+_)?loss(es)?|cross_entropy|xentropy|accuracy|total_loss|l2_loss|l2_regularizer|regularizer|summar(y|ies)|eval|metrics?|"
     r"correct_prediction|confusion.*|evaluation.*)([_/\d]|$)",
     re.IGNORECASE,
 )
+_RESULT_NAME = re.compile(r"Identity(_\d+)?")
+"""What TensorFlow 2 calls the results of a function that it froze."""
 _GOOD_NAME = re.compile(
     r"(softmax|predict|prob|output|logit|result|score|class|detection|boxes|final|embedding|sigmoid|heatmap|concat_stage)",
     re.IGNORECASE,
@@ -275,6 +277,8 @@ def _rank_output(value: Value, size: int, biggest: int) -> Candidate:
         weigh(1, f"depends on {size} nodes")
     elif size < 0.1 * biggest:
         weigh(-1, f"depends on {size} nodes only")
+    if node.op == "Identity" and _RESULT_NAME.fullmatch(node.name):
+        weigh(3, "is named as TensorFlow 2 names results")
     if value.dtype in {STRING, RESOURCE}:
         weigh(-2, f"is {value.dtype}")
     return candidate
@@ -298,7 +302,9 @@ def _inputs(graph: Graph, needed: set[Node]) -> list[Candidate]:
             candidate.reasons.append("no output needs it")
         setting = inference_setting(node)
         if setting is not None:
-            candidate.reasons.append(f"looks like a training switch (inference feeds {setting_text(setting)})")
+            candidate.reasons.append(
+                f"looks like a training switch (inference feeds {setting_text(setting)})"
+            )
         elif _LABEL_NAME.search(node.name) and node not in needed:
             candidate.reasons.append("looks like labels")
         readers = {r.op for r in value.readers}

@@ -25,10 +25,15 @@ _MACHINERY_SCOPE = re.compile(
     r"(^|/)(gradients|save|report_uninitialized_variables|init|IsInitialized|Initializer|global_step)(_\d+)?(/|$)"
 )
 _LOSS_SCOPE = re.compile(
-    r"(^|/)(loss(es)?|cost|cross_entropy|xentropy|xent|accuracy|total_loss|regulariz\w*|l2_loss|metrics?|eval\w*|"
+    r"(^|/)((\w+_)?loss(es)?|cost|cross_entropy|xentropy|xent|accuracy|total_loss|regulariz\w*|l2_loss|metrics?|eval\w*|"
     r"correct\w*|train\w*|error|mse|mae)([_/\d]|$)",
     re.IGNORECASE,
 )
+_ANSWER_NAME = re.compile(
+    r"(^|/)(embeddings?|predictions?|prob(s|abilit(y|ies))?|logits|softmax|scores?|outputs?|results?)(_\d+)?$",
+    re.IGNORECASE,
+)
+_ANSWER_OPS = frozenset({"Softmax", "Sigmoid", "LogSoftmax"})
 _LOSS_OPS = frozenset(
     {
         "Mean",
@@ -50,6 +55,9 @@ _LOSS_OPS = frozenset(
     | {"Greater", "ZerosLike", "Const", "Rsqrt", "Sqrt", "LogicalAnd", "Prod"}
 )
 """Ops that lead from answers to a loss or a score; none of them ends a model by itself."""
+_UPDATES = re.compile(r".*Assign.*|.*Apply.*|.*Scatter(Update|Add|Sub|NdUpdate|NdAdd)")
+"""Ops that only write: what nobody but them reads is the next value of a variable, such as a moving mean."""
+_SIZES = frozenset({"Shape", "ShapeN", "Size", "Rank"})
 _TOTALS = frozenset({"Mean", "Sum", "AddN"})
 _LAYER_SUMS = frozenset({"Add", "AddV2", "Mul", "Sub"})
 
@@ -77,12 +85,23 @@ def answers(graph: Graph) -> dict[Value, str]:
         if node not in losses and node in learned
         for value in _unread(node)
     }
-    if found:
+    if any(_is_like_an_answer(value.node) for value in found):
         return found
-    for loss in losses:
-        for node in _behind(loss, forward, learned):
-            found[node.output()] = f"'{loss.name}' is computed from it"
+    behind = {
+        node.output(): f"'{loss.name}' is computed from it"
+        for loss in losses
+        for node in _behind(loss, forward, learned)
+    }
+    if found:  # left over, such as a loop's outputs beside its last state: then the loss may know better
+        known = ancestors([value.node for value in found])
+        behind = {v: why for v, why in behind.items() if v.node not in known and _is_like_an_answer(v.node)}
+    found = behind | found
     return found or {node.output(): "nothing reads it" for node in losses if node in learned}
+
+
+def _is_like_an_answer(node: Node) -> bool:
+    """Whether its op or its name say that it is one."""
+    return node.op in _ANSWER_OPS or bool(_ANSWER_NAME.search(node.name))
 
 
 def _forward(graph: Graph) -> set[Node]:
@@ -108,9 +127,12 @@ def _downstream(starts: Iterable[Node], within: set[Node]) -> set[Node]:
 
 def _is_end(node: Node, forward: set[Node]) -> bool:
     """Whether nothing of the model reads a node, and it is not a by-product of a loop or a condition."""
-    if _FEEDS.fullmatch(node.op) or node.output().dtype in {STRING, RESOURCE}:
+    if _FEEDS.fullmatch(node.op) or node.op in _SIZES or node.output().dtype in {STRING, RESOURCE}:
         return False
-    if any(reader in forward for value in node.outputs for reader in value.readers):
+    readers = [reader for value in node.outputs for reader in value.readers]
+    if any(reader in forward or _UPDATES.fullmatch(reader.op) for reader in readers):
+        return False
+    if not readers and any(waiter in forward for waiter in node.control_outputs):
         return False
     if node.op in {"Identity", "Switch"} and node.inputs and node.output().dtype is BOOL:
         return node.inputs[0].node.op != "Switch" and node.op != "Switch"
@@ -161,6 +183,8 @@ def _behind(loss: Node, forward: set[Node], learned: set[Node]) -> list[Node]:
 def _ends_a_model(node: Node, forward: set[Node], learned: set[Node]) -> bool:
     if _LOSS_SCOPE.search(node.name):
         return False
+    if _is_like_an_answer(node):
+        return True
     if node.op in _LAYER_SUMS:  # a bias or a scale: one side is learned and depends on no input
         return any(v.node in learned and v.node not in forward for v in node.inputs)
     return node.op not in _LOSS_OPS

@@ -107,7 +107,8 @@ class FlowLowering(Lowering):
     def read(self, value: Value) -> Any:
         """What stands for a value."""
         if value not in self.tensors and value.node in self._inside:
-            error = UnsupportedOp(self._inside[value.node], value.node.where)
+            hint = "`thinflow transform -t raise_control_flow` makes a call of it all, or says why it cannot"
+            error = UnsupportedOp(self._inside[value.node], value.node.where, hint)
             self._refuse(value.node, error, {value.port})
         return super().read(value)
 

@@ -44,6 +44,19 @@ def test_between_convolutions_there_is_nothing():
     assert net.transposes(y) == 2  # in and out
 
 
+@pytest.mark.parametrize("padding", ["VALID", "SAME"])
+@pytest.mark.parametrize("op", ["Pad", "PadV2"])
+def test_a_border_of_zeros_counts_in_the_maximum(op, padding):
+    """ONNX Runtime would take the border into the pool, which fills borders with the lowest number."""
+    net = Images()
+    x = net.picture()
+    borders = np.array([[0, 0], [1, 1], [1, 1], [0, 0]], I32)
+    below = net.op("Sub", np.float32(-1), net.op("Relu", net.conv(x)), name="below")
+    padded = net.op(op, below, borders, *([np.float32(0)] if op == "PadV2" else []), name="padded")
+    y = net.op("MaxPool", padded, name="pool", ksize=[1, 3, 3, 1], strides=[1, 2, 2, 1], padding=padding)
+    net.check(net.op("Add", y, f(4)))
+
+
 def test_residuals_and_joins():
     net = Images()
     a = net.conv(net.picture())

@@ -178,3 +178,21 @@ def test_every_rule_is_tried():
     }  # fmt: skip
     untried = {op for op in rules.supported("tflite") if not op.startswith(arrays)} - tried
     assert untried == elsewhere
+
+
+@pytest.mark.parametrize(
+    ("equation", "x", "y"),
+    [
+        ("aecd,abcd->acbe", f(2, 5, 3, 4), f(2, 6, 3, 4)),
+        ("acbe,aecd->abcd", f(2, 3, 6, 5), f(2, 5, 3, 4)),
+        ("abc,cde->abde", f(2, 5, 4), C(f(4, 3, 2))),
+        ("abcd,cde->abe", f(2, 5, 3, 4), C(f(3, 4, 2))),
+        ("abcd,ef->abcdef", f(2, 3, 4, 2), f(3, 2)),
+    ],
+)
+def test_every_size_of_a_sum_may_be_open(equation, x, y):
+    """Batch and length of attention: what the runtime cannot find by itself is computed from the operands."""
+    net = Net()
+    first = net.feed(x, "x", (None, None, *x.shape[2:]))
+    second = y.array if isinstance(y, C) else net.feed(y, "y", (None, None, *y.shape[2:]))
+    net.check(net.op("Einsum", first, second, equation=equation))

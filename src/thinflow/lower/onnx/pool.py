@@ -51,7 +51,7 @@ def _pool(
     return b.emit_channels_last(b.step(code, b.channels_first(x), shape=shape or (None,) * rank, **options))
 
 
-def _unfused(node: Node, padding: str) -> dict[str, str]:
+def _unfused(node: Node, padding: str) -> dict[str, Any]:
     """What keeps ONNX Runtime from taking a border of zeros in front into the pool.
 
     Its pools fill borders with the lowest number, so the maximum of negative numbers at the edge, which is

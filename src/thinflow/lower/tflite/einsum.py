@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 from thinflow.ir.graph import Node
 from thinflow.ir.types import FLOAT, INT32
@@ -77,6 +78,8 @@ def _product(b: Builder, x: Tensor, first: str, y: Tensor, second: str, result: 
     columns = "".join(c for c in result if c in second and c not in first)
     inner = "".join(c for c in first if c in second and c not in result)
     sizes = _Sizes(b, [(x, first), (y, second)])
+    operands: tuple[Tensor | None, ...]
+    options: dict[str, Any]
     if y.is_constant and not batch:
         made = [*rows, columns]
         left = sizes.grouped(_ordered(b, x, first, rows + inner), [*rows, inner])

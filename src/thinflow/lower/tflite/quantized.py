@@ -134,6 +134,7 @@ def _conv(
     b: Builder,
     x: Tensor,
     weights: np.ndarray,
+    scales: np.ndarray,
     bias: Tensor,
     y: Tensor,
     activation: str,
@@ -141,7 +142,7 @@ def _conv(
     """weights int8 [kh*kw,c,m]."""
     x, padding = _windowed(b, x, window, strides, padding)
     filters = weights.reshape(*window, *weights.shape[1:]).transpose(3, 0, 1, 2)
-    inputs = [x, _codes(b, np.ascontiguousarray(filters), scale), bias]
+    inputs = [x, _codes(b, np.ascontiguousarray(filters), scale * scales), bias]
     b.append("CONV_2D", inputs, [y], options | {"padding": padding, "fused_activation_function": activation})
 
 
@@ -151,9 +152,10 @@ def _real_weights(b: Builder, codes: Tensor, grid: Grid, order: Sequence[int]) -
     return b.step("DEQUANTIZE", stored, shape=stored.shape, element=FLOAT)
 
 
-def _codes(b: Builder, weights: np.ndarray, scale: float) -> Tensor:
+def _codes(b: Builder, weights: np.ndarray, scales: np.ndarray) -> Tensor:
+    """Weights [m,...] with a scale for all, or for each m."""
     tensor = b.const(weights, "filter", INT8)
-    tensor.quantization = Quantization(np.array([scale], np.float32), np.zeros(1, np.int64))
+    tensor.quantization = Quantization(scales.astype(np.float32), np.zeros(len(scales), np.int64))
     return tensor
 
 
@@ -232,10 +234,17 @@ def quantized_mat_mul(
 
 
 def _product(
-    scale: float, b: Builder, x: Tensor, weights: np.ndarray, bias: Tensor, y: Tensor, activation: str
+    scale: float,
+    b: Builder,
+    x: Tensor,
+    weights: np.ndarray,
+    scales: np.ndarray,
+    bias: Tensor,
+    y: Tensor,
+    activation: str,
 ) -> None:
     """weights int8 [1,c,m]."""
-    inputs = [x, _codes(b, np.ascontiguousarray(weights[0].T), scale), bias]
+    inputs = [x, _codes(b, np.ascontiguousarray(weights[0].T), scale * scales), bias]
     b.append("FULLY_CONNECTED", inputs, [y], {"fused_activation_function": activation})
 
 

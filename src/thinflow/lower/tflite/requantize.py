@@ -11,6 +11,7 @@ from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Node
 from thinflow.ir.types import FLOAT, QUINT8, DType
 from thinflow.lower.rules import lower
+from thinflow.lower.tflite.between import coded_layer
 from thinflow.lower.tflite.builder import Builder, require
 from thinflow.lower.tflite.coding import grid_of, landed
 from thinflow.lower.tflite.program import Tensor
@@ -34,14 +35,17 @@ def quantize_v2(
     mode: str = "MIN_COMBINED",
     axis: int = -1,
 ) -> Three:
-    """QUANTIZE where the range is known. Else the reals stay as they are: who reads them rounds."""
+    """QUANTIZE where the range is known, or the layer in front in integers. Else the reals stay as they are: who
+    reads them rounds.
+    """
     require(mode == "MIN_FIRST" and axis < 0, f"LiteRT's codes are those of the mode MIN_FIRST, not {mode}")
     grid = b.coding.grid(node.output())
     if grid is None:
         require(T is QUINT8 or T.name == "qint8", f"codes of {T} need a range that is fixed")
         return (Reals(x, (low, high), T),)
     if T.name in _EIGHT:
-        return with_range(b, _quantized(b, x, grid_of(b, node.output())))
+        grid = grid_of(b, node.output())
+        return with_range(b, coded_layer(b, x, grid) or _quantized(b, x, grid))
     return with_range(b, Reals(_clamped(b, x, grid), dtype=T))
 
 

@@ -17,6 +17,7 @@ from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import FLOAT, INT8, INT32, QINT8, QINT32, QUINT8, DType
 from thinflow.lower.building import Dims
+from thinflow.lower.channel_codes import ChannelCodes, channel_codes, is_close
 from thinflow.lower.tflite.coding import landed, not_fixed, own_codes, quantization
 from thinflow.lower.tflite.program import Quantization, Tensor
 from thinflow.lower.tflite.symmetric import Split, split
@@ -102,7 +103,8 @@ class Products(Sums):
         bias: real [m], or 0 for all.
         step: of the finest grid that the op rounds to on the way, in reals; 0 if there is none.
         reach: between which reals sums are that saturate on no grid on the way, whatever the channel.
-        finish: emits the operator, given input, weights int8 [taps,c',m], bias int32 [m] and the result.
+        finish: emits the operator, given input, weights int8 [taps,c',m], their scales [1] or [m] in `weights`,
+            bias int32 [m] and the result.
     """
 
     zero: int = 0
@@ -111,23 +113,37 @@ class Products(Sums):
     bias: Any = 0.0
     step: float = 0.0
     reach: tuple[float, float] = (-np.inf, np.inf)
-    finish: Callable[[Builder, Tensor, np.ndarray, Tensor, Tensor, str], None] = None  # type: ignore[assignment]
+    finish: Callable[[Builder, Tensor, np.ndarray, np.ndarray, Tensor, Tensor, str], None] = None  # type: ignore[assignment]
 
     def rounded(self, b: Builder, to: Landing) -> Tensor:
         step = to.grid.scale / self.scale  # sums per code
-        tolerance = _SLACK * max(to.grid.scale, self.step) / self.scale
-        parts = split(self.weights, self.zero, tolerance)
+        reach = max(to.grid.scale, self.step) / self.scale
+        parts = split(self.weights, self.zero, _SLACK * reach)
+        weights, scales, shift = parts.weights, np.ones(1, np.float32), parts.shift.astype(np.float64)
+        x = self.tensor
+        coded = self._in_channels(step, reach) if parts.copies else None
+        if coded is not None:
+            weights, scales, shift = coded.weights.reshape(self.weights.shape), coded.scales, coded.shift
+        else:
+            x = _with_copies(b, x, parts)
         y = landed(b, to.grid)
-        real = np.broadcast_to(np.asarray(self.bias, np.float64), parts.shift.shape)
-        bias = np.rint(real / self.scale + to.offset * step) + parts.shift
+        real = np.broadcast_to(np.asarray(self.bias, np.float64), shift.shape)
+        units = scales.astype(np.float64)
+        bias = np.rint((real / self.scale + to.offset * step + shift) / units)
         if np.abs(bias).max(initial=0) >= 2**31:
             raise UnsupportedOp("its bias does not fit 32 bits in steps of its products")
-        x = _with_copies(b, self.tensor, parts)
         addend = b.const(bias.astype(np.int32), "bias", INT32)
-        addend.quantization = Quantization(np.array([self.scale], np.float32), np.zeros(1, np.int64))
-        self.finish(b, x, parts.weights, addend, y, self.activation)
+        zeros = np.zeros(len(scales), np.int64)
+        addend.quantization = Quantization((units * self.scale).astype(np.float32), zeros)
+        self.finish(b, x, weights, scales, addend, y, self.activation)
         b.coding.sums[y] = (self, to)
         return y
+
+    def _in_channels(self, step: float, reach: float) -> ChannelCodes | None:
+        """The weights with a scale per channel instead of copies; None if that is more than a code off."""
+        wide = self.weights.reshape(-1, self.weights.shape[-1]).astype(np.float64)
+        coded = channel_codes(wide, self.zero, step)
+        return coded if is_close(coded, reach) else None
 
     def plus(self, bias: np.ndarray, to: Landing) -> Products | None:
         """The sums and a real bias [m], without the rounding to a grid in between; None behind a clamp.
