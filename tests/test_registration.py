@@ -134,7 +134,7 @@ def test_gradients_are_registered_with_their_op() -> None:
         (["--graphs={m}", "--release=1.0"], 1, "the kernel classes of TensorFlow 1.0 are not known"),
         (["--graphs={m}", "--default_ops=x"], 1, "'x' is no pair"),
         (["--graphs=missing.pb"], 1, "there is no such file"),
-        (["--graph={m}"], 2, "graphs"),
+        (["--grahps={m}"], 2, "graphs"),
     ],
 )
 def test_wrong_flags(

@@ -100,7 +100,9 @@ def test_models_that_cannot_be_paired(tmp_path: Path, file: Path) -> None:
 
 
 def test_a_file_that_holds_a_part_is_compared_where_it_ends(tmp_path: Path, file: Path) -> None:
-    text = TEXT.replace("outputs: z", "outputs: s").replace("inputs: x", "s = Softmax(z) {T=float}\ninputs: x")
+    text = TEXT.replace("outputs: z", "outputs: s").replace(
+        "inputs: x", "s = Softmax(z) {T=float}\ninputs: x"
+    )
     thinflow.save(parse_graph(text), tmp_path / "whole.pb")
     found = thinflow.verify(tmp_path / "whole.pb", file)
     assert found.ok

@@ -10,7 +10,6 @@ passes it on, and Merge takes whichever input is alive. The bodies of functions 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeAlias
@@ -18,13 +17,14 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from thinflow.calls import Bodies, Runner, caller, is_true
-from thinflow.errors import FeedError, GraphError, NodeError, ThinflowError, UnsupportedOp, closest
+from thinflow.errors import FeedError, GraphError, NodeError, ThinflowError, closest
 from thinflow.frames import MAX_ITERATIONS, Loop, Step, endless, max_iterations, schedule
 from thinflow.ir.attrs import FunctionAttr
 from thinflow.ir.function import ARGUMENT, Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import MERGES, ancestors
 from thinflow.ops import registry
+from thinflow.ops._missing import missing_kernel
 from thinflow.ops._state import dereferenced
 from thinflow.ops.lookup import FILLERS, Table
 
@@ -436,8 +436,6 @@ def _fill(node: Node, table: Table, bodies: Bodies) -> None:
             plan.compute([table])
 
 
-_INPUT_PIPELINES = ("Iterator", "Dataset", "Reader")
-"""Parts of the names of ops that fetch samples themselves."""
 _UNREADY = frozenset(
     {"Placeholder", "PlaceholderV2", "Restore", "RestoreV2", "VarHandleOp", "VariableV2", ARGUMENT}
 )
@@ -476,13 +474,6 @@ def _feeding_hint(node: Node) -> str:
     )
 
 
-def _missing_kernel_hint(op: str) -> str:
-    """What to do about an op without a kernel."""
-    if any(word in op for word in _INPUT_PIPELINES):
-        return "it belongs to an input pipeline: feed what comes out of that, and name it with --inputs"
-    return f"stop before it with --outputs, or add a kernel in {_home_of(op)} (CONTRIBUTING.md)"
-
-
 def _kernel_runner(node: Node) -> Runner:
     if node.op in {"Placeholder", "PlaceholderV2", ARGUMENT}:
         raise FeedError("nothing was fed for it", node.where, hint=_feeding_hint(node))
@@ -492,11 +483,7 @@ def _kernel_runner(node: Node) -> Runner:
         return lambda inputs: constant
     definition = registry.find(node.op)
     if definition is None or definition.kernel is None:
-        raise UnsupportedOp(
-            "the reference engine has no kernel for this op",
-            node.where,
-            hint=_missing_kernel_hint(node.op),
-        )
+        raise missing_kernel(node)
     try:
         kernel = partial(definition.kernel, **registry.select_attrs(definition.kernel, node.attrs))
     except ThinflowError as error:
@@ -519,17 +506,6 @@ def _kernel_runner(node: Node) -> Runner:
         return [_as_value(r) for r in results]
 
     return run
-
-
-def _home_of(op: str) -> str:
-    """The file where a kernel for an op belongs: that of the op with the most similar name, else its own."""
-    import difflib
-
-    near = difflib.get_close_matches(op, [name for name, _ in registry.all_ops()], n=1, cutoff=0.7)
-    definition = registry.find(near[0]) if near else None
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", re.sub(r"\W", "", op)).lower() or "another"
-    family = definition.__module__.rpartition(".")[2] if definition is not None else words[:40]
-    return f"src/thinflow/ops/{family}.py"
 
 
 def _as_value(result: Any) -> Any:

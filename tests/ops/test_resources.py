@@ -397,3 +397,9 @@ def test_a_table_is_filled_by_the_function_that_initializes_it() -> None:
         [fill],
     )
     assert thinflow.Session(graph, engine="reference").run("y")[0].tolist() == [10, 20]
+
+
+def test_a_constant_may_stand_for_a_variable() -> None:
+    x = np.array([[1, 2], [3, 4], [5, 6]])
+    assert run("ResourceGather", x, np.array([2, 0])).tolist() == [[5, 6], [1, 2]]
+    assert run("ResourceGatherNd", x, np.array([[1, 1]])).tolist() == [4]

@@ -89,7 +89,7 @@ def ours(call: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 def described(message: Any, *, kinds: bool) -> dict[str, tuple[Any, ...]]:
-    """Nodes by name; with the types of placeholders, which the original does not take from the graph, if asked."""
+    """Nodes by name, with the types of placeholders if asked: there they are not taken from the graph."""
     return {
         n.name: (n.op, list(n.input), n.attr["dtype"].type if kinds or n.op != "Placeholder" else None)
         for n in message.node

@@ -51,6 +51,18 @@ def test_values_that_are_not_finite_are_skipped_and_reported() -> None:
     assert x not in calibrate(program, [feed(*[np.nan] * 4)]).ranges
 
 
+def test_a_scalar_is_fed_as_one() -> None:
+    b = Builder()
+    x, scale = b.input(1, 4), b.input()
+    y = b.op(
+        "MUL",
+        x,
+        b.op("RESHAPE", b.op("PACK", scale, scale, axis=0, values_count=2), b.const(np.int32([2, 1]))),
+    )
+    found = calibrate(b.program(y), [{"in0": np.float32([[0, 1, 2, 3]]), "in1": np.float32(2)}])
+    assert found.ranges[y][:2] == (0, 6)
+
+
 def test_progress() -> None:
     program, *_ = two_steps()
     seen: list[tuple[int, int, str]] = []

@@ -7,7 +7,7 @@ import pytest
 
 from tests.quantize.programs import CONV, POOL, Builder, codes, quantize, run, samples, scale_of, sqnr
 from thinflow.errors import GraphError
-from thinflow.ir.types import FLOAT, INT8, INT32
+from thinflow.ir.types import BOOL, FLOAT, INT8, INT32
 from thinflow.lower.tflite.program import Program, Signature, read_program, to_bytes
 from thinflow.quantize.calibrate import calibrate
 from thinflow.quantize.int8 import quantize_int8
@@ -330,6 +330,21 @@ def test_zero_as_a_scalar_constant() -> None:
     program = b.program(b.op("ADD", b.input(1, 8), b.const(np.float32(0))))
     feed = samples(program)[0]["in0"]
     assert sqnr(run(program, feed)[0], run(quantize(program).program, feed)[0]) > 30
+
+
+@pytest.mark.parametrize("limit", [0.0, 900.0, 0.5])
+def test_comparisons_need_scales_below_one(limit: float) -> None:
+    """LiteRT's kernel ends the process at larger ones, which a constant zero has, too."""
+    b = Builder()
+    x = b.conv(b.input(1, 8, 8, 3), 4, act="NONE")
+    program = b.program(b.op("GREATER", x, b.const(np.float32([limit])), out=(BOOL,)))
+    quantized = quantize(program)
+    codes_of = [o.inputs[0].dtype for o in quantized.program.subgraphs[0].operators if o.code == "GREATER"]
+    assert codes_of == [INT8 if limit == 0.5 else FLOAT]
+    if limit != 0.5:
+        assert "scales are below 1" in dict((o.code, why) for o, why in quantized.float_operators)["GREATER"]
+    feed = samples(program)[0]["in0"]
+    assert run(quantized.program, feed)[0].dtype == np.bool_
 
 
 def test_unequal_sum_is_reported() -> None:

@@ -111,8 +111,8 @@ class ResourceGather(OpDef):
         return TensorSpec(dtype)
 
     @staticmethod
-    def kernel(variable: Variable, indices: Array, *, batch_dims: int = 0) -> Array:
-        x = variable.read()
+    def kernel(variable: Variable | Array, indices: Array, *, batch_dims: int = 0) -> Array:
+        x = _value(variable)
         require(x.ndim > batch_dims, f"{batch_dims} batch axes leave nothing to gather from rank {x.ndim}")
         return _gather(x, indices, batch_dims, batch_dims)
 
@@ -128,8 +128,13 @@ class ResourceGatherNd(OpDef):
         return TensorSpec(dtype)
 
     @staticmethod
-    def kernel(variable: Variable, indices: Array) -> Array:
-        return np.asarray(GatherNd.kernel(variable.read(), indices))
+    def kernel(variable: Variable | Array, indices: Array) -> Array:
+        return np.asarray(GatherNd.kernel(_value(variable), indices))
+
+
+def _value(variable: Variable | Array) -> Array:
+    """What a variable holds; TensorFlow's freezing leaves loops that read the constant in its place."""
+    return variable if isinstance(variable, np.ndarray) else variable.read()
 
 
 def _change_slice(
