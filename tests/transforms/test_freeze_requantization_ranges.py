@@ -13,6 +13,7 @@ from tests.transforms.support import apply, compute, feeds_for
 from thinflow.errors import ParameterError, ThinflowError
 from thinflow.ir.graph import Graph
 from thinflow.rewrite.runner import StepReport
+from thinflow.transforms._measured_ranges import log_ranges
 from thinflow.transforms.freeze_requantization_ranges import percentiles, read_records
 
 GRAPH = """
@@ -177,3 +178,70 @@ def test_the_log_of_insert_logging(tmp_path: Path, capsys: pytest.CaptureFixture
     before = parse_graph(GRAPH)
     feeds = feeds_for(before)
     np.testing.assert_array_equal(compute(graph, feeds)[0], compute(before, feeds)[0])
+
+
+MEASURED = """
+    x = Placeholder() {dtype=float, shape=shape[2,8]}
+    axes = Const() {value=int32[2]{0,1}}
+    least = Min(x, axes) {T=float, Tidx=int32}
+    most = Max(x, axes) {T=float, Tidx=int32}
+    q = QuantizeV2(x, least, most) {T=quint8, mode="MIN_FIRST"}
+    lo = Const() {value=float[]{-10}}
+    hi = Const() {value=float[]{10}}
+    bias = Const() {value=quint8[8]{0,10,20,30,40,50,60,70}}
+    sum = QuantizedBiasAdd(q, bias, q:1, q:2, lo, hi) {T1=quint8, T2=quint8, out_type=qint32}
+    range = RequantizationRange(sum, sum:1, sum:2) {Tinput=qint32}
+    small = Requantize(sum, sum:1, sum:2, range, range:1) {Tinput=qint32, out_type=quint8}
+    y = Dequantize(small, small:1, small:2) {T=quint8, mode="MIN_FIRST"}
+    inputs: x
+    outputs: y
+"""
+
+
+@pytest.mark.parametrize("codes", ["", "[1 2 3]", "[[1 2][3 4]...]"])
+def test_the_range_of_floats_becomes_constant_too(tmp_path: Path, codes: str) -> None:
+    log = f";q__print__;__requant_min_max:{codes}[-3][4]\n{line('range', -20, 15)}"
+    graph, report = freeze(tmp_path, log, MEASURED)
+    ends = [v.node for v in graph.node("q").inputs[1:]]
+    assert [n.name for n in ends] == ["q/frozen_min", "q/frozen_max"]
+    assert [float(n.tensor.numpy()) for n in ends if n.tensor is not None] == [-3, 4]
+    assert {n.op for n in graph}.isdisjoint({"Min", "Max", "RequantizationRange"})
+    assert [e.text for e in report.trace.changes] == ["its range is -3 to 4", "its range is -20 to 15"]
+    _, again = freeze(tmp_path, line("q", -3, 4), graph)
+    assert again.trace.warnings == ["the log names 'q', which is a QuantizeV2"]
+
+
+def test_floats_are_left_alone_by_logs_that_say_nothing_of_them(tmp_path: Path) -> None:
+    graph, report = freeze(tmp_path, line("range", -20, 15), MEASURED)
+    assert graph.node("q").inputs[1].node.op == "Min"
+    assert not report.trace.left
+    _, report = freeze(tmp_path, line("q", -3, 4), MEASURED)
+    assert [e.text for e in report.trace.left] == ["the log has no record of it"]
+    _, report = freeze(tmp_path, line("q", "1 2", "3 4"), MEASURED)
+    assert "its records have 2 values, but its range is one for all channels" in {
+        e.text for e in report.trace.left
+    }
+    # Codes in front of a range that is no QuantizeV2's are a line of something else.
+    with pytest.raises(ThinflowError, match="No min/max range logs"):
+        freeze(tmp_path, ";range__print__;__requant_min_max:[1][2][3]", MEASURED)
+
+
+def test_printed_and_measured_ranges_agree(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    graph = parse_graph(MEASURED)
+    feeds = feeds_for(graph)
+    options = {
+        "op": ("RequantizationRange", "QuantizeV2"),
+        "show_name": True,
+        "message": "__requant_min_max:",
+    }
+    compute(apply(graph, [("insert_logging", options)]).graph, feeds)
+    printed, _ = freeze(tmp_path, capfd.readouterr().err, graph)
+    log = log_ranges(graph, [{graph.value(str(name)): array for name, array in feeds.items()}])
+    assert log.count("\n") == 2
+    measured, _ = freeze(tmp_path, log, graph)
+    for name in ("q/frozen_min", "q/frozen_max", "range/frozen_min", "range/frozen_max"):
+        found = [g.node(name).tensor.numpy() for g in (printed, measured)]  # type: ignore[union-attr]
+        np.testing.assert_allclose(*found, rtol=1e-6)
+    np.testing.assert_allclose(compute(measured, feeds)[0], compute(graph, feeds)[0], atol=0.2)
+    with pytest.raises(ParameterError, match="there are no inputs to measure on"):
+        log_ranges(graph, [])

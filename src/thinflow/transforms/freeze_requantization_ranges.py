@@ -3,8 +3,8 @@
 lo, hi = requantization_range(x, min, max)  ->  lo = const, hi = const      from a log of real runs
 q, lo, hi = quantize_v2(x, min(x), max(x))  ->  quantize_v2(x, const, const)
 
-The log comes from `insert_logging(op=RequantizationRange, show_name=true, message="__requant_min_max:")`; with
-`op=QuantizeV2` as well it tells the ranges of floats that are quantized, too.
+The log comes from `insert_logging(op=RequantizationRange, show_name=true, message="__requant_min_max:")`.
+With `op=QuantizeV2` as well, it tells the ranges of floats that are quantized, too.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Record = tuple[Bounds, Bounds]
 @transform("freeze_requantization_ranges")
 @dataclass(frozen=True)
 class FreezeRequantizationRanges(Transform):
-    """Replace RequantizationRange, and the ranges of QuantizeV2 that each run measures, by constants from a log.
+    """Replace RequantizationRange, and the measured ranges of QuantizeV2, by constants from a log.
 
     Attributes:
         min_max_log_file: the log; may be repeated.
@@ -54,7 +54,8 @@ class FreezeRequantizationRanges(Transform):
     def __post_init__(self) -> None:
         if not any(self.min_max_log_file):
             raise ParameterError(
-                "You must pass a file name to min_max_log_file", hint="insert_logging tells how to get one"
+                "You must pass a file name to min_max_log_file",
+                hint="insert_logging tells how to get one; `thinflow transform ... --calibration` needs none",
             )
         for name, given in (("min", self.min_percentile), ("max", self.max_percentile)):
             if not 0 <= given < 100:
