@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import thinflow
-from tests.freezing.builders import placeholder, text_constant, variable, write_model, write_values
+from tests.freezing.builders import placeholder, read, text_constant, variable, write_model, write_values
 from tests.freezing.test_model import meta_text
 from tests.library import constant, graph_of, node
 from thinflow.api import freeze_with_report
@@ -210,3 +210,20 @@ def test_a_link_out_of_the_model(tmp_path: Path) -> None:
     (folder / "assets" / "w.txt").symlink_to(tmp_path / "secret")
     with pytest.raises(FormatError, match="is a link out of the model's folder"):
         thinflow.load(folder)
+
+
+def test_a_bare_graph_keeps_what_fills_its_tables(tmp_path: Path) -> None:
+    """A GraphDef does not say what a session runs first; the filling is there all the same."""
+    from thinflow.formats.graphdef import save
+
+    nodes = [
+        *table(), text_constant("keys", "a", "b"), variable("w", 1), read("r", "w"),
+        node("values", "Const", dtype=INT64,
+             value="tensor { dtype: 9 tensor_shape { dim { size: 2 } } int64_val: 7 int64_val: 8 }"),
+        node("init", "InitializeTableV2", "table", "keys", "values", Tkey=STRING, Tval=INT64),
+    ]  # fmt: skip
+    save(graph_of(nodes), tmp_path / "g.pb")
+    prefix = write_values(tmp_path / "c", {"w": np.ones(1, np.float32)})
+    graph = thinflow.load(tmp_path / "g.pb", checkpoint=prefix, inputs=["key"], outputs=["found", "r"])
+    assert [n.name for n in graph.node("found").control_inputs] == ["init"]
+    assert thinflow.Session(graph, engine="reference").run(["found"], KEYS)[0].tolist() == [8, -1]

@@ -19,7 +19,7 @@ from thinflow.freezing.assets import place_assets
 from thinflow.freezing.handles import replace_variables
 from thinflow.freezing.initial_values import InitialValues
 from thinflow.freezing.restoring import Key
-from thinflow.freezing.tables import absent_files, fill, tables_of
+from thinflow.freezing.tables import absent_files, fill, fillers_of, tables_of
 from thinflow.ir.function import Selection, reachable
 from thinflow.ir.graph import Graph, Node
 from thinflow.ir.order import ancestors
@@ -206,7 +206,7 @@ def _initializers(graph: Graph, meta: MetaGraph | None, options: Options) -> lis
     """
     found = (graph.find(name) for name in (meta.init_ops if meta is not None else ()))
     asked = [graph.node(name.removeprefix("^").removesuffix(":0")) for name in options.initializers]
-    return [*(node for node in found if node is not None), *asked]
+    return [*(fillers_of(graph) if meta is None else ()), *(n for n in found if n is not None), *asked]
 
 
 def _is_write(node: Node) -> bool:

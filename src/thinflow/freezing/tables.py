@@ -40,6 +40,16 @@ def tables_of(graph: Graph) -> list[Node]:
     return [table for table in tables if table in needed]
 
 
+def fillers_of(graph: Graph) -> list[Node]:
+    """The operations that fill the tables the outputs need, but for those that restore a checkpoint.
+
+    A file that says what a session runs first names them; a bare graph does not.
+    """
+    users = [u for table in tables_of(graph) for u in _users(table.output())]
+    found = [u for u in dict.fromkeys(users) if u.op in _FILLERS | _FILE_FILLERS]
+    return [f for f in found if not any(n.op.startswith("Restore") for n in ancestors([f]))]
+
+
 def fill(
     graph: Graph,
     table: Node,
