@@ -1,4 +1,4 @@
-"""Classic eight-bit graphs in ONNX Runtime: against our float model, and TensorFlow on the same file."""
+"""Classic eight-bit graphs in ONNX Runtime and LiteRT: against float, and TensorFlow on the same file."""
 
 from __future__ import annotations
 
@@ -26,12 +26,16 @@ SIZE = 224
 IMAGES = 4
 SPEEDUP, OVER_TENSORFLOW = 2.5, 6.0
 _WARMUP = 2
+_IN_LITERT = "frozen ranges, LiteRT"
 RECIPE = (
     f'strip_unused_nodes(type=float, shape="1,{SIZE},{SIZE},3") fold_constants(ignore_errors=true) '
     "fold_batch_norms fold_old_batch_norms quantize_weights quantize_nodes strip_unused_nodes "
     "sort_by_execution_order"
 )
-LOGGING = 'insert_logging(op=RequantizationRange, show_name=true, message="__requant_min_max:")'
+LOGGING = (
+    "insert_logging(op=RequantizationRange, op=QuantizeV2, show_name=true, summarize=1, "
+    'message="__requant_min_max:")'
+)
 
 Times = Mapping[str, list[float]]
 
@@ -48,6 +52,7 @@ def _one(bench: Bench, name: str) -> Iterator[Line]:
         "float, ONNX Runtime": _session(bench, name, bench.model(name), "onnxruntime"),
         "float, LiteRT": _session(bench, name, bench.model(name), "litert"),
         **{kind: _session(bench, name, path, "onnxruntime") for kind, path in graphs.items()},
+        _IN_LITERT: _session(bench, name, graphs["frozen ranges"], "litert"),
     }
     seconds = 6.0 if bench.quick else 30.0
     served = _served(bench, name, graphs)
@@ -59,6 +64,13 @@ def _one(bench: Bench, name: str) -> Iterator[Line]:
             process.close()
     for kind in graphs:
         yield from _lines(f"{TITLE}, {name}, {kind}", kind, times)
+    found = ratio_of_medians(times["float, LiteRT"], times[_IN_LITERT], paired=True)
+    label = f"{TITLE}, {name}, {_IN_LITERT}: float, LiteRT : ours"
+    detail = f"{np.median(times['float, LiteRT']):.1f} : {np.median(times[_IN_LITERT]):.1f} ms"
+    if this_machine().multiplies_eight_bit:
+        yield interval_line(label, found, SPEEDUP, detail, at_least=True)
+    else:
+        yield figure(label, f"{found}× ({detail})")
 
 
 def _lines(what: str, kind: str, times: Times) -> Iterator[Line]:

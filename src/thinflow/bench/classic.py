@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from thinflow.analysis.node_stats import NodeStats, Series
 from thinflow.engines.session import Session
-from thinflow.errors import EngineUnavailable, FeedError, ParameterError
+from thinflow.errors import EngineUnavailable, ParameterError
 from thinflow.ir.graph import Graph
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 Log = Callable[[str], None]
+_MAX_OBSERVED = 1000
+"""Runs with a look at the nodes are no more than this, if not so many were asked for."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,10 @@ class Phases:
         warmup_runs: runs before, which count for nothing.
         delay: seconds to sleep between runs.
         phase_delay: seconds to sleep before each timed phase.
+        min_seconds: if given, the rule is LiteRT's: a phase goes on until there were `max_runs` runs and so
+            many seconds, but no longer than `max_seconds`, both by the clock, sleeps included.
+        warmup_seconds: the least time of the runs before.
+        frequency: runs a second that are started; wins over `delay`; 0 or less: as fast as can be.
     """
 
     max_runs: int = 1000
@@ -39,6 +45,9 @@ class Phases:
     warmup_runs: int = 1
     delay: float = -1.0
     phase_delay: float = -1.0
+    min_seconds: float | None = None
+    warmup_seconds: float = 0.0
+    frequency: float = -1.0
 
     def __post_init__(self) -> None:
         if self.max_runs <= 0 and self.max_seconds <= 0:
@@ -110,9 +119,8 @@ def run_phases(
         measured.outputs = dict(zip(fetches, results, strict=True))
         return took
 
-    if phases.warmup_runs > 0:
-        warm = Phases(phases.warmup_runs, -1.0, 0, phases.delay)
-        _phase(once, warm, measured.warmup, log, "without")
+    if phases.warmup_runs > 0 or phases.warmup_seconds > 0:
+        _phase(once, _warming(phases), measured.warmup, log, "without")
     _sleep(phases.phase_delay)
     _phase(once, phases, measured.plain, log, "without")
     if with_stats:
@@ -126,19 +134,40 @@ def _sleep(seconds: float) -> None:
         time.sleep(seconds)
 
 
+def _warming(phases: Phases) -> Phases:
+    """The runs before: a number of them, or as long as was asked for."""
+    if phases.warmup_seconds <= 0:
+        return replace(phases, max_runs=phases.warmup_runs, max_seconds=-1.0, min_seconds=None)
+    return replace(phases, max_runs=max(1, phases.warmup_runs), min_seconds=phases.warmup_seconds)
+
+
 def _phase(once: Callable[[], int], phases: Phases, series: Series, log: Log, detail: str) -> None:
     log(_announcement(phases, detail))
+    begin = time.perf_counter()
     while True:
         series.add(once())
-        if 0 < phases.max_runs <= series.count:
+        elapsed = time.perf_counter() - begin
+        if _is_over(phases, series, elapsed):
             break
-        if phases.max_seconds > 0 and series.total > phases.max_seconds * 1e6:
-            break
-        _sleep(phases.delay)
+        _sleep(series.count / phases.frequency - elapsed if phases.frequency > 0 else phases.delay)
     log(str(series))
 
 
+def _is_over(phases: Phases, series: Series, elapsed: float) -> bool:
+    """Whether a phase has had its runs and its time; `elapsed` is by the clock, in seconds."""
+    if phases.min_seconds is None:
+        is_late = 0 < phases.max_seconds * 1e6 < series.total
+        return is_late or 0 < phases.max_runs <= series.count
+    has_all = series.count >= phases.max_runs and elapsed >= phases.min_seconds
+    return has_all or 0 < phases.max_seconds < elapsed
+
+
 def _announcement(phases: Phases, detail: str) -> str:
+    if phases.min_seconds is not None:
+        return (
+            f"Running benchmark for at least {phases.max_runs} iterations and at least "
+            f"{phases.min_seconds:g} seconds but terminate if exceeding {phases.max_seconds:g} seconds."
+        )
     return (
         f"Running benchmark for max {phases.max_runs} iterations, max {phases.max_seconds:g} seconds "
         f"{detail} detailed stat logging, with {phases.delay:g}s sleep between inferences"
@@ -165,6 +194,8 @@ def _observe(
 
 def _affordable(phases: Phases, plain: Series) -> int:
     """How many runs fit into the time of a phase."""
+    if phases.min_seconds is not None:
+        return min(plain.count, max(phases.max_runs, _MAX_OBSERVED))
     runs = phases.max_runs if phases.max_runs > 0 else plain.count
     if phases.max_seconds > 0:
         runs = min(runs, max(1, int(phases.max_seconds * 1e6 / max(plain.mean, 1.0))))
@@ -195,41 +226,3 @@ def _profiled(
         found = profile(model, engine="reference", **options)
         found.method += f"; {engine} does not run all of the graph ({error.problem})"
         return found
-
-
-# --- inputs -------------------------------------------------------------------------------------------------
-
-
-def filled_input(name: str, type_name: str, shape: Sequence[int], values: Sequence[float]) -> Array:
-    """An input of zeros, the first of its elements set.
-
-    Args:
-        name: of the input, for messages.
-        type_name: TensorFlow's name of the type.
-        shape: sizes.
-        values: the first elements of the flat tensor.
-
-    Raises:
-        FeedError: no such type, or more values than elements.
-    """
-    from thinflow.ir.types import STRING, dtype
-
-    try:
-        element = dtype(type_name)
-    except ParameterError as error:
-        raise FeedError(f"input '{name}': {error.problem}", hint=error.hint) from error
-    if element is STRING:
-        if values:
-            raise FeedError(f"input '{name}': values of text cannot be given", hint="leave them out")
-        empty = np.empty(tuple(shape), object)
-        empty[...] = b""
-        return empty
-    if not element.numpy_name:
-        raise FeedError(f"input '{name}': a {element} cannot be fed", hint="choose another input")
-    array = np.zeros(tuple(shape), element.numpy())
-    if len(values) > array.size:
-        raise FeedError(
-            f"input '{name}': {len(values)} values for {array.size} elements", hint="give fewer values"
-        )
-    array.reshape(-1)[: len(values)] = np.asarray(values).astype(array.dtype)
-    return array

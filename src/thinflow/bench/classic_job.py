@@ -1,190 +1,36 @@
-"""One run of benchmark_model: from its flags to its report."""
+"""One run of benchmark_model: from its settings to its report."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from thinflow.analysis.interface import guess_interface
-from thinflow.analysis.node_stats import STYLES
 from thinflow.analysis.shapes import infer_shapes
-from thinflow.bench.classic import Array, Log, Phases, filled_input, run_phases
+from thinflow.bench.classic import Array, Log, run_phases
+from thinflow.bench.classic_inputs import drawn_input, file_input, filled_input
 from thinflow.bench.classic_report import (
-    Tables,
     flops_lines,
+    memory_lines,
     result_files,
     size_lines,
     table_lines,
     timing_lines,
+    write_csv,
 )
+from thinflow.bench.classic_settings import DEFAULT_SHAPE, Settings, mismatch
 from thinflow.bench.feeding import check_rank
 from thinflow.engines._files import is_file
 from thinflow.engines.session import Session, declared_spec
-from thinflow.errors import FeedError, GraphError, ParameterError
+from thinflow.errors import FeedError, GraphError, ParameterError, closest
+from thinflow.formats import step_stats
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import TensorSpec, dtype
 from thinflow.opening import open_model
 
-_DEFAULT_SHAPE = "1,224,224,3"
-
-
-@dataclass
-class Settings:
-    """What the flags ask for.
-
-    Attributes:
-        mismatch: what is wrong with the lists of inputs, in the words of the original; "" if nothing is.
-    """
-
-    path: str
-    phases: Phases
-    tables: Tables
-    input_layers: list[str]
-    shapes: list[list[int]]
-    types: list[str]
-    values: list[list[float]]
-    output_layers: list[str]
-    target_layers: list[str]
-    init_ops: list[str]
-    threads: int
-    inter_op_threads: int
-    engine: str
-    sizes: bool
-    flops: bool
-    name: str
-    prefix: str
-    mismatch: str = ""
-    graph: Graph | None = field(default=None, repr=False)
-
-
-def read_settings(flags: Mapping[str, Any]) -> Settings:
-    """The settings behind the flags.
-
-    Raises:
-        ParameterError: a number or a size cannot be read.
-    """
-    text = {name: str(value) for name, value in flags.items()}
-    style = text["table_style"]
-    if style not in STYLES:
-        raise ParameterError(f"--table_style={style}", hint=f"choose {' or '.join(STYLES)}")
-    tables = Tables(
-        _limit(text, "run_order_limit") if flags["show_run_order"] else None,
-        _limit(text, "time_limit") if flags["show_time"] else None,
-        _limit(text, "memory_limit") if flags["show_memory"] else None,
-        bool(flags["show_type"]),
-        bool(flags["show_summary"]),
-        style,
-        bool(flags["csv"]),
-    )
-    settings = Settings(
-        path=os.path.expanduser(text["graph"]),
-        phases=_phases(text),
-        tables=tables,
-        input_layers=_names(text["input_layer"]),
-        shapes=[_sizes(item) for item in _split(text["input_layer_shape"], ":")],
-        types=_names(text["input_layer_type"]),
-        values=[_numbers(item) for item in _split(text["input_layer_values"], ":")],
-        output_layers=_names(text["output_layer"]),
-        target_layers=_names(text["target_layer"]),
-        init_ops=_names(text["init_ops"]),
-        threads=_whole(text, "num_threads"),
-        inter_op_threads=max(1, _whole(text, "inter_op")),
-        engine=text["engine"],
-        sizes=bool(flags["show_sizes"]),
-        flops=bool(flags["show_flops"]),
-        name=text["benchmark_name"],
-        prefix=text["output_prefix"],
-    )
-    settings.threads = settings.threads if settings.threads > 0 else os.cpu_count() or 1
-    settings.mismatch = _mismatch(settings)
-    return settings
-
-
-def _phases(text: Mapping[str, str]) -> Phases:
-    runs = "num_runs" if text["num_runs"] else "max_num_runs"
-    seconds = "max_secs" if text["max_secs"] else "max_time"
-    delay = "run_delay" if text["run_delay"] else "inference_delay"
-    return Phases(
-        _whole(text, runs),
-        _real(text, seconds),
-        max(0, _whole(text, "warmup_runs")),
-        _real(text, delay),
-        _real(text, "inter_benchmark_delay"),
-    )
-
-
-def _split(text: str, mark: str) -> list[str]:
-    return text.split(mark) if text else []
-
-
-def _names(text: str) -> list[str]:
-    return [item.strip() for item in text.split(",") if item.strip()]
-
-
-def _sizes(text: str) -> list[int]:
-    sizes = []
-    for item in _split(text, ","):
-        try:
-            sizes.append(int(item))
-        except ValueError:
-            raise ParameterError(
-                f"--input_layer_shape: '{item}' is not a size", hint=f"write sizes like {_DEFAULT_SHAPE}"
-            ) from None
-    if any(size < 0 for size in sizes):
-        raise ParameterError(
-            f"--input_layer_shape={text}: a size is open", hint=f"write all of them, as in {_DEFAULT_SHAPE}"
-        )
-    return sizes
-
-
-def _numbers(text: str) -> list[float]:
-    try:
-        return [float(item) for item in _split(text, ",")]
-    except ValueError:
-        raise ParameterError(
-            f"--input_layer_values: '{text}' are not numbers",
-            hint="write 1,2,3 and ':' between inputs",
-        ) from None
-
-
-def _whole(text: Mapping[str, str], name: str) -> int:
-    try:
-        return int(text[name])
-    except ValueError:
-        raise ParameterError(f"--{name}={text[name]} is not a whole number", hint="give a number") from None
-
-
-def _real(text: Mapping[str, str], name: str) -> float:
-    try:
-        return float(text[name])
-    except ValueError:
-        raise ParameterError(f"--{name}={text[name]} is not a number", hint="give seconds") from None
-
-
-def _limit(text: Mapping[str, str], name: str) -> int:
-    return max(0, _whole(text, name))
-
-
-def _mismatch(settings: Settings) -> str:
-    """The lists of inputs must be equally long, as far as they are given."""
-    count = len(settings.input_layers)
-    for what, items in (("shapes", settings.shapes), ("types", settings.types), ("values", settings.values)):
-        if items and len(items) != (count or len(items)):
-            return (
-                f"There must be the same number of items in --input_layer and --input_layer_{what[:-1]}, "
-                f"for example --input_layer=input1,input2 --input_layer_type=float,float "
-                f"--input_layer_shape=1,224,224,4:1,20\n"
-                f"--input_layer={','.join(settings.input_layers)} ({count} items)\n"
-                f"{len(items)} {what} given"
-            )
-    return ""
-
-
-# --- running ------------------------------------------------------------------------------------------------
+_Item = TypeVar("_Item")
 
 
 def benchmark_model(settings: Settings, log: Log) -> list[str]:
@@ -199,6 +45,8 @@ def benchmark_model(settings: Settings, log: Log) -> list[str]:
     if isinstance(model, Graph):
         _narrow(model, feeds, fetches)
         _init(model, settings.init_ops, feeds, log)
+    if settings.dry_run:
+        return [_tried(model, feeds, settings)]
     measured = run_phases(
         model,
         feeds,
@@ -210,15 +58,29 @@ def benchmark_model(settings: Settings, log: Log) -> list[str]:
         log=log,
     )
     lines = timing_lines(measured)
-    lines += table_lines(measured, settings.tables, len(model) if isinstance(model, Graph) else None)
+    if settings.csv_file:
+        log(f"wrote {write_csv(settings.csv_file, measured, settings.tables)}")
+    else:
+        lines += table_lines(measured, settings.tables, len(model) if isinstance(model, Graph) else None)
     if settings.sizes:
         lines += size_lines(measured, settings.output_layers)
     if settings.flops:
         lines += flops_lines(model, measured, feeds)
+    if settings.peak_memory:
+        lines += memory_lines()
+    if settings.step_stats:
+        log(f"wrote {step_stats.write(settings.step_stats, measured.stats.last_run())}")
     if settings.name and settings.prefix:
         for path in result_files(settings.prefix, settings.name, measured, feeds):
             log(f"wrote {path}")
     return lines
+
+
+def _tried(model: Graph | str, feeds: Mapping[str, Array], settings: Settings) -> str:
+    """Open the model and make its inputs, which is all of a dry run."""
+    session = Session(model, settings.engine, settings.threads, inter_op_threads=settings.inter_op_threads)
+    shown = ", ".join(f"{name} {dtype(x.dtype)}{list(x.shape)}" for name, x in feeds.items())
+    return f"dry run: the model was opened with {session.engine} and was not run; inputs: {shown or 'none'}"
 
 
 def _opened(settings: Settings) -> Graph | str:
@@ -238,9 +100,11 @@ def _opened(settings: Settings) -> Graph | str:
 
 def _feeds(model: Graph | str, settings: Settings) -> dict[str, Array]:
     specs = _specs(model, settings)
+    files = _known("input_layer_value_files", settings.files, specs)
+    ranges = _known("input_layer_value_range", settings.ranges, specs)
     feeds = {}
-    if mismatch := _mismatch(settings):  # now that the model has told its inputs
-        raise ParameterError(mismatch, hint=f"the inputs are {', '.join(specs)}")
+    if problem := mismatch(settings):  # now that the model has told its inputs
+        raise ParameterError(problem, hint=f"the inputs are {', '.join(specs)}")
     for number, (name, spec) in enumerate(specs.items()):
         given = settings.types[number] if number < len(settings.types) else str(spec.dtype or "float")
         values = settings.values[number] if number < len(settings.values) else []
@@ -249,8 +113,33 @@ def _feeds(model: Graph | str, settings: Settings) -> dict[str, Array]:
         else:
             shape = _closed(name, spec)
         _check_fits(name, spec, given, shape)
-        feeds[name] = filled_input(name, given, shape, values)
+        if (file := files.get(_plain(name))) is not None:
+            feeds[name] = file_input(name, given, shape, file)
+        elif (limits := ranges.get(_plain(name))) is not None:
+            feeds[name] = drawn_input(name, given, shape, *limits)
+        else:
+            feeds[name] = filled_input(name, given, shape, values)
     return feeds
+
+
+def _plain(name: str) -> str:
+    return name.removesuffix(":0")
+
+
+def _known(flag: str, items: Mapping[str, _Item], specs: Mapping[str, TensorSpec]) -> dict[str, _Item]:
+    """What a flag says of inputs, by plain name.
+
+    Raises:
+        ParameterError: there is no such input.
+    """
+    inputs = {_plain(name) for name in specs}
+    for name in items:
+        if _plain(name) not in inputs:
+            known = f"the inputs are {', '.join(specs)}"
+            raise ParameterError(
+                f"--{flag}: there is no input '{name}'", hint=closest(_plain(name), inputs) or known
+            )
+    return {_plain(name): item for name, item in items.items()}
 
 
 def _specs(model: Graph | str, settings: Settings) -> dict[str, TensorSpec]:
@@ -287,7 +176,7 @@ def _closed(name: str, spec: TensorSpec) -> tuple[int, ...]:
     if spec.shape is None or any(size is None for size in spec.shape[1:]):
         raise FeedError(
             f"the sizes of the input '{name}' are open",
-            hint=f"give --input_layer_shape={_DEFAULT_SHAPE}",
+            hint=f"give --input_layer_shape={DEFAULT_SHAPE}",
         )
     return tuple(1 if size is None else size for size in spec.shape)
 

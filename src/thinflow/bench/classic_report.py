@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from thinflow.bench.classic import Array, Measured
 from thinflow.bench.classic_flops import estimate, human
+from thinflow.bench.memory import peak_resident_bytes
 from thinflow.bench.opened import open_subjects
 from thinflow.bench.workload import workload
 from thinflow.formats import benchmark_entries
+from thinflow.formats._files import write_file
 from thinflow.formats.benchmark_entries import Entry
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import dtype
@@ -47,22 +49,40 @@ def timing_lines(measured: Measured) -> list[str]:
 
 
 def table_lines(measured: Measured, tables: Tables, defined: int | None) -> list[str]:
-    """The tables that were asked for."""
+    """The tables that were asked for, with a blank line behind each and behind the summary."""
     stats, style = measured.stats, tables.style
     if tables.csv:
         return [stats.node_csv(style), stats.type_csv()]
-    lines = []
+    parts = []
     if tables.order is not None:
-        lines.append(stats.by_order(limit=tables.order or None, style=style))
+        parts.append(stats.by_order(limit=tables.order or None, style=style))
     if tables.time is not None:
-        lines.append(stats.by_time(limit=tables.time or None, style=style))
+        parts.append(stats.by_time(limit=tables.time or None, style=style))
     if tables.memory is not None:
-        lines.append(stats.by_memory(limit=tables.memory or None, style=style))
+        parts.append(stats.by_memory(limit=tables.memory or None, style=style))
     if tables.types:
-        lines.append(stats.by_type(style))
+        parts.append(stats.by_type(style))
     if tables.summary:
-        lines.append(stats.short_summary(defined))
-    return lines
+        parts.append(stats.short_summary(defined) + "\n")
+    return "".join(parts).splitlines()
+
+
+def write_csv(path: str, measured: Measured, tables: Tables) -> str:
+    """Write both tables as comma-separated values; the path.
+
+    Raises:
+        WriteError: the file cannot be written.
+    """
+    text = f"{measured.stats.node_csv(tables.style)}\n{measured.stats.type_csv()}"
+    write_file(path, [text.encode()])
+    return path
+
+
+def memory_lines() -> list[str]:
+    """The largest memory that the process took."""
+    peak = peak_resident_bytes()
+    shown = "not known on this system" if peak is None else f"{peak / 2**20:.6g}"
+    return [f"Overall peak memory footprint (MB): {shown}"]
 
 
 def size_lines(measured: Measured, names: Sequence[str]) -> list[str]:

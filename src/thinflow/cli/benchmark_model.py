@@ -6,13 +6,21 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from thinflow.cli._oldflags import USAGE_EXIT, OldFlags
+from thinflow.cli._litert_flags import WITHOUT_EFFECT, WORKING, notes
+from thinflow.cli._oldflags import USAGE_EXIT, OldFlags, is_help
 
 if TYPE_CHECKING:
-    from thinflow.bench.classic_job import Settings
+    from thinflow.bench.classic_settings import Settings
 
 _FAILED = 255  # what a tool's `return -1` becomes
 
+EXAMPLES = """
+  thinflow benchmark_model --graph=model.pb --input_layer=x --input_layer_shape=1,224,224,3 \
+--input_layer_type=float --output_layer=y --show_flops
+  thinflow benchmark_model --graph=model.tflite --num_threads=4 --num_runs=50 \
+--profiling_output_csv_file=ops.csv
+  thinflow benchmark_model --graph=model.tflite --input_layer_value_range=ids,0,99 --show_run_order=false
+"""
 FLAGS = OldFlags(
     "benchmark_model",
     {
@@ -47,12 +55,8 @@ FLAGS = OldFlags(
         "engine": ("auto", "what runs the model: auto, litert, onnxruntime or reference"),
         "table_style": ("tf2", "layout of the tables: tf2, or tf1 with a column of starting times"),
         "csv": (False, "print the tables as comma-separated values"),
-        "num_runs": ("", "older name of max_num_runs; for a .tflite file the least number of runs"),
-        "run_delay": ("", "older name of inference_delay"),
-        "min_secs": ("", "of LiteRT's tool: seconds to run at least"),
-        "max_secs": ("", "of LiteRT's tool: the same as max_time"),
-        "enable_op_profiling": (False, "of LiteRT's tool: print the tables of operators"),
-        "use_xnnpack": (True, "of LiteRT's tool: always on here"),
+        **WORKING,
+        **WITHOUT_EFFECT,
         "logtostderr": (False, "accepted for old command lines; logs go to stderr anyway"),
     },
     aliases={
@@ -62,13 +66,14 @@ FLAGS = OldFlags(
         "inter_op_parallelism_threads": "inter_op",
         "num_inter_threads": "inter_op",
     },
+    examples=EXAMPLES,
 )
 
 
 def main(argv: Sequence[str]) -> int:
     values = FLAGS.parse(argv)
     if values is None:
-        return 0 if any(a.lstrip("-") in {"help", "h"} for a in argv) else USAGE_EXIT
+        return 0 if is_help(argv) else USAGE_EXIT
     if not values["graph"]:
         print(f"graph file name can't be empty.\n{FLAGS.usage()}", file=sys.stderr)
         return USAGE_EXIT
@@ -78,7 +83,7 @@ def main(argv: Sequence[str]) -> int:
     if settings.mismatch:
         print(settings.mismatch, file=sys.stderr)
         return _FAILED
-    for line in _settings_lines(settings, values):
+    for line in (*notes(values), *_settings_lines(settings, values)):
         _log(line)
     report = benchmark_as_before(settings, _log)
     print("\n".join(report))
@@ -107,4 +112,6 @@ def _settings_lines(settings: Settings, values: dict[str, Any]) -> list[str]:
         "Show sizes": str(int(bool(values["show_sizes"]))),
         "Warmup runs": str(settings.phases.warmup_runs),
     }
+    if values["verbose"]:
+        told |= {f"--{name}": str(value) for name, value in values.items()}
     return [f"{label}: [{value}]" for label, value in told.items()]
