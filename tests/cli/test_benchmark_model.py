@@ -115,7 +115,8 @@ def test_other_engines(model: Path, engine: str, capsys: pytest.CaptureFixture[s
 
 def test_a_converted_model(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     thinflow.convert(model, tmp_path / "m.tflite", shapes={"image": (1, 6, 6, 2)})
-    code, out, _ = outcome([f"--graph={tmp_path / 'm.tflite'}", "--num_runs=3", "--num_threads=1"], capsys)
+    argv = [f"--graph={tmp_path / 'm.tflite'}", "--num_runs=3", "--min_secs=0", "--num_threads=1"]
+    code, out, _ = outcome([*argv, "--warmup_min_secs=0"], capsys)
     assert code == 0
     assert "Inference timings in us: Init: " in out
     assert "CONV_2D" in out

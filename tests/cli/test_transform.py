@@ -61,6 +61,23 @@ def test_a_named_order(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "did you mean 'float'" in capsys.readouterr().err
 
 
+def test_ranges_are_measured_on_samples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["sample", "digits", "digits.pb", "--calibration", "samples.npz", "--count", "2"]) == 0
+    eight = "fold_batch_norms quantize_weights quantize_nodes strip_unused_nodes"
+    freeze = f"{eight} freeze_requantization_ranges(min_percentile=0)"
+    assert main(["transform", "digits.pb", "o.pb", "-t", freeze, "--calibration", "samples.npz"]) == 0
+    assert "note: ranges measured on samples.npz" in capsys.readouterr().out
+    ops = [node.op for node in thinflow.load("o.pb")]
+    assert "Requantize" in ops
+    assert not {"RequantizationRange", "Min", "Max"} & set(ops)
+    assert Path("o.pb.ranges.txt").read_text().count("__print__;__requant_min_max:[") >= 2
+    assert main(["transform", "o.pb", "p.pb", "-t", "freeze_requantization_ranges"]) == 1
+    assert "needs the parameter 'min_max_log_file'" in capsys.readouterr().err
+
+
 def test_transform_graph(model: str, capsys: pytest.CaptureFixture[str], paste: Callable[[str], int]) -> None:
     argv = [
         "transform_graph",

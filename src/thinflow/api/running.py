@@ -14,7 +14,7 @@ from thinflow.errors import ParameterError
 if TYPE_CHECKING:
     import numpy as np
 
-    from thinflow.bench.classic_job import Settings
+    from thinflow.bench.classic_settings import Settings
     from thinflow.bench.profile_text import RowProfile
     from thinflow.bench.report import BenchmarkReport
     from thinflow.engines.session import Session
@@ -145,7 +145,7 @@ def classic_settings(flags: Mapping[str, Any]) -> Settings:
     Raises:
         ParameterError: one cannot be read.
     """
-    from thinflow.bench.classic_job import read_settings
+    from thinflow.bench.classic_settings import read_settings
 
     return read_settings(flags)
 

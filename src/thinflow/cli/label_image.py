@@ -9,6 +9,13 @@ from collections.abc import Sequence
 from thinflow.cli._labels import COMMON, number, print_labels, required
 from thinflow.cli._oldflags import USAGE_EXIT, OldFlags, is_help
 
+EXAMPLES = """
+  thinflow label_image --graph=model.pb --image=picture.jpg --labels=labels.txt
+  thinflow label_image --graph=model.tflite --image=pictures/ --labels=labels.txt --input_mean=127.5 \
+--input_std=127.5
+  thinflow label_image --graph=model.pb --image=picture.png --labels=labels.txt --input_layer=x \
+--output_layer=y --input_width=224 --input_height=224 --layout=python
+"""
 FLAGS = OldFlags(
     "label_image",
     {
@@ -28,6 +35,9 @@ FLAGS = OldFlags(
         "layout": ("cpp", "of the output: cpp, or python as label_image.py prints it"),
         **COMMON,
     },
+    {"l": "labels", "la": "labels"},  # of the flags that the original had, only this one begins so
+    python=True,
+    examples=EXAMPLES,
 )
 _SELF_TEST_LABEL = 653
 

@@ -9,6 +9,12 @@ from collections.abc import Sequence
 from thinflow.cli._labels import COMMON, print_labels, required
 from thinflow.cli._oldflags import USAGE_EXIT, OldFlags, is_help
 
+EXAMPLES = """
+  thinflow label_wav --graph=model.pb --wav=clip.wav --labels=labels.txt
+  thinflow label_wav --graph=model.pb --wav=clips/ --labels=labels.txt --how_many_labels=1 --csv
+  thinflow label_wav --graph=model.pb --wav=clip.wav --labels=labels.txt --input_name=wav_data:0 \
+--output_name=labels_softmax:0
+"""
 FLAGS = OldFlags(
     "label_wav",
     {
@@ -22,6 +28,9 @@ FLAGS = OldFlags(
         "layout": ("python", "of the output: python, or cpp as label_wav.cc prints it"),
         **COMMON,
     },
+    {"l": "labels", "la": "labels"},  # of the flags that the original had, only this one begins so
+    python=True,
+    examples=EXAMPLES,
 )
 
 

@@ -1,0 +1,81 @@
+"""What the nodes of one run took, as TensorFlow's StepStats message.
+
+Source: TensorFlow's `core/framework/step_stats.proto`, of which these fields are written.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from thinflow.errors import WriteError
+from thinflow.formats._files import write_file
+from thinflow.wire import protos
+
+Step = tuple[str, str, int, int]
+"""Node name, op, microseconds, bytes of its outputs."""
+_DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
+_TABLE = """
+StepStats: dev_stats:DeviceStepStats*=1
+DeviceStepStats: device:string=1 node_stats:NodeExecStats*=2
+NodeExecStats: node_name:string=1 all_start_micros:int64=2 op_start_rel_micros:int64=3
+    op_end_rel_micros:int64=4 all_end_rel_micros:int64=5 memory:AllocatorMemoryUsed*=6 timeline_label:string=8
+AllocatorMemoryUsed: allocator_name:string=1 total_bytes:int64=2
+"""
+
+
+@functools.cache
+def _message() -> Any:
+    from google.protobuf import message_factory
+
+    pool = protos.pool_of(protos.descriptor_file("tensorflow", _TABLE))
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("tensorflow.StepStats"))
+
+
+def to_bytes(steps: Iterable[Step]) -> bytes:
+    """The serialized message: one device, whose nodes ran one after the other from time 0 on."""
+    message = _message()()
+    device = message.dev_stats.add(device=_DEVICE)
+    elapsed = 0
+    for name, op, micros, size in steps:
+        node = device.node_stats.add(
+            node_name=name,
+            all_start_micros=elapsed,
+            op_end_rel_micros=micros,
+            all_end_rel_micros=micros,
+            timeline_label=f"{name} = {op}()",
+        )
+        node.memory.add(allocator_name="cpu", total_bytes=size)
+        elapsed += micros
+    return bytes(message.SerializeToString(deterministic=True))
+
+
+def from_bytes(data: bytes) -> list[Step]:
+    """The nodes of all devices of a file."""
+    message = protos.parse(_message(), data)
+    return [
+        (n.node_name, _op_of(n.timeline_label), n.all_end_rel_micros, sum(m.total_bytes for m in n.memory))
+        for device in message.dev_stats
+        for n in device.node_stats
+    ]
+
+
+def _op_of(label: str) -> str:
+    """What stands between ` = ` and `(`."""
+    return label.partition(" = ")[2].partition("(")[0]
+
+
+def write(path: str | os.PathLike[str], steps: Iterable[Step]) -> Path:
+    """Write a new file; its path.
+
+    Raises:
+        WriteError: the file exists, or cannot be written.
+    """
+    target = Path(path)
+    if target.exists():
+        raise WriteError("this file exists already", os.fspath(path), "remove it, or give another name")
+    write_file(target, [to_bytes(steps)])
+    return target
