@@ -39,7 +39,7 @@ def check(graph: Graph) -> int:
 
 def test_every_op_is_within_a_code(digits: Graph):
     assert holds_codes(list(digits))
-    assert check(digits) <= 2
+    assert check(digits) <= 3  # a bias joins the convolution in front, which has a wider grid
 
 
 def test_a_wrong_bias_is_found(digits: Graph, monkeypatch: pytest.MonkeyPatch):

@@ -11,8 +11,8 @@ import pytest
 import thinflow
 from tests.transforms.golden import parse_graph
 from thinflow.bench import latency
-from thinflow.errors import EngineUnavailable, UnsupportedOp
-from thinflow.optimizing import job
+from thinflow.errors import EngineCrashed, EngineUnavailable, UnsupportedOp
+from thinflow.optimizing import finishing, job
 from thinflow.optimizing.graph_job import GraphReport
 from thinflow.optimizing.job import OptimizeReport
 
@@ -80,8 +80,27 @@ def test_models_are_written_even_if_they_cannot_be_timed(
     def fail(*_: object, **__: object) -> latency.BenchmarkReport:
         raise EngineUnavailable("there is no clock")
 
-    monkeypatch.setattr(job, "benchmark", fail)
+    monkeypatch.setattr(finishing, "benchmark", fail)
     report = thinflow.optimize(save(LENGTHS, tmp_path), tmp_path / "out")
     assert report.latency is None
     assert report.warnings[0] == "nothing was timed: there is no clock"
     assert (tmp_path / "out" / "words_fp32.tflite").exists()
+
+
+def test_float_is_shipped_where_the_eight_bit_model_crashes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crash(*_: object, **__: object) -> None:
+        raise EngineCrashed("the engine 'litert' crashed (signal 6, SIGABRT) while running the int8 model")
+
+    monkeypatch.setattr(job, "compare_models", crash)
+    report = thinflow.optimize(save(LENGTHS, tmp_path), tmp_path / "out", measure=False)
+    assert isinstance(report, GraphReport)
+    assert report.verdict == (
+        "no int8 model can be made, because the engine 'litert' crashed (signal 6, SIGABRT) while running the "
+        "int8 model: ship words_fp32.tflite"
+    )
+    assert {p.name for p in (tmp_path / "out").iterdir()} == {
+        "words_fp32.pb", "words_fp32.tflite", "report.json", "report.md"
+    }  # fmt: skip
+    assert report.next_steps == [f"thinflow benchmark {tmp_path / 'out' / 'words_fp32.tflite'}"]

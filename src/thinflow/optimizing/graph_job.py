@@ -1,30 +1,40 @@
-"""What is left of the main job when LiteRT cannot hold the model: a smaller graph, proved and timed."""
+"""What is left of the main job when LiteRT cannot run the model, or not with fewer bits."""
 
 from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from thinflow.analysis.summary import Summary
 from thinflow.bench.latency import BenchmarkReport
-from thinflow.errors import UnsupportedOp
+from thinflow.engines.litert import Model
+from thinflow.errors import ThinflowError, UnsupportedOp
+from thinflow.formats import graphdef
+from thinflow.formats._files import write_file
+from thinflow.ir.graph import Graph
 from thinflow.optimizing import report as pages
+from thinflow.optimizing.finishing import make_folder, measured, stem_of
 from thinflow.rewrite.runner import Result
+
+Progress = Callable[[int, int, str], None]
 
 
 @dataclass
 class GraphReport:
-    """What the job found and made where there can be no LiteRT model. `verdict` says it in one sentence.
+    """What the job found and made where not both LiteRT models can be. `verdict` says it in one sentence.
 
     Attributes:
         source: path of the model.
         summary: what it is.
         inputs, outputs: (name, type and shape) of the whole graph.
         ledger: what each transform did.
-        obstacle: why there is no LiteRT model; its hint says what helps.
+        scheme: how it was to be quantized.
+        obstacle: why there is no LiteRT model, or only a float one; its hint says what helps.
+        tflite: the float model; None if there is none.
         samples: where the samples came from; `synthetic` if they were made up.
         sizes: role of a file -> bytes.
         files: what was written.
@@ -38,9 +48,11 @@ class GraphReport:
     inputs: list[tuple[str, str]]
     outputs: list[tuple[str, str]]
     ledger: Result
-    obstacle: UnsupportedOp
+    scheme: str
     samples: str
     synthetic: bool
+    obstacle: ThinflowError = field(default_factory=lambda: UnsupportedOp("nothing was tried"))
+    tflite: bytes | None = None
     sizes: dict[str, int] = field(default_factory=dict)
     files: dict[str, Path] = field(default_factory=dict)
     latency: BenchmarkReport | None = None
@@ -48,6 +60,8 @@ class GraphReport:
 
     @property
     def next_steps(self) -> list[str]:
+        if self.tflite is not None:
+            return [f"thinflow benchmark {shlex.quote(str(self.files['fp32']))}"]
         return [f"thinflow run {shlex.quote(str(self.files['fp32_pb']))}"]
 
     @property
@@ -58,6 +72,9 @@ class GraphReport:
             f"the graph went from {before} to {after} nodes" if after < before else "the graph stays as it is"
         )
         same = " and computes the same" if any(s.difference is not None for s in steps) else ""
+        if self.tflite is not None:
+            why = _sentence(self.obstacle)
+            return f"no {self.scheme} model can be made, because {why}: ship {self.files['fp32'].name}"
         return (
             f"no LiteRT model can be made, because {_sentence(self.obstacle)}; {done}{same}: "
             f"ship {self.files['fp32_pb'].name} with a TensorFlow runtime, or with thinflow's own engines"
@@ -123,6 +140,36 @@ class GraphReport:
         return "\n".join([*parts, "", f"Next: `{self.next_steps[0]}`", ""])
 
 
-def _sentence(error: UnsupportedOp) -> str:
+def finish(
+    report: GraphReport, graph: Graph, folder: Path, seconds: float, progress: Progress | None
+) -> GraphReport:
+    """Write what could be made, and time the graph before and after.
+
+    Args:
+        graph: as it was.
+        seconds: for the timing; 0 for none.
+    """
+    make_folder(folder)
+    stem = stem_of(graph)
+    report.files = {"fp32_pb": folder / f"{stem}_fp32.pb"}
+    graphdef.save(report.ledger.graph, report.files["fp32_pb"])
+    graphdef.load(report.files["fp32_pb"])
+    if report.tflite is not None:
+        report.files["fp32"] = folder / f"{stem}_fp32.tflite"
+        write_file(report.files["fp32"], [report.tflite], check=Model)
+    report.sizes = {key: path.stat().st_size for key, path in report.files.items()}
+    report.files |= {"json": folder / "report.json", "markdown": folder / "report.md"}
+    report.warnings += [report.ledger.note] if report.ledger.note else []
+    if seconds:
+        after = report.ledger.graph if report.tflite is None else report.files["fp32"]
+        models = {"before": graph, "after": after}
+        report.latency, unmeasured = measured(models, seconds=seconds, progress=progress, memory=False)
+        report.warnings += [unmeasured] if unmeasured else []
+    write_file(report.files["json"], [report.json_text().encode()])
+    write_file(report.files["markdown"], [report.markdown().encode()])
+    return report
+
+
+def _sentence(error: ThinflowError) -> str:
     """The problem, with the node it is about."""
     return f"{error.problem} ({error.where})" if error.where else error.problem

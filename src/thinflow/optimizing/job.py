@@ -12,16 +12,21 @@ from pathlib import Path
 from typing import Any
 
 from thinflow.analysis.summary import Summary, summarize
-from thinflow.bench.latency import BenchmarkReport, benchmark
+from thinflow.bench.latency import BenchmarkReport
 from thinflow.engines.litert import Model
-from thinflow.errors import GraphError, ParameterError, ThinflowError, UnsupportedOp, WriteError
+from thinflow.errors import (
+    EngineCrashed,
+    GraphError,
+    ParameterError,
+    UnsupportedOp,
+)
 from thinflow.formats import graphdef
 from thinflow.formats._files import write_file
 from thinflow.ir.check import require_valid
 from thinflow.ir.graph import Graph
-from thinflow.ir.types import shape_text
 from thinflow.optimizing import report as pages
-from thinflow.optimizing.graph_job import GraphReport
+from thinflow.optimizing.finishing import checked_folder, described, make_folder, measured, stem_of
+from thinflow.optimizing.graph_job import GraphReport, finish
 from thinflow.optimizing.onnx_job import OnnxPair, onnx_pair, require_onnx
 from thinflow.optimizing.quality import Quality
 from thinflow.optimizing.quantizing import QuantizedModel, chosen_recipe, quantized_model
@@ -176,7 +181,7 @@ def optimize(
     if onnx:
         require_onnx(recipe)
     graph, settings = _loaded(source, inputs, outputs, shapes, options)
-    folder = _checked_folder(out_dir)
+    folder = checked_folder(out_dir)
     summary = summarize(graph.clone(), shapes)
     names = read_class_names(labels if labels is not None else labels_beside(graph))
     data = samples_for(graph, calibration, scaling=scaling, limit=samples, class_names=names)
@@ -187,6 +192,17 @@ def optimize(
     restored = as_it_came(ledger, data, verify=verify)
     summary.training_norms = [name for name in summary.training_norms if name in ledger.graph]
     calibration = rebind(data, graph, ledger.graph)
+    plain = GraphReport(
+        source=graph.path,
+        summary=summary,
+        inputs=described(graph.inputs),
+        outputs=described(graph.outputs),
+        ledger=restored,
+        scheme=recipe.scheme,
+        samples=data.note,
+        synthetic=data.synthetic,
+        warnings=switch_notes(settings),
+    )
     try:
         model = float_model(ledger.graph, calibration)
         require_running(model, calibration)
@@ -194,36 +210,36 @@ def optimize(
         if (failure := why_not_running(ledger.graph, calibration)) is not None:
             hint = failure.hint or "`thinflow inspect MODEL --all` shows its nodes"
             raise UnsupportedOp(obstacle.problem, obstacle.where, hint) from failure
-        smaller = GraphReport(
-            source=graph.path,
-            summary=summary,
-            inputs=_described(graph.inputs),
-            outputs=_described(graph.outputs),
-            ledger=restored,
-            obstacle=obstacle,
-            samples=data.note,
-            synthetic=data.synthetic,
-            warnings=switch_notes(settings),
-        )
-        return _finish_graph(smaller, graph, folder, seconds if measure else 0, progress)
+        plain.obstacle = obstacle
+        return finish(plain, graph, folder, seconds if measure else 0, progress)
     judges = calibration if tested is data else rebind(tested, graph, ledger.graph)
-    made = _make(graph, restored, model, calibration, judges, recipe, progress)
-    pair = onnx_pair(graph, ledger.graph, data, tested, recipe, progress) if onnx else None
-    files = _write(folder, _stem(graph), made, recipe.scheme)
+    difference = check_float_model(model, calibration)
+    try:
+        made = _make(graph, restored, model, difference, calibration, judges, recipe, progress)
+    except EngineCrashed as crash:  # on the eight-bit model: float ran
+        plain.obstacle, plain.tflite = crash, model.content
+        return finish(plain, graph, folder, seconds if measure else 0, progress)
+    pair, no_onnx = None, ""
+    if onnx:
+        try:
+            pair = onnx_pair(graph, ledger.graph, data, tested, recipe, progress)
+        except EngineCrashed as error:  # the models for LiteRT are made, whatever happens here
+            no_onnx = f"no ONNX models were written: {error.message}"
+    files = _write(folder, stem_of(graph), made, recipe.scheme)
     if pair is not None:
-        files |= pair.write(folder, _stem(graph), recipe.scheme)
+        files |= pair.write(folder, stem_of(graph), recipe.scheme)
     written = [key for key in _MODELS if key in files]
     latency, unmeasured = None, ""
     if measure:
         models = [files[key] for key in written[1:]]
-        latency, unmeasured = _measured(models, threads=tuple(threads), seconds=seconds, progress=progress)
+        latency, unmeasured = measured(models, threads=tuple(threads), seconds=seconds, progress=progress)
     report = OptimizeReport(
         source=graph.path,
         summary=summary,
-        inputs=_described(graph.inputs),
-        outputs=_described(graph.outputs),
-        model_inputs=_described(made.model.core.inputs),
-        model_outputs=_described(made.model.core.outputs),
+        inputs=described(graph.inputs),
+        outputs=described(graph.outputs),
+        model_inputs=described(made.model.core.inputs),
+        model_outputs=described(made.model.core.outputs),
         outside={n.name: why for n, why in made.model.core.outside.items()},
         ledger=made.ledger,
         float_difference=made.difference,
@@ -238,7 +254,7 @@ def optimize(
         tested_on=tested.note,
         warnings=[
             *switch_notes(settings),
-            *filter(None, [unmeasured]),
+            *filter(None, [no_onnx, unmeasured]),
             *_warnings(data, tested, summary, made, recipe),
         ],
         max_drop=max_drop,
@@ -289,13 +305,13 @@ def _make(
     graph: Graph,
     ledger: Result,
     model: FloatModel,
+    difference: float,
     calibration: Samples,
     judges: Samples,
     recipe: Recipe,
     progress: Progress | None,
 ) -> _Made:
-    """Prove the float model, quantize it and judge both, all in memory."""
-    difference = check_float_model(model, calibration)
+    """Quantize the float model and judge both, all in memory."""
     int8 = quantized_model(model, calibration, recipe=recipe, progress=progress)
     contents = {"float": model.content, "int8": int8.comparable}
     return _Made(
@@ -303,45 +319,9 @@ def _make(
     )
 
 
-def _measured(models: Any, **options: Any) -> tuple[BenchmarkReport | None, str]:
-    """Their latency; or None, and a warning that says why there is none."""
-    try:
-        return benchmark(models, peaks=False, **options), ""
-    except ThinflowError as error:
-        return None, f"nothing was timed: {error.message}"
-
-
-def _finish_graph(
-    report: GraphReport, graph: Graph, folder: Path, seconds: float, progress: Progress | None
-) -> GraphReport:
-    """Write the smaller graph of a model that LiteRT cannot hold, and time both.
-
-    Args:
-        graph: as it was.
-        seconds: for the timing; 0 for none.
-    """
-    _make_folder(folder)
-    report.files = {
-        "fp32_pb": folder / f"{_stem(graph)}_fp32.pb",
-        "json": folder / "report.json",
-        "markdown": folder / "report.md",
-    }
-    graphdef.save(report.ledger.graph, report.files["fp32_pb"])
-    graphdef.load(report.files["fp32_pb"])
-    report.sizes = {"fp32_pb": report.files["fp32_pb"].stat().st_size}
-    report.warnings = [report.ledger.note] if report.ledger.note else []
-    if seconds:
-        models = {"before": graph, "after": report.ledger.graph}
-        report.latency, unmeasured = _measured(models, seconds=seconds, progress=progress, memory=False)
-        report.warnings += [unmeasured] if unmeasured else []
-    write_file(report.files["json"], [report.json_text().encode()])
-    write_file(report.files["markdown"], [report.markdown().encode()])
-    return report
-
-
 def _write(folder: Path, stem: str, made: _Made, scheme: str) -> dict[str, Path]:
     """Write the models and read each back; the files by role, those of the report included."""
-    _make_folder(folder)
+    make_folder(folder)
     files = {
         "fp32_pb": folder / f"{stem}_fp32.pb",
         "fp32": folder / f"{stem}_fp32.tflite",
@@ -379,31 +359,6 @@ def _require_frozen(graph: Graph) -> None:
         )
 
 
-def _checked_folder(out_dir: str | os.PathLike[str]) -> Path:
-    """The folder, not made yet: a job that fails leaves nothing, one that cannot write fails at once."""
-    folder = Path(out_dir)
-    existing = next((p for p in (folder, *folder.absolute().parents) if p.exists()), Path("/"))
-    if not existing.is_dir():
-        raise WriteError("there is a file of this name", str(existing), hint="name a folder")
-    if not os.access(existing, os.W_OK):
-        raise WriteError("no permission to write here", str(existing), hint="choose another folder")
-    return folder
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise WriteError(
-            f"the folder cannot be made: {error.strerror}", str(folder), hint="choose another place"
-        ) from error
-
-
-def _stem(graph: Graph) -> str:
-    name = Path(graph.path).name.split(".")[0] if graph.path else ""
-    return name or "model"
-
-
 def labels_beside(graph: Graph) -> Path | None:
     """A labels file beside the model whose number of lines is the width of the output."""
     if not graph.path or not graph.outputs or not graph.outputs[0].shape:
@@ -416,10 +371,6 @@ def labels_beside(graph: Graph) -> Path | None:
         except (OSError, UnicodeDecodeError):
             continue
     return None
-
-
-def _described(values: Sequence[Any]) -> list[tuple[str, str]]:
-    return [(v.name, f"{v.spec.dtype or '?'}{shape_text(v.spec.shape)}") for v in values]
 
 
 def _warnings(data: Samples, tested: Samples, summary: Summary, made: _Made, recipe: Recipe) -> list[str]:
@@ -468,7 +419,7 @@ def _next_steps(
     if report.synthetic:
         steps.append(f"thinflow optimize {model} {folder} --calibration {data}{shapes}")
     if report.summary.training_norms:
-        frozen = shlex.quote(str(report.files["int8"].parent / f"{_stem(graph)}_frozen.pb"))
+        frozen = shlex.quote(str(report.files["int8"].parent / f"{stem_of(graph)}_frozen.pb"))
         steps.append(
             f"thinflow transform {model} {frozen} -t freeze_batch_norms --calibration {data}{shapes}"
         )

@@ -1,0 +1,52 @@
+"""Where the main job's results go, what they are called, and how long they take."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from thinflow.bench.latency import BenchmarkReport, benchmark
+from thinflow.errors import ThinflowError, WriteError
+from thinflow.ir.graph import Graph
+from thinflow.ir.types import shape_text
+
+
+def checked_folder(out_dir: str | os.PathLike[str]) -> Path:
+    """The folder, not made yet: a job that fails leaves nothing, one that cannot write fails at once."""
+    folder = Path(out_dir)
+    existing = next((p for p in (folder, *folder.absolute().parents) if p.exists()), Path("/"))
+    if not existing.is_dir():
+        raise WriteError("there is a file of this name", str(existing), hint="name a folder")
+    if not os.access(existing, os.W_OK):
+        raise WriteError("no permission to write here", str(existing), hint="choose another folder")
+    return folder
+
+
+def make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise WriteError(
+            f"the folder cannot be made: {error.strerror}", str(folder), hint="choose another place"
+        ) from error
+
+
+def stem_of(graph: Graph) -> str:
+    """What the files are called after: the model's file."""
+    name = Path(graph.path).name.split(".")[0] if graph.path else ""
+    return name or "model"
+
+
+def described(values: Sequence[Any]) -> list[tuple[str, str]]:
+    """Name, and type with shape, of each value."""
+    return [(v.name, f"{v.spec.dtype or '?'}{shape_text(v.spec.shape)}") for v in values]
+
+
+def measured(models: Any, **options: Any) -> tuple[BenchmarkReport | None, str]:
+    """Their latency; or None, and a warning that says why there is none."""
+    try:
+        return benchmark(models, peaks=False, **options), ""
+    except ThinflowError as error:
+        return None, f"nothing was timed: {error.message}"
