@@ -13,7 +13,7 @@ import numpy as np
 
 Array = np.ndarray
 
-_LIMIT = 127
+INT8_MOST = 127
 _CODES = 255.0
 _SPREAD = 256 / math.sqrt(12)
 """Standard deviation of codes that are all equally likely."""
@@ -96,15 +96,15 @@ def _mean_excess(deviation: float) -> float:
 def channel_codes(weights: Array, zero: int, result_step: float) -> ChannelCodes:
     """Round weights, each channel to the scale that loses least.
 
-    Inputs, in steps, lie in -zero ... 255 - zero. Their middle is taken for them in what rounding leaves over:
-    sum(e * x) = sum(e) * middle + at most sum(|e|) * 127.5.
+    Inputs, in steps, lie in -zero ... 255 - zero. Their middle is taken for them in what rounding leaves
+    over: sum(e * x) = sum(e) * middle + at most sum(|e|) * 127.5.
 
     Args:
         weights: float64 [taps,m].
         zero: the code of 0 of the input, 0 to 255.
         result_step: a step of the result in reals per step of the input, above 0.
     """
-    narrowest = np.maximum(np.abs(weights).max(axis=0, initial=0) / _LIMIT, result_step * _FINEST)
+    narrowest = np.maximum(np.abs(weights).max(axis=0, initial=0) / INT8_MOST, result_step * _FINEST)
     tried = [narrowest * k for k in (_WIDER if weights.size < _MANY else (1.0,))]
     step = _grid_step(weights)
     if step is not None:
@@ -121,7 +121,7 @@ def channel_codes(weights: Array, zero: int, result_step: float) -> ChannelCodes
 
 
 def _rounded(weights: Array, scales: Array) -> Array:
-    return np.clip(np.rint(weights / scales), -_LIMIT, _LIMIT)
+    return np.clip(np.rint(weights / scales), -INT8_MOST, INT8_MOST)
 
 
 def _rest(weights: Array, scales: Array) -> Array:

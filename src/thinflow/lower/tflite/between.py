@@ -112,7 +112,8 @@ def _layer(b: Builder, x: Tensor) -> Layer | None:
     """The layer that makes reals from codes: DEQUANTIZE, PAD, a sum of products, ADD, and a clamp."""
     operator, activation, bias = _producer(b, x), "NONE", np.zeros(())
     if operator is not None and operator.code in _ACTIVATIONS:
-        operator, activation = _producer(b, operator.inputs[0]), operator.code
+        activation = operator.code
+        operator = _producer(b, operator.inputs[0])
     if operator is not None and operator.code == "ADD":
         left, right = operator.inputs
         value, addend = (left, right) if _is_vector(right) else (right, left)
@@ -157,7 +158,7 @@ def _numbers(x: Tensor | None) -> np.ndarray:
 
 def _shape_of(x: Tensor | None) -> tuple[int, ...]:
     assert x is not None
-    return np.shape(x.array())
+    return tuple(np.asarray(x.array()).shape)
 
 
 def _weights(operator: Operator) -> tuple[np.ndarray | None, np.ndarray]:
@@ -187,5 +188,6 @@ def _source(b: Builder, x: Tensor | None) -> tuple[Tensor | None, tuple[Tensor, 
     if operator is None or operator.code != "DEQUANTIZE" or operator.inputs[0] is None:
         return None, ()
     source = operator.inputs[0]
-    is_codes = source.dtype is INT8 and source.quantization is not None and not source.is_constant
-    return (source if is_codes and not source.quantization.is_per_channel else None), tuple(pads)
+    grid = source.quantization
+    is_codes = source.dtype is INT8 and grid is not None and not grid.is_per_channel
+    return (source if is_codes and not source.is_constant else None), tuple(pads)

@@ -35,8 +35,8 @@ def quantize_v2(
     mode: str = "MIN_COMBINED",
     axis: int = -1,
 ) -> Three:
-    """QUANTIZE where the range is known, or the layer in front in integers. Else the reals stay as they are: who
-    reads them rounds.
+    """QUANTIZE where the range is known, or the layer in front in integers. Else the reals stay as they
+    are: who reads them rounds.
     """
     require(mode == "MIN_FIRST" and axis < 0, f"LiteRT's codes are those of the mode MIN_FIRST, not {mode}")
     grid = b.coding.grid(node.output())

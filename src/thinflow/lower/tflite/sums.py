@@ -17,7 +17,7 @@ from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import FLOAT, INT8, INT32, QINT8, QINT32, QUINT8, DType
 from thinflow.lower.building import Dims
-from thinflow.lower.channel_codes import ChannelCodes, channel_codes, is_close
+from thinflow.lower.channel_codes import INT8_MOST, ChannelCodes, channel_codes, is_close
 from thinflow.lower.tflite.coding import landed, not_fixed, own_codes, quantization
 from thinflow.lower.tflite.program import Quantization, Tensor
 from thinflow.lower.tflite.symmetric import Split, split
@@ -30,6 +30,8 @@ _SLACK = 0.9
 """Codes that a result may move by because weights do not fit into int8."""
 _UNSEEN = 0.05
 """Codes that a result may move by unheeded."""
+_FEW_CHANNELS = 0.05
+"""Share of the channels whose weights may be rounded once more, which is not proven to move nothing."""
 _LIMIT = 0.95
 """Codes that a result may move by in all: rounding adds up to half a code, so it stays within one."""
 
@@ -103,8 +105,8 @@ class Products(Sums):
         bias: real [m], or 0 for all.
         step: of the finest grid that the op rounds to on the way, in reals; 0 if there is none.
         reach: between which reals sums are that saturate on no grid on the way, whatever the channel.
-        finish: emits the operator, given input, weights int8 [taps,c',m], their scales [1] or [m] in `weights`,
-            bias int32 [m] and the result.
+        finish: emits the operator, given input, weights int8 [taps,c',m], their scales [1] or [m] in
+            `weights`, bias int32 [m] and the result.
     """
 
     zero: int = 0
@@ -121,7 +123,7 @@ class Products(Sums):
         parts = split(self.weights, self.zero, _SLACK * reach)
         weights, scales, shift = parts.weights, np.ones(1, np.float32), parts.shift.astype(np.float64)
         x = self.tensor
-        coded = self._in_channels(step, reach) if parts.copies else None
+        coded = self._in_channels(step) if parts.copies else None
         if coded is not None:
             weights, scales, shift = coded.weights.reshape(self.weights.shape), coded.scales, coded.shift
         else:
@@ -139,11 +141,14 @@ class Products(Sums):
         b.coding.sums[y] = (self, to)
         return y
 
-    def _in_channels(self, step: float, reach: float) -> ChannelCodes | None:
-        """The weights with a scale per channel instead of copies; None if that is more than a code off."""
-        wide = self.weights.reshape(-1, self.weights.shape[-1]).astype(np.float64)
-        coded = channel_codes(wide, self.zero, step)
-        return coded if is_close(coded, reach) else None
+    def _in_channels(self, step: float) -> ChannelCodes | None:
+        """The weights with a scale per channel instead of copies; None if that may be over a code off."""
+        wide = self.weights.reshape(-1, self.weights.shape[-1])
+        is_wide = np.abs(wide).max(axis=0, initial=0) > INT8_MOST
+        if is_wide.mean() > _FEW_CHANNELS:
+            return None
+        coded = channel_codes(wide.astype(np.float64), self.zero, step)
+        return coded if is_close(coded, step) else None
 
     def plus(self, bias: np.ndarray, to: Landing) -> Products | None:
         """The sums and a real bias [m], without the rounding to a grid in between; None behind a clamp.
