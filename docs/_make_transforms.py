@@ -28,7 +28,7 @@ NOT_YET = {
     "backport_concatv2": "",
     "backport_tensor_array_v3": "",
     "flatten_atrous_conv": "",
-    "freeze_requantization_ranges": "ranges come from samples: `thinflow quantize`",
+    "freeze_requantization_ranges": "ranges can come from samples: `--calibration`; or `thinflow quantize`",
     "fuse_pad_and_conv": "",
     "fuse_resize_and_conv": "",
     "fuse_resize_pad_and_conv": "",

@@ -129,7 +129,7 @@ class StatSummarizer:
         if options.show_type:
             parts.append(stats.by_type(options.style))
         if options.show_summary:
-            parts.append(stats.short_summary(len(self.graph)))
+            parts.append(stats.short_summary(len(self.graph)) + "\n")
         return "".join(parts)
 
     def short_summary(self) -> str:
