@@ -96,9 +96,7 @@ def test_the_limit_beats_the_number_of_runs(lite: Path, capsys: pytest.CaptureFi
     assert time.perf_counter() - begin < 10
 
 
-def test_a_number_of_runs_is_enough_with_no_least_time(
-    lite: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_number_of_runs_without_a_least_time(lite: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flags = [f"--graph={lite}", "--num_threads=1", "--num_runs=3", "--min_secs=0", "--warmup_min_secs=0"]
     assert plain_runs(outcome(flags, capsys)[1]) == 3
 
