@@ -98,6 +98,7 @@ def _cut(
     infer_with_loops(graph, {v: v.spec for v in inputs if v.spec.shape is not None})
     division = divide(Plan(graph, outputs, inputs), backend.inner(graph))
     refused = division.refused(graph, inputs, outputs, backend.unsupported, backend.unsupported_unit)
+    refused |= {n: "it prints, which no engine does" for n in division.nodes if n.op == "Print"}
     for unit in division.units:
         inside = set(unit) if len(unit) > 1 else set()
         read = (why for n in unit if n not in refused and (why := _unreadable(backend, n, inside)))
