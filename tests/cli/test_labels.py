@@ -13,6 +13,7 @@ import pytest
 
 import thinflow
 from tests.transforms.golden import parse_graph
+from thinflow.api.labelling import _session
 from thinflow.cli import main
 from thinflow.errors import GraphError, ParameterError
 from thinflow.ir.types import INT32, dtype
@@ -463,3 +464,21 @@ def test_samples_in_the_shape_of_the_input(folder: Path, capsys: pytest.CaptureF
         loud = f"--wav={folder / 'clips' / 'shout.wav'}"
         assert main(speech(folder, f"--graph={folder / 'samples.pb'}", loud)) == 0, shape
         assert "(score = 0.97656)" in capsys.readouterr().out
+
+
+EIGHT_BIT = """
+x = Placeholder() {dtype=float, shape=shape[1,4]}
+low = Const() {dtype=float, value=float[]{-1}}
+high = Const() {dtype=float, value=float[]{1}}
+q = QuantizeV2(x, low, high) {T=quint8, mode="MIN_FIRST"}
+y = QuantizedRelu(q, low, high) {Tinput=quint8, out_type=quint8}
+outputs: y
+"""
+FLOAT_ONLY = "x = Placeholder() {dtype=float, shape=shape[1,4]}\ny = Relu(x) {T=float}\noutputs: y"
+
+
+@pytest.mark.parametrize(("text", "engine"), [(EIGHT_BIT, "reference"), (FLOAT_ONLY, "litert")])
+def test_eight_bit_graphs_answer_exactly(text: str, engine: str, tmp_path: Path) -> None:
+    thinflow.save(parse_graph(text), tmp_path / "m.pb")
+    assert _session(tmp_path / "m.pb").engine == engine
+    assert _session(tmp_path / "m.pb", engine="litert").engine == "litert"

@@ -14,8 +14,8 @@ import pytest
 import thinflow
 from thinflow import api
 from thinflow.bench.memory import measure_memory
-from thinflow.bench.profile import profile
 from thinflow.bench.opened import open_subjects
+from thinflow.bench.profile import profile
 from thinflow.cli import main
 from thinflow.engines import _child, _mapped
 from thinflow.engines.session import Session

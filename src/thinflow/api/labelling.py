@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from thinflow.engines.session import Session
     from thinflow.labelling import Guess, Preparation
 
 
@@ -37,11 +38,10 @@ def label_pictures(
         options: as for `Session`.
     """
     from thinflow import labelling
-    from thinflow.engines.session import Session
 
     names = labelling.read_labels(labels)
     files = labelling.files_of(pictures, labelling.PICTURES)
-    session = Session(model, **options)
+    session = _session(model, **options)
     source, output, notes = labelling.layers(session, (input_layer, output_layer), defaults)
     for line in notes if note is not None else ():
         note(line)
@@ -50,6 +50,20 @@ def label_pictures(
         return labelling.picture_feeds(file, session, source, preparation)
 
     yield from labelling.label_files(session, files, feeds, output, names, count)
+
+
+def _session(model: str | os.PathLike[str], engine: str = "auto", **options: Any) -> Session:
+    """A session that answers as TensorFlow does, to the bit where the model computes in classic eight bits.
+
+    Engines stay within one code in each of its steps; over a hundred layers another label may come out best.
+    """
+    from thinflow.engines.session import Session
+
+    session = Session(model, engine=engine, **options)
+    graph = session.graph
+    if engine != "auto" or graph is None or not any(node.op.startswith("Quantized") for node in graph):
+        return session
+    return Session(graph, engine="reference", **options)
 
 
 def label_sounds(
@@ -71,11 +85,10 @@ def label_sounds(
         sample_rate: samples a second that the model expects; 0: any.
     """
     from thinflow import labelling
-    from thinflow.engines.session import Session
 
     names = labelling.read_labels(labels)
     files = labelling.files_of(sounds, labelling.SOUNDS)
-    session = Session(model, **options)
+    session = _session(model, **options)
     source, output, notes = labelling.layers(session, (input_name, output_name), defaults)
     for line in notes if note is not None else ():
         note(line)

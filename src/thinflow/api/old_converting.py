@@ -171,7 +171,8 @@ def _eight_bit(graph: Graph, kind: str, wanted: OldConversion) -> Conversion:
     border = _kind(wanted.input_type, "inference_input_type") if wanted.input_type else kind
     if border != kind:
         raise ParameterError(
-            f"--inference_input_type={wanted.input_type} differs from --inference_type={wanted.inference_type}",
+            f"--inference_input_type={wanted.input_type} differs from "
+            f"--inference_type={wanted.inference_type}",
             hint="leave it out, or use thinflow quantize --input-type",
         )
     codes = _codes([v.name for v in graph.inputs], wanted)

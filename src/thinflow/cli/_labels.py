@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 COMMON: dict[str, tuple[Setting, str]] = {
     "csv": (False, "print comma-separated values: file, rank, label, index, score"),
     "json": (False, "print the same content for machines"),
-    "engine": ("auto", "what runs the model: auto, litert, onnxruntime or reference"),
+    "engine": ("auto", "auto, litert, onnxruntime or reference; auto is exact for eight-bit graphs"),
     "num_threads": (1, "threads of the engine"),
 }
 
