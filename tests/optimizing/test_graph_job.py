@@ -97,8 +97,8 @@ def test_float_is_shipped_where_the_eight_bit_model_crashes(
     report = thinflow.optimize(save(LENGTHS, tmp_path), tmp_path / "out", measure=False)
     assert isinstance(report, GraphReport)
     assert report.verdict == (
-        "no int8 model can be made, because the engine 'litert' crashed (signal 6, SIGABRT) while running the "
-        "int8 model: ship words_fp32.tflite"
+        "no int8 model can be made, because the engine 'litert' crashed (signal 6, SIGABRT) while running "
+        "the int8 model: ship words_fp32.tflite"
     )
     assert {p.name for p in (tmp_path / "out").iterdir()} == {
         "words_fp32.pb", "words_fp32.tflite", "report.json", "report.md"
