@@ -115,7 +115,7 @@ class NodeStats:
         self.memory.add(sum(e[1] for e in run.values()))
 
     def last_run(self) -> list[tuple[str, str, int, int]]:
-        """(node name, op, microseconds, bytes) of the nodes in the order they ran, with the newest figures."""
+        """(node name, op, microseconds, bytes) of the nodes in the order they ran, newest figures."""
         rows = sorted(self.rows.values(), key=lambda r: r.order)
         return [(r.name, r.op, r.micros.last, r.memory) for r in rows]
 
