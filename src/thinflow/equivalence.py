@@ -43,7 +43,7 @@ LARGEST_CONE = 96
 """Nodes; beyond that running the whole graph is simpler."""
 PIXELS = 7
 """Height and width to which pictures between nodes are cut for a cone."""
-MAGNITUDES = (1.0, 10.0)
+MAGNITUDES = np.array([1, 10], np.float32)
 """Random numbers are drawn from -m to m, m being one of these for every number by itself."""
 _ANNOTATIONS = frozenset({"_output_shapes", "_class", "dtype"})
 
@@ -299,8 +299,9 @@ class _Sweep:
         sizes = [d or 0 for d in shape]
         if spec.dtype.is_floating:
             # Small and large ones side by side, so that a clamp (Relu6) or a saturation shows.
-            scale = self.rng.choice(MAGNITUDES, sizes)
-            return (self.rng.uniform(-1, 1, sizes) * scale).astype(spec.dtype.numpy())
+            scale = MAGNITUDES[self.rng.integers(0, len(MAGNITUDES), sizes, np.uint8)]
+            numbers = (2 * self.rng.random(sizes, np.float32) - 1) * scale
+            return numbers.astype(spec.dtype.numpy(), copy=False)
         return self.rng.integers(0, 2, sizes).astype(spec.dtype.numpy())
 
 

@@ -151,6 +151,25 @@ def engine_of(path: str | os.PathLike[str] | Graph) -> str:
     return ""
 
 
+def file_content(path: str) -> bytes | str:
+    """What an engine opens: the path of a file, or the bytes of the model in a package.
+
+    Raises:
+        FormatError: a wrong key, or a changed package.
+        ParameterError: it is encrypted and no key is there.
+    """
+    try:
+        with open(path, "rb") as file:
+            is_packed = file.read(len(_PACKED)) == _PACKED
+    except OSError:
+        return path  # the engine says what is wrong
+    if not is_packed:  # the readers of formats take longer to import than a small model to open
+        return path
+    from thinflow.formats.contents import content_of
+
+    return content_of(path)
+
+
 def is_file(model: Any) -> bool:
     """Whether a model is the path of a file that an engine runs as it is, or the graph read from one."""
     return bool(engine_of(model))

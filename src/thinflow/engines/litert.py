@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from thinflow.engines._files import FilePort, ModelFile
+from thinflow.engines._files import FilePort, ModelFile, file_content
 from thinflow.errors import EngineUnavailable, FeedError
 from thinflow.ir.types import TensorSpec, dtype
 
@@ -194,9 +194,7 @@ def open_file(path: str, threads: int, signature: str | None = None) -> ModelFil
         EngineUnavailable: LiteRT refuses it.
         GraphError: it has no such signature.
     """
-    from thinflow.formats.contents import content_of
-
-    model = Model(content_of(path), threads=threads, settled=None if signature is None else False)
+    model = Model(file_content(path), threads=threads, settled=None if signature is None else False)
     if signature is not None:
         from thinflow.engines._signatures import open_signature
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from thinflow.engines._files import FilePort, ModelFile
+from thinflow.engines._files import FilePort, ModelFile, file_content
 from thinflow.engines._overflow import products_may_overflow
 from thinflow.engines._regions import Backend, compile_regions
 from thinflow.engines._threads import inter_op_threads
@@ -144,9 +144,7 @@ def open_file(path: str, threads: int) -> ModelFile:
     Raises:
         EngineUnavailable: ONNX Runtime refuses it.
     """
-    from thinflow.formats.contents import content_of
-
-    model = Model(content_of(path), threads=threads)
+    model = Model(file_content(path), threads=threads)
     inputs = [_port(i) for i in model.session.get_inputs()]
     return ModelFile(path, "onnxruntime", model, inputs, [_port(o) for o in model.session.get_outputs()])
 
