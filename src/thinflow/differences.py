@@ -47,15 +47,23 @@ def difference(before: Array, after: Array) -> Difference:
     wide = np.complex128 if before.dtype.kind == "c" else np.float64
     a, b = before.astype(wide), after.astype(wide)
     with np.errstate(invalid="ignore", over="ignore"):
-        gap = np.abs(a - b)
-        gap = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, gap)
-    gap = np.where(np.isnan(gap), math.inf, gap)
-    index = _position(gap)
-    finite = np.abs(a[np.isfinite(a)])
-    scale = float(finite.max()) if finite.size else 0.0
+        gap = np.abs(np.asarray(a - b))
     largest = float(gap.max())
+    if math.isfinite(largest):  # then all is finite
+        scale = float(np.abs(a).max())
+    else:
+        gap = _gap_of_oddities(a, b, gap)
+        largest = float(gap.max())
+        scale = float(np.abs(a[np.isfinite(a)]).max(initial=0.0))
+    index = _position(gap)
     relative = 0.0 if largest == 0 else largest / scale if scale > 0 else math.inf
     return Difference(largest, relative, index, before[index], after[index])
+
+
+def _gap_of_oddities(a: Array, b: Array, gap: Array) -> Array:
+    """|a - b| where some are NaN or infinite: 0 where both are the same, infinite where one is NaN."""
+    gap = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, gap)
+    return np.where(np.isnan(gap), math.inf, gap)
 
 
 def _position(array: Array) -> tuple[int, ...]:

@@ -18,7 +18,8 @@ convolution is judged on a few pixels instead of a whole picture; and what diffe
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+import math
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +33,7 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import MERGES, NEXT_ITERATIONS, execution_order
 from thinflow.ir.types import TensorSpec
 from thinflow.ops import registry
+from thinflow.ops._defaults import defaults_of
 from thinflow.ops.random import repeatable_randomness
 
 Array = np.ndarray[Any, Any]
@@ -45,6 +47,10 @@ PIXELS = 7
 """Height and width to which pictures between nodes are cut for a cone."""
 MAGNITUDES = np.array([1, 10], np.float32)
 """Random numbers are drawn from -m to m, m being one of these for every number by itself."""
+POOL = 1 << 18
+"""Random numbers drawn ahead; a tensor takes a stretch of them, a large one several."""
+_STRIDE = 40503
+"""From one stretch to the start of the next; odd, so that no start comes again before all others have."""
 _ANNOTATIONS = frozenset({"_output_shapes", "_class", "dtype"})
 
 
@@ -91,6 +97,7 @@ class _Side:
         self.position = {node: i for i, node in enumerate(self.order)}
         self.number: dict[Value, int] = {v: self._intern(("input", v.name)) for v in graph.inputs}
         self.constant: dict[Value, Array] = {}
+        self.large_constants: set[Value] = set()
         self.loops = _loop_key(graph)
 
     def _intern(self, key: Hashable) -> int:
@@ -110,6 +117,8 @@ class _Side:
                 self.number[value] = self.number[source]
                 if source in self.constant:
                     self.constant[value] = self.constant[source]
+                elif source in self.large_constants:
+                    self.large_constants.add(value)
         elif node.tensor is not None:
             self._number_constant(node.output(), node)
         elif not self._number_constant_expression(node, definition):
@@ -124,6 +133,7 @@ class _Side:
             self.constant[value] = tensor.numpy()
             self.number.setdefault(value, self._intern(_content_key(tensor.numpy())))
         else:
+            self.large_constants.add(value)
             self.number.setdefault(value, self._intern(("large", id(tensor.storage))))
 
     def _number_constant_expression(self, node: Node, definition: type[registry.OpDef] | None) -> bool:
@@ -193,10 +203,42 @@ def _loop_key(graph: Graph) -> Hashable:
     return tuple((n.name, n.op, tuple(v.name for v in n.inputs)) for n in graph)
 
 
+class _Numbers:
+    """Random numbers for tensors, float32: small and large ones side by side, so that a clamp or a saturation
+    shows.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._rng = np.random.default_rng(seed)
+        self._pool: Array | None = None
+        self._start = 0
+
+    def floats(self, sizes: Sequence[int]) -> Array:
+        """Numbers of this shape; no two calls give the same, though what they give may overlap."""
+        count, half = math.prod(sizes), POOL // 2
+        if count <= half:
+            return self._stretch(count).reshape(sizes)
+        parts = [self._stretch(min(half, count - done)) for done in range(0, count, half)]
+        return np.concatenate(parts).reshape(sizes)
+
+    def bits(self, sizes: Sequence[int]) -> Array:
+        """Zeros and ones of this shape, int64."""
+        return self._rng.integers(0, 2, sizes)
+
+    def _stretch(self, count: int) -> Array:
+        """The next numbers of the pool, at most half of it."""
+        if self._pool is None:
+            scale = MAGNITUDES[self._rng.integers(0, len(MAGNITUDES), POOL, np.uint8)]
+            self._pool = (2 * self._rng.random(POOL, np.float32) - 1) * scale
+            self._pool.flags.writeable = False
+        self._start = (self._start + _STRIDE) % (POOL // 2)
+        return self._pool[self._start : self._start + count]
+
+
 class _Sweep:
     def __init__(self, before: Graph, after: Graph, tolerance: float, seed: int) -> None:
         self.tolerance = tolerance
-        self.rng = np.random.default_rng(seed)
+        self.numbers = _Numbers(seed)
         self.table: dict[Hashable, int] = {}
         self.before, self.after = _Side(before, self.table), _Side(after, self.table)
         self.proof = Proof()
@@ -232,6 +274,9 @@ class _Sweep:
         if _is_made_good_below(value.node, twin_node):
             return
         twin = twin_node.output(value.port)
+        if self._differs_in_defaults_only(value.node, twin_node):
+            self.after.number[value] = self.before.number[twin]
+            return
         ours, theirs = self._cone(self.after, value), self._cone(self.before, twin)
         if ours is None or theirs is None:
             return
@@ -253,6 +298,20 @@ class _Sweep:
                 self.proof.worst = max(self.proof.worst, found.relative)
                 self.after.number[value] = self.before.number[twin]
             return
+
+    def _differs_in_defaults_only(self, node: Node, twin: Node) -> bool:
+        """Whether two nodes do the same to the same inputs, one writing out what the other leaves unsaid."""
+        if node.op != twin.op or len(node.inputs) != len(twin.inputs):
+            return False
+        pairs = zip(node.inputs, twin.inputs, strict=True)
+        if not all(self.after.number[a] == self.before.number[b] for a, b in pairs):
+            return False
+        known = defaults_of(node.op) or {}
+        for name in (node.attrs.keys() | twin.attrs.keys()) - _ANNOTATIONS:
+            values = [n.attrs[name] if name in n.attrs else known.get(name) for n in (node, twin)]
+            if None in values or attr_key(values[0]) != attr_key(values[1]):
+                return False
+        return True
 
     def _cone(self, side: _Side, value: Value) -> list[Value] | None:
         """The values a cone above `value` starts from: equal in both graphs, not constant.
@@ -298,11 +357,8 @@ class _Sweep:
             return None
         sizes = [d or 0 for d in shape]
         if spec.dtype.is_floating:
-            # Small and large ones side by side, so that a clamp (Relu6) or a saturation shows.
-            scale = MAGNITUDES[self.rng.integers(0, len(MAGNITUDES), sizes, np.uint8)]
-            numbers = (2 * self.rng.random(sizes, np.float32) - 1) * scale
-            return numbers.astype(spec.dtype.numpy(), copy=False)
-        return self.rng.integers(0, 2, sizes).astype(spec.dtype.numpy())
+            return self.numbers.floats(sizes).astype(spec.dtype.numpy(), copy=False)
+        return self.numbers.bits(sizes).astype(spec.dtype.numpy())
 
 
 def _is_made_good_below(node: Node, twin: Node) -> bool:
@@ -319,4 +375,4 @@ def _is_made_good_below(node: Node, twin: Node) -> bool:
 
 
 def _is_constant(side: _Side, value: Value) -> bool:
-    return value in side.constant or value.node.tensor is not None
+    return value in side.constant or value in side.large_constants or value.node.tensor is not None

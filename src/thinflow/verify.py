@@ -148,9 +148,12 @@ def _shaken(array: Array, rng: np.random.Generator) -> Array:
 
 def run_by_name(graph: Graph, feeds: Mapping[str, Array], names: Sequence[str]) -> list[Array]:
     """Outputs by name on the reference interpreter; feeds that the graph no longer has are left out."""
+    from threadpoolctl import threadpool_limits
+
     fed = {graph.value(n): a for n, a in feeds.items() if n.partition(":")[0] in graph}
     fed = _with_switches(graph, fed)
-    with repeatable_randomness():
+    # One run gains little by more threads, and waits long for them where other work has the processor.
+    with threadpool_limits(limits=1, user_api="blas"), repeatable_randomness():
         return Plan(graph, [graph.value(n) for n in names], list(fed)).run(fed)
 
 

@@ -9,7 +9,7 @@ from tests.transforms.golden import Case, all_cases
 from tests.transforms.support import apply, feeds_for
 from thinflow.formats import graphdef
 from thinflow.ir.graph import Graph
-from thinflow.transforms._defaults import defaults_of
+from thinflow.ops._defaults import defaults_of
 
 tf = pytest.importorskip("tensorflow")
 

@@ -17,7 +17,7 @@ from thinflow.ir.graph import Graph, Versions
 from thinflow.ir.text import graph_text
 from thinflow.ir.types import FLOAT
 from thinflow.transforms import names, resolve
-from thinflow.transforms._defaults import defaults_of
+from thinflow.ops._defaults import defaults_of
 from thinflow.transforms.obfuscate_names import numbered
 from thinflow.wire import protos
 

@@ -11,7 +11,7 @@ from tests.transforms.support import apply, assert_same_numbers, step
 from thinflow.errors import ParameterError, TransformError
 from thinflow.ir.graph import Graph, Versions
 from thinflow.ops import registry
-from thinflow.transforms._defaults import defaults_of, read_default
+from thinflow.ops._defaults import defaults_of, read_default
 from thinflow.transforms._older import _rules, rule_for
 from thinflow.transforms._releases import graph_version, history, knows, read_release, too_new
 from thinflow.transforms.target_runtime import Target, mobile_ops

@@ -11,7 +11,7 @@ differently; `kernels("native")` selects TensorFlow's own, which other processor
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -24,6 +24,8 @@ from thinflow.ir.types import FLOAT, TensorSpec
 
 Array = np.ndarray[Any, Any]
 F32 = np.float32
+_BLOCK = 1 << 15
+"""Elements a function of many passes works on at a time."""
 _TINY = np.finfo(np.float32).tiny
 RANGE = TensorSpec(FLOAT, ())
 """The spec of one end of a range."""
@@ -88,17 +90,25 @@ def flush(x: Any) -> Any:
 
 
 def round_away(x: Any) -> Any:
-    """Nearest integer, halves away from zero, in the type of x."""
-    whole = np.trunc(x)
-    with np.errstate(invalid="ignore"):
-        return whole + np.where(
-            np.abs(x - whole) >= 0.5, np.copysign(np.ones_like(whole), x), np.zeros_like(whole)
-        )
+    """Nearest integer, halves away from zero, in the type of x.
+
+    Away from zero by the largest number below a half, then towards zero: so a half reaches the next integer
+    and nothing less does.
+    """
+    x = np.asarray(x)
+    nearly_half = np.nextafter(x.dtype.type(0.5), x.dtype.type(0))
+    whole = np.asarray(np.copysign(nearly_half, x))
+    whole += x
+    np.trunc(whole, out=whole)
+    whole += 0  # -0 becomes 0
+    return whole[()]
 
 
 def to_int32(x: Any) -> Array:
     """Float to int32 as x86 does it: truncated, NaN and anything out of range give the lowest."""
     x = np.asarray(x)
+    if x.size and x.min() >= -(2.0**31) and x.max() < 2.0**31:  # neither holds of NaN
+        return x.astype(np.int32)
     fits = (x >= -(2.0**31)) & (x < 2.0**31)
     return np.where(fits, x, -(2.0**31)).astype(np.int64).astype(np.int32)
 
@@ -108,6 +118,15 @@ def to_int64(x: Any) -> Array:
     x = np.asarray(x, np.float64)
     fits = (x >= -(2.0**63)) & (x < 2.0**63)
     return np.where(fits, x, -(2.0**63)).astype(np.int64)
+
+
+def by_blocks(function: Callable[[Array], Array], x: Array, dtype: Any) -> Array:
+    """An elementwise function of many passes over x, a stretch at a time that stays in the cache."""
+    y = np.empty(x.shape, dtype)
+    source, target = x.reshape(-1), y.reshape(-1)
+    for start in range(0, x.size, _BLOCK):
+        target[start : start + _BLOCK] = function(source[start : start + _BLOCK])
+    return y
 
 
 def number(q: Any) -> Any:
@@ -159,7 +178,9 @@ def decode(q: Array, a: np.float32, b: np.float32) -> Array:
         w = F32(flush(F32(_width(a, b) / (t.steps - 1))))
         least = a if a == b else F32(round_away(F32(a / w)) * w)
         base = F32(least - F32(F32(t.low) * w))
-        return np.asarray(q.astype(F32) * w + base)
+        reals = np.asarray(q, F32) * w
+        reals += base
+        return np.asarray(reals)
 
 
 def encode(x: Array, a: np.float32, b: np.float32, dtype: Any) -> Array:
@@ -168,9 +189,11 @@ def encode(x: Array, a: np.float32, b: np.float32, dtype: Any) -> Array:
     with np.errstate(all="ignore"):
         k = F32(0) if a == b else F32((t.steps - 1) / _width(a, b))
         zero = F32(round_away(F32(a * k)))
-        v = round_away(np.asarray(x, F32) * k) - F32(zero - F32(t.low))
-        v = np.minimum(np.maximum(v, F32(t.low)), F32(min(t.high, 2147483520)))
-        return to_int32(v).astype(dtype)
+        v = np.asarray(round_away(np.asarray(x, F32) * k))
+        v -= F32(zero - F32(t.low))
+        np.maximum(v, F32(t.low), out=v)
+        np.minimum(v, F32(min(t.high, 2147483520)), out=v)
+        return to_int32(v).astype(dtype, copy=False)
 
 
 def level(a: np.float32, b: np.float32, dtype: Any, steps: int | None = None) -> np.float32:
@@ -194,7 +217,9 @@ def zero_code(a: np.float32, b: np.float32, dtype: Any) -> int:
 
 
 def wrap(x: Array) -> Array:
-    """Integers (or integral doubles below 2**53) reduced to int32."""
+    """Integers (or integral floats below 2**53) reduced to int32."""
+    if x.dtype == np.int32 or x.dtype == np.float32:  # the latter are sums below 2**24, see `_wide`
+        return x.astype(np.int32, copy=False)
     return x.astype(np.int64).astype(np.int32)
 
 

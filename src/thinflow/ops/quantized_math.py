@@ -12,6 +12,7 @@ from thinflow.ops._convolve import convolve, depthwise
 from thinflow.ops._quantized import (
     F32,
     RANGE,
+    by_blocks,
     code_of,
     decode,
     encode,
@@ -40,21 +41,34 @@ def _ordered(*pairs: tuple[np.float32, np.float32]) -> None:
         require(bool(high > low), f"range {low} to {high} is empty")
 
 
-def _is_exact(x: Array, w: Array, terms: int) -> bool:
-    """Whether sums of `terms` products stay exact in double."""
-    largest = [max(abs(int(a.min())), abs(int(a.max()))) if a.size else 0 for a in (x, w)]
-    return largest[0] * largest[1] * max(terms, 1) < 2**53
+def _wide(x: Array, w: Array) -> tuple[Array, Array]:
+    """Both in the narrowest floats in which every sum of products is exact, however BLAS orders them.
+
+    As wrapping int32 where even double might round.
+
+    Args:
+        x: integers in any type.
+        w: likewise, [..., m]; a sum takes each of one m at most once.
+    """
+    # Sums of integers in float32 are exact until they reach 2**24, and never come back from there.
+    kind = np.float32 if w.dtype == np.float32 or w.dtype.itemsize == 1 else np.float64
+    weights = np.abs(w.astype(kind, copy=False)).sum(axis=tuple(range(w.ndim - 1)), dtype=kind)
+    largest = float(weights.max(initial=0)) * _largest(x)
+    wide = np.float32 if largest < 2**24 else np.float64 if largest < 2**52 else np.int32
+    return x.astype(wide, copy=False), w.astype(wide, copy=False)
 
 
-def _wide(x: Array, w: Array, terms: int) -> tuple[Array, Array]:
-    """Both as double, which BLAS multiplies exactly, or as wrapping int32 where double might round."""
-    kind = np.float64 if _is_exact(x, w, terms) else np.int32
-    return x.astype(kind), w.astype(kind)
+def _largest(x: Array) -> float:
+    return max(-float(x.min()), float(x.max())) if x.size else 0.0
 
 
 def _centred(q: Array, low: np.float32, high: np.float32) -> Array:
-    """Codes minus the code of zero, int64."""
-    return q.astype(np.int64) - zero_code(low, high, q.dtype)
+    """Codes minus the code of zero: float32 if that is exact, else int64."""
+    zero = zero_code(low, high, q.dtype)
+    is_exact = q.dtype.itemsize == 1 and abs(zero) < 2**23
+    centred = q.astype(np.float32 if is_exact else np.int64)
+    centred -= zero
+    return centred
 
 
 @op("QuantizedMatMul")
@@ -93,7 +107,7 @@ class QuantizedMatMul(OpDef):
         la, ha, lb, hb = scalar(min_a), scalar(max_a), scalar(min_b), scalar(max_b)
         _ordered((la, ha), (lb, hb))
         x, w = _centred(a.T if transpose_a else a, la, ha), _centred(b.T if transpose_b else b, lb, hb)
-        y = wrap(np.matmul(*_wide(x, w, x.shape[1])))
+        y = wrap(np.matmul(*_wide(x, w)))
         return y, *product_range(level(la, ha, a.dtype), level(lb, hb, b.dtype))
 
     @staticmethod
@@ -169,9 +183,8 @@ class QuantizedConv2D(OpDef):
         lx, hx, lw, hw = scalar(min_x), scalar(max_x), scalar(min_w), scalar(max_w)
         win = window(layout("NHWC"), w.shape[:2], strides, padding, dilations)
         limits = product_range(_code_level(lx, hx, x), _code_level(lw, hw, w))
-        terms = w.shape[0] * w.shape[1] * w.shape[2]
         if w.dtype == np.int8:
-            return wrap(convolve(*_wide(x, w, terms), win)), *limits
+            return wrap(convolve(*_wide(x, w), win)), *limits
         require(win.dilations == (1, 1), "quantized convolutions have no dilations")
         require(win.strides[0] == win.strides[1], "quantized convolutions need equal strides")
         zero = zero_code(lx, hx, x.dtype)
@@ -184,7 +197,7 @@ class QuantizedConv2D(OpDef):
         if min(out for _, _, out in axes) == 0:
             return np.zeros((x.shape[0], *(out for _, _, out in axes), w.shape[3]), np.int32), *limits
         bordered = _bordered(_centred(x, lx, hx), [(before, after) for before, after, _ in axes], border)
-        y = convolve(*_wide(bordered, _centred(w, lw, hw), terms), win, pads=((0, 0), (0, 0)))
+        y = convolve(*_wide(bordered, _centred(w, lw, hw)), win, pads=((0, 0), (0, 0)))
         return wrap(y), *limits
 
     @staticmethod
@@ -228,7 +241,7 @@ class QuantizedDepthwiseConv2D(OpDef):
         dilations: Sequence[int] = (1, 1, 1, 1),
     ) -> Outputs:
         win = window(layout("NHWC"), w.shape[:2], strides, padding, dilations)
-        y = wrap(depthwise(*_wide(x, w, w.shape[0] * w.shape[1]), win))
+        y = wrap(depthwise(*_wide(x, w), win))
         limits = product_range(
             _code_level(scalar(min_x), scalar(max_x), x), _code_level(scalar(min_w), scalar(max_w), w)
         )
@@ -261,22 +274,28 @@ class QuantizedBiasAdd(OpDef):
         lx, hx, lb, hb = scalar(min_x), scalar(max_x), scalar(min_b), scalar(max_b)
         with np.errstate(over="ignore", invalid="ignore"):
             most = F32(max(hx, -lx, hb, -lb) * F32(1 << 17))
-        zero = int(code_of(0.0, -most, most, np.int32))
-        parts = (
-            encode(decode(q, low, high), -most, most, np.int32).astype(np.int64)
-            for q, low, high in ((x, lx, hx), (bias, lb, hb))
-        )
-        return wrap(next(parts) + next(parts) + zero), np.asarray(-most), np.asarray(most)
+
+        def widened(q: Array, low: np.float32, high: np.float32) -> Array:
+            return encode(decode(q, low, high), -most, most, np.int32)
+
+        total = by_blocks(lambda q: widened(q, lx, hx), x, np.int32)
+        total += widened(bias, lb, hb)  # int32 wraps, as it does there
+        total += code_of(0.0, -most, most, np.int32).astype(np.int32)
+        return total, np.asarray(-most), np.asarray(most)
 
 
 def _widened(q: Array, low: np.float32, high: np.float32, most: np.float32, as_scalar: bool) -> Array:
-    """Codes moved to the 32-bit range -most..most, int64."""
+    """Codes moved to the 32-bit range -most..most, int32."""
     if as_scalar:
-        return code_of(real_of(q, low, high, q.dtype), -most, most, np.int32)
+        return code_of(real_of(q, low, high, q.dtype), -most, most, np.int32).astype(np.int32)
     zero, one = (
         int(unclamped_code(real_of(np.array(c), low, high, q.dtype), -most, most, np.int32)) for c in (0, 1)
     )
-    return np.clip(zero + q.astype(np.int64) * (one - zero), -(2**31), 2**31 - 1)
+
+    def moved(codes: Array) -> Array:
+        return np.clip(zero + codes.astype(np.int64) * (one - zero), -(2**31), 2**31 - 1).astype(np.int32)
+
+    return moved(np.arange(256))[q] if q.dtype == np.uint8 else moved(q)
 
 
 class _Binary(OpDef):
@@ -298,8 +317,10 @@ class QuantizedAdd(_Binary):
         with np.errstate(over="ignore"):
             most = F32(max(abs(min(lx, ly)), abs(max(hx, hy))) * F32(1 << 14))
         x_alone = x.size == 1
-        total = _widened(x, lx, hx, most, x_alone) + _widened(y, ly, hy, most, y.size == 1 and not x_alone)
-        return wrap(total), np.asarray(-most), np.asarray(most)
+        total = np.add(
+            _widened(x, lx, hx, most, x_alone), _widened(y, ly, hy, most, y.size == 1 and not x_alone)
+        )
+        return total, np.asarray(-most), np.asarray(most)
 
 
 @op("QuantizedMul")
@@ -313,7 +334,7 @@ class QuantizedMul(_Binary):
     def kernel(x: Array, y: Array, min_x: Array, max_x: Array, min_y: Array, max_y: Array) -> Outputs:
         lx, hx, ly, hy = scalar(min_x), scalar(max_x), scalar(min_y), scalar(max_y)
         _ordered((lx, hx), (ly, hy))
-        product = _centred(x, lx, hx) * _centred(y, ly, hy)
+        product = _centred(x, lx, hx).astype(np.int64) * _centred(y, ly, hy)
         return wrap(product), *product_range(level(lx, hx, x.dtype), level(ly, hy, y.dtype))
 
 

@@ -10,10 +10,10 @@ from thinflow.ir.types import QUINT8, DType, TensorSpec
 from thinflow.ops._quantized import (
     F32,
     RANGE,
+    by_blocks,
     codes_of,
     decode,
     encode,
-    number,
     real_of,
     round_away,
     scalar,
@@ -47,8 +47,17 @@ def _to_quint8(q: Array, in_low: np.float32, in_high: np.float32, low: np.float3
             )
         middle = F32(np.float64(F32(in_low + in_high)) / 2)
         in_offset = int(to_int64(F32(F32(middle * reciprocal) * F32(65536))))
-        fixed = ((number(q).astype(np.int64) * scale) >> 32) + (in_offset - offset + 32768)
-    return np.asarray(np.clip(fixed >> 16, 0, 255), np.uint8)
+
+    def moved(codes: Array) -> Array:
+        # As in TensorFlow, 32-bit codes lose their low bits to float32.
+        fixed = (codes.astype(F32) if codes.dtype == np.int32 else codes).astype(np.int64)
+        fixed *= scale
+        fixed >>= 32
+        fixed += in_offset - offset + 32768
+        fixed >>= 16
+        return np.clip(fixed, 0, 255, out=fixed)
+
+    return by_blocks(moved, q, np.uint8)
 
 
 @op("RequantizationRange")

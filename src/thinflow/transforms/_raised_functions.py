@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from thinflow.ir.function import ARGUMENT, Function
-from thinflow.ir.graph import LEGAL_NAME, Graph, Node, Value
+from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.names import LEGAL_NAME
 from thinflow.ir.order import ancestors
 from thinflow.ir.types import DType
 from thinflow.rewrite.rule import Refuse

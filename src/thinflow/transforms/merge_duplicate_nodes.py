@@ -23,7 +23,7 @@ from thinflow.rewrite.rule import Transform, transform
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms._colocation import rename_classes
 from thinflow.transforms._control import PLACEHOLDERS, is_stateless
-from thinflow.transforms._defaults import defaults_of
+from thinflow.ops._defaults import defaults_of
 
 _VARIABLES = frozenset({"Variable", "VariableV2"})  # two reads may see two values
 _IDENTITY_BYTES = 48

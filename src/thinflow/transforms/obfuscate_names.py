@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from itertools import count
 
 from thinflow.errors import ParameterError, WriteError
-from thinflow.ir.graph import LEGAL_NAME, Graph
+from thinflow.ir.graph import Graph
+from thinflow.ir.names import LEGAL_NAME
 from thinflow.rewrite.rule import Transform, transform
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms.rename_node import rename_all

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from thinflow.ir.graph import Graph, Node
 from thinflow.rewrite.rule import Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._defaults import is_required
+from thinflow.ops._defaults import is_required
 
 
 @transform("remove_attribute")

@@ -9,7 +9,8 @@ import re
 from dataclasses import dataclass, replace
 
 from thinflow.errors import GraphError, ParameterError, closest
-from thinflow.ir.graph import LEGAL_NAME, Graph
+from thinflow.ir.graph import Graph
+from thinflow.ir.names import LEGAL_NAME
 from thinflow.rewrite.rule import Transform, transform
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms._colocation import rename_classes

@@ -23,7 +23,7 @@ from thinflow.ir.graph import Graph, Node, Versions
 from thinflow.rewrite.edits import Site, sweep
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._defaults import defaults_of
+from thinflow.ops._defaults import defaults_of
 from thinflow.transforms._functions import apply_in_functions
 from thinflow.transforms._loops import in_loops
 from thinflow.transforms._older import Work, rule_for
