@@ -7,7 +7,7 @@ import pytest
 
 from tests.transforms.golden import parse_graph
 from thinflow.analysis.shapes import infer_shapes
-from thinflow.equivalence import prove
+from thinflow.equivalence import PIXELS, _Sweep, prove
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import FLOAT
@@ -181,3 +181,38 @@ def test_a_port_that_a_constant_does_not_have_is_no_change() -> None:
     before, after = parse_graph(text), parse_graph(text)
     after.node("c").output(1)  # somebody looked for it
     assert prove(before, after, 1e-6).equal
+
+
+def test_attributes_written_out_are_compared_without_a_run() -> None:
+    """What an absent attribute means is known; another value of it is a change."""
+    graph = conv_chain()
+    other = graph.clone()
+    other.node("conv0").attrs["dilations"] = (1, 1, 1, 1)
+    proof = prove(graph, other, 1e-6)
+    assert proof.equal
+    assert proof.cones == 0
+    other.node("conv0").attrs["dilations"] = (1, 2, 2, 1)
+    assert not prove(graph, other, 1e-6).equal
+
+
+def test_weights_that_something_passes_on_stay_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are neither made up nor cut like a picture, which would not fit the convolution."""
+    graph = Graph()
+    x = graph.add(
+        "Placeholder", name="x", attrs={"dtype": FLOAT, "shape": ShapeAttr((1, 32, 32, 16))}
+    ).output()
+    weights = np.linspace(-1, 1, 16 * 512, dtype=np.float32).reshape(1, 1, 16, 512)
+    read = graph.add("Identity", [graph.constant(weights, "w")], "w/read", attrs={"T": FLOAT})
+    conv = graph.add("Conv2D", [x, read], "conv", attrs=ATTRS)
+    graph.inputs, graph.outputs = [x], [conv.output()]
+    infer_shapes(graph)
+    other = graph.clone()
+    same = other.add("Mul", [other.value("x"), other.constant(np.float32(1), "one").node], attrs={"T": FLOAT})
+    other.node("conv").set_input(0, same.output())
+    asked: list[int] = []
+    random = _Sweep._random
+    monkeypatch.setattr(_Sweep, "_random", lambda *given: asked.append(given[2]) or random(*given))
+    proof = prove(graph, other, 1e-6)
+    assert proof.equal
+    assert proof.cones == 1
+    assert asked == [PIXELS]

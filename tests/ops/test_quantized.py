@@ -10,7 +10,7 @@ import pytest
 from tests.ops._agreement import Case, check_agreement, infer, run, spec_of
 from thinflow.errors import ShapeError
 from thinflow.ir.types import QINT32, TensorSpec, dtype
-from thinflow.ops._quantized import kernels
+from thinflow.ops._quantized import kernels, round_away
 
 Array = np.ndarray[Any, Any]
 
@@ -195,3 +195,42 @@ def test_reshape_of_unknown_size() -> None:
     shape = spec_of(np.array([4, -1], np.int32))
     x = TensorSpec(dtype("quint8"), (None, 8))
     assert infer("QuantizedReshape", x, shape, *map(spec_of, RA))[0].shape == (4, None)
+
+
+def test_large_tensors_are_worked_on_piecewise() -> None:
+    """Stretches that stay in the cache give what single elements give."""
+    q = codes(1, 70_001, kind=np.int32)
+    limits = [f32(-70000.0), f32(90000.0)]
+    narrow = run("Requantize", q, *limits, f32(-3), f32(5))[0]
+    wide = run("QuantizedBiasAdd", q, q[0] * 0, *limits, *RA)[0]
+    for i in (0, 32_767, 32_768, 70_000):
+        one = q[:, i : i + 1]
+        assert run("Requantize", one, *limits, f32(-3), f32(5))[0] == narrow[0, i]
+        assert run("QuantizedBiasAdd", one, one[0] * 0, *limits, *RA)[0] == wide[0, i]
+
+
+@pytest.mark.parametrize("depth", [200, 300, 33_000])
+def test_products_are_exact_at_every_depth(depth: int) -> None:
+    """Up to 2**24 the sums are made in float32, then in double."""
+    a, b = np.full((1, depth), 255, np.uint8), np.full((depth, 1), 255, np.uint8)
+    b[-1] = 254
+    y = run("QuantizedMatMul", a, b, f32(0), f32(1), f32(0), f32(1))[0]
+    assert y.tolist() == [[255 * 255 * depth - 255]]
+
+
+def test_sums_wrap() -> None:
+    """Also those of a single number."""
+    most = f32(2.0**31 * 2.0**-17)
+    q = np.full((1, 1), 2**31 - 1, np.int32)
+    y = run("QuantizedBiasAdd", q, q[0], -most, most, -most, most)[0]
+    assert y.dtype == np.int32
+    assert run("QuantizedAdd", np.uint8(255), np.uint8(255), *RA, *RA)[0].shape == ()
+
+
+def test_halves_round_away_from_zero() -> None:
+    below = np.nextafter(np.float32(0.5), np.float32(0))
+    x = np.array([0.5, -0.5, below, -below, 2.5, -1.5, 2**23 - 0.5, np.inf, -0.0], np.float32)
+    rounded = round_away(x)
+    assert rounded.tolist() == [1, -1, 0, 0, 3, -2, 2**23, np.inf, 0]
+    assert not np.signbit(rounded[[2, 3, 8]]).any()
+    assert np.isnan(round_away(np.float64("nan")))
