@@ -308,8 +308,8 @@ class _Sweep:
             return False
         known = defaults_of(node.op) or {}
         for name in (node.attrs.keys() | twin.attrs.keys()) - _ANNOTATIONS:
-            values = [n.attrs[name] if name in n.attrs else known.get(name) for n in (node, twin)]
-            if None in values or attr_key(values[0]) != attr_key(values[1]):
+            a, b = (n.attrs[name] if name in n.attrs else known.get(name) for n in (node, twin))
+            if a is None or b is None or attr_key(a) != attr_key(b):
                 return False
         return True
 

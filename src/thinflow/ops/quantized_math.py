@@ -66,9 +66,8 @@ def _centred(q: Array, low: np.float32, high: np.float32) -> Array:
     """Codes minus the code of zero: float32 if that is exact, else int64."""
     zero = zero_code(low, high, q.dtype)
     is_exact = q.dtype.itemsize == 1 and abs(zero) < 2**23
-    centred = q.astype(np.float32 if is_exact else np.int64)
-    centred -= zero
-    return centred
+    centred: Array = q.astype(np.float32 if is_exact else np.int64)
+    return np.subtract(centred, zero, out=centred)
 
 
 @op("QuantizedMatMul")
