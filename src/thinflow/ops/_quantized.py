@@ -108,7 +108,7 @@ def to_int32(x: Any) -> Array:
     """Float to int32 as x86 does it: truncated, NaN and anything out of range give the lowest."""
     x = np.asarray(x)
     if x.size and x.min() >= -(2.0**31) and x.max() < 2.0**31:  # neither holds of NaN
-        return x.astype(np.int32)
+        return np.asarray(x.astype(np.int32))
     fits = (x >= -(2.0**31)) & (x < 2.0**31)
     return np.where(fits, x, -(2.0**31)).astype(np.int64).astype(np.int32)
 
