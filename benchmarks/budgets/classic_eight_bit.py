@@ -95,7 +95,7 @@ def _by_turns(contestants: Mapping[str, Callable[[], int]], seconds: float) -> T
     """Milliseconds of each run; an untimed run comes before each timed one."""
     times: dict[str, list[float]] = {who: [] for who in contestants}
     started, rounds = time.monotonic(), 0
-    while time.monotonic() - started < seconds or rounds <= _WARMUP + 2:
+    while time.monotonic() - started < seconds or rounds < _WARMUP + 7:
         for who in contestants if rounds % 2 else reversed(contestants):
             contestants[who]()
             found = contestants[who]() / 1e6

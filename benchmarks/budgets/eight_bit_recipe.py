@@ -32,7 +32,7 @@ def measure(bench: Bench) -> Iterator[Line]:
     yield figure(f"{TITLE}: whole process", f"{first.seconds:.2f} s (first run)")
     theirs = bench.oracle("transform", model, bench.folder / "eight_bit_tf.pb", feed, fetch, TRANSFORMS)
     commands = {"ours": ours, "unverified": [*ours, "--verify=false"], "theirs": theirs}
-    found = in_turns(commands, 1 if bench.quick else 5, warmup=0 if bench.quick else 1)
+    found = in_turns(commands, 1 if bench.quick else 7, warmup=0 if bench.quick else 1)
     seconds = {who: [r.seconds for r in runs] for who, runs in found.items()}
     for who, what in (("unverified", "--verify=false"), ("ours", "verified")):
         label = f"{TITLE}, {what}: time : TensorFlow's tool"
