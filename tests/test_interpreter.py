@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 import thinflow.calls
-import thinflow.interpreter
 from tests.library import constant, function, graph_of, node
 from tests.loops import while_loop
 from thinflow.calls import is_true
 from thinflow.errors import FeedError, GraphError, NodeError, ShapeError, UnsupportedOp
-from thinflow.interpreter import Plan, run_graph, run_node
+from thinflow.interpreter import Plan, run_graph, run_node, tasks
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import DOUBLE, FLOAT, INT32, VARIANT
 
@@ -171,7 +170,7 @@ def test_switch_n(index: int, taken: int) -> None:
 
 
 def test_an_endless_loop_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thinflow.interpreter, "MAX_ITERATIONS", 10)
+    monkeypatch.setattr(tasks, "MAX_ITERATIONS", 10)
     graph = Graph()
     true = graph.constant(np.array(True))
     (result,) = while_loop(graph, "loop", [true], lambda v: v[0], lambda v: v)

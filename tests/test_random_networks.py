@@ -19,8 +19,9 @@ from thinflow.engines.session import Session
 from thinflow.formats import graphdef
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.text import graph_text
+from thinflow.optimizing.float_model import FloatModel, float_graph, float_model
 from thinflow.optimizing.quantizing import quantized_model
-from thinflow.optimizing.steps import FloatModel, Samples, float_graph, float_model
+from thinflow.optimizing.samples import Samples
 
 Array = np.ndarray[Any, Any]
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from thinflow import formats
-from thinflow.ir.graph import Graph, paused_gc
+from thinflow.ir.garbage import paused_gc
+from thinflow.ir.graph import Graph
 
 
 def options_for(path: str | os.PathLike[str], options: Mapping[str, Any]) -> dict[str, Any]:

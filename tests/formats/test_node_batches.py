@@ -10,6 +10,7 @@ from thinflow.errors import FormatError
 from thinflow.formats import _node_batches, graphdef
 from thinflow.formats._node_batches import read_nodes
 from thinflow.wire import protos, scan
+from thinflow.wire.fields import encode_varint, field_header
 
 
 def node(name: str, op: str = "NoOp", content: int = 0) -> bytes:
@@ -21,7 +22,7 @@ def node(name: str, op: str = "NoOp", content: int = 0) -> bytes:
 
 
 def field(number: int, payload: bytes) -> bytes:
-    return scan.field_header(number, 2) + scan.encode_varint(len(payload)) + payload
+    return field_header(number, 2) + encode_varint(len(payload)) + payload
 
 
 def names(data: bytes) -> list[str]:

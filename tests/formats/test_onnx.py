@@ -91,7 +91,7 @@ def test_large_weights_are_views_of_the_file(tmp_path: Path) -> None:
 
 def test_a_file_of_more_than_2_gib(tmp_path: Path) -> None:
     """As large a hole as a sparse file may have stands for the weights: nobody reads them."""
-    from thinflow.wire.scan import encode_varint, field_header
+    from thinflow.wire.fields import encode_varint, field_header
 
     size = 3 << 30
     made = model([helper.make_node("Add", ["x", "w"], ["y"])], [info("x", 1)], [info("y", size // 4)])

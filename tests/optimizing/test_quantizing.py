@@ -11,12 +11,13 @@ import thinflow
 from thinflow import zoo
 from thinflow.engines.litert import Model
 from thinflow.errors import ParameterError
+from thinflow.optimizing.float_model import FloatModel, float_graph, float_model
 from thinflow.optimizing.job import optimize
 from thinflow.optimizing.judging import LOUDEST, Judge, before_squashing
 from thinflow.optimizing.quantize_job import observer_named, quantize_to_file, recipe_from
 from thinflow.optimizing.quantizing import chosen_recipe
+from thinflow.optimizing.samples import Samples, rebind, samples_for
 from thinflow.optimizing.sensitivity import sensitivity
-from thinflow.optimizing.steps import FloatModel, Samples, float_graph, float_model, rebind, samples_for
 from thinflow.optimizing.tuning import HOLD_OUT, WORTH_DB, tuned_model
 from thinflow.quantize.recipe import SCHEMES, Recipe
 from thinflow.zoo import digits

@@ -7,7 +7,7 @@ import pytest
 
 from tests.transforms.golden import parse_graph
 from thinflow.analysis.shapes import infer_shapes
-from thinflow.optimizing.steps import Samples
+from thinflow.optimizing.samples import Samples
 from thinflow.optimizing.trying import why_not_running
 
 IMAGE = """

@@ -10,8 +10,9 @@ import pytest
 from tests.oracle import _peer
 from tests.oracle._frozen import Array, get
 from thinflow.engines.litert import Model
+from thinflow.optimizing.float_model import float_graph, float_model
 from thinflow.optimizing.quantizing import quantized_model
-from thinflow.optimizing.steps import float_graph, float_model, samples_for
+from thinflow.optimizing.samples import samples_for
 
 SAMPLES = 12
 

@@ -9,8 +9,9 @@ from tests.oracle import _peer
 from tests.oracle._frozen import Array, Frozen, get
 from tests.oracle.test_int8 import SAMPLES, pictures, sqnr
 from thinflow.engines.litert import Model
+from thinflow.optimizing.float_model import FloatModel, float_graph, float_model
 from thinflow.optimizing.quantizing import QuantizedModel, quantized_model
-from thinflow.optimizing.steps import FloatModel, float_graph, float_model, samples_for
+from thinflow.optimizing.samples import samples_for
 from thinflow.quantize.recipe import Recipe
 
 NETWORKS = ["mobilenet_small", "keras3:mobilenet_v2_small", "resnet50_v2"]

@@ -10,7 +10,9 @@ import pytest
 
 from thinflow.errors import FeedError, ParameterError
 from thinflow.ir.types import BOOL, FLOAT, INT32, STRING, UINT8, TensorSpec
-from thinflow.quantize.feeds import Scaling, fit, open_feeds, read_input
+from thinflow.quantize.feeds import open_feeds, read_input
+from thinflow.quantize.fitting import fit
+from thinflow.quantize.pictures import Scaling
 
 ONE = {"x": TensorSpec(FLOAT, (1, 2, 3))}
 TWO = {"x": TensorSpec(FLOAT, (1, 2)), "n": TensorSpec(INT32, (1,))}

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 
 from thinflow.errors import FormatError
 from thinflow.wire import protos
+from thinflow.wire.fields import encode_varint, field_header
+from thinflow.wire.message_table import blocks
 from thinflow.wire.protos import from_text, message, parse, serialize, to_text
-from thinflow.wire.scan import encode_varint, field_header
+from thinflow.wire.tensorflow_table import MESSAGES
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 
@@ -30,7 +32,7 @@ class TestClasses:
         assert message("AttrValue.ListValue").DESCRIPTOR.full_name == "tensorflow.AttrValue.ListValue"
 
     def test_every_message_of_the_table_can_be_made(self):
-        names = [name for name, _ in protos._blocks(protos._TABLE)]
+        names = [name for name, _ in blocks(MESSAGES)]
         assert len(names) == len(set(names))
         for name in names:
             assert message(name)().SerializeToString() == b""

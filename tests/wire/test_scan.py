@@ -10,17 +10,8 @@ from hypothesis import strategies as st
 
 from thinflow.errors import FormatError, WriteError
 from thinflow.wire import protos
-from thinflow.wire.scan import (
-    FieldSpan,
-    as_bytes,
-    encode_varint,
-    field_header,
-    iter_fields,
-    read_varint,
-    scan_graph,
-    slim,
-    with_content,
-)
+from thinflow.wire.fields import as_bytes, encode_varint, field_header, iter_fields
+from thinflow.wire.scan import FieldSpan, scan_graph, slim, with_content
 
 THRESHOLD = 16
 
@@ -302,18 +293,3 @@ class TestWriting:
     def test_refusals(self, key, problem):
         with pytest.raises(WriteError, match=problem):
             with_content(protos.serialize(const()), {key: b"abcd"})
-
-
-class TestVarints:
-    @given(st.integers(0, 2**64 - 1), st.binary(max_size=3))
-    def test_round_trip(self, n, tail):
-        data = encode_varint(n)
-        assert read_varint(data + tail, 0) == (n, len(data))
-
-    def test_negative_is_ten_bytes(self):
-        assert encode_varint(-1) == b"\xff" * 9 + b"\x01"
-
-    @pytest.mark.parametrize("n", [2**64, -(2**63) - 1])
-    def test_too_big(self, n):
-        with pytest.raises(WriteError, match="64 bits"):
-            encode_varint(n)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thinflow.errors import FormatError
-from thinflow.wire.scan import encode_varint
+from thinflow.wire.fields import encode_varint
 from thinflow.wire.snappy import decompress
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from thinflow.errors import FormatError
 from thinflow.wire.crc32c import crc32c, masked
-from thinflow.wire.scan import encode_varint
+from thinflow.wire.fields import encode_varint
 from thinflow.wire.sstable import MAGIC, Table, is_table, table_chunks
 
 PAIRS = st.dictionaries(st.binary(max_size=20), st.binary(max_size=50), max_size=60)

@@ -19,7 +19,8 @@ from thinflow.analysis.shapes import infer_shapes, port_count
 from thinflow.analysis.switches import in_training_branch
 from thinflow.errors import FeedError, closest
 from thinflow.ir.check import find_problems
-from thinflow.ir.graph import Graph, Node, Problem, Value, paused_gc
+from thinflow.ir.garbage import paused_gc
+from thinflow.ir.graph import Graph, Node, Problem, Value
 from thinflow.ir.order import ancestors, match_order, runnable
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import DType, TensorSpec

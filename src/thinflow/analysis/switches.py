@@ -10,7 +10,7 @@ A float is known by what dropout does with it, whatever it is called, and failin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import BOOL, DType
@@ -129,3 +129,10 @@ def _is_random(node: Node, index: int) -> bool:
         if here.op in {"Add", "AddV2", "Mul", "Sub", *_HANDS_ON}:
             waiting += [v.node for v in here.inputs]
     return False
+
+
+def switch_notes(settings: Sequence[str]) -> list[str]:
+    """What to tell of training switches that were set when the model was opened."""
+    if not settings:
+        return []
+    return [f"set for inference: {', '.join(settings)}; name them among the inputs to feed them instead"]

@@ -80,8 +80,8 @@ def convert_verified(
         EngineCrashed: running it crashed or took too long; nothing is written.
         ParameterError: senseless options.
     """
+    from thinflow.analysis.switches import switch_notes
     from thinflow.engines._child import checked_timeout
-    from thinflow.optimizing.steps import switch_notes
 
     target = os.fspath(path)
     suffix = Path(target.removesuffix(".gz")).suffix
@@ -119,8 +119,10 @@ def write_float_tflite(
         timeout_seconds: for that run.
     """
     from thinflow.formats._files import write_file
+    from thinflow.optimizing.checking import check_float_model
     from thinflow.optimizing.codes import holds_codes
-    from thinflow.optimizing.steps import check_float_model, float_graph, float_model, samples_for
+    from thinflow.optimizing.float_model import float_graph, float_model
+    from thinflow.optimizing.samples import samples_for
 
     model = float_model(float_graph(graph, verify=verify).graph)
     found: list[float] = []
@@ -153,8 +155,9 @@ def _convert_to_onnx(
 ) -> Conversion:
     from thinflow.engines.onnxruntime import ENGINE
     from thinflow.lower.onnx.program import DEFAULT_OPSET, check_opset
+    from thinflow.optimizing.float_model import float_graph
     from thinflow.optimizing.onnx import check_onnx_model, onnx_model, write_onnx
-    from thinflow.optimizing.steps import float_graph, samples_for
+    from thinflow.optimizing.samples import samples_for
 
     opset = check_opset(DEFAULT_OPSET if opset is None else opset)
     require_outputs(graph)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from thinflow.api._types import Saveable, Shapes, Source
 from thinflow.errors import GraphError, ParameterError
-from thinflow.ir.graph import Graph, Value, paused_gc
+from thinflow.ir.garbage import paused_gc
+from thinflow.ir.graph import Graph, Value
 
 if TYPE_CHECKING:
     from thinflow.analysis.summary import Summary

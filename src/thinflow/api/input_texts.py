@@ -216,7 +216,7 @@ def _example(features: Mapping[str, Any]) -> bytes:
 
 def _feature(name: str, values: list[Any]) -> bytes:
     """The first value decides: texts 1, floats 2, integers 3."""
-    from thinflow.wire.scan import encode_varint
+    from thinflow.wire.fields import encode_varint
 
     first = values[0] if values else None
     try:
@@ -233,6 +233,6 @@ def _feature(name: str, values: list[Any]) -> bytes:
 
 
 def _field(number: int, content: bytes) -> bytes:
-    from thinflow.wire.scan import encode_varint, field_header
+    from thinflow.wire.fields import encode_varint, field_header
 
     return field_header(number, 2) + encode_varint(len(content)) + content

@@ -91,6 +91,6 @@ def picture_scaling(mean: float, std: float) -> Any:
     Raises:
         ParameterError: std is 0.
     """
-    from thinflow.quantize.feeds import Scaling
+    from thinflow.quantize.pictures import Scaling
 
     return Scaling(mean, std)

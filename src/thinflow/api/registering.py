@@ -106,7 +106,7 @@ def micro_resolver(source: Source) -> Requirements:
     if not isinstance(source, Graph) and engine_of(source) == "litert":
         program = read_program(bytes_of(source), losses=[])
     else:
-        from thinflow.optimizing.steps import float_model
+        from thinflow.optimizing.float_model import float_model
 
         model = float_model(_optimised(source))
         program, outside = model.program, _outside(model.core)
@@ -143,7 +143,7 @@ def onnxruntime_config(source: Source) -> Requirements:
 
 def _optimised(source: Source) -> Graph:
     """The graph as `convert` lowers it."""
-    from thinflow.optimizing.steps import float_graph
+    from thinflow.optimizing.float_model import float_graph
 
     graph = load(source)
     require_tensorflow(graph, "converted")

@@ -167,7 +167,7 @@ def measure_batch_norms(
     Returns:
         How many norms were measured.
     """
-    from thinflow.optimizing.steps import samples_for
+    from thinflow.optimizing.samples import samples_for
     from thinflow.transforms.freeze_batch_norms import measure_batch_norms as measure
     from thinflow.transforms.freeze_batch_norms import save_statistics
 
@@ -200,7 +200,7 @@ def measure_ranges(
         How many lines the log has: one for each run of each node.
     """
     from thinflow.formats._files import write_file
-    from thinflow.optimizing.steps import samples_for
+    from thinflow.optimizing.samples import samples_for
     from thinflow.transforms._measured_ranges import log_ranges
 
     graph = load(source, **names)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from thinflow.analysis.precision import precision
 from thinflow.diffing.crossing import Crossing, bytes_by_type, cross, ops_text, short_op
 from thinflow.diffing.weights import WeightPair, pair_weights, worst_text
-from thinflow.ir.graph import Graph, Node, paused_gc
+from thinflow.ir.garbage import paused_gc
+from thinflow.ir.graph import Graph, Node
 from thinflow.layer_differences import Layer, first_beyond, steepest
 
 if TYPE_CHECKING:

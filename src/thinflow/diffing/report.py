@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from thinflow.diffing.changes import Changes, find_changes
 from thinflow.diffing.explain import KINDS, Explanation, explain, unexplained
-from thinflow.ir.graph import Graph, Node, paused_gc
+from thinflow.ir.garbage import paused_gc
+from thinflow.ir.graph import Graph, Node
 
 if TYPE_CHECKING:
     from thinflow.verify import Verification

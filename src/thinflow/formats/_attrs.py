@@ -157,7 +157,7 @@ def _packed_strings(content: bytes, dims: tuple[int, ...]) -> np.ndarray[Any, An
     """Strings in `tensor_content`: all lengths as varints, then all bytes."""
     import numpy as np
 
-    from thinflow.wire.scan import read_varint
+    from thinflow.wire.fields import read_varint
 
     count = math.prod(dims)
     if count > len(content):

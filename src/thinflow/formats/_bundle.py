@@ -17,7 +17,7 @@ from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import STRING, VARIANT, DType, TensorSpec, dtype
 from thinflow.wire import protos
 from thinflow.wire.crc32c import crc32c, masked
-from thinflow.wire.scan import read_varint
+from thinflow.wire.fields import read_varint
 from thinflow.wire.sstable import Table
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import STRING
 from thinflow.wire import protos
 from thinflow.wire.crc32c import crc32c, masked
-from thinflow.wire.scan import encode_varint
+from thinflow.wire.fields import encode_varint
 from thinflow.wire.sstable import table_chunks
 
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from thinflow.errors import FormatError
-from thinflow.wire import protos, scan
+from thinflow.wire import protos
+from thinflow.wire.fields import LENGTH_DELIMITED, encode_varint, field_header, iter_fields, read_varint
 from thinflow.wire.riegeli import Records
 
 _BYTES = 2  # the type of a chunk that is the content of a field, not a message
@@ -134,9 +135,9 @@ def _with_parts(message: memoryview, part: _Part) -> Iterator[Piece]:
     fields = {number for number, _ in pending}
     maps = {number for number, key in pending if isinstance(key, str)}
     kept = at = 0
-    for number, kind, start, end in scan.iter_fields(message, 0, len(message)):
+    for number, kind, start, end in iter_fields(message, 0, len(message)):
         if number in fields:
-            if kind != scan.LENGTH_DELIMITED:
+            if kind != LENGTH_DELIMITED:
                 raise FormatError(f"field {number} holds no message", hint=_DAMAGED)
             yield message[kept:at]
             kept = end
@@ -194,11 +195,11 @@ def _entry(content: memoryview) -> tuple[str, list[Piece]]:
     """The key of an entry of a map, and its value."""
     key = ""
     value: list[Piece] = []
-    for number, kind, start, end in scan.iter_fields(content, 0, len(content)):
+    for number, kind, start, end in iter_fields(content, 0, len(content)):
         if number == _MAP_KEY:
-            is_text = kind == scan.LENGTH_DELIMITED
+            is_text = kind == LENGTH_DELIMITED
             text = str(content[start:end], "utf-8", "replace") if is_text else ""
-            key = text if is_text else f"#{scan.read_varint(content, start)[0]}"
+            key = text if is_text else f"#{read_varint(content, start)[0]}"
         elif number == _MAP_VALUE:
             value.append(content[start:end])
     return key, value
@@ -207,7 +208,7 @@ def _entry(content: memoryview) -> tuple[str, list[Piece]]:
 def _key_field(content: memoryview) -> Iterator[Piece]:
     """The key of an entry as it stands there."""
     at = 0
-    for number, _, _, end in scan.iter_fields(content, 0, len(content)):
+    for number, _, _, end in iter_fields(content, 0, len(content)):
         if number == _MAP_KEY:
             yield content[at:end]
         at = end
@@ -215,5 +216,5 @@ def _key_field(content: memoryview) -> Iterator[Piece]:
 
 def _framed(number: int, pieces: Iterable[Piece]) -> Iterator[Piece]:
     held = list(pieces)
-    yield scan.field_header(number, scan.LENGTH_DELIMITED) + scan.encode_varint(sum(map(len, held)))
+    yield field_header(number, LENGTH_DELIMITED) + encode_varint(sum(map(len, held)))
     yield from held

@@ -16,7 +16,8 @@ from typing import Any
 from thinflow.errors import FormatError, GraphError, ParameterError
 from thinflow.formats._files import write_file
 from thinflow.ir.attrs import Attr, ShapeAttr
-from thinflow.ir.graph import LEGAL_NAME, Graph, Node, Value
+from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.names import LEGAL_NAME
 from thinflow.ir.types import DType, Shape, TensorSpec, dtype
 
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_.\\/>\-]+")

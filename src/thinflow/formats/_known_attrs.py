@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from thinflow.ir.attrs import Attr, FunctionAttr
 from thinflow.ir.tensor import Tensor
-from thinflow.wire.scan import Bytes
+from thinflow.wire.fields import Bytes
 
 MAX_BYTES = 512
 """Attributes that take more bytes than this are hardly ever repeated."""

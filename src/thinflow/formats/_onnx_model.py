@@ -11,8 +11,8 @@ from thinflow.errors import FormatError
 from thinflow.formats._files import map_file
 from thinflow.formats._foreign import beside
 from thinflow.wire import onnx_protos as protos
+from thinflow.wire.fields import LENGTH_DELIMITED, encode_varint, field_header, iter_fields
 from thinflow.wire.protos import parse
-from thinflow.wire.scan import LENGTH_DELIMITED, encode_varint, field_header, iter_fields
 
 _LARGE = 1024
 """Elements of more bytes than this are left where they are."""

@@ -12,7 +12,8 @@ from thinflow.formats import graphdef
 from thinflow.formats._files import write_file
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph, Value
-from thinflow.wire import protos, scan
+from thinflow.wire import protos
+from thinflow.wire.fields import encode_varint, field_header
 
 FILE = "saved_model.pb"
 _LAYOUT_OF = "1.15.0"  # TensorFlow insists on a version, and goes by it
@@ -96,7 +97,7 @@ def _make(folder: Path) -> None:
 def _chunks(graph: Graph, rest: bytes) -> Iterator[bytes | memoryview]:
     """The SavedModel piece by piece; weights are views of wherever they live."""
     size = graphdef.serialized_size(graph)
-    head = scan.field_header(_GRAPH_DEF, _BYTES) + scan.encode_varint(size)
+    head = field_header(_GRAPH_DEF, _BYTES) + encode_varint(size)
     total = len(rest) + len(head) + size
-    yield _VERSION + scan.field_header(_META_GRAPHS, _BYTES) + scan.encode_varint(total) + rest + head
+    yield _VERSION + field_header(_META_GRAPHS, _BYTES) + encode_varint(total) + rest + head
     yield from graphdef.to_chunks(graph)

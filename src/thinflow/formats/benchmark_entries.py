@@ -5,7 +5,6 @@ Source: TensorFlow's `core/util/test_log.proto`, of which these fields are writt
 
 from __future__ import annotations
 
-import functools
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 from thinflow.errors import WriteError
 from thinflow.formats._files import write_file
 from thinflow.wire import protos
+from thinflow.wire.message_table import message_class
 
 _TABLE = """
 BenchmarkEntries: entry:BenchmarkEntry*=1
@@ -40,12 +40,8 @@ class Entry:
     throughput: float = 0.0
 
 
-@functools.cache
 def _message() -> Any:
-    from google.protobuf import message_factory
-
-    pool = protos.pool_of(protos.descriptor_file("tensorflow", _TABLE))
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("tensorflow.BenchmarkEntries"))
+    return message_class("tensorflow", "BenchmarkEntries", _TABLE)
 
 
 def to_bytes(entry: Entry) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from thinflow.errors import FormatError
 from thinflow.formats.format import Format, Sample
-from thinflow.wire.scan import read_varint
+from thinflow.wire.fields import read_varint
 
 _NEWEST = 32
 """Specification versions are small numbers; 9 is the newest known."""

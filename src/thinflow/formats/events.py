@@ -15,7 +15,8 @@ from thinflow.formats import graphdef, metagraph
 from thinflow.formats._files import map_file, write_file
 from thinflow.formats.format import Format
 from thinflow.ir.graph import Graph
-from thinflow.wire import scan, tfrecord
+from thinflow.wire import tfrecord
+from thinflow.wire.fields import encode_varint, field_header, iter_fields
 
 _WALL_TIME, _VERSION, _GRAPH, _RUN, _META_GRAPH, _SOURCE = 1, 3, 4, 8, 9, 10
 _FILE_VERSION = b"brain.Event:2"
@@ -55,7 +56,7 @@ def save(graph: Graph, folder: str | os.PathLike[str], runs: Sequence[RunStats] 
 
 
 def _chunks(graph: Graph, runs: Sequence[RunStats], now: float) -> Iterator[bytes | memoryview]:
-    stamp = scan.field_header(_WALL_TIME, 1) + struct.pack("<d", now)
+    stamp = field_header(_WALL_TIME, 1) + struct.pack("<d", now)
     source = _field(1, b"thinflow")
     yield from tfrecord.framed([stamp, _field(_VERSION, _FILE_VERSION), _field(_SOURCE, source)])
     content = list(graphdef.to_chunks(graph))
@@ -65,7 +66,7 @@ def _chunks(graph: Graph, runs: Sequence[RunStats], now: float) -> Iterator[byte
             f"the graph has {size} bytes, an event at most {_MAX_RECORD_BYTES}",
             hint="leave out the weights, which TensorBoard does not show: --keep_weights=false",
         )
-    header = scan.field_header(_GRAPH, _BYTES) + scan.encode_varint(size)
+    header = field_header(_GRAPH, _BYTES) + encode_varint(size)
     yield from tfrecord.framed([stamp, header, *content])
     for tag, metadata in runs:
         tagged = _field(1, tag.encode()) + _field(2, metadata)
@@ -73,7 +74,7 @@ def _chunks(graph: Graph, runs: Sequence[RunStats], now: float) -> Iterator[byte
 
 
 def _field(number: int, content: bytes) -> bytes:
-    return scan.field_header(number, _BYTES) + scan.encode_varint(len(content)) + content
+    return field_header(number, _BYTES) + encode_varint(len(content)) + content
 
 
 # --- reading ------------------------------------------------------------------------------------------------
@@ -122,9 +123,9 @@ def _last_graph(buffer: memoryview) -> tuple[int, int, int] | None:
 def _contents(data: memoryview) -> Iterator[tuple[int, int, int]]:
     """Number and place of the texts and messages in an Event; nothing if it is another kind of record."""
     try:
-        if data[:1] != scan.field_header(_WALL_TIME, 1):
+        if data[:1] != field_header(_WALL_TIME, 1):
             return
-        for number, wire_type, start, end in scan.iter_fields(data, 0, len(data)):
+        for number, wire_type, start, end in iter_fields(data, 0, len(data)):
             if wire_type == _BYTES:
                 yield number, start, end
     except FormatError:
@@ -154,7 +155,7 @@ def read_run_metadata(path: str | os.PathLike[str]) -> RunStats:
     """
     data = bytes(map_file(path))
     try:
-        for _ in scan.iter_fields(data, 0, len(data)):
+        for _ in iter_fields(data, 0, len(data)):
             pass
     except FormatError as error:
         raise FormatError(

@@ -24,8 +24,10 @@ from thinflow.formats._known_attrs import KnownAttrs
 from thinflow.formats._node_batches import read_nodes
 from thinflow.formats.format import Format, Sample
 from thinflow.ir.attrs import Attr
-from thinflow.ir.graph import Graph, Node, Passenger, Problem, Value, Versions, paused_gc
+from thinflow.ir.garbage import paused_gc
+from thinflow.ir.graph import Graph, Node, Passenger, Problem, Value, Versions
 from thinflow.wire import protos, scan
+from thinflow.wire.fields import encode_varint, field_header
 
 _NODE_FIELD, _LIBRARY_FIELD, _VERSIONS_FIELD = 1, 2, 4
 _TEXT_STARTS = (b"node", b"library", b"versions", b"version")
@@ -246,10 +248,10 @@ def to_text(graph: Graph) -> str:
 
 def to_chunks(graph: Graph) -> Iterator[bytes | memoryview]:
     """The serialized GraphDef piece by piece; weights are views of wherever they live."""
-    header = scan.field_header(_NODE_FIELD, 2)
+    header = field_header(_NODE_FIELD, 2)
     for node in graph:
         size, chunks = _node_chunks(node)
-        yield header + scan.encode_varint(size)
+        yield header + encode_varint(size)
         yield from chunks
     versions = graph.versions
     changed = versions != _read_versions(graph.passenger)

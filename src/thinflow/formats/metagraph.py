@@ -19,7 +19,8 @@ from thinflow.formats._slices import WHOLE, Slice
 from thinflow.formats.format import Format, Sample
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import TensorSpec, dtype
-from thinflow.wire import protos, scan
+from thinflow.wire import protos
+from thinflow.wire.fields import iter_fields, read_varint
 
 TEXT_STARTS = frozenset(
     {b"meta_info_def", b"graph_def", b"saver_def", b"collection_def", b"signature_def", b"asset_file_def"}
@@ -241,7 +242,7 @@ def from_bytes(data: memoryview, path: Path, folder: Path) -> MetaGraph:
     rest: list[memoryview] = []
     graph_data: memoryview | None = None
     at = 0
-    for number, _, start, end in scan.iter_fields(data, 0, len(data)):
+    for number, _, start, end in iter_fields(data, 0, len(data)):
         if number == _GRAPH_FIELD:
             graph_data = data[start:end]
         else:
@@ -309,11 +310,11 @@ def is_metagraph(sample: Sample) -> bool:
     if head[:1] != b"\x0a":
         return False
     try:
-        size, at = scan.read_varint(head, 1)
+        size, at = read_varint(head, 1)
         end = min(at + size, len(head))
         while at < end:
-            tag, at = scan.read_varint(head, at)
-            length, at = scan.read_varint(head, at)
+            tag, at = read_varint(head, at)
+            length, at = read_varint(head, at)
             if tag == 0x12:
                 return head[at : at + 1] == b"\x0a"
             if tag not in (0x0A, 0x22, 0x2A, 0x32):  # the other texts of a MetaInfoDef

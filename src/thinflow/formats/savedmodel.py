@@ -13,7 +13,8 @@ from thinflow.formats import _chunks, _savedmodel_writer, metagraph
 from thinflow.formats._files import map_file
 from thinflow.formats.format import Format, Sample
 from thinflow.formats.metagraph import MetaGraph
-from thinflow.wire import protos, riegeli, scan
+from thinflow.wire import protos, riegeli
+from thinflow.wire.fields import LENGTH_DELIMITED, iter_fields, read_varint
 
 save = _savedmodel_writer.save
 
@@ -85,7 +86,7 @@ def _begins_a_model(sample: Sample) -> bool:
     if not sample.head.startswith(b"\x08\x01\x12"):
         return False
     try:
-        _, at = scan.read_varint(sample.head, 3)
+        _, at = read_varint(sample.head, 3)
     except FormatError:
         return False
     return metagraph.is_metagraph(Sample(sample.path, sample.head[at:]))
@@ -127,8 +128,8 @@ def _graphs(buffer: memoryview, file: Path, folder: Path) -> list[MetaGraph]:
     checkpoint = folder / "variables" / "variables"
     has_variables = Path(f"{checkpoint}.index").is_file()
     graphs = []
-    for number, kind, start, end in scan.iter_fields(buffer, 0, len(buffer)):
-        if number == _META_GRAPHS_FIELD and kind == scan.LENGTH_DELIMITED:
+    for number, kind, start, end in iter_fields(buffer, 0, len(buffer)):
+        if number == _META_GRAPHS_FIELD and kind == LENGTH_DELIMITED:
             graph = metagraph.from_bytes(buffer[start:end], file, folder)
             graph.graph.path = str(folder)
             graph.checkpoint = checkpoint if has_variables else None
@@ -141,7 +142,7 @@ def _graphs(buffer: memoryview, file: Path, folder: Path) -> list[MetaGraph]:
 
 
 def _check_version(buffer: memoryview, at: int) -> None:
-    version = scan.read_varint(buffer, at)[0]
+    version = read_varint(buffer, at)[0]
     if version != _SCHEMA_VERSION:
         raise FormatError(f"its layout has the number {version}; only {_SCHEMA_VERSION} is known")
 

@@ -5,7 +5,6 @@ Source: TensorFlow's `core/framework/step_stats.proto`, of which these fields ar
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 from thinflow.errors import WriteError
 from thinflow.formats._files import write_file
 from thinflow.wire import protos
+from thinflow.wire.message_table import message_class
 
 Step = tuple[str, str, int, int]
 """Node name, op, microseconds, bytes of its outputs."""
@@ -27,12 +27,8 @@ AllocatorMemoryUsed: allocator_name:string=1 total_bytes:int64=2
 """
 
 
-@functools.cache
 def _message() -> Any:
-    from google.protobuf import message_factory
-
-    pool = protos.pool_of(protos.descriptor_file("tensorflow", _TABLE))
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("tensorflow.StepStats"))
+    return message_class("tensorflow", "StepStats", _TABLE)
 
 
 def to_bytes(steps: Iterable[Step]) -> bytes:

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Mapping
 
 from thinflow.formats.metagraph import Endpoint, Signature
 from thinflow.ir.attrs import ShapeAttr
-from thinflow.ir.graph import LEGAL_NAME, Graph, Node, Value
+from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.names import LEGAL_NAME
 from thinflow.ir.types import TensorSpec
 
 _PASSING = frozenset({"Identity", "IdentityN"})

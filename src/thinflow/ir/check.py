@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from thinflow.errors import GraphError
-from thinflow.ir.graph import LEGAL_NAME, Graph, Node, Problem
+from thinflow.ir.graph import Graph, Node, Problem
+from thinflow.ir.names import LEGAL_NAME
 from thinflow.ir.order import find_cycle
 
 PortCount = Callable[[Node], int | None]

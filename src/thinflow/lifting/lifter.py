@@ -11,7 +11,8 @@ from thinflow.analysis.shapes import constant_spec, infer_node
 from thinflow.errors import ThinflowError, UnsupportedOp
 from thinflow.ir.attrs import Attr, FunctionAttr
 from thinflow.ir.function import Function
-from thinflow.ir.graph import LEGAL_NAME, Graph, Node, Value
+from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.names import LEGAL_NAME
 from thinflow.ir.types import DType, TensorSpec
 from thinflow.lifting.quantized import dequantized_operands, rounded_results
 

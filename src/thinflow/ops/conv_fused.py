@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -154,8 +154,11 @@ def _activation(y: Array, name: str, alpha: float) -> Array:
 class FusedConv2D(OpDef):
     """Conv2D followed by fused_ops (BiasAdd, Relu...), which use up the other inputs in order."""
 
-    @staticmethod
+    plain: ClassVar[type[Conv2D | DepthwiseConv2dNative]] = Conv2D
+
+    @classmethod
     def infer(
+        cls,
         x: TensorSpec,
         w: TensorSpec,
         *args: TensorSpec,
@@ -165,7 +168,7 @@ class FusedConv2D(OpDef):
         data_format: str = "NHWC",
         dilations: Sequence[int] = (1, 1, 1, 1),
     ) -> TensorSpec:
-        return Conv2D.infer(
+        return cls.plain.infer(
             x,
             w,
             strides=strides,
@@ -175,8 +178,9 @@ class FusedConv2D(OpDef):
             dilations=dilations,
         )
 
-    @staticmethod
+    @classmethod
     def kernel(
+        cls,
         x: Array,
         w: Array,
         *args: Array,
@@ -189,7 +193,7 @@ class FusedConv2D(OpDef):
         epsilon: float = 1e-4,
         leakyrelu_alpha: float = 0.2,
     ) -> Array:
-        y = Conv2D.kernel(
+        y = cls.plain.kernel(
             x,
             w,
             strides=strides,
@@ -200,65 +204,15 @@ class FusedConv2D(OpDef):
         )
         return _finish(y, args, fused_ops, epsilon, leakyrelu_alpha, 1 if data_format == "NCHW" else 3)
 
-    @staticmethod
+    @classmethod
     def cost(
-        y: TensorSpec, x: TensorSpec, w: TensorSpec, *args: TensorSpec, fused_ops: Sequence[str] = ()
+        cls, y: TensorSpec, x: TensorSpec, w: TensorSpec, *args: TensorSpec, fused_ops: Sequence[str] = ()
     ) -> Cost:
-        return Conv2D.cost(y, x, w) + Cost(flops=len(fused_ops) * (y.size or 0))
+        return cls.plain.cost(y, x, w) + Cost(flops=len(fused_ops) * (y.size or 0))
 
 
 @op("_FusedDepthwiseConv2dNative")
-class FusedDepthwiseConv2dNative(OpDef):
+class FusedDepthwiseConv2dNative(FusedConv2D):
     """DepthwiseConv2dNative followed by fused_ops, as in _FusedConv2D."""
 
-    @staticmethod
-    def infer(
-        x: TensorSpec,
-        w: TensorSpec,
-        *args: TensorSpec,
-        strides: Sequence[int],
-        padding: str,
-        explicit_paddings: Sequence[int] = (),
-        data_format: str = "NHWC",
-        dilations: Sequence[int] = (1, 1, 1, 1),
-    ) -> TensorSpec:
-        return DepthwiseConv2dNative.infer(
-            x,
-            w,
-            strides=strides,
-            padding=padding,
-            explicit_paddings=explicit_paddings,
-            data_format=data_format,
-            dilations=dilations,
-        )
-
-    @staticmethod
-    def kernel(
-        x: Array,
-        w: Array,
-        *args: Array,
-        strides: Sequence[int],
-        padding: str,
-        explicit_paddings: Sequence[int] = (),
-        data_format: str = "NHWC",
-        dilations: Sequence[int] = (1, 1, 1, 1),
-        fused_ops: Sequence[str] = (),
-        epsilon: float = 1e-4,
-        leakyrelu_alpha: float = 0.2,
-    ) -> Array:
-        y = DepthwiseConv2dNative.kernel(
-            x,
-            w,
-            strides=strides,
-            padding=padding,
-            explicit_paddings=explicit_paddings,
-            data_format=data_format,
-            dilations=dilations,
-        )
-        return _finish(y, args, fused_ops, epsilon, leakyrelu_alpha, 1 if data_format == "NCHW" else 3)
-
-    @staticmethod
-    def cost(
-        y: TensorSpec, x: TensorSpec, w: TensorSpec, *args: TensorSpec, fused_ops: Sequence[str] = ()
-    ) -> Cost:
-        return DepthwiseConv2dNative.cost(y, x, w) + Cost(flops=len(fused_ops) * (y.size or 0))
+    plain = DepthwiseConv2dNative

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,7 +17,9 @@ _COMPLEX64 = dtype("complex64")
 
 
 class _Fourier(OpDef):
-    """Base of the transforms: what they cost."""
+    """Base of the transforms: over how many axes they go, and what they cost."""
+
+    rank: ClassVar[int] = 1
 
     @staticmethod
     def cost(y: TensorSpec, *xs: TensorSpec) -> Cost:
@@ -93,153 +95,105 @@ def _real_backward(x: Array, fft_length: Array, rank: int, result: DType) -> Arr
 class FFT(_Fourier):
     """y[k] = sum over n of x[n] exp(-2 pi i k n / N), over the last axis; complex like x."""
 
-    @staticmethod
-    def infer(x: TensorSpec) -> TensorSpec:
-        return _same(x, 1)
+    @classmethod
+    def infer(cls, x: TensorSpec) -> TensorSpec:
+        return _same(x, cls.rank)
 
-    @staticmethod
-    def kernel(x: Array) -> Array:
-        return _forward(x, 1)
+    @classmethod
+    def kernel(cls, x: Array) -> Array:
+        return _forward(x, cls.rank)
 
 
 @op("IFFT", "BatchIFFT")
 class IFFT(_Fourier):
     """The inverse of FFT, divided by the number of points."""
 
-    @staticmethod
-    def infer(x: TensorSpec) -> TensorSpec:
-        return _same(x, 1)
+    @classmethod
+    def infer(cls, x: TensorSpec) -> TensorSpec:
+        return _same(x, cls.rank)
 
-    @staticmethod
-    def kernel(x: Array) -> Array:
-        return _backward(x, 1)
+    @classmethod
+    def kernel(cls, x: Array) -> Array:
+        return _backward(x, cls.rank)
 
 
 @op("RFFT")
 class RFFT(_Fourier):
     """FFT of real x, cut to fft_length [1]; the last axis keeps its n // 2 + 1 first places."""
 
-    @staticmethod
-    def infer(x: TensorSpec, fft_length: TensorSpec, *, Tcomplex: DType = _COMPLEX64) -> TensorSpec:
-        return TensorSpec(Tcomplex, _resized(x.shape, fft_length, 1, True))
+    @classmethod
+    def infer(cls, x: TensorSpec, fft_length: TensorSpec, *, Tcomplex: DType = _COMPLEX64) -> TensorSpec:
+        return TensorSpec(Tcomplex, _resized(x.shape, fft_length, cls.rank, True))
 
-    @staticmethod
-    def kernel(x: Array, fft_length: Array, *, Tcomplex: DType = _COMPLEX64) -> Array:
-        return _real_forward(x, fft_length, 1, Tcomplex)
+    @classmethod
+    def kernel(cls, x: Array, fft_length: Array, *, Tcomplex: DType = _COMPLEX64) -> Array:
+        return _real_forward(x, fft_length, cls.rank, Tcomplex)
 
 
 @op("IRFFT")
 class IRFFT(_Fourier):
     """The inverse of RFFT: x is cut to what fft_length [1] needs, the result is real."""
 
-    @staticmethod
-    def infer(x: TensorSpec, fft_length: TensorSpec, *, Treal: DType = FLOAT) -> TensorSpec:
-        return TensorSpec(Treal, _resized(x.shape, fft_length, 1, False))
+    @classmethod
+    def infer(cls, x: TensorSpec, fft_length: TensorSpec, *, Treal: DType = FLOAT) -> TensorSpec:
+        return TensorSpec(Treal, _resized(x.shape, fft_length, cls.rank, False))
 
-    @staticmethod
-    def kernel(x: Array, fft_length: Array, *, Treal: DType = FLOAT) -> Array:
-        return _real_backward(x, fft_length, 1, Treal)
+    @classmethod
+    def kernel(cls, x: Array, fft_length: Array, *, Treal: DType = FLOAT) -> Array:
+        return _real_backward(x, fft_length, cls.rank, Treal)
 
 
 @op("FFT2D", "BatchFFT2D")
-class FFT2D(_Fourier):
-    """y[k] = sum over n of x[n] exp(-2 pi i k n / N), over the last two axes; complex like x."""
+class FFT2D(FFT):
+    """FFT over the last two axes."""
 
-    @staticmethod
-    def infer(x: TensorSpec) -> TensorSpec:
-        return _same(x, 2)
-
-    @staticmethod
-    def kernel(x: Array) -> Array:
-        return _forward(x, 2)
+    rank = 2
 
 
 @op("IFFT2D", "BatchIFFT2D")
-class IFFT2D(_Fourier):
+class IFFT2D(IFFT):
     """The inverse of FFT2D, divided by the number of points."""
 
-    @staticmethod
-    def infer(x: TensorSpec) -> TensorSpec:
-        return _same(x, 2)
-
-    @staticmethod
-    def kernel(x: Array) -> Array:
-        return _backward(x, 2)
+    rank = 2
 
 
 @op("RFFT2D")
-class RFFT2D(_Fourier):
+class RFFT2D(RFFT):
     """FFT2D of real x, cut to fft_length [2]; the last axis keeps its n // 2 + 1 first places."""
 
-    @staticmethod
-    def infer(x: TensorSpec, fft_length: TensorSpec, *, Tcomplex: DType = _COMPLEX64) -> TensorSpec:
-        return TensorSpec(Tcomplex, _resized(x.shape, fft_length, 2, True))
-
-    @staticmethod
-    def kernel(x: Array, fft_length: Array, *, Tcomplex: DType = _COMPLEX64) -> Array:
-        return _real_forward(x, fft_length, 2, Tcomplex)
+    rank = 2
 
 
 @op("IRFFT2D")
-class IRFFT2D(_Fourier):
+class IRFFT2D(IRFFT):
     """The inverse of RFFT2D: x is cut to what fft_length [2] needs, the result is real."""
 
-    @staticmethod
-    def infer(x: TensorSpec, fft_length: TensorSpec, *, Treal: DType = FLOAT) -> TensorSpec:
-        return TensorSpec(Treal, _resized(x.shape, fft_length, 2, False))
-
-    @staticmethod
-    def kernel(x: Array, fft_length: Array, *, Treal: DType = FLOAT) -> Array:
-        return _real_backward(x, fft_length, 2, Treal)
+    rank = 2
 
 
 @op("FFT3D", "BatchFFT3D")
-class FFT3D(_Fourier):
-    """y[k] = sum over n of x[n] exp(-2 pi i k n / N), over the last three axes; complex like x."""
+class FFT3D(FFT):
+    """FFT over the last three axes."""
 
-    @staticmethod
-    def infer(x: TensorSpec) -> TensorSpec:
-        return _same(x, 3)
-
-    @staticmethod
-    def kernel(x: Array) -> Array:
-        return _forward(x, 3)
+    rank = 3
 
 
 @op("IFFT3D", "BatchIFFT3D")
-class IFFT3D(_Fourier):
+class IFFT3D(IFFT):
     """The inverse of FFT3D, divided by the number of points."""
 
-    @staticmethod
-    def infer(x: TensorSpec) -> TensorSpec:
-        return _same(x, 3)
-
-    @staticmethod
-    def kernel(x: Array) -> Array:
-        return _backward(x, 3)
+    rank = 3
 
 
 @op("RFFT3D")
-class RFFT3D(_Fourier):
+class RFFT3D(RFFT):
     """FFT3D of real x, cut to fft_length [3]; the last axis keeps its n // 2 + 1 first places."""
 
-    @staticmethod
-    def infer(x: TensorSpec, fft_length: TensorSpec, *, Tcomplex: DType = _COMPLEX64) -> TensorSpec:
-        return TensorSpec(Tcomplex, _resized(x.shape, fft_length, 3, True))
-
-    @staticmethod
-    def kernel(x: Array, fft_length: Array, *, Tcomplex: DType = _COMPLEX64) -> Array:
-        return _real_forward(x, fft_length, 3, Tcomplex)
+    rank = 3
 
 
 @op("IRFFT3D")
-class IRFFT3D(_Fourier):
+class IRFFT3D(IRFFT):
     """The inverse of RFFT3D: x is cut to what fft_length [3] needs, the result is real."""
 
-    @staticmethod
-    def infer(x: TensorSpec, fft_length: TensorSpec, *, Treal: DType = FLOAT) -> TensorSpec:
-        return TensorSpec(Treal, _resized(x.shape, fft_length, 3, False))
-
-    @staticmethod
-    def kernel(x: Array, fft_length: Array, *, Treal: DType = FLOAT) -> Array:
-        return _real_backward(x, fft_length, 3, Treal)
+    rank = 3

@@ -307,26 +307,11 @@ class MaxPool3D(OpDef):
 
 
 @op("AvgPool3D")
-class AvgPool3D(OpDef):
-    """AvgPool over boxes.   x [n,d,h,w,c] -> y [n,od,oh,ow,c]."""
-
-    @staticmethod
-    def infer(
-        x: TensorSpec,
-        *,
-        ksize: Sequence[int],
-        strides: Sequence[int],
-        padding: str,
-        data_format: str = "NDHWC",
-    ) -> TensorSpec:
-        return _infer_pool(x, ksize, strides, padding, data_format)
+class AvgPool3D(MaxPool3D):
+    """AvgPool over boxes, of the same shapes.   x [n,d,h,w,c] -> y [n,od,oh,ow,c]."""
 
     @staticmethod
     def kernel(
         x: Array, *, ksize: Sequence[int], strides: Sequence[int], padding: str, data_format: str = "NDHWC"
     ) -> Array:
         return _avg_pool(x, ksize, strides, padding, data_format)
-
-    @staticmethod
-    def cost(y: TensorSpec, x: TensorSpec, *, ksize: Sequence[int]) -> Cost:
-        return _cost(y, ksize)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -142,19 +142,15 @@ def _bordered(x: Array, pads: Sequence[tuple[int, int]], value: int) -> Array:
     return np.pad(x, grown, constant_values=value)
 
 
-@op("QuantizedConv2D")
-class QuantizedConv2D(OpDef):
-    """sum (x - zero_x)(w - zero_w).
-
-    x [n,h,w,c], filter [kh,kw,c,m], four range ends -> qint32 [n,oh,ow,m], min, max.
-
-    A qint8 filter has zero at code 0, and so has then x; the geometry is that of Conv2D in that case.
-    """
+class _QuantizedConvolution(OpDef):
+    """Base of the convolutions of codes: shapes and cost are those of the float op `plain`."""
 
     num_outputs = 3
+    plain: ClassVar[type[Conv2D | DepthwiseConv2dNative]]
 
-    @staticmethod
+    @classmethod
     def infer(
+        cls,
         x: TensorSpec,
         w: TensorSpec,
         *ranges: TensorSpec,
@@ -163,8 +159,24 @@ class QuantizedConv2D(OpDef):
         dilations: Sequence[int] = (1, 1, 1, 1),
         out_type: DType = QINT32,
     ) -> Three:
-        y = Conv2D.infer(x, w, strides=strides, padding=padding, dilations=dilations)
+        y = cls.plain.infer(x, w, strides=strides, padding=padding, dilations=dilations)
         return TensorSpec(out_type, y.shape), RANGE, RANGE
+
+    @classmethod
+    def cost(cls, y: TensorSpec, x: TensorSpec, w: TensorSpec, *ranges: TensorSpec) -> Cost:
+        return cls.plain.cost(y, x, w)
+
+
+@op("QuantizedConv2D")
+class QuantizedConv2D(_QuantizedConvolution):
+    """sum (x - zero_x)(w - zero_w).
+
+    x [n,h,w,c], filter [kh,kw,c,m], four range ends -> qint32 [n,oh,ow,m], min, max.
+
+    A qint8 filter has zero at code 0, and so has then x; the geometry is that of Conv2D in that case.
+    """
+
+    plain = Conv2D
 
     @staticmethod
     def kernel(
@@ -199,32 +211,15 @@ class QuantizedConv2D(OpDef):
         y = convolve(*_wide(bordered, _centred(w, lw, hw)), win, pads=((0, 0), (0, 0)))
         return wrap(y), *limits
 
-    @staticmethod
-    def cost(y: TensorSpec, x: TensorSpec, w: TensorSpec, *ranges: TensorSpec) -> Cost:
-        return Conv2D.cost(y, x, w)
-
 
 @op("QuantizedDepthwiseConv2D")
-class QuantizedDepthwiseConv2D(OpDef):
+class QuantizedDepthwiseConv2D(_QuantizedConvolution):
     """sum x * w per channel, zero being code 0.
 
     x [n,h,w,c] quint8, filter [kh,kw,c,m] qint8 -> qint32 [n,oh,ow,c*m], min, max.
     """
 
-    num_outputs = 3
-
-    @staticmethod
-    def infer(
-        x: TensorSpec,
-        w: TensorSpec,
-        *ranges: TensorSpec,
-        strides: Sequence[int],
-        padding: str,
-        dilations: Sequence[int] = (1, 1, 1, 1),
-        out_type: DType = QINT32,
-    ) -> Three:
-        y = DepthwiseConv2dNative.infer(x, w, strides=strides, padding=padding, dilations=dilations)
-        return TensorSpec(out_type, y.shape), RANGE, RANGE
+    plain = DepthwiseConv2dNative
 
     @staticmethod
     def kernel(
@@ -245,10 +240,6 @@ class QuantizedDepthwiseConv2D(OpDef):
             _code_level(scalar(min_x), scalar(max_x), x), _code_level(scalar(min_w), scalar(max_w), w)
         )
         return y, *limits
-
-    @staticmethod
-    def cost(y: TensorSpec, x: TensorSpec, w: TensorSpec, *ranges: TensorSpec) -> Cost:
-        return DepthwiseConv2dNative.cost(y, x, w)
 
 
 @op("QuantizedBiasAdd")

@@ -1,17 +1,53 @@
-"""Accuracy of a .tflite or .onnx file on labelled samples, in the engine that runs it."""
+"""Accuracy on labelled samples: of a graph in the interpreter, of a .tflite or .onnx file in its engine."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from thinflow.engines._files import is_file
 from thinflow.engines.session import Session
 from thinflow.errors import ParameterError
+from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph
-from thinflow.ir.types import TensorSpec
+from thinflow.optimizing.labels import read_class_names
 from thinflow.optimizing.quality import Quality, QualityMeter, class_numbers
+from thinflow.optimizing.samples import one_sample, samples_for
 from thinflow.quantize.feeds import open_feeds
+
+
+def evaluate(
+    source: Any, data: Any, *, labels: str | Path | Sequence[str] | None = None, **names: Any
+) -> Quality:
+    """Accuracy of a graph on labelled samples, in the interpreter; of a .tflite or .onnx file in its engine.
+
+    Args:
+        source: path or Graph.
+        data: samples with labels: file names `LABEL_...`, or a `labels` array.
+        labels: class names in the order of the outputs, or a file with one per line.
+        names: as for `load`.
+
+    Raises:
+        ParameterError: the samples have no labels.
+    """
+    from thinflow.api import load
+
+    if is_file(source):
+        return evaluate_file(source, data, read_class_names(labels))
+    graph = load(source, **names)
+    samples = samples_for(graph, data, class_names=read_class_names(labels))
+    if samples.labels is None:
+        raise ParameterError(
+            "the samples have no labels", hint="name files LABEL_something, or give a 'labels' array"
+        )
+    plan = Plan(graph, graph.outputs, graph.inputs)
+    meter = QualityMeter(samples.labels)
+    for feed in samples:
+        outputs = plan.run(feed)
+        meter.add(outputs, outputs)
+    return meter.result()
 
 
 def evaluate_file(
@@ -25,7 +61,7 @@ def evaluate_file(
         EngineUnavailable: the engine is missing, or refuses the file.
     """
     session = Session(path)
-    feeds = open_feeds(data, {name: _one_sample(spec) for name, spec in session.inputs.items()})
+    feeds = open_feeds(data, {name: one_sample(spec) for name, spec in session.inputs.items()})
     if feeds.labels is None:
         raise ParameterError(
             "the samples have no labels", hint="name files LABEL_something, or give a 'labels' array"
@@ -35,10 +71,3 @@ def evaluate_file(
         outputs = session.run(None, feed)
         meter.add(outputs, outputs)
     return meter.result()
-
-
-def _one_sample(spec: TensorSpec) -> TensorSpec:
-    """A batch of one where the batch is open."""
-    if spec.shape and spec.shape[0] is None:
-        return TensorSpec(spec.dtype, (1, *spec.shape[1:]))
-    return spec

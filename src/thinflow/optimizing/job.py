@@ -5,13 +5,13 @@ out.
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from thinflow.analysis.summary import Summary, summarize
+from thinflow.analysis.switches import switch_notes
 from thinflow.bench.latency import BenchmarkReport
 from thinflow.engines.litert import Model
 from thinflow.errors import (
@@ -25,26 +25,19 @@ from thinflow.formats._files import write_file
 from thinflow.ir.check import require_valid
 from thinflow.ir.graph import Graph
 from thinflow.optimizing import report as pages
+from thinflow.optimizing.advice import next_steps, warnings_for
+from thinflow.optimizing.checking import check_float_model, compare_models
 from thinflow.optimizing.finishing import checked_folder, described, make_folder, measured, stem_of
+from thinflow.optimizing.float_model import FloatModel, float_graph, float_model
 from thinflow.optimizing.graph_job import GraphReport, finish
+from thinflow.optimizing.labels import class_names_for
 from thinflow.optimizing.onnx_job import OnnxPair, onnx_pair, require_onnx
 from thinflow.optimizing.quality import Quality
 from thinflow.optimizing.quantizing import QuantizedModel, chosen_recipe, quantized_model
-from thinflow.optimizing.steps import (
-    FloatModel,
-    Samples,
-    check_float_model,
-    compare_models,
-    float_graph,
-    float_model,
-    read_class_names,
-    rebind,
-    samples_for,
-    switch_notes,
-)
+from thinflow.optimizing.samples import Samples, rebind, samples_for
 from thinflow.optimizing.trying import require_running, why_not_running
 from thinflow.optimizing.written import as_it_came
-from thinflow.quantize.feeds import Scaling
+from thinflow.quantize.pictures import Scaling
 from thinflow.quantize.recipe import Recipe
 from thinflow.rewrite.runner import Result
 
@@ -183,7 +176,7 @@ def optimize(
     graph, settings = _loaded(source, inputs, outputs, shapes, options)
     folder = checked_folder(out_dir)
     summary = summarize(graph.clone(), shapes)
-    names = read_class_names(labels if labels is not None else labels_beside(graph))
+    names = class_names_for(graph, labels)
     data = samples_for(graph, calibration, scaling=scaling, limit=samples, class_names=names)
     tested = data
     if test is not None:
@@ -255,13 +248,13 @@ def optimize(
         warnings=[
             *switch_notes(settings),
             *filter(None, [no_onnx, unmeasured]),
-            *_warnings(data, tested, summary, made, recipe),
+            *warnings_for(data, tested, summary, made, recipe),
         ],
         max_drop=max_drop,
         recipe=recipe,
         onnx=pair,
     )
-    report.next_steps = _next_steps(report, graph, calibration, options)
+    report.next_steps = next_steps(report, graph, calibration, options)
     write_file(files["json"], [pages.json_text(report).encode()])
     write_file(files["markdown"], [report.markdown().encode()])
     return report
@@ -291,7 +284,7 @@ def _loaded(
 
 
 @dataclass
-class _Made:
+class Made:
     """Both models of a graph, and what proves them."""
 
     ledger: Result
@@ -310,16 +303,16 @@ def _make(
     judges: Samples,
     recipe: Recipe,
     progress: Progress | None,
-) -> _Made:
+) -> Made:
     """Quantize the float model and judge both, all in memory."""
     int8 = quantized_model(model, calibration, recipe=recipe, progress=progress)
     contents = {"float": model.content, "int8": int8.comparable}
-    return _Made(
+    return Made(
         ledger, model, difference, int8, compare_models(model, contents, graph, judges, progress=progress)
     )
 
 
-def _write(folder: Path, stem: str, made: _Made, scheme: str) -> dict[str, Path]:
+def _write(folder: Path, stem: str, made: Made, scheme: str) -> dict[str, Path]:
     """Write the models and read each back; the files by role, those of the report included."""
     make_folder(folder)
     files = {
@@ -357,72 +350,3 @@ def _require_frozen(graph: Graph) -> None:
             graph.path,
             hint="give the checkpoint's prefix: --checkpoint PREFIX",
         )
-
-
-def labels_beside(graph: Graph) -> Path | None:
-    """A labels file beside the model whose number of lines is the width of the output."""
-    if not graph.path or not graph.outputs or not graph.outputs[0].shape:
-        return None
-    width = graph.outputs[0].shape[-1]
-    for path in sorted(Path(graph.path).parent.glob("*label*.txt")):
-        try:
-            if sum(1 for line in path.read_text(encoding="utf-8").splitlines() if line.strip()) == width:
-                return path
-        except (OSError, UnicodeDecodeError):
-            continue
-    return None
-
-
-def _warnings(data: Samples, tested: Samples, summary: Summary, made: _Made, recipe: Recipe) -> list[str]:
-    warnings: list[str] = []
-    if data.synthetic and not recipe.needs_samples:
-        warnings.append(
-            "SYNTHETIC INPUT: no samples were given, so inputs were made up. Speed and size are real; "
-            "agreement says little. Give real samples with --calibration."
-        )
-    elif data.synthetic:
-        warnings.append(
-            "SYNTHETIC INPUT: no calibration data was given, so inputs were made up. Speed and size are "
-            "real; the eight-bit ranges fit the made-up data only, and agreement says little. "
-            "Give real samples with --calibration."
-        )
-    elif tested is data:
-        warnings.append("quality was judged on the calibration samples; --test takes others")
-    if summary.training_norms:
-        warnings.append(
-            f"{len(summary.training_norms)} batch norms are in training mode: they use the statistics of "
-            "each batch, were left as they are, and cost speed and eight-bit quality; freeze_batch_norms "
-            "freezes them on your data"
-        )
-    warnings += made.int8.warnings
-    if made.ledger.note:
-        warnings.append(made.ledger.note)
-    return list(dict.fromkeys(warnings))
-
-
-def _next_steps(
-    report: OptimizeReport, graph: Graph, calibration: Any, options: Mapping[str, Any]
-) -> list[str]:
-    model = shlex.quote(report.source or "MODEL")
-    model += "".join(f" --{key} {shlex.quote(str(value))}" for key, value in options.items())
-    data = (
-        shlex.quote(str(calibration)) if isinstance(calibration, (str, os.PathLike)) else "FOLDER_OF_SAMPLES"
-    )
-    folder = shlex.quote(str(report.files["int8"].parent))
-    fixed = [v for v in graph.inputs if v.shape and None not in v.shape[1:]]
-    shapes = "".join(
-        " --shape "
-        + shlex.quote(f"{v.name}=" + ",".join("1" if d is None else str(d) for d in v.shape or ()))
-        for v in fixed
-    )
-    steps: list[str] = []
-    if report.synthetic:
-        steps.append(f"thinflow optimize {model} {folder} --calibration {data}{shapes}")
-    if report.summary.training_norms:
-        frozen = shlex.quote(str(report.files["int8"].parent / f"{stem_of(graph)}_frozen.pb"))
-        steps.append(
-            f"thinflow transform {model} {frozen} -t freeze_batch_norms --calibration {data}{shapes}"
-        )
-    files = " ".join(shlex.quote(str(report.files[key])) for key in ("fp32", "int8"))
-    steps.append(f"thinflow benchmark {files} --threads 1,2")
-    return steps

@@ -22,8 +22,10 @@ from thinflow.ir.graph import Graph, Value
 from thinflow.lower.onnx.convert import lower_graph, unsupported, unsupported_unit
 from thinflow.lower.onnx.program import DEFAULT_OPSET, Program
 from thinflow.lower.onnx.writer import INLINE_LIMIT, write_program
+from thinflow.optimizing.checking import FLOAT_TOLERANCE
 from thinflow.optimizing.core import Core, find_core
-from thinflow.optimizing.steps import FLOAT_TOLERANCE, Samples, settle_sizes
+from thinflow.optimizing.float_model import settle_sizes
+from thinflow.optimizing.samples import Samples
 
 Array = np.ndarray[Any, Any]
 

@@ -10,10 +10,11 @@ from thinflow.engines.onnxruntime import ENGINE, Model
 from thinflow.errors import EngineUnavailable
 from thinflow.ir.graph import Graph
 from thinflow.lower.onnx.writer import to_bytes
+from thinflow.optimizing.checking import compare_models
 from thinflow.optimizing.onnx import OnnxModel, onnx_model, write_onnx
 from thinflow.optimizing.onnx_quantizing import OnnxQuantizedModel, onnx_quantized_model, reopened
 from thinflow.optimizing.quality import Quality
-from thinflow.optimizing.steps import Samples, compare_models, rebind
+from thinflow.optimizing.samples import Samples, rebind
 from thinflow.quantize.onnx.options import check_recipe
 from thinflow.quantize.recipe import Recipe
 

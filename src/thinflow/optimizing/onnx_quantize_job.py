@@ -10,21 +10,13 @@ from typing import Any
 from thinflow.engines.onnxruntime import Model
 from thinflow.errors import ParameterError
 from thinflow.lower.onnx.program import DEFAULT_OPSET, check_opset
-from thinflow.optimizing.job import labels_beside
+from thinflow.optimizing.checking import compare_models
 from thinflow.optimizing.onnx import write_onnx
 from thinflow.optimizing.onnx_quantizing import onnx_quantized_model
+from thinflow.optimizing.preparing import prepared
 from thinflow.optimizing.quantizing import chosen_recipe
-from thinflow.optimizing.steps import (
-    Samples,
-    compare_models,
-    float_graph,
-    read_class_names,
-    rebind,
-    samples_for,
-    switch_notes,
-)
-from thinflow.quantize.feeds import Scaling
 from thinflow.quantize.onnx.options import QdqOptions, check_recipe
+from thinflow.quantize.pictures import Scaling
 from thinflow.quantize.recipe import Recipe
 
 Progress = Callable[[int, int, str], None]
@@ -63,8 +55,6 @@ def quantize_to_onnx(
     Raises:
         ThinflowError: the model cannot be read, quantized or written.
     """
-    from thinflow.api.files import load_for_inference, require_tensorflow
-
     if tune or sensitivity:
         raise ParameterError(
             "tuning and sensitivity are measured with LiteRT",
@@ -73,37 +63,30 @@ def quantize_to_onnx(
     recipe, options = chosen_recipe(scheme, recipe), QdqOptions(activations, reduce_range)
     check_recipe(recipe)
     check_opset(opset)
-    graph, settings = load_for_inference(source, **names)
-    require_tensorflow(graph, "quantized")
-    known = read_class_names(labels if labels is not None else labels_beside(graph))
-
-    def opened(given: Any) -> Samples:
-        return samples_for(graph, given, limit=samples, scaling=scaling, class_names=known)
-
-    data = opened(calibration)
-    tested = data if test is None else opened(test)
-    optimised = float_graph(graph, samples=data, progress=progress).graph
-    fitting, judging = rebind(data, graph, optimised), rebind(tested, graph, optimised)
+    ready = prepared(
+        source,
+        calibration,
+        test,
+        names,
+        labels=labels,
+        samples=samples,
+        scaling=scaling,
+        progress=progress,
+    )
     made = onnx_quantized_model(
-        optimised, fitting, recipe=recipe, options=options, opset=opset, progress=progress
+        ready.graph, ready.fitting, recipe=recipe, options=options, opset=opset, progress=progress
     )
     quality = compare_models(
-        made, {"it": made.content}, graph, judging, engine="onnxruntime", progress=progress
+        made,
+        {"it": made.content},
+        ready.original,
+        ready.judging,
+        engine="onnxruntime",
+        progress=progress,
     )["it"]
-    made_up = data.synthetic and recipe.needs_samples
-    note = ["the ranges fit made-up inputs; give real samples with --calibration"] if made_up else []
+    written = write_onnx(made.quantized.program, path, external_data=external_data, check=Model)
     return {
-        "path": os.fspath(path),
-        "scheme": recipe.scheme,
-        "size_bytes": write_onnx(made.quantized.program, path, external_data=external_data, check=Model),
-        "float_bytes": made.float_bytes,
-        "quality": quality.sentence(),
-        "sqnr_db": quality.sqnr_db,
-        "samples": data.note,
-        "tested_on": tested.note,
-        "synthetic": data.synthetic,
-        "float_operators": [[o.code, o.origin, why] for o, why in made.quantized.float_operators],
-        "warnings": switch_notes(settings) + note + made.warnings,
+        **ready.account(made, quality, recipe, path, (written, made.float_bytes)),
         "trials": [],
         "sensitivity": [],
     }

@@ -17,9 +17,10 @@ from thinflow.lower.onnx.program import DEFAULT_OPSET, Program, check_opset
 from thinflow.lower.onnx.quant import range_only
 from thinflow.lower.onnx.writer import to_bytes, write_program
 from thinflow.optimizing.core import Core
+from thinflow.optimizing.float_model import float_graph
 from thinflow.optimizing.onnx import onnx_model, write_onnx
 from thinflow.optimizing.quantizing import chosen_recipe
-from thinflow.optimizing.steps import Samples, float_graph, rebind, samples_for
+from thinflow.optimizing.samples import Samples, rebind, samples_for
 from thinflow.quantize.calibrate import Calibration
 from thinflow.quantize.onnx.half import store_half
 from thinflow.quantize.onnx.observe import observe

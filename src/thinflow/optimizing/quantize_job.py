@@ -10,21 +10,13 @@ from typing import Any
 
 from thinflow.errors import ParameterError
 from thinflow.formats._files import write_file
-from thinflow.optimizing.job import labels_beside
+from thinflow.optimizing.checking import compare_models
+from thinflow.optimizing.float_model import float_model
+from thinflow.optimizing.preparing import prepared
 from thinflow.optimizing.quantizing import QuantizedModel, chosen_recipe, quantized_model
 from thinflow.optimizing.sensitivity import sensitivity as measure_sensitivity
-from thinflow.optimizing.steps import (
-    Samples,
-    compare_models,
-    float_graph,
-    float_model,
-    read_class_names,
-    rebind,
-    samples_for,
-    switch_notes,
-)
 from thinflow.optimizing.tuning import TunedModel, tuned_model
-from thinflow.quantize.feeds import Scaling
+from thinflow.quantize.pictures import Scaling
 from thinflow.quantize.recipe import Recipe
 
 Progress = Callable[[int, int, str], None]
@@ -63,44 +55,33 @@ def quantize_to_file(
     Raises:
         ThinflowError: the model cannot be read, quantized or written.
     """
-    from thinflow.api.files import load_for_inference, require_tensorflow
-
     if not os.fspath(path).endswith(".tflite"):
         raise ParameterError(
             f"{os.fspath(path)}: a quantized model is a .tflite or .onnx file",
             hint="end the name in .tflite or .onnx",
         )
     recipe = chosen_recipe(scheme, recipe)
-    graph, settings = load_for_inference(source, **names)
-    require_tensorflow(graph, "quantized")
-    known = read_class_names(labels if labels is not None else labels_beside(graph))
-
-    def opened(given: Any) -> Samples:
-        return samples_for(graph, given, limit=samples, scaling=scaling, class_names=known)
-
-    data = opened(calibration)
-    tested = data if test is None else opened(test)
-    optimised = float_graph(graph, samples=data, progress=progress).graph
-    fitting, judging = rebind(data, graph, optimised), rebind(tested, graph, optimised)
-    model = float_model(optimised, fitting)
+    ready = prepared(
+        source,
+        calibration,
+        test,
+        names,
+        labels=labels,
+        samples=samples,
+        scaling=scaling,
+        progress=progress,
+    )
+    model = float_model(ready.graph, ready.fitting)
     make = tuned_model if tune else quantized_model
-    made = make(model, fitting, recipe=recipe, progress=progress)
-    quality = compare_models(model, {"it": made.comparable}, graph, judging, progress=progress)["it"]
+    made = make(model, ready.fitting, recipe=recipe, progress=progress)
+    contents = {"it": made.comparable}
+    quality = compare_models(model, contents, ready.original, ready.judging, progress=progress)["it"]
     losses = []
     if sensitivity:
-        losses = measure_sensitivity(model, fitting, recipe=recipe, progress=progress)
+        losses = measure_sensitivity(model, ready.fitting, recipe=recipe, progress=progress)
+    sizes = write_file(path, [made.content]), len(model.content)
     return {
-        "path": os.fspath(path),
-        "scheme": recipe.scheme,
-        "size_bytes": write_file(path, [made.content]),
-        "float_bytes": len(model.content),
-        "quality": quality.sentence(),
-        "sqnr_db": quality.sqnr_db,
-        "samples": data.note,
-        "tested_on": tested.note,
-        "synthetic": data.synthetic,
-        "float_operators": [[o.code, o.origin, why] for o, why in made.quantized.float_operators],
-        "warnings": switch_notes(settings) + _warnings(data, tested, recipe) + made.warnings,
+        **ready.account(made, quality, recipe, path, sizes),
         "trials": _trials(made),
         "sensitivity": [asdict(loss) for loss in losses],
     }
@@ -108,12 +89,6 @@ def quantize_to_file(
 
 def _trials(made: QuantizedModel) -> list[dict[str, Any]]:
     return [asdict(trial) for trial in made.trials] if isinstance(made, TunedModel) else []
-
-
-def _warnings(data: Samples, tested: Samples, recipe: Recipe) -> list[str]:
-    if data.synthetic and recipe.needs_samples:
-        return ["the ranges fit made-up inputs; give real samples with --calibration"]
-    return []
 
 
 def observer_named(text: str) -> tuple[str, dict[str, float]]:

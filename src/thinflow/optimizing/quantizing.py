@@ -14,7 +14,8 @@ from thinflow.errors import ParameterError, WriteError
 from thinflow.formats._files import write_file
 from thinflow.ir.types import FLOAT
 from thinflow.lower.tflite.program import Operator, Program, Subgraph, Tensor, to_bytes
-from thinflow.optimizing.steps import FloatModel, Samples, float_graph, float_model, rebind, samples_for
+from thinflow.optimizing.float_model import FloatModel, float_graph, float_model
+from thinflow.optimizing.samples import Samples, rebind, samples_for
 from thinflow.quantize.calibrate import Calibration, calibrate
 from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.result import Quantized

@@ -9,7 +9,8 @@ from typing import Any
 from thinflow.errors import GraphError, ParameterError, closest
 from thinflow.ir.graph import Graph
 from thinflow.lower.tflite.program import Operator, Program, Tensor, to_bytes
-from thinflow.optimizing.steps import FloatModel, float_graph, float_model, rebind, samples_for
+from thinflow.optimizing.float_model import FloatModel, float_graph, float_model
+from thinflow.optimizing.samples import rebind, samples_for
 from thinflow.quantize.placement import float_inputs, float_outputs, is_float, place
 from thinflow.quantize.ranges import Range
 from thinflow.quantize.recipe import Recipe

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from thinflow.lower.tflite.program import Operator, Program, Tensor
+from thinflow.optimizing.float_model import FloatModel
 from thinflow.optimizing.judging import Judge, before_squashing
 from thinflow.optimizing.quantizing import Rewalkable, chosen_recipe
-from thinflow.optimizing.steps import FloatModel, Samples
+from thinflow.optimizing.samples import Samples
 from thinflow.quantize.calibrate import calibrate
 from thinflow.quantize.recipe import Recipe, names_of
 from thinflow.quantize.schemes import storing

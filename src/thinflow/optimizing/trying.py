@@ -10,7 +10,8 @@ from thinflow.engines._child import run_file
 from thinflow.errors import EngineUnavailable, FeedError, NodeError, ThinflowError, UnsupportedOp
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph
-from thinflow.optimizing.steps import FloatModel, Samples
+from thinflow.optimizing.float_model import FloatModel
+from thinflow.optimizing.samples import Samples
 
 _LOOPS = frozenset({"While", "StatelessWhile", "LoopCond"})
 

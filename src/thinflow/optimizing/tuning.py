@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from thinflow.lower.tflite.program import Program, to_bytes
+from thinflow.optimizing.float_model import FloatModel
 from thinflow.optimizing.judging import Judge, before_squashing
 from thinflow.optimizing.quantizing import QuantizedModel
-from thinflow.optimizing.steps import FloatModel, Samples
+from thinflow.optimizing.samples import Samples
 from thinflow.quantize.bias import corrected, layers_to_correct
 from thinflow.quantize.calibrate import Calibration, calibrate
 from thinflow.quantize.channels import channel_statistics

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from thinflow.analysis.shapes import port_count
 from thinflow.formats.graphdef import serialized_size
-from thinflow.optimizing.steps import Samples
+from thinflow.optimizing.samples import Samples
 from thinflow.rewrite.runner import Result, run
 from thinflow.transforms import resolve
 from thinflow.transforms._pipelines import AS_IT_CAME

@@ -14,7 +14,7 @@ from thinflow.errors import EngineUnavailable, FeedError, ParameterError, closes
 from thinflow.ir.types import TensorSpec
 from thinflow.lower.tflite.program import Operator, Program, Subgraph, Tensor, to_bytes
 from thinflow.quantize import observers
-from thinflow.quantize.feeds import fit
+from thinflow.quantize.fitting import fit
 from thinflow.quantize.kernels import KERNELS
 from thinflow.quantize.observers import Observer
 from thinflow.quantize.placement import float_outputs, is_float

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from thinflow.ir.graph import Graph, Node, Value, paused_gc
+from thinflow.ir.garbage import paused_gc
+from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import match_order
 from thinflow.rewrite.colocation import drop_lost_classes
 from thinflow.rewrite.edits import Site, sweep

@@ -15,7 +15,7 @@ import numpy as np
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.types import FLOAT, INT64, DType
-from thinflow.wire.scan import encode_varint, field_header
+from thinflow.wire.fields import encode_varint, field_header
 
 Maker = Callable[[np.random.Generator], bytes]
 _BYTES = 2

@@ -8,11 +8,11 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from thinflow.wire.protos import descriptor_file, pool_of
+from thinflow.wire.message_table import descriptor_file, pool_of
 
 _PACKAGE = "onnx"
 
-# Written as `thinflow.wire.protos._TABLE`. Scalars whose absence means something else than 0 have a "?".
+# See `message_table`. Scalars whose absence means something else than 0 have a "?".
 _TABLE = """
 ModelProto: ir_version:int64=1 opset_import:OperatorSetIdProto*=8 producer_name:string=2
     producer_version:string=3 domain:string=4 model_version:int64=5 doc_string:string=6 graph:GraphProto=7

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from thinflow.errors import FormatError
+from thinflow.wire.fields import read_varint
 from thinflow.wire.highwayhash import highway_hash
-from thinflow.wire.scan import read_varint
 
 MAGIC = bytes.fromhex("83af70d10d884a3f")
 

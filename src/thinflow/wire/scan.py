@@ -13,16 +13,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
-from thinflow.errors import FormatError, WriteError
+from thinflow.errors import WriteError
+from thinflow.wire.fields import (
+    LENGTH_DELIMITED,
+    Bytes,
+    as_bytes,
+    encode_varint,
+    field_header,
+    iter_fields,
+    malformed,
+    read_field,
+    read_varint,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
-
-Bytes: TypeAlias = "bytes | memoryview[int]"
-
-VARINT, FIXED64, LENGTH_DELIMITED, FIXED32 = 0, 1, 2, 5
 
 DEFAULT_THRESHOLD = 4096  # bytes; one page: whatever is larger is worth leaving in the map
 
@@ -34,7 +41,6 @@ _VALUE_TENSOR = 8
 _TENSOR_CONTENT = 4
 
 _NODE_TAG = _GRAPH_NODE << 3 | LENGTH_DELIMITED
-_HINT = "the file may be truncated, damaged or of another format"
 
 
 class Frame(NamedTuple):
@@ -105,7 +111,7 @@ def scan_graph(
     buf = as_bytes(buffer)
     stop = len(buf) if end is None else end
     if not 0 <= start <= stop <= len(buf):
-        raise _bad(f"bytes {start} to {stop} lie outside the {len(buf)} bytes at hand", start)
+        raise malformed(f"bytes {start} to {stop} lie outside the {len(buf)} bytes at hand", start)
     if stop < len(buf):
         buf = memoryview(buf)[:stop]  # so that an index beyond the message is an IndexError
     nodes: list[NodeSpan] = []
@@ -137,10 +143,10 @@ def scan_graph(
                     size += (high << 7) - 128
                     first += 1
         except IndexError:
-            raise _bad("the file ends inside a field", at) from None
+            raise malformed("the file ends inside a field", at) from None
         after = first + size
         if after > stop:
-            raise _bad(f"a node of {size} bytes is longer than the rest of the file", at)
+            raise malformed(f"a node of {size} bytes is longer than the rest of the file", at)
         if size > threshold:
             add(NodeSpan(first, after, find_contents(buf, first, after, threshold)))
         else:
@@ -192,7 +198,7 @@ def find_contents(buf: Bytes, start: int, end: int, threshold: int) -> tuple[Con
             try:
                 name = key.decode("utf-8")
             except UnicodeDecodeError:
-                raise _bad("the name of an attribute is not UTF-8", entry.start) from None
+                raise malformed("the name of an attribute is not UTF-8", entry.start) from None
             found.append(Content(name, content.start, content.end, (entry, values[0], tensor, content)))
     return tuple(found) if usual else ()
 
@@ -319,106 +325,11 @@ def _insertion_point(buf: bytes, entry: Frame, key: str) -> tuple[Frame, Frame, 
     return value, tensor, insert
 
 
-def field_header(number: int, wire_type: int) -> bytes:
-    """The tag of a field."""
-    return encode_varint(number << 3 | wire_type)
-
-
-def encode_varint(n: int) -> bytes:
-    """A non-negative integer of up to 64 bits as a varint; a negative one as its 64-bit two's complement."""
-    if not -(1 << 63) <= n < 1 << 64:
-        raise WriteError(f"{n} does not fit into 64 bits")
-    n &= (1 << 64) - 1
-    out = bytearray()
-    while n > 127:
-        out.append(n & 127 | 128)
-        n >>= 7
-    out.append(n)
-    return bytes(out)
-
-
-# --- the wire format ----------------------------------------------------------------------------------------
-
-
-def as_bytes(buffer: Buffer) -> Bytes:
-    """The buffer as bytes or as a flat view of bytes, without a copy.
-
-    Raises:
-        WriteError: the buffer is not contiguous.
-    """
-    if isinstance(buffer, bytes):
-        return buffer
-    view = memoryview(buffer)
-    if view.format == "B" and view.ndim == 1 and view.contiguous:
-        return view
-    if not view.c_contiguous:
-        raise WriteError("a buffer has gaps", hint="copy it into one piece first")
-    return view.cast("B") if view.nbytes else b""  # a view with a zero in its shape cannot be cast
-
-
-def read_varint(buf: Bytes, pos: int) -> tuple[int, int]:
-    """(value, position after it) of the unsigned varint at `pos`.
-
-    Raises:
-        FormatError: the buffer ends inside it, or it is longer than 10 bytes.
-    """
-    try:
-        byte = buf[pos]
-        if byte < 128:
-            return byte, pos + 1
-        value = byte & 127
-        for k in range(1, 10):
-            byte = buf[pos + k]
-            value |= (byte & 127) << 7 * k
-            if byte < 128:
-                return value & 0xFFFF_FFFF_FFFF_FFFF, pos + k + 1
-    except IndexError:
-        raise _bad("the file ends inside a number", pos) from None
-    raise _bad("a number is longer than 10 bytes", pos)
-
-
-def read_field(buf: Bytes, pos: int, end: int) -> tuple[int, int, int, int]:
-    """(number, wire type, value start, value end) of the field at `pos` of a message that ends at `end`.
-
-    The value of a length-delimited field is its payload without the length.
-
-    Raises:
-        FormatError: there is no well-formed field of a known wire type, or it goes beyond `end`.
-    """
-    tag, first = read_varint(buf, pos)
-    number, wire_type = tag >> 3, tag & 7
-    if not number or tag >= 1 << 32:
-        raise _bad(f"{number} cannot be a field number", pos)
-    if wire_type == LENGTH_DELIMITED:
-        size, first = read_varint(buf, first)
-        after = first + size
-    elif wire_type == VARINT:
-        after = read_varint(buf, first)[1]
-    elif wire_type == FIXED32:
-        after = first + 4
-    elif wire_type == FIXED64:
-        after = first + 8
-    elif wire_type in (3, 4):
-        raise _bad("groups are not part of this format", pos)
-    else:
-        raise _bad(f"{wire_type} is not a wire type", pos)
-    if after > end:
-        raise _bad(f"field {number} is longer than the rest of its message", pos)
-    return number, wire_type, first, after
-
-
-def iter_fields(buf: Bytes, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """(number, wire type, value start, value end) of each field of the message at [start, end)."""
-    if end > len(buf):
-        raise _bad(f"the message should end at byte {end}, the file ends at {len(buf)}", start)
-    while start < end:
-        field = read_field(buf, start, end)
-        yield field
-        start = field[3]
+# --- fields and where they stand ---------------------------------------------------------------------------
 
 
 def _fields(buf: Bytes, start: int, end: int) -> Iterator[tuple[int, int, int, int, int]]:
-    """The same with the position of the tag in addition."""
+    """What `iter_fields` gives, with the position of the tag in addition."""
     for number, wire_type, first, after in iter_fields(buf, start, end):
         yield number, wire_type, first, after, start
         start = after
@@ -438,7 +349,3 @@ def _frame(buf: Bytes, tag: int, start: int, end: int) -> Frame:
 def _payload(buf: Bytes, tag: int) -> int:
     """Where the payload of the length-delimited field at `tag` begins."""
     return read_varint(buf, read_varint(buf, tag)[1])[1]
-
-
-def _bad(problem: str, pos: int) -> FormatError:
-    return FormatError(problem, f"byte {pos}", hint=_HINT)

@@ -8,7 +8,7 @@ three bits, two bytes or four.
 from __future__ import annotations
 
 from thinflow.errors import FormatError
-from thinflow.wire.scan import read_varint
+from thinflow.wire.fields import read_varint
 
 MAX_CONTENT_BYTES = 1 << 30
 """A block that claims more is refused: the tables that use this hold blocks of 256 KiB."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from thinflow.errors import FormatError, ThinflowError
 from thinflow.wire import snappy
 from thinflow.wire.crc32c import crc32c, masked
-from thinflow.wire.scan import encode_varint, read_varint
+from thinflow.wire.fields import encode_varint, read_varint
 
 MAGIC = b"\x57\xfb\x80\x8b\x24\x75\x47\xdb"
 FOOTER_BYTES = 48

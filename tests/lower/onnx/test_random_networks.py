@@ -17,7 +17,7 @@ from thinflow.ir.text import graph_text
 from thinflow.lower.onnx.convert import lower_graph
 from thinflow.lower.onnx.program import OPSETS
 from thinflow.lower.onnx.writer import to_bytes
-from thinflow.optimizing.steps import float_graph
+from thinflow.optimizing.float_model import float_graph
 
 TOLERANCE = 1e-4
 """Relative to the largest value; norms by the numbers of the batch enlarge differences of rounding."""

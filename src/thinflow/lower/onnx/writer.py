@@ -12,8 +12,8 @@ from thinflow.errors import WriteError
 from thinflow.ir.types import STRING
 from thinflow.lower.onnx.program import Operator, Program, Tensor
 from thinflow.wire import onnx_protos as protos
+from thinflow.wire.fields import encode_varint, field_header
 from thinflow.wire.protos import serialize
-from thinflow.wire.scan import encode_varint, field_header
 
 INLINE_LIMIT = 2**31 - 2**26
 """Bytes of weights inside the file; the rest of protobuf's 2 GiB is for the nodes."""

@@ -14,7 +14,7 @@ from thinflow.lower.onnx.program import Program, Tensor
 from thinflow.lower.onnx.writer import to_bytes
 from thinflow.quantize import observers
 from thinflow.quantize.calibrate import Calibration, Feed, Progress, watch
-from thinflow.quantize.feeds import fit
+from thinflow.quantize.fitting import fit
 from thinflow.quantize.observers import Observer
 from thinflow.quantize.onnx.kernels import KERNELS, data_inputs, float_outputs, is_float
 from thinflow.quantize.recipe import Recipe

@@ -1,4 +1,4 @@
-"""Steps of the main job by themselves."""
+"""The float model by itself."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import thinflow
 from tests.freezing.builders import shape
 from tests.library import constant, graph_of, node
 from thinflow.ir.types import FLOAT, INT32
-from thinflow.optimizing.steps import float_graph, float_model
+from thinflow.optimizing.float_model import float_graph, float_model
 
 
 def test_rows_that_are_put_together_have_the_size_their_reshape_says() -> None:

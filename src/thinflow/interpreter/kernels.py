@@ -1,0 +1,78 @@
+"""Nodes computed by the numpy kernel of their op."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from thinflow.calls import Runner
+from thinflow.errors import FeedError, NodeError, ThinflowError
+from thinflow.ir.function import ARGUMENT
+from thinflow.ir.graph import Node
+from thinflow.ops import registry
+from thinflow.ops._missing import missing_kernel
+
+
+def _feeding_hint(node: Node) -> str:
+    """What to do about a placeholder that is not fed."""
+    name = node.name
+    if node.op == ARGUMENT or node.get("shape") not in (None, ()):
+        return f"pass a value for '{name}'"
+    return (
+        f"pass a value for '{name}'; a training switch can be set for good: "
+        f"`thinflow transform MODEL OUT -t 'set_training_switches(name={name}, value=...)'`"
+    )
+
+
+def kernel_runner(node: Node) -> Runner:
+    if node.op in {"Placeholder", "PlaceholderV2", ARGUMENT}:
+        raise FeedError("nothing was fed for it", node.where, hint=_feeding_hint(node))
+    tensor = node.tensor
+    if tensor is not None:
+        constant = (tensor.numpy(),)
+        return lambda inputs: constant
+    definition = registry.find(node.op)
+    if definition is None or definition.kernel is None:
+        raise missing_kernel(node)
+    try:
+        kernel = partial(definition.kernel, **registry.select_attrs(definition.kernel, node.attrs))
+    except ThinflowError as error:
+        raise error.at(node.where) from error
+
+    def run(inputs: Sequence[Any]) -> Sequence[Any]:
+        try:
+            results = kernel(*inputs)
+        except ThinflowError as error:
+            raise error.at(node.where) from error
+        except registry.RULE_ERRORS as error:
+            shapes = ", ".join(
+                f"{x.dtype}{list(x.shape)}" if isinstance(x, np.ndarray) else str(x) for x in inputs
+            )
+            raise NodeError(
+                f"{error} (inputs: {shapes})", node.where, hint="the graph does not fit its inputs"
+            ) from error
+        if not isinstance(results, tuple):
+            results = (results,)
+        return [_as_value(r) for r in results]
+
+    return run
+
+
+def _as_value(result: Any) -> Any:
+    """A kernel's result as an array, or the handle that it is or that a scalar array of objects holds."""
+    if not isinstance(result, np.ndarray):
+        return result if isinstance(result, registry.Handle) else np.asarray(result)
+    is_wrapped = result.dtype.hasobject and result.ndim == 0 and isinstance(result[()], registry.Handle)
+    return result[()] if is_wrapped else result
+
+
+def run_node(node: Node, inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """Outputs of one node, by its kernel.
+
+    Raises:
+        NodeError: placed at the node.
+    """
+    return tuple(kernel_runner(node)(inputs))

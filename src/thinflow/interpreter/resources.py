@@ -1,0 +1,70 @@
+"""Variables, tables and queues of a session, and what a graph puts into its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from thinflow.calls import Bodies, Runner
+from thinflow.interpreter.kernels import run_node
+from thinflow.ir.attrs import FunctionAttr
+from thinflow.ir.function import ARGUMENT
+from thinflow.ir.graph import Node
+from thinflow.ir.order import ancestors
+from thinflow.ops.lookup import FILLERS, Table
+
+
+def resource_runner(node: Node, bodies: Bodies) -> Runner:
+    """Gives the session's variable, table or queue of that name, made when it is first asked for."""
+    state = bodies.state
+    key = (node.op, node.get("container", ""), node.get("shared_name", "") or node.name)
+
+    def run(inputs: Sequence[Any]) -> Sequence[Any]:
+        made = state.resources.get(key)
+        if made is None:
+            (made,) = run_node(node, inputs)
+            made.where, made.folder = node.where, state.folder
+            state.resources[key] = made
+            if isinstance(made, Table):
+                _fill(node, made, bodies)
+        return (made,)
+
+    return run
+
+
+def _fill(node: Node, table: Table, bodies: Bodies) -> None:
+    """Puts into a table what the graph's initializers say, so that nobody has to run them."""
+    from thinflow.interpreter.plan import Plan  # which runs resources itself
+
+    assert node.graph is not None
+    for reader in node.readers:
+        if _initializes(reader, node, bodies):
+            plan = Plan(node.graph, [], [node.output()], targets=[reader], bodies=bodies)
+            plan.compute([table])
+
+
+_UNREADY = frozenset(
+    {"Placeholder", "PlaceholderV2", "Restore", "RestoreV2", "VarHandleOp", "VariableV2", ARGUMENT}
+)
+"""What comes out of these is known only later: a table restored from a checkpoint, say."""
+
+
+def _initializes(reader: Node, table: Node, bodies: Bodies) -> bool:
+    """Whether a node fills the table by itself, or calls a function that does nothing else with it."""
+    if reader.op in ("PartitionedCall", "StatefulPartitionedCall"):
+        called = reader.attrs.get("f")
+        function = bodies.functions.get(called.name) if isinstance(called, FunctionAttr) else None
+        places = [i for i, v in enumerate(reader.inputs) if v.node is table]
+        if function is None or not places or places[0] >= len(function.inputs):
+            return False
+        readers = list(function.inputs[places[0]].node.readers)
+        others = [v.node for v in reader.inputs if v.node is not table]
+        return bool(readers) and all(r.op in FILLERS for r in readers) and _is_ready(others)
+    if reader.op not in FILLERS or not reader.inputs or reader.inputs[0].node is not table:
+        return False
+    return _is_ready([v.node for v in reader.inputs[1:]])
+
+
+def _is_ready(nodes: Sequence[Node]) -> bool:
+    """Whether the graph alone says what these give."""
+    return not any(n.op in _UNREADY for n in ancestors(nodes))

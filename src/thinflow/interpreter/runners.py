@@ -1,0 +1,57 @@
+"""What computes a node's outputs from its inputs: control flow, a call, a resource, or the op's kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from thinflow.calls import Bodies, Runner, caller, is_true
+from thinflow.interpreter.kernels import kernel_runner
+from thinflow.interpreter.resources import resource_runner
+from thinflow.interpreter.values import DEAD
+from thinflow.ir.graph import Node
+from thinflow.ir.order import MERGES
+from thinflow.ops import registry
+
+
+def runner(node: Node, bodies: Bodies) -> Runner:
+    """What computes a node's outputs from its inputs.
+
+    Raises:
+        NodeError: nothing can; placed at the node.
+    """
+    if node.op in _CONTROL_FLOW:
+        return _CONTROL_FLOW[node.op]
+    if node.op == "_SwitchN":
+        return partial(_switch_n, int(node.get("num_outs", 0)))
+    definition = registry.find(node.op)
+    if definition is not None and definition.resource:
+        return resource_runner(node, bodies)
+    return caller(node, bodies) or kernel_runner(node)
+
+
+def _merge(inputs: Sequence[Any]) -> Sequence[Any]:
+    return next(((v, np.int32(i)) for i, v in enumerate(inputs) if v is not DEAD), (DEAD, DEAD))
+
+
+def _switch(inputs: Sequence[Any]) -> Sequence[Any]:
+    data, taken = inputs
+    return (DEAD, data) if is_true(taken) else (data, DEAD)
+
+
+def _switch_n(count: int, inputs: Sequence[Any]) -> Sequence[Any]:
+    data, index = inputs
+    taken = int(index) if 0 <= int(index) < count else count - 1
+    return [data if port == taken else DEAD for port in range(count)]
+
+
+_CONTROL_FLOW: dict[str, Runner] = {
+    **dict.fromkeys(MERGES, _merge),
+    **dict.fromkeys(("Switch", "RefSwitch"), _switch),
+    **dict.fromkeys(
+        ("Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration", "LoopCond"), tuple
+    ),
+}

@@ -1,0 +1,129 @@
+"""Names of nodes: which are legal, which are taken, and by whom."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from thinflow.errors import GraphError
+
+if TYPE_CHECKING:
+    from thinflow.ir.node import Node
+
+LEGAL_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>\-]*\Z")
+"""What TensorFlow accepts as a node name."""
+_ILLEGAL = re.compile(r"[^A-Za-z0-9_.\\/>\-]")
+
+
+class Names:
+    """Who has which name. A damaged file may give a name twice: the newer node is then found, the older kept.
+
+    Attributes:
+        by_name: name -> node; of nodes of the same name the newest.
+        missing: stand-ins for nodes that are referred to and do not exist.
+    """
+
+    __slots__ = ("_has_illegal", "_serial", "_shadowed", "by_name", "missing")
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, Node] = {}
+        self.missing: dict[str, Node] = {}
+        self._shadowed: dict[str, list[Node]] = {}
+        self._serial: dict[str, int] = {}  # base -> the last number that `unique` gave
+        self._has_illegal: bool | None = None
+
+    @property
+    def duplicates(self) -> list[str]:
+        """Names that more than one node has."""
+        return [name for name, nodes in self._shadowed.items() if nodes]
+
+    def enter(self, node: Node) -> None:
+        """Note a node under its name, even if that is taken. O(1)."""
+        name = node.name
+        older = self.by_name.get(name)
+        if older is not None:
+            self._shadowed.setdefault(name, []).append(older)
+        self.by_name[name] = node
+
+    def forget(self, node: Node) -> None:
+        """Free the name of a node; an older one of that name is found again."""
+        shadowed = self._shadowed.get(node.name)
+        if self.by_name.get(node.name) is node:
+            del self.by_name[node.name]
+            if shadowed:
+                self.by_name[node.name] = shadowed.pop()
+        elif shadowed and node in shadowed:
+            shadowed.remove(node)
+
+    def is_taken(self, name: str) -> bool:
+        """Whether a node has the name, or is referred to by it. O(1)."""
+        return name in self.by_name or name in self.missing
+
+    def unique(self, base: str) -> str:
+        """`base` if it is free, else `base_1`, `base_2`... O(1) on average."""
+        taken, missing = self.by_name, self.missing  # not `is_taken`: new nodes come by the hundred thousand
+        if base not in taken and base not in missing:
+            return base
+        count = self._serial.get(base, 0)
+        while True:
+            count += 1
+            name = f"{base}_{count}"
+            if name not in taken and name not in missing:
+                self._serial[base] = count
+                return name
+
+    def legal(self, name: str) -> str:
+        """The name; among illegal ones, the nearest legal one.
+
+        Raises:
+            GraphError: it is illegal, and all others are legal.
+        """
+        if LEGAL_NAME.match(name):
+            return name
+        if self._has_illegal is None:  # O(nodes), once
+            self._has_illegal = not all(LEGAL_NAME.match(other) for other in self.by_name)
+        if not self._has_illegal:
+            require_legal(name)
+        return _made_legal(name)
+
+    def copy(self, twins: Mapping[Node, Node]) -> Names:
+        """The same names for the twins of the nodes."""
+        copy = Names()
+        copy.by_name = {name: twins[node] for name, node in self.by_name.items()}
+        copy.missing = {name: twins[node] for name, node in self.missing.items()}
+        copy._shadowed = {name: [twins[n] for n in nodes] for name, nodes in self._shadowed.items()}
+        copy._serial = dict(self._serial)
+        return copy
+
+
+def require_legal(name: str) -> None:
+    """Refuse what TensorFlow does not accept as a node name.
+
+    Raises:
+        GraphError: it is illegal.
+    """
+    if not LEGAL_NAME.match(name):
+        raise GraphError(f"'{name}' is not a legal node name", hint="use letters, digits and _ . / -")
+
+
+def _made_legal(name: str) -> str:
+    """The nearest name that TensorFlow accepts."""
+    legal = _ILLEGAL.sub("_", name)
+    return legal if LEGAL_NAME.match(legal) else f"n{legal}"
+
+
+def parse_value_name(name: str) -> tuple[str, int]:
+    """`a` and `a:0` are ("a", 0); `a:2` is ("a", 2).
+
+    Raises:
+        GraphError: what follows the colon is not a port number.
+    """
+    node, colon, port = name.strip().partition(":")
+    if colon and not (port.isascii() and port.isdecimal() and len(port) < 8):
+        raise GraphError(
+            f"'{name}' is not a tensor name", hint="write node or node:port, for example conv1:0"
+        )
+    if node.startswith("^"):
+        raise GraphError(f"'{name}' is a control input, not a tensor", hint="leave out the ^")
+    return node, int(port or 0)

@@ -1,0 +1,271 @@
+"""Nodes: one operation each, with its attributes, its edges and what must run before it.
+
+Only `Node` changes who reads a value and who waits for whom, on both ends at once, so neither index can go
+stale.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from thinflow.errors import GraphError
+from thinflow.ir.attrs import Attr, ShapeAttr
+from thinflow.ir.tensor import Tensor
+from thinflow.ir.value import Value, make_use
+
+if TYPE_CHECKING:
+    from thinflow.ir.graph import Graph
+
+
+class NodeSource(Protocol):
+    """What a file format keeps behind a node, to decode late and to write back what nobody touched."""
+
+    def attrs(self) -> Mapping[str, Attr]:
+        """The attributes as loaded.
+
+        The same objects on every call, so that untouched ones are recognised by identity.
+        """
+        ...
+
+_places = itertools.count()
+"""Where control inputs stand among those of their node: each new one behind all others."""
+
+
+class Node:
+    """One operation. Make nodes with `Graph.add`; change edges with the methods here, names with
+    `Graph.rename`.
+
+    Attributes:
+        op: TensorFlow's op name.
+        device: placement string, "" for anywhere.
+        origin: the transform that made the node, "" if it came from the file.
+        source: what the file format kept, None for a node made here.
+        graph: the owner; None once removed.
+    """
+
+    __slots__ = (
+        "_attrs",
+        "_controls",
+        "_inputs",
+        "_name",
+        "_next",
+        "_others",
+        "_output",
+        "_previous",
+        "_successors",
+        "device",
+        "graph",
+        "op",
+        "origin",
+        "source",
+    )
+
+    def __init__(self, name: str, op: str, device: str = "", source: NodeSource | None = None) -> None:
+        self._name = name
+        self.op = op
+        self.device = device
+        self.origin = ""
+        self.source = source
+        self.graph: Graph | None = None
+        self._attrs: dict[str, Attr] | None = None if source is not None else {}
+        self._inputs: list[Value] = []
+        self._output: Value | None = None  # port 0, the only one of nearly all nodes
+        self._others: dict[int, Value] | None = None
+        self._controls: dict[Node, int] | None = None  # nodes that must run before this one, and their places
+        self._successors: dict[Node, None] | None = None  # nodes that must run after this one
+        self._previous: Node | None = None
+        self._next: Node | None = None
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def attrs(self) -> dict[str, Attr]:
+        """The attributes; change them freely, the values themselves are immutable. Decoded on first use."""
+        if self._attrs is None:
+            assert self.source is not None
+            self._attrs = dict(self.source.attrs())
+        return self._attrs
+
+    @property
+    def attrs_view(self) -> Mapping[str, Attr]:
+        """The attributes, only to look at: nothing is copied, and nodes of a file may share them."""
+        if self._attrs is not None:
+            return self._attrs
+        assert self.source is not None
+        return self.source.attrs()
+
+    @property
+    def attrs_untouched(self) -> bool:
+        """Whether the attributes are exactly those of the file."""
+        if self.source is None:
+            return False
+        if self._attrs is None:
+            return True
+        loaded = self.source.attrs()
+        return len(loaded) == len(self._attrs) and all(self._attrs.get(k) is v for k, v in loaded.items())
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """Data inputs in order."""
+        return tuple(self._inputs)
+
+    @property
+    def control_inputs(self) -> tuple[Node, ...]:
+        """Nodes that must run first, without passing data."""
+        controls = self._controls
+        return tuple(sorted(controls, key=controls.__getitem__)) if controls else ()
+
+    @property
+    def control_outputs(self) -> tuple[Node, ...]:
+        """Nodes that wait for this one, without reading data."""
+        return tuple(self._successors or ())
+
+    @property
+    def outputs(self) -> tuple[Value, ...]:
+        """The ports somebody has asked for so far, by number; see `output`."""
+        first = self._output
+        if self._others is None:
+            return () if first is None else (first,)
+        others = tuple(self._others[port] for port in sorted(self._others))
+        return others if first is None else (first, *others)
+
+    def output(self, port: int = 0) -> Value:
+        """An output port.
+
+        Ports come into being when asked for: how many an unknown op has, nobody can tell.
+        """
+        if port == 0:
+            if self._output is None:
+                self._output = Value(self, 0)
+            return self._output
+        if port < 0:
+            raise GraphError(f"{port} is not a port number", self.where)
+        if self._others is None:
+            self._others = {}
+        value = self._others.get(port)
+        if value is None:
+            value = self._others[port] = Value(self, port)
+        return value
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether this is a stand-in for a node that the file refers to and lacks."""
+        return not self.op
+
+    @property
+    def is_used(self) -> bool:
+        """Whether anything reads an output or waits for the node."""
+        return bool(self._successors) or any(v._uses for v in self.outputs)
+
+    @property
+    def readers(self) -> tuple[Node, ...]:
+        """Every node that reads an output or waits for this node, each once."""
+        readers = dict.fromkeys(use.node for v in self.outputs for use in v.uses)
+        readers.update(self._successors or {})
+        return tuple(readers)
+
+    @property
+    def is_protected(self) -> bool:
+        """Whether the node is an input or output of its graph, so that its name must survive. O(1)."""
+        return self.graph is not None and self in self.graph._protected
+
+    def get(self, attr: str, default: Any = None) -> Any:
+        """An attribute as kernels see it: byte strings as text, shapes as plain tuples."""
+        value = self.attrs_view.get(attr, default)
+        if isinstance(value, bytes):
+            return value.decode("utf-8", "replace")
+        return value.dims if isinstance(value, ShapeAttr) else value
+
+    @property
+    def tensor(self) -> Tensor | None:
+        """The constant a `Const` node holds, else None."""
+        value = self.attrs_view.get("value") if self.op == "Const" else None
+        return value if isinstance(value, Tensor) else None
+
+    def set_input(self, index: int, value: Value | Node) -> None:
+        """Read `value` at an existing input. O(1)."""
+        if not 0 <= index < len(self._inputs):
+            raise GraphError(f"there is no input {index}, only {len(self._inputs)} inputs", self.where)
+        new = self._checked(value)
+        use = make_use((self, index))
+        self._inputs[index]._drop_use(use)
+        self._inputs[index] = new
+        new._add_use(use)
+
+    def set_inputs(self, values: Sequence[Value | Node]) -> None:
+        """Replace all data inputs; a node stands for its output 0."""
+        graph, new = self.graph, list[Value]()
+        for value in values:
+            if isinstance(value, Value) and value.node.graph is graph:
+                new.append(value)
+            else:
+                new.append(self._checked(value))
+        if self._inputs:
+            for index, old in enumerate(self._inputs):
+                old._drop_use(make_use((self, index)))
+        self._inputs = new
+        for index, value in enumerate(new):
+            value._add_use(make_use((self, index)))
+
+    def add_control_input(self, node: Node) -> None:
+        """Wait for `node`. Twice is once."""
+        self._checked(node)
+        if self._controls is None:
+            self._controls = {}
+        if node._successors is None:
+            node._successors = {}
+        self._controls.setdefault(node, next(_places))
+        node._successors[self] = None
+
+    def remove_control_input(self, node: Node) -> None:
+        """Stop waiting for `node`; fine if it did not."""
+        if self._controls is not None and node._successors is not None:
+            self._controls.pop(node, None)
+            node._successors.pop(self, None)
+
+    def replace_control_input(self, old: Node, new: Node) -> None:
+        """Wait for `new` in the place of `old`, which this node waits for. The cost is the same for any
+        number of control inputs.
+        """
+        self._checked(new)
+        assert self._controls is not None
+        place = self._controls[old]
+        self.remove_control_input(old)
+        if new is not self:
+            self.add_control_input(new)
+            self._controls[new] = min(place, self._controls[new])
+
+    def set_control_inputs(self, nodes: Iterable[Node]) -> None:
+        """Replace all control inputs."""
+        new = list(nodes)
+        for node in new:
+            self._checked(node)
+        if self._controls:
+            for node in self.control_inputs:
+                self.remove_control_input(node)
+        for node in new:
+            self.add_control_input(node)
+
+    def _checked(self, value: Value | Node) -> Value:
+        """The value to read, if its node lives in the same graph as this one (or is a stand-in)."""
+        if isinstance(value, Node):
+            value = value.output()
+        if value.node.graph is not self.graph and not value.node.is_missing:
+            raise GraphError(
+                f"'{value.name}' belongs to another graph, or was removed",
+                self.where,
+                hint="look it up in this graph again",
+            )
+        return value
+
+    @property
+    def where(self) -> str:
+        """`node 'conv1' (Conv2D)`, for messages."""
+        return f"node '{self.name}' ({self.op})"
+
+    def __repr__(self) -> str:
+        return f"Node({self.name}: {self.op})"

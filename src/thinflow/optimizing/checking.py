@@ -1,0 +1,140 @@
+"""Models beside the graph they were made from: that they answer alike, and how well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from typing import Any, Protocol
+
+import numpy as np
+
+from thinflow.analysis.interface import is_class_scores
+from thinflow.differences import difference
+from thinflow.engines import onnxruntime
+from thinflow.engines._child import TIMEOUT_SECONDS, run_file
+from thinflow.engines.litert import Model
+from thinflow.errors import VerificationError
+from thinflow.interpreter import Plan
+from thinflow.ir.graph import Graph, Value
+from thinflow.lower.lowering import needed_nodes
+from thinflow.optimizing.codes import check_codes, holds_codes
+from thinflow.optimizing.core import Core
+from thinflow.optimizing.float_model import FloatModel
+from thinflow.optimizing.quality import Quality, QualityMeter, is_ranked
+from thinflow.optimizing.samples import Samples
+
+Array = np.ndarray[Any, Any]
+Progress = Callable[[int, int, str], None]
+
+FLOAT_TOLERANCE = 1e-3
+"""How far LiteRT's float answer may be from the interpreter's, relative to the largest value."""
+
+_RANDOM = ("Random", "Multinomial", "TruncatedNormal", "ParameterizedTruncatedNormal", "StatelessRandom")
+
+
+def check_float_model(
+    model: FloatModel,
+    samples: Samples,
+    *,
+    count: int = 3,
+    path: str | None = None,
+    timeout_seconds: float = TIMEOUT_SECONDS,
+) -> float:
+    """Run the LiteRT model beside the interpreter on some samples; the largest relative difference.
+
+    LiteRT runs in a child process. Of a graph with eight-bit codes each op is judged by itself, on one
+    sample: see `codes`.
+
+    Args:
+        model: what to check.
+        samples: for the whole graph.
+        count: how many of them.
+        path: the file to run; default the program in memory.
+        timeout_seconds: for LiteRT, all samples together.
+
+    Raises:
+        VerificationError: above `FLOAT_TOLERANCE`.
+        EngineCrashed: LiteRT crashed, or took longer.
+    """
+    core = model.core
+    plan = Plan(core.graph, core.outputs, core.inputs, within=frozenset(core.nodes))
+    feeds = [model.core.before(feed) for feed in islice(samples, count)]
+    runs = run_file(
+        path or model.content, "litert", feeds, timeout_seconds=timeout_seconds, name="the .tflite model"
+    )
+    tolerance = FLOAT_TOLERANCE
+    if holds_codes(model.core.nodes) and feeds:
+        check_codes(model.core.graph, model.core.nodes, model.core.inputs, feeds[0], timeout_seconds)
+        tolerance = float("inf")
+    worst = 0.0
+    for arrays, found_here in zip(feeds, runs, strict=True):
+        expected = plan.run(dict(zip(model.core.inputs, arrays, strict=True)))
+        for value, a, b in zip(model.core.outputs, expected, found_here, strict=True):
+            found = difference(a, b.reshape(a.shape) if a.size == b.size else b)
+            if _is_random(value, model.core):
+                continue
+            if found.relative > tolerance:
+                raise VerificationError(
+                    f"the LiteRT model gives {found.after} for '{value.name}'{list(found.index)}, "
+                    f"the graph {found.before}",
+                    hint="please report this with the model; engine='reference' gives the right answer",
+                )
+            worst = max(worst, found.relative)
+    return worst
+
+
+def _is_random(value: Value, core: Core) -> bool:
+    """Whether random numbers are part of a value: no two runtimes draw the same."""
+    return any(node.op.startswith(_RANDOM) for node in needed_nodes([value], core.inputs))
+
+
+class HasCore(Protocol):
+    """A model of a graph's core, for any runtime."""
+
+    @property
+    def core(self) -> Core: ...
+
+
+def compare_models(
+    model: HasCore,
+    contents: Mapping[str, bytes],
+    original: Graph,
+    samples: Samples,
+    *,
+    threads: int = 2,
+    engine: str = "litert",
+    progress: Progress | None = None,
+) -> dict[str, Quality]:
+    """Quality of models (by name) for a runtime beside the original graph in the interpreter, end to end on
+    all samples.
+
+    Where the original has the same core inputs, what stands before the core runs once per sample.
+
+    Raises:
+        EngineCrashed: the runtime crashed or hung on the first sample, which a child process tries first.
+    """
+    for name, content in contents.items():
+        first = [model.core.before(feed) for feed in islice(samples, 1)]
+        run_file(content, engine, first, threads=threads, name=f"the {name} model")
+    made = onnxruntime.Model if engine == "onnxruntime" else Model
+    runtimes = {name: made(content, threads=threads) for name, content in contents.items()}
+    plan = Plan(original, original.outputs, original.inputs)
+    meters: dict[str, QualityMeter] = {}
+    for number, feed in enumerate(samples):
+        before = plan.run({original.value(v.name): a for v, a in feed.items()})
+        arrays = model.core.before(feed)
+        for name, runtime in runtimes.items():
+            after = model.core.after(runtime.run(arrays), feed)
+            if name not in meters:
+                meters[name] = QualityMeter(samples.labels, ranked=_is_ranked(original, before, samples))
+            meters[name].add(before, after)
+        if progress is not None:
+            progress(number + 1, samples.count or 0, "comparing answers")
+    return {name: meter.result() for name, meter in meters.items()}
+
+
+def _is_ranked(graph: Graph, outputs: Sequence[Array], samples: Samples) -> bool:
+    """Whether the first output has a top answer: a vector that labels or the graph say holds scores."""
+    if not outputs or not is_ranked(outputs[0]):
+        return False
+    return samples.labels is not None or is_class_scores(graph.outputs[0])

@@ -1,0 +1,181 @@
+"""The float model: a graph after the float pipeline, and the LiteRT program of its core."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from thinflow.analysis.shapes import infer_shapes, port_count
+from thinflow.errors import FeedError, NodeError
+from thinflow.formats.graphdef import serialized_size
+from thinflow.ir.graph import Graph, Value
+from thinflow.ir.types import TensorSpec
+from thinflow.lower.tflite.convert import lower_graph
+from thinflow.lower.tflite.program import Program, to_bytes, write_program
+from thinflow.optimizing.core import Core, find_core
+from thinflow.optimizing.samples import Samples
+from thinflow.rewrite.runner import Result, run
+from thinflow.synthetic import declared_spec
+from thinflow.transforms import resolve
+from thinflow.verify import OutputComparer
+
+Array = np.ndarray[Any, Any]
+Progress = Callable[[int, int, str], None]
+
+_SAMPLES_FOR_SIZES = 5
+
+
+def float_graph(
+    graph: Graph, *, samples: Samples | None = None, verify: bool = True, progress: Progress | None = None
+) -> Result:
+    """The graph after the float pipeline, each step verified on the first sample.
+
+    Loops and branches are calls of functions then, whatever they came as; see `as_it_came`.
+    """
+    feeds = None
+    if samples is not None:
+        first = next(iter(samples), None)
+        if first is None:
+            raise FeedError("there are no samples", hint="give at least one")
+        feeds = [{v.name: a for v, a in first.items()}]
+    comparer = OutputComparer(feeds) if verify else None
+    result = run(
+        graph,
+        [step for step in resolve("float") if step.rounds is not None],
+        comparer=comparer,
+        port_count=port_count,
+        size_of=serialized_size,
+        progress=progress,
+    )
+    infer_shapes(result.graph, {result.graph.value(v.name): v.spec for v in graph.inputs})
+    if comparer is not None:
+        result.note = f"not compared: {comparer.skipped}" if comparer.skipped else ""
+    return result
+
+
+@dataclass
+class FloatModel:
+    """The float LiteRT program of a graph's core."""
+
+    core: Core
+    program: Program
+
+    @cached_property
+    def content(self) -> bytes:
+        """The program as a file, in memory; kept once made."""
+        return to_bytes(self.program)
+
+    def chunks(self) -> Iterable[Any]:
+        """The same piece by piece, for writing without a copy in memory."""
+        return write_program(self.program)[1]
+
+    def feeds(self, samples: Iterable[Mapping[Value, Array]]) -> Iterator[dict[str, Array]]:
+        """Core inputs by name, one dict per sample."""
+        for feed in samples:
+            yield dict(zip((v.name for v in self.core.inputs), self.core.before(feed), strict=True))
+
+
+def float_model(graph: Graph, samples: Samples | None = None) -> FloatModel:
+    """Lower the part of the graph that LiteRT can run whole.
+
+    Args:
+        graph: with inputs and outputs set.
+        samples: the first one settles sizes that the graph leaves open.
+
+    Raises:
+        UnsupportedOp: it can run nothing of it.
+    """
+    require_numbers(graph)
+    settle_sizes(graph, samples)
+    core = find_core(graph)
+    counts = _leading_sizes(core, samples)
+    specs = {v: _with_sizes(v, counts.get(v, {1})) for v in core.inputs}
+    infer_shapes(graph, {v: v.spec for v in graph.inputs} | specs)
+    lowered = lower_graph(graph, core.inputs, core.outputs, specs={})
+    return FloatModel(core, lowered.program)
+
+
+def require_numbers(graph: Graph) -> None:
+    """Refuse weights that are not numbers. Infinities may be meant, as in masks. Reads every float constant.
+
+    Raises:
+        NodeError: names the first.
+    """
+    for node in graph:
+        tensor = node.tensor
+        if tensor is not None and tensor.dtype.is_floating:
+            count = int(np.isnan(tensor.numpy().astype(np.float32, copy=False)).sum())
+            if count:
+                raise NodeError(
+                    f"{count} of its {tensor.size} values are NaN",
+                    node.where,
+                    hint="the training diverged, or the file is damaged; export the model again",
+                )
+
+
+def settle_sizes(graph: Graph, samples: Samples | None) -> None:
+    """Infer shapes with the sizes of the first sample where the graph leaves them open; an open batch stays
+    open.
+    """
+    first = next(iter(samples), None) if samples is not None else None
+    if first is None:
+        return
+    sizes: dict[Value, TensorSpec] = {}
+    for value, array in first.items():
+        spec = value.spec if value.spec.dtype is not None else declared_spec(value)
+        if spec.dtype is None or spec.is_static or spec.dtype.itemsize == 0:
+            continue
+        shape: tuple[int | None, ...] = array.shape
+        if spec.shape is None or None in spec.shape[1:]:
+            sizes[value] = TensorSpec(spec.dtype, shape)
+    if sizes:
+        infer_shapes(graph, {v: sizes.get(v, v.spec) for v in graph.inputs})
+
+
+def _leading_sizes(core: Core, samples: Samples | None) -> dict[Value, set[int]]:
+    """How long what is computed before the core is for the first samples where the graph leaves it open."""
+    computed = [v for v in core.inputs if v not in core.graph.inputs and v.shape and v.shape[0] is None]
+    found: dict[Value, set[int]] = {v: set() for v in computed}
+    for feed in islice(samples, _SAMPLES_FOR_SIZES) if samples is not None and computed else ():
+        for value, array in zip(core.inputs, core.before(feed), strict=True):
+            if value in found and array.ndim:
+                found[value].add(len(array))
+    return {value: sizes for value, sizes in found.items() if sizes}
+
+
+def _with_sizes(value: Value, leading: Collection[int]) -> TensorSpec:
+    """The spec to convert with: an open batch becomes 1, other open sizes stay open.
+
+    Args:
+        leading: leading sizes that were seen; an open one that is not always 1 is no batch, and stays open.
+    """
+    spec = declared_spec(value) if value.node.op.startswith("Placeholder") else value.spec
+    if value.spec.shape is not None:
+        spec = value.spec
+    fixed = _reshaped_size(value, spec)
+    if fixed is not None and spec.shape is not None:
+        return TensorSpec(spec.dtype, (fixed, *spec.shape[1:]))
+    if spec.shape and spec.shape[0] is None and None not in spec.shape[1:] and set(leading) == {1}:
+        return TensorSpec(spec.dtype, (1, *spec.shape[1:]))
+    return spec
+
+
+def _reshaped_size(value: Value, spec: TensorSpec) -> int | None:
+    """The open leading size of a computed value, told by a Reshape that gives it a known size; else None.
+
+    Rows that were looked up in parts of a table and put together again are such.
+    """
+    if not spec.shape or spec.shape[0] is not None or None in spec.shape[1:] or value.is_graph_input:
+        return None
+    each = math.prod(size or 0 for size in spec.shape[1:])
+    for use in value.uses:
+        result = use.node.output().spec
+        if use.node.op == "Reshape" and use.index == 0 and result.is_static and each:
+            return (result.size or 0) // each
+    return None

@@ -1,0 +1,102 @@
+"""What quantizing into a file begins and ends with, whatever the format of the file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from thinflow.analysis.switches import switch_notes
+from thinflow.ir.graph import Graph
+from thinflow.optimizing.float_model import float_graph
+from thinflow.optimizing.labels import class_names_for
+from thinflow.optimizing.quality import Quality
+from thinflow.optimizing.samples import Samples, rebind, samples_for
+from thinflow.quantize.pictures import Scaling
+from thinflow.quantize.recipe import Recipe
+
+if TYPE_CHECKING:
+    from thinflow.optimizing.onnx_quantizing import OnnxQuantizedModel
+    from thinflow.optimizing.quantizing import QuantizedModel
+
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A graph that can be quantized, and samples for it.
+
+    Attributes:
+        original: the graph as it was opened.
+        settings: what was set in it for inference.
+        graph: the same after the float pipeline.
+        data, tested: samples for the ranges and to judge on, for `original`.
+        fitting, judging: the same two for `graph`.
+    """
+
+    original: Graph
+    settings: Sequence[str]
+    graph: Graph
+    data: Samples
+    tested: Samples
+    fitting: Samples
+    judging: Samples
+
+    def account(
+        self,
+        made: QuantizedModel | OnnxQuantizedModel,
+        quality: Quality,
+        recipe: Recipe,
+        path: str | os.PathLike[str],
+        sizes: tuple[int, int],
+    ) -> dict[str, Any]:
+        """What to tell of the file that was made, of so many bytes, and so many as a float model."""
+        made_up = self.data.synthetic and recipe.needs_samples
+        note = ["the ranges fit made-up inputs; give real samples with --calibration"] if made_up else []
+        return {
+            "path": os.fspath(path),
+            "scheme": recipe.scheme,
+            "size_bytes": sizes[0],
+            "float_bytes": sizes[1],
+            "quality": quality.sentence(),
+            "sqnr_db": quality.sqnr_db,
+            "samples": self.data.note,
+            "tested_on": self.tested.note,
+            "synthetic": self.data.synthetic,
+            "float_operators": [[o.code, o.origin, why] for o, why in made.quantized.float_operators],
+            "warnings": switch_notes(self.settings) + note + made.warnings,
+        }
+
+
+def prepared(
+    source: Any,
+    calibration: Any,
+    test: Any,
+    names: Mapping[str, Any],
+    *,
+    labels: str | Path | Sequence[str] | None,
+    samples: int | None,
+    scaling: Scaling | None,
+    progress: Progress | None,
+) -> Prepared:
+    """The model opened for inference and made small, with its samples; see `quantize_to_file`.
+
+    Raises:
+        ThinflowError: the model or the samples cannot be read.
+    """
+    from thinflow.api.files import load_for_inference, require_tensorflow
+
+    graph, settings = load_for_inference(source, **names)
+    require_tensorflow(graph, "quantized")
+    known = class_names_for(graph, labels)
+
+    def opened(given: Any) -> Samples:
+        return samples_for(graph, given, limit=samples, scaling=scaling, class_names=known)
+
+    data = opened(calibration)
+    tested = data if test is None else opened(test)
+    small = float_graph(graph, samples=data, progress=progress).graph
+    fitting, judging = rebind(data, graph, small), rebind(tested, graph, small)
+    return Prepared(graph, settings, small, data, tested, fitting, judging)

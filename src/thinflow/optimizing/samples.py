@@ -1,0 +1,119 @@
+"""Samples for the whole graph: given ones, or made-up ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thinflow.analysis.switches import inference_setting
+from thinflow.errors import FeedError, ParameterError
+from thinflow.ir.graph import Graph, Value
+from thinflow.ir.types import STRING, TensorSpec
+from thinflow.optimizing.quality import class_numbers
+from thinflow.quantize.feeds import Feeds, open_feeds
+from thinflow.quantize.pictures import Scaling
+from thinflow.synthetic import declared_spec, synthetic_feeds
+
+Array = np.ndarray[Any, Any]
+
+SYNTHETIC_SAMPLES = 20
+
+
+@dataclass
+class Samples:
+    """Feeds for the whole graph, walkable again and again.
+
+    Attributes:
+        synthetic: whether they were made up.
+        labels: class number per sample, or None.
+        note: where they come from, in words.
+    """
+
+    walk: Callable[[], Iterator[dict[Value, Array]]]
+    count: int | None
+    synthetic: bool
+    labels: list[int] | None = None
+    note: str = ""
+
+    def __iter__(self) -> Iterator[dict[Value, Array]]:
+        return self.walk()
+
+
+def samples_for(
+    graph: Graph,
+    source: Any,
+    *,
+    scaling: Scaling | None = None,
+    limit: int | None = None,
+    class_names: Sequence[str] | None = None,
+) -> Samples:
+    """Samples from a folder, a file or Python objects; made up if `source` is None.
+
+    Raises:
+        FeedError: nothing there, or it does not fit the inputs.
+    """
+    if limit is not None and limit < 1:
+        raise ParameterError(f"{limit} samples are too few", hint="give at least 1")
+    if source is None:
+        _require_shapes(graph)
+        number = limit or SYNTHETIC_SAMPLES
+        note = f"{number} made-up inputs: speed and size are real, accuracy and eight-bit ranges are not"
+        return Samples(lambda: synthetic_feeds(graph.inputs, number), number, True, note=note)
+    specs = {v.name: one_sample(declared_spec(v)) for v in graph.inputs}
+    feeds = open_feeds(source, specs, scaling=scaling, limit=limit)
+    labels = class_numbers(feeds.labels, class_names) if feeds.labels is not None else None
+    count = _length(feeds)
+    where = str(source) if isinstance(source, (str, Path)) else "the given samples"
+
+    def walk() -> Iterator[dict[Value, Array]]:
+        for feed in feeds:
+            yield {graph.value(name): array for name, array in feed.items()}
+
+    return Samples(
+        walk, count, False, labels, f"{count if count is not None else 'some'} samples from {where}"
+    )
+
+
+def _require_shapes(graph: Graph) -> None:
+    """Refuse to make up numbers for an input of unknown rank.
+
+    Raises:
+        FeedError: names the input.
+    """
+    for value in graph.inputs:
+        spec = declared_spec(value)
+        if spec.shape is None and spec.dtype is not STRING and inference_setting(value.node) is None:
+            raise FeedError(
+                f"the graph does not say what shape the input '{value.name}' has",
+                graph.path,
+                hint=f"give it: --shape {value.name}=1,224,224,3 (or samples: --calibration FOLDER)",
+            )
+
+
+def one_sample(spec: TensorSpec) -> TensorSpec:
+    """What one sample looks like: a batch of one where the batch is open."""
+    if spec.shape and spec.shape[0] is None:
+        return TensorSpec(spec.dtype, (1, *spec.shape[1:]))
+    return spec
+
+
+def _length(feeds: Feeds) -> int | None:
+    try:
+        return len(feeds)
+    except TypeError:
+        return None
+
+
+def rebind(samples: Samples, old: Graph, new: Graph) -> Samples:
+    """The same samples with the values of another graph as keys, paired by name."""
+    pairs = [(v, new.value(v.name)) for v in old.inputs]
+
+    def walk() -> Iterator[dict[Value, Array]]:
+        for feed in samples:
+            yield {to: feed[value] for value, to in pairs}
+
+    return Samples(walk, samples.count, samples.synthetic, samples.labels, samples.note)

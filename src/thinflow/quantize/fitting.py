@@ -1,0 +1,128 @@
+"""One sample as the model wants it: by input name, with a batch dimension, of the right type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from thinflow.errors import FeedError, closest
+from thinflow.ir.types import STRING, TensorSpec, shape_text
+
+Array = np.ndarray[Any, Any]
+Inputs = Mapping[str, TensorSpec]
+"""Input name -> what the model wants there, the batch dimension included."""
+
+
+def fitted_sample(item: Any, inputs: Inputs, where: str) -> dict[str, Array]:
+    """Input name -> array of one sample that comes as a dict, a tuple or an array.
+
+    Raises:
+        FeedError: names, shapes or types do not fit.
+    """
+    if isinstance(item, Mapping):
+        named = named_arrays(item, inputs, where)
+    elif isinstance(item, (tuple, list)) and len(inputs) > 1:
+        if len(item) != len(inputs):
+            raise FeedError(f"the sample has {len(item)} arrays, the model {len(inputs)} inputs", where)
+        named = dict(zip(inputs, item, strict=True))
+    else:
+        # What data sets made for TFLiteConverter yield: a list with the only input in it.
+        is_wrapped = isinstance(item, (tuple, list)) and len(item) == 1 and isinstance(item[0], np.ndarray)
+        named = {only_input(inputs, "an array"): item[0] if is_wrapped else item}
+    return {name: fit(as_array(x), name, inputs[name], where) for name, x in named.items()}
+
+
+def as_array(item: Any) -> Array:
+    """The item as an array; a string as a scalar of objects, which keeps zeros at its end."""
+    if isinstance(item, (bytes, str)):
+        raw: Array = np.empty((), object)
+        raw[()] = item
+        return raw
+    return np.asarray(item)
+
+
+def only_input(inputs: Inputs, what: str) -> str:
+    """The name of the model's one input.
+
+    Raises:
+        FeedError: it has several, and `what` gives one array.
+    """
+    if len(inputs) != 1:
+        raise FeedError(
+            f"the model has {len(inputs)} inputs, and {what} gives one",
+            hint=f"name them: {', '.join(inputs)}",
+        )
+    return next(iter(inputs))
+
+
+def named_arrays(given: Mapping[str, Any], inputs: Inputs, where: str) -> dict[str, Any]:
+    """What is given, by the model's own input names.
+
+    "x:0" stands for "x", and numpy's "arr_0" for a single input.
+
+    Raises:
+        FeedError: the model has no such input, or nothing is given for one.
+    """
+    plain = {name.removesuffix(":0"): name for name in inputs}
+    found: dict[str, Any] = {}
+    for key, value in given.items():
+        name = key if key in inputs else plain.get(key.removesuffix(":0"))
+        if name is None and len(inputs) == 1 and set(given) == {"arr_0"}:
+            name = next(iter(inputs))
+        if name is None:
+            raise FeedError(
+                f"the model has no input '{key}'",
+                where,
+                hint=closest(key, inputs) or f"it has: {', '.join(inputs)}",
+            )
+        found[name] = value
+    missing = [name for name in inputs if name not in found]
+    if missing:
+        raise FeedError(f"nothing is given for input '{missing[0]}'", where)
+    return {name: found[name] for name in inputs}
+
+
+def fit(array: Array, name: str, spec: TensorSpec, where: str = "") -> Array:
+    """The array as the model wants it: with a batch dimension, and cast if no value changes beyond rounding.
+
+    Raises:
+        FeedError: the shape is wrong, or integers would be cut or overflow.
+    """
+    if spec.dtype is STRING:
+        array = _as_bytes(array, name, where)
+    shape, found = spec.shape, array.shape
+    if shape is not None:
+        if array.ndim == len(shape) - 1 and shape[0] in (1, None):
+            array = array[None]
+        same_rank = array.ndim == len(shape)
+        if not same_rank or any(n not in (None, m) for n, m in zip(shape, array.shape, strict=True)):
+            raise FeedError(
+                f"input '{name}' wants shape {shape_text(shape)}, found {shape_text(found)}", where
+            )
+    if spec.dtype is None or spec.dtype is STRING:
+        return array
+    wanted = spec.dtype.numpy()
+    if array.dtype == wanted:
+        return array
+    if array.dtype.kind not in "biuf" and array.dtype != wanted:
+        raise FeedError(f"input '{name}' wants {spec.dtype}, found {array.dtype}", where)
+    with np.errstate(all="ignore"):
+        converted = array.astype(wanted)
+    if wanted.kind in "biu" and not np.array_equal(converted, array):
+        raise FeedError(
+            f"input '{name}' wants {spec.dtype}, found {array.dtype} values that it cannot hold", where,
+            hint="convert them before",
+        )  # fmt: skip
+    return converted
+
+
+def _as_bytes(array: Array, name: str, where: str) -> Array:
+    if array.dtype.kind not in "OSU":
+        raise FeedError(f"input '{name}' wants strings, found {array.dtype}", where)
+    strings = np.empty(array.shape, object)
+    flat, source = strings.reshape(-1), array.reshape(-1).tolist()
+    for i, item in enumerate(source):
+        flat[i] = item.encode() if isinstance(item, str) else bytes(item)
+    return strings
