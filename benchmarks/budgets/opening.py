@@ -20,7 +20,7 @@ IN_QUICK = True
 FLOAT, RESOURCE = 1, 20
 LIST_SECONDS, OPEN_SECONDS, MEMORY = 1.0, 3.0, 1.3
 VARIABLES, ROWS = 1000, 2_621_440  # 10 GB of floats
-FUNCTION_NODES = 50_000
+FUNCTION_NODES, READS = 50_000, 1000
 
 
 def measure(bench: Bench) -> list[Line]:
@@ -70,7 +70,10 @@ def _function(bench: Bench, repeats: int) -> Line:
 
 
 def model_of_one_function(folder: Path) -> Path:
-    """A SavedModel whose signature calls a long function of a variable."""
+    """A SavedModel whose signature calls a long function that reads a variable again and again.
+
+    As Keras writes it, one node waits for all the reads.
+    """
     model = protos.message("SavedModel")()
     model.saved_model_schema_version = 1
     meta = model.meta_graphs.add()
@@ -80,12 +83,15 @@ def model_of_one_function(folder: Path) -> Path:
     body.signature.input_arg.add(name="x", type=FLOAT)
     body.signature.input_arg.add(name="w", type=RESOURCE)
     body.signature.output_arg.add(name="y", type=FLOAT)
-    _add(body.node_def, "read", "ReadVariableOp", ["w"], dtype=FLOAT)
+    for number in range(READS):
+        _add(body.node_def, f"read{number}", "ReadVariableOp", ["w"], dtype=FLOAT)
     last = "x"
     for number in range(FUNCTION_NODES):
-        _add(body.node_def, f"add{number}", "AddV2", [last, "read:value:0"], T=FLOAT)
+        _add(body.node_def, f"add{number}", "AddV2", [last, f"read{number % READS}:value:0"], T=FLOAT)
         last = f"add{number}:z:0"
-    body.ret["y"] = last
+    _add(body.node_def, "done", "NoOp", [f"^read{number}" for number in range(READS)])
+    _add(body.node_def, "y", "Identity", [last, "^done"], T=FLOAT)
+    body.ret["y"] = "y:output:0"
     _add(meta.graph_def.node, "x", "Placeholder", [], dtype=FLOAT)
     _add(meta.graph_def.node, "w", "VarHandleOp", [], dtype=FLOAT)
     call = _add(meta.graph_def.node, "call", "StatefulPartitionedCall", ["x", "w"])
