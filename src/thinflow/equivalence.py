@@ -303,9 +303,9 @@ class _Sweep:
         """Whether two nodes do the same to the same inputs, one writing out what the other leaves unsaid."""
         if node.op != twin.op or len(node.inputs) != len(twin.inputs):
             return False
-        pairs = zip(node.inputs, twin.inputs, strict=True)
-        if not all(self.after.number[a] == self.before.number[b] for a, b in pairs):
-            return False
+        inputs = [self.after.number.get(v) for v in node.inputs]
+        if None in inputs or inputs != [self.before.number.get(v) for v in twin.inputs]:
+            return False  # or one that a loop has not reached yet
         known = defaults_of(node.op) or {}
         for name in (node.attrs.keys() | twin.attrs.keys()) - _ANNOTATIONS:
             a, b = (n.attrs[name] if name in n.attrs else known.get(name) for n in (node, twin))
