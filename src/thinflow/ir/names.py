@@ -40,7 +40,7 @@ class Names:
 
     def enter(self, node: Node) -> None:
         """Note a node under its name, even if that is taken. O(1)."""
-        name = node.name
+        name = node._name
         older = self.by_name.get(name)
         if older is not None:
             self._shadowed.setdefault(name, []).append(older)

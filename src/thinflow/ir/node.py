@@ -29,6 +29,7 @@ class NodeSource(Protocol):
         """
         ...
 
+
 _places = itertools.count()
 """Where control inputs stand among those of their node: each new one behind all others."""
 

@@ -1,4 +1,4 @@
-"""What outlives a run: the interpreter keeps these, one session apart from another."""
+"""What outlives a run: the interpreter keeps it, one session apart from another. And the ops around it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from thinflow.errors import NodeError
-from thinflow.ir.types import DType, Shape, shape_text
-from thinflow.ops.registry import Handle, require
+from thinflow.ir.types import RESOURCE, DType, Shape, TensorSpec, shape_text
+from thinflow.ops.registry import Handle, OpDef, require
 
 Array = np.ndarray[Any, Any]
 
@@ -64,3 +64,25 @@ class Reference(Variable):
 def dereferenced(value: Any) -> Any:
     """What a reference holds; anything else as it is."""
     return value.read() if isinstance(value, Reference) else value
+
+
+class ResourceOp(OpDef):
+    """Base of ops without inputs that give a handle of what their kernel makes once a session."""
+
+    stateful = True
+    resource = True
+
+    @staticmethod
+    def infer() -> TensorSpec:
+        return TensorSpec(RESOURCE, ())
+
+
+class Effect(OpDef):
+    """Base of ops without outputs, which change something."""
+
+    stateful = True
+    num_outputs = 0
+
+    @staticmethod
+    def infer(*inputs: TensorSpec) -> tuple[TensorSpec, ...]:
+        return ()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.types import INT64, RESOURCE, DType, Shape, TensorSpec, shape_text
-from thinflow.ops._state import Resource
+from thinflow.ops._state import Effect, Resource, ResourceOp
 from thinflow.ops.registry import OpDef, op, require
 
 Array = np.ndarray[Any, Any]
@@ -80,15 +80,8 @@ class Table(Resource):
 
 
 @op("HashTableV2", "HashTable")
-class HashTable(OpDef):
+class HashTable(ResourceOp):
     """A table that is filled once, empty at first."""
-
-    stateful = True
-    resource = True
-
-    @staticmethod
-    def infer() -> TensorSpec:
-        return TensorSpec(RESOURCE, ())
 
     @staticmethod
     def kernel(*, key_dtype: DType | None = None, value_dtype: DType | None = None) -> Table:
@@ -173,17 +166,8 @@ def _empty(key: DType | None, value: DType | None, shape: Shape) -> Table:
     return table
 
 
-class _Effect(OpDef):
-    stateful = True
-    num_outputs = 0
-
-    @staticmethod
-    def infer(*inputs: TensorSpec) -> tuple[TensorSpec, ...]:
-        return ()
-
-
 @op("InitializeTableV2", "InitializeTable")
-class InitializeTable(_Effect):
+class InitializeTable(Effect):
     """Puts keys [n] with their values [n] into a table; a key that comes twice must mean the same."""
 
     @staticmethod
@@ -197,7 +181,7 @@ class InitializeTable(_Effect):
 
 
 @op("LookupTableImportV2", "LookupTableImport")
-class LookupTableImport(_Effect):
+class LookupTableImport(Effect):
     """Puts keys with their values into a table, in place of what it held."""
 
     @staticmethod
@@ -208,7 +192,7 @@ class LookupTableImport(_Effect):
 
 
 @op("LookupTableInsertV2", "LookupTableInsert")
-class LookupTableInsert(_Effect):
+class LookupTableInsert(Effect):
     """Puts keys with their values into a table, besides what it holds."""
 
     @staticmethod
@@ -218,7 +202,7 @@ class LookupTableInsert(_Effect):
 
 
 @op("LookupTableRemoveV2")
-class LookupTableRemove(_Effect):
+class LookupTableRemove(Effect):
     """Takes keys out of a table, those that are there."""
 
     @staticmethod

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from thinflow.errors import NodeError
-from thinflow.ir.types import BOOL, INT32, INT64, RESOURCE, DType, Shape, TensorSpec
-from thinflow.ops._state import Resource
+from thinflow.ir.types import BOOL, INT32, INT64, DType, Shape, TensorSpec
+from thinflow.ops._state import Effect, Resource, ResourceOp
 from thinflow.ops.registry import OpDef, op, require
 
 Array = np.ndarray[Any, Any]
@@ -91,17 +91,8 @@ def _stacked(parts: list[Array], padded: bool) -> Array:
     return y
 
 
-class _QueueOp(OpDef):
-    stateful = True
-    resource = True
-
-    @staticmethod
-    def infer() -> TensorSpec:
-        return TensorSpec(RESOURCE, ())
-
-
 @op("FIFOQueueV2", "FIFOQueue")
-class FIFOQueue(_QueueOp):
+class FIFOQueue(ResourceOp):
     """A queue that gives the oldest first."""
 
     @staticmethod
@@ -112,7 +103,7 @@ class FIFOQueue(_QueueOp):
 
 
 @op("PaddingFIFOQueueV2", "PaddingFIFOQueue")
-class PaddingFIFOQueue(_QueueOp):
+class PaddingFIFOQueue(ResourceOp):
     """As FIFOQueue; batches are filled up with zeros to their longest item."""
 
     @staticmethod
@@ -125,7 +116,7 @@ class PaddingFIFOQueue(_QueueOp):
 
 
 @op("RandomShuffleQueueV2", "RandomShuffleQueue")
-class RandomShuffleQueue(_QueueOp):
+class RandomShuffleQueue(ResourceOp):
     """A queue that gives any item; which ones is not as in TensorFlow."""
 
     @staticmethod
@@ -143,7 +134,7 @@ class RandomShuffleQueue(_QueueOp):
 
 
 @op("PriorityQueueV2", "PriorityQueue")
-class PriorityQueue(_QueueOp):
+class PriorityQueue(ResourceOp):
     """A queue that gives the item with the smallest first component, int64 [], first."""
 
     @staticmethod
@@ -155,17 +146,8 @@ class PriorityQueue(_QueueOp):
         return queue
 
 
-class _Effect(OpDef):
-    stateful = True
-    num_outputs = 0
-
-    @staticmethod
-    def infer(*inputs: TensorSpec) -> tuple[TensorSpec, ...]:
-        return ()
-
-
 @op("QueueEnqueueV2", "QueueEnqueue")
-class QueueEnqueue(_Effect):
+class QueueEnqueue(Effect):
     """Puts one item, a tensor for each component, at the end."""
 
     @staticmethod
@@ -175,7 +157,7 @@ class QueueEnqueue(_Effect):
 
 
 @op("QueueEnqueueManyV2", "QueueEnqueueMany")
-class QueueEnqueueMany(_Effect):
+class QueueEnqueueMany(Effect):
     """Puts the rows of the components, item by item, at the end."""
 
     @staticmethod
@@ -254,7 +236,7 @@ class QueueIsClosed(OpDef):
 
 
 @op("QueueCloseV2", "QueueClose")
-class QueueClose(_Effect):
+class QueueClose(Effect):
     """Nothing can be put in any more."""
 
     @staticmethod

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.types import DType, TensorSpec
-from thinflow.ops._state import Variable
+from thinflow.ops._state import Effect, Variable
 from thinflow.ops.gather import GatherNd, _assign, _check_indices, _gather, _scatter
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.ops.slicing import TensorStridedSliceUpdate
-from thinflow.ops.variables import _Effect, _OnReference
+from thinflow.ops.variables import _OnReference
 
 Array = np.ndarray[Any, Any]
 Combine = Callable[..., None]
@@ -59,7 +59,7 @@ def _scatter_places(variable: Variable, indices: Array, updates: Array, combine:
 
 
 def _on_resource(change: Callable[..., None], combine: Combine | None, what: str) -> type[OpDef]:
-    class Changed(_Effect):
+    class Changed(Effect):
         @staticmethod
         def kernel(variable: Variable, indices: Array, updates: Array) -> tuple[()]:
             change(variable, indices, updates, combine)
@@ -148,7 +148,7 @@ def _change_slice(
 
 
 @op("ResourceStridedSliceAssign")
-class ResourceStridedSliceAssign(_Effect):
+class ResourceStridedSliceAssign(Effect):
     """The slice of the variable that StridedSlice would give is replaced by value."""
 
     @staticmethod

@@ -10,7 +10,8 @@ import numpy as np
 
 from thinflow.errors import FormatError
 from thinflow.ir.types import DType
-from thinflow.ops.lookup import Table, _Effect
+from thinflow.ops._state import Effect
+from thinflow.ops.lookup import Table
 from thinflow.ops.registry import op, require
 from thinflow.ops.strings import StringToNumber
 
@@ -68,7 +69,7 @@ def _column(lines: list[bytes], index: int, element: DType, delimiter: bytes) ->
 
 
 @op("InitializeTableFromTextFileV2", "InitializeTableFromTextFile")
-class InitializeTableFromTextFile(_Effect):
+class InitializeTableFromTextFile(Effect):
     """Puts the lines of a text file beside the model into a table.
 
     key_index and value_index: a column between delimiters, -1 the line's number (from offset), -2 the line.

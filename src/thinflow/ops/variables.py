@@ -8,22 +8,11 @@ from typing import Any
 import numpy as np
 
 from thinflow.errors import NodeError
-from thinflow.ir.types import BOOL, INT32, RESOURCE, DType, Shape, TensorSpec
-from thinflow.ops._state import Reference, Variable
+from thinflow.ir.types import BOOL, INT32, DType, Shape, TensorSpec
+from thinflow.ops._state import Effect, Reference, ResourceOp, Variable
 from thinflow.ops.registry import OpDef, op, require
 
 Array = np.ndarray[Any, Any]
-
-
-class _Effect(OpDef):
-    """An op without outputs."""
-
-    stateful = True
-    num_outputs = 0
-
-    @staticmethod
-    def infer(*inputs: TensorSpec) -> tuple[TensorSpec, ...]:
-        return ()
 
 
 class _OnReference(OpDef):
@@ -39,15 +28,8 @@ class _OnReference(OpDef):
 
 
 @op("VarHandleOp")
-class VarHandleOp(OpDef):
+class VarHandleOp(ResourceOp):
     """The handle of a variable, which holds nothing at first."""
-
-    stateful = True
-    resource = True
-
-    @staticmethod
-    def infer() -> TensorSpec:
-        return TensorSpec(RESOURCE, ())
 
     @staticmethod
     def kernel(*, dtype: DType, shape: Shape = None) -> Variable:
@@ -151,7 +133,7 @@ class ReadVariablesOp(OpDef):
 
 
 @op("AssignVariableOp")
-class AssignVariableOp(_Effect):
+class AssignVariableOp(Effect):
     """The variable holds `value` from now on."""
 
     @staticmethod
@@ -196,7 +178,7 @@ def updated(variable: Variable, function: Callable[[Array, Array], Array], value
 
 
 @op("AssignAddVariableOp")
-class AssignAddVariableOp(_Effect):
+class AssignAddVariableOp(Effect):
     """Adds `value` to what the variable holds."""
 
     @staticmethod
@@ -206,7 +188,7 @@ class AssignAddVariableOp(_Effect):
 
 
 @op("AssignSubVariableOp")
-class AssignSubVariableOp(_Effect):
+class AssignSubVariableOp(Effect):
     """Takes `value` from what the variable holds."""
 
     @staticmethod
@@ -267,7 +249,7 @@ class VariableShape(OpDef):
 
 
 @op("DestroyResourceOp")
-class DestroyResourceOp(_Effect):
+class DestroyResourceOp(Effect):
     """The variable holds nothing any more."""
 
     @staticmethod
@@ -278,7 +260,7 @@ class DestroyResourceOp(_Effect):
 
 
 @op("DisableCopyOnRead")
-class DisableCopyOnRead(_Effect):
+class DisableCopyOnRead(Effect):
     """Nothing; what was read never changes here."""
 
     @staticmethod

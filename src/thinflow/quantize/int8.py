@@ -123,9 +123,14 @@ def _weight_scales(operator: Operator, numbers: Weighted, assignment: Assignment
 
 
 def _integer_borders(main: Subgraph, recipe: Recipe) -> set[Tensor]:
-    """The float inputs and outputs of the model that are to be integers."""
+    """The float inputs and outputs of the model that are to be integers.
+
+    What a custom op writes stays float, as TensorFlow's converter has it: the boxes of a detector, say.
+    """
     sides = (recipe.input_type, main.inputs), (recipe.output_type, main.outputs)
-    return {t for kind, tensors in sides if kind != "float32" for t in tensors if is_float(t)}
+    custom = {t for operator in main.operators if operator.custom_code for t in operator.outputs}
+    wanted = {t for kind, tensors in sides if kind != "float32" for t in tensors if is_float(t)}
+    return wanted - custom
 
 
 def _bias_of(operator: Operator, numbers: Weighted) -> Tensor | None:

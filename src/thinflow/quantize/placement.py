@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -11,12 +10,15 @@ import numpy as np
 from thinflow.ir.types import FLOAT
 from thinflow.lower.tflite.program import Operator, Subgraph, Tensor
 from thinflow.quantize.arithmetic import EIGHT, Arithmetic
+from thinflow.quantize.batch_statistics import keep_batch_statistics
 from thinflow.quantize.kernels import FUSED, READS_ANYTHING
 from thinflow.quantize.recipe import Recipe
 from thinflow.tflite import schema
 
 Placement = dict[Operator, str]
 """Every operator that computes on float32 tensors -> why it stays float; "" if it becomes integer."""
+
+_ARITHMETIC = frozenset(("MUL", "ADD", "SUB", "DIV", "RESHAPE"))
 
 
 def is_float(tensor: Tensor | None) -> bool:
@@ -54,7 +56,7 @@ def place(
         if operator.code not in READS_ANYTHING and any(map(is_float, (*operator.inputs, *operator.outputs))):
             why = recipe.why_skipped(operator) or (forced or {}).get(operator)
             placement[operator] = why or _why_impossible(operator, observed, arithmetic)
-    _keep_batch_statistics(placement)
+    keep_batch_statistics(placement, "RSQRT", _ARITHMETIC)
     light = {o for o in placement if o.code in arithmetic.kernels and not arithmetic.kernels[o.code].is_heavy}
     _keep_islands(placement, light)
     _keep_float_tails(placement, subgraph, light)
@@ -101,29 +103,6 @@ def _input(operator: Operator, number: int) -> Tensor | None:
 
 
 # --------------------------------------------------------------------------------------------- its neighbours
-
-
-def _size(tensor: Tensor) -> float:
-    """Number of elements; infinite if unknown."""
-    if tensor.shape is None or None in tensor.shape:
-        return math.inf
-    return math.prod(n or 0 for n in tensor.shape)
-
-
-def _keep_batch_statistics(placement: Placement) -> None:
-    """Keep float what applies 1/sqrt(variance) of the batch: 8 bits per tensor would blur such factors.
-
-    A factor stays one while arithmetic does not make it larger; x * factor is the last operator to be kept.
-    """
-    factors: set[Tensor] = set()
-    for operator, why in placement.items():
-        sizes = [_size(t) for t in float_inputs(operator) if t in factors]
-        if operator.code == "RSQRT":
-            factors.update(operator.outputs)
-        elif sizes and operator.code in {"MUL", "ADD", "SUB", "DIV", "RESHAPE"}:
-            if not why:
-                placement[operator] = "it applies statistics that are computed at run time"
-            factors.update(t for t in operator.outputs if _size(t) <= max(sizes))
 
 
 def _keep_islands(placement: Placement, light: Collection[Operator]) -> None:

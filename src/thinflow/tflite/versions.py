@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from thinflow.tflite import schema
+from thinflow.tflite import schema, version_rules
 from thinflow.tflite.options import stored
 
 if TYPE_CHECKING:
@@ -16,23 +16,23 @@ def op_version(operator: Operator) -> int:
     """The lowest version of a builtin op that covers the operator's types, ranks and options."""
     inputs, options, code = operator.inputs, operator.options, operator.code
     versions = [2 if code == "BROADCAST_TO" else 1]
-    for rule in schema.type_rules().get(code, ()):
+    for rule in version_rules.type_rules().get(code, ()):
         operand = _operand(operator, rule.operand)
         if operand is not None:
             name = schema.storage_name(operand.dtype)
             quantized = rule.by_type.get(f"{name}q") if operand.quantization is not None else None
             versions.append(quantized or rule.by_type.get(name, 1))
-    for name, version in schema.OPTION_VERSIONS.get(code, {}).items():
+    for name, version in version_rules.OPTION_VERSIONS.get(code, {}).items():
         fields = {f.name: f for f in schema.option_fields(schema.options_of(code))}
         if name in options and stored(fields[name], options[name], operator) != fields[name].default:
             versions.append(version)
     shapes = [() if t is None or t.shape is None else t.shape for t in inputs]
     ranks = [len(shape) for shape in shapes]
-    versions += [v for rank, v in schema.RANK_VERSIONS.get(code, ()) if ranks and ranks[0] >= rank]
-    if code in schema.BROADCAST_VERSIONS and len(set(shapes[:2])) > 1 and max(ranks) > 4:
-        versions.append(schema.BROADCAST_VERSIONS[code])
-    if code in schema.HYBRID_VERSIONS:
-        versions.append(_hybrid_version(operator, schema.HYBRID_VERSIONS[code]))
+    versions += [v for rank, v in version_rules.RANK_VERSIONS.get(code, ()) if ranks and ranks[0] >= rank]
+    if code in version_rules.BROADCAST_VERSIONS and len(set(shapes[:2])) > 1 and max(ranks) > 4:
+        versions.append(version_rules.BROADCAST_VERSIONS[code])
+    if code in version_rules.HYBRID_VERSIONS:
+        versions.append(_hybrid_version(operator, version_rules.HYBRID_VERSIONS[code]))
     special = _SPECIAL_VERSIONS.get(code)
     if special is not None:
         versions.append(special(operator, shapes))
@@ -45,7 +45,7 @@ def _operand(operator: Operator, number: int) -> Tensor | None:
     return side[number] if number < len(side) else None
 
 
-def _hybrid_version(operator: Operator, hybrid: schema.Hybrid) -> int:
+def _hybrid_version(operator: Operator, hybrid: version_rules.Hybrid) -> int:
     x, w = _operand(operator, 0), _operand(operator, hybrid.weights)
     if x is None or w is None or x.dtype.name != "float" or schema.storage_name(w.dtype) != "int8":
         return 1

@@ -117,4 +117,5 @@ def encode_varint(n: int) -> bytes:
 
 
 def malformed(problem: str, pos: int) -> FormatError:
+    """The error for bytes that are no message, placed at an offset."""
     return FormatError(problem, f"byte {pos}", hint=_HINT)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection
 from fnmatch import fnmatchcase
 
 import numpy as np
 
 from thinflow.lower.onnx.program import Operator, Program, Tensor
+from thinflow.quantize.batch_statistics import keep_batch_statistics
 from thinflow.quantize.onnx.kernels import (
     KERNELS,
     all_reads,
@@ -38,7 +38,7 @@ def place(program: Program, recipe: Recipe, observed: Collection[Tensor]) -> Pla
     for operator in program.operators:
         if any(map(is_float, (*operator.inputs, *operator.outputs))) and operator.code != "Shape":
             placement[operator] = _why_skipped(operator, recipe) or _why_impossible(operator, observed)
-    _keep_batch_statistics(placement)
+    keep_batch_statistics(placement, "Sqrt", _ARITHMETIC)
     _keep_rows(placement, program)
     _keep_islands(placement)
     _keep_float_tails(placement, program)
@@ -125,29 +125,6 @@ def clip_limits(operator: Operator) -> tuple[float | None, float | None]:
 
 
 # --------------------------------------------------------------------------------------------- its neighbours
-
-
-def _size(tensor: Tensor) -> float:
-    """Number of elements; infinite if unknown."""
-    if tensor.shape is None or None in tensor.shape:
-        return math.inf
-    return math.prod(n or 0 for n in tensor.shape)
-
-
-def _keep_batch_statistics(placement: Placement) -> None:
-    """Keep float what applies 1/sqrt(variance) of the batch: 8 bits per tensor would blur such factors.
-
-    A factor stays one while arithmetic does not make it larger; x * factor is the last operator to be kept.
-    """
-    factors: set[Tensor] = set()
-    for operator, why in placement.items():
-        sizes = [_size(t) for t in operator.inputs if t in factors and t is not None]
-        if operator.code == "Sqrt":
-            factors.update(operator.outputs)
-        elif sizes and operator.code in _ARITHMETIC:
-            if not why:
-                placement[operator] = "it applies statistics that are computed at run time"
-            factors.update(t for t in operator.outputs if _size(t) <= max(sizes))
 
 
 def _keep_islands(placement: Placement) -> None:
