@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import thinflow
 from tests.transforms.golden import parse_graph
-from thinflow.errors import FeedError, GraphError, ParameterError
+from thinflow.errors import EngineUnavailable, FeedError, GraphError, ParameterError
 
 TEXT = """
     x = Placeholder() {dtype=float, shape=shape[2,3]}
@@ -67,3 +69,43 @@ def test_wrong_names_and_missing_feeds() -> None:
         summarizer.run("zz", {"x": X})
     with pytest.raises(FeedError, match="x"):
         summarizer.run("z")
+
+
+@pytest.mark.parametrize("engine", ["reference", "litert", "onnxruntime", "auto"])
+def test_the_four_steps_on_every_engine(engine: str) -> None:
+    pytest.importorskip("ai_edge_litert")
+    pytest.importorskip("onnxruntime")
+    summarizer = thinflow.StatSummarizer(parse_graph(TEXT), engine=engine)
+    for _ in range(2):
+        (z,) = summarizer.run("z", {"x": X})
+        np.testing.assert_allclose(z, X @ np.arange(12, dtype=np.float32).reshape(3, 4))
+    text = summarizer.output_string()
+    assert "Timings (microseconds): count=2 " in text
+    assert "4 nodes defined " in text
+    product = {"reference": "MatMul", "onnxruntime": "MatMul"}.get(engine, "FULLY_CONNECTED")
+    assert any(product in row.op or "Gemm" in row.op for row in summarizer.stats.rows.values())
+
+
+@pytest.mark.parametrize("suffix", ["tflite", "onnx"])
+@pytest.mark.parametrize("engine", ["reference", "auto"])
+def test_the_four_steps_with_files(tmp_path: Path, suffix: str, engine: str) -> None:
+    pytest.importorskip("ai_edge_litert")
+    pytest.importorskip("onnxruntime")
+    thinflow.save(parse_graph(TEXT), tmp_path / f"m.{suffix}")
+    summarizer = thinflow.StatSummarizer(tmp_path / f"m.{suffix}", engine=engine)
+    (z,) = summarizer.run(["z"], {"x": X})
+    assert z.shape == (2, 4)
+    assert "Timings (microseconds): count=1 curr=" in summarizer.short_summary()
+
+
+def test_an_engine_that_does_not_run_the_file(tmp_path: Path) -> None:
+    pytest.importorskip("ai_edge_litert")
+    thinflow.save(parse_graph(TEXT), tmp_path / "m.tflite")
+    with pytest.raises(EngineUnavailable, match="runs on the engine 'litert' only"):
+        thinflow.StatSummarizer(tmp_path / "m.tflite", engine="onnxruntime")
+
+
+def test_a_feed_that_does_not_fit() -> None:
+    summarizer = thinflow.StatSummarizer(parse_graph(TEXT))
+    with pytest.raises(FeedError, match=r"'x' has shape \[2,3\], the array fed has \[6\]"):
+        summarizer.run("z", {"x": np.ones(6, np.float32)})

@@ -1,6 +1,6 @@
 """Time and memory node by node, inside an app: TensorFlow's StatSummarizer in its four steps.
 
-summarizer = thinflow.StatSummarizer("model.pb", options)      # 1 create, 2 options
+summarizer = thinflow.StatSummarizer("model.pb", options)      # 1 create, 2 options; and engine="litert"
 summarizer.run(["softmax"], {"input": image})                  # 3 run, as often as wanted
 print(summarizer.output_string())                              # 4 print
 """
@@ -55,24 +55,42 @@ class StatSummarizerOptions:
 
 
 class StatSummarizer:
-    """Runs a graph with a clock at every node, and gathers what it took.
+    """Runs a model with a clock at every node, and gathers what it took.
 
     Args:
-        model: a Graph, or the path of one.
+        model: a Graph, or the path of a model.
         options: which tables to print.
+        engine: what runs it. The interpreter has its own clock at every node. The others have a profiler,
+            which starts anew for each run: after computing the values that takes two runs more, and the time
+            to make the model ready.
+        threads: for the engine.
 
     Attributes:
         stats: the figures behind the tables.
         graph: what is run.
 
-    Nodes are timed in the reference interpreter. Runs measured elsewhere, such as by `thinflow.benchmark`'s
-    profile of an engine, can be added by `process_step_stats`.
+    Runs measured elsewhere can be added by `process_step_stats`.
+
+    Raises:
+        EngineUnavailable: the engine is missing, or does not run such a model.
     """
 
     def __init__(
-        self, model: Graph | str | os.PathLike[str], options: StatSummarizerOptions | None = None
+        self,
+        model: Graph | str | os.PathLike[str],
+        options: StatSummarizerOptions | None = None,
+        *,
+        engine: str = "reference",
+        threads: int = 1,
     ) -> None:
-        self.graph = model if isinstance(model, Graph) else open_model(model)
+        from thinflow.engines.session import Session
+
+        self._model = model
+        self._session = Session(model, engine, threads)
+        graph = self._session.graph  # of a file that an engine runs as it is, what it says of itself
+        if graph is None:
+            graph = model if isinstance(model, Graph) else open_model(model)
+        self.graph = graph
         infer_shapes(self.graph)
         self.options = options or StatSummarizerOptions()
         self.stats = NodeStats()
@@ -88,12 +106,41 @@ class StatSummarizer:
         Raises:
             GraphError: no such value.
             FeedError: an input is missing.
+            EngineUnavailable: the engine's profiler cannot be had for this model.
         """
-        import numpy as np
-
         names = [fetches] if isinstance(fetches, str) else list(fetches)
+        if self._session.engine != "reference":
+            return self._profiled(names, feeds or {})
+        return self._clocked(names, feeds or {})
+
+    def _profiled(self, names: Sequence[str], feeds: Mapping[str, Any]) -> list[Array]:
+        """Values, and what the nodes take by the engine's profiler."""
+        from thinflow.bench.profile import profile
+
+        session = self._session
+        results = session.run(names, feeds)
+        found = profile(
+            self._model if session.graph is None else session.graph,
+            engine=session.engine,
+            threads=session.threads,
+            runs=1,
+            warmup=1,
+            feeds=feeds,
+            inputs=list(feeds) if session.graph is not None else None,
+            outputs=names if session.graph is not None else None,
+        )
+        self.process_step_stats(found.stats.last_run())
+        return results
+
+    def _clocked(self, names: Sequence[str], feeds: Mapping[str, Any]) -> list[Array]:
+        """Values, and what the nodes of the interpreter take by the clock."""
+        from thinflow.engines._feeds import Feed
+        from thinflow.engines._threads import blas
+        from thinflow.engines.session import declared_spec
+
         wanted = tuple(self.graph.value(name) for name in names)
-        fed = {self.graph.value(name): np.asarray(array) for name, array in (feeds or {}).items()}
+        given = {self.graph.value(name): array for name, array in feeds.items()}
+        fed = {v: Feed(v.name, declared_spec(v)).array(array) for v, array in given.items()}
         key = (wanted, tuple(fed))
         if key not in self._plans:
             self._plans[key] = Plan(self.graph, list(wanted), list(fed))
@@ -108,7 +155,8 @@ class StatSummarizer:
             steps.append((value.node.name, value.node.op, (now - before) // 1000, size))
             before = time.perf_counter_ns()
 
-        results = plan.run(fed, observe)
+        with blas().limited(self._session.threads):
+            results = plan.run(fed, observe)
         self.process_step_stats(steps)
         return list(results)
 

@@ -6,7 +6,7 @@ import gc
 import itertools
 import json
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -250,6 +250,14 @@ def test_a_small_difference_is_not_called_one() -> None:
     assert str(found).startswith("no difference between b and a could be measured on 1 thread")
 
 
+def test_a_few_runs_are_not_compared() -> None:
+    rows = [
+        replace(make_row(name, ms), samples_ns=(int(ms * MS),) * 3) for name, ms in (("a", 10.0), ("b", 4.0))
+    ]
+    found = make_report(*rows).ratio("a", "b")
+    assert str(found) == "too few runs to compare b with a on 1 thread (ratio 2.5 ± ?)"
+
+
 def test_sentences_compare_models_threads_and_engines() -> None:
     report = make_report(
         make_row("float", 30.0),
@@ -373,7 +381,7 @@ def test_wrong_options(options: dict[str, object], error: type[Exception], words
 
 
 def test_wrong_files(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="No such file"):
+    with pytest.raises(FormatError, match="there is no such file"):
         benchmark(tmp_path / "missing.pb")
     onnx = tmp_path / "model.onnx"
     onnx.write_bytes(b"\x08\x07")

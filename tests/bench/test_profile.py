@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import thinflow
-from thinflow.bench import litert_events
+from thinflow.bench import litert_events, profile_mapping
 from thinflow.bench.litert_events import DELEGATED_OPERATOR, OPERATOR, Event, decode
 from thinflow.bench.profile import Profile, profile
 from thinflow.bench.profile_litert import ALONE, RECORDED
@@ -53,6 +53,18 @@ def test_kernels_are_dealt_out_in_order() -> None:
         ("RESHAPE", 0, ""),
         ("SOFTMAX", 10, "Softmax (NC, F32)"),
     ]
+
+
+def test_runs_with_the_same_kernels_are_aligned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    program, known, asked = chain("CONV_2D", "SOFTMAX"), {}, []
+    own = profile_mapping._aligned
+    monkeypatch.setattr(profile_mapping, "_aligned", lambda *key: asked.append(key) or own(*key))
+    events = kernels("Convolution (NHWC, F32) IGEMM", "Softmax (NC, F32)")
+    first = assign(program, events, known)
+    assert assign(program, events, known) == first
+    assert len(asked) == len(known) == 1
+    assign(program, kernels("Fully Connected (NC, F32)", "Softmax (NC, F32)"), known)
+    assert len(asked) == 2
 
 
 def test_every_kernel_counts_even_one_of_an_unknown_name() -> None:

@@ -140,14 +140,14 @@ def test_a_profile_that_cannot_be_had_is_explained(
 def test_ctrl_c_gives_what_was_measured_so_far(
     files: tuple[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = _Loop._run_once
+    own = _Loop._run
 
-    def run_once(self: _Loop, case: Case, *, warm_first: bool) -> None:
-        own(self, case, warm_first=warm_first)
+    def run(self: _Loop, case: Case, turns: int, *, warm_first: bool) -> None:
+        own(self, case, turns, warm_first=warm_first)
         if len(case.times) == 8:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(_Loop, "_run_once", run_once)
+    monkeypatch.setattr(_Loop, "_run", run)
     assert main(["benchmark", *files, "--runs", "1000"]) == 130
     out = capsys.readouterr().out
     assert "note: the measurement was interrupted; these are the runs up to then" in out
@@ -220,3 +220,24 @@ def test_wrong_flags_for_a_file(
     thinflow.save(digits.build(0), path)
     assert main(["benchmark", str(path), *flags, *QUICK]) == 1
     assert words in capsys.readouterr().err
+
+
+def test_too_many_threads(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["benchmark", files[1], "--threads", "1,5000"]) == 1
+    assert "5000 threads are too many\nhint: give 1024 or fewer" in capsys.readouterr().err
+
+
+def test_a_few_runs_do_not_say_how_certain_the_median_is(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["benchmark", files[1], "--runs", "3", "--no-memory", "--no-peak"]) == 0
+    assert " ± ? ms a run on 1 thread" in capsys.readouterr().out.splitlines()[0]
+
+
+def test_a_missing_file_is_told_with_what_there_is(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["benchmark", files[0] + "x"]) == 1
+    err = capsys.readouterr().err
+    assert "there is no such file" in err
+    assert "hint: in that folder there is: " in err

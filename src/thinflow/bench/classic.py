@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from thinflow.analysis.node_stats import NodeStats, Series
+from thinflow.bench.loop import no_garbage_collection
 from thinflow.engines.session import Session
 from thinflow.errors import EngineUnavailable, ParameterError
 from thinflow.ir.graph import Graph
+from thinflow.ir.types import TensorSpec
 
 if TYPE_CHECKING:
     from thinflow.bench.profile import Profile
@@ -67,6 +72,7 @@ class Measured:
         method: how the times of nodes were come by.
         outputs: the values of the last plain run, by name.
         observed_whole: runs while the nodes were looked at.
+        node_outputs: node -> types and sizes of what it computed, where the engine tells.
     """
 
     init: int = 0
@@ -76,6 +82,7 @@ class Measured:
     method: str = ""
     outputs: dict[str, Array] = field(default_factory=dict)
     observed_whole: Series = field(default_factory=Series)
+    node_outputs: dict[str, list[TensorSpec]] = field(default_factory=dict)
 
 
 def run_phases(
@@ -89,6 +96,7 @@ def run_phases(
     log: Log = lambda line: None,
     with_stats: bool = True,
     inter_op_threads: int = 1,
+    opening_seconds: float = 0.0,
 ) -> Measured:
     """Measure a model.
 
@@ -101,6 +109,7 @@ def run_phases(
         log: told what is being done.
         with_stats: whether to look at the nodes, too.
         inter_op_threads: as for `Session`; the nodes are looked at one by one.
+        opening_seconds: what it took to read the model, which counts for the initialization.
 
     Raises:
         ThinflowError: a run failed.
@@ -109,20 +118,17 @@ def run_phases(
     measured = Measured()
     begin = time.perf_counter()
     session = Session(model, engine, threads, inter_op_threads=inter_op_threads)
-    measured.init = round((time.perf_counter() - begin) * 1e6)
+    if isinstance(model, Graph):  # else the first run would do it
+        session.compiled([model.value(name) for name in feeds], [model.value(name) for name in fetches])
+    measured.init = round((time.perf_counter() - begin + opening_seconds) * 1e6)
     log(f"Initialized session in {measured.init / 1e6:.6g}s")
 
-    def once() -> int:
-        start = time.perf_counter_ns()
-        results = session.run(list(fetches), feeds)
-        took = (time.perf_counter_ns() - start) // 1000
-        measured.outputs = dict(zip(fetches, results, strict=True))
-        return took
-
+    run = partial(session.run, list(fetches), feeds)
     if phases.warmup_runs > 0 or phases.warmup_seconds > 0:
-        _phase(once, _warming(phases), measured.warmup, log, "without")
+        _phase(run, _warming(phases), measured.warmup, log)
     _sleep(phases.phase_delay)
-    _phase(once, phases, measured.plain, log, "without")
+    results = _phase(run, phases, measured.plain, log)
+    measured.outputs = dict(zip(fetches, results, strict=True))
     if with_stats:
         _sleep(phases.phase_delay)
         _observe(model, feeds, fetches, session, phases, measured, log)
@@ -141,25 +147,53 @@ def _warming(phases: Phases) -> Phases:
     return replace(phases, max_runs=max(1, phases.warmup_runs), min_seconds=phases.warmup_seconds)
 
 
-def _phase(once: Callable[[], int], phases: Phases, series: Series, log: Log, detail: str) -> None:
-    log(_announcement(phases, detail))
-    begin = time.perf_counter()
-    while True:
-        series.add(once())
-        elapsed = time.perf_counter() - begin
-        if _is_over(phases, series, elapsed):
-            break
-        _sleep(series.count / phases.frequency - elapsed if phases.frequency > 0 else phases.delay)
+def _phase(run: Callable[[], list[Array]], phases: Phases, series: Series, log: Log) -> list[Array]:
+    """Run until the phase is over; what the last run computed."""
+    log(_announcement(phases, "without"))
+    with no_garbage_collection():
+        results = timed_runs(run, phases, series)
     log(str(series))
+    return results
 
 
-def _is_over(phases: Phases, series: Series, elapsed: float) -> bool:
-    """Whether a phase has had its runs and its time; `elapsed` is by the clock, in seconds."""
+def timed_runs(run: Callable[[], list[Array]], phases: Phases, series: Series) -> list[Array]:
+    """Between two runs there is no more than the rule needs: the model has emptied the caches, and every
+    line takes several times as long as it would by itself. So the sums are made later, for many runs."""
+    clock, times, total = time.perf_counter_ns, array("q"), 0
+    is_over, is_paced = _rule(phases), phases.frequency > 0 or phases.delay > 0
+    started = clock()
+    while True:
+        begin = clock()
+        results = run()
+        end = clock()
+        micros = (end - begin) // 1000
+        times.append(micros)
+        total += micros
+        if is_over(len(times), total, end - started):
+            break
+        if is_paced:
+            _pause(phases, len(times), (clock() - started) / 1e9)
+    for micros in times:
+        series.add(micros)
+    return results
+
+
+def _pause(phases: Phases, done: int, elapsed: float) -> None:
+    """Wait until the next run is due; `elapsed` seconds are gone."""
+    _sleep(done / phases.frequency - elapsed if phases.frequency > 0 else phases.delay)
+
+
+def _rule(phases: Phases) -> Callable[[int, int, int], bool]:
+    """Whether a phase has had its runs and its time.
+
+    Of the number of runs, their sum in microseconds, and nanoseconds by the clock.
+    """
+    most = phases.max_seconds if phases.max_seconds > 0 else math.inf
     if phases.min_seconds is None:
-        is_late = 0 < phases.max_seconds * 1e6 < series.total
-        return is_late or 0 < phases.max_runs <= series.count
-    has_all = series.count >= phases.max_runs and elapsed >= phases.min_seconds
-    return has_all or 0 < phases.max_seconds < elapsed
+        runs = phases.max_runs if phases.max_runs > 0 else math.inf
+        return lambda count, micros, elapsed: count >= runs or micros > most * 1e6
+    runs, least = phases.max_runs, phases.min_seconds * 1e9
+    return lambda count, micros, elapsed: (count >= runs and elapsed >= least) or elapsed > most * 1e9
 
 
 def _announcement(phases: Phases, detail: str) -> str:
@@ -186,7 +220,7 @@ def _observe(
     """Run again with the engine's own profiler; as often as fits into the time."""
     log(_announcement(phases, "with"))
     found = _profiled(model, feeds, fetches, session, _affordable(phases, measured.plain))
-    measured.stats, measured.method = found.stats, found.method
+    measured.stats, measured.method, measured.node_outputs = found.stats, found.method, found.outputs
     for micros in found.whole_micros:
         measured.observed_whole.add(micros)
     log(str(measured.observed_whole))
@@ -210,7 +244,7 @@ def _profiled(
     runs: int,
 ) -> Profile:
     """The operators' times on the session's engine, or the interpreter if that does not run all of it."""
-    from thinflow.bench.profile import profile
+    from thinflow.bench.profile import Profile, profile
 
     engine = session.engine
     options: dict[str, Any] = {"threads": session.threads, "runs": runs, "feeds": dict(feeds), "warmup": 1}
@@ -222,7 +256,7 @@ def _profiled(
         return profile(model, engine=engine, **options)
     except EngineUnavailable as error:
         if not isinstance(model, Graph):
-            raise
+            return Profile(NodeStats(), engine, session.threads, f"not known: {error.message}")
         found = profile(model, engine="reference", **options)
         found.method += f"; {engine} does not run all of the graph ({error.problem})"
         return found

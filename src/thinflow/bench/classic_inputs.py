@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from thinflow.errors import FeedError, ParameterError
 from thinflow.ir.types import STRING, DType, dtype
+from thinflow.synthetic import MAX_BYTES, MAX_RANK
 
 Array = np.ndarray[Any, Any]
 _SEED = 0
@@ -40,8 +42,25 @@ def filled_input(name: str, type_name: str, shape: Sequence[int], values: Sequen
         raise FeedError(
             f"input '{name}': {len(values)} values for {array.size} elements", hint="give fewer values"
         )
-    array.reshape(-1)[: len(values)] = np.asarray(values).astype(array.dtype)
+    for place, number in enumerate(values):
+        array.flat[place] = _held(name, element, array.dtype, number)
     return array
+
+
+def _held(name: str, element: DType, kind: np.dtype[Any], number: float) -> float:
+    """A number as an input of a type takes it: integers lose what is behind the point, as in the original.
+
+    Raises:
+        FeedError: an integer type does not reach as far.
+    """
+    if kind.kind not in "iu":
+        return number
+    limits = np.iinfo(kind)
+    if not math.isfinite(number) or not limits.min <= int(number) <= limits.max:
+        raise FeedError(
+            f"input '{name}': {element} does not hold {number}", hint=f"it holds {limits.min} to {limits.max}"
+        )
+    return int(number)
 
 
 def drawn_input(name: str, type_name: str, shape: Sequence[int], low: int, high: int) -> Array:
@@ -69,6 +88,8 @@ def drawn_input(name: str, type_name: str, shape: Sequence[int], low: int, high:
 def file_input(name: str, type_name: str, shape: Sequence[int], path: str) -> Array:
     """An input from a file: the raw bytes of its numbers, or its strings with a zero byte between them.
 
+    A single string is the whole file if it has zero bytes inside.
+
     Raises:
         FeedError: no such type or file, or it holds more or less than the input.
     """
@@ -77,6 +98,8 @@ def file_input(name: str, type_name: str, shape: Sequence[int], path: str) -> Ar
     count = int(np.prod(shape, dtype=object))
     if element is STRING:
         items = data.removesuffix(b"\0").split(b"\0")
+        if count == 1 < len(items):  # a picture or a sound, in which zeros are nothing special
+            items = [data]
         if len(items) != count:
             raise _misfit(name, path, f"{len(items)} strings", f"{count} strings", "a zero byte ends each")
         array = np.empty(count, object)
@@ -88,6 +111,21 @@ def file_input(name: str, type_name: str, shape: Sequence[int], path: str) -> Ar
         hint = f"write {count} times {element}, such as array.tofile(...)"
         raise _misfit(name, path, f"{len(data)} bytes", f"{wanted} bytes", hint)
     return np.frombuffer(data, kind).reshape(tuple(shape)).copy()
+
+
+def check_size(name: str, type_name: str, shape: Sequence[int]) -> None:
+    """Refuse an input that no memory holds before anything is made of that size.
+
+    Raises:
+        FeedError: it is too large.
+    """
+    item_bytes = np.dtype(getattr(_element(name, type_name), "numpy_name", None) or object).itemsize
+    if len(shape) > MAX_RANK or math.prod(shape) * item_bytes > MAX_BYTES:
+        sizes = ",".join(map(str, shape))
+        raise FeedError(
+            f"the input '{name}' of the sizes {sizes} is too large",
+            hint=f"it may have {MAX_RANK} sizes and {MAX_BYTES >> 30} GiB at most; see --input_layer_shape",
+        )
 
 
 def _misfit(name: str, path: str, found: str, wanted: str, hint: str) -> FeedError:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from thinflow.analysis.interface import guess_interface
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.bench.classic import Array, Log, run_phases
-from thinflow.bench.classic_inputs import drawn_input, file_input, filled_input
+from thinflow.bench.classic_inputs import check_size, drawn_input, file_input, filled_input
 from thinflow.bench.classic_report import (
     flops_lines,
     memory_lines,
@@ -25,10 +26,12 @@ from thinflow.bench.feeding import check_rank
 from thinflow.engines._files import is_file
 from thinflow.engines.session import Session, declared_spec
 from thinflow.errors import FeedError, GraphError, ParameterError, closest
-from thinflow.formats import step_stats
-from thinflow.ir.graph import Graph
+from thinflow.formats import benchmark_entries, step_stats
+from thinflow.formats._files import check_folder
+from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import TensorSpec, dtype
 from thinflow.opening import open_model
+from thinflow.synthetic.strings import known_maker
 
 _Item = TypeVar("_Item")
 
@@ -39,7 +42,10 @@ def benchmark_model(settings: Settings, log: Log) -> list[str]:
     Raises:
         ThinflowError: the model cannot be read or run.
     """
+    _check_targets(settings)
+    begin = time.perf_counter()
     model = _opened(settings)
+    opening_seconds = time.perf_counter() - begin
     feeds = _feeds(model, settings)
     fetches = [*settings.output_layers, *settings.target_layers]
     if isinstance(model, Graph):
@@ -56,6 +62,7 @@ def benchmark_model(settings: Settings, log: Log) -> list[str]:
         inter_op_threads=settings.inter_op_threads,
         phases=settings.phases,
         log=log,
+        opening_seconds=opening_seconds,
     )
     lines = timing_lines(measured)
     if settings.csv_file:
@@ -63,7 +70,7 @@ def benchmark_model(settings: Settings, log: Log) -> list[str]:
     else:
         lines += table_lines(measured, settings.tables, len(model) if isinstance(model, Graph) else None)
     if settings.sizes:
-        lines += size_lines(measured, settings.output_layers)
+        lines += size_lines(model, measured, fetches)
     if settings.flops:
         lines += flops_lines(model, measured, feeds)
     if settings.peak_memory:
@@ -71,9 +78,23 @@ def benchmark_model(settings: Settings, log: Log) -> list[str]:
     if settings.step_stats:
         log(f"wrote {step_stats.write(settings.step_stats, measured.stats.last_run())}")
     if settings.name and settings.prefix:
-        for path in result_files(settings.prefix, settings.name, measured, feeds):
+        for path in result_files(settings.prefix, settings.name, measured, feeds, log):
             log(f"wrote {path}")
     return lines
+
+
+def _check_targets(settings: Settings) -> None:
+    """Refuse files that cannot be written before anything is measured for them.
+
+    Raises:
+        WriteError: a folder is missing, or a result exists already.
+    """
+    if settings.name and settings.prefix:
+        benchmark_entries.check_free(settings.prefix, settings.name)
+    if settings.step_stats:
+        step_stats.check_free(settings.step_stats)
+    if settings.csv_file:
+        check_folder(settings.csv_file)
 
 
 def _tried(model: Graph | str, feeds: Mapping[str, Array], settings: Settings) -> str:
@@ -111,15 +132,31 @@ def _feeds(model: Graph | str, settings: Settings) -> dict[str, Array]:
         if number < len(settings.shapes):
             shape: Sequence[int] = settings.shapes[number]
         else:
-            shape = _closed(name, spec)
+            shape = _closed(name, specs)
         _check_fits(name, spec, given, shape)
+        check_size(name, given, shape)
         if (file := files.get(_plain(name))) is not None:
             feeds[name] = file_input(name, given, shape, file)
         elif (limits := ranges.get(_plain(name))) is not None:
             feeds[name] = drawn_input(name, given, shape, *limits)
         else:
-            feeds[name] = filled_input(name, given, shape, values)
+            feeds[name] = _filled(model, name, given, shape, values)
     return feeds
+
+
+def _filled(
+    model: Graph | str, name: str, type_name: str, shape: Sequence[int], values: Sequence[float]
+) -> Array:
+    """Zeros and the values given.
+
+    Empty text would end a run that takes a sound, a picture or a message apart: one is made up for that.
+    """
+    array = filled_input(name, type_name, shape, values)
+    if array.dtype.hasobject and isinstance(model, Graph):
+        rng = np.random.default_rng(0)
+        if (maker := known_maker(model.value(name))) is not None:
+            array.reshape(-1)[:] = [maker(rng) for _ in range(array.size)]
+    return array
 
 
 def _plain(name: str) -> str:
@@ -171,27 +208,44 @@ def _check_fits(name: str, spec: TensorSpec, type_name: str, shape: Sequence[int
     check_rank(name, spec.shape, shape)
 
 
-def _closed(name: str, spec: TensorSpec) -> tuple[int, ...]:
-    """The sizes of an input nobody gave sizes for: a batch of one; other open sizes must be given."""
-    if spec.shape is None or any(size is None for size in spec.shape[1:]):
+def _closed(name: str, specs: Mapping[str, TensorSpec]) -> tuple[int, ...]:
+    """The sizes of an input nobody gave sizes for: a batch of one; other open sizes must be given.
+
+    Raises:
+        FeedError: there are such.
+    """
+    shape = specs[name].shape
+    if shape is None or any(size is None for size in shape[1:]):
+        told = "the number of" if shape is None else "the"
+        layers, sizes = ",".join(map(_plain, specs)), ":".join(_example(spec) for spec in specs.values())
         raise FeedError(
-            f"the sizes of the input '{name}' are open",
-            hint=f"give --input_layer_shape={DEFAULT_SHAPE}",
+            f"{told} sizes of the input '{name}' {'is' if shape is None else 'are'} open",
+            hint=f"give all, such as --input_layer={layers} --input_layer_shape={sizes}",
         )
-    return tuple(1 if size is None else size for size in spec.shape)
+    return tuple(1 if size is None else size for size in shape)
+
+
+def _example(spec: TensorSpec) -> str:
+    """Sizes as one would write them: what is known, one for the batch, those of a common picture."""
+    if spec.shape is None:
+        return DEFAULT_SHAPE
+    common = DEFAULT_SHAPE.split(",") if len(spec.shape) == 4 else ["1"] + ["16"] * len(spec.shape)
+    return ",".join(
+        known if size is None else str(size) for size, known in zip(spec.shape, common, strict=False)
+    )
 
 
 def _narrow(graph: Graph, feeds: Mapping[str, Array], fetches: Sequence[str]) -> None:
     """Declare what is fed and fetched, with the sizes fed."""
     graph.inputs = [graph.value(name) for name in feeds]
     graph.outputs = list(dict.fromkeys(graph.value(name) for name in fetches))
-    infer_shapes(
-        graph, {graph.value(name): TensorSpec(_dtype(array), array.shape) for name, array in feeds.items()}
-    )
+    specs = {graph.value(name): array for name, array in feeds.items()}
+    infer_shapes(graph, {value: _fed(value, array) for value, array in specs.items()})
 
 
-def _dtype(array: Array) -> Any:
-    return dtype(array.dtype)
+def _fed(value: Value, array: Array) -> TensorSpec:
+    """Sizes of what is fed, in the type that the graph says: numpy has no quint8."""
+    return TensorSpec(declared_spec(value).dtype or dtype(array.dtype), array.shape)
 
 
 def _init(graph: Graph, names: Sequence[str], feeds: Mapping[str, Array], log: Log) -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from thinflow.bench.classic import Array, Measured
+from thinflow.bench.classic import Array, Log, Measured
 from thinflow.bench.classic_flops import estimate, human
 from thinflow.bench.memory import peak_resident_bytes
 from thinflow.bench.opened import open_subjects
 from thinflow.bench.workload import workload
-from thinflow.formats import benchmark_entries
+from thinflow.formats import benchmark_entries, load
 from thinflow.formats._files import write_file
 from thinflow.formats.benchmark_entries import Entry
 from thinflow.ir.graph import Graph
-from thinflow.ir.types import dtype
+from thinflow.ir.types import TensorSpec, dtype
 
 
 @dataclass(frozen=True)
@@ -85,14 +85,37 @@ def memory_lines() -> list[str]:
     return [f"Overall peak memory footprint (MB): {shown}"]
 
 
-def size_lines(measured: Measured, names: Sequence[str]) -> list[str]:
-    """Types and sizes of the outputs."""
+def size_lines(model: Graph | str, measured: Measured, fetches: Sequence[str]) -> list[str]:
+    """Types and sizes of what each node that was seen computes, in running order, and of what was fetched.
+
+    An operator of an engine stands for the node whose name it has.
+    """
     lines = ["============ Node output tensor sizes in run order ========"]
-    for name in names:
-        array = measured.outputs[name]
-        sizes = "".join(f"\t{size}" for size in array.shape)
-        lines.append(f"{name}\t1\t{dtype(array.dtype)}\t{array.ndim}{sizes}")
-    return lines
+    known = measured.node_outputs | _outputs(model)
+    for name, array in measured.outputs.items():
+        node, _, port = name.partition(":")
+        own = known.setdefault(node, [TensorSpec()])
+        if not int(port or 0):
+            own[0] = TensorSpec(own[0].dtype or dtype(array.dtype), array.shape)
+    order = sorted(measured.stats.rows.values(), key=lambda row: row.order)
+    names = dict.fromkeys([*(row.name for row in order), *(n.partition(":")[0] for n in fetches)])
+    told = ((name, known[name]) for name in names if known.get(name))
+    return [*lines, *(f"{name}\t{len(specs)}{''.join(map(_sizes, specs))}" for name, specs in told)]
+
+
+def _outputs(model: Graph | str) -> dict[str, list[TensorSpec]]:
+    """Node -> what is known of its outputs. An .onnx file says little of that, but ONNX Runtime tells."""
+    graph = model if isinstance(model, Graph) else load(model)
+    specs = {node.name: [output.spec for output in node.outputs] for node in graph}
+    return {n: found for n, found in specs.items() if any(spec.shape is not None for spec in found)}
+
+
+def _sizes(spec: TensorSpec) -> str:
+    """Type, rank and sizes behind tabs; `?` for what is not known."""
+    if spec.shape is None:
+        return f"\t{spec.dtype or '?'}\t?"
+    sizes = "".join(f"\t{'?' if size is None else size}" for size in spec.shape)
+    return f"\t{spec.dtype or '?'}\t{len(spec.shape)}{sizes}"
 
 
 def flops_lines(model: Graph | str, measured: Measured, feeds: Mapping[str, Array]) -> list[str]:
@@ -114,7 +137,9 @@ def _converted(path: str, feeds: Mapping[str, Array]) -> tuple[int, list[str]]:
     return (0, []) if work is None else (work.operations, list(work.uncounted))
 
 
-def result_files(prefix: str, name: str, measured: Measured, feeds: Mapping[str, Array]) -> list[str]:
+def result_files(
+    prefix: str, name: str, measured: Measured, feeds: Mapping[str, Array], log: Log
+) -> list[str]:
     """The files benchmark_model writes; see `thinflow.formats.benchmark_entries`."""
     plain, warm = measured.plain, measured.warmup
     seconds = plain.total / 1e6
@@ -130,6 +155,8 @@ def result_files(prefix: str, name: str, measured: Measured, feeds: Mapping[str,
         ),
     ]
     runs = measured.stats.micros.count
+    for op, _ in measured.stats.type_micros():
+        log(f"Outputting: [{op}]")
     entries += [
         Entry(f"{name}_{op}", runs, micros * runs / 1e6) for op, micros in measured.stats.type_micros()
     ]

@@ -12,11 +12,13 @@ from typing import Any
 from thinflow.analysis.node_stats import STYLES
 from thinflow.bench.classic import Phases
 from thinflow.bench.classic_report import Tables
+from thinflow.engines._threads import checked_threads
 from thinflow.errors import ParameterError
 from thinflow.ir.graph import Graph
 
 DEFAULT_SHAPE = "1,224,224,3"
 _LITERT_RUNS, _LITERT_SECONDS, _LITERT_LIMIT, _LITERT_WARMUP = "50", "1.0", "150.0", "0.5"
+_WHOLE = re.compile(r"\s*[+-]?[0-9]{1,30}\s*")
 _RANGE = r"([^,:]+(?::\d+)?),([^,:]*),([^,:]*)"
 
 
@@ -91,8 +93,8 @@ def read_settings(flags: Mapping[str, Any]) -> Settings:
         output_layers=_names(text["output_layer"]),
         target_layers=_names(text["target_layer"]),
         init_ops=_names(text["init_ops"]),
-        threads=_whole(text, "num_threads"),
-        inter_op_threads=max(1, _whole(text, "inter_op")),
+        threads=checked_threads(_whole(text, "num_threads")),
+        inter_op_threads=checked_threads(max(1, _whole(text, "inter_op"))),
         engine=text["engine"],
         sizes=bool(flags["show_sizes"]),
         flops=bool(flags["show_flops"]),
@@ -208,8 +210,9 @@ def _sizes(text: str) -> list[int]:
 
 
 def _numbers(text: str) -> list[float]:
+    """Whole numbers stay exact, since an int64 holds more digits than a float."""
     try:
-        return [float(item) for item in _split(text, ",")]
+        return [int(item) if _WHOLE.fullmatch(item) else float(item) for item in _split(text, ",")]
     except ValueError:
         raise ParameterError(
             f"--input_layer_values: '{text}' are not numbers",

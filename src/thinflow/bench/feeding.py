@@ -10,7 +10,8 @@ import numpy as np
 from thinflow.engines._files import FilePort
 from thinflow.errors import FeedError
 from thinflow.ir.graph import Value
-from thinflow.synthetic import declared_spec
+from thinflow.ir.types import TensorSpec
+from thinflow.synthetic import concrete_shape, declared_spec
 
 Array = np.ndarray[Any, Any]
 Shapes = Mapping[str, Sequence[int | None]]
@@ -77,9 +78,7 @@ def made_up(detail: Mapping[str, Any], shapes: Shapes, rng: np.random.Generator)
     asked = shapes.get(detail["name"].removesuffix(":0"))
     if asked is not None:
         check_rank(detail["name"], [int(n) for n in detail["shape"]] or None, asked)
-    shape = (
-        tuple(1 if n is None else n for n in asked) if asked is not None else tuple(map(int, detail["shape"]))
-    )
+    shape = tuple(1 if n is None else n for n in asked) if asked is not None else _default_shape(detail)
     wanted = np.dtype(detail["dtype"])
     if wanted.kind == "f":
         return rng.uniform(-1, 1, shape).astype(wanted)
@@ -93,8 +92,16 @@ def made_up(detail: Mapping[str, Any], shapes: Shapes, rng: np.random.Generator)
     return (rng.integers(0, top, shape) - (128 if wanted == np.int8 else 0)).astype(wanted)
 
 
+def _default_shape(detail: Mapping[str, Any]) -> tuple[int, ...]:
+    """Sizes for an input as LiteRT describes it: those it has, and for open ones what a graph would get."""
+    shape, signature = tuple(map(int, detail["shape"])), detail.get("shape_signature", ())
+    if len(signature) != len(shape):
+        return shape
+    return concrete_shape(TensorSpec(None, tuple(None if n < 0 else int(n) for n in signature)))
+
+
 def described(port: FilePort) -> dict[str, Any]:
-    """An input as LiteRT would describe it; open sizes are 1.
+    """An input as LiteRT would describe it; open sizes are what a graph would get.
 
     Raises:
         FeedError: nothing is known of it.
@@ -102,4 +109,4 @@ def described(port: FilePort) -> dict[str, Any]:
     element, shape = port.spec.dtype, port.spec.shape
     if element is None or shape is None:
         raise FeedError(f"no input can be made up for '{port.name}'", hint="pass feeds of your own")
-    return {"name": port.name, "shape": [d or 1 for d in shape], "dtype": element.numpy()}
+    return {"name": port.name, "shape": concrete_shape(port.spec), "dtype": element.numpy()}

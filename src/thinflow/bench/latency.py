@@ -24,7 +24,7 @@ from thinflow.bench.stats import Distribution, describe
 from thinflow.bench.subjects import Subject, heeds_threads
 from thinflow.bench.workload import Workload, workload
 from thinflow.engines._child import can_fork, checked_timeout, in_child
-from thinflow.engines._threads import side_by_side
+from thinflow.engines._threads import checked_threads, side_by_side
 from thinflow.errors import EngineCrashed, ParameterError, ThinflowError
 
 SAFE = frozenset({"reference"})
@@ -83,6 +83,7 @@ def benchmark(
         raise ParameterError(
             f"{min(*counts, inter_op_threads)} threads cannot run anything", hint="give 1 or more"
         )
+    checked_threads(max(*counts, inter_op_threads))
     for name in wanted:
         _require_known(name)
     patience = checked_timeout(timeout)
@@ -112,6 +113,7 @@ def benchmark(
         doing=bystanders.overall(),
         runs_asked=runs,
         inter_op_threads=inter_op_threads,
+        assumed={s.name: dict(s.assumed) for s in subjects if s.assumed},
     )
 
 

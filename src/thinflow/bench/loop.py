@@ -10,13 +10,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from thinflow.bench.bystanders import Bystanders, usage
+from thinflow.bench.bystanders import Bystanders, Usage, usage
 from thinflow.bench.stats import describe
 from thinflow.bench.subjects import Runner
 from thinflow.errors import ParameterError
 
 Progress = Callable[[int, int, str], None]
 Clock = Callable[[], int]
+_Stamps = tuple[int, int, int]
+"""Nanoseconds by the clock: before feeding, before running, and after."""
 
 PRECISION = 0.02
 """Half the width of the median's interval, relative to it, at which a row has been measured long enough."""
@@ -27,7 +29,7 @@ _CHECKS = 2  # who looks often enough sees a narrow interval sometimes, by chanc
 _COLD_BELOW_NS = 20_000_000
 _REST_SECONDS = 0.03
 _STRETCH_NS = 200_000_000
-_LOOK_NS = 10_000_000
+_LOOK_NS = 50_000_000
 _LONGEST_STRETCH = 50
 _SEED = 0
 
@@ -122,7 +124,7 @@ def measure(
         KeyboardInterrupt: before the first run was measured; later it ends the measurement.
     """
     loop = _Loop(_by_setting(cases), limits, clock, rest, progress, random.Random(seed), bystanders)
-    with _no_garbage_collection():
+    with no_garbage_collection():
         loop.warm_up()
         try:
             loop.run()
@@ -151,7 +153,7 @@ class _Loop:
         for group in self.groups:
             for _ in range(self.limits.warmup):
                 for case in group:
-                    self._run_once(case, warm_first=False)
+                    self._run(case, 1, warm_first=False)
                     case.forget()
 
     def run(self) -> None:
@@ -180,43 +182,65 @@ class _Loop:
         for group in self.groups:
             if many:
                 self.rest(_REST_SECONDS)
-            for turn in range(turns):
-                if len(group) > 1:
-                    self.shuffle.shuffle(group)
+            if len(group) == 1:
+                self._run(group[0], turns, warm_first=many)
+                continue
+            for _ in range(turns):
+                self.shuffle.shuffle(group)
                 for case in group:
-                    self._run_once(case, warm_first=len(group) > 1 or (turn == 0 and many))
+                    self._run(case, 1, warm_first=True)
 
-    def _run_once(self, case: Case, *, warm_first: bool) -> None:
-        """Feed and run, timing each.
+    def _run(self, case: Case, turns: int, *, warm_first: bool) -> None:
+        """Run some times in a row, and write down what that took.
 
         Where models take turns, each finds the caches full of the other's data, which no application that
         runs one model would see. A run that is not timed comes first then, where that matters: in quick
-        models. What is written down besides the times is asked for outside of them, and takes a microsecond.
+        models.
         """
-        runner, clock = case.runner, self.clock
+        runner = case.runner
         if warm_first and (not case.times or case.times[-1] < _COLD_BELOW_NS):
             runner.feed()
             runner.invoke()
-        invoke = runner.invoke
-        used, taken, paged = usage()
-        begin = clock()
-        runner.feed()
-        fed = clock()
-        invoke()
-        end = clock()
-        used_then, taken_then, paged_then = usage()
-        if taken_then != taken or paged_then != paged:
-            case.disturbed[len(case.times)] = (taken_then - taken, paged_then - paged)
-        case.cpu_seconds += used_then - used
-        case.feed_times.append(fed - begin)
-        case.times.append(end - fed)
-        case.ends.append(end)
-        if self.bystanders is not None and end >= self.bystanders.due_ns:
-            self.bystanders.look(end)
+        stamps: list[_Stamps] = []
+        before = usage()
+        try:
+            _run_bare(runner, self.clock, turns, stamps)
+        finally:  # Ctrl-C leaves the runs before it
+            self._write_down(case, stamps, before, usage())
+
+    def _write_down(self, case: Case, stamps: Sequence[_Stamps], before: Usage, after: Usage) -> None:
+        """Keep the times, and what the system did meanwhile, which is put down to the longest run."""
+        if not stamps:
+            return
+        done, times = len(case.times), [end - fed for _, fed, end in stamps]
+        disturbed = after.preempted - before.preempted, after.paged - before.paged
+        if any(disturbed):
+            case.disturbed[done + times.index(max(times))] = disturbed
+        case.cpu_seconds += after.cpu_seconds - before.cpu_seconds
+        case.feed_times += [fed - begin for begin, fed, _ in stamps]
+        case.times += times
+        case.ends += [end for _, _, end in stamps]
+        if self.bystanders is not None and case.ends[-1] >= self.bystanders.due_ns:
+            self.bystanders.look(case.ends[-1])
 
     def _is_known(self) -> bool:
         """Whether every median is known well enough."""
         return all(describe(c.times).uncertainty <= PRECISION for group in self.groups for c in group)
+
+
+def _run_bare(runner: Runner, clock: Clock, turns: int, stamps: list[_Stamps]) -> None:
+    """Feed and run, timing each.
+
+    A model leaves little in the caches, so that every line here takes several times as long as it would by
+    itself. There is nothing that could wait until the runs are over.
+    """
+    feed, invoke, keep = runner.feed, runner.invoke, stamps.append
+    for _ in range(turns):
+        begin = clock()
+        feed()
+        fed = clock()
+        invoke()
+        keep((begin, fed, clock()))
 
 
 def _by_setting(cases: Sequence[Case]) -> list[list[Case]]:
@@ -233,8 +257,8 @@ def _by_setting(cases: Sequence[Case]) -> list[list[Case]]:
 def _stretch(groups: Sequence[Sequence[Case]]) -> int:
     """Rounds that each group runs before the next one's turn: as many as fit into a fifth of a second.
 
-    One group alone: as many as fit between two looks at the clock and at what is known so far. These cost
-    ten microseconds, since a model leaves nothing of them in the caches.
+    One group alone: as many as fit between two looks at the clock, at the system and at what is known so
+    far. These take a tenth of a millisecond, since a model leaves nothing of them in the caches.
     """
     if not groups[0][0].times:
         return 1
@@ -252,7 +276,7 @@ def _progress_of(rounds: int, elapsed: float, limits: Limits) -> tuple[int, int]
 
 
 @contextmanager
-def _no_garbage_collection() -> Iterator[None]:
+def no_garbage_collection() -> Iterator[None]:
     """Nothing is collected inside a run; what there was is collected before."""
     gc.collect()
     was_on = gc.isenabled()

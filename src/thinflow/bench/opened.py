@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from thinflow.analysis.interface import guess_interface
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.bench.feeding import Feeds, Shapes, check_rank
@@ -14,10 +16,11 @@ from thinflow.bench.subjects import GraphSubject, OnnxSubject, SignatureSubject,
 from thinflow.engines._child import can_fork, in_child
 from thinflow.engines._files import engine_of, is_file, open_file, path_of
 from thinflow.errors import FeedError, FormatError, ParameterError, closest
+from thinflow.formats._files import map_file
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import TensorSpec
 from thinflow.opening import open_model, options_for
-from thinflow.synthetic import concrete_shape, declared_spec, override_shapes
+from thinflow.synthetic import concrete_shape, declared_spec, open_sizes, override_shapes
 
 
 def open_subjects(
@@ -160,6 +163,8 @@ def _size_bytes(path: Path) -> int:
 def _kind(path: Path) -> str:
     """ "tflite", "onnx" or "graph", by content where the content tells."""
     try:
+        if not path.exists():
+            map_file(path)  # which tells what there is instead
         path.open("rb").close()
     except IsADirectoryError:
         return "graph"  # the loader knows what to say about folders
@@ -192,13 +197,22 @@ def _graph_subject(
         graph.inputs = graph.inputs or guess.chosen_inputs
         graph.outputs = graph.outputs or guess.chosen_outputs
     known = {v.name.removesuffix(":0") for v in graph.inputs}
-    own = {n: s for n, s in shapes.items() if n in known}
+    own = {n: s for n, s in (_shapes_of(feeds, known) | dict(shapes)).items() if n in known}
     for value in graph.inputs:
         if (asked := own.get(value.name.removesuffix(":0"))) is not None:
             check_rank(value.name, declared_spec(value).shape, asked)
     used.update(known)
+    given = {n.removesuffix(":0") for n in own}
+    unsure = {} if feeds is not None else open_sizes([v for v in graph.inputs if v.name not in given])
     infer_shapes(graph, _fixed(graph.inputs, own))
-    return GraphSubject(name, path, graph, size, feeds)
+    return GraphSubject(name, path, graph, size, feeds, unsure)
+
+
+def _shapes_of(feeds: Feeds | None, inputs: set[str]) -> dict[str, Sequence[int | None]]:
+    """Input -> the sizes of what is fed; a single array is for a single input, whatever its name."""
+    if feeds is not None and len(feeds) == len(inputs) == 1:
+        return {next(iter(inputs)): np.shape(next(iter(feeds.values())))}
+    return {name.removesuffix(":0"): np.shape(array) for name, array in (feeds or {}).items()}
 
 
 def _fixed(inputs: Sequence[Value], shapes: Shapes) -> dict[Value, TensorSpec]:

@@ -21,10 +21,11 @@ from thinflow.bench.subjects import (
     TFLiteSubject,
     lifted,
 )
-from thinflow.errors import EngineUnavailable, FeedError, GraphError, ParameterError
+from thinflow.errors import EngineUnavailable, GraphError, ParameterError
 from thinflow.formats._secrecy import may_write_copies
 from thinflow.formats.contents import content_of
 from thinflow.ir.graph import Graph, Value
+from thinflow.ir.types import TensorSpec
 
 if TYPE_CHECKING:
     from thinflow.interpreter import Plan
@@ -45,6 +46,7 @@ class Profile:
         method: how the times were come by, in a sentence.
         kernels: node name -> the engine's name for the code that ran; missing where it has none.
         whole_micros: each run from start to end, with what lies between the operators.
+        outputs: node name -> types and sizes of what it computed, where the engine tells.
     """
 
     stats: NodeStats
@@ -53,6 +55,7 @@ class Profile:
     method: str
     kernels: dict[str, str] = field(default_factory=dict)
     whole_micros: list[int] = field(default_factory=list)
+    outputs: dict[str, list[TensorSpec]] = field(default_factory=dict)
 
 
 def profile(
@@ -73,7 +76,7 @@ def profile(
     Args:
         source: a Graph or path; a .tflite file for "litert" only, an .onnx file for "onnxruntime" only.
         engine: "litert", "onnxruntime" or "reference".
-        threads: for the kernels; the reference interpreter ignores it.
+        threads: for the kernels; in the reference interpreter for numpy's matrix products.
         runs, warmup: runs that count, and runs before them.
         feeds: input name -> array; made up if None.
         shapes: input name -> shape to assume.
@@ -95,7 +98,7 @@ def profile(
         return _in_litert(subject, threads, runs, warmup)
     if engine == "onnxruntime":
         return _in_onnxruntime(subject, threads, runs, warmup)
-    return _in_reference(subject, runs, warmup)
+    return _in_reference(subject, threads, runs, warmup)
 
 
 def collect(runs: Iterable[Sequence[Step]]) -> NodeStats:
@@ -106,8 +109,9 @@ def collect(runs: Iterable[Sequence[Step]]) -> NodeStats:
     return stats
 
 
-def _in_reference(subject: Subject, runs: int, warmup: int) -> Profile:
+def _in_reference(subject: Subject, threads: int, runs: int, warmup: int) -> Profile:
     """Each kernel of the interpreter by the clock; a function's nodes count for the node that calls it."""
+    from thinflow.engines._threads import blas
     from thinflow.interpreter import Plan
 
     graph, arrays = _for_reference(subject)
@@ -117,12 +121,14 @@ def _in_reference(subject: Subject, runs: int, warmup: int) -> Profile:
         )
     plan = Plan(graph, graph.outputs, graph.inputs)
     feeds = dict(zip(graph.inputs, arrays, strict=True))
-    for _ in range(warmup):
-        plan.run(feeds)
-    recorded = [_observed(plan, feeds) for _ in range(runs)]
+    with blas().limited(threads):
+        for _ in range(warmup):
+            plan.run(feeds)
+        recorded = [_observed(plan, feeds) for _ in range(runs)]
     method = "the reference interpreter's kernels, one after the other by the clock"
     whole = [micros for _, micros in recorded]
-    return Profile(collect(steps for steps, _ in recorded), "reference", 1, method, whole_micros=whole)
+    stats = collect(steps for steps, _ in recorded)
+    return Profile(stats, "reference", threads, method, whole_micros=whole)
 
 
 def _for_reference(subject: Subject) -> tuple[Graph, list[Array]]:
@@ -248,7 +254,9 @@ def require_fixed(arrays: Sequence[Array]) -> None:
     """Refuse what cannot be handed over as a block of memory.
 
     Raises:
-        FeedError: an input holds strings.
+        EngineUnavailable: an input holds strings.
     """
     if any(a.dtype.hasobject or a.dtype.kind in "SU" for a in arrays):
-        raise FeedError("a model that is fed strings cannot be profiled here", hint="use engine='reference'")
+        raise EngineUnavailable(
+            "a model that is fed strings cannot be profiled here", hint="use engine='reference'"
+        )

@@ -14,7 +14,7 @@ import numpy as np
 from thinflow.bench import litert_events
 from thinflow.bench.litert_events import Event
 from thinflow.bench.profile import Profile, Step, collect, require_fixed
-from thinflow.bench.profile_mapping import Timed, assign, output_bytes
+from thinflow.bench.profile_mapping import Alignments, Timed, assign, output_bytes
 from thinflow.engines.litert import Model
 from thinflow.errors import EngineUnavailable, FormatError
 from thinflow.formats._files import map_file
@@ -46,8 +46,7 @@ def profile_file(
 
     Raises:
         FormatError: it is no .tflite file.
-        FeedError: an input holds strings.
-        EngineUnavailable: LiteRT refuses the model.
+        EngineUnavailable: LiteRT refuses the model, or an input holds strings.
     """
     require_fixed(arrays)
     try:
@@ -58,7 +57,8 @@ def profile_file(
         recorded = _recorded(content, arrays, threads, runs, warmup)
     except EngineUnavailable:
         return _one_by_one(program, content, arrays, origin, threads, runs, warmup)
-    runs_found = [assign(program, events) for events in recorded]
+    known: Alignments = {}
+    runs_found = [assign(program, events, known) for events in recorded]
     steps, kernels = _steps(runs_found, origin)
     whole = [_whole(events) for events in recorded]
     return Profile(collect(steps), "litert", threads, RECORDED, kernels, whole)

@@ -52,8 +52,18 @@ _WRONG, _HELPER, _EARLY, _AGAIN, _NO_KERNEL, _NO_KERNEL_AS_USUAL = 1.0, 0.3, 0.0
 _MOST_KERNELS = 8
 
 
-def assign(program: Program, events: Sequence[Event]) -> list[Timed]:
-    """What each operator took in one run, in running order; an operator in a loop comes once per turn."""
+Alignments = dict[tuple[tuple[Operator, ...], tuple[str, ...]], list[tuple[int, int]]]
+"""Operators and names of kernels -> the kernels of each operator."""
+
+
+def assign(program: Program, events: Sequence[Event], known: Alignments | None = None) -> list[Timed]:
+    """What each operator took in one run, in running order; an operator in a loop comes once per turn.
+
+    Args:
+        known: what was aligned before, which is added to: all runs of a model have the same kernels, and a
+            model of hundreds of operators takes a second to align.
+    """
+    known = {} if known is None else known
     found: list[Timed] = []
     subgraphs = program.subgraphs
     own = _own_times(events)
@@ -68,7 +78,10 @@ def assign(program: Program, events: Sequence[Event]) -> list[Timed]:
         if pending:
             operators = next(parts[events[pending[0]].subgraph], [])
             tags = [events[i].tag for i in pending]
-            found.extend(_dealt(operators, tags, [own[i] for i in pending]))
+            key = tuple(operators), tuple(tags)
+            if key not in known:
+                known[key] = _aligned(*key)
+            found.extend(_dealt(operators, known[key], tags, [own[i] for i in pending]))
             pending.clear()
 
     for index, event in enumerate(events):
@@ -133,8 +146,13 @@ def _ready(
             yield number
 
 
-def _dealt(operators: Sequence[Operator], tags: Sequence[str], micros: Sequence[int]) -> Iterator[Timed]:
-    for operator, (first, last) in zip(operators, _aligned(operators, tags), strict=True):
+def _dealt(
+    operators: Sequence[Operator],
+    spans: Sequence[tuple[int, int]],
+    tags: Sequence[str],
+    micros: Sequence[int],
+) -> Iterator[Timed]:
+    for operator, (first, last) in zip(operators, spans, strict=True):
         yield operator, sum(micros[first:last]), " + ".join(tags[first:last])
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from thinflow.bench.profile import Profile, Step, collect, require_fixed
-from thinflow.errors import EngineUnavailable, FormatError
+from thinflow.errors import EngineUnavailable, FormatError, ParameterError
+from thinflow.ir.types import TensorSpec, dtype
 
 Array = np.ndarray[Any, Any]
 
@@ -36,8 +38,7 @@ def profile_file(
         names: nodes of the graph it was made from; a kernel gets the longest one that its own begins with.
 
     Raises:
-        EngineUnavailable: ONNX Runtime is missing or refuses the model.
-        FeedError: an input holds strings.
+        EngineUnavailable: ONNX Runtime is missing or refuses the model, or an input holds strings.
     """
     require_fixed(list(feeds.values()))
     try:
@@ -65,7 +66,21 @@ def profile_file(
     steps = [[_step(e, known, kernels) for e in nodes] for nodes, _ in found]
     ops = _longest(steps[0] if steps else [])
     steps = [[(name, ops.get(name, op), micros, size) for name, op, micros, size in run] for run in steps]
-    return Profile(collect(steps), "onnxruntime", threads, METHOD, kernels, [whole for _, whole in found])
+    outputs = {_named(e, known): list(_outputs(e)) for e in (found[0][0] if found else [])}
+    whole = [micros for _, micros in found]
+    return Profile(collect(steps), "onnxruntime", threads, METHOD, kernels, whole, outputs)
+
+
+def _named(event: Mapping[str, Any], known: Mapping[str, str]) -> str:
+    return source_name(str(event["name"]).removesuffix(_SUFFIX), known)
+
+
+def _outputs(event: Mapping[str, Any]) -> Iterator[TensorSpec]:
+    """What a kernel computed, as in `[{"float": [1, 10]}]`."""
+    for output in event.get("args", {}).get("output_type_shape") or ():
+        for element, shape in output.items():
+            with suppress(ParameterError):  # a sequence or a type that TensorFlow does not have
+                yield TensorSpec(dtype(element), tuple(map(int, shape)))
 
 
 def _longest(steps: Iterable[Step]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -130,6 +131,8 @@ class Ratio:
     def __str__(self) -> str:
         a, b = self._who()
         where = self._where()
+        if not self.interval.known:
+            return f"too few runs to compare {b} with {a}{where} (ratio {self.interval})"
         if not self.certain or self._is_blurred():
             return f"no difference between {b} and {a} could be measured{where} (ratio {self.interval})"
         if self.value > 1:
@@ -177,6 +180,7 @@ class BenchmarkReport:
         doing: what else the machine did meanwhile; None if it does not tell.
         runs_asked: how many were asked for; None: as many as the precision needs.
         inter_op_threads: nodes that could run side by side.
+        assumed: model -> input -> sizes that were made up, since the model leaves them open.
     """
 
     rows: tuple[Row, ...]
@@ -191,6 +195,7 @@ class BenchmarkReport:
     doing: Doing | None = None
     runs_asked: int | None = None
     inter_op_threads: int = 1
+    assumed: dict[str, dict[str, tuple[int, ...]]] = field(default_factory=dict)
 
     def row(
         self, subject: str | os.PathLike[str], engine: str | None = None, threads: int | None = None
@@ -290,7 +295,7 @@ class BenchmarkReport:
         lines += dict.fromkeys(why for r in ratios if (why := self._why_slower(r)))
         if not lines:
             row = self.rows[0]
-            time_ms = plus_minus(row.median_ms, row.spread_ms)
+            time_ms = plus_minus(row.median_ms, row.spread_ms if row.latency.has_interval else math.inf)
             lines.append(f"{row.subject} takes {time_ms} ms a run on {row.setting}{_share(row)}")
         return lines
 
@@ -310,6 +315,7 @@ class BenchmarkReport:
         lines = ["the measurement was interrupted; these are the runs up to then"] if self.interrupted else []
         if self.doing is not None and str(self.doing):
             lines.append(f"while this was measured {self.doing}: the machine can do better")
+        lines += self._assumptions()
         for row in self.rows:
             lines += self._caveats_of(row)
         if self.inter_op_threads > 1 and any(r.engine != "onnxruntime" for r in self.rows):
@@ -320,12 +326,18 @@ class BenchmarkReport:
         lines += [f"{m.subject}, {m.engine}: memory not measured: {m.error}" for m in self.memory if m.error]
         return lines
 
+    def _assumptions(self) -> Iterator[str]:
+        for subject, inputs in self.assumed.items():
+            for name, shape in inputs.items():
+                fed = ",".join(map(str, shape)) or "one number"
+                yield f"{subject}: '{name}' leaves sizes open, {fed} was fed; --shape {name}=... sets them"
+
     def _caveats_of(self, row: Row) -> Iterator[str]:
         who = ", ".join([row.subject, row.engine] + ([row.setting] if row.threads is not None else []))
         if not row.converged:
             known = (
                 f"±{100 * row.latency.uncertainty:.0f} %"
-                if row.latency.count >= 6
+                if row.latency.has_interval
                 else f"{row.latency.count} run{'s' if row.latency.count != 1 else ''}"
             )
             more = "time (--seconds)" if self.runs_asked is None else "runs (--runs)"
@@ -369,6 +381,7 @@ class BenchmarkReport:
             "ratios": [r.data() for r in self.ratios()],
             "memory": [m.data() for m in self.memory],
             "sizes": self.sizes,
+            "assumed_shapes": self.assumed,
             "skipped": [vars(s) for s in self.skipped],
             "sentences": self.sentences(),
             "caveats": self.caveats(),

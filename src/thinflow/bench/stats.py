@@ -47,9 +47,14 @@ class Distribution:
     outliers: tuple[tuple[int, float], ...] = ()
 
     @property
+    def has_interval(self) -> bool:
+        """Whether there are enough values to say how far the median may be off."""
+        return self.count >= _FEWEST
+
+    @property
     def uncertainty(self) -> float:
         """Half the width of the median's interval, relative to the median; infinite below 6 values."""
-        if self.count < _FEWEST or self.median <= 0:
+        if not self.has_interval or self.median <= 0:
             return math.inf
         return (self.high - self.low) / 2 / self.median
 

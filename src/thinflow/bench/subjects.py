@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Protocol
 
@@ -25,10 +25,11 @@ from thinflow.engines._files import FilePort, open_file
 from thinflow.engines._mapped import mapped, release_pages
 from thinflow.engines.base import Compiled
 from thinflow.engines.litert import Model
-from thinflow.errors import EngineUnavailable, GraphError
+from thinflow.errors import EngineUnavailable, GraphError, ThinflowError
 from thinflow.formats.contents import content_of
 from thinflow.ir.graph import Graph
-from thinflow.synthetic import synthetic_array
+from thinflow.ir.types import TensorSpec
+from thinflow.synthetic import concrete_shape, explain_open_sizes, naming_open_sizes, synthetic_array
 
 Array = np.ndarray[Any, Any]
 
@@ -63,12 +64,16 @@ class Subject(Protocol):
 
     Attributes:
         own_engine: what "auto" stands for.
+        assumed: input -> sizes that were made up for it, since the model leaves them open.
     """
 
     name: str
     path: str
     size_bytes: int | None
     own_engine: ClassVar[str]
+
+    @property
+    def assumed(self) -> Mapping[str, tuple[int, ...]]: ...
 
     def prepare(self, engine: str, threads: int) -> Runner:
         """The model on an engine.
@@ -100,20 +105,37 @@ class LiteRTRunner:
 
 
 class CompiledRunner:
-    """A graph that only runs as a whole: the timed part copies inputs and outputs too."""
+    """A graph that only runs as a whole: the timed part copies inputs and outputs too.
+
+    Args:
+        unsure: inputs whose sizes are made up; see `synthetic.open_sizes`.
+    """
 
     feeds_apart = False
     eight_bit = False
 
-    def __init__(self, compiled: Compiled, arrays: Sequence[Array], note: str = "") -> None:
+    def __init__(
+        self,
+        compiled: Compiled,
+        arrays: Sequence[Array],
+        note: str = "",
+        unsure: Mapping[str, TensorSpec] | None = None,
+    ) -> None:
         self._compiled, self._arrays = compiled, arrays
+        self._unsure = unsure or {}
         self.note = note
 
     def feed(self) -> None:
         """Nothing: `invoke` does it."""
 
     def invoke(self) -> object:
-        return self._compiled.run(self._arrays)
+        try:
+            return self._compiled.run(self._arrays)
+        except ThinflowError as error:
+            explained = explain_open_sizes(error, self._unsure)
+            if explained is None:
+                raise
+            raise explained from error
 
 
 @dataclass
@@ -125,9 +147,20 @@ class GraphSubject:
     graph: Graph
     size_bytes: int | None
     feeds: Feeds | None
+    unsure: Mapping[str, TensorSpec] = field(default_factory=dict)
+    """Inputs whose sizes are made up; see `synthetic.open_sizes`."""
     own_engine: ClassVar[str] = "litert"
 
+    @property
+    def assumed(self) -> dict[str, tuple[int, ...]]:
+        """Input -> sizes that were made up for it."""
+        return {name: concrete_shape(spec) for name, spec in self.unsure.items()}
+
     def prepare(self, engine: str, threads: int) -> Runner:
+        with naming_open_sizes(self.unsure):
+            return self._prepared(engine, threads)
+
+    def _prepared(self, engine: str, threads: int) -> Runner:
         arrays = self.arrays()
         if not self.graph.outputs:
             raise GraphError(
@@ -137,7 +170,7 @@ class GraphSubject:
         if engine == "litert" and (model := self._whole_in_litert(threads)) is not None:
             return LiteRTRunner(model, arrays)
         compiled = found.compile(self.graph, self.graph.inputs, self.graph.outputs, threads=threads)
-        return CompiledRunner(compiled, arrays, _placement_note(compiled, engine))
+        return CompiledRunner(compiled, arrays, _placement_note(compiled, engine), self.unsure)
 
     def arrays(self) -> list[Array]:
         """One array per input, in order."""
@@ -179,6 +212,7 @@ class TFLiteSubject:
     size_bytes: int | None
     feeds: Feeds | None
     shapes: Shapes
+    assumed: dict[str, tuple[int, ...]] = field(default_factory=dict, init=False)
     own_engine: ClassVar[str] = "litert"
 
     def prepare(self, engine: str, threads: int) -> Runner:
@@ -193,6 +227,9 @@ class TFLiteSubject:
             as_input(given[i], detail) if given is not None else made_up(detail, self.shapes, rng)
             for i, detail in enumerate(details)
         ]
+        if given is None:
+            open_sizes = {d["name"]: [None if n < 0 else n for n in d["shape_signature"]] for d in details}
+            self.assumed = _assumed(open_sizes, self.shapes, arrays)
         return LiteRTRunner(model, arrays)
 
 
@@ -205,6 +242,7 @@ class OnnxSubject:
     size_bytes: int | None
     feeds: Feeds | None
     shapes: Shapes
+    assumed: dict[str, tuple[int, ...]] = field(default_factory=dict, init=False)
     own_engine: ClassVar[str] = "onnxruntime"
 
     def prepare(self, engine: str, threads: int) -> Runner:
@@ -217,7 +255,10 @@ class OnnxSubject:
 
     def arrays(self, ports: Sequence[FilePort]) -> list[Array]:
         """One array per input, in order."""
-        return _arrays(ports, self.feeds, self.shapes)
+        arrays = _arrays(ports, self.feeds, self.shapes)
+        if self.feeds is None:
+            self.assumed = _assumed({p.name: p.spec.shape or () for p in ports}, self.shapes, arrays)
+        return arrays
 
 
 @dataclass
@@ -233,6 +274,17 @@ class SignatureSubject(OnnxSubject):
         return CompiledRunner(
             file.compile(file.inputs, file.outputs), self.arrays(file.inputs), f"{_COPIES}; {self.signature}"
         )
+
+
+def _assumed(
+    known: Mapping[str, Sequence[int | None]], asked: Shapes, arrays: Sequence[Array]
+) -> dict[str, tuple[int, ...]]:
+    """Input -> what it was fed, for those that leave more than the batch open and were given no sizes."""
+    return {
+        name: array.shape
+        for (name, sizes), array in zip(known.items(), arrays, strict=True)
+        if None in sizes[1:] and name.removesuffix(":0") not in asked
+    }
 
 
 def _arrays(ports: Sequence[FilePort], feeds: Feeds | None, shapes: Shapes) -> list[Array]:

@@ -68,7 +68,7 @@ def _readable_row(
 def _median(row: Row, factor: float) -> str:
     """Median and how far it may be off, in as many digits as that deserves, of three at most."""
     median, spread = row.median_ms * factor, row.spread_ms * factor
-    if row.latency.count < 6:
+    if not row.latency.has_interval:
         return f"{_three(median)} ± ?"
     return plus_minus(median, max(spread, median / 1000))
 

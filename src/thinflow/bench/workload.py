@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -73,10 +74,14 @@ class Workload:
 def workload(subject: Subject) -> Workload | None:
     """The workload of a model with the sizes it is run with; None if its graph cannot be read."""
     try:
-        graph = _graph(subject)
+        found = workload_of(_graph(subject))
     except ThinflowError:
         return None
-    return workload_of(graph)
+    if not found.uncounted or found.has_eight_bit or not _is_file(subject):
+        return found
+    with suppress(ThinflowError):  # an op that TensorFlow's cannot say
+        found = min(found, workload_of(_lifted(subject)), key=lambda work: len(work.uncounted))
+    return found
 
 
 def workload_of(graph: Graph) -> Workload:
@@ -108,8 +113,32 @@ def _graph(subject: Subject) -> Graph:
     if isinstance(subject, GraphSubject):
         return subject.graph
     graph = load(subject.path)
-    given = getattr(subject, "shapes", {})
     infer_shapes(graph)
+    return _sized(graph, subject)
+
+
+def _is_file(subject: Subject) -> bool:
+    from thinflow.bench.subjects import GraphSubject
+
+    return not isinstance(subject, GraphSubject)
+
+
+def _lifted(subject: Subject) -> Graph:
+    """A file's model in TensorFlow's ops, whose shapes follow from those of the inputs.
+
+    Raises:
+        ThinflowError: it has an op that cannot be said so.
+    """
+    from thinflow.bench.subjects import lifted
+
+    return _sized(lifted(subject)[0], subject)
+
+
+def _sized(graph: Graph, subject: Subject) -> Graph:
+    """The graph, with the sizes that its inputs are fed."""
+    from thinflow.analysis.shapes import infer_shapes
+
+    given = {**subject.assumed, **getattr(subject, "shapes", {})}
     fed = {}
     for value in graph.inputs:
         shape = given.get(value.name.removesuffix(":0"), value.spec.shape or ())

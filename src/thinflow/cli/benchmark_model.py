@@ -66,6 +66,7 @@ FLAGS = OldFlags(
         "inter_op_parallelism_threads": "inter_op",
         "num_inter_threads": "inter_op",
     },
+    python=True,  # people write what they know from other tools, `--noshow_type` too
     examples=EXAMPLES,
 )
 

@@ -91,6 +91,17 @@ class _Reader:
         return data
 
 
+def check_folder(path: str | os.PathLike[str]) -> None:
+    """Refuse a file whose folder is missing, before hours go into what it shall hold.
+
+    Raises:
+        WriteError: there is no such folder.
+    """
+    folder = Path(path).parent
+    if not folder.is_dir():
+        raise WriteError("its folder does not exist", os.fspath(path), hint=f"create it: mkdir -p {folder}")
+
+
 def write_file(
     path: str | os.PathLike[str],
     chunks: Iterable[bytes | memoryview],

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from thinflow.errors import WriteError
-from thinflow.formats._files import write_file
+from thinflow.formats._files import check_folder, write_file
 from thinflow.wire import protos
 from thinflow.wire.message_table import message_class
 
@@ -64,16 +64,27 @@ def from_bytes(data: bytes) -> list[Entry]:
     return [Entry(e.name, e.iters, e.wall_time * max(e.iters, 1), e.throughput) for e in message.entry]
 
 
-def write(prefix: str, entry: Entry, *, overwrite: bool = False) -> Path:
-    """Write PREFIX and the name, in which `/` becomes `__`; the file written.
+def check_free(prefix: str, name: str) -> Path:
+    """Where the result of a name goes: PREFIX and the name, in which `/` becomes `__`.
+
+    Raises:
+        WriteError: the file exists, or its folder does not.
+    """
+    path = Path(prefix + name.replace("/", "__"))
+    if path.exists():
+        raise WriteError(
+            "this result file exists already", os.fspath(path), "remove it, or give another prefix"
+        )
+    check_folder(path)
+    return path
+
+
+def write(prefix: str, entry: Entry) -> Path:
+    """Write an entry; the file written.
 
     Raises:
         WriteError: the file exists, or cannot be written.
     """
-    path = Path(prefix + entry.name.replace("/", "__"))
-    if path.exists() and not overwrite:
-        raise WriteError(
-            "this result file exists already", os.fspath(path), "remove it, or give another prefix"
-        )
+    path = check_free(prefix, entry.name)
     write_file(path, [to_bytes(entry)])
     return path

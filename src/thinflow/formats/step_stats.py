@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from thinflow.errors import WriteError
-from thinflow.formats._files import write_file
+from thinflow.formats._files import check_folder, write_file
 from thinflow.wire import protos
 from thinflow.wire.message_table import message_class
 
@@ -64,14 +64,25 @@ def _op_of(label: str) -> str:
     return label.partition(" = ")[2].partition("(")[0]
 
 
+def check_free(path: str | os.PathLike[str]) -> Path:
+    """The path of a file that can be new.
+
+    Raises:
+        WriteError: it exists, or its folder does not.
+    """
+    target = Path(path)
+    if target.exists():
+        raise WriteError("this file exists already", os.fspath(path), "remove it, or give another name")
+    check_folder(target)
+    return target
+
+
 def write(path: str | os.PathLike[str], steps: Iterable[Step]) -> Path:
     """Write a new file; its path.
 
     Raises:
         WriteError: the file exists, or cannot be written.
     """
-    target = Path(path)
-    if target.exists():
-        raise WriteError("this file exists already", os.fspath(path), "remove it, or give another name")
+    target = check_free(path)
     write_file(target, [to_bytes(steps)])
     return target
