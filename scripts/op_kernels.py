@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+# What runs anywhere, NextIteration and Assert among it, is registered for no device in particular.
+_DEVICES = ("CPU", "DEFAULT")
 FOLDER = Path(__file__).parents[1] / "src" / "thinflow" / "data"
 
 
@@ -26,7 +28,7 @@ def kernels() -> Iterator[tuple[str, str, str]]:
 
     found = set()
     for kernel in registry.get_all_registered_kernels().kernel:
-        if kernel.device_type != "CPU" or kernel.label:
+        if kernel.device_type not in _DEVICES or kernel.label:
             continue
         names = [c.name for c in kernel.constraint]
         choices = [list(c.allowed_values.list.type) for c in kernel.constraint]

@@ -56,6 +56,16 @@ def test_classes_go_by_the_types_of_the_node() -> None:
     assert Need("Add", "BinaryOp<CPUDevice, functor::add<double>>") in needs_of(doubles)[0]
 
 
+def test_kernels_that_are_for_no_device_in_particular() -> None:
+    """A loop needs NextIteration; TensorFlow registers it, Assert and IdentityN for any device."""
+    ops = [node("next", "NextIteration", "c", T=FLOAT), node("all", "IdentityN", "c")]
+    ops += [node("check", "Assert", "c", "c"), node("nothing", "NoOp")]
+    needs, warnings = needs_of(graph_of([constant("c", 1.0), *ops]))
+    assert warnings == []
+    assert {Need("NextIteration", "NextIterationOp"), Need("IdentityN", "IdentityNOp")} <= set(needs)
+    assert {Need("Assert", "AssertOp"), Need("NoOp", "NoOp")} <= set(needs)
+
+
 def test_functions_count_and_unknown_ops_are_told() -> None:
     body = [node("y", "Tanh", "x", T=FLOAT), node("z", "SomethingNew", "y:y:0")]
     called = function("f", {"x": FLOAT}, body, {"r": "z:output:0"})

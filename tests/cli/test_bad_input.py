@@ -222,6 +222,10 @@ def test_unrunnable(
     content, words = UNRUNNABLE[name]
     model = tmp_path / "model.pb"
     model.write_bytes(content)
+    if (name, command) == ("unknown-op", "optimize"):  # it may run elsewhere, and is carried through
+        assert main(COMMANDS[command](str(model), folder)) == 0
+        assert "the graph was not run from end to end" in capsys.readouterr().out
+        return
     fails(
         COMMANDS[command](str(model), folder),
         words if command in {"run", "reference"} else "",

@@ -23,6 +23,7 @@ from tests.freezing.builders import (
 from tests.library import constant, graph_of, node
 from thinflow.cli import main
 from thinflow.ir.types import FLOAT
+from thinflow.wire import protos
 
 X = np.array([[1, -1]], np.float32)
 
@@ -96,6 +97,15 @@ def test_freeze_graph(graph: list[str], capsys: pytest.CaptureFixture[str]) -> N
 )
 def test_flags_that_change_nothing_here(graph: list[str], flags: list[str]) -> None:
     assert main(["freeze_graph", *graph, "--output_graph=f.pb", *flags]) == 0
+    np.testing.assert_allclose(answer("f.pb", "y"), X @ W)
+
+
+@pytest.mark.parametrize("flag", ["--input_meta_graph=model-1.meta", "--input_meta_graph_def=model-1"])
+def test_a_meta_graph_by_its_name_or_the_prefix(graph: list[str], flag: str) -> None:
+    """People give the prefix of the checkpoint, whose meta graph stands beside it."""
+    text = meta_text([*product(), *saver(("w", "w", ""))])
+    Path("model-1.meta").write_bytes(protos.serialize(protos.from_text("MetaGraphDef", text.encode())))
+    assert main(["freeze_graph", *graph[1:], flag, "--output_graph=f.pb"]) == 0
     np.testing.assert_allclose(answer("f.pb", "y"), X @ W)
 
 

@@ -361,6 +361,102 @@ def test_file_bytes_for_a_model_that_decodes(folder: Path, capsys: pytest.Captur
     assert capsys.readouterr().out == "red (0): 200\n"
 
 
+# As the graphs of 2015 have it: a JPEG goes in, `Mul` scales it to -1..1. Scores: blue, green, red.
+OLD = """
+    contents = {contents}
+    DecodeJpeg = DecodeJpeg(contents) {{channels=3}}
+    Cast = Cast(DecodeJpeg) {{SrcT=uint8, DstT=float}}
+    dim = Const() {{value=int32[]{{0}}}}
+    ExpandDims = ExpandDims(Cast, dim) {{T=float, Tdim=int32}}
+    size = Const() {{value=int32[2]{{4,4}}}}
+    ResizeBilinear = ResizeBilinear(ExpandDims, size) {{T=float}}
+    mean = Const() {{value=float[]{{128}}}}
+    Sub = Sub(ResizeBilinear, mean) {{T=float}}
+    scale = Const() {{value=float[]{{0.0078125}}}}
+    Mul = Mul(Sub, scale) {{T=float}}
+    axes = Const() {{value=int32[2]{{1,2}}}}
+    softmax = Mean(Mul, axes) {{T=float, Tidx=int32}}
+    outputs: softmax
+"""
+RED = "red (0): 0.5625\nblue (2): -0.609375\ngreen (1): -0.921875\n"
+
+
+@pytest.mark.parametrize(
+    ("contents", "told"),
+    [
+        ("Placeholder() {dtype=string}", "there is no layer 'input'; the model's input is 'contents'\n"),
+        (
+            'Const() {value=string[]{""}}',
+            "the model decodes pictures itself: the file goes into 'contents'\n",
+        ),
+    ],
+)
+def test_a_graph_that_decodes_pictures_gets_the_file(
+    contents: str, told: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command of the retraining tutorial, which names no input; guessing `Mul` would scale twice."""
+    thinflow.save(parse_graph(OLD.format(contents=contents)), folder / "old.pb")
+    assert main(label(folder, folder / "old.pb", "--output_layer=softmax:0")) == 0
+    captured = capsys.readouterr()
+    assert captured.out == RED
+    assert captured.err == told
+    given = ["--input_layer=Mul", "--input_mean=128", "--input_std=128", "--output_layer=softmax"]
+    assert main(label(folder, folder / "old.pb", *given)) == 0
+    assert capsys.readouterr() == (RED, "")
+
+
+def test_mul_is_scaled_as_its_graphs_want(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is left when the decoder has been stripped takes pixels from -1 to 1, not from 0 to 1."""
+    whole = parse_graph(OLD.format(contents="Placeholder() {dtype=string}"))
+    strip = 'strip_unused_nodes(type=float, shape="1,4,4,3")'
+    thinflow.save(thinflow.transform(whole, strip, inputs=["Mul"], outputs=["softmax"]), folder / "old.pb")
+    assert main(label(folder, folder / "old.pb", "--output_layer=softmax")) == 0
+    captured = capsys.readouterr()
+    assert captured.out == RED
+    assert "the model's input is 'Mul'\n'Mul' is scaled as Inception of 2015 has it" in captured.err
+
+
+def test_files_where_tensorflow_had_them(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = folder / "tensorflow" / "examples" / "label_image" / "data"
+    data.mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    (folder / "colours.pb").rename(data / "inception_v3_2016_08_28_frozen.pb")
+    picture_file(data / "grace_hopper.jpg", (10, 200, 50))
+    assert main(["label_image", *SMALL]) == 2
+    assert "--labels is needed" in capsys.readouterr().err
+    (folder / "colours.txt").rename(data / "imagenet_slim_labels.txt")
+    assert main(["label_image", *SMALL, "--top_k=1"]) == 0
+    assert capsys.readouterr().out.startswith("green (1): 0.78")
+    assert main(["label_image", *SMALL, "--top_k=1", "--image=pictures/a.png"]) == 0
+    assert capsys.readouterr().out.startswith("red (0): ")
+
+
+@pytest.mark.parametrize(
+    ("flags", "out"),
+    [
+        ("-m {m} -i {i} -l {l}", "0.568627: 0 red\n-0.607843: 2 blue\n-0.921569: 1 green\n"),
+        ("-m {m} -i {i} -l {l} -c 3 -r 1 -f 1 -v 4 -t 2 -w 1 -a 0", "0.568627: 0 red\n"),
+        ("--tflite_model {m} --labels {l} --image {i} --num_results=1 -b 0 -s 255", "0.784314: 0 red\n"),
+        (
+            "--model_file {m} --label_file {l} --image {i}",
+            "0.568627: red\n-0.607843: blue\n-0.921569: green\n",
+        ),
+    ],
+)
+def test_the_flags_of_litert(flags: str, out: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = folder / "colours.tflite"
+    assert main(["convert", str(folder / "colours.pb"), str(model), "--shape", "input=1,4,4,3"]) == 0
+    capsys.readouterr()
+    files = {"m": model, "i": folder / "pictures" / "a.png", "l": folder / "colours.txt"}
+    assert main(["label_image", *(word.format(**files) for word in flags.split())]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == out
+    assert captured.err.startswith("average time: ")
+    assert captured.err.endswith(" ms\n")
+
+
 @pytest.mark.parametrize("kind", ["uint8", "int8"])
 def test_quantized_inputs_and_scores(kind: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Pixels as they are, or scaled and put on the grid of the input: both the model's real numbers."""

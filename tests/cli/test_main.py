@@ -107,6 +107,32 @@ def test_unknown_verb_without_neighbours(capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().err.endswith("hint: 'thinflow --help' lists the commands\n")
 
 
+@pytest.mark.parametrize(
+    ("verb", "hint"),
+    [
+        ("check_graph", "thinflow summarize_graph --in_graph=MODEL"),  # the README's slip of the pen
+        ("retrain", "thinflow trains nothing"),
+        ("export_tflite_ssd_graph", "it makes a graph from Python code"),
+        ("wav_to_spectrogram", "thinflow run MODEL --outputs AudioSpectrogram"),
+    ],
+)
+def test_tools_of_the_tutorials_that_are_not_here(
+    verb: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([verb, "--x=1"]) == 2
+    assert capsys.readouterr().err.startswith(f"error: there is no command '{verb}'\nhint: {hint}")
+
+
+def test_line_ends_of_windows(verb: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+    """A carriage return behind the last word is dropped; behind a backslash it ends the command early."""
+    verb(lambda args: args.size)
+    assert cli.main(["probe", "--size", "3\r"]) == 3
+    assert cli.main(["probe", "--size", "3", "\r"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("error: the command ends in the middle")
+    assert "hint: the script has the line ends of Windows" in err
+
+
 def test_a_file_instead_of_a_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = tmp_path / "model.pb"
     model.write_bytes(b"")

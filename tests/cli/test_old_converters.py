@@ -155,12 +155,82 @@ def test_other_output_formats() -> None:
 
 def test_flags_that_change_nothing_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["tflite_convert", "--graph_def_file=model.pb", "--output_file=out.tflite", *ENDS, *CODES]
-    inert = ["--reorder_across_fake_quant", "--experimental_new_converter=false", "--dump_graphviz_dir=d"]
+    inert = ["--reorder_across_fake_quant", "--experimental_new_converter=false", "--rnn_states={}"]
     assert main([*words, *inert]) == 0
     captured = capsys.readouterr()
     for flag in inert:
         assert f"{flag.partition('=')[0]} changes nothing: " in captured.err
     assert "mean nothing to a float model" in captured.out
+
+
+DETECTOR = """
+    image = Placeholder() {dtype=float, shape=shape[1,6,6,3]}
+    filter = Const() {value=float[6,6,3,36]{normal 3}}
+    scale = Const() {value=float[]{0.1}}
+    weights = Mul(filter, scale) {T=float}
+    conv = Conv2D(image, weights) {T=float, strides=[1,1,1,1], padding="VALID"}
+    four = Const() {value=int32[3]{1,9,4}}
+    boxes = Reshape(conv, four) {T=float, Tshape=int32}
+    raw = Sigmoid(boxes) {T=float}
+    begin = Const() {value=int32[3]{0,0,0}}
+    size = Const() {value=int32[3]{1,9,3}}
+    scores = Slice(raw, begin, size) {T=float, Index=int32}
+    anchors = Const() {value=float[9,4]{0.5 x 36}}
+    found = TFLite_Detection_PostProcess(boxes, scores, anchors) {max_detections=4, \
+max_classes_per_detection=1, num_classes=2, nms_score_threshold=0.0, nms_iou_threshold=0.6, y_scale=10.0, \
+x_scale=10.0, h_scale=5.0, w_scale=5.0, use_regular_nms=false}
+"""
+
+
+def test_an_object_detector_as_its_guide_converts_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """The four outputs of an op that TensorFlow does not have, and the flag that allows such ops."""
+    thinflow.save(parse_graph(DETECTOR.replace("\\\n", "")), "tflite_graph.pb")
+    outputs = ",".join(["found", *(f"found:{k}" for k in (1, 2, 3))])
+    words = ["toco", "--input_file=tflite_graph.pb", "--output_file=detect.tflite", "--input_shapes=1,6,6,3"]
+    ends = ["--input_arrays=image", f"--output_arrays={outputs}", "--inference_type=FLOAT"]
+    assert main([*words, *ends, "--allow_custom_ops"]) == 0
+    captured = capsys.readouterr()
+    assert "LiteRT agrees with the graph" in captured.out
+    assert captured.err == (
+        "--allow_custom_ops: those that LiteRT comes with are written, with or without it\n"
+    )
+    assert len(Session("detect.tflite").outputs) == 4
+    fallback = ["--default_ranges_min=0", "--default_ranges_max=6", "--mean_values=128", "--std_values=128"]
+    kind = ["--inference_type=QUANTIZED_UINT8", "--change_concat_input_ranges=false", "--allow_custom_ops"]
+    assert main([*words, *ends[:2], *kind, *fallback]) == 0
+    found = Session("detect.tflite")
+    assert str(found.inputs["image"].dtype) == "uint8"
+    assert all(str(spec.dtype) == "float" for spec in found.outputs.values())
+
+
+def test_ops_of_tensorflow_are_not_needed_here(capsys: pytest.CaptureFixture[str]) -> None:
+    """Guides name both sets; a model that needs only the first converts."""
+    assert main([*BASE, "--target_ops=TFLITE_BUILTINS,SELECT_TF_OPS"]) == 0
+    assert "SELECT_TF_OPS: ops of TensorFlow are not written" in capsys.readouterr().err
+    assert np.allclose(answer("out.tflite"), expected(), atol=1e-6)
+
+
+def test_drawings_of_before_and_after(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*BASE, "--dump_graphviz_dir=dots/here"]) == 0
+    assert "drawn in dots/here: toco_AT_IMPORT.dot and" in capsys.readouterr().out
+    assert '[label="Relu6"]' in Path("dots/here/toco_AT_IMPORT.dot").read_text()
+    assert '[label="tfl.CONV_2D"]' in Path("dots/here/toco_AFTER_TRANSFORMATIONS.dot").read_text()
+    draw = ["toco", "--input_file=out.tflite", "--input_format=TFLITE", "--output_format=GRAPHVIZ_DOT"]
+    assert main([*draw, "--output_file=t.dot"]) == 0
+    assert '[label="tfl.CONV_2D"]' in Path("t.dot").read_text()
+    assert main([*BASE, "--dump_graphviz=out.tflite/x"]) == 1
+    assert "the folder cannot be made" in capsys.readouterr().err
+
+
+def test_a_size_for_open_batches() -> None:
+    assert main([*BASE, "--batch_size=3"]) == 0
+    assert Session("out.tflite").inputs["image"].shape == (3, 6, 6, 3)
+
+
+def test_words_of_the_first_toco(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--input_type=FLOAT", "--allow_nonascii_arrays", "--logtostderr", "--v=1"]
+    assert main([*BASE, *words]) == 0
+    assert capsys.readouterr().err == "--allow_nonascii_arrays changes nothing: names may be any text\n"
 
 
 BASE = ["tflite_convert", "--graph_def_file=model.pb", "--output_file=out.tflite", *ENDS]
@@ -182,12 +252,17 @@ INTEGER = [*BASE, "--inference_type=QUANTIZED_UINT8"]
         ([*BASE, "--inference_type=QUANTIZED_UINT"], "did you mean 'QUANTIZED_UINT8'"),
         ([*BASE, "--inference_input_type=QUANTIZED_UINT8"], "need an integer --inference_type"),
         ([*BASE, "--quantize_to_float16"], "goes with --post_training_quantize"),
-        ([*BASE, "--allow_custom_ops"], "custom ops are not written"),
-        ([*BASE, "--target_ops=TFLITE_BUILTINS,SELECT_TF_OPS"], "ops of SELECT_TF_OPS are not written"),
+        ([*BASE, "--custom_opdefs=name: 'Acme'"], "ops of your own are not written"),
+        ([*BASE, "--target_ops=SELECT_TF_OPS"], "ops of TensorFlow are not written"),
+        ([*BASE, "--force_select_tf_ops"], "ops of TensorFlow are not written"),
+        ([*BASE, "--target_ops=TFLITE_BUILTIN"], "did you mean 'TFLITE_BUILTINS'"),
+        ([*BASE, "--arrays_extra_info_file=x.txt"], "ranges come from FakeQuant"),
+        ([*BASE, "--batch_size=-2"], "is no size"),
         ([*BASE, "--input_format=TFLITE"], "--input_format=TFLITE is not supported"),
         ([*BASE, "--output_format=PNG"], "--output_format=PNG is not supported"),
         ([*BASE, "--input_shapes=1,2:1"], "2 input shapes for 1 input arrays"),
         ([*BASE, "--input_shapes=1,x"], "cannot be read"),
+        ([*BASE, "--input_shapes=1,,,3"], "is a variable of the shell not set?"),
         ([*BASE[:3], "--input_arrays=imge"], "did you mean 'image'"),
         ([*BASE[:3], "--output_arrays=outt"], "did you mean 'out'"),
         (["tflite_convert", "--graph_def_file=none.pb", "--output_file=o.tflite"], "there is no such file"),

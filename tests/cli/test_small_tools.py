@@ -15,6 +15,7 @@ import thinflow
 from tests.transforms.golden import parse_graph
 from thinflow.cli import main
 from thinflow.cli._oldflags import OldFlags
+from thinflow.cli._options import names
 from thinflow.ir.graph import Versions
 from thinflow.ir.types import BOOL, FLOAT, UINT8
 
@@ -37,6 +38,15 @@ FLAGS = OldFlags(
         (["--on", "true", "--name", "--on"], ("--on", True, 3)),
         (["--on", "OFF"], ("", False, 3)),
         (["--on=1", "--on=no"], ("", False, 3)),
+        # what a web page makes of two dashes and of quotes, and what the shell of Windows leaves of them
+        (["\N{EN DASH}name=x", "\N{EM DASH}on", "\N{MINUS SIGN}n", "7"], ("x", True, 7)),
+        (["--name=\N{LEFT DOUBLE QUOTATION MARK}a b\N{RIGHT DOUBLE QUOTATION MARK}"], ("a b", False, 3)),
+        (["--name='x'", "--n='7'"], ("x", False, 7)),
+        (["--name='x','y'"], ("'x','y'", False, 3)),
+        (["--name='"], ("'", False, 3)),
+        # every tool took the flags of the logging library
+        (["--logtostderr", "--v=1", "--name=x", "-alsologtostderr", "true", "--n=4"], ("x", False, 4)),
+        (["--v", "2", "--vmodule=a=1", "--stderrthreshold", "0", "--name=x"], ("x", False, 3)),
     ],
 )
 def test_flags(argv: list[str], values: tuple[object, ...]) -> None:
@@ -47,7 +57,11 @@ def test_flags(argv: list[str], values: tuple[object, ...]) -> None:
     ("argv", "words"),
     [
         (["--nam=x"], "Unknown argument --nam=x.\nhint: did you mean 'name'"),
-        (["stray"], "Unknown argument stray."),
+        (
+            ["stray"],
+            "Unknown argument stray.\nhint: a value stands behind its flag, with no blank around '='",
+        ),
+        (["--logtostder"], "Unknown argument --logtostder."),
         (["--on=maybe"], "Couldn't interpret value maybe for flag on."),
         (["--n=1.5"], "Couldn't interpret value 1.5 for flag n."),
         (["--name"], "the flag --name needs a value"),
@@ -56,6 +70,17 @@ def test_flags(argv: list[str], values: tuple[object, ...]) -> None:
 def test_wrong_flags(argv: list[str], words: str, capsys: Out) -> None:
     assert FLAGS.parse(argv) is None
     assert words in capsys.readouterr().err
+
+
+def test_a_flag_of_the_tool_wins_over_one_for_logging() -> None:
+    tool = OldFlags("tool", {"log_dir": ("", ""), "variable": (False, "")}, python=True)
+    assert tool.parse(["--log_dir=x", "--v", "1"]) == {"log_dir": "x", "variable": False}
+
+
+def test_names_in_quotes() -> None:
+    assert names("'a', 'b:1',\N{LEFT DOUBLE QUOTATION MARK}c\N{RIGHT DOUBLE QUOTATION MARK},''") == [
+        *("a", "b:1", "c")
+    ]
 
 
 def test_flags_of_scripts_in_python(capsys: Out) -> None:

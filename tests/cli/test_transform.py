@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 import thinflow
+from tests.freezing.builders import product
+from tests.library import graph_of
 from thinflow.cli import main
 
 
@@ -109,6 +111,31 @@ def test_transform_graph(model: str, capsys: pytest.CaptureFixture[str], paste: 
 def test_old_usage(argv: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["transform_graph", *argv]) == 2
     assert capsys.readouterr().err.startswith(words)
+
+
+def test_names_as_the_mobile_guide_calls_them(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    ends = ["--input_names=image", "--output_names=probabilities", "--transforms=fold_constants"]
+    assert main(["transform_graph", f"--in_graph={model}", "--out_graph=o.pb", *ends]) == 0
+    ends[0] = "--inputs=Placeholder"
+    assert main(["transform_graph", f"--in_graph={model}", "--out_graph=o.pb", *ends]) == 1
+    assert (
+        "no input 'Placeholder' in the graph\nhint: its inputs seem to be image\n" in capsys.readouterr().err
+    )
+
+
+def test_a_graph_that_was_never_frozen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its weights are in a checkpoint: nothing folds and nothing shrinks, and one line says why."""
+    monkeypatch.chdir(tmp_path)
+    thinflow.save(graph_of(product()), tmp_path / "g.pb")
+    told = "note: 1 variable left, first 'w': transforms see no weights that are in a checkpoint; freeze"
+    ends = ["--inputs=x", "--outputs=y", "--transforms=quantize_weights"]
+    assert main(["transform_graph", "--in_graph=g.pb", "--out_graph=o.pb", *ends]) == 0
+    assert told in capsys.readouterr().out
+    quantize = ["quantize_graph", "--input=g.pb", "--output=q.pb", "--output_node_names=y"]
+    assert main([*quantize, "--mode=weights"]) == 0
+    assert told in capsys.readouterr().err
 
 
 def test_help_lists_transforms(capsys: pytest.CaptureFixture[str]) -> None:

@@ -155,6 +155,12 @@ ROWS = (
         (r"^label \d+ \(\d+\): 0\.\d+",),
     ),
     Row(
+        "label-whole-graph",
+        "label_image --graph=tensorflow_inception_graph.pb --output_layer=softmax:0 "
+        "--labels=imagenet_comp_graph_label_strings.txt --image=picture.png",
+        (r"^label \d+ \(\d+\): 0\.\d+", r"the file goes into 'DecodeJpeg/contents'"),
+    ),
+    Row(
         "label-eight-bit",
         f"{LABEL} "
         "--graph=quantized_graph.pb --labels=imagenet_comp_graph_label_strings.txt "
@@ -163,14 +169,14 @@ ROWS = (
     ),
     Row(
         "insert-logging",
-        "transform_graph --in_graph=quantized_graph.pb --out_graph=logged_quantized_graph.pb "
-        f"{INCEPTION} --transforms='{LOGGING}'",
+        "transform_graph --logtostderr --in_graph=quantized_graph.pb --out_graph=logged_quantized_graph.pb "
+        f"{INCEPTION} --transforms='\\\n{LOGGING}\\\n'",
         (),
         (("logged_quantized_graph.pb", 25),),
     ),
     Row(
         "log-ranges",
-        f"{LABEL} "
+        f"{LABEL} --logtostderr "
         "--graph=logged_quantized_graph.pb --labels=imagenet_comp_graph_label_strings.txt "
         "--image=picture.png",
         (r"requant_range__print__;__requant_min_max:\[-?[\d.e+-]+\]\[-?[\d.e+-]+\]",),
@@ -227,6 +233,19 @@ ROWS = (
         "label-memmapped",
         f"{LABEL} --graph=mapped.pb --labels=imagenet_comp_graph_label_strings.txt --image=picture.png",
         (r"^label \d+ \(\d+\): 0\.\d+",),
+    ),
+    Row(
+        "tflite-convert",
+        "tflite_convert --graph_def_file=optimized_inception_graph.pb --output_file=inception.tflite "
+        "--input_arrays=Mul --output_arrays=softmax --input_shapes=1,299,299,3 "
+        "--target_ops=TFLITE_BUILTINS,SELECT_TF_OPS --allow_custom_ops",
+        (r"LiteRT agrees with the graph",),
+        (("inception.tflite", 96),),
+    ),
+    Row(
+        "label-lite",
+        "label_image -m inception.tflite -i picture.png -l imagenet_comp_graph_label_strings.txt -c 2 -f 1",
+        (r"^0\.\d+: \d+ label \d+$", r"^average time: [\d.]+ ms$"),
     ),
     Row(
         "selective-registration",

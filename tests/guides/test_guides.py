@@ -67,7 +67,10 @@ def top(text: str) -> str:
     return text.splitlines()[0].partition(" (")[0]
 
 
-@pytest.mark.parametrize("row", ["label-eight-bit", "log-ranges", "label-frozen-ranges", "label-memmapped"])
+@pytest.mark.parametrize(
+    "row",
+    ["label-whole-graph", "label-eight-bit", "log-ranges", "label-frozen-ranges", "label-memmapped"],
+)
 def test_the_top_answer_stays(row: str, said: dict[str, str]) -> None:
     if row not in said:
         pytest.skip("its command did not run")

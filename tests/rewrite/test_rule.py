@@ -136,6 +136,9 @@ def test_an_unknown_option_offers_the_nearest() -> None:
     with pytest.raises(ParameterError) as caught:
         set_up(qqqqqq=["1"])
     assert "it takes count, rate" in caught.value.hint
+    with pytest.raises(ParameterError, match="has no parameter 'ignore_error'") as caught:
+        set_up(ignore_error=["true"])
+    assert caught.value.hint == "did you mean 'ignore_errors'?"
 
 
 def test_a_missing_option() -> None:

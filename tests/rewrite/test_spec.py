@@ -65,6 +65,8 @@ ACCEPTED_BESIDES = [
     ("a \\\r\n b", [("a", {}), ("b", {})]),
     ("a # first, then\nb", [("a", {}), ("b", {})]),
     ("a(x=1, # why\n y=2) # end", [("a", {"x": ["1"], "y": ["2"]})]),
+    ("a(x=\N{LEFT DOUBLE QUOTATION MARK}1,2\N{RIGHT DOUBLE QUOTATION MARK})", [("a", {"x": ["1,2"]})]),
+    ("a(x=\N{RIGHT SINGLE QUOTATION MARK}1,2\N{RIGHT SINGLE QUOTATION MARK})", [("a", {"x": ["1,2"]})]),
 ]
 
 
@@ -110,6 +112,21 @@ def test_mistakes_are_errors_with_their_place(text: str, place: int, problem: st
     *_, line, caret = error.problem.splitlines()
     assert line == "  " + text.splitlines()[0]
     assert caret.index("^") == place + 2
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("a(type=float, shape=1,299,299,3)", 'a value with commas needs double quotes: shape="1,299"; in'),
+        ("a(x)", "write x=VALUE"),
+        ("a(7)", "write 7=VALUE"),
+        ("a, b", "with blanks between them"),
+    ],
+)  # fmt: skip
+def test_hints(text: str, hint: str) -> None:
+    with pytest.raises(ParseError) as caught:
+        parse_transforms(text)
+    assert hint in caught.value.hint
 
 
 def test_the_caret_stands_under_the_right_line() -> None:

@@ -23,6 +23,7 @@ def label_pictures(
     defaults: tuple[str, str] = ("input", "InceptionV3/Predictions/Reshape_1"),
     count: int = 5,
     note: Any = None,
+    runs: int = 0,
     **options: Any,
 ) -> Iterator[tuple[Path, list[Guess]]]:
     """The best labels of a picture, or of each in a folder.
@@ -35,6 +36,7 @@ def label_pictures(
         input_layer, output_layer: names; default: `defaults` if the model has them, else its own.
         count: how many labels of each.
         note: told what is worth saying about the choice of layers.
+        runs: run this often on each, and let `note` know how long a run took; 0: once, and say nothing.
         options: as for `Session`.
     """
     from thinflow import labelling
@@ -43,13 +45,21 @@ def label_pictures(
     files = labelling.files_of(pictures, labelling.PICTURES)
     session = _session(model, **options)
     source, output, notes = labelling.layers(session, (input_layer, output_layer), defaults)
-    for line in notes if note is not None else ():
+    if not input_layer and (source != defaults[0] or not session.inputs):
+        guessed = source
+        source, preparation, told = labelling.as_of_2015(session, source, output, preparation)
+        notes[:1] = [notes[0] if source == guessed else "", told]
+    for line in filter(None, notes if note is not None else ()):
         note(line)
 
     def feeds(file: Path) -> dict[str, Any]:
         return labelling.picture_feeds(file, session, source, preparation)
 
-    yield from labelling.label_files(session, files, feeds, output, names, count)
+    def tell(seconds: float) -> None:
+        note(f"average time: {seconds * 1000:.6g} ms")
+
+    clock = labelling.Clock(runs, tell) if runs > 0 and note is not None else None
+    yield from labelling.label_files(session, files, feeds, output, names, count, clock)
 
 
 def _session(model: str | os.PathLike[str], engine: str = "auto", **options: Any) -> Session:
@@ -90,7 +100,7 @@ def label_sounds(
     files = labelling.files_of(sounds, labelling.SOUNDS)
     session = _session(model, **options)
     source, output, notes = labelling.layers(session, (input_name, output_name), defaults)
-    for line in notes if note is not None else ():
+    for line in filter(None, notes if note is not None else ()):
         note(line)
 
     def feeds(file: Path) -> dict[str, Any]:

@@ -8,14 +8,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from thinflow.api.converting import Conversion
+from thinflow.api.drawing import write_dot
 from thinflow.errors import ParameterError, closest
 
 if TYPE_CHECKING:
-    from thinflow.ir.graph import Graph
+    from thinflow.ir.graph import Graph, Value
+    from thinflow.lower.tflite.program import Tensor
     from thinflow.optimizing.ranges_job import InputCodes
 
 _KINDS = {"QUANTIZED_UINT8": "uint8", "UINT8": "uint8", "INT8": "int8", "QUANTIZED_INT8": "int8"}
 _FLOATS = ("FLOAT", "FLOAT32")
+_DRAWINGS = ("toco_AT_IMPORT.dot", "toco_AFTER_TRANSFORMATIONS.dot")  # the names that toco used
 _STORED = {"dynamic": "int8", "float16": "float16"}
 
 
@@ -35,6 +38,8 @@ class OldConversion:
         weights: "" as they are, "dynamic" in eight bits or "float16".
         output_format: TFLITE, TENSORFLOW_GRAPHDEF or GRAPHVIZ_DOT.
         tags, signature: of a SavedModel.
+        batch: size of a first axis that an input leaves open; 0: as without.
+        drawings: folder for drawings of the graph before and after; empty: none.
     """
 
     source: str
@@ -51,6 +56,8 @@ class OldConversion:
     output_format: str = "TFLITE"
     tags: str | None = None
     signature: str | None = None
+    batch: int = 0
+    drawings: str = ""
     notes: list[str] = field(default_factory=list)
 
 
@@ -74,13 +81,58 @@ def convert_as_before(wanted: OldConversion) -> Conversion:
     graph = load(
         wanted.source, inputs=wanted.input_arrays, outputs=wanted.output_arrays, shapes=shapes, **opening
     )
+    if wanted.output_format == "GRAPHVIZ_DOT":
+        return Conversion(wanted.target, write_dot(graph, wanted.target), "a drawing of the graph, in DOT")
     require_tensorflow(graph, "converted")
     if wanted.output_format != "TFLITE":
         return _another_format(graph, wanted)
-    if not kind and not wanted.weights:
-        _refuse_codes(wanted)
-        return _float(graph, wanted)
-    return _eight_bit(graph, kind, wanted) if kind else _smaller_weights(graph, wanted)
+    if wanted.batch:
+        _set_batch(graph, wanted.batch)
+    if not wanted.drawings:
+        return _to_tflite(graph, kind, wanted)
+    wanted.notes.append(f"drawn in {wanted.drawings}: {' and '.join(_DRAWINGS)}")
+    _draw(graph, wanted.drawings, _DRAWINGS[0])
+    made = _to_tflite(graph, kind, wanted)
+    _draw(wanted.target, wanted.drawings, _DRAWINGS[1])
+    return made
+
+
+def _to_tflite(graph: Graph, kind: str, wanted: OldConversion) -> Conversion:
+    if kind:
+        return _eight_bit(graph, kind, wanted)
+    _refuse_codes(wanted)
+    return _smaller_weights(graph, wanted) if wanted.weights else _float(graph, wanted)
+
+
+def _set_batch(graph: Graph, size: int) -> None:
+    """Fix the first axis of the inputs that leave it open.
+
+    Raises:
+        ParameterError: the size is none.
+    """
+    from thinflow.analysis.shapes import infer_shapes
+    from thinflow.synthetic import override_shapes
+
+    if size < 0:
+        raise ParameterError(f"--batch_size={size} is no size", hint="give 1 or more")
+    known = ((v, v.spec.shape) for v in graph.inputs)
+    fixed = {v.name: (size, *shape[1:]) for v, shape in known if shape and shape[0] is None}
+    infer_shapes(graph, override_shapes(graph.inputs, fixed))
+
+
+def _draw(source: Graph | str, folder: str, name: str) -> None:
+    """Draw a graph, in DOT.
+
+    Raises:
+        WriteError: it cannot be written.
+    """
+    from thinflow.errors import WriteError
+
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as e:
+        raise WriteError(f"the folder cannot be made: {e.strerror}", folder, "name another") from e
+    write_dot(source, os.path.join(folder, name))
 
 
 def _kind(text: str, flag: str) -> str:
@@ -110,14 +162,10 @@ def _shapes(
 
 
 def _another_format(graph: Graph, wanted: OldConversion) -> Conversion:
-    from thinflow.api.drawing import write_dot
     from thinflow.api.files import require_outputs
     from thinflow.api.transforming import transform
     from thinflow.formats import save
 
-    if wanted.output_format == "GRAPHVIZ_DOT":
-        size = write_dot(graph, wanted.target)
-        return Conversion(wanted.target, size, "a drawing of the graph, in DOT")
     if wanted.output_format != "TENSORFLOW_GRAPHDEF":
         raise ParameterError(
             f"--output_format={wanted.output_format} is not supported",
@@ -156,7 +204,6 @@ def _smaller_weights(graph: Graph, wanted: OldConversion) -> Conversion:
     from thinflow.formats._files import write_file
     from thinflow.optimizing.quantizing import quantize
 
-    _refuse_codes(wanted)
     made = quantize(graph, scheme=wanted.weights)
     size = write_file(wanted.target, [made.content])
     return Conversion(
@@ -166,6 +213,7 @@ def _smaller_weights(graph: Graph, wanted: OldConversion) -> Conversion:
 
 def _eight_bit(graph: Graph, kind: str, wanted: OldConversion) -> Conversion:
     from thinflow.formats._files import write_file
+    from thinflow.lower.tflite.program import to_bytes
     from thinflow.optimizing.ranges_job import eight_bit_model
 
     border = _kind(wanted.input_type, "inference_input_type") if wanted.input_type else kind
@@ -176,13 +224,21 @@ def _eight_bit(graph: Graph, kind: str, wanted: OldConversion) -> Conversion:
             hint="leave it out, or use thinflow quantize --input-type",
         )
     codes = _codes([v.name for v in graph.inputs], wanted)
-    model, content = eight_bit_model(graph, kind, codes, wanted.default_range)
-    size = write_file(wanted.target, [content])
-    notes = [f"input  {v.name}  {kind} for {v.spec}" for v in model.core.inputs]
-    notes += [f"output {v.name}  {kind} for {v.spec}" for v in model.core.outputs]
+    model, program = eight_bit_model(graph, kind, codes, wanted.default_range)
+    size = write_file(wanted.target, [to_bytes(program)])
+    main = program.subgraphs[0]
+    notes = _ends("input ", model.core.inputs, main.inputs)
+    notes += _ends("output", model.core.outputs, main.outputs)
     if wanted.default_range is not None:
         notes.append("default ranges are for trying speed and size; answers need real ones")
     return Conversion(wanted.target, size, f"eight-bit, {kind} at the borders", [*notes, *wanted.notes])
+
+
+def _ends(role: str, values: Sequence[Value], tensors: Sequence[Tensor]) -> list[str]:
+    """A line for each input or output: its name and type, and what it was."""
+    pairs = zip(values, tensors, strict=True)
+    known = ((v, t.dtype == v.spec.dtype, t) for v, t in pairs)
+    return [f"{role} {v.name}  {v.spec if same else f'{t.dtype} for {v.spec}'}" for v, same, t in known]
 
 
 def _codes(inputs: Sequence[str], wanted: OldConversion) -> Mapping[str, InputCodes]:

@@ -65,6 +65,19 @@ _EXTRAS = {
     "cryptography": "pack",
 }
 
+# What old tutorials call beside the tools above, and what does the same here.
+_ELSEWHERE = {
+    "check_graph": "thinflow summarize_graph --in_graph=MODEL",
+    "classify_image": "thinflow label_image --graph=MODEL --image=PICTURE --labels=LABELS",
+    "transform_chrome_trace": "it reads what thinflow benchmark_model --step_stats_name=FILE writes",
+    "test_streaming_accuracy": "thinflow evaluate MODEL CLIPS/ --labels LABELS, clip by clip",
+    "wav_to_spectrogram": "thinflow run MODEL --outputs AudioSpectrogram --feed wav_data=CLIP --save OUT.npz",
+}
+_TRAINING = "thinflow trains nothing; train with TensorFlow, then: thinflow freeze_graph --help"
+_ELSEWHERE |= dict.fromkeys(("train", "retrain", "eval", "generate_streaming_test_wav"), _TRAINING)
+_FROM_CODE = "it makes a graph from Python code; export there, then: thinflow freeze_graph --help"
+_ELSEWHERE |= dict.fromkeys(("export_inference_graph", "export_tflite_ssd_graph"), _FROM_CODE)
+
 _INTERRUPTED = 130  # 128 + SIGINT, what a shell reports
 _BROKEN_PIPE = 141  # 128 + SIGPIPE
 
@@ -73,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code: 0 done, 1 failed, 2 wrong usage."""
     if argv is None:  # the process is ours: no search for garbage in what its end frees anyway
         atexit.register(gc.freeze)
-    args = list(sys.argv[1:] if argv is None else argv)
+    args = [a.rstrip("\r") if a != "\r" else a for a in (sys.argv[1:] if argv is None else argv)]
     debug = os.environ.get("THINFLOW_DEBUG", "") not in ("", "0")
     if "--debug" in args:
         args.remove("--debug")
@@ -121,6 +134,12 @@ def _dispatch(args: list[str]) -> int:
         print(_overview())
         return 0
     verb, *rest = args
+    if "\r" in rest:
+        _print_error(
+            "the command ends in the middle: a carriage return is behind the backslash that continues it",
+            "the script has the line ends of Windows; take them out: sed -i 's/\\r$//' SCRIPT",
+        )
+        return 2
     if verb == "--version":
         import thinflow
 
@@ -169,6 +188,8 @@ def _hint_for_unknown(verb: str) -> str:
 
     if os.path.exists(verb):
         return f"a command comes first: thinflow inspect {verb}"
+    if verb in _ELSEWHERE:
+        return _ELSEWHERE[verb]
     return closest(verb, COMMANDS) or "'thinflow --help' lists the commands"
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from thinflow.cli._console import human_bytes
 
+_VARIABLES = frozenset({"Variable", "VariableV2", "VarHandleOp"})
 _SHOWN_REASONS = 6
 
 
@@ -34,7 +35,17 @@ def ledger_lines(result: Any, *, verified: bool) -> list[str]:
             lines.append(f"      left {who}: {text}")
         if len(reasons) > _SHOWN_REASONS:
             lines.append(f"      ... and {len(reasons) - _SHOWN_REASONS} other reasons (--json has all)")
-    return lines
+    return lines + [f"note: {line}" for line in about_variables(result.graph)]
+
+
+def about_variables(graph: Any) -> list[str]:
+    """What is worth saying of a graph that was never frozen: a line, or none."""
+    left = [node.name for node in graph if node.op in _VARIABLES]
+    if not left:
+        return []
+    what = f"{len(left)} variable{'s' if len(left) > 1 else ''} left, first '{left[0]}'"
+    why = "transforms see no weights that are in a checkpoint; freeze first, see thinflow freeze_graph --help"
+    return [f"{what}: {why}"]
 
 
 def verdict(result: Any, *, verified: bool) -> str:
@@ -82,6 +93,7 @@ def ledger_data(result: Any) -> dict[str, Any]:
     return {
         "changes": result.changes,
         "note": result.note,
+        "notes": about_variables(result.graph),
         "steps": [
             {
                 "transform": s.transform,

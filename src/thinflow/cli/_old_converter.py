@@ -7,72 +7,16 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+from thinflow.cli._old_converter_flags import ALIASES, FLAGS
 from thinflow.cli._oldflags import USAGE_EXIT, OldFlags, Setting, is_help
-from thinflow.errors import ParameterError
+from thinflow.errors import ParameterError, closest
 
 T = TypeVar("T")
 
-FLAGS: dict[str, tuple[Setting, str]] = {
-    "output_file": ("", "file to write"),
-    "graph_def_file": ("", "GraphDef to convert, binary or text"),
-    "saved_model_dir": ("", "SavedModel to convert"),
-    "keras_model_file": ("", "not read here: save the model as a SavedModel"),
-    "input_arrays": ("", "inputs, comma-separated; default: the model's own"),
-    "output_arrays": ("", "outputs, comma-separated; default: the model's own"),
-    "input_shapes": ("", "sizes by input, as in 1,224,224,3:1,20; default: those of the graph"),
-    "saved_model_tag_set": ("", "tags of the SavedModel's graph; default: serve, or the only one"),
-    "saved_model_signature_key": (
-        "",
-        "signature of the SavedModel; default: serving_default, or the only one",
-    ),
-    "inference_type": ("FLOAT", "FLOAT, QUANTIZED_UINT8 or INT8; integers need mean_values and known ranges"),
-    "inference_input_type": ("", "of the inputs; default: the inference type"),
-    "mean_values": ("", "real = (code - mean) / std_dev, one per input"),
-    "std_dev_values": ("", "see mean_values"),
-    "default_ranges_min": ("", "range of tensors without FakeQuant, for trying speed and size"),
-    "default_ranges_max": ("", "see default_ranges_min"),
-    "post_training_quantize": (False, "store weights in eight bits"),
-    "quantize_to_float16": (False, "with post_training_quantize: store weights as float16 instead"),
-    "output_format": ("TFLITE", "TFLITE, TENSORFLOW_GRAPHDEF or GRAPHVIZ_DOT"),
-    "input_format": ("TENSORFLOW_GRAPHDEF", "TENSORFLOW_GRAPHDEF"),
-    "target_ops": ("TFLITE_BUILTINS", "TFLITE_BUILTINS; others are named and left to the app"),
-    "allow_custom_ops": (False, "refused: what LiteRT cannot run is named and left to the app"),
-    "reorder_across_fake_quant": (False, "told and ignored: fusing looks through FakeQuant anyway"),
-    "drop_control_dependency": (True, "told and ignored: a .tflite has no control dependencies"),
-    "change_concat_input_ranges": (
-        False,
-        "told and ignored: inputs of a concatenation share their range anyway",
-    ),
-    "drop_fake_quant": (False, "told and ignored: float models keep FakeQuant, integer ones take its range"),
-    "dump_graphviz_dir": ("", "told and ignored: thinflow view draws graphs"),
-    "dump_graphviz_video": (False, "as dump_graphviz_dir"),
-    "conversion_summary_dir": ("", "told and ignored: the summary is printed"),
-    "enable_v1_converter": (False, "told and ignored: these are its flags"),
-    "experimental_new_converter": (True, "told and ignored: this is another converter"),
-    "experimental_new_quantizer": (True, "told and ignored: this is another converter"),
-    "allow_nonexistent_arrays": (False, "told and ignored: an unknown name is always an error"),
-    "allow_nudging_weights_to_use_fast_gemm_kernel": (False, "told and ignored"),
-    "dedupe_array_min_size_bytes": ("", "told and ignored: equal constants are always stored once"),
-}
-ALIASES = {
-    "input_array": "input_arrays",
-    "output_array": "output_arrays",
-    "input_shape": "input_shapes",
-    "mean_value": "mean_values",
-    "std_dev_value": "std_dev_values",
-    "std_value": "std_dev_values",
-    "std_values": "std_dev_values",
-    "input_file": "graph_def_file",
-    "savedmodel_directory": "saved_model_dir",
-    "savedmodel_tagset": "saved_model_tag_set",
-    "input_data_type": "inference_input_type",
-    "input_data_types": "inference_input_type",
-    "inference_input_types": "inference_input_type",
-    "quantize_weights": "post_training_quantize",
-    "dump_graphviz": "dump_graphviz_dir",
-}
 _SOURCES = ("graph_def_file", "saved_model_dir", "keras_model_file")
-_OTHER_BUILTINS = ("TFLITE_BUILTINS", "TFLITE_BUILTINS_INT8")
+_BUILTINS = ("TFLITE_BUILTINS", "TFLITE_BUILTINS_INT8")
+_SELECT = "SELECT_TF_OPS"
+_REFUSED = ("custom_opdefs", "experimental_select_user_tf_ops", "arrays_extra_info_file", "model_flags_file")
 
 
 def convert(tool: str, argv: Sequence[str], examples: str) -> int:
@@ -112,6 +56,8 @@ def _converted(texts: Mapping[str, str], source: str, flags: Mapping[str, Settin
         output_format=texts["output_format"].upper(),
         tags=texts["saved_model_tag_set"] or None,
         signature=texts["saved_model_signature_key"] or None,
+        batch=int(texts["batch_size"]),
+        drawings=os.path.expanduser(texts["dump_graphviz_dir"]),
     )
     for line in _inert(flags):
         print(line, file=sys.stderr)
@@ -131,20 +77,30 @@ def _refuse(texts: Mapping[str, str]) -> None:
         raise ParameterError(
             "a Keras file cannot be read here", hint="save it as a SavedModel: model.export('folder')"
         )
-    if texts["input_format"].upper() != "TENSORFLOW_GRAPHDEF":
+    is_drawn = texts["output_format"].upper() == "GRAPHVIZ_DOT"
+    if texts["input_format"].upper() not in (("TENSORFLOW_GRAPHDEF", "TFLITE")[: 1 + is_drawn]):
         raise ParameterError(
             f"--input_format={texts['input_format']} is not supported",
             hint="give the TensorFlow model that the file was made from",
         )
-    if texts["allow_custom_ops"] == "True":
+    for name in _REFUSED:
+        if texts[name]:
+            why = FLAGS[name][1].removeprefix("refused: ")
+            raise ParameterError(f"--{name} is not supported: {why}", hint="leave it out")
+    _refuse_ops(texts)
+
+
+def _refuse_ops(texts: Mapping[str, str]) -> None:
+    """Refuse to write ops of TensorFlow only, or of a set nobody knows."""
+    sets = [t.upper() for t in _items(texts, "target_ops", str)]
+    if unknown := next((t for t in sets if t not in (*_BUILTINS, _SELECT)), ""):
         raise ParameterError(
-            "custom ops are not written: what LiteRT cannot run is named and left to the app",
-            hint="leave --allow_custom_ops out",
+            f"ops of {unknown} are not written: what LiteRT cannot run is named and left to the app",
+            hint=closest(unknown, (*_BUILTINS, _SELECT)) or "give --target_ops=TFLITE_BUILTINS",
         )
-    others = [t for t in _items(texts, "target_ops", str) if t.upper() not in _OTHER_BUILTINS]
-    if others:
+    if sets == [_SELECT] or texts["force_select_tf_ops"] == "True":
         raise ParameterError(
-            f"ops of {others[0]} are not written: what LiteRT cannot run is named and left to the app",
+            "ops of TensorFlow are not written: what LiteRT cannot run is named and left to the app",
             hint="give --target_ops=TFLITE_BUILTINS",
         )
 
@@ -156,6 +112,10 @@ def _inert(flags: Mapping[str, Setting]) -> list[str]:
         if "ignored" in text and flags[name] != default:
             why = text.partition("ignored")[2].lstrip(": ") or "it has no counterpart here"
             lines.append(f"--{name} changes nothing: {why}")
+    if _SELECT in str(flags["target_ops"]).upper() or flags["enable_select_tf_ops"]:
+        lines.append(f"{_SELECT}: ops of TensorFlow are not written; what LiteRT cannot run is named below")
+    if flags["allow_custom_ops"]:
+        lines.append("--allow_custom_ops: those that LiteRT comes with are written, with or without it")
     return lines
 
 
@@ -181,13 +141,14 @@ def _read_shapes(text: str) -> list[list[int]]:
     """
     if not text:
         return []
+    items = [[n.strip() for n in item.split(",")] if item.strip() else [] for item in text.split(":")]
     try:
-        return [[int(n) for n in item.split(",") if n.strip()] for item in text.split(":")]
+        return [[int(n) for n in item] for item in items]
     except ValueError:
-        raise ParameterError(
-            f"--input_shapes={text} cannot be read",
-            hint="write 1,224,224,3 or, for two inputs, 1,224,224,3:1,20",
-        ) from None
+        hint = "write 1,224,224,3 or, for two inputs, 1,224,224,3:1,20"
+        if any("" in item for item in items):
+            hint = f"a size is missing: is a variable of the shell not set? {hint}"
+        raise ParameterError(f"--input_shapes={text} cannot be read", hint=hint) from None
 
 
 def _one_type(text: str) -> str:

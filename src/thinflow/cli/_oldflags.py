@@ -1,5 +1,8 @@
 """The flag parser of TensorFlow's tools: `--flag=value`, one dash or two; with the space form for all, as
 their tools in Python had it. Those also took the beginning of a name for the name, and `--noflag` for false.
+
+What a command picks up on its way from a web page is taken for what it was: `--flag` with a long dash, and
+values in quotes that the shell does not know.
 """
 
 from __future__ import annotations
@@ -14,6 +17,14 @@ USAGE_EXIT = 2
 _TRUE = frozenset({"true", "1", "yes", "on", "t"})
 _FALSE = frozenset({"false", "0", "no", "off", "f"})
 _HELP = frozenset({"help", "h", "helpfull", "helpshort"})
+_DASHES = "-\N{EN DASH}\N{EM DASH}\N{MINUS SIGN}"
+# What the logging library took in every tool, whatever the flags of its own; True: a switch.
+_LOGGING = {
+    **dict.fromkeys(("logtostderr", "alsologtostderr", "showprefixforinfo"), True),
+    **dict.fromkeys(("v", "verbosity", "stderrthreshold", "vmodule", "log_dir", "minloglevel"), False),
+}
+_QUOTES = {"'": "'", '"': '"', "\N{LEFT SINGLE QUOTATION MARK}": "\N{RIGHT SINGLE QUOTATION MARK}"}
+_QUOTES["\N{LEFT DOUBLE QUOTATION MARK}"] = "\N{RIGHT DOUBLE QUOTATION MARK}"
 
 Setting = str | bool | int
 
@@ -50,11 +61,14 @@ class OldFlags:
         waiting = list(reversed(argv))
         while waiting:
             argument = waiting.pop()
-            spelt, equals, value = argument.lstrip("-").partition("=")
+            spelt, equals, value = argument.lstrip(_DASHES).partition("=")
+            if argument.startswith("-") and spelt in _LOGGING and not {spelt} & {*self.flags, *self.aliases}:
+                _skip_logging(spelt, equals, waiting)
+                continue
             name = self._name(spelt)
             if name is None and not equals and (switch := self._switched_off(spelt)):
                 name, equals, value = switch, "=", "false"
-            if not argument.startswith("-") or name is None:
+            if not argument.startswith(tuple(_DASHES)) or name is None:
                 self._tell_unknown(argument, spelt)
                 return None
             default = self.flags[name][0]
@@ -66,7 +80,7 @@ class OldFlags:
                     print(f"the flag --{spelt} needs a value", file=sys.stderr)
                     return None
                 value = waiting.pop()
-            read = _read(value, default)
+            read = _read(unquoted(value), default)
             if read is None:
                 print(f"Couldn't interpret value {value} for flag {spelt}.", file=sys.stderr)
                 return None
@@ -98,15 +112,18 @@ class OldFlags:
             print(self.usage())
             return
         print(f"Unknown argument {argument}.", file=sys.stderr)
-        begun = sorted(self._begun(name)) if self.python and argument.startswith("-") else []
-        near = (
-            f"it is the beginning of {' and '.join(map(repr, begun))}"
-            if begun
-            else closest(name, [*self.flags, *self.aliases])
-        )
-        if near:
+        if near := self._hint(argument, name):
             print(f"hint: {near}", file=sys.stderr)
         print(self.usage(), file=sys.stderr)
+
+    def _hint(self, argument: str, name: str) -> str:
+        """What may have been meant by an argument that is no flag."""
+        if not argument.startswith(tuple(_DASHES)):
+            first = f"--{argument}" if self._name(name) else f"--{next(iter(self.flags))}={argument}"
+            return f"a value stands behind its flag, with no blank around '=': {first}"
+        near = closest(name, [*self.flags, *self.aliases])
+        begun = sorted(self._begun(name)) if self.python else []
+        return f"it is the beginning of {' and '.join(map(repr, begun))}" if begun else near
 
     def usage(self) -> str:
         """The usage text: flags with type, default and meaning."""
@@ -129,6 +146,23 @@ def as_switch(text: str) -> bool | None:
     """Whether a word means yes, in any spelling of the originals; None if it is none."""
     word = text.lower()
     return True if word in _TRUE else False if word in _FALSE else None
+
+
+def unquoted(text: str) -> str:
+    """A text without the quotes around all of it, which not every shell takes off and no web page keeps."""
+    closing = _QUOTES.get(text[:1])
+    inner = text[1:-1]
+    if closing is None or len(text) < 2 or not text.endswith(closing):
+        return text
+    return text if text[0] in inner or closing in inner else inner
+
+
+def _skip_logging(name: str, equals: str, waiting: list[str]) -> None:
+    """Take the value of a logging flag off what is waiting, if it has one of its own."""
+    if equals or not waiting or waiting[-1].startswith("-"):
+        return
+    if not _LOGGING[name] or waiting[-1].lower() in _TRUE | _FALSE:
+        waiting.pop()
 
 
 def _read(text: str, default: Setting) -> Setting | None:

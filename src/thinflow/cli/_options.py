@@ -6,6 +6,7 @@ import shlex
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
+from thinflow.cli._oldflags import unquoted
 from thinflow.errors import ParameterError
 
 
@@ -98,8 +99,14 @@ def add_inter_op(p: ArgumentParser) -> None:
 
 
 def names(text: str | None) -> list[str] | None:
-    """A comma-separated list, trimmed, empty items dropped; None stays None."""
-    return None if text is None else [n.strip() for n in text.split(",") if n.strip()]
+    """A comma-separated list, trimmed, empty items dropped; None stays None.
+
+    Quotes around an item are dropped: on Windows the shell leaves them there, and names have none.
+    """
+    if text is None:
+        return None
+    items = (unquoted(item.strip()).strip() for item in text.split(","))
+    return [item for item in items if item]
 
 
 def shapes(texts: list[str]) -> dict[str, tuple[int | None, ...]]:

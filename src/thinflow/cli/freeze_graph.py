@@ -43,6 +43,7 @@ FLAGS = OldFlags(
         "saved_model_tags": ("serve", "tags of the SavedModel's graph, comma-separated"),
     },
     {
+        "input_meta_graph_def": "input_meta_graph",  # the parameter of the function of that name
         "variable_names_blacklist": "variable_names_denylist",
         "variable_names_allowlist": "variable_names_whitelist",
     },
@@ -79,6 +80,13 @@ def _path(values: Mapping[str, Setting], name: str) -> str:
     return os.path.expanduser(str(values[name]).strip())
 
 
+def _meta_graph(values: Mapping[str, Setting]) -> str:
+    """The file of --input_meta_graph; of a checkpoint's prefix, the one beside its values."""
+    path = _path(values, "input_meta_graph")
+    is_prefix = path and not os.path.exists(path) and os.path.exists(f"{path}.meta")
+    return f"{path}.meta" if is_prefix else path
+
+
 def _problem(values: Mapping[str, Setting]) -> str:
     """What is wrong with the flags together; "" if nothing is."""
     if values["checkpoint_version"] not in (1, 2):
@@ -96,7 +104,7 @@ def _frozen(values: Mapping[str, Setting]) -> Frozen:
     from thinflow.api import freeze_with_report
     from thinflow.cli._options import names
 
-    folder, meta = _path(values, "input_saved_model_dir"), _path(values, "input_meta_graph")
+    folder, meta = _path(values, "input_saved_model_dir"), _meta_graph(values)
     saver = _path(values, "input_saver")
     if saver and not os.path.exists(saver):
         raise ParameterError(f"--input_saver {saver}: there is no such file", hint="check the path")

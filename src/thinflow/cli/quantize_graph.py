@@ -49,6 +49,7 @@ def main(argv: Sequence[str]) -> int:
             print(f"the flag --{name} is required\n{FLAGS.usage()}", file=sys.stderr)
             return USAGE_EXIT
     import thinflow
+    from thinflow.cli._ledger import about_variables
     from thinflow.cli._options import names
 
     text = _transforms(flags)
@@ -64,6 +65,8 @@ def main(argv: Sequence[str]) -> int:
     if flags["print_nodes"]:
         print("\n".join(node.name for node in made))
     print(f"There are {len(made)} nodes in the quantized graph.")
+    for line in about_variables(made):
+        print(f"note: {line}", file=sys.stderr)
     return 0
 
 

@@ -70,7 +70,7 @@ def add_arguments(p: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     import json
 
-    from thinflow.api import made_up_feed, open_session, read_feeds, write_arrays
+    from thinflow.api import made_up_feed, open_session, read_feeds, run_made_up, write_arrays
 
     paths = dict(_pair(text) for text in args.feed)
     session = open_session(
@@ -91,7 +91,8 @@ def run(args: Namespace) -> int:
         )
     feed = read_feeds(session, paths) if paths else made_up_feed(session, args.seed)
     fetches = names(args.outputs) or list(session.outputs)
-    outputs = dict(zip(fetches, session.run(fetches, feed), strict=True))
+    results = session.run(fetches, feed) if paths else run_made_up(session, fetches, feed)
+    outputs = dict(zip(fetches, results, strict=True))
     if args.save:
         write_arrays(args.save, {name.replace("/", "__"): a for name, a in outputs.items()})
     if args.json:

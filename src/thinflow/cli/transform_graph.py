@@ -31,6 +31,7 @@ FLAGS = OldFlags(
         "plugin": ("", "Python files with transforms of your own, comma-separated"),
         "report": ("", "write what each transform did to this JSON file"),
     },
+    {"input_names": "inputs", "output_names": "outputs"},  # as the mobile guide calls them in its text
     examples=EXAMPLES,
 )
 

@@ -7,13 +7,14 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from thinflow.cli._feeds import add_feed, read_feed_flags
-from thinflow.cli._options import add_interface, add_json, model_options, names
+from thinflow.cli._options import add_interface, add_json, model_options, names, shapes
 from thinflow.errors import ParameterError
 
 EXAMPLES = """
   thinflow verify model.pb optimised.pb
   thinflow verify model.pb model.tflite
   thinflow verify model.pb optimised.pb --outputs softmax --tolerance 1e-5
+  thinflow verify network.pb backbone.tflite --outputs features/Relu=features
   thinflow verify model.pb optimised.pb --feed input=photo.npy
   thinflow verify model.pb optimised.pb --seed 0,1,2 --runs 4
 """
@@ -49,6 +50,7 @@ def run(args: Namespace) -> int:
         read_feed_flags(args),
         inputs=names(args.inputs),
         outputs=names(args.outputs),
+        shapes=shapes(args.shape) or None,
         engine=args.engine,
         tolerance=args.tolerance,
         runs=args.runs,

@@ -1,15 +1,18 @@
 """Pictures and sounds to labels, as TensorFlow's label_image and label_wav prepare and rank them."""
 
+from thinflow.labelling.generations import as_of_2015
 from thinflow.labelling.names import PICTURES, SOUNDS, files_of, read_labels
 from thinflow.labelling.pictures import Preparation, picture, picture_feeds
-from thinflow.labelling.ranking import Guess, label_files, layers, ranked
+from thinflow.labelling.ranking import Clock, Guess, label_files, layers, ranked
 from thinflow.labelling.sounds import sound_feeds
 
 __all__ = [
     "PICTURES",
     "SOUNDS",
+    "Clock",
     "Guess",
     "Preparation",
+    "as_of_2015",
     "files_of",
     "label_files",
     "layers",

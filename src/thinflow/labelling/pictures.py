@@ -64,6 +64,11 @@ class Preparation:
         """Whether somebody said how to scale."""
         return self.mean is not None or self.std is not None
 
+    @property
+    def is_sized(self) -> bool:
+        """Whether somebody said how large."""
+        return bool(self.width or self.height)
+
 
 @dataclass(frozen=True)
 class Layout:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,14 @@ class Guess:
     label: str
     index: int
     score: float
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How often to run, at least once, and who is told the mean time of a run, in seconds."""
+
+    runs: int
+    tell: Callable[[float], None]
 
 
 def ranked(
@@ -60,7 +69,7 @@ def ranked(
 
 
 def layers(session: Session, given: tuple[str, str], defaults: tuple[str, str]) -> tuple[str, str, list[str]]:
-    """The input and the output to use, and what is worth saying about the choice.
+    """The input and the output to use, and what is worth saying about each choice, or "".
 
     A name the user gave must exist. A default that does not is replaced by the model's own input or output.
 
@@ -71,11 +80,10 @@ def layers(session: Session, given: tuple[str, str], defaults: tuple[str, str]) 
     found = []
     own = (list(session.inputs), list(session.outputs))
     for name, default, names, role in zip(given, defaults, own, ("input", "output"), strict=True):
-        chosen = name or default
-        if not name and not _exists(session, default, role) and names:
-            chosen = names[0]
-            notes.append(f"there is no layer '{default}'; the model's {role} is '{chosen}'")
-        found.append(chosen)
+        is_other = not name and bool(names) and not _exists(session, default, role)
+        found.append(names[0] if is_other else name or default)
+        told = f"there is no layer '{default}'; the model's {role} is '{names[0]}'" if is_other else ""
+        notes.append(told if default else "")
     return found[0], found[1], notes
 
 
@@ -92,6 +100,7 @@ def label_files(
     output: str,
     labels: Sequence[str],
     count: int,
+    clock: Clock | None = None,
 ) -> Iterator[tuple[Path, list[Guess]]]:
     """Run a model on files, one by one: each with its best labels.
 
@@ -102,8 +111,14 @@ def label_files(
         output: name of the scores.
         labels: names of the classes.
         count: how many labels of each.
+        clock: how often to run on each file, and whom to tell how long that took.
     """
     grid = session.grids.get(session.aliases.get(output, output))
     for file in files:
-        (scores,) = session.run([output], feeds_of(file))
+        feeds = feeds_of(file)
+        begun = time.perf_counter()
+        for _ in range(clock.runs if clock else 1):
+            (scores,) = session.run([output], feeds)
+        if clock:
+            clock.tell((time.perf_counter() - begun) / clock.runs)
         yield file, ranked(scores, labels, count, grid)

@@ -142,7 +142,7 @@ def configure(cls: type[Transform], params: Mapping[str, Sequence[str]]) -> Tran
     values: dict[str, Any] = {}
     for name, texts in params.items():
         if name not in known:
-            hint = closest(name, known) or (
+            hint = closest(name, [*known, "ignore_errors"]) or (
                 f"it takes {', '.join(known)}" if known else "it takes no parameters"
             )
             raise ParameterError(f"'{cls.name}' has no parameter '{name}'", hint=hint)

@@ -1,10 +1,8 @@
 """The transform string: `strip_unused_nodes(type=float, shape="1,224,224,3") fold_constants`.
 
 Everything the Graph Transform Tool accepted means the same here, but for two traps: a list that is never
-closed and a
-backslash escape that is never decoded. Besides: blanks anywhere, trailing commas, single quotes, `#`
-comments, and
-`: ^ * +` in bare values.
+closed and a backslash escape that is never decoded. Besides: blanks anywhere, trailing commas, single quotes
+and those of typography, `#` comments, and `: ^ * + ~` in bare values.
 """
 
 from __future__ import annotations
@@ -14,9 +12,17 @@ from dataclasses import dataclass, field
 from thinflow.errors import ParseError
 
 _NAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")
-_BARE = _NAME | frozenset("-./:^*+?")
+_BARE = _NAME | frozenset("-./:^*+?~")
 _BLANK = frozenset(" \t\n\r\v\f")
 _ESCAPES = {"n": "\n", "t": "\t"}
+_QUOTES = {
+    '"': '"',
+    "'": "'",
+    "\N{LEFT DOUBLE QUOTATION MARK}": "\N{RIGHT DOUBLE QUOTATION MARK}",
+    "\N{RIGHT DOUBLE QUOTATION MARK}": "\N{RIGHT DOUBLE QUOTATION MARK}",
+    "\N{LEFT SINGLE QUOTATION MARK}": "\N{RIGHT SINGLE QUOTATION MARK}",
+    "\N{RIGHT SINGLE QUOTATION MARK}": "\N{RIGHT SINGLE QUOTATION MARK}",
+}
 
 
 @dataclass(frozen=True)
@@ -66,11 +72,24 @@ def _arguments(scanner: _Scanner, transform: str) -> dict[str, list[str]]:
         name = scanner.name("a parameter name")
         scanner.skip_blanks()
         if not scanner.take("="):
-            raise scanner.error(f"'=' is missing after the parameter '{name}'", f"write {name}=VALUE")
+            hint = _hint_for_commas(params, name) or f"write {name}=VALUE"
+            raise scanner.error(f"'=' is missing after the parameter '{name}'", hint)
         scanner.skip_blanks()
         params.setdefault(name, []).append(scanner.value(name))
         scanner.skip_blanks()
         scanner.take(",")
+
+
+def _hint_for_commas(params: dict[str, list[str]], name: str) -> str:
+    """A number where a parameter's name should be is the rest of a list that has lost its quotes."""
+    if not params or not name.isdecimal():
+        return ""
+    last = next(reversed(params))
+    first = params[last][-1]
+    return (
+        f'a value with commas needs double quotes: {last}="{first},{name}"; in a shell, put single quotes '
+        "around all of the transforms, or it eats the double ones"
+    )
 
 
 class _Scanner:
@@ -113,16 +132,15 @@ class _Scanner:
         name = self.run_of(_NAME)
         if not name:
             found = "the end" if self.at_end else f"'{self.text[self.at :][:12]}'"
-            raise self.error(
-                f"looking for {what}, found {found}",
-                'transforms look like name(parameter=value, other="a,b")',
-            )
+            hint = 'transforms look like name(parameter=value, other="a,b")'
+            if self.peek() in (",", ";"):
+                hint += ", with blanks between them"
+            raise self.error(f"looking for {what}, found {found}", hint)
         return name
 
     def value(self, parameter: str) -> str:
-        quote = self.peek()
-        if quote in ('"', "'") and quote:
-            value = self._quoted(quote)
+        if closing := _QUOTES.get(self.peek()):
+            value = self._quoted(closing)
         else:
             value = self.run_of(_BARE)
             if not value:
