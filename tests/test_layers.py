@@ -53,7 +53,7 @@ LAYERS["inference"] = {"errors", "ir", "formats", "opening", "analysis", "calls"
 LAYERS["diverging"] = {"errors", "ir", "ops", "analysis", "interpreter", "differences"}
 LAYERS["labelling"] = {"errors", "ir", "engines", "interpreter"}
 LAYERS["registration"] = {"errors", "ir"}
-LAYERS["stats"] = {"errors", "ir", "opening", "analysis", "interpreter"}
+LAYERS["stats"] = {"errors", "ir", "opening", "analysis", "interpreter", "engines", "bench"}
 LAYERS["verify"] = {
     "analysis",
     "diverging",
@@ -73,6 +73,7 @@ LAYERS["diffing"] = {
     *("inner_pairs", "layer_differences"),
 }
 LAYERS["port_pairs"] = {"errors", "ir"}
+LAYERS["common_ends"] = {"errors", "ir", "engines", "port_pairs"}
 LAYERS["layer_differences"] = {"differences"}
 LAYERS["inner_pairs"] = {"errors", "ir", "formats", "port_pairs"}
 LAYERS["reducing"] = {
@@ -85,7 +86,7 @@ LAYERS["inner_values"] = {
 }
 LAYERS["side_by_side"] = {
     *("errors", "ir", "synthetic", "engines", "differences", "verify"),
-    *("inner_values", "port_pairs"),
+    *("inner_values", "port_pairs", "common_ends"),
 }
 LAYERS["quantize"] = {*LAYERS["transforms"], "transforms", "lower", "tflite"}
 LAYERS["bench"] = {

@@ -13,10 +13,8 @@ from thinflow.errors import GraphError
 from thinflow.formats._foreign import file_name
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors, execution_order
-from thinflow.port_pairs import Ports, pair_ports, plain
+from thinflow.port_pairs import RAW, Ports, pair_ports, plain
 
-_RAW = "/raw"
-"""Ends the name of a tensor that has its channels elsewhere."""
 _MOST_SCOPES = 12
 
 
@@ -60,7 +58,7 @@ def names_of(value: Value) -> list[str]:
     own = [value.name.removesuffix(":0")]
     spelled = file_name(value)
     own += [name.strip().removesuffix(":0") for name in spelled.split(";")]
-    plain = [n[: -len(_RAW)] for n in own if n.endswith(_RAW)]
+    plain = [n[: -len(RAW)] for n in own if n.endswith(RAW)]
     return list(dict.fromkeys(n for n in (*own, *plain) if n))
 
 

@@ -25,11 +25,12 @@ from thinflow.ir.graph import Graph, Value
 from thinflow.layer_differences import Layer, first_beyond, layer_of
 from thinflow.port_pairs import order_between
 from thinflow.wire import onnx_protos
+from thinflow.wire.fields import encode_varint, field_header
 from thinflow.wire.protos import serialize
-from thinflow.wire.scan import encode_varint, field_header
 
 Array = np.ndarray[Any, Any]
 Model = Graph | str | os.PathLike[str]
+Codes = Mapping[str, tuple[float, int]]
 
 _MAX_BYTES = 1 << 28
 """Elements of all compared tensors; more is not worth holding twice."""
@@ -41,6 +42,7 @@ def inner_differences(
     feed: Mapping[str, Any],
     twin_feed: Mapping[str, Any],
     signature: str | None = None,
+    codes: tuple[Codes, Codes] = ({}, {}),
 ) -> list[Layer]:
     """How far apart the tensors are that both models have, in the order in which `a` runs.
 
@@ -49,6 +51,7 @@ def inner_differences(
         feed: name in `a` -> array.
         twin_feed: the same by the names in `b`.
         signature: of the .tflite files, those that have it.
+        codes: of graphs made from files: name -> scale and zero point that their integers go by.
 
     Returns:
         One layer per tensor; nothing if no inner value of one of them can be had.
@@ -56,8 +59,8 @@ def inner_differences(
     try:
         first, second = _graph_of(a, signature), _graph_of(b, signature)
         pairs = _affordable(pair_values(first, second))
-        before = _values(a, first, [p.a for p in pairs], feed)
-        after = _values(b, second, [p.b for p in pairs], twin_feed)
+        before = _values(a, first, [p.a for p in pairs], feed, codes[0])
+        after = _values(b, second, [p.b for p in pairs], twin_feed, codes[1])
     except ThinflowError:  # a model of which no inner value can be had
         return []
     found = []
@@ -65,7 +68,11 @@ def inner_differences(
         one, other = before.get(pair.a), after.get(pair.b)
         if one is not None and other is not None and one.size == other.size and one.size:
             ends = pair.a.name, pair.a.node.op, pair.b.name, pair.b.node.op
-            step = max(step_of(pair.a), step_of(pair.b))
+            steps = (
+                c[v.name][0] if v.name in c else step_of(v)
+                for c, v in zip(codes, (pair.a, pair.b), strict=True)
+            )
+            step = max(steps)
             found.append(layer_of(ends, one, _in_layout(one, other, pair.b), step))
     return found
 
@@ -107,10 +114,11 @@ def _graph_of(model: Model, signature: str | None) -> Graph:
 
 
 def _values(
-    model: Model, graph: Graph, wanted: Sequence[Value], feed: Mapping[str, Any]
+    model: Model, graph: Graph, wanted: Sequence[Value], feed: Mapping[str, Any], codes: Codes
 ) -> dict[Value, Array]:
     if not is_file(model):
-        return dict(zip(wanted, Session(graph, "reference").run(list(wanted), feed), strict=True))
+        arrays = Session(graph, "reference").run(list(wanted), feed)
+        return {v: real_numbers(x, codes.get(v.name)) for v, x in zip(wanted, arrays, strict=True)}
     named = {file_name(v): v for v in wanted}
     if not named:
         return {}
@@ -200,6 +208,13 @@ def _onnx_values(path: str, names: Sequence[str], feed: Mapping[str, Any]) -> di
     except Exception:  # its exceptions have no common base but this
         return {}
     return {n: x for n, x in zip(names, results, strict=True) if isinstance(x, np.ndarray)}
+
+
+def real_numbers(array: Array, grid: tuple[float, int] | None) -> Array:
+    """What the integers of a quantized tensor stand for; any other array as it is."""
+    if grid is None or array.dtype.kind not in "iu":
+        return array
+    return np.asarray((array.astype(np.float64) - grid[1]) * grid[0], np.float32)
 
 
 def _real(array: Array, value: Value) -> Array:

@@ -1,16 +1,20 @@
 """Which input or output of one model is which of another, when both may call it differently.
 
-First by name, also by the names that signatures give and by names without the scopes in front; then, for what
-is left, by type and shape where only one fits; then by position.
+First as told; then by name, also by the names that signatures give and by names without the scopes in front;
+then, for what is left, by type and shape where only one fits; then by position, if types and shapes allow it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from thinflow.errors import GraphError
 from thinflow.ir.types import Shape, TensorSpec
+
+RAW = "/raw"
+"""Ends the name of a tensor that has its channels elsewhere."""
 
 
 @dataclass
@@ -33,30 +37,38 @@ class Ports:
 
 @dataclass
 class PortPairs:
-    """Pairs of names, `a` -> `b`, and in words how those were found that have no name in common."""
+    """Pairs of names, `a` -> `b`, and in words how those were found that have no name in common.
+
+    Attributes:
+        names: name in the first -> name in the second.
+        notes: how pairs of different names were found.
+        guessed: those of `names` that only their order speaks for: another of the same form is there.
+    """
 
     names: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    guessed: list[str] = field(default_factory=list)
 
 
-def pair_ports(a: Ports, b: Ports, role: str) -> PortPairs:
+def pair_ports(a: Ports, b: Ports, role: str, told: Mapping[str, str] | None = None) -> PortPairs:
     """Pairs of ports of two models; names of `a` without ":0".
 
     Args:
         a, b: ports with their names.
         role: "input" or "output".
+        told: pairs that are known, name in `a` -> name in `b`.
 
     Raises:
         GraphError: no output can be paired, or an input of `b` that nothing in `a` fits.
     """
     found = PortPairs()
+    for name, twin in (told or {}).items():
+        found.names[plain(_declared(a, name, role))] = _declared(b, twin, role)
     _by_key(found, a, b, _all_names)
     _by_key(found, a, b, _last_names)
     by_name = set(found.names)
     alike = _by_form(found, a, b)
-    if len(_left(a, found.names)) == len(_left(b, found.names.values())):
-        for x, y in zip(_left(a, found.names), _left(b, found.names.values()), strict=True):
-            found.names[plain(x)] = y
+    _by_position(found, a, b, _may_stand_for if role == "output" else forms_fit)
     _require(found, a, b, role)
     guessed = [n for n in found.names if n not in by_name]
     if guessed:
@@ -100,13 +112,35 @@ def _last_names(ports: Ports, name: str) -> list[str]:
 def _by_form(found: PortPairs, a: Ports, b: Ports) -> set[str]:
     """Add pairs of the only two ports, of those left, that have some type and shape; their names in `a`."""
     left, right = _left(a, found.names), _left(b, found.names.values())
-    fits = {x: [y for y in right if _may_be(a.specs[x], b.specs[y])] for x in left}
+    fits = {x: [y for y in right if forms_fit(a.specs[x], b.specs[y])] for x in left}
     added: set[str] = set()
     for x, twins in fits.items():
         if len(twins) == 1 and sum(twins[0] in other for other in fits.values()) == 1:
             found.names[plain(x)] = twins[0]
             added.add(plain(x))
     return added
+
+
+def _by_position(found: PortPairs, a: Ports, b: Ports, fit: Callable[[TensorSpec, TensorSpec], bool]) -> None:
+    """Add what is left in order, if there are as many on both sides and each fits its twin."""
+    left, right = _left(a, found.names), _left(b, found.names.values())
+    pairs = list(zip(left, right, strict=False))
+    if len(left) != len(right) or not all(fit(a.specs[x], b.specs[y]) for x, y in pairs):
+        return
+    found.names.update({plain(x): y for x, y in pairs})
+    found.guessed = [plain(x) for x, _ in pairs] if len(pairs) > 1 else []
+
+
+def _declared(ports: Ports, name: str, role: str) -> str:
+    """The name of a port as its model spells it.
+
+    Raises:
+        GraphError: there is none.
+    """
+    for own in ports.specs:
+        if plain(name) in ports.spellings(own):
+            return own
+    raise GraphError(f"there is no {role} '{name}'", hint=f"the {role}s are {', '.join(ports.specs)}")
 
 
 def _left(ports: Ports, taken: Iterable[str]) -> list[str]:
@@ -119,7 +153,8 @@ def _require(found: PortPairs, a: Ports, b: Ports, role: str) -> None:
     if (role == "input" and missing) or (not found.names and (a.specs or b.specs)):
         raise GraphError(
             f"the {role}s cannot be paired: {_listed(a.specs)} beside {_listed(b.specs)}",
-            hint=f"name those of the first model: --{role}s NAMES",
+            hint=f"say which is which: --{role}s A=B, for A of the first model and B of the second (inner "
+            "values will do); thinflow inspect MODEL lists names",
         )
 
 
@@ -127,12 +162,29 @@ def _listed(specs: Mapping[str, TensorSpec]) -> str:
     return ", ".join(f"{n} {s}" if s.dtype is not None else n for n, s in specs.items()) or "none"
 
 
-def _may_be(a: TensorSpec, b: TensorSpec) -> bool:
+def forms_fit(a: TensorSpec, b: TensorSpec) -> bool:
     """Whether shapes fit, and types as far as a quantized form of the same numbers goes."""
+    either = is_channels_first(a.shape, b.shape) or is_channels_first(b.shape, a.shape)
+    return _kinds_fit(a, b) and (shapes_fit(a.shape, b.shape) or either)
+
+
+def _may_stand_for(a: TensorSpec, b: TensorSpec) -> bool:
+    """As `forms_fit`, also for as many numbers in a shape of another rank."""
+    if forms_fit(a, b):
+        return True
+    if a.shape is None or b.shape is None or len(a.shape) == len(b.shape) or not _kinds_fit(a, b):
+        return False
+    sizes = [math.prod(n for n in s if n is not None) for s in (a.shape, b.shape)]
+    open_sizes = [s.count(None) for s in (a.shape, b.shape)]
+    if open_sizes[0] == open_sizes[1]:
+        return sizes[0] == sizes[1]
+    fewer, more = sizes if open_sizes[0] > open_sizes[1] else sizes[::-1]
+    return fewer == 0 or more % fewer == 0
+
+
+def _kinds_fit(a: TensorSpec, b: TensorSpec) -> bool:
     kinds = {a.dtype.kind, b.dtype.kind} if a.dtype is not None and b.dtype is not None else set()
-    return ("O" not in kinds or len(kinds) == 1) and (
-        shapes_fit(a.shape, b.shape) or is_channels_first(a.shape, b.shape)
-    )
+    return "O" not in kinds or len(kinds) == 1
 
 
 def shapes_fit(a: Shape, b: Shape) -> bool:

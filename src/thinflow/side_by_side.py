@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from thinflow.common_ends import Codes, Ends, NamedPairs, common_ends, cut_to
 from thinflow.differences import difference
 from thinflow.engines._files import has_signature, is_file
 from thinflow.engines.session import Session
-from thinflow.errors import ParameterError, ThinflowError
-from thinflow.inner_values import first_divergence, inner_differences
+from thinflow.errors import FeedError, ParameterError, ThinflowError
+from thinflow.inner_values import first_divergence, inner_differences, real_numbers
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph, Value
-from thinflow.ir.order import ancestors
 from thinflow.ir.types import Shape, TensorSpec
-from thinflow.port_pairs import Ports, order_between, pair_ports, plain, shapes_fit
-from thinflow.synthetic import synthetic_feeds
+from thinflow.port_pairs import PortPairs, Ports, order_between, pair_ports, plain, shapes_fit
+from thinflow.synthetic import naming_open_sizes, open_sizes, synthetic_feeds
 from thinflow.verify import OutputReport, Verification
 
 Array = np.ndarray[Any, Any]
@@ -39,11 +39,15 @@ def verify_runs(
     signature: str | None = None,
     layers: bool = False,
     second_opinion: bool = True,
+    inputs: NamedPairs | None = None,
+    outputs: NamedPairs | None = None,
+    shapes: Mapping[str, Sequence[int | None]] | None = None,
 ) -> Verification:
     """Run both on the same inputs and compare the outputs.
 
     Inputs and outputs are paired by name, also by those that a signature gives them, then by type and shape,
-    then by position. Where one model is eight-bit at its ends, it is fed the nearest codes, and what its
+    then by position. Where one model holds a part of the other, that is fed and read where the part begins
+    and ends. Where one model is eight-bit at its ends, it is fed the nearest codes, and what its
     codes stand for is compared.
 
     Args:
@@ -57,44 +61,110 @@ def verify_runs(
         layers: compare the inner tensors even if the outputs agree.
         second_opinion: if they differ, let the interpreter compute the files as well, to tell whether a model
             or an engine is to blame.
+        inputs, outputs: which those are, and which is which; found out if None.
+        shapes: input name in `a` -> shape of what is made up, where a file leaves it open.
 
     Raises:
         GraphError: they share no output, or not all inputs.
     """
     if not tolerance >= 0:
         raise ParameterError(f"the tolerance is {tolerance}", hint="give 0 or more, for example 1e-4")
-    whole = a
-    a, b, notes = _fed_alike(a, b, signature)
-    sessions = _session(a, engine, signature), _session(b, engine, signature)
-    first, second = sessions
-    outputs = pair_ports(Ports(first.outputs, first.aliases), Ports(second.outputs, second.aliases), "output")
-    inputs = pair_ports(Ports(first.inputs, first.aliases), Ports(second.inputs, second.aliases), "input")
+    named = inputs or NamedPairs(), outputs or NamedPairs()
+    ends = _ends((a, b), named, signature)
+    (a, b), notes = ends.models, ends.notes
+    first = _session(a, engine, signature, ends.codes[0])
+    second = _session(b, engine, signature, ends.codes[1])
+    sessions = first, second
+    read = _paired(sessions, "output", named[1])
+    fed = _paired(sessions, "input", named[0])
     chosen = None
-    if feeds is None and isinstance(whole, Graph) and whole is not a:
-        chosen = _computed_feeds(whole, first, engine, runs, seed)
+    if ends.whole is not None:
+        chosen = _computed_feeds(ends.whole, first, engine, feeds, runs, seed)
     if chosen is None:
-        chosen = _chosen(first, feeds, runs, seed)
-    reports = {
-        name: OutputReport(name, step=_step(sessions, name, twin)) for name, twin in outputs.names.items()
-    }
-    for feed in chosen:
-        before = first.run(list(outputs.names), feed)
-        after = second.run(list(outputs.names.values()), _feed_for(feed, sessions, inputs.names))
-        ends = zip(outputs.names.items(), before, after, strict=True)
-        for report, ((name, twin), x, y) in zip(reports.values(), ends, strict=True):
-            real = real_numbers(x, _grid(first, name))
-            report.add(difference(real, _aligned(real, real_numbers(y, _grid(second, twin)))))
-    notes += [*outputs.notes, *inputs.notes]
-    found = Verification(list(reports.values()), tolerance, "", len(chosen), notes)
+        chosen = _chosen(first, feeds, runs, seed, shapes)
+    made_up = feeds is None and ends.whole is None
+    with naming_open_sizes(open_sizes(_as_values(first, shapes)) if made_up else {}):
+        reports = _compared(sessions, chosen, fed, read)
+    found = Verification(reports, tolerance, "", len(chosen), [*notes, *read.notes, *fed.notes])
+    found.notes += [] if found.ok else _doubts(fed, "input")
     if chosen and (layers or not found.ok):
-        twin_feed = _feed_for(chosen[0], sessions, inputs.names)
-        found.layers = inner_differences(a, b, chosen[0], twin_feed, signature)
+        twin_feed = _feed_for(chosen[0], sessions, fed.names)
+        found.layers = inner_differences(a, b, chosen[0], twin_feed, signature, ends.codes)
         found.divergence = first_divergence(found.layers, tolerance) if not found.ok else None
         found.first_divergence = found.divergence.name if found.divergence is not None else ""
         if second_opinion and not found.ok:
             feeds_of = (chosen[0], twin_feed)
             found.notes += _opinions((a, b), sessions, feeds_of, signature, found.worst)
     return found
+
+
+def _ends(models: tuple[Model, Model], named: tuple[NamedPairs, NamedPairs], signature: str | None) -> Ends:
+    """Both models fed and read where the user says, or else where their names meet."""
+    fed, read = named
+    a, first_codes = cut_to(models[0], fed.first, read.first, signature)
+    b, second_codes = cut_to(models[1], fed.second, read.second, signature)
+    found = Ends((a, b)) if read.second is not None else common_ends(a, b, signature)
+    found.codes[0].update(first_codes)
+    found.codes[1].update(second_codes)
+    return found
+
+
+def _paired(sessions: tuple[Session, Session], role: str, named: NamedPairs) -> PortPairs:
+    """The inputs or outputs of both in pairs, as told or as found."""
+    ends = [Ports(getattr(s, f"{role}s"), s.aliases) for s in sessions]
+    if named.first is not None and role == "output":
+        asked = {plain(n) for n in named.first}
+        kept = {n: s for n, s in ends[0].specs.items() if asked & set(ends[0].spellings(n))}
+        ends[0] = Ports(kept, ends[0].others)
+    return pair_ports(ends[0], ends[1], role, named.pairs)
+
+
+def _doubts(pairs: PortPairs, role: str) -> list[str]:
+    """What to try where a difference may come of a wrong guess."""
+    if not pairs.guessed:
+        return []
+    listed = ",".join(f"{n}={pairs.names[n]}" for n in pairs.guessed)
+    return [f"only their order says which {role} is which; if that is wrong, say so: --{role}s {listed}"]
+
+
+def _compared(
+    sessions: tuple[Session, Session], feeds: Sequence[Mapping[str, Any]], fed: PortPairs, read: PortPairs
+) -> list[OutputReport]:
+    """The differences of the outputs, over all feeds. Outputs of one form are paired by their numbers."""
+    first, second = sessions
+    reports: dict[str, OutputReport] = {}
+    for feed in feeds:
+        first.restart()
+        second.restart()
+        before = dict(zip(read.names, first.run(list(read.names), feed), strict=True))
+        ends = list(read.names.values())
+        after = dict(zip(ends, second.run(ends, _feed_for(feed, sessions, fed.names)), strict=True))
+        ours = {n: real_numbers(x, _grid(first, n)) for n, x in before.items()}
+        theirs = {n: real_numbers(y, _grid(second, n)) for n, y in after.items()}
+        if not reports:
+            _pair_by_numbers(read, ours, theirs)
+        for name, twin in read.names.items():
+            report = reports.setdefault(name, OutputReport(name, step=_step(sessions, name, twin)))
+            report.add(difference(ours[name], _aligned(ours[name], theirs[twin])))
+    return list(reports.values())
+
+
+def _pair_by_numbers(read: PortPairs, ours: Mapping[str, Array], theirs: Mapping[str, Array]) -> None:
+    """Pair anew what only the order has paired: the closest two first."""
+    twins = [read.names[n] for n in read.guessed]
+    gaps = sorted(
+        (difference(ours[x], _aligned(ours[x], theirs[y])).relative, abs(i - j), x, y)
+        for i, x in enumerate(read.guessed)
+        for j, y in enumerate(twins)
+    )
+    found: dict[str, str] = {}
+    for *_, x, y in gaps:
+        if x not in found and y not in found.values():
+            found[x] = y
+    if any(read.names[x] != y for x, y in found.items()):
+        read.names.update(found)
+        pairs = ", ".join(f"{x} with {y}" for x, y in found.items())
+        read.notes = [f"outputs are paired by their numbers, as no names are shared: {pairs}"]
 
 
 def _opinions(
@@ -115,6 +185,7 @@ def _opinions(
             ours = dict(zip(session.outputs, other.run(list(session.outputs), feed), strict=True))
         except ThinflowError:  # not every file can be said in TensorFlow's ops
             continue
+        session.restart()
         theirs = dict(zip(session.outputs, session.run(None, feed), strict=True))
         found = max((_apart(session, n, theirs[n], ours[n]) for n in theirs), default=0.0)
         notes.append(_opinion(model, session.engine, found, gap))
@@ -137,59 +208,11 @@ def _opinion(model: Model, engine: str, found: float, gap: float) -> str:
     return f"the interpreter and {engine} differ on {name} itself, by {found:.2g}: the engine may be to blame"
 
 
-def _fed_alike(a: Model, b: Model, signature: str | None) -> tuple[Model, Model, list[str]]:
-    """Both models, a graph fed and read where the file begins and ends, if that is inside the graph.
-
-    Conversion leaves out what an engine cannot run, such as what decodes files: the input is what came out of
-    it then, and the output what goes on from there.
-    """
-    models, notes = [a, b], []
-    for place, (one, other) in enumerate(((a, b), (b, a))):
-        if not isinstance(one, Graph) or is_file(one) or not is_file(other):
-            continue
-        file, which = _session(other, "auto", signature), ("first", "second")[place]
-        inputs = _values(one, one.inputs, file.inputs)
-        outputs = _values(one, one.outputs, file.outputs)
-        cut = one.clone()
-        if inputs is not None:
-            chosen = [cut.value(v.name) for v in inputs]
-            read = cut.outputs if outputs is None else [cut.value(v.name) for v in outputs]
-            needed = ancestors([v.node for v in read], stop=frozenset(v.node for v in chosen))
-            cut.inputs = [*chosen, *(v for v in cut.inputs if v.node in needed and v not in chosen)]
-            notes.append(f"the {which} is fed inside, at {', '.join(file.inputs)}")
-        if outputs is not None:
-            cut.outputs = [cut.value(v.name) for v in outputs]
-            notes.append(f"the {which} is read inside, where the other ends: {', '.join(file.outputs)}")
-        if inputs is not None or outputs is not None:
-            models[place] = cut
-    return models[0], models[1], notes
-
-
-def _values(graph: Graph, ends: Sequence[Value], names: Iterable[str]) -> list[Value] | None:
-    """What the names stand for in a graph; None if all are its ends, or some are not known."""
-    own = {plain(v.name): v for v in ends}
-    others = {plain(o): own[plain(n)] for o, n in graph.aliases.items() if plain(n) in own}
-    found: list[Value] = []
-    for name in names:
-        value = others.get(plain(name)) or own.get(plain(name)) or _inside(graph, name)
-        if value is None:
-            return None
-        found.append(value)
-    return None if set(found) <= set(ends) else found
-
-
-def _inside(graph: Graph, name: str) -> Value | None:
-    """A value that is computed in a graph, by its name."""
-    try:
-        value = graph.value(plain(name))
-    except ThinflowError:
-        return None
-    return value if value.node.tensor is None else None
-
-
-def _session(model: Model, engine: str, signature: str | None) -> Session:
+def _session(model: Model, engine: str, signature: str | None, codes: Codes) -> Session:
     if not is_file(model):
-        return Session(model, engine)
+        session = Session(model, engine)
+        session.codes = codes
+        return session
     return Session(model, "auto", signature=signature if has_signature(model, signature) else None)
 
 
@@ -198,27 +221,65 @@ def _chosen(
     feeds: Iterable[Mapping[str, Any]] | Mapping[str, Any] | None,
     runs: int,
     seed: int | Sequence[int],
+    shapes: Mapping[str, Sequence[int | None]] | None = None,
 ) -> list[dict[str, Any]]:
     """The feeds to compare on: those given, or made-up ones."""
     if feeds is not None:
         return [dict(feeds)] if isinstance(feeds, Mapping) else [dict(f) for f in feeds]
-    source = session.inputs if session.graph is None else session.graph
+    if runs < 1:
+        raise ParameterError(f"{runs} runs compare nothing", hint="give 1 or more")
+    values = _as_values(session, shapes)
     seeds = [seed] if isinstance(seed, int) else list(seed)
-    return [_coded(feed, session) for one in seeds for feed in made_up_feeds(source, runs, one)]
+    made = (feed for one in seeds for feed in synthetic_feeds(values, runs, one))
+    names = list(session.inputs)
+    return [_coded(dict(zip(names, feed.values(), strict=True)), session) for feed in made]
+
+
+def _as_values(session: Session, shapes: Mapping[str, Sequence[int | None]] | None) -> list[Value]:
+    """What a session takes, as values; of a file with the shapes that a user gave."""
+    if session.graph is not None:
+        return session.graph.inputs
+    return _placeholders(_shaped(session.inputs, shapes or {})).inputs
+
+
+def _shaped(
+    specs: Mapping[str, TensorSpec], shapes: Mapping[str, Sequence[int | None]]
+) -> dict[str, TensorSpec]:
+    """What a file takes, with the shapes that a user gave.
+
+    Raises:
+        FeedError: a shape for something that is not an input.
+    """
+    given = {plain(n): tuple(s) for n, s in shapes.items()}
+    strange = next((n for n in given if n not in map(plain, specs)), None)
+    if strange is not None:
+        raise FeedError(f"'{strange}' is not an input", hint=f"the inputs are {', '.join(specs)}")
+    return {n: TensorSpec(s.dtype, given.get(plain(n), s.shape)) for n, s in specs.items()}
 
 
 def _computed_feeds(
-    whole: Graph, session: Session, engine: str, runs: int, seed: int | Sequence[int]
+    whole: Graph,
+    session: Session,
+    engine: str,
+    feeds: Iterable[Mapping[str, Any]] | Mapping[str, Any] | None,
+    runs: int,
+    seed: int | Sequence[int],
 ) -> list[dict[str, Any]] | None:
-    """What the whole graph computes, from made-up inputs, at the places where a part of it is fed.
+    """What the whole graph computes at the places where a part of it is fed, from the feeds or made-up ones.
 
-    Indices and sizes fit each other then, which made-up ones would not. None if the graph cannot run.
+    Indices and sizes fit each other then, which made-up ones would not. None if the graph cannot run, or is
+    fed at those places.
     """
     runner, names = Session(whole, engine), list(session.inputs)
+    chosen = None if feeds is None else _chosen(runner, feeds, runs, seed)
+    if chosen and {plain(n) for n in chosen[0]} >= {plain(n) for n in names}:
+        return chosen
     try:
-        chosen = _chosen(runner, None, runs, seed)
+        chosen = _chosen(runner, None, runs, seed) if chosen is None else chosen
         return [dict(zip(names, runner.run(names, feed), strict=True)) for feed in chosen]
     except ThinflowError:
+        if feeds is not None:
+            raise
         return None
 
 
@@ -240,18 +301,9 @@ def _step(sessions: tuple[Session, Session], name: str, twin: str) -> float:
     return max((g[0] for g in grids if g is not None), default=0.0)
 
 
-def made_up_feeds(
-    source: Graph | Mapping[str, TensorSpec], count: int, seed: int = 0
-) -> Iterator[dict[str, Array]]:
-    """Feeds by name for a graph's inputs, or for what a session says its inputs are.
-
-    Raises:
-        FeedError: an input of a type that cannot be made up.
-    """
-    graph = source if isinstance(source, Graph) else _placeholders(source)
-    names = [v.name for v in graph.inputs] if isinstance(source, Graph) else list(source)
-    for feed in synthetic_feeds(graph.inputs, count, seed):
-        yield dict(zip(names, feed.values(), strict=True))
+def session_inputs(session: Session) -> list[Value]:
+    """What a session takes, as values."""
+    return _as_values(session, None)
 
 
 def _placeholders(specs: Mapping[str, TensorSpec]) -> Graph:
@@ -292,13 +344,6 @@ def _placed(array: Array, wanted: Shape) -> Array:
         if shapes_fit(tuple(array.shape[i] for i in order), wanted):
             return array.transpose(order)
     return array
-
-
-def real_numbers(array: Array, grid: tuple[float, int] | None) -> Array:
-    """What the integers of a quantized tensor stand for; any other array as it is."""
-    if grid is None or array.dtype.kind not in "iu":
-        return array
-    return np.asarray((array.astype(np.float64) - grid[1]) * grid[0], np.float32)
 
 
 def on_grid(array: Array, grid: tuple[float, int] | None, spec: TensorSpec) -> Array:

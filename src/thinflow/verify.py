@@ -32,7 +32,7 @@ from thinflow.ir.types import DType
 from thinflow.layer_differences import Layer
 from thinflow.ops.random import repeatable_randomness
 from thinflow.rewrite.rule import Transform
-from thinflow.synthetic import synthetic_feeds
+from thinflow.synthetic import naming_open_sizes, open_sizes, synthetic_feeds
 
 Array = np.ndarray[Any, Any]
 Feeds = Mapping[str, Array]
@@ -288,10 +288,12 @@ def verify(
     chosen = _feeds_for(a, feeds, runs, seed)
     reports = {v.name: OutputReport(v.name) for v, _ in pairs}
     sessions = Session(a, engine), Session(b, engine)
+    unsure = open_sizes(a.inputs) if feeds is None else {}
     divergence = None
     for feed in chosen:
         shared = _feed_of_twin(a, b, feed, {v: w for v, w in twins})
-        before = sessions[0].run([v.name for v, _ in pairs], feed)
+        with naming_open_sizes(unsure):
+            before = sessions[0].run([v.name for v, _ in pairs], feed)
         after = sessions[1].run([w.name for _, w in pairs], {w.name: x for w, x in shared.items()})
         for report, x, y in zip(reports.values(), before, after, strict=True):
             report.add(difference(x, y))

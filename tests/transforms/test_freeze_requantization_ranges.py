@@ -57,6 +57,12 @@ def test_a_range_becomes_two_constants(tmp_path: Path) -> None:
     assert second.trace.warnings == ["the log names 'range', which is no node of the graph"]
 
 
+def test_a_log_in_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    _, report = freeze(tmp_path, line("range", -20.5, 15), min_max_log_file=("~/log.txt",))
+    assert report.changes == 1
+
+
 def test_records_and_noise() -> None:
     text = [
         "2026-01-01: I/;a__print__;__requant_min_max:[-20.8][22.2]\r\n",

@@ -16,8 +16,8 @@ from thinflow.formats import graphdef
 from thinflow.ir.graph import Graph, Versions
 from thinflow.ir.text import graph_text
 from thinflow.ir.types import FLOAT
-from thinflow.transforms import names, resolve
 from thinflow.ops._defaults import defaults_of
+from thinflow.transforms import names, resolve
 from thinflow.transforms.obfuscate_names import numbered
 from thinflow.wire import protos
 

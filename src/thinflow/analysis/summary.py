@@ -89,7 +89,7 @@ def summarize(graph: Graph, shapes: Mapping[str, Sequence[int | None]] | None = 
 def _summarize(graph: Graph, shapes: Mapping[str, Sequence[int | None]]) -> Summary:
     failures = infer_shapes(graph)
     interface = guess_interface(graph)
-    assumed = _assumed(interface, shapes)
+    assumed = _assumed(interface, graph.inputs, shapes)
     if assumed:
         failures = infer_shapes(graph, assumed)
     ops: Counter[str] = Counter(n.op for n in graph)
@@ -131,12 +131,18 @@ def _stored_bytes(path: str) -> int:
     return sum(os.path.getsize(file) for file in files if os.path.isfile(file))
 
 
-def _assumed(interface: Interface, shapes: Mapping[str, Sequence[int | None]]) -> dict[Value, TensorSpec]:
-    """Specs of the inputs with the shapes the user gave; batch 1 where only that is unknown."""
+def _assumed(
+    interface: Interface, declared: Sequence[Value], shapes: Mapping[str, Sequence[int | None]]
+) -> dict[Value, TensorSpec]:
+    """Specs of the inputs with the shapes the user gave; batch 1 where only that is unknown.
+
+    Those that were found count, and those that were declared or named.
+    """
     assumed: dict[Value, TensorSpec] = {}
     values = [c.value for c in interface.inputs] + (
         [interface.cut.value] if interface.cut is not None else []
     )
+    values += [v for v in declared if v not in values]
     given = {name.removesuffix(":0"): tuple(shape) for name, shape in shapes.items()}
     unknown = next((n for n in given if n not in {v.name for v in values}), None)
     if unknown is not None:

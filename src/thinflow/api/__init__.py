@@ -48,6 +48,7 @@ from thinflow.api.running import (
     profile_rows,
     read_feeds,
     run,
+    run_made_up,
 )
 from thinflow.api.transforming import (
     TransformGraph,
@@ -110,6 +111,7 @@ __all__ = [
     "read_key_file",
     "reduce",
     "run",
+    "run_made_up",
     "save",
     "save_reduction",
     "selective_registration",

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from thinflow.api._types import Source
+from thinflow.api._types import Shapes, Source
 from thinflow.api.files import load
 from thinflow.ir.graph import Graph
 
 if TYPE_CHECKING:
+    from thinflow.common_ends import NamedPairs
     from thinflow.diffing.conversion import ConversionDiff
     from thinflow.diffing.report import Diff
     from thinflow.verify import Verification
@@ -25,6 +26,7 @@ def verify(
     *,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
+    shapes: Shapes | None = None,
     engine: str = "reference",
     tolerance: float = 1e-4,
     runs: int = 2,
@@ -36,8 +38,11 @@ def verify(
     Args:
         a, b: paths or Graphs. A .tflite or .onnx file is run by its own engine.
         feeds: one feed or several; made up if None.
-        inputs, outputs: names in `a`; they are paired by name, or by structure if no name is shared.
-            Where one is a file: by name, else by type and shape, else by position.
+        inputs, outputs: names in `a`, or pairs "A=B" of one in `a` and one in `b`; inner values will do. They
+            are paired by name, or by structure if no name is shared. Where one is a file: by name, else by
+            type and shape, else by position. Where one model is a part of the other, that is fed and read
+            where the part begins and ends.
+        shapes: input name in `a` -> shape, where it is left open.
         engine: what runs graphs.
         tolerance: largest |a - b| relative to the largest |a| up to which they agree.
         runs: how many made-up feeds per seed.
@@ -45,20 +50,42 @@ def verify(
         options: how to open `a`, such as `signature=`; as for `load`. Of .tflite files, both run the
             signature where they have it.
     """
+    from thinflow.common_ends import named_pairs
     from thinflow.engines._files import is_file
     from thinflow.verify import verify as compare_graphs
 
-    if is_file(a) or is_file(b):
-        from thinflow.side_by_side import verify_runs
+    named = named_pairs(inputs, "input"), named_pairs(outputs, "output")
+    settings: dict[str, Any] = {"engine": engine, "tolerance": tolerance, "runs": runs, "seed": seed}
+    given = dict(shapes or {})
+    one = a if is_file(a) else load(a, inputs=named[0].first, outputs=named[1].first, shapes=given, **options)
+    other = (
+        b if is_file(b) else _with_shapes(load(b), {named[0].pairs.get(n, n): s for n, s in given.items()})
+    )
+    if isinstance(one, Graph) and isinstance(other, Graph) and _share_ends(one, other, named):
+        return compare_graphs(one, other, feeds, **settings)
+    from thinflow.side_by_side import verify_runs
 
-        one = a if is_file(a) else load(a, inputs=inputs, outputs=outputs, **options)
-        other = b if is_file(b) else load(b)
-        key = _signature(options, a, b)
-        settings: dict[str, Any] = {"engine": engine, "tolerance": tolerance, "runs": runs, "seed": seed}
-        return verify_runs(one, other, feeds, signature=key, **settings)
-    first = load(a, inputs=inputs, outputs=outputs, **options)
-    second = load(b)
-    return compare_graphs(first, second, feeds, engine=engine, tolerance=tolerance, runs=runs, seed=seed)
+    key = _signature(options, a, b)
+    return verify_runs(
+        one, other, feeds, signature=key, inputs=named[0], outputs=named[1], shapes=given, **settings
+    )
+
+
+def _with_shapes(graph: Graph, shapes: Shapes) -> Graph:
+    """The graph with the shapes of those inputs that it has."""
+    own = {v.name for v in graph.inputs}
+    return load(graph, shapes={n: s for n, s in shapes.items() if n.removesuffix(":0") in own})
+
+
+def _share_ends(a: Graph, b: Graph, named: tuple[NamedPairs, NamedPairs]) -> bool:
+    """Whether two TensorFlow graphs can be compared from end to end, or are told apart by more than names."""
+    from thinflow.common_ends import common_ends
+    from thinflow.engines._files import is_file
+
+    if is_file(a) or is_file(b) or any(n.pairs for n in named):
+        return False
+    ends = common_ends(a, b)
+    return not ends.is_fed_inside and (not ends.notes or any(v.node.name in b for v in a.outputs))
 
 
 def _signature(options: Mapping[str, Any], *models: Source) -> str | None:
@@ -209,7 +236,7 @@ def compare(
         rtol, atol: floats are equal if |a - b| <= atol + rtol |b|.
     """
     from thinflow.analysis.compare import Rules, graph_differences
-    from thinflow.transforms._defaults import defaults_of
+    from thinflow.ops._defaults import defaults_of
 
     defaults = defaults_of if ignore_defaults else None
     rules = Rules(functions, versions, internal_attrs, defaults, rtol, atol)

@@ -18,7 +18,7 @@ from thinflow.api.files import (
     save,
 )
 from thinflow.engines._child import TIMEOUT_SECONDS
-from thinflow.errors import ParameterError
+from thinflow.errors import ParameterError, ThinflowError
 from thinflow.ir.graph import Graph
 
 if TYPE_CHECKING:
@@ -121,6 +121,7 @@ def write_float_tflite(
     from thinflow.formats._files import write_file
     from thinflow.optimizing.checking import check_float_model
     from thinflow.optimizing.codes import holds_codes
+    from thinflow.optimizing.core_feeds import UnprovenError
     from thinflow.optimizing.float_model import float_graph, float_model
     from thinflow.optimizing.samples import samples_for
 
@@ -132,7 +133,11 @@ def write_float_tflite(
         def check(part: str) -> None:
             found.append(check_float_model(model, samples, path=part, timeout_seconds=timeout_seconds))
 
-        size = write_file(path, model.chunks(), check=check)
+        try:
+            size = write_file(path, model.chunks(), check=check)
+        except UnprovenError as error:
+            size = write_file(path, model.chunks())
+            return Conversion(path, size, _UNPROVEN, [*_core_notes(model.core), *_why_unproven(error)])
         proof = f"LiteRT agrees with the graph, largest relative difference {found[0]:.2g}"
         if holds_codes(model.core.nodes):
             proof = (
@@ -155,6 +160,7 @@ def _convert_to_onnx(
 ) -> Conversion:
     from thinflow.engines.onnxruntime import ENGINE
     from thinflow.lower.onnx.program import DEFAULT_OPSET, check_opset
+    from thinflow.optimizing.core_feeds import UnprovenError
     from thinflow.optimizing.float_model import float_graph
     from thinflow.optimizing.onnx import check_onnx_model, onnx_model, write_onnx
     from thinflow.optimizing.samples import samples_for
@@ -165,23 +171,40 @@ def _convert_to_onnx(
     model = onnx_model(optimised, samples_for(optimised, None, limit=1), opset=opset)
     missing = ENGINE.available()
     found: list[float] = []
+    doubts: list[str] = []
     if verify and not missing:
         samples = samples_for(model.core.graph, None, limit=1)
 
         def check(part: str) -> None:
             found.append(check_onnx_model(model, samples, part, timeout_seconds=timeout_seconds))
 
-        size = write_onnx(model.program, target, external_data=external_data, check=check)
-        proof = f"ONNX Runtime agrees with the graph, largest relative difference {found[0]:.2g}"
+        try:
+            size = write_onnx(model.program, target, external_data=external_data, check=check)
+            proof = f"ONNX Runtime agrees with the graph, largest relative difference {found[0]:.2g}"
+        except UnprovenError as error:
+            size = write_onnx(model.program, target, external_data=external_data)
+            proof, doubts = _UNPROVEN, _why_unproven(error)
     else:
         size = write_onnx(model.program, target, external_data=external_data)
         proof = f"not run: {missing}" if verify else "not verified (--no-verify)"
-    return Conversion(target, size, proof, [*_core_notes(model.core), f"opset  {opset}"])
+    return Conversion(target, size, proof, [*_core_notes(model.core), f"opset  {opset}", *doubts])
+
+
+_UNPROVEN = "NOT verified: made-up inputs do not go through the graph"
+
+
+def _why_unproven(error: ThinflowError) -> list[str]:
+    """What the graph says of made-up inputs, and what to do about it."""
+    notes = [
+        f"why    {error.message}",
+        "then   compare on your inputs: thinflow verify MODEL FILE --feed NAME=...",
+    ]
+    return notes if "--shape" not in error.hint else [*notes, f"or     {error.hint}"]
 
 
 def _core_notes(core: Core) -> list[str]:
     """What a converted model takes and gives, and what of the graph is not in it."""
-    from thinflow.optimizing.core import BESIDE, shape_advice
+    from thinflow.optimizing.core import BESIDE, narrow_advice, shape_advice
 
     notes = [f"input  {v.name}  {v.spec}" for v in core.inputs]
     notes += [f"output {v.name}  {v.spec}" for v in core.outputs]
@@ -191,5 +214,5 @@ def _core_notes(core: Core) -> list[str]:
         node, why = next(own, next(iter(reasons)))
         notes.append(f"{len(core.outside)} nodes are not in it and run in the app, first {node.where}: {why}")
         advice = shape_advice(core.graph.inputs)
-        notes += [advice] if advice else []
+        notes += [text for text in (advice, narrow_advice(core.outside)) if text]
     return notes

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 WRITABLE = (".pb", ".pbtxt", ".tflite", ".onnx", ".mmpb")
 FOREIGN = frozenset({".h5", ".hdf5", ".keras", ".mlmodel", ".pt", ".pth", ".json", ".npz", ".zip", ".jpg"})
 """Suffixes that promise another format than GraphDef."""
+_SHOWN_NAMES = 4
 
 
 def load(
@@ -117,11 +118,23 @@ def _values(graph: Graph, names: Sequence[str] | str, role: str) -> list[Value]:
         try:
             value = graph.value(name)
         except GraphError as error:
-            raise GraphError(f"there is no {role} '{name}' in the graph", graph.path, error.hint) from error
+            hint = error.hint if "did you mean" in error.hint else _own(graph, role) or error.hint
+            raise GraphError(f"there is no {role} '{name}' in the graph", graph.path, hint) from error
         if value in values:
             raise GraphError(f"the {role} '{name}' is given twice", hint="give each once")
         values.append(value)
     return values
+
+
+def _own(graph: Graph, role: str) -> str:
+    """The graph's likely inputs or outputs, as a hint for a name like none of them; "" if none are likely."""
+    from thinflow.analysis.interface import guess_interface
+
+    guess = guess_interface(graph)
+    values = guess.chosen_inputs if role == "input" else guess.chosen_outputs
+    shown = ", ".join(v.name for v in values[:_SHOWN_NAMES])
+    more = f" and {len(values) - _SHOWN_NAMES} more" if len(values) > _SHOWN_NAMES else ""
+    return f"its {role}s seem to be {shown}{more}" if values else ""
 
 
 def save(graph: Graph | Saveable, path: str | os.PathLike[str], *, format: str | None = None) -> int:

@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 from thinflow.api._types import Source
 from thinflow.errors import ParameterError
 
 _ONNX_ONLY = ("opset", "external_data", "activations", "reduce_range")
+Job = TypeVar("Job", bound=Callable[..., Any])
 
 
+def _in_one_thread(job: Job) -> Job:
+    """A job whose matrix products keep to one thread.
+
+    The interpreter's are small: further threads save it little, and on a machine that has other work to do
+    each product waits for the slowest of them. Runtimes have threads of their own and are not concerned.
+    """
+
+    @functools.wraps(job)
+    def limited(*given: Any, **options: Any) -> Any:
+        from thinflow.engines._threads import blas
+
+        with blas().limited(1):
+            return job(*given, **options)
+
+    return cast("Job", limited)
+
+
+@_in_one_thread
 def optimize(source: Source, out_dir: str | os.PathLike[str], **options: Any) -> Any:
     """The main job: find inputs and outputs, optimise in 32 bits, quantize, measure both, report.
 
@@ -28,6 +49,7 @@ def optimize_lines(report: Any) -> list[str]:
     return lines
 
 
+@_in_one_thread
 def quantize(
     source: Source,
     calibration: Any = None,
@@ -54,6 +76,7 @@ def quantize(
     return run_quantize(source, calibration, scheme=scheme, **options)
 
 
+@_in_one_thread
 def quantize_to_file(
     source: Source, path: str | os.PathLike[str], calibration: Any = None, **options: Any
 ) -> dict[str, Any]:

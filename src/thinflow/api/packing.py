@@ -29,14 +29,15 @@ def pack(
         path: target, for example model.tfpack.
         key: passphrase, or 32 bytes, to encrypt with; None: in the clear, with a checksum.
         obfuscate: replace the names of nodes that are neither input nor output.
-        inputs, outputs: names to keep; default: the graph's own, else the best guess.
+        inputs, outputs: names to keep, which the package says are the model's inputs and outputs; default:
+            the graph's own, else the best guess.
 
     Raises:
         ParameterError: encryption without the cryptography package, or an empty key.
         WriteError: it cannot be written.
     """
     from thinflow.engines._files import path_of
-    from thinflow.formats.pack import write_pack
+    from thinflow.formats.pack import Interface, write_pack
 
     secret = key.encode() if isinstance(key, str) else key
     if secret is not None and not secret:
@@ -48,7 +49,8 @@ def pack(
         return write_pack(path, [as_one_piece(path_of(source), kind)], kind=kind, secret=secret)
     from thinflow.formats import graphdef
 
-    return write_pack(path, graphdef.to_chunks(_prepared(source, obfuscate, inputs, outputs)), secret=secret)
+    graph = _prepared(source, obfuscate, inputs, outputs)
+    return write_pack(path, graphdef.to_chunks(graph), secret=secret, interface=Interface.of(graph))
 
 
 def _stored_kind(source: Source) -> str:

@@ -113,8 +113,8 @@ def profile_rows(report: BenchmarkReport, **options: Any) -> list[RowProfile]:
 
 
 def evaluate(source: Source, data: Any, **options: Any) -> Any:
-    """Accuracy of a model on labelled data. Options: see `thinflow.optimizing.steps.evaluate`."""
-    from thinflow.optimizing.steps import evaluate as run_evaluate
+    """Accuracy of a model on labelled data. Options: see `thinflow.optimizing.evaluating.evaluate`."""
+    from thinflow.optimizing.evaluating import evaluate as run_evaluate
 
     return run_evaluate(source, data, **options)
 
@@ -134,9 +134,24 @@ def read_feeds(session: Session, paths: Mapping[str, str]) -> dict[str, Any]:
 
 def made_up_feed(session: Session, seed: int = 0) -> dict[str, Any]:
     """One made-up feed for the inputs of a session, by name."""
-    from thinflow.side_by_side import made_up_feeds
+    from thinflow.side_by_side import session_inputs
+    from thinflow.synthetic import synthetic_feeds
 
-    return next(made_up_feeds(session.inputs if session.graph is None else session.graph, 1, seed))
+    made = next(synthetic_feeds(session_inputs(session), 1, seed))
+    return dict(zip(session.inputs, made.values(), strict=True))
+
+
+def run_made_up(session: Session, fetches: Sequence[str], feed: Mapping[str, Any]) -> list[Any]:
+    """What a session computes of a made-up feed.
+
+    Raises:
+        FeedError: sizes that the model leaves open, and that were made up too, do not fit.
+    """
+    from thinflow.side_by_side import session_inputs
+    from thinflow.synthetic import naming_open_sizes, open_sizes
+
+    with naming_open_sizes(open_sizes(session_inputs(session))):
+        return session.run(fetches, feed)
 
 
 def classic_settings(flags: Mapping[str, Any]) -> Settings:

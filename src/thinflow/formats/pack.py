@@ -2,6 +2,9 @@
 
     "thinpack" | u32 length of the header | header, JSON | padding to 64 bytes | payload
 
+The header of a graph in the clear names its inputs and outputs; in an encrypted package those names stand in
+front of the model, encrypted with it, and the header says how many bytes they take.
+
 A payload in the clear starts at a multiple of 64 bytes and is used where it is, mapped; its SHA-256 stands in
 the header. An encrypted one is decrypted in memory. See `docs/protecting-models.md` for what this protects,
 and what not.
@@ -13,11 +16,11 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from thinflow.errors import FormatError, ParameterError
+from thinflow.errors import FormatError, ParameterError, ThinflowError
 from thinflow.formats import _sealing, graphdef, onnx, tflite
 from thinflow.formats._files import map_file, write_file
 from thinflow.formats._secrecy import note_secret
@@ -31,7 +34,78 @@ _ALIGNMENT = 64
 _MAX_HEADER_BYTES = 1 << 20
 _MAX_KEY_BYTES = 1 << 16
 _VERSION = 1
+_NAMED_VERSION = 2
+"""Of encrypted packages with names in front of the model, which older readers would take for the model."""
 _DAMAGED = "fetch the file again"
+
+
+@dataclass(frozen=True)
+class Interface:
+    """What of a graph a GraphDef does not say.
+
+    Attributes:
+        inputs, outputs: names of values.
+        aliases: other names, such as a signature's -> those.
+    """
+
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    aliases: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, graph: Graph) -> Interface:
+        """The interface of a graph."""
+        inputs, outputs = (tuple(v.name for v in values) for values in (graph.inputs, graph.outputs))
+        known = {name.removesuffix(":0") for name in (*inputs, *outputs)}
+        return cls(inputs, outputs, {n: v for n, v in graph.aliases.items() if v.removesuffix(":0") in known})
+
+    @classmethod
+    def read(cls, data: Any) -> Interface:
+        """The interface that `data` tells; nothing of None.
+
+        Raises:
+            FormatError: it is of another form.
+        """
+        if data is None:
+            return cls()
+        try:
+            inputs, outputs = (tuple(str(n) for n in data[key]) for key in ("inputs", "outputs"))
+            return cls(inputs, outputs, {str(n): str(v) for n, v in data["aliases"].items()})
+        except (KeyError, TypeError, AttributeError) as error:
+            raise FormatError("the names of its inputs and outputs are damaged", hint=_DAMAGED) from error
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Interface:
+        """The interface in a piece of JSON; nothing in none.
+
+        Raises:
+            FormatError: it is damaged.
+        """
+        try:
+            return cls.read(json.loads(text) if text else None)
+        except ValueError as error:
+            raise FormatError("the names of its inputs and outputs are damaged", hint=_DAMAGED) from error
+
+    def data(self) -> dict[str, Any] | None:
+        """The same for JSON; None if nothing is known."""
+        if not (self.inputs or self.outputs):
+            return None
+        return {"inputs": list(self.inputs), "outputs": list(self.outputs), "aliases": dict(self.aliases)}
+
+    def apply(self, graph: Graph) -> None:
+        """Set the inputs and outputs of a graph.
+
+        Raises:
+            FormatError: it has no such values.
+        """
+        try:
+            graph.inputs = [graph.value(n) for n in self.inputs]
+            graph.outputs = [graph.value(n) for n in self.outputs]
+        except ThinflowError as error:
+            raise FormatError(
+                f"it names an input or output that is not there: {error.problem}", hint=_DAMAGED
+            ) from error
+        graph.aliases = {**graph.aliases, **self.aliases}
 
 
 @dataclass(frozen=True)
@@ -65,14 +139,31 @@ class Pack:
             FormatError: wrong key, or a changed file.
             ParameterError: no key is there.
         """
+        return self.contents(secret)[0]
+
+    def contents(self, secret: bytes | None = None) -> tuple[memoryview, Interface]:
+        """As `model`, and the names of its inputs and outputs.
+
+        Raises:
+            FormatError: wrong key, or a changed file.
+            ParameterError: no key is there.
+        """
         try:
-            return memoryview(self._decrypted(secret)) if self.is_encrypted else self._checked()
+            if not self.is_encrypted:
+                return self._checked(), Interface.read(self.header.get("interface"))
+            model = memoryview(self._decrypted(secret))
+            size = self.header.get("interface_bytes", 0)
+            if not isinstance(size, int) or not 0 <= size <= min(len(model), _MAX_HEADER_BYTES):
+                raise FormatError("the header is damaged", hint=_DAMAGED)
+            return model[size:], Interface.from_json(bytes(model[:size]))
         except FormatError as error:
             _typed_keys.pop(self.path, None)  # to be asked for again
             raise error.at(self.path) from error
 
     def _checked(self) -> memoryview:
-        if hashlib.sha256(self.payload).hexdigest() != self.header.get("sha256"):
+        digest = hashlib.sha256(_text(self.header["interface"]) if "interface" in self.header else b"")
+        digest.update(self.payload)
+        if digest.hexdigest() != self.header.get("sha256"):
             raise FormatError("the checksum is wrong: the file was changed or cut off", hint=_DAMAGED)
         return self.payload
 
@@ -104,7 +195,7 @@ def open_pack(path: str | os.PathLike[str]) -> Pack:
         if bytes(buffer[: len(MAGIC)]) != MAGIC or not 0 < size <= _MAX_HEADER_BYTES:
             raise FormatError("this is not a packed model", hint=_DAMAGED)
         header = json.loads(bytes(buffer[start : start + size]))
-        if not isinstance(header, dict) or header.get("version") != _VERSION:
+        if not isinstance(header, dict) or header.get("version") not in (_VERSION, _NAMED_VERSION):
             raise FormatError("it was packed by another version", hint="update thinflow")
         at = -(-(start + size) // _ALIGNMENT) * _ALIGNMENT
         if len(buffer) < at:
@@ -176,6 +267,7 @@ def write_pack(
     *,
     kind: str = "graphdef",
     secret: bytes | None = None,
+    interface: Interface | None = None,
 ) -> int:
     """Write a package; the bytes written.
 
@@ -184,15 +276,22 @@ def write_pack(
         chunks: the model. Of a plain package it is gone through twice, once for its checksum.
         kind: what the model is.
         secret: key or passphrase to encrypt with; None: in the clear.
+        interface: names of inputs and outputs, for a model that does not say.
     """
     pieces = list(chunks)
     header: dict[str, Any] = {"version": _VERSION, "kind": kind}
+    named = interface.data() if interface is not None else None
     if secret is None:
-        digest = hashlib.sha256()
+        if named is not None:
+            header["interface"] = named
+        digest = hashlib.sha256(_text(named) if named is not None else b"")
         for piece in pieces:
             digest.update(piece)
         header["sha256"] = digest.hexdigest()
         return write_file(path, [_front(header), *pieces])
+    if named is not None:
+        pieces = [_text(named), *pieces]
+        header |= {"version": _NAMED_VERSION, "interface_bytes": len(pieces[0])}
     salt, prefix = _sealing.new_salt(), os.urandom(_sealing.NONCE_PREFIX_BYTES)
     header["encryption"] = {
         "cipher": "AES-256-GCM",
@@ -209,9 +308,14 @@ def write_pack(
     return write_file(path, content())
 
 
+def _text(data: Any) -> bytes:
+    """JSON that is the same for the same data."""
+    return json.dumps(data, sort_keys=True).encode()
+
+
 def _front(header: dict[str, Any]) -> bytes:
     """Everything before the payload."""
-    text = json.dumps(header, sort_keys=True).encode()
+    text = _text(header)
     front = MAGIC + len(text).to_bytes(4, "little") + text
     return front.ljust(-(-len(front) // _ALIGNMENT) * _ALIGNMENT, b"\0")
 
@@ -230,9 +334,11 @@ def load(path: str | os.PathLike[str]) -> Graph:
         raise FormatError(
             f"this package holds a model of the unknown kind '{str(kind)[:40]}'", pack.path, "update thinflow"
         )
-    model = pack.model()
+    model, interface = pack.contents()
     try:
         graph = readers[kind](model)
+        if interface.inputs or interface.outputs:
+            interface.apply(graph)
     except FormatError as error:
         raise error.at(pack.path) from error
     graph.path = pack.path
@@ -248,7 +354,7 @@ FORMAT = Format(
     title="a packed model",
     recognise=_recognise,
     load=load,
-    save=lambda graph, path: write_pack(path, graphdef.to_chunks(graph)),
+    save=lambda graph, path: write_pack(path, graphdef.to_chunks(graph), interface=Interface.of(graph)),
     suffixes=(".tfpack",),
     rank=5,
 )

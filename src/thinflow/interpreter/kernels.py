@@ -13,6 +13,7 @@ from thinflow.errors import FeedError, NodeError, ThinflowError
 from thinflow.ir.function import ARGUMENT
 from thinflow.ir.graph import Node
 from thinflow.ops import registry
+from thinflow.ops._failures import in_words
 from thinflow.ops._missing import missing_kernel
 
 
@@ -52,7 +53,7 @@ def kernel_runner(node: Node) -> Runner:
                 f"{x.dtype}{list(x.shape)}" if isinstance(x, np.ndarray) else str(x) for x in inputs
             )
             raise NodeError(
-                f"{error} (inputs: {shapes})", node.where, hint="the graph does not fit its inputs"
+                f"{in_words(error)} (inputs: {shapes})", node.where, hint="the graph does not fit its inputs"
             ) from error
         if not isinstance(results, tuple):
             results = (results,)

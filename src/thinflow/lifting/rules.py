@@ -8,7 +8,7 @@ from collections.abc import Callable
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import FLOAT, HALF, INT32, DType
-from thinflow.lifting import control
+from thinflow.lifting import control, recurrent
 from thinflow.lifting.lifter import Call
 from thinflow.lifting.windows import (
     activated,
@@ -309,12 +309,16 @@ _OTHERS: dict[str, Rule] = {
     "UNSORTED_SEGMENT_MAX": _plain("UnsortedSegmentMax"),
     "UNSORTED_SEGMENT_MIN": _plain("UnsortedSegmentMin"),
 }
-RULES: dict[str, Rule] = control.RULES | {
-    f"tfl.{name}": rule
-    for name, rule in {
-        **{name: _unary(op) for name, op in _UNARY.items()},
-        **{name: _binary(op) for name, op in _BINARY.items()},
-        **{name: _reduction(op) for name, op in _REDUCTIONS.items()},
-        **_OTHERS,
-    }.items()
-}
+RULES: dict[str, Rule] = (
+    control.RULES
+    | recurrent.RULES
+    | {
+        f"tfl.{name}": rule
+        for name, rule in {
+            **{name: _unary(op) for name, op in _UNARY.items()},
+            **{name: _binary(op) for name, op in _BINARY.items()},
+            **{name: _reduction(op) for name, op in _REDUCTIONS.items()},
+            **_OTHERS,
+        }.items()
+    }
+)

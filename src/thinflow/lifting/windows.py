@@ -10,6 +10,8 @@ from thinflow.ir.types import INT32
 from thinflow.lifting.lifter import Call
 from thinflow.lifting.onnx_values import Rule
 
+_ACTIVATIONS = {"RELU": "Relu", "RELU6": "Relu6", "TANH": "Tanh"}
+
 
 def activated(c: Call, y: Value) -> Value:
     """The fused activation."""
@@ -18,9 +20,9 @@ def activated(c: Call, y: Value) -> Value:
         return y
     if name == "RELU_N1_TO_1":
         return clipped(c, y)
-    if name not in {"RELU", "RELU6", "TANH"}:
+    if name not in _ACTIVATIONS:
         raise UnsupportedOp(f"the activation {name} has no counterpart")
-    return c.emit({"RELU": "Relu", "RELU6": "Relu6", "TANH": "Tanh"}[name], y)
+    return c.emit(_ACTIVATIONS[name], y)
 
 
 def clipped(c: Call, y: Value) -> Value:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from thinflow.analysis.summary import Summary
-from thinflow.ir.graph import Graph
+from thinflow.ir.graph import Graph, Value
+from thinflow.optimizing.core import Core
 from thinflow.optimizing.finishing import stem_of
 from thinflow.optimizing.samples import Samples
 from thinflow.quantize.recipe import Recipe
@@ -43,6 +44,33 @@ def warnings_for(data: Samples, tested: Samples, summary: Summary, made: Made, r
     if made.ledger.note:
         warnings.append(made.ledger.note)
     return list(dict.fromkeys(warnings))
+
+
+def settled_notes(inputs: Sequence[Value], core: Core, samples: Samples) -> list[str]:
+    """What the models were made for where the graph leaves sizes open, such as the steps of a recurrent net.
+
+    Args:
+        inputs: of the graph as it came.
+        core: what the models hold, with the sizes they were made for.
+        samples: where those sizes are from.
+    """
+    made = {v.name: v.spec for v in core.inputs}
+    notes = []
+    for value in inputs:
+        before, after = value.spec, made.get(value.name)
+        if (
+            after is None
+            or not after.is_static
+            or (before.shape is not None and None not in before.shape[1:])
+        ):
+            continue
+        sizes = ",".join("N" if m is None else str(m) for m in before.shape or after.shape or ())
+        origin = "made up" if samples.synthetic else "of the first sample"
+        notes.append(
+            f"'{value.name}' is {before} in the graph; the models are made for {after}, sizes {origin}: "
+            f"choose others with --shape {value.name}={sizes}"
+        )
+    return notes
 
 
 def next_steps(

@@ -17,11 +17,14 @@ from thinflow.errors import VerificationError
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph, Value
 from thinflow.lower.lowering import needed_nodes
+from thinflow.optimizing.angles import same_turn
 from thinflow.optimizing.codes import check_codes, holds_codes
 from thinflow.optimizing.core import Core
+from thinflow.optimizing.core_feeds import core_feeds, core_results
 from thinflow.optimizing.float_model import FloatModel
 from thinflow.optimizing.quality import Quality, QualityMeter, is_ranked
 from thinflow.optimizing.samples import Samples
+from thinflow.optimizing.spare_rows import counts_of, written
 
 Array = np.ndarray[Any, Any]
 Progress = Callable[[int, int, str], None]
@@ -54,11 +57,15 @@ def check_float_model(
 
     Raises:
         VerificationError: above `FLOAT_TOLERANCE`.
+        UnprovenError: the graph itself does not run on made-up samples.
         EngineCrashed: LiteRT crashed, or took longer.
     """
     core = model.core
-    plan = Plan(core.graph, core.outputs, core.inputs, within=frozenset(core.nodes))
-    feeds = [model.core.before(feed) for feed in islice(samples, count)]
+    spare = counts_of(core.outputs)
+    fetched = list(dict.fromkeys([*core.outputs, *spare.values()]))
+    plan = Plan(core.graph, fetched, core.inputs, within=frozenset(core.nodes))
+    feeds = core_feeds(core, samples, count)
+    computed = core_results(plan, core, feeds, samples)
     runs = run_file(
         path or model.content, "litert", feeds, timeout_seconds=timeout_seconds, name="the .tflite model"
     )
@@ -67,11 +74,14 @@ def check_float_model(
         check_codes(model.core.graph, model.core.nodes, model.core.inputs, feeds[0], timeout_seconds)
         tolerance = float("inf")
     worst = 0.0
-    for arrays, found_here in zip(feeds, runs, strict=True):
-        expected = plan.run(dict(zip(model.core.inputs, arrays, strict=True)))
-        for value, a, b in zip(model.core.outputs, expected, found_here, strict=True):
-            found = difference(a, b.reshape(a.shape) if a.size == b.size else b)
-            if _is_random(value, model.core):
+    for results, found_here in zip(computed, runs, strict=True):
+        expected = dict(zip(fetched, results, strict=True))
+        counts = {value: expected[number] for value, number in spare.items()}
+        for value, b in zip(core.outputs, found_here, strict=True):
+            a = expected[value]
+            pair = a, same_turn(value, a, b.reshape(a.shape) if a.size == b.size else b)
+            found = difference(*(written(array, value, counts) for array in pair))
+            if _is_random(value, core):
                 continue
             if found.relative > tolerance:
                 raise VerificationError(
@@ -104,9 +114,10 @@ def compare_models(
     threads: int = 2,
     engine: str = "litert",
     progress: Progress | None = None,
+    end_to_end: bool = True,
 ) -> dict[str, Quality]:
     """Quality of models (by name) for a runtime beside the original graph in the interpreter, end to end on
-    all samples.
+    all samples; or at the models' own ends, where the rest of the graph cannot run.
 
     Where the original has the same core inputs, what stands before the core runs once per sample.
 
@@ -118,23 +129,27 @@ def compare_models(
         run_file(content, engine, first, threads=threads, name=f"the {name} model")
     made = onnxruntime.Model if engine == "onnxruntime" else Model
     runtimes = {name: made(content, threads=threads) for name, content in contents.items()}
-    plan = Plan(original, original.outputs, original.inputs)
+    core = model.core
+    judged = original if end_to_end else core.graph
+    read = original.outputs if end_to_end else core.outputs
+    plan = Plan(judged, read, original.inputs if end_to_end else judged.inputs)
     meters: dict[str, QualityMeter] = {}
     for number, feed in enumerate(samples):
-        before = plan.run({original.value(v.name): a for v, a in feed.items()})
-        arrays = model.core.before(feed)
+        before = plan.run({judged.value(v.name): a for v, a in feed.items()})
+        arrays = core.before(feed)
         for name, runtime in runtimes.items():
-            after = model.core.after(runtime.run(arrays), feed)
+            results = runtime.run(arrays)
+            after = core.after(results, feed) if end_to_end else results
             if name not in meters:
-                meters[name] = QualityMeter(samples.labels, ranked=_is_ranked(original, before, samples))
+                meters[name] = QualityMeter(samples.labels, ranked=_is_ranked(read, before, samples))
             meters[name].add(before, after)
         if progress is not None:
             progress(number + 1, samples.count or 0, "comparing answers")
     return {name: meter.result() for name, meter in meters.items()}
 
 
-def _is_ranked(graph: Graph, outputs: Sequence[Array], samples: Samples) -> bool:
+def _is_ranked(values: Sequence[Value], outputs: Sequence[Array], samples: Samples) -> bool:
     """Whether the first output has a top answer: a vector that labels or the graph say holds scores."""
     if not outputs or not is_ranked(outputs[0]):
         return False
-    return samples.labels is not None or is_class_scores(graph.outputs[0])
+    return samples.labels is not None or is_class_scores(values[0])

@@ -27,9 +27,6 @@ from thinflow.lower.tflite.program import to_bytes
 
 Array = np.ndarray[Any, Any]
 
-_MEASURED = 16
-"""Codes: what a sum may be off whose addend's range is measured in every run. TensorFlow's rounding of it and
-the up to 1/32 of the range that its kernel adds on its own account are left out."""
 _TINY_SHARE = 1e-4
 """Of the elements, which may be further off: ties of measured ranges."""
 
@@ -112,12 +109,10 @@ def _allowed(node: Node, grid: Grid, grids: Mapping[Value, Grid]) -> int:
     allowed = 1
     while node.op in READERS and node.inputs:
         sources = [v for v in node.inputs[:2] if code_type(v) is not None and v.node.tensor is None]
-        if any(v not in grids for v in sources):
-            return _MEASURED
-        inner = [v for v in sources if grids[v].dtype is QINT32 or _is_on_the_way(v)]
+        inner = [v for v in sources if code_type(v) is QINT32 or (v in grids and _is_on_the_way(v))]
         if not inner:
             break
-        if grids[inner[0]].dtype is not QINT32:
+        if code_type(inner[0]) is not QINT32:
             allowed += math.ceil(grids[inner[0]].scale / grid.scale)
         node = inner[0].node
     return allowed

@@ -9,7 +9,7 @@ runs, so that the whole graph can still be judged on real files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -25,7 +25,8 @@ from thinflow.errors import UnsupportedOp
 from thinflow.interpreter import Plan
 from thinflow.ir.function import mentioned
 from thinflow.ir.graph import Graph, Node, Value
-from thinflow.ir.types import STRING, TensorSpec
+from thinflow.ir.types import BFLOAT16, HALF, STRING, TensorSpec
+from thinflow.lower.operands import WIDENING
 from thinflow.lower.tflite.convert import unsupported, unsupported_unit
 from thinflow.lower.tflite.inner import inner_values
 from thinflow.synthetic import concrete_shape, declared_spec
@@ -134,7 +135,8 @@ def find_core(
         raise UnsupportedOp(
             f"no part of the graph can become a model for {runtime}: {why}",
             node.where if node is not None else "",
-            hint="`thinflow inspect MODEL` shows its ops; the reference engine still runs it",
+            hint=narrow_advice(refused)
+            or "`thinflow inspect MODEL` shows its ops; the reference engine still runs it",
         )
     weights = [graph_cost(graph, r.nodes).total.flops + sum(map(_node_count, r.nodes)) for r in regions]
     core = regions[int(np.argmax(weights))]
@@ -153,6 +155,12 @@ def find_core(
     outside = {n: refused.get(n, reason) for n in division.nodes if n.tensor is None and n not in inside}
     inputs, outputs = _ordered(core.inputs, graph.inputs), _ordered(core.outputs, graph.outputs)
     return Core(graph, inputs, outputs, core.nodes, outside)
+
+
+def narrow_advice(nodes: Iterable[Node]) -> str:
+    """What helps if nodes compute in half precision or bfloat16; "" if none does."""
+    values = (v for n in nodes for v in (*n.inputs, *n.outputs))
+    return WIDENING if any(v.dtype in (HALF, BFLOAT16) for v in values) else ""
 
 
 def shape_advice(inputs: Sequence[Value]) -> str:

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from thinflow.bench.latency import BenchmarkReport, benchmark
 from thinflow.errors import ThinflowError, WriteError
+from thinflow.formats import graphdef
+from thinflow.formats._files import write_file
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import shape_text
+
+
+class Report(Protocol):
+    """What the job tells, and the files of it by role."""
+
+    files: dict[str, Path]
+
+    def json_text(self) -> str: ...
+
+    def markdown(self) -> str: ...
 
 
 def checked_folder(out_dir: str | os.PathLike[str]) -> Path:
@@ -31,6 +43,32 @@ def make_folder(folder: Path) -> None:
         raise WriteError(
             f"the folder cannot be made: {error.strerror}", str(folder), hint="choose another place"
         ) from error
+
+
+def write_graph(graph: Graph, path: Path) -> None:
+    """Write a .pb file, and read it back.
+
+    Raises:
+        WriteError: it cannot be written.
+    """
+    graphdef.save(graph, path)
+    graphdef.load(path)
+
+
+def write_pages(report: Report) -> None:
+    """Write what a report says for machines and for people."""
+    write_file(report.files["json"], [report.json_text().encode()])
+    write_file(report.files["markdown"], [report.markdown().encode()])
+
+
+def page_files(folder: Path) -> dict[str, Path]:
+    """Where a report's pages go, by role."""
+    return {"json": folder / "report.json", "markdown": folder / "report.md"}
+
+
+def sizes_of(files: Mapping[str, Path]) -> dict[str, int]:
+    """Bytes of each file, by role."""
+    return {key: path.stat().st_size for key, path in files.items()}
 
 
 def stem_of(graph: Graph) -> str:

@@ -34,6 +34,7 @@ class GraphReport:
         ledger: what each transform did.
         scheme: how it was to be quantized.
         obstacle: why there is no LiteRT model, or only a float one; its hint says what helps.
+        runs: whether something here runs the graph; not one with an op that nothing here knows.
         tflite: the float model; None if there is none.
         samples: where the samples came from; `synthetic` if they were made up.
         sizes: role of a file -> bytes.
@@ -52,6 +53,7 @@ class GraphReport:
     samples: str
     synthetic: bool
     obstacle: ThinflowError = field(default_factory=lambda: UnsupportedOp("nothing was tried"))
+    runs: bool = True
     tflite: bytes | None = None
     sizes: dict[str, int] = field(default_factory=dict)
     files: dict[str, Path] = field(default_factory=dict)
@@ -62,7 +64,8 @@ class GraphReport:
     def next_steps(self) -> list[str]:
         if self.tflite is not None:
             return [f"thinflow benchmark {shlex.quote(str(self.files['fp32']))}"]
-        return [f"thinflow run {shlex.quote(str(self.files['fp32_pb']))}"]
+        verb = "run" if self.runs else "inspect"
+        return [f"thinflow {verb} {shlex.quote(str(self.files['fp32_pb']))}"]
 
     @property
     def verdict(self) -> str:
@@ -75,9 +78,12 @@ class GraphReport:
         if self.tflite is not None:
             why = _sentence(self.obstacle)
             return f"no {self.scheme} model can be made, because {why}: ship {self.files['fp32'].name}"
+        carrier = "a TensorFlow runtime, or with thinflow's own engines"
+        if not self.runs:
+            carrier = "the TensorFlow runtime that has the op"
         return (
             f"no LiteRT model can be made, because {_sentence(self.obstacle)}; {done}{same}: "
-            f"ship {self.files['fp32_pb'].name} with a TensorFlow runtime, or with thinflow's own engines"
+            f"ship {self.files['fp32_pb'].name} with {carrier}"
         )
 
     def data(self) -> dict[str, Any]:
@@ -160,7 +166,7 @@ def finish(
     report.sizes = {key: path.stat().st_size for key, path in report.files.items()}
     report.files |= {"json": folder / "report.json", "markdown": folder / "report.md"}
     report.warnings += [report.ledger.note] if report.ledger.note else []
-    if seconds:
+    if seconds and report.runs:
         after = report.ledger.graph if report.tflite is None else report.files["fp32"]
         models = {"before": graph, "after": after}
         report.latency, unmeasured = measured(models, seconds=seconds, progress=progress, memory=False)

@@ -25,7 +25,7 @@ from thinflow.formats._files import write_file
 from thinflow.ir.check import require_valid
 from thinflow.ir.graph import Graph
 from thinflow.optimizing import report as pages
-from thinflow.optimizing.advice import next_steps, warnings_for
+from thinflow.optimizing.advice import next_steps, settled_notes, warnings_for
 from thinflow.optimizing.checking import check_float_model, compare_models
 from thinflow.optimizing.finishing import checked_folder, described, make_folder, measured, stem_of
 from thinflow.optimizing.float_model import FloatModel, float_graph, float_model
@@ -35,7 +35,13 @@ from thinflow.optimizing.onnx_job import OnnxPair, onnx_pair, require_onnx
 from thinflow.optimizing.quality import Quality
 from thinflow.optimizing.quantizing import QuantizedModel, chosen_recipe, quantized_model
 from thinflow.optimizing.samples import Samples, rebind, samples_for
-from thinflow.optimizing.trying import require_running, why_not_running
+from thinflow.optimizing.trying import (
+    reaches_core,
+    require_running,
+    unknown_op,
+    unproven,
+    why_not_running,
+)
 from thinflow.optimizing.written import as_it_came
 from thinflow.quantize.pictures import Scaling
 from thinflow.quantize.recipe import Recipe
@@ -196,11 +202,17 @@ def optimize(
         synthetic=data.synthetic,
         warnings=switch_notes(settings),
     )
+    unknown = unknown_op(ledger.graph)
+    if unknown is not None:
+        plain.warnings.append(unproven(unknown))
+        plain.runs = False
     try:
         model = float_model(ledger.graph, calibration)
+        if unknown is not None and not reaches_core(model, calibration):
+            raise UnsupportedOp("nothing here knows an op that it begins with", unknown.where, unknown.hint)
         require_running(model, calibration)
     except UnsupportedOp as obstacle:
-        if (failure := why_not_running(ledger.graph, calibration)) is not None:
+        if unknown is None and (failure := why_not_running(ledger.graph, calibration)) is not None:
             hint = failure.hint or "`thinflow inspect MODEL --all` shows its nodes"
             raise UnsupportedOp(obstacle.problem, obstacle.where, hint) from failure
         plain.obstacle = obstacle
@@ -208,7 +220,8 @@ def optimize(
     judges = calibration if tested is data else rebind(tested, graph, ledger.graph)
     difference = check_float_model(model, calibration)
     try:
-        made = _make(graph, restored, model, difference, calibration, judges, recipe, progress)
+        ends = unknown is None
+        made = _make(graph, restored, model, difference, calibration, judges, recipe, progress, ends)
     except EngineCrashed as crash:  # on the eight-bit model: float ran
         plain.obstacle, plain.tflite = crash, model.content
         return finish(plain, graph, folder, seconds if measure else 0, progress)
@@ -246,7 +259,8 @@ def optimize(
         synthetic=data.synthetic,
         tested_on=tested.note,
         warnings=[
-            *switch_notes(settings),
+            *plain.warnings,
+            *settled_notes(graph.inputs, made.model.core, data),
             *filter(None, [no_onnx, unmeasured]),
             *warnings_for(data, tested, summary, made, recipe),
         ],
@@ -303,13 +317,13 @@ def _make(
     judges: Samples,
     recipe: Recipe,
     progress: Progress | None,
+    end_to_end: bool,
 ) -> Made:
     """Quantize the float model and judge both, all in memory."""
     int8 = quantized_model(model, calibration, recipe=recipe, progress=progress)
     contents = {"float": model.content, "int8": int8.comparable}
-    return Made(
-        ledger, model, difference, int8, compare_models(model, contents, graph, judges, progress=progress)
-    )
+    qualities = compare_models(model, contents, graph, judges, progress=progress, end_to_end=end_to_end)
+    return Made(ledger, model, difference, int8, qualities)
 
 
 def _write(folder: Path, stem: str, made: Made, scheme: str) -> dict[str, Path]:

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from thinflow.engines.onnxruntime import ENGINE, Model
 from thinflow.errors import EngineUnavailable
-from thinflow.ir.graph import Graph
 from thinflow.lower.onnx.writer import to_bytes
 from thinflow.optimizing.checking import compare_models
 from thinflow.optimizing.onnx import OnnxModel, onnx_model, write_onnx
 from thinflow.optimizing.onnx_quantizing import OnnxQuantizedModel, onnx_quantized_model, reopened
 from thinflow.optimizing.quality import Quality
-from thinflow.optimizing.samples import Samples, rebind
+from thinflow.optimizing.samples import rebind
+from thinflow.optimizing.small_graph import SmallGraph
 from thinflow.quantize.onnx.options import check_recipe
 from thinflow.quantize.recipe import Recipe
 
-Progress = Callable[[int, int, str], None]
 
-
-@dataclass
+@dataclass(frozen=True)
 class OnnxPair:
     """Both ONNX models of a graph; the keys of `qualities` are those of the files in a report."""
 
@@ -54,26 +51,20 @@ def require_onnx(recipe: Recipe) -> None:
     check_recipe(recipe)
 
 
-def onnx_pair(
-    original: Graph,
-    optimised: Graph,
-    data: Samples,
-    tested: Samples,
-    recipe: Recipe,
-    progress: Progress | None = None,
-) -> OnnxPair:
+def onnx_pair(small: SmallGraph) -> OnnxPair:
     """Lower, quantize and judge, all in memory.
 
-    Args:
-        original: what they are judged by.
-        optimised: what they are made from.
-        data, tested: samples of the original, to calibrate with and to judge on.
+    Raises:
+        EngineCrashed: ONNX Runtime does not survive one of the models.
     """
-    optimised = reopened(original, optimised)
-    calibration = rebind(data, original, optimised)
-    judges = calibration if tested is data else rebind(tested, original, optimised)
-    plain = onnx_model(optimised, calibration)
-    quantized = onnx_quantized_model(optimised, calibration, recipe=recipe, progress=progress)
+    task, chosen = small.task, small.task.choices
+    graph = reopened(task.graph, small.graph)
+    calibration = rebind(task.data, task.graph, graph)
+    judges = calibration if task.tested is task.data else rebind(task.tested, task.graph, graph)
+    plain = onnx_model(graph, calibration)
+    quantized = onnx_quantized_model(graph, calibration, recipe=chosen.recipe, progress=chosen.progress)
     contents = {"onnx_fp32": to_bytes(plain.program), "onnx_int8": quantized.content}
-    qualities = compare_models(plain, contents, original, judges, engine="onnxruntime", progress=progress)
+    qualities = compare_models(
+        plain, contents, task.graph, judges, engine="onnxruntime", progress=chosen.progress
+    )
     return OnnxPair(plain, quantized, qualities)

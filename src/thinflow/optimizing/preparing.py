@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 from thinflow.analysis.switches import switch_notes
 from thinflow.ir.graph import Graph
 from thinflow.optimizing.float_model import float_graph
-from thinflow.optimizing.labels import class_names_for
 from thinflow.optimizing.quality import Quality
-from thinflow.optimizing.samples import Samples, rebind, samples_for
+from thinflow.optimizing.samples import Samples, both_samples, rebind
 from thinflow.quantize.pictures import Scaling
 from thinflow.quantize.recipe import Recipe
 
@@ -90,13 +89,7 @@ def prepared(
 
     graph, settings = load_for_inference(source, **names)
     require_tensorflow(graph, "quantized")
-    known = class_names_for(graph, labels)
-
-    def opened(given: Any) -> Samples:
-        return samples_for(graph, given, limit=samples, scaling=scaling, class_names=known)
-
-    data = opened(calibration)
-    tested = data if test is None else opened(test)
+    data, tested = both_samples(graph, calibration, test, labels=labels, scaling=scaling, limit=samples)
     small = float_graph(graph, samples=data, progress=progress).graph
     fitting, judging = rebind(data, graph, small), rebind(tested, graph, small)
     return Prepared(graph, settings, small, data, tested, fitting, judging)

@@ -8,7 +8,7 @@ from typing import Any
 
 from thinflow.errors import GraphError, ParameterError, closest
 from thinflow.ir.graph import Graph
-from thinflow.lower.tflite.program import Operator, Program, Tensor, to_bytes
+from thinflow.lower.tflite.program import Operator, Program, Tensor
 from thinflow.optimizing.float_model import FloatModel, float_graph, float_model
 from thinflow.optimizing.samples import rebind, samples_for
 from thinflow.quantize.placement import float_inputs, float_outputs, is_float, place
@@ -43,8 +43,8 @@ class InputCodes:
 
 def eight_bit_model(
     graph: Graph, kind: str, codes: Mapping[str, InputCodes], default: tuple[float, float] | None
-) -> tuple[FloatModel, bytes]:
-    """The float model and the content of an integer .tflite whose inputs and outputs have that kind.
+) -> tuple[FloatModel, Program]:
+    """The float model and an integer one with inputs and outputs of that kind, but for those of custom ops.
 
     Args:
         graph: with inputs and outputs set.
@@ -68,7 +68,7 @@ def eight_bit_model(
         ranges.update((t, _default(default)) for t in missing)
     else:
         _require_all(program, recipe, ranges, missing)
-    return model, to_bytes(quantize_program(program, recipe, ranges).program)
+    return model, quantize_program(program, recipe, ranges).program
 
 
 def _default(given: tuple[float, float]) -> Range:

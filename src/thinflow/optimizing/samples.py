@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from thinflow.analysis.switches import inference_setting
 from thinflow.errors import FeedError, ParameterError
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import STRING, TensorSpec
+from thinflow.optimizing.labels import class_names_for
 from thinflow.optimizing.quality import class_numbers
 from thinflow.quantize.feeds import Feeds, open_feeds
 from thinflow.quantize.pictures import Scaling
@@ -76,6 +78,31 @@ def samples_for(
     return Samples(
         walk, count, False, labels, f"{count if count is not None else 'some'} samples from {where}"
     )
+
+
+def both_samples(
+    graph: Graph,
+    calibration: Any,
+    test: Any,
+    *,
+    labels: str | Path | Sequence[str] | None = None,
+    scaling: Scaling | None = None,
+    limit: int | None = None,
+) -> tuple[Samples, Samples]:
+    """Samples to calibrate with, and to judge on: the very same ones if `test` is None.
+
+    Args:
+        calibration, test: sources, as for `samples_for`.
+        labels: class names, or a file of them; default: a labels file beside the model.
+
+    Raises:
+        ParameterError: the labels cannot be read.
+        FeedError: nothing there, or it does not fit the inputs.
+    """
+    names = class_names_for(graph, labels)
+    open_source = partial(samples_for, graph, scaling=scaling, limit=limit, class_names=names)
+    data = open_source(calibration)
+    return data, data if test is None else open_source(test)
 
 
 def _require_shapes(graph: Graph) -> None:

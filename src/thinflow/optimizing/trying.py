@@ -10,6 +10,9 @@ from thinflow.engines._child import run_file
 from thinflow.errors import EngineUnavailable, FeedError, NodeError, ThinflowError, UnsupportedOp
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph
+from thinflow.ir.order import ancestors
+from thinflow.ops import registry
+from thinflow.ops._missing import missing_kernel
 from thinflow.optimizing.float_model import FloatModel
 from thinflow.optimizing.samples import Samples
 
@@ -36,6 +39,21 @@ def require_running(model: FloatModel, samples: Samples) -> None:
         ) from error
 
 
+def require_runnable(graph: Graph, samples: Samples, obstacle: UnsupportedOp) -> None:
+    """Refuse a graph that LiteRT has no model for, and that does not run here either.
+
+    Args:
+        obstacle: why there is no model.
+
+    Raises:
+        UnsupportedOp: the obstacle, caused by what keeps the graph from running.
+    """
+    failure = why_not_running(graph, samples)
+    if failure is not None:
+        hint = failure.hint or "`thinflow inspect MODEL --all` shows its nodes"
+        raise UnsupportedOp(obstacle.problem, obstacle.where, hint) from failure
+
+
 def why_not_running(graph: Graph, samples: Samples) -> ThinflowError | None:
     """Why the interpreter cannot run a graph at all; None if it can.
 
@@ -47,6 +65,38 @@ def why_not_running(graph: Graph, samples: Samples) -> ThinflowError | None:
     except ThinflowError as error:
         return None if samples.synthetic and _may_be_the_datas(error, graph) else error
     return None
+
+
+def unknown_op(graph: Graph) -> UnsupportedOp | None:
+    """The error of the first node on the way to the outputs of an op that nothing here knows; None without.
+
+    Such an op is some library's own: the model may be sound, and run where that library is loaded.
+    """
+    needed = ancestors([v.node for v in graph.outputs], stop=frozenset(v.node for v in graph.inputs))
+    called = [n for function in graph.functions.values() for n in function.graph]
+    for node in (*(n for n in graph if n in needed), *called):
+        if node.tensor is None and node.op not in graph.functions and registry.find(node.op) is None:
+            return missing_kernel(node)
+    return None
+
+
+def unproven(unknown: UnsupportedOp) -> str:
+    """What a reader must know where an op of the graph runs nowhere here."""
+    return (
+        f"the graph was not run from end to end, as nothing here knows an op in it ({unknown.where}): "
+        "transforms were proven piece by piece, and models are judged at their own outputs; "
+        f"{unknown.hint.partition(';')[0]}"
+    )
+
+
+def reaches_core(model: FloatModel, samples: Samples) -> bool:
+    """Whether what the model is fed can be computed from the first sample."""
+    try:
+        for feed in islice(samples, 1):
+            model.core.before(feed)
+    except UnsupportedOp:
+        return False
+    return True
 
 
 def _may_be_the_datas(error: ThinflowError, graph: Graph) -> bool:

@@ -11,6 +11,7 @@ from thinflow.synthetic.feeds import (
     synthetic_feeds,
 )
 from thinflow.synthetic.files import synthetic_png, synthetic_wav
+from thinflow.synthetic.open_sizes import explain_open_sizes, naming_open_sizes, open_sizes
 
 __all__ = [
     "DEFAULT_SIZE",
@@ -18,6 +19,9 @@ __all__ = [
     "MAX_RANK",
     "concrete_shape",
     "declared_spec",
+    "explain_open_sizes",
+    "naming_open_sizes",
+    "open_sizes",
     "override_shapes",
     "synthetic_array",
     "synthetic_feeds",

@@ -87,12 +87,16 @@ def concrete_shape(spec: TensorSpec) -> tuple[int, ...]:
     """A shape to run with: 1 for an unknown batch, `DEFAULT_SIZE` for unknown sizes of a picture, else 8."""
     if spec.shape is None:
         return ()
-    rank = len(spec.shape)
-    sizes = [1] + [DEFAULT_SIZE if rank == 4 and axis in (1, 2) else 8 for axis in range(1, rank)]
-    return tuple(
-        known if known is not None else size
-        for known, size in zip(spec.shape, sizes[:rank] or [], strict=True)
-    )
+    sides = _sides(spec.shape)
+    sizes = [1, *(DEFAULT_SIZE if axis in sides else 8 for axis in range(1, len(spec.shape)))]
+    return tuple(known if known is not None else size for known, size in zip(spec.shape, sizes, strict=False))
+
+
+def _sides(shape: Sequence[int | None]) -> tuple[int, ...]:
+    """The axes of a picture's height and width: [n,h,w,c], but [n,c,h,w] if only the second size is known."""
+    if len(shape) != 4:
+        return ()
+    return (2, 3) if shape[1] is not None and shape[3] is None else (1, 2)
 
 
 def override_shapes(

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.types import INT32, QINT32, QUINT8
-from thinflow.transforms import _quantize_checks as checks
 from thinflow.ops._defaults import defaults_of
+from thinflow.transforms import _quantize_checks as checks
 
 _TO_32_BITS: dict[str, Attr] = {"T1": QUINT8, "T2": QUINT8, "Toutput": QINT32}
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from thinflow.ir.graph import Graph
+from thinflow.ops._defaults import defaults_of
 from thinflow.rewrite.rule import Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.ops._defaults import defaults_of
 from thinflow.transforms._functions import note_functions
 
 

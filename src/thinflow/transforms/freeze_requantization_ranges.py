@@ -10,6 +10,7 @@ With `op=QuantizeV2` as well, it tells the ranges of floats that are quantized, 
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -87,7 +88,7 @@ class FreezeRequantizationRanges(Transform):
         """Node name -> what the logs say of it."""
         records: dict[str, list[Record]] = {}
         for path in self.min_max_log_file:
-            lines = read_lines(path)
+            lines = read_lines(os.path.expanduser(path))
             coded = [(n, r) for n, r in read_records(lines, coded=True) if measures_floats(graph.find(n))]
             for name, record in [*read_records(lines), *coded]:
                 records.setdefault(name, []).append(record)

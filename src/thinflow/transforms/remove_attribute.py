@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from thinflow.ir.graph import Graph, Node
+from thinflow.ops._defaults import is_required
 from thinflow.rewrite.rule import Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.ops._defaults import is_required
 
 
 @transform("remove_attribute")

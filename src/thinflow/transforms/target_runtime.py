@@ -20,10 +20,10 @@ from thinflow.errors import ParameterError, TransformError
 from thinflow.ir.attrs import Attr, attr_key
 from thinflow.ir.function import reachable
 from thinflow.ir.graph import Graph, Node, Versions
+from thinflow.ops._defaults import defaults_of
 from thinflow.rewrite.edits import Site, sweep
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.ops._defaults import defaults_of
 from thinflow.transforms._functions import apply_in_functions
 from thinflow.transforms._loops import in_loops
 from thinflow.transforms._older import Work, rule_for

@@ -1,0 +1,193 @@
+"""LiteRT's recurrent ops, step by step. States begin at zero, as they do in LiteRT before the first run.
+
+Operands and gates: the definitions of LiteRT's schema and kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from thinflow.analysis.foreign_grids import grid_of
+from thinflow.errors import UnsupportedOp
+from thinflow.ir.graph import Value
+from thinflow.ir.types import INT32
+from thinflow.lifting.lifter import Call
+from thinflow.lifting.lstm import Lstm, split, steps_of
+from thinflow.lifting.windows import activated
+
+MOST_STEPS = 2048
+"""Every step becomes nodes of its own."""
+
+
+def variable(c: Call) -> Value:
+    """A tensor that keeps its value between runs, as it is before the first: zero, or the code for it."""
+    spec = c.node.output().spec
+    if spec.shape is None or None in spec.shape or spec.dtype is None:
+        raise UnsupportedOp("the size of a variable is not known")
+    grid = grid_of(c.node.output())
+    zero = grid.zero_point[0] if grid is not None and grid.zero_point else 0
+    return c.constant(np.full([n or 0 for n in spec.shape], zero, spec.dtype.numpy()))
+
+
+def _state(c: Call, place: int) -> Value:
+    """A state before the first step.
+
+    Raises:
+        UnsupportedOp: something else reads it, which would see what the op leaves there.
+    """
+    source = c.sources[place]
+    if source is not None and len(source.uses) > 1:
+        raise UnsupportedOp("its state is read by other ops too")
+    return c[place]
+
+
+def _sequence(c: Call, x: Value, is_time_major: bool) -> list[Value]:
+    """The steps of a sequence, each [batch,inputs].
+
+    Raises:
+        UnsupportedOp: their number is not known, or too large.
+    """
+    shape = x.spec.shape
+    count = None if shape is None else shape[0 if is_time_major else 1]
+    if count is None or count > MOST_STEPS:
+        raise UnsupportedOp(f"it has {'too many' if count else 'an unknown number of'} steps")
+    return steps_of(c, x, count, 0 if is_time_major else 1)
+
+
+def _packed(c: Call, steps: Sequence[Value], is_time_major: bool) -> Value:
+    return c.emit("Pack", *steps, N=len(steps), axis=0 if is_time_major else 1)
+
+
+# --- LSTM ---------------------------------------------------------------------------------------------------
+
+
+def sequence_lstm(c: Call) -> Value:
+    """UNIDIRECTIONAL_SEQUENCE_LSTM: x [time,batch,inputs] or [batch,time,inputs] -> y of the same order."""
+    is_time_major = bool(c.get("time_major", False))
+    cell = Lstm.read(c, first=1, norms=20)
+    xs = _sequence(c, c[0], is_time_major)
+    return _packed(c, cell.run(xs, _state(c, 18), _state(c, 19)), is_time_major)
+
+
+def lstm(c: Call) -> Value | list[Value]:
+    """LSTM: one step. The full kernel keeps its state, the basic one takes and gives it."""
+    if c.get("kernel_type", "FULL") == "BASIC":
+        return _basic_lstm(c)
+    return Lstm.read(c, first=1, norms=20).run([c[0]], _state(c, 18), _state(c, 19))[0]
+
+
+def _basic_lstm(c: Call) -> list[Value]:
+    """x [b,inputs], h [b,units], weights [4*units,inputs+units], bias, c [b,units] -> h, c, joined, gates."""
+    joined = c.emit("ConcatV2", c[0], c[1], c.constant(1), N=2, Tidx=INT32)
+    sums = c.emit("MatMul", joined, c[2], transpose_a=False, transpose_b=True)
+    gates = c.emit("BiasAdd", sums, c[3], data_format="NHWC")
+    i, new, f, o = split(c, gates, 4, axis=1)
+    kept = c.emit("Mul", c.emit("Sigmoid", f), c[4])
+    state = c.emit("AddV2", c.emit("Mul", c.emit("Sigmoid", i), c.emit("Tanh", new)), kept)
+    y = c.emit("Mul", c.emit("Sigmoid", o), c.emit("Tanh", state))
+    return [y, state, joined, gates][: max(len(c.node.outputs), 1)]
+
+
+def bidirectional_lstm(c: Call) -> list[Value]:
+    """BIDIRECTIONAL_SEQUENCE_LSTM: both directions, side by side or joined along the last axis."""
+    if any(c.has(place) for place in range(39, 48)):
+        raise UnsupportedOp("it has an auxiliary input")
+    is_time_major = bool(c.get("time_major", True))
+    xs = _sequence(c, c[0], is_time_major)
+    ahead = Lstm.read(c, first=1).run(xs, _state(c, 35), _state(c, 36))
+    back = Lstm.read(c, first=18).run(xs[::-1], _state(c, 37), _state(c, 38))[::-1]
+    return _both_ways(c, ahead, back, is_time_major)
+
+
+def _both_ways(c: Call, ahead: list[Value], back: list[Value], is_time_major: bool) -> list[Value]:
+    results = [_packed(c, steps, is_time_major) for steps in (ahead, back)]
+    if not c.get("merge_outputs", False):
+        return results
+    return [c.emit("ConcatV2", *results, c.constant(2), N=2, Tidx=INT32)]
+
+
+# --- simple cells -------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Rnn:
+    """h' = act(x W^T + h R^T + b)."""
+
+    call: Call
+    weights: Value
+    recurrent: Value
+    bias: Value
+
+    def run(self, xs: Sequence[Value], h: Value) -> list[Value]:
+        c, made = self.call, []
+        for x in xs:
+            products = [
+                c.emit("MatMul", a, w, transpose_a=False, transpose_b=True)
+                for a, w in ((x, self.weights), (h, self.recurrent))
+            ]
+            total = c.emit("BiasAdd", c.emit("AddV2", *products), self.bias, data_format="NHWC")
+            h = activated(c, total)
+            made.append(h)
+        return made
+
+
+def rnn(c: Call) -> Value:
+    """RNN: one step."""
+    return _Rnn(c, c[1], c[2], c[3]).run([c[0]], _state(c, 4))[0]
+
+
+def sequence_rnn(c: Call) -> Value:
+    """UNIDIRECTIONAL_SEQUENCE_RNN."""
+    is_time_major = bool(c.get("time_major", False))
+    steps = _Rnn(c, c[1], c[2], c[3]).run(_sequence(c, c[0], is_time_major), _state(c, 4))
+    return _packed(c, steps, is_time_major)
+
+
+def bidirectional_rnn(c: Call) -> list[Value]:
+    """BIDIRECTIONAL_SEQUENCE_RNN."""
+    if any(c.has(place) for place in (9, 10, 11)):
+        raise UnsupportedOp("it has an auxiliary input")
+    is_time_major = bool(c.get("time_major", False))
+    xs = _sequence(c, c[0], is_time_major)
+    ahead = _Rnn(c, c[1], c[2], c[3]).run(xs, _state(c, 4))
+    back = _Rnn(c, c[5], c[6], c[7]).run(xs[::-1], _state(c, 8))[::-1]
+    return _both_ways(c, ahead, back, is_time_major)
+
+
+def svdf(c: Call) -> Value:
+    """SVDF: x [b,inputs], features [filters,inputs], times [filters,memory] -> [b,filters/rank].
+
+    Every filter remembers `memory` of its features, the newest last; y = act(sum of times * memory + bias).
+    """
+    filters, memory = c.sizes(2)
+    rank = c.get("rank", 1)
+    feature = c.emit("MatMul", c[0], c[1], transpose_a=False, transpose_b=True)
+    newest = c.emit("Reshape", feature, c.constant((-1, filters, 1)), Tshape=INT32)
+    state = c.emit("Reshape", _state(c, 4), c.constant((-1, filters, memory)), Tshape=INT32)
+    older = c.emit("Slice", state, c.constant((0, 0, 1)), c.constant((-1, -1, -1)), Index=INT32)
+    remembered = c.emit("ConcatV2", older, newest, c.constant(2), N=2, Tidx=INT32)
+    parts = c.emit(
+        "Reshape",
+        c.emit("Mul", remembered, c[2]),
+        c.constant((-1, filters // rank, rank * memory)),
+        Tshape=INT32,
+    )
+    y = c.emit("Sum", parts, c.constant((2,)), keep_dims=False, Tidx=INT32)
+    if c.has(3):
+        y = c.emit("BiasAdd", y, c[3], data_format="NHWC")
+    return activated(c, y)
+
+
+RULES: dict[str, Callable[[Call], Value | list[Value]]] = {
+    "tfl.variable": variable,
+    "tfl.UNIDIRECTIONAL_SEQUENCE_LSTM": sequence_lstm,
+    "tfl.LSTM": lstm,
+    "tfl.BIDIRECTIONAL_SEQUENCE_LSTM": bidirectional_lstm,
+    "tfl.RNN": rnn,
+    "tfl.UNIDIRECTIONAL_SEQUENCE_RNN": sequence_rnn,
+    "tfl.BIDIRECTIONAL_SEQUENCE_RNN": bidirectional_rnn,
+    "tfl.SVDF": svdf,
+}

@@ -1,0 +1,82 @@
+"""The LiteRT half of the main job: a float model, the same in fewer bits, and what proves both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from thinflow.engines.litert import Model
+from thinflow.errors import UnsupportedOp
+from thinflow.formats._files import write_file
+from thinflow.optimizing.checking import compare_models
+from thinflow.optimizing.float_model import FloatModel, float_model
+from thinflow.optimizing.quality import Quality
+from thinflow.optimizing.quantizing import QuantizedModel, quantized_model
+from thinflow.optimizing.small_graph import SmallGraph
+from thinflow.optimizing.trying import reaches_core, require_running
+
+
+@dataclass(frozen=True)
+class LiteRTPair:
+    """Both LiteRT models of a graph.
+
+    Attributes:
+        plain: the float model.
+        difference: of its answers from the interpreter's, relative to the largest value.
+        quantized: the model in fewer bits.
+        qualities: both beside the graph as it came; the keys are "float" and "int8".
+    """
+
+    plain: FloatModel
+    difference: float
+    quantized: QuantizedModel
+    qualities: dict[str, Quality]
+
+    def write(self, folder: Path, stem: str, scheme: str) -> dict[str, Path]:
+        """Write both and open each; the files by role.
+
+        Raises:
+            WriteError: one cannot be written.
+        """
+        files = {"fp32": folder / f"{stem}_fp32.tflite", "int8": folder / f"{stem}_{scheme}.tflite"}
+        write_file(files["fp32"], [self.plain.content], check=Model)
+        write_file(files["int8"], [self.quantized.content], check=Model)
+        return files
+
+
+def running_model(small: SmallGraph) -> FloatModel:
+    """The float model of what LiteRT can hold of a graph; it was tried where that may fail.
+
+    Raises:
+        UnsupportedOp: LiteRT can run nothing of it, or nothing here can compute what it is fed.
+    """
+    model = float_model(small.graph, small.calibration)
+    unknown = small.unknown
+    if unknown is not None and not reaches_core(model, small.calibration):
+        raise UnsupportedOp("nothing here knows an op that it begins with", unknown.where, unknown.hint)
+    require_running(model, small.calibration)
+    return model
+
+
+def litert_pair(small: SmallGraph, model: FloatModel, difference: float) -> LiteRTPair:
+    """Quantize and judge, all in memory.
+
+    Args:
+        small: the graph, and samples for it.
+        model: its float model.
+        difference: what checking that one found.
+
+    Raises:
+        EngineCrashed: LiteRT does not survive the smaller model.
+    """
+    chosen, original = small.task.choices, small.task.graph
+    quantized = quantized_model(model, small.calibration, recipe=chosen.recipe, progress=chosen.progress)
+    qualities = compare_models(
+        model,
+        {"float": model.content, "int8": quantized.comparable},
+        original,
+        small.judges,
+        progress=chosen.progress,
+        end_to_end=small.unknown is None,
+    )
+    return LiteRTPair(model, difference, quantized, qualities)

@@ -1,0 +1,62 @@
+"""The first half of the main job: the graph that both models are made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from thinflow.analysis.summary import Summary
+from thinflow.analysis.switches import switch_notes
+from thinflow.errors import UnsupportedOp
+from thinflow.ir.graph import Graph
+from thinflow.optimizing.float_model import float_graph
+from thinflow.optimizing.samples import Samples, rebind
+from thinflow.optimizing.task import Task
+from thinflow.optimizing.trying import unknown_op, unproven
+from thinflow.optimizing.written import as_it_came
+from thinflow.rewrite.runner import Result
+
+
+@dataclass(frozen=True)
+class SmallGraph:
+    """A graph after the float pipeline.
+
+    Attributes:
+        task: what it was made for.
+        graph: what models are made from.
+        restored: the same in the words it came in, for the .pb file, and what each transform did.
+        summary: what the graph was; of its batch norms in training mode those that are left.
+        calibration, judges: the task's samples, for `graph`.
+        unknown: the error of the first node of an op that nothing here knows; None without.
+    """
+
+    task: Task
+    graph: Graph
+    restored: Result
+    summary: Summary
+    calibration: Samples
+    judges: Samples
+    unknown: UnsupportedOp | None
+
+    @property
+    def notes(self) -> list[str]:
+        """What the reader must know of the graph, whatever becomes of it."""
+        notes = switch_notes(self.task.settings)
+        return notes if self.unknown is None else [*notes, unproven(self.unknown)]
+
+
+def small_graph(task: Task) -> SmallGraph:
+    """The task's graph after the float pipeline, each step verified if that was chosen."""
+    chosen = task.choices
+    result = float_graph(task.graph, samples=task.data, verify=chosen.verify, progress=chosen.progress)
+    graph, summary = result.graph, task.summary
+    calibration = rebind(task.data, task.graph, graph)
+    judges = calibration if task.tested is task.data else rebind(task.tested, task.graph, graph)
+    return SmallGraph(
+        task=task,
+        graph=graph,
+        restored=as_it_came(result, task.data, verify=chosen.verify),
+        summary=replace(summary, training_norms=[n for n in summary.training_norms if n in graph]),
+        calibration=calibration,
+        judges=judges,
+        unknown=unknown_op(graph),
+    )
