@@ -87,7 +87,7 @@ def test_options_of_all_orders() -> None:
 @pytest.mark.parametrize(
     ("text", "problem", "hint"),
     [
-        ("flot", "Transform 'flot' not recognized", "did you mean 'float'"),
+        ("flot", "Transform 'flot' not recognized", "did you mean 'float'?"),
         ("float(speed=1)", "'float' has no parameter 'speed'", "it takes functions, ignore_errors"),
         ("float(function=true)", "'float' has no parameter 'function'", "did you mean 'functions'?"),
         ("float(functions=maybe)", "Couldn't interpret the functions argument as a boolean:maybe", "true"),

@@ -57,7 +57,7 @@ def find(name: str) -> type[Transform]:
     if found is None:
         raise ParameterError(
             f"Transform '{name}' not recognized",
-            hint=closest(name, [*names(), *plugin_names(), *order_names()])
+            hint=closest(name, [*names(), *plugin_names(), *order_names()], count=1)
             or f"there are: {', '.join(names())}",
         )
     return found
