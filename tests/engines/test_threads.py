@@ -144,3 +144,19 @@ def test_nodes_side_by_side_are_asked_for_around_the_preparation() -> None:
 def test_no_threads_run_nothing(options: dict[str, int]) -> None:
     with pytest.raises(FeedError, match="0 threads cannot run anything"):
         thinflow.Session(convolution(), "reference", **options)  # type: ignore[arg-type]
+
+
+def test_inside_another_the_outer_number_comes_back() -> None:
+    if not blas().is_controllable:
+        pytest.skip("numpy's matrix library heeds no number of threads")
+    library = blas()._libraries[0]
+    with blas().limited(1):
+        with blas().limited(2):
+            assert library.get_num_threads() == 2
+        assert library.get_num_threads() == 1
+
+
+def test_the_main_job_multiplies_in_one_thread(seen: list[list[int]], tmp_path: Path) -> None:
+    thinflow.optimize(watched(), tmp_path, measure=False)
+    assert seen
+    assert {count for counts in seen for count in counts} == {1}

@@ -26,6 +26,7 @@ SAME = [
     "--graphs=g.pb --default_ops=all",
     "--graphs=g.pb --default_ops=SymbolicGradient:B,C:D",
     "--graphs=custom.pb",
+    "--graphs=loop.pb",
     "--gr g.pb --default NoOp:NoOp",
 ]
 REFUSED = [
@@ -54,10 +55,28 @@ NOTHING_TO_REGISTER = [
 ALL = [*SAME, *REFUSED, *MORE_HERE, *NOTHING_TO_REGISTER]
 
 
+def loop() -> bytes:
+    """A GraphDef with what TensorFlow registers for no device in particular: a loop of version 1, Assert."""
+    v1 = tf.compat.v1
+    was_on = v1.control_flow_v2_enabled()
+    v1.disable_control_flow_v2()
+    try:
+        with tf.Graph().as_default() as graph:
+            count = v1.placeholder(tf.int32, [], name="count")
+            v1.while_loop(lambda n: n < count, lambda n: n + 1, [0])
+            v1.Assert(count > 0, [count])
+            tf.identity_n([count, count])
+            return bytes(graph.as_graph_def().SerializeToString())
+    finally:
+        if was_on:
+            v1.enable_control_flow_v2()
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("graphs")
     write_graphs(folder)
+    (folder / "loop.pb").write_bytes(loop())
     lists = {
         "ops": '[["Add", "BinaryOp<CPUDevice, functor::add<float>>"], ["Foo", null], ["Bar", ""]]',
         "more": '[["Baz", "FooOp"], ["Add", "BinaryOp<CPUDevice, functor::add<float>>"]]',

@@ -87,6 +87,12 @@ class ModelFile:
             hint=closest(name, known) or f"it has {', '.join(known)}",
         )
 
+    def restart(self) -> None:
+        """Forget what the last run left, if the engine keeps anything."""
+        forget = getattr(self.model, "restart", None)
+        if forget is not None:
+            forget()
+
     def compile(self, inputs: Sequence[FilePort], outputs: Sequence[FilePort]) -> FileRun:
         """A run with those inputs, in that order, and those outputs.
 

@@ -28,6 +28,7 @@ class SignatureModel:
     def __init__(self, model: Model, key: str) -> None:
         from thinflow.engines.litert import port_of
 
+        self._interpreter, self._has_run = model.interpreter, False
         self._runner = model.interpreter.get_signature_runner(key)
         taken, given = self._runner.get_input_details(), self._runner.get_output_details()
         self.inputs = [_named(port_of(d), name) for name, d in taken.items()]
@@ -42,6 +43,7 @@ class SignatureModel:
             FeedError: the sizes do not go together.
             EngineUnavailable: LiteRT failed.
         """
+        self._has_run = True
         feeds = {port.name: x for port, x in zip(self.inputs, inputs, strict=True)}
         try:
             with quiet():
@@ -53,6 +55,11 @@ class SignatureModel:
                 f"LiteRT failed: {error}", hint="engine='reference' may say more"
             ) from error
         return [found[port.name].copy() for port in self.outputs]
+
+    def restart(self) -> None:
+        """As that of `litert.Model`."""
+        if self._has_run:
+            self._interpreter.reset_all_variables()
 
 
 def open_signature(model: Model, path: str, key: str) -> ModelFile:

@@ -13,7 +13,24 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from thinflow.errors import ParameterError
+
 _inter_op: ContextVar[int] = ContextVar("thinflow_inter_op_threads", default=1)
+
+
+MOST = 1024
+"""More threads than that have crashed LiteRT, and no machine runs them at once."""
+
+
+def checked_threads(count: int) -> int:
+    """A number of threads that engines can start.
+
+    Raises:
+        ParameterError: they are too many.
+    """
+    if count > MOST:
+        raise ParameterError(f"{count} threads are too many", hint=f"give {MOST} or fewer")
+    return count
 
 
 def inter_op_threads() -> int:
@@ -34,8 +51,8 @@ def side_by_side(threads: int) -> Iterator[None]:
 class _Blas:
     """The matrix libraries of this process, whose number of threads is one for all.
 
-    Sessions in several threads may ask for different numbers: the last one that enters wins, and what there
-    was before the first is put back when the last one leaves.
+    Sessions in several threads may ask for different numbers: of those inside, the one that entered last
+    wins, and what there was before is put back when the last one leaves.
     """
 
     def __init__(self) -> None:
@@ -43,7 +60,7 @@ class _Blas:
 
         self._libraries: list[Any] = ThreadpoolController().select(user_api="blas").lib_controllers
         self._lock = threading.Lock()
-        self._users = 0
+        self._wishes: dict[object, int] = {}
         self._before: list[int] = []
 
     @property
@@ -54,18 +71,19 @@ class _Blas:
     @contextmanager
     def limited(self, threads: int) -> Iterator[None]:
         """Matrix products inside use so many threads."""
+        user = object()
         with self._lock:
-            if not self._users:
+            if not self._wishes:
                 self._before = [library.get_num_threads() for library in self._libraries]
-            self._users += 1
+            self._wishes[user] = threads
             self._set([threads] * len(self._libraries))
         try:
             yield
         finally:
             with self._lock:
-                self._users -= 1
-                if not self._users:
-                    self._set(self._before)
+                del self._wishes[user]
+                latest = next(reversed(self._wishes.values()), None)
+                self._set(self._before if latest is None else [latest] * len(self._libraries))
 
     def _set(self, numbers: list[int]) -> None:
         for library, number in zip(self._libraries, numbers, strict=True):

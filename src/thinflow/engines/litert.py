@@ -114,6 +114,11 @@ class Model:
             ) from error
         return [self._fetched(number) for number in range(len(self._output_indices))]
 
+    def restart(self) -> None:
+        """Forget what the last run left in variables, such as the states of recurrent ops."""
+        if self._shapes is not None:
+            self.interpreter.reset_all_variables()
+
     def _fetched(self, number: int) -> Array:
         """A copy of an output. LiteRT has no memory to lend where a size that it computed is 0."""
         try:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 OPSET = 20
 """The engine's own models need not be read by anything old; 20 has bitwise ops and texts."""
+_LIMITS_BYTES = (1, 24)
+"""The first release with Max and Min of uint8."""
 _ERRORS_ONLY = 4  # below "fatal" everything is an exception with the same text
 
 
@@ -188,12 +190,23 @@ def _unsupported_unit(graph: Graph, inputs: Sequence[Value], outputs: Sequence[V
     return unsupported_unit(graph, inputs, outputs, specs={}, opset=OPSET)
 
 
+def _limits_bytes() -> bool:
+    """Whether this ONNX Runtime has Max and Min of uint8."""
+    from onnxruntime import __version__ as version
+
+    found = tuple(int(n) for n in version.split(".")[:2] if n.isdigit())
+    return found >= _LIMITS_BYTES
+
+
 def _lowered(graph: Graph, region: Region, threads: int) -> Model:
     from thinflow.engines._mapped import release_pages
     from thinflow.engines._stored import stored
     from thinflow.lower.onnx.convert import lower_graph
 
-    whole = lower_graph(graph, region.inputs, region.outputs, specs={}, opset=OPSET, extended=True)
+    whole = lower_graph(
+        graph, region.inputs, region.outputs,
+        specs={}, opset=OPSET, extended=True, limits_bytes=_limits_bytes(),
+    )  # fmt: skip
     programs = [whole.program]
     pairs = [n for n, v in enumerate(region.outputs) if v.dtype is not None and v.dtype.kind == "c"]
     with stored(programs) as content:

@@ -56,6 +56,7 @@ class Session:
     Attributes:
         graph: the graph; None for a file that is run as it is.
         is_lifted: whether the graph was made from a .tflite or .onnx file, for the interpreter.
+        codes: name -> scale and zero point of values in such a graph whose integers stand for real numbers.
         engine: the engine's name; with `measure`, the one to start from until the first run has decided.
 
     Raises:
@@ -96,9 +97,10 @@ class Session:
         self._last: Compiled | None = None
         self._state: Any = None
         own = engine_of(graph)
+        self.codes: dict[str, tuple[float, int]] = {}
         self.is_lifted = bool(own) and engine == "reference"
         if self.is_lifted:
-            graph, own = _lifted(graph, signature), ""
+            (graph, self.codes), own = _lifted(graph, signature), ""
         if own:
             if engine not in ("auto", own):
                 raise EngineUnavailable(
@@ -131,7 +133,9 @@ class Session:
     @property
     def grids(self) -> dict[str, tuple[float, int]]:
         """Scale and zero point of the inputs and outputs of a file whose integers stand for real numbers."""
-        ports = [] if self._file is None else [*self._file.inputs, *self._file.outputs]
+        if self._file is None:
+            return {n: g for n, g in self.codes.items() if n in self.inputs or n in self.outputs}
+        ports = [*self._file.inputs, *self._file.outputs]
         return {p.name: p.grid for p in ports if p.grid is not None}
 
     @property
@@ -236,6 +240,14 @@ class Session:
         self.engine, self._engine, self._undecided = name, find(name), False
         self._compiled[tuple(inputs), tuple(outputs)] = compiled
 
+    def restart(self) -> None:
+        """Let the next run of a file begin as the first one did.
+
+        LiteRT's recurrent ops go on from the states that the last run left.
+        """
+        if self._file is not None:
+            self._file.restart()
+
     @property
     def placement(self) -> dict[str, str]:
         """Node name -> engine that runs it, for the last run (or for the graph's own inputs and outputs)."""
@@ -302,8 +314,10 @@ def _default_engine(graph: Graph) -> str:
     return "litert" if usable_engines(["litert"]) else "reference"
 
 
-def _lifted(model: str | os.PathLike[str] | Graph, signature: str | None = None) -> Graph:
-    """A LiteRT or ONNX model in TensorFlow's ops, for the interpreter.
+def _lifted(
+    model: str | os.PathLike[str] | Graph, signature: str | None = None
+) -> tuple[Graph, dict[str, tuple[float, int]]]:
+    """A LiteRT or ONNX model in TensorFlow's ops, for the interpreter, and what its codes stand for.
 
     Raises:
         UnsupportedOp: it has an op that cannot be said so.
@@ -317,7 +331,21 @@ def _lifted(model: str | os.PathLike[str] | Graph, signature: str | None = None)
     infer_shapes(source)
     graph = lift(source)
     infer_shapes(graph)
-    return graph
+    return graph, _codes(source, graph)
+
+
+def _codes(source: Graph, graph: Graph) -> dict[str, tuple[float, int]]:
+    """Name in the lifted graph -> scale and zero point, of the values of one scale that its file states."""
+    from thinflow.analysis.foreign_grids import grid_of
+
+    found = {}
+    for node in source:
+        for value in node.outputs if node.tensor is None else ():
+            grid = grid_of(value)
+            if grid is not None and not grid.is_per_channel:
+                name = graph.aliases.get(value.name, value.name)
+                found[name] = (grid.scale[0], grid.zero_point[0] if grid.zero_point else 0)
+    return found
 
 
 def _loaded(path: str | os.PathLike[str]) -> Graph:

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from thinflow.errors import NodeError, ThinflowError, UnsupportedOp
 from thinflow.ir.graph import Node
+from thinflow.ops._failures import in_words
 from thinflow.ops.registry import select_attrs, signature
 
 Rule = Callable[..., Any]
@@ -77,7 +78,7 @@ def apply(rule: Rule, builder: Any, node: Node, inputs: Sequence[Any]) -> tuple[
         raise UnsupportedOp(error.problem, where, error.hint) from error
     except (TypeError, ValueError, IndexError, KeyError, AttributeError, ArithmeticError) as error:
         # The node is malformed in a way its rule did not foresee: the loader takes any file.
-        raise UnsupportedOp(f"the node is not well formed ({error})", node.where) from error
+        raise UnsupportedOp(f"the node is not well formed ({in_words(error)})", node.where) from error
     return result if isinstance(result, tuple) else (result,)
 
 

@@ -15,7 +15,7 @@ from thinflow.lower.building import REFUSED, Array, Building, Dims
 from thinflow.lower.onnx import kernels
 from thinflow.lower.onnx.operands import number, plain_type
 from thinflow.lower.onnx.program import DEFAULT_OPSET, Operator, Tensor, check_options
-from thinflow.lower.operands import ints, require, shape_of
+from thinflow.lower.operands import WIDENING, ints, require, shape_of
 from thinflow.ops._shapes import broadcast
 from thinflow.wire.onnx_protos import ELEMENT_TYPES
 
@@ -36,6 +36,7 @@ class Builder(Building[Tensor]):
         pairs: inputs that hold complex numbers, with a last axis of two.
         blocks: tensor that SpaceToBatch made -> what of, the block, and the border: two numbers per axis.
         extended: whether ops may be written that ONNX Runtime alone has, such as com.microsoft.QLinearAdd.
+        limits_bytes: whether Max and Min of uint8 may be written, which ONNX Runtime has since 1.24.
         notes: what rules tell later ones of a tensor, by kind; see `eight_bit`.
     """
 
@@ -46,6 +47,7 @@ class Builder(Building[Tensor]):
         self._takes_parts = False
         self.blocks: dict[Tensor, tuple[Tensor, tuple[int, ...], tuple[int, ...]]] = {}
         self.extended = False
+        self.limits_bytes = False
         self.notes: dict[tuple[str, Tensor], Any] = {}
         self._shapes: dict[Tensor, Tensor] = {}
 
@@ -54,7 +56,7 @@ class Builder(Building[Tensor]):
         inner = Builder(self._given, self.opset)
         inner.origin, inner._known, inner._names = self.origin, self._known, self._names
         inner._shapes = dict(self._shapes)
-        inner.extended = self.extended
+        inner.extended, inner.limits_bytes = self.extended, self.limits_bytes
         return inner
 
     def value(self, value: Value, *, like: Tensor | None = None, element: DType | None = None) -> Tensor:
@@ -68,7 +70,8 @@ class Builder(Building[Tensor]):
             "its shape is not made of sizes",
         )
         if tensor.dtype.name not in ELEMENT_TYPES or tensor.dtype.name == "bfloat16":
-            raise UnsupportedOp(f"ONNX Runtime has no type {tensor.dtype}")
+            hint = WIDENING if tensor.dtype.name == "bfloat16" else ""
+            raise UnsupportedOp(f"ONNX Runtime has no type {tensor.dtype}", hint=hint)
         return tensor
 
     def _pair(self, value: Value, element: DType) -> Tensor:

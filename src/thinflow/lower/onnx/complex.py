@@ -17,6 +17,7 @@ from thinflow.lower import rules
 from thinflow.lower.onnx.builder import Builder, require, shape_of
 from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.onnx.terms import Term
+from thinflow.ops._failures import in_words
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +119,7 @@ def lower_complex(b: Builder, node: Node, inputs: Sequence[Part]) -> tuple[Any, 
         try:
             result = rule(b, node, *inputs)
         except TypeError as error:
-            raise UnsupportedOp(f"the node is not well formed ({error})", node.where) from error
+            raise UnsupportedOp(f"the node is not well formed ({in_words(error)})", node.where) from error
         return result if isinstance(result, tuple) else (result,)
     if node.op not in _LINEAR:
         raise UnsupportedOp(f"ONNX has no form of {node.op} of complex numbers", node.where)

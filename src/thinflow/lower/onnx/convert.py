@@ -43,6 +43,7 @@ def lower_graph(
     specs: Specs | None = None,
     opset: int = DEFAULT_OPSET,
     extended: bool = False,
+    limits_bytes: bool = False,
 ) -> Lowered:
     """The program that computes `outputs` from `inputs`. O(nodes); large weights are shared, not copied.
 
@@ -53,6 +54,7 @@ def lower_graph(
         specs: types and shapes of values, where `Value.spec` does not have them; default: infer them all.
         opset: version of ONNX's op set, 17 to 21.
         extended: whether ops may be used that ONNX Runtime alone has.
+        limits_bytes: whether Max and Min of uint8 may be used, which ONNX Runtime has since 1.24.
 
     Raises:
         UnsupportedOp: a node that ONNX cannot express, the first one in running order; with its reason.
@@ -63,7 +65,7 @@ def lower_graph(
         infer_with_loops(graph)
     inputs = list(dict.fromkeys(inputs))
     run = lowering(opset, specs)
-    run.builder.extended = extended
+    run.builder.extended, run.builder.limits_bytes = extended, limits_bytes
     for value in inputs:
         run.feed(value)
     run.lower_all(graph, outputs, inputs)

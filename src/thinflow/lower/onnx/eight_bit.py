@@ -18,16 +18,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from thinflow.analysis.grids import Grid, grid
 from thinflow.ir.types import FLOAT, INT8, INT32, QINT8, QUINT8, UINT8, DType
-from thinflow.lower.onnx.builder import Builder
+from thinflow.lower.onnx.builder import Array, Builder
 from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.onnx.terms import Term
 from thinflow.ops._quantized import is_native
+
+if TYPE_CHECKING:
+    from thinflow.lower.onnx.eight_bit_layers import Products
 
 _HALF = 128
 FEWEST = 64
@@ -47,6 +51,8 @@ class Coded:
         zero: the code of 0 [], of the codes' type.
         low, high: the ends of the range as the graph hands them on.
         is_measured: whether the ends are those of sums made here, which are not TensorFlow's to the last bit.
+        source: the layer that was rounded to these codes, for what can be added to its sums instead.
+        reals: emits what was rounded to these codes, where it has been computed to measure their range.
     """
 
     codes: Tensor
@@ -55,6 +61,8 @@ class Coded:
     low: Tensor
     high: Tensor
     is_measured: bool = False
+    source: Products | None = None
+    reals: Callable[[], Tensor] | None = None
 
     @property
     def unit(self) -> float | None:
@@ -64,11 +72,19 @@ class Coded:
 
 @dataclass(frozen=True)
 class Target:
-    """The codes to make: (codes - zero) * scale, and what to add to the reals before they are rounded."""
+    """The codes to make: (codes - zero) * scale.
+
+    Attributes:
+        shift: what to add to the reals before they are rounded.
+        clamped: whether codes below that of 0 become that afterwards.
+        top: what is above becomes this afterwards.
+    """
 
     scale: Tensor
     zero: Tensor
     shift: float = 0.0
+    clamped: bool = False
+    top: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -82,6 +98,7 @@ class Wide:
         ends: emits the least and the greatest of the sums as float [], where that is cheaper than `reals`.
         clamped: whether what is below 0 is 0.
         top: what is above is this.
+        products: the layer that adds them up.
     """
 
     low: Tensor
@@ -91,6 +108,7 @@ class Wide:
     ends: Callable[[], tuple[Tensor, Tensor]] | None = None
     clamped: bool = False
     top: float = math.inf
+    products: Products | None = None
 
 
 _exactly: ContextVar[bool] = ContextVar("bit_for_bit", default=False)
@@ -231,6 +249,19 @@ def decoded(b: Builder, x: Coded) -> Tensor:
     )
 
 
+def constant_reals(x: Coded) -> Array | None:
+    """What constant codes stand for, float64; None for others."""
+    if not (x.codes.is_constant and x.scale.is_constant and x.zero.is_constant):
+        return None
+    reals: Array = (x.codes.array().astype(np.float64) - float(x.zero.array())) * float(x.scale.array())
+    return reals
+
+
+def reals_of(b: Builder, x: Coded) -> Tensor:
+    """What codes stand for as float; what was rounded to them if it is there, which is half a code closer."""
+    return decoded(b, x) if x.reals is None else x.reals()
+
+
 def encoded(b: Builder, x: Tensor, to: Target | Coded) -> Tensor:
     """Float as uint8 codes."""
     return b.step("QuantizeLinear", x, to.scale, to.zero, shape=x.shape, element=UINT8, suffix="codes")
@@ -291,13 +322,21 @@ def _frozen(b: Builder, wide: Wide, known: Grid, low: Tensor, high: Tensor) -> C
     scale, zero = _constants(b, known, shift)
     # Unsigned codes divide the range from its lower end, signed ones from 0.
     from_end = 0.0 if shift else (-known.low / known.scale - known.zero_point) * known.scale
-    codes = wide.narrow(Target(scale, zero, from_end))
-    least = known.zero_point + shift if wide.clamped else 0
-    most = min(255.0, known.zero_point + shift + wide.top / known.scale)
-    if least > 0 or round(most) < 255:
-        ends = [b.const(np.array(n, np.uint8), "end") for n in (least, max(round(most), 0))]
-        codes = b.step("Clip", codes, *ends, shape=codes.shape)
-    return Coded(codes, scale, zero, low, high)
+    to = Target(scale, zero, from_end, wide.clamped, wide.top)
+    is_clamped = wide.clamped or wide.top < math.inf
+    source = None if is_clamped or wide.products is None else wide.products.rounded(to)
+    return Coded(limited(b, wide.narrow(to), to), scale, zero, low, high, source=source)
+
+
+def limited(b: Builder, codes: Tensor, to: Target) -> Tensor:
+    """Codes of a known grid, those that a clamp leaves."""
+    zero, scale = int(to.zero.array()), float(to.scale.array())
+    least = zero if to.clamped else 0
+    most = min(255.0, zero + to.top / scale)
+    if least <= 0 and round(most) >= 255:
+        return codes
+    ends = [b.const(np.array(n, np.uint8), "end") for n in (least, max(round(most), 0))]
+    return b.step("Clip", codes, *ends, shape=codes.shape)
 
 
 def dynamic(b: Builder, wide: Wide) -> Coded:
@@ -307,14 +346,27 @@ def dynamic(b: Builder, wide: Wide) -> Coded:
         to = coded_over(b, low, high)
         return Coded(wide.narrow(to), to.scale, to.zero, low.tensor, high.tensor, is_measured=True)
     x = wide.reals()
-    if wide.top < math.inf:
-        x = b.step("Clip", x, *(b.const(np.float32(n), "end") for n in (0, wide.top)), shape=x.shape)
-    elif wide.clamped:
-        x = b.step("Relu", x)
+    if wide.clamped:
+        return _from_zero(b, x, wide.top)
     codes, scale, zero = quantized(b, x)
     code = Term(b, b.cast(zero, FLOAT))
     ends = (-code * scale).tensor, ((255.0 - code) * scale).tensor
-    return Coded(codes, scale, zero, *ends, is_measured=True)
+    return Coded(codes, scale, zero, *ends, is_measured=True, reals=lambda: x)
+
+
+def _from_zero(b: Builder, x: Tensor, top: float) -> Coded:
+    """As `dynamic`, of reals that are clamped from below and to `top`: rounding them to codes does that."""
+    most = Term(b, b.step("ReduceMax", x, shape=(), keepdims=0)).most(_NARROWEST)
+    high = most.least(top) if top < math.inf else most
+    low, zero = b.const(np.float32(0), "least"), b.const(np.array(0, np.uint8), "zero")
+    to = Target((high / 255.0).tensor, zero)
+
+    def clamped() -> Tensor:
+        if top == math.inf:
+            return b.step("Relu", x)
+        return b.step("Clip", x, *(b.const(np.float32(n), "end") for n in (0, top)), shape=x.shape)
+
+    return Coded(encoded(b, x, to), to.scale, zero, low, high.tensor, is_measured=True, reals=cache(clamped))
 
 
 def _zero_between(b: Builder, wide: Wide, least: Tensor, most: Tensor) -> tuple[Term, Term]:
@@ -335,5 +387,5 @@ def quantized(b: Builder, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def handed_on(b: Builder, codes: Tensor, coded: Coded | None, **changes: Any) -> Tensor:
     """Codes that stand for what others with this range do; returns them."""
     if coded is not None:
-        note_coded(b, codes, replace(coded, codes=codes, **changes))
+        note_coded(b, codes, replace(coded, codes=codes, source=None, reals=None, **changes))
     return codes

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
-from thinflow.ir.types import INT32, UINT8
+from thinflow.ir.types import FLOAT, INT32, UINT8
 from thinflow.lower.onnx.builder import Builder
-from thinflow.lower.onnx.eight_bit import Coded, Target, Wide, scaled
-from thinflow.lower.onnx.integers import Conv
+from thinflow.lower.onnx.eight_bit import Coded, Target, Wide, constant_reals, decoded, scaled
+from thinflow.lower.onnx.eight_bit_layers import products_of
+from thinflow.lower.onnx.integers import Conv, is_product
 from thinflow.lower.onnx.program import Tensor
 
 _MOST = 2**30
@@ -20,13 +22,30 @@ def convolution(
     b: Builder, conv: Conv, x: Coded, w: Coded, sums: Callable[[], Tensor], low: Tensor, high: Tensor
 ) -> Wide:
     """The forms of a convolution whose 32-bit sums are given."""
+    layer = products_of(conv, x, w)
 
     def narrow(to: Target) -> Tensor:
+        found = None if layer is None or not to.scale.is_constant else layer.narrow(b, to)
+        if found is not None:
+            return found
         rest = (w.scale, w.zero, to.scale, to.zero, *_bias(b, x, w, to, conv.shape[3]))
         code = "com.microsoft.QLinearConv" if b.extended else "QLinearConv"
         return conv.emit(b, code, w.codes, *rest, of_x=(x.scale, x.zero), element=UINT8)
 
-    return Wide(low, high, narrow, lambda: scaled(b, sums(), x.scale, w.scale))
+    def reals() -> Tensor:
+        if is_product(conv, w.codes):
+            return scaled(b, sums(), x.scale, w.scale)
+        return _of_reals(b, conv, x, w)
+
+    return Wide(low, high, narrow, reals, products=layer)
+
+
+def _of_reals(b: Builder, conv: Conv, x: Coded, w: Coded) -> Tensor:
+    """The convolution of what codes stand for, by a kernel for floats: quicker where sums are short."""
+    image = decoded(b, replace(x, codes=conv.x))
+    weights = constant_reals(w)
+    filters = decoded(b, w) if weights is None else b.const(weights.astype(np.float32), "filters")
+    return replace(conv, x=image).emit(b, "Conv", filters, element=FLOAT)
 
 
 def _bias(b: Builder, x: Coded, w: Coded, to: Target, count: int | None) -> tuple[Tensor, ...]:

@@ -3,31 +3,60 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from thinflow.lower.onnx.builder import Builder
-from thinflow.lower.onnx.eight_bit import Coded, Target, Wide, decoded, encoded, quantized
+from thinflow.lower.code_sums import Addend
+from thinflow.lower.onnx.builder import Array, Builder
+from thinflow.lower.onnx.eight_bit import (
+    Coded,
+    Target,
+    Wide,
+    constant_reals,
+    decoded,
+    encoded,
+    quantized,
+    reals_of,
+)
+from thinflow.lower.onnx.eight_bit_addends import STRAIGHT, addend_reals, middle_of
+from thinflow.lower.onnx.eight_bit_layers import SHALLOW
 from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.onnx.terms import Term
 
 _LARGE = 100_000
 """Elements from which on finding out a range channel by channel pays."""
+_LIMIT = 0.9
+"""Codes that a result may move by: rounding adds up to half a code, so it stays within one."""
+_FINE = 0.05
+"""Codes that a result may move by unheeded."""
+_BLUR = 0.6
+"""Codes that a result may move by because the rounding in front is left out."""
+_COARSEST = 256.0
+"""Steps of a result that a step of an operand may be, for the op that takes both as codes."""
 _HAS_NOT = 18
 """The first op set with BitwiseNot."""
 
 
 def combined(
-    b: Builder, code: str, x: Coded, y: Coded, low: Tensor, high: Tensor, offset: Term | None = None
+    b: Builder,
+    code: str,
+    x: Coded,
+    y: Coded,
+    low: Tensor,
+    high: Tensor,
+    offset: Term | None = None,
+    addends: Sequence[Addend] = (),
 ) -> Wide:
     """Add or Mul of what codes stand for.
 
     Args:
         offset: what TensorFlow's kernel adds to all sums by rounding, float [].
+        addends: what it adds for the codes of both, where their ranges are known; the offset is its middle.
     """
-    pair = Pair(b, code, x, y, offset)
+    pair = Pair(b, code, x, y, offset, tuple(addends))
     return Wide(low, high, pair.narrow, pair.reals, pair.ends if pair.is_by_channel else None)
 
 
@@ -40,33 +69,86 @@ class Pair:
     x: Coded
     y: Coded
     offset: Term | None
+    addends: tuple[Addend, ...] = ()
 
     def reals(self) -> Tensor:
         """The results as float."""
-        return self.b.step(self.code, decoded(self.b, self.x), self._other(0.0))
+        widest = max((a.grid.scale for a in self.addends), default=0.0)
+        if self.addends and middle_of(self.addends)[1] > _FINE * widest:
+            return self._exactly(_FINE * widest)
+        return self.b.step(self.code, reals_of(self.b, self.x), self._other(0.0))
 
     def _other(self, more: float) -> Tensor:
         """The second operand as float, with what is to be added to the results."""
+        known = _vector(self.y)
+        if known is not None and (self.offset is None or self._known_offset is not None):
+            total = known.reshape(known.shape[-1:]) + (self._known_offset or 0.0) + more
+            return self.b.const(total.astype(np.float32), "reals")
         if self.offset is None and not more:
-            return decoded(self.b, self.y)
+            return reals_of(self.b, self.y)
         offset = Term(self.b, self.b.const(np.float32(more), "more"))
-        return (
-            Term(self.b, decoded(self.b, self.y)) + (offset if self.offset is None else offset + self.offset)
-        ).tensor
+        offset = offset if self.offset is None else offset + self.offset
+        if known is not None:
+            return (offset + known.reshape(known.shape[-1:])).tensor
+        return (Term(self.b, reals_of(self.b, self.y)) + offset).tensor
 
     def narrow(self, to: Target) -> Tensor:
         """The results as uint8 codes."""
+        if self.addends and to.scale.is_constant:
+            return self._frozen(to)
         known = 0.0 if self.offset is None else self._known_offset
+        joined = None if known is None or not to.scale.is_constant else self._in_layer(known, to)
+        if joined is not None:
+            return joined
         if not self.b.extended:
             shift = to.shift if self.code == "Add" else 0.0
             return encoded(self.b, self.b.step(self.code, decoded(self.b, self.x), self._other(shift)), to)
         if known is not None and to.scale.is_constant:
-            pair, target = _moved(self, to, known + to.shift)
+            pair, target, _ = _moved(self, to, known + to.shift)
             return pair.emit(target)
         if self.offset is None:
             return self.emit(to)
+        if to.scale.is_constant:
+            return encoded(self.b, self.b.step(self.code, decoded(self.b, self.x), self._other(to.shift)), to)
         codes, scale, zero = quantized(self.b, self._other(0.0))
         return replace(self, y=replace(self.y, codes=codes, scale=scale, zero=zero)).emit(to)
+
+    def _frozen(self, to: Target) -> Tensor:
+        """A sum over known ranges: by one op on codes, or in float where that may be over a code off."""
+        step = float(to.scale.array())
+        middle, blur = middle_of(self.addends)
+        joined = self._in_layer(middle, to, blur) if blur <= STRAIGHT * step else None
+        if joined is not None:
+            return joined
+        pair, target, left = _moved(self, to, middle + to.shift)
+        is_fine = max(a.grid.scale for a in self.addends) <= _COARSEST * step
+        if self.b.extended and is_fine and left + blur <= _LIMIT * step:
+            return pair.emit(target)
+        total = self._exactly(step)
+        if abs(to.shift) > _FINE * step:
+            total = self.b.step("Add", total, self.b.const(np.float32(to.shift), "shift"))
+        return encoded(self.b, total, to)
+
+    def _exactly(self, step: float) -> Tensor:
+        """The sums as float, as exact as a result of these steps shows."""
+        pairs = zip((self.x, self.y), self.addends, strict=True)
+        return self.b.step("Add", *(addend_reals(self.b, q, a, step) for q, a in pairs))
+
+    def _in_layer(self, offset: float, to: Target, blur: float = 0.0) -> Tensor | None:
+        """The results of a constant per channel, added to by the layer in front; None if there is none.
+
+        That leaves out the rounding of the layer. Where that may show, it has to save much.
+        """
+        for layer, other in ((self.x.source, self.y), (self.y.source, self.x)):
+            if self.code != "Add" or layer is None:
+                continue
+            is_rounded = layer.step / 2 + blur > _BLUR * float(to.scale.array())
+            if is_rounded and len(layer.columns) > SHALLOW:
+                continue
+            reals = _vector(other)
+            if reals is not None and reals.size in (1, layer.columns.shape[1]):
+                return layer.plus(reals.reshape(-1) + offset).narrow(self.b, to)
+        return None
 
     @property
     def _known_offset(self) -> float | None:
@@ -81,9 +163,9 @@ class Pair:
 
     @cached_property
     def is_by_channel(self) -> bool:
-        """Whether x [n,h,w,c] is large, and y holds a number or one per channel."""
+        """Whether x [n,h,w,c] is large and there as codes only, and y holds a number or one per channel."""
         shape, other = self.x.codes.shape, self.y.codes.shape
-        if shape is None or other is None or len(shape) != 4 or None in shape[1:]:
+        if self.x.reals is not None or shape is None or other is None or len(shape) != 4 or None in shape[1:]:
             return False
         is_vector = len(other) == 0 or (other[-1] in (1, shape[3]) and all(n == 1 for n in other[:-1]))
         is_allowed = self.b.extended and self.b.opset >= _HAS_NOT
@@ -108,8 +190,14 @@ class Pair:
         return bottom.reduced("ReduceMin", *axes).tensor, top.reduced("ReduceMax", *axes).tensor
 
 
-def _moved(pair: Pair, to: Target, offset: float) -> tuple[Pair, Target]:
-    """The pair and its target, one code of 0 moved so as to add the offset, as near as whole codes come."""
+def _vector(x: Coded) -> Array | None:
+    """What constant codes of one vector along the last axis stand for, float64 [...]; None for others."""
+    reals = constant_reals(x)
+    return reals if reals is not None and reals.size == (reals.shape or (1,))[-1] else None
+
+
+def _moved(pair: Pair, to: Target, offset: float) -> tuple[Pair, Target, float]:
+    """The pair and its target, one code of 0 moved so as to add the offset, and what is left of that."""
     best, left = (pair, to), abs(offset)
     target = _zero_moved(pair.b, to.scale, to.zero, offset)
     if target is not None and target[1] < left:
@@ -120,7 +208,7 @@ def _moved(pair: Pair, to: Target, offset: float) -> tuple[Pair, Target]:
             changed = replace(operand, zero=found[0])
             of_x = operand is pair.x
             best, left = (replace(pair, x=changed) if of_x else replace(pair, y=changed), to), found[1]
-    return best
+    return *best, left
 
 
 def _zero_moved(b: Builder, scale: Tensor, zero: Tensor, offset: float) -> tuple[Tensor, float] | None:

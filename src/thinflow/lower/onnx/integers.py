@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.types import FLOAT, INT32, DType
+from thinflow.lower.onnx.borders import without_border
 from thinflow.lower.onnx.builder import Builder, shape_of
 from thinflow.lower.onnx.conv import geometry
 from thinflow.lower.onnx.program import Tensor
@@ -92,6 +93,10 @@ def conv_of(
         x, options = found
     else:
         options = geometry(sizes, (kh, kw), strides[1:3], dilations[1:3], padding)
+        x, border = without_border(b, x)
+        if any(border):
+            own = options.get("pads", (0, 0, 0, 0))
+            options["pads"] = tuple(a + c for a, c in zip(own, border, strict=True))
     if per_channel:
         options["group"] = depth
     shape = b.result_spec().shape
@@ -123,16 +128,22 @@ def _is_small(w: Tensor, zero: Tensor) -> bool:
     return int(sizes.sum(axis=(0, 1, 2)).max(initial=0)) * 255 < 2**24
 
 
-def _as_product(b: Builder, conv: Conv, w: Tensor, zeros: tuple[Tensor, Tensor]) -> Tensor | None:
-    """The convolution as a product of what each window sees; None where ConvInteger is better.
+def is_product(conv: Conv, w: Tensor) -> bool:
+    """Whether a convolution is best made a product of what each window sees; else ConvInteger is better.
 
     ONNX Runtime multiplies matrices of signed weights several times as fast as it convolves with them. But it
     copies the few channels of an image one by one.
     """
-    kh, kw, depth, count = (n or 0 for n in shape_of(w))
+    kh, kw, depth, _ = (n or 0 for n in shape_of(w))
     is_plain = "group" not in conv.options and None not in conv.shape[1:]
-    if not is_plain or depth < (_FEWEST_CHANNELS if kh * kw > 1 else 1) or not w.is_constant:
+    return is_plain and w.is_constant and depth >= (_FEWEST_CHANNELS if kh * kw > 1 else 1)
+
+
+def _as_product(b: Builder, conv: Conv, w: Tensor, zeros: tuple[Tensor, Tensor]) -> Tensor | None:
+    """The convolution as a product, if that is better."""
+    if not is_product(conv, w):
         return None
+    kh, kw, depth, count = (n or 0 for n in shape_of(w))
     seen = _windows(b, conv, (kh, kw), zeros[0])
     filters = b.reshaped(w, (kh * kw * depth, count))
     return b.step("MatMulInteger", seen, filters, *zeros, shape=conv.shape, element=INT32)
@@ -170,11 +181,17 @@ def _centred_windows(
     axes = [_origin_pads(n, k, s, padding) for n, k, s in zip(sizes, window, strides[1:3], strict=True)]
     if min(out for _, _, out in axes) < 1:
         return None
-    starts = [max(-before, 0) for before, _, _ in axes]
-    ends = [n - max(-after, 0) for n, (_, after, _) in zip(sizes, axes, strict=True)]
+    x, border = without_border(b, x)
+    befores = [before + more for (before, _, _), more in zip(axes, border[:2], strict=True)]
+    afters = [after + more for (_, after, _), more in zip(axes, border[2:], strict=True)]
+    _, height, width, depth = shape_of(x)
+    sizes = [height or 0, width or 0]
+    starts, ends = (
+        [max(-n, 0) for n in befores],
+        [size - max(-n, 0) for size, n in zip(sizes, afters, strict=True)],
+    )
     if starts != [0, 0] or ends != sizes:
-        n, _, _, c = shape_of(x)
-        shape = (n, *(e - s for s, e in zip(starts, ends, strict=True)), c)
+        shape = (x.shape[0] if x.shape else None, *(e - s for s, e in zip(starts, ends, strict=True)), depth)
         x = b.sliced(x, starts, ends, [1, 2], shape=shape)
-    pads = (*(max(before, 0) for before, _, _ in axes), *(max(after, 0) for _, after, _ in axes))
+    pads = tuple(max(n, 0) for n in (*befores, *afters))
     return x, {"kernel_shape": window, "strides": tuple(strides[1:3]), "pads": pads}

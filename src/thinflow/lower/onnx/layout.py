@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from thinflow.lower.onnx.fuse import fuse
+from thinflow.lower.onnx.late_reductions import reduce_late
 from thinflow.lower.onnx.program import Operator, Program, Tensor
 from thinflow.lower.onnx.snapshots import restore, snapshot
 from thinflow.lower.onnx.transposed_codes import transpose_bytes
@@ -47,6 +48,7 @@ def settle_layout(program: Program) -> None:
     if program.counts()["Transpose"]:
         _settle(program)
         transpose_bytes(program)
+        reduce_late(program)
 
 
 def _settle(program: Program) -> None:

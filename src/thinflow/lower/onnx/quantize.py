@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from thinflow.ir.graph import Node
 from thinflow.ir.types import FLOAT, INT32, QINT8, QINT32, QUINT8, UINT8, DType
 from thinflow.lower.onnx import eight_bit
+from thinflow.lower.onnx.borders import inside_border, with_border
 from thinflow.lower.onnx.builder import Builder, number, require, shape_of
 from thinflow.lower.onnx.codes import as_codes, decoded, encoded, range_of
 from thinflow.lower.onnx.eight_bit import Coded, Wide, coded_of, coded_over, is_exact, known_grid
+from thinflow.lower.onnx.eight_bit_between import between
 from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.onnx.quant import noted_grid
 from thinflow.lower.onnx.terms import Term, choose
@@ -17,6 +21,7 @@ from thinflow.lower.rules import lower
 from thinflow.ops._quantized import codes_of, is_native
 
 _LIMIT = float(np.finfo(np.float32).max)
+_LAYERS = ("Conv2D", "DepthwiseConv2dNative")
 _MODES = ("MIN_COMBINED", "MIN_FIRST", "SCALED")
 
 
@@ -84,12 +89,19 @@ def _note_kernel(
     is_known = low.is_constant and high.is_constant
     if T not in (QUINT8, QINT8) or (is_known and known_grid(low, high, UINT8) is None):
         return
+    inner, border = inside_border(b, x)
+    source = None
     if is_whole:
-        codes, scale, zero = eight_bit.quantized(b, x)
+        codes, scale, zero = eight_bit.quantized(b, inner)
     else:
         to = coded_over(b, Term(b, low), Term(b, high))
-        codes, scale, zero = eight_bit.encoded(b, x, to), to.scale, to.zero
-    eight_bit.note_coded(b, q, Coded(codes, scale, zero, low, high))
+        codes, source = between(b, inner, to) if is_known else (eight_bit.encoded(b, inner, to), None)
+        scale, zero = to.scale, to.zero
+    codes = with_border(b, codes, zero, border, x.shape)
+    coded = Coded(codes, scale, zero, low, high)
+    if border is None:
+        coded = replace(coded, source=source, reals=(lambda: x) if is_whole else None)
+    eight_bit.note_coded(b, q, coded)
 
 
 def _is_end_of(b: Builder, end: Tensor, code: str, x: Tensor) -> bool:
@@ -153,7 +165,8 @@ def dequantize(
         require(axis < 0, "MIN_FIRST decodes the whole tensor")
         coded = coded_of(b, q, low, high)
         if coded is not None and not q.is_constant and not is_exact(q):
-            return b.typed(eight_bit.decoded(b, coded))
+            is_inner = coded.is_measured and _is_for_layers(node)
+            return b.typed((eight_bit.reals_of if is_inner else eight_bit.decoded)(b, coded))
         return b.typed(decoded(codes, range_of(b, low, high, q.dtype)).tensor)
     if mode == "MIN_COMBINED":
         span = float(np.float32(t.high) - np.float32(t.low))
@@ -166,6 +179,12 @@ def dequantize(
     if q.dtype is INT32 and axis < 0:
         values = values.cast(INT32).cast(FLOAT)
     return b.typed((values * k).tensor)
+
+
+def _is_for_layers(node: Node) -> bool:
+    """Whether only layers with weights read the result, whose sums are rounded again."""
+    readers = node.output().readers
+    return bool(readers) and all(reader.op in _LAYERS for reader in readers)
 
 
 # --- rounding to a grid without leaving the reals -----------------------------------------------------------

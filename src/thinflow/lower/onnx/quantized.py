@@ -9,6 +9,7 @@ import numpy as np
 
 from thinflow.ir.graph import Node
 from thinflow.ir.types import DOUBLE, FLOAT, INT32, INT64
+from thinflow.lower.code_sums import Addend, addends, is_single
 from thinflow.lower.onnx.builder import Array, Builder, require, shape_of
 from thinflow.lower.onnx.codes import (
     Range,
@@ -25,10 +26,12 @@ from thinflow.lower.onnx.codes import (
 from thinflow.lower.onnx.eight_bit import (
     Coded,
     coded_of,
+    known_grid,
     note_wide,
     these_very,
     weights_of,
 )
+from thinflow.lower.onnx.eight_bit_addends import middle_of
 from thinflow.lower.onnx.eight_bit_products import convolution, matrix_product
 from thinflow.lower.onnx.eight_bit_sums import combined
 from thinflow.lower.onnx.integers import conv_of, whole_conv
@@ -244,10 +247,18 @@ def quantized_bias_add(
     zero = code_of(Term(b, b.const(np.float64(0), "zero")), wide)
     parts = [encoded(decoded(Term(b, q), r), wide).cast(INT64) for q, r in ((x, of_x), (bias, of_b))]
     total = wrapped(parts[0] + parts[1] + zero)
-    coded, other = coded_of(b, x, min_x, max_x), coded_of(b, bias, min_b, max_b)
+    coded = _to_join(node, coded_of(b, x, min_x, max_x))
+    other = coded_of(b, bias, min_b, max_b)
+    known = _addends(node, (coded, other), (x, bias))
     offset = None if coded is None or coded.is_measured else _bias_offset(wide)
-    _note_combined(b, "Add", total, coded, other, wide, offset)
+    _note_combined(b, "Add", total, coded, other, wide, offset, known)
     return _three(b, total, wide.low, wide.high)
+
+
+def _to_join(node: Node, x: Coded | None, number: int = 0) -> Coded | None:
+    """An operand, which may become part of what follows if nobody else reads its codes."""
+    is_shared = len(set(node.inputs[number].readers)) > 1
+    return replace(x, source=None) if x is not None and is_shared else x
 
 
 def _bias_offset(wide: Range) -> Term:
@@ -267,9 +278,20 @@ def _note_combined(
     y: Coded | None,
     r: Range,
     offset: Term | None = None,
+    known: Sequence[Addend] = (),
 ) -> None:
     if x is not None and y is not None:
-        note_wide(b, q.tensor, combined(b, code, x, y, r.low.tensor, r.high.tensor, offset))
+        note_wide(b, q.tensor, combined(b, code, x, y, r.low.tensor, r.high.tensor, offset, known))
+
+
+def _addends(node: Node, coded: Sequence[Coded | None], codes: Sequence[Tensor]) -> tuple[Addend, ...]:
+    """What the kernel adds for the codes of two operands; nothing if their ranges are not known."""
+    pairs = zip(coded, codes, strict=True)
+    grids = [None if c is None else known_grid(c.low, c.high, q.dtype) for c, q in pairs]
+    first, second = grids
+    if first is None or second is None:
+        return ()
+    return addends(node.op, (first, second), [is_single(q.shape) for q in codes])
 
 
 @lower("QuantizedMul", to="onnx")
@@ -294,29 +316,14 @@ def quantized_add(
     x_alone, y_alone = (int(np.prod([n or 0 for n in shape_of(t)])) == 1 for t in (x, y))
     parts = _widened(b, x, of_x, wide, x_alone), _widened(b, y, of_y, wide, y_alone and not x_alone)
     total = wrapped(parts[0] + parts[1])
-    coded = [coded_of(b, x, min_x, max_x), coded_of(b, y, min_y, max_y)]
-    ranges, alone = (of_x, of_y), (x_alone, y_alone and not x_alone)
-    offsets = [_offset(b, c, r, wide, a) for c, r, a in zip(coded, ranges, alone, strict=True)]
-    offset = None if offsets[0] is None or offsets[1] is None else offsets[0] + offsets[1]
-    _note_combined(b, "Add", total, coded[0], coded[1], wide, offset)
-    return _three(b, total, wide.low, wide.high)
-
-
-def _offset(b: Builder, x: Coded | None, r: Range, wide: Range, alone: bool) -> Term | None:
-    """What codes for 0 become when they are moved to a 32-bit range, whose steps are none of theirs.
-
-    Half way between that and the same for the highest code, which errs most; None if the range is not known.
-    """
-    needed = () if x is None else (x.zero, x.scale, r.low.tensor, r.high.tensor, wide.high.tensor)
-    if x is None or not all(t.is_constant for t in needed):
-        return None
-    ends = [
-        _widened(b, b.const(np.array(code, np.uint8), "code"), r, wide, alone).cast(DOUBLE)
-        * (float(wide.high.tensor.array()) * 2.0**-31)
-        - (code - int(x.zero.array())) * float(x.scale.array())
-        for code in (0, 255)
+    coded = [
+        _to_join(node, coded_of(b, q, least, most), number)
+        for number, (q, least, most) in enumerate(((x, min_x, max_x), (y, min_y, max_y)))
     ]
-    return ((ends[0] + ends[1]) * 0.5).cast(FLOAT)
+    known = _addends(node, coded, (x, y))
+    offset = Term(b, b.const(np.float32(middle_of(known)[0]), "offset")) if known else None
+    _note_combined(b, "Add", total, coded[0], coded[1], wide, offset, known)
+    return _three(b, total, wide.low, wide.high)
 
 
 def _widened(b: Builder, q: Tensor, r: Range, wide: Range, alone: bool) -> Term:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Node
 from thinflow.ir.types import DOUBLE, FLOAT, INT32, INT64, QUINT8, DType
 from thinflow.lower.onnx.builder import Builder, shape_of
@@ -97,7 +98,10 @@ def requantize(
     out_type: DType = QUINT8,
 ) -> Three:
     source = wide_of(b, q, low, high)
-    found = None if source is None else requantized(b, q, source, wanted_low, wanted_high, out_type)
+    try:
+        found = None if source is None else requantized(b, q, source, wanted_low, wanted_high, out_type)
+    except UnsupportedOp:  # no kernel of ONNX Runtime is near enough
+        found = None
     if found is not None:
         return found
     r, wanted = range_of(b, low, high, INT32), range_of(b, wanted_low, wanted_high, out_type)

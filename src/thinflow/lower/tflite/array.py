@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from thinflow.ir.graph import Node
-from thinflow.ir.types import FLOAT, INT32, INT64, DType, dtype
+from thinflow.ir.types import BFLOAT16, FLOAT, INT32, INT64, DType, dtype
+from thinflow.lower.operands import WIDENING
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder, require, shape_of
 from thinflow.lower.tflite.program import Tensor
@@ -106,7 +107,8 @@ def cast(b: Builder, node: Node, x: Tensor) -> Tensor:
         "complex64",
     }
     for element in (x.dtype, target):
-        require(element.name in castable, f"LiteRT casts from {x.dtype} to {target} nowhere")
+        hint = WIDENING if element is BFLOAT16 else ""
+        require(element.name in castable, f"LiteRT casts from {x.dtype} to {target} nowhere", hint)
     if x.dtype.is_floating and target.name in _WRAPPED:
         x = b.cast(x, _WRAPPED[target.name])
     return b.emit("CAST", x, in_data_type=x.dtype, out_data_type=target)

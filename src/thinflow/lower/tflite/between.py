@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from thinflow.analysis.grids import Grid
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import FLOAT, INT8, INT32
 from thinflow.lower.channel_codes import channel_codes, is_close
@@ -46,7 +45,7 @@ class Layer(Products):
         Raises:
             UnsupportedOp: it would be more than a code off.
         """
-        step = max(to.grid.scale, self.step) / self.scale
+        step = to.grid.scale / self.scale
         assert self.tensor.quantization is not None
         parts = channel_codes(self.weights, zero_of(self.tensor) + 128, to.grid.scale / self.scale)
         if not is_close(parts, step):
@@ -91,19 +90,19 @@ def _constant(b: Builder, array: np.ndarray, suffix: str, scales: np.ndarray, ax
     return tensor
 
 
-def coded_layer(b: Builder, x: Tensor, grid: Grid) -> Tensor | None:
+def coded_layer(b: Builder, x: Tensor, to: Landing) -> Tensor | None:
     """Reals on a grid, computed in integers from the codes that they come from; None if that is not possible.
 
     Args:
         b: holds the operators that make the reals.
         x: float, the result of a layer of codes turned into floats.
-        grid: of the current node's result.
+        to: where the current node rounds to.
     """
     layer = _layer(b, x)
     if layer is None:
         return None
     try:
-        return layer.rounded(b, Landing(grid))
+        return layer.rounded(b, to)
     except UnsupportedOp:
         return None
 

@@ -46,12 +46,14 @@ class Coding:
         signed: tensor of uint8 codes -> the same in int8.
         unsigned: the other way around.
         sums: tensor of codes -> the `Sums` it was rounded from, and the `Landing`.
+        floats: codes in float, and a form of reals -> these reals.
     """
 
     grids: dict[Graph, Mapping[Value, Grid]] = field(default_factory=dict)
     signed: dict[Tensor, Tensor] = field(default_factory=dict)
     unsigned: dict[Tensor, Tensor] = field(default_factory=dict)
     sums: dict[Tensor, tuple[Any, Any]] = field(default_factory=dict)
+    floats: dict[tuple[Tensor, str], Tensor] = field(default_factory=dict)
 
     def grid(self, value: Value) -> Grid | None:
         """The reals that a value's codes stand for; None if that is not known before the model runs."""
@@ -64,12 +66,13 @@ class Coding:
 
     def keep(self, operators: Iterable[Operator]) -> None:
         """Forget what operators made that are gone."""
-        if not (self.signed or self.unsigned or self.sums):
+        if not (self.signed or self.unsigned or self.sums or self.floats):
             return
         written = {t for operator in operators for t in operator.outputs}
         self.signed = {x: y for x, y in self.signed.items() if y in written}
         self.unsigned = {x: y for x, y in self.unsigned.items() if y in written}
         self.sums = {x: y for x, y in self.sums.items() if x in written}
+        self.floats = {x: y for x, y in self.floats.items() if y in written}
 
 
 def grid_of(b: Builder, value: Value, reader: Node | None = None) -> Grid:

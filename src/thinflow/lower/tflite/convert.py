@@ -75,7 +75,8 @@ def lower_graph(
     fed = {value.name: lowering.tensors[value] for value in inputs}
     subgraphs = numbered(subgraph, lowering.subgraphs)
     program = Program(subgraphs, "made by thinflow", {SIGNATURE: Signature(dict(fed), dict(named))})
-    known = lowering.builder.origin
+    # Fusion makes tensors of its own; their operators say which node they are for.
+    known = {t: o.origin for o in subgraph.operators for t in o.outputs if o.origin} | lowering.builder.origin
     origin = {t.name: known[t] for t in subgraph.tensors() if t in known}
     return Lowered(program, fed, named, origin | {name: name for name in named})
 

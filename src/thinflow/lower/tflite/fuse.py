@@ -11,7 +11,10 @@ from collections.abc import Mapping, Sequence
 from thinflow.lower.tflite import fuse_arithmetic as arithmetic
 from thinflow.lower.tflite import fuse_channels as channels
 from thinflow.lower.tflite import fuse_layout as layout
+from thinflow.lower.tflite.channel_steps import merge_addends
+from thinflow.lower.tflite.clamps import drop_clamps
 from thinflow.lower.tflite.coding import is_coded
+from thinflow.lower.tflite.column_blocks import merge_columns
 from thinflow.lower.tflite.fewer import drop_flattening, fuse_prelu
 from thinflow.lower.tflite.gelu import expand_erf, fuse_gelu
 from thinflow.lower.tflite.program import Operator, Subgraph
@@ -58,11 +61,14 @@ LAST_RULES: dict[str, Sequence[Rule]] = {
 
 
 def fuse(subgraph: Subgraph) -> None:
-    """Apply every rule until none finds anything, then the last ones, then spell out what is left of ERF."""
+    """Apply every rule until none finds anything, then the last ones; then what concerns codes, and ERF."""
     for _ in range(_MAX_ROUNDS):
         if not _apply(RULES, subgraph):
             break
     _apply(LAST_RULES, subgraph)
+    merge_addends(subgraph)
+    merge_columns(subgraph)
+    drop_clamps(subgraph)
     expand_erf(subgraph)
 
 

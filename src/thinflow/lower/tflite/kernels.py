@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from functools import cache
 
 from thinflow.errors import UnsupportedOp
-from thinflow.ir.types import shape_text
+from thinflow.ir.types import BFLOAT16, HALF, shape_text
+from thinflow.lower.operands import WIDENING
 from thinflow.lower.tflite.program import Tensor
 from thinflow.tflite import schema
 
@@ -82,6 +83,10 @@ def types_of(code: str) -> tuple[str, ...]:
     return next((tuple(types.split()) for types, codes in _TYPES.items() if code in codes.split()), ())
 
 
+def _widening(tensor: Tensor) -> str:
+    return WIDENING if tensor.dtype in (HALF, BFLOAT16) else ""
+
+
 def check(code: str, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor]) -> None:
     """Refuse what LiteRT has no kernel for.
 
@@ -90,14 +95,15 @@ def check(code: str, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor])
     """
     for tensor in (*inputs, *outputs):
         if tensor is not None and schema.tensor_type(tensor.dtype) is None:
-            raise UnsupportedOp(f"TFLite has no type {tensor.dtype}")
+            raise UnsupportedOp(f"TFLite has no type {tensor.dtype}", hint=_widening(tensor))
     place = _DECIDING.get(code, 0)
     operand = inputs[place] if place < len(inputs) else None
     if operand is None:
         return
     types = types_of(code) if operand.quantization is None else ()
     if types and operand.dtype.name not in types:
-        raise UnsupportedOp(f"LiteRT has no {code} for {operand.dtype}, only for {', '.join(types)}")
+        problem = f"LiteRT has no {code} for {operand.dtype}, only for {', '.join(types)}"
+        raise UnsupportedOp(problem, hint=_widening(operand))
     kinds = {str(t.dtype) for t in inputs[code == "SELECT_V2" :] if t is not None}
     if code in _BROADCASTING and len(kinds) > 1:
         raise UnsupportedOp(f"LiteRT's {code} takes operands of one type, not {' and '.join(sorted(kinds))}")

@@ -13,15 +13,18 @@ import numpy as np
 from thinflow.analysis.grids import Grid
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Node, Value
-from thinflow.ir.types import FLOAT, INT8, QINT32
+from thinflow.ir.types import FLOAT, INT8
+from thinflow.lower.code_sums import Addend, addends, is_single
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder, require, shape_of
 from thinflow.lower.tflite.coding import as_int8, centred, grid_of, own_codes
 from thinflow.lower.tflite.conv import geometry
+from thinflow.lower.tflite.formulas import Float
+from thinflow.lower.tflite.measured import Measured, Reals, sum_of
 from thinflow.lower.tflite.pad import grown
+from thinflow.lower.tflite.pairs import Pairs
 from thinflow.lower.tflite.program import Quantization, Tensor
-from thinflow.lower.tflite.sums import Pairs, Products, Reals, Slot
-from thinflow.ops import registry
+from thinflow.lower.tflite.sums import Products, Slot
 from thinflow.ops._quantized import codes_of, decode
 from thinflow.ops.quantized_math import _origin_pads
 
@@ -39,8 +42,10 @@ def with_range(b: Builder, codes: Slot) -> Three:
 
 def reals_of(b: Builder, x: Slot, value: Value) -> Tensor:
     """What codes stand for, as a float tensor."""
+    if isinstance(x, Measured):
+        return x.decoded(b)
     if isinstance(x, Reals):
-        return x.on_grid(b)
+        return x.tensor
     x = tensor_of(b, x, value)
     grid = grid_of(b, value, b.node)
     if x.is_constant:
@@ -105,13 +110,13 @@ def quantized_conv_2d(
     )
     weights = centred(codes, of_w)
     kh, kw, depth, count = weights.shape
-    if isinstance(x, Reals):
-        real, padding = _windowed(b, x.on_grid(b), (kh, kw), strides, padding)
+    if isinstance(x, Measured):
+        real, padding = _windowed(b, x.centred(b), (kh, kw), strides, padding)
         filters = _real_weights(b, codes, of_w, (3, 0, 1, 2))
         zeros = b.const(np.zeros(count, np.float32), "bias")
         shape = b.result_spec().shape
         y = b.step("CONV_2D", real, filters, zeros, shape=shape, padding=padding, **options)
-        return with_range(b, Reals(y, dtype=QINT32))
+        return with_range(b, Reals(y))
     of_x = grid_of(b, node.inputs[0], node)
     finish = partial(_conv, (kh, kw), of_w.scale, strides, padding, options)
     sums = Products(
@@ -212,11 +217,11 @@ def quantized_mat_mul(
     codes, of_w = _weights(b, w, node.inputs[1])
     weights = centred(codes, of_w)
     weights = weights.T if transpose_b else weights
-    if isinstance(x, Reals):
+    if isinstance(x, Measured):
         matrix = _real_weights(b, codes, of_w, (0, 1) if transpose_b else (1, 0))
-        real = b.transposed(x.on_grid(b), (1, 0)) if transpose_a else x.on_grid(b)
+        real = b.transposed(x.centred(b), (1, 0)) if transpose_a else x.centred(b)
         y = b.step("FULLY_CONNECTED", real, matrix, None, shape=b.result_spec().shape)
-        return with_range(b, Reals(y, dtype=QINT32))
+        return with_range(b, Reals(y))
     of_x = grid_of(b, node.inputs[0], node)
     left = as_int8(b, tensor_of(b, x, node.inputs[0]), of_x)
     if transpose_a:
@@ -269,52 +274,54 @@ def quantized_mul(b: Builder, node: Node, x: Slot, y: Slot, *ranges: Tensor) -> 
 
 def _pair(b: Builder, node: Node, code: str, x: Slot, y: Slot) -> Three:
     first, second = node.inputs[:2]
-    if isinstance(x, Reals) or isinstance(y, Reals):
-        operands = (x, first), (y, second)
-        parts = [s.tensor if isinstance(s, Reals) else reals_of(b, s, v) for s, v in operands]
-        total = b.step(code, *parts, shape=b.result_spec().shape)
-        return with_range(b, Reals(total, dtype=QINT32))
+    if isinstance(x, Measured) or isinstance(y, Measured):
+        return with_range(b, Reals(_in_float(b, node, x, y)))
     grids = grid_of(b, first, node), grid_of(b, second, node)
     left = as_int8(b, tensor_of(b, x, first), grids[0])
     right = as_int8(b, tensor_of(b, y, second), grids[1])
     pairs = Pairs(left, b.result_spec().shape, code=code, other=right)
     if code == "ADD":
-        shift = _own_shift(b, node, grids)
-        pairs = replace(pairs, shift=shift, folded=_folding(b, node, (left, right), grids, shift))
+        parts = addends(node.op, grids, [is_single(b.spec(v).shape) for v in (first, second)])
+        pairs = replace(pairs, addends=parts, folded=_folding(b, node, (left, right), parts))
     return with_range(b, pairs)
 
 
-def _own_shift(b: Builder, node: Node, grids: Sequence[Grid]) -> float:
-    """What an addition makes of 0 + 0: not 0, where float32 is too short for the kernel's 32-bit codes of 0.
-
-    QuantizedBiasAdd is off by up to 1/32 of the wider range.
-    """
-    sums = b.coding.grid(node.output())
-    if sums is None:
-        return 0.0
-    zeros = [
-        np.full((1,) * rank, g.zero_point, g.dtype.numpy()) for g, rank in zip(grids, (2, 1), strict=True)
-    ]
-    ends = [np.asarray(end, np.float32) for g in grids for end in (g.low, g.high)]
-    (code,) = registry.call_kernel(registry.get(node.op), [*zeros, *ends], {})[0].ravel()
-    return float(code) * sums.scale
+def _in_float(b: Builder, node: Node, x: Slot, y: Slot) -> Tensor:
+    """The sums or products of codes of which one has a range that is found while the model runs, as reals."""
+    left, right = (_measured_of(b, s, v, node) for s, v in ((x, node.inputs[0]), (y, node.inputs[1])))
+    if node.op != "QuantizedMul":
+        return sum_of(b, node.op, left, right, b.result_spec().shape)
+    return b.step("MUL", left.centred(b), right.centred(b), shape=b.result_spec().shape)
 
 
-def _folding(
-    b: Builder, node: Node, tensors: Sequence[Tensor], grids: Sequence[Grid], shift: float
-) -> Products | None:
+def _measured_of(b: Builder, x: Slot, value: Value, node: Node) -> Measured:
+    """Codes by their reals, also those of a known range."""
+    if isinstance(x, Measured):
+        return x
+    own = grid_of(b, value, node)
+    stored = as_int8(b, tensor_of(b, x, value), own)
+    if stored.is_constant:
+        codes = b.const(np.asarray(stored.array()).astype(np.float32) + 128, "codes", FLOAT)
+    else:
+        real = Float(b, b.step("DEQUANTIZE", stored, shape=stored.shape, element=FLOAT))
+        codes = (real * (1 / own.scale) + float(_coded_zero(own))).rounded().tensor
+    low, high = (b.const(np.float32(end), "end", FLOAT) for end in (own.low, own.high))
+    return Measured(codes, low, high, own.dtype)
+
+
+def _folding(b: Builder, node: Node, tensors: Sequence[Tensor], parts: Sequence[Addend]) -> Products | None:
     """The addition as part of the convolution in front, if it adds a constant per channel to it."""
-    for value, x, other, of_other in (
-        (node.inputs[0], tensors[0], tensors[1], grids[1]),
-        (node.inputs[1], tensors[1], tensors[0], grids[0]),
-    ):
+    for number in (0, 1):
+        value, x, other = node.inputs[number], tensors[number], tensors[1 - number]
         made = b.coding.sums.get(x)
         if made is None or not other.is_constant or len(value.uses) > 1 or value.is_graph_output:
             continue
         sums, to = made
-        if isinstance(sums, Products) and other.quantization and _is_per_channel(other, sums):
-            codes = np.asarray(other.array()).astype(np.float64) - float(other.quantization.zero_point[0])
-            return sums.plus(codes.reshape(-1) * of_other.scale + shift, to)
+        if isinstance(sums, Products) and _is_per_channel(other, sums):
+            excess = parts[number].excess
+            middle, blur = (excess.max() + excess.min()) / 2, (excess.max() - excess.min()) / 2
+            reals = parts[1 - number].reals[np.asarray(other.array()).astype(np.int16) + 128]
+            return sums.plus(reals.reshape(-1) + middle, to, float(blur))
     return None
 
 

@@ -11,19 +11,25 @@ from thinflow.ir.graph import Node
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder, ints, require, shape_of
 from thinflow.lower.tflite.coding import as_int8, grid_of, landed, own_codes, quantization
+from thinflow.lower.tflite.formulas import Float
+from thinflow.lower.tflite.measured import Measured, Reals
 from thinflow.lower.tflite.program import Tensor
 from thinflow.lower.tflite.quantized import tensor_of, with_range
-from thinflow.lower.tflite.sums import Reals, Slot, Sums
+from thinflow.lower.tflite.sums import Slot, Sums
 from thinflow.ops._interpolate import linear
 
 Three = tuple[Any, ...]
+_MEANS = ("AVERAGE_POOL_2D", "RESIZE_BILINEAR")
+"""What makes reals of whole numbers."""
 
 
 def _same_grid(b: Builder, node: Node, code: str, x: Slot, *more: Tensor, **options: Any) -> Three:
     """An operator whose result is on the grid of its first input."""
     if isinstance(x, Reals):
-        y = b.step(code, x.on_grid(b), *more, shape=b.result_spec().shape, **options)
-        return with_range(b, Reals(y, dtype=x.dtype))
+        return with_range(b, Reals(b.step(code, x.tensor, *more, shape=b.result_spec().shape, **options)))
+    if isinstance(x, Measured):
+        made = Float(b, b.step(code, x.tensor, *more, shape=b.result_spec().shape, **options))
+        return with_range(b, x.with_codes(made.rounded() if code in _MEANS else made))
     value = node.inputs[0]
     codes = as_int8(b, tensor_of(b, x, value), grid_of(b, value, node))
     y = landed(b, grid_of(b, node.output()))
@@ -37,6 +43,9 @@ def quantized_relu(b: Builder, node: Node, x: Slot, low: Tensor, high: Tensor) -
     code = "RELU" if node.op == "QuantizedRelu" else "RELU6"
     if isinstance(x, Sums):
         return with_range(b, x.activated(b, code))
+    if isinstance(x, Measured):
+        codes = Float(b, x.tensor).most(x.zero(b))
+        return with_range(b, x.with_codes(codes.least(x.code_of(b, 6.0)) if code == "RELU6" else codes))
     value = node.inputs[0]
     made = b.coding.sums.get(x) if isinstance(x, Tensor) else None
     if made is not None and len(value.uses) == 1 and not value.is_graph_output:

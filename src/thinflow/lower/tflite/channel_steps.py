@@ -1,0 +1,171 @@
+"""Codes whose channels have steps of their own, between a convolution and the depthwise one that reads it.
+
+TensorFlow rounds the sums of a convolution to eight bits before it adds a bias, so that what is too large for
+those codes saturates: each channel at another real, by its bias. A convolution with the bias in it would
+saturate all channels at the end of one grid. So the addition remained an operator, if that shows.
+
+A depthwise convolution multiplies each channel by weights of its own, which can have any scale. So the codes
+in front of it may mean something else in each channel: here the highest code of channel c is where that one
+saturates, and the code of 0 stays. Steps become finer than those of the grid, or remain what they are.
+
+    dw(clamp(conv(x) + b))  with one step s   ->   dw'(conv'(x))  with the steps s_c
+    scales of the filters:   conv' = conv s / s_c,   dw' = dw s_c / s
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from thinflow.ir.types import INT8, INT32
+from thinflow.lower.tflite.program import Operator, Quantization, Subgraph, Tensor
+from thinflow.lower.tflite.wiring import Wiring, activation, with_constant
+
+Array = np.ndarray[Any, Any]
+
+_CONVOLUTIONS = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3}
+"""Code -> the axis of its filter that counts results."""
+_SLACK = 0.5
+"""Steps of the grid by which the end of a channel may lie elsewhere."""
+_LARGEST = 128.0
+"""Codes that a sum of 1 may stand for; XNNPACK takes less than 256."""
+
+
+@dataclass(frozen=True)
+class _Place:
+    """An addition of a constant per channel between two convolutions.
+
+    Attributes:
+        front: makes the sums.
+        add: adds the constant.
+        reader: the depthwise convolution.
+        addend: real [m].
+    """
+
+    front: Operator
+    add: Operator
+    reader: Operator
+    addend: Array
+
+
+def merge_addends(subgraph: Subgraph) -> None:
+    """Make additions of constants to codes part of the convolution in front. O(operators)."""
+    wiring = Wiring(subgraph)
+    for operator in subgraph.operators:
+        place = _place(wiring, operator) if operator.code == "DEPTHWISE_CONV_2D" else None
+        steps = None if place is None else _steps(place)
+        if place is not None and steps is not None:
+            _merge(wiring, place, steps)
+    wiring.finish()
+
+
+def _place(wiring: Wiring, reader: Operator) -> _Place | None:
+    """What can be merged in front of a depthwise convolution."""
+    pad = wiring.sole_producer(reader.inputs[0], "PAD")
+    add = wiring.sole_producer((pad or reader).inputs[0], "ADD")
+    if add is None or reader.options.get("depth_multiplier", 1) != 1 or not _has_codes(reader):
+        return None
+    x, codes = with_constant(add)
+    front = wiring.sole_producer(x, *_CONVOLUTIONS)
+    constant = add.inputs[1] if add.inputs[0] is x else add.inputs[0]
+    if front is None or codes is None or activation(front) != "NONE" or not _has_codes(front):
+        return None
+    count = len(_numbers(front))
+    grid = None if constant is None else constant.quantization
+    if grid is None or codes.size not in (1, count) or codes.size != (codes.shape or (1,))[-1]:
+        return None
+    reals = (codes.astype(np.float64).reshape(-1) - float(grid.zero_point[0])) * float(grid.scale[0])
+    return _Place(front, add, reader, np.broadcast_to(reals, (count,)))
+
+
+def _has_codes(operator: Operator) -> bool:
+    """Whether it is an integer convolution with constants."""
+    x, filters, bias = (*operator.inputs, None)[:3]
+    y = operator.outputs[0]
+    known = filters is not None and bias is not None and filters.is_constant and bias.is_constant
+    coded = all(t is not None and t.dtype is INT8 and t.quantization is not None for t in (x, filters, y))
+    return known and coded
+
+
+def _grid(x: Tensor | None) -> tuple[float, int]:
+    """Scale and code of 0."""
+    assert x is not None
+    assert x.quantization is not None
+    return float(x.quantization.scale[0]), int(x.quantization.zero_point[0])
+
+
+def _steps(place: _Place) -> Array | None:
+    """The step of each channel, float64 [m]; None if its ends cannot be those of one tensor of codes."""
+    sums, zero_of_sums = _grid(place.front.outputs[0])
+    step, zero = _grid(place.add.outputs[0])
+    clamp = activation(place.add)
+    if clamp not in ("NONE", "RELU", "RELU6") or (clamp == "NONE" and zero != -128):
+        return None  # below 0 there is an end that would differ by channel, too
+    highest = min(127, zero + round(6 / step)) if clamp == "RELU6" else 127
+    least, most = ((code - zero_of_sums) * sums + place.addend for code in (-128, 127))
+    if highest <= zero or least.max() > _SLACK * step:
+        return None
+    return np.asarray(np.clip(most / (highest - zero), _SLACK * step / (highest - zero), step))
+
+
+def _merge(wiring: Wiring, place: _Place, steps: Array) -> None:
+    """Take the addition out, unless the kernels do not have the numbers that this needs."""
+    ratio = steps / _grid(place.add.outputs[0])[0]
+    front = _Scaled(place.front, 1 / ratio, _numbers(place.front) + place.addend / _units(place.front))
+    reader = _Scaled(place.reader, ratio, _numbers(place.reader) / ratio)
+    if not (front.is_possible() and reader.is_possible()):
+        return
+    for scaled in (front, reader):
+        scaled.apply(wiring)
+    place.front.options["fused_activation_function"] = activation(place.add)
+    wiring.absorb(place.add, place.front)
+
+
+def _units(operator: Operator) -> Array:
+    """The reals that sums of 1 stand for, float64 [m] or [1]."""
+    filters = operator.inputs[1]
+    assert filters is not None
+    assert filters.quantization is not None
+    return _grid(operator.inputs[0])[0] * filters.quantization.scale.astype(np.float64)
+
+
+def _numbers(operator: Operator) -> Array:
+    """The bias as it is stored, float64 [m]."""
+    bias = operator.inputs[2]
+    assert bias is not None
+    return np.asarray(bias.array()).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class _Scaled:
+    """A convolution whose filters stand for other reals.
+
+    Attributes:
+        operator: as it is.
+        factors: of its scales [m].
+        bias: in sums, not yet rounded [m].
+    """
+
+    operator: Operator
+    factors: Array
+    bias: Array
+
+    def is_possible(self) -> bool:
+        multipliers = _units(self.operator) * self.factors / _grid(self.operator.outputs[0])[0]
+        return bool(multipliers.max() < _LARGEST and np.abs(self.bias).max() < 2**31 - 1)
+
+    def apply(self, wiring: Wiring) -> None:
+        _, filters, bias = self.operator.inputs
+        assert filters is not None
+        assert filters.quantization is not None
+        assert bias is not None
+        scales = (filters.quantization.scale * self.factors).astype(np.float32)
+        zeros = np.zeros(len(scales), np.int64)
+        grid = Quantization(scales, zeros, _CONVOLUTIONS[self.operator.code] if len(scales) > 1 else 0)
+        weights = Tensor(f"{filters.name}/steps", filters.shape, filters.dtype, filters.data, grid)
+        wiring.set_input(self.operator, 1, weights)
+        units = Quantization(_units(self.operator).astype(np.float32), zeros)
+        codes = np.rint(self.bias).astype(np.int32)
+        wiring.set_input(self.operator, 2, Tensor(f"{bias.name}/steps", codes.shape, INT32, codes, units))

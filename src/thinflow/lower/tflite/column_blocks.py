@@ -1,0 +1,167 @@
+"""Convolutions of eight-bit images with few channels: several columns at once.
+
+Integer kernels multiply many channels of a pixel in one step and make many results in one step; an image of 3
+channels leaves most of that idle. A row of pixels [w,c] is also a row of blocks of b columns [w/b,b c], and
+n = b/s neighbouring results, where s is the stride, are one result with n times as many channels:
+
+    conv(x [h,w,c], f [m,kh,kw,c], stride s)  =  conv(x [h,w/b,b c], g [n m,kh,taps,b c], stride 1)
+
+Most of g is zero, so every sum is the same to the bit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from thinflow.ir.types import INT8, INT32
+from thinflow.lower.tflite.program import Operator, Quantization, Subgraph, Tensor
+from thinflow.ops._shapes import same_padding
+
+Array = np.ndarray[Any, Any]
+
+_FEW_RESULTS = 1 << 14
+"""Results of a picture for which it is not worth the reshapes."""
+_MOST_TIMES = 8
+_TILE = 64
+"""Products that a matrix unit adds up at once, and results that XNNPACK makes of one load of it."""
+_LANES = 8
+"""Products that go together where there is no matrix unit."""
+_MORE_PRODUCTS = 1.5
+"""Times the products without a matrix unit, zeros included, that are no more than a small loss."""
+_WORTH = 0.8
+"""Share of the matrix unit's steps that has to be left at most."""
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """How columns are put together.
+
+    Attributes:
+        times: neighbouring results that are computed at once.
+        columns: of a block.
+        taps: blocks that they are computed from.
+        start: the column within those where the window of the first result starts.
+    """
+
+    times: int
+    columns: int
+    taps: int
+    start: int
+
+
+def merge_columns(subgraph: Subgraph) -> None:
+    """Let int8 convolutions of narrow images read blocks of columns where that is faster. O(operators)."""
+    found: list[Operator] = []
+    for operator in subgraph.operators:
+        blocks = _best(operator) if operator.code == "CONV_2D" and _is_narrow(operator) else None
+        found += [operator] if blocks is None else _of_blocks(operator, blocks)
+    subgraph.operators = found
+
+
+def _is_narrow(operator: Operator) -> bool:
+    """Whether it is a plain integer convolution of an image of known size with few channels."""
+    tensors = (*operator.inputs[:2], operator.outputs[0])
+    if any(t is None or t.dtype is not INT8 or t.shape is None or None in t.shape[1:] for t in tensors):
+        return False
+    depth, results = _sizes(operator.inputs[0])[2], math.prod(_sizes(operator.outputs[0]))
+    _, filters, bias = operator.inputs
+    if filters is None or bias is None or not (filters.is_constant and bias.is_constant):
+        return False
+    options = operator.options
+    is_dilated = options.get("dilation_h_factor", 1) != 1 or options.get("dilation_w_factor", 1) != 1
+    has_groups = _sizes(filters)[2] != depth
+    return not is_dilated and not has_groups and depth < _LANES and results >= _FEW_RESULTS
+
+
+def _sizes(x: Tensor | None) -> tuple[int, int, int]:
+    """Sizes [h,w,c] of images or filters [n,h,w,c], which are known."""
+    assert x is not None
+    assert x.shape is not None
+    height, width, channels = (n or 0 for n in x.shape[1:])
+    return height, width, channels
+
+
+def _best(operator: Operator) -> _Blocks | None:
+    """The blocks that take fewest steps of a matrix unit; None if the convolution is better left alone."""
+    _, kw, depth = _sizes(operator.inputs[1])
+    count = _sizes(operator.outputs[0])[2]
+    steps: dict[_Blocks, float] = {}
+    for times in range(1, _MOST_TIMES + 1):
+        blocks = _blocks(operator, times)
+        if blocks is None:
+            continue
+        products = blocks.taps * _rounded_up(blocks.columns * depth, _LANES)
+        if products <= _MORE_PRODUCTS * kw * _rounded_up(depth, _LANES):
+            deep, wide = math.ceil(blocks.columns * depth / _TILE), math.ceil(times * count / _TILE)
+            steps[blocks] = blocks.taps * deep * wide / times
+    best = min(steps, key=lambda blocks: steps[blocks], default=None)
+    return best if best is not None and steps[best] <= _WORTH * kw * math.ceil(count / _TILE) else None
+
+
+def _rounded_up(number: int, step: int) -> int:
+    return math.ceil(number / step) * step
+
+
+def _blocks(operator: Operator, times: int) -> _Blocks | None:
+    """Blocks for so many results at once; None where they do not come out even."""
+    kw, width = _sizes(operator.inputs[1])[1], _sizes(operator.inputs[0])[1]
+    stride, results = operator.options["stride_w"], _sizes(operator.outputs[0])[1]
+    columns = stride * times
+    if width % columns or results % times:
+        return None
+    is_same = operator.options["padding"] == "SAME"
+    before = same_padding(width, kw, stride)[0] if is_same else 0
+    ahead = math.ceil(before / columns)  # blocks before the results' own
+    last = (stride * (times - 1) - before + kw - 1) // columns
+    # SAME pads as many blocks behind as before, or one more.
+    taps = max(ahead + last + 1, 2 * ahead + 1)
+    is_even = (taps - 1) // 2 == ahead if is_same else width // columns - taps + 1 == results // times
+    return _Blocks(times, columns, taps, ahead * columns - before) if is_even else None
+
+
+def _of_blocks(operator: Operator, blocks: _Blocks) -> list[Operator]:
+    """The convolution of blocks, and what reshapes its input and result."""
+    x, filters, bias = (t for t in operator.inputs if t is not None)
+    y = operator.outputs[0]
+    (height, width, depth), (rows, results, count) = _sizes(x), _sizes(y)
+    wide = _like(x, (height, width // blocks.columns, blocks.columns * depth))
+    narrow = y if blocks.times == 1 else _like(y, (rows, results // blocks.times, blocks.times * count))
+    weights = _repeated(filters, _in_blocks(np.asarray(filters.array()), blocks), blocks.times)
+    addend = _repeated(bias, np.tile(np.asarray(bias.array()), blocks.times), blocks.times)
+    options = operator.options | {"stride_w": 1}
+    conv = Operator("CONV_2D", [wide, weights, addend], [narrow], options, origin=operator.origin)
+    return [_reshape(operator, x, wide), conv, *([] if narrow is y else [_reshape(operator, narrow, y)])]
+
+
+def _in_blocks(filters: Array, blocks: _Blocks) -> Array:
+    """Filters [m,kh,kw,c] as [times m,kh,taps,columns c]: each at the place of its result, among zeros."""
+    count, kh, kw, depth = filters.shape
+    found = np.zeros((blocks.times, count, kh, blocks.taps * blocks.columns, depth), filters.dtype)
+    for number in range(blocks.times):
+        start = blocks.start + number * blocks.columns // blocks.times
+        found[number, :, :, start : start + kw] = filters
+    return found.reshape(blocks.times * count, kh, blocks.taps, blocks.columns * depth)
+
+
+def _repeated(x: Tensor, array: Array, times: int) -> Tensor:
+    """A constant for several results, whose channels have the scales of one."""
+    y = Tensor(f"{x.name}/blocks", array.shape, x.dtype, array, x.quantization)
+    own = x.quantization
+    if own is not None and own.is_per_channel:
+        y.quantization = Quantization(np.tile(own.scale, times), np.tile(own.zero_point, times), own.axis)
+    return y
+
+
+def _like(x: Tensor, sizes: Sequence[int]) -> Tensor:
+    return Tensor(f"{x.name}/blocks", ((x.shape or ())[0], *sizes), x.dtype, quantization=x.quantization)
+
+
+def _reshape(operator: Operator, x: Tensor, y: Tensor) -> Operator:
+    sizes = np.array([-1 if n is None else n for n in y.shape or ()], np.int32)
+    shape = Tensor(f"{y.name}/shape", sizes.shape, INT32, sizes)
+    return Operator("RESHAPE", [x, shape], [y], {}, origin=operator.origin)
