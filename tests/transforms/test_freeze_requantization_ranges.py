@@ -213,6 +213,7 @@ def test_the_range_of_floats_becomes_constant_too(tmp_path: Path, codes: str) ->
     assert [float(n.tensor.numpy()) for n in ends if n.tensor is not None] == [-3, 4]
     assert {n.op for n in graph}.isdisjoint({"Min", "Max", "RequantizationRange"})
     assert [e.text for e in report.trace.changes] == ["its range is -3 to 4", "its range is -20 to 15"]
+    assert not report.trace.notes
     _, again = freeze(tmp_path, line("q", -3, 4), graph)
     assert again.trace.warnings == ["the log names 'q', which is a QuantizeV2"]
 
@@ -221,6 +222,9 @@ def test_floats_are_left_alone_by_logs_that_say_nothing_of_them(tmp_path: Path) 
     graph, report = freeze(tmp_path, line("range", -20, 15), MEASURED)
     assert graph.node("q").inputs[1].node.op == "Min"
     assert not report.trace.left
+    (note,) = report.trace.notes
+    assert note.startswith("1 QuantizeV2 still measure the range of floats in every run, which costs speed")
+    assert "op=QuantizeV2 besides op=RequantizationRange" in note
     _, report = freeze(tmp_path, line("q", -3, 4), MEASURED)
     assert [e.text for e in report.trace.left] == ["the log has no record of it"]
     _, report = freeze(tmp_path, line("q", "1 2", "3 4"), MEASURED)

@@ -83,6 +83,13 @@ class FreezeRequantizationRanges(Transform):
                 self._freeze(graph, node, self._bounds(node, records[node.name], trace), trace)
             except Refuse as refusal:
                 trace.leave(node, refusal.reason)
+        measuring = sum(measures_floats(node) for node in graph)
+        if measuring and not logs_floats:
+            trace.notes.append(
+                f"{measuring} QuantizeV2 still measure the range of floats in every run, which costs speed; "
+                "they are frozen, too, if the graph is logged with op=QuantizeV2 besides "
+                "op=RequantizationRange, or with --calibration SAMPLES in place of a log"
+            )
 
     def _records(self, graph: Graph) -> dict[str, list[Record]]:
         """Node name -> what the logs say of it."""
