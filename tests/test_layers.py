@@ -52,8 +52,8 @@ LAYERS["engines"] = {
 LAYERS["inference"] = {"errors", "ir", "formats", "opening", "analysis", "calls", "interpreter", "engines"}
 LAYERS["diverging"] = {"errors", "ir", "ops", "analysis", "interpreter", "differences"}
 LAYERS["labelling"] = {"errors", "ir", "engines", "interpreter"}
-LAYERS["registration"] = {"errors", "ir"}
-LAYERS["stats"] = {"errors", "ir", "opening", "analysis", "interpreter", "engines", "bench"}
+LAYERS["registration"] = {"errors", "ir", "ops"}
+LAYERS["stats"] = {"errors", "ir", "formats", "opening", "analysis", "interpreter", "engines", "bench"}
 LAYERS["verify"] = {
     "analysis",
     "diverging",

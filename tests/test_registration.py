@@ -56,6 +56,22 @@ def test_classes_go_by_the_types_of_the_node() -> None:
     assert Need("Add", "BinaryOp<CPUDevice, functor::add<double>>") in needs_of(doubles)[0]
 
 
+def test_an_attribute_left_out_means_its_default() -> None:
+    """Dequantize has kernels for bfloat16, which come first in the table, and for float, the default."""
+    text = """
+        codes = Placeholder() {dtype=quint8}
+        low = Placeholder() {dtype=float}
+        high = Placeholder() {dtype=float}
+        y = Dequantize(codes, low, high) {T=quint8}
+        inputs: codes, low, high
+        outputs: y
+    """
+    needs, _ = needs_of(parse_graph(text))
+    assert Need("Dequantize", "DequantizeOp<CPUDevice, quint8, float>") in needs
+    other, _ = needs_of(parse_graph(text.replace("{T=quint8}", "{T=quint8, dtype=bfloat16}")))
+    assert Need("Dequantize", "DequantizeOp<CPUDevice, quint8, bfloat16>") in other
+
+
 def test_kernels_that_are_for_no_device_in_particular() -> None:
     """A loop needs NextIteration; TensorFlow registers it, Assert and IdentityN for any device."""
     ops = [node("next", "NextIteration", "c", T=FLOAT), node("all", "IdentityN", "c")]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import thinflow
 from tests.transforms.golden import parse_graph
-from thinflow.errors import EngineUnavailable, FeedError, GraphError, ParameterError
+from thinflow.errors import EngineUnavailable, FeedError, FormatError, GraphError, ParameterError
+from thinflow.formats import step_stats
 
 TEXT = """
     x = Placeholder() {dtype=float, shape=shape[2,3]}
@@ -56,6 +58,51 @@ def test_runs_measured_elsewhere() -> None:
     summarizer = thinflow.StatSummarizer(parse_graph(TEXT))
     summarizer.process_step_stats([("y", "MatMul", 5000, 32), ("z", "Relu", 1000, 32)])
     assert "Timings (microseconds): count=1 curr=6000\n" in summarizer.short_summary()
+
+
+def recorded(device: str, *nodes: tuple[str, str, int, int]) -> Any:
+    """A StepStats message of one device: node name, label, microseconds, bytes."""
+    message = step_stats._message()()
+    found = message.dev_stats.add(device=device)
+    for name, label, micros, size in nodes:
+        node = found.node_stats.add(node_name=name, timeline_label=label, all_end_rel_micros=micros)
+        node.memory.add(total_bytes=size)
+        node.memory.add(total_bytes=1)
+    return message
+
+
+def test_runs_that_tensorflow_recorded() -> None:
+    message = recorded("/device:CPU:0", ("y", "y = MatMul(x, w)", 5000, 31), ("odd", "no label", 10, 0))
+    for steps in (message, message.SerializeToString()):
+        summarizer = thinflow.StatSummarizer(parse_graph(TEXT))
+        summarizer.process_step_stats(steps)
+        assert summarizer.stats.last_run() == [("y", "MatMul", 5000, 32), ("odd", "<>", 10, 1)]
+        assert "4 nodes defined 2 nodes observed" in summarizer.short_summary()
+
+
+@pytest.mark.parametrize(
+    ("device", "name", "found"),
+    [
+        ("/device:GPU:0/stream:all", "k:Conv2D", [("k [Kernel]", "gpu:Conv2D")]),
+        ("/device:GPU:0/stream:all", "k", [("k", "<>")]),
+        ("/device:GPU:0/stream:all", "k:a:b", [("k:a:b", "<>")]),
+        ("/device:GPU:0/stream:7", "k:Conv2D", []),
+        ("/device:GPU:0/memcpy", "m:MEMCPYHtoD", [("m [MemCpy]", "gpu:MEMCPYHtoD")]),
+        ("/device:GPU:0/memcpy", "m:MEMCPYHtoD:44", [("m [MemCpy]", "gpu:44")]),
+        ("/device:GPU:0/memcpy", "m:1:2:3", [("m:1:2:3", "<>")]),
+        ("/host:CPU:0", "h", []),
+        ("/device:CPU:0", "a:b", [("a:b", "Op")]),
+    ],
+)
+def test_kernels_and_copies_of_a_gpu(device: str, name: str, found: list[tuple[str, str]]) -> None:
+    data = recorded(device, (name, "x = Op()", 3, 0)).SerializeToString()
+    assert [(n, op) for n, op, _, _ in step_stats.from_bytes(data)] == found
+
+
+def test_bytes_that_are_no_step_stats() -> None:
+    summarizer = thinflow.StatSummarizer(parse_graph(TEXT))
+    with pytest.raises(FormatError, match="not a valid StepStats message"):
+        summarizer.process_step_stats(b"\xff\xff")
 
 
 def test_a_wrong_style() -> None:

@@ -30,7 +30,7 @@ class State:
 
     Attributes:
         folder: where the model's file lies; the text files of tables are looked for there.
-        resources: what was made so far, by op, container and name.
+        resources: what was made so far, by op, container and name; and what was counted.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Opens LiteRT interpreters without the line that LiteRT prints when it makes its first delegate."""
+"""Opens LiteRT interpreters without the line that they print first; knows what their kernels find here."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import IO, Any
 
 _BANNER = b"INFO: Created TensorFlow Lite XNNPACK delegate"
@@ -43,6 +44,16 @@ def allocate(made: Any) -> None:
     """
     with quiet():
         made.allocate_tensors()
+
+
+@cache
+def multiplies_matrices() -> bool:
+    """Whether the int8 kernels find a unit here that multiplies matrices: AMX, which they use on Linux."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            return any(line.startswith("flags") and "amx_int8" in line.split() for line in file)
+    except OSError:
+        return False
 
 
 @contextmanager

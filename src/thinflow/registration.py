@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from thinflow.errors import ParameterError, ThinflowError
+from thinflow.ir.attrs import Attr
 from thinflow.ir.function import reachable
 from thinflow.ir.graph import Graph, Node
 from thinflow.ir.types import DType, dtype
+from thinflow.ops._defaults import defaults_of
 
 DEFAULT_OPS = "NoOp:NoOp,_Recv:RecvOp,_Send:SendOp"
 _WITHOUT_KERNEL = frozenset({"AccumulateNV2"})
@@ -41,8 +43,14 @@ class _Kernel:
     kernel: str
 
     def fits(self, node: Node) -> bool:
-        """Whether it is the one for a node; an attribute the node leaves out may be anything."""
-        return all(node.attrs.get(name, element) == element for name, element in self.types.items())
+        """Whether it is the one for a node."""
+        return all(_type_of(node, name) in (None, element) for name, element in self.types.items())
+
+
+def _type_of(node: Node, name: str) -> Attr | None:
+    """An attribute, or what its absence means; None if that is not known."""
+    given = node.attrs.get(name)
+    return (defaults_of(node.op) or {}).get(name) if given is None else given
 
 
 def releases() -> list[str]:

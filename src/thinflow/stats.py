@@ -11,11 +11,12 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from thinflow.analysis.node_stats import STYLES, NodeStats
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.errors import ParameterError
+from thinflow.formats.step_stats import from_bytes
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph, Value
 from thinflow.opening import open_model
@@ -27,6 +28,14 @@ if TYPE_CHECKING:
 
 Step = tuple[str, str, int, int]
 """Node name, op, microseconds, bytes of its outputs."""
+
+
+@runtime_checkable
+class StepStatsMessage(Protocol):
+    """TensorFlow's StepStats message, of which only the bytes are wanted."""
+
+    def SerializeToString(self) -> bytes:
+        ...
 
 
 @dataclass(frozen=True)
@@ -160,9 +169,22 @@ class StatSummarizer:
         self.process_step_stats(steps)
         return list(results)
 
-    def process_step_stats(self, steps: Iterable[Step]) -> None:
-        """Add a run measured elsewhere: (node name, op, microseconds, bytes), in running order."""
-        self.stats.add_run(steps)
+    def process_step_stats(self, steps: Iterable[Step] | bytes | StepStatsMessage) -> None:
+        """Add a run measured elsewhere.
+
+        Args:
+            steps: (node name, op, microseconds, bytes) in running order; or what TensorFlow recorded,
+                `run_metadata.step_stats`, as the message or its bytes.
+
+        Raises:
+            FormatError: the bytes are no StepStats message.
+        """
+        if isinstance(steps, bytes):
+            self.stats.add_run(from_bytes(steps))
+        elif isinstance(steps, StepStatsMessage):
+            self.stats.add_run(from_bytes(steps.SerializeToString()))
+        else:
+            self.stats.add_run(steps)
 
     def output_string(self) -> str:
         """The tables the options ask for, and the summary."""

@@ -200,3 +200,27 @@ def test_making_a_graph_ready_belongs_to_the_initialization(
     monkeypatch.setattr(Session, "run", run)
     assert outcome([model, *QUICK], capsys)[0] == 0
     assert ready == [1, 1, 1]  # a warm-up and two runs, none of which had to compile
+
+
+@pytest.mark.parametrize("engine", ["litert", "onnxruntime"])
+def test_tables_of_a_graph_that_the_engine_runs_in_part(
+    engine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The interpreter takes the file apart; so its clock tells the times of all, and a line says why."""
+    pytest.importorskip("ai_edge_litert")
+    pytest.importorskip("onnxruntime")
+    text = """
+        wav = Placeholder() {dtype=string, shape=shape[]}
+        sound = DecodeWav(wav) {desired_channels=1, desired_samples=16}
+        w = Const() {value=float[1,900]{range}}
+        a = MatMul(sound, w) {T=float}
+        y = Softmax(a) {T=float}
+        inputs: wav
+        outputs: y
+    """
+    thinflow.save(parse_graph(text), tmp_path / "sound.pb")
+    argv = [f"--graph={tmp_path / 'sound.pb'}", f"--engine={engine}", "--max_num_runs=2", "--warmup_runs=0"]
+    code, out, err = outcome(argv, capsys)
+    assert code == 0, err
+    assert f"interpreter's kernels, one after the other by the clock; {engine} does not run all" in out
+    assert "5 nodes defined 4 nodes observed" in out

@@ -67,6 +67,7 @@ def test_another_test_set_is_named(model: str, capsys: pytest.CaptureFixture[str
     ("options", "problem", "hint"),
     [
         (["--scheme", "flaot16"], "there is no quantization scheme 'flaot16'", "float16"),
+        (["--columns", "amd"], "columns are 'amd'", "there are: off, portable, amx"),
         (["--observer", "percentil"], "there is no observer 'percentil'", "percentile"),
         (["--observer", "mse(bits=4)"], "observer 'mse' has no option 'bits'", "levels"),
         (["--observer", "mse(levels=4"], "a bracket is open", "write percentile(percent=99.99)"),

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from tests.ops._agreement import Case, check_agreement
+from tests.transforms.golden import parse_graph
+from thinflow.engines.session import Session
 from thinflow.errors import NodeError, ShapeError
 from thinflow.ir.types import FLOAT, INT32, TensorSpec
 from thinflow.ops import registry
@@ -83,6 +85,45 @@ def test_print_writes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err == "x = [1 2...]\ntail!\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "most", "text"),
+    [
+        (np.float32([0, 6, 1.7985686, 1e-5, 1234567, np.nan]), -1, "[0 6 1.79856861 1e-05 1234567 nan]"),
+        (np.float64([0.1, 1 / 3]), -1, "[0.1 0.33333333333333331]"),
+        (np.float16([0.1, 3]), -1, "[0.0999755859 3]"),
+        (np.float32(3.5), 3, "[3.5]"),
+        (np.arange(6).reshape(2, 3), 3, "[[0 1 2]...]"),
+        (np.arange(6).reshape(2, 3), 100, "[[0 1 2][3 4 5]]"),
+        (np.arange(24).reshape(2, 3, 4), 3, "[[[0 1 2...]]...]"),
+        (np.zeros((2, 0, 3), np.int32), 3, "[]"),
+        (np.array([True, False]), 3, "[1 0]"),
+        (np.array([b"a b", b"c\nd"], object), 3, "[a b c\\nd]"),
+        (np.array([1 + 2j]), 3, "[?]"),
+    ],
+)
+def test_print_spells_as_tensorflow_does(
+    data: np.ndarray[Any, Any], most: int, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("Print", _X, data, summarize=most)
+    assert capsys.readouterr().err == f"{text}\n"
+
+
+def test_print_stops_after_its_first_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    graph = parse_graph("""
+        x = Placeholder() {dtype=float}
+        twice = Print(x, x) {T=float, U=[float], first_n=2}
+        never = Print(x, x) {T=float, U=[float], first_n=0}
+        inputs: x
+        outputs: twice, never
+    """)
+    session = Session(graph, engine="reference")
+    for number in range(4):
+        x = np.float32(number)
+        assert session.run(["twice"], {"x": x}) == [x]  # of its own, and with the other
+        assert session.run(["twice", "never"], {"x": x}) == [x, x]
+    assert capsys.readouterr().err == "[0]\n[0]\n"
 
 
 def test_flags() -> None:

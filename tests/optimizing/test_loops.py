@@ -16,7 +16,7 @@ from thinflow.formats import graphdef
 from thinflow.ir.graph import Graph
 from thinflow.optimizing.float_model import float_graph, float_model
 from thinflow.optimizing.graph_job import GraphReport
-from thinflow.optimizing.job import OptimizeReport
+from thinflow.optimizing.job_report import OptimizeReport
 from thinflow.optimizing.samples import samples_for
 
 # A branch in a loop, and a constant on one side only, which no step must let out.

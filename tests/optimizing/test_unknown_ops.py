@@ -12,7 +12,7 @@ import thinflow
 from tests.transforms.golden import parse_graph
 from thinflow.cli import main
 from thinflow.optimizing.graph_job import GraphReport
-from thinflow.optimizing.job import OptimizeReport
+from thinflow.optimizing.job_report import OptimizeReport
 from thinflow.optimizing.trying import unknown_op
 
 pytest.importorskip("ai_edge_litert")

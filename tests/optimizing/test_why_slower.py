@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.quantize.programs import Builder
-from thinflow.optimizing.report import SMALL_MS, why_slower
+from thinflow.optimizing.verdict import SMALL_MS, why_slower
 
 
 def report(size: int, median_ms: float | None) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -120,34 +121,20 @@ def write_float_tflite(
     """
     from thinflow.formats._files import write_file
     from thinflow.optimizing.checking import check_float_model
-    from thinflow.optimizing.codes import holds_codes
-    from thinflow.optimizing.core_feeds import UnprovenError
     from thinflow.optimizing.float_model import float_graph, float_model
     from thinflow.optimizing.samples import samples_for
 
     model = float_model(float_graph(graph, verify=verify).graph)
-    found: list[float] = []
-    if verify:
-        samples = samples_for(model.core.graph, None, limit=1)
-
-        def check(part: str) -> None:
-            found.append(check_float_model(model, samples, path=part, timeout_seconds=timeout_seconds))
-
-        try:
-            size = write_file(path, model.chunks(), check=check)
-        except UnprovenError as error:
-            size = write_file(path, model.chunks())
-            return Conversion(path, size, _UNPROVEN, [*_core_notes(model.core), *_why_unproven(error)])
-        proof = f"LiteRT agrees with the graph, largest relative difference {found[0]:.2g}"
-        if holds_codes(model.core.nodes):
-            proof = (
-                "each eight-bit op in LiteRT agrees with the graph's, one rounding aside, which adds up to"
-                f" {found[0]:.2g} of the largest value"
-            )
-    else:
-        size = write_file(path, model.chunks())
-        proof = "not verified (--no-verify)"
-    return Conversion(path, size, proof, _core_notes(model.core))
+    notes = _core_notes(model.core)
+    if not verify:
+        return Conversion(path, write_file(path, model.chunks()), _NOT_VERIFIED, notes)
+    samples = samples_for(model.core.graph, None, limit=1)
+    size, proof, doubts = _proven(
+        lambda check: write_file(path, model.chunks(), check=check),
+        lambda part: check_float_model(model, samples, path=part, timeout_seconds=timeout_seconds),
+        _agrees(model.core, "LiteRT"),
+    )
+    return Conversion(path, size, proof, [*notes, *doubts])
 
 
 def _convert_to_onnx(
@@ -160,7 +147,6 @@ def _convert_to_onnx(
 ) -> Conversion:
     from thinflow.engines.onnxruntime import ENGINE
     from thinflow.lower.onnx.program import DEFAULT_OPSET, check_opset
-    from thinflow.optimizing.core_feeds import UnprovenError
     from thinflow.optimizing.float_model import float_graph
     from thinflow.optimizing.onnx import check_onnx_model, onnx_model, write_onnx
     from thinflow.optimizing.samples import samples_for
@@ -169,28 +155,55 @@ def _convert_to_onnx(
     require_outputs(graph)
     optimised = float_graph(graph, verify=verify).graph
     model = onnx_model(optimised, samples_for(optimised, None, limit=1), opset=opset)
+    notes = [*_core_notes(model.core), f"opset  {opset}"]
     missing = ENGINE.available()
-    found: list[float] = []
-    doubts: list[str] = []
-    if verify and not missing:
-        samples = samples_for(model.core.graph, None, limit=1)
-
-        def check(part: str) -> None:
-            found.append(check_onnx_model(model, samples, part, timeout_seconds=timeout_seconds))
-
-        try:
-            size = write_onnx(model.program, target, external_data=external_data, check=check)
-            proof = f"ONNX Runtime agrees with the graph, largest relative difference {found[0]:.2g}"
-        except UnprovenError as error:
-            size = write_onnx(model.program, target, external_data=external_data)
-            proof, doubts = _UNPROVEN, _why_unproven(error)
-    else:
+    if missing or not verify:
         size = write_onnx(model.program, target, external_data=external_data)
-        proof = f"not run: {missing}" if verify else "not verified (--no-verify)"
-    return Conversion(target, size, proof, [*_core_notes(model.core), f"opset  {opset}", *doubts])
+        return Conversion(target, size, f"not run: {missing}" if verify else _NOT_VERIFIED, notes)
+    samples = samples_for(model.core.graph, None, limit=1)
+    size, proof, doubts = _proven(
+        lambda check: write_onnx(model.program, target, external_data=external_data, check=check),
+        lambda part: check_onnx_model(model, samples, part, timeout_seconds=timeout_seconds),
+        _agrees(model.core, "ONNX Runtime"),
+    )
+    return Conversion(target, size, proof, [*notes, *doubts])
 
 
+_NOT_VERIFIED = "not verified (--no-verify)"
 _UNPROVEN = "NOT verified: made-up inputs do not go through the graph"
+
+
+def _proven(
+    write: Callable[[Callable[[str], None] | None], int], compare: Callable[[str], float], agrees: str
+) -> tuple[int, str, list[str]]:
+    """Write a file that is compared with the graph before it takes its name: its bytes, the proof, and notes
+    on why there is none.
+
+    Args:
+        write: writes the file, and calls what it is given with the path of the finished one.
+        compare: how far its answers are from the graph's.
+        agrees: the proof, with a place for that number.
+    """
+    from thinflow.optimizing.core_feeds import UnprovenError
+
+    found: list[float] = []
+    try:
+        size = write(lambda part: found.append(compare(part)))
+    except UnprovenError as error:
+        return write(None), _UNPROVEN, _why_unproven(error)
+    return size, agrees.format(found[0]), []
+
+
+def _agrees(core: Core, runtime: str) -> str:
+    """The proof, with a place for the largest difference."""
+    from thinflow.optimizing.codes import holds_codes
+
+    if holds_codes(core.nodes):
+        return (
+            f"each eight-bit op in {runtime} agrees with the graph's, one rounding aside, which adds up to"
+            " {:.2g} of the largest value"
+        )
+    return f"{runtime} agrees with the graph, largest relative difference {{:.2g}}"
 
 
 def _why_unproven(error: ThinflowError) -> list[str]:

@@ -21,7 +21,7 @@ from thinflow.bench.subjects import (
     TFLiteSubject,
     lifted,
 )
-from thinflow.errors import EngineUnavailable, GraphError, ParameterError
+from thinflow.errors import EngineUnavailable, GraphError, ParameterError, UnsupportedOp
 from thinflow.formats._secrecy import may_write_copies
 from thinflow.formats.contents import content_of
 from thinflow.ir.graph import Graph, Value
@@ -207,6 +207,7 @@ def _whole_program(subject: GraphSubject) -> Lowered:
         EngineUnavailable: some of it cannot be said so.
     """
     from thinflow.interpreter import Plan
+    from thinflow.litert import multiplies_matrices
     from thinflow.lower.tflite.convert import lower_graph, unsupported
 
     graph = subject.graph
@@ -219,7 +220,7 @@ def _whole_program(subject: GraphSubject) -> Lowered:
             subject.name,
             hint="engine='reference' profiles every graph",
         )
-    return lower_graph(graph, graph.inputs, graph.outputs, specs={})
+    return lower_graph(graph, graph.inputs, graph.outputs, specs={}, matrix_unit=multiplies_matrices())
 
 
 def _in_onnxruntime(subject: Subject, threads: int, runs: int, warmup: int) -> Profile:
@@ -237,7 +238,12 @@ def _in_onnxruntime(subject: Subject, threads: int, runs: int, warmup: int) -> P
         raise EngineUnavailable("a .tflite file runs on the engine 'litert' only", subject.name)
     graph = subject.graph
     by_name = dict(zip((v.name for v in graph.inputs), subject.arrays(), strict=True))
-    lowered = lower_graph(graph, graph.inputs, graph.outputs, specs={})
+    try:
+        lowered = lower_graph(graph, graph.inputs, graph.outputs, specs={})
+    except UnsupportedOp as refused:
+        problem = f"not all of the graph runs in ONNX Runtime: {refused.where}: {refused.problem}"
+        hint = "engine='reference' profiles every graph"
+        raise EngineUnavailable(problem, subject.name, hint) from refused
     arrays = {name: by_name[name] for name in lowered.inputs}
     names = [n.name for n in graph]
     if not may_write_copies():

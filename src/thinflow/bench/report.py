@@ -112,11 +112,16 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Ratio:
-    """The time `a` takes over the time `b` takes, with a 95 % interval: above 1, `b` is faster."""
+    """The time `a` takes over the time `b` takes, with a 95 % interval: above 1, `b` is faster.
+
+    Attributes:
+        among_engines: other rows were measured on other engines, so the sentence names the engine of these.
+    """
 
     a: Row
     b: Row
     interval: Interval
+    among_engines: bool = False
 
     @property
     def value(self) -> float:
@@ -146,9 +151,11 @@ class Ratio:
 
     def _where(self) -> str:
         """What both have in common."""
+        is_same = self.a.engine == self.b.engine
         if self.a.setting == self.b.setting:
-            return f" on {self.a.setting}"
-        return f" with {self.a.engine}" if self.a.engine == self.b.engine else ""
+            engine = f" with {self.a.engine}" if is_same and self.among_engines else ""
+            return f"{engine} on {self.a.setting}"
+        return f" with {self.a.engine}" if is_same else ""
 
     def _who(self) -> tuple[str, str]:
         if self.a.engine != self.b.engine:
@@ -264,7 +271,8 @@ class BenchmarkReport:
         second = b if isinstance(b, Row) else self.row(b, engine, threads)
         paired = len(first.samples_ns) == len(second.samples_ns)
         interval = ratio_of_medians(first.samples_ns, second.samples_ns, paired=paired)
-        return Ratio(first, second, interval.widened(PLACEMENT))
+        among_engines = len({row.engine for row in self.rows}) > 1
+        return Ratio(first, second, interval.widened(PLACEMENT), among_engines)
 
     def ratios(self) -> list[Ratio]:
         """The first model over the others on equal terms, then each model's rows that differ in the number of

@@ -185,6 +185,7 @@ class GraphSubject:
     def _whole_in_litert(self, threads: int) -> Model | None:
         """The graph as one LiteRT model, which tells feeding from invoking; None if nodes are left over."""
         from thinflow.interpreter import Plan
+        from thinflow.litert import multiplies_matrices
         from thinflow.lower.tflite.convert import lower_graph, unsupported
         from thinflow.lower.tflite.program import write_program
 
@@ -192,7 +193,8 @@ class GraphSubject:
         nodes = [n for n in Plan(graph, graph.outputs, graph.inputs).nodes if n.tensor is None]
         if not nodes or unsupported(graph, nodes, specs={}):
             return None
-        lowered = lower_graph(graph, graph.inputs, graph.outputs, specs={})
+        unit = multiplies_matrices()
+        lowered = lower_graph(graph, graph.inputs, graph.outputs, specs={}, matrix_unit=unit)
         if len(lowered.inputs) != len(graph.inputs):
             return None
         write = partial(write_program, lowered.program)

@@ -329,28 +329,14 @@ def _wanted_shapes(summary: Summary) -> Iterator[str]:
 
 def summary_data(summary: Summary) -> dict[str, Any]:
     """The report for machines."""
-
-    def candidate(c: Any) -> dict[str, Any]:
-        spec = c.value.spec
-        # As declared: the open batch that costs are counted for is not part of the interface.
-        declared = c.value.node.get("shape") if c.value.node.op.startswith("Placeholder") else spec.shape
-        return {
-            "name": c.value.name,
-            "op": c.value.node.op,
-            "dtype": spec.dtype.name if spec.dtype is not None else None,
-            "shape": list(declared) if isinstance(declared, tuple) else None,
-            "score": c.score,
-            "reasons": c.reasons,
-        }
-
     interface = summary.interface
     return {
         "path": summary.graph.path,
         "nodes": len(summary.graph),
         "file_bytes": summary.file_bytes,
-        "inputs": [candidate(c) for c in interface.inputs],
-        "outputs": [candidate(c) for c in interface.outputs],
-        "cut": candidate(interface.cut) if interface.cut is not None else None,
+        "inputs": [_candidate_data(c) for c in interface.inputs],
+        "outputs": [_candidate_data(c) for c in interface.outputs],
+        "cut": _candidate_data(interface.cut) if interface.cut is not None else None,
         "preprocessing": interface.preprocessing,
         "postprocessing": interface.postprocessing,
         "ops": summary.ops,
@@ -374,4 +360,18 @@ def summary_data(summary: Summary) -> dict[str, Any]:
         "shape_failures": summary.shape_failures,
         "problems": [{"kind": p.kind, "node": p.node, "text": p.text} for p in summary.problems],
         "versions": vars(summary.graph.versions) if summary.graph.versions is not None else None,
+    }
+
+
+def _candidate_data(candidate: Any) -> dict[str, Any]:
+    """A guessed input or output, as declared: the open batch that costs are counted for is not part of it."""
+    value = candidate.value
+    declared = value.node.get("shape") if value.node.op.startswith("Placeholder") else value.spec.shape
+    return {
+        "name": value.name,
+        "op": value.node.op,
+        "dtype": value.spec.dtype.name if value.spec.dtype is not None else None,
+        "shape": list(declared) if isinstance(declared, tuple) else None,
+        "score": candidate.score,
+        "reasons": candidate.reasons,
     }

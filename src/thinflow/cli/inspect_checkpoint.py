@@ -50,37 +50,53 @@ def main(argv: Sequence[str]) -> int:
     if not values["file_name"]:
         print(_USAGE)
         return 1
+    return _shown(values, options)
+
+
+def _shown(values: dict[str, Any], print_options: list[str]) -> int:
+    """Print what the flags ask for; the exit code."""
     import os
 
     from thinflow.api import load_checkpoint
 
     if values["printoptions"]:
-        options.insert(0, str(values["printoptions"]))
-    settings = _print_options(options)
+        print_options.insert(0, str(values["printoptions"]))
+    settings = _print_options(print_options)
     name = os.path.expanduser(str(values["file_name"]))
     checkpoint = load_checkpoint(name)
     if values["json"]:
-        import json
-
-        from thinflow.cli._models import checkpoint_data
-
-        print(json.dumps(checkpoint_data(name, checkpoint), indent=2))
-        return 0
+        return _print_data(name, checkpoint)
     if values["verify_checksum"]:
         return _verify(checkpoint)
-    everything = bool(values["all_tensors"])
-    if everything or values["all_tensor_names"]:
-        for key in checkpoint.keys_of_all():
-            _print_tensor(checkpoint, key, settings, with_value=everything)
-    elif not values["tensor_name"]:
-        _print_list(checkpoint)
-    elif str(values["tensor_name"]) in checkpoint:
-        _print_tensor(checkpoint, str(values["tensor_name"]), settings, with_value=True)
-    else:
-        print(f"Tensor {values['tensor_name']} not found in checkpoint")
+    if not _print_tensors(checkpoint, values, settings):
         return 1
     _print_count(checkpoint, str(values["count_exclude_pattern"]))
     return 0
+
+
+def _print_data(name: str, checkpoint: Checkpoint) -> int:
+    import json
+
+    from thinflow.cli._models import checkpoint_data
+
+    print(json.dumps(checkpoint_data(name, checkpoint), indent=2))
+    return 0
+
+
+def _print_tensors(checkpoint: Checkpoint, values: dict[str, Any], settings: dict[str, Any]) -> bool:
+    """Print every variable, the one that is named, or the list of them; whether what is named is there."""
+    everything, wanted = bool(values["all_tensors"]), str(values["tensor_name"])
+    if everything or values["all_tensor_names"]:
+        for key in checkpoint.keys_of_all():
+            _print_tensor(checkpoint, key, settings, with_value=everything)
+    elif not wanted:
+        _print_list(checkpoint)
+    elif wanted in checkpoint:
+        _print_tensor(checkpoint, wanted, settings, with_value=True)
+    else:
+        print(f"Tensor {wanted} not found in checkpoint")
+        return False
+    return True
 
 
 def _print_list(checkpoint: Checkpoint) -> None:

@@ -81,6 +81,12 @@ def _add_choices(p: ArgumentParser) -> None:
         action="store_false",
         help="one scale for all of a layer's weights, not one per output channel",
     )
+    p.add_argument(
+        "--columns",
+        default="off",
+        metavar="KIND",
+        help="int8: read images of few channels by columns: off (default), portable, or amx for such CPUs",
+    )
     for side in ("input", "output"):
         p.add_argument(
             f"--{side}-type",
@@ -122,6 +128,7 @@ def run(args: Namespace) -> int:
         keep_float=args.keep_float,
         input_type=args.input_type,
         output_type=args.output_type,
+        columns=args.columns,
     )
     names = ("opset", "external_data", "activations", "reduce_range")
     for_onnx = {name: value for name in names if (value := getattr(args, name)) is not None}

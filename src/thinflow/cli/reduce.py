@@ -14,6 +14,8 @@ EXAMPLES = """
   thinflow reduce model.pb small.pb --command './my_test {}'
   thinflow reduce small.pb --check --engine litert --feeds small.npz      # does it fail?
 """
+_SHOWN_NODES = 30
+"""A graph of more is in its file only."""
 
 
 def add_arguments(p: ArgumentParser) -> None:
@@ -40,14 +42,28 @@ def add_arguments(p: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    import json
-
     import thinflow
-    from thinflow.api import failure, read_arrays, save_reduction
+    from thinflow.api import failure, save_reduction
     from thinflow.cli._console import progress
 
+    options = _options(args)
+    if args.check:
+        return _told(args, failure(args.model, **options))
+    if args.output is None:
+        raise ParameterError(
+            "no output file was given", hint=f"thinflow reduce {args.model} SMALL.pb ..., or --check"
+        )
+    found = thinflow.reduce(args.model, **options, trials=args.trials, progress=progress())
+    _print_found(args, found, save_reduction(found, args.output))
+    return 0
+
+
+def _options(args: Namespace) -> dict[str, Any]:
+    """What both looking for a failure and reducing it need to know."""
+    from thinflow.api import read_arrays
+
     ends = interface(args)
-    options: dict[str, Any] = {
+    return {
         "transforms": args.transforms,
         "engine": args.engine,
         "command": args.command,
@@ -57,14 +73,12 @@ def run(args: Namespace) -> int:
         "feeds": None if args.feeds is None else read_arrays(args.feeds),
         **{key: ends[key] for key in ("inputs", "outputs", "shapes")},
     }
-    if args.check:
-        return _told(args, failure(args.model, **options))
-    if args.output is None:
-        raise ParameterError(
-            "no output file was given", hint=f"thinflow reduce {args.model} SMALL.pb ..., or --check"
-        )
-    found = thinflow.reduce(args.model, **options, trials=args.trials, progress=progress())
-    command = save_reduction(found, args.output)
+
+
+def _print_found(args: Namespace, found: Any, command: str) -> None:
+    """The reduction, and the command that shows the failure again."""
+    import json
+
     if args.json:
         data = {
             "outcome": found.outcome,
@@ -74,10 +88,9 @@ def run(args: Namespace) -> int:
             "command": command,
         }
         print(json.dumps(data, indent=2))
-    else:
-        print(found if found.nodes[1] <= 30 else found.verdict)
-        print(f"next: {command}")
-    return 0
+        return
+    print(found if found.nodes[1] <= _SHOWN_NODES else found.verdict)
+    print(f"next: {command}")
 
 
 def _told(args: Namespace, outcome: str) -> int:

@@ -68,11 +68,27 @@ def add_arguments(p: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    import json
-
-    from thinflow.api import made_up_feed, open_session, read_feeds, run_made_up, write_arrays
+    from thinflow.api import made_up_feed, read_feeds, run_made_up, write_arrays
 
     paths = dict(_pair(text) for text in args.feed)
+    session = _opened(args)
+    feed = read_feeds(session, paths) if paths else made_up_feed(session, args.seed)
+    fetches = names(args.outputs) or list(session.outputs)
+    results = session.run(fetches, feed) if paths else run_made_up(session, fetches, feed)
+    outputs = dict(zip(fetches, results, strict=True))
+    if args.save:
+        write_arrays(args.save, {name.replace("/", "__"): a for name, a in outputs.items()})
+    if args.json:
+        _print_data(args, session, outputs)
+    else:
+        _print_outputs(args, session, outputs)
+    return 0
+
+
+def _opened(args: Namespace) -> Any:
+    """A session that has something to compute."""
+    from thinflow.api import open_session
+
     session = open_session(
         args.model,
         **interface(args),
@@ -89,20 +105,22 @@ def run(args: Namespace) -> int:
             args.model,
             hint=f"name them: thinflow run {shlex.quote(args.model)} --outputs NAMES",
         )
-    feed = read_feeds(session, paths) if paths else made_up_feed(session, args.seed)
-    fetches = names(args.outputs) or list(session.outputs)
-    results = session.run(fetches, feed) if paths else run_made_up(session, fetches, feed)
-    outputs = dict(zip(fetches, results, strict=True))
-    if args.save:
-        write_arrays(args.save, {name.replace("/", "__"): a for name, a in outputs.items()})
-    if args.json:
-        data: dict[str, Any] = {n: _as_data(a) for n, a in outputs.items()}
-        if args.placement:
-            data = {"outputs": data, "placement": session.placement, "reasons": session.reasons}
-        print(json.dumps(data, indent=2))
-        return 0
+    return session
+
+
+def _print_data(args: Namespace, session: Any, outputs: dict[str, Any]) -> None:
+    import json
+
+    data: dict[str, Any] = {name: _as_data(array) for name, array in outputs.items()}
+    if args.placement:
+        data = {"outputs": data, "placement": session.placement, "reasons": session.reasons}
+    print(json.dumps(data, indent=2))
+
+
+def _print_outputs(args: Namespace, session: Any, outputs: dict[str, Any]) -> None:
+    """How many there are and who computed them, a line for each, and what to do next."""
     places = sorted(set(session.placement.values()))
-    source = "the given feed" if paths else "made-up input"
+    source = "the given feed" if args.feed else "made-up input"
     print(
         f"{len(outputs)} output{'s' if len(outputs) != 1 else ''} of {args.model} on {source}, "
         f"run by {' and '.join(places) or 'nobody'}"
@@ -111,12 +129,14 @@ def run(args: Namespace) -> int:
         print(f"{name}  {array.dtype}{list(array.shape)}  {_preview(array)}")
     if args.placement:
         print("\n".join(placement_lines(session.placement, session.reasons)))
+    print(f"next: {_next_command(args, session)}")
+
+
+def _next_command(args: Namespace, session: Any) -> str:
     model = shlex.quote(args.model)
     if session.graph is None or session.is_lifted:
-        print(f"next: thinflow benchmark {model}{model_flags(args)}")
-    else:
-        print(f"next: thinflow optimize {model} out{model_flags(args)}{shape_flags(args.shape)}")
-    return 0
+        return f"thinflow benchmark {model}{model_flags(args)}"
+    return f"thinflow optimize {model} out{model_flags(args)}{shape_flags(args.shape)}"
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -68,8 +68,6 @@ def add_arguments(p: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    import json
-
     import thinflow
     from thinflow.api import transform_with_ledger, write_json
     from thinflow.cli._console import progress
@@ -80,12 +78,9 @@ def run(args: Namespace) -> int:
             "no output file was given", hint=f"thinflow transform {args.model} OUT.pb ..., or --dry-run"
         )
     load_plugins(args)
-    transforms = " ".join(args.transforms)
-    if args.calibration is not None or "freeze_batch_norms" in transforms.replace("freeze_batch_norms(", ""):
-        transforms = _with_ranges(args, _with_statistics(args, transforms))
     result = transform_with_ledger(
         args.model,
-        transforms,
+        _measured(args, " ".join(args.transforms)),
         verify=args.verify,
         seed=args.seed,
         keep_going=args.keep_going,
@@ -97,16 +92,23 @@ def run(args: Namespace) -> int:
         thinflow.save(result.graph, args.output)
     if args.report:
         write_json(args.report, ledger_data(result))
+    _print_ledger(args, result)
+    return 0
+
+
+def _print_ledger(args: Namespace, result: Any) -> None:
+    """What each transform did, and what to do next."""
+    import json
+
     if args.json:
         print(json.dumps(ledger_data(result), indent=2))
-        return 0
+        return
     print("\n".join(ledger_lines(result, verified=args.verify)))
     print(
         "nothing was written (--dry-run)"
         if args.dry_run
         else f"next: thinflow inspect {shlex.quote(args.output)}"
     )
-    return 0
 
 
 def _tell_statistics(args: Namespace, result: Any) -> None:
@@ -122,6 +124,13 @@ def _tell_statistics(args: Namespace, result: Any) -> None:
             )
         else:
             step.trace.notes.append(f"statistics measured on {args.calibration}")
+
+
+def _measured(args: Namespace, transforms: str) -> str:
+    """The transforms with what some of them need measured, where it is wanted."""
+    if args.calibration is None and "freeze_batch_norms" not in transforms.replace("freeze_batch_norms(", ""):
+        return transforms
+    return _with_ranges(args, _with_statistics(args, transforms))
 
 
 def _with_statistics(args: Namespace, transforms: str) -> str:

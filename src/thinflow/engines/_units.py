@@ -5,7 +5,7 @@ Whoever runs a loop runs all of it, and an array that one side has made is of no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from thinflow.interpreter import Plan
@@ -146,10 +146,7 @@ def _is_array(value: Value) -> bool:
 
 
 def _sorted(together: _Groups, constants: set[Node]) -> list[list[Node]]:
-    """Groups in an order in which they can run; those that need each other are one unit.
-
-    Tarjan's strongly connected components, without recursion.
-    """
+    """Groups in an order in which they can run; those that need each other are one unit."""
     members: dict[Node, list[Node]] = {}
     for node in together:
         if node not in constants:
@@ -159,39 +156,50 @@ def _sorted(together: _Groups, constants: set[Node]) -> list[list[Node]]:
         producers = [p for n in nodes for p in (*(v.node for v in n.inputs), *n.control_inputs)]
         roots = dict.fromkeys(together.root(p) for p in producers if p in together and p not in constants)
         before[root] = [r for r in roots if r is not root]
-    units: list[list[Node]] = []
+    return [[n for root in component for n in members[root]] for component in _components(before)]
+
+
+def _components(before: Mapping[Node, Sequence[Node]]) -> Iterator[list[Node]]:
+    """Nodes that need each other, each set behind those it needs.
+
+    Tarjan's strongly connected components, without recursion.
+
+    Args:
+        before: node -> those it needs.
+    """
     number: dict[Node, int] = {}
     low: dict[Node, int] = {}
     open_: dict[Node, None] = {}
-    for start in members:
+    for start in before:
         if start in number:
             continue
         stack = [(start, iter(before[start]))]
         number[start] = low[start] = len(number)
         open_[start] = None
         while stack:
-            root, rest = stack[-1]
+            node, rest = stack[-1]
             following = next(rest, None)
             if following is None:
                 stack.pop()
                 if stack:
                     above = stack[-1][0]
-                    low[above] = min(low[above], low[root])
-                if low[root] == number[root]:
-                    unit: list[Node] = []
-                    while True:
-                        member, _ = open_.popitem()
-                        unit = members[member] + unit
-                        if member is root:
-                            break
-                    units.append(unit)
+                    low[above] = min(low[above], low[node])
+                if low[node] == number[node]:
+                    yield _closed(open_, node)
             elif following not in number:
                 number[following] = low[following] = len(number)
                 open_[following] = None
                 stack.append((following, iter(before[following])))
             elif following in open_:
-                low[root] = min(low[root], number[following])
-    return units
+                low[node] = min(low[node], number[following])
+
+
+def _closed(open_: dict[Node, None], first: Node) -> list[Node]:
+    """Take the nodes from the first one on, in their order."""
+    component: list[Node] = []
+    while not component or component[-1] is not first:
+        component.append(open_.popitem()[0])
+    return component[::-1]
 
 
 def _border(

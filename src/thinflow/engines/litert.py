@@ -260,10 +260,12 @@ def _inner(graph: Graph) -> Collection[Value]:
 
 def _lowered(graph: Graph, region: Region, threads: int) -> Model:
     from thinflow.engines._mapped import mapped, release_pages
+    from thinflow.litert import multiplies_matrices
     from thinflow.lower.tflite.convert import lower_graph
     from thinflow.lower.tflite.program import write_program
 
-    lowered = lower_graph(graph, region.inputs, region.outputs, specs={})
+    unit = multiplies_matrices()
+    lowered = lower_graph(graph, region.inputs, region.outputs, specs={}, matrix_unit=unit)
     settled = all(v.spec.is_static for v in region.inputs)
     with mapped(partial(write_program, lowered.program), ".tflite") as content:
         del lowered  # the arrays computed for it; the file has them now

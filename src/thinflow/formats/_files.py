@@ -126,35 +126,46 @@ def write_file(
         target = target.resolve()  # the link stays, what it leads to is replaced
     if target.is_dir():
         raise WriteError("this is a folder", str(target), hint="name a file inside it")
-    aside = target.with_name(f".{target.name[:80]}.{secrets.token_hex(4)}.part")
-    total = 0
     try:
         if target.exists() and not target.is_file():
             with open(target, "wb", buffering=0) as device:  # /dev/null must not be renamed over
                 return sum(device.write(chunk) or 0 for chunk in chunks)
-        try:
-            with open(aside, "wb") as file:
-                for chunk in chunks:
-                    total += file.write(chunk)
-                file.flush()
-                os.fsync(file.fileno())
-            if check is not None:
-                check(str(aside))
-            if target.exists():
-                os.chmod(aside, target.stat().st_mode & 0o7777)
-            os.replace(aside, target)
-        except BaseException:
-            aside.unlink(missing_ok=True)
-            raise
+        return _replace(target, chunks, check)
     except OSError as e:
-        reasons = {
-            errno.ENOSPC: ("the disk is full", "free some space or write elsewhere"),
-            errno.ENOENT: ("its folder does not exist", f"create it: mkdir -p {target.parent}"),
-            errno.EACCES: ("no permission to write here", "choose another folder"),
-            errno.EROFS: ("the file system is read-only", "choose another folder"),
-        }
-        problem, hint = reasons.get(
-            e.errno or 0, (f"cannot be written: {e.strerror or e}", "choose another path")
-        )
-        raise WriteError(problem, str(target), hint=hint) from e
+        raise _not_written(target, e) from e
+
+
+def _replace(
+    target: Path, chunks: Iterable[bytes | memoryview], check: Callable[[str], object] | None
+) -> int:
+    """Write a file aside and give it the target's name and mode; the bytes written."""
+    aside = target.with_name(f".{target.name[:80]}.{secrets.token_hex(4)}.part")
+    total = 0
+    try:
+        with open(aside, "wb") as file:
+            for chunk in chunks:
+                total += file.write(chunk)
+            file.flush()
+            os.fsync(file.fileno())
+        if check is not None:
+            check(str(aside))
+        if target.exists():
+            os.chmod(aside, target.stat().st_mode & 0o7777)
+        os.replace(aside, target)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
     return total
+
+
+def _not_written(target: Path, error: OSError) -> WriteError:
+    """What the system's error means for who wanted the file."""
+    reasons = {
+        errno.ENOSPC: ("the disk is full", "free some space or write elsewhere"),
+        errno.ENOENT: ("its folder does not exist", f"create it: mkdir -p {target.parent}"),
+        errno.EACCES: ("no permission to write here", "choose another folder"),
+        errno.EROFS: ("the file system is read-only", "choose another folder"),
+    }
+    unknown = f"cannot be written: {error.strerror or error}", "choose another path"
+    problem, hint = reasons.get(error.errno or 0, unknown)
+    return WriteError(problem, str(target), hint=hint)

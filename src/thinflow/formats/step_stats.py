@@ -1,6 +1,7 @@
 """What the nodes of one run took, as TensorFlow's StepStats message.
 
-Source: TensorFlow's `core/framework/step_stats.proto`, of which these fields are written.
+Source: TensorFlow's `core/framework/step_stats.proto`, of which these fields are written, and
+`core/util/stat_summarizer.cc`, which reads them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from thinflow.wire.message_table import message_class
 Step = tuple[str, str, int, int]
 """Node name, op, microseconds, bytes of its outputs."""
 _DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
+_UNKNOWN = "<>"
 _TABLE = """
 StepStats: dev_stats:DeviceStepStats*=1
 DeviceStepStats: device:string=1 node_stats:NodeExecStats*=2
@@ -50,18 +52,42 @@ def to_bytes(steps: Iterable[Step]) -> bytes:
 
 
 def from_bytes(data: bytes) -> list[Step]:
-    """The nodes of all devices of a file."""
+    """The nodes of one run as TensorFlow's StatSummarizer reads them.
+
+    Devices that repeat what others tell are left out. Kernels and copies of a GPU are steps of their own:
+    `name [Kernel]`, `name [MemCpy]`. An op that the message does not tell is `<>`.
+
+    Raises:
+        FormatError: the bytes are no such message.
+    """
     message = protos.parse(_message(), data)
     return [
-        (n.node_name, _op_of(n.timeline_label), n.all_end_rel_micros, sum(m.total_bytes for m in n.memory))
+        (*_identity(device.device, n), n.all_end_rel_micros, sum(m.total_bytes for m in n.memory))
         for device in message.dev_stats
+        if not _repeats(device.device)
         for n in device.node_stats
     ]
 
 
+def _repeats(device: str) -> bool:
+    """Whether others tell the same: of a stream all streams together, of the host the CPU."""
+    return ("/stream" in device and "/stream:all" not in device) or "/host:CPU" in device
+
+
+def _identity(device: str, node: Any) -> tuple[str, str]:
+    """Name and op of a step."""
+    first, *rest = node.node_name.split(":")
+    if "/stream" in device:
+        return (f"{first} [Kernel]", f"gpu:{rest[0]}") if len(rest) == 1 else (node.node_name, _UNKNOWN)
+    if "/memcpy" in device:
+        return (f"{first} [MemCpy]", f"gpu:{rest[-1]}") if len(rest) in (1, 2) else (node.node_name, _UNKNOWN)
+    return node.node_name, _op_of(node.timeline_label)
+
+
 def _op_of(label: str) -> str:
     """What stands between ` = ` and `(`."""
-    return label.partition(" = ")[2].partition("(")[0]
+    op, bracket, _ = label.partition(" = ")[2].partition("(")
+    return op if bracket else _UNKNOWN
 
 
 def check_free(path: str | os.PathLike[str]) -> Path:

@@ -309,30 +309,16 @@ def _values(
     if not nodes:
         return {}
     if checkpoint is None:
-        values = _initial_values(nodes, initial, lambda _: None, frozen)
-        if len(values) == len(nodes):
-            return values
-        raise FormatError(
-            f"the graph has {len(nodes)} variables, first '{nodes[0].name}', and no checkpoint was given",
-            graph.path,
-            "give the checkpoint's prefix: --checkpoint PREFIX",
-        )
-    keys = dict(keys)
-    if options.renames:
-        keys |= matching.renamed([n.name for n in nodes], options.renames, checkpoint)
-    if options.averages:
-        keys = matching.use_averages(keys, checkpoint)
+        return _values_without_checkpoint(graph, nodes, initial, frozen)
+    keys = _keys_of(nodes, keys, checkpoint, options)
     found = {node: keys[node.name] for node in nodes if node.name in keys}
     frozen.variables = {node.name: key for node, key in found.items()}
     used = {key.name for key in found.values()}
     frozen.unused = [name for name in checkpoint if name not in used]
     read = {node: restoring.tensor_of(checkpoint, key) for node, key in found.items()}
     if options.initializers:
-        _note(
-            frozen,
-            [n.name for n in found if initial.assigns(n.name)],
-            "as in the checkpoint, not initialised",
-        )
+        stored = [n.name for n in found if initial.assigns(n.name)]
+        _note(frozen, stored, "as in the checkpoint, not initialised")
 
     def known(name: str) -> Tensor | None:
         return restoring.tensor_of(checkpoint, keys[name]) if name in keys else None
@@ -342,6 +328,34 @@ def _values(
     if missing:
         _report_missing(missing, checkpoint, used, options, frozen)
     return read
+
+
+def _values_without_checkpoint(
+    graph: Graph, nodes: Sequence[Node], initial: InitialValues, frozen: Frozen
+) -> dict[Node, Tensor]:
+    """What initialisers give.
+
+    Raises:
+        FormatError: there is a variable that none of them sets.
+    """
+    values = _initial_values(nodes, initial, lambda _: None, frozen)
+    if len(values) < len(nodes):
+        raise FormatError(
+            f"the graph has {len(nodes)} variables, first '{nodes[0].name}', and no checkpoint was given",
+            graph.path,
+            "give the checkpoint's prefix: --checkpoint PREFIX",
+        )
+    return values
+
+
+def _keys_of(
+    nodes: Sequence[Node], keys: Mapping[str, Key], checkpoint: Checkpoint, options: Options
+) -> dict[str, Key]:
+    """Where variables are in the checkpoint, by name, as the options have it."""
+    keys = dict(keys)
+    if options.renames:
+        keys |= matching.renamed([n.name for n in nodes], options.renames, checkpoint)
+    return matching.use_averages(keys, checkpoint) if options.averages else keys
 
 
 def _initial_values(

@@ -91,3 +91,30 @@ def as_array(out: Any) -> Array:
         raise ParameterError(
             f"cannot fetch into a {type(out).__name__}", hint="give a numpy array or a bytearray"
         ) from error
+
+
+def copy_into(out: Any, found: Array, name: str) -> None:
+    """Copy an output to the beginning of what the caller gives; see `InferenceInterface.fetch`.
+
+    Raises:
+        ParameterError: it cannot be written, is too small, or of another type.
+    """
+    import numpy as np
+
+    target = out if isinstance(out, np.ndarray) else as_array(out)
+    if not (target.flags.c_contiguous and target.flags.writeable):
+        raise ParameterError("the array to fetch into is not writable, or has gaps", hint="make a new one")
+    flat, values = target.reshape(-1), np.ascontiguousarray(found).reshape(-1)
+    if flat.dtype != values.dtype:
+        if flat.dtype not in (np.uint8, np.int8) or values.dtype.hasobject:
+            raise ParameterError(
+                f"'{name}' is {values.dtype}, the array to fetch into is {flat.dtype}",
+                hint=f"make it np.zeros(size, '{values.dtype}')",
+            )
+        flat, values = flat.view(np.uint8), values.view(np.uint8)
+    if flat.size < values.size:
+        raise ParameterError(
+            f"'{name}' has {values.size} elements, the array to fetch into {flat.size}",
+            hint=f"make it np.zeros({values.size}, '{values.dtype}')",
+        )
+    flat[: values.size] = values

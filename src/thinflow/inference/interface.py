@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from thinflow.errors import FeedError, GraphError, ParameterError, ThinflowError
 from thinflow.inference.before import CallsBefore
-from thinflow.inference.inputs import Port, Source, as_array, copied, graph_of, parsed, spelled, type_name
+from thinflow.inference.inputs import Port, Source, copied, copy_into, graph_of, parsed, spelled, type_name
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import STRING, dtype, shape_text
 
@@ -201,8 +201,6 @@ class InferenceInterface(CallsBefore):
             GraphError: the last run did not compute it.
             ParameterError: `out` is too small or of another type.
         """
-        import numpy as np
-
         self._open()
         found = self._fetched.get(parsed(name))
         if found is None:
@@ -214,25 +212,7 @@ class InferenceInterface(CallsBefore):
             )
         if out is None:
             return found.copy()
-        target = out if isinstance(out, np.ndarray) else as_array(out)
-        if not (target.flags.c_contiguous and target.flags.writeable):
-            raise ParameterError(
-                "the array to fetch into is not writable, or has gaps", hint="make a new one"
-            )
-        flat, values = target.reshape(-1), np.ascontiguousarray(found).reshape(-1)
-        if flat.dtype != values.dtype:
-            if flat.dtype not in (np.uint8, np.int8) or values.dtype.hasobject:
-                raise ParameterError(
-                    f"'{name}' is {values.dtype}, the array to fetch into is {flat.dtype}",
-                    hint=f"make it np.zeros(size, '{values.dtype}')",
-                )
-            flat, values = flat.view(np.uint8), values.view(np.uint8)
-        if flat.size < values.size:
-            raise ParameterError(
-                f"'{name}' has {values.size} elements, the array to fetch into {flat.size}",
-                hint=f"make it np.zeros({values.size}, '{values.dtype}')",
-            )
-        flat[: values.size] = values
+        copy_into(out, found, name)
         return out
 
     def graph(self) -> Graph:
@@ -347,22 +327,31 @@ class InferenceInterface(CallsBefore):
         plan = self._plans[key]
         if not measured:
             return plan.run(fed)
-        steps: list[tuple[str, str, int, int]] = []
-        before = time.perf_counter_ns()
-
-        def observe(value: Value, array: Array) -> None:
-            nonlocal before
-            now = time.perf_counter_ns()
-            took, size = (now - before) // 1000, int(getattr(array, "nbytes", 0))
-            node = value.node
-            if steps and steps[-1][0] == node.name and value.port:  # another output of the same call
-                took, size = steps[-1][2] + took, steps[-1][3] + size
-                steps.pop()
-            steps.append((node.name, node.op, took, size))
-            before = time.perf_counter_ns()
-
-        results = plan.run(fed, observe)
+        steps = _Steps()
+        results = plan.run(fed, steps.observe)
         if self._stats is None:
             self._stats = NodeStats()
-        self._stats.add_run(steps)
+        self._stats.add_run(steps.taken)
         return results
+
+
+class _Steps:
+    """What each node of a run took, from one output to the next.
+
+    Attributes:
+        taken: (name, op, microseconds, bytes of its outputs) in the order in which they ran.
+    """
+
+    def __init__(self) -> None:
+        self.taken: list[tuple[str, str, int, int]] = []
+        self._before = time.perf_counter_ns()
+
+    def observe(self, value: Value, array: Array) -> None:
+        now = time.perf_counter_ns()
+        took, size = (now - self._before) // 1000, int(getattr(array, "nbytes", 0))
+        node, taken = value.node, self.taken
+        if taken and taken[-1][0] == node.name and value.port:  # another output of the same call
+            took, size = taken[-1][2] + took, taken[-1][3] + size
+            taken.pop()
+        taken.append((node.name, node.op, took, size))
+        self._before = time.perf_counter_ns()

@@ -124,6 +124,26 @@ def _sorted(
     Works on numbers in place of nodes, and without a call per node: every check of every step sorts.
     """
     nodes = list(graph)
+    pending, consumers = _links(nodes, merge_needs_one, ignore_missing)
+    ready = [i for i, count in enumerate(pending) if count == 0]  # in file order, hence a heap as well
+    order: list[Node] = []
+    while ready:
+        i = heapq.heappop(ready) if stable else ready.pop()
+        order.append(nodes[i])
+        for consumer in consumers[i]:
+            pending[consumer] -= 1
+            if pending[consumer] == 0:
+                if stable:
+                    heapq.heappush(ready, consumer)
+                else:
+                    ready.append(consumer)
+    return order
+
+
+def _links(
+    nodes: list[Node], merge_needs_one: bool, ignore_missing: bool
+) -> tuple[list[int], list[list[int]]]:
+    """By the number of a node: how many references must run before it, and who waits for it."""
     index = {node: i for i, node in enumerate(nodes)}
     pending = [0] * len(nodes)
     consumers: list[list[int]] = [[] for _ in nodes]
@@ -152,16 +172,4 @@ def _sorted(
             elif not ignore_missing:
                 count += 1
         pending[i] = count
-    ready = [i for i, count in enumerate(pending) if count == 0]  # in file order, hence a heap as well
-    order: list[Node] = []
-    while ready:
-        i = heapq.heappop(ready) if stable else ready.pop()
-        order.append(nodes[i])
-        for consumer in consumers[i]:
-            pending[consumer] -= 1
-            if pending[consumer] == 0:
-                if stable:
-                    heapq.heappush(ready, consumer)
-                else:
-                    ready.append(consumer)
-    return order
+    return pending, consumers

@@ -11,6 +11,7 @@ from thinflow.errors import NodeError
 from thinflow.ir.types import Shape, TensorSpec, shape_text
 from thinflow.ops._numeric import Array, widen
 from thinflow.ops._shapes import merge
+from thinflow.ops._summaries import summary
 from thinflow.ops.registry import OpDef, op, require
 
 
@@ -113,7 +114,10 @@ class CheckNumerics(OpDef):
 
 @op("Print")
 class Print(OpDef):
-    """y = x; writes `message` and the first `summarize` elements of each of data to stderr."""
+    """y = x; writes `message` and the first `summarize` elements of each of data to stderr.
+
+    With `first_n` at or above 0 so often at most; whoever runs the node counts.
+    """
 
     passes_through = True
     stateful = True
@@ -124,14 +128,8 @@ class Print(OpDef):
 
     @staticmethod
     def kernel(x: Array, *data: Array, message: str = "", summarize: int = 3) -> Array:
-        print(message + "".join(_summary(d, summarize) for d in data), file=sys.stderr)
+        print(message + "".join(summary(d, summarize) for d in data), file=sys.stderr)
         return x
-
-
-def _summary(x: Array, most: int) -> str:
-    count = x.size if most < 0 else min(most, x.size)
-    text = " ".join(str(v) for v in x.reshape(-1)[:count])
-    return f"[{text}{'...' if count < x.size else ''}]"
 
 
 @op("PrintV2")
@@ -167,7 +165,7 @@ class Assert(OpDef):
     @staticmethod
     def kernel(condition: Array, *data: Array, summarize: int = 3) -> tuple[Array, ...]:
         if not np.all(condition):
-            raise NodeError(f"assertion failed: {' '.join(_summary(d, summarize) for d in data)}")
+            raise NodeError(f"assertion failed: {' '.join(summary(d, summarize) for d in data)}")
         return ()
 
 

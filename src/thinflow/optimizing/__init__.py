@@ -1,4 +1,4 @@
 """The main job: unknown model in; proven, measured, small model out.
 
-`job` runs the steps, `report` tells of them.
+`job` runs the steps, `verdict`, `report` and `page` tell of them.
 """

@@ -2,48 +2,53 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from thinflow.analysis.summary import Summary
 from thinflow.ir.graph import Graph, Value
 from thinflow.optimizing.core import Core
 from thinflow.optimizing.finishing import stem_of
 from thinflow.optimizing.samples import Samples
-from thinflow.quantize.recipe import Recipe
 
 if TYPE_CHECKING:
-    from thinflow.optimizing.job import Made, OptimizeReport
+    from thinflow.optimizing.job_report import OptimizeReport
+    from thinflow.optimizing.quantizing import QuantizedModel
+    from thinflow.optimizing.small_graph import SmallGraph
+    from thinflow.optimizing.task import Task
 
 
-def warnings_for(data: Samples, tested: Samples, summary: Summary, made: Made, recipe: Recipe) -> list[str]:
+def warnings_for(small: SmallGraph, quantized: QuantizedModel) -> list[str]:
     """What may mislead whoever reads only the figures."""
-    warnings: list[str] = []
-    if data.synthetic and not recipe.needs_samples:
+    warnings = _about_samples(small.task)
+    norms = small.summary.training_norms
+    if norms:
         warnings.append(
-            "SYNTHETIC INPUT: no samples were given, so inputs were made up. Speed and size are real; "
-            "agreement says little. Give real samples with --calibration."
-        )
-    elif data.synthetic:
-        warnings.append(
-            "SYNTHETIC INPUT: no calibration data was given, so inputs were made up. Speed and size are "
-            "real; the eight-bit ranges fit the made-up data only, and agreement says little. "
-            "Give real samples with --calibration."
-        )
-    elif tested is data:
-        warnings.append("quality was judged on the calibration samples; --test takes others")
-    if summary.training_norms:
-        warnings.append(
-            f"{len(summary.training_norms)} batch norms are in training mode: they use the statistics of "
+            f"{len(norms)} batch norms are in training mode: they use the statistics of "
             "each batch, were left as they are, and cost speed and eight-bit quality; freeze_batch_norms "
             "freezes them on your data"
         )
-    warnings += made.int8.warnings
-    if made.ledger.note:
-        warnings.append(made.ledger.note)
+    warnings += quantized.warnings
+    if small.restored.note:
+        warnings.append(small.restored.note)
     return list(dict.fromkeys(warnings))
+
+
+def _about_samples(task: Task) -> list[str]:
+    if task.data.synthetic and not task.choices.recipe.needs_samples:
+        return [
+            "SYNTHETIC INPUT: no samples were given, so inputs were made up. Speed and size are real; "
+            "agreement says little. Give real samples with --calibration."
+        ]
+    if task.data.synthetic:
+        return [
+            "SYNTHETIC INPUT: no calibration data was given, so inputs were made up. Speed and size are "
+            "real; the eight-bit ranges fit the made-up data only, and agreement says little. "
+            "Give real samples with --calibration."
+        ]
+    if task.tested is task.data:
+        return ["quality was judged on the calibration samples; --test takes others"]
+    return []
 
 
 def settled_notes(inputs: Sequence[Value], core: Core, samples: Samples) -> list[str]:
@@ -73,30 +78,28 @@ def settled_notes(inputs: Sequence[Value], core: Core, samples: Samples) -> list
     return notes
 
 
-def next_steps(
-    report: OptimizeReport, graph: Graph, calibration: Any, options: Mapping[str, Any]
-) -> list[str]:
+def next_steps(report: OptimizeReport, task: Task) -> list[str]:
     """Commands to try, those that make up for what was missing first."""
+    graph = task.graph
     model = shlex.quote(report.source or "MODEL")
-    model += "".join(f" --{key} {shlex.quote(str(value))}" for key, value in options.items())
-    data = (
-        shlex.quote(str(calibration)) if isinstance(calibration, (str, os.PathLike)) else "FOLDER_OF_SAMPLES"
-    )
-    folder = shlex.quote(str(report.files["int8"].parent))
-    fixed = [v for v in graph.inputs if v.shape and None not in v.shape[1:]]
-    shapes = "".join(
-        " --shape "
-        + shlex.quote(f"{v.name}=" + ",".join("1" if d is None else str(d) for d in v.shape or ()))
-        for v in fixed
-    )
+    model += "".join(f" --{key} {shlex.quote(str(value))}" for key, value in task.opened_with.items())
+    folder = report.files["int8"].parent
+    samples = shlex.quote(task.data.path or "FOLDER_OF_SAMPLES")
+    data = f"--calibration {samples}{_known_shapes(graph)}"
     steps: list[str] = []
     if report.synthetic:
-        steps.append(f"thinflow optimize {model} {folder} --calibration {data}{shapes}")
+        steps.append(f"thinflow optimize {model} {shlex.quote(str(folder))} {data}")
     if report.summary.training_norms:
-        frozen = shlex.quote(str(report.files["int8"].parent / f"{stem_of(graph)}_frozen.pb"))
-        steps.append(
-            f"thinflow transform {model} {frozen} -t freeze_batch_norms --calibration {data}{shapes}"
-        )
+        frozen = shlex.quote(str(folder / f"{stem_of(graph)}_frozen.pb"))
+        steps.append(f"thinflow transform {model} {frozen} -t freeze_batch_norms {data}")
     files = " ".join(shlex.quote(str(report.files[key])) for key in ("fp32", "int8"))
-    steps.append(f"thinflow benchmark {files} --threads 1,2")
-    return steps
+    return [*steps, f"thinflow benchmark {files} --threads 1,2"]
+
+
+def _known_shapes(graph: Graph) -> str:
+    """A `--shape` flag for each input of which only the batch is open."""
+    shapes = {v.name: v.shape for v in graph.inputs if v.shape and None not in v.shape[1:]}
+    texts = (
+        f"{name}={','.join('1' if d is None else str(d) for d in shape)}" for name, shape in shapes.items()
+    )
+    return "".join(f" --shape {shlex.quote(text)}" for text in texts)

@@ -19,8 +19,8 @@ import numpy as np
 from thinflow.analysis.cost import graph_cost
 from thinflow.analysis.interface import HEAVY
 from thinflow.analysis.loops import infer_with_loops
-from thinflow.engines._units import UnsupportedUnit, divide
-from thinflow.engines.partition import partition
+from thinflow.engines._units import Division, UnsupportedUnit, divide
+from thinflow.engines.partition import Region, partition
 from thinflow.errors import UnsupportedOp
 from thinflow.interpreter import Plan
 from thinflow.ir.function import mentioned
@@ -107,12 +107,7 @@ def find_core(
     """
     if runtime == "LiteRT" and unsupported_unit is None:
         unsupported_unit = _unit_unsupported_by_litert
-    plan = Plan(graph, graph.outputs, graph.inputs)
-    division = divide(plan)
-    together = {n for unit in division.units if len(unit) > 1 for n in unit}
-    inner = inner_values(graph) if runtime == "LiteRT" else ()
-    if inner:
-        division = divide(plan, inner)
+    division, together = _divided(graph, runtime)
     declared = {v: v.spec for v in graph.inputs}
     if together:
         # A loop keeps the shapes it is made with, and what is made here is made for one sample at a time.
@@ -121,6 +116,33 @@ def find_core(
         graph, graph.inputs, graph.outputs, partial(unsupported, specs={}), unsupported_unit
     )
     refused |= {n: "it handles text, which is for the app" for n in division.nodes if _handles_text(n)}
+    core = _heaviest_region(graph, division, refused, runtime)
+    if (lost := _lost_loop(division.nodes, refused, core.nodes, together)) is not None:
+        raise _loop_error(graph, lost, refused[lost], runtime)
+    if together:
+        infer_with_loops(graph, declared)
+    inside = {*core.nodes, *division.constants}
+    reason = f"{BESIDE} {runtime} cannot run"
+    outside = {n: refused.get(n, reason) for n in division.nodes if n.tensor is None and n not in inside}
+    inputs, outputs = _ordered(core.inputs, graph.inputs), _ordered(core.outputs, graph.outputs)
+    return Core(graph, inputs, outputs, core.nodes, outside)
+
+
+def _divided(graph: Graph, runtime: str) -> tuple[Division, set[Node]]:
+    """The graph in units that run as one each; and the nodes of those units that have more than one."""
+    plan = Plan(graph, graph.outputs, graph.inputs)
+    division = divide(plan)
+    together = {n for unit in division.units if len(unit) > 1 for n in unit}
+    inner = inner_values(graph) if runtime == "LiteRT" else ()
+    return (divide(plan, inner) if inner else division), together
+
+
+def _heaviest_region(graph: Graph, division: Division, refused: dict[Node, str], runtime: str) -> Region:
+    """The region with the most work of those a runtime can run.
+
+    Raises:
+        UnsupportedOp: there is none.
+    """
     cut, _ = partition(
         division.nodes,
         graph.inputs,
@@ -139,22 +161,17 @@ def find_core(
             or "`thinflow inspect MODEL` shows its ops; the reference engine still runs it",
         )
     weights = [graph_cost(graph, r.nodes).total.flops + sum(map(_node_count, r.nodes)) for r in regions]
-    core = regions[int(np.argmax(weights))]
-    if (lost := _lost_loop(division.nodes, refused, core.nodes, together)) is not None:
-        advice = f"{known}; " if (known := shape_advice(graph.inputs)) else ""
-        raise UnsupportedOp(
-            f"the work of this model is done inside a loop that {runtime} models cannot hold: "
-            f"{refused[lost]}",
-            lost.where,
-            hint=advice + _loop_advice(lost),
-        )
-    if together:
-        infer_with_loops(graph, declared)
-    inside = {*core.nodes, *division.constants}
-    reason = f"{BESIDE} {runtime} cannot run"
-    outside = {n: refused.get(n, reason) for n in division.nodes if n.tensor is None and n not in inside}
-    inputs, outputs = _ordered(core.inputs, graph.inputs), _ordered(core.outputs, graph.outputs)
-    return Core(graph, inputs, outputs, core.nodes, outside)
+    return regions[int(np.argmax(weights))]
+
+
+def _loop_error(graph: Graph, lost: Node, why: str, runtime: str) -> UnsupportedOp:
+    """What to say where the work is done in a loop or branches that the runtime cannot hold."""
+    advice = f"{known}; " if (known := shape_advice(graph.inputs)) else ""
+    return UnsupportedOp(
+        f"the work of this model is done inside a loop that {runtime} models cannot hold: {why}",
+        lost.where,
+        hint=advice + _loop_advice(lost),
+    )
 
 
 def narrow_advice(nodes: Iterable[Node]) -> str:

@@ -45,30 +45,41 @@ def make_folder(folder: Path) -> None:
         ) from error
 
 
-def write_graph(graph: Graph, path: Path) -> None:
-    """Write a .pb file, and read it back.
+def write_graph(graph: Graph, folder: Path, stem: str) -> dict[str, Path]:
+    """Write the graph as a .pb file and read it back; the file by its role.
 
     Raises:
         WriteError: it cannot be written.
     """
-    graphdef.save(graph, path)
-    graphdef.load(path)
+    files = {"fp32_pb": folder / f"{stem}_fp32.pb"}
+    graphdef.save(graph, files["fp32_pb"])
+    graphdef.load(files["fp32_pb"])
+    return files
+
+
+def page_files(folder: Path) -> dict[str, Path]:
+    """Where a report goes, by role."""
+    return {"json": folder / "report.json", "markdown": folder / "report.md"}
 
 
 def write_pages(report: Report) -> None:
-    """Write what a report says for machines and for people."""
+    """Write what a report says for machines and for people.
+
+    Raises:
+        WriteError: it cannot be written.
+    """
     write_file(report.files["json"], [report.json_text().encode()])
     write_file(report.files["markdown"], [report.markdown().encode()])
 
 
-def page_files(folder: Path) -> dict[str, Path]:
-    """Where a report's pages go, by role."""
-    return {"json": folder / "report.json", "markdown": folder / "report.md"}
+def model_files(files: Mapping[str, Path]) -> dict[str, Path]:
+    """The files by role without a report's own."""
+    return {role: path for role, path in files.items() if role not in page_files(path.parent)}
 
 
 def sizes_of(files: Mapping[str, Path]) -> dict[str, int]:
-    """Bytes of each file, by role."""
-    return {key: path.stat().st_size for key, path in files.items()}
+    """Bytes of each model's file, by role."""
+    return {role: path.stat().st_size for role, path in model_files(files).items()}
 
 
 def stem_of(graph: Graph) -> str:

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from thinflow.analysis.summary import Summary
 from thinflow.bench.latency import BenchmarkReport
-from thinflow.engines.litert import Model
-from thinflow.errors import ThinflowError, UnsupportedOp
-from thinflow.formats import graphdef
-from thinflow.formats._files import write_file
-from thinflow.ir.graph import Graph
+from thinflow.errors import ThinflowError
 from thinflow.optimizing import report as pages
-from thinflow.optimizing.finishing import make_folder, measured, stem_of
+from thinflow.optimizing.finishing import (
+    described,
+    make_folder,
+    measured,
+    page_files,
+    sizes_of,
+    write_graph,
+    write_pages,
+)
+from thinflow.optimizing.litert_job import write_plain
+from thinflow.optimizing.page import graph_markdown_of
+from thinflow.optimizing.small_graph import SmallGraph
+from thinflow.optimizing.task import Task
 from thinflow.rewrite.runner import Result
-
-Progress = Callable[[int, int, str], None]
 
 
 @dataclass
@@ -52,7 +57,7 @@ class GraphReport:
     scheme: str
     samples: str
     synthetic: bool
-    obstacle: ThinflowError = field(default_factory=lambda: UnsupportedOp("nothing was tried"))
+    obstacle: ThinflowError
     runs: bool = True
     tflite: bytes | None = None
     sizes: dict[str, int] = field(default_factory=dict)
@@ -133,47 +138,62 @@ class GraphReport:
 
     def markdown(self) -> str:
         """The report for people, what `report.md` holds."""
-        parts = [f"# {self.files['fp32_pb'].stem.removesuffix('_fp32')}", "", f"**{self.verdict}**", ""]
-        parts += [f"Samples: {self.samples}.", ""]
-        if self.warnings:
-            parts += ["## What to know", "", *(f"- {w}" for w in self.warnings), ""]
-        parts += ["## Interface", "", "| role | name | type and shape |", "|---|---|---|"]
-        for role, values in (("graph input", self.inputs), ("graph output", self.outputs)):
-            parts += [f"| {role} | `{name}` | {spec} |" for name, spec in values]
-        parts += pages.transform_pages(self.ledger)
-        if self.latency is not None:
-            parts += ["", "## Latency", "", self.latency.markdown()]
-        return "\n".join([*parts, "", f"Next: `{self.next_steps[0]}`", ""])
+        return graph_markdown_of(self)
 
 
-def finish(
-    report: GraphReport, graph: Graph, folder: Path, seconds: float, progress: Progress | None
-) -> GraphReport:
-    """Write what could be made, and time the graph before and after.
+def finish(small: SmallGraph, obstacle: ThinflowError, tflite: bytes | None = None) -> GraphReport:
+    """Write what could be made, time the graph before and after, and tell of it.
 
     Args:
-        graph: as it was.
-        seconds: for the timing; 0 for none.
+        small: the graph, and what it was.
+        obstacle: why there is no model, or only a float one.
+        tflite: the float model, if there is one.
     """
-    make_folder(folder)
-    stem = stem_of(graph)
-    report.files = {"fp32_pb": folder / f"{stem}_fp32.pb"}
-    graphdef.save(report.ledger.graph, report.files["fp32_pb"])
-    graphdef.load(report.files["fp32_pb"])
-    if report.tflite is not None:
-        report.files["fp32"] = folder / f"{stem}_fp32.tflite"
-        write_file(report.files["fp32"], [report.tflite], check=Model)
-    report.sizes = {key: path.stat().st_size for key, path in report.files.items()}
-    report.files |= {"json": folder / "report.json", "markdown": folder / "report.md"}
-    report.warnings += [report.ledger.note] if report.ledger.note else []
-    if seconds and report.runs:
-        after = report.ledger.graph if report.tflite is None else report.files["fp32"]
-        models = {"before": graph, "after": after}
-        report.latency, unmeasured = measured(models, seconds=seconds, progress=progress, memory=False)
-        report.warnings += [unmeasured] if unmeasured else []
-    write_file(report.files["json"], [report.json_text().encode()])
-    write_file(report.files["markdown"], [report.markdown().encode()])
+    report = _report_on(small, obstacle, tflite)
+    report.files = _written(report, small.task)
+    report.sizes = sizes_of(report.files)
+    report.latency, unmeasured = _timed(report, small.task)
+    report.warnings += [note for note in (report.ledger.note, unmeasured) if note]
+    write_pages(report)
     return report
+
+
+def _report_on(small: SmallGraph, obstacle: ThinflowError, tflite: bytes | None) -> GraphReport:
+    """What is known before anything is written."""
+    task = small.task
+    return GraphReport(
+        source=task.graph.path,
+        summary=small.summary,
+        inputs=described(task.graph.inputs),
+        outputs=described(task.graph.outputs),
+        ledger=small.restored,
+        scheme=task.choices.recipe.scheme,
+        samples=task.data.note,
+        synthetic=task.data.synthetic,
+        obstacle=obstacle,
+        runs=small.unknown is None,
+        tflite=tflite,
+        warnings=small.notes,
+    )
+
+
+def _written(report: GraphReport, task: Task) -> dict[str, Path]:
+    """Write the graph, and the float model if there is one; the files by role, the report's included."""
+    make_folder(task.folder)
+    files = write_graph(report.ledger.graph, task.folder, task.stem)
+    if report.tflite is not None:
+        files |= write_plain(report.tflite, task.folder, task.stem)
+    return files | page_files(task.folder)
+
+
+def _timed(report: GraphReport, task: Task) -> tuple[BenchmarkReport | None, str]:
+    """The graph as it came beside the float model, or the smaller graph; or None, and why there is none."""
+    choices = task.choices
+    if not (choices.measure and choices.seconds and report.runs):
+        return None, ""
+    after = report.ledger.graph if report.tflite is None else report.files["fp32"]
+    models = {"before": task.graph, "after": after}
+    return measured(models, seconds=choices.seconds, progress=choices.progress, memory=False)
 
 
 def _sentence(error: ThinflowError) -> str:

@@ -14,10 +14,12 @@ from thinflow.optimizing.advice import next_steps, settled_notes, warnings_for
 from thinflow.optimizing.finishing import described, sizes_of
 from thinflow.optimizing.litert_job import LiteRTPair
 from thinflow.optimizing.onnx_job import OnnxPair
+from thinflow.optimizing.page import markdown_of
 from thinflow.optimizing.quality import Quality
 from thinflow.optimizing.quantizing import QuantizedModel
 from thinflow.optimizing.small_graph import SmallGraph
 from thinflow.optimizing.task import DEFAULT_MAX_DROP
+from thinflow.optimizing.verdict import verdict_of
 from thinflow.quantize.recipe import Recipe
 from thinflow.rewrite.runner import Result
 
@@ -37,9 +39,10 @@ class OptimizeReport:
         float_quality, int8_quality: both models beside the original graph, end to end.
         int8: the quantized model, of whatever scheme; the key "int8" of `sizes` and `files` is its file.
         latency: interleaved timing of both; None if skipped.
-        sizes: file name -> bytes.
-        files: what was written.
+        sizes: role of a model's file -> bytes.
+        files: what was written, by role.
         samples: where the samples came from; `synthetic` if they were made up.
+        tested_on: where those came from that the models were judged on.
         warnings: what the reader must know.
         next_steps: commands to try.
         max_drop: points that fewer bits may cost.
@@ -73,7 +76,7 @@ class OptimizeReport:
 
     @property
     def verdict(self) -> str:
-        return pages.verdict(self)
+        return verdict_of(self)
 
     def data(self) -> dict[str, Any]:
         """The report for machines, what `report.json` holds."""
@@ -89,7 +92,7 @@ class OptimizeReport:
 
     def markdown(self) -> str:
         """The report for people, what `report.md` holds."""
-        return pages.markdown(self)
+        return markdown_of(self)
 
 
 @dataclass(frozen=True)
@@ -97,20 +100,51 @@ class Products:
     """What the job made of a small graph.
 
     Attributes:
-        litert, onnx: models in pairs; no `onnx` if it was not asked for or failed.
-        models: the models' files by role.
-        pages: files of the report by role.
+        litert, onnx: models in pairs; no `onnx` if it was not asked for, or failed.
+        files: models and pages by role.
         latency: of the models; None if nothing was timed.
         failures: why something that was asked for is not there.
     """
 
     litert: LiteRTPair
     onnx: OnnxPair | None
-    models: dict[str, Path]
-    pages: dict[str, Path]
+    files: dict[str, Path]
     latency: BenchmarkReport | None
     failures: Sequence[str]
 
 
 def report_on(small: SmallGraph, made: Products) -> OptimizeReport:
-    """The report of all the job did; it is not written yet."""
+    """All that the job did; what it says is not written yet."""
+    task, pair = small.task, made.litert
+    core = pair.plain.core
+    report = OptimizeReport(
+        source=task.graph.path,
+        summary=small.summary,
+        inputs=described(task.graph.inputs),
+        outputs=described(task.graph.outputs),
+        model_inputs=described(core.inputs),
+        model_outputs=described(core.outputs),
+        outside={n.name: why for n, why in core.outside.items()},
+        ledger=small.restored,
+        float_difference=pair.difference,
+        float_quality=pair.qualities["float"],
+        int8_quality=pair.qualities["int8"],
+        int8=pair.quantized,
+        latency=made.latency,
+        sizes=sizes_of(made.files),
+        files=made.files,
+        samples=task.data.note,
+        synthetic=task.data.synthetic,
+        tested_on=task.tested.note,
+        warnings=_warnings(small, made),
+        max_drop=task.choices.max_drop,
+        recipe=task.choices.recipe,
+        onnx=made.onnx,
+    )
+    report.next_steps = next_steps(report, task)
+    return report
+
+
+def _warnings(small: SmallGraph, made: Products) -> list[str]:
+    settled = settled_notes(small.task.graph.inputs, made.litert.plain.core, small.task.data)
+    return [*small.notes, *settled, *made.failures, *warnings_for(small, made.litert.quantized)]

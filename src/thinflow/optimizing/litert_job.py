@@ -38,10 +38,21 @@ class LiteRTPair:
         Raises:
             WriteError: one cannot be written.
         """
-        files = {"fp32": folder / f"{stem}_fp32.tflite", "int8": folder / f"{stem}_{scheme}.tflite"}
-        write_file(files["fp32"], [self.plain.content], check=Model)
+        files = write_plain(self.plain.content, folder, stem)
+        files["int8"] = folder / f"{stem}_{scheme}.tflite"
         write_file(files["int8"], [self.quantized.content], check=Model)
         return files
+
+
+def write_plain(content: bytes, folder: Path, stem: str) -> dict[str, Path]:
+    """Write a float model and open it; the file by its role.
+
+    Raises:
+        WriteError: it cannot be written.
+    """
+    files = {"fp32": folder / f"{stem}_fp32.tflite"}
+    write_file(files["fp32"], [content], check=Model)
+    return files
 
 
 def running_model(small: SmallGraph) -> FloatModel:

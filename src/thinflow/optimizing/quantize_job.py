@@ -123,6 +123,7 @@ def recipe_from(
     keep_float: Sequence[str] = (),
     input_type: str = "float32",
     output_type: str = "float32",
+    columns: str = "off",
 ) -> Recipe:
     """The recipe that a command line describes.
 
@@ -138,4 +139,5 @@ def recipe_from(
         skip_nodes=tuple(keep_float),
         input_type=input_type,
         output_type=output_type,
+        columns=columns,
     )

@@ -1,4 +1,4 @@
-"""The main job's report: the verdict in one sentence, a page for people, and data for machines."""
+"""The main job's report: what the command prints, and data for machines."""
 
 from __future__ import annotations
 
@@ -8,117 +8,16 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from thinflow.analysis.summary import short_number
-from thinflow.optimizing.quality import Quality, decibels
+from thinflow.optimizing.quality import Quality
+from thinflow.optimizing.verdict import speed_ratio
 
 if TYPE_CHECKING:
-    from thinflow.lower.tflite.program import Operator
     from thinflow.optimizing.graph_job import GraphReport
-    from thinflow.optimizing.job import OptimizeReport
+    from thinflow.optimizing.job_report import OptimizeReport
+    from thinflow.quantize.result import Quantized
     from thinflow.rewrite.runner import Result
 
-POOR_SQNR_DB = 20.0
-"""Below this the noise of eight bits is more than a tenth of the signal: doubtful where the numbers
-themselves count.
-"""
-SAME_SIZE = 0.05
-WORTH_SMALLER = 1.1
-"""A file that shrinks less than this is as large as before."""
 _SHOWN_WARNINGS = 5
-SAME_SPEED = 0.03
-"""Ratios this near to 1 are told as equal."""
-SMALL_MS = 2.0
-"""Milliseconds of a float run from which what happens at the ends of a model no longer matters."""
-MOST_TAPS = 25
-"""Of a depthwise window, for XNNPACK's eight-bit kernels; it takes general convolutions for more."""
-
-
-def verdict(report: OptimizeReport) -> str:
-    """One sentence: how much faster and smaller, how good, and which file to ship."""
-    smaller = _times_smaller(report)
-    quality = report.int8_quality.sentence()
-    speed = _speed_ratio(report)
-    name = report.recipe.scheme
-    size = f"{smaller:.1f}x smaller" if smaller >= 1 else f"{1 / smaller:.1f}x LARGER"
-    if abs(smaller - 1) < SAME_SIZE:
-        size = "of the same size"
-    if report.synthetic:
-        quality = "how good its answers are only real samples can tell"
-        until = "it is calibrated" if report.recipe.needs_samples else "real samples have been tried"
-        ship = f"ship {report.files['fp32'].name} until {until}"
-    elif is_good_enough(report):
-        ship = f"ship {report.files['int8'].name}"
-    else:
-        ship = f"ship {report.files['fp32'].name}: {why_not(report)}"
-    if speed is None:
-        return f"{name} is {size}; {quality}: {ship}"
-    if abs(speed - 1) < SAME_SPEED:
-        return f"{name} is as fast as float and {size}; {quality}: {ship}"
-    if speed < 1:
-        slower = f"{1 / speed:.1f}x SLOWER here because {why_slower(report)}"
-        return f"{name} is {slower}, and {size}; {quality}: {ship}"
-    return f"{name} is {speed:.1f}x faster and {size}; {quality}: {ship}"
-
-
-def _times_smaller(report: OptimizeReport) -> float:
-    return report.sizes["fp32"] / max(report.sizes["int8"], 1)
-
-
-def is_good_enough(report: OptimizeReport) -> bool:
-    """Whether fewer bits cost no more than allowed, and bring something."""
-    speed = _speed_ratio(report)
-    return not why_not(report) and (speed is None or speed >= 1 - SAME_SPEED)
-
-
-def why_not(report: OptimizeReport) -> str:
-    """What speaks against the quantized model; empty if nothing does."""
-    name = report.recipe.scheme
-    quality, drop = report.int8_quality, report.int8_quality.drop
-    if drop is not None and drop > report.max_drop:
-        what = "accuracy" if quality.accuracy is not None else "answers"
-        return f"{name} loses {drop:.1f} points of {what}, more than {report.max_drop:g}"
-    if drop is None and quality.sqnr_db < POOR_SQNR_DB:
-        return f"the {name} output is poor (SQNR {decibels(quality.sqnr_db)})"
-    speed = _speed_ratio(report)
-    if speed is not None and speed < 1 - SAME_SPEED:
-        return "float is faster here"
-    if speed is not None and speed < 1 + SAME_SPEED and _times_smaller(report) < WORTH_SMALLER:
-        return f"{name} brings nothing here, the work is in operators that stay float"
-    return ""
-
-
-def why_slower(report: OptimizeReport) -> str:
-    """The likeliest reason for a slow quantized model, from what was counted."""
-    program = report.int8.quantized.program
-    counts = Counter(o.code for o in program.subgraphs[0].operators)
-    borders = counts["QUANTIZE"] + counts["DEQUANTIZE"]
-    floats = len(report.int8.quantized.float_operators)
-    if not report.recipe.needs_samples:
-        return "rounding or unpacking costs more than it saves"
-    if floats > 2:
-        return f"{floats} of {sum(counts.values())} operators stay float, with {borders} conversions between"
-    if report.latency is not None and report.latency.machine.multiplies_eight_bit is False:
-        return "this CPU has no eight-bit dot product (VNNI or dotprod)"
-    if wide := sum(map(_is_wide, program.subgraphs[0].operators)):
-        return f"{wide} depthwise windows are wider than 5x5, for which there is no fast eight-bit kernel"
-    timing = report.latency.timing(report.files["fp32"]) if report.latency is not None else None
-    if timing is not None and timing.median_ms >= SMALL_MS:
-        return "its eight-bit kernels take longer than the float ones on this CPU"
-    return "the model is so small that quantizing input and output costs more than it saves"
-
-
-def _is_wide(operator: Operator) -> bool:
-    """Whether it is a depthwise convolution with more taps than XNNPACK's eight-bit kernels are made for."""
-    filters = operator.inputs[1] if operator.code == "DEPTHWISE_CONV_2D" else None
-    shape = filters.shape if filters is not None else None
-    return shape is not None and all(shape[1:3]) and math.prod(n or 0 for n in shape[1:3]) > MOST_TAPS
-
-
-def _speed_ratio(report: OptimizeReport) -> float | None:
-    """Float time over the quantized model's time at the first thread count; None if not measured."""
-    if report.latency is None:
-        return None
-    value = report.latency.ratio(report.files["fp32"], report.files["int8"]).value
-    return value if math.isfinite(value) else None
 
 
 def data(report: OptimizeReport) -> dict[str, Any]:
@@ -144,29 +43,32 @@ def data(report: OptimizeReport) -> dict[str, Any]:
         "scheme": report.recipe.scheme,
         "float_difference": report.float_difference,
         "quality": {
-            "float" if key == "fp32" else key: _quality(found) for key, found in _qualities(report).items()
+            "float" if key == "fp32" else key: _quality(found) for key, found in qualities_of(report).items()
         },
         "latency": report.latency.data() if report.latency is not None else None,
-        "speedup": _speed_ratio(report),
+        "speedup": speed_ratio(report),
         "transforms": transform_data(report.ledger),
-        "int8": {
-            "decisions": [
-                {
-                    "tensor": d.tensor,
-                    "scale": [float(s) for s in d.scale[:1]]
-                    if len(d.scale) == 1
-                    else f"{len(d.scale)} channels",
-                    "zero_point": int(d.zero_point),
-                    "range": [float(d.range[0]), float(d.range[1])],
-                    "observer": d.observer,
-                    "reason": d.reason,
-                }
-                for d in report.int8.quantized.decisions
-            ],
-            "float_operators": [[o.code, o.origin, why] for o, why in report.int8.quantized.float_operators],
-        },
+        "int8": _quantized_data(report.int8.quantized),
         "warnings": report.warnings,
         "next": report.next_steps,
+    }
+
+
+def _quantized_data(quantized: Quantized) -> dict[str, Any]:
+    """How each tensor was quantized, and which operators were not."""
+    return {
+        "decisions": [
+            {
+                "tensor": d.tensor,
+                "scale": [float(s) for s in d.scale[:1]] if len(d.scale) == 1 else f"{len(d.scale)} channels",
+                "zero_point": int(d.zero_point),
+                "range": [float(d.range[0]), float(d.range[1])],
+                "observer": d.observer,
+                "reason": d.reason,
+            }
+            for d in quantized.decisions
+        ],
+        "float_operators": [[o.code, o.origin, why] for o, why in quantized.float_operators],
     }
 
 
@@ -258,10 +160,10 @@ def closing_lines(report: OptimizeReport | GraphReport) -> list[str]:
     return [*result, f"written    {names} in {report.files['json'].parent}"]
 
 
-def _table(report: OptimizeReport) -> list[list[str]]:
+def table_of(report: OptimizeReport) -> list[list[str]]:
     """Rows of the comparison: a header, then float and quantized."""
     rows = [["", "file", "size", "quality", *_latency_headers(report), "peak memory"]]
-    for key, quality in _qualities(report).items():
+    for key, quality in qualities_of(report).items():
         kilobytes = f"{report.sizes[key] / 1000:,.1f} kB"
         shown = report.recipe.scheme if key.endswith("int8") else "fp32"
         what = [shown, report.files[key].name, kilobytes, quality.sentence(detailed=True)]
@@ -269,7 +171,7 @@ def _table(report: OptimizeReport) -> list[list[str]]:
     return rows
 
 
-def _qualities(report: OptimizeReport) -> dict[str, Quality]:
+def qualities_of(report: OptimizeReport) -> dict[str, Quality]:
     """By the key of the model's file."""
     found = {"fp32": report.float_quality, "int8": report.int8_quality}
     return found if report.onnx is None else found | report.onnx.qualities
@@ -304,76 +206,8 @@ def _memory_cell(report: OptimizeReport, key: str) -> str:
 
 
 def _table_lines(report: OptimizeReport) -> list[str]:
-    rows = _table(report)
+    rows = table_of(report)
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     ]
-
-
-def markdown(report: OptimizeReport) -> str:
-    """`report.md`."""
-    rows = _table(report)
-    table = ["| " + " | ".join(rows[0]) + " |", "|" + "---|" * len(rows[0])]
-    table += ["| " + " | ".join(row) + " |" for row in rows[1:]]
-    parts = [
-        f"# {report.files['fp32'].name.removesuffix('_fp32.tflite')}",
-        "",
-        f"**{report.verdict}**",
-        "",
-        *table,
-        "",
-        f"Samples: {report.samples}. Judged on: {report.tested_on}.",
-        "LiteRT float beside the reference interpreter: "
-        f"largest relative difference {report.float_difference:.3g}.",
-        "",
-    ]
-    if report.warnings:
-        parts += ["## What to know", "", *(f"- {w}" for w in report.warnings), ""]
-    parts += ["## Interface", "", "| role | name | type and shape |", "|---|---|---|"]
-    for role, values in (
-        ("graph input", report.inputs),
-        ("graph output", report.outputs),
-        ("LiteRT input", report.model_inputs),
-        ("LiteRT output", report.model_outputs),
-    ):
-        parts += [f"| {role} | `{name}` | {spec} |" for name, spec in values]
-    if report.outside:
-        parts += ["", "Not in the LiteRT models:", ""]
-        parts += [
-            f"- {count} nodes: {why}" for why, count in Counter(report.outside.values()).most_common(10)
-        ]
-    parts += transform_pages(report.ledger)
-    floats = report.int8.quantized.float_operators
-    parts += ["", f"## Scheme {report.recipe.scheme}", ""]
-    parts.append(
-        f"{len(report.int8.quantized.decisions)} tensors quantized, {len(floats)} operators stay float."
-    )
-    parts += [f"- {count} × {why}" for why, count in Counter(why for _, why in floats).most_common(10)]
-    if report.latency is not None:
-        parts += ["", "## Latency", "", report.latency.markdown(exact=False)]
-    parts += ["", "Next: `" + report.next_steps[0] + "`", ""]
-    return "\n".join(parts)
-
-
-def transform_pages(ledger: Result) -> list[str]:
-    """The part of `report.md` about the transforms."""
-    parts = [
-        "",
-        "## Transforms",
-        "",
-        "| transform | changed | left | nodes | bytes | difference |",
-        "|---|---|---|---|---|---|",
-    ]
-    for s in ledger.steps:
-        shown = "" if s.difference is None else f"{s.difference:.2g}"
-        parts.append(
-            f"| `{s.transform}` | {s.changes} | {len(s.trace.left)} | {s.nodes[0]} → {s.nodes[1]} "
-            f"| {s.size_bytes[0]} → {s.size_bytes[1]} | {shown} |"
-        )
-    left = [
-        f"- `{s.transform.split('(')[0]}`: {count} × {text} (first `{node}`)"
-        for s in ledger.steps
-        for text, count, node in s.trace.reasons()[:5]
-    ]
-    return [*parts, "", "Left alone, and why:", "", *left] if left else parts

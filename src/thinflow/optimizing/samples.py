@@ -33,6 +33,7 @@ class Samples:
         synthetic: whether they were made up.
         labels: class number per sample, or None.
         note: where they come from, in words.
+        path: the folder or file they come from, "" if from none.
     """
 
     walk: Callable[[], Iterator[dict[Value, Array]]]
@@ -40,6 +41,7 @@ class Samples:
     synthetic: bool
     labels: list[int] | None = None
     note: str = ""
+    path: str = ""
 
     def __iter__(self) -> Iterator[dict[Value, Array]]:
         return self.walk()
@@ -69,15 +71,14 @@ def samples_for(
     feeds = open_feeds(source, specs, scaling=scaling, limit=limit)
     labels = class_numbers(feeds.labels, class_names) if feeds.labels is not None else None
     count = _length(feeds)
-    where = str(source) if isinstance(source, (str, Path)) else "the given samples"
+    path = str(source) if isinstance(source, (str, Path)) else ""
 
     def walk() -> Iterator[dict[Value, Array]]:
         for feed in feeds:
             yield {graph.value(name): array for name, array in feed.items()}
 
-    return Samples(
-        walk, count, False, labels, f"{count if count is not None else 'some'} samples from {where}"
-    )
+    note = f"{count if count is not None else 'some'} samples from {path or 'the given samples'}"
+    return Samples(walk, count, False, labels, note, path)
 
 
 def both_samples(
@@ -143,4 +144,4 @@ def rebind(samples: Samples, old: Graph, new: Graph) -> Samples:
         for feed in samples:
             yield {to: feed[value] for value, to in pairs}
 
-    return Samples(walk, samples.count, samples.synthetic, samples.labels, samples.note)
+    return Samples(walk, samples.count, samples.synthetic, samples.labels, samples.note, samples.path)

@@ -17,7 +17,7 @@ def as_it_came(result: Result, samples: Samples, *, verify: bool = True) -> Resu
     Old runtimes know no other loops and branches. The result's own graph stays as it is.
 
     Args:
-        result: of `steps.float_graph`.
+        result: of `float_graph`.
         samples: for the graph it was made from; the first one verifies the step.
         verify: whether to.
     """

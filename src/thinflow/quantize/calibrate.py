@@ -142,13 +142,19 @@ def watch(
                 progress(done, total, "calibrating")
     if not result.samples:
         raise FeedError("there are no calibration samples", hint="give at least one; 200 are usual")
+    result.ranges = _ranges(watched, answers, recipe)
+    _warn(result, recipe)
+    return result
+
+
+def _ranges(watched: Mapping[Any, Observer], answers: Collection[Any], recipe: Recipe) -> dict[Any, Range]:
+    """What the observers found, of those that saw anything."""
+    found = {}
     for tensor, one in watched.items():
         low, high = one.range()
         if low <= high:
-            name = "minmax" if tensor in answers else recipe.observer
-            result.ranges[tensor] = Range(low, high, name)
-    _warn(result, recipe)
-    return result
+            found[tensor] = Range(low, high, "minmax" if tensor in answers else recipe.observer)
+    return found
 
 
 def _count(feeds: Iterable[Feed]) -> int:

@@ -16,6 +16,7 @@ import numpy as np
 from thinflow.ir.types import INT8, INT32, UINT8
 from thinflow.lower.tflite.program import Operator, Program, Quantization, Signature, Subgraph, Tensor
 from thinflow.quantize.arithmetic import ARITHMETICS
+from thinflow.quantize.columns import merge
 from thinflow.quantize.constants import memory
 from thinflow.quantize.integer_weights import weights_only
 from thinflow.quantize.kernels import COMPARISONS, Weighted
@@ -70,7 +71,7 @@ def quantize_int8(
         key: Signature(*({n: rewriter.interface.get(t, t) for n, t in side.items()} for side in signature))
         for key, signature in program.signatures.items()
     }
-    decisions = rewriter.decisions + bodies.decisions
+    decisions = merge(subgraph, rewriter.decisions, recipe) + bodies.decisions
     return Quantized(result, decisions, rewriter.kept_float, assignment.warnings)
 
 

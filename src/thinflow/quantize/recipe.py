@@ -28,6 +28,13 @@ NEEDS_SAMPLES = frozenset(("int8", "int16x8"))
 BORDER_TYPES = {"int8": ("float32", "int8", "uint8"), "int16x8": ("float32", "int16")}
 """What the inputs and outputs of a model may be, by scheme; float32 alone for the others."""
 
+COLUMNS = {
+    "off": "never: layers keep the form that accelerators know",
+    "portable": "where that is no loss on common processors",
+    "amx": "for processors that multiply matrices of int8 in one instruction; slower on others",
+}
+"""Where convolutions of images with few channels read several columns at once; the codes stay the same."""
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -42,6 +49,7 @@ class Recipe:
         skip_nodes: patterns (`*` and `?`) for operators that stay float: matched with the name of the source
             node and of each output.
         input_type, output_type: what the model's float inputs and outputs become, see `BORDER_TYPES`.
+        columns: a key of `COLUMNS`; the scheme "int8" alone looks at it.
         few_samples: below this many calibration samples there is a warning.
     """
 
@@ -53,11 +61,14 @@ class Recipe:
     skip_nodes: tuple[str, ...] = ()
     input_type: str = "float32"
     output_type: str = "float32"
+    columns: str = "off"
     few_samples: int = 100
 
     def __post_init__(self) -> None:
         require_scheme(self.scheme)
         self._check_borders()
+        if self.columns not in COLUMNS:
+            raise ParameterError(f"columns are '{self.columns}'", hint=f"there are: {', '.join(COLUMNS)}")
         observers.make(self.observer, self.observer_options)
         for field_name in ("skip_ops", "skip_nodes"):
             if isinstance(getattr(self, field_name), str):

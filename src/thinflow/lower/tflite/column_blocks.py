@@ -1,12 +1,17 @@
 """Convolutions of eight-bit images with few channels: several columns at once.
 
-Integer kernels multiply many channels of a pixel in one step and make many results in one step; an image of 3
-channels leaves most of that idle. A row of pixels [w,c] is also a row of blocks of b columns [w/b,b c], and
-n = b/s neighbouring results, where s is the stride, are one result with n times as many channels:
+Integer kernels multiply many channels of a pixel in one step; an image of 3 channels leaves most of that
+idle. A row of pixels [w,c] is also a row of blocks of b columns [w/b,b c], and n = b/s neighbouring results,
+where s is the stride, are one result with n times as many channels:
 
     conv(x [h,w,c], f [m,kh,kw,c], stride s)  =  conv(x [h,w/b,b c], g [n m,kh,taps,b c], stride 1)
 
-Most of g is zero, so every sum is the same to the bit.
+Some of g is zero, so every sum is the same to the bit.
+
+Blocks as wide as the stride (n = 1) hold few zeros. XNNPACK's convolutions for x86, for Arm's i8mm and for
+most 64-bit Arm processors without dot products multiply 8 channels in one step, those for Arm's dot products
+4, those for Cortex-A35, A53 and 32 bits one. The first gain, the second have about as much to do as before,
+the last at most a fifth more, in this one layer. Wider blocks pay only where a unit multiplies matrices: AMX.
 """
 
 from __future__ import annotations
@@ -26,15 +31,17 @@ Array = np.ndarray[Any, Any]
 
 _FEW_RESULTS = 1 << 14
 """Results of a picture for which it is not worth the reshapes."""
+_AT_MOST = {8: 0.8, 4: 1.0, 1: 1.2}
+"""Channels that a kernel multiplies in one step -> how many times the steps may be left to it."""
+_ADDRESS = 1
+"""Steps that finding the pixel takes."""
 _MOST_TIMES = 8
 _TILE = 64
-"""Products that a matrix unit adds up at once, and results that XNNPACK makes of one load of it."""
-_LANES = 8
-"""Products that go together where there is no matrix unit."""
-_MORE_PRODUCTS = 1.5
-"""Times the products without a matrix unit, zeros included, that are no more than a small loss."""
-_WORTH = 0.8
-"""Share of the matrix unit's steps that has to be left at most."""
+"""Channels that a matrix unit multiplies at once, and results that XNNPACK makes of one load of it."""
+_ROUNDING = 2
+"""Steps of the unit that turning its sums into codes takes."""
+_WORTH = 0.7
+"""Times the unit's steps that may be left."""
 
 
 @dataclass(frozen=True)
@@ -54,28 +61,42 @@ class _Blocks:
     start: int
 
 
-def merge_columns(subgraph: Subgraph) -> None:
-    """Let int8 convolutions of narrow images read blocks of columns where that is faster. O(operators)."""
+def merge_columns(subgraph: Subgraph, *, matrix_unit: bool = False) -> dict[Tensor, Tensor]:
+    """Let int8 convolutions of narrow images read blocks of columns where that is faster. O(operators).
+
+    Args:
+        matrix_unit: for a processor that has one; others would lose by it.
+
+    Returns:
+        the tensors that are new -> those with the same numbers that they were made from.
+    """
     found: list[Operator] = []
+    made: dict[Tensor, Tensor] = {}
     for operator in subgraph.operators:
-        blocks = _best(operator) if operator.code == "CONV_2D" and _is_narrow(operator) else None
-        found += [operator] if blocks is None else _of_blocks(operator, blocks)
+        blocks = _best(operator, matrix_unit) if operator.code == "CONV_2D" and _is_plain(operator) else None
+        found += [operator] if blocks is None else _of_blocks(operator, blocks, made)
     subgraph.operators = found
+    return made
 
 
-def _is_narrow(operator: Operator) -> bool:
-    """Whether it is a plain integer convolution of an image of known size with few channels."""
-    tensors = (*operator.inputs[:2], operator.outputs[0])
-    if any(t is None or t.dtype is not INT8 or t.shape is None or None in t.shape[1:] for t in tensors):
+def _is_plain(operator: Operator) -> bool:
+    """Whether it is an integer convolution of an image of known size, with constants and many results."""
+    if len(operator.inputs) != 3:
         return False
-    depth, results = _sizes(operator.inputs[0])[2], math.prod(_sizes(operator.outputs[0]))
-    _, filters, bias = operator.inputs
+    x, filters, bias = operator.inputs
+    y = operator.outputs[0]
+    if any(
+        t is None or t.dtype is not INT8 or t.shape is None or None in t.shape[1:] for t in (x, filters, y)
+    ):
+        return False
     if filters is None or bias is None or not (filters.is_constant and bias.is_constant):
         return False
     options = operator.options
+    if options.get("stride_w", 0) < 1:
+        return False
     is_dilated = options.get("dilation_h_factor", 1) != 1 or options.get("dilation_w_factor", 1) != 1
-    has_groups = _sizes(filters)[2] != depth
-    return not is_dilated and not has_groups and depth < _LANES and results >= _FEW_RESULTS
+    has_groups = _sizes(filters)[2] != _sizes(x)[2]
+    return not is_dilated and not has_groups and math.prod(_sizes(y)) >= _FEW_RESULTS
 
 
 def _sizes(x: Tensor | None) -> tuple[int, int, int]:
@@ -86,25 +107,43 @@ def _sizes(x: Tensor | None) -> tuple[int, int, int]:
     return height, width, channels
 
 
-def _best(operator: Operator) -> _Blocks | None:
-    """The blocks that take fewest steps of a matrix unit; None if the convolution is better left alone."""
+def _best(operator: Operator, matrix_unit: bool) -> _Blocks | None:
+    """The blocks that take fewest steps; None if the convolution is better left alone."""
+    best = _for_matrix_unit(operator) if matrix_unit else None
+    if best is not None or operator.options["stride_w"] == 1:
+        return best
+    blocks = _blocks(operator, 1)
+    return blocks if blocks is not None and _is_light(operator, blocks) else None
+
+
+def _is_light(operator: Operator, blocks: _Blocks) -> bool:
+    """Whether no kernel that multiplies several channels in one step has more to do than before."""
     _, kw, depth = _sizes(operator.inputs[1])
+    for channels, times in _AT_MOST.items():
+        before = kw * (_ADDRESS + math.ceil(depth / channels))
+        if blocks.taps * (_ADDRESS + math.ceil(blocks.columns * depth / channels)) > times * before:
+            return False
+    return True
+
+
+def _for_matrix_unit(operator: Operator) -> _Blocks | None:
+    """The blocks for which a matrix unit takes fewest steps, if that is worth it."""
+    kh, kw, depth = _sizes(operator.inputs[1])
     count = _sizes(operator.outputs[0])[2]
+    if depth >= _TILE:
+        return None
     steps: dict[_Blocks, float] = {}
     for times in range(1, _MOST_TIMES + 1):
         blocks = _blocks(operator, times)
-        if blocks is None:
-            continue
-        products = blocks.taps * _rounded_up(blocks.columns * depth, _LANES)
-        if products <= _MORE_PRODUCTS * kw * _rounded_up(depth, _LANES):
-            deep, wide = math.ceil(blocks.columns * depth / _TILE), math.ceil(times * count / _TILE)
-            steps[blocks] = blocks.taps * deep * wide / times
+        if blocks is not None and blocks.columns > 1:
+            steps[blocks] = _steps(kh * blocks.taps, blocks.columns * depth, times * count) / times
     best = min(steps, key=lambda blocks: steps[blocks], default=None)
-    return best if best is not None and steps[best] <= _WORTH * kw * math.ceil(count / _TILE) else None
+    return best if best is not None and steps[best] <= _WORTH * _steps(kh * kw, depth, count) else None
 
 
-def _rounded_up(number: int, step: int) -> int:
-    return math.ceil(number / step) * step
+def _steps(taps: int, depth: int, count: int) -> int:
+    """Steps of a matrix unit for a row of results."""
+    return (taps * math.ceil(depth / _TILE) + _ROUNDING) * math.ceil(count / _TILE)
 
 
 def _blocks(operator: Operator, times: int) -> _Blocks | None:
@@ -124,15 +163,20 @@ def _blocks(operator: Operator, times: int) -> _Blocks | None:
     return _Blocks(times, columns, taps, ahead * columns - before) if is_even else None
 
 
-def _of_blocks(operator: Operator, blocks: _Blocks) -> list[Operator]:
-    """The convolution of blocks, and what reshapes its input and result."""
+def _of_blocks(operator: Operator, blocks: _Blocks, made: dict[Tensor, Tensor]) -> list[Operator]:
+    """The convolution of blocks, and what reshapes its input and result; `made` learns of their tensors."""
     x, filters, bias = (t for t in operator.inputs if t is not None)
     y = operator.outputs[0]
     (height, width, depth), (rows, results, count) = _sizes(x), _sizes(y)
     wide = _like(x, (height, width // blocks.columns, blocks.columns * depth))
     narrow = y if blocks.times == 1 else _like(y, (rows, results // blocks.times, blocks.times * count))
     weights = _repeated(filters, _in_blocks(np.asarray(filters.array()), blocks), blocks.times)
-    addend = _repeated(bias, np.tile(np.asarray(bias.array()), blocks.times), blocks.times)
+    addend = bias
+    if blocks.times > 1:
+        addend = _repeated(bias, np.tile(np.asarray(bias.array()), blocks.times), blocks.times)
+    made.update(
+        (t, of) for t, of in ((wide, x), (weights, filters), (addend, bias), (narrow, y)) if t is not of
+    )
     options = operator.options | {"stride_w": 1}
     conv = Operator("CONV_2D", [wide, weights, addend], [narrow], options, origin=operator.origin)
     return [_reshape(operator, x, wide), conv, *([] if narrow is y else [_reshape(operator, narrow, y)])]
@@ -162,6 +206,7 @@ def _like(x: Tensor, sizes: Sequence[int]) -> Tensor:
 
 
 def _reshape(operator: Operator, x: Tensor, y: Tensor) -> Operator:
-    sizes = np.array([-1 if n is None else n for n in y.shape or ()], np.int32)
+    # Any number of images: who runs the model may ask for another.
+    sizes = np.array([-1, *(y.shape or ())[1:]], np.int32)
     shape = Tensor(f"{y.name}/shape", sizes.shape, INT32, sizes)
     return Operator("RESHAPE", [x, shape], [y], {}, origin=operator.origin)

@@ -46,6 +46,7 @@ def lower_graph(
     *,
     specs: Specs | None = None,
     recurrent: str = "auto",
+    matrix_unit: bool | None = None,
 ) -> Lowered:
     """The program that computes `outputs` from `inputs`. O(nodes); large weights are shared, not copied.
 
@@ -55,6 +56,8 @@ def lower_graph(
         outputs: what is wanted.
         specs: types and shapes of values, where `Value.spec` does not have them; default: infer them all.
         recurrent: what LSTMs become: "fused" (LiteRT's own op, where it is exact), "loop", or what is faster.
+        matrix_unit: whether the program runs on a processor that multiplies matrices of int8 in one
+            instruction; None if it may run anywhere.
 
     Raises:
         UnsupportedOp: a node that TFLite cannot express, the first one in running order; with its reason.
@@ -70,7 +73,7 @@ def lower_graph(
     subgraph = Subgraph("main", [lowering.tensors[v] for v in inputs], results, lowering.builder.operators)
     remove_dead(subgraph)
     raise_refusals(subgraph.operators)
-    fuse(subgraph)
+    fuse(subgraph, matrix_unit=matrix_unit)
     named = _name_outputs(subgraph, outputs)
     fed = {value.name: lowering.tensors[value] for value in inputs}
     subgraphs = numbered(subgraph, lowering.subgraphs)

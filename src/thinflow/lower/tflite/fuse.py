@@ -60,14 +60,19 @@ LAST_RULES: dict[str, Sequence[Rule]] = {
 """For what the others have left: a convolution nearby takes arithmetic for less."""
 
 
-def fuse(subgraph: Subgraph) -> None:
-    """Apply every rule until none finds anything, then the last ones; then what concerns codes, and ERF."""
+def fuse(subgraph: Subgraph, *, matrix_unit: bool | None = None) -> None:
+    """Apply every rule until none finds anything, then the last ones; then what concerns codes, and ERF.
+
+    Args:
+        matrix_unit: see `merge_columns`; None for any processor or accelerator, where layers keep their form.
+    """
     for _ in range(_MAX_ROUNDS):
         if not _apply(RULES, subgraph):
             break
     _apply(LAST_RULES, subgraph)
     merge_addends(subgraph)
-    merge_columns(subgraph)
+    if matrix_unit is not None:
+        merge_columns(subgraph, matrix_unit=matrix_unit)
     drop_clamps(subgraph)
     expand_erf(subgraph)
 
