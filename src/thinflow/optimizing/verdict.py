@@ -36,8 +36,13 @@ def verdict_of(report: OptimizeReport) -> str:
     if abs(speed - 1) < SAME_SPEED:
         return f"{name} is as fast as float and {size}; {end}"
     if speed < 1:
-        return f"{name} is {1 / speed:.1f}x SLOWER here because {why_slower(report)}, and {size}; {end}"
-    return f"{name} is {speed:.1f}x faster and {size}; {end}"
+        return f"{name} is {_times(1 / speed)} SLOWER here because {why_slower(report)}, and {size}; {end}"
+    return f"{name} is {_times(speed)} faster and {size}; {end}"
+
+
+def _times(ratio: float) -> str:
+    """A ratio above 1; near 1 with the digit that tells it from 1."""
+    return f"{ratio:.1f}x" if ratio >= 1.1 else f"{ratio:.2f}x"
 
 
 def _size(times_smaller: float) -> str:
