@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import io
 import struct
+import sys
 import zlib
 from typing import Any
 
@@ -232,6 +233,22 @@ def test_without_pillow(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(EngineUnavailable, match=r"thinflow\[image\]"):
         run("DecodeJpeg", JPEG)
     np.testing.assert_array_equal(run("DecodeBmp", BMP), RGB)
+
+
+def test_a_jpeg_without_simplejpeg(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pillow's pixels are those of the accurate transform."""
+    accurate = run("DecodeJpeg", JPEG, **EXACT)
+    monkeypatch.setitem(sys.modules, "simplejpeg", None)
+    np.testing.assert_array_equal(run("DecodeJpeg", JPEG), accurate)
+    assert run("DecodeJpeg", JPEG, ratio=2, channels=1).shape == (5, 7, 1)
+
+
+def test_the_default_is_the_fast_transform() -> None:
+    pytest.importorskip("simplejpeg")
+    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
+    content = file(noise, "JPEG", quality=90)
+    fast, accurate = (run("DecodeJpeg", content, **attrs).astype(int) for attrs in ({}, EXACT))
+    assert 0 < np.abs(fast - accurate).max() < 12
 
 
 def test_shapes() -> None:

@@ -1,4 +1,4 @@
-"""Image files to pixels: JPEG, PNG and GIF through pillow, BMP by hand."""
+"""Image files to pixels: JPEG through simplejpeg or pillow, PNG and GIF through pillow, BMP by hand."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ import numpy as np
 
 from thinflow.errors import EngineUnavailable, FormatError
 from thinflow.ir.types import UINT8, DType, TensorSpec
+from thinflow.ops import _jpeg
 from thinflow.ops._png import decode_deep, header
 from thinflow.ops._shapes import Dim
 from thinflow.ops.audio import scalar_bytes
 from thinflow.ops.registry import OpDef, op, require
 
 Array = np.ndarray[Any, Any]
+_AS_USUAL = _jpeg.How()
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 
 
@@ -69,14 +71,18 @@ def _pixels(opened: Any, mode: str | None = None) -> Array:
         raise FormatError(f"the {opened.format} image is damaged: {error}") from error
 
 
-def _decode_jpeg(data: bytes, channels: int, ratio: int) -> Array:
+def _decode_jpeg(data: bytes, channels: int, how: _jpeg.How) -> Array:
     require(channels in {0, 1, 3}, f"a JPEG has 1 or 3 channels, not {channels}")
     opened = _opened(data, "JPEG")
     own = 1 if opened.mode == "L" else 3
     mode = _MODES[channels or own]
-    if ratio > 1 or mode == "L":
+    if opened.mode in {"L", "RGB"}:
+        size = opened.height, opened.width
+        if (pixels := _jpeg.decode(data, size, how, grey=mode == "L")) is not None:
+            return pixels
+    if how.ratio > 1 or mode == "L":
         # The decoder itself scales, and hands out luma without a detour through colours.
-        opened.draft(mode, (max(opened.width // ratio, 1), max(opened.height // ratio, 1)))
+        opened.draft(mode, (max(opened.width // how.ratio, 1), max(opened.height // how.ratio, 1)))
     return np.atleast_3d(_pixels(opened, mode))
 
 
@@ -159,12 +165,14 @@ def _decode_bmp(data: bytes, channels: int) -> Array:
     return np.concatenate([pixels[..., order], opaque], axis=-1)
 
 
-def _decode(data: bytes, channels: int, dtype: DType, frames: bool | None = None, ratio: int = 1) -> Array:
+def _decode(
+    data: bytes, channels: int, dtype: DType, frames: bool | None = None, how: _jpeg.How = _AS_USUAL
+) -> Array:
     """Pixels of any image. A GIF gives [frames,h,w,3] if `frames`, else its first, or (None) its only one."""
     kind = _kind(data)
     wide = kind == "PNG" and dtype is not UINT8
     if kind == "JPEG":
-        pixels = _decode_jpeg(data, channels, ratio)
+        pixels = _decode_jpeg(data, channels, how)
     elif kind == "PNG":
         pixels = _decode_png(data, channels, wide)
     elif kind == "BMP":
@@ -199,9 +207,17 @@ class DecodeJpeg(OpDef):
         return _image_spec(channels, UINT8)
 
     @staticmethod
-    def kernel(contents: Array, *, channels: int = 0, ratio: int = 1) -> Array:
+    def kernel(
+        contents: Array,
+        *,
+        channels: int = 0,
+        ratio: int = 1,
+        dct_method: str = "",
+        fancy_upscaling: bool = True,
+    ) -> Array:
         require(ratio in {1, 2, 4, 8}, f"ratio is {ratio}, must be 1, 2, 4 or 8")
-        return _decode(scalar_bytes(contents), channels, UINT8, ratio=ratio)
+        how = _jpeg.How(ratio, dct_method, fancy_upscaling)
+        return _decode(scalar_bytes(contents), channels, UINT8, how=how)
 
 
 @op("DecodeAndCropJpeg")
@@ -218,9 +234,18 @@ class DecodeAndCropJpeg(OpDef):
         return TensorSpec(UINT8, (height, width, channels or None))
 
     @staticmethod
-    def kernel(contents: Array, window: Array, *, channels: int = 0, ratio: int = 1) -> Array:
+    def kernel(
+        contents: Array,
+        window: Array,
+        *,
+        channels: int = 0,
+        ratio: int = 1,
+        dct_method: str = "",
+        fancy_upscaling: bool = True,
+    ) -> Array:
         require(window.shape == (4,), f"crop_window has shape {list(window.shape)}, [4] is needed")
-        pixels = _decode(scalar_bytes(contents), channels, UINT8, ratio=ratio)
+        how = _jpeg.How(ratio, dct_method, fancy_upscaling)
+        pixels = _decode(scalar_bytes(contents), channels, UINT8, how=how)
         y, x, height, width = (int(v) for v in window)
         inside = min(y, x) >= 0 and height > 0 and width > 0
         inside = inside and y + height <= pixels.shape[0] and x + width <= pixels.shape[1]
