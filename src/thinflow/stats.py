@@ -34,8 +34,7 @@ Step = tuple[str, str, int, int]
 class StepStatsMessage(Protocol):
     """TensorFlow's StepStats message, of which only the bytes are wanted."""
 
-    def SerializeToString(self) -> bytes:
-        ...
+    def SerializeToString(self) -> bytes: ...
 
 
 @dataclass(frozen=True)

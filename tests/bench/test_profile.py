@@ -55,6 +55,30 @@ def test_kernels_are_dealt_out_in_order() -> None:
     ]
 
 
+def test_kernels_that_the_delegate_chose_for_special_cases() -> None:
+    """A swish in eight bits is one table, looked up; a product of a value with itself is a square."""
+    program = chain("CONV_2D", "LOGISTIC", "MUL", "MUL", "RSQRT", "MUL", "SQRT", "MEAN")
+    events = kernels(
+        "Convolution (NHWC, QC8) IGEMM",
+        "Invalid Unary Op",
+        "Multiply (ND)",
+        "Reciprocal Square Root (NC)",
+        "Square (NC)",
+        "Square Root (NC)",
+        "Mean (ND) Reduce",
+    )
+    assert shown(program, events) == [
+        ("CONV_2D", 10, "Convolution (NHWC, QC8) IGEMM"),
+        ("LOGISTIC", 10, "Invalid Unary Op"),
+        ("MUL", 0, ""),
+        ("MUL", 10, "Multiply (ND)"),
+        ("RSQRT", 10, "Reciprocal Square Root (NC)"),
+        ("MUL", 10, "Square (NC)"),
+        ("SQRT", 10, "Square Root (NC)"),
+        ("MEAN", 10, "Mean (ND) Reduce"),
+    ]
+
+
 def test_runs_with_the_same_kernels_are_aligned_once(monkeypatch: pytest.MonkeyPatch) -> None:
     program, known, asked = chain("CONV_2D", "SOFTMAX"), {}, []
     own = profile_mapping._aligned

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import tensorflow as tf
+from tensorflow.python.framework import op_def_registry
 
 from tests.oracle._graphs import write_graphs
 from tests.oracle._scripts import Outcome, originals
@@ -27,6 +28,7 @@ SAME = [
     "--graphs=g.pb --default_ops=SymbolicGradient:B,C:D",
     "--graphs=custom.pb",
     "--graphs=loop.pb",
+    "--graphs=stripped.pb",
     "--gr g.pb --default NoOp:NoOp",
 ]
 REFUSED = [
@@ -72,11 +74,29 @@ def loop() -> bytes:
             v1.enable_control_flow_v2()
 
 
+def stripped() -> bytes:
+    """A GraphDef that leaves out default types, several of them not those of the first kernel."""
+    v1 = tf.compat.v1
+    with tf.Graph().as_default() as graph:
+        codes = v1.placeholder(tf.quint8, [1, 4, 4, 2], name="codes")
+        x = tf.raw_ops.Dequantize(input=codes, min_range=0.0, max_range=1.0)
+        pooled = tf.raw_ops.MaxPool(input=x, ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], padding="VALID")
+        tf.reduce_sum(tf.reshape(tf.nn.leaky_relu(pooled), [-1, 2]), 1)
+        tf.argmax(tf.pad(x, [[0, 0], [1, 1], [1, 1], [0, 0]]), 3)
+        message = graph.as_graph_def()
+    for node in message.node:
+        for attr in op_def_registry.get(node.op).attr:
+            if attr.HasField("default_value") and node.attr[attr.name] == attr.default_value:
+                del node.attr[attr.name]
+    return bytes(message.SerializeToString())
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("graphs")
     write_graphs(folder)
     (folder / "loop.pb").write_bytes(loop())
+    (folder / "stripped.pb").write_bytes(stripped())
     lists = {
         "ops": '[["Add", "BinaryOp<CPUDevice, functor::add<float>>"], ["Foo", null], ["Bar", ""]]',
         "more": '[["Baz", "FooOp"], ["Add", "BinaryOp<CPUDevice, functor::add<float>>"]]',

@@ -40,7 +40,7 @@ def recorded(definition: v1.GraphDef) -> list[bytes]:
 
 
 def rows(text: str) -> list[list[str]]:
-    """The tables with their rows sorted, as ties come in any order there; without the sums of what is above."""
+    """The tables with their rows sorted, as ties come in any order there; without sums of what is above."""
     tables = [[line.split("\t") for line in table.splitlines()] for table in text.split("\n\n")]
     return [sorted("|".join(c for i, c in enumerate(row) if i != 5) for row in table) for table in tables]
 

@@ -31,12 +31,14 @@ _OTHER_NAMES = {
     "RELU_N1_TO_1": "clamp",
     "QUANTIZE": "convert",
     "DEQUANTIZE": "convert",
-    "MUL": "multiply",
+    "MUL": "multiply square",  # of a value by itself
     "NEG": "negate",
     "PAD": "pad",
     "PADV2": "pad",
     "PRELU": "prelu",
     "RESHAPE": "reshape copy",
+    "RSQRT": "reciprocal",
+    "SQRT": "square",
     "EXPAND_DIMS": "reshape copy",
     "SPLIT": "copy split",
     "SQUEEZE": "reshape copy",
@@ -45,6 +47,13 @@ _OTHER_NAMES = {
     "SUM": "sum reduce",
     "MEAN": "mean",
 }
+_ELEMENTWISE_CODES = """
+    ABS CEIL COS ELU EXP FLOOR GELU HARD_SWISH LEAKY_RELU LOG LOGISTIC NEG ROUND RSQRT SIGN SIN SQRT SQUARE
+    TANH
+"""
+_ELEMENTWISE = frozenset(_ELEMENTWISE_CODES.split())
+_BY_TABLE = "unary"
+"""Of a kernel that looks eight-bit results up, whatever the function; x * sigmoid(x) is one such as well."""
 _HELPERS = ("clamp", "convert", "copy", "pad", "transpose", "reshape")
 """Kernels that may come before or after the one that does an operator's work."""
 _OFTEN_WITHOUT = frozenset(("PAD", "PADV2", "RESHAPE", "EXPAND_DIMS", "SQUEEZE", "DEQUANTIZE", "QUANTIZE"))
@@ -210,7 +219,8 @@ def _of_helper(word: str, *, before: bool) -> float:
 
 def _names(operator: Operator) -> tuple[str, ...]:
     """Words of which one is in the name of the kernel that does an operator's work."""
-    return tuple(_OTHER_NAMES.get(operator.code, operator.code.lower().replace("_", " ")).split())
+    names = _OTHER_NAMES.get(operator.code, operator.code.lower().replace("_", " ")).split()
+    return (*names, _BY_TABLE) if operator.code in _ELEMENTWISE else tuple(names)
 
 
 def output_bytes(operators: Iterable[Operator]) -> dict[Operator, int]:

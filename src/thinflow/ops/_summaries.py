@@ -55,6 +55,6 @@ def _element(value: Any) -> str:
 def _decimal(value: np.generic) -> str:
     """A float in six digits, or fifteen of a double, where those are exact; else in all it takes."""
     short, long = _DIGITS.get(value.itemsize, (6, 9))
-    wide = np.float64(value) if value.itemsize == 8 else np.float32(value)  # type: ignore[arg-type]
+    wide = np.float64(value) if value.itemsize == 8 else np.float32(value)
     text = f"{wide:.{short}g}"
     return text if type(wide)(text) == wide else f"{wide:.{long}g}"
