@@ -1,7 +1,7 @@
 """JPEG files decoded as TensorFlow does it, to the last bit, where simplejpeg is installed.
 
-Both use libjpeg-turbo. TensorFlow's default is its faster transform, which pillow does not offer: its pixels are
-those of `dct_method="INTEGER_ACCURATE"`, a few levels off.
+Both use libjpeg-turbo. TensorFlow's default is its faster transform, which pillow does not offer: its pixels
+are those of `dct_method="INTEGER_ACCURATE"`, a few levels off.
 """
 
 from __future__ import annotations
