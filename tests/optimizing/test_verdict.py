@@ -49,7 +49,11 @@ def report(
         (report(speed=None), "int8 is 4.0x smaller; ", ": ship m_int8.tflite"),
         (report(speed=1.02), "int8 is as fast as float and 4.0x smaller; ", ": ship m_int8.tflite"),
         (report(speed=1.04), "int8 is 1.04x faster and 4.0x smaller; ", ": ship m_int8.tflite"),
-        (report(speed=0.96), "int8 is 1.04x SLOWER here because ", ": ship m_fp32.tflite: float is faster here"),
+        (
+            report(speed=0.96),
+            "int8 is 1.04x SLOWER here because ",
+            ": ship m_fp32.tflite: float is faster here",
+        ),
         (report(sizes=(100, 102)), "int8 is 2.0x faster and of the same size; ", ": ship m_int8.tflite"),
         (report(sizes=(100, 200)), "int8 is 2.0x faster and 2.0x LARGER; ", ": ship m_int8.tflite"),
         (
