@@ -17,6 +17,7 @@ from thinflow.errors import VerificationError
 from thinflow.ir.graph import Graph
 from thinflow.lower.tflite import symmetric
 from thinflow.lower.tflite.sums import Products
+from thinflow.optimizing import codes
 from thinflow.optimizing.codes import check_codes, holds_codes
 from thinflow.synthetic import synthetic_array
 from thinflow.tflite.reader import read_program
@@ -52,6 +53,57 @@ def test_a_wrong_bias_is_found(digits: Graph, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(Products.rounded.__globals__, "split", wrong)
     with pytest.raises(VerificationError, match=r"codes off the graph's, at most \d+ are expected"):
         check(digits)
+
+
+def on_onnxruntime(graph: Graph) -> int:
+    """The most codes an op is off there, numbers before and behind within 1e-3."""
+    pytest.importorskip("onnxruntime")
+    infer_with_loops(graph)
+    arrays = [synthetic_array(v, np.random.default_rng(5)) for v in graph.inputs]
+    ends = {"ends": graph.outputs, "tolerance": 1e-3}
+    return check_codes(graph, list(graph), graph.inputs, arrays, 60, engine="onnxruntime", **ends)
+
+
+@pytest.fixture(scope="module")
+def measured() -> Graph:
+    """Ranges are found in every run."""
+    return transform(
+        build("digits"), f"remove_nodes(op=Identity) fold_constants remove_dropout {RECIPE}", verify=False
+    )
+
+
+def test_every_op_in_onnxruntime_is_within_a_code(digits: Graph, measured: Graph):
+    assert on_onnxruntime(digits) <= 3
+    assert on_onnxruntime(measured) <= 1
+
+
+@pytest.mark.parametrize(
+    ("dtype", "added", "words"),
+    [
+        (np.uint8, 9, r"ONNX Runtime's '.+'\[.*\] is \d+ codes off the graph's, at most \d are expected"),
+        (np.float32, 0.1, r"ONNX Runtime gives .+ for '.+'\[.*\], the graph "),
+    ],
+)
+def test_a_wrong_answer_of_onnxruntime_is_found(
+    dtype: type, added: float, words: str, measured: Graph, monkeypatch: pytest.MonkeyPatch
+):
+    right = codes.run_file
+
+    def wrong(*args, **options):
+        (results,) = right(*args, **options)
+        return [[r + dtype(added) if r.dtype == dtype else r for r in results]]
+
+    monkeypatch.setattr(codes, "run_file", wrong)
+    with pytest.raises(VerificationError, match=words):
+        on_onnxruntime(measured)
+
+
+def test_an_eight_bit_graph_becomes_a_whole_onnx_file(measured: Graph, tmp_path: Path):
+    """Its answers are some codes apart, which is no fault."""
+    pytest.importorskip("onnxruntime")
+    made = convert_verified(measured, str(tmp_path / "eight.onnx"))
+    assert made.proof.startswith("each eight-bit op in ONNX Runtime agrees with the graph's, one rounding")
+    assert not any("run in the app" in note for note in made.notes)
 
 
 def test_stored_weights_alone_are_no_codes():

@@ -12,9 +12,9 @@ import thinflow
 from tests.transforms.golden import parse_graph
 from thinflow.bench import latency
 from thinflow.errors import EngineCrashed, EngineUnavailable, UnsupportedOp
-from thinflow.optimizing import finishing, job
+from thinflow.optimizing import finishing, litert_job
 from thinflow.optimizing.graph_job import GraphReport
-from thinflow.optimizing.job import OptimizeReport
+from thinflow.optimizing.job_report import OptimizeReport
 
 WORDS = """
 words = Placeholder() {dtype=string, shape=shape[?]}
@@ -93,7 +93,7 @@ def test_float_is_shipped_where_the_eight_bit_model_crashes(
     def crash(*_: object, **__: object) -> None:
         raise EngineCrashed("the engine 'litert' crashed (signal 6, SIGABRT) while running the int8 model")
 
-    monkeypatch.setattr(job, "compare_models", crash)
+    monkeypatch.setattr(litert_job, "compare_models", crash)
     report = thinflow.optimize(save(LENGTHS, tmp_path), tmp_path / "out", measure=False)
     assert isinstance(report, GraphReport)
     assert report.verdict == (

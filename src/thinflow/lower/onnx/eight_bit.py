@@ -387,5 +387,5 @@ def quantized(b: Builder, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def handed_on(b: Builder, codes: Tensor, coded: Coded | None, **changes: Any) -> Tensor:
     """Codes that stand for what others with this range do; returns them."""
     if coded is not None:
-        note_coded(b, codes, replace(coded, codes=codes, source=None, reals=None, **changes))
+        note_coded(b, codes, replace(coded, **{"codes": codes, "source": None, "reals": None, **changes}))
     return codes

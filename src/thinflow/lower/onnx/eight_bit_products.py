@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
-from thinflow.ir.types import FLOAT, INT32, UINT8
+from thinflow.ir.types import FLOAT, INT8, INT32, UINT8
 from thinflow.lower.onnx.builder import Builder
 from thinflow.lower.onnx.eight_bit import Coded, Target, Wide, constant_reals, decoded, scaled
 from thinflow.lower.onnx.eight_bit_layers import products_of
-from thinflow.lower.onnx.integers import Conv, is_product
+from thinflow.lower.onnx.integers import Conv, as_product, is_product
+from thinflow.lower.onnx.merged_columns import merged
 from thinflow.lower.onnx.program import Tensor
 
+_DEEP = 96
+"""Products per sum from which on those of eight bits are worth copying what windows see."""
 _MOST = 2**30
 """A bias beyond might overflow the sum that it is added to."""
 
@@ -35,9 +39,25 @@ def convolution(
     def reals() -> Tensor:
         if is_product(conv, w.codes):
             return scaled(b, sums(), x.scale, w.scale)
-        return _of_reals(b, conv, x, w)
+        found = _of_blocks(b, conv, x, w)
+        return _of_reals(b, conv, x, w) if found is None else found
 
     return Wide(low, high, narrow, reals, products=layer)
+
+
+def _of_blocks(b: Builder, conv: Conv, x: Coded, w: Coded) -> Tensor | None:
+    """A convolution of few channels as a product of blocks of columns; None where that is no quicker."""
+    if not (w.codes.is_constant and w.zero.is_constant) or "group" in conv.options:
+        return None
+    zero = int(w.zero.array())
+    codes = w.codes.array().astype(np.int16) - zero
+    found = merged(b, conv, codes) if math.prod(codes.shape[:3]) >= _DEEP else None
+    if found is None:
+        return None
+    blocks, filters, _ = found
+    weights = b.const((filters + zero).astype(np.int8), "blocks", INT8)
+    product = as_product(b, blocks, weights, (x.zero, w.zero))
+    return b.reshaped(scaled(b, product, x.scale, w.scale), conv.shape)
 
 
 def _of_reals(b: Builder, conv: Conv, x: Coded, w: Coded) -> Tensor:

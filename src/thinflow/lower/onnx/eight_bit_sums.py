@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from thinflow.lower.code_sums import Addend
+from thinflow.lower.onnx.affine import moved_in_blocks, scaled_and_moved
 from thinflow.lower.onnx.builder import Array, Builder
 from thinflow.lower.onnx.eight_bit import (
     Coded,
@@ -76,7 +77,12 @@ class Pair:
         widest = max((a.grid.scale for a in self.addends), default=0.0)
         if self.addends and middle_of(self.addends)[1] > _FINE * widest:
             return self._exactly(_FINE * widest)
-        return self.b.step(self.code, reals_of(self.b, self.x), self._other(0.0))
+        x, other = reals_of(self.b, self.x), self._other(0.0)
+        if self.code == "Add":
+            joined = scaled_and_moved(self.b, x, other) or moved_in_blocks(self.b, x, other)
+            if joined is not None:
+                return joined
+        return self.b.step(self.code, x, other)
 
     def _other(self, more: float) -> Tensor:
         """The second operand as float, with what is to be added to the results."""

@@ -5,6 +5,7 @@ They take the code of 0 as one of the codes: a range has to be known, and to hol
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,13 +14,15 @@ import numpy as np
 
 from thinflow.ir.types import FLOAT, INT32, DType
 from thinflow.lower.onnx.borders import without_border
-from thinflow.lower.onnx.builder import Builder, shape_of
+from thinflow.lower.onnx.builder import Array, Builder, shape_of
 from thinflow.lower.onnx.conv import geometry
 from thinflow.lower.onnx.program import Tensor
 from thinflow.ops.quantized_math import _origin_pads
 
 _FEWEST_CHANNELS = 16
 """Below, copying what windows see takes longer than the product saves."""
+_MOST_PLACES = 1 << 20
+"""Pixels that windows see up to which the model holds where each of them is."""
 
 
 @dataclass(frozen=True)
@@ -105,9 +108,8 @@ def conv_of(
 
 def whole_conv(b: Builder, conv: Conv, w: Tensor, zeros: tuple[Tensor, Tensor]) -> Tensor:
     """A convolution of x less its code of 0 with w less its own, int32 [n,oh,ow,k]."""
-    product = _as_product(b, conv, w, zeros)
-    if product is not None:
-        return product
+    if is_product(conv, w):
+        return as_product(b, conv, w, zeros)
     if _is_small(w, zeros[1]):
         ones = b.const(np.float32(1), "scale")
         x, filters = (
@@ -139,10 +141,8 @@ def is_product(conv: Conv, w: Tensor) -> bool:
     return is_plain and w.is_constant and depth >= (_FEWEST_CHANNELS if kh * kw > 1 else 1)
 
 
-def _as_product(b: Builder, conv: Conv, w: Tensor, zeros: tuple[Tensor, Tensor]) -> Tensor | None:
-    """The convolution as a product, if that is better."""
-    if not is_product(conv, w):
-        return None
+def as_product(b: Builder, conv: Conv, w: Tensor, zeros: tuple[Tensor, Tensor]) -> Tensor:
+    """The convolution as a product of what each window sees, int32 [n,oh,ow,k]."""
     kh, kw, depth, count = (n or 0 for n in shape_of(w))
     seen = _windows(b, conv, (kh, kw), zeros[0])
     filters = b.reshaped(w, (kh * kw * depth, count))
@@ -160,17 +160,53 @@ def _windows(b: Builder, conv: Conv, window: tuple[int, int], zero: Tensor) -> T
         x = b.step("Pad", x, pads, zero, shape=(n, height, width, depth))
     steps, gaps = options.get("strides", (1, 1)), options.get("dilations", (1, 1))
     sizes = [m or 0 for m in conv.shape[1:3]]
-    parts = []
-    for row, column in np.ndindex(*window):
-        starts = [row * gaps[0], column * gaps[1]]
-        ends = [at + (m - 1) * s + 1 for at, m, s in zip(starts, sizes, steps, strict=True)]
-        if (starts, ends, list(steps)) == ([0, 0], [height, width], [1, 1]):
-            parts.append(x)
-        else:
-            parts.append(b.sliced(x, starts, ends, [1, 2], list(steps), shape=(n, *sizes, depth)))
-    if len(parts) == 1:
-        return parts[0]
-    return b.step("Concat", *parts, shape=(n, *sizes, len(parts) * (depth or 0)), axis=3)
+    if window == (1, 1):
+        return _every(b, x, (0, 0), sizes, steps)
+    if math.prod((*sizes, *window)) > _MOST_PLACES:
+        corners = [(row * gaps[0], column * gaps[1]) for row, column in np.ndindex(*window)]
+        parts = [_every(b, x, corner, sizes, steps) for corner in corners]
+        return b.step("Concat", *parts, shape=(n, *sizes, len(parts) * (depth or 0)), axis=3)
+    rows, columns = (
+        np.arange(m)[:, None] * s + np.arange(k) * g
+        for m, s, g, k in zip(sizes, steps, gaps, window, strict=True)
+    )
+    return _gathered(b, x, rows, columns)
+
+
+def _every(
+    b: Builder, x: Tensor, corner: Sequence[int], sizes: Sequence[int], steps: Sequence[int]
+) -> Tensor:
+    """Pixels of x [n,h,w,c] some steps apart, so many of them from a corner on."""
+    n, height, width, depth = shape_of(x)
+    ends = [at + (m - 1) * s + 1 for at, m, s in zip(corner, sizes, steps, strict=True)]
+    if (list(corner), ends, list(steps)) == ([0, 0], [height, width], [1, 1]):
+        return x
+    return b.sliced(x, corner, ends, [1, 2], list(steps), shape=(n, *sizes, depth))
+
+
+def _gathered(b: Builder, x: Tensor, rows: Array, columns: Array) -> Tensor:
+    """The pixels that windows read of x [n,h,w,c], each copied once: [n,oh,ow,kh kw c].
+
+    Few channels are copied row by row first: then there are fewer pieces, and longer ones.
+
+    Args:
+        rows, columns: which of them, [oh,kh] and [ow,kw].
+    """
+    batch = shape_of(x)[0]
+    height, width, depth = (size or 0 for size in shape_of(x)[1:])
+    if depth < _FEWEST_CHANNELS:
+        x = b.step("Gather", x, _places(b, columns), shape=(batch, height, columns.size, depth), axis=2)
+        width, depth = columns.shape[0], columns.shape[1] * depth
+        columns = np.arange(width)[:, None]
+    places = rows[:, None, :, None] * width + columns[:, None]
+    pixels = b.reshaped(x, (batch, height * width, depth))
+    seen = b.step("Gather", pixels, _places(b, places), shape=(batch, places.size, depth), axis=1)
+    taps = places.shape[2] * places.shape[3] * depth
+    return b.reshaped(seen, (batch, *places.shape[:2], taps))
+
+
+def _places(b: Builder, indices: Array) -> Tensor:
+    return b.const(indices.reshape(-1).astype(np.int32), "places", INT32)
 
 
 def _centred_windows(

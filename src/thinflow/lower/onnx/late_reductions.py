@@ -14,7 +14,7 @@ def reduce_late(program: Program) -> None:
     """max(x), transpose(x)  ->  max(flat(transpose(x))): the layout of x itself need not exist then."""
     wiring = Wiring(program)
     for operator in program.operators:
-        source = operator.inputs[0] if operator.code in _ANY_ORDER and _is_whole(operator) else None
+        source = operator.inputs[0] if operator.code in _ANY_ORDER and is_whole(operator) else None
         moved = None if source is None else _transposition(wiring, source)
         if moved is not None:
             wiring.set_inputs(operator, [_flat(wiring, moved)])
@@ -42,7 +42,7 @@ def _flat(wiring: Wiring, transpose: Operator) -> Tensor:
     return wiring.add("Reshape", [y, sizes], flat, transpose.origin)
 
 
-def _is_whole(operator: Operator) -> bool:
+def is_whole(operator: Operator) -> bool:
     """Whether a reduction leaves a scalar, whatever the order of its operand's axes."""
     axes = operator.options.get("axes")
     if len(operator.inputs) > 1 and operator.inputs[1] is not None:

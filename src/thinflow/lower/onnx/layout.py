@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from thinflow.lower.onnx.channel_maxima import reduce_by_channel
 from thinflow.lower.onnx.fuse import fuse
 from thinflow.lower.onnx.late_reductions import reduce_late
 from thinflow.lower.onnx.program import Operator, Program, Tensor
@@ -48,6 +49,7 @@ def settle_layout(program: Program) -> None:
     if program.counts()["Transpose"]:
         _settle(program)
         transpose_bytes(program)
+        reduce_by_channel(program)
         reduce_late(program)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from thinflow.ir.graph import Node
 from thinflow.ir.types import DOUBLE, FLOAT, INT8, INT32, UINT8
 from thinflow.lower.onnx import eight_bit
 from thinflow.lower.onnx.array import reshape
-from thinflow.lower.onnx.builder import Builder, ints, require, shape_of
+from thinflow.lower.onnx.builder import END, Builder, ints, require, shape_of
 from thinflow.lower.onnx.codes import code_of, decoded, encoded, range_of
 from thinflow.lower.onnx.conv import geometry
 from thinflow.lower.onnx.eight_bit import (
@@ -103,7 +104,8 @@ def quantized_pool(
             y = b.step("com.microsoft.NhwcMaxPool", q, shape=b.result_spec().shape, **options)
         else:
             y = max_pool(b, node, q, ksize=ksize, strides=strides, padding=padding)
-        return handed_on(b, b.result(y), coded), low, high
+        reals = None if coded is None or tuple(ksize[1:3]) != (1, 1) else _thinned(b, coded, strides)
+        return handed_on(b, b.result(y), coded, reals=reals), low, high
     if coded is not None and q.dtype is UINT8 and not eight_bit.is_exact(q):
         mean = _mean(b, coded, geometry(shape_of(q, "x", 4)[1:3], ksize[1:3], strides[1:3], (1, 1), padding))
         return handed_on(b, b.result(mean), coded), low, high
@@ -114,6 +116,14 @@ def quantized_pool(
     exact = choose(there, seen, 0).reduced("ReduceSum", 3, 4) / counts
     whole = exact.truncated() if is_native() else exact.rounded()
     return b.result(b.cast(b.cast(whole.tensor, INT32), q.dtype)), low, high
+
+
+def _thinned(b: Builder, x: Coded, strides: Sequence[int]) -> Callable[[], Tensor] | None:
+    """Emits what was rounded to codes [n,h,w,c], for the pixels that are some steps apart."""
+    whole, shape = x.reals, b.result_spec().shape
+    if whole is None:
+        return None
+    return cache(lambda: b.sliced(whole(), [0, 0], [END, END], [1, 2], list(strides[1:3]), shape=shape))
 
 
 def _mean(b: Builder, x: Coded, options: dict[str, Any]) -> Tensor:
