@@ -29,6 +29,7 @@ from thinflow.differences import allowed, difference
 from thinflow.errors import NodeError, ThinflowError
 from thinflow.interpreter import run_node
 from thinflow.ir.attrs import attr_key
+from thinflow.ir.counterparts import counterparts
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import MERGES, NEXT_ITERATIONS, execution_order
 from thinflow.ir.types import TensorSpec
@@ -90,12 +91,14 @@ def prove(before: Graph, after: Graph, tolerance: float, *, seed: int = 0) -> Pr
 class _Side:
     """One graph and the numbers of its values."""
 
-    def __init__(self, graph: Graph, table: dict[Hashable, int]) -> None:
+    def __init__(self, graph: Graph, table: dict[Hashable, int], names: Sequence[str]) -> None:
         self.graph = graph
         self.table = table
         self.order = execution_order(graph)
         self.position = {node: i for i, node in enumerate(self.order)}
-        self.number: dict[Value, int] = {v: self._intern(("input", v.name)) for v in graph.inputs}
+        self.number: dict[Value, int] = {
+            v: self._intern(("input", name)) for v, name in zip(graph.inputs, names, strict=True)
+        }
         self.constant: dict[Value, Array] = {}
         self.large_constants: set[Value] = set()
         self.loops = _loop_key(graph)
@@ -240,10 +243,12 @@ class _Sweep:
         self.tolerance = tolerance
         self.numbers = _Numbers(seed)
         self.table: dict[Hashable, int] = {}
-        self.before, self.after = _Side(before, self.table), _Side(after, self.table)
+        names = [v.name for v in before.inputs]
+        self.before = _Side(before, self.table, names)
+        self.after = _Side(after, self.table, _names_before(before, after))
         self.proof = Proof()
         self.spec_of: dict[int, TensorSpec] = {}
-        self.agreed = {self.after.number[v] for v in after.inputs}
+        self.agreed = {self.after.number[v] for v in after.inputs} & set(self.before.number.values())
 
     def run(self) -> Proof:
         for node in self.before.order:
@@ -258,9 +263,9 @@ class _Sweep:
                     self._try_to_unite(value)
                 if self.after.number[value] in self.spec_of:
                     self.agreed.add(self.after.number[value])
-        for wanted in self.before.graph.outputs:
-            twin = self.after.graph.find(wanted.node.name)
-            found = self.after.number.get(twin.output(wanted.port)) if twin is not None else None
+        outputs = self.before.graph.outputs
+        for wanted, twin in zip(outputs, _twins(outputs, self.after.graph), strict=True):
+            found = self.after.number.get(twin) if twin is not None else None
             if found is None or found != self.before.number.get(wanted):
                 self.proof.equal = False
                 self.proof.unproven.append(wanted.name)
@@ -359,6 +364,24 @@ class _Sweep:
         if spec.dtype.is_floating:
             return self.numbers.floats(sizes).astype(spec.dtype.numpy(), copy=False)
         return self.numbers.bits(sizes).astype(spec.dtype.numpy())
+
+
+def _names_before(before: Graph, after: Graph) -> list[str]:
+    """Of each input of the changed graph, the name of the one that it stands for; its own if for none."""
+    try:
+        twins = counterparts(before.inputs, after.inputs, after)
+    except ThinflowError:
+        return [v.name for v in after.inputs]
+    names = {twin: v.name for v, twin in zip(before.inputs, twins, strict=True)}
+    return [names.get(v, v.name) for v in after.inputs]
+
+
+def _twins(outputs: Sequence[Value], after: Graph) -> list[Value | None]:
+    """Of each output, the one of the changed graph that stands for it; None if none does."""
+    try:
+        return list(counterparts(outputs, after.outputs, after))
+    except ThinflowError:
+        return [None for _ in outputs]
 
 
 def _is_made_good_below(node: Node, twin: Node) -> bool:

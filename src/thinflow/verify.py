@@ -27,6 +27,7 @@ from thinflow.errors import (
     VerificationError,
 )
 from thinflow.interpreter import Plan
+from thinflow.ir.counterparts import counterparts
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import DType
 from thinflow.layer_differences import Layer
@@ -77,6 +78,11 @@ class OutputComparer:
         Raises:
             VerificationError: larger than the transform's tolerance, for one that must not change numbers.
         """
+        worst = self._difference(before, after, transform)
+        self._rename_feeds(before, after)
+        return worst
+
+    def _difference(self, before: Graph, after: Graph, transform: Transform) -> float | None:
         if transform.exact:
             proof = prove(before, after, max(transform.tolerance, NO_CHANGE), seed=self._seed)
             if proof.equal:
@@ -103,10 +109,18 @@ class OutputComparer:
         """Outputs for every feed, remembered for the graph that the next step starts from."""
         if self._latest is not None and self._latest[0] is graph:
             return self._latest[1]
-        names = [v.name for v in named_by.outputs]
-        results = [run_by_name(graph, feed, names) for feed in self._all_feeds(named_by)]
+        names = [v.name for v in counterparts(named_by.outputs, graph.outputs, graph)]
+        new = {} if graph is named_by else _new_names(named_by, graph)
+        feeds = [{new.get(n, n): a for n, a in feed.items()} for feed in self._all_feeds(named_by)]
+        results = [run_by_name(graph, feed, names) for feed in feeds]
         self.runs += 1
         return results
+
+    def _rename_feeds(self, before: Graph, after: Graph) -> None:
+        """Let the feeds have the names of the graph that the next step starts from."""
+        new = _new_names(before, after)
+        if self._feeds is not None and any(old != name for old, name in new.items()):
+            self._feeds = [{new.get(n, n): a for n, a in feed.items()} for feed in self._feeds]
 
     def _all_feeds(self, graph: Graph) -> list[dict[str, Array]]:
         if self._feeds is None:
@@ -129,6 +143,16 @@ class OutputComparer:
             shaken = run_by_name(graph, {n: _shaken(a, rng) for n, a in feed.items()}, names)
             noise = max([noise, *(difference(a, b).relative for a, b in zip(clean, shaken, strict=True))])
         return found.relative > min(NOISE_FACTOR * noise, MOST_NOISE)
+
+
+def _new_names(before: Graph, after: Graph) -> dict[str, str]:
+    """Name of each input, with and without ":0" -> the name of what stands for it in the changed graph."""
+    try:
+        twins = counterparts(before.inputs, after.inputs, after)
+    except GraphError:  # an input is gone: nothing reads it any more
+        return {}
+    pairs = [(v.name, twin.name) for v, twin in zip(before.inputs, twins, strict=True)]
+    return {spelt: new for old, new in pairs for spelt in (old, f"{old}:0" if ":" not in old else old)}
 
 
 def _changed(name: str, found: Difference) -> VerificationError:

@@ -70,6 +70,8 @@ def load_for_inference(
     settings = set_switches(graph)
     if settings:
         infer_shapes(graph, {v: v.spec for v in graph.inputs})
+    if inputs is not None:
+        _require_fed(graph)
     return graph, settings
 
 
@@ -110,20 +112,76 @@ def _values(graph: Graph, names: Sequence[str] | str, role: str) -> list[Value]:
     """Values by name, trimmed; empty names are dropped.
 
     Raises:
-        GraphError: unknown or repeated.
+        GraphError: no name of a value, unknown or repeated.
     """
+    from thinflow.ir.names import parse_value_name
+
     wanted = [n.strip() for n in (names.split(",") if isinstance(names, str) else names)]
     values: list[Value] = []
     for name in filter(None, wanted):
+        parse_value_name(name)
         try:
             value = graph.value(name)
         except GraphError as error:
             hint = error.hint if "did you mean" in error.hint else _own(graph, role) or error.hint
             raise GraphError(f"there is no {role} '{name}' in the graph", graph.path, hint) from error
+        _require_port(graph, value, role)
         if value in values:
             raise GraphError(f"the {role} '{name}' is given twice", hint="give each once")
         values.append(value)
     return values
+
+
+def _require_port(graph: Graph, value: Value, role: str) -> None:
+    """Refuse a port that the op does not have; what it has is not known of every op.
+
+    Raises:
+        GraphError: it has fewer outputs.
+    """
+    from thinflow.analysis.shapes import port_count
+
+    count = port_count(value.node)
+    if count is None or value.port < max(count, 1):  # a node without outputs can be asked to run
+        return
+    has = "1 output" if count == 1 else f"{count or 'no'} outputs"
+    last = f"{value.node.name}:{count - 1}" if count > 1 else value.node.name
+    raise GraphError(
+        f"there is no {role} '{value.name}' in the graph: {value.node.where} has {has}",
+        graph.path,
+        f"the last is '{last}'" if count > 1 else f"write '{last}'",
+    )
+
+
+def _require_fed(graph: Graph) -> None:
+    """Refuse inputs that leave something open which the outputs need.
+
+    Raises:
+        GraphError: names the placeholder that nobody feeds, and the inputs with which nothing is open.
+    """
+    from thinflow.analysis.switches import inference_setting
+    from thinflow.transforms.strip_unused_nodes import needed_nodes
+
+    sources = [n for n in needed_nodes(graph) if n.op in {"Placeholder", "PlaceholderV2"}]
+    missing = sorted((n for n in sources if inference_setting(n) is None), key=lambda n: n.name)
+    if not missing:
+        return
+    names = [v.name for v in graph.inputs]
+    beside = [v for v in _beside(graph) if v.name not in names]
+    what = " and ".join(f"'{n.name}'" for n in missing[:_SHOWN_NAMES])
+    more = f" and {len(missing) - _SHOWN_NAMES} more" if len(missing) > _SHOWN_NAMES else ""
+    ports = f", through '{beside[0].name}'" if beside else ""
+    rest = ",".join([*names, *([v.name for v in beside] or [n.name for n in missing])])
+    raise GraphError(
+        f"the outputs also need {what}{more}, which is not among the inputs{ports}",
+        graph.path,
+        f"name all inputs: --inputs {rest}",
+    )
+
+
+def _beside(graph: Graph) -> list[Value]:
+    """The ports that are read of nodes of which another port is fed."""
+    nodes = dict.fromkeys(v.node for v in graph.inputs)
+    return [v for n in nodes for v in n.outputs if v.is_used and not v.is_graph_input]
 
 
 def _own(graph: Graph, role: str) -> str:

@@ -15,6 +15,7 @@ from thinflow.engines._child import TIMEOUT_SECONDS, run_file
 from thinflow.engines.litert import Model
 from thinflow.errors import VerificationError
 from thinflow.interpreter import Plan
+from thinflow.ir.counterparts import counterparts
 from thinflow.ir.graph import Graph, Value
 from thinflow.lower.lowering import needed_nodes
 from thinflow.optimizing.angles import same_turn
@@ -148,9 +149,11 @@ def compare_models(
     judged = original if end_to_end else core.graph
     read = original.outputs if end_to_end else core.outputs
     plan = Plan(judged, read, original.inputs if end_to_end else judged.inputs)
+    twins = counterparts(core.graph.inputs, judged.inputs, judged)
+    fed = dict(zip(core.graph.inputs, twins, strict=True))
     meters: dict[str, QualityMeter] = {}
     for number, feed in enumerate(samples):
-        before = plan.run({judged.value(v.name): a for v, a in feed.items()})
+        before = plan.run({fed.get(v, v): a for v, a in feed.items()})
         arrays = core.before(feed)
         for name, runtime in runtimes.items():
             results = runtime.run(arrays)

@@ -14,6 +14,7 @@ import numpy as np
 from thinflow.analysis.shapes import infer_shapes, port_count
 from thinflow.errors import FeedError, NodeError
 from thinflow.formats.graphdef import serialized_size
+from thinflow.ir.counterparts import counterparts
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import TensorSpec
 from thinflow.lower.tflite.convert import lower_graph
@@ -53,7 +54,8 @@ def float_graph(
         size_of=serialized_size,
         progress=progress,
     )
-    infer_shapes(result.graph, {result.graph.value(v.name): v.spec for v in graph.inputs})
+    inputs = counterparts(graph.inputs, result.graph.inputs, result.graph)
+    infer_shapes(result.graph, {twin: v.spec for v, twin in zip(graph.inputs, inputs, strict=True)})
     if comparer is not None:
         result.note = f"not compared: {comparer.skipped}" if comparer.skipped else ""
     return result

@@ -12,6 +12,7 @@ import numpy as np
 
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.errors import WriteError
+from thinflow.ir.counterparts import counterparts
 from thinflow.ir.graph import Graph
 from thinflow.lower.onnx.program import DEFAULT_OPSET, Program, check_opset
 from thinflow.lower.onnx.quant import range_only
@@ -151,7 +152,8 @@ def reopened(original: Graph, optimised: Graph) -> Graph:
     Making a LiteRT model fixes the batch that the graph leaves open; an ONNX model leaves it open.
     """
     graph = optimised.clone()
-    infer_shapes(graph, {graph.value(v.name): v.spec for v in original.inputs})
+    twins = counterparts(original.inputs, graph.inputs, graph)
+    infer_shapes(graph, {twin: v.spec for v, twin in zip(original.inputs, twins, strict=True)})
     return graph
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from thinflow.analysis.switches import inference_setting
 from thinflow.errors import FeedError, ParameterError
+from thinflow.ir.counterparts import counterparts
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import STRING, TensorSpec
 from thinflow.optimizing.labels import class_names_for
@@ -137,8 +138,8 @@ def _length(feeds: Feeds) -> int | None:
 
 
 def rebind(samples: Samples, old: Graph, new: Graph) -> Samples:
-    """The same samples with the values of another graph as keys, paired by name."""
-    pairs = [(v, new.value(v.name)) for v in old.inputs]
+    """The same samples with the values of another graph as keys, paired by name, else by place."""
+    pairs = list(zip(old.inputs, counterparts(old.inputs, new.inputs, new), strict=True))
 
     def walk() -> Iterator[dict[Value, Array]]:
         for feed in samples:

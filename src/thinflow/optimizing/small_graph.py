@@ -54,7 +54,7 @@ def small_graph(task: Task) -> SmallGraph:
     return SmallGraph(
         task=task,
         graph=graph,
-        restored=as_it_came(result, task.data, verify=chosen.verify),
+        restored=as_it_came(result, calibration, verify=chosen.verify),
         summary=replace(summary, training_norms=[n for n in summary.training_norms if n in graph]),
         calibration=calibration,
         judges=judges,

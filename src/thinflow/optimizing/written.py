@@ -18,7 +18,7 @@ def as_it_came(result: Result, samples: Samples, *, verify: bool = True) -> Resu
 
     Args:
         result: of `float_graph`.
-        samples: for the graph it was made from; the first one verifies the step.
+        samples: for the result's graph; the first one verifies the step.
         verify: whether to.
     """
     first = next(iter(samples), None) if verify else None

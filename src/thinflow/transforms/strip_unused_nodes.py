@@ -185,6 +185,7 @@ class StripUnusedNodes(Transform):
             name = node.name if alone else f"{node.name}_{value.port}"
             fed = graph.add("Placeholder", name=name, attrs=_attrs(specs[value]), before=node)
             fed.origin = self.name
+            _keep_name(graph, value.name, name)
             if alone:
                 graph.replace(node, fed, {value.port: fed.output()})
                 return
@@ -232,6 +233,15 @@ def needed_nodes(graph: Graph) -> set[Node]:
             stack.extend(v.node for v in node.inputs if not v.is_graph_input)
             stack.extend(n for n in node.control_inputs if n not in cut)
     return needed
+
+
+def _keep_name(graph: Graph, old: str, new: str) -> None:
+    """Let the name that a fed value had go on meaning it, and what was an alias of that."""
+    for alias, name in graph.aliases.items():
+        if name.removesuffix(":0") == old:
+            graph.aliases[alias] = new
+    if old != new:
+        graph.aliases[old] = new
 
 
 def _attrs(spec: TensorSpec) -> dict[str, Attr]:
