@@ -14,6 +14,7 @@ from thinflow.ir.function import Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.names import LEGAL_NAME
 from thinflow.ir.types import DType, TensorSpec
+from thinflow.lifting.options import refuse_unread
 from thinflow.lifting.quantized import dequantized_operands, rounded_results
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class Call:
         facts: what the file says of itself.
         xs: operands in the new graph; None for one that is absent.
         spec: what the file says of the first output.
+        read_options, read_operands: what the rule has looked at so far.
     """
 
     def __init__(self, lifter: Lifter, node: Node, xs: list[Value | None]) -> None:
@@ -37,6 +39,8 @@ class Call:
         self.facts = lifter.facts
         self.sources = foreign_values(node)
         self.xs = xs
+        self.read_options: set[str] = set()
+        self.read_operands: set[int] = set()
         stated = foreign.stated(node)
         self.spec = stated[0] if stated else TensorSpec()
 
@@ -46,6 +50,7 @@ class Call:
         Raises:
             UnsupportedOp: it is absent.
         """
+        self.read_operands.add(place)
         value = self.xs[place] if place < len(self.xs) else None
         if value is None:
             raise UnsupportedOp(f"its operand {place} is absent")
@@ -53,10 +58,12 @@ class Call:
 
     def has(self, place: int) -> bool:
         """Whether an operand is given."""
+        self.read_operands.add(place)
         return place < len(self.xs) and self.xs[place] is not None
 
     def get(self, option: str, default: Any = None) -> Any:
         """An option of the file."""
+        self.read_options.add(option)
         return self.node.get(option, default)
 
     def sizes(self, place: int) -> tuple[int, ...]:
@@ -105,6 +112,7 @@ class Call:
         Raises:
             UnsupportedOp: it has none.
         """
+        self.read_options.add(option)
         return self._lifter.called(self.node.attrs.get(option))
 
     def body(self, option: str) -> Function:
@@ -113,6 +121,7 @@ class Call:
         Raises:
             UnsupportedOp: it has none.
         """
+        self.read_options.add(option)
         return self._lifter.source_function(self.node.attrs.get(option))
 
     def made(self, function: Function) -> Attr:
@@ -192,6 +201,7 @@ class Lifter:
         call = Call(self, node, operands)
         call.xs = dequantized_operands(call)
         made = rule(call)
+        refuse_unread(call)
         results = rounded_results(call, made if isinstance(made, list) else [made])
         if results[0].node in self._placed:
             results[0] = self.graph.add("Identity", [results[0]], node.name).output()

@@ -11,7 +11,18 @@ from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import INT32, INT64
 from thinflow.lifting.lifter import Call
-from thinflow.lifting.onnx_values import Rule, bounded, integers, like, numbers, rank, text, transposed, typed
+from thinflow.lifting.onnx_values import (
+    Rule,
+    bounded,
+    integers,
+    like,
+    numbers,
+    opset,
+    rank,
+    text,
+    transposed,
+    typed,
+)
 
 _INT64_MOST = (1 << 63) - 1
 
@@ -24,7 +35,8 @@ def _reshape(c: Call) -> Value:
         tensor = c[1].node.tensor
         sizes = None if tensor is None else tuple(int(n) for n in tensor.numpy().reshape(-1))
     if sizes is None:
-        return c.emit("Reshape", c[0], c[1], Tshape=c[1].dtype)
+        shape = c[1] if c.get("allowzero", 0) else _with_zeros_filled(c)
+        return c.emit("Reshape", c[0], shape, Tshape=shape.dtype)
     kept = [i for i, n in enumerate(sizes) if n == 0 and not c.get("allowzero", 0)]
     shape = integers(c, sizes)
     if kept:
@@ -46,6 +58,16 @@ def _with_sizes_of(c: Call, sizes: tuple[int, ...], kept: list[int]) -> Value:
         for i, n in enumerate(sizes)
     ]
     return c.emit("ConcatV2", *parts, c.constant(0), N=len(parts), Tidx=INT32) if len(parts) > 1 else parts[0]
+
+
+def _with_zeros_filled(c: Call) -> Value:
+    """Computed sizes, with the input's in place of zeros; there may be more or fewer of them."""
+    wanted = typed(c, c[1], INT64)
+    zeros = c.emit("ZerosLike", wanted)
+    own = c.emit("ConcatV2", c.emit("Shape", c[0], out_type=INT64), zeros, c.constant(0), N=2, Tidx=INT32)
+    count = c.emit("Shape", wanted, out_type=INT64)
+    own = c.emit("Slice", own, integers(c, (0,)), count, Index=INT64)
+    return c.emit("SelectV2", c.emit("Equal", wanted, zeros), own, wanted, T=INT64)
 
 
 def _flatten(c: Call) -> Value:
@@ -80,6 +102,8 @@ def _concat(c: Call) -> Value:
 def _split(c: Call) -> list[Value]:
     parts = numbers(c, "split", 1)
     count = len(c.node.outputs)
+    if c.get("num_outputs", count) != count:
+        raise UnsupportedOp("not all of its parts have names")
     axis = c.get("axis", 0)
     if parts is None:
         size = c.sizes(0)[axis]
@@ -188,7 +212,7 @@ def _pad(c: Call) -> Value:
     """Pads come as all begins, then all ends; negative ones cut off."""
     if c.has(3):
         raise UnsupportedOp("it pads some axes only")
-    pads = numbers(c, "pads", 1) or ()
+    pads = numbers(c, "paddings" if opset(c) < _PADS else "pads", 1) or ()
     count = len(pads) // 2
     table = np.array([pads[:count], pads[count:]], np.int64).T
     x = c[0]
@@ -207,6 +231,10 @@ def _pad(c: Call) -> Value:
     if mode in {"edge", "wrap"}:
         return _gathered_pad(c, x, table, wrap=mode == "wrap")
     raise UnsupportedOp(f"it pads in the mode '{mode}'")
+
+
+_PADS = 2
+"""The version of ONNX's op set in which Pad's `paddings` became `pads`."""
 
 
 def _gathered_pad(c: Call, x: Value, table: np.ndarray, *, wrap: bool) -> Value:
@@ -242,9 +270,11 @@ def _range(c: Call) -> Value:
 
 
 def _one_hot(c: Call) -> Value:
-    """Indices below zero count from the end; values are [off, on]."""
+    """Indices from -depth on count from the end, others beyond it give no 1; values are [off, on]."""
     depth = c.emit("Reshape", typed(c, c[1], INT32), integers(c, ()))
-    indices = c.emit("FloorMod", typed(c, c[0], INT64), typed(c, depth, INT64))
+    given = typed(c, c[0], INT64)
+    behind = c.emit("AddV2", given, typed(c, depth, INT64))
+    indices = c.emit("SelectV2", c.emit("Less", given, integers(c, 0)), behind, given, T=INT64)
     off, on = (c.emit("GatherV2", c[2], c.constant(i), c.constant(0), Tparams=c[2].dtype) for i in (0, 1))
     return c.emit("OneHot", indices, depth, on, off, axis=c.get("axis", -1), T=c[2].dtype, TI=INT64)
 
@@ -277,10 +307,22 @@ def _blocks(c: Call) -> tuple[int, int, int, int, int]:
     return n, depth, height, width, c.get("blocksize")
 
 
+def _channels_are_outer(c: Call) -> bool:
+    """Whether the depth is channels by block (mode CRD), not block by channels (DCR).
+
+    Raises:
+        UnsupportedOp: it says something else.
+    """
+    mode = text(c, "mode", "DCR")
+    if mode not in {"DCR", "CRD"}:
+        raise UnsupportedOp(f"its mode is '{mode}'")
+    return mode == "CRD"
+
+
 def _depth_to_space(c: Call) -> Value:
     """By a reshape on both sides of a transpose; the mode says which part of the depth is the block."""
     n, depth, height, width, b = _blocks(c)
-    column = text(c, "mode", "DCR") == "CRD"
+    column = _channels_are_outer(c)
     shape = (n, depth // b**2, b, b, height, width) if column else (n, b, b, depth // b**2, height, width)
     parts = c.emit("Reshape", c[0], integers(c, shape), Tshape=INT64)
     order = (0, 1, 4, 2, 5, 3) if column else (0, 3, 4, 1, 5, 2)
@@ -291,7 +333,8 @@ def _depth_to_space(c: Call) -> Value:
 def _space_to_depth(c: Call) -> Value:
     n, depth, height, width, b = _blocks(c)
     parts = c.emit("Reshape", c[0], integers(c, (n, depth, height // b, b, width // b, b)), Tshape=INT64)
-    moved = c.emit("Transpose", parts, integers(c, (0, 3, 5, 1, 2, 4)), Tperm=INT64)
+    order = (0, 1, 3, 5, 2, 4) if _channels_are_outer(c) else (0, 3, 5, 1, 2, 4)
+    moved = c.emit("Transpose", parts, integers(c, order), Tperm=INT64)
     return c.emit("Reshape", moved, integers(c, (n, depth * b**2, height // b, width // b)), Tshape=INT64)
 
 

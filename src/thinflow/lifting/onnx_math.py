@@ -76,8 +76,15 @@ def _leaky(c: Call) -> Value:
 
 
 def _prelu(c: Call) -> Value:
-    zero = like(c, 0, c[0])
-    return c.emit("AddV2", c.emit("Maximum", c[0], zero), c.emit("Mul", c[1], c.emit("Minimum", c[0], zero)))
+    """Before version 7 a vector of slopes goes along the channels; since then it is broadcast."""
+    zero, slope = like(c, 0, c[0]), c[1]
+    if opset(c) < _BROADCASTS and rank(c, 1) == 1 and rank(c) > 1 and c.sizes(1) != (1,):
+        slope = along(c, slope, 1, rank(c))
+    return c.emit("AddV2", c.emit("Maximum", c[0], zero), c.emit("Mul", slope, c.emit("Minimum", c[0], zero)))
+
+
+_BROADCASTS = 7
+"""The version of ONNX's op set from which on operands are broadcast as numpy's."""
 
 
 def _bent(c: Call, scale: float, alpha: float, inner: float) -> Value:
@@ -158,7 +165,19 @@ def _cast(c: Call) -> Value:
     kind = NUMBERS.get(c.get("to", 0)) if c.node.op == "onnx.Cast" else c[1].dtype
     if kind is None:
         raise UnsupportedOp("it casts to a type that TensorFlow does not have")
-    return c.emit("Cast", c[0], SrcT=c[0].dtype, DstT=kind)
+    x, most = c[0], _FLOAT8_MOST.get(kind.name)
+    if most is not None and c.get("saturate", 1):
+        x = c.emit("Maximum", c.emit("Minimum", x, like(c, most, x)), like(c, -most, x))
+    return c.emit("Cast", x, SrcT=c[0].dtype, DstT=kind)
+
+
+_FLOAT8_MOST = {
+    "float8_e4m3fn": 448.0,
+    "float8_e4m3fnuz": 240.0,
+    "float8_e5m2": 57344.0,
+    "float8_e5m2fnuz": 57344.0,
+}
+"""The largest number of each type, at which a cast that saturates stops; others give infinity or NaN."""
 
 
 def _where(c: Call) -> Value:
@@ -177,6 +196,8 @@ def _is_inf(c: Call) -> Value:
 
 def _dropout(c: Call) -> list[Value]:
     """As in inference: the input; the mask, where anyone reads it, lets all through."""
+    if c.has(2) and bool(c.known(2).any()):
+        raise UnsupportedOp("it drops at random, as in training")
     y = c.emit("Identity", c[0])
     if len(c.node.outputs) < 2:
         return [y]
@@ -222,10 +243,10 @@ def reduction_axes(c: Call) -> Value | None:
 
     Options before version 13 or 18, an input since; left out means all.
     """
-    axes = numbers(c, "axes", 1)
+    axes, keeps = numbers(c, "axes", 1), c.get("noop_with_empty_axes", 0)
     if axes:
         return integers(c, axes)
-    if c.get("noop_with_empty_axes", 0):
+    if keeps:
         return None
     if c[0].spec.shape is not None:
         return integers(c, tuple(range(rank(c))))
@@ -234,25 +255,29 @@ def reduction_axes(c: Call) -> Value | None:
 
 def _reduction(op: str, before: str = "", behind: str = "") -> Rule:
     def rule(c: Call) -> Value:
-        axes = reduction_axes(c)
+        axes, is_kept = reduction_axes(c), bool(c.get("keepdims", 1))
         x = c.emit(before, c[0]) if before else c[0]
         if axes is None:
             return c.emit(behind or "Identity", x)
-        y = c.emit(op, x, axes, keep_dims=bool(c.get("keepdims", 1)), Tidx=INT64)
+        kind = _OF_BOOLS.get(op, op) if x.dtype is BOOL else op
+        y = c.emit(kind, x, axes, keep_dims=is_kept, Tidx=INT64)
         return c.emit(behind, y) if behind else y
 
     return rule
 
 
+_OF_BOOLS = {"Max": "Any", "Min": "All"}
+
+
 def _log_sum_exp(c: Call) -> Value:
     """log(sum(exp(x))), with the largest value taken out first."""
-    axes = reduction_axes(c)
+    axes, is_kept = reduction_axes(c), c.get("keepdims", 1)
     if axes is None:
         return c.emit("Identity", c[0])
     high = c.emit("Max", c[0], axes, keep_dims=True, Tidx=INT64)
     total = c.emit("Sum", c.emit("Exp", c.emit("Sub", c[0], high)), axes, keep_dims=True, Tidx=INT64)
     y = c.emit("AddV2", c.emit("Log", total), high)
-    return y if c.get("keepdims", 1) else c.emit("Sum", y, axes, keep_dims=False, Tidx=INT64)
+    return y if is_kept else c.emit("Sum", y, axes, keep_dims=False, Tidx=INT64)
 
 
 def _arg(op: str) -> Rule:

@@ -14,7 +14,7 @@ from thinflow.ir.graph import Value
 from thinflow.ir.types import FLOAT, INT32, INT64, UINT8, DType, dtype
 from thinflow.lifting.lifter import Call
 from thinflow.lifting.onnx_math import matmul
-from thinflow.lifting.onnx_values import Rule, integers, rank, typed
+from thinflow.lifting.onnx_values import NUMBERS, Rule, integers, rank, typed
 from thinflow.lifting.onnx_windows import convolution
 
 _DOUBLE = dtype("double")
@@ -40,7 +40,7 @@ def real(c: Call, x: int, scale: int, zero: int, axis: int = 1) -> Value:
     y = typed(c, c[x], FLOAT)
     if c.has(zero):
         y = c.emit("Sub", y, typed(c, _sided(c, c[zero], axis, count), FLOAT))
-    return c.emit("Mul", y, _sided(c, c[scale], axis, count))
+    return c.emit("Mul", y, typed(c, _sided(c, c[scale], axis, count), FLOAT))
 
 
 def coded(c: Call, y: Value, scale: Value, zero: Value | None, kind: DType) -> Value:
@@ -64,8 +64,9 @@ def _rounded(c: Call, y: Value, scale: int, zero: int) -> Value:
 
 
 def _quantize(c: Call) -> Value:
-    kind = c[2].dtype if c.has(2) else UINT8
-    if kind is None or kind.kind not in "iu":
+    asked = NUMBERS.get(c.get("output_dtype", 0))
+    kind = c[2].dtype if c.has(2) else asked or UINT8
+    if kind is None or kind.kind not in "iu" or asked not in (None, kind):
         raise UnsupportedOp("its codes are no integers")
     count, axis = rank(c), c.get("axis", 1)
     zero = _sided(c, c[2], axis, count) if c.has(2) else None
@@ -73,7 +74,9 @@ def _quantize(c: Call) -> Value:
 
 
 def _dequantize(c: Call) -> Value:
-    return real(c, 0, 1, 2, c.get("axis", 1))
+    """In the type of the scale, unless another is asked for."""
+    kind = NUMBERS.get(c.get("output_dtype", 0)) or c[1].dtype or FLOAT
+    return typed(c, real(c, 0, 1, 2, c.get("axis", 1)), kind)
 
 
 def _dynamic(c: Call) -> list[Value]:

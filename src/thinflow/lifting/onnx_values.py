@@ -27,6 +27,15 @@ NUMBERS: dict[int, DType] = {
     12: dtype("uint32"),
     13: dtype("uint64"),
     16: dtype("bfloat16"),
+    17: dtype("float8_e4m3fn"),
+    18: dtype("float8_e4m3fnuz"),
+    19: dtype("float8_e5m2"),
+    20: dtype("float8_e5m2fnuz"),
+    21: dtype("uint4"),
+    22: dtype("int4"),
+    23: dtype("float4_e2m1fn"),
+    25: dtype("uint2"),
+    26: dtype("int2"),
 }
 """ONNX's numbers of element types."""
 _NEWEST = 1000

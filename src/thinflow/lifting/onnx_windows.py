@@ -130,7 +130,7 @@ def _conv_transpose(c: Call) -> Value:
     n, _, *picture = c.sizes(0)
     _, outs, *kernel = c.sizes(1)
     strides = tuple(c.get("strides") or (1, 1))
-    more = tuple(c.get("output_padding") or (0, 0))
+    more = _more(c, picture, kernel, strides)
     full = [(i - 1) * s + k + m for i, s, k, m in zip(picture, strides, kernel, more, strict=True)]
     begins, sizes = _cropped(c, full, picture, strides)
     filters = transposed(c, c[1], (2, 3, 1, 0))
@@ -145,6 +145,23 @@ def _conv_transpose(c: Call) -> Value:
     return c.emit("AddV2", y, along(c, c[2], 1, 4)) if c.has(2) else y
 
 
+def _more(c: Call, picture: Sequence[int], kernel: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+    """Rows and columns behind what the windows reach, as many as a stated size of the result needs.
+
+    Raises:
+        UnsupportedOp: more than one, which ONNX's text puts on both sides and its runtime behind.
+    """
+    more = tuple(c.get("output_padding") or (0, 0))
+    wanted = c.get("output_shape")
+    if wanted is None:
+        return more
+    reach = [(i - 1) * s + k + m for i, s, k, m in zip(picture, strides, kernel, more, strict=True)]
+    missing = [max(w - r, 0) for w, r in zip(wanted[-2:], reach, strict=True)]
+    if max(missing) > 1:
+        raise UnsupportedOp("its stated result is larger than its windows reach")
+    return tuple(m + n for m, n in zip(more, missing, strict=True))
+
+
 def _cropped(
     c: Call, full: Sequence[int], picture: Sequence[int], strides: Sequence[int]
 ) -> tuple[list[int], list[int]]:
@@ -154,7 +171,7 @@ def _cropped(
     if wanted is None and mode in {"SAME_UPPER", "SAME_LOWER"}:
         wanted = [i * s for i, s in zip(picture, strides, strict=True)]
     if wanted is not None:
-        spare = [f - w for f, w in zip(full, wanted[-2:], strict=True)]
+        spare = [max(f - w, 0) for f, w in zip(full, wanted[-2:], strict=True)]
         upper = mode == "SAME_UPPER"
         return [s // 2 if upper else s - s // 2 for s in spare], list(wanted[-2:])
     pads = c.get("pads") or (0, 0, 0, 0)
@@ -266,10 +283,10 @@ def _targets(c: Call, sizes: Sequence[int]) -> list[tuple[int, int, float]]:
         return [(n, m, m / n) for n, m in zip(sizes, wanted, strict=True)]
     place = 1 if upsample or old_style else 2
     scales = c.get("scales") if upsample and not c.has(1) else c.known(place).reshape(-1).tolist()
-    return [
-        (n, int(np.floor(np.float32(n) * np.float32(s))), float(s))
-        for n, s in zip(sizes, scales, strict=True)
-    ]
+    exact = [np.float32(n) * np.float32(s) for n, s in zip(sizes, scales, strict=True)]
+    if text(c, "coordinate_transformation_mode", "") == "align_corners" and any(n % 1 for n in exact):
+        raise UnsupportedOp("its scales lead to sizes with fractions, whose corners are aligned in two ways")
+    return [(n, int(np.floor(e)), float(s)) for n, e, s in zip(sizes, exact, scales, strict=True)]
 
 
 def _coordinates(c: Call, old: int, new: int, scale: float) -> np.ndarray:

@@ -81,6 +81,8 @@ def lstm(c: Call) -> Value | list[Value]:
 
 def _basic_lstm(c: Call) -> list[Value]:
     """x [b,inputs], h [b,units], weights [4*units,inputs+units], bias, c [b,units] -> h, c, joined, gates."""
+    if c.get("fused_activation_function", "TANH") != "TANH":
+        raise UnsupportedOp("its activation is not a tangent, the only one that the basic kernel has")
     joined = c.emit("ConcatV2", c[0], c[1], c.constant(1), N=2, Tidx=INT32)
     sums = c.emit("MatMul", joined, c[2], transpose_a=False, transpose_b=True)
     gates = c.emit("BiasAdd", sums, c[3], data_format="NHWC")
