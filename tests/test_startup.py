@@ -73,6 +73,7 @@ PUBLIC = [
     "ShapeError",
     "UnsupportedOp",
     "ParseError",
+    "PartialModel",
     "ParameterError",
     "TransformError",
     "EngineCrashed",

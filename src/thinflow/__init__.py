@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         NodeError,
         ParameterError,
         ParseError,
+        PartialModel,
         ShapeError,
         ThinflowError,
         TransformError,
@@ -70,6 +71,7 @@ __all__ = [
     "NodeError",
     "ParameterError",
     "ParseError",
+    "PartialModel",
     "Rewrite",
     "Session",
     "ShapeError",
@@ -112,7 +114,8 @@ _HOMES = {
     "thinflow.inference": "InferenceInterface",
     "thinflow.errors": (
         "EngineCrashed EngineUnavailable FeedError FormatError GraphError NodeError ParameterError "
-        "ParseError ShapeError ThinflowError TransformError UnsupportedOp VerificationError WriteError"
+        "ParseError PartialModel ShapeError ThinflowError TransformError UnsupportedOp "
+        "VerificationError WriteError"
     ),
     "thinflow.ir.graph": "Graph Node Value",
     "thinflow.ir.tensor": "Tensor",

@@ -12,6 +12,7 @@ ThinflowError
 ├── TransformError         a transform failed; the graph was rolled back (also a RuntimeError)
 ├── EngineUnavailable      the engine is not installed, or refused the model
 │   └── EngineCrashed      the engine took its process with it, or never answered
+├── PartialModel           a runtime can hold only a part of the model, and all of it was asked for
 ├── FeedError              wrong, missing or surplus input of a run (also a ValueError)
 └── VerificationError      two graphs that should agree do not
 
@@ -98,6 +99,10 @@ class EngineUnavailable(ThinflowError):
 
 class EngineCrashed(EngineUnavailable):
     """The engine ended its process or gave no answer in time; it ran in a child, so nothing else is lost."""
+
+
+class PartialModel(ThinflowError):
+    """A file could hold only a part of the model, and nothing less than all of it was wanted."""
 
 
 class FeedError(ThinflowError, ValueError):

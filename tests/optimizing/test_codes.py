@@ -117,8 +117,10 @@ def test_stored_weights_alone_are_no_codes():
 def test_a_part_between_measured_ranges_becomes_a_file_that_says_what_to_do(tmp_path: Path):
     graph = transform(build("digits"), RECIPE, verify=False)
     target = tmp_path / "part.tflite"
-    notes = "\n".join(convert_verified(graph, str(target)).notes)
-    assert "run in the app" in notes
+    made = convert_verified(graph, str(target))
+    notes = "\n".join(made.notes)
+    assert made.is_part
+    assert "are not in it, first node" in notes
     assert "freeze_requantization_ranges" in notes
 
 

@@ -81,7 +81,7 @@ def test_models_are_written_even_if_they_cannot_be_timed(
         raise EngineUnavailable("there is no clock")
 
     monkeypatch.setattr(finishing, "benchmark", fail)
-    report = thinflow.optimize(save(LENGTHS, tmp_path), tmp_path / "out")
+    report = thinflow.optimize(save(LENGTHS, tmp_path), tmp_path / "out", outputs=["y"])
     assert report.latency is None
     assert report.warnings[0] == "nothing was timed: there is no clock"
     assert (tmp_path / "out" / "words_fp32.tflite").exists()
@@ -94,13 +94,32 @@ def test_float_is_shipped_where_the_eight_bit_model_crashes(
         raise EngineCrashed("the engine 'litert' crashed (signal 6, SIGABRT) while running the int8 model")
 
     monkeypatch.setattr(litert_job, "compare_models", crash)
-    report = thinflow.optimize(save(LENGTHS, tmp_path), tmp_path / "out", measure=False)
+    path = save(LENGTHS, tmp_path)
+    report = thinflow.optimize(path, tmp_path / "out", outputs=["y", "upper"], measure=False)
     assert isinstance(report, GraphReport)
     assert report.verdict == (
-        "no int8 model can be made, because the engine 'litert' crashed (signal 6, SIGABRT) while running "
-        "the int8 model: ship words_fp32.tflite"
+        "PARTIAL: words_part_fp32.tflite holds only a part of the model: 1 of the model's 2 outputs is not "
+        "in it ('upper'), because of node 'upper' (StringUpper): it handles text, which is for the app; no "
+        "int8 model can be made, because the engine 'litert' crashed (signal 6, SIGABRT) while running the int8 "
+        "model; the whole model is words_fp32.pb: run it with thinflow's own engines or a TensorFlow runtime"
     )
     assert {p.name for p in (tmp_path / "out").iterdir()} == {
-        "words_fp32.pb", "words_fp32.tflite", "report.json", "report.md"
+        "words_fp32.pb", "words_part_fp32.tflite", "report.json", "report.md"
     }  # fmt: skip
+    assert report.next_steps == [f"thinflow run {tmp_path / 'out' / 'words_fp32.pb'}"]
+
+
+def test_a_whole_float_model_is_shipped_where_the_eight_bit_one_crashes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crash(*_: object, **__: object) -> None:
+        raise EngineCrashed("the engine 'litert' crashed (signal 6, SIGABRT) while running the int8 model")
+
+    monkeypatch.setattr(litert_job, "compare_models", crash)
+    path = save(LENGTHS, tmp_path)
+    report = thinflow.optimize(path, tmp_path / "out", outputs=["y"], measure=False)
+    assert report.verdict == (
+        "no int8 model can be made, because the engine 'litert' crashed (signal 6, SIGABRT) while running "
+        "the int8 model: ship words_fp32.tflite; the app prepares the text and feeds n"
+    )
     assert report.next_steps == [f"thinflow benchmark {tmp_path / 'out' / 'words_fp32.tflite'}"]

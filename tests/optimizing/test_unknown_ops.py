@@ -47,11 +47,16 @@ def test_what_is_known_in_front_becomes_models_that_are_judged_at_their_ends(tmp
     assert report.outside == {"o": "TFLite has no form of AcmeWarp"}
     assert report.warnings[0].startswith(NOT_RUN.format("o"))
     assert "stop before it with --outputs y" in report.warnings[0]
+    assert report.verdict.startswith(
+        "PARTIAL: acme_part_fp32.tflite and acme_part_int8.tflite hold only a part of the model: the model's "
+        "output 'o' is not in it, because of node 'o' (AcmeWarp): TFLite has no form of AcmeWarp; "
+    )
+    assert report.float_quality.sentence().startswith("the part at its own ends: output SQNR ")
     assert report.float_quality.sqnr_db > 100
     assert 20 < report.int8_quality.sqnr_db < 100
     x = np.float32([[1, 0, 0, 0]])
     (name,) = report.model_outputs
-    found = thinflow.run(tmp_path / "out" / "acme_fp32.tflite", {"x": x})
+    found = thinflow.run(tmp_path / "out" / "acme_part_fp32.tflite", {"x": x})
     assert found[name[0]].tolist() == [[1, 2]]
     assert [n.op for n in thinflow.load(tmp_path / "out" / "acme_fp32.pb")].count("AcmeWarp") == 1
 

@@ -60,6 +60,7 @@ from thinflow.api.transforming import (
     transform_saved_model,
     transform_with_ledger,
 )
+from thinflow.formats.parts import part_note
 
 inspect = summarize
 
@@ -100,6 +101,7 @@ __all__ = [
     "optimize_lines",
     "pack",
     "parse_transforms",
+    "part_note",
     "picture_scaling",
     "preparation",
     "profile_rows",

@@ -66,9 +66,27 @@ def verify(
     from thinflow.side_by_side import verify_runs
 
     key = _signature(options, a, b)
-    return verify_runs(
+    found = verify_runs(
         one, other, feeds, signature=key, inputs=named[0], outputs=named[1], shapes=given, **settings
     )
+    found.notes += _part_notes(a, b)
+    return found
+
+
+def _part_notes(*models: Source) -> list[str]:
+    """For each file that says it is a part of a model, that only this part was compared."""
+    from pathlib import Path
+
+    from thinflow.engines._files import is_file
+    from thinflow.formats.parts import PARTIAL, part_note
+
+    told = [(m, part_note(m)) for m in models if is_file(m)]
+    names = [Path(m.path if isinstance(m, Graph) else m).name for m, _ in told]
+    return [
+        f"{PARTIAL}only what {name} holds was compared: {note}"
+        for name, (_, note) in zip(names, told, strict=True)
+        if note
+    ]
 
 
 def _with_shapes(graph: Graph, shapes: Shapes) -> Graph:

@@ -24,6 +24,7 @@ from thinflow.ir.graph import Graph
 
 if TYPE_CHECKING:
     from thinflow.optimizing.core import Core
+    from thinflow.optimizing.coverage import Coverage
 
 
 def convert(
@@ -42,16 +43,49 @@ def convert(
 
 @dataclass
 class Conversion:
-    """What `convert_verified` wrote and proved."""
+    """What `convert_verified` wrote and proved.
+
+    Attributes:
+        path: of the file, which has another name than the one asked for if it holds a part of the model.
+        size_bytes: of it.
+        proof: what it was compared with, and what came of that.
+        notes: what else to know.
+        coverage: how much of the model it holds; None for a format that holds every graph.
+        asked: the path that was asked for.
+        whole_fits: a suffix of which a file could hold all of it; "" if none is known to.
+    """
 
     path: str
     size_bytes: int
     proof: str
     notes: list[str] = field(default_factory=list)
+    coverage: Coverage | None = None
+    asked: str = ""
+    whole_fits: str = ""
+
+    @property
+    def is_part(self) -> bool:
+        """Whether the file holds only a part of the model."""
+        return self.coverage is not None and self.coverage.is_part
+
+    @property
+    def verdict(self) -> str:
+        """One sentence on a part, which is not where it was asked for; "" for a whole model."""
+        if self.coverage is None or not self.is_part:
+            return ""
+        return self.coverage.verdict(self.path, self.asked or self.path)
 
     def data(self) -> dict[str, Any]:
         """For machines."""
-        return {"path": self.path, "size_bytes": self.size_bytes, "proof": self.proof, "notes": self.notes}
+        return {
+            "verdict": self.verdict,
+            "path": self.path,
+            "size_bytes": self.size_bytes,
+            "proof": self.proof,
+            "notes": self.notes,
+            "partial": self.is_part,
+            "coverage": None if self.coverage is None else self.coverage.data(),
+        }
 
 
 def convert_verified(
@@ -63,10 +97,12 @@ def convert_verified(
     opset: int | None = None,
     external_data: bool | None = None,
     timeout: float | None = None,
+    strict: bool = False,
     **names: Any,
 ) -> Conversion:
     """As `convert`; a .tflite or .onnx may hold only the part its runtime can run, and is run beside the
-    interpreter before it is written.
+    interpreter before it is written. A part is written under another name: model.tflite becomes
+    model_part.tflite.
 
     Args:
         source, path, shapes, names: as for `convert`.
@@ -75,8 +111,10 @@ def convert_verified(
         external_data: for .onnx, whether weights go to a file of their own, PATH.data; default: only if they
             do not fit into one.
         timeout: seconds for running the written file, in a child process; default 300.
+        strict: refuse to write a part.
 
     Raises:
+        PartialModel: the file could hold only a part, and `strict` forbids that; nothing is written.
         VerificationError: it gives other answers; nothing is written.
         EngineCrashed: running it crashed or took too long; nothing is written.
         ParameterError: senseless options.
@@ -101,15 +139,20 @@ def convert_verified(
     graph, settings = load_for_inference(source, shapes=shapes, **names)
     require_tensorflow(graph, "converted")
     if target.endswith(".onnx"):
-        made = _convert_to_onnx(graph, target, verify, opset, external_data, seconds)
+        made = _convert_to_onnx(graph, target, verify, opset, external_data, seconds, strict)
     else:
-        made = write_float_tflite(graph, target, verify=verify, timeout_seconds=seconds)
+        made = write_float_tflite(graph, target, verify=verify, timeout_seconds=seconds, strict=strict)
     made.notes += switch_notes(settings)
     return made
 
 
 def write_float_tflite(
-    graph: Graph, path: str, *, verify: bool = True, timeout_seconds: float = TIMEOUT_SECONDS
+    graph: Graph,
+    path: str,
+    *,
+    verify: bool = True,
+    timeout_seconds: float = TIMEOUT_SECONDS,
+    strict: bool = False,
 ) -> Conversion:
     """Write the part of a graph that LiteRT can run, whatever the target's suffix; errors as above.
 
@@ -118,23 +161,30 @@ def write_float_tflite(
         path: target.
         verify: whether to run it before it takes its name.
         timeout_seconds: for that run.
+        strict: refuse to write a part.
     """
     from thinflow.formats._files import write_file
     from thinflow.optimizing.checking import check_float_model
     from thinflow.optimizing.float_model import float_graph, float_model
+    from thinflow.optimizing.onnx_quantizing import reopened
+    from thinflow.optimizing.partial import fits_onnx
     from thinflow.optimizing.samples import samples_for
 
-    model = float_model(float_graph(graph, verify=verify).graph)
+    optimised = float_graph(graph, verify=verify).graph
+    model = float_model(optimised)
+    asked, path = path, _settled(model.coverage, path, strict)
     notes = _core_notes(model.core)
     if not verify:
-        return Conversion(path, write_file(path, model.chunks()), _NOT_VERIFIED, notes)
+        size = write_file(path, model.chunks())
+        return Conversion(path, size, _NOT_VERIFIED, notes, model.coverage, asked)
     samples = samples_for(model.core.graph, None, limit=1)
     size, proof, doubts = _proven(
         lambda check: write_file(path, model.chunks(), check=check),
         lambda part: check_float_model(model, samples, path=part, timeout_seconds=timeout_seconds),
-        _agrees(model.core, "LiteRT"),
+        _agrees(model.core, model.coverage),
     )
-    return Conversion(path, size, proof, [*notes, *doubts])
+    whole_fits = ".onnx" if model.coverage.is_part and fits_onnx(reopened(graph, optimised)) else ""
+    return Conversion(path, size, proof, [*notes, *doubts], model.coverage, asked, whole_fits)
 
 
 def _convert_to_onnx(
@@ -144,6 +194,7 @@ def _convert_to_onnx(
     opset: int | None,
     external_data: bool | None,
     timeout_seconds: float,
+    strict: bool,
 ) -> Conversion:
     from thinflow.engines.onnxruntime import ENGINE
     from thinflow.lower.onnx.program import DEFAULT_OPSET, check_opset
@@ -155,22 +206,35 @@ def _convert_to_onnx(
     require_outputs(graph)
     optimised = float_graph(graph, verify=verify).graph
     model = onnx_model(optimised, samples_for(optimised, None, limit=1), opset=opset)
+    asked, target = target, _settled(model.coverage, target, strict)
     notes = [*_core_notes(model.core), f"opset  {opset}"]
     missing = ENGINE.available()
     if missing or not verify:
         size = write_onnx(model.program, target, external_data=external_data)
-        return Conversion(target, size, f"not run: {missing}" if verify else _NOT_VERIFIED, notes)
+        proof = f"not run: {missing}" if verify else _NOT_VERIFIED
+        return Conversion(target, size, proof, notes, model.coverage, asked)
     samples = samples_for(model.core.graph, None, limit=1)
     size, proof, doubts = _proven(
         lambda check: write_onnx(model.program, target, external_data=external_data, check=check),
         lambda part: check_onnx_model(model, samples, part, timeout_seconds=timeout_seconds),
-        _agrees(model.core, "ONNX Runtime"),
+        _agrees(model.core, model.coverage),
     )
-    return Conversion(target, size, proof, [*notes, *doubts])
+    return Conversion(target, size, proof, [*notes, *doubts], model.coverage, asked)
 
 
 _NOT_VERIFIED = "not verified (--no-verify)"
 _UNPROVEN = "NOT verified: made-up inputs do not go through the graph"
+
+
+def _settled(coverage: Coverage, target: str, strict: bool) -> str:
+    """The path of the file to write: a part has another name.
+
+    Raises:
+        PartialModel: it is a part, and that is not allowed.
+    """
+    if strict:
+        coverage.require_whole()
+    return coverage.path(target)
 
 
 def _proven(
@@ -194,16 +258,26 @@ def _proven(
     return size, agrees.format(found[0]), []
 
 
-def _agrees(core: Core, runtime: str) -> str:
+def _agrees(core: Core, coverage: Coverage) -> str:
     """The proof, with a place for the largest difference."""
     from thinflow.optimizing.codes import holds_codes
 
+    runtime = "LiteRT" if coverage.runtime == "LiteRT" else "ONNX Runtime"
+    if coverage.is_part:
+        runtime = f"the part in {runtime}"
     if holds_codes(core.nodes):
         return (
             f"each eight-bit op in {runtime} agrees with the graph's, one rounding aside, which adds up to"
             " {:.2g} of the largest value"
         )
-    return f"{runtime} agrees with the graph, largest relative difference {{:.2g}}"
+    twin = "the same nodes of the graph" if coverage.is_part else "the graph"
+    note = f"; {coverage.note}" if coverage.note else ""
+    return f"{runtime} agrees with {twin}, largest relative difference {{:.2g}}{_escaped(note)}"
+
+
+def _escaped(text: str) -> str:
+    """A text that `format` leaves as it is."""
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 def _why_unproven(error: ThinflowError) -> list[str]:
@@ -218,6 +292,7 @@ def _why_unproven(error: ThinflowError) -> list[str]:
 def _core_notes(core: Core) -> list[str]:
     """What a converted model takes and gives, and what of the graph is not in it."""
     from thinflow.optimizing.core import BESIDE, narrow_advice, shape_advice
+    from thinflow.optimizing.coverage import coverage_of
 
     notes = [f"input  {v.name}  {v.spec}" for v in core.inputs]
     notes += [f"output {v.name}  {v.spec}" for v in core.outputs]
@@ -225,7 +300,8 @@ def _core_notes(core: Core) -> list[str]:
         reasons = core.outside.items()
         own = (pair for pair in reasons if not pair[1].startswith(BESIDE))
         node, why = next(own, next(iter(reasons)))
-        notes.append(f"{len(core.outside)} nodes are not in it and run in the app, first {node.where}: {why}")
+        whose = "" if coverage_of(core).is_part else " and run in the app"
+        notes.append(f"{len(core.outside)} nodes are not in it{whose}, first {node.where}: {why}")
         advice = shape_advice(core.graph.inputs)
         notes += [text for text in (advice, narrow_advice(core.outside)) if text]
     return notes

@@ -196,7 +196,7 @@ def _refuse_codes(wanted: OldConversion) -> None:
 def _float(graph: Graph, wanted: OldConversion) -> Conversion:
     from thinflow.api.converting import write_float_tflite
 
-    made = write_float_tflite(graph, wanted.target)
+    made = write_float_tflite(graph, wanted.target, strict=True)
     return Conversion(made.path, made.size_bytes, made.proof, [*made.notes, *wanted.notes])
 
 
@@ -204,7 +204,7 @@ def _smaller_weights(graph: Graph, wanted: OldConversion) -> Conversion:
     from thinflow.formats._files import write_file
     from thinflow.optimizing.quantizing import quantize
 
-    made = quantize(graph, scheme=wanted.weights)
+    made = quantize(graph, scheme=wanted.weights, strict=True)
     size = write_file(wanted.target, [made.content])
     return Conversion(
         wanted.target, size, f"weights stored as {_STORED[wanted.weights]}", [*made.warnings, *wanted.notes]
@@ -225,6 +225,7 @@ def _eight_bit(graph: Graph, kind: str, wanted: OldConversion) -> Conversion:
         )
     codes = _codes([v.name for v in graph.inputs], wanted)
     model, program = eight_bit_model(graph, kind, codes, wanted.default_range)
+    model.coverage.require_whole()
     size = write_file(wanted.target, [to_bytes(program)])
     main = program.subgraphs[0]
     notes = _ends("input ", model.core.inputs, main.inputs)

@@ -24,8 +24,10 @@ from thinflow.bench.stats import Distribution, describe
 from thinflow.bench.subjects import Subject, heeds_threads
 from thinflow.bench.workload import Workload, workload
 from thinflow.engines._child import can_fork, checked_timeout, in_child
+from thinflow.engines._files import is_file
 from thinflow.engines._threads import checked_threads, side_by_side
 from thinflow.errors import EngineCrashed, ParameterError, ThinflowError
+from thinflow.formats.parts import part_note
 
 SAFE = frozenset({"reference"})
 """Engines that are Python: they raise, and do not crash."""
@@ -114,6 +116,7 @@ def benchmark(
         runs_asked=runs,
         inter_op_threads=inter_op_threads,
         assumed={s.name: dict(s.assumed) for s in subjects if s.assumed},
+        parts={s.name: note for s in subjects if is_file(s.path) and (note := part_note(s.path))},
     )
 
 

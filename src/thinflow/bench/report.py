@@ -188,6 +188,7 @@ class BenchmarkReport:
         runs_asked: how many were asked for; None: as many as the precision needs.
         inter_op_threads: nodes that could run side by side.
         assumed: model -> input -> sizes that were made up, since the model leaves them open.
+        parts: model -> what its file says of the part of a model that it holds.
     """
 
     rows: tuple[Row, ...]
@@ -203,6 +204,7 @@ class BenchmarkReport:
     runs_asked: int | None = None
     inter_op_threads: int = 1
     assumed: dict[str, dict[str, tuple[int, ...]]] = field(default_factory=dict)
+    parts: dict[str, str] = field(default_factory=dict)
 
     def row(
         self, subject: str | os.PathLike[str], engine: str | None = None, threads: int | None = None
@@ -323,6 +325,7 @@ class BenchmarkReport:
         lines = ["the measurement was interrupted; these are the runs up to then"] if self.interrupted else []
         if self.doing is not None and str(self.doing):
             lines.append(f"while this was measured {self.doing}: the machine can do better")
+        lines += [f"{subject} is PARTIAL: {note}" for subject, note in self.parts.items()]
         lines += self._assumptions()
         for row in self.rows:
             lines += self._caveats_of(row)
@@ -390,6 +393,7 @@ class BenchmarkReport:
             "memory": [m.data() for m in self.memory],
             "sizes": self.sizes,
             "assumed_shapes": self.assumed,
+            "parts": self.parts,
             "skipped": [vars(s) for s in self.skipped],
             "sentences": self.sentences(),
             "caveats": self.caveats(),

@@ -20,6 +20,8 @@ def verdict(summary: Summary, cost: str) -> str:
     """One line: what it is, in which numbers, how large, what a run costs."""
     from pathlib import Path
 
+    from thinflow.api import part_note
+
     graph, facts = summary.graph, summary.graph.facts
     is_tflite = graph.vocabulary == "tflite"
     about = [summary.precision]
@@ -37,7 +39,8 @@ def verdict(summary: Summary, cost: str) -> str:
     kind = "a LiteRT model" if is_tflite else "an ONNX model"
     constants = human_count(summary.parameters.count)
     operators = "1 operator" if count == 1 else f"{count} operators"
-    return f"{name} is {kind} ({'; '.join(about)}): {operators}, {constants} constants{size}{cost}"
+    mark = "PARTIAL: " if part_note(graph) else ""
+    return f"{mark}{name} is {kind} ({'; '.join(about)}): {operators}, {constants} constants{size}{cost}"
 
 
 def findings(summary: Summary) -> Iterator[str]:

@@ -40,6 +40,15 @@ def add_shape(p: ArgumentParser) -> None:
     )
 
 
+def add_strict(p: ArgumentParser) -> None:
+    """`--strict`."""
+    p.add_argument(
+        "--strict",
+        action="store_true",
+        help="fail, and write nothing, if a file could hold only a part of the model",
+    )
+
+
 def add_plugin(p: ArgumentParser) -> None:
     """`--plugin`."""
     p.add_argument(
@@ -164,6 +173,14 @@ def model_options(args: Namespace) -> dict[str, Any]:
 def model_flags(args: Namespace) -> str:
     """The flags of `add_model_options` again, for the next command."""
     return "".join(f" --{name} {shlex.quote(value)}" for name, value in model_options(args).items())
+
+
+def interface_flags(args: Namespace) -> str:
+    """The flags of `add_interface` again, for the next command."""
+    ends = "".join(
+        f" --{name} {shlex.quote(value)}" for name in ("inputs", "outputs") if (value := getattr(args, name))
+    )
+    return ends + model_flags(args) + shape_flags(args.shape)
 
 
 def shape_flags(texts: list[str]) -> str:

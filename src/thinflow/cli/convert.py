@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import shlex
 from argparse import ArgumentParser, Namespace
+from typing import Any
 
-from thinflow.cli._options import add_interface, add_json, add_timeout, interface
+from thinflow.cli._options import (
+    add_interface,
+    add_json,
+    add_strict,
+    add_timeout,
+    interface,
+    interface_flags,
+)
 
 EXAMPLES = """
   thinflow convert model.pb model.tflite
@@ -31,6 +39,7 @@ def add_arguments(p: ArgumentParser) -> None:
         default=None,
         help="for .onnx: put the weights into a second file, OUTPUT.data, as is done above 2 GB anyway",
     )
+    add_strict(p)
     add_timeout(p)
     add_json(p)
 
@@ -48,17 +57,32 @@ def run(args: Namespace) -> int:
         opset=args.opset,
         external_data=args.external_data,
         timeout=args.timeout,
+        strict=args.strict,
         **interface(args),
     )
     if args.json:
         print(json.dumps(report.data(), indent=2))
         return 0
-    print(f"wrote {args.output}: {human_bytes(report.size_bytes)}; {report.proof}")
+    if report.is_part:
+        print(report.verdict)
+    print(f"wrote {report.path}: {human_bytes(report.size_bytes)}; {report.proof}")
     for line in report.notes:
         print(f"  {line}")
-    source, model = shlex.quote(args.model), shlex.quote(args.output)
-    if args.output.endswith(".onnx"):
-        print(f"next: thinflow benchmark {source} --engines litert,onnxruntime")
-    else:
-        print(f"next: thinflow {'benchmark' if args.output.endswith('.tflite') else 'inspect'} {model}")
+    print(f"next: {_next(args, report)}")
     return 0
+
+
+def _next(args: Namespace, report: Any) -> str:
+    """The command to try: what measures the file, or what makes or runs all of a model it is a part of."""
+    from pathlib import Path
+
+    source, model = shlex.quote(args.model), shlex.quote(report.path)
+    if report.is_part:
+        flags = interface_flags(args)
+        if report.whole_fits:
+            whole = shlex.quote(str(Path(args.output).with_suffix(report.whole_fits)))
+            return f"thinflow convert {source} {whole}{flags}"
+        return f"thinflow run {source}{flags}"
+    if args.output.endswith(".onnx"):
+        return f"thinflow benchmark {source} --engines litert,onnxruntime"
+    return f"thinflow {'benchmark' if args.output.endswith('.tflite') else 'inspect'} {model}"

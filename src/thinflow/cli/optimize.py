@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from thinflow.cli._options import add_interface, add_json, interface
+from thinflow.cli._options import add_interface, add_json, add_strict, interface
 
 EXAMPLES = """
   thinflow optimize model.pb out
@@ -57,6 +57,7 @@ def add_arguments(p: ArgumentParser) -> None:
     )
     p.add_argument("--onnx", action="store_true", help="also write both models as .onnx, for ONNX Runtime")
     p.add_argument("--no-benchmark", dest="measure", action="store_false", help="skip measuring latency")
+    add_strict(p)
     add_json(p)
 
 
@@ -89,6 +90,7 @@ def run(args: Namespace) -> int:
         verify=args.verify,
         measure=args.measure,
         onnx=args.onnx,
+        strict=args.strict,
         progress=progress(),
         **interface(args),
     )

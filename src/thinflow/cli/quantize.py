@@ -6,7 +6,13 @@ import shlex
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from thinflow.cli._options import add_interface, add_json, interface
+from thinflow.cli._options import (
+    add_interface,
+    add_json,
+    add_strict,
+    interface,
+    interface_flags,
+)
 
 EXAMPLES = """
   thinflow quantize model.pb model_int8.tflite --calibration samples/
@@ -50,6 +56,7 @@ def add_arguments(p: ArgumentParser) -> None:
     _add_choices(p)
     _add_onnx(p)
     add_interface(p)
+    add_strict(p)
     add_json(p)
 
 
@@ -143,21 +150,23 @@ def run(args: Namespace) -> int:
         sensitivity=args.sensitivity,
         samples=args.samples,
         scaling=picture_scaling(args.mean, args.std),
+        strict=args.strict,
         progress=progress(),
         **for_onnx,
         **interface(args),
     )
-    print(json.dumps(report, indent=2, default=str) if args.json else "\n".join(_lines(args.output, report)))
+    print(json.dumps(report, indent=2, default=str) if args.json else "\n".join(_lines(args, report)))
     return 0
 
 
-def _lines(output: str, report: dict[str, Any]) -> list[str]:
+def _lines(args: Namespace, report: dict[str, Any]) -> list[str]:
     """What is printed: size and quality first, the next command last."""
     from thinflow.cli._console import human_bytes
 
     smaller = report["float_bytes"] / max(report["size_bytes"], 1)
     sizes = f"{human_bytes(report['size_bytes'])}, {smaller:.1f}x smaller than float"
-    lines = [f"wrote {output}: {sizes}; {report['quality']}", f"  samples: {report['samples']}"]
+    lines = [report["verdict"]] if report["partial"] else []
+    lines += [f"wrote {report['path']}: {sizes}; {report['quality']}", f"  samples: {report['samples']}"]
     if report["tested_on"] != report["samples"]:
         lines.append(f"  judged on: {report['tested_on']}")
     lines += [
@@ -166,7 +175,13 @@ def _lines(output: str, report: dict[str, Any]) -> list[str]:
     lines += [f"  float: {code} {node}: {why}" for code, node, why in report["float_operators"][:SHOWN]]
     lines += [f"  warning: {warning}" for warning in report["warnings"]]
     lines += _sensitivity_lines(report["sensitivity"])
-    return [*lines, f"next: thinflow benchmark {shlex.quote(output)}"]
+    return [*lines, f"next: {_next(args, report)}"]
+
+
+def _next(args: Namespace, report: dict[str, Any]) -> str:
+    if report["partial"]:
+        return f"thinflow run {shlex.quote(args.model)}{interface_flags(args)}"
+    return f"thinflow benchmark {shlex.quote(report['path'])}"
 
 
 def _sensitivity_lines(losses: list[dict[str, Any]]) -> list[str]:

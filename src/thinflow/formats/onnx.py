@@ -14,7 +14,7 @@ from thinflow.ir.garbage import paused_gc
 from thinflow.ir.graph import Graph
 
 _HINT = "the file is damaged, cut short or not ONNX; export the model again"
-_SHOWN_TEXT = 200
+_SHOWN_TEXT = 400
 _FIRST_VERSION, _LAST_VERSION = 3, 63
 _VERSION_TAG = 8
 _SECOND_TAGS = (0x12, 0x1A, 0x22, 0x28, 0x32, 0x3A, 0x42)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _HINT = "the file is damaged or was cut short; convert the model again"
 _AT, _IDENTIFIER = 4, b"TFL3"
-_SHOWN_TEXT = 200
+_SHOWN_TEXT = 400
 _SHOWN_SIGNATURES = 20
 
 

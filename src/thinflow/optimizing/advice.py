@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from thinflow.ir.graph import Graph, Value
 from thinflow.optimizing.core import Core
 from thinflow.optimizing.finishing import stem_of
+from thinflow.optimizing.onnx_quantizing import reopened
+from thinflow.optimizing.partial import fits_onnx
 from thinflow.optimizing.samples import Samples
 
 if TYPE_CHECKING:
@@ -78,22 +80,40 @@ def settled_notes(inputs: Sequence[Value], core: Core, samples: Samples) -> list
     return notes
 
 
-def next_steps(report: OptimizeReport, task: Task) -> list[str]:
+def next_steps(report: OptimizeReport, small: SmallGraph) -> list[str]:
     """Commands to try, those that make up for what was missing first."""
+    task = small.task
     graph = task.graph
     model = shlex.quote(report.source or "MODEL")
     model += "".join(f" --{key} {shlex.quote(str(value))}" for key, value in task.opened_with.items())
     folder = report.files["int8"].parent
     samples = shlex.quote(task.data.path or "FOLDER_OF_SAMPLES")
     data = f"--calibration {samples}{_known_shapes(graph)}"
-    steps: list[str] = []
-    if report.synthetic:
+    steps: list[str] = _steps_to_a_whole_model(report, small, model) if report.is_part else []
+    if report.synthetic and not report.is_part:
         steps.append(f"thinflow optimize {model} {shlex.quote(str(folder))} {data}")
     if report.summary.training_norms:
         frozen = shlex.quote(str(folder / f"{stem_of(graph)}_frozen.pb"))
         steps.append(f"thinflow transform {model} {frozen} -t freeze_batch_norms {data}")
     files = " ".join(shlex.quote(str(report.files[key])) for key in ("fp32", "int8"))
     return [*steps, f"thinflow benchmark {files} --threads 1,2"]
+
+
+def _steps_to_a_whole_model(report: OptimizeReport, small: SmallGraph, model: str) -> list[str]:
+    """Commands that make or run all of a model that the LiteRT models hold only a part of."""
+    if report.onnx is not None and not report.onnx.plain.coverage.is_part:
+        return [f"thinflow benchmark {shlex.quote(str(report.files['onnx_fp32']))}"]
+    whole = report.files["fp32_pb"]
+    if report.onnx is None and report.source and fits_onnx(reopened(small.task.graph, small.graph)):
+        ends = _ends(small.task.graph)
+        return [f"thinflow convert {model}{ends} {shlex.quote(str(whole.with_suffix('.onnx')))}"]
+    return [f"thinflow run {shlex.quote(str(whole))}{_ends(small.task.graph)}"]
+
+
+def _ends(graph: Graph) -> str:
+    """Flags that name a graph's inputs and outputs, so that nothing is guessed anew."""
+    sides = (("inputs", graph.inputs), ("outputs", graph.outputs))
+    return "".join(f" --{role} {shlex.quote(','.join(v.name for v in values))}" for role, values in sides)
 
 
 def _known_shapes(graph: Graph) -> str:

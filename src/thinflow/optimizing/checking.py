@@ -22,6 +22,7 @@ from thinflow.optimizing.angles import same_turn
 from thinflow.optimizing.codes import check_codes, holds_codes
 from thinflow.optimizing.core import Core
 from thinflow.optimizing.core_feeds import core_feeds, core_results
+from thinflow.optimizing.coverage import Coverage
 from thinflow.optimizing.float_model import FloatModel
 from thinflow.optimizing.quality import Quality, QualityMeter, is_ranked
 from thinflow.optimizing.samples import Samples
@@ -33,6 +34,7 @@ Progress = Callable[[int, int, str], None]
 FLOAT_TOLERANCE = 1e-3
 """How far LiteRT's float answer may be from the interpreter's, relative to the largest value."""
 
+_INTERPRETED, _AT_ITS_ENDS = "the part with the rest interpreted", "the part at its own ends"
 _RANDOM = ("Random", "Multinomial", "TruncatedNormal", "ParameterizedTruncatedNormal", "StatelessRandom")
 
 
@@ -120,6 +122,9 @@ class HasCore(Protocol):
     @property
     def core(self) -> Core: ...
 
+    @property
+    def coverage(self) -> Coverage: ...
+
 
 def compare_models(
     model: HasCore,
@@ -163,7 +168,12 @@ def compare_models(
             meters[name].add(before, after)
         if progress is not None:
             progress(number + 1, samples.count or 0, "comparing answers")
-    return {name: meter.result() for name, meter in meters.items()}
+    qualities = {name: meter.result() for name, meter in meters.items()}
+    for quality in qualities.values():
+        quality.outputs = tuple(v.name for v in read)
+        if model.coverage.is_part:
+            quality.part = _INTERPRETED if end_to_end else _AT_ITS_ENDS
+    return qualities
 
 
 def _is_ranked(values: Sequence[Value], outputs: Sequence[Array], samples: Samples) -> bool:

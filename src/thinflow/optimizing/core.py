@@ -48,6 +48,7 @@ class Core:
         inputs, outputs: what goes into the LiteRT model and comes out of it.
         nodes: what the model holds.
         outside: node -> why it is not in the model; empty when everything is.
+        runtime: what the model is for.
     """
 
     graph: Graph
@@ -55,6 +56,7 @@ class Core:
     outputs: list[Value]
     nodes: list[Node]
     outside: dict[Node, str]
+    runtime: str = "LiteRT"
 
     def __post_init__(self) -> None:
         fed = self.graph.inputs
@@ -124,8 +126,10 @@ def find_core(
     inside = {*core.nodes, *division.constants}
     reason = f"{BESIDE} {runtime} cannot run"
     outside = {n: refused.get(n, reason) for n in division.nodes if n.tensor is None and n not in inside}
-    inputs, outputs = _ordered(core.inputs, graph.inputs), _ordered(core.outputs, graph.outputs)
-    return Core(graph, inputs, outputs, core.nodes, outside)
+    given = [v for v in graph.outputs if v.node.tensor is not None and v.dtype is not STRING]
+    inputs = _ordered(core.inputs, graph.inputs)
+    outputs = _ordered([*core.outputs, *given], graph.outputs)
+    return Core(graph, inputs, outputs, core.nodes, outside, runtime)
 
 
 def _divided(graph: Graph, runtime: str) -> tuple[Division, set[Node]]:
@@ -192,7 +196,7 @@ def shape_advice(inputs: Sequence[Value]) -> str:
 
 
 def _loop_advice(lost: Node) -> str:
-    if not _inside(lost):
+    if not calls_inside(lost):
         return "`thinflow transform -t raise_control_flow` makes a While of it, or says why it cannot"
     return (
         "`thinflow run` runs it; for a TensorFlow without functions `lower_control_flow` writes it as frames"
@@ -201,7 +205,7 @@ def _loop_advice(lost: Node) -> str:
 
 def _node_count(node: Node) -> int:
     """How many nodes run for a node, about: those in a loop in every turn."""
-    return 1 + len(_inside(node)) * (_TURNS if node.op in WHILES else 1)
+    return 1 + len(calls_inside(node)) * (_TURNS if node.op in WHILES else 1)
 
 
 def _lost_loop(
@@ -211,16 +215,16 @@ def _lost_loop(
     missing: list[Node] = []
     if not any(n.op in HEAVY - _PRODUCTS for n in core):
         missing += [n for n in nodes if n in together and n in refused]
-    contained = [m for n in core for m in (n, *_inside(n))]
+    contained = [m for n in core for m in (n, *calls_inside(n))]
     if not any(n.op in HEAVY for n in contained):
-        calls = [(n, _inside(n)) for n in nodes if n in refused]
+        calls = [(n, calls_inside(n)) for n in nodes if n in refused]
         missing += [
             n for n, inside in calls if len(inside) > len(contained) and any(m.op in HEAVY for m in inside)
         ]
-    return next((n for n in missing if _inside(n)), missing[0] if missing else None)
+    return next((n for n in missing if calls_inside(n)), missing[0] if missing else None)
 
 
-def _inside(node: Node) -> list[Node]:
+def calls_inside(node: Node) -> list[Node]:
     """The nodes of the functions that a node calls, directly or through others; those of each once."""
     library = {} if node.graph is None else node.graph.functions
     found: list[Node] = []

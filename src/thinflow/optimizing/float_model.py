@@ -20,6 +20,7 @@ from thinflow.ir.types import TensorSpec
 from thinflow.lower.tflite.convert import lower_graph
 from thinflow.lower.tflite.program import Program, to_bytes, write_program
 from thinflow.optimizing.core import Core, find_core
+from thinflow.optimizing.coverage import Coverage, coverage_of
 from thinflow.optimizing.samples import Samples
 from thinflow.rewrite.runner import Result, run
 from thinflow.synthetic import declared_spec
@@ -69,6 +70,11 @@ class FloatModel:
     program: Program
 
     @cached_property
+    def coverage(self) -> Coverage:
+        """How much of the graph it is."""
+        return coverage_of(self.core)
+
+    @cached_property
     def content(self) -> bytes:
         """The program as a file, in memory; kept once made."""
         return to_bytes(self.program)
@@ -100,7 +106,9 @@ def float_model(graph: Graph, samples: Samples | None = None) -> FloatModel:
     specs = {v: _with_sizes(v, counts.get(v, {1})) for v in core.inputs}
     infer_shapes(graph, {v: v.spec for v in graph.inputs} | specs)
     lowered = lower_graph(graph, core.inputs, core.outputs, specs={})
-    return FloatModel(core, lowered.program)
+    model = FloatModel(core, lowered.program)
+    model.program.description = model.coverage.description
+    return model
 
 
 def require_numbers(graph: Graph) -> None:

@@ -12,6 +12,7 @@ from thinflow.analysis.summary import Summary
 from thinflow.bench.latency import BenchmarkReport
 from thinflow.errors import ThinflowError
 from thinflow.optimizing import report as pages
+from thinflow.optimizing.coverage import Coverage
 from thinflow.optimizing.finishing import (
     described,
     make_folder,
@@ -21,8 +22,10 @@ from thinflow.optimizing.finishing import (
     write_graph,
     write_pages,
 )
+from thinflow.optimizing.float_model import FloatModel
 from thinflow.optimizing.litert_job import write_plain
 from thinflow.optimizing.page import graph_markdown_of
+from thinflow.optimizing.partial import partial_verdict, with_note
 from thinflow.optimizing.small_graph import SmallGraph
 from thinflow.optimizing.task import Task
 from thinflow.rewrite.runner import Result
@@ -40,7 +43,7 @@ class GraphReport:
         scheme: how it was to be quantized.
         obstacle: why there is no LiteRT model, or only a float one; its hint says what helps.
         runs: whether something here runs the graph; not one with an op that nothing here knows.
-        tflite: the float model; None if there is none.
+        model: the float model; None if there is none.
         samples: where the samples came from; `synthetic` if they were made up.
         sizes: role of a file -> bytes.
         files: what was written.
@@ -59,7 +62,7 @@ class GraphReport:
     synthetic: bool
     obstacle: ThinflowError
     runs: bool = True
-    tflite: bytes | None = None
+    model: FloatModel | None = None
     sizes: dict[str, int] = field(default_factory=dict)
     files: dict[str, Path] = field(default_factory=dict)
     latency: BenchmarkReport | None = None
@@ -67,7 +70,7 @@ class GraphReport:
 
     @property
     def next_steps(self) -> list[str]:
-        if self.tflite is not None:
+        if self.model is not None and not self.model.coverage.is_part:
             return [f"thinflow benchmark {shlex.quote(str(self.files['fp32']))}"]
         verb = "run" if self.runs else "inspect"
         return [f"thinflow {verb} {shlex.quote(str(self.files['fp32_pb']))}"]
@@ -80,9 +83,8 @@ class GraphReport:
             f"the graph went from {before} to {after} nodes" if after < before else "the graph stays as it is"
         )
         same = " and computes the same" if any(s.difference is not None for s in steps) else ""
-        if self.tflite is not None:
-            why = _sentence(self.obstacle)
-            return f"no {self.scheme} model can be made, because {why}: ship {self.files['fp32'].name}"
+        if self.model is not None:
+            return self._verdict_on(self.model.coverage)
         carrier = "a TensorFlow runtime, or with thinflow's own engines"
         if not self.runs:
             carrier = "the TensorFlow runtime that has the op"
@@ -90,6 +92,13 @@ class GraphReport:
             f"no LiteRT model can be made, because {_sentence(self.obstacle)}; {done}{same}: "
             f"ship {self.files['fp32_pb'].name} with {carrier}"
         )
+
+    def _verdict_on(self, coverage: Coverage) -> str:
+        """The verdict where there is a float model."""
+        failed = f"no {self.scheme} model can be made, because {_sentence(self.obstacle)}"
+        if coverage.is_part:
+            return partial_verdict(coverage, [self.files["fp32"]], self.files["fp32_pb"], failed)
+        return with_note(f"{failed}: ship {self.files['fp32'].name}", coverage)
 
     def data(self) -> dict[str, Any]:
         """The report for machines, what `report.json` holds."""
@@ -106,6 +115,8 @@ class GraphReport:
                 "why": self.obstacle.problem,
                 "hint": self.obstacle.hint,
             },
+            "partial": self.model is not None and self.model.coverage.is_part,
+            "coverage": None if self.model is None else self.model.coverage.data(),
             "files": {key: str(path) for key, path in self.files.items()},
             "size_bytes": self.sizes,
             "samples": self.samples,
@@ -141,15 +152,15 @@ class GraphReport:
         return graph_markdown_of(self)
 
 
-def finish(small: SmallGraph, obstacle: ThinflowError, tflite: bytes | None = None) -> GraphReport:
+def finish(small: SmallGraph, obstacle: ThinflowError, model: FloatModel | None = None) -> GraphReport:
     """Write what could be made, time the graph before and after, and tell of it.
 
     Args:
         small: the graph, and what it was.
         obstacle: why there is no model, or only a float one.
-        tflite: the float model, if there is one.
+        model: the float model, if there is one.
     """
-    report = _report_on(small, obstacle, tflite)
+    report = _report_on(small, obstacle, model)
     report.files = _written(report, small.task)
     report.sizes = sizes_of(report.files)
     report.latency, unmeasured = _timed(report, small.task)
@@ -158,7 +169,7 @@ def finish(small: SmallGraph, obstacle: ThinflowError, tflite: bytes | None = No
     return report
 
 
-def _report_on(small: SmallGraph, obstacle: ThinflowError, tflite: bytes | None) -> GraphReport:
+def _report_on(small: SmallGraph, obstacle: ThinflowError, model: FloatModel | None) -> GraphReport:
     """What is known before anything is written."""
     task = small.task
     return GraphReport(
@@ -172,7 +183,7 @@ def _report_on(small: SmallGraph, obstacle: ThinflowError, tflite: bytes | None)
         synthetic=task.data.synthetic,
         obstacle=obstacle,
         runs=small.unknown is None,
-        tflite=tflite,
+        model=model,
         warnings=small.notes,
     )
 
@@ -181,8 +192,8 @@ def _written(report: GraphReport, task: Task) -> dict[str, Path]:
     """Write the graph, and the float model if there is one; the files by role, the report's included."""
     make_folder(task.folder)
     files = write_graph(report.ledger.graph, task.folder, task.stem)
-    if report.tflite is not None:
-        files |= write_plain(report.tflite, task.folder, task.stem)
+    if report.model is not None:
+        files |= write_plain(report.model, task.folder, task.stem)
     return files | page_files(task.folder)
 
 
@@ -191,7 +202,8 @@ def _timed(report: GraphReport, task: Task) -> tuple[BenchmarkReport | None, str
     choices = task.choices
     if not (choices.measure and choices.seconds and report.runs):
         return None, ""
-    after = report.ledger.graph if report.tflite is None else report.files["fp32"]
+    whole = report.model is not None and not report.model.coverage.is_part
+    after = report.files["fp32"] if whole else report.ledger.graph
     models = {"before": task.graph, "after": after}
     return measured(models, seconds=choices.seconds, progress=choices.progress, memory=False)
 

@@ -58,6 +58,7 @@ def optimize(
     scheme: str | None = None,
     recipe: Recipe | None = None,
     onnx: bool = False,
+    strict: bool = False,
     progress: Progress | None = None,
     **options: Any,
 ) -> OptimizeReport | GraphReport:
@@ -85,17 +86,19 @@ def optimize(
         verify: run the graph before and after every transform.
         recipe: all that can be chosen about quantization, instead of `scheme`.
         onnx: also make both models for ONNX Runtime.
+        strict: refuse if a file could hold only a part of the model; nothing is written then.
         progress: called with (done, total, label).
         options: how to open the model, such as `signature=`; as for `load`.
 
     Raises:
+        PartialModel: a file could hold only a part of the model, and `strict` forbids that.
         ThinflowError: the model cannot be read, converted or written; nothing half-made is left.
     """
     require_sensible(threads, max_drop)
     recipe = chosen_recipe(scheme, recipe)
     if onnx:
         require_onnx(recipe)
-    choices = Choices(recipe, onnx, verify, measure, tuple(threads), seconds, max_drop, progress)
+    choices = Choices(recipe, onnx, verify, measure, tuple(threads), seconds, max_drop, progress, strict)
     names = {"inputs": inputs, "outputs": outputs, "shapes": shapes, **options}
     graph, settings = open_model(source, names)
     folder = checked_folder(out_dir)
@@ -113,12 +116,16 @@ def _carried_out(task: Task) -> OptimizeReport | GraphReport:
         if small.unknown is None:
             require_runnable(small.graph, small.calibration, obstacle)
         return finish(small, obstacle)
+    if task.choices.strict:
+        model.coverage.require_whole()
     difference = check_float_model(model, small.calibration)
     try:
         litert = litert_pair(small, model, difference)
     except EngineCrashed as crash:  # on the eight-bit model: float ran
-        return finish(small, crash, model.content)
+        return finish(small, crash, model)
     onnx, no_onnx = _onnx(small)
+    if task.choices.strict and onnx is not None:
+        onnx.plain.coverage.require_whole()
     files = _written(small, litert, onnx)
     latency, unmeasured = _timed(task.choices, files)
     failures = [why for why in (no_onnx, unmeasured) if why]

@@ -11,10 +11,12 @@ from thinflow.analysis.summary import Summary
 from thinflow.bench.latency import BenchmarkReport
 from thinflow.optimizing import report as pages
 from thinflow.optimizing.advice import next_steps, settled_notes, warnings_for
+from thinflow.optimizing.coverage import Coverage
 from thinflow.optimizing.finishing import described, sizes_of
 from thinflow.optimizing.litert_job import LiteRTPair
 from thinflow.optimizing.onnx_job import OnnxPair
 from thinflow.optimizing.page import markdown_of
+from thinflow.optimizing.partial import partial_verdict_of, with_note
 from thinflow.optimizing.quality import Quality
 from thinflow.optimizing.quantizing import QuantizedModel
 from thinflow.optimizing.small_graph import SmallGraph
@@ -48,6 +50,7 @@ class OptimizeReport:
         max_drop: points that fewer bits may cost.
         recipe: how it was quantized.
         onnx: the models for ONNX Runtime, if they were asked for.
+        coverage: how much of the graph the LiteRT models hold.
     """
 
     source: str
@@ -73,10 +76,24 @@ class OptimizeReport:
     max_drop: float = DEFAULT_MAX_DROP
     recipe: Recipe = field(default_factory=Recipe)
     onnx: OnnxPair | None = None
+    coverage: Coverage | None = None
 
     @property
     def verdict(self) -> str:
-        return verdict_of(self)
+        if self.is_part:
+            return partial_verdict_of(self)
+        return with_note(verdict_of(self), *self.coverages)
+
+    @property
+    def is_part(self) -> bool:
+        """Whether the LiteRT models hold only a part of the graph."""
+        return self.coverage is not None and self.coverage.is_part
+
+    @property
+    def coverages(self) -> list[Coverage]:
+        """Of the LiteRT models, and of those for ONNX Runtime if there are any."""
+        found = [self.coverage, None if self.onnx is None else self.onnx.plain.coverage]
+        return [c for c in found if c is not None]
 
     def data(self) -> dict[str, Any]:
         """The report for machines, what `report.json` holds."""
@@ -140,8 +157,9 @@ def report_on(small: SmallGraph, made: Products) -> OptimizeReport:
         max_drop=task.choices.max_drop,
         recipe=task.choices.recipe,
         onnx=made.onnx,
+        coverage=pair.plain.coverage,
     )
-    report.next_steps = next_steps(report, task)
+    report.next_steps = next_steps(report, small)
     return report
 
 

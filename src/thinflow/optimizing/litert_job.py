@@ -38,20 +38,20 @@ class LiteRTPair:
         Raises:
             WriteError: one cannot be written.
         """
-        files = write_plain(self.plain.content, folder, stem)
-        files["int8"] = folder / f"{stem}_{scheme}.tflite"
+        files = write_plain(self.plain, folder, stem)
+        files["int8"] = folder / f"{self.plain.coverage.stem(stem)}_{scheme}.tflite"
         write_file(files["int8"], [self.quantized.content], check=Model)
         return files
 
 
-def write_plain(content: bytes, folder: Path, stem: str) -> dict[str, Path]:
-    """Write a float model and open it; the file by its role.
+def write_plain(model: FloatModel, folder: Path, stem: str) -> dict[str, Path]:
+    """Write a float model and open it; the file by its role. The name says whether it is a part.
 
     Raises:
         WriteError: it cannot be written.
     """
-    files = {"fp32": folder / f"{stem}_fp32.tflite"}
-    write_file(files["fp32"], [content], check=Model)
+    files = {"fp32": folder / f"{model.coverage.stem(stem)}_fp32.tflite"}
+    write_file(files["fp32"], [model.content], check=Model)
     return files
 
 

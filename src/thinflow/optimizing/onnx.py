@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from thinflow.optimizing.checking import FLOAT_TOLERANCE
 from thinflow.optimizing.codes import check_codes, holds_codes, is_repeatable
 from thinflow.optimizing.core import Core, find_core
 from thinflow.optimizing.core_feeds import core_feeds, core_results
+from thinflow.optimizing.coverage import Coverage, coverage_of
 from thinflow.optimizing.float_model import settle_sizes
 from thinflow.optimizing.samples import Samples
 
@@ -39,6 +40,11 @@ class OnnxModel:
 
     core: Core
     program: Program
+
+    @cached_property
+    def coverage(self) -> Coverage:
+        """How much of the graph it is."""
+        return coverage_of(self.core)
 
 
 def onnx_model(graph: Graph, samples: Samples | None = None, *, opset: int = DEFAULT_OPSET) -> OnnxModel:
@@ -58,7 +64,9 @@ def onnx_model(graph: Graph, samples: Samples | None = None, *, opset: int = DEF
     unit = partial(unsupported_unit, specs={}, opset=opset)
     core = find_core(graph, partial(unsupported, opset=opset), "ONNX", unit)
     infer_shapes(graph, {v: v.spec for v in (*graph.inputs, *core.inputs)})
-    return OnnxModel(core, lower_graph(graph, core.inputs, core.outputs, specs={}, opset=opset).program)
+    model = OnnxModel(core, lower_graph(graph, core.inputs, core.outputs, specs={}, opset=opset).program)
+    model.program.description = model.coverage.description
+    return model
 
 
 def write_onnx(

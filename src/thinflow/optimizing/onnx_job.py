@@ -32,6 +32,7 @@ class OnnxPair:
         Raises:
             WriteError: one cannot be written.
         """
+        stem = self.plain.coverage.stem(stem)
         files = {"onnx_fp32": folder / f"{stem}_fp32.onnx", "onnx_int8": folder / f"{stem}_{scheme}.onnx"}
         write_onnx(self.plain.program, files["onnx_fp32"], check=Model)
         write_onnx(self.quantized.quantized.program, files["onnx_int8"], check=Model)

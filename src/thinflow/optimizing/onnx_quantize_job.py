@@ -39,6 +39,7 @@ def quantize_to_onnx(
     external_data: bool | None = None,
     activations: str = "uint8",
     reduce_range: bool = False,
+    strict: bool = False,
     progress: Progress | None = None,
     **names: Any,
 ) -> dict[str, Any]:
@@ -48,11 +49,12 @@ def quantize_to_onnx(
         opset: version of ONNX's op set, 17 to 21.
         external_data: whether weights go to a file of their own, PATH.data; default: only if they do not fit.
         activations, reduce_range: see `QdqOptions`.
-        source, path, calibration, test, labels, scheme, recipe, samples, scaling, progress, names: as for
-            `quantize_to_file`.
+        source, path, calibration, test, labels, scheme, recipe, samples, scaling, strict, progress, names: as
+            for `quantize_to_file`.
         tune, sensitivity: not there for ONNX.
 
     Raises:
+        PartialModel: the file could hold only a part, and `strict` forbids that; nothing is written.
         ThinflowError: the model cannot be read, quantized or written.
     """
     if tune or sensitivity:
@@ -76,6 +78,8 @@ def quantize_to_onnx(
     made = onnx_quantized_model(
         ready.graph, ready.fitting, recipe=recipe, options=options, opset=opset, progress=progress
     )
+    if strict:
+        made.coverage.require_whole()
     quality = compare_models(
         made,
         {"it": made.content},
@@ -84,9 +88,10 @@ def quantize_to_onnx(
         engine="onnxruntime",
         progress=progress,
     )["it"]
-    written = write_onnx(made.quantized.program, path, external_data=external_data, check=Model)
+    target = made.coverage.path(os.fspath(path))
+    written = write_onnx(made.quantized.program, target, external_data=external_data, check=Model)
     return {
-        **ready.account(made, quality, recipe, path, (written, made.float_bytes)),
+        **ready.account(made, quality, recipe, path, (written, made.float_bytes), made.coverage),
         "trials": [],
         "sensitivity": [],
     }

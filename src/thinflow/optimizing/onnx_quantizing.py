@@ -18,6 +18,7 @@ from thinflow.lower.onnx.program import DEFAULT_OPSET, Program, check_opset
 from thinflow.lower.onnx.quant import range_only
 from thinflow.lower.onnx.writer import to_bytes, write_program
 from thinflow.optimizing.core import Core
+from thinflow.optimizing.coverage import Coverage, coverage_of, require_name
 from thinflow.optimizing.float_model import float_graph
 from thinflow.optimizing.onnx import onnx_model, write_onnx
 from thinflow.optimizing.quantizing import chosen_recipe
@@ -50,6 +51,11 @@ class OnnxQuantizedModel:
     warnings: list[str] = field(default_factory=list)
 
     @cached_property
+    def coverage(self) -> Coverage:
+        """How much of the graph it is."""
+        return coverage_of(self.core)
+
+    @cached_property
     def content(self) -> bytes:
         """The program as a file, in memory; kept once made."""
         return to_bytes(self.quantized.program)
@@ -59,9 +65,11 @@ class OnnxQuantizedModel:
 
         Raises:
             WriteError: the name does not end in .onnx, or it cannot be written.
+            PartialModel: it is a part of the model, and the name does not say so.
         """
         if not os.fspath(path).endswith(".onnx"):
             raise WriteError("this is an ONNX model", os.fspath(path), hint="end the name in .onnx")
+        require_name(self.coverage, path)
         return write_onnx(self.quantized.program, path, external_data=external_data)
 
 
@@ -112,6 +120,7 @@ def quantize_onnx(
     activations: str = "uint8",
     reduce_range: bool = False,
     opset: int = DEFAULT_OPSET,
+    strict: bool = False,
     progress: Progress | None = None,
     **names: Any,
 ) -> OnnxQuantizedModel:
@@ -124,10 +133,12 @@ def quantize_onnx(
         recipe: all that can be chosen, instead of `scheme`.
         activations, reduce_range: see `QdqOptions`.
         opset: version of ONNX's op set, 17 to 21.
+        strict: refuse to make a part of the model.
         progress: called with (done, total, label).
         names: `inputs=`, `outputs=`, `shapes=` as for `load`.
 
     Raises:
+        PartialModel: only a part could be made, and `strict` forbids that.
         ParameterError: there is no such scheme, type or opset.
         FeedError: the samples do not fit.
     """
@@ -141,9 +152,12 @@ def quantize_onnx(
     samples = samples_for(graph, calibration)
     optimised = float_graph(graph, samples=samples, progress=progress).graph
     moved = rebind(samples, graph, optimised)
-    return onnx_quantized_model(
+    made = onnx_quantized_model(
         optimised, moved, recipe=recipe, options=options, opset=opset, progress=progress
     )
+    if strict:
+        made.coverage.require_whole()
+    return made
 
 
 def reopened(original: Graph, optimised: Graph) -> Graph:

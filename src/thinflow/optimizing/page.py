@@ -23,7 +23,7 @@ def markdown_of(report: OptimizeReport) -> str:
         ("LiteRT output", report.model_outputs),
     ]
     parts = [
-        *_head(report.files["fp32"].name.removesuffix("_fp32.tflite"), report.verdict),
+        *_head(report.files["fp32_pb"].stem.removesuffix("_fp32"), report.verdict),
         *_models(report),
         *_warnings(report.warnings),
         *_interface(ends),
@@ -67,7 +67,7 @@ def _models(report: OptimizeReport) -> list[str]:
         *("| " + " | ".join(row) + " |" for row in rows),
         "",
         f"Samples: {report.samples}. Judged on: {report.tested_on}.",
-        "LiteRT float beside the reference interpreter: "
+        f"{'The part in ' if report.is_part else ''}LiteRT float beside the reference interpreter: "
         f"largest relative difference {report.float_difference:.3g}.",
         "",
     ]

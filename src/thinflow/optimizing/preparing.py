@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from thinflow.analysis.switches import switch_notes
 from thinflow.ir.graph import Graph
+from thinflow.optimizing.coverage import Coverage
 from thinflow.optimizing.float_model import float_graph
 from thinflow.optimizing.quality import Quality
 from thinflow.optimizing.samples import Samples, both_samples, rebind
@@ -50,16 +51,30 @@ class Prepared:
         recipe: Recipe,
         path: str | os.PathLike[str],
         sizes: tuple[int, int],
+        coverage: Coverage,
     ) -> dict[str, Any]:
-        """What to tell of the file that was made, of so many bytes, and so many as a float model."""
+        """What to tell of the file that was made.
+
+        Args:
+            made: the model.
+            quality: of it.
+            recipe: how it was made.
+            path: as it was asked for.
+            sizes: bytes of the file, and of a float one.
+            coverage: how much of the graph it holds.
+        """
+        name = coverage.path(os.fspath(path))
         made_up = self.data.synthetic and recipe.needs_samples
         note = ["the ranges fit made-up inputs; give real samples with --calibration"] if made_up else []
         return {
-            "path": os.fspath(path),
+            "path": name,
+            "partial": coverage.is_part,
+            "coverage": coverage.data(),
+            "verdict": coverage.verdict(name, os.fspath(path)) if coverage.is_part else coverage.note,
             "scheme": recipe.scheme,
             "size_bytes": sizes[0],
             "float_bytes": sizes[1],
-            "quality": quality.sentence(),
+            "quality": "; ".join(filter(None, (quality.sentence(), coverage.note))),
             "sqnr_db": quality.sqnr_db,
             "samples": self.data.note,
             "tested_on": self.tested.note,

@@ -23,6 +23,8 @@ class Quality:
         sqnr_db: signal to quantization noise over all samples and outputs, in decibels; infinite if equal.
         largest: largest |difference| relative to the largest |value|.
         worst_samples: numbers of the samples with another answer, first ones only.
+        outputs: names of what was compared.
+        part: in words, what of the model was compared if the candidate is a part of it; "" if it is all.
     """
 
     samples: int = 0
@@ -32,6 +34,8 @@ class Quality:
     sqnr_db: float = math.inf
     largest: float = 0.0
     worst_samples: list[int] = field(default_factory=list)
+    outputs: tuple[str, ...] = ()
+    part: str = ""
 
     @property
     def accuracy(self) -> float | None:
@@ -65,11 +69,13 @@ class Quality:
         noise = f"SQNR {decibels(self.sqnr_db)}"
         if self.accuracy is not None and self.accuracy_before is not None:
             text = f"accuracy {self.accuracy:.2f}% against {self.accuracy_before:.2f}% on {count}"
-        elif self.same_answer is not None:
-            text = f"same top answer on {self.same_answer} of {count}"
+        elif self.same_answer is not None and not self.part:
+            which = f" in '{self.outputs[0]}'" if len(self.outputs) > 1 else ""
+            text = f"same top answer{which} on {self.same_answer} of {count}"
         else:
-            return f"output {noise} over {count}"
-        return f"{text}, {noise}" if detailed else text
+            text, detailed = f"output {noise} over {count}", False
+        text = f"{text}, {noise}" if detailed else text
+        return f"{self.part}: {text}" if self.part else text
 
 
 def decibels(value: float) -> str:

@@ -35,10 +35,13 @@ def quantize_to_file(
     sensitivity: bool = False,
     samples: int | None = None,
     scaling: Scaling | None = None,
+    strict: bool = False,
     progress: Progress | None = None,
     **names: Any,
 ) -> dict[str, Any]:
     """Write a smaller .tflite, and tell its size, its quality beside the graph, and warnings.
+
+    A part of the model is written under another name: small.tflite becomes small_part.tflite.
 
     Args:
         source: path or Graph.
@@ -50,9 +53,11 @@ def quantize_to_file(
         tune: try what often helps and keep what does, see `tuned_model`.
         sensitivity: also measure what each layer loses alone, see `sensitivity`.
         samples: use so many samples only.
+        strict: refuse to write a part.
         names: as for `load`.
 
     Raises:
+        PartialModel: the file could hold only a part, and `strict` forbids that; nothing is written.
         ThinflowError: the model cannot be read, quantized or written.
     """
     if not os.fspath(path).endswith(".tflite"):
@@ -72,6 +77,8 @@ def quantize_to_file(
         progress=progress,
     )
     model = float_model(ready.graph, ready.fitting)
+    if strict:
+        model.coverage.require_whole()
     make = tuned_model if tune else quantized_model
     made = make(model, ready.fitting, recipe=recipe, progress=progress)
     contents = {"it": made.comparable}
@@ -79,9 +86,10 @@ def quantize_to_file(
     losses = []
     if sensitivity:
         losses = measure_sensitivity(model, ready.fitting, recipe=recipe, progress=progress)
-    sizes = write_file(path, [made.content]), len(model.content)
+    target = model.coverage.path(os.fspath(path))
+    sizes = write_file(target, [made.content]), len(model.content)
     return {
-        **ready.account(made, quality, recipe, path, sizes),
+        **ready.account(made, quality, recipe, path, sizes, model.coverage),
         "trials": _trials(made),
         "sensitivity": [asdict(loss) for loss in losses],
     }

@@ -14,6 +14,7 @@ from thinflow.errors import ParameterError, WriteError
 from thinflow.formats._files import write_file
 from thinflow.ir.types import FLOAT
 from thinflow.lower.tflite.program import Operator, Program, Subgraph, Tensor, to_bytes
+from thinflow.optimizing.coverage import Coverage, require_name
 from thinflow.optimizing.float_model import FloatModel, float_graph, float_model
 from thinflow.optimizing.samples import Samples, rebind, samples_for
 from thinflow.quantize.calibrate import Calibration, calibrate
@@ -37,6 +38,7 @@ class QuantizedModel:
     Attributes:
         calibration: empty for schemes that need no samples.
         for_onnx: makes the same for ONNX Runtime, where the graph is known.
+        coverage: how much of the graph it is.
     """
 
     quantized: Quantized
@@ -44,6 +46,7 @@ class QuantizedModel:
     content: bytes
     warnings: list[str] = field(default_factory=list)
     for_onnx: Callable[[], OnnxQuantizedModel] | None = field(default=None, repr=False, kw_only=True)
+    coverage: Coverage | None = field(default=None, repr=False, kw_only=True)
 
     @cached_property
     def comparable(self) -> bytes:
@@ -56,12 +59,15 @@ class QuantizedModel:
         Raises:
             WriteError: the name ends otherwise, or it cannot be written.
             ParameterError: the scheme has no ONNX form.
+            PartialModel: it is a part of the model, and the name does not say so.
         """
         name = os.fspath(path)
         if name.endswith(".onnx") and self.for_onnx is not None:
             return self.for_onnx().save(path)
         if not name.endswith(".tflite"):
             raise WriteError("this is a LiteRT model", name, hint="name it .tflite")
+        if self.coverage is not None:
+            require_name(self.coverage, path)
         return write_file(path, [self.content])
 
 
@@ -90,7 +96,8 @@ def quantized_model(
         calibration.ranges.update(trained)
     quantized = quantize_program(program, recipe, calibration.ranges)
     content = to_bytes(quantized.program)
-    return QuantizedModel(quantized, calibration, content, [*calibration.warnings, *quantized.warnings])
+    warnings = [*calibration.warnings, *quantized.warnings]
+    return QuantizedModel(quantized, calibration, content, warnings, coverage=model.coverage)
 
 
 def with_float_borders(program: Program) -> Program:
@@ -147,6 +154,7 @@ def quantize(
     *,
     scheme: str | None = None,
     recipe: Recipe | None = None,
+    strict: bool = False,
     progress: Progress | None = None,
     **names: Any,
 ) -> QuantizedModel:
@@ -158,10 +166,12 @@ def quantize(
             without ranges of activations look at one sample only, for sizes that the graph leaves open.
         scheme: a key of `thinflow.quantize.recipe.SCHEMES`; default "int8".
         recipe: all that can be chosen, instead of `scheme`.
+        strict: refuse to make a part of the model.
         progress: called with (done, total, label).
         names: `inputs=`, `outputs=`, `shapes=` as for `load`.
 
     Raises:
+        PartialModel: only a part could be made, and `strict` forbids that.
         ParameterError: there is no such scheme.
         FeedError: the samples do not fit.
     """
@@ -173,7 +183,10 @@ def quantize(
     samples = samples_for(graph, calibration)
     optimised = float_graph(graph, samples=samples, progress=progress).graph
     moved = rebind(samples, graph, optimised)
-    made = quantized_model(float_model(optimised, moved), moved, recipe=recipe, progress=progress)
+    model = float_model(optimised, moved)
+    if strict:
+        model.coverage.require_whole()
+    made = quantized_model(model, moved, recipe=recipe, progress=progress)
     made.for_onnx = partial(_for_onnx, graph, optimised, samples, recipe)
     return made
 

@@ -35,6 +35,8 @@ def data(report: OptimizeReport) -> dict[str, Any]:
             "outputs": [list(o) for o in report.model_outputs],
             "outside": report.outside,
         },
+        "partial": report.is_part,
+        "coverage": {"litert" if c.runtime == "LiteRT" else "onnx": c.data() for c in report.coverages},
         "files": {key: str(path) for key, path in report.files.items()},
         "size_bytes": report.sizes,
         "samples": report.samples,
@@ -90,7 +92,9 @@ def transform_data(ledger: Result) -> list[dict[str, Any]]:
 def _quality(quality: Quality) -> dict[str, Any]:
     return {
         "samples": quality.samples,
-        "same_answer": quality.same_answer,
+        "outputs": list(quality.outputs),
+        "of": quality.part or "the file",
+        "same_answer": None if quality.part else quality.same_answer,
         "accuracy": quality.accuracy,
         "accuracy_before": quality.accuracy_before,
         "sqnr_db": None if math.isinf(quality.sqnr_db) else round(quality.sqnr_db, 2),
@@ -107,19 +111,27 @@ def json_text(report: OptimizeReport) -> str:
 def lines(report: OptimizeReport) -> list[str]:
     """What the command prints: the verdict first, the next command last."""
     result = [report.verdict, "", *model_lines(report)]
-    if report.outside:
-        kinds = Counter(report.outside.values()).most_common(2)
-        names = ", ".join(f"{n} {s}" for n, s in report.model_inputs)
-        result.append(
-            f"cut        the .tflite begins at {names}; "
-            f"{len(report.outside)} nodes run in the app: {kinds[0][0]}"
-        )
-    result += transform_lines(report.ledger, f"LiteRT float {report.float_difference:.2g}")
+    result += _cut_lines(report)
+    what = "the part in LiteRT" if report.is_part else "LiteRT"
+    result += transform_lines(report.ledger, f"{what} float {report.float_difference:.2g}")
     result.append(f"samples    {report.samples}")
     result += _table_lines(report)
     result += closing_lines(report)
     result += ["", f"next: {report.next_steps[0]}"]
     return result
+
+
+def _cut_lines(report: OptimizeReport) -> list[str]:
+    """Where the .tflite begins and ends if the graph does elsewhere."""
+    if not report.outside:
+        return []
+    kinds = Counter(report.outside.values()).most_common(2)
+    names = ", ".join(f"{n} {s}" for n, s in report.model_inputs)
+    ends = ", ".join(f"{n} {s}" for n, s in report.model_outputs)
+    end = f" and ends at {ends}" if report.is_part else ""
+    count = len(report.outside)
+    left = f"{count} nodes are not in it" if report.is_part else f"{count} nodes run in the app"
+    return [f"cut        the .tflite begins at {names}{end}; {left}: {kinds[0][0]}"]
 
 
 def model_lines(report: OptimizeReport | GraphReport) -> list[str]:

@@ -34,6 +34,7 @@ class Choices:
         seconds: time for each pair of measurements.
         max_drop: points of accuracy that fewer bits may cost.
         progress: called with (done, total, label).
+        strict: whether to refuse a model that a runtime can hold only a part of.
     """
 
     recipe: Recipe
@@ -44,6 +45,7 @@ class Choices:
     seconds: float
     max_drop: float
     progress: Progress | None
+    strict: bool = False
 
 
 @dataclass(frozen=True)

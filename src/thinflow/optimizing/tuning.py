@@ -93,7 +93,9 @@ def tuned_model(
         tuner.warnings.append(f"nothing was tuned: {reason} do not show what helps")
     else:
         tuner.search()
-    return tuner.finish()
+    tuned = tuner.finish()
+    tuned.coverage = model.coverage
+    return tuned
 
 
 def _bounded(feeds: Iterable[dict[str, Array]]) -> Feeds:
@@ -191,4 +193,11 @@ class _Tuner:
         quantized = quantize_program(program, self.recipe, calibration.ranges)
         warnings = [*self.warnings, *calibration.warnings, *quantized.warnings]
         content = to_bytes(quantized.program)
-        return TunedModel(quantized, calibration, content, warnings, trials=self.trials, recipe=self.recipe)
+        return TunedModel(
+            quantized,
+            calibration,
+            content,
+            warnings,
+            trials=self.trials,
+            recipe=self.recipe,
+        )
