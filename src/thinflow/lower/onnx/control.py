@@ -21,6 +21,7 @@ from thinflow.lower.control import FlowLowering, Maker, called
 from thinflow.lower.lowering import Lowering, Specs, Target, raise_refusals
 from thinflow.lower.onnx.bodies import close
 from thinflow.lower.onnx.builder import END, Builder
+from thinflow.lower.onnx.cells import Turning, recurrent_loop
 from thinflow.lower.onnx.complex import Complex, is_complex, lower_complex, put_together, taken_apart
 from thinflow.lower.onnx.fuse import remove_dead
 from thinflow.lower.onnx.listed import Listed, Slot, items_of
@@ -117,7 +118,13 @@ class OnnxLowering(FlowLowering):
             return list(slots)
         turn, forms, arguments = self._settled(condition, body, slots, changing)
         first = [self._given(slots[n], forms[n]) for n in changing]
-        scans = gathered_rows(turn.operators, arguments, first, _tensors(turn))
+        after = _tensors(turn)
+        scans = gathered_rows(turn.operators, arguments, first, after)
+        fused = recurrent_loop(
+            self.builder, Turning(turn.operators, arguments, first, after[:-1], after[-1], scans)
+        )
+        if fused is not None:
+            return self._after_fusing(slots, {changing[n]: t for n, t in fused.items()}, forms)
         kept = [n for n in range(len(changing)) if n not in scans]
         outputs = self._loop_operator(decision, turn, arguments, first, forms, changing, scans)
         results = list(slots)
@@ -126,6 +133,19 @@ class OnnxLowering(FlowLowering):
             if n in scans:
                 output = _completed(self.builder, output, first[n])
             results[number] = _like(forms[number], output)
+        return results
+
+    def _after_fusing(
+        self, slots: Sequence[Slot], ends: dict[int, Tensor], forms: Sequence[Slot]
+    ) -> list[Slot]:
+        """What the arguments are, with what recurrent ops left of the variables; lists may be too short."""
+        results = list(slots)
+        for n, end in ends.items():
+            first = self._given(slots[n], forms[n])
+            sizes = [(t.shape or (None,))[0] for t in (end, first)]
+            if isinstance(forms[n], Listed) and (None in sizes or sizes[0] != sizes[1]):
+                end = _completed(self.builder, end, first)
+            results[n] = _like(forms[n], end)
         return results
 
     def _decision(self, condition: Function, slots: Sequence[Slot]) -> Tensor:

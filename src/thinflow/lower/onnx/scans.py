@@ -28,18 +28,29 @@ def gathered_rows(
         results: what they are in the next turn, and then other results.
     """
     producers = {t: o for o in operators for t in o.outputs}
+    counters = {arguments[n] for n in counters_of(operators, arguments, first, results)}
     reads = [t for o in operators for t in o.inputs if t is not None] + list(results)
-    counters = {
-        argument
-        for argument, start, result in zip(arguments, first, results, strict=False)
-        if _is(start, 0) and _is_next(producers.get(result), argument)
-    }
     found = {}
     for number, (argument, result) in enumerate(zip(arguments, results, strict=False)):
         row = _written(producers, result, argument, counters)
         if row is not None and reads.count(argument) == 1 and reads.count(result) == 1:
             found[number] = row
     return found
+
+
+def counters_of(
+    operators: Sequence[Operator],
+    arguments: Sequence[Tensor],
+    first: Sequence[Tensor],
+    results: Sequence[Tensor],
+) -> set[int]:
+    """The variables that count the turns from 0."""
+    producers = {t: o for o in operators for t in o.outputs}
+    return {
+        n
+        for n, (argument, start, result) in enumerate(zip(arguments, first, results, strict=False))
+        if _is(start, 0) and _is_next(producers.get(result), argument)
+    }
 
 
 def _is(tensor: Tensor, number: int) -> bool:

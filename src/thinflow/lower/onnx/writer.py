@@ -249,6 +249,9 @@ def _encode_attribute(attribute: Any, value: Any) -> None:
         field, attribute.i = "i", int(value)
     elif isinstance(value, (float, np.floating)):
         field, attribute.f = "f", float(value)
+    elif value and all(isinstance(v, str) for v in value):
+        field = "strings"
+        attribute.strings.extend(v.encode() for v in value)
     else:
         field = "floats" if any(isinstance(v, float) for v in value) else "ints"
         getattr(attribute, field).extend(value)
