@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import json
+import wave
 from pathlib import Path
 
 import pytest
 
+import thinflow
+from tests.transforms.golden import parse_graph
 from thinflow import zoo
 from thinflow.api import write_arrays
 from thinflow.cli import main
+
+CLASSIFIER = """
+    x = Placeholder() {dtype=float, shape=shape[1,4]}
+    w = Const() {value=float[4,2]{-1,1,-1,1,-1,1,-1,1}}
+    y = MatMul(x, w) {T=float}
+    inputs: x
+    outputs: y
+"""
 
 
 @pytest.fixture
@@ -42,3 +53,30 @@ def test_samples_without_labels_are_refused(
     write_arrays(tmp_path / "bare.npz", {"image": zoo.test_set("digits")["image"][:4]})
     assert main(["evaluate", digits[0], str(tmp_path / "bare.npz")]) == 1
     assert "the samples have no labels" in capsys.readouterr().err
+
+
+def test_a_labels_file_beside_the_model_is_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[Path, Path]
+) -> None:
+    for model in words:
+        assert main(["evaluate", str(model), str(tmp_path / "clips")]) == 1
+        assert "labelled with words (no, yes)" in (told := capsys.readouterr().err)
+        assert "--labels labels.txt" in told
+    (tmp_path / "my_labels.txt").write_text("no\nyes\n")
+    for model in words:
+        assert main(["evaluate", str(model), str(tmp_path / "clips")]) == 0
+        assert "100.00%: 2 of 2 samples right" in capsys.readouterr().out
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> tuple[Path, Path]:
+    """A graph and a .tflite file that hear "yes" where the mean of the sound is above 0; and clips."""
+    graph = parse_graph(CLASSIFIER)
+    thinflow.save(graph, tmp_path / "words.pb")
+    thinflow.save(graph, tmp_path / "words.tflite")
+    (tmp_path / "clips").mkdir()
+    for label, level in (("no", -9000), ("yes", 9000)):
+        with wave.open(str(tmp_path / "clips" / f"{label}_1.wav"), "wb") as file:
+            file.setparams((1, 2, 16000, 0, "NONE", ""))
+            file.writeframes(level.to_bytes(2, "little", signed=True) * 4)
+    return tmp_path / "words.pb", tmp_path / "words.tflite"

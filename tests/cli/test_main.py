@@ -15,6 +15,7 @@ import pytest
 
 import thinflow
 from thinflow import cli
+from thinflow.cli._hints import in_flags
 from thinflow.errors import NodeError, ParameterError, ThinflowError
 
 Body = Callable[..., int]
@@ -300,3 +301,18 @@ def test_scripts_of_the_old_tools(name: str, monkeypatch: pytest.MonkeyPatch, pr
     assert called == [[name, "--in_graph=a.pb"]]
     scripts = (project_root / "pyproject.toml").read_text("utf-8")
     assert f'{name} = "thinflow.cli:main_{name}"' in scripts
+
+
+@pytest.mark.parametrize(
+    ("verb", "hint", "told"),
+    [
+        ("benchmark", "engine='reference' may say more", "--engines reference may say more"),
+        ("run", "use engine='litert'", "use --engine litert"),
+        ("optimize", "engine='reference' works", "`thinflow run MODEL --engine reference` works"),
+        ("convert", "name them: outputs=[...]", "name them: --outputs NAMES"),
+        ("benchmark", "feed your own: feeds={...}, or calibration=SAMPLES",
+         "feed your own: --feed NAME=FILE, or --calibration SAMPLES"),
+    ],
+)  # fmt: skip
+def test_hints_are_in_the_words_of_the_command_line(verb: str, hint: str, told: str) -> None:
+    assert in_flags(hint, verb) == told

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tracemalloc
+import wave
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ from thinflow.ir.types import BOOL, FLOAT, INT32, STRING, UINT8, TensorSpec
 from thinflow.quantize.feeds import open_feeds, read_input
 from thinflow.quantize.fitting import fit
 from thinflow.quantize.pictures import Scaling
+from thinflow.quantize.spread import spread
 
 ONE = {"x": TensorSpec(FLOAT, (1, 2, 3))}
 TWO = {"x": TensorSpec(FLOAT, (1, 2)), "n": TensorSpec(INT32, (1,))}
@@ -132,7 +135,7 @@ def test_folder_of_arrays_and_labels(tmp_path: Path) -> None:
     feeds = open_feeds(tmp_path, ONE)
     assert feeds.labels == ["cat", "cow", "dog"]
     np.testing.assert_array_equal(arrays_of(feeds)[:, 0], DATA[[1, 2, 0]])
-    assert open_feeds(tmp_path, ONE, limit=2).labels == ["cat", "cow"]
+    assert len(open_feeds(tmp_path, ONE, limit=2)) == 2
     np.save(tmp_path / "plain.npy", DATA[0])
     assert open_feeds(tmp_path, ONE).labels is None
 
@@ -150,7 +153,7 @@ def test_string_inputs_get_the_bytes(tmp_path: Path) -> None:
         assert found.shape == ((1,) if shape else ())
         assert found.item() == b"RIFF\0\0"
         assert feeds.labels == ["yes"]
-    with pytest.raises(FeedError, match="a sound file holds bytes"):
+    with pytest.raises(FeedError, match="a sound file holds one row of samples"):
         list(open_feeds(tmp_path, ONE))
     assert next(iter(open_feeds(["text", b"bytes"], {"s": TensorSpec(STRING, ())})))["s"].item() == b"text"
 
@@ -269,3 +272,66 @@ def test_one_input_from_one_file(tmp_path: Path) -> None:
     ):
         with pytest.raises(FeedError, match=message):
             read_input(tmp_path / name, "x", ONE["x"])
+
+
+def test_a_few_samples_are_of_all_classes(tmp_path: Path) -> None:
+    for label in ("cat", "cow", "dog"):
+        for number in range(20):
+            np.save(tmp_path / f"{label}_{number:02}.npy", DATA[0] + number)
+    feeds = open_feeds(tmp_path, ONE, limit=7)
+    assert sorted(Counter(feeds.labels or ()).values()) == [2, 2, 3]
+    assert (len(feeds), feeds.total, feeds.classes) == (7, 60, 3)
+    numbers = arrays_of(feeds)[:, 0, 0, 0]
+    assert numbers.min() < 10 <= numbers.max()
+    np.testing.assert_array_equal(arrays_of(open_feeds(tmp_path, ONE, limit=7)), arrays_of(feeds))
+
+
+def test_a_few_of_an_array_are_spread_over_its_classes_and_rows() -> None:
+    rows, labels = np.repeat(np.arange(90.0), 6).reshape(90, 2, 3), np.repeat([7, 3, 5], 30)
+    feeds = open_feeds({"x": rows, "labels": labels}, ONE, limit=6)
+    assert feeds.labels == [7, 7, 3, 3, 5, 5]
+    assert [int(n) // 15 for n in arrays_of(feeds)[:, 0, 0, 0]] == [0, 1, 2, 3, 4, 5]
+    plain = arrays_of(open_feeds(rows, ONE, limit=3))[:, 0, 0, 0]
+    assert [int(n) // 30 for n in plain] == [0, 1, 2]
+    assert len(list(open_feeds(open_feeds(rows, ONE), ONE, limit=3))) == 3
+    assert [int(f["x"][0, 0, 0]) // 30 for f in open_feeds(list(rows), ONE, limit=3)] == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("count", "limit", "labels"),
+    [(5, None, None), (5, 9, None), (5, 2, None), (9, 4, "aaaaaaaab"), (6, 3, "abcdef"), (6, 5, "aabbbb")],
+)
+def test_so_many_as_asked_for_each_once(count: int, limit: int | None, labels: str | None) -> None:
+    chosen = spread(count, limit, labels)
+    assert chosen == sorted(set(chosen))
+    assert len(chosen) == min(count, limit or count)
+    classes = {labels[n] for n in chosen} if labels else set()
+    assert len(classes) == (min(len(set(labels)), len(chosen)) if labels else 0)
+
+
+def test_a_folder_of_folders_is_labelled_by_them(tmp_path: Path) -> None:
+    for name in ("no", "yes"):
+        (tmp_path / name).mkdir()
+        np.save(tmp_path / name / "1.npy", DATA[0])
+    feeds = open_feeds(tmp_path, ONE)
+    assert feeds.labels == ["no", "yes"]
+    assert len(list(feeds)) == 2
+
+
+def wav(path: Path, samples: list[int], rate: int = 8000) -> None:
+    with wave.open(str(path), "wb") as file:
+        file.setparams((1, 2, rate, 0, "NONE", ""))
+        file.writeframes(np.array(samples, "<i2").tobytes())
+
+
+def test_models_of_numbers_take_the_samples_of_a_sound(tmp_path: Path) -> None:
+    wav(tmp_path / "a_1.wav", [16384, -32768])
+    wanted = {"sound": TensorSpec(FLOAT, (4, 1)), "rate": TensorSpec(INT32, ())}
+    (feed,) = open_feeds(tmp_path, wanted)
+    assert feed["sound"].tolist() == [[0.5], [-1], [0], [0]]
+    assert feed["rate"] == 8000
+    for shape, found in (((None,), (2,)), ((1, 3), (1, 3)), ((None, 1), (2, 1)), ((1, None, 1), (1, 2, 1))):
+        (feed,) = open_feeds(tmp_path, {"x": TensorSpec(FLOAT, shape)})
+        assert feed["x"].shape == found
+    with pytest.raises(FeedError, match="a sound does not go into x"):
+        list(open_feeds(tmp_path, {"x": TensorSpec(FLOAT, (4,)), "y": TensorSpec(FLOAT, (4,))}))

@@ -108,12 +108,14 @@ def quantization_recipe(**choices: Any) -> Any:
     return recipe_from(**choices)
 
 
-def picture_scaling(mean: float, std: float) -> Any:
-    """(pixel - mean) / std for pictures that feed float inputs.
+def picture_scaling(mean: float | None, std: float | None) -> Any:
+    """(pixel - mean) / std for pictures that feed float inputs; None where neither is given.
 
     Raises:
         ParameterError: std is 0.
     """
     from thinflow.quantize.pictures import Scaling
 
-    return Scaling(mean, std)
+    if mean is None and std is None:
+        return None
+    return Scaling(mean or 0.0, 1.0 if std is None else std)

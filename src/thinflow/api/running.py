@@ -80,11 +80,42 @@ def open_session(
     return Session(source, signature=signature, **options)
 
 
-def benchmark(source: Source | Sequence[Source], **options: Any) -> Any:
-    """Latency of one or several models, interleaved. Options: see `thinflow.bench.latency.benchmark`."""
+def benchmark(
+    source: Source | Sequence[Source], *, calibration: Any = None, scaling: Any = None, **options: Any
+) -> Any:
+    """Latency of one or several models, interleaved. Options: see `thinflow.bench.latency.benchmark`.
+
+    Args:
+        source: paths or Graphs.
+        calibration: samples, as for `quantize`; each model is run with the first of them. Without them, and
+            without `feeds`, inputs are made up.
+        scaling: of pictures among them, for float inputs.
+    """
     from thinflow.bench.latency import benchmark as run_benchmark
 
-    return run_benchmark(source, **options)
+    return run_benchmark(source, **(options | _feeding(calibration, scaling, options.get("feeds"))))
+
+
+def _feeding(calibration: Any, scaling: Any, feeds: Any) -> dict[str, Any]:
+    """The option of `benchmark` that says what models are fed.
+
+    Raises:
+        ParameterError: both are given.
+    """
+    if calibration is None:
+        return {}
+    if feeds is not None:
+        raise ParameterError("both feeds and calibration samples are given", hint="give one of them")
+    from thinflow.api.sample_feeds import SampleFeeds
+
+    return {"feeds": SampleFeeds(calibration, scaling)}
+
+
+def feeds_of_files(paths: Mapping[str, str]) -> Any:
+    """What `benchmark` takes as `feeds`, from one file for each input; see `read_feeds`."""
+    from thinflow.api.sample_feeds import FileFeeds
+
+    return FileFeeds(paths)
 
 
 def benchmark_table(report: BenchmarkReport) -> tuple[list[str], list[list[str]]]:
@@ -105,11 +136,12 @@ def profile_rows(report: BenchmarkReport, **options: Any) -> list[RowProfile]:
     """What each node takes, for every row of a benchmark of files.
 
     Args:
-        options: as for `benchmark`, how to open the models.
+        options: as for `benchmark`, how to open the models and what to feed them.
     """
     from thinflow.bench.profile_text import profile_rows as profile_all
 
-    return profile_all(report, **options)
+    feeding = _feeding(options.pop("calibration", None), options.pop("scaling", None), options.get("feeds"))
+    return profile_all(report, **(options | feeding))
 
 
 def evaluate(source: Source, data: Any, **options: Any) -> Any:

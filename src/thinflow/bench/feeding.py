@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,27 @@ from thinflow.synthetic import concrete_shape, declared_spec
 
 Array = np.ndarray[Any, Any]
 Shapes = Mapping[str, Sequence[int | None]]
-Feeds = Mapping[str, Any]
+Feeds = Mapping[str, Any] | Sequence[Any]
+"""Input name -> array, or the arrays in the order of the inputs."""
+FeedsFor = Callable[[str, Mapping[str, TensorSpec]], Feeds | None]
+"""What a model is fed, by its path ("" without) and what its inputs take; None: made up."""
+
+_SEED = 0
+Made = Mapping[str, Array | None]
+"""Input of a file, in its order -> what it is fed where not any numbers will do; see `sensible_inputs`."""
+FEED_IT = "feed your own: feeds={...}, or calibration=SAMPLES"
 
 
 def by_position(feeds: Feeds | None, wanted: Sequence[str]) -> list[Array] | None:
     """Feeds in the order of a model's inputs; a single one goes to a single input whatever their names."""
     if feeds is None:
         return None
+    if not isinstance(feeds, Mapping):
+        if len(feeds) != len(wanted):
+            raise FeedError(
+                f"{len(feeds)} arrays are fed to {len(wanted)} inputs", hint=f"they are {', '.join(wanted)}"
+            )
+        return list(feeds)
     named = {str(k).removesuffix(":0"): v for k, v in feeds.items()}
     if len(named) == len(wanted) == 1:
         return list(named.values())
@@ -40,10 +54,12 @@ def as_declared(array: Any, value: Value) -> Array:
 
 
 def as_input(array: Any, detail: Mapping[str, Any]) -> Array:
-    """The array in the type of a .tflite input, quantized as the model says if that is eight-bit."""
+    """The array in the type of a file's input, quantized as the model says if that is eight-bit."""
     found = np.asarray(array)
+    if found.dtype.kind in "OSU":
+        return found
     wanted = np.dtype(detail["dtype"])
-    scale, zero_point = detail["quantization"]
+    scale, zero_point = detail.get("quantization", (0, 0))
     if found.dtype.kind == "f" and wanted.kind in "iu" and scale:
         limits = np.iinfo(wanted)
         found = np.clip(np.round(found / scale) + zero_point, limits.min, limits.max)
@@ -75,6 +91,7 @@ def check_rank(name: str, own: Sequence[int | None] | None, asked: Sequence[int 
 
 
 def made_up(detail: Mapping[str, Any], shapes: Shapes, rng: np.random.Generator) -> Array:
+    """Numbers for an input of which only type and shape are known; small ones where they are integers."""
     asked = shapes.get(detail["name"].removesuffix(":0"))
     if asked is not None:
         check_rank(detail["name"], [int(n) for n in detail["shape"]] or None, asked)
@@ -85,11 +102,29 @@ def made_up(detail: Mapping[str, Any], shapes: Shapes, rng: np.random.Generator)
     if wanted.kind == "b":
         return rng.random(shape) < 0.5
     if wanted.kind not in "iu":
-        raise FeedError(
-            f"no input can be made up for '{detail['name']}' of type {wanted}", hint="pass feeds of your own"
-        )
+        raise FeedError(f"no input can be made up for '{detail['name']}' of type {wanted}", hint=FEED_IT)
     top = 256 if wanted.itemsize == 1 else 4
-    return (rng.integers(0, top, shape) - (128 if wanted == np.int8 else 0)).astype(wanted)
+    least = 0 if shape else 1  # one number is a count or a rate: of nothing there is seldom a result
+    return (rng.integers(least, top, shape) - (128 if wanted == np.int8 else 0)).astype(wanted)
+
+
+def made_up_arrays(details: Sequence[Mapping[str, Any]], shapes: Shapes, made: Made) -> list[Array]:
+    """An array for each input of a file; seeded.
+
+    Args:
+        details: of the inputs, as LiteRT describes them.
+        shapes: input -> sizes.
+        made: what was made for the file; engines may call an input otherwise than our reader does.
+    """
+    names = [d["name"] for d in details]
+    found = [made.get(name) for name in names]
+    if not all(name in made for name in names) and len(made) == len(names):
+        found = list(made.values())
+    rng = np.random.default_rng(_SEED)
+    return [
+        made_up(detail, shapes, rng) if array is None else as_input(array, detail)
+        for detail, array in zip(details, found, strict=True)
+    ]
 
 
 def _default_shape(detail: Mapping[str, Any]) -> tuple[int, ...]:
@@ -108,5 +143,6 @@ def described(port: FilePort) -> dict[str, Any]:
     """
     element, shape = port.spec.dtype, port.spec.shape
     if element is None or shape is None:
-        raise FeedError(f"no input can be made up for '{port.name}'", hint="pass feeds of your own")
-    return {"name": port.name, "shape": concrete_shape(port.spec), "dtype": element.numpy()}
+        raise FeedError(f"no input can be made up for '{port.name}'", hint=FEED_IT)
+    kind = element.numpy() if element.numpy_name else np.dtype(object)
+    return {"name": port.name, "shape": concrete_shape(port.spec), "dtype": kind}

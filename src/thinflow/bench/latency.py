@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from thinflow.bench.bystanders import Bystanders, cause_of
-from thinflow.bench.feeding import Feeds, Shapes
+from thinflow.bench.feeding import Feeds, FeedsFor, Shapes
 from thinflow.bench.loop import PRECISION, Case, Limits, Progress, measure, tell
 from thinflow.bench.machine import this_machine, usable_cores
 from thinflow.bench.memory import Memory, measure_memory
@@ -38,7 +38,7 @@ def benchmark(
     *,
     threads: Sequence[int] = (1,),
     engines: Sequence[str] = ("auto",),
-    feeds: Feeds | None = None,
+    feeds: Feeds | FeedsFor | None = None,
     runs: int | None = None,
     seconds: float = 10.0,
     warmup: int = 3,
@@ -60,7 +60,8 @@ def benchmark(
         sources: the path of a model of any kind or a Graph, several of them, or a mapping from name to one.
         threads: numbers of threads to try, which share the work of each node.
         engines: engines to try; "auto" is the one a file belongs to, LiteRT for graphs.
-        feeds: input name -> array; made up if None.
+        feeds: input name -> array, or arrays in the order of the inputs; or a function that gives them by a
+            model's path and its inputs. Made up if None.
         runs: how often each is run; default until its median is known to 2 %.
         seconds: limit for the timed part, all models together.
         warmup: runs of each before measuring.
@@ -117,6 +118,7 @@ def benchmark(
         inter_op_threads=inter_op_threads,
         assumed={s.name: dict(s.assumed) for s in subjects if s.assumed},
         parts={s.name: note for s in subjects if is_file(s.path) and (note := part_note(s.path))},
+        fed=str(getattr(feeds, "note", "")),
     )
 
 

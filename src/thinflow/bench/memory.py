@@ -51,6 +51,7 @@ def measure_memory(
     subject: Any, engine: str, threads: int, *, timeout_seconds: float = TIMEOUT_SECONDS
 ) -> Memory:
     """Peak memory of a subject on an engine. Takes as long as Python's start, loading and three runs."""
+    from thinflow.bench.parcels import parcel
     from thinflow.bench.subjects import GraphSubject
 
     name = subject.name
@@ -72,6 +73,9 @@ def measure_memory(
             }
         else:
             request |= {"path": subject.path, "shapes": {k: list(v) for k, v in subject.shapes.items()}}
+            request["made"] = parcel(subject.made)
+            request["signature"] = getattr(subject, "signature", None)
+        request["feeds"] = parcel(subject.feeds)
         try:
             answer = _ask(request, timeout_seconds, child_environment(subject.path))
         except subprocess.TimeoutExpired:
@@ -144,6 +148,7 @@ def peak_resident_bytes() -> int | None:
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """Open, run three times, and tell the peak; what the child does."""
     from thinflow.bench.opened import open_subjects
+    from thinflow.bench.parcels import unpacked
     from thinflow.errors import ThinflowError
 
     if request["engine"] == "litert":
@@ -156,11 +161,15 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     if before is None:
         return {"error": "this system does not tell a process its peak memory"}
     try:
+        feeds = unpacked(request.get("feeds"))
         (subject,) = open_subjects(
             request["path"],
-            shapes=request.get("shapes"),
+            feeds=feeds,
+            shapes=request.get("shapes") if feeds is None else None,
             inputs=request.get("inputs"),
             outputs=request.get("outputs"),
+            made=unpacked(request.get("made")),
+            **({"signature": request["signature"]} if request.get("signature") else {}),
         )
         runner = subject.prepare(request["engine"], request["threads"])
         for _ in range(RUNS):

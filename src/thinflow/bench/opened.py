@@ -11,7 +11,8 @@ import numpy as np
 
 from thinflow.analysis.interface import guess_interface
 from thinflow.analysis.shapes import infer_shapes
-from thinflow.bench.feeding import Feeds, Shapes, check_rank
+from thinflow.bench.feeding import Feeds, FeedsFor, Made, Shapes, by_position, check_rank
+from thinflow.bench.file_inputs import input_specs, sensible_inputs
 from thinflow.bench.subjects import GraphSubject, OnnxSubject, SignatureSubject, Subject, TFLiteSubject
 from thinflow.engines._child import can_fork, in_child
 from thinflow.engines._files import engine_of, is_file, open_file, path_of
@@ -20,25 +21,28 @@ from thinflow.formats._files import map_file
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import TensorSpec
 from thinflow.opening import open_model, options_for
-from thinflow.synthetic import concrete_shape, declared_spec, open_sizes, override_shapes
+from thinflow.synthetic import declared_spec, likely_shape, open_sizes, override_shapes
 
 
 def open_subjects(
     sources: Mapping[str, Any] | Sequence[Any] | Any,
     *,
-    feeds: Feeds | None = None,
+    feeds: Feeds | FeedsFor | None = None,
     shapes: Shapes | None = None,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
+    made: Made | None = None,
     **options: Any,
 ) -> list[Subject]:
     """Subjects from paths and Graphs, each with a name of its own.
 
     Args:
         sources: one path or Graph, several, or name -> path or Graph.
-        feeds: input name -> array, for all of them; made up if None.
+        feeds: input name -> array, or arrays in order, for all of them; or what gives them by a model's path
+            and inputs. Made up if None.
         shapes: input name -> shape, for those that have such an input.
         inputs, outputs: names of the graphs' inputs and outputs; default: declared, else guessed.
+        made: for files, what `sensible_inputs` makes up; None makes it.
         options: how to open models that keep their variables outside the graph.
 
     Raises:
@@ -56,7 +60,9 @@ def open_subjects(
     wanted = {k.removesuffix(":0"): v for k, v in (shapes or {}).items()}
     _check_options([source for _, source in named], options)
     used: set[str] = set()  # the names of all inputs
-    subjects = [_open(name, source, feeds, wanted, used, inputs, outputs, options) for name, source in named]
+    subjects = [
+        _open(name, source, feeds, made, wanted, used, inputs, outputs, options) for name, source in named
+    ]
     if unused := set(wanted) - used:
         near = closest(min(unused), sorted(used)) or f"the inputs are {', '.join(sorted(used))}"
         raise FeedError(f"no model has an input '{min(unused)}'", hint=near)
@@ -80,7 +86,8 @@ def _names(sources: Sequence[Any]) -> list[str]:
 def _open(
     name: str,
     source: Any,
-    feeds: Feeds | None,
+    feeds: Feeds | FeedsFor | None,
+    made: Made | None,
     shapes: Shapes,
     used: set[str],
     inputs: Sequence[str] | None,
@@ -97,15 +104,18 @@ def _open(
     if kind != "graph":
         subject = TFLiteSubject if kind == "tflite" else OnnxSubject
         signature = options.get("signature") if kind == "tflite" else None
+        given = _feeds_of_file(feeds, path, signature)
+        if made is None:
+            made = sensible_inputs(path, shapes, signature) if given is None else {}
         if signature:
             used.update(shapes)
-            return SignatureSubject(name, os.fspath(source), size, feeds, shapes, signature)
+            return SignatureSubject(name, os.fspath(source), size, given, shapes, made, signature=signature)
         if shapes:
             used.update(_port_names(path, subject.own_engine, "inputs"))
         for role, names in (("inputs", inputs), ("outputs", outputs)):
             if names is not None:
                 _check_names(path, names, role, _port_names(path, subject.own_engine, role))
-        return subject(name, os.fspath(source), size, feeds, shapes)
+        return subject(name, os.fspath(source), size, given, shapes, made)
     graph = open_model(path, outputs=outputs, **options_for(path, options))
     return _graph_subject(name, os.fspath(source), graph, size, feeds, shapes, used, inputs, outputs)
 
@@ -181,7 +191,7 @@ def _graph_subject(
     path: str,
     graph: Graph,
     size: int | None,
-    feeds: Feeds | None,
+    feeds: Feeds | FeedsFor | None,
     shapes: Shapes,
     used: set[str],
     inputs: Sequence[str] | None,
@@ -196,7 +206,9 @@ def _graph_subject(
         guess = guess_interface(graph)
         graph.inputs = graph.inputs or guess.chosen_inputs
         graph.outputs = graph.outputs or guess.chosen_outputs
-    known = {v.name.removesuffix(":0") for v in graph.inputs}
+    if callable(feeds):
+        feeds = feeds(path or name, {v.name: declared_spec(v) for v in graph.inputs})
+    known = [v.name.removesuffix(":0") for v in graph.inputs]
     own = {n: s for n, s in (_shapes_of(feeds, known) | dict(shapes)).items() if n in known}
     for value in graph.inputs:
         if (asked := own.get(value.name.removesuffix(":0"))) is not None:
@@ -208,8 +220,21 @@ def _graph_subject(
     return GraphSubject(name, path, graph, size, feeds, unsure)
 
 
-def _shapes_of(feeds: Feeds | None, inputs: set[str]) -> dict[str, Sequence[int | None]]:
+def _feeds_of_file(feeds: Feeds | FeedsFor | None, path: Path, signature: str | None) -> Feeds | None:
+    """What a file is fed: in its order where it was asked for, since engines call inputs otherwise."""
+    if not callable(feeds):
+        return feeds
+    specs = input_specs(path, signature)
+    found = feeds(os.fspath(path), specs)
+    if signature or not isinstance(found, Mapping):
+        return found
+    return by_position(found, list(specs))
+
+
+def _shapes_of(feeds: Feeds | None, inputs: Sequence[str]) -> dict[str, Sequence[int | None]]:
     """Input -> the sizes of what is fed; a single array is for a single input, whatever its name."""
+    if feeds is not None and not isinstance(feeds, Mapping):
+        return dict(zip(inputs, map(np.shape, feeds), strict=False))
     if feeds is not None and len(feeds) == len(inputs) == 1:
         return {next(iter(inputs)): np.shape(next(iter(feeds.values())))}
     return {name.removesuffix(":0"): np.shape(array) for name, array in (feeds or {}).items()}
@@ -222,5 +247,5 @@ def _fixed(inputs: Sequence[Value], shapes: Shapes) -> dict[Value, TensorSpec]:
     for value, spec in specs.items():
         if spec.dtype is None:
             spec = TensorSpec(declared_spec(value).dtype, spec.shape)
-        fixed[value] = spec if spec.shape is None else TensorSpec(spec.dtype, concrete_shape(spec))
+        fixed[value] = spec if spec.shape is None else TensorSpec(spec.dtype, likely_shape(value, spec))
     return fixed

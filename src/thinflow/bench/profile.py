@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from thinflow.analysis.node_stats import NodeStats
-from thinflow.bench.feeding import Feeds, Shapes, as_input, by_position, made_up
+from thinflow.bench.feeding import Feeds, FeedsFor, Shapes, as_input, by_position, made_up_arrays
 from thinflow.bench.opened import open_subjects
 from thinflow.bench.subjects import (
     GraphSubject,
@@ -65,7 +65,7 @@ def profile(
     threads: int = 1,
     runs: int = 20,
     warmup: int = 3,
-    feeds: Feeds | None = None,
+    feeds: Feeds | FeedsFor | None = None,
     shapes: Shapes | None = None,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
@@ -78,7 +78,7 @@ def profile(
         engine: "litert", "onnxruntime" or "reference".
         threads: for the kernels; in the reference interpreter for numpy's matrix products.
         runs, warmup: runs that count, and runs before them.
-        feeds: input name -> array; made up if None.
+        feeds: as for `benchmark`.
         shapes: input name -> shape to assume.
         inputs, outputs: names in the graph; default: declared, else guessed.
         options: how to open a model that keeps its variables outside the graph.
@@ -193,11 +193,9 @@ def _tflite_arrays(subject: TFLiteSubject, content: bytes | str) -> list[Array]:
 
     details = interpreter(**source(content), allocated=False).get_input_details()
     given = by_position(subject.feeds, [d["name"] for d in details])
-    rng = np.random.default_rng(0)
-    return [
-        made_up(detail, subject.shapes, rng) if given is None else as_input(given[i], detail)
-        for i, detail in enumerate(details)
-    ]
+    if given is None:
+        return made_up_arrays(details, subject.shapes, subject.made)
+    return [as_input(x, detail) for x, detail in zip(given, details, strict=True)]
 
 
 def _whole_program(subject: GraphSubject) -> Lowered:

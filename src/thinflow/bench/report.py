@@ -189,6 +189,7 @@ class BenchmarkReport:
         inter_op_threads: nodes that could run side by side.
         assumed: model -> input -> sizes that were made up, since the model leaves them open.
         parts: model -> what its file says of the part of a model that it holds.
+        fed: which sample the models were run with, in words; empty where inputs were given or made up.
     """
 
     rows: tuple[Row, ...]
@@ -205,6 +206,7 @@ class BenchmarkReport:
     inter_op_threads: int = 1
     assumed: dict[str, dict[str, tuple[int, ...]]] = field(default_factory=dict)
     parts: dict[str, str] = field(default_factory=dict)
+    fed: str = ""
 
     def row(
         self, subject: str | os.PathLike[str], engine: str | None = None, threads: int | None = None
@@ -326,6 +328,7 @@ class BenchmarkReport:
         if self.doing is not None and str(self.doing):
             lines.append(f"while this was measured {self.doing}: the machine can do better")
         lines += [f"{subject} is PARTIAL: {note}" for subject, note in self.parts.items()]
+        lines += [f"every run was fed {self.fed}"] if self.fed else []
         lines += self._assumptions()
         for row in self.rows:
             lines += self._caveats_of(row)
@@ -394,6 +397,7 @@ class BenchmarkReport:
             "sizes": self.sizes,
             "assumed_shapes": self.assumed,
             "parts": self.parts,
+            "fed": self.fed,
             "skipped": [vars(s) for s in self.skipped],
             "sentences": self.sentences(),
             "caveats": self.caveats(),

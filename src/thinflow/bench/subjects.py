@@ -13,12 +13,13 @@ import numpy as np
 from thinflow import engines
 from thinflow.bench.feeding import (
     Feeds,
+    Made,
     Shapes,
     as_declared,
     as_input,
     by_position,
     described,
-    made_up,
+    made_up_arrays,
 )
 from thinflow.engines._feeds import Feed
 from thinflow.engines._files import FilePort, open_file
@@ -214,6 +215,8 @@ class TFLiteSubject:
     size_bytes: int | None
     feeds: Feeds | None
     shapes: Shapes
+    made: Made = field(default_factory=dict)
+    """For inputs that not any numbers will do for; see `sensible_inputs`."""
     assumed: dict[str, tuple[int, ...]] = field(default_factory=dict, init=False)
     own_engine: ClassVar[str] = "litert"
 
@@ -224,11 +227,11 @@ class TFLiteSubject:
         model = Model(content_of(self.path), threads=threads)
         details = model.interpreter.get_input_details()
         given = by_position(self.feeds, model.input_names)
-        rng = np.random.default_rng(_SEED)
-        arrays = [
-            as_input(given[i], detail) if given is not None else made_up(detail, self.shapes, rng)
-            for i, detail in enumerate(details)
-        ]
+        arrays = (
+            [as_input(x, detail) for x, detail in zip(given, details, strict=True)]
+            if given is not None
+            else made_up_arrays(details, self.shapes, self.made)
+        )
         if given is None:
             open_sizes = {d["name"]: [None if n < 0 else n for n in d["shape_signature"]] for d in details}
             self.assumed = _assumed(open_sizes, self.shapes, arrays)
@@ -244,6 +247,8 @@ class OnnxSubject:
     size_bytes: int | None
     feeds: Feeds | None
     shapes: Shapes
+    made: Made = field(default_factory=dict)
+    """For inputs that not any numbers will do for; see `sensible_inputs`."""
     assumed: dict[str, tuple[int, ...]] = field(default_factory=dict, init=False)
     own_engine: ClassVar[str] = "onnxruntime"
 
@@ -257,7 +262,7 @@ class OnnxSubject:
 
     def arrays(self, ports: Sequence[FilePort]) -> list[Array]:
         """One array per input, in order."""
-        arrays = _arrays(ports, self.feeds, self.shapes)
+        arrays = _arrays(ports, self.feeds, self.shapes, self.made)
         if self.feeds is None:
             self.assumed = _assumed({p.name: p.spec.shape or () for p in ports}, self.shapes, arrays)
         return arrays
@@ -289,14 +294,13 @@ def _assumed(
     }
 
 
-def _arrays(ports: Sequence[FilePort], feeds: Feeds | None, shapes: Shapes) -> list[Array]:
+def _arrays(ports: Sequence[FilePort], feeds: Feeds | None, shapes: Shapes, made: Made) -> list[Array]:
     """What the inputs of a file are fed, in their order."""
     given = by_position(feeds, [p.name for p in ports])
     if given is not None:
         checks = [Feed(p.name, p.spec) for p in ports]
         return [check.array(np.asarray(x)) for check, x in zip(checks, given, strict=True)]
-    rng = np.random.default_rng(_SEED)
-    return [made_up(described(port), shapes, rng) for port in ports]
+    return made_up_arrays([described(port) for port in ports], shapes, made)
 
 
 def lifted(subject: Subject) -> tuple[Graph, list[Array]]:
@@ -310,7 +314,9 @@ def lifted(subject: Subject) -> tuple[Graph, list[Array]]:
     graph = Session(subject.path, "reference").graph
     assert graph is not None, "the interpreter runs graphs"
     ports = [FilePort(v.name, v.spec) for v in graph.inputs]
-    return graph, _arrays(ports, getattr(subject, "feeds", None), getattr(subject, "shapes", {}))
+    return graph, _arrays(
+        ports, getattr(subject, "feeds", None), getattr(subject, "shapes", {}), getattr(subject, "made", {})
+    )
 
 
 def _in_reference(subject: Subject, threads: int) -> Runner:

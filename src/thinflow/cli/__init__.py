@@ -115,7 +115,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             import traceback
 
             traceback.print_exc()
-        _print_error(*_explain(e), marked=_marks_a_place(e))
+        problem, hint = _explain(e)
+        _print_error(problem, _in_flags(hint, args), marked=_marks_a_place(e))
         return 1
 
 
@@ -221,6 +222,13 @@ def _explain(e: Exception) -> tuple[str, str]:
         f"thinflow has a bug: {type(e).__name__}: {e}",
         "run it again with --debug and report the traceback",
     )
+
+
+def _in_flags(hint: str, args: list[str]) -> str:
+    """A hint in the words of the command that was given."""
+    from thinflow.cli._hints import in_flags
+
+    return in_flags(hint, args[0] if args else "")
 
 
 def _general_hint(e: Exception) -> str:

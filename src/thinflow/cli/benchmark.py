@@ -23,6 +23,7 @@ EXAMPLES = """
   thinflow benchmark model_fp32.tflite model_int8.tflite --threads 1,2
   thinflow benchmark model.pb --engines litert,onnxruntime --profile    # and what each node takes
   thinflow benchmark pose.pb --shape image=1,184,184,3 --engines litert,reference --runs 20
+  thinflow benchmark kws_int8.tflite --calibration clips/    # run with the first clip
   thinflow benchmark *.tflite --csv > figures.csv
 """
 _WIDTH = 100
@@ -71,6 +72,20 @@ def add_arguments(p: ArgumentParser) -> None:
         "--no-peak", dest="peaks", action="store_false", help="do not measure what the machine can do at most"
     )
     add_interface(p)
+    p.add_argument(
+        "--calibration",
+        metavar="FOLDER|FILE",
+        help="samples, as for quantize: models are run with the first; default: inputs are made up",
+    )
+    p.add_argument("--mean", type=float, default=None, help="pictures: (pixel - mean) / std; default 0")
+    p.add_argument("--std", type=float, default=None, help="see --mean; default 1")
+    p.add_argument(
+        "--feed",
+        action="append",
+        default=[],
+        metavar="NAME=FILE",
+        help="an input from a file: .npy, .npz, .txt, a picture, or any file for a string; one for each",
+    )
     form = p.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print everything for machines")
     form.add_argument("--csv", action="store_true", help="print exact figures as comma-separated values")
@@ -101,6 +116,7 @@ def run(args: Namespace) -> int:
         peaks=args.peaks,
         timeout=args.timeout,
         progress=told,
+        **_feeding(args),
         **interface(args),
     )
     profiles = _profiles(args, report, told) if args.profile and not report.interrupted else []
@@ -123,7 +139,24 @@ def _profiles(args: Namespace, report: Any, told: Any) -> list[Any]:
     """What the nodes take, for each row of the report."""
     from thinflow.api import profile_rows
 
-    return profile_rows(report, progress=told, **interface(args))
+    return profile_rows(report, progress=told, **_feeding(args), **interface(args))
+
+
+def _feeding(args: Namespace) -> dict[str, Any]:
+    """What the models are fed, as `thinflow.benchmark` takes it."""
+    from thinflow.api import feeds_of_files, picture_scaling
+
+    if not args.feed:
+        return {"calibration": args.calibration, "scaling": picture_scaling(args.mean, args.std)}
+    if args.calibration is not None:
+        raise ParameterError("--feed and --calibration go not together", hint="give one of them")
+    paths = {}
+    for text in args.feed:
+        name, equals, path = text.partition("=")
+        if not equals:
+            raise ParameterError(f"--feed {text}: the name is missing", hint="write --feed NAME=FILE")
+        paths[name.strip()] = path
+    return {"feeds": feeds_of_files(paths)}
 
 
 def _counts(text: str) -> list[int]:
@@ -197,10 +230,20 @@ def _print_profile(found: Any) -> None:
 
 
 def _next(args: Namespace) -> str:
-    flags = model_flags(args) + shape_flags(args.shape)
+    flags = model_flags(args) + shape_flags(args.shape) + _feeding_flags(args)
     files = " ".join(map(shlex.quote, args.models)) + flags
-    if len(args.models) == 1 and not args.models[0].endswith((".tflite", ".onnx")):
+    if len(args.models) == 1 and not args.feed and not args.models[0].endswith((".tflite", ".onnx")):
         return f"thinflow optimize {shlex.quote(args.models[0])} out{flags}"
     if args.threads == "1":
         return f"thinflow benchmark {files} --threads 1,2"
     return f"thinflow benchmark {files} {'--json' if args.profile else '--profile'}"
+
+
+def _feeding_flags(args: Namespace) -> str:
+    """The flags that say what models are fed, again."""
+    given = [("feed", text) for text in args.feed] + [
+        (name, str(value))
+        for name in ("calibration", "mean", "std")
+        if (value := getattr(args, name)) is not None
+    ]
+    return "".join(f" --{name} {shlex.quote(text)}" for name, text in given)

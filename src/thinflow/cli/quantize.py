@@ -50,9 +50,11 @@ def add_arguments(p: ArgumentParser) -> None:
     p.add_argument(
         "--labels", metavar="FILE", help="class names, one a line (default: a labels file beside the model)"
     )
-    p.add_argument("--samples", type=int, metavar="N", help="use the first N samples only")
-    p.add_argument("--mean", type=float, default=0.0, help="pictures: (pixel - mean) / std; default 0")
-    p.add_argument("--std", type=float, default=1.0, help="see --mean; default 1")
+    p.add_argument(
+        "--samples", type=int, metavar="N", help="use N samples only, spread evenly over classes and files"
+    )
+    p.add_argument("--mean", type=float, default=None, help="pictures: (pixel - mean) / std; default 0")
+    p.add_argument("--std", type=float, default=None, help="see --mean; default 1")
     _add_choices(p)
     _add_onnx(p)
     add_interface(p)

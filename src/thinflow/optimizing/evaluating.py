@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from thinflow.engines._files import is_file
+from thinflow.engines._files import is_file, path_of
 from thinflow.engines.session import Session
 from thinflow.errors import ParameterError
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph
-from thinflow.optimizing.labels import read_class_names
+from thinflow.optimizing.labels import class_names_for
 from thinflow.optimizing.quality import Quality, QualityMeter, class_numbers
 from thinflow.optimizing.samples import one_sample, samples_for
 from thinflow.quantize.feeds import open_feeds
@@ -26,7 +26,8 @@ def evaluate(
     Args:
         source: path or Graph.
         data: samples with labels: file names `LABEL_...`, or a `labels` array.
-        labels: class names in the order of the outputs, or a file with one per line.
+        labels: class names in the order of the outputs, or a file with one per line; default: a labels file
+            beside the model.
         names: as for `load`.
 
     Raises:
@@ -35,13 +36,12 @@ def evaluate(
     from thinflow.api import load
 
     if is_file(source):
-        return evaluate_file(source, data, read_class_names(labels))
+        return evaluate_file(source, data, labels)
     graph = load(source, **names)
-    samples = samples_for(graph, data, class_names=read_class_names(labels))
+    output = graph.outputs[0].spec if graph.outputs else None
+    samples = samples_for(graph, data, class_names=class_names_for(graph.path, output, labels))
     if samples.labels is None:
-        raise ParameterError(
-            "the samples have no labels", hint="name files LABEL_something, or give a 'labels' array"
-        )
+        raise _without_labels(samples.given_labels)
     plan = Plan(graph, graph.outputs, graph.inputs)
     meter = QualityMeter(samples.labels)
     for feed in samples:
@@ -51,7 +51,7 @@ def evaluate(
 
 
 def evaluate_file(
-    path: str | os.PathLike[str] | Graph, data: Any, class_names: Sequence[str] | None
+    path: str | os.PathLike[str] | Graph, data: Any, labels: str | Path | Sequence[str] | None
 ) -> Quality:
     """Accuracy of a file on labelled samples, one at a time.
 
@@ -62,12 +62,29 @@ def evaluate_file(
     """
     session = Session(path)
     feeds = open_feeds(data, {name: one_sample(spec) for name, spec in session.inputs.items()})
-    if feeds.labels is None:
-        raise ParameterError(
-            "the samples have no labels", hint="name files LABEL_something, or give a 'labels' array"
-        )
-    meter = QualityMeter(class_numbers(feeds.labels, class_names))
+    names = class_names_for(path_of(path), next(iter(session.outputs.values()), None), labels)
+    numbers = class_numbers(feeds.labels, names) if feeds.labels is not None else None
+    if numbers is None:
+        raise _without_labels(feeds.labels)
+    meter = QualityMeter(numbers)
     for feed in feeds:
         outputs = session.run(None, feed)
         meter.add(outputs, outputs)
     return meter.result()
+
+
+def _without_labels(found: Sequence[Any] | None) -> ParameterError:
+    """Why nothing can be right or wrong.
+
+    Args:
+        found: labels that are no numbers of classes; None if there are none at all.
+    """
+    if found is None:
+        return ParameterError(
+            "the samples have no labels", hint="name files LABEL_something, or give a 'labels' array"
+        )
+    few = ", ".join(sorted({str(label) for label in found})[:3])
+    return ParameterError(
+        f"the samples are labelled with words ({few}), and the order of the classes is not known",
+        hint="give a file of class names, one a line: --labels labels.txt",
+    )

@@ -16,7 +16,6 @@ from thinflow.optimizing.coverage import Coverage
 from thinflow.optimizing.finishing import (
     described,
     make_folder,
-    measured,
     page_files,
     sizes_of,
     write_graph,
@@ -28,6 +27,7 @@ from thinflow.optimizing.page import graph_markdown_of
 from thinflow.optimizing.partial import partial_verdict, with_note
 from thinflow.optimizing.small_graph import SmallGraph
 from thinflow.optimizing.task import Task
+from thinflow.optimizing.timing import first_sample, timed
 from thinflow.rewrite.runner import Result
 
 
@@ -140,12 +140,8 @@ class GraphReport:
         return [*result, *pages.closing_lines(self), "", f"next: {self.next_steps[0]}"]
 
     def _latency(self) -> list[str]:
-        timings = {what: self.latency.timing(what) for what in ("before", "after")} if self.latency else {}
-        return [
-            f"{what} {pages.duration(timing.median_ms, timing.spread_ms)} on 1 thread"
-            for what, timing in timings.items()
-            if timing is not None
-        ]
+        rows = self.latency.rows if self.latency is not None else ()
+        return [f"{r.subject} {pages.duration(r.median_ms, r.spread_ms)} on {r.setting}" for r in rows]
 
     def markdown(self) -> str:
         """The report for people, what `report.md` holds."""
@@ -163,7 +159,7 @@ def finish(small: SmallGraph, obstacle: ThinflowError, model: FloatModel | None 
     report = _report_on(small, obstacle, model)
     report.files = _written(report, small.task)
     report.sizes = sizes_of(report.files)
-    report.latency, unmeasured = _timed(report, small.task)
+    report.latency, unmeasured = _timed(report, small.task, model)
     report.warnings += [note for note in (report.ledger.note, unmeasured) if note]
     write_pages(report)
     return report
@@ -197,15 +193,17 @@ def _written(report: GraphReport, task: Task) -> dict[str, Path]:
     return files | page_files(task.folder)
 
 
-def _timed(report: GraphReport, task: Task) -> tuple[BenchmarkReport | None, str]:
+def _timed(report: GraphReport, task: Task, model: FloatModel | None) -> tuple[BenchmarkReport | None, str]:
     """The graph as it came beside the float model, or the smaller graph; or None, and why there is none."""
-    choices = task.choices
-    if not (choices.measure and choices.seconds and report.runs):
+    if not report.runs:
         return None, ""
-    whole = report.model is not None and not report.model.coverage.is_part
-    after = report.files["fp32"] if whole else report.ledger.graph
-    models = {"before": task.graph, "after": after}
-    return measured(models, seconds=choices.seconds, progress=choices.progress, memory=False)
+    before: dict[str, Any] = {"before": task.graph}
+    if model is None or model.coverage.is_part:
+        feeds = first_sample(task, {}, ["before", "after"])
+        return timed(task, before | {"after": report.ledger.graph}, feeds, memory=False)
+    file = report.files["fp32"]
+    feeds = first_sample(task, {file: model.core}, ["before"])
+    return timed(task, before | {"after": file}, feeds, memory=False)
 
 
 def _sentence(error: ThinflowError) -> str:

@@ -17,7 +17,6 @@ from thinflow.optimizing.checking import check_float_model
 from thinflow.optimizing.finishing import (
     checked_folder,
     make_folder,
-    measured,
     model_files,
     page_files,
     write_graph,
@@ -31,6 +30,7 @@ from thinflow.optimizing.quantizing import chosen_recipe
 from thinflow.optimizing.samples import both_samples
 from thinflow.optimizing.small_graph import SmallGraph, small_graph
 from thinflow.optimizing.task import DEFAULT_MAX_DROP, Choices, Task, open_model, require_sensible
+from thinflow.optimizing.timing import first_sample, timed
 from thinflow.optimizing.trying import require_runnable
 from thinflow.quantize.pictures import Scaling
 from thinflow.quantize.recipe import Recipe
@@ -127,7 +127,7 @@ def _carried_out(task: Task) -> OptimizeReport | GraphReport:
     if task.choices.strict and onnx is not None:
         onnx.plain.coverage.require_whole()
     files = _written(small, litert, onnx)
-    latency, unmeasured = _timed(task.choices, files)
+    latency, unmeasured = _timed(task, files, litert, onnx)
     failures = [why for why in (no_onnx, unmeasured) if why]
     report = report_on(small, Products(litert, onnx, files, latency, failures))
     write_pages(report)
@@ -153,9 +153,13 @@ def _written(small: SmallGraph, litert: LiteRTPair, onnx: OnnxPair | None) -> di
     return files if onnx is None else files | onnx.write(folder, stem, scheme)
 
 
-def _timed(choices: Choices, files: Mapping[str, Path]) -> tuple[BenchmarkReport | None, str]:
+def _timed(
+    task: Task, files: Mapping[str, Path], litert: LiteRTPair, onnx: OnnxPair | None
+) -> tuple[BenchmarkReport | None, str]:
     """The models side by side if that was chosen; or None, and why nothing was timed."""
-    if not choices.measure:
-        return None, ""
-    models = [path for role, path in model_files(files).items() if role != "fp32_pb"]
-    return measured(models, threads=choices.threads, seconds=choices.seconds, progress=choices.progress)
+    models = {role: path for role, path in model_files(files).items() if role != "fp32_pb"}
+    cores = {
+        path: onnx.plain.core if onnx is not None and role.startswith("onnx") else litert.plain.core
+        for role, path in models.items()
+    }
+    return timed(task, list(models.values()), first_sample(task, cores))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from thinflow.errors import ParameterError
-from thinflow.ir.graph import Graph
+from thinflow.ir.types import TensorSpec
 
 
 def read_class_names(labels: str | Path | Sequence[str] | None) -> list[str] | None:
@@ -25,20 +26,29 @@ def read_class_names(labels: str | Path | Sequence[str] | None) -> list[str] | N
     return list(labels)
 
 
-def labels_beside(graph: Graph) -> Path | None:
-    """A labels file beside the model whose number of lines is the width of the output."""
-    if not graph.path or not graph.outputs or not graph.outputs[0].shape:
+def labels_beside(path: str | os.PathLike[str], output: TensorSpec | None) -> Path | None:
+    """A labels file beside a model whose number of lines is the width of its first output.
+
+    Args:
+        path: of the model; "" if it came from no file.
+        output: what is known of that output; None if there is none.
+    """
+    if not os.fspath(path) or output is None or not output.shape:
         return None
-    width = graph.outputs[0].shape[-1]
-    for path in sorted(Path(graph.path).parent.glob("*label*.txt")):
+    for file in sorted(Path(path).parent.glob("*label*.txt")):
         try:
-            if sum(1 for line in path.read_text(encoding="utf-8").splitlines() if line.strip()) == width:
-                return path
+            lines = file.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError):
             continue
+        if sum(1 for line in lines if line.strip()) == output.shape[-1]:
+            return file
     return None
 
 
-def class_names_for(graph: Graph, labels: str | Path | Sequence[str] | None) -> list[str] | None:
+def class_names_for(
+    path: str | os.PathLike[str],
+    output: TensorSpec | None,
+    labels: str | Path | Sequence[str] | None,
+) -> list[str] | None:
     """Class names as given; else from a labels file beside the model, None if there is none."""
-    return read_class_names(labels if labels is not None else labels_beside(graph))
+    return read_class_names(labels if labels is not None else labels_beside(path, output))

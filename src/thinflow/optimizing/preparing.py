@@ -12,6 +12,7 @@ from thinflow.analysis.switches import switch_notes
 from thinflow.ir.graph import Graph
 from thinflow.optimizing.coverage import Coverage
 from thinflow.optimizing.float_model import float_graph
+from thinflow.optimizing.picture_ranges import picture_warnings
 from thinflow.optimizing.quality import Quality
 from thinflow.optimizing.samples import Samples, both_samples, rebind
 from thinflow.quantize.pictures import Scaling
@@ -80,7 +81,12 @@ class Prepared:
             "tested_on": self.tested.note,
             "synthetic": self.data.synthetic,
             "float_operators": [[o.code, o.origin, why] for o, why in made.quantized.float_operators],
-            "warnings": switch_notes(self.settings) + note + made.warnings,
+            "warnings": [
+                *switch_notes(self.settings),
+                *note,
+                *picture_warnings(self.original, self.data),
+                *made.warnings,
+            ],
         }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,9 @@ class Samples:
         labels: class number per sample, or None.
         note: where they come from, in words.
         path: the folder or file they come from, "" if from none.
+        given_labels: the labels as they came, words or numbers; None without.
+        scaling: of pictures whose numbers go into float inputs; None if there are none.
+        unscaled: whether it was left to us, so that pixels go in as 0 to 255.
     """
 
     walk: Callable[[], Iterator[dict[Value, Array]]]
@@ -43,6 +46,9 @@ class Samples:
     labels: list[int] | None = None
     note: str = ""
     path: str = ""
+    given_labels: Sequence[Any] | None = None
+    scaling: Scaling | None = None
+    unscaled: bool = False
 
     def __iter__(self) -> Iterator[dict[Value, Array]]:
         return self.walk()
@@ -78,8 +84,34 @@ def samples_for(
         for feed in feeds:
             yield {graph.value(name): array for name, array in feed.items()}
 
-    note = f"{count if count is not None else 'some'} samples from {path or 'the given samples'}"
-    return Samples(walk, count, False, labels, note, path)
+    pictures = feeds.has_pictures and any(_is_float(spec) for spec in specs.values())
+    used = (scaling or Scaling()) if pictures else None
+    return Samples(
+        walk,
+        count,
+        False,
+        labels,
+        _note(feeds, count, path, used),
+        path,
+        given_labels=feeds.labels,
+        scaling=used,
+        unscaled=pictures and scaling is None,
+    )
+
+
+def _is_float(spec: TensorSpec) -> bool:
+    return spec.dtype is None or spec.dtype.is_floating
+
+
+def _note(feeds: Feeds, count: int | None, path: str, scaling: Scaling | None) -> str:
+    """Where samples are from, which of how many, and what becomes of pixels."""
+    taken = "some" if count is None else str(count)
+    origin = f"samples from {path or 'the given samples'}"
+    if count is not None and feeds.total is not None and count < feeds.total:
+        over = f"{feeds.classes} classes" if feeds.classes > 1 else "all of them"
+        origin = f"of {feeds.total} {origin}, spread over {over}"
+    pixels = "" if scaling is None else f", pixels as {scaling.range_text()}"
+    return f"{taken} {origin}{pixels}"
 
 
 def both_samples(
@@ -101,7 +133,8 @@ def both_samples(
         ParameterError: the labels cannot be read.
         FeedError: nothing there, or it does not fit the inputs.
     """
-    names = class_names_for(graph, labels)
+    output = graph.outputs[0].spec if graph.outputs else None
+    names = class_names_for(graph.path, output, labels)
     open_source = partial(samples_for, graph, scaling=scaling, limit=limit, class_names=names)
     data = open_source(calibration)
     return data, data if test is None else open_source(test)
@@ -145,4 +178,4 @@ def rebind(samples: Samples, old: Graph, new: Graph) -> Samples:
         for feed in samples:
             yield {to: feed[value] for value, to in pairs}
 
-    return Samples(walk, samples.count, samples.synthetic, samples.labels, samples.note, samples.path)
+    return replace(samples, walk=walk)

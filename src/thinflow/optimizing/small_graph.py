@@ -9,6 +9,7 @@ from thinflow.analysis.switches import switch_notes
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Graph
 from thinflow.optimizing.float_model import float_graph
+from thinflow.optimizing.picture_ranges import picture_warnings
 from thinflow.optimizing.samples import Samples, rebind
 from thinflow.optimizing.task import Task
 from thinflow.optimizing.trying import unknown_op, unproven
@@ -40,7 +41,7 @@ class SmallGraph:
     @property
     def notes(self) -> list[str]:
         """What the reader must know of the graph, whatever becomes of it."""
-        notes = switch_notes(self.task.settings)
+        notes = switch_notes(self.task.settings) + picture_warnings(self.task.graph, self.task.data)
         return notes if self.unknown is None else [*notes, unproven(self.unknown)]
 
 

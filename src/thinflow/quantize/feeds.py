@@ -3,6 +3,7 @@
 | source | one sample is |
 |---|---|
 | a folder | one file, sorted by name: `.npy`, `.npz` keyed by input, `.jpg` `.png` pictures, `.wav` sound |
+| a folder of folders | one file in any of them, whose name is its label |
 | a `.npz` file | entry i along the first axis of each member; keys are input names, and `labels` |
 | a `.npy` file, an array | entry i along the first axis, for a model with one input |
 | a dict of arrays | entry i along the first axis of each |
@@ -10,7 +11,8 @@
 
 Files are read sample by sample: memory does not depend on their length (Fortran order aside, which is read
 whole). A model that wants [1, ...] takes samples of shape [...] too. String inputs get the bytes of a picture
-or sound; float inputs get the picture decoded and resized to [H, W, C], values 0..255 or (value - mean)/std.
+or sound; float inputs get the picture decoded and resized to [H, W, C], values 0..255 or (value - mean)/std,
+or the samples of the sound in -1..1, and an integer beside them its rate.
 """
 
 from __future__ import annotations
@@ -27,9 +29,10 @@ from thinflow.errors import FeedError, ParameterError
 from thinflow.ir.types import STRING, TensorSpec
 from thinflow.quantize.fitting import Array, Inputs, as_array, fit, fitted_sample, named_arrays, only_input
 from thinflow.quantize.pictures import PICTURES, Scaling, read_picture
+from thinflow.quantize.sounds import SOUNDS, read_sound
+from thinflow.quantize.spread import spread
 from thinflow.quantize.stored import UNREADABLE, Stored
 
-SOUNDS = frozenset((".wav",))
 ARRAYS = frozenset((".npy", ".npz"))
 TEXTS = frozenset((".txt", ".csv"))
 LABELS = "labels"
@@ -39,15 +42,27 @@ class Feeds:
     """Samples that can be walked over again and again; each is a dict of input name -> array.
 
     Attributes:
-        labels: one per sample, or None: the file name up to the first "_", or the array `labels`.
+        labels: one per sample, or None: the file name up to the first "_", the folder, or the array `labels`.
+        total: how many there are of which these were taken; None if that is not known.
+        classes: of how many classes they are; 0 without labels.
+        has_pictures: whether numbers are made from pictures, for which their range matters.
     """
 
     def __init__(
-        self, walk: Callable[[], Iterator[dict[str, Array]]], count: int | None, labels: list[Any] | None
+        self,
+        walk: Callable[[], Iterator[dict[str, Array]]],
+        count: int | None,
+        labels: list[Any] | None,
+        *,
+        total: int | None = None,
+        has_pictures: bool = False,
     ) -> None:
         self._walk = walk
         self._count = count
         self.labels = labels
+        self.total = count if total is None else total
+        self.classes = len({str(label) for label in labels or ()})
+        self.has_pictures = has_pictures
 
     def __iter__(self) -> Iterator[dict[str, Array]]:
         return self._walk()
@@ -62,6 +77,9 @@ class Feeds:
             raise TypeError("the number of samples is not known")
         return self._count
 
+    def __repr__(self) -> str:
+        return f"Feeds({self._count if self._count is not None else '?'} samples)"
+
 
 def open_feeds(
     source: Any, inputs: Inputs, *, scaling: Scaling | None = None, limit: int | None = None
@@ -72,7 +90,8 @@ def open_feeds(
         source: a path, an array, a dict of arrays, an iterable of samples or a function that returns one.
         inputs: what the model wants; every sample is checked and cast to it when it is read.
         scaling: of pictures for float inputs.
-        limit: use the first so many samples only.
+        limit: use so many samples only, spread evenly over classes and files; the first ones of an iterable
+            that does not know its length.
 
     Raises:
         FeedError: no samples, an unreadable file, or names, shapes or types that do not fit.
@@ -80,39 +99,26 @@ def open_feeds(
     if limit is not None and limit < 1:
         raise ParameterError(f"limit is {limit}", hint="use at least one sample")
     if isinstance(source, (str, os.PathLike)):
-        feeds = _open_path(Path(source), inputs, scaling or Scaling())
-    elif isinstance(source, np.ndarray):
-        feeds = _from_arrays({only_input(inputs, "an array"): source}, inputs)
-    elif isinstance(source, Mapping):
-        feeds = _from_arrays(dict(source), inputs)
-    else:
-        feeds = _from_iterable(source, inputs)
-    return feeds if limit is None else _limited(feeds, limit)
+        return _open_path(Path(source), inputs, scaling or Scaling(), limit)
+    if isinstance(source, np.ndarray):
+        return _from_arrays({only_input(inputs, "an array"): source}, inputs, limit)
+    if isinstance(source, Mapping):
+        return _from_arrays(dict(source), inputs, limit)
+    return _from_iterable(source, inputs, limit)
 
 
-def _limited(feeds: Feeds, limit: int) -> Feeds:
-    def walk() -> Iterator[dict[str, Array]]:
-        for number, feed in enumerate(feeds, 1):
-            yield feed
-            if number >= limit:
-                return
-
-    count = None if feeds._count is None else min(limit, feeds._count)
-    return Feeds(walk, count, None if feeds.labels is None else feeds.labels[:limit])
-
-
-def _open_path(path: Path, inputs: Inputs, scaling: Scaling) -> Feeds:
+def _open_path(path: Path, inputs: Inputs, scaling: Scaling, limit: int | None) -> Feeds:
     if path.is_dir():
-        return _from_folder(path, inputs, scaling)
+        return _from_folder(path, inputs, scaling, limit)
     if not path.exists():
         raise FeedError("there is no such file or folder", str(path))
     if path.suffix == ".npy":
         stored = Stored(path, None)
-        return _from_stored({only_input(inputs, "a .npy file"): stored}, inputs, None, str(path))
+        return _from_stored({only_input(inputs, "a .npy file"): stored}, inputs, None, str(path), limit)
     if path.suffix == ".npz":
-        return _from_npz(path, inputs)
+        return _from_npz(path, inputs, limit)
     if path.suffix.lower() in PICTURES | SOUNDS:
-        return _from_files([path], inputs, scaling)
+        return _from_files([path], inputs, scaling, limit)
     raise FeedError(
         f"samples cannot be read from a {path.suffix or 'suffixless'} file",
         str(path),
@@ -160,27 +166,55 @@ def _first_member(members: Any) -> Array:
 # ---------------------------------------------------------------------------------------------------- folders
 
 
-def _from_folder(folder: Path, inputs: Inputs, scaling: Scaling) -> Feeds:
-    usable = PICTURES | SOUNDS | ARRAYS
-    files = sorted(
+def _from_folder(folder: Path, inputs: Inputs, scaling: Scaling, limit: int | None) -> Feeds:
+    """Its files; where it has none but folders with files, those, each folder a class."""
+    files = _samples_in(folder)
+    if files:
+        return _from_files(files, inputs, scaling, limit)
+    folders = sorted(f for f in folder.iterdir() if f.is_dir() and not f.name.startswith("."))
+    found = [(file, inner.name) for inner in folders for file in _samples_in(inner)]
+    if not found:
+        raise FeedError(
+            "the folder has no samples", str(folder), hint=f"put files there: {' '.join(sorted(_USABLE))}"
+        )
+    return _from_files([f for f, _ in found], inputs, scaling, limit, [label for _, label in found])
+
+
+_USABLE = PICTURES | SOUNDS | ARRAYS
+
+
+def _samples_in(folder: Path) -> list[Path]:
+    return sorted(
         f
         for f in folder.iterdir()
-        if f.suffix.lower() in usable and not f.name.startswith(".") and f.is_file()
+        if f.suffix.lower() in _USABLE and not f.name.startswith(".") and f.is_file()
     )
-    if not files:
-        raise FeedError(
-            "the folder has no samples", str(folder), hint=f"put files there: {' '.join(sorted(usable))}"
-        )
-    return _from_files(files, inputs, scaling)
 
 
-def _from_files(files: list[Path], inputs: Inputs, scaling: Scaling) -> Feeds:
+def _from_files(
+    files: list[Path],
+    inputs: Inputs,
+    scaling: Scaling,
+    limit: int | None,
+    labels: list[Any] | None = None,
+) -> Feeds:
+    if labels is None and all("_" in f.name for f in files):
+        labels = [f.name.split("_", 1)[0] for f in files]
+    chosen = spread(len(files), limit, labels)
+    taken = [files[number] for number in chosen]
+    has_numbers = all(spec.dtype is not STRING for spec in inputs.values())
+
     def walk() -> Iterator[dict[str, Array]]:
-        for file in files:
+        for file in taken:
             yield _read_sample(file, inputs, scaling)
 
-    labels = [f.name.split("_", 1)[0] for f in files] if all("_" in f.name for f in files) else None
-    return Feeds(walk, len(files), labels)
+    return Feeds(
+        walk,
+        len(taken),
+        None if labels is None else [labels[number] for number in chosen],
+        total=len(files),
+        has_pictures=has_numbers and any(f.suffix.lower() in PICTURES for f in taken),
+    )
 
 
 def _read_sample(file: Path, inputs: Inputs, scaling: Scaling) -> dict[str, Array]:
@@ -198,23 +232,19 @@ def _read_sample(file: Path, inputs: Inputs, scaling: Scaling) -> dict[str, Arra
         raise
     except UNREADABLE as e:
         raise FeedError(f"the file cannot be read: {e}", where) from e
+    if suffix in SOUNDS and all(spec.dtype is not STRING for spec in inputs.values()):
+        return {name: fit(x, name, inputs[name], where) for name, x in read_sound(file, inputs).items()}
     name = only_input(inputs, f"a {suffix} file")
     spec = inputs[name]
     if spec.dtype is STRING:
         return {name: fit(as_array(file.read_bytes()), name, spec, where)}
-    if suffix in SOUNDS:
-        raise FeedError(
-            f"input '{name}' wants {spec.dtype} numbers and a sound file holds bytes",
-            where,
-            hint="save the samples as .npy",
-        )
     return {name: fit(read_picture(file, spec, scaling), name, spec, where)}
 
 
 # --------------------------------------------------------------------------------------- arrays and .npz
 
 
-def _from_npz(path: Path, inputs: Inputs) -> Feeds:
+def _from_npz(path: Path, inputs: Inputs, limit: int | None) -> Feeds:
     try:
         with zipfile.ZipFile(path) as archive:
             names = [n for n in archive.namelist() if n.endswith(".npy")]
@@ -222,7 +252,8 @@ def _from_npz(path: Path, inputs: Inputs) -> Feeds:
         raise FeedError(f"the file cannot be read: {e}", str(path)) from e
     stored = {n.removesuffix(".npy"): Stored(path, n) for n in names}
     labels = stored.pop(LABELS, None) if LABELS not in inputs else None
-    return _from_stored(stored, inputs, None if labels is None else [_plain(x) for x in labels], str(path))
+    plain = None if labels is None else [_plain(x) for x in labels]
+    return _from_stored(stored, inputs, plain, str(path), limit)
 
 
 def _plain(label: Array) -> Any:
@@ -230,7 +261,9 @@ def _plain(label: Array) -> Any:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
-def _from_stored(stored: Mapping[str, Any], inputs: Inputs, labels: list[Any] | None, where: str) -> Feeds:
+def _from_stored(
+    stored: Mapping[str, Any], inputs: Inputs, labels: list[Any] | None, where: str, limit: int | None
+) -> Feeds:
     """From things with a length whose items are one sample's arrays; each walk reads all of them in step."""
     counts = {name: len(s) for name, s in stored.items()}
     if len(set(counts.values())) > 1:
@@ -241,35 +274,41 @@ def _from_stored(stored: Mapping[str, Any], inputs: Inputs, labels: list[Any] | 
     if labels is not None and len(labels) != count:
         raise FeedError(f"there are {len(labels)} labels for {count} samples", where)
     by_input = named_arrays(stored, inputs, where)
+    chosen = spread(count, limit, labels)
+    wanted, last = set(chosen), chosen[-1]
 
     def walk() -> Iterator[dict[str, Array]]:
         for number, row in enumerate(zip(*by_input.values(), strict=True)):
+            if number > last:
+                return
+            if number not in wanted:
+                continue
             place = f"{where}, sample {number}"
             yield {
                 name: fit(np.asarray(x), name, inputs[name], place)
                 for name, x in zip(by_input, row, strict=True)
             }
 
-    return Feeds(walk, count, labels)
+    kept = None if labels is None else [labels[number] for number in chosen]
+    return Feeds(walk, len(chosen), kept, total=count)
 
 
-def _from_arrays(arrays: Mapping[str, Any], inputs: Inputs) -> Feeds:
+def _from_arrays(arrays: Mapping[str, Any], inputs: Inputs, limit: int | None) -> Feeds:
     given = {name: np.asarray(a) for name, a in arrays.items()}
     labels = given.pop(LABELS, None) if LABELS not in inputs else None
     for name, array in given.items():
         if not array.ndim:
             raise FeedError(f"'{name}' is one number, not samples along a first axis")
-    return _from_stored(
-        given, inputs, None if labels is None else [_plain(np.asarray(x)) for x in labels], "the arrays"
-    )
+    plain = None if labels is None else [_plain(np.asarray(x)) for x in labels]
+    return _from_stored(given, inputs, plain, "the arrays", limit)
 
 
 # --------------------------------------------------------------------------------------------- Python objects
 
 
-def _from_iterable(source: Any, inputs: Inputs) -> Feeds:
+def _from_iterable(source: Any, inputs: Inputs, limit: int | None) -> Feeds:
     if isinstance(source, Feeds):
-        return source
+        return source if limit is None else _limited(source, limit)
     if not callable(source) and not isinstance(source, Iterable):
         raise FeedError(
             f"samples cannot be read from {type(source).__name__}",
@@ -279,6 +318,7 @@ def _from_iterable(source: Any, inputs: Inputs) -> Feeds:
     if count == 0:
         raise FeedError("there are no samples")
     walked = False
+    wanted = None if count is None else set(spread(count, limit))
 
     def walk() -> Iterator[dict[str, Array]]:
         nonlocal walked
@@ -289,6 +329,26 @@ def _from_iterable(source: Any, inputs: Inputs) -> Feeds:
             )
         walked = True
         for number, item in enumerate(source() if callable(source) else source):
-            yield fitted_sample(item, inputs, f"sample {number}")
+            if wanted is None or number in wanted:
+                yield fitted_sample(item, inputs, f"sample {number}")
+            if wanted is None and number + 1 == limit:
+                return
 
-    return Feeds(walk, count, None)
+    return Feeds(walk, None if wanted is None else len(wanted), None, total=count)
+
+
+def _limited(feeds: Feeds, limit: int) -> Feeds:
+    """Some of samples that are open already."""
+    chosen = None if feeds._count is None else spread(feeds._count, limit, feeds.labels)
+    wanted = None if chosen is None else set(chosen)
+
+    def walk() -> Iterator[dict[str, Array]]:
+        for number, feed in enumerate(feeds):
+            if wanted is None or number in wanted:
+                yield feed
+            if wanted is None and number + 1 == limit:
+                return
+
+    labels = None if feeds.labels is None or chosen is None else [feeds.labels[n] for n in chosen]
+    count = None if chosen is None else len(chosen)
+    return Feeds(walk, count, labels, total=feeds.total, has_pictures=feeds.has_pictures)

@@ -33,6 +33,12 @@ class Scaling:
             self.std, np.float32
         )
 
+    def range_text(self) -> str:
+        """What pixels of 0..255 become: `0..255`, `-1..1`; from the lowest to the highest of all channels."""
+        ends = [(np.float64(pixel) - np.asarray(self.mean)) / np.asarray(self.std) for pixel in (0, 255)]
+        low, high = min(float(np.min(e)) for e in ends), max(float(np.max(e)) for e in ends)
+        return f"{low:.4g}..{high:.4g}"
+
 
 def read_picture(file: Path, spec: TensorSpec, scaling: Scaling) -> Array:
     """float32 or uint8 [H, W, C], resized if the model has a fixed size."""

@@ -15,6 +15,7 @@ from thinflow.analysis.switches import inference_setting
 from thinflow.errors import FeedError, ParameterError
 from thinflow.ir.graph import Value
 from thinflow.ir.types import BOOL, RESOURCE, STRING, DType, TensorSpec, shape_text
+from thinflow.synthetic.amounts import amounts_for, sound_shape
 from thinflow.synthetic.files import SIZE as DEFAULT_SIZE
 from thinflow.synthetic.indices import index_limit, is_divisor, is_segmentation
 from thinflow.synthetic.strings import known_maker, maker_for
@@ -32,8 +33,8 @@ def synthetic_feeds(inputs: Sequence[Value], count: int, seed: int = 0) -> Itera
 
     Unknown leading sizes become 1, unknown picture sizes `DEFAULT_SIZE`. Floats are uniform in [-1, 1], which
     suits models whose pixels were scaled to that range; integers are small, or what the table holds that they
-    are looked up in. A training switch gets the value
-    for inference: 1 for a keep probability, False for is_training.
+    are looked up in, or such rates, sizes and counts as the ops take that read them. A training switch gets
+    the value for inference: 1 for a keep probability, False for is_training.
 
     Raises:
         FeedError: an input of a type that cannot be made up (a resource, an unknown type).
@@ -62,12 +63,15 @@ def synthetic_array(value: Value, rng: np.random.Generator) -> Array:
         raise FeedError(
             f"no input can be made up for '{value.name}' of type {spec.dtype}", hint="pass feeds of your own"
         )
-    shape = concrete_shape(spec)
+    shape = likely_shape(value, spec)
     if len(shape) > MAX_RANK or math.prod(shape) * spec.dtype.itemsize > MAX_BYTES:
         raise FeedError(
             f"an input of shape {shape_text(shape)} is too large to make up for '{value.name}'",
             hint=f"give it smaller sizes: --shape {value.name}=...",
         )
+    amounts = None if spec.dtype is BOOL else amounts_for(value, shape, rng)
+    if amounts is not None:
+        return amounts.astype(spec.dtype.numpy())
     if spec.dtype.is_integer:
         return _integers(value, spec.dtype, shape, rng)
     return _numbers(spec.dtype, shape, rng)
@@ -90,6 +94,11 @@ def concrete_shape(spec: TensorSpec) -> tuple[int, ...]:
     sides = _sides(spec.shape)
     sizes = [1, *(DEFAULT_SIZE if axis in sides else 8 for axis in range(1, len(spec.shape)))]
     return tuple(known if known is not None else size for known, size in zip(spec.shape, sizes, strict=False))
+
+
+def likely_shape(value: Value, spec: TensorSpec) -> tuple[int, ...]:
+    """As `concrete_shape`, and a second long where a sound may have any length."""
+    return concrete_shape(TensorSpec(spec.dtype, sound_shape(value, spec.shape)))
 
 
 def _sides(shape: Sequence[int | None]) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ _CARRIERS = TRANSPARENT | {
         "Cast",
         "EnsureShape",
         "ExpandDims",
+        "FloorMod",
         "MirrorPad",
         "Pad",
         "PlaceholderWithDefault",
@@ -33,21 +34,21 @@ _SEGMENTED = frozenset(f"Segment{how}" for how in ("Max", "Mean", "Min", "Prod",
 
 def index_limit(value: Value) -> int | None:
     """The size of the smallest table that the numbers of a value are looked up in; None if in none."""
-    sizes = [s for use in _uses(value) if (s := _table_size(use)) is not None]
+    sizes = [s for use in uses_of(value) if (s := _table_size(use)) is not None]
     return min(sizes, default=None)
 
 
 def is_divisor(value: Value) -> bool:
     """Whether something is divided by these numbers."""
-    return any(use.index == 1 and use.node.op in _DIVISIONS for use in _uses(value))
+    return any(use.index == 1 and use.node.op in _DIVISIONS for use in uses_of(value))
 
 
 def is_segmentation(value: Value) -> bool:
     """Whether the numbers say which rows belong together, which must be in order."""
-    return any(use.index == 1 and use.node.op in _SEGMENTED for use in _uses(value))
+    return any(use.index == 1 and use.node.op in _SEGMENTED for use in uses_of(value))
 
 
-def _uses(value: Value) -> Iterator[Use]:
+def uses_of(value: Value) -> Iterator[Use]:
     """Who reads a value, itself or behind nodes that hand it on."""
     pending, seen = [value], {value}
     while pending:
