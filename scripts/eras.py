@@ -380,7 +380,8 @@ def cell_of(step: Step, made: Any, folder: Path) -> Cell:
     except Unlike as unlike:
         return Cell(unlike.word, str(unlike))
     except ThinflowError as error:
-        return Cell("refused", _first_line(error))
+        ours = "please report" in error.hint  # a runtime refuses what thinflow made for it
+        return Cell("NORUN" if ours else "refused", _first_line(error))
     except Exception as error:
         return Cell("CRASH", f"{_first_line(error)} at {traceback.extract_tb(error.__traceback__)[-1]}")
 
@@ -438,8 +439,10 @@ def driven(name: str, cache: str, steps: Sequence[str], limit_seconds: float) ->
 
 def _context() -> Any:
     """Children are forked from a server that has imported TensorFlow, which takes seconds."""
+    from scripts.eras_models import families
+
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tensorflow", "keras", "scripts.eras_models"])
+    context.set_forkserver_preload(["tensorflow", "keras", *families()])
     return context
 
 

@@ -13,6 +13,7 @@ import contextlib
 import functools
 import hashlib
 import inspect
+import io
 import pickle
 import shutil
 import tempfile
@@ -169,7 +170,8 @@ def made(model: Model, cache: Path) -> Made:
 
 
 def _make(model: Model, folder: Path) -> None:
-    path = model.save(folder)
+    with contextlib.redirect_stdout(io.StringIO()):  # Keras 2 lists what it exports
+        path = model.save(folder)
     feeds = model.feeds()
     answers = model.answers(folder / path, feeds)
     (folder / "made.pkl").write_bytes(pickle.dumps({"path": path, "feeds": feeds, "answers": answers}))
