@@ -226,6 +226,19 @@ def test_names_inside_the_body_follow() -> None:
     assert graph.node("two/c").attrs["frame_name"] == b"two/loop"
 
 
+def test_neighbours_of_the_body_are_nodes_of_the_graph() -> None:
+    """An argument is whoever is passed; what TensorFlow calls otherwise there, and inner calls, are gone."""
+    near = node("b", "Neg", "x", T=FLOAT, _class="list { s: 'loc:@x' s: 'loc:@some/argument' }")
+    inner = function("inner", {"x": FLOAT}, [near], {"y": "b:y:0"})
+    beside = node("z", "Neg", "d:output:0", T=FLOAT, _class="list { s: 'loc:@d' }")
+    outer = function("outer", {"x": FLOAT}, [call("d", "inner", "x"), beside], {"y": "z:y:0"})
+    graph, _ = inline(
+        model([call("one", "outer", "x"), node("y", "Neg", "one", T=FLOAT)], [inner, outer], ["y"])
+    )
+    assert graph.node("one/d/b").attrs["_class"] == (b"loc:@x",)
+    assert "_class" not in graph.node("one/z").attrs
+
+
 def test_attributes_of_the_call_fill_the_body() -> None:
     generic = function("generic", {"x": "T"}, [node("y", "Neg", "x", T="$T")], {"y": "y:y:0"})
     nodes = [node("c", "generic", "x", T=FLOAT), node("y", "Neg", "c", T=FLOAT)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 
 from thinflow.ir.attrs import Attr
-from thinflow.ir.graph import Graph
+from thinflow.ir.graph import Graph, Node
 
 _PREFIX = b"loc:@"
 
@@ -28,6 +28,32 @@ def renamed_class(annotation: Attr, new_names: Mapping[str, str]) -> Attr:
     return tuple(_renamed(item, new_names) if isinstance(item, bytes) else item for item in annotation)
 
 
+def adapt_moved_class(node: Node, new_names: Mapping[str, str]) -> None:
+    """Let the `_class` annotation of a node that came out of a function's body follow its neighbours.
+
+    What it names there and did not come along is dropped: TensorFlow refuses a graph that names it.
+
+    Args:
+        new_names: names in the body -> in the graph, arguments included.
+    """
+    old = node.attrs_view.get("_class")
+    if not isinstance(old, tuple):
+        return
+    gone = {item for item in old if isinstance(item, bytes) and _lost(item, new_names)}
+    _set_class(node, renamed_class(tuple(item for item in old if item not in gone), new_names))
+
+
+def _lost(item: bytes, names: Mapping[str, str]) -> bool:
+    name = item[len(_PREFIX) :].decode("utf-8", "surrogateescape")
+    return item.startswith(_PREFIX) and name not in names
+
+
+def _set_class(node: Node, annotation: Attr) -> None:
+    node.attrs["_class"] = annotation
+    if not annotation:
+        del node.attrs["_class"]
+
+
 def _renamed(item: bytes, new_names: Mapping[str, str]) -> bytes:
     if not item.startswith(_PREFIX):
         return item
@@ -43,6 +69,4 @@ def drop_lost_classes(graph: Graph, names_before: Set[str]) -> None:
     for node in graph:
         old = node.attrs.get("_class")
         if isinstance(old, tuple) and not lost.isdisjoint(old):
-            node.attrs["_class"] = tuple(item for item in old if item not in lost)
-            if not node.attrs["_class"]:
-                del node.attrs["_class"]
+            _set_class(node, tuple(item for item in old if item not in lost))

@@ -13,7 +13,7 @@ from thinflow.ir.attrs import Attr, FunctionAttr
 from thinflow.ir.function import Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import BOOL, INT32, STRING, DType, TensorSpec
-from thinflow.rewrite.colocation import renamed_class
+from thinflow.rewrite.colocation import adapt_moved_class
 from thinflow.rewrite.rule import Refuse
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms._control import effect_free
@@ -143,6 +143,7 @@ class Place:
         given = dict(zip(function.inputs, arguments, strict=True))
         twins = {node: self._copy(node) for node in function.graph if node.output() not in given}
         names = {node.name: copy.name for node, copy in twins.items()}
+        names |= {v.node.name: argument.node.name for v, argument in given.items()}
 
         def twin(value: Value) -> Value:
             return given[value] if value in given else twins[value.node].output(value.port)
@@ -173,9 +174,8 @@ class Place:
 
     def _adapt_names(self, copy: Node, names: Mapping[str, str]) -> None:
         """What a body says by name: who stands on the same device, and which loop a node is in."""
-        annotation, frame = copy.attrs.get("_class"), copy.attrs.get("frame_name")
-        if annotation is not None:
-            copy.attrs["_class"] = renamed_class(annotation, names)
+        adapt_moved_class(copy, names)
+        frame = copy.attrs.get("frame_name")
         if copy.op in _ENTERS and isinstance(frame, bytes):
             copy.attrs["frame_name"] = f"{self.call.name}/".encode() + frame
 

@@ -9,7 +9,7 @@ from thinflow.ir.function import Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors
 from thinflow.ir.types import DType
-from thinflow.rewrite.colocation import renamed_class
+from thinflow.rewrite.colocation import adapt_moved_class
 from thinflow.rewrite.rule import Refuse
 from thinflow.transforms._control import effect_free, is_stateless
 
@@ -126,6 +126,7 @@ class Inlining:
             twin.origin = node.origin or self.origin
             self.twins[node] = twin
         names = {node.name: twin.name for node, twin in self.twins.items()}
+        names |= {node.name: value.node.name for node, value in self.arguments.items()}
         for node, twin in self.twins.items():
             twin.set_inputs([self._twin(v) for v in node.inputs])
             if node.control_inputs:
@@ -134,9 +135,7 @@ class Inlining:
 
     def _adapt_names(self, twin: Node, names: Mapping[str, str]) -> None:
         """What a body says by name: who stands on the same device, and which loop a node is in."""
-        annotation = twin.attrs_view.get("_class")
-        if annotation is not None:
-            twin.attrs["_class"] = renamed_class(annotation, names)
+        adapt_moved_class(twin, names)
         frame = twin.attrs_view.get("frame_name") if twin.op in _ENTERS else None
         if isinstance(frame, bytes):
             twin.attrs["frame_name"] = f"{self.call.name}/".encode() + frame

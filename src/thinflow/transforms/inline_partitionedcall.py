@@ -71,6 +71,7 @@ class InlinePartitionedCall(Transform):
             trace.changed(node, f"replaced by the body of '{function.name}'")
             body = inlining.apply()
             stack.extend(reversed(body))
+            names.update(twin.name for twin in body)
             if node in inside:
                 inside.update(body)
         drop_lost_classes(graph, names)
