@@ -173,10 +173,11 @@ def training_switch(image: Any) -> Any:
     """A placeholder with a default decides about dropout and the norm."""
     training = v1.placeholder_with_default(False, [], name="training")
     x = _conv(image, 4, "one")
+    stored = weights("mean", 4), weights("variance", 4, low=0.5, high=1.5)
     mean, variance = v1.cond(
         training,
         lambda: tuple(tf.nn.moments(x, [0, 1, 2])),
-        lambda: (weights("mean", 4) + 0.0, weights("variance", 4, low=0.5, high=1.5) + 0.0),
+        lambda: tuple(tf.identity(number) for number in stored),
     )
     x = tf.nn.relu(tf.nn.batch_normalization(x, mean, variance, weights("beta", 4), None, 1e-3))
     x = v1.cond(training, lambda: tf.nn.dropout(x, rate=0.5), lambda: tf.identity(x))
@@ -264,7 +265,7 @@ def linear_algebra(x: Any) -> Any:
     values = tf.linalg.eigvalsh(positive)
     return {
         "solved": solved,
-        "cholesky": tf.linalg.cholesky(positive),
+        "factor": tf.linalg.cholesky(positive),
         "inverse": tf.linalg.inv(positive),
         "values": values,
         "determinant": tf.linalg.det(positive),
