@@ -25,6 +25,7 @@ from thinflow.ir.graph import Graph
 if TYPE_CHECKING:
     from thinflow.optimizing.core import Core
     from thinflow.optimizing.coverage import Coverage
+    from thinflow.rewrite.runner import Result
 
 
 def convert(
@@ -170,10 +171,11 @@ def write_float_tflite(
     from thinflow.optimizing.partial import fits_onnx
     from thinflow.optimizing.samples import samples_for
 
-    optimised = float_graph(graph, verify=verify).graph
+    prepared = float_graph(graph, verify=verify, runtime="litert")
+    optimised = prepared.graph
     model = float_model(optimised)
     asked, path = path, _settled(model.coverage, path, strict)
-    notes = _core_notes(model.core)
+    notes = [*_core_notes(model.core), *_type_notes(prepared)]
     if not verify:
         size = write_file(path, model.chunks())
         return Conversion(path, size, _NOT_VERIFIED, notes, model.coverage, asked)
@@ -204,10 +206,11 @@ def _convert_to_onnx(
 
     opset = check_opset(DEFAULT_OPSET if opset is None else opset)
     require_outputs(graph)
-    optimised = float_graph(graph, verify=verify).graph
+    prepared = float_graph(graph, verify=verify, runtime="onnx")
+    optimised = prepared.graph
     model = onnx_model(optimised, samples_for(optimised, None, limit=1), opset=opset)
     asked, target = target, _settled(model.coverage, target, strict)
-    notes = [*_core_notes(model.core), f"opset  {opset}"]
+    notes = [*_core_notes(model.core), *_type_notes(prepared), f"opset  {opset}"]
     missing = ENGINE.available()
     if missing or not verify:
         size = write_onnx(model.program, target, external_data=external_data)
@@ -287,6 +290,13 @@ def _why_unproven(error: ThinflowError) -> list[str]:
         "then   compare on your inputs: thinflow verify MODEL FILE --feed NAME=...",
     ]
     return notes if "--shape" not in error.hint else [*notes, f"or     {error.hint}"]
+
+
+def _type_notes(prepared: Result) -> list[str]:
+    """What was turned into float on the way."""
+    from thinflow.optimizing.float_model import type_notes
+
+    return [f"note   {text}" for text in type_notes(prepared)]
 
 
 def _core_notes(core: Core) -> list[str]:

@@ -108,7 +108,7 @@ def micro_resolver(source: Source) -> Requirements:
     else:
         from thinflow.optimizing.float_model import float_model
 
-        model = float_model(_optimised(source))
+        model = float_model(_optimised(source, "litert"))
         program, outside = model.program, _outside(model.core)
     operators = [operator for subgraph in program.subgraphs for operator in subgraph.operators]
     custom = [operator.custom_code for operator in operators if operator.code == "CUSTOM"]
@@ -132,7 +132,7 @@ def onnxruntime_config(source: Source) -> Requirements:
         return Requirements(registration.onnx_config(needed_ops(bytes_of(source))), [])
     from thinflow.optimizing.onnx import onnx_model
 
-    model = onnx_model(_optimised(source))
+    model = onnx_model(_optimised(source, "onnx"))
     pending, ops = [model.program], []
     while pending:
         for operator in pending.pop().operators:
@@ -141,13 +141,13 @@ def onnxruntime_config(source: Source) -> Requirements:
     return Requirements(registration.onnx_config({("", model.program.opset): ops}), _outside(model.core))
 
 
-def _optimised(source: Source) -> Graph:
+def _optimised(source: Source, runtime: str) -> Graph:
     """The graph as `convert` lowers it."""
     from thinflow.optimizing.float_model import float_graph
 
     graph = load(source)
     require_tensorflow(graph, "converted")
-    return float_graph(graph, verify=False).graph
+    return float_graph(graph, verify=False, runtime=runtime).graph
 
 
 def _outside(core: Core) -> list[str]:

@@ -97,7 +97,7 @@ def _farthest(core: Core, expected: Mapping[Value, Array], found: Sequence[Array
     worst = 0.0
     for value, b in zip(core.outputs, found, strict=True):
         a = expected[value]
-        pair = a, same_turn(value, a, b.reshape(a.shape) if a.size == b.size else b)
+        pair = a, same_turn(value, a, b.reshape(a.shape) if a.size == b.size == 1 else b)
         apart = difference(*(written(array, value, counts) for array in pair))
         if _is_random(value, core):
             continue

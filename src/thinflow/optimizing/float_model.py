@@ -25,6 +25,8 @@ from thinflow.optimizing.samples import Samples
 from thinflow.rewrite.runner import Result, run
 from thinflow.synthetic import declared_spec
 from thinflow.transforms import resolve
+from thinflow.transforms.to_nhwc import LAYOUTS
+from thinflow.transforms.widen_floats import OTHER_FLOATS, mentions_type
 from thinflow.verify import OutputComparer
 
 Array = np.ndarray[Any, Any]
@@ -34,11 +36,23 @@ _SAMPLES_FOR_SIZES = 5
 
 
 def float_graph(
-    graph: Graph, *, samples: Samples | None = None, verify: bool = True, progress: Progress | None = None
+    graph: Graph,
+    *,
+    samples: Samples | None = None,
+    verify: bool = True,
+    progress: Progress | None = None,
+    runtime: str = "",
 ) -> Result:
     """The graph after the float pipeline, each step verified on the first sample.
 
     Loops and branches are calls of functions then, whatever they came as; see `as_it_came`.
+
+    Args:
+        graph: not changed.
+        samples: for verification; made up if None.
+        verify: whether to run it before and after each step.
+        progress: called with (done, total, label).
+        runtime: "litert" or "onnx" to also write it in the types and the layout that this one computes in.
     """
     feeds = None
     if samples is not None:
@@ -47,9 +61,10 @@ def float_graph(
             raise FeedError("there are no samples", hint="give at least one")
         feeds = [{v.name: a for v, a in first.items()}]
     comparer = OutputComparer(feeds) if verify else None
+    order = f"for_runtime(runtime={runtime})" if runtime else "float"
     result = run(
         graph,
-        [step for step in resolve("float") if step.rounds is not None],
+        [step for step in resolve(order) if step.rounds is not None],
         comparer=comparer,
         port_count=port_count,
         size_of=serialized_size,
@@ -60,6 +75,24 @@ def float_graph(
     if comparer is not None:
         result.note = f"not compared: {comparer.skipped}" if comparer.skipped else ""
     return result
+
+
+def is_ready_for_litert(graph: Graph) -> bool:
+    """Whether `float_graph` with runtime="litert" has nothing to do: channels last, only float."""
+    graphs = [graph, *(f.graph for f in graph.functions.values())]
+    return not any(
+        n.get("data_format") in LAYOUTS or mentions_type(n, OTHER_FLOATS.values()) for g in graphs for n in g
+    )
+
+
+def type_notes(result: Result) -> list[str]:
+    """What was turned into float by `float_graph`, and how far that moves the answers."""
+    notes = []
+    for step in result.steps:
+        if step.transform.startswith("widen_floats") and step.changes:
+            moved = "" if step.difference is None else f", largest relative difference {step.difference:.2g}"
+            notes += [f"{note}{moved}" for note in dict.fromkeys(step.trace.notes)]
+    return notes
 
 
 @dataclass

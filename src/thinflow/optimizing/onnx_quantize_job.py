@@ -70,6 +70,7 @@ def quantize_to_onnx(
         calibration,
         test,
         names,
+        runtime="onnx",
         labels=labels,
         samples=samples,
         scaling=scaling,

@@ -150,7 +150,7 @@ def quantize_onnx(
     graph, _ = load_for_inference(source, **names)
     require_tensorflow(graph, "quantized")
     samples = samples_for(graph, calibration)
-    optimised = float_graph(graph, samples=samples, progress=progress).graph
+    optimised = float_graph(graph, samples=samples, progress=progress, runtime="onnx").graph
     moved = rebind(samples, graph, optimised)
     made = onnx_quantized_model(
         optimised, moved, recipe=recipe, options=options, opset=opset, progress=progress

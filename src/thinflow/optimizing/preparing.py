@@ -96,6 +96,7 @@ def prepared(
     test: Any,
     names: Mapping[str, Any],
     *,
+    runtime: str,
     labels: str | Path | Sequence[str] | None,
     samples: int | None,
     scaling: Scaling | None,
@@ -111,6 +112,6 @@ def prepared(
     graph, settings = load_for_inference(source, **names)
     require_tensorflow(graph, "quantized")
     data, tested = both_samples(graph, calibration, test, labels=labels, scaling=scaling, limit=samples)
-    small = float_graph(graph, samples=data, progress=progress).graph
+    small = float_graph(graph, samples=data, progress=progress, runtime=runtime).graph
     fitting, judging = rebind(data, graph, small), rebind(tested, graph, small)
     return Prepared(graph, settings, small, data, tested, fitting, judging)

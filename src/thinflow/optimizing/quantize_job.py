@@ -71,6 +71,7 @@ def quantize_to_file(
         calibration,
         test,
         names,
+        runtime="litert",
         labels=labels,
         samples=samples,
         scaling=scaling,

@@ -181,7 +181,7 @@ def quantize(
     graph, _ = load_for_inference(source, **names)
     require_tensorflow(graph, "quantized")
     samples = samples_for(graph, calibration)
-    optimised = float_graph(graph, samples=samples, progress=progress).graph
+    optimised = float_graph(graph, samples=samples, progress=progress, runtime="litert").graph
     moved = rebind(samples, graph, optimised)
     model = float_model(optimised, moved)
     if strict:

@@ -58,7 +58,7 @@ def eight_bit_model(
     """
     recipe = Recipe(scheme="int8", input_type=kind, output_type=kind)
     samples = samples_for(graph, None, limit=1)
-    optimised = float_graph(graph, samples=samples).graph
+    optimised = float_graph(graph, samples=samples, runtime="litert").graph
     model = float_model(optimised, rebind(samples, graph, optimised))
     program, ranges = without_fake_quants(model.program)
     ranges.update(_stated(program.subgraphs[0].inputs, codes, kind))

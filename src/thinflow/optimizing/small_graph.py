@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from thinflow.analysis.summary import Summary
 from thinflow.analysis.switches import switch_notes
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Graph
-from thinflow.optimizing.float_model import float_graph
+from thinflow.optimizing.float_model import float_graph, is_ready_for_litert, type_notes
 from thinflow.optimizing.picture_ranges import picture_warnings
 from thinflow.optimizing.samples import Samples, rebind
 from thinflow.optimizing.task import Task
@@ -28,6 +29,7 @@ class SmallGraph:
         summary: what the graph was; of its batch norms in training mode those that are left.
         calibration, judges: the task's samples, for `graph`.
         unknown: the error of the first node of an op that nothing here knows; None without.
+        types: what was turned into float for the models, in sentences.
     """
 
     task: Task
@@ -37,11 +39,13 @@ class SmallGraph:
     calibration: Samples
     judges: Samples
     unknown: UnsupportedOp | None
+    types: Sequence[str] = ()
 
     @property
     def notes(self) -> list[str]:
         """What the reader must know of the graph, whatever becomes of it."""
         notes = switch_notes(self.task.settings) + picture_warnings(self.task.graph, self.task.data)
+        notes += self.types
         return notes if self.unknown is None else [*notes, unproven(self.unknown)]
 
 
@@ -49,7 +53,11 @@ def small_graph(task: Task) -> SmallGraph:
     """The task's graph after the float pipeline, each step verified if that was chosen."""
     chosen = task.choices
     result = float_graph(task.graph, samples=task.data, verify=chosen.verify, progress=chosen.progress)
-    graph, summary = result.graph, task.summary
+    made = result
+    if not is_ready_for_litert(result.graph):
+        # The .pb file keeps types and layout: those are only what the models' runtimes want.
+        made = float_graph(result.graph, samples=task.data, verify=chosen.verify, runtime="litert")
+    graph, summary = made.graph, task.summary
     calibration = rebind(task.data, task.graph, graph)
     judges = calibration if task.tested is task.data else rebind(task.tested, task.graph, graph)
     return SmallGraph(
@@ -60,4 +68,5 @@ def small_graph(task: Task) -> SmallGraph:
         calibration=calibration,
         judges=judges,
         unknown=unknown_op(graph),
+        types=() if made is result else type_notes(made),
     )

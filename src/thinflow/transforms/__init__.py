@@ -128,8 +128,8 @@ def _ordered(call: Call) -> list[Step]:
     except ThinflowError as error:
         raise error.at(f"pipeline '{call.name}'") from error
     rounds = Rounds(call.name)
-    steps = [Step(s.transform, ignored, rounds) for s in resolve(order.repeated)]
-    steps += [Step(s.transform, ignored) for s in resolve(order.last)]
+    steps = [Step(s.transform, ignored or s.ignore_errors, rounds) for s in resolve(order.repeated)]
+    steps += [Step(s.transform, ignored or s.ignore_errors) for s in resolve(order.last)]
     return [replace(s, transform=_everywhere(s.transform)) for s in steps] if inside else steps
 
 

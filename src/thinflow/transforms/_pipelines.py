@@ -80,12 +80,28 @@ PIPELINES: dict[str, Order] = {
 }
 """Name -> order. `for_runtime` makes one from its options."""
 
+
+def _with(order: str, before: str, *steps: str) -> str:
+    """An order of transforms with some more before one of them."""
+    return order.replace(f"    {before}", "".join(f"    {step}\n" for step in steps) + f"    {before}")
+
+
+_FOR_LITERT = _with(
+    _with(_FLOAT, "cancel_transposes", "to_nhwc"),
+    "fold_constants",
+    "widen_floats",
+    "widen_floats(from=double, ignore_errors=true)",
+)
+
 FOR_RUNTIME = "for_runtime"
 _RUNTIMES = {
-    "litert": ("LiteRT, which wants channels last", _FLOAT.replace("cancel_", "to_nhwc\n    cancel_")),
-    "onnx": ("ONNX Runtime", _FLOAT),
+    "litert": ("LiteRT, which wants channels last and float", _FOR_LITERT),
+    "onnx": (
+        "ONNX Runtime, which has no bfloat16",
+        _with(_FLOAT, "fold_constants", "widen_floats(from=bfloat16)"),
+    ),
     "tensorflow": ("TensorFlow", _FLOAT),
-    "mobile": ("the TensorFlow library for phones", _FLOAT.replace("cancel_", "to_nhwc\n    cancel_")),
+    "mobile": ("the TensorFlow library for phones", _with(_FLOAT, "cancel_transposes", "to_nhwc")),
 }
 OPTIONS = ("functions", "ignore_errors")
 

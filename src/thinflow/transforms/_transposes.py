@@ -120,6 +120,18 @@ class Sinker:
         made.spec = value.spec.with_shape(permuted(value.shape, perm))
         return made
 
+    def picked(self, before: Node, value: Value, order: Perm) -> Value:
+        """The elements of a vector in another order, computed right before a node."""
+        site, name = Site(self.graph, before, self.origin), f"{before.name}/sizes"
+        axis = site.constant(Tensor.from_array(np.zeros((), np.int32), INT32), f"{name}/axis")
+        attrs: dict[str, Attr] = {"Tindices": INT32, "Taxis": INT32, "batch_dims": 0}
+        if value.dtype is not None:
+            attrs["Tparams"] = value.dtype
+        places = self._perm(before, order)
+        made = site.add("GatherV2", value, places, axis, name=name, attrs=attrs, device=before.device)
+        made.spec = value.spec.with_shape((len(order),))
+        return made
+
     def _sink(self, node: Node) -> None:
         """Move the transposes in front of a node behind it, if all of them are alike."""
         moved = {i: t for i, v in enumerate(node.inputs) if (t := self._moved(v)) is not None}

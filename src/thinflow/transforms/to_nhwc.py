@@ -74,7 +74,7 @@ class ToNhwc(Transform):
         last = (0, *range(2, rank), 1)
         inputs: list[Value | Made] = list(node.inputs)
         for index in _PER_AXIS.get(node.op, ()):
-            inputs[index] = _sizes(node, index, last)
+            inputs[index] = _sizes(sinker, node, index, last)
         attrs = _attrs(node, last)
         trace.changed(node, f"works on {LAYOUTS[str(node.get('data_format'))]} instead")
         inputs[data] = sinker.transpose(node, node.inputs[data], last)
@@ -83,11 +83,15 @@ class ToNhwc(Transform):
         sweep(sinker.graph, loose)
 
 
-def _sizes(node: Node, index: int, order: Perm) -> Made:
-    tensor = const_tensor(node.inputs[index])
+def _sizes(sinker: Sinker, node: Node, index: int, order: Perm) -> Value | Made:
+    """One number per axis, in the new order."""
+    value = node.inputs[index]
+    tensor = const_tensor(value)
+    if tensor is None and value.spec.shape == (len(order),):
+        return sinker.picked(node, value, order)
     if tensor is None or tensor.shape != (len(order),):
-        raise Refuse(f"its input {index} is not a constant with {len(order)} numbers")
-    return tensor.numpy()[list(order)], node.inputs[index], f"input{index}"
+        raise Refuse(f"its input {index} does not hold {len(order)} numbers")
+    return tensor.numpy()[list(order)], value, f"input{index}"
 
 
 def _attrs(node: Node, order: Perm) -> dict[str, Attr]:

@@ -4,6 +4,10 @@ LiteRT has few kernels for half precision and none for bfloat16, which ONNX Runt
 outputs keep their types, and so do ops that look at the bits, draw random numbers, hold state, or call
 functions: casts stand around those. `inline_partitionedcall` before it opens functions.
 
+LiteRT computes next to nothing in double either. Where it is asked for, doubles become floats too: they lose
+digits, so that the step is undone where that is more than 1e-3 of an output, and they stay if a constant lies
+beyond a float's range.
+
 y = MatMul(x, w) {T=bfloat16}  ->  y = MatMul(x, w) {T=float}      w: float, of the same values
 """
 
@@ -11,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -20,54 +25,71 @@ from thinflow.ir.attrs import Attr
 from thinflow.ir.function import mentioned
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.tensor import Tensor
-from thinflow.ir.types import BFLOAT16, FLOAT, HALF, RESOURCE, STRING, VARIANT, DType
+from thinflow.ir.types import BFLOAT16, DOUBLE, FLOAT, HALF, RESOURCE, STRING, VARIANT, DType
 from thinflow.ops import registry
 from thinflow.rewrite.rule import Transform, transform
 from thinflow.rewrite.trace import Trace
 
+Array = np.ndarray[Any, Any]
+
 _BITS = frozenset({"Bitcast", "CompareAndBitpack", "ImmutableConst", "NextAfter", "Empty"})
 _RANDOM = ("Random", "Stateless", "Truncated", "Parameterized", "Multinomial")
 _HANDLES = frozenset({RESOURCE, VARIANT, STRING})
+OTHER_FLOATS = {t.name: t for t in (HALF, BFLOAT16, DOUBLE)}
 
 
 @transform("widen_floats")
 @dataclass(frozen=True)
 class WidenFloats(Transform):
-    """Turn half precision and bfloat16 into float.
+    """Turn half precision and bfloat16 into float, and double if asked for.
 
     Attributes:
-        from_: type to widen, half or bfloat16; default: both.
+        from_: types to turn into float, of half, bfloat16 and double; default: the first two.
     """
 
     exact = False  # nothing is rounded to fewer bits in between any more
+    tolerance = 1e-3  # of double alone, which must not need more digits than float has
 
     from_: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if self.from_ == (DOUBLE.name,):
+            object.__setattr__(self, "exact", True)  # the class is frozen
+
     def apply(self, graph: Graph, trace: Trace) -> None:
-        strange = next((name for name in self.from_ if name not in ("half", "bfloat16")), None)
+        strange = next((name for name in self.from_ if name not in OTHER_FLOATS), None)
         if strange is not None:
-            raise ParameterError(f"'{strange}' cannot be widened to float", hint="write half or bfloat16")
-        narrow = frozenset(t for t in (HALF, BFLOAT16) if not self.from_ or t.name in self.from_)
+            raise ParameterError(
+                f"'{strange}' cannot be widened to float", hint="write half, bfloat16 or double"
+            )
+        narrow = frozenset(OTHER_FLOATS[name] for name in self.from_ or (HALF.name, BFLOAT16.name))
+        narrow -= _beyond(graph, narrow, trace)
+        if not any(mentions_type(n, narrow) for n in graph):
+            return
         infer_shapes(graph)
         values = [v for n in graph for v in (n.outputs or (n.output(),))]
         types = {v: t for v in values if (t := v.spec.dtype) is not None and t in narrow}
-        kept = {n: why for n in graph if _mentions(n, narrow) and (why := _why_kept(n, graph))}
+        kept = {n: why for n in graph if mentions_type(n, narrow) and (why := _why_kept(n, graph))}
         for node, why in kept.items():
             trace.leave(node, why)
         nodes = [
-            n for n in graph if _mentions(n, narrow) and n not in kept and not _is_border(n, narrow, kept)
+            n for n in graph if mentions_type(n, narrow) and n not in kept and not _is_border(n, narrow, kept)
         ]
         wide = set(nodes)
         casts = _Casts(graph, types, wide)
         for node in [n for n in graph if n in wide or any(v in types for v in n.inputs)]:
             casts.connect(node)
+        if nodes:
+            found = sorted({t.name for n in nodes for t in narrow if mentions_type(n, {t})})
+            trace.notes.append(f"computes in float what was {' and '.join(found)}")
         for node in nodes:
             trace.changed(node, "computes in float now")
             _widen(node, narrow)
             _restore_name(graph, node, types)
 
 
-def _mentions(node: Node, narrow: frozenset[DType]) -> bool:
+def mentions_type(node: Node, narrow: Collection[DType]) -> bool:
+    """Whether one of some types stands in a node's attributes."""
     return any(t in narrow for attr in node.attrs_view.values() for t in _types_in(attr))
 
 
@@ -94,6 +116,32 @@ def _why_kept(node: Node, graph: Graph) -> str:
     if len(outputs) > 1 and any(v in graph.outputs for v in outputs):
         return "it has several outputs, of which the graph gives one"
     return ""
+
+
+def _beyond(graph: Graph, narrow: Collection[DType], trace: Trace) -> set[DType]:
+    """Double, if a constant of the graph has no place among floats; tells which."""
+    if DOUBLE not in narrow:
+        return set()
+    found = [n for n in graph if (t := n.tensor) is not None and t.dtype is DOUBLE and _overflows(t)]
+    for node in found:
+        trace.leave(node, "its numbers lie beyond the range of float")
+    return {DOUBLE} if found else set()
+
+
+def _overflows(tensor: Tensor) -> bool:
+    """Whether a finite number becomes infinite as float."""
+    array = tensor.numpy()
+    return bool((np.isinf(_as_float(array)) & np.isfinite(array)).any())
+
+
+def _as_float(array: Array) -> Array:
+    """The numbers as float32; the largest of all, which masks are made with, stays the largest."""
+    with np.errstate(over="ignore"):
+        result = array.astype(np.float32)
+    if array.dtype == np.float64:
+        top = np.abs(array) == np.finfo(np.float64).max
+        result[top] = np.sign(array[top]) * np.finfo(np.float32).max
+    return result
 
 
 def _is_border(node: Node, narrow: frozenset[DType], kept: Collection[Node]) -> bool:
@@ -135,7 +183,7 @@ def _widen(node: Node, narrow: frozenset[DType]) -> None:
     for key, attr in list(node.attrs.items()):
         if isinstance(attr, Tensor):
             if attr.dtype in narrow:
-                node.attrs[key] = Tensor.from_array(attr.numpy().astype(np.float32), FLOAT)
+                node.attrs[key] = Tensor.from_array(_as_float(attr.numpy()), FLOAT)
         elif isinstance(attr, tuple):
             node.attrs[key] = tuple(FLOAT if isinstance(t, DType) and t in narrow else t for t in attr)
         elif isinstance(attr, DType) and attr in narrow:

@@ -148,7 +148,7 @@ def test_draws_are_within_range():
 @pytest.mark.parametrize(
     ("op", "operands", "attrs", "message"),
     [
-        ("Einsum", [f(2, 3, 3)], {"equation": "bii->bi"}, "takes a diagonal"),
+        ("Einsum", [f(2, 3, 3, 3)], {"equation": "biii->bi"}, "stands 3 times"),
         ("Einsum", [f(2), f(2), f(2)], {"equation": "i,i,i->i"}, "two tensors, not 3"),
         ("Einsum", [f(2, 3), f(3, 2)], {"equation": "ij,jk"}, "does not say what it gives"),
         ("RFFT", [f(3, 10), ints(10)], {}, "powers of two only, not 10"),

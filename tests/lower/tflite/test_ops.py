@@ -133,6 +133,17 @@ CASES = [
      {"is_training": False}),
     ("FusedBatchNormV3", [f(2, 4, 4, 3), C(f(3)), C(f(3)), C(NONE), C(NONE)],
      {"is_training": True, "epsilon": 1e-3}),
+    ("FusedBatchNormV3", [f(2, 3, 4, 5), f(3), f(3), C(NONE), C(NONE)],
+     {"is_training": True, "data_format": "NCHW"}),
+    ("FusedBatchNormV3",
+     [f(1, 3, 8, 1), C(np.ones(3, np.float32)), C(np.zeros(3, np.float32)), C(NONE), C(NONE)],
+     {"is_training": True, "data_format": "NCHW"}),
+    ("MatrixBandPart", [f(2, 4, 5), C(np.int64(-1)), C(np.int64(0))], {}),
+    ("MatrixBandPart", [f(4, 5), C(np.int32(1)), C(np.int32(2))], {}),
+    ("MatrixBandPart", [f(4, 5), C(np.int32(-1)), C(np.int32(-1))], {}),
+    ("Einsum", [f(1, 3, 4), C(f(4))], {"equation": "bqh,h->bqh"}),
+    ("Einsum", [f(2, 3, 3)], {"equation": "bqq->bq"}),
+    ("Einsum", [f(2, 3, 5, 3), f(2, 4)], {"equation": "bqaq,bk->qak"}),
     ("FusedBatchNorm", [f(2, 4, 4, 3), f(3), f(3), f(3), f(3, low=0.1)], {"is_training": False}),
     ("BatchNormWithGlobalNormalization", [f(2, 4, 4, 3), C(f(3)), C(f(3, low=0.1)), C(f(3)), C(f(3))],
      {"variance_epsilon": 1e-3, "scale_after_normalization": True}),
@@ -320,13 +331,24 @@ def test_unknown_sizes_are_right_or_refused(unknown):
         except (AssertionError, RuntimeError, ValueError) as error:
             wrong.append(f"{name}: {error}")
     assert not wrong
-    assert len(refused) <= {"batch": 2, "sizes": 8, "rank": 24}[unknown], refused
+    assert len(refused) <= {"batch": 2, "sizes": 10, "rank": 32}[unknown], refused
 
 
 def test_complex_numbers():
     for op in ("Real", "Imag", "ComplexAbs"):
         net, node = build(op, [(f(2, 3) + 1j * f(3, 2).T).astype(np.complex64)], {})
         net.check(node.output())
+
+
+@pytest.mark.parametrize("share", [1.0, 0.3])
+@pytest.mark.parametrize("batch", [2, None])
+def test_statistics_of_a_batch(share, batch):
+    net = Net()
+    x = net.feed(f(2, 4, 5, 3) + 9, "x", shape=(batch, 4, 5, 3))
+    norm = net.op(
+        "FusedBatchNormV3", x, f(3), f(3), f(3), f(3, low=0.1), is_training=True, exponential_avg_factor=share
+    ).node
+    net.check(*(norm.output(port) for port in range(5)))
 
 
 def test_several_ports():

@@ -118,7 +118,32 @@ def diag_part(b: Builder, node: Node, x: Tensor) -> Tensor:
 @lower("MatrixBandPart", "BatchMatrixBandPart", to="onnx")
 def matrix_band_part(b: Builder, node: Node, x: Tensor, below: Tensor, above: Tensor) -> Tensor:
     """Zero outside a band; a negative number of diagonals means all of them."""
-    ones = np.ones_like(_numbered(shape_of(x, "x")[-2:], "the matrix"))
     limits = [np.int64(number(n, "the width of the band")) for n in (below, above)]
+    if None in shape_of(x, "x")[-2:]:
+        return _open_band(b, x, *map(int, limits))
+    ones = np.ones_like(_numbered(shape_of(x, "x")[-2:], "the matrix"))
     inside = b.const(_table("MatrixBandPart", [ones, *limits]).astype(bool), "band", BOOL)
     return b.emit("Where", inside, x, _zero(b, x), like=x)
+
+
+def _open_band(b: Builder, x: Tensor, below: int, above: int) -> Tensor:
+    """The same where the sides are known when the model runs only, as those of a causal mask."""
+    shape = shape_of(x)[-2:]
+    down, along = (_places(b, x, axis) for axis in (-2, -1))
+    distance = b.step("Sub", along, b.unsqueezed(down, [1]), shape=shape)
+    sides = []
+    if below >= 0:
+        sides.append(b.step("GreaterOrEqual", distance, b.int64(-below), shape=shape, element=BOOL))
+    if above >= 0:
+        sides.append(b.step("LessOrEqual", distance, b.int64(above), shape=shape, element=BOOL))
+    if not sides:
+        return b.emit("Identity", x)
+    inside = sides[0] if len(sides) == 1 else b.step("And", *sides, shape=shape, element=BOOL)
+    return b.emit("Where", inside, x, _zero(b, x), like=x)
+
+
+def _places(b: Builder, x: Tensor, axis: int) -> Tensor:
+    """0, 1, ... along an axis of x, int64 [n]."""
+    rank = len(shape_of(x))
+    size = b.squeezed(b.sliced(b.sizes_of(x), [rank + axis], [rank + axis + 1], [0], shape=(1,)), [0])
+    return b.step("Range", b.int64(0), size, b.int64(1), shape=(shape_of(x)[axis],))

@@ -22,17 +22,16 @@ def fused_batch_norm(
     variance: Tensor,
     *,
     epsilon: float = 1e-4,
+    exponential_avg_factor: float = 1.0,
     data_format: str = "NHWC",
     is_training: bool = True,
 ) -> tuple[Tensor, ...]:
-    """(x - mean) / sqrt(variance + epsilon) * scale + offset; training takes mean and variance of the batch.
-
-    The statistics TensorFlow also returns are provided as far as they are those used here.
-    """
+    """(x - mean) / sqrt(variance + epsilon) * scale + offset; training takes those of the batch."""
     first = is_channels_first(data_format)
     if not is_training:
         y = _normalized(b, x, scale, offset, mean, variance, epsilon, first)
         return y, mean, variance, mean, variance
+    running = (mean, variance)
     rank = len(shape_of(x, "x"))
     require(scale.dtype is FLOAT, f"a batch norm with {scale.dtype} parameters has no ONNX form")
     element, x = x.dtype, b.cast(x, FLOAT)
@@ -45,7 +44,38 @@ def fused_batch_norm(
         scale, offset = (b.unsqueezed(t, range(1, rank - 1)) for t in (scale, offset))
     inverse = b.step("Reciprocal", b.step("Sqrt", b.step("Add", variance, b.scalar(epsilon, x, "epsilon"))))
     y = b.step("Add", b.step("Mul", centred, b.step("Mul", inverse, scale)), offset, shape=x.shape)
-    return (b.cast(y, element),)
+    y = b.cast(y, element)
+    return (y, *_statistics(b, x, axes, (mean, variance), running, exponential_avg_factor))
+
+
+def _statistics(
+    b: Builder,
+    x: Tensor,
+    axes: list[int],
+    used: tuple[Tensor, Tensor],
+    running: tuple[Tensor, Tensor],
+    share: float,
+) -> tuple[Tensor, ...]:
+    """The running mean and unbiased variance, of which `share` is new, and those that were used; [c]."""
+    mean, variance = (b.squeezed(t, axes) for t in used)
+    sizes = [x.shape[a] if x.shape is not None else None for a in axes]
+    if None not in sizes:
+        count = int(np.prod([n or 0 for n in sizes]))
+        correction = b.scalar(count / max(count - 1, 1), x, "correction")
+    else:
+        now = b.step("Gather", b.sizes_of(x), b.ints(axes, "axes"), shape=(len(axes),), axis=0)
+        elements = b.cast(b.reduce("ReduceProd", now, (0,)), FLOAT)
+        one = b.scalar(1, x, "one")
+        correction = b.step("Div", elements, b.step("Max", b.step("Sub", elements, one), one))
+    new = (mean, b.step("Mul", variance, correction, shape=variance.shape))
+    if share == 1:
+        return (*new, mean, variance)
+    part, rest = b.scalar(share, x, "share"), b.scalar(1 - share, x, "kept")
+    mixed = [
+        b.step("Add", b.step("Mul", old, rest), b.step("Mul", fresh, part), shape=fresh.shape)
+        for old, fresh in zip(running, new, strict=True)
+    ]
+    return (*mixed, mean, variance)
 
 
 def _normalized(

@@ -1,5 +1,6 @@
 """Sums of products in index notation, as transposes, reshapes and one matrix product.
 
+A letter that stands twice in an operand takes a diagonal, which comes first.
 Letters of two operands are of four kinds: batch (in both and in the result), rows (of the first), columns (of
 the second), and summed over (in both, not in the result). What one operand alone sums over goes first.
 """
@@ -24,8 +25,9 @@ def einsum(b: Builder, node: Node, *xs: Tensor, equation: str) -> Tensor:
     require(len(xs) <= 2, f"LiteRT multiplies two tensors, not {len(xs)}")
     require(all(x.dtype is FLOAT for x in xs), f"the operands are {xs[0].dtype}, not float")
     terms, result = _terms(equation, [len(shape_of(x, "an operand")) for x in xs])
-    for term in (*terms, result):
-        require(len(set(term)) == len(term), f"'{equation}' takes a diagonal, which TFLite cannot")
+    require(len(set(result)) == len(result), f"'{equation}' makes a diagonal, which TFLite cannot")
+    diagonals = [_diagonal(b, x, term) for x, term in zip(xs, terms, strict=True)]
+    xs, terms = tuple(x for x, _ in diagonals), [term for _, term in diagonals]
     if len(xs) == 1:
         return _single(b, xs[0], terms[0], result)
     x, y = (
@@ -52,6 +54,31 @@ def _terms(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
         all(len(t) == r for t, r in zip(filled, ranks, strict=True)), f"the operands do not fit '{equation}'"
     )
     return filled, result.replace(".", "".join(spare[:most]))
+
+
+def _diagonal(b: Builder, x: Tensor, term: str) -> tuple[Tensor, str]:
+    """x with one axis for a letter that stands twice, which comes last; and the letters then."""
+    for letter in dict.fromkeys(c for c in term if term.count(c) > 1):
+        require(term.count(letter) == 2, f"'{letter}' stands {term.count(letter)} times in '{term}'")
+        first, second = (n for n, c in enumerate(term) if c == letter)
+        rest = [n for n in range(len(term)) if n not in (first, second)]
+        x = b.transposed(x, [*rest, first, second])
+        *outer, size, other = shape_of(x)
+        require(size is not None and size == other, "the size of the diagonal is not known")
+        flat = b.reshaped(x, (*outer, (size or 0) ** 2)) if outer.count(None) < 2 else _flat(b, x, size or 0)
+        places = b.ints(range(0, (size or 0) ** 2, (size or 0) + 1), "places")
+        x = b.step("GATHER", flat, places, shape=(*outer, size), suffix="diagonal", axis=len(outer))
+        term = "".join(term[n] for n in rest) + letter
+    return x, term
+
+
+def _flat(b: Builder, x: Tensor, size: int) -> Tensor:
+    """x [..., size, size] as [..., size * size], where several sizes are not known."""
+    sizes = shape_of(x)
+    now = b.step("SHAPE", x, shape=(len(sizes),), element=INT32, out_type=INT32)
+    outer = b.step("SLICE", now, b.ints([0]), b.ints([len(sizes) - 2]), shape=(len(sizes) - 2,))
+    shape = b.step("CONCATENATION", outer, b.ints([size**2]), shape=(len(sizes) - 1,), axis=0)
+    return b.step("RESHAPE", x, shape, shape=(*sizes[:-2], size**2))
 
 
 def _single(b: Builder, x: Tensor, term: str, result: str) -> Tensor:
@@ -101,7 +128,7 @@ def _product(b: Builder, x: Tensor, first: str, y: Tensor, second: str, result: 
     if letters == result:
         return b.emit("RESHAPE", out, sizes.wanted(result))
     if made != list(letters):
-        out = sizes.grouped(out, list(letters))
+        out = sizes.apart(out, list(letters))
     return b.emit("TRANSPOSE", out, b.ints([letters.index(c) for c in result], "order"))
 
 
@@ -127,10 +154,14 @@ class _Sizes:
         )
 
     def grouped(self, x: Tensor, groups: Sequence[str]) -> Tensor:
-        """x with one axis for each group of its letters, in this order."""
-        shape = self.of(groups)
-        if all(len(group) == 1 for group in groups) and len(shape_of(x)) == len(groups):
+        """x, whose axes are letters, with one axis for each group of them, in this order."""
+        if all(len(group) == 1 for group in groups):
             return x
+        return self.apart(x, groups)
+
+    def apart(self, x: Tensor, groups: Sequence[str]) -> Tensor:
+        """The same, whatever axes x has."""
+        shape = self.of(groups)
         if x.is_constant or shape.count(None) <= 1:
             return self._b.reshaped(x, shape)
         return self._b.step("RESHAPE", x, self.wanted(groups), shape=shape)
