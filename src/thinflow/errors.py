@@ -25,6 +25,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from thinflow.plain_text import shown
+
 if TYPE_CHECKING:
     from typing_extensions import Self
 
@@ -54,7 +56,8 @@ class ThinflowError(Exception):
         return f"{self.where}: {self.problem}" if self.where else self.problem
 
     def __str__(self) -> str:
-        return f"{self.message}\nhint: {self.hint}" if self.hint else self.message
+        """As `message`, and the hint under it. Names in them cannot command a terminal."""
+        return shown(f"{self.message}\nhint: {self.hint}" if self.hint else self.message)
 
 
 class FormatError(ThinflowError):

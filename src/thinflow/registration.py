@@ -201,11 +201,17 @@ def header(needs: Sequence[Need] | None, *, all_kernels: bool = False) -> str:
     )
 
 
+def _c_text(name: str) -> str:
+    """A name for a string literal in C++. Names come from the file: a quote in one would end the literal."""
+    plain = (chr(b) if 32 <= b < 127 and chr(b) not in '"\\?' else f"\\{b:03o}" for b in name.encode())
+    return "".join(plain)
+
+
 def _lists(needs: Sequence[Need], all_kernels: bool) -> str:
     classes = [need.kernel for need in needs if need.kernel]
     ops = sorted({need.op for need in needs})
-    quoted = "\n".join(f'"{kernel}",' for kernel in classes)
-    choices = "\n".join(f'      || thinflow_registration::same(op, "{op}")' for op in ops)
+    quoted = "\n".join(f'"{_c_text(kernel)}",' for kernel in classes)
+    choices = "\n".join(f'      || thinflow_registration::same(op, "{_c_text(op)}")' for op in ops)
     if all_kernels or not classes:
         kernels = "#define SHOULD_REGISTER_OP_KERNEL(clz) true"
     else:
@@ -307,8 +313,12 @@ def _micro_gap(code: str) -> str:
 
 def _own_call(name: str) -> str:
     """What registers a custom op of the app, for its author to fill in. Names come from the file: hostile."""
-    shown = "".join(c if c.isascii() and (c.isalnum() or c in "_-.:") else "?" for c in name)
-    return f'  // resolver.AddCustom("{shown}", ...): a custom op, whose registration the app has.'
+    return f'  // resolver.AddCustom("{_word(name)}", ...): a custom op, whose registration the app has.'
+
+
+def _word(name: str) -> str:
+    """A name without what would end it in a configuration file, or in a comment in C++."""
+    return "".join(c if c.isascii() and (c.isalnum() or c in "_-.:") else "?" for c in name)
 
 
 def _micro_name(code: str) -> str:
@@ -322,7 +332,7 @@ def onnx_config(needs: Mapping[tuple[str, int], Iterable[str]]) -> str:
         needs: domain ("" is ONNX's own) and version of its op set -> names of ops.
     """
     lines = [
-        f"{domain or 'ai.onnx'};{opset};{','.join(sorted(set(ops)))}"
+        f"{_word(domain) or 'ai.onnx'};{opset};{','.join(sorted(set(map(_word, ops))))}"
         for (domain, opset), ops in sorted(needs.items())
         if ops
     ]

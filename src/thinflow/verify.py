@@ -32,6 +32,7 @@ from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import DType
 from thinflow.layer_differences import Layer
 from thinflow.ops.random import repeatable_randomness
+from thinflow.plain_text import one_line
 from thinflow.rewrite.rule import Transform
 from thinflow.synthetic import naming_open_sizes, open_sizes, synthetic_feeds
 
@@ -266,7 +267,7 @@ class Verification:
             lines += [f"first value that differs: {self.divergence}", self.divergence.detail]
         elif self.first_divergence:
             lines.append(f"first value that differs: {self.first_divergence}")
-        return "\n".join([*lines, *self.notes, explain_tolerance(self.tolerance)])
+        return "\n".join(map(one_line, [*lines, *self.notes, explain_tolerance(self.tolerance)]))
 
 
 def explain_tolerance(tolerance: float) -> str:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from thinflow.plain_text import csv_cell, one_line
+
 _RULE = "=" * 30
 STYLES = ("tf2", "tf1")
 """Table layouts: that of TensorFlow 2, and that of TensorFlow 1, which has a column of starting times."""
@@ -152,7 +154,7 @@ class NodeStats:
         ]
         for row, share, reached in self._types():
             cells = [
-                f"{row.op:>{width}}",
+                f"{one_line(row.op):>{width}}",
                 f"{row.count:9d}",
                 f"{row.micros / 1000:10.3f}",
                 f"{share:10.3f}%",
@@ -183,10 +185,10 @@ class NodeStats:
         total, runs, reached = max(self.micros.total, 1), max(self.micros.count, 1), 0
         for row in sorted(self.rows.values(), key=lambda r: r.order):
             reached += row.micros.total
-            cells = [row.op, *([_number(row.start / 1000)] if start else [])]
+            cells = [_csv(row.op), *([_number(row.start / 1000)] if start else [])]
             cells += [_number(row.micros.first / 1000), _number(row.micros.mean / 1000)]
             cells += [f"{_number(100 * part / total)}%" for part in (row.micros.total, reached)]
-            cells += [_number(row.memory / 1000), str(row.calls // runs), row.name]
+            cells += [_number(row.memory / 1000), str(row.calls // runs), _csv(row.name)]
             lines.append(", ".join(cells))
         return "\n".join(lines) + "\n"
 
@@ -194,7 +196,7 @@ class NodeStats:
         """The sums over ops, for spreadsheets."""
         lines = ["node type, count, avg_ms, avg %, cdf %, mem KB, times called"]
         for row, share, reached in self._types():
-            cells = [row.op, str(row.count), _number(row.micros / 1000), f"{_number(share)}%"]
+            cells = [_csv(row.op), str(row.count), _number(row.micros / 1000), f"{_number(share)}%"]
             cells += [f"{_number(reached)}%", _number(row.memory / 1000), str(row.calls)]
             lines.append(", ".join(cells))
         return "\n".join(lines) + "\n"
@@ -230,7 +232,7 @@ class NodeStats:
         for row in rows:
             reached += row.micros.total
             cells = [
-                f"{row.op:>{width}}",
+                f"{one_line(row.op):>{width}}",
                 *([f"{row.start / 1000:17.3f}"] if style == "tf1" else []),
                 f"{row.micros.first / 1000:9.3f}",
                 f"{row.micros.mean / 1000:9.3f}",
@@ -239,7 +241,7 @@ class NodeStats:
                 f"{row.memory / 1000:10.3f}",
                 f"{row.calls // runs:9d}",
             ]
-            lines.append(f"{_cells(cells)}\t{row.name}")
+            lines.append(f"{_cells(cells)}\t{one_line(row.name)}")
         return "\n".join([*lines, "", ""])
 
 
@@ -249,6 +251,12 @@ def _name_width(style: str) -> int:
 
 def _number(value: float) -> str:
     return f"{value:.6g}"
+
+
+def _csv(name: str) -> str:
+    """A name as a cell; one that TensorFlow would not allow is quoted if it would be more than one."""
+    cell = csv_cell(name)
+    return '"' + cell.replace('"', '""') + '"' if {",", '"'} & {*cell} else cell
 
 
 def _title(text: str) -> str:

@@ -25,6 +25,7 @@ from thinflow.ir.order import ancestors, match_order, runnable
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import DType, TensorSpec
 from thinflow.ops import registry
+from thinflow.plain_text import one_line
 
 _VARIABLES = frozenset({"Variable", "VariableV2"})
 _NOT_OUTPUTS = frozenset({"Const", "Assign", "NoOp", "Placeholder"})
@@ -72,7 +73,7 @@ class Summary:
     file_bytes: int = 0
 
     def __str__(self) -> str:
-        return "\n".join(summarize_lines(self))
+        return "\n".join(map(one_line, summarize_lines(self)))
 
 
 def summarize(graph: Graph, shapes: Mapping[str, Sequence[int | None]] | None = None) -> Summary:

@@ -18,12 +18,7 @@ def write_json(path: str | os.PathLike[str], data: Any) -> int:
 
 def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> int:
     """Write arrays as .npz, atomically."""
-    import io
-
-    import numpy as np
-
+    from thinflow.formats._arrays import npz_bytes
     from thinflow.formats._files import write_file
 
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **dict(arrays))
-    return write_file(path, [buffer.getvalue()])
+    return write_file(path, [npz_bytes(arrays)])

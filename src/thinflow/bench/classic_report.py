@@ -15,6 +15,7 @@ from thinflow.formats._files import write_file
 from thinflow.formats.benchmark_entries import Entry
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import TensorSpec, dtype
+from thinflow.plain_text import one_line
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ def size_lines(model: Graph | str, measured: Measured, fetches: Sequence[str]) -
     order = sorted(measured.stats.rows.values(), key=lambda row: row.order)
     names = dict.fromkeys([*(row.name for row in order), *(n.partition(":")[0] for n in fetches)])
     told = ((name, known[name]) for name in names if known.get(name))
-    return [*lines, *(f"{name}\t{len(specs)}{''.join(map(_sizes, specs))}" for name, specs in told)]
+    return [*lines, *(f"{one_line(name)}\t{len(specs)}{''.join(map(_sizes, specs))}" for name, specs in told)]
 
 
 def _outputs(model: Graph | str) -> dict[str, list[TensorSpec]]:

@@ -10,6 +10,7 @@ from thinflow.bench.loop import Progress, tell
 from thinflow.bench.profile import Profile, profile
 from thinflow.bench.tables import Table, pipes, shortened
 from thinflow.errors import ThinflowError
+from thinflow.plain_text import markdown
 
 if TYPE_CHECKING:
     from thinflow.bench.report import BenchmarkReport, Row
@@ -52,7 +53,7 @@ class RowProfile:
 
     def markdown(self) -> str:
         """Title and tables."""
-        lines = ["", f"## {self.title}", *([self.refusal] if self.refusal else [])]
+        lines = ["", f"## {markdown(self.title)}", *([markdown(self.refusal)] if self.refusal else [])]
         for headers, cells in self.tables():
             lines += ["", pipes(headers), "|" + "---|" * len(headers), *map(pipes, cells)]
         return "\n".join(lines) + "\n"

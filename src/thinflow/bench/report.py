@@ -15,6 +15,7 @@ from thinflow.bench.peak import FLOAT, Peak
 from thinflow.bench.stats import Distribution, Interval, plus_minus, ratio_of_medians
 from thinflow.bench.workload import Workload, why_slower
 from thinflow.errors import ParameterError, closest
+from thinflow.plain_text import markdown
 
 PLACEMENT = 0.01
 """Two copies of one model differ by about as much, by where their memory lies; no number of runs shows it."""
@@ -381,10 +382,10 @@ class BenchmarkReport:
         from thinflow.bench.tables import figures, pipes, readable
 
         headers, cells = figures(self) if exact else readable(self)
-        lines = [f"- {s}" for s in self.sentences()]
+        lines = [f"- {markdown(s)}" for s in self.sentences()]
         lines += ["", pipes(headers), "|" + "---|" * len(headers), *map(pipes, cells), ""]
-        lines += [f"- {c}" for c in self.caveats()]
-        lines += [f"- peak: {p}" for p in self.peaks()]
+        lines += [f"- {markdown(c)}" for c in self.caveats()]
+        lines += [f"- peak: {markdown(str(p))}" for p in self.peaks()]
         lines += [f"- {self.rounds} interleaved rounds in {self.seconds:.1f} s on {self.machine}"]
         return "\n".join(lines) + "\n"
 

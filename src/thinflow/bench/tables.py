@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from thinflow.bench.stats import plus_minus
+from thinflow.plain_text import markdown
 
 if TYPE_CHECKING:
     from thinflow.bench.memory import Memory
@@ -139,4 +140,4 @@ def _figures_of(
 
 def pipes(cells: Sequence[str]) -> str:
     """A line of a Markdown table."""
-    return "| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |"
+    return "| " + " | ".join(map(markdown, cells)) + " |"

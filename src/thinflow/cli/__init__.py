@@ -13,6 +13,9 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from thinflow.cli._gate import Guarded
+from thinflow.plain_text import one_line
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -93,6 +96,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         debug = True
     if hasattr(sys.stdout, "reconfigure"):  # names from a model may not fit the terminal's encoding
         sys.stdout.reconfigure(errors="backslashreplace")
+    with Guarded():
+        return _run(args, debug)
+
+
+def _run(args: list[str], debug: bool) -> int:
+    """Run one command and tell what ended it, if something did."""
     try:
         try:
             code = _dispatch(args)
@@ -254,11 +263,6 @@ def _print_error(problem: str, hint: str, *, marked: bool = False) -> None:
     print("error: " + "\n".join(map(one_line, lines)), file=sys.stderr)
     if hint:
         print(f"hint: {one_line(hint)}", file=sys.stderr)
-
-
-def one_line(text: str) -> str:
-    """The text without line breaks and escape sequences, which a hostile model may have in its names."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _exit_code(e: SystemExit) -> int:

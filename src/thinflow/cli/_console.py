@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from thinflow.cli._gate import behind
+from thinflow.plain_text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -33,7 +36,7 @@ class _Bar:
         if self.live is None:
             self.live = self._start()
         (task,) = self.live.task_ids
-        self.live.update(task, completed=done, total=total, description=label, refresh=True)
+        self.live.update(task, completed=done, total=total, description=one_line(label), refresh=True)
 
     def _start(self) -> Progress:
         from rich.console import Console
@@ -44,7 +47,7 @@ class _Bar:
             BarColumn(),
             TextColumn("{task.completed}/{task.total}"),
             TimeRemainingColumn(),
-            console=Console(stderr=True),
+            console=Console(file=behind(sys.stderr)),
             auto_refresh=False,
             transient=True,
             redirect_stdout=False,  # rich would send what is printed meanwhile to stderr
@@ -78,6 +81,12 @@ def clear_progress() -> None:
     _bar.clear()
 
 
+def print_lines(lines: Iterable[str], file: Any = None) -> None:
+    """Print texts, a line each: a line break in a name does not begin one."""
+    for line in lines:
+        print(one_line(line), file=file)
+
+
 def print_table(rows: Iterable[Sequence[object]], headers: Sequence[str] = ()) -> None:
     """Print aligned columns on stdout, two spaces apart; columns of numbers are right-aligned.
 
@@ -85,7 +94,7 @@ def print_table(rows: Iterable[Sequence[object]], headers: Sequence[str] = ()) -
         rows: one sequence of cells per line; None prints as "-".
         headers: titles, one per column; empty for a table without titles.
     """
-    body = [["-" if cell is None else str(cell) for cell in row] for row in rows]
+    body = [["-" if cell is None else one_line(str(cell)) for cell in row] for row in rows]
     table = [list(headers), *body] if headers else body
     columns = max(map(len, table), default=0)
     for line in table:

@@ -6,8 +6,10 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from thinflow.cli._console import print_lines
 from thinflow.cli._oldflags import OldFlags, Setting
 from thinflow.errors import ParameterError
+from thinflow.plain_text import csv_cell
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,14 +60,15 @@ def print_labels(
     for file, guesses in found:
         if flags["csv"]:
             writer.writerows(
-                [file, rank, g.label, g.index, f"{g.score:.6g}"] for rank, g in enumerate(guesses, start=1)
+                [csv_cell(str(file)), rank, csv_cell(g.label), g.index, f"{g.score:.6g}"]
+                for rank, g in enumerate(guesses, start=1)
             )
         elif not flags["json"]:
             if rows:
                 print()
             if rows or _is_folder(flags):
-                print(f"{file}:")
-            print("\n".join(map(line, guesses)))
+                print_lines([f"{file}:"])
+            print_lines(map(line, guesses))
         rows.append((file, guesses))
     if flags["json"]:
         print(json.dumps([{"file": str(f), "labels": [g.__dict__ for g in gs]} for f, gs in rows], indent=2))

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+from thinflow.cli._console import print_lines
 from thinflow.cli._old_converter_flags import ALIASES, FLAGS
 from thinflow.cli._oldflags import USAGE_EXIT, OldFlags, Setting, is_help
 from thinflow.errors import ParameterError, closest
@@ -60,10 +61,10 @@ def _converted(texts: Mapping[str, str], source: str, flags: Mapping[str, Settin
         drawings=os.path.expanduser(texts["dump_graphviz_dir"]),
     )
     for line in _inert(flags):
-        print(line, file=sys.stderr)
+        print_lines([line], sys.stderr)
     made = convert_as_before(wanted)
     print(f"wrote {made.path}: {human_bytes(made.size_bytes)}; {made.proof}")
-    print("".join(f"  {line}\n" for line in made.notes), end="")
+    print_lines(f"  {line}" for line in made.notes)
     return 0
 
 

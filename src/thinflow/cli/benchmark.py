@@ -6,6 +6,7 @@ import shlex
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
+from thinflow.cli._console import print_lines
 from thinflow.cli._options import (
     THREADS,
     add_inter_op,
@@ -17,6 +18,7 @@ from thinflow.cli._options import (
     shape_flags,
 )
 from thinflow.errors import ParameterError
+from thinflow.plain_text import csv_cell, one_line
 
 EXAMPLES = """
   thinflow benchmark model.tflite
@@ -175,7 +177,7 @@ def _print_csv(report: Any) -> None:
     headers, cells = benchmark_figures(report)
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(headers)
-    writer.writerows(cells)
+    writer.writerows(map(csv_cell, line) for line in cells)
 
 
 def _print_report(args: Namespace, report: Any, profiles: list[Any]) -> None:
@@ -183,10 +185,7 @@ def _print_report(args: Namespace, report: Any, profiles: list[Any]) -> None:
     from thinflow.cli._console import print_table
 
     verdict, *others = report.sentences()
-    print(verdict)
-    for line in others:
-        print(f"  {line}")
-    print()
+    print_lines([verdict, *(f"  {line}" for line in others), ""])
     headers, cells = benchmark_table(report)
     print_table(cells, headers)
     print()
@@ -195,9 +194,9 @@ def _print_report(args: Namespace, report: Any, profiles: list[Any]) -> None:
     for line in report.caveats():
         _print_wrapped(f"note: {line}")
     for peak in report.peaks():
-        print(f"peak: {peak}")
+        print_lines([f"peak: {peak}"])
     _print_wrapped(f"measured: {report.rounds} rounds in turns, {report.seconds:.1f} s, on {report.machine}")
-    print(f"next: {_next(args)}")
+    print_lines([f"next: {_next(args)}"])
 
 
 def _print_wrapped(line: str) -> None:
@@ -206,11 +205,11 @@ def _print_wrapped(line: str) -> None:
     import textwrap
 
     if not sys.stdout.isatty():
-        print(line)
+        print_lines([line])
         return
     print(
         textwrap.fill(
-            line, _WIDTH, subsequent_indent="      ", break_long_words=False, break_on_hyphens=False
+            one_line(line), _WIDTH, subsequent_indent="      ", break_long_words=False, break_on_hyphens=False
         )
     )
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from thinflow.cli._console import print_lines
 from thinflow.cli._litert_flags import WITHOUT_EFFECT, WORKING, notes
 from thinflow.cli._oldflags import USAGE_EXIT, OldFlags, is_help
 
@@ -92,7 +93,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _log(line: str) -> None:
-    print(line, file=sys.stderr)
+    print_lines([line], sys.stderr)
 
 
 def _settings_lines(settings: Settings, values: dict[str, Any]) -> list[str]:

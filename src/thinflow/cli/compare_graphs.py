@@ -6,6 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from thinflow.cli._console import print_lines
+
 USAGE_EXIT = 255  # the original's -1, as a shell sees it
 HELP = """usage: thinflow compare_graphs A B [options]
 
@@ -49,7 +51,7 @@ def main(argv: Sequence[str]) -> int:
     if not differences:
         print("Graphs are equal.")
         return 0
-    print("\n".join(differences if options.get("all") else differences[:1]))
+    print_lines(differences if options.get("all") else differences[:1])
     return 1
 
 

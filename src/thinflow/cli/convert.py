@@ -6,6 +6,7 @@ import shlex
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
+from thinflow.cli._console import print_lines
 from thinflow.cli._options import (
     add_interface,
     add_json,
@@ -64,10 +65,10 @@ def run(args: Namespace) -> int:
         print(json.dumps(report.data(), indent=2))
         return 0
     if report.is_part:
-        print(report.verdict)
+        print_lines([report.verdict])
     print(f"wrote {report.path}: {human_bytes(report.size_bytes)}; {report.proof}")
     for line in report.notes:
-        print(f"  {line}")
+        print_lines([f"  {line}"])
     print(f"next: {_next(args, report)}")
     return 0
 

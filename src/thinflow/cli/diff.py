@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 
+from thinflow.cli._console import print_lines
 from thinflow.cli._feeds import add_feed, read_feed_flags
 from thinflow.cli._options import add_json, add_model_options, model_flags, model_options, names
 
@@ -57,6 +58,6 @@ def run(args: Namespace) -> int:
     if args.json:
         print(json.dumps(found.data(), indent=2))
     else:
-        print("\n".join(found.lines(everything=args.all)))
+        print_lines(found.lines(everything=args.all))
         print(f"next: thinflow verify {shlex.quote(args.a)} {shlex.quote(args.b)}{model_flags(args)}")
     return 0 if found.is_equal else 1

@@ -6,6 +6,7 @@ import shlex
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
+from thinflow.cli._console import print_lines
 from thinflow.cli._options import add_json, add_model_options, names
 from thinflow.errors import ParameterError
 
@@ -77,7 +78,7 @@ def run(args: Namespace) -> int:
     if args.json:
         print(json.dumps(_data(frozen, args.output, size), indent=2))
     else:
-        print("\n".join(_lines(frozen, args.output, size)))
+        print_lines(_lines(frozen, args.output, size))
     return 0
 
 

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from thinflow.cli import one_line
 from thinflow.cli._oldflags import USAGE_EXIT, OldFlags, Setting, is_help
 from thinflow.errors import ParameterError
+from thinflow.plain_text import one_line
 
 if TYPE_CHECKING:
     from thinflow.freezing.model import Frozen

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from thinflow.cli._console import print_lines
 from thinflow.cli._oldflags import USAGE_EXIT, OldFlags, is_help
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def main(argv: Sequence[str]) -> int:
         print(json.dumps(_data(measured), indent=2))
         return 0
     if values["print_nodes"]:
-        print("\n".join(_node_lines(measured)))
+        print_lines(_node_lines(measured))
     for statistic, total in measured.metrics.totals.items():
         print(f"Total: {statistic}={_grouped(total)}")
     unknown = measured.metrics.unknown

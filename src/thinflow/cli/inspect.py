@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from thinflow.cli import _foreign, one_line
+from thinflow.cli import _foreign
 from thinflow.cli._console import human_bytes, human_count
 from thinflow.cli._models import (
     checkpoint_data,
@@ -27,6 +27,7 @@ from thinflow.cli._options import (
 )
 from thinflow.cli._placement import placement_lines
 from thinflow.errors import ParameterError
+from thinflow.plain_text import one_line
 
 if TYPE_CHECKING:
     from thinflow.analysis.summary import Summary

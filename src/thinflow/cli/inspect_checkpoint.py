@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from thinflow.cli._console import print_lines
 from thinflow.cli._oldflags import USAGE_EXIT, OldFlags, is_help
 from thinflow.errors import FormatError, ParameterError
 
@@ -94,7 +95,7 @@ def _print_tensors(checkpoint: Checkpoint, values: dict[str, Any], settings: dic
     elif wanted in checkpoint:
         _print_tensor(checkpoint, wanted, settings, with_value=True)
     else:
-        print(f"Tensor {wanted} not found in checkpoint")
+        print_lines([f"Tensor {wanted} not found in checkpoint"])
         return False
     return True
 
@@ -108,14 +109,15 @@ def _print_list(checkpoint: Checkpoint) -> None:
     for key, spec, parts in checkpoint.stored():
         text = key.decode("utf-8", "ignore")
         count = f", {parts} slices" if parts > 1 else ""
-        print(f"{text} (DT_{str(spec.dtype).upper()}) [{','.join(map(str, spec.shape or ()))}]{count}")
+        shape = ",".join(map(str, spec.shape or ()))
+        print_lines([f"{text} (DT_{str(spec.dtype).upper()}) [{shape}]{count}"])
     print()
 
 
 def _verify(checkpoint: Checkpoint) -> int:
     """Read every value; a line for each that is damaged. The exit code."""
     from thinflow.api import variable_states
-    from thinflow.cli import one_line
+    from thinflow.plain_text import one_line
 
     states = list(variable_states(checkpoint))
     damaged = [state for state in states if state.problem]
@@ -130,7 +132,7 @@ def _print_tensor(checkpoint: Checkpoint, key: str, settings: dict[str, Any], *,
 
     spec = checkpoint.spec(key)
     name = str(spec.dtype)
-    print(f"tensor: {key} ({_NUMPY_NAMES.get(name, name)}) {list(spec.shape or ())}")
+    print_lines([f"tensor: {key} ({_NUMPY_NAMES.get(name, name)}) {list(spec.shape or ())}"])
     if not with_value:
         return
     try:

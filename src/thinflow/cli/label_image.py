@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from thinflow.cli._console import print_lines
 from thinflow.cli._labels import COMMON, number, print_labels, required
 from thinflow.cli._lite_labels import ALIASES, MEAN_AND_STD, WITHOUT_EFFECT, layout
 from thinflow.cli._oldflags import USAGE_EXIT, OldFlags, Setting, is_help
@@ -112,7 +113,7 @@ def _found(
         output_layer=str(flags["output_layer"]),
         defaults=("", "") if is_lite else _LAYERS,
         count=int(flags["top_k"]),
-        note=lambda line: print(line, file=sys.stderr),
+        note=lambda line: print_lines([line], sys.stderr),
         runs=int(flags["count"]) or int(is_lite),
         engine=str(flags["engine"]),
         threads=max(1, int(flags["num_threads"])),

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from thinflow.cli._console import print_lines
 from thinflow.cli._labels import COMMON, print_labels, required
 from thinflow.cli._oldflags import USAGE_EXIT, OldFlags, is_help
 
@@ -50,7 +51,7 @@ def main(argv: Sequence[str]) -> int:
         output_name=str(flags["output_name"]),
         count=int(flags["how_many_labels"]),
         sample_rate=int(flags["sample_rate"]),
-        note=lambda line: print(line, file=sys.stderr),
+        note=lambda line: print_lines([line], sys.stderr),
         engine=str(flags["engine"]),
         threads=max(1, int(flags["num_threads"])),
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 
+from thinflow.cli._console import print_lines
+
 EXAMPLES = """
   thinflow ops model.pb
   thinflow ops model.tflite --micro > model_ops.h
@@ -33,6 +35,6 @@ def run(args: Namespace) -> int:
     else:
         found = selective_registration([args.model], release=args.release, as_list=not args.header)
     for warning in found.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+        print_lines([f"warning: {warning}"], sys.stderr)
     print(found.text, end="")
     return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
+from thinflow.cli._console import print_lines
 from thinflow.cli._options import add_interface, add_json, add_strict, interface
 
 EXAMPLES = """
@@ -96,7 +97,8 @@ def run(args: Namespace) -> int:
         progress=progress(),
         **interface(args),
     )
-    print(
-        json.dumps(report.data(), indent=2, default=str) if args.json else "\n".join(optimize_lines(report))
-    )
+    if args.json:
+        print(json.dumps(report.data(), indent=2, default=str))
+    else:
+        print_lines(optimize_lines(report))
     return 0

@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 
+from thinflow.cli._console import print_lines
 from thinflow.cli._oldflags import USAGE_EXIT, OldFlags, is_help
 from thinflow.errors import ParameterError
 
@@ -59,7 +60,7 @@ def main(argv: Sequence[str]) -> int:
     )
     target = os.path.expanduser(str(values["output"]))
     thinflow.save(result.graph, target, format="graphdef" if values["frozen_graph"] else "pbtxt")
-    print("\n".join(ledger_lines(result, verified=bool(values["verify"]))))
+    print_lines(ledger_lines(result, verified=bool(values["verify"])))
     print(f"next: thinflow inspect {shlex.quote(target)}")
     return 0
 

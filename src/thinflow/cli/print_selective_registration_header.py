@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from thinflow.cli._console import print_lines
 from thinflow.cli._oldflags import USAGE_EXIT, OldFlags, is_help
 
 EXAMPLES = """
@@ -47,6 +48,6 @@ def main(argv: Sequence[str]) -> int:
         as_list=bool(flags["ops_list"]),
     )
     for warning in found.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+        print_lines([f"warning: {warning}"], sys.stderr)
     print(found.text, end="")
     return 0

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
+from thinflow.cli._console import print_lines
 from thinflow.cli._oldflags import USAGE_EXIT, OldFlags, Setting, is_help
 from thinflow.errors import ParameterError, closest
 
@@ -63,10 +64,10 @@ def main(argv: Sequence[str]) -> int:
     made = thinflow.transform(graph, text, ends[0], ends[1])
     thinflow.save(made, os.path.expanduser(str(flags["output"])), format="graphdef")
     if flags["print_nodes"]:
-        print("\n".join(node.name for node in made))
+        print_lines(node.name for node in made)
     print(f"There are {len(made)} nodes in the quantized graph.")
     for line in about_variables(made):
-        print(f"note: {line}", file=sys.stderr)
+        print_lines([f"note: {line}"], sys.stderr)
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
+from thinflow.cli._console import print_lines
 from thinflow.cli._options import add_interface, add_json, interface
 from thinflow.errors import ParameterError
 
@@ -99,5 +100,5 @@ def _told(args: Namespace, outcome: str) -> int:
     if args.json:
         print(json.dumps({"fails": bool(outcome), "outcome": outcome}))
     else:
-        print(f"it fails: {outcome}" if outcome else "it does not fail")
+        print_lines([f"it fails: {outcome}" if outcome else "it does not fail"])
     return 1 if outcome else 0

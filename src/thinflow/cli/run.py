@@ -7,6 +7,7 @@ import shlex
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
+from thinflow.cli._console import print_lines
 from thinflow.cli._options import (
     THREADS,
     add_inter_op,
@@ -126,9 +127,9 @@ def _print_outputs(args: Namespace, session: Any, outputs: dict[str, Any]) -> No
         f"run by {' and '.join(places) or 'nobody'}"
     )
     for name, array in outputs.items():
-        print(f"{name}  {array.dtype}{list(array.shape)}  {_preview(array)}")
+        print_lines([f"{name}  {array.dtype}{list(array.shape)}  {_preview(array)}"])
     if args.placement:
-        print("\n".join(placement_lines(session.placement, session.reasons)))
+        print_lines(placement_lines(session.placement, session.reasons))
     print(f"next: {_next_command(args, session)}")
 
 

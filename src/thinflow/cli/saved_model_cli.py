@@ -9,8 +9,9 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from thinflow.cli import one_line
+from thinflow.cli._console import print_lines
 from thinflow.errors import ParameterError, WriteError, closest
+from thinflow.plain_text import file_names, one_line
 
 if TYPE_CHECKING:
     from thinflow.formats.metagraph import MetaGraph
@@ -206,10 +207,11 @@ def _run(args: Namespace) -> int:
     results = run_signature(args.dir, args.tag_set, args.signature_def, feeds)
     paths = _paths(args, list(results)) if args.outdir else {}
     for key, array in results.items():
-        print(f"Result for output key {key}:\n{array}")
+        print_lines([f"Result for output key {key}:"])
+        print(array)
         if key in paths:
             _save(paths[key], array)
-            print(f"Output {key} is saved to {paths[key]}")
+            print_lines([f"Output {key} is saved to {paths[key]}"])
     return 0
 
 
@@ -225,13 +227,14 @@ def _feeds(args: Namespace) -> dict[str, Any]:
         warnings += [f"'{name}' is given twice; the later one counts" for name in source if name in feeds]
         feeds |= source
     for text in warnings:
-        print(f"warning: {text}", file=sys.stderr)
+        print_lines([f"warning: {text}"], sys.stderr)
     return feeds
 
 
 def _paths(args: Namespace, keys: Sequence[str]) -> dict[str, str]:
     """Output -> file, all checked before anything is written."""
-    paths = {key: os.path.join(args.outdir, f"{key.replace('/', '_')}.npy") for key in keys}
+    names = file_names(keys)
+    paths = {key: os.path.join(args.outdir, f"{name}.npy") for key, name in names.items()}
     for path in paths.values():
         if os.path.exists(path) and not args.overwrite:
             raise WriteError("this file exists", path, hint="add --overwrite to replace it")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from thinflow.cli._console import print_lines
 from thinflow.cli._oldflags import USAGE_EXIT, OldFlags
 
 EXAMPLES = """
@@ -38,5 +39,5 @@ def main(argv: Sequence[str]) -> int:
     summary = thinflow.summarize(os.path.expanduser(path))
     print(summary)
     if values["print_structure"]:
-        print("\n".join(structure_lines(summary.graph)))
+        print_lines(structure_lines(summary.graph))
     return 1 if any(p.kind == "missing input" for p in summary.problems) else 0

@@ -6,6 +6,7 @@ import shlex
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
+from thinflow.cli._console import print_lines
 from thinflow.cli._ledger import ledger_data, ledger_lines
 from thinflow.cli._options import add_interface, add_json, add_plugin, interface, load_plugins
 
@@ -103,7 +104,7 @@ def _print_ledger(args: Namespace, result: Any) -> None:
     if args.json:
         print(json.dumps(ledger_data(result), indent=2))
         return
-    print("\n".join(ledger_lines(result, verified=args.verify)))
+    print_lines(ledger_lines(result, verified=args.verify))
     print(
         "nothing was written (--dry-run)"
         if args.dry_run

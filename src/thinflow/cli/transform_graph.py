@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 
+from thinflow.cli._console import print_lines
 from thinflow.cli._oldflags import USAGE_EXIT, OldFlags
 
 EXAMPLES = """
@@ -100,7 +101,7 @@ def _apply(flags: dict[str, str], switched_on: set[str]) -> int:
         from thinflow.api import write_json
 
         write_json(flags["report"], ledger_data(result))
-    print("\n".join(ledger_lines(result, verified="verify" in switched_on)))
+    print_lines(ledger_lines(result, verified="verify" in switched_on))
     if "dry_run" in switched_on:
         print("nothing was written (--dry_run)")
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from argparse import ArgumentParser, Namespace
 
+from thinflow.cli._console import print_lines
 from thinflow.cli._options import add_json
 
 EXAMPLES = """
@@ -58,6 +59,6 @@ def run(args: Namespace) -> int:
         return 0
     print(f"wrote {drawn.path}: {drawn.boxes} boxes, {drawn.arrows} arrows, {human_bytes(drawn.size_bytes)}")
     for note in drawn.notes:
-        print(f"  {note}")
+        print_lines([f"  {note}"])
     print(f"next: thinflow inspect {shlex.quote(args.model)}")
     return 0

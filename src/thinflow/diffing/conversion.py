@@ -13,6 +13,7 @@ from thinflow.diffing.weights import WeightPair, pair_weights, worst_text
 from thinflow.ir.garbage import paused_gc
 from thinflow.ir.graph import Graph, Node
 from thinflow.layer_differences import Layer, first_beyond, steepest
+from thinflow.plain_text import one_line
 
 if TYPE_CHECKING:
     from thinflow.verify import Verification
@@ -171,7 +172,7 @@ class ConversionDiff:
         }  # fmt: skip
 
     def __str__(self) -> str:
-        return "\n".join(self.lines())
+        return "\n".join(map(one_line, self.lines()))
 
 
 def compare_models(a: Graph, b: Graph) -> ConversionDiff:

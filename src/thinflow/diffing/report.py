@@ -11,6 +11,7 @@ from thinflow.diffing.changes import Changes, find_changes
 from thinflow.diffing.explain import KINDS, Explanation, explain, unexplained
 from thinflow.ir.garbage import paused_gc
 from thinflow.ir.graph import Graph, Node
+from thinflow.plain_text import one_line
 
 if TYPE_CHECKING:
     from thinflow.verify import Verification
@@ -188,7 +189,7 @@ class Diff:
         return [*lines, self.note] if self.note else lines
 
     def __str__(self) -> str:
-        return "\n".join(self.lines())
+        return "\n".join(map(one_line, self.lines()))
 
 
 def compare_graphs(a: Graph, b: Graph) -> Diff:

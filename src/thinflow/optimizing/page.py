@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from thinflow.bench.tables import pipes
 from thinflow.optimizing.report import table_of
+from thinflow.plain_text import markdown, markdown_code
 
 if TYPE_CHECKING:
     from thinflow.optimizing.graph_job import GraphReport
@@ -40,7 +42,7 @@ def graph_markdown_of(report: GraphReport) -> str:
     """The page of a job that made the graph smaller, and not both models."""
     parts = [
         *_head(report.files["fp32_pb"].stem.removesuffix("_fp32"), report.verdict),
-        *(f"Samples: {report.samples}.", ""),
+        *(f"Samples: {markdown(report.samples)}.", ""),
         *_warnings(report.warnings),
         *_interface([("graph input", report.inputs), ("graph output", report.outputs)]),
         *_transforms(report.ledger),
@@ -51,22 +53,22 @@ def graph_markdown_of(report: GraphReport) -> str:
 
 
 def _head(name: str, verdict: str) -> list[str]:
-    return [f"# {name}", "", f"**{verdict}**", ""]
+    return [f"# {markdown(name)}", "", f"**{markdown(verdict)}**", ""]
 
 
 def _end(command: str) -> list[str]:
-    return ["", f"Next: `{command}`", ""]
+    return ["", f"Next: {markdown_code(command)}", ""]
 
 
 def _models(report: OptimizeReport) -> list[str]:
     """The comparison, and what it was made on."""
     header, *rows = table_of(report)
     return [
-        "| " + " | ".join(header) + " |",
+        pipes(header),
         "|" + "---|" * len(header),
-        *("| " + " | ".join(row) + " |" for row in rows),
+        *map(pipes, rows),
         "",
-        f"Samples: {report.samples}. Judged on: {report.tested_on}.",
+        f"Samples: {markdown(report.samples)}. Judged on: {markdown(report.tested_on)}.",
         f"{'The part in ' if report.is_part else ''}LiteRT float beside the reference interpreter: "
         f"largest relative difference {report.float_difference:.3g}.",
         "",
@@ -74,7 +76,7 @@ def _models(report: OptimizeReport) -> list[str]:
 
 
 def _warnings(warnings: Sequence[str]) -> list[str]:
-    return ["## What to know", "", *(f"- {w}" for w in warnings), ""] if warnings else []
+    return ["## What to know", "", *(f"- {markdown(w)}" for w in warnings), ""] if warnings else []
 
 
 def _interface(ends: Sequence[tuple[str, list[tuple[str, str]]]]) -> list[str]:
@@ -83,7 +85,11 @@ def _interface(ends: Sequence[tuple[str, list[tuple[str, str]]]]) -> list[str]:
     Args:
         ends: role, and (name, type and shape) of each value that has it.
     """
-    rows = [f"| {role} | `{name}` | {spec} |" for role, values in ends for name, spec in values]
+    rows = [
+        f"| {role} | {markdown_code(name)} | {markdown(str(spec))} |"
+        for role, values in ends
+        for name, spec in values
+    ]
     return ["## Interface", "", "| role | name | type and shape |", "|---|---|---|", *rows]
 
 
@@ -92,7 +98,12 @@ def _outside(reasons: dict[str, str]) -> list[str]:
     if not reasons:
         return []
     counts = Counter(reasons.values()).most_common(10)
-    return ["", "Not in the LiteRT models:", "", *(f"- {count} nodes: {why}" for why, count in counts)]
+    return [
+        "",
+        "Not in the LiteRT models:",
+        "",
+        *(f"- {count} nodes: {markdown(why)}" for why, count in counts),
+    ]
 
 
 def _scheme(report: OptimizeReport) -> list[str]:
@@ -103,7 +114,7 @@ def _scheme(report: OptimizeReport) -> list[str]:
     return [
         *("", f"## Scheme {report.recipe.scheme}", ""),
         f"{len(quantized.decisions)} tensors quantized, {len(floats)} operators stay float.",
-        *(f"- {count} × {why}" for why, count in reasons),
+        *(f"- {count} × {markdown(why)}" for why, count in reasons),
     ]
 
 
@@ -119,11 +130,11 @@ def _transforms(ledger: Result) -> list[str]:
     for s in ledger.steps:
         shown = "" if s.difference is None else f"{s.difference:.2g}"
         parts.append(
-            f"| `{s.transform}` | {s.changes} | {len(s.trace.left)} | {s.nodes[0]} → {s.nodes[1]} "
-            f"| {s.size_bytes[0]} → {s.size_bytes[1]} | {shown} |"
+            f"| {markdown_code(s.transform)} | {s.changes} | {len(s.trace.left)} "
+            f"| {s.nodes[0]} → {s.nodes[1]} | {s.size_bytes[0]} → {s.size_bytes[1]} | {shown} |"
         )
     left = [
-        f"- `{s.transform.split('(')[0]}`: {count} × {text} (first `{node}`)"
+        f"- `{s.transform.split('(')[0]}`: {count} × {markdown(text)} (first {markdown_code(node)})"
         for s in ledger.steps
         for text, count, node in s.trace.reasons()[:5]
     ]

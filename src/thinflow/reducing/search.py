@@ -15,6 +15,7 @@ from thinflow.engines import _child
 from thinflow.errors import EngineCrashed, FeedError, ParameterError
 from thinflow.formats import graphdef
 from thinflow.ir.graph import Graph, Node
+from thinflow.plain_text import one_line, shown
 from thinflow.reducing.candidate import (
     SOURCES,
     Candidate,
@@ -296,7 +297,7 @@ class Reduction:
     def __str__(self) -> str:
         from thinflow.ir.text import graph_text
 
-        return f"{self.verdict}\n{graph_text(self.graph).rstrip()}"
+        return f"{one_line(self.verdict)}\n{shown(graph_text(self.graph).rstrip())}"
 
 
 def reduce_graph(graph: Graph, feeds: Mapping[str, Any], search: Search) -> Reduction:

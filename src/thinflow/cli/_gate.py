@@ -1,0 +1,59 @@
+"""The one way out: whatever a command prints, no name from a model commands the terminal."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from thinflow.plain_text import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_NAMES = ("stdout", "stderr")
+
+
+class Gate:
+    """A text stream that writes control characters the way Python spells them; line breaks and tabs pass.
+
+    Attributes:
+        stream: the one behind it, for what draws on a terminal on purpose.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        self.stream.write(shown(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+class Guarded:
+    """While it lasts, what is printed goes through the gate, on stdout and stderr; those may be missing.
+
+    What replaces a stream meanwhile stays.
+    """
+
+    def __enter__(self) -> None:
+        self._before: tuple[Any, Any] = sys.stdout, sys.stderr
+        self._own = [None if s is None or isinstance(s, Gate) else Gate(s) for s in self._before]
+        for name, own in zip(_NAMES, self._own, strict=True):
+            if own is not None:
+                setattr(sys, name, own)
+
+    def __exit__(self, *_: object) -> None:
+        for name, own, before in zip(_NAMES, self._own, self._before, strict=True):
+            if own is not None and getattr(sys, name) is own:
+                setattr(sys, name, before)
+
+
+def behind(stream: Any) -> Any:
+    """The stream itself, for what draws on a terminal on purpose and cleans its texts itself."""
+    return stream.stream if isinstance(stream, Gate) else stream
