@@ -184,7 +184,7 @@ def names(found: Profile) -> list[str]:
 
 def check(found: Profile, runs: int) -> None:
     assert found.stats.micros.count == len(found.whole_micros) == runs
-    assert 0 < found.stats.micros.mean <= 1.2 * max(found.whole_micros)
+    assert 0 <= found.stats.micros.mean <= 1.2 * max(found.whole_micros)
 
 
 def test_litert_by_the_names_of_the_graph(graph: thinflow.Graph) -> None:

@@ -338,7 +338,7 @@ def test_a_long_chain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         (["run", "{m}", "--inputs", "imag"], "there is no input 'imag'", "'image'"),
         (["run", "{m}", "--outputs", "probabilitys"], "there is no output 'probabilitys'", "'probabilities'"),
         (["run", "{m}", "--outputs", "probabilities,probabilities"], "given twice", "once"),
-        (["run", "{m}", "--outputs", "probabilities:9"], "not computed", "no such output"),
+        (["run", "{m}", "--outputs", "probabilities:9"], "has 1 output", "write 'probabilities'"),
         (["run", "{m}", "--outputs", ","], "no outputs to compute", "--outputs NAMES"),
         (["run", "{m}", "--shape", "1,8,8,1"], "the name is missing", "NAME=1,224,224,3"),
         (["run", "{m}", "--shape", "image=1x8"], "'1x8' is not a size", "1,224,224,3"),

@@ -66,7 +66,7 @@ def test_parts_are_listed_by_their_keys(tmp_path: Path, capsys: Out) -> None:
     assert main(["inspect_checkpoint", f"--file_name={prefix}"]) == 0
     *lines, _, _ = capsys.readouterr().out.splitlines()
     assert len(lines) == len(PARTS)
-    assert all(line.startswith("\0v\0\1") for line in lines)
+    assert all(line.startswith("\\x00v\\x00\\x01") for line in lines)
 
 
 def test_parts_of_version_1_are_counted(tmp_path: Path, capsys: Out) -> None:

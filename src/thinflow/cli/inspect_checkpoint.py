@@ -103,8 +103,8 @@ def _print_tensors(checkpoint: Checkpoint, values: dict[str, Any], settings: dic
 def _print_list(checkpoint: Checkpoint) -> None:
     """A line for each variable and an empty one, as TensorFlow's reader describes itself.
 
-    Of a partitioned variable version 2 shows the parts, under the keys they are stored by, with bytes that a
-    terminal does not show; version 1 shows the whole, and how many parts there are.
+    Of a partitioned variable version 2 shows the parts, under the keys they are stored by, bytes that command
+    a terminal spelled as `\\x00`; version 1 shows the whole, and how many parts there are.
     """
     for key, spec, parts in checkpoint.stored():
         text = key.decode("utf-8", "ignore")
