@@ -19,12 +19,14 @@ from thinflow.api.files import (
     save,
 )
 from thinflow.engines._child import TIMEOUT_SECONDS
-from thinflow.errors import ParameterError, ThinflowError
+from thinflow.errors import EngineUnavailable, FeedError, ParameterError, ThinflowError, VerificationError
 from thinflow.ir.graph import Graph
 
 if TYPE_CHECKING:
     from thinflow.optimizing.core import Core
     from thinflow.optimizing.coverage import Coverage
+    from thinflow.optimizing.float_model import FloatModel
+    from thinflow.optimizing.onnx import OnnxModel
     from thinflow.rewrite.runner import Result
 
 
@@ -165,28 +167,60 @@ def write_float_tflite(
         strict: refuse to write a part.
     """
     from thinflow.formats._files import write_file
-    from thinflow.optimizing.checking import check_float_model
     from thinflow.optimizing.float_model import float_graph, float_model
     from thinflow.optimizing.onnx_quantizing import reopened
     from thinflow.optimizing.partial import fits_onnx
-    from thinflow.optimizing.samples import samples_for
 
     prepared = float_graph(graph, verify=verify, runtime="litert")
     optimised = prepared.graph
-    model = float_model(optimised)
-    asked, path = path, _settled(model.coverage, path, strict)
-    notes = [*_core_notes(model.core), *_type_notes(prepared)]
+    asked, model = path, float_model(optimised)
+    path = _settled(model.coverage, path, strict)
     if not verify:
+        notes = [*_core_notes(model.core), *_type_notes(prepared), *model.batch_notes]
         size = write_file(path, model.chunks())
         return Conversion(path, size, _NOT_VERIFIED, notes, model.coverage, asked)
-    samples = samples_for(model.core.graph, None, limit=1)
-    size, proof, doubts = _proven(
-        lambda check: write_file(path, model.chunks(), check=check),
-        lambda part: check_float_model(model, samples, path=part, timeout_seconds=timeout_seconds),
-        _agrees(model.core, model.coverage),
-    )
+    try:
+        size, proof, doubts = _write_proven(model, path, timeout_seconds)
+    except (EngineUnavailable, FeedError, VerificationError) as error:
+        if not model.is_open:
+            raise
+        model = float_model(optimised, fixed=error.problem)
+        path = _settled(model.coverage, asked, strict)
+        size, proof, doubts = _write_proven(model, path, timeout_seconds)
+    notes = [*_core_notes(model.core), *_type_notes(prepared), *model.batch_notes]
     whole_fits = ".onnx" if model.coverage.is_part and fits_onnx(reopened(graph, optimised)) else ""
     return Conversion(path, size, proof, [*notes, *doubts], model.coverage, asked, whole_fits)
+
+
+def _write_proven(model: FloatModel, path: str, timeout_seconds: float) -> tuple[int, str, list[str]]:
+    """Write a float model that answers as the graph does, for one sample and, if its batch is open, for two;
+    see `_proven`.
+
+    Raises:
+        VerificationError: it does not; nothing is written.
+        EngineCrashed: running it crashed or took too long; nothing is written.
+        UnprovenError: made-up inputs do not go through the graph, and the batch is open.
+    """
+    from thinflow.formats._files import write_file
+    from thinflow.optimizing.batch_sizes import only_batch_is_open
+    from thinflow.optimizing.checking import check_float_model, why_one_batch
+    from thinflow.optimizing.samples import samples_for
+
+    samples = samples_for(model.core.graph, None, limit=2)
+
+    def compare(part: str) -> float:
+        apart = check_float_model(model, samples, count=1, path=part, timeout_seconds=timeout_seconds)
+        why = why_one_batch(model, samples, path=part, timeout_seconds=timeout_seconds)
+        if why:
+            raise VerificationError(why)
+        return apart
+
+    return _proven(
+        lambda check: write_file(path, model.chunks(), check=check),
+        compare,
+        _agrees(model.core, model.coverage),
+        write_unproven=not (model.is_open and only_batch_is_open(model.core.graph.inputs)),
+    )
 
 
 def _convert_to_onnx(
@@ -201,28 +235,57 @@ def _convert_to_onnx(
     from thinflow.engines.onnxruntime import ENGINE
     from thinflow.lower.onnx.program import DEFAULT_OPSET, check_opset
     from thinflow.optimizing.float_model import float_graph
-    from thinflow.optimizing.onnx import check_onnx_model, onnx_model, write_onnx
+    from thinflow.optimizing.onnx import onnx_model, write_onnx
     from thinflow.optimizing.samples import samples_for
 
     opset = check_opset(DEFAULT_OPSET if opset is None else opset)
     require_outputs(graph)
     prepared = float_graph(graph, verify=verify, runtime="onnx")
     optimised = prepared.graph
-    model = onnx_model(optimised, samples_for(optimised, None, limit=1), opset=opset)
-    asked, target = target, _settled(model.coverage, target, strict)
-    notes = [*_core_notes(model.core), *_type_notes(prepared), f"opset  {opset}"]
+    samples = samples_for(optimised, None, limit=1)
+    asked, model = target, onnx_model(optimised, samples, opset=opset)
+    target = _settled(model.coverage, target, strict)
     missing = ENGINE.available()
     if missing or not verify:
         size = write_onnx(model.program, target, external_data=external_data)
+        notes = [*_core_notes(model.core), *_type_notes(prepared), *model.batch_notes, f"opset  {opset}"]
         proof = f"not run: {missing}" if verify else _NOT_VERIFIED
         return Conversion(target, size, proof, notes, model.coverage, asked)
-    samples = samples_for(model.core.graph, None, limit=1)
-    size, proof, doubts = _proven(
-        lambda check: write_onnx(model.program, target, external_data=external_data, check=check),
-        lambda part: check_onnx_model(model, samples, part, timeout_seconds=timeout_seconds),
-        _agrees(model.core, model.coverage),
-    )
+    try:
+        size, proof, doubts = _write_proven_onnx(model, target, external_data, timeout_seconds)
+    except (EngineUnavailable, FeedError, VerificationError) as error:
+        if not model.is_open:
+            raise
+        model = onnx_model(optimised, samples, opset=opset, fixed=error.problem)
+        target = _settled(model.coverage, asked, strict)
+        size, proof, doubts = _write_proven_onnx(model, target, external_data, timeout_seconds)
+    notes = [*_core_notes(model.core), *_type_notes(prepared), *model.batch_notes, f"opset  {opset}"]
     return Conversion(target, size, proof, [*notes, *doubts], model.coverage, asked)
+
+
+def _write_proven_onnx(
+    model: OnnxModel, target: str, external_data: bool | None, timeout_seconds: float
+) -> tuple[int, str, list[str]]:
+    """As `_write_proven`, for ONNX Runtime."""
+    from thinflow.optimizing.batch_sizes import only_batch_is_open
+    from thinflow.optimizing.onnx import check_onnx_model, why_one_batch, write_onnx
+    from thinflow.optimizing.samples import samples_for
+
+    samples = samples_for(model.core.graph, None, limit=2)
+
+    def compare(part: str) -> float:
+        apart = check_onnx_model(model, samples, part, count=1, timeout_seconds=timeout_seconds)
+        why = why_one_batch(model, samples, part, timeout_seconds=timeout_seconds)
+        if why:
+            raise VerificationError(why)
+        return apart
+
+    return _proven(
+        lambda check: write_onnx(model.program, target, external_data=external_data, check=check),
+        compare,
+        _agrees(model.core, model.coverage),
+        write_unproven=not (model.is_open and only_batch_is_open(model.core.graph.inputs)),
+    )
 
 
 _NOT_VERIFIED = "not verified (--no-verify)"
@@ -241,7 +304,11 @@ def _settled(coverage: Coverage, target: str, strict: bool) -> str:
 
 
 def _proven(
-    write: Callable[[Callable[[str], None] | None], int], compare: Callable[[str], float], agrees: str
+    write: Callable[[Callable[[str], None] | None], int],
+    compare: Callable[[str], float],
+    agrees: str,
+    *,
+    write_unproven: bool = True,
 ) -> tuple[int, str, list[str]]:
     """Write a file that is compared with the graph before it takes its name: its bytes, the proof, and notes
     on why there is none.
@@ -250,6 +317,10 @@ def _proven(
         write: writes the file, and calls what it is given with the path of the finished one.
         compare: how far its answers are from the graph's.
         agrees: the proof, with a place for that number.
+        write_unproven: whether it is written where made-up inputs do not go through the graph.
+
+    Raises:
+        UnprovenError: they do not, and it is not.
     """
     from thinflow.optimizing.core_feeds import UnprovenError
 
@@ -257,6 +328,8 @@ def _proven(
     try:
         size = write(lambda part: found.append(compare(part)))
     except UnprovenError as error:
+        if not write_unproven:
+            raise
         return write(None), _UNPROVEN, _why_unproven(error)
     return size, agrees.format(found[0]), []
 

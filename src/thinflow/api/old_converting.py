@@ -213,7 +213,6 @@ def _smaller_weights(graph: Graph, wanted: OldConversion) -> Conversion:
 
 def _eight_bit(graph: Graph, kind: str, wanted: OldConversion) -> Conversion:
     from thinflow.formats._files import write_file
-    from thinflow.lower.tflite.program import to_bytes
     from thinflow.optimizing.ranges_job import eight_bit_model
 
     border = _kind(wanted.input_type, "inference_input_type") if wanted.input_type else kind
@@ -224,12 +223,12 @@ def _eight_bit(graph: Graph, kind: str, wanted: OldConversion) -> Conversion:
             hint="leave it out, or use thinflow quantize --input-type",
         )
     codes = _codes([v.name for v in graph.inputs], wanted)
-    model, program = eight_bit_model(graph, kind, codes, wanted.default_range)
+    model, made = eight_bit_model(graph, kind, codes, wanted.default_range)
     model.coverage.require_whole()
-    size = write_file(wanted.target, [to_bytes(program)])
-    main = program.subgraphs[0]
+    size = write_file(wanted.target, [made.content])
+    main = made.quantized.program.subgraphs[0]
     notes = _ends("input ", model.core.inputs, main.inputs)
-    notes += _ends("output", model.core.outputs, main.outputs)
+    notes += _ends("output", model.core.outputs, main.outputs) + made.warnings
     if wanted.default_range is not None:
         notes.append("default ranges are for trying speed and size; answers need real ones")
     return Conversion(wanted.target, size, f"eight-bit, {kind} at the borders", [*notes, *wanted.notes])

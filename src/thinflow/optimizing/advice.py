@@ -65,11 +65,9 @@ def settled_notes(inputs: Sequence[Value], core: Core, samples: Samples) -> list
     notes = []
     for value in inputs:
         before, after = value.spec, made.get(value.name)
-        if (
-            after is None
-            or not after.is_static
-            or (before.shape is not None and None not in before.shape[1:])
-        ):
+        if after is None or after.shape is None or None in after.shape[1:]:
+            continue
+        if before.shape is not None and None not in before.shape[1:]:
             continue
         sizes = ",".join("N" if m is None else str(m) for m in before.shape or after.shape or ())
         origin = "made up" if samples.synthetic else "of the first sample"
@@ -88,12 +86,14 @@ def next_steps(report: OptimizeReport, small: SmallGraph) -> list[str]:
     model += "".join(f" --{key} {shlex.quote(str(value))}" for key, value in task.opened_with.items())
     folder = report.files["int8"].parent
     samples = shlex.quote(task.data.path or "FOLDER_OF_SAMPLES")
-    data = f"--calibration {samples}{_known_shapes(graph)}"
+    data = f"--calibration {samples}"
     steps: list[str] = _steps_to_a_whole_model(report, small, model) if report.is_part else []
     if report.synthetic and not report.is_part:
-        steps.append(f"thinflow optimize {model} {shlex.quote(str(folder))} {data}")
+        shapes = _known_shapes(graph, one_sample=False)
+        steps.append(f"thinflow optimize {model} {shlex.quote(str(folder))} {data}{shapes}")
     if report.summary.training_norms:
         frozen = shlex.quote(str(folder / f"{stem_of(graph)}_frozen.pb"))
+        data += _known_shapes(graph)
         steps.append(f"thinflow transform {model} {frozen} -t freeze_batch_norms {data}")
     files = " ".join(shlex.quote(str(report.files[key])) for key in ("fp32", "int8"))
     return [*steps, f"thinflow benchmark {files} --threads 1,2"]
@@ -116,9 +116,14 @@ def _ends(graph: Graph) -> str:
     return "".join(f" --{role} {shlex.quote(','.join(v.name for v in values))}" for role, values in sides)
 
 
-def _known_shapes(graph: Graph) -> str:
-    """A `--shape` flag for each input of which only the batch is open."""
-    shapes = {v.name: v.shape for v in graph.inputs if v.shape and None not in v.shape[1:]}
+def _known_shapes(graph: Graph, *, one_sample: bool = True) -> str:
+    """A `--shape` flag for each input whose shape is known.
+
+    Args:
+        one_sample: whether an open batch is known to be one sample; else it stays open.
+    """
+    known = {v.name: v.shape for v in graph.inputs if v.shape and None not in v.shape[1:]}
+    shapes = {name: shape for name, shape in known.items() if one_sample or shape[0] is not None}
     texts = (
         f"{name}={','.join('1' if d is None else str(d) for d in shape)}" for name, shape in shapes.items()
     )

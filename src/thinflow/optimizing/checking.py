@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -19,11 +19,11 @@ from thinflow.ir.counterparts import counterparts
 from thinflow.ir.graph import Graph, Value
 from thinflow.lower.lowering import needed_nodes
 from thinflow.optimizing.angles import same_turn
+from thinflow.optimizing.batch_sizes import HasCore, several, told
 from thinflow.optimizing.codes import check_codes, holds_codes
 from thinflow.optimizing.core import Core
 from thinflow.optimizing.core_feeds import core_feeds, core_results
-from thinflow.optimizing.coverage import Coverage
-from thinflow.optimizing.float_model import FloatModel
+from thinflow.optimizing.float_model import FloatModel, float_model
 from thinflow.optimizing.quality import Quality, QualityMeter, is_ranked
 from thinflow.optimizing.samples import Samples
 from thinflow.optimizing.spare_rows import counts_of, written
@@ -33,6 +33,8 @@ Progress = Callable[[int, int, str], None]
 
 FLOAT_TOLERANCE = 1e-3
 """How far LiteRT's float answer may be from the interpreter's, relative to the largest value."""
+CODES_TOLERANCE = 0.25
+"""The same for graphs with eight-bit codes, whose roundings add up. Other samples are farther away."""
 
 _INTERPRETED, _AT_ITS_ENDS = "the part with the rest interpreted", "the part at its own ends"
 _RANDOM = ("Random", "Multinomial", "TruncatedNormal", "ParameterizedTruncatedNormal", "StatelessRandom")
@@ -64,21 +66,69 @@ def check_float_model(
         EngineCrashed: LiteRT crashed, or took longer.
     """
     core = model.core
+    return _difference(model, core_feeds(core, samples, count), samples, path, timeout_seconds)
+
+
+def _difference(
+    model: FloatModel,
+    feeds: Sequence[Sequence[Array]],
+    samples: Samples,
+    path: str | None,
+    timeout_seconds: float,
+    *,
+    judge_codes: bool = True,
+) -> float:
+    """How far LiteRT's answers are from the interpreter's; see `check_float_model`.
+
+    Args:
+        feeds: of the core.
+        judge_codes: whether each op of a graph with eight-bit codes is judged by itself.
+    """
+    core = model.core
     fetched = list(dict.fromkeys([*core.outputs, *counts_of(core.outputs).values()]))
     plan = Plan(core.graph, fetched, core.inputs, within=frozenset(core.nodes))
-    feeds = core_feeds(core, samples, count)
     computed = core_results(plan, core, feeds, samples)
     runs = run_file(
         path or model.content, "litert", feeds, timeout_seconds=timeout_seconds, name="the .tflite model"
     )
     tolerance = FLOAT_TOLERANCE
     if holds_codes(core.nodes) and feeds:
-        check_codes(core.graph, core.nodes, core.inputs, feeds[0], timeout_seconds)
-        tolerance = float("inf")
+        if judge_codes:
+            check_codes(core.graph, core.nodes, core.inputs, feeds[0], timeout_seconds)
+        tolerance = float("inf") if judge_codes else CODES_TOLERANCE
     pairs = zip(computed, runs, strict=True)
     return max(
         (_farthest(core, dict(zip(fetched, a, strict=True)), b, tolerance) for a, b in pairs), default=0.0
     )
+
+
+def why_one_batch(
+    model: FloatModel,
+    samples: Samples,
+    *,
+    path: str | None = None,
+    timeout_seconds: float = TIMEOUT_SECONDS,
+) -> str:
+    """Why a model with an open batch does not answer for two samples at once as the graph does; "" if it
+    does, or if its batch is not open.
+
+    Args:
+        model, samples, path, timeout_seconds: as for `check_float_model`.
+    """
+    if not model.is_open:
+        return ""
+    with told() as why:
+        _difference(model, [several(model.core, samples)], samples, path, timeout_seconds, judge_codes=False)
+    return "".join(why)
+
+
+def open_or_fixed(graph: Graph, samples: Samples) -> FloatModel:
+    """The float model of a graph, with an open batch if it answers for one sample and for two as the graph
+    does; else with that of one sample. Arguments and errors as those of `float_model`.
+    """
+    model = float_model(graph, samples)
+    why = why_one_batch(model, samples)
+    return float_model(graph, samples, fixed=why) if why else model
 
 
 def _farthest(core: Core, expected: Mapping[Value, Array], found: Sequence[Array], tolerance: float) -> float:
@@ -114,16 +164,6 @@ def _farthest(core: Core, expected: Mapping[Value, Array], found: Sequence[Array
 def _is_random(value: Value, core: Core) -> bool:
     """Whether random numbers are part of a value: no two runtimes draw the same."""
     return any(node.op.startswith(_RANDOM) for node in needed_nodes([value], core.inputs))
-
-
-class HasCore(Protocol):
-    """A model of a graph's core, for any runtime."""
-
-    @property
-    def core(self) -> Core: ...
-
-    @property
-    def coverage(self) -> Coverage: ...
 
 
 def compare_models(

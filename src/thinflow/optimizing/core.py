@@ -92,6 +92,8 @@ def find_core(
     unsupported: Unsupported = unsupported,
     runtime: str = "LiteRT",
     unsupported_unit: UnsupportedUnit | None = None,
+    *,
+    one_sample: bool = True,
 ) -> Core:
     """The heaviest region that a runtime can run as one model. Shape inference must have run.
 
@@ -111,8 +113,7 @@ def find_core(
         unsupported_unit = _unit_unsupported_by_litert
     division, together = _divided(graph, runtime)
     declared = {v: v.spec for v in graph.inputs}
-    if together:
-        # A loop keeps the shapes it is made with, and what is made here is made for one sample at a time.
+    if together and one_sample:
         infer_with_loops(graph, {v: _one_sample(spec) for v, spec in declared.items()})
     refused = division.refused(
         graph, graph.inputs, graph.outputs, partial(unsupported, specs={}), unsupported_unit
@@ -121,7 +122,7 @@ def find_core(
     core = _heaviest_region(graph, division, refused, runtime)
     if (lost := _lost_loop(division.nodes, refused, core.nodes, together)) is not None:
         raise _loop_error(graph, lost, refused[lost], runtime)
-    if together:
+    if together and one_sample:
         infer_with_loops(graph, declared)
     inside = {*core.nodes, *division.constants}
     reason = f"{BESIDE} {runtime} cannot run"

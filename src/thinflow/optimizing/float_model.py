@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from itertools import islice
 from typing import Any
 
@@ -19,6 +19,7 @@ from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import TensorSpec
 from thinflow.lower.tflite.convert import lower_graph
 from thinflow.lower.tflite.program import Program, to_bytes, write_program
+from thinflow.optimizing.batch_sizes import batch_note, fix_batch, is_open, open_else_fixed
 from thinflow.optimizing.core import Core, find_core
 from thinflow.optimizing.coverage import Coverage, coverage_of
 from thinflow.optimizing.samples import Samples
@@ -97,10 +98,25 @@ def type_notes(result: Result) -> list[str]:
 
 @dataclass
 class FloatModel:
-    """The float LiteRT program of a graph's core."""
+    """The float LiteRT program of a graph's core.
+
+    Attributes:
+        fixed: why a batch that the graph leaves open is fixed in the program; "" if it is not.
+    """
 
     core: Core
     program: Program
+    fixed: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the program takes batches of any size."""
+        return any(is_open(TensorSpec(t.dtype, t.shape)) for t in self.program.subgraphs[0].inputs)
+
+    @property
+    def batch_notes(self) -> list[str]:
+        """What to tell of a batch that is fixed."""
+        return [batch_note(self.program.subgraphs[0].inputs, self.fixed)] if self.fixed else []
 
     @cached_property
     def coverage(self) -> Coverage:
@@ -122,21 +138,38 @@ class FloatModel:
             yield dict(zip((v.name for v in self.core.inputs), self.core.before(feed), strict=True))
 
 
-def float_model(graph: Graph, samples: Samples | None = None) -> FloatModel:
-    """Lower the part of the graph that LiteRT can run whole.
+def float_model(graph: Graph, samples: Samples | None = None, *, fixed: str = "") -> FloatModel:
+    """Lower the part of the graph that LiteRT can run whole. An open batch stays open if no more can be
+    lowered with a fixed one.
 
     Args:
         graph: with inputs and outputs set.
         samples: the first one settles sizes that the graph leaves open.
+        fixed: why an open batch has to be fixed all the same, at that of the first sample.
 
     Raises:
         UnsupportedOp: it can run nothing of it.
     """
     require_numbers(graph)
     settle_sizes(graph, samples)
-    core = find_core(graph)
-    counts = _leading_sizes(core, samples)
-    specs = {v: _with_sizes(v, counts.get(v, {1})) for v in core.inputs}
+    if fixed:
+        fix_batch(graph, samples)
+        return replace(_lowered(graph, samples, fix=True), fixed=fixed)
+    lowered, why = open_else_fixed(
+        graph, samples, partial(_lowered, graph, samples), partial(_lowered, graph, samples, fix=True)
+    )
+    return replace(lowered, fixed=why)
+
+
+def _lowered(graph: Graph, samples: Samples | None, *, fix: bool = False) -> FloatModel:
+    """The program of the core.
+
+    Args:
+        fix: whether the batch of what is computed before the core is fixed, where it is always one.
+    """
+    core = find_core(graph, one_sample=False)
+    counts = _leading_sizes(core, samples) if fix else {}
+    specs = {v: _with_sizes(v, counts.get(v, {1} if fix else {})) for v in core.inputs}
     infer_shapes(graph, {v: v.spec for v in graph.inputs} | specs)
     lowered = lower_graph(graph, core.inputs, core.outputs, specs={})
     model = FloatModel(core, lowered.program)
@@ -176,7 +209,8 @@ def settle_sizes(graph: Graph, samples: Samples | None) -> None:
             continue
         shape: tuple[int | None, ...] = array.shape
         if spec.shape is None or None in spec.shape[1:]:
-            sizes[value] = TensorSpec(spec.dtype, shape)
+            batch = None if is_open(spec) and len(spec.shape or ()) == len(shape) else shape[0]
+            sizes[value] = TensorSpec(spec.dtype, (batch, *shape[1:]))
     if sizes:
         infer_shapes(graph, {v: sizes.get(v, v.spec) for v in graph.inputs})
 
@@ -193,7 +227,7 @@ def _leading_sizes(core: Core, samples: Samples | None) -> dict[Value, set[int]]
 
 
 def _with_sizes(value: Value, leading: Collection[int]) -> TensorSpec:
-    """The spec to convert with: an open batch becomes 1, other open sizes stay open.
+    """The spec to convert with: an open batch becomes 1 if nothing else was seen, other open sizes stay open.
 
     Args:
         leading: leading sizes that were seen; an open one that is not always 1 is no batch, and stays open.

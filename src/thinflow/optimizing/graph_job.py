@@ -180,7 +180,7 @@ def _report_on(small: SmallGraph, obstacle: ThinflowError, model: FloatModel | N
         obstacle=obstacle,
         runs=small.unknown is None,
         model=model,
-        warnings=small.notes,
+        warnings=[*small.notes, *(() if model is None else model.batch_notes)],
     )
 
 

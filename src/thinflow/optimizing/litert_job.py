@@ -8,8 +8,9 @@ from pathlib import Path
 from thinflow.engines.litert import Model
 from thinflow.errors import UnsupportedOp
 from thinflow.formats._files import write_file
-from thinflow.optimizing.checking import compare_models
-from thinflow.optimizing.float_model import FloatModel, float_model
+from thinflow.optimizing.batch_check import checked_batch
+from thinflow.optimizing.checking import compare_models, open_or_fixed
+from thinflow.optimizing.float_model import FloatModel
 from thinflow.optimizing.quality import Quality
 from thinflow.optimizing.quantizing import QuantizedModel, quantized_model
 from thinflow.optimizing.small_graph import SmallGraph
@@ -61,7 +62,7 @@ def running_model(small: SmallGraph) -> FloatModel:
     Raises:
         UnsupportedOp: LiteRT can run nothing of it, or nothing here can compute what it is fed.
     """
-    model = float_model(small.graph, small.calibration)
+    model = open_or_fixed(small.graph, small.calibration)
     unknown = small.unknown
     if unknown is not None and not reaches_core(model, small.calibration):
         raise UnsupportedOp("nothing here knows an op that it begins with", unknown.where, unknown.hint)
@@ -81,7 +82,8 @@ def litert_pair(small: SmallGraph, model: FloatModel, difference: float) -> Lite
         EngineCrashed: LiteRT does not survive the smaller model.
     """
     chosen, original = small.task.choices, small.task.graph
-    quantized = quantized_model(model, small.calibration, recipe=chosen.recipe, progress=chosen.progress)
+    made = quantized_model(model, small.calibration, recipe=chosen.recipe, progress=chosen.progress)
+    quantized = checked_batch(model, made, small.calibration)
     qualities = compare_models(
         model,
         {"float": model.content, "int8": quantized.comparable},

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,20 @@ from thinflow.errors import VerificationError
 from thinflow.formats._files import write_file
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph, Value
+from thinflow.ir.types import TensorSpec
 from thinflow.lower.onnx.convert import lower_graph, unsupported, unsupported_unit
 from thinflow.lower.onnx.program import DEFAULT_OPSET, Program
-from thinflow.lower.onnx.writer import INLINE_LIMIT, write_program
+from thinflow.lower.onnx.writer import INLINE_LIMIT, to_bytes, write_program
 from thinflow.optimizing.angles import same_turn
-from thinflow.optimizing.checking import FLOAT_TOLERANCE
+from thinflow.optimizing.batch_sizes import (
+    batch_note,
+    fix_batch,
+    is_open,
+    open_else_fixed,
+    several,
+    told,
+)
+from thinflow.optimizing.checking import CODES_TOLERANCE, FLOAT_TOLERANCE
 from thinflow.optimizing.codes import check_codes, holds_codes, is_repeatable
 from thinflow.optimizing.core import Core, find_core
 from thinflow.optimizing.core_feeds import core_feeds, core_results
@@ -36,10 +45,25 @@ Array = np.ndarray[Any, Any]
 
 @dataclass
 class OnnxModel:
-    """The ONNX program of a graph's core."""
+    """The ONNX program of a graph's core.
+
+    Attributes:
+        fixed: why a batch that the graph leaves open is fixed in the program; "" if it is not.
+    """
 
     core: Core
     program: Program
+    fixed: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the program takes batches of any size."""
+        return any(is_open(TensorSpec(t.dtype, t.shape)) for t in self.program.inputs)
+
+    @property
+    def batch_notes(self) -> list[str]:
+        """What to tell of a batch that is fixed."""
+        return [batch_note(self.program.inputs, self.fixed)] if self.fixed else []
 
     @cached_property
     def coverage(self) -> Coverage:
@@ -47,13 +71,17 @@ class OnnxModel:
         return coverage_of(self.core)
 
 
-def onnx_model(graph: Graph, samples: Samples | None = None, *, opset: int = DEFAULT_OPSET) -> OnnxModel:
-    """Lower the part of the graph that ONNX Runtime can run whole. An open batch stays open.
+def onnx_model(
+    graph: Graph, samples: Samples | None = None, *, opset: int = DEFAULT_OPSET, fixed: str = ""
+) -> OnnxModel:
+    """Lower the part of the graph that ONNX Runtime can run whole. An open batch stays open if no more can
+    be lowered with a fixed one.
 
     Args:
         graph: with inputs and outputs set.
         samples: the first one settles ranks that the graph leaves open.
         opset: version of ONNX's op set, 17 to 21.
+        fixed: why an open batch has to be fixed all the same, at that of the first sample.
 
     Raises:
         UnsupportedOp: it can run nothing of it.
@@ -61,6 +89,15 @@ def onnx_model(graph: Graph, samples: Samples | None = None, *, opset: int = DEF
     """
     if any(v.spec.shape is None for v in graph.inputs):
         settle_sizes(graph, samples)
+    if fixed:
+        fix_batch(graph, samples)
+        return replace(_lowered(graph, opset), fixed=fixed)
+    lower = partial(_lowered, graph, opset)
+    model, why = open_else_fixed(graph, samples, lower, lower)
+    return replace(model, fixed=why)
+
+
+def _lowered(graph: Graph, opset: int) -> OnnxModel:
     unit = partial(unsupported_unit, specs={}, opset=opset)
     core = find_core(graph, partial(unsupported, opset=opset), "ONNX", unit)
     infer_shapes(graph, {v: v.spec for v in (*graph.inputs, *core.inputs)})
@@ -107,12 +144,24 @@ def write_onnx(
 
 
 def check_onnx_model(
-    model: OnnxModel, samples: Samples, path: str, *, timeout_seconds: float = TIMEOUT_SECONDS
+    model: OnnxModel,
+    samples: Samples,
+    path: str,
+    *,
+    count: int | None = None,
+    timeout_seconds: float = TIMEOUT_SECONDS,
 ) -> float:
     """Run an ONNX file beside the interpreter on some samples; the largest relative difference.
 
     ONNX Runtime runs in a child process, and has so many seconds for all samples together. Of a graph with
     eight-bit codes each op is judged by itself, on one sample: see `codes`.
+
+    Args:
+        model: what to check.
+        samples: for the whole graph.
+        path: of the file.
+        count: how many of them; default: all.
+        timeout_seconds: for ONNX Runtime, all samples together.
 
     Raises:
         EngineUnavailable: ONNX Runtime is missing, refuses the model, crashed, or took longer.
@@ -120,15 +169,51 @@ def check_onnx_model(
         UnprovenError: the graph itself does not run on made-up samples.
     """
     core = model.core
-    plan = Plan(core.graph, core.outputs, core.inputs, within=frozenset(core.nodes))
-    feeds = core_feeds(core, samples, 1 if samples.count is None else samples.count)
-    computed = core_results(plan, core, feeds, samples)
-    runs = run_file(path, "onnxruntime", feeds, timeout_seconds=timeout_seconds, name="the .onnx model")
+    feeds = core_feeds(core, samples, count or (1 if samples.count is None else samples.count))
     tolerance = FLOAT_TOLERANCE
     if holds_codes(core.nodes) and feeds:
         limits: dict[str, Any] = {"engine": "onnxruntime", "ends": core.outputs, "tolerance": FLOAT_TOLERANCE}
         check_codes(core.graph, core.nodes, core.inputs, feeds[0], timeout_seconds, **limits)
         tolerance = float("inf")
+    return _difference(model, feeds, samples, path, tolerance, timeout_seconds)
+
+
+def why_one_batch(
+    model: OnnxModel,
+    samples: Samples,
+    path: str | bytes,
+    *,
+    timeout_seconds: float = TIMEOUT_SECONDS,
+) -> str:
+    """As `checking.why_one_batch`, of an ONNX file or its bytes."""
+    if not model.is_open:
+        return ""
+    tolerance = CODES_TOLERANCE if holds_codes(model.core.nodes) else FLOAT_TOLERANCE
+    with told() as why:
+        _difference(model, [several(model.core, samples)], samples, path, tolerance, timeout_seconds)
+    return "".join(why)
+
+
+def open_or_fixed(graph: Graph, samples: Samples, *, opset: int = DEFAULT_OPSET) -> OnnxModel:
+    """As `checking.open_or_fixed`, for ONNX Runtime, which must be there."""
+    model = onnx_model(graph, samples, opset=opset)
+    why = why_one_batch(model, samples, to_bytes(model.program)) if model.is_open else ""
+    return onnx_model(graph, samples, opset=opset, fixed=why) if why else model
+
+
+def _difference(
+    model: OnnxModel,
+    feeds: Sequence[Sequence[Array]],
+    samples: Samples,
+    path: str | bytes,
+    tolerance: float,
+    timeout_seconds: float,
+) -> float:
+    """How far ONNX Runtime's answers are from the interpreter's; see `check_onnx_model`."""
+    core = model.core
+    plan = Plan(core.graph, core.outputs, core.inputs, within=frozenset(core.nodes))
+    computed = core_results(plan, core, feeds, samples)
+    runs = run_file(path, "onnxruntime", feeds, timeout_seconds=timeout_seconds, name="the .onnx model")
     worst = 0.0
     for expected, found in zip(computed, runs, strict=True):
         for value, a, b in zip(core.outputs, expected, found, strict=True):

@@ -9,7 +9,7 @@ from thinflow.engines.onnxruntime import ENGINE, Model
 from thinflow.errors import EngineUnavailable
 from thinflow.lower.onnx.writer import to_bytes
 from thinflow.optimizing.checking import compare_models
-from thinflow.optimizing.onnx import OnnxModel, onnx_model, write_onnx
+from thinflow.optimizing.onnx import OnnxModel, open_or_fixed, write_onnx
 from thinflow.optimizing.onnx_quantizing import OnnxQuantizedModel, onnx_quantized_model, reopened
 from thinflow.optimizing.quality import Quality
 from thinflow.optimizing.samples import rebind
@@ -62,8 +62,10 @@ def onnx_pair(small: SmallGraph) -> OnnxPair:
     graph = reopened(task.graph, small.graph)
     calibration = rebind(task.data, task.graph, graph)
     judges = calibration if task.tested is task.data else rebind(task.tested, task.graph, graph)
-    plain = onnx_model(graph, calibration)
-    quantized = onnx_quantized_model(graph, calibration, recipe=chosen.recipe, progress=chosen.progress)
+    plain = open_or_fixed(graph, calibration)
+    quantized = onnx_quantized_model(
+        graph, calibration, recipe=chosen.recipe, fixed=plain.fixed, progress=chosen.progress
+    )
     contents = {"onnx_fp32": to_bytes(plain.program), "onnx_int8": quantized.content}
     qualities = compare_models(
         plain, contents, task.graph, judges, engine="onnxruntime", progress=chosen.progress

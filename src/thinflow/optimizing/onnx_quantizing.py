@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from thinflow.analysis.shapes import infer_shapes
+from thinflow.engines.onnxruntime import ENGINE
 from thinflow.errors import WriteError
 from thinflow.ir.counterparts import counterparts
 from thinflow.ir.graph import Graph
 from thinflow.lower.onnx.program import DEFAULT_OPSET, Program, check_opset
 from thinflow.lower.onnx.quant import range_only
 from thinflow.lower.onnx.writer import to_bytes, write_program
+from thinflow.optimizing.batch_check import why_one_batch
 from thinflow.optimizing.core import Core
 from thinflow.optimizing.coverage import Coverage, coverage_of, require_name
 from thinflow.optimizing.float_model import float_graph
-from thinflow.optimizing.onnx import onnx_model, write_onnx
+from thinflow.optimizing.onnx import OnnxModel, onnx_model, open_or_fixed, write_onnx
 from thinflow.optimizing.quantizing import chosen_recipe
 from thinflow.optimizing.samples import Samples, rebind, samples_for
 from thinflow.quantize.calibrate import Calibration
@@ -81,11 +83,21 @@ def onnx_quantized_model(
     options: QdqOptions | None = None,
     opset: int = DEFAULT_OPSET,
     threads: int = 2,
+    fixed: str = "",
     progress: Progress | None = None,
 ) -> OnnxQuantizedModel:
     """Lower what ONNX Runtime can run whole and make it smaller, for eight bits by what samples show.
 
-    Ranges of simulated quantization in the graph are used as they are.
+    Ranges of simulated quantization in the graph are used as they are. A batch that the graph leaves open
+    stays open if the model answers for two samples at once as well as for one.
+
+    Args:
+        graph: with inputs and outputs set.
+        samples: for it.
+        recipe, options, opset: what to make; see `quantize_onnx`.
+        threads: of ONNX Runtime.
+        fixed: why an open batch has to be fixed; default: where it is found to be so.
+        progress: called with (done, total, label).
 
     Raises:
         UnsupportedOp: ONNX Runtime can run nothing of the graph.
@@ -95,20 +107,42 @@ def onnx_quantized_model(
     """
     recipe = recipe or Recipe()
     check_recipe(recipe)
+    can_run = ENGINE.available() is None
+    if can_run and not fixed:
+        fixed = open_or_fixed(graph, samples, opset=opset).fixed
+    model, made = _made(graph, samples, recipe, options, opset, threads, fixed, progress)
+    if can_run and model.is_open:
+        contents = to_bytes(model.program), made.content
+        if why := why_one_batch(model, *contents, samples, engine="onnxruntime"):
+            model, made = _made(graph, samples, recipe, options, opset, threads, why, progress)
+    return replace(made, warnings=[*model.batch_notes, *made.warnings])
+
+
+def _made(
+    graph: Graph,
+    samples: Samples,
+    recipe: Recipe,
+    options: QdqOptions | None,
+    opset: int,
+    threads: int,
+    fixed: str,
+    progress: Progress | None,
+) -> tuple[OnnxModel, OnnxQuantizedModel]:
+    """The float model and the smaller one; see `onnx_quantized_model`."""
     if recipe.scheme == "float16":
-        model = onnx_model(graph, samples, opset=opset)
+        model = onnx_model(graph, samples, opset=opset, fixed=fixed)
         halved = store_half(model.program)
-        return OnnxQuantizedModel(
+        return model, OnnxQuantizedModel(
             model.core, halved, Calibration(), _size(model.program), list(halved.warnings)
         )
     with range_only(graph):
-        model = onnx_model(graph, samples, opset=opset)
+        model = onnx_model(graph, samples, opset=opset, fixed=fixed)
     imported = prepare(model.program)
     feeds = _Rewalkable(model.core, samples)
     calibration = observe(model.program, feeds, recipe, threads=threads, progress=progress)
     quantized = quantize_qdq(model.program, calibration.ranges, recipe, options, imported=imported)
     warnings = [*calibration.warnings, *quantized.warnings]
-    return OnnxQuantizedModel(model.core, quantized, calibration, _size(model.program), warnings)
+    return model, OnnxQuantizedModel(model.core, quantized, calibration, _size(model.program), warnings)
 
 
 def quantize_onnx(

@@ -10,8 +10,8 @@ from typing import Any
 
 from thinflow.errors import ParameterError
 from thinflow.formats._files import write_file
-from thinflow.optimizing.checking import compare_models
-from thinflow.optimizing.float_model import float_model
+from thinflow.optimizing.batch_check import checked_batch
+from thinflow.optimizing.checking import compare_models, open_or_fixed
 from thinflow.optimizing.preparing import prepared
 from thinflow.optimizing.quantizing import QuantizedModel, chosen_recipe, quantized_model
 from thinflow.optimizing.sensitivity import sensitivity as measure_sensitivity
@@ -77,11 +77,11 @@ def quantize_to_file(
         scaling=scaling,
         progress=progress,
     )
-    model = float_model(ready.graph, ready.fitting)
+    model = open_or_fixed(ready.graph, ready.fitting)
     if strict:
         model.coverage.require_whole()
     make = tuned_model if tune else quantized_model
-    made = make(model, ready.fitting, recipe=recipe, progress=progress)
+    made = checked_batch(model, make(model, ready.fitting, recipe=recipe, progress=progress), ready.fitting)
     contents = {"it": made.comparable}
     quality = compare_models(model, contents, ready.original, ready.judging, progress=progress)["it"]
     losses = []

@@ -15,7 +15,7 @@ from thinflow.formats._files import write_file
 from thinflow.ir.types import FLOAT
 from thinflow.lower.tflite.program import Operator, Program, Subgraph, Tensor, to_bytes
 from thinflow.optimizing.coverage import Coverage, require_name
-from thinflow.optimizing.float_model import FloatModel, float_graph, float_model
+from thinflow.optimizing.float_model import FloatModel, float_graph
 from thinflow.optimizing.samples import Samples, rebind, samples_for
 from thinflow.quantize.calibrate import Calibration, calibrate
 from thinflow.quantize.recipe import Recipe
@@ -176,6 +176,8 @@ def quantize(
         FeedError: the samples do not fit.
     """
     from thinflow.api.files import load_for_inference, require_tensorflow
+    from thinflow.optimizing.batch_check import checked_batch
+    from thinflow.optimizing.checking import open_or_fixed
 
     recipe = chosen_recipe(scheme, recipe)
     graph, _ = load_for_inference(source, **names)
@@ -183,10 +185,11 @@ def quantize(
     samples = samples_for(graph, calibration)
     optimised = float_graph(graph, samples=samples, progress=progress, runtime="litert").graph
     moved = rebind(samples, graph, optimised)
-    model = float_model(optimised, moved)
+    model = open_or_fixed(optimised, moved)
     if strict:
         model.coverage.require_whole()
     made = quantized_model(model, moved, recipe=recipe, progress=progress)
+    made = checked_batch(model, made, moved)
     made.for_onnx = partial(_for_onnx, graph, optimised, samples, recipe)
     return made
 

@@ -8,9 +8,13 @@ from typing import Any
 
 from thinflow.errors import GraphError, ParameterError, closest
 from thinflow.ir.graph import Graph
-from thinflow.lower.tflite.program import Operator, Program, Tensor
-from thinflow.optimizing.float_model import FloatModel, float_graph, float_model
+from thinflow.lower.tflite.program import Operator, Program, Tensor, to_bytes
+from thinflow.optimizing.batch_check import checked_batch
+from thinflow.optimizing.checking import open_or_fixed
+from thinflow.optimizing.float_model import FloatModel, float_graph
+from thinflow.optimizing.quantizing import QuantizedModel
 from thinflow.optimizing.samples import rebind, samples_for
+from thinflow.quantize.calibrate import Calibration
 from thinflow.quantize.placement import float_inputs, float_outputs, is_float, place
 from thinflow.quantize.ranges import Range
 from thinflow.quantize.recipe import Recipe
@@ -43,8 +47,10 @@ class InputCodes:
 
 def eight_bit_model(
     graph: Graph, kind: str, codes: Mapping[str, InputCodes], default: tuple[float, float] | None
-) -> tuple[FloatModel, Program]:
+) -> tuple[FloatModel, QuantizedModel]:
     """The float model and an integer one with inputs and outputs of that kind, but for those of custom ops.
+
+    The only warnings of the latter are about its batch.
 
     Args:
         graph: with inputs and outputs set.
@@ -57,9 +63,10 @@ def eight_bit_model(
         ParameterError: senseless numbers, or an input without its codes.
     """
     recipe = Recipe(scheme="int8", input_type=kind, output_type=kind)
-    samples = samples_for(graph, None, limit=1)
+    samples = samples_for(graph, None, limit=2)
     optimised = float_graph(graph, samples=samples, runtime="litert").graph
-    model = float_model(optimised, rebind(samples, graph, optimised))
+    moved = rebind(samples, graph, optimised)
+    model = open_or_fixed(optimised, moved)
     program, ranges = without_fake_quants(model.program)
     ranges.update(_stated(program.subgraphs[0].inputs, codes, kind))
     ranges = spread(program, ranges)
@@ -68,7 +75,9 @@ def eight_bit_model(
         ranges.update((t, _default(default)) for t in missing)
     else:
         _require_all(program, recipe, ranges, missing)
-    return model, quantize_program(program, recipe, ranges).program
+    quantized = quantize_program(program, recipe, ranges)
+    made = QuantizedModel(quantized, Calibration(), to_bytes(quantized.program))
+    return model, checked_batch(model, made, moved)
 
 
 def _default(given: tuple[float, float]) -> Range:
