@@ -243,8 +243,12 @@ class Session:
     def restart(self) -> None:
         """Let the next run of a file begin as the first one did.
 
-        LiteRT's recurrent ops go on from the states that the last run left.
+        LiteRT's recurrent ops go on from the states that the last run left, in the interpreter too.
         """
+        if self._state is not None:
+            kept = self._state.resources
+            for key in [k for k in kept if isinstance(k, tuple) and k[0] == "LiteRTVariable"]:
+                del kept[key]
         if self._file is not None:
             self._file.restart()
 

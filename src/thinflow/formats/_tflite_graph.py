@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from thinflow.errors import FormatError
@@ -184,9 +185,25 @@ class _Builder:
         if operator.code == "CUSTOM" and operator.custom_options:
             attrs["custom_options"] = operator.custom_options
         attrs["version"] = operator.version
+        if operator.intermediates:
+            attrs |= _intermediate_grids(operator.intermediates)
         for number, tensor in enumerate(operator.outputs):
             attrs |= _quantization(tensor, f"_{number}" if number else "")
         return attrs | stated([spec_of(t) for t in operator.outputs])
+
+
+def _intermediate_grids(tensors: Sequence[FileTensor]) -> dict[str, Attr]:
+    """Scales and zero points of what an integer LSTM has inside; scale 0 for a tensor that has not one."""
+    grids = [t.quantization for t in tensors]
+    known = [q if q is not None and len(q.scale) == 1 else None for q in grids]
+    if not any(known):
+        return {}
+    return {
+        "intermediate_scales": tuple(float(q.scale[0]) if q else 0.0 for q in known),
+        "intermediate_zero_points": tuple(
+            int(q.zero_point[0]) if q and len(q.zero_point) else 0 for q in known
+        ),
+    }
 
 
 def op_of(operator: Operator) -> str:

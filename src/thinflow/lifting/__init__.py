@@ -49,9 +49,9 @@ def lift(graph: Graph) -> Graph:
     return lifted
 
 
-def _lifted(graph: Graph, facts: Mapping[str, str]) -> Lifter:
+def _lifted(graph: Graph, facts: Mapping[str, str], scope: str = "") -> Lifter:
     rules = _rules(graph.vocabulary)
-    lifter = Lifter(graph, facts)
+    lifter = Lifter(graph, facts, scope)
     for node in execution_order(graph):
         if not foreign.is_foreign(node.op):
             lifter.copy(node)
@@ -87,7 +87,7 @@ def _conditions(graph: Graph) -> set[str]:
 
 def _function(function: Function, facts: Mapping[str, str], is_condition: bool) -> tuple[Function, Lifter]:
     """A function in TensorFlow's ops, and what lifted it. A condition of one element becomes a scalar."""
-    lifter = _lifted(function.graph, facts)
+    lifter = _lifted(function.graph, facts, function.name)
     inputs = [lifter.of(v) for v in function.inputs]
     outputs = [lifter.of(v) for v in function.outputs]
     if is_condition:

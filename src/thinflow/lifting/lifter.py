@@ -66,6 +66,11 @@ class Call:
         self.read_options.add(option)
         return self.node.get(option, default)
 
+    @property
+    def scope(self) -> str:
+        """The function that the op is in; "" for the main graph."""
+        return self._lifter.scope
+
     def sizes(self, place: int) -> tuple[int, ...]:
         """The sizes of an operand.
 
@@ -105,6 +110,19 @@ class Call:
         if spec.ints is None or spec.shape is None:
             raise UnsupportedOp(f"its operand {place} is computed, which only its own engine can follow")
         return np.array(spec.ints, np.int64)
+
+    def leave(self, place: int, value: Value) -> None:
+        """Let the variable behind an operand hold a value from this op on, as the next run will find it.
+
+        Nothing happens where the operand is no variable.
+        """
+        read = self.xs[place] if place < len(self.xs) else None
+        if read is None or read.node.op != "ReadVariableOp":
+            return
+        shape = self.constant(tuple(n or 0 for n in read.spec.shape or ()))
+        whole = self.emit("Reshape", value, shape)
+        assigned = self.many("AssignVariableOp", read.node.inputs[0], whole, dtype=whole.dtype)
+        self._lifter.effects.append(assigned)
 
     def function(self, option: str) -> Attr:
         """An option that names a subgraph, as TensorFlow's function.
@@ -175,7 +193,7 @@ def _both(made: TensorSpec, stated: TensorSpec) -> TensorSpec:
 class Lifter:
     """The new graph while it grows."""
 
-    def __init__(self, source: Graph, facts: Mapping[str, str] | None = None) -> None:
+    def __init__(self, source: Graph, facts: Mapping[str, str] | None = None, scope: str = "") -> None:
         self.graph = Graph()
         self.facts = source.facts if facts is None else facts
         self.graph.path, self.graph.aliases = source.path, dict(source.aliases)
@@ -183,6 +201,9 @@ class Lifter:
         """Functions that lifted ops call."""
         self.made: dict[str, Function] = {}
         """Functions that rules wrote."""
+        self.effects: list[Node] = []
+        """What the op that is being placed leaves in variables; its results wait for that."""
+        self.scope = scope
         self._source = source
         self._values: dict[Value, Value] = {}
         self._placed: set[Node] = set()
@@ -203,6 +224,7 @@ class Lifter:
         made = rule(call)
         refuse_unread(call)
         results = rounded_results(call, made if isinstance(made, list) else [made])
+        results = self._after_effects(results)
         if results[0].node in self._placed:
             results[0] = self.graph.add("Identity", [results[0]], node.name).output()
         else:
@@ -213,6 +235,16 @@ class Lifter:
             self._values[node.output(port)] = value
             if value.name != node.output(port).name:
                 self.graph.aliases[node.output(port).name] = value.name
+
+    def _after_effects(self, results: list[Value]) -> list[Value]:
+        """The results, which come only once variables hold what the op leaves in them."""
+        effects, self.effects = self.effects, []
+        if not effects:
+            return results
+        waiting = [self.graph.add("Identity", [v], v.node.name, control_inputs=effects) for v in results]
+        for node, value in zip(waiting, results, strict=True):
+            node.output().spec = value.spec
+        return [n.output() for n in waiting]
 
     def called(self, function: Attr | None) -> Attr:
         """A function that an op calls, lifted into the new library.

@@ -73,13 +73,13 @@ class Lstm:
         ends = first + _PROJECTION, first + _PROJECTION + 1
         return cls(c, gates, operand(ends[0]), operand(ends[1]))
 
-    def run(self, xs: Sequence[Value], h: Value, state: Value) -> list[Value]:
-        """The outputs [batch,outputs] of all steps, from what comes in [batch,inputs] and both states."""
+    def run(self, xs: Sequence[Value], h: Value, state: Value) -> tuple[list[Value], Value]:
+        """The outputs [batch,outputs] of all steps and the last cell, from inputs and both states."""
         made = []
         for x in xs:
             h, state = self._step(x, h, state)
             made.append(h)
-        return made
+        return made, state
 
     def _step(self, x: Value, h: Value, state: Value) -> tuple[Value, Value]:
         c = self.call

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _OURS = frozenset({"absent_inputs", "captures", "custom_options", "version", "stored_bytes"})
 """What our readers of files add to the options of an op; and see `_OUR_BEGINNINGS`."""
-_OUR_BEGINNINGS = ("_", "quantization_")
+_OUR_BEGINNINGS = ("_", "quantization_", "intermediate_")
 _DEFAULTS: Mapping[str, Any] = {"saturate": 1, "spatial": 1, "stash_type": 1, "round_mode": "up"}
 """Values that say what is so without the option, where that is neither 0 nor empty."""
 _ANY_OP = frozenset({"consumed_inputs"})

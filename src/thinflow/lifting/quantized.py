@@ -35,10 +35,19 @@ _RAW = frozenset(
 
 def dequantized_operands(call: Call) -> list[Value | None]:
     """The operands as real numbers, where the file says that their integers stand for such."""
-    if not call.node.op.startswith("tfl.") or call.node.op in _RAW:
+    if not call.node.op.startswith("tfl.") or call.node.op in _RAW or takes_codes(call):
         return call.xs
     ends = enumerate(zip(call.sources, call.xs, strict=True))
     return [x if v is None or x is None else _real(call, n, v, x) for n, (v, x) in ends]
+
+
+_RECURRENT = frozenset({"tfl.UNIDIRECTIONAL_SEQUENCE_LSTM", "tfl.LSTM", "tfl.SVDF"})
+
+
+def takes_codes(call: Call) -> bool:
+    """Whether a recurrent op computes in codes: what it rounds comes back at the next step, so that real
+    numbers in its place would lead astray."""
+    return call.node.op in _RECURRENT and _computes_in_codes(call)
 
 
 def _real(call: Call, place: int, source: Value, x: Value) -> Value:

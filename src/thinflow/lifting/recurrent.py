@@ -1,4 +1,4 @@
-"""LiteRT's recurrent ops, step by step. States begin at zero, as they do in LiteRT before the first run.
+"""LiteRT's recurrent ops, step by step. States begin at zero and stay from run to run, as they do in LiteRT.
 
 Operands and gates: the definitions of LiteRT's schema and kernels.
 """
@@ -14,8 +14,10 @@ from thinflow.analysis.foreign_grids import grid_of
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import INT32
+from thinflow.lifting.integer_lstm import integer_lstm
 from thinflow.lifting.lifter import Call
 from thinflow.lifting.lstm import Lstm, split, steps_of
+from thinflow.lifting.quantized import takes_codes
 from thinflow.lifting.windows import activated
 
 MOST_STEPS = 2048
@@ -23,16 +25,19 @@ MOST_STEPS = 2048
 
 
 def variable(c: Call) -> Value:
-    """A tensor that keeps its value between runs, as it is before the first: zero, or the code for it."""
+    """A tensor that keeps its value between runs; before the first it is zero, or the code for it."""
     spec = c.node.output().spec
     if spec.shape is None or None in spec.shape or spec.dtype is None:
         raise UnsupportedOp("the size of a variable is not known")
     grid = grid_of(c.node.output())
     zero = grid.zero_point[0] if grid is not None and grid.zero_point else 0
-    return c.constant(np.full([n or 0 for n in spec.shape], zero, spec.dtype.numpy()))
+    first = c.constant(np.full([n or 0 for n in spec.shape], zero, spec.dtype.numpy()))
+    name = f"{c.scope}/{c.node.name}"
+    handle = c.emit("LiteRTVariable", first, dtype=spec.dtype, shared_name=name)
+    return c.emit("ReadVariableOp", handle, dtype=spec.dtype)
 
 
-def _state(c: Call, place: int) -> Value:
+def state_of(c: Call, place: int) -> Value:
     """A state before the first step.
 
     Raises:
@@ -67,16 +72,30 @@ def _packed(c: Call, steps: Sequence[Value], is_time_major: bool) -> Value:
 def sequence_lstm(c: Call) -> Value:
     """UNIDIRECTIONAL_SEQUENCE_LSTM: x [time,batch,inputs] or [batch,time,inputs] -> y of the same order."""
     is_time_major = bool(c.get("time_major", False))
+    if takes_codes(c):
+        return integer_lstm(c, is_time_major)
     cell = Lstm.read(c, first=1, norms=20)
     xs = _sequence(c, c[0], is_time_major)
-    return _packed(c, cell.run(xs, _state(c, 18), _state(c, 19)), is_time_major)
+    return _packed(c, _kept(c, cell, xs, (18, 19)), is_time_major)
 
 
 def lstm(c: Call) -> Value | list[Value]:
     """LSTM: one step. The full kernel keeps its state, the basic one takes and gives it."""
     if c.get("kernel_type", "FULL") == "BASIC":
+        if takes_codes(c):
+            raise UnsupportedOp("its basic kernel of eight bits is not known here")
         return _basic_lstm(c)
-    return Lstm.read(c, first=1, norms=20).run([c[0]], _state(c, 18), _state(c, 19))[0]
+    if takes_codes(c):
+        return integer_lstm(c, is_time_major=True)
+    return _kept(c, Lstm.read(c, first=1, norms=20), [c[0]], (18, 19))[0]
+
+
+def _kept(c: Call, cell: Lstm, xs: list[Value], places: tuple[int, int]) -> list[Value]:
+    """The outputs of all steps; the states after the last stay in the operands at `places`."""
+    made, state = cell.run(xs, *(state_of(c, p) for p in places))
+    c.leave(places[0], made[-1])
+    c.leave(places[1], state)
+    return made
 
 
 def _basic_lstm(c: Call) -> list[Value]:
@@ -90,6 +109,8 @@ def _basic_lstm(c: Call) -> list[Value]:
     kept = c.emit("Mul", c.emit("Sigmoid", f), c[4])
     state = c.emit("AddV2", c.emit("Mul", c.emit("Sigmoid", i), c.emit("Tanh", new)), kept)
     y = c.emit("Mul", c.emit("Sigmoid", o), c.emit("Tanh", state))
+    c.leave(1, y)
+    c.leave(4, state)
     return [y, state, joined, gates][: max(len(c.node.outputs), 1)]
 
 
@@ -99,8 +120,8 @@ def bidirectional_lstm(c: Call) -> list[Value]:
         raise UnsupportedOp("it has an auxiliary input")
     is_time_major = bool(c.get("time_major", True))
     xs = _sequence(c, c[0], is_time_major)
-    ahead = Lstm.read(c, first=1).run(xs, _state(c, 35), _state(c, 36))
-    back = Lstm.read(c, first=18).run(xs[::-1], _state(c, 37), _state(c, 38))[::-1]
+    ahead = _kept(c, Lstm.read(c, first=1), xs, (35, 36))
+    back = _kept(c, Lstm.read(c, first=18), xs[::-1], (37, 38))[::-1]
     return _both_ways(c, ahead, back, is_time_major)
 
 
@@ -123,8 +144,10 @@ class _Rnn:
     recurrent: Value
     bias: Value
 
-    def run(self, xs: Sequence[Value], h: Value) -> list[Value]:
+    def run(self, xs: Sequence[Value], place: int) -> list[Value]:
+        """The outputs of all steps; the last stays in the operand at `place`, from which the first begins."""
         c, made = self.call, []
+        h = state_of(c, place)
         for x in xs:
             products = [
                 c.emit("MatMul", a, w, transpose_a=False, transpose_b=True)
@@ -133,18 +156,19 @@ class _Rnn:
             total = c.emit("BiasAdd", c.emit("AddV2", *products), self.bias, data_format="NHWC")
             h = activated(c, total)
             made.append(h)
+        c.leave(place, h)
         return made
 
 
 def rnn(c: Call) -> Value:
     """RNN: one step."""
-    return _Rnn(c, c[1], c[2], c[3]).run([c[0]], _state(c, 4))[0]
+    return _Rnn(c, c[1], c[2], c[3]).run([c[0]], 4)[0]
 
 
 def sequence_rnn(c: Call) -> Value:
     """UNIDIRECTIONAL_SEQUENCE_RNN."""
     is_time_major = bool(c.get("time_major", False))
-    steps = _Rnn(c, c[1], c[2], c[3]).run(_sequence(c, c[0], is_time_major), _state(c, 4))
+    steps = _Rnn(c, c[1], c[2], c[3]).run(_sequence(c, c[0], is_time_major), 4)
     return _packed(c, steps, is_time_major)
 
 
@@ -154,8 +178,8 @@ def bidirectional_rnn(c: Call) -> list[Value]:
         raise UnsupportedOp("it has an auxiliary input")
     is_time_major = bool(c.get("time_major", False))
     xs = _sequence(c, c[0], is_time_major)
-    ahead = _Rnn(c, c[1], c[2], c[3]).run(xs, _state(c, 4))
-    back = _Rnn(c, c[5], c[6], c[7]).run(xs[::-1], _state(c, 8))[::-1]
+    ahead = _Rnn(c, c[1], c[2], c[3]).run(xs, 4)
+    back = _Rnn(c, c[5], c[6], c[7]).run(xs[::-1], 8)[::-1]
     return _both_ways(c, ahead, back, is_time_major)
 
 
@@ -164,13 +188,16 @@ def svdf(c: Call) -> Value:
 
     Every filter remembers `memory` of its features, the newest last; y = act(sum of times * memory + bias).
     """
+    if takes_codes(c):
+        raise UnsupportedOp("its kernel of eight bits is not known here")
     filters, memory = c.sizes(2)
     rank = c.get("rank", 1)
     feature = c.emit("MatMul", c[0], c[1], transpose_a=False, transpose_b=True)
     newest = c.emit("Reshape", feature, c.constant((-1, filters, 1)), Tshape=INT32)
-    state = c.emit("Reshape", _state(c, 4), c.constant((-1, filters, memory)), Tshape=INT32)
+    state = c.emit("Reshape", state_of(c, 4), c.constant((-1, filters, memory)), Tshape=INT32)
     older = c.emit("Slice", state, c.constant((0, 0, 1)), c.constant((-1, -1, -1)), Index=INT32)
     remembered = c.emit("ConcatV2", older, newest, c.constant(2), N=2, Tidx=INT32)
+    c.leave(4, remembered)
     parts = c.emit(
         "Reshape",
         c.emit("Mul", remembered, c[2]),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.errors import NodeError
-from thinflow.ir.types import BOOL, INT32, DType, Shape, TensorSpec
+from thinflow.ir.types import BOOL, INT32, RESOURCE, DType, Shape, TensorSpec
 from thinflow.ops._state import Effect, Reference, ResourceOp, Variable
 from thinflow.ops.registry import OpDef, op, require
 
@@ -34,6 +34,24 @@ class VarHandleOp(ResourceOp):
     @staticmethod
     def kernel(*, dtype: DType, shape: Shape = None) -> Variable:
         return Variable(dtype, shape)
+
+
+@op("LiteRTVariable")
+class LiteRTVariable(OpDef):
+    """The handle of a variable of a .tflite file, which holds `initial` at first."""
+
+    stateful = True
+    resource = True
+
+    @staticmethod
+    def infer(initial: TensorSpec) -> TensorSpec:
+        return TensorSpec(RESOURCE, ())
+
+    @staticmethod
+    def kernel(initial: Array, *, dtype: DType) -> Variable:
+        made = Variable(dtype, tuple(initial.shape))
+        made.assign(initial)
+        return made
 
 
 @op("VariableV2")

@@ -1,0 +1,175 @@
+"""LiteRT's LSTM of eight-bit codes in the interpreter: bit by bit as in LiteRT, from run to run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import thinflow
+from thinflow.errors import UnsupportedOp
+from thinflow.ir.types import FLOAT, INT8, INT32, DType, dtype
+from thinflow.lower.tflite.program import Operator, Program, Quantization, Subgraph, Tensor, to_bytes
+from thinflow.ops._fixed_point import inverse_root, quantized_multiplier, sigmoid_table, tanh_table
+
+pytest.importorskip("ai_edge_litert")
+BATCH, STEPS, INPUTS, UNITS, OUTPUTS = 3, 9, 5, 8, 6
+INT16 = dtype("int16")
+
+
+class Made:
+    """Tensors of one op, drawn at random."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.count = 0
+
+    def tensor(
+        self, shape: tuple[int, ...], kind: DType, scale: float = 0.0, zero: int = 0, **more: Any
+    ) -> Tensor:
+        self.count += 1
+        grid = Quantization((scale,), (zero,)) if scale else None
+        return Tensor(f"t{self.count}", shape, kind, quantization=grid, **more)
+
+    def const(self, shape: tuple[int, ...], kind: DType, scale: float, most: int, least: int = 0) -> Tensor:
+        made = self.tensor(shape, kind, scale)
+        made.data = self.rng.integers(least or -most, most, shape, endpoint=True).astype(kind.numpy())
+        return made
+
+
+def model(
+    path: Path,
+    *,
+    time_major: bool = True,
+    cifg: bool = False,
+    peephole: bool = False,
+    project: bool = False,
+    norms: bool = False,
+    clip: float = 0.0,
+    cell_power: int = -11,
+    hidden_zero: int = 0,
+    seed: int = 0,
+) -> str:
+    b = Made(seed)
+    outs = OUTPUTS if project else UNITS
+    found: list[Tensor | None] = [None] * 24
+    lead = (STEPS, BATCH) if time_major else (BATCH, STEPS)
+    found[0] = x = Tensor("x", (*lead, INPUTS), INT8, quantization=Quantization((0.02,), (7,)))
+    for n in range(cifg, 4):
+        found[1 + n] = b.const((UNITS, INPUTS), INT8, 0.011 + n / 1000, 127)
+        found[5 + n] = b.const((UNITS, outs), INT8, 0.008 + n / 1000, 127)
+        found[12 + n] = b.const((UNITS,), INT32, 2e-4, 4000)
+        if norms:
+            found[20 + n] = b.const((UNITS,), INT16, 3e-5, 32767, 5000)
+    for n in range(cifg, 3) if peephole else ():
+        found[9 + n] = b.const((UNITS,), INT16, 4e-5, 32767)
+    if project:
+        found[16], found[17] = (
+            b.const((outs, UNITS), INT8, 0.009, 127),
+            b.const((outs,), INT32, 7e-5, 3000),
+        )
+    found[18] = b.tensor((BATCH, outs), INT8, 0.007, -5, is_variable=True)
+    found[19] = b.tensor((BATCH, UNITS), INT16, 2.0**cell_power, is_variable=True)
+    gates = [b.tensor((), INT16, 0.0004 + n / 20000) if norms else b.tensor((), FLOAT) for n in range(4)]
+    hidden = b.tensor((), INT8, 0.0075, hidden_zero)
+    y = Tensor("y", (*lead, outs), INT8, quantization=Quantization((0.007,), (-5,)))
+    options = {
+        "fused_activation_function": "TANH",
+        "time_major": time_major,
+        "cell_clip": clip,
+        "proj_clip": clip,
+    }
+    code = "UNIDIRECTIONAL_SEQUENCE_LSTM"
+    operands = found if norms else found[:20]
+    operator = Operator(code, operands, [y], options, intermediates=[*gates, hidden])
+    path.write_bytes(to_bytes(Program([Subgraph("main", [x], [y], [operator])])))
+    return str(path)
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "batch major": {"time_major": False},
+    "coupled": {"cifg": True},
+    "peepholes": {"peephole": True},
+    "projected": {"project": True},
+    "projected from a zero far off": {"project": True, "hidden_zero": 90},
+    "projected from a moved zero": {"project": True, "hidden_zero": 9},
+    "a moved zero": {"hidden_zero": 9},
+    "norms": {"norms": True},
+    "norms and peepholes": {"norms": True, "peephole": True},
+    "bounds": {"project": True, "clip": 0.4},
+    "a wide cell": {"cell_power": -9},
+    "a narrow cell": {"cell_power": -15},
+    "everything": {
+        "cifg": True,
+        "project": True,
+        "norms": True,
+        "clip": 0.9,
+        "hidden_zero": -3,
+        "time_major": False,
+    },
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_it_and_litert_agree_bit_by_bit(variant: str, seed: int, tmp_path: Path) -> None:
+    path = model(tmp_path / "m.tflite", **VARIANTS[variant], seed=seed)
+    first, second = thinflow.Session(path), thinflow.Session(path, "reference")
+    rng = np.random.default_rng(seed)
+    different = 0
+    for run in range(3):
+        shape = first.inputs["x"].shape
+        feed = {"x": rng.integers(-128, 127, shape, np.int8, endpoint=True)}
+        (expected,), (found,) = first.run(None, feed), second.run(None, feed)
+        np.testing.assert_array_equal(found, expected, err_msg=f"run {run}")
+        different += len(np.unique(expected))
+    assert different > 30, "the model says nothing"
+
+
+def test_it_begins_anew_after_a_restart(tmp_path: Path) -> None:
+    session = thinflow.Session(model(tmp_path / "m.tflite"), "reference")
+    feed = {"x": np.full((STEPS, BATCH, INPUTS), 40, np.int8)}
+    (one,), (two,) = session.run(None, feed), session.run(None, feed)
+    assert not np.array_equal(one, two)
+    session.restart()
+    assert np.array_equal(session.run(None, feed)[0], one)
+
+
+def test_kinds_that_are_not_known_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedOp, match="the scale of its cell is no power of two, or too large"):
+        thinflow.Session(model(tmp_path / "m.tflite", cell_power=-8), "reference")
+    with pytest.raises(UnsupportedOp, match="peepholes and fewer outputs than units"):
+        thinflow.Session(model(tmp_path / "m.tflite", peephole=True, project=True), "reference")
+    b = Made(0)
+    x = Tensor("x", (1, 4), INT8, quantization=Quantization((0.1,), (0,)))
+    y = Tensor("y", (1, 3), INT8, quantization=Quantization((0.1,), (0,)))
+    operands = [
+        *(x, b.const((3, 4), INT8, 0.1, 9), b.const((3, 2), INT16, 0.1, 9), b.const((3,), INT32, 0.1, 9)),
+        b.tensor((1, 6), INT16, 0.1, is_variable=True),
+    ]
+    options = {"fused_activation_function": "RELU", "rank": 1}
+    program = Program([Subgraph("main", [x], [y], [Operator("SVDF", operands, [y], options)])])
+    (tmp_path / "n.tflite").write_bytes(to_bytes(program))
+    with pytest.raises(UnsupportedOp, match="its kernel of eight bits is not known here"):
+        thinflow.Session(tmp_path / "n.tflite", "reference")
+
+
+def test_the_tables_are_what_they_stand_for() -> None:
+    x = np.arange(-(1 << 15), 1 << 15)
+    assert np.abs(sigmoid_table() / 2**15 - 1 / (1 + np.exp(-x / 2**12))).max() < 3e-4
+    for bits in range(7):
+        assert np.abs(tanh_table(bits) / 2**15 - np.tanh(x / 2.0 ** (15 - bits))).max() < 5e-4
+
+
+def test_factors_and_roots() -> None:
+    for factor in (1.0, 0.3, 1e-5, 7.25, 1 - 2**-40):
+        m, shift = quantized_multiplier(factor)
+        assert m * 2.0 ** (shift - 31) == pytest.approx(factor, rel=1e-9)
+    assert quantized_multiplier(0.0) == quantized_multiplier(1e-12) == (0, 0)
+    for number in (2, 5, 12345, 2**30):
+        m, shift = inverse_root(number)
+        assert m * 2.0 ** (shift - 31) == pytest.approx(number**-0.5, rel=1e-5)
+    assert inverse_root(0) == inverse_root(1)
