@@ -8,7 +8,7 @@ from tests.library import constant, function, graph_of, node
 from thinflow.analysis import calls
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.ir.graph import Graph
-from thinflow.ir.types import BOOL, FLOAT, INT32, TensorSpec
+from thinflow.ir.types import BOOL, FLOAT, INT32, VARIANT, TensorSpec
 
 TOP = function(
     "top",
@@ -87,3 +87,52 @@ def test_damaged_bodies_are_no_failure() -> None:
     broken = function("broken", {"x": FLOAT}, [node("y", "Relu", "gone:y:0")], {"r": "y:activations:0"})
     nodes = [INPUT, node("y", "PartitionedCall", "x", f="@broken", Tout=(FLOAT,))]
     assert specs(graph_of(nodes, [broken]), "y") == ["float?"]
+
+
+def listing(count: str, item: str = "x", **attrs: str) -> Graph:
+    """A loop that sets items of a list of that many."""
+    variables = {"i": INT32, "v": VARIANT, "x": FLOAT}
+    more = function(
+        "more", variables, [constant("n", 4), node("y", "Less", "i", "n:output:0")], {"r": "y:z:0"}
+    )
+    body = [
+        constant("one", 1),
+        node("next", "AddV2", "i", "one:output:0"),
+        node("both", "ConcatV2", "x", "x", "i", N=2),
+        node("set", "TensorListSetItem", "v", "i", item, element_dtype=FLOAT, **attrs),
+    ]
+    push = function("push", variables, body, {"i": "next:z:0", "v": "set:output_handle:0", "x": "x"})
+    loop = node(
+        "w", "StatelessWhile", "zero", "list", "x", cond="@more", body="@push", T=(INT32, VARIANT, FLOAT)
+    )
+    nodes = [
+        constant("zero", 0),
+        constant("four", 4),
+        constant("free", -1),
+        node("x", "Placeholder", dtype=FLOAT, shape="shape { dim { size: 2 } dim { size: 3 } }"),
+        node("open", "Placeholder", dtype=INT32, shape="shape { }"),
+        node("list", "TensorListReserve", "free", count, element_dtype=FLOAT, shape_type=INT32),
+        loop,
+        node("y", "TensorListStack", "w:1", "free", element_dtype=FLOAT),
+        node("item", "TensorListGetItem", "w:1", "zero", "free", element_dtype=FLOAT),
+        node("length", "TensorListLength", "w:1"),
+    ]
+    graph = graph_of(nodes, [more, push])
+    infer_shapes(graph)
+    return graph
+
+
+def test_a_list_keeps_what_its_loop_sets() -> None:
+    graph = listing("four")
+    assert specs(graph, "y", "item") == ["float[4,2,3]", "float[2,3]"]
+    assert graph.value("length").spec.ints == (4,)
+    assert specs(listing("open"), "y", "length") == ["float[?,2,3]", "int32[]"]
+
+
+def test_a_list_that_grows_has_no_known_length() -> None:
+    assert specs(listing("four", resize_if_index_out_of_bounds="b: true"), "y") == ["float[?,2,3]"]
+
+
+def test_items_of_several_shapes() -> None:
+    """The axis that items are joined along changes with the turn, so that no size is known."""
+    assert specs(listing("four", item="both:output:0"), "y") == ["float[4,?,?]"]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.ops._agreement import infer, text
 from thinflow.errors import ShapeError
-from thinflow.ir.types import FLOAT, INT32, INT64, STRING, VARIANT, TensorSpec
+from thinflow.ir.types import FLOAT, INT32, INT64, STRING, VARIANT, ListSpec, TensorSpec
 from thinflow.ops import registry
 
 X = np.arange(12, dtype=np.float32).reshape(4, 3)
@@ -144,7 +144,8 @@ def test_a_list_of_lists() -> None:
 def test_list_shapes() -> None:
     handle, shape = TensorSpec(VARIANT, ()), TensorSpec(INT32, (2,), (3, -1))
     attrs = {"element_dtype": FLOAT}
-    assert infer("TensorListReserve", shape, TensorSpec(INT32, ()), **attrs) == handle
+    empty = TensorSpec(VARIANT, (), items=ListSpec())
+    assert infer("TensorListReserve", shape, TensorSpec(INT32, ()), **attrs) == empty
     assert infer("TensorListGetItem", handle, TensorSpec(INT32, ()), shape, **attrs) == TensorSpec(
         FLOAT, (3, None)
     )

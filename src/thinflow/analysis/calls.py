@@ -10,7 +10,7 @@ from thinflow.errors import ThinflowError
 from thinflow.ir.attrs import Attr, FunctionAttr, attr_key
 from thinflow.ir.function import Function
 from thinflow.ir.graph import Graph, Node, Value
-from thinflow.ir.types import UNKNOWN, Shape, TensorSpec
+from thinflow.ir.types import UNKNOWN, TensorSpec, common_shape
 
 MAX_BODIES = 1000
 """Bodies looked into for one graph; what further calls give stays unknown."""
@@ -116,7 +116,7 @@ class CallShapes:
 def completed(specs: Sequence[TensorSpec], others: Sequence[TensorSpec]) -> Specs:
     """Port by port, the first spec, with the second where it knows no type or no rank."""
     return tuple(
-        TensorSpec(a.dtype or b.dtype, b.shape if a.shape is None else a.shape, a.elements)
+        TensorSpec(a.dtype or b.dtype, b.shape if a.shape is None else a.shape, a.elements, a.items)
         for a, b in zip_longest(specs, others, fillvalue=UNKNOWN)
     )
 
@@ -126,14 +126,9 @@ def _joined(first: Specs, second: Specs) -> Specs:
     return tuple(
         TensorSpec(
             a.dtype if a.dtype == b.dtype else None,
-            _common_shape(a.shape, b.shape),
+            common_shape(a.shape, b.shape),
             a.elements if a.elements == b.elements else None,
+            None if a.items is None or b.items is None else a.items.joined(b.items),
         )
         for a, b in zip(first, second, strict=True)
     )
-
-
-def _common_shape(a: Shape, b: Shape) -> Shape:
-    if a is None or b is None or len(a) != len(b):
-        return None
-    return tuple(x if x == y else None for x, y in zip(a, b, strict=True))

@@ -177,6 +177,40 @@ def shape_text(shape: Shape) -> str:
 
 
 @dataclass(frozen=True)
+class ListSpec:
+    """What is known of a TensorList.
+
+    Attributes:
+        count: number of items; None if unknown.
+        shape: of every item that was set; of no meaning as long as none was.
+        is_set: whether one was.
+    """
+
+    count: int | None = None
+    shape: Shape = None
+    is_set: bool = False
+
+    def with_item(self, shape: Shape) -> ListSpec:
+        """The list once an item of that shape was set."""
+        return ListSpec(self.count, common_shape(self.shape, shape) if self.is_set else shape, True)
+
+    def joined(self, other: ListSpec) -> ListSpec:
+        """What holds of both. One that was not set yet has no say in the shape of items."""
+        count = self.count if self.count == other.count else None
+        if self.is_set and other.is_set:
+            return ListSpec(count, common_shape(self.shape, other.shape), True)
+        known = self if self.is_set else other
+        return ListSpec(count, known.shape, known.is_set)
+
+
+def common_shape(a: Shape, b: Shape) -> Shape:
+    """What holds of two shapes: sizes in which they differ are open, and so is the rank where that does."""
+    if a is None or b is None or len(a) != len(b):
+        return None
+    return tuple(x if x == y else None for x, y in zip(a, b, strict=True))
+
+
+@dataclass(frozen=True)
 class TensorSpec:
     """What is known of a tensor before it exists.
 
@@ -188,11 +222,13 @@ class TensorSpec:
             for an unknown one: `Shape(x)` of an x of shape [?, 3] has elements (None, 3). A scalar has
                 one element.
             None when nothing is known. This is how shapes that a model computes stay static, per dimension.
+        items: of a TensorList: what is known of what it holds.
     """
 
     dtype: DType | None = None
     shape: Shape = None
     elements: tuple[int | None, ...] | None = None
+    items: ListSpec | None = None
 
     @property
     def rank(self) -> int | None:

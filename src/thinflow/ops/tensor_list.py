@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from thinflow.ir.types import INT32, INT64, VARIANT, DType, Shape, TensorSpec, shape_text
+from thinflow.ir.types import INT32, INT64, VARIANT, DType, ListSpec, Shape, TensorSpec, shape_text
+from thinflow.ops._elements import scalar
 from thinflow.ops._shapes import merge
 from thinflow.ops._tensor_list import TensorListValue, as_shape, rows, shape_of
 from thinflow.ops.registry import OpDef, op, require
@@ -25,6 +26,29 @@ class _ListOp(OpDef):
         return _LIST
 
 
+def _items(values: TensorSpec) -> ListSpec:
+    """What is known of a list's items, perhaps nothing."""
+    return values.items if values.items is not None else ListSpec(None, None, True)
+
+
+def _seen(values: TensorSpec, wished: TensorSpec) -> Shape:
+    """The shape of each item, by what the reader and what the writers know."""
+    items, shape = _items(values), shape_of(wished)
+    if not items.is_set or items.shape is None:
+        return shape
+    if shape is not None and len(shape) != len(items.shape):
+        return shape  # it fails when it runs, which is not for a shape rule to say
+    return (
+        items.shape
+        if shape is None
+        else tuple(b if a is None else a for a, b in zip(shape, items.shape, strict=True))
+    )
+
+
+def _listing(count: int | None, shape: Shape = None, *, is_set: bool = False) -> TensorSpec:
+    return TensorSpec(VARIANT, (), None, ListSpec(count, shape, is_set))
+
+
 @op("EmptyTensorList")
 class EmptyTensorList(_ListOp):
     """A list without items, of at most max_num_elements [] (-1: any number).   element_shape -> list."""
@@ -39,6 +63,10 @@ class TensorListReserve(_ListOp):
     """A list of num_elements [] items, none of them set.   element_shape -> list."""
 
     @staticmethod
+    def infer(element_shape: TensorSpec, num_elements: TensorSpec) -> TensorSpec:  # type: ignore[override]
+        return _listing(scalar(num_elements))
+
+    @staticmethod
     def kernel(element_shape: Array, num_elements: Array, *, element_dtype: DType) -> TensorListValue:
         require(int(num_elements) >= 0, f"a list cannot have {int(num_elements)} items")
         return TensorListValue((None,) * int(num_elements), element_dtype, as_shape(element_shape))
@@ -49,6 +77,10 @@ class TensorListFromTensor(_ListOp):
     """The rows of a tensor.   x [n,...] -> list of n."""
 
     @staticmethod
+    def infer(x: TensorSpec, element_shape: TensorSpec) -> TensorSpec:  # type: ignore[override]
+        return _listing(x.shape[0], x.shape[1:], is_set=True) if x.shape else _LIST
+
+    @staticmethod
     def kernel(x: Array, element_shape: Array, *, element_dtype: DType) -> TensorListValue:
         require(x.ndim > 0, "a scalar has no rows")
         return TensorListValue(tuple(rows(x)), element_dtype, merge(as_shape(element_shape), x.shape[1:]))
@@ -57,6 +89,17 @@ class TensorListFromTensor(_ListOp):
 @op("TensorListSetItem")
 class TensorListSetItem(_ListOp):
     """The list with `item` at `index` []; it grows if resize_if_index_out_of_bounds."""
+
+    @staticmethod
+    def infer(  # type: ignore[override]
+        values: TensorSpec,
+        index: TensorSpec,
+        item: TensorSpec,
+        *,
+        resize_if_index_out_of_bounds: bool = False,
+    ) -> TensorSpec:
+        items = _items(values).with_item(item.shape)
+        return _listing(None if resize_if_index_out_of_bounds else items.count, items.shape, is_set=True)
 
     @staticmethod
     def kernel(
@@ -76,7 +119,7 @@ class TensorListGetItem(OpDef):
     def infer(
         values: TensorSpec, index: TensorSpec, element_shape: TensorSpec, *, element_dtype: DType
     ) -> TensorSpec:
-        return TensorSpec(element_dtype, shape_of(element_shape))
+        return TensorSpec(element_dtype, _seen(values, element_shape))
 
     @staticmethod
     def kernel(values: TensorListValue, index: Array, element_shape: Array) -> Any:
@@ -91,8 +134,8 @@ class TensorListStack(OpDef):
     def infer(
         values: TensorSpec, element_shape: TensorSpec, *, element_dtype: DType, num_elements: int = -1
     ) -> TensorSpec:
-        shape = shape_of(element_shape)
-        count = None if num_elements < 0 else num_elements
+        shape = _seen(values, element_shape)
+        count = _items(values).count if num_elements < 0 else num_elements
         return TensorSpec(element_dtype, None if shape is None else (count, *shape))
 
     @staticmethod
@@ -110,7 +153,7 @@ class TensorListGather(OpDef):
     def infer(
         values: TensorSpec, indices: TensorSpec, element_shape: TensorSpec, *, element_dtype: DType
     ) -> TensorSpec:
-        shape = shape_of(element_shape)
+        shape = _seen(values, element_shape)
         count = indices.shape[0] if indices.shape else None
         return TensorSpec(element_dtype, None if shape is None else (count, *shape))
 
@@ -164,7 +207,8 @@ class TensorListLength(OpDef):
 
     @staticmethod
     def infer(values: TensorSpec) -> TensorSpec:
-        return _LENGTH
+        count = _items(values).count
+        return _LENGTH if count is None else TensorSpec(INT32, (), (count,))
 
     @staticmethod
     def kernel(values: TensorListValue) -> Array:

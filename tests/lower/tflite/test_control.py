@@ -223,6 +223,48 @@ def test_lists_become_tensors():
     assert {"GATHER", "DYNAMIC_UPDATE_SLICE"} <= {c for s in codes for c in s}
 
 
+def open_list_loop():
+    """y[i] = 2 x[i] for as many rows as there are, as recurrent nets with open time do it."""
+    variables = {"i": INT32, "out": VARIANT, "rows": VARIANT, "n": INT32}
+    more = function("cond", variables, [node("c", "Less", "i", "n", T=INT32)], {"r": "c:z:0"})
+    turn = function(
+        "body",
+        variables,
+        [
+            constant("one", 1),
+            constant("any", [3]),
+            node("next", "AddV2", "i", "one:output:0", T=INT32),
+            node("row", "TensorListGetItem", "rows", "i", "any:output:0", element_dtype=FLOAT),
+            node("d", "AddV2", "row:item:0", "row:item:0", T=FLOAT),
+            node("set", "TensorListSetItem", "out", "i", "d:z:0", element_dtype=FLOAT),
+        ],
+        {"r": "next:z:0", "o": "set:output_handle:0", "l": "rows", "m": "n"},
+    )
+    kinds = (INT32, VARIANT, VARIANT, INT32)
+    nodes = [
+        constant("zero", 0),
+        constant("free", -1),
+        constant("shape", [3]),
+        placeholder("x", shape="dim { size: -1 } dim { size: 3 }"),
+        node("sizes", "Shape", "x", T=FLOAT),
+        constant("first", [0]),
+        constant("second", [1]),
+        node("n", "StridedSlice", "sizes", "first", "second", "second", shrink_axis_mask=1),
+        node("made", "TensorListReserve", "free", "n", element_dtype=FLOAT, shape_type=INT32),
+        node("rows", "TensorListFromTensor", "x", "shape", element_dtype=FLOAT, shape_type=INT32),
+        node("w", "While", "zero", "made", "rows", "n", cond="@cond", body="@body", T=kinds),
+        node("y", "TensorListStack", "w:1", "free", element_dtype=FLOAT),
+        node("l", "TensorListLength", "w:1"),
+    ]
+    return graph_of(nodes, [more, turn])
+
+
+@pytest.mark.parametrize("rows", [1, 4, 7])
+def test_lists_of_open_size(rows):
+    x = np.arange(rows * 3, dtype=np.float32).reshape(rows, 3)
+    assert agree(open_list_loop(), {"x": x}, "y", "l")[0].count("WHILE") == 1
+
+
 def test_items_nobody_set_are_zero():
     x = np.arange(12, dtype=np.float32).reshape(4, 3)
     agree(list_loop(6), {"x": x}, "y", "l")
@@ -358,12 +400,15 @@ def test_an_array_that_grows_is_refused():
         net.lower(net.op("TensorArrayGatherV3", handle, np.int32([0]), flow, dtype=FLOAT))
 
 
-def test_a_size_that_is_computed_is_refused():
+@pytest.mark.parametrize("size", [4, 6])
+def test_an_array_whose_size_is_computed(size):
     net = Net()
-    size = net.feed(np.int32(4), "size")
-    made = net.op("TensorArrayV3", size, dtype=FLOAT)
-    with pytest.raises(UnsupportedOp, match="the size of the array is computed while the model runs"):
-        net.lower(net.op("TensorArrayGatherV3", made, np.int32([0]), made.node.output(1), dtype=FLOAT))
+    count = net.feed(np.int32(size), "size")
+    made = net.op("TensorArrayV3", count, dtype=FLOAT, element_shape=ShapeAttr((3,)))
+    row = net.feed(np.float32([1, 2, 3]))
+    flow = net.op("TensorArrayWriteV3", made, np.int32(1), row, made.node.output(1), T=FLOAT)
+    some = net.op("TensorArrayGatherV3", made, np.int32([2, 1]), flow, dtype=FLOAT)
+    net.check(some, net.op("TensorArraySizeV3", made, flow))
 
 
 def condition(net, p, x, then, otherwise, name="cond"):

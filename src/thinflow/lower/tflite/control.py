@@ -209,7 +209,7 @@ class ControlLowering(FlowLowering):
         if isinstance(slot, Tensor):
             return Tensor(slot.name, slot.shape, slot.dtype)
         shape = None if slot.shape is None else (slot.count, *slot.shape)
-        return replace(slot, tensor=Tensor("items", shape, slot.element))
+        return replace(slot, tensor=Tensor("items", shape, slot.element), size=None)
 
     def _filled(
         self, slots: Sequence[Slot], forms: Sequence[Slot], turn: Body, kept: Sequence[int]

@@ -9,7 +9,7 @@ import numpy as np
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import INT32
 from thinflow.lower.tflite.builder import Builder
-from thinflow.lower.tflite.listed import Listed
+from thinflow.lower.tflite.listed import Listed, sizes_of_items
 from thinflow.lower.tflite.program import Operator, Tensor
 
 
@@ -37,7 +37,7 @@ def zeros_for(
     rank = len(values.shape or ())
     now = b.step("SHAPE", first, shape=(rank + 1,), element=INT32, out_type=INT32)
     tail = b.step("SLICE", now, b.ints([1], "begin"), b.ints([rank], "size"), shape=(rank,))
-    sizes = b.step("CONCATENATION", b.ints([values.count], "count"), tail, shape=(rank + 1,), axis=0)
+    sizes = sizes_of_items(b, values, tail)
     zero = b.const(np.zeros((), values.element.numpy()), "zero", values.element)
     shape = (values.count, *(values.shape or ()))
     return b.step("FILL", sizes, zero, shape=shape, element=values.element, suffix="empty")

@@ -22,16 +22,18 @@ class Listed:
     """The items side by side. It never changes: an op that sets an item gives a new one.
 
     Attributes:
-        count: number of items.
+        count: number of items; None if that is known when the model runs only.
         element: element type.
         shape: what is known of each item's shape; None for an unknown rank.
         tensor: the items [count, *shape]; None where none has been set, which means zeros.
+        size: their number, of one element, where `count` does not say it and no item is set.
     """
 
-    count: int
+    count: int | None
     element: DType
     shape: tuple[int | None, ...] | None
     tensor: Tensor | None = None
+    size: Tensor | None = None
 
     # What the walk over the graph asks of tensors.
     is_constant = False
@@ -40,7 +42,7 @@ class Listed:
     def with_tensor(self, tensor: Tensor) -> Listed:
         """The list whose items are the rows of a tensor."""
         shape = self.shape if tensor.shape is None else tensor.shape[1:]
-        return replace(self, tensor=tensor, shape=shape)
+        return replace(self, tensor=tensor, shape=shape, size=None)
 
 
 Slot: TypeAlias = Tensor | Listed
@@ -58,15 +60,43 @@ def listed(what: Slot) -> Listed:
     return what
 
 
-def count_of(number: Tensor, what: str) -> int:
-    """A number of items, which has to be fixed.
+def reserved(number: Tensor, what: str, element: DType, shape: tuple[int | None, ...] | None) -> Listed:
+    """A list of so many items, none of them set.
 
     Raises:
-        UnsupportedOp: it is not.
+        UnsupportedOp: that is no number of items.
     """
+    if not number.is_constant:
+        require(number.shape in ((), (1,)), f"{what} is not one number")
+        return Listed(None, element, shape, size=number)
     count = ints(number, what)
     require(len(count) == 1 and count[0] >= 0, f"{what} is {list(count)}")
-    return count[0]
+    return Listed(count[0], element, shape)
+
+
+def sizes_of_items(b: Builder, values: Listed, inner: Tensor) -> Tensor:
+    """The shape of the tensor that holds a list's items, int32 [1 + rank], given that of one item."""
+    first = b.ints([values.count], "count") if values.count is not None else _size_of(b, values)
+    rank = None if inner.shape is None or inner.shape[0] is None else inner.shape[0] + 1
+    return b.step("CONCATENATION", first, inner, shape=(rank,), axis=0)
+
+
+def length_of(b: Builder, values: Listed) -> Tensor:
+    """How many items a list has, int32 []."""
+    if values.count is not None:
+        return b.const(np.int32(values.count), "length")
+    return b.reshaped(_size_of(b, values), ())
+
+
+def _size_of(b: Builder, values: Listed) -> Tensor:
+    """The number of items, int32 [1]."""
+    if values.tensor is not None:
+        rank = len(shape_of(values.tensor, "the list"))
+        now = b.step("SHAPE", values.tensor, shape=(rank,), element=INT32, out_type=INT32)
+        return b.step("SLICE", now, b.ints([0], "begin"), b.ints([1], "size"), shape=(1,))
+    if values.size is None:
+        raise UnsupportedOp("the number of items is not known")
+    return b.reshaped(b.index(values.size), (1,))
 
 
 def items_of(b: Builder, values: Listed) -> Tensor:
@@ -79,8 +109,13 @@ def items_of(b: Builder, values: Listed) -> Tensor:
             f"the items of its list have shape {shape_text(shape)}; LiteRT wants it fixed",
             hint="fix the sizes of the inputs (shapes=... or --shape)",
         )
-    sizes = (values.count, *(n or 0 for n in shape))
     zero = np.zeros((), values.element.numpy())
+    if values.count is None:
+        sizes_now = sizes_of_items(b, values, b.ints([n or 0 for n in shape], "sizes"))
+        value = b.const(zero, "zero", values.element)
+        element = values.element
+        return b.step("FILL", sizes_now, value, shape=(None, *shape), element=element, suffix="empty")
+    sizes = (values.count, *(n or 0 for n in shape))
     if zero.nbytes * int(np.prod(sizes)) <= _LARGEST_CONSTANT:
         return b.const(np.zeros(sizes, zero.dtype), "empty", values.element)
     value = b.const(zero, "zero", values.element)

@@ -68,9 +68,8 @@ def joined_slots(a: Slot, b: Slot, what: str) -> Slot:
         if (a.count, a.element) != (b.count, b.element):
             raise UnsupportedOp(f"{what} is a list of {a.count} items, or one of {b.count}")
         shape = merged(a.shape, b.shape)
-        return replace(
-            a, shape=shape, tensor=Tensor("items", None if shape is None else (a.count, *shape), a.element)
-        )
+        items = Tensor("items", None if shape is None else (a.count, *shape), a.element)
+        return replace(a, shape=shape, tensor=items, size=None)
     if isinstance(a, Listed) or isinstance(b, Listed):
         raise UnsupportedOp(f"{what} is a list, or none")
     if a.dtype is not b.dtype:

@@ -12,17 +12,18 @@ import numpy as np
 
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Node
-from thinflow.ir.types import INT32, DType, Shape
+from thinflow.ir.types import DType, Shape
 from thinflow.lower.operands import is_count, merged
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder, require, shape_of
 from thinflow.lower.tflite.listed import (
     Listed,
     Slot,
-    count_of,
     items_of,
     joined,
+    length_of,
     listed,
+    reserved,
     rows,
     with_row,
 )
@@ -40,7 +41,7 @@ def tensor_array(
     dynamic_size: bool = False,
 ) -> tuple[Listed, Listed]:
     require(not dynamic_size, "the array grows while the model runs; LiteRT wants its size")
-    made = Listed(count_of(size, "the size of the array"), dtype, element_shape)
+    made = reserved(size, "the size of the array", dtype, element_shape)
     return made, made
 
 
@@ -61,7 +62,8 @@ def gather(
     values = listed(flow)
     if values.tensor is None:
         values = replace(values, shape=merged(values.shape, element_shape))
-    return items_of(b, values) if is_count(indices, values.count) else rows(b, values, indices)
+    every = values.count is not None and is_count(indices, values.count)
+    return items_of(b, values) if every else rows(b, values, indices)
 
 
 @lower("TensorArrayScatterV3", to="tflite")
@@ -69,8 +71,10 @@ def scatter(b: Builder, node: Node, handle: Slot, indices: Tensor, x: Tensor, fl
     """All items at once are the tensor itself; some of them a SCATTER_ND into zeros."""
     values = listed(flow)
     sizes = shape_of(x, "the value")
-    if is_count(indices, values.count):
+    if values.count is not None and is_count(indices, values.count):
         return values.with_tensor(x)
+    if values.count is None:
+        raise UnsupportedOp("it writes some items of an array whose size is computed while the model runs")
     if values.tensor is not None:
         raise UnsupportedOp("it writes some items of an array that has others already")
     if None in sizes:
@@ -98,4 +102,4 @@ def split(b: Builder, node: Node, handle: Slot, x: Tensor, lengths: Tensor, flow
 
 @lower("TensorArraySizeV3", to="tflite")
 def size(b: Builder, node: Node, handle: Slot, flow: Slot) -> Tensor:
-    return b.const(np.array(listed(flow).count, np.int32), "size", INT32)
+    return length_of(b, listed(flow))

@@ -1,4 +1,4 @@
-"""TensorLists of fixed size, the lists of TF2 loops. What grows an item at a time has no form here."""
+"""TensorLists, the lists of TF2 loops. What grows an item at a time has no form here."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder, require, shape_of
 from thinflow.lower.tflite.listed import (
     Listed,
-    count_of,
     items_of,
     joined,
+    length_of,
     listed,
+    reserved,
     rows,
     with_row,
 )
@@ -32,14 +33,14 @@ def _wished(shape: Tensor) -> tuple[int | None, ...] | None:
 
 @lower("TensorListReserve", to="tflite")
 def reserve(b: Builder, node: Node, element_shape: Tensor, count: Tensor, *, element_dtype: DType) -> Listed:
-    return Listed(count_of(count, "the size of the list"), element_dtype, _wished(element_shape))
+    return reserved(count, "the size of the list", element_dtype, _wished(element_shape))
 
 
 @lower("TensorListFromTensor", to="tflite")
 def from_tensor(b: Builder, node: Node, x: Tensor, element_shape: Tensor, *, element_dtype: DType) -> Listed:
     sizes = shape_of(x, "the tensor")
-    require(len(sizes) > 0 and sizes[0] is not None, "the number of items is not known")
-    return Listed(sizes[0] or 0, element_dtype, None).with_tensor(x)
+    require(len(sizes) > 0, "a scalar has no rows")
+    return Listed(sizes[0], element_dtype, None).with_tensor(x)
 
 
 @lower("TensorListGetItem", to="tflite")
@@ -73,7 +74,8 @@ def gather(
     b: Builder, node: Node, values: Listed, indices: Tensor, element_shape: Tensor, *, element_dtype: DType
 ) -> Tensor:
     known = _described(listed(values), element_shape)
-    return items_of(b, known) if is_count(indices, known.count) else rows(b, known, indices)
+    every = known.count is not None and is_count(indices, known.count)
+    return items_of(b, known) if every else rows(b, known, indices)
 
 
 @lower("TensorListConcat", "TensorListConcatV2", to="tflite")
@@ -89,7 +91,7 @@ def concat(
 
 @lower("TensorListLength", to="tflite")
 def length(b: Builder, node: Node, values: Listed) -> Tensor:
-    return b.const(np.int32(listed(values).count), "length")
+    return length_of(b, listed(values))
 
 
 def _described(values: Listed, element_shape: Tensor) -> Listed:
@@ -97,4 +99,4 @@ def _described(values: Listed, element_shape: Tensor) -> Listed:
     if values.tensor is not None and values.tensor.shape is not None:
         return values
     shape = merged(values.shape, _wished(element_shape))
-    return Listed(values.count, values.element, shape, values.tensor)
+    return replace(values, shape=shape)
