@@ -101,7 +101,8 @@ def test_float_is_shipped_where_the_eight_bit_model_crashes(
         "PARTIAL: words_part_fp32.tflite holds only a part of the model: 1 of the model's 2 outputs is not "
         "in it ('upper'), because of node 'upper' (StringUpper): it handles text, which is for the app; no "
         "int8 model can be made, because the engine 'litert' crashed (signal 6, SIGABRT) while running the "
-        "int8 model; the whole model is words_fp32.pb: run it with thinflow's own engines or a TensorFlow runtime"
+        "int8 model; the whole model is words_fp32.pb: run it with thinflow's own engines or a TensorFlow "
+        "runtime"
     )
     assert {p.name for p in (tmp_path / "out").iterdir()} == {
         "words_fp32.pb", "words_part_fp32.tflite", "report.json", "report.md"

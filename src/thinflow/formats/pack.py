@@ -82,7 +82,7 @@ class Interface:
             FormatError: it is damaged.
         """
         try:
-            return cls.read(json.loads(text) if text else None)
+            return cls.read(_from_json(text) if text else None)
         except ValueError as error:
             raise FormatError("the names of its inputs and outputs are damaged", hint=_DAMAGED) from error
 
@@ -194,7 +194,7 @@ def open_pack(path: str | os.PathLike[str]) -> Pack:
         start = len(MAGIC) + 4
         if bytes(buffer[: len(MAGIC)]) != MAGIC or not 0 < size <= _MAX_HEADER_BYTES:
             raise FormatError("this is not a packed model", hint=_DAMAGED)
-        header = json.loads(bytes(buffer[start : start + size]))
+        header = _from_json(bytes(buffer[start : start + size]))
         if not isinstance(header, dict) or header.get("version") not in (_VERSION, _NAMED_VERSION):
             raise FormatError("it was packed by another version", hint="update thinflow")
         at = -(-(start + size) // _ALIGNMENT) * _ALIGNMENT
@@ -308,6 +308,18 @@ def write_pack(
     return write_file(path, content())
 
 
+def _from_json(text: bytes) -> Any:
+    """What a piece of JSON says.
+
+    Raises:
+        ValueError: it is none, or brackets are nested without end.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
 def _text(data: Any) -> bytes:
     """JSON that is the same for the same data."""
     return json.dumps(data, sort_keys=True).encode()
@@ -330,7 +342,7 @@ def load(path: str | os.PathLike[str]) -> Graph:
     pack = open_pack(path)
     kind = pack.header.get("kind")
     readers = {"graphdef": graphdef.from_bytes, "tflite": tflite.from_bytes, "onnx": onnx.from_bytes}
-    if kind not in readers:
+    if not isinstance(kind, str) or kind not in readers:
         raise FormatError(
             f"this package holds a model of the unknown kind '{str(kind)[:40]}'", pack.path, "update thinflow"
         )
