@@ -22,8 +22,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 BLOCK = re.compile(
-    r"(<!-- output: (?P<name>[\w-]+) -->\n```console\n)(?P<body>.*?)(```\n<!-- end -->)", re.DOTALL
+    r"(<!-- output: (?P<name>[\w-]+) -->\n```console\n)(?P<body>.*?)"
+    r"(?P<end>```\n(?:\*[^\n]*\*\n)?<!-- end -->)",
+    re.DOTALL,
 )
+VARYING = "*Times, speeds and memory are those of one machine; yours will differ.*"
+_VARIES = re.compile(r"±|x faster|SLOWER|times (faster|slower)|\bms\b|GFLOP/s|timings in us")
 _MAKES_OWN = {
     "MAKEFLAGS",
     "MAKELEVEL",
@@ -83,9 +87,14 @@ def renewed(text: str) -> str:
         for block in BLOCK.finditer(text):
             runs = [run(c) for c in commands(block["body"])]
             shown = "\n".join(f"$ {r.command}\n{r.output}" for r in runs)
-            parts += [text[at : block.start("body")], shown]
-            at = block.end("body")
+            parts += [text[at : block.start("body")], shown, end_of(shown)]
+            at = block.end("end")
     return "".join([*parts, text[at:]])
+
+
+def end_of(shown: str) -> str:
+    """What closes a block; a line tells where its figures are those of a machine."""
+    return f"```\n{VARYING}\n<!-- end -->" if _VARIES.search(shown) else "```\n<!-- end -->"
 
 
 class Workspace:
@@ -140,8 +149,8 @@ def skeleton(text: str) -> list[str]:
     return [kept for line in text.splitlines() for kept in _skeleton(line.rstrip())]
 
 
-_LUCK = re.compile(r"^note: |^measured: |^peak: |^\s*\S+ is eight-bit and slower: ")
-_SPEED = re.compile(r"\d[\d.,]*x (faster|SLOWER)|(faster|slower) than|as fast|could be measured")
+_LUCK = re.compile(r"^note: |^measured: |^peak: |^\s*\S+ is eight-bit and slower|^\*Times, speeds")
+_SPEED = re.compile(r"\d[\d.,]*x( \(.*?\))? (faster|SLOWER)|(faster|slower) than|as fast|could be measured")
 _NUMBER = re.compile(r"(?<!\w)-?\d[\d.,]*(e[-+]?\d+)?( ?(ns|µs|ms|s|B|kB|MB|GB)\b)?")
 
 

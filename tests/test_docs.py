@@ -67,6 +67,12 @@ def test_output_blocks_are_well_formed(page: Path) -> None:
     assert "\n$ " not in outside, "a command whose output nobody makes anew"
 
 
+@pytest.mark.parametrize("page", [p for p in WITH_OUTPUT if p.parent != ROOT], ids=name_of)
+def test_figures_of_a_machine_are_called_so(page: Path) -> None:
+    for block in _make_outputs.BLOCK.finditer(page.read_text("utf-8")):
+        assert block["end"] == _make_outputs.end_of(block["body"]), block["name"]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_commands_exist(page: Path) -> None:
     text = page.read_text("utf-8")
@@ -127,3 +133,10 @@ def test_skeleton_ignores_numbers_only() -> None:
     assert _make_outputs.skeleton(faster) == _make_outputs.skeleton(
         "int8 is 1.1x SLOWER here because of b: ship c"
     )
+    assert _make_outputs.skeleton(faster) == _make_outputs.skeleton(
+        "int8 is as fast as float within what was measured (0.9x to 1.2x) and 3.4x smaller: ship a"
+    )
+    assert _make_outputs.skeleton(faster) == _make_outputs.skeleton("int8 is 2.6x (1.9x to 3.3x) faster")
+    assert "1.26 ± 0.04" in (told := f"$ a\n1.26 ± 0.04\n{_make_outputs.end_of('1.26 ± 0.04')}")
+    assert _make_outputs.VARYING in told
+    assert _make_outputs.VARYING not in _make_outputs.end_of("$ a\n3 nodes\n")

@@ -176,3 +176,13 @@ def test_parcels_hold_what_models_take() -> None:
     assert found["s"].tolist() == strings.tolist()
     assert found["none"] is None
     assert found["b"][0].dtype == bool
+
+
+@pytest.mark.parametrize("suffix", [".pb", ".tflite"])
+def test_the_old_tool_feeds_a_rate_too(
+    tmp_path: Path, suffix: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = saved(SPEECH, tmp_path / f"speech{suffix}")
+    flags = ["--max_num_runs=2", "--warmup_runs=1", "--show_run_order=false"]
+    assert main(["benchmark_model", f"--graph={model}", *flags]) == 0
+    assert "Average inference timings" in capsys.readouterr().out

@@ -10,8 +10,14 @@ import pytest
 import thinflow
 from tests.transforms.golden import parse_graph
 from thinflow.analysis.shapes import infer_shapes
+from thinflow.bench.machine import this_machine
 from thinflow.bench.opened import open_subjects
-from thinflow.bench.workload import Workload, why_slower, workload, workload_of
+from thinflow.bench.profile import Profile, collect
+from thinflow.bench.profile_text import RowProfile
+from thinflow.bench.reasons import measured_reasons, reason
+from thinflow.bench.report import BenchmarkReport, Row
+from thinflow.bench.stats import describe
+from thinflow.bench.workload import Workload, counted, workload, workload_of
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.types import FLOAT
 from thinflow.zoo import digits
@@ -96,31 +102,71 @@ BIG = Workload(10**9, 10**9, 30)
 
 
 @pytest.mark.parametrize(
-    ("work", "note", "dots", "words"),
+    ("work", "dots", "facts"),
     [
-        (
-            BIG,
-            "includes copying; 9 of 10 nodes ran in the interpreter, such as 'x'",
-            True,
-            "9 of 10 nodes ran",
-        ),
-        (BIG, "", False, "this CPU has no eight-bit dot products"),
-        (None, "", True, "stayed float"),
+        (BIG, True, []),
+        (BIG, None, []),
+        (None, False, ["this CPU has no eight-bit dot products (VNNI, dotprod)"]),
         (
             Workload(10**9, 6 * 10**8, 30, ("a", "b")),
-            "",
             True,
-            "2 of 30 products stayed float, 40 % of the operations, first 'a'",
+            ["2 of 30 products stayed float, 40 % of the operations, first 'a'"],
         ),
         (
             Workload(10**9, 10**9, 10, (), 9),
-            "",
             True,
-            "it converts between float and eight bits 9 times for 10 products",
+            ["it converts between float and eight bits 9 times for 10 products"],
         ),
-        (Workload(10**6, 10**6, 10), "", True, "with 1 million operations a run, what lies around"),
-        (BIG, "", None, "their kernels are slower here; --profile shows which"),
+        (Workload(10**6, 10**6, 10), True, []),
     ],
 )
-def test_why_eight_bits_are_slower(work: Workload | None, note: str, dots: bool | None, words: str) -> None:
-    assert words in why_slower(work, note, has_dot_products=dots)
+def test_what_is_counted_of_slow_eight_bits(
+    work: Workload | None, dots: bool | None, facts: list[str]
+) -> None:
+    assert counted(work, has_dot_products=dots) == facts
+
+
+def profiled(**micros: int) -> Profile:
+    """Ten runs of operators that take so long."""
+    steps = [(op.lower(), op, time, 4) for op, time in micros.items()]
+    return Profile(collect([steps] * 10), "litert", 1, "")
+
+
+@pytest.mark.parametrize(
+    ("slow", "why"),
+    [
+        ({"CONV_2D": 900}, ""),
+        ({"CONV_2D": 3000}, "it takes 2 ms more; CONV_2D takes 3 ms, in float 1 ms"),
+        (
+            {"CONV_2D": 900, "QUANTIZE": 500, "DEQUANTIZE": 400},
+            "it takes 0.8 ms more; converting between float and eight bits takes 0.9 ms",
+        ),
+        ({"CONV_2D": 1100, "ADD": 100, "MUL": 100, "MEAN": 100}, ""),
+    ],
+)
+def test_reasons_are_what_operators_took(slow: dict[str, int], why: str) -> None:
+    assert reason(profiled(**slow), profiled(CONV_2D=1000)) == why
+
+
+def row(name: str, ms: float, *, eight_bit: bool) -> Row:
+    times = tuple(int(ms * 1e6) + i for i in range(20))
+    known = describe([t / 1e6 for t in times])
+    return Row(name, "litert", 1, known, None, times, True, eight_bit, work=Workload(9, 9, 1, (), 4))
+
+
+def test_only_measured_reasons_are_given() -> None:
+    rows = (row("m", 1.0, eight_bit=False), row("m8", 2.0, eight_bit=True))
+    report = BenchmarkReport(rows, this_machine(), 20, 1.0)
+    assert list(report.slower_eight_bits()) == [(rows[1], rows[0])]
+    assert not any("because" in line or "eight-bit" in line for line in report.sentences())
+    told = "m8 is eight-bit and slower; counted, not timed: "
+    assert any(line.startswith(told) and "converts" in line for line in report.caveats())
+    profiles = [RowProfile(rows[0], profiled(CONV_2D=1000)), RowProfile(rows[1], profiled(CONV_2D=2000))]
+    assert measured_reasons(report, profiles) == [
+        "m8 is eight-bit and slower on 1 thread: it takes 1 ms more; CONV_2D takes 2 ms, in float 1 ms"
+    ]
+    assert measured_reasons(report, profiles[:1]) == []
+    faster = BenchmarkReport((rows[1], rows[0]), this_machine(), 20, 1.0)
+    assert list(faster.slower_eight_bits()) == [(rows[1], rows[0])]
+    even = BenchmarkReport((rows[0], row("n8", 1.0, eight_bit=True)), this_machine(), 20, 1.0)
+    assert list(even.slower_eight_bits()) == []

@@ -39,7 +39,8 @@ def test_labels_give_accuracy() -> None:
     meter.add([A], [B])
     quality = meter.result()
     assert (quality.accuracy_before, quality.accuracy, quality.drop) == (100, 50, 50)
-    assert quality.sentence() == "accuracy 50.00% against 100.00% on 2 samples"
+    assert quality.sentence() == "accuracy 50.00% against 100.00% on 2 samples, which may be chance"
+    assert (quality.lost, quality.gained) == (1, 0)
 
 
 def test_noise_in_decibels() -> None:

@@ -144,6 +144,13 @@ def profile_rows(report: BenchmarkReport, **options: Any) -> list[RowProfile]:
     return profile_all(report, **(options | feeding))
 
 
+def measured_reasons(report: BenchmarkReport, profiles: Sequence[RowProfile]) -> list[str]:
+    """Why eight-bit models of a benchmark are slower than float ones, where `profile_rows` shows it."""
+    from thinflow.bench.reasons import measured_reasons as find_reasons
+
+    return find_reasons(report, profiles)
+
+
 def evaluate(source: Source, data: Any, **options: Any) -> Any:
     """Accuracy of a model on labelled data. Options: see `thinflow.optimizing.evaluating.evaluate`."""
     from thinflow.optimizing.evaluating import evaluate as run_evaluate

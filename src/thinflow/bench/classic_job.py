@@ -23,6 +23,7 @@ from thinflow.bench.classic_report import (
 )
 from thinflow.bench.classic_settings import DEFAULT_SHAPE, Settings, mismatch
 from thinflow.bench.feeding import check_rank
+from thinflow.bench.file_inputs import amounts, input_specs
 from thinflow.engines._files import is_file
 from thinflow.engines.session import Session, declared_spec
 from thinflow.errors import FeedError, GraphError, ParameterError, closest
@@ -149,9 +150,12 @@ def _filled(
 ) -> Array:
     """Zeros and the values given.
 
-    Empty text would end a run that takes a sound, a picture or a message apart: one is made up for that.
+    Empty text would end a run that takes a sound, a picture or a message apart: one is made up for that. So
+    would a rate, a size or a count of 0.
     """
     array = filled_input(name, type_name, shape, values)
+    if not values and array.dtype.kind in "iuf" and (made := amounts(model, name, shape)) is not None:
+        return made.astype(array.dtype)
     if array.dtype.hasobject and isinstance(model, Graph):
         rng = np.random.default_rng(0)
         if (maker := known_maker(model.value(name))) is not None:
@@ -186,7 +190,13 @@ def _specs(model: Graph | str, settings: Settings) -> dict[str, TensorSpec]:
     names = settings.input_layers or list(session.inputs)
     settings.input_layers = names
     settings.output_layers = settings.output_layers or list(session.outputs)
-    return {name: session.spec(name) for name in names}
+    stated = dict(zip(session.inputs, input_specs(model).values(), strict=False))
+    return {name: _ranked(session.spec(name), stated.get(name)) for name in names}
+
+
+def _ranked(spec: TensorSpec, stated: TensorSpec | None) -> TensorSpec:
+    """The spec of a file's input; one number where the file says so, which its engine does not tell."""
+    return stated if spec.shape is None and stated is not None and stated.shape == () else spec
 
 
 def _check_fits(name: str, spec: TensorSpec, type_name: str, shape: Sequence[int]) -> None:

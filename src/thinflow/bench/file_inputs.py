@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from thinflow.bench.feeding import Made, Shapes
 from thinflow.errors import FeedError, ThinflowError
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import TensorSpec
-from thinflow.synthetic import concrete_shape, declared_spec, likely_shape, synthetic_array
+from thinflow.synthetic import amounts_for, concrete_shape, declared_spec, likely_shape, synthetic_array
 
 Array = np.ndarray[Any, Any]
 _SEED = 0
@@ -87,3 +88,13 @@ def _takes_any_numbers(value: Value) -> bool:
     return (spec.dtype.is_floating and len(spec.shape) > 0) or (
         spec.dtype.itemsize == 1 and len(spec.shape) > 2 and spec.dtype.is_integer
     )
+
+
+def amounts(model: Graph | str, name: str, shape: Sequence[int]) -> Array | None:
+    """Numbers for an input that says how much there is of something; None if it does not."""
+    try:
+        graph = model if isinstance(model, Graph) else _read(model, None)
+        value = graph.value(name)
+    except ThinflowError:  # an engine may call an input of a file otherwise
+        return None
+    return amounts_for(value, tuple(shape), np.random.default_rng(_SEED))

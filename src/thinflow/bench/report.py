@@ -6,17 +6,18 @@ import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from thinflow.bench.bystanders import Doing
 from thinflow.bench.machine import Machine
 from thinflow.bench.memory import Memory
 from thinflow.bench.peak import FLOAT, Peak
 from thinflow.bench.stats import Distribution, Interval, plus_minus, ratio_of_medians
-from thinflow.bench.workload import Workload, why_slower
+from thinflow.bench.workload import Workload, counted
 from thinflow.errors import ParameterError, closest
 from thinflow.plain_text import markdown
 
+Outcome = Literal["unknown", "even", "faster", "slower"]
 PLACEMENT = 0.01
 """Two copies of one model differ by about as much, by where their memory lies; no number of runs shows it."""
 
@@ -134,14 +135,23 @@ class Ratio:
         """Whether the interval excludes "equally fast"."""
         return 1.0 not in self.interval
 
+    @property
+    def outcome(self) -> Outcome:
+        """What may be said of `b` beside `a`: all sentences about speed go by this."""
+        if not self.interval.known:
+            return "unknown"
+        if not self.certain or self._is_blurred():
+            return "even"
+        return "faster" if self.value > 1 else "slower"
+
     def __str__(self) -> str:
         a, b = self._who()
         where = self._where()
-        if not self.interval.known:
+        if self.outcome == "unknown":
             return f"too few runs to compare {b} with {a}{where} (ratio {self.interval})"
-        if not self.certain or self._is_blurred():
+        if self.outcome == "even":
             return f"no difference between {b} and {a} could be measured{where} (ratio {self.interval})"
-        if self.value > 1:
+        if self.outcome == "faster":
             return f"{b} ran {self.interval} times faster than {a}{where}"
         return f"{b} ran {self.interval.inverse()} times slower than {a}{where}"
 
@@ -171,7 +181,8 @@ class Ratio:
         def key(row: Row) -> dict[str, Any]:
             return {"subject": row.subject, "engine": row.engine, "threads": row.threads}
 
-        return {"a": key(self.a), "b": key(self.b), **vars(self.interval), "text": str(self)}
+        known = {**vars(self.interval), "outcome": self.outcome, "text": str(self)}
+        return {"a": key(self.a), "b": key(self.b), **known}
 
 
 @dataclass(frozen=True)
@@ -303,25 +314,28 @@ class BenchmarkReport:
 
     def sentences(self) -> list[str]:
         """What the numbers say, the most interesting first."""
-        ratios = self.ratios()
-        lines = [str(r) for r in ratios]
-        lines += dict.fromkeys(why for r in ratios if (why := self._why_slower(r)))
+        lines = [str(r) for r in self.ratios()]
         if not lines:
             row = self.rows[0]
             time_ms = plus_minus(row.median_ms, row.spread_ms if row.latency.has_interval else math.inf)
             lines.append(f"{row.subject} takes {time_ms} ms a run on {row.setting}{_share(row)}")
         return lines
 
-    def _why_slower(self, ratio: Ratio) -> str:
-        """Why the eight-bit one of two is slower; empty if it is not, or if both are eight-bit."""
-        if not ratio.certain or ratio.a.eight_bit == ratio.b.eight_bit:
-            return ""
-        small, is_slower = (ratio.b, ratio.value < 1) if ratio.b.eight_bit else (ratio.a, ratio.value > 1)
-        if not is_slower:
-            return ""
-        dots = self.machine.multiplies_eight_bit
-        why = why_slower(small.work, small.note, has_dot_products=dots)
-        return f"{small.subject} is eight-bit and slower: {why}"
+    def slower_eight_bits(self) -> Iterator[tuple[Row, Row]]:
+        """Rows of eight-bit models that are slower than a float one, which is the second."""
+        for ratio in self.ratios():
+            if ratio.a.eight_bit == ratio.b.eight_bit:
+                continue
+            if ratio.outcome == ("slower" if ratio.b.eight_bit else "faster"):
+                yield (ratio.b, ratio.a) if ratio.b.eight_bit else (ratio.a, ratio.b)
+
+    def _counted(self) -> Iterator[str]:
+        """What may have to do with eight bits being slower: facts; what they cost was not measured."""
+        for row, _ in self.slower_eight_bits():
+            found = "; ".join(counted(row.work, has_dot_products=self.machine.multiplies_eight_bit))
+            if found:
+                who = f"{row.subject} is eight-bit and slower"
+                yield f"{who}; counted, not timed: {found}; --profile times the nodes"
 
     def caveats(self) -> list[str]:
         """What to know before trusting the numbers."""
@@ -331,6 +345,7 @@ class BenchmarkReport:
         lines += [f"{subject} is PARTIAL: {note}" for subject, note in self.parts.items()]
         lines += [f"every run was fed {self.fed}"] if self.fed else []
         lines += self._assumptions()
+        lines += dict.fromkeys(self._counted())
         for row in self.rows:
             lines += self._caveats_of(row)
         if self.inter_op_threads > 1 and any(r.engine != "onnxruntime" for r in self.rows):

@@ -20,8 +20,6 @@ _CONVERSIONS = frozenset({"QuantizeV2", "Dequantize", "tfl.QUANTIZE", "tfl.DEQUA
 """Those of ONNX are not among them: they are how its models say that the ops between are eight-bit."""
 _PRODUCT = re.compile(r"conv|matmul|gemm|fully_?connected|einsum|lstm|gru|rnn|attention", re.IGNORECASE)
 _ACTIVATIONS = frozenset({"onnx.Relu", "onnx.Clip"})
-FEW_OPERATIONS = 20_000_000
-"""A model with less is done in so short a time that what lies around the products decides."""
 
 
 @dataclass(frozen=True)
@@ -191,33 +189,25 @@ def _is_quantized(node: Node) -> bool:
     return bool(readers) and all(r.op == "onnx.QuantizeLinear" for r in readers)
 
 
-def why_slower(work: Workload | None, note: str, *, has_dot_products: bool | None) -> str:
-    """Why an eight-bit model is slower than a float one, by what is known of it.
+def counted(work: Workload | None, *, has_dot_products: bool | None) -> list[str]:
+    """Facts of an eight-bit model, and of the machine, that may make it slow; what they cost is not known.
 
     Args:
-        work: of the eight-bit model.
-        note: of its row; tells what its engine left to the interpreter.
+        work: of the model.
         has_dot_products: whether the CPU has instructions for eight-bit products; None if unknown.
     """
-    if "ran in the interpreter" in note:
-        return note.removeprefix("includes copying; ")
+    found = []
     if has_dot_products is False:
-        return "this CPU has no eight-bit dot products (VNNI, dotprod)"
-    if work is None or not work.products:
-        return "the CPU has the instructions: look for ops that stayed float (thinflow inspect)"
-    floats = len(work.float_products)
-    if floats and 10 * work.integer_operations < 9 * work.operations:
+        found.append("this CPU has no eight-bit dot products (VNNI, dotprod)")
+    floats = len(work.float_products) if work is not None else 0
+    if work is not None and floats and 10 * work.integer_operations < 9 * work.operations:
         share = 100 * (1 - work.integer_operations / work.operations)
-        return (
+        found.append(
             f"{floats} of {work.products} products stayed float, {share:.0f} % of the operations, "
             f"first '{work.float_products[0]}'"
         )
-    if 2 * work.conversions > work.products:
-        times = f"{work.conversions} times for {work.products} products"
-        return f"it converts between float and eight bits {times}"
-    if work.operations < FEW_OPERATIONS:
-        return (
-            f"with {work.operations / 1e6:.2g} million operations a run, what lies around the products "
-            "takes longer than they do"
+    if work is not None and 2 * work.conversions > work.products > 0:
+        found.append(
+            f"it converts between float and eight bits {work.conversions} times for {work.products} products"
         )
-    return "its products are eight-bit, but their kernels are slower here; --profile shows which"
+    return found

@@ -181,10 +181,11 @@ def _print_csv(report: Any) -> None:
 
 
 def _print_report(args: Namespace, report: Any, profiles: list[Any]) -> None:
-    from thinflow.api import benchmark_table
+    from thinflow.api import benchmark_table, measured_reasons
     from thinflow.cli._console import print_table
 
     verdict, *others = report.sentences()
+    others += measured_reasons(report, profiles)
     print_lines([verdict, *(f"  {line}" for line in others), ""])
     headers, cells = benchmark_table(report)
     print_table(cells, headers)

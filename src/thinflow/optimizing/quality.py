@@ -25,6 +25,7 @@ class Quality:
         worst_samples: numbers of the samples with another answer, first ones only.
         outputs: names of what was compared.
         part: in words, what of the model was compared if the candidate is a part of it; "" if it is all.
+        lost, gained: samples that only the original, and only the candidate, answers rightly.
     """
 
     samples: int = 0
@@ -36,6 +37,8 @@ class Quality:
     worst_samples: list[int] = field(default_factory=list)
     outputs: tuple[str, ...] = ()
     part: str = ""
+    lost: int = 0
+    gained: int = 0
 
     @property
     def accuracy(self) -> float | None:
@@ -63,12 +66,30 @@ class Quality:
             return 100 * (1 - self.same_answer / self.samples)
         return None
 
+    @property
+    def may_be_chance(self) -> bool:
+        """Whether models that are equally often right would show such a difference, too.
+
+        By McNemar's exact test: each then wins half of the samples that only one of them answers rightly.
+        """
+        return self.lost != self.gained and split_chance(self.lost, self.gained) > CHANCE
+
+    def surely_drops(self, points: float) -> bool:
+        """Whether more than so many points are lost, and not by the chance of which samples there are."""
+        if self.drop is None or self.drop <= points:
+            return False
+        if self.accuracy is not None:
+            return not self.may_be_chance
+        changed = self.samples - (self.same_answer or 0)
+        return tail_chance(changed, self.samples, points / 100) <= CHANCE
+
     def sentence(self, *, detailed: bool = False) -> str:
         """The verdict in words, the strongest evidence first; `detailed` adds the noise."""
         count = f"{self.samples} sample{'s' if self.samples != 1 else ''}"
         noise = f"SQNR {decibels(self.sqnr_db)}"
         if self.accuracy is not None and self.accuracy_before is not None:
             text = f"accuracy {self.accuracy:.2f}% against {self.accuracy_before:.2f}% on {count}"
+            text += ", which may be chance" if self.may_be_chance else ""
         elif self.same_answer is not None and not self.part:
             which = f" in '{self.outputs[0]}'" if len(self.outputs) > 1 else ""
             text = f"same top answer{which} on {self.same_answer} of {count}"
@@ -76,6 +97,31 @@ class Quality:
             text, detailed = f"output {noise} over {count}", False
         text = f"{text}, {noise}" if detailed else text
         return f"{self.part}: {text}" if self.part else text
+
+
+CHANCE = 0.05
+"""A difference that equally good models show more often than this is none."""
+
+
+def split_chance(lost: int, gained: int) -> float:
+    """How probable so uneven a split is where each side is as likely, from 0 to 1 (two-sided, exact)."""
+    count, fewer = lost + gained, min(lost, gained)
+    return min(1.0, 2 * sum(math.comb(count, i) for i in range(fewer + 1)) / 2**count)
+
+
+def tail_chance(found: int, count: int, share: float) -> float:
+    """How probable it is to find as many or more in so many samples, if each is one with this probability."""
+    if not found or share >= 1:
+        return 1.0
+    if share <= 0:
+        return 0.0
+    log_share, log_rest = math.log(share), math.log1p(-share)
+
+    def log_ways(i: int) -> float:
+        return math.lgamma(count + 1) - math.lgamma(i + 1) - math.lgamma(count - i + 1)
+
+    fewer = (math.exp(log_ways(i) + i * log_share + (count - i) * log_rest) for i in range(found))
+    return max(0.0, 1 - math.fsum(fewer))
 
 
 def decibels(value: float) -> str:
@@ -127,6 +173,8 @@ class QualityMeter:
             label = self.labels[number]
             quality.correct = (quality.correct or 0) + (after == label)
             quality.correct_before = (quality.correct_before or 0) + (before == label)
+            quality.lost += before == label != after
+            quality.gained += after == label != before
 
     def result(self) -> Quality:
         """The sums so far."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from thinflow.analysis.summary import short_number
 from thinflow.optimizing.quality import Quality
-from thinflow.optimizing.verdict import speed_ratio
+from thinflow.optimizing.verdict import ratio_of, speed_data
 
 if TYPE_CHECKING:
     from thinflow.optimizing.graph_job import GraphReport
@@ -24,6 +24,7 @@ def data(report: OptimizeReport) -> dict[str, Any]:
     """The whole report as plain data."""
     from thinflow import __version__
 
+    ratio = ratio_of(report)
     return {
         "thinflow": __version__,
         "verdict": report.verdict,
@@ -48,7 +49,8 @@ def data(report: OptimizeReport) -> dict[str, Any]:
             "float" if key == "fp32" else key: _quality(found) for key, found in qualities_of(report).items()
         },
         "latency": report.latency.data() if report.latency is not None else None,
-        "speedup": speed_ratio(report),
+        "speedup": None if ratio is None else ratio.value,
+        "speed": speed_data(report),
         "transforms": transform_data(report.ledger),
         "int8": _quantized_data(report.int8.quantized),
         "warnings": report.warnings,
@@ -100,6 +102,9 @@ def _quality(quality: Quality) -> dict[str, Any]:
         "sqnr_db": None if math.isinf(quality.sqnr_db) else round(quality.sqnr_db, 2),
         "largest_difference": quality.largest,
         "changed_samples": quality.worst_samples,
+        "lost": quality.lost,
+        "gained": quality.gained,
+        "may_be_chance": quality.may_be_chance,
     }
 
 

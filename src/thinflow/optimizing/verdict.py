@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from thinflow.optimizing.quality import decibels
 
 if TYPE_CHECKING:
-    from thinflow.lower.tflite.program import Operator
+    from thinflow.bench.report import Ratio
+    from thinflow.bench.stats import Interval
     from thinflow.optimizing.job_report import OptimizeReport
 
 POOR_SQNR_DB = 20.0
@@ -19,30 +19,48 @@ themselves count.
 SAME_SIZE = 0.05
 WORTH_SMALLER = 1.1
 """A file that shrinks less than this is as large as before."""
-SAME_SPEED = 0.03
-"""Ratios this near to 1 are told as equal."""
-SMALL_MS = 2.0
-"""Milliseconds of a float run from which what happens at the ends of a model no longer matters."""
-MOST_TAPS = 25
-"""Of a depthwise window, for XNNPACK's eight-bit kernels; it takes general convolutions for more."""
+SHORT_MS = 0.1
+"""Two models that both take less are equally good for an app, unless one takes several times as long: what
+lies around the run takes longer, and which of them is ahead differs from machine to machine.
+"""
+SEVERAL_TIMES = 1.5
+WIDE = 0.1
+"""A ratio whose interval reaches farther, relative to it, is told with the interval."""
 
 
 def verdict_of(report: OptimizeReport) -> str:
     """One sentence: how much faster and smaller, how good, and which file to ship."""
-    name, speed = report.recipe.scheme, speed_ratio(report)
-    size, end = _size(times_smaller(report)), _advice(report)
-    if speed is None:
-        return f"{name} is {size}; {end}"
-    if abs(speed - 1) < SAME_SPEED:
-        return f"{name} is as fast as float and {size}; {end}"
-    if speed < 1:
-        return f"{name} is {_times(1 / speed)} SLOWER here because {why_slower(report)}, and {size}; {end}"
-    return f"{name} is {_times(speed)} faster and {size}; {end}"
+    name, size, end = report.recipe.scheme, _size(times_smaller(report)), _advice(report)
+    speed = _speed(report)
+    return f"{name} {speed} {size}; {end}"
 
 
-def _times(ratio: float) -> str:
-    """A ratio above 1; near 1 with the digit that tells it from 1."""
-    return f"{ratio:.1f}x" if ratio >= 1.1 else f"{ratio:.2f}x"
+def _speed(report: OptimizeReport) -> str:
+    """How fast the smaller model is beside float, as far as what was measured tells; up to the size.
+
+    Why it is so was not measured, so no reason is given.
+    """
+    ratio = ratio_of(report)
+    if ratio is None or ratio.outcome == "unknown":
+        return "is"
+    if is_short(ratio):
+        return f"takes less than {SHORT_MS:g} ms a run, as float does, and is"
+    if ratio.outcome == "even":
+        return f"is as fast as float within what was measured ({_span(ratio.interval)}) and"
+    if ratio.outcome == "faster":
+        return f"is {_times(ratio.interval)} faster and"
+    return f"is {_times(ratio.interval.inverse())} SLOWER here and"
+
+
+def _times(interval: Interval) -> str:
+    """A ratio above 1, near 1 with the digit that tells it from 1; with its interval where that is wide."""
+    shown = f"{interval.value:.1f}x" if interval.value >= 1.1 else f"{interval.value:.2f}x"
+    return f"{shown} ({_span(interval)})" if interval.half_width > WIDE * interval.value else shown
+
+
+def _span(interval: Interval) -> str:
+    digits = 2 if interval.high - interval.low < WIDE else 1
+    return f"{interval.low:.{digits}f}x to {interval.high:.{digits}f}x"
 
 
 def _size(times_smaller: float) -> str:
@@ -69,57 +87,53 @@ def times_smaller(report: OptimizeReport) -> float:
 
 def is_good_enough(report: OptimizeReport) -> bool:
     """Whether fewer bits cost no more than allowed, and bring something."""
-    speed = speed_ratio(report)
-    return not why_not(report) and (speed is None or speed >= 1 - SAME_SPEED)
+    return not why_not(report)
 
 
 def why_not(report: OptimizeReport) -> str:
     """What speaks against the quantized model; empty if nothing does."""
-    name = report.recipe.scheme
-    quality, drop = report.int8_quality, report.int8_quality.drop
-    if drop is not None and drop > report.max_drop:
-        what = "accuracy" if quality.accuracy is not None else "answers"
-        return f"{name} loses {drop:.1f} points of {what}, more than {report.max_drop:g}"
-    if drop is None and quality.sqnr_db < POOR_SQNR_DB:
-        return f"the {name} output is poor (SQNR {decibels(quality.sqnr_db)})"
-    speed = speed_ratio(report)
-    if speed is not None and speed < 1 - SAME_SPEED:
+    name, ratio = report.recipe.scheme, ratio_of(report)
+    if lost := _too_much_lost(report):
+        return lost
+    is_decided = ratio is not None and not is_short(ratio)
+    if is_decided and ratio is not None and ratio.outcome == "slower":
         return "float is faster here"
-    if speed is not None and speed < 1 + SAME_SPEED and times_smaller(report) < WORTH_SMALLER:
-        return f"{name} brings nothing here, the work is in operators that stay float"
+    is_faster = is_decided and ratio is not None and ratio.outcome == "faster"
+    if ratio is not None and not is_faster and times_smaller(report) < WORTH_SMALLER:
+        return f"{name} brings nothing here"
     return ""
 
 
-def why_slower(report: OptimizeReport) -> str:
-    """The likeliest reason for a slow quantized model, from what was counted."""
-    program = report.int8.quantized.program
-    counts = Counter(o.code for o in program.subgraphs[0].operators)
-    borders = counts["QUANTIZE"] + counts["DEQUANTIZE"]
-    floats = len(report.int8.quantized.float_operators)
-    if not report.recipe.needs_samples:
-        return "rounding or unpacking costs more than it saves"
-    if floats > 2:
-        return f"{floats} of {sum(counts.values())} operators stay float, with {borders} conversions between"
-    if report.latency is not None and report.latency.machine.multiplies_eight_bit is False:
-        return "this CPU has no eight-bit dot product (VNNI or dotprod)"
-    if wide := sum(map(_is_wide, program.subgraphs[0].operators)):
-        return f"{wide} depthwise windows are wider than 5x5, for which there is no fast eight-bit kernel"
-    timing = report.latency.timing(report.files["fp32"]) if report.latency is not None else None
-    if timing is not None and timing.median_ms >= SMALL_MS:
-        return "its eight-bit kernels take longer than the float ones on this CPU"
-    return "the model is so small that quantizing input and output costs more than it saves"
+def _too_much_lost(report: OptimizeReport) -> str:
+    """What the quantized model loses where that is more than allowed, or may be; empty if it is not."""
+    name, quality = report.recipe.scheme, report.int8_quality
+    if quality.drop is None:
+        poor = quality.sqnr_db < POOR_SQNR_DB
+        return f"the {name} output is poor (SQNR {decibels(quality.sqnr_db)})" if poor else ""
+    if quality.drop <= report.max_drop:
+        return ""
+    what = "accuracy" if quality.accuracy is not None else "answers"
+    if not quality.surely_drops(report.max_drop):
+        points = f"{report.max_drop:g} points of {what}"
+        return f"whether {name} loses more than {points} takes more samples to tell"
+    return f"{name} loses {quality.drop:.1f} points of {what}, more than {report.max_drop:g}"
 
 
-def _is_wide(operator: Operator) -> bool:
-    """Whether it is a depthwise convolution with more taps than XNNPACK's eight-bit kernels are made for."""
-    filters = operator.inputs[1] if operator.code == "DEPTHWISE_CONV_2D" else None
-    shape = filters.shape if filters is not None else None
-    return shape is not None and all(shape[1:3]) and math.prod(n or 0 for n in shape[1:3]) > MOST_TAPS
-
-
-def speed_ratio(report: OptimizeReport) -> float | None:
+def ratio_of(report: OptimizeReport) -> Ratio | None:
     """Float time over the quantized model's time at the first thread count; None if not measured."""
     if report.latency is None:
         return None
-    value = report.latency.ratio(report.files["fp32"], report.files["int8"]).value
-    return value if math.isfinite(value) else None
+    ratio = report.latency.ratio(report.files["fp32"], report.files["int8"])
+    return ratio if math.isfinite(ratio.value) else None
+
+
+def is_short(ratio: Ratio) -> bool:
+    """Whether both runs are so short, and so alike, that it does not matter which is shorter."""
+    longest = max(ratio.a.median_ms, ratio.b.median_ms)
+    return longest < SHORT_MS and 1 / SEVERAL_TIMES < ratio.value < SEVERAL_TIMES
+
+
+def speed_data(report: OptimizeReport) -> dict[str, Any] | None:
+    """Float time over the quantized model's, with its interval and what may be said of it; for JSON."""
+    ratio = ratio_of(report)
+    return None if ratio is None else {**vars(ratio.interval), "outcome": ratio.outcome}

@@ -1,5 +1,6 @@
 """Made-up inputs: numbers, text, and the files and messages that models take apart."""
 
+from thinflow.synthetic.amounts import amounts_for
 from thinflow.synthetic.feeds import (
     DEFAULT_SIZE,
     MAX_BYTES,
@@ -18,6 +19,7 @@ __all__ = [
     "DEFAULT_SIZE",
     "MAX_BYTES",
     "MAX_RANK",
+    "amounts_for",
     "concrete_shape",
     "declared_spec",
     "explain_open_sizes",
