@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 import thinflow
+from tests.lower.onnx.harness import Net
+from thinflow.api.converting import convert_verified
+from thinflow.errors import UnsupportedOp
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import FLOAT
@@ -31,3 +34,17 @@ def test_complex_outputs_are_checked_as_pairs(tmp_path: Path) -> None:
     (found,) = thinflow.Session(target, engine="onnxruntime").run(None, {"x": x})
     expected = np.fft.rfft(x)
     np.testing.assert_allclose(found, np.stack([expected.real, expected.imag], -1), rtol=1e-5, atol=1e-5)
+
+
+def test_a_newer_opset_is_written_where_it_holds_more(tmp_path: Path) -> None:
+    """ScatterND combines by the largest since opset 18."""
+    net = Net()
+    x = net.feed(np.arange(6, dtype=np.float32).reshape(3, 2))
+    y = net.op("UnsortedSegmentMax", x, np.int32([1, 0, 1]), np.int32(2), name="y")
+    net.graph.inputs, net.graph.outputs = [x], [y]
+    made = convert_verified(net.graph, str(tmp_path / "y.onnx"))
+    assert "opset  18" in made.notes
+    assert made.coverage is not None
+    assert not made.coverage.is_part
+    with pytest.raises(UnsupportedOp, match="since opset 18 only"):
+        convert_verified(net.graph, str(tmp_path / "z.onnx"), opset=17)

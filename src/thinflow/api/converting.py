@@ -110,7 +110,7 @@ def convert_verified(
     Args:
         source, path, shapes, names: as for `convert`.
         verify: whether to run it.
-        opset: for .onnx, version of ONNX's op set: 17 (default) to 21.
+        opset: for .onnx, version of ONNX's op set: 17 to 21; default 17, or a newer one that holds more.
         external_data: for .onnx, whether weights go to a file of their own, PATH.data; default: only if they
             do not fit into one.
         timeout: seconds for running the written file, in a child process; default 300.
@@ -233,12 +233,12 @@ def _convert_to_onnx(
     strict: bool,
 ) -> Conversion:
     from thinflow.engines.onnxruntime import ENGINE
-    from thinflow.lower.onnx.program import DEFAULT_OPSET, check_opset
+    from thinflow.lower.onnx.program import check_opset
     from thinflow.optimizing.float_model import float_graph
     from thinflow.optimizing.onnx import onnx_model, write_onnx
     from thinflow.optimizing.samples import samples_for
 
-    opset = check_opset(DEFAULT_OPSET if opset is None else opset)
+    opset = None if opset is None else check_opset(opset)
     require_outputs(graph)
     prepared = float_graph(graph, verify=verify, runtime="onnx")
     optimised = prepared.graph
@@ -248,7 +248,7 @@ def _convert_to_onnx(
     missing = ENGINE.available()
     if missing or not verify:
         size = write_onnx(model.program, target, external_data=external_data)
-        notes = [*_core_notes(model.core), *_type_notes(prepared), *model.batch_notes, f"opset  {opset}"]
+        notes = [*_core_notes(model.core), *_type_notes(prepared), *_file_notes(model)]
         proof = f"not run: {missing}" if verify else _NOT_VERIFIED
         return Conversion(target, size, proof, notes, model.coverage, asked)
     try:
@@ -259,8 +259,13 @@ def _convert_to_onnx(
         model = onnx_model(optimised, samples, opset=opset, fixed=error.problem)
         target = _settled(model.coverage, asked, strict)
         size, proof, doubts = _write_proven_onnx(model, target, external_data, timeout_seconds)
-    notes = [*_core_notes(model.core), *_type_notes(prepared), *model.batch_notes, f"opset  {opset}"]
+    notes = [*_core_notes(model.core), *_type_notes(prepared), *_file_notes(model)]
     return Conversion(target, size, proof, [*notes, *doubts], model.coverage, asked)
+
+
+def _file_notes(model: OnnxModel) -> list[str]:
+    """What to tell of an .onnx file: a batch that is fixed, and its op set."""
+    return [*model.batch_notes, f"opset  {model.program.opset}"]
 
 
 def _write_proven_onnx(

@@ -32,7 +32,10 @@ def add_arguments(p: ArgumentParser) -> None:
         "--no-verify", dest="verify", action="store_false", help="skip comparing the result with the source"
     )
     p.add_argument(
-        "--opset", type=int, metavar="N", help="for .onnx: version of ONNX's op set, 17 (default) to 21"
+        "--opset",
+        type=int,
+        metavar="N",
+        help="for .onnx: version of ONNX's op set, 17 to 21; default 17, or what the model needs",
     )
     p.add_argument(
         "--external-data",

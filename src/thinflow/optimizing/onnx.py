@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -15,13 +16,13 @@ from thinflow.analysis.shapes import infer_shapes
 from thinflow.differences import difference
 from thinflow.engines._child import TIMEOUT_SECONDS, run_file
 from thinflow.engines.onnxruntime import complex_of
-from thinflow.errors import VerificationError
+from thinflow.errors import UnsupportedOp, VerificationError
 from thinflow.formats._files import write_file
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import TensorSpec
 from thinflow.lower.onnx.convert import lower_graph, unsupported, unsupported_unit
-from thinflow.lower.onnx.program import DEFAULT_OPSET, Program
+from thinflow.lower.onnx.program import DEFAULT_OPSET, OPSETS, Program
 from thinflow.lower.onnx.writer import INLINE_LIMIT, to_bytes, write_program
 from thinflow.optimizing.angles import same_turn
 from thinflow.optimizing.batch_sizes import (
@@ -72,7 +73,7 @@ class OnnxModel:
 
 
 def onnx_model(
-    graph: Graph, samples: Samples | None = None, *, opset: int = DEFAULT_OPSET, fixed: str = ""
+    graph: Graph, samples: Samples | None = None, *, opset: int | None = None, fixed: str = ""
 ) -> OnnxModel:
     """Lower the part of the graph that ONNX Runtime can run whole. An open batch stays open if no more can
     be lowered with a fixed one.
@@ -80,7 +81,7 @@ def onnx_model(
     Args:
         graph: with inputs and outputs set.
         samples: the first one settles ranks that the graph leaves open.
-        opset: version of ONNX's op set, 17 to 21.
+        opset: version of ONNX's op set, 17 to 21; default: 17, or a newer one that holds more.
         fixed: why an open batch has to be fixed all the same, at that of the first sample.
 
     Raises:
@@ -97,7 +98,27 @@ def onnx_model(
     return replace(model, fixed=why)
 
 
-def _lowered(graph: Graph, opset: int) -> OnnxModel:
+def _lowered(graph: Graph, opset: int | None) -> OnnxModel:
+    if opset is not None:
+        return _lowered_to(graph, opset)
+    try:
+        model = _lowered_to(graph, DEFAULT_OPSET)
+    except UnsupportedOp as error:
+        wanted = _newer_opset([error.problem])
+        if not wanted:
+            raise
+        return _lowered_to(graph, wanted)
+    wanted = _newer_opset(model.core.outside.values())
+    return _lowered_to(graph, wanted) if wanted else model
+
+
+def _newer_opset(reasons: Iterable[str]) -> int:
+    """The opset that some of the reasons for leaving nodes out ask for; 0 if none does."""
+    found = (int(n) for why in reasons for n in re.findall(r"since opset (\d+)", why))
+    return max((n for n in found if n in OPSETS), default=0)
+
+
+def _lowered_to(graph: Graph, opset: int) -> OnnxModel:
     unit = partial(unsupported_unit, specs={}, opset=opset)
     core = find_core(graph, partial(unsupported, opset=opset), "ONNX", unit)
     infer_shapes(graph, {v: v.spec for v in (*graph.inputs, *core.inputs)})
@@ -194,7 +215,7 @@ def why_one_batch(
     return "".join(why)
 
 
-def open_or_fixed(graph: Graph, samples: Samples, *, opset: int = DEFAULT_OPSET) -> OnnxModel:
+def open_or_fixed(graph: Graph, samples: Samples, *, opset: int | None = None) -> OnnxModel:
     """As `checking.open_or_fixed`, for ONNX Runtime, which must be there."""
     model = onnx_model(graph, samples, opset=opset)
     why = why_one_batch(model, samples, to_bytes(model.program)) if model.is_open else ""

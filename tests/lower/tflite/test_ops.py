@@ -138,6 +138,14 @@ CASES = [
     ("FusedBatchNormV3",
      [f(1, 3, 8, 1), C(np.ones(3, np.float32)), C(np.zeros(3, np.float32)), C(NONE), C(NONE)],
      {"is_training": True, "data_format": "NCHW"}),
+    ("GatherV2", [f(2, 3, 4, 5), i(2, 2, low=0, high=4), C(np.int32(2))], {"batch_dims": 1}),
+    ("GatherV2", [f(2, 3, 5), i(2, low=0, high=5), C(np.int32(-1))], {"batch_dims": 1}),
+    ("DynamicPartition", [f(5, 2), C([0, 2, 1, 0, 2], I32)], {"num_partitions": 3}),
+    ("DynamicPartition", [f(2, 3, 2), i(2, 3, low=0, high=2)], {"num_partitions": 2}),
+    ("DynamicStitch", [C([0, 3], I32), C([[1, 5]], I32), f(2, 2), f(1, 2, 2)], {"N": 2}),
+    ("DynamicStitch", [C([2, 0], I32), C([1], I32), f(2, 3), f(1, 3)], {"N": 2}),
+    ("DynamicStitch", [np.array([4, 0], I32), np.array([4, 1], I32), f(2, 3), f(2, 3) + 1], {"N": 2}),
+    ("ParallelDynamicStitch", [np.array([4, 0], I32), np.array([1], I32), f(2), f(1)], {"N": 2}),
     ("MatrixBandPart", [f(2, 4, 5), C(np.int64(-1)), C(np.int64(0))], {}),
     ("MatrixBandPart", [f(4, 5), C(np.int32(1)), C(np.int32(2))], {}),
     ("MatrixBandPart", [f(4, 5), C(np.int32(-1)), C(np.int32(-1))], {}),
@@ -273,6 +281,7 @@ def build(op, operands, attrs, unknown=""):
 
 def ports(node):
     counts = {"Unpack": node.get("num"), "Split": node.get("num_split"), "SplitV": node.get("num_split")}
+    counts["DynamicPartition"] = node.get("num_partitions")
     return counts.get(node.op) or (2 if node.op in ("TopKV2", "Unique") else 1)
 
 
@@ -331,7 +340,7 @@ def test_unknown_sizes_are_right_or_refused(unknown):
         except (AssertionError, RuntimeError, ValueError) as error:
             wrong.append(f"{name}: {error}")
     assert not wrong
-    assert len(refused) <= {"batch": 2, "sizes": 10, "rank": 32}[unknown], refused
+    assert len(refused) <= {"batch": 2, "sizes": 10, "rank": 40}[unknown], refused
 
 
 def test_complex_numbers():

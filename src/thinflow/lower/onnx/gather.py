@@ -22,18 +22,37 @@ def gather(b: Builder, node: Node, x: Tensor, indices: Tensor) -> Tensor:
 def gather_v2(
     b: Builder, node: Node, x: Tensor, indices: Tensor, axis: Tensor, *, batch_dims: int = 0
 ) -> Tensor:
-    """Batches that are gathered each by itself are a GatherND, where the axis comes right after them."""
+    """Batches that are gathered each by itself are a GatherND."""
     (place,) = (
         ints(axis, "axis")
         if x.shape is None and not batch_dims
         else b.axes(axis, None if x.shape is None else len(x.shape))
     )
-    rank = None if indices.shape is None else len(indices.shape)
     batch = batch_dims + len(shape_of(indices, "the indices")) if batch_dims < 0 else batch_dims
     if not batch:
         return b.emit("Gather", x, indices, axis=place)
-    require(place == batch and rank is not None, "batches gathered along a later axis have no ONNX form")
-    return b.emit("GatherND", x, b.unsqueezed(b.index(indices), [rank or 0]), batch_dims=batch)
+    places = b.unsqueezed(b.index(indices), [len(shape_of(indices, "the indices"))])
+    if place == batch:
+        return b.emit("GatherND", x, places, batch_dims=batch)
+    return _later_axis(b, x, places, place, batch)
+
+
+def _later_axis(b: Builder, x: Tensor, places: Tensor, axis: int, batch: int) -> Tensor:
+    """GatherND along the axis moved right behind the batches, and what came before it moved back."""
+    rank, more = len(shape_of(x, "x")), len(shape_of(places)) - 1 - batch
+    others = [a for a in range(rank) if a != axis]
+    moved = b.transposed(x, [*others[:batch], axis, *others[batch:]])
+    shape = (*shape_of(places)[:-1], *shape_of(moved)[batch + 1 :])
+    y = b.step("GatherND", moved, places, shape=shape, batch_dims=batch)
+    between = axis - batch
+    start = batch + more
+    order = [
+        *range(batch),
+        *range(start, start + between),
+        *range(batch, start),
+        *range(start + between, len(shape)),
+    ]
+    return b.emit("Transpose", y, perm=tuple(order))
 
 
 @lower("GatherNd", to="onnx")
