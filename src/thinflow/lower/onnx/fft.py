@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from thinflow.ir.graph import Node
 from thinflow.lower.onnx.builder import Array, Builder, ints, require, shape_of
 from thinflow.lower.onnx.complex import Complex, Part, complex_rule, parts_of
 from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.onnx.terms import Term
-
-_MOST = 1 << 13  # points along an axis
-
-
-def _turns(rows: int, columns: int, points: int) -> Array:
-    """Angles 2 pi k n / points, float64 [rows,columns]; exact for large products too."""
-    product = np.outer(np.arange(rows, dtype=np.int64), np.arange(columns, dtype=np.int64))
-    return np.asarray(2 * np.pi / points * (product % points))
+from thinflow.lower.waves import MOST_POINTS, mirrored_weights, waves
 
 
 def _product(b: Builder, x: Term, matrix: Array) -> Term:
@@ -27,7 +18,7 @@ def _product(b: Builder, x: Term, matrix: Array) -> Term:
 
 def _points(x: Tensor, axis: int) -> int:
     count = shape_of(x, "x")[axis]
-    require(count is not None and 0 < count <= _MOST, f"a transform of {count} points has no form")
+    require(count is not None and 0 < count <= MOST_POINTS, f"a transform of {count} points has no form")
     return count or 0
 
 
@@ -43,9 +34,9 @@ def _along(b: Builder, x: Complex, axis: int, *, inverse: bool) -> Complex:
     """The transform along one axis; the inverse is divided by the number of points."""
     n = _points(x.real, axis)
     x = _last(b, x, axis)
-    angles = _turns(n, n, n)
+    cosine, sine = waves(n, n, n)
     scale = 1 / n if inverse else 1.0
-    cosines, sines = np.cos(angles) * scale, np.sin(angles) * (scale if inverse else -scale)
+    cosines, sines = cosine * scale, sine * (scale if inverse else -scale)
     re, im = Term(b, x.real), Term(b, x.imag)
     y = Complex(
         (_product(b, re, cosines) - _product(b, im, sines)).tensor,
@@ -85,10 +76,10 @@ def _cut(b: Builder, x: Tensor, lengths: list[int]) -> Tensor:
 def rfft(b: Builder, node: Node, x: Tensor, length: Tensor) -> Complex:
     """Of real numbers: the last axis keeps the first half of the frequencies."""
     lengths = list(ints(length, "fft_length"))
-    require(min(lengths) > 0 and max(lengths) <= _MOST, f"a transform of {lengths} points has no form")
+    require(min(lengths) > 0 and max(lengths) <= MOST_POINTS, f"a transform of {lengths} points has no form")
     real = Term(b, _cut(b, x, lengths))
-    angles = _turns(lengths[-1], lengths[-1] // 2 + 1, lengths[-1])
-    y = Complex(_product(b, real, np.cos(angles)).tensor, _product(b, real, -np.sin(angles)).tensor)
+    cosine, sine = waves(lengths[-1], lengths[-1] // 2 + 1, lengths[-1])
+    y = Complex(_product(b, real, cosine).tensor, _product(b, real, -sine).tensor)
     for axis in range(-len(lengths), -1):
         y = _along(b, y, axis, inverse=False)
     return y
@@ -98,18 +89,14 @@ def rfft(b: Builder, node: Node, x: Tensor, length: Tensor) -> Complex:
 def irfft(b: Builder, node: Node, x: Part, length: Tensor) -> Tensor:
     """The inverse of RFFT; the missing frequencies mirror those that are there."""
     lengths = list(ints(length, "fft_length"))
-    require(min(lengths) > 0 and max(lengths) <= _MOST, f"a transform of {lengths} points has no form")
+    require(min(lengths) > 0 and max(lengths) <= MOST_POINTS, f"a transform of {lengths} points has no form")
     n = lengths[-1]
     half = n // 2 + 1
     whole = parts_of(b, x)
     y = Complex(*(_cut(b, t, [*lengths[:-1], half]) for t in (whole.real, whole.imag)))
     for axis in range(-len(lengths), -1):
         y = _along(b, y, axis, inverse=True)
-    weights = np.full((half, 1), 2.0 / n)
-    weights[0] = 1 / n
-    if n % 2 == 0:
-        weights[-1] = 1 / n
-    angles = _turns(half, n, n)
+    (cosine, sine), weights = waves(half, n, n), mirrored_weights(n)
     re, im = Term(b, y.real), Term(b, y.imag)
-    total = _product(b, re, np.cos(angles) * weights) - _product(b, im, np.sin(angles) * weights)
+    total = _product(b, re, cosine * weights) - _product(b, im, sine * weights)
     return b.result(total.tensor)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from thinflow.lower.tflite import coding
 from thinflow.lower.tflite.bodies import Body, stored, without_twins
 from thinflow.lower.tflite.builder import Builder
 from thinflow.lower.tflite.calls import block_lstm
+from thinflow.lower.tflite.complex import Complex, has_form, is_complex, lower_complex
 from thinflow.lower.tflite.counters import turns
 from thinflow.lower.tflite.first_turn import zeros_for
 from thinflow.lower.tflite.fuse import fuse, remove_dead
@@ -91,6 +92,25 @@ class ControlLowering(FlowLowering):
         self.builder.begin(node)
         found: Slot = coding.stored(self.builder, value, slot)
         return found
+
+    def _apply(self, node: Node) -> tuple[Any, ...]:
+        """Complex numbers by LiteRT's own operators, where these go on; else by their parts."""
+        if not is_complex(node, self.tensors) or not has_form(node):
+            return super()._apply(node)
+        inputs = [self.read(v) for v in node.inputs]
+        refusal: UnsupportedOp | None = None
+        if not any(isinstance(slot, Complex) for slot in inputs):
+            mark = self.mark()
+            try:
+                return super()._apply(node)
+            except UnsupportedOp as error:
+                self.undo(mark)
+                refusal = error
+        self.builder.begin(node)
+        try:
+            return lower_complex(self.builder, node, inputs)
+        except UnsupportedOp as error:
+            raise refusal or error from error
 
     def mark(self) -> tuple[int, ...]:
         return (*super().mark(), len(self.subgraphs))

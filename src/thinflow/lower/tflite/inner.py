@@ -1,4 +1,7 @@
-"""Which codes exist only between the nodes that LiteRT computes together, and nowhere else."""
+"""Which values exist only between the nodes that LiteRT computes together, and nowhere else.
+
+They are codes of whose grid only those nodes know, and complex numbers in parts.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from thinflow.analysis.grids import Grid, code_type, known_grids
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import QINT32
 from thinflow.lower.tflite.coding import READERS
+from thinflow.lower.tflite.complex import has_form
 
 _MEASURING = frozenset({"RequantizationRange", "QuantizeDownAndShrinkRange"})
 
@@ -18,12 +22,22 @@ def inner_values(graph: Graph) -> set[Value]:
     Their producers and readers have to be lowered as one. Where one of them cannot be, none of what hangs
     together with it is here. O(nodes + edges).
     """
+    found = _complex_values(graph)
     if not any(node.op in READERS for node in graph):
-        return set()
+        return found
     grids = known_grids(graph)
     codes = [(node.output(), code_type(node.output())) for node in graph if node.op in READERS]
-    found = {v for v, kind in codes if kind is not None and (kind is QINT32 or v not in grids)}
-    return found - _spoilt(found, {v for v in found if not _is_possible(v, grids)})
+    inner = {v for v, kind in codes if kind is not None and (kind is QINT32 or v not in grids)}
+    return found | (inner - _spoilt(inner, {v for v in inner if not _is_possible(v, grids)}))
+
+
+def _complex_values(graph: Graph) -> set[Value]:
+    """Complex numbers between ops that have a form for them; what is handed out is none of them."""
+    made = {v for node in graph for v in node.outputs if v.dtype is not None and v.dtype.kind == "c"}
+    found = {v for v in made if v.node.tensor is None and v.node.op not in ("Placeholder", "PlaceholderV2")}
+    return found - _spoilt(
+        found, {v for v in found if v.is_graph_output or not all(map(has_form, (v.node, *v.readers)))}
+    )
 
 
 def _is_possible(value: Value, grids: Mapping[Value, Grid]) -> bool:
