@@ -146,18 +146,18 @@ def in_tensorflow(path: Path, made: Any) -> Cell:
     """A .pb, loaded and run by the real TensorFlow."""
     import tensorflow as tf
 
-    from scripts.eras_models.making import run_graph
+    from scripts.eras_models.making import running
 
     graph_def = tf.compat.v1.GraphDef.FromString(path.read_bytes())
-    try:
-        with tf.Graph().as_default():
-            tf.import_graph_def(graph_def, name="")
-    except Exception as error:
-        return Cell("NOLOAD", _first_line(error))
     missing = _missing(made, [n.name for n in graph_def.node])
     if missing:
         return Cell("WRONG", f"no node {missing}")
-    word = compared(made, lambda feeds: run_graph(graph_def, feeds, list(made.answers[0])))
+    with contextlib.ExitStack() as stack:
+        try:
+            run = stack.enter_context(running(graph_def, list(made.answers[0])))
+        except Exception as error:
+            return Cell("NOLOAD", _first_line(error))
+        word = compared(made, run)
     return Cell(
         "NORUN" if word == "fixed" else "ok", "a batch of three is not taken" if word == "fixed" else ""
     )

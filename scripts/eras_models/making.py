@@ -19,7 +19,7 @@ import shutil
 import tempfile
 import types
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -194,20 +194,23 @@ def saved_model_answers(
 
 def graph_answers(path: Path, feeds: Sequence[Feeds], outputs: Sequence[str]) -> list[Feeds]:
     """Of a frozen graph."""
-    graph_def = v1.GraphDef.FromString(path.read_bytes())
-    return [run_graph(graph_def, feed, outputs) for feed in feeds]
+    with running(v1.GraphDef.FromString(path.read_bytes()), outputs) as run:
+        return [run(feed) for feed in feeds]
 
 
-def run_graph(graph_def: Any, feed: Feeds, outputs: Sequence[str]) -> Feeds:
-    """What the real TensorFlow computes, tables filled first; feeds for inputs it has not are left out."""
+@contextlib.contextmanager
+def running(graph_def: Any, outputs: Sequence[str]) -> Iterator[Callable[[Mapping[str, Any]], Feeds]]:
+    """What the real TensorFlow computes of feeds, which may be more than the graph takes."""
     with tf.Graph().as_default() as graph, _session(graph) as session:
         tf.import_graph_def(graph_def, name="")
         names = {op.name for op in graph.get_operations()}
-        tables = graph.get_collection(v1.GraphKeys.TABLE_INITIALIZERS)
-        session.run(tables)
-        given = {_port(n): x for n, x in feed.items() if n.split(":")[0] in names}
-        found = session.run([_port(n) for n in outputs], given)
-        return {n: np.asarray(y) for n, y in zip(outputs, found, strict=True)}
+
+        def run(feed: Mapping[str, Any]) -> Feeds:
+            given = {_port(n): x for n, x in feed.items() if n.split(":")[0] in names}
+            found = session.run([_port(n) for n in outputs], given)
+            return {n: np.asarray(y) for n, y in zip(outputs, found, strict=True)}
+
+        yield run
 
 
 def _session(graph: Any) -> Any:
