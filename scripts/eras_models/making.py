@@ -277,7 +277,10 @@ def _save_keras(
         model = outputs if isinstance(outputs, k.Model) else k.Model(list(inputs.values()), outputs)
         if settle:
             _settle(model, era)
-        model.export(str(folder / "saved"), **({"verbose": False} if era == "k3" else {}))
+        how: dict[str, Any] = {"verbose": False} if era == "k3" else {}
+        if era == "k3" and not any(spec.shape[0] is None for spec in specs.values()):
+            how["input_signature"] = [tf.TensorSpec(s.shape, s.dtype, name=n) for n, s in specs.items()]
+        model.export(str(folder / "saved"), **how)
     finally:
         if dtype is not None:
             setting("float32")

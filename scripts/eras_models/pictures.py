@@ -117,8 +117,8 @@ def conv1d(k: Any, x: Any) -> Any:
 
 @keras_model("k3", x=floats(None, 8, 8, 8, 1))
 def conv3d(k: Any, x: Any) -> Any:
-    y = k.layers.MaxPooling3D()(k.layers.Conv3D(4, 3, padding="same", activation="relu")(x))
-    y = k.layers.AveragePooling3D()(k.layers.BatchNormalization()(k.layers.Conv3D(3, 2)(y)))
+    y = k.layers.MaxPooling3D(2)(k.layers.Conv3D(4, 3, padding="same", activation="relu")(x))
+    y = k.layers.AveragePooling3D(2)(k.layers.BatchNormalization()(k.layers.Conv3D(3, 2)(y)))
     return k.layers.Dense(3)(k.layers.Flatten()(y))
 
 

@@ -15,6 +15,7 @@ from thinflow.formats.tflite import signature_names
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.types import FLOAT
 from thinflow.lower.tflite.program import Operator, Program, Signature, Subgraph, Tensor, to_bytes
+from thinflow.tflite.reader import read_program
 
 pytest.importorskip("ai_edge_litert")
 
@@ -83,6 +84,23 @@ def test_a_signature_that_is_not_there(path: Path, tmp_path: Path) -> None:
     with pytest.raises(GraphError, match="neither model has a signature 'decod'"):
         thinflow.verify(path, path, signature="decod")
     assert signature_names(path.read_bytes()) == ["encode", "decode"]
+
+
+@pytest.mark.parametrize("engine", ["auto", "reference"])
+def test_none_is_taken_by_chance(path: Path, tmp_path: Path, engine: str) -> None:
+    """Of several graphs the default one runs, wherever in the file it is; without one none does."""
+    with pytest.raises(GraphError, match="2 signatures, and none is called serving_default") as error:
+        thinflow.Session(path, engine)
+    assert error.value.hint == "choose one with --signature: encode, decode"
+    with pytest.raises(GraphError, match="none is called serving_default"):
+        thinflow.Session(thinflow.load(path), engine)
+    program = read_program(path.read_bytes(), losses=[])
+    program.signatures = {
+        {"decode": "serving_default"}.get(key, key): given for key, given in program.signatures.items()
+    }
+    (tmp_path / "default.tflite").write_bytes(to_bytes(program))
+    (found,) = thinflow.Session(tmp_path / "default.tflite", engine).run(["out"], {"code": C})
+    assert found.tolist() == [[1, 2, 3]]
 
 
 def test_onnx_files_have_none(tmp_path: Path) -> None:

@@ -122,6 +122,7 @@ def convert_verified(
         EngineCrashed: running it crashed or took too long; nothing is written.
         ParameterError: senseless options.
     """
+    from thinflow.analysis.opened import opening_notes
     from thinflow.analysis.switches import switch_notes
     from thinflow.engines._child import checked_timeout
 
@@ -138,14 +139,15 @@ def convert_verified(
     if not target.endswith((".tflite", ".onnx")):
         graph = load(source, shapes=shapes, **names)
         require_tensorflow(graph, "converted")
-        return Conversion(target, save(graph, target), "every node and weight kept as it was")
+        size = save(graph, target)
+        return Conversion(target, size, "every node and weight kept as it was", opening_notes(graph))
     graph, settings = load_for_inference(source, shapes=shapes, **names)
     require_tensorflow(graph, "converted")
     if target.endswith(".onnx"):
         made = _convert_to_onnx(graph, target, verify, opset, external_data, seconds, strict)
     else:
         made = write_float_tflite(graph, target, verify=verify, timeout_seconds=seconds, strict=strict)
-    made.notes += switch_notes(settings)
+    made.notes += [*switch_notes(settings), *opening_notes(graph)]
     return made
 
 

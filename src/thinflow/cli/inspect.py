@@ -169,6 +169,8 @@ def _broken(summary: Summary) -> list[Any]:
 
 def inspect_lines(summary: Summary, args: Namespace, info: ModelInfo | None = None) -> list[str]:
     """The report, verdict first, next command last. Of a SavedModel or a MetaGraph it is told first."""
+    from thinflow.analysis.opened import opening_notes
+
     lines = [_verdict(summary), ""]
     if info is not None:
         opened = f"opened as {_verdict(summary).partition(' is a ')[2]}"
@@ -179,6 +181,7 @@ def inspect_lines(summary: Summary, args: Namespace, info: ModelInfo | None = No
     shown = ops if args.all else ops[:12]
     more = f", and {len(ops) - len(shown)} kinds more" if len(ops) > len(shown) else ""
     lines.append("ops: " + ", ".join(f"{count} {op}" for op, count in shown) + more)
+    lines += [f"note: {note}" for note in opening_notes(summary.graph)]
     lines += _findings(summary)
     if summary.problems:
         lines += [f"problem: {p}" for p in summary.problems[: None if args.all else 10]]

@@ -191,6 +191,24 @@ def has_signature(model: str | os.PathLike[str] | Graph, key: str | None) -> boo
     return key in signature_names(bytes_of(path_of(model)))
 
 
+def signature_to_run(model: str | os.PathLike[str] | Graph) -> str | None:
+    """Which signature of a .tflite file runs where none is named; None if it has one graph only.
+
+    Raises:
+        GraphError: it has several, and none is the default.
+    """
+    from thinflow.formats.contents import bytes_of
+    from thinflow.formats.tflite import default_signature
+
+    if not isinstance(model, str | os.PathLike) and "signature" in model.facts:
+        return model.facts["signature"]
+    path = path_of(model)
+    try:
+        return default_signature(bytes_of(path))
+    except GraphError as error:
+        raise GraphError(error.problem, path, error.hint) from error
+
+
 def path_of(model: str | os.PathLike[str] | Graph) -> str:
     """The file behind such a model.
 

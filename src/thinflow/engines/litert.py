@@ -193,13 +193,18 @@ def open_file(path: str, threads: int, signature: str | None = None) -> ModelFil
     Args:
         path: of the file.
         threads: how many the kernels may use.
-        signature: which one to run; default the graph that runs when nothing is named.
+        signature: which one to run; default the graph that runs when nothing is named, or if there are
+            several graphs "serving_default".
 
     Raises:
         EngineUnavailable: LiteRT refuses it.
-        GraphError: it has no such signature.
+        GraphError: it has no such signature, or several graphs and none is the default.
     """
     model = Model(file_content(path), threads=threads, settled=None if signature is None else False)
+    if signature is None and len(model.interpreter.get_signature_list()) > 1:
+        from thinflow.engines._files import signature_to_run
+
+        signature = signature_to_run(path)
     if signature is not None:
         from thinflow.engines._signatures import open_signature
 

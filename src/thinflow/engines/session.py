@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from thinflow.engines import find
 from thinflow.engines._feeds import Feed, Port
-from thinflow.engines._files import ModelFile, engine_of, open_file, path_of
+from thinflow.engines._files import ModelFile, engine_of, open_file, path_of, signature_to_run
 from thinflow.engines._threads import side_by_side
 from thinflow.engines.base import Compiled
 from thinflow.errors import EngineUnavailable, FeedError, GraphError, ParameterError, closest
@@ -330,6 +330,8 @@ def _lifted(
     from thinflow.analysis.shapes import infer_shapes
     from thinflow.lifting import lift
 
+    if signature is None and engine_of(model) == "litert":
+        signature = signature_to_run(model)
     chosen = {} if signature is None else {"signature": signature}
     source = formats.load(model, **chosen) if isinstance(model, str | os.PathLike) else model.clone()
     infer_shapes(source)

@@ -24,6 +24,10 @@ _SHOWN_TEXT = 400
 _SHOWN_SIGNATURES = 20
 
 
+_DEFAULT = "serving_default"
+"""What TensorFlow calls the signature to serve."""
+
+
 def load(path: str | os.PathLike[str], *, signature: str | None = None) -> Graph:
     """The graph in a .tflite file; weights stay views of the mapped file.
 
@@ -92,6 +96,28 @@ def signature_names(data: memoryview | bytes) -> list[str]:
     from thinflow.tflite.reader import read_program
 
     return list(read_program(data, losses=[]).signatures)
+
+
+def default_signature(data: memoryview | bytes) -> str | None:
+    """Which signature of a .tflite file runs when none is named: "serving_default" if there are several
+    graphs behind them, None if there is one, which runs under its own names.
+
+    Raises:
+        FormatError: the bytes are damaged.
+        GraphError: there are several graphs, and none of them is the default.
+    """
+    from thinflow.tflite.reader import read_program
+
+    program = read_program(data, losses=[])
+    keys = list(program.signatures)
+    if len(keys) < 2 or len({_subgraph_of(program, key) for key in keys}) < 2:
+        return None
+    if _DEFAULT in keys:
+        return _DEFAULT
+    raise GraphError(
+        f"the model has {len(keys)} signatures, and none is called {_DEFAULT}",
+        hint=f"choose one with --signature: {', '.join(keys)}",
+    )
 
 
 def _tensors(program: Program, main: int) -> set[object]:

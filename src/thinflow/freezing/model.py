@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from thinflow.analysis.opened import STATE
 from thinflow.errors import FormatError, ThinflowError
 from thinflow.formats.checkpoint import Checkpoint, open_checkpoint
 from thinflow.formats.metagraph import MetaGraph, Signature
@@ -19,6 +20,7 @@ from thinflow.freezing.assets import place_assets
 from thinflow.freezing.handles import replace_variables
 from thinflow.freezing.initial_values import InitialValues
 from thinflow.freezing.restoring import Key
+from thinflow.freezing.state import forward_writes, is_write, state_note, written_state
 from thinflow.freezing.tables import absent_files, fill, fillers_of, tables_of
 from thinflow.ir.function import Selection, reachable
 from thinflow.ir.graph import Graph, Node
@@ -28,22 +30,6 @@ from thinflow.rewrite.colocation import drop_lost_classes
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms._control import drop_idle_control
 from thinflow.transforms.inline_partitionedcall import InlinePartitionedCall
-
-_WRITES = (
-    "Assign",
-    "Apply",
-    "ResourceApply",
-    "SparseApply",
-    "ResourceSparseApply",
-    "Scatter",
-    "ResourceScatter",
-    "StridedSliceAssign",
-    "ResourceStridedSliceAssign",
-    "CountUpTo",
-    "Save",
-    "Restore",
-)
-"""Beginnings of the names of ops that change variables or files."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +73,7 @@ class Frozen:
         unused: keys of the checkpoint that no variable of the graph needed.
         nodes_before: how many nodes the model's main graph had.
         notes: facts worth telling.
+        state: variables that a run read and changed, so that the next one began with what it left.
     """
 
     graph: Graph
@@ -95,6 +82,7 @@ class Frozen:
     unused: list[str] = field(default_factory=list)
     nodes_before: int = 0
     notes: list[str] = field(default_factory=list)
+    state: list[str] = field(default_factory=list)
 
 
 def freeze_metagraph(
@@ -163,11 +151,11 @@ def freeze_graph(
     graph.inputs = list(dict.fromkeys(graph.value(name) for name in inputs))
     initializers = _initializers(graph, meta, options)
     initial = InitialValues(graph, initializers)
-    _cut_writes(graph, frozen)
+    _settle_writes(graph, frozen)
     _strip(graph, initializers)
     if options.inline and graph.functions:
         _inline(graph, frozen)
-        _cut_writes(graph, frozen)
+        _settle_writes(graph, frozen)
     lenient = options.allow_missing or options.allow_absent_files
     _fill_tables(graph, home, contents, frozen, lenient=lenient)
     _strip(graph, [])
@@ -177,6 +165,9 @@ def freeze_graph(
     _cut_writes(graph, frozen)
     _strip(graph, [])
     _prune_functions(graph, frozen)
+    if frozen.state:
+        graph.facts[STATE] = state_note(frozen.state)
+        frozen.notes.append(graph.facts[STATE])
     if options.clear_devices:
         for node in graph:
             node.device = ""
@@ -209,13 +200,16 @@ def _initializers(graph: Graph, meta: MetaGraph | None, options: Options) -> lis
     return [*(fillers_of(graph) if meta is None else ()), *(n for n in found if n is not None), *asked]
 
 
-def _is_write(node: Node) -> bool:
-    return node.op.startswith(_WRITES)
+def _settle_writes(graph: Graph, frozen: Frozen) -> None:
+    """Leave out changes of variables, once what the outputs read back of them is taken from where it came."""
+    frozen.state += written_state(graph)
+    forward_writes(graph)
+    _cut_writes(graph, frozen)
 
 
 def _cut_writes(graph: Graph, frozen: Frozen) -> None:
     """Nobody waits for changes of variables: a frozen graph has none."""
-    writes = [node for node in graph if _is_write(node) and node.control_outputs]
+    writes = [node for node in graph if is_write(node) and node.control_outputs]
     results = [v.node for v in graph.outputs]
     needed = ancestors(results, control=False) if writes else set()
     cut = [node for node in writes if node not in needed]

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 
 from thinflow.analysis.interface import guess_interface
+from thinflow.analysis.opened import SIGNATURE
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.errors import GraphError, ParameterError
 from thinflow.formats import load, metagraph, recognise, savedmodel
@@ -15,6 +16,7 @@ from thinflow.freezing.model import Frozen, Options, freeze_graph, freeze_metagr
 from thinflow.ir.graph import Graph
 
 PathLike = str | os.PathLike[str]
+_SHOWN_SIGNATURES = 5
 
 
 def holds_variables(path: PathLike) -> bool:
@@ -56,6 +58,8 @@ def freeze_source(
         chosen = None if outputs is not None else savedmodel.choose_signature(meta, signature)
         names = outputs if outputs is not None or chosen is not None else _guessed(meta.graph)
         frozen = freeze_metagraph(meta, chosen, names or (), prefix, options)
+        if chosen is not None and signature is None:
+            _tell_choice(frozen, meta, chosen)
     else:
         for name, given in (("tags", tags), ("signature", signature)):
             if given is not None:
@@ -70,6 +74,24 @@ def freeze_source(
         infer_shapes(frozen.graph)
         _declare_inputs(frozen.graph, inputs)
     return frozen
+
+
+def _tell_choice(frozen: Frozen, meta: MetaGraph, chosen: metagraph.Signature) -> None:
+    """Note which signature was taken where there are others; Keras writes one twice, that is none."""
+    key = next(k for k, given in meta.signatures.items() if given is chosen)
+    others = [k for k, given in meta.signatures.items() if k != key and not _is_twin(k, given, chosen)]
+    if others:
+        flags = ", ".join(f"--signature {other}" for other in others[:_SHOWN_SIGNATURES])
+        note = f"of {len(others) + 1} signatures '{key}' was taken; the others: {flags}"
+        frozen.graph.facts[SIGNATURE] = note
+        frozen.notes.append(note)
+
+
+def _is_twin(key: str, given: metagraph.Signature, chosen: metagraph.Signature) -> bool:
+    """Whether it is what Keras's `export` calls "serve": the default signature once more."""
+    ends = [{n: str(e.spec) for n, e in side.items()} for side in (given.inputs, chosen.inputs)]
+    ends += [{n: str(e.spec) for n, e in side.items()} for side in (given.outputs, chosen.outputs)]
+    return key == "serve" and ends[0] == ends[1] and ends[2] == ends[3]
 
 
 def _metagraph(path: PathLike, tags: str | None) -> MetaGraph | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from thinflow.analysis.opened import opening_notes
 from thinflow.analysis.switches import switch_notes
 from thinflow.ir.graph import Graph
 from thinflow.optimizing.coverage import Coverage
@@ -82,6 +83,7 @@ class Prepared:
             "synthetic": self.data.synthetic,
             "float_operators": [[o.code, o.origin, why] for o, why in made.quantized.float_operators],
             "warnings": [
+                *opening_notes(self.original),
                 *switch_notes(self.settings),
                 *note,
                 *picture_warnings(self.original, self.data),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from thinflow.analysis.opened import opening_notes
 from thinflow.analysis.summary import Summary
 from thinflow.analysis.switches import switch_notes
 from thinflow.errors import UnsupportedOp
@@ -44,7 +45,9 @@ class SmallGraph:
     @property
     def notes(self) -> list[str]:
         """What the reader must know of the graph, whatever becomes of it."""
-        notes = switch_notes(self.task.settings) + picture_warnings(self.task.graph, self.task.data)
+        task = self.task
+        notes = [*opening_notes(task.graph), *switch_notes(task.settings)]
+        notes += picture_warnings(task.graph, task.data)
         notes += self.types
         return notes if self.unknown is None else [*notes, unproven(self.unknown)]
 

@@ -1,0 +1,13 @@
+"""What opening a model decided that its user must know."""
+
+from __future__ import annotations
+
+from thinflow.ir.graph import Graph
+
+SIGNATURE, STATE = "signature taken", "state"
+"""Topics of a graph's facts."""
+
+
+def opening_notes(graph: Graph) -> list[str]:
+    """Which of several signatures was taken, and what became of state that the model kept between runs."""
+    return [graph.facts[topic] for topic in (SIGNATURE, STATE) if topic in graph.facts]
