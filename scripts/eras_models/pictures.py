@@ -224,7 +224,7 @@ def sequential(k: Any, image: Any) -> Any:
     return k.Sequential(
         [
             k.layers.SeparableConv2D(5, 3, activation="relu"),
-            k.layers.AveragePooling2D(),
+            k.layers.AveragePooling2D(2),
             k.layers.SpatialDropout2D(0.3),
             k.layers.GaussianNoise(0.1),
             k.layers.Flatten(),

@@ -81,6 +81,7 @@ def lstm_unrolled(k: Any, x: Any) -> Any:
 
 @keras_model("k3 k2", x=floats(2, 5, 4))
 def lstm_stateful(k: Any, x: Any) -> Any:
+    """It goes on from where the last call ended; each input here meets it fresh."""
     return k.layers.Dense(2)(k.layers.LSTM(3, stateful=True)(x))
 
 

@@ -20,6 +20,7 @@ from thinflow.api.freezing import (
     freeze_with_report,
     leads_to_checkpoint,
     load_checkpoint,
+    opening_notes,
     variable_bytes,
     variable_states,
 )
@@ -101,6 +102,7 @@ __all__ = [
     "named_orders",
     "onnxruntime_config",
     "open_session",
+    "opening_notes",
     "optimize",
     "optimize_lines",
     "pack",

@@ -115,6 +115,15 @@ def freeze_with_report(
     )
 
 
+def opening_notes(graph: Graph) -> list[str]:
+    """What opening a model decided that its user must know: which of several signatures was taken, and what
+    became of state.
+    """
+    from thinflow.analysis import opened
+
+    return opened.opening_notes(graph)
+
+
 def _names(given: Sequence[str] | str | None) -> list[str] | None:
     if given is None:
         return None

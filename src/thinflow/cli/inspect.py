@@ -169,7 +169,7 @@ def _broken(summary: Summary) -> list[Any]:
 
 def inspect_lines(summary: Summary, args: Namespace, info: ModelInfo | None = None) -> list[str]:
     """The report, verdict first, next command last. Of a SavedModel or a MetaGraph it is told first."""
-    from thinflow.analysis.opened import opening_notes
+    from thinflow.api import opening_notes
 
     lines = [_verdict(summary), ""]
     if info is not None:
