@@ -99,27 +99,38 @@ def _size_of(b: Builder, values: Listed) -> Tensor:
     return b.reshaped(b.index(values.size), (1,))
 
 
-def items_of(b: Builder, values: Listed) -> Tensor:
-    """All items as one tensor [n,...]; zeros where nothing has been set."""
+def items_of(b: Builder, values: Listed, item: Tensor | None = None) -> Tensor:
+    """All items as one tensor [n,...]; zeros where nothing has been set.
+
+    Args:
+        item: one of them, which tells sizes that are known when the model runs only.
+    """
     if values.tensor is not None:
         return values.tensor
     shape = values.shape
-    if shape is None or None in shape:
+    if shape is None or (None in shape and item is None):
         raise UnsupportedOp(
             f"the items of its list have shape {shape_text(shape)}; LiteRT wants it fixed",
             hint="fix the sizes of the inputs (shapes=... or --shape)",
         )
     zero = np.zeros((), values.element.numpy())
-    if values.count is None:
-        sizes_now = sizes_of_items(b, values, b.ints([n or 0 for n in shape], "sizes"))
-        value = b.const(zero, "zero", values.element)
-        element = values.element
-        return b.step("FILL", sizes_now, value, shape=(None, *shape), element=element, suffix="empty")
+    if values.count is None or None in shape:
+        inner = b.ints([n or 0 for n in shape], "sizes") if None not in shape else _shape_now(b, item)
+        sizes_now = sizes_of_items(b, values, inner)
+        value, whole = b.const(zero, "zero", values.element), (values.count, *shape)
+        return b.step("FILL", sizes_now, value, shape=whole, element=values.element, suffix="empty")
     sizes = (values.count, *(n or 0 for n in shape))
     if zero.nbytes * int(np.prod(sizes)) <= _LARGEST_CONSTANT:
         return b.const(np.zeros(sizes, zero.dtype), "empty", values.element)
     value = b.const(zero, "zero", values.element)
     return b.step("FILL", b.ints(sizes, "sizes"), value, shape=sizes, element=values.element, suffix="empty")
+
+
+def _shape_now(b: Builder, item: Tensor | None) -> Tensor:
+    """The sizes of a tensor as it is when the model runs, int32 [rank]."""
+    assert item is not None
+    rank = (len(shape_of(item, "the item")),)
+    return b.step("SHAPE", item, shape=rank, element=INT32, out_type=INT32)
 
 
 def rows(b: Builder, values: Listed, indices: Tensor) -> Tensor:
@@ -139,7 +150,7 @@ def with_row(b: Builder, values: Listed, index: Tensor, item: Tensor) -> Listed:
     row = b.reshaped(item, (1, *item.shape)) if item.shape.count(None) <= 1 else _as_row(b, item)
     if values.count == 1:
         return values.with_tensor(row)  # there is only one place: Keras keeps the last output of an RNN so
-    items = items_of(b, values)
+    items = items_of(b, values, item)
     places = [b.reshaped(b.index(index), ()), *(b.const(np.int32(0), "zero") for _ in item.shape)]
     rank = len(places)
     start = (

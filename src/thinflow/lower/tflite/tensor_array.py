@@ -71,7 +71,7 @@ def scatter(b: Builder, node: Node, handle: Slot, indices: Tensor, x: Tensor, fl
     """All items at once are the tensor itself; some of them a SCATTER_ND into zeros."""
     values = listed(flow)
     sizes = shape_of(x, "the value")
-    if values.count is not None and is_count(indices, values.count):
+    if _is_range(b, indices) if values.count is None else is_count(indices, values.count):
         return values.with_tensor(x)
     if values.count is None:
         raise UnsupportedOp("it writes some items of an array whose size is computed while the model runs")
@@ -103,3 +103,15 @@ def split(b: Builder, node: Node, handle: Slot, x: Tensor, lengths: Tensor, flow
 @lower("TensorArraySizeV3", to="tflite")
 def size(b: Builder, node: Node, handle: Slot, flow: Slot) -> Tensor:
     return length_of(b, listed(flow))
+
+
+def _is_range(b: Builder, indices: Tensor) -> bool:
+    """Whether a tensor is 0, 1, ... up to a number that the model computes: that of the items, as far as
+    TensorFlow writes such loops.
+    """
+    maker = next((o for o in reversed(b.operators) if indices in o.outputs), None)
+    if maker is None or maker.code != "RANGE":
+        return False
+    start, step = maker.inputs[0], maker.inputs[2]
+    known = [None if t is None else b.elements(t) for t in (start, step)]
+    return known == [(0,), (1,)]
