@@ -18,6 +18,7 @@ PIXELS = f(2, 5, 4, 3, low=0.0, high=1.0)
 PERMUTED = np.array([2, 0, 3, 1], np.int32)
 GROUPS = [0, 0, 2, 2, 2, 4]
 REPEATED = np.array([3, 1, 3, 3, 7, 1], np.int32)
+LONG = np.array([0, 1, -1, 6, 7, -7, -8, 2**24 + 1, 10**12 + 5, -(10**12) - 5, 2**62 - 1, -(2**62)], np.int64)
 VOLUME = f(2, 5, 6, 4, 3)
 POOL = {"ksize": [1, 2, 3, 2, 1], "strides": [1, 2, 2, 1, 1]}
 COLOURS = np.array([[0, 0, 0], [0.5, 0.5, 0.5], [1, 0, 0], [0, 0.2, 1], [0.3, 1, 0.3]], np.float32)
@@ -49,6 +50,12 @@ CASES = [
     ("SegmentProd", [f(6, 3), ints(*GROUPS)], {}),
     *((op, [f(6, 2, 3), ints(*GROUPS)], {}) for op in ("SegmentMax", "SegmentMin")),
     ("SegmentMax", [i(6, 3), np.array(GROUPS, np.int32)], {}),
+    *(
+        (f"SparseSegment{kind}", [f(7, 3), ints(0, 6, 3, 3, 1), ints(0, 0, 2, 2, 4)], {})
+        for kind in ("Sum", "Mean", "SqrtN")
+    ),
+    ("SparseSegmentMeanWithNumSegments", [f(7, 3), ints(0, 6, 3), ints(0, 0, 2), C(5, np.int32)], {}),
+    *(("FloorDiv", [LONG, C(n, np.int64)], {}) for n in (1, 3, 7, 4194303)),
     ("InvertPermutation", [PERMUTED], {}),
     ("TensorScatterAdd", [f(4, 3), C([[1], [1], [3]], np.int32), f(3, 3)], {}),
     ("TensorScatterSub", [f(4, 3), np.array([[1, 0], [3, 2]], np.int32), f(2)], {}),
@@ -196,3 +203,26 @@ def test_every_size_of_a_sum_may_be_open(equation, x, y):
     first = net.feed(x, "x", (None, None, *x.shape[2:]))
     second = y.array if isinstance(y, C) else net.feed(y, "y", (None, None, *y.shape[2:]))
     net.check(net.op("Einsum", first, second, equation=equation))
+
+
+@pytest.mark.parametrize("strategy", ["mod", "div"])
+def test_an_embedding_in_several_tables(strategy):
+    """As tf.nn.embedding_lookup writes it."""
+    net = Net()
+    ids = net.feed(np.array([5, 0, 3, 3, 7, 6], np.int64), "ids", (None,))
+    parts, rest = ("FloorMod", "FloorDiv") if strategy == "mod" else ("FloorDiv", "FloorMod")
+    table = net.op("Cast", net.op(parts, ids, np.int64(3)), DstT=INT32)
+    place = net.op(rest, ids, np.int64(3))
+    count = net.op("Size", ids, out_type=INT32)
+    order = net.op("Range", np.int32(0), count, np.int32(1))
+    rows = net.op("DynamicPartition", place, table, num_partitions=3).node
+    places = net.op("DynamicPartition", order, table, num_partitions=3).node
+    found = [net.op("GatherV2", f(3, 4) * (n + 1), rows.output(n), np.int32(0)) for n in range(3)]
+    net.check(net.op("ParallelDynamicStitch", *(places.output(n) for n in range(3)), *found, N=3))
+
+
+def test_a_quotient_by_a_large_number_is_refused():
+    net = Net()
+    y = net.op("FloorDiv", net.feed(LONG), np.int64(1 << 22))
+    with pytest.raises(UnsupportedOp, match="a quotient of int64 by 4194304 has no TFLite form"):
+        net.lower(y)

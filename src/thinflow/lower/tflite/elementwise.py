@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from thinflow.ir.graph import Node
-from thinflow.ir.types import BOOL, FLOAT, INT32
+from thinflow.ir.types import BOOL, FLOAT, INT32, INT64
 from thinflow.lower.building import whole_exponent
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder, Dims, require
@@ -42,7 +42,35 @@ def floor_div(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
     """floor(x / y): on floats, FLOOR_DIV goes by the remainder instead, and 7 // 0.1 comes out one lower."""
     if x.dtype is FLOAT:
         return b.emit("FLOOR", b.step("DIV", x, y, shape=b.result_spec().shape))
+    if x.dtype is INT64 and y.is_constant and np.asarray(y.array()).size == 1:
+        return _long_floor_div(b, x, int(np.asarray(y.array()).reshape(())))
     return b.emit("FLOOR_DIV", x, y)
+
+
+def _long_floor_div(b: Builder, x: Tensor, by: int) -> Tensor:
+    """floor(x / by) of int64 by float32, which is off by one part in 2^22: the rest is divided again."""
+    require(0 < by < 1 << 22, f"a quotient of int64 by {by} has no TFLite form")
+
+    def step(code: str, *inputs: Tensor) -> Tensor:
+        return b.step(code, *inputs, shape=x.shape)
+
+    divisor, rest, total = b.const(np.int64(by), "divisor"), x, None
+    for _ in range(3):  # 63 bits
+        close = step("MUL", b.cast(rest, FLOAT), b.const(np.float32(1 / by), "inverse"))
+        part = b.cast(close, INT64)
+        rest = step("SUB", rest, step("MUL", part, divisor))
+        total = part if total is None else step("ADD", total, part)
+    assert total is not None
+    # The rest is now nearer to 0 than twice the divisor.
+    for n in (1, 2):
+        below = b.step("LESS", rest, b.const(np.int64(0), "zero"), shape=x.shape, element=BOOL)
+        less = b.cast(below, INT64)
+        rest, total = step("ADD", rest, step("MUL", less, divisor)), step("SUB", total, less)
+        above = b.step("GREATER_EQUAL", rest, divisor, shape=x.shape, element=BOOL)
+        more = b.cast(above, INT64)
+        rest = step("SUB", rest, step("MUL", more, divisor))
+        total = b.emit("ADD", total, more) if n == 2 else step("ADD", total, more)
+    return total
 
 
 @lower("Pow", to="tflite")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from thinflow.ir.graph import Node
-from thinflow.ir.types import BOOL, INT32
+from thinflow.ir.types import BOOL, FLOAT, INT32
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder, Dims, ints, require, shape_of
 from thinflow.lower.tflite.program import Tensor
@@ -49,6 +49,31 @@ def segment_mean(b: Builder, node: Node, x: Tensor, segments: Tensor) -> Tensor:
     total = b.step("UNSORTED_SEGMENT_SUM", x, segments, count, shape=b.result_spec().shape)
     rows = _rows_in(b, segments, count, x)
     return b.emit("DIV", total, b.step("MAXIMUM", rows, b.scalar(1, x, "one"), shape=rows.shape))
+
+
+_SPARSE = [
+    f"SparseSegment{kind}{more}" for kind in ("Sum", "Mean", "SqrtN") for more in ("", "WithNumSegments")
+]
+
+
+@lower(*_SPARSE, to="tflite")
+def sparse_segment(
+    b: Builder, node: Node, x: Tensor, indices: Tensor, segments: Tensor, *count: Tensor
+) -> Tensor:
+    """The segments are of rows that are gathered first; their sums by how many there are, or by its root."""
+    segments, sizes = b.index(segments), shape_of(x)
+    (length,) = shape_of(segments, "the segment numbers", 1)
+    rows = b.step("GATHER", x, indices, shape=(length, *sizes[1:]), axis=0)
+    total = b.index(count[0]) if count else segment_count(b, segments)
+    if "Sum" in node.op:
+        return b.emit("UNSORTED_SEGMENT_SUM", rows, segments, total)
+    require(x.dtype is FLOAT, f"LiteRT divides float, not {x.dtype}")
+    added = b.step("UNSORTED_SEGMENT_SUM", rows, segments, total, shape=b.result_spec().shape)
+    members = _rows_in(b, segments, total, x)
+    members = b.step("MAXIMUM", members, b.scalar(1, x, "one"), shape=members.shape)
+    if "SqrtN" in node.op:
+        members = b.step("SQRT", members, shape=members.shape)
+    return b.emit("DIV", added, members)
 
 
 @lower("SegmentMax", "SegmentMin", to="tflite")
