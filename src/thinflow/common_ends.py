@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from thinflow.engines._files import has_signature, is_file
 from thinflow.engines.session import Session
 from thinflow.errors import GraphError, ParameterError, ThinflowError, closest
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.order import ancestors
 from thinflow.ir.types import TensorSpec
@@ -24,6 +25,7 @@ Specs = Mapping[str, TensorSpec]
 Codes = dict[str, tuple[float, int]]
 
 
+@brief_repr
 @dataclass
 class NamedPairs:
     """What a user said of the inputs, or of the outputs, of two models.
@@ -71,6 +73,7 @@ def named_pairs(names: Sequence[str] | str | None, role: str) -> NamedPairs:
     return found
 
 
+@brief_repr
 @dataclass
 class Ends:
     """Two models, fed and read alike as far as names tell how.

@@ -17,6 +17,7 @@ from thinflow.analysis.pairing import Pairing, pair_nodes
 from thinflow.differences import Difference, difference
 from thinflow.errors import FeedError, UnsupportedOp
 from thinflow.interpreter import Plan
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Value
 from thinflow.ops.random import repeatable_randomness
 
@@ -24,6 +25,7 @@ Array = np.ndarray[Any, Any]
 Feeds = Mapping[Value, Array]
 
 
+@brief_repr
 @dataclass(frozen=True)
 class Divergence:
     """The first value, in running order, that differs and reaches an output that differs.

@@ -29,6 +29,7 @@ from thinflow.differences import allowed, difference
 from thinflow.errors import NodeError, ThinflowError
 from thinflow.interpreter import run_node
 from thinflow.ir.attrs import attr_key
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.counterparts import counterparts
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import MERGES, NEXT_ITERATIONS, execution_order
@@ -55,6 +56,7 @@ _STRIDE = 40503
 _ANNOTATIONS = frozenset({"_output_shapes", "_class", "dtype"})
 
 
+@brief_repr
 @dataclass
 class Proof:
     """What the comparison found.

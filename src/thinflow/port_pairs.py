@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from thinflow.errors import GraphError
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.types import Shape, TensorSpec
 
 RAW = "/raw"
 """Ends the name of a tensor that has its channels elsewhere."""
 
 
+@brief_repr
 @dataclass
 class Ports:
     """The inputs or the outputs of one model.
@@ -35,6 +37,7 @@ class Ports:
         return [own, *(plain(o) for o, n in self.others.items() if plain(n) == own)]
 
 
+@brief_repr
 @dataclass
 class PortPairs:
     """Pairs of names, `a` -> `b`, and in words how those were found that have no name in common.

@@ -27,6 +27,7 @@ from thinflow.errors import (
     VerificationError,
 )
 from thinflow.interpreter import Plan
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.counterparts import counterparts
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import DType
@@ -191,6 +192,7 @@ def _with_switches(graph: Graph, fed: dict[Value, Array]) -> dict[Value, Array]:
     return fed
 
 
+@brief_repr
 @dataclass
 class OutputReport:
     """One output of both graphs, over all feeds."""
@@ -215,6 +217,7 @@ class OutputReport:
             self.index, self.before, self.after = found.index, found.before, found.after
 
 
+@brief_repr
 @dataclass
 class Verification:
     """What comparing two graphs gave.

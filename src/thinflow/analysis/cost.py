@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 
 from thinflow.analysis import foreign
 from thinflow.errors import ThinflowError
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node
 from thinflow.ops import registry
 from thinflow.ops.registry import Cost
 
 
+@brief_repr
 @dataclass
 class GraphCost:
     """Operations of one run.
@@ -79,6 +81,7 @@ def _add_foreign(node: Node, result: GraphCost) -> None:
         result.total += cost
 
 
+@brief_repr
 @dataclass
 class Parameters:
     """Constants of a graph.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Value
 
 _ONNX_RESULT = {
@@ -44,6 +45,7 @@ _ONNX_KEPT = frozenset(
 _MOST_STEPS = 64
 
 
+@brief_repr
 @dataclass(frozen=True)
 class TensorGrid:
     """real = scale * (stored - zero_point).

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node
 from thinflow.ir.types import TensorSpec
 
@@ -23,6 +24,7 @@ Sizes = Sequence[TensorSpec]
 Rule = Callable[[Node, Sizes, TensorSpec], int]
 
 
+@brief_repr
 @dataclass
 class Metrics:
     """Statistics of a graph.

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from thinflow.analysis.shapes import port_count
 from thinflow.analysis.switches import inference_setting, setting_text
 from thinflow.analysis.training import answers, is_trained
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors
 from thinflow.ir.types import RESOURCE, STRING, DType, Shape, shape_text
@@ -106,6 +107,7 @@ _LABEL_NAME = re.compile(
 )
 
 
+@brief_repr
 @dataclass
 class Candidate:
     """A value that may be meant as input or output.
@@ -124,6 +126,7 @@ class Candidate:
         return f"{self.value.name}: {', '.join(self.reasons)}"
 
 
+@brief_repr
 @dataclass
 class Interface:
     """The best guess at how a graph is to be used.

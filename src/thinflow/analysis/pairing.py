@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from thinflow.ir.attrs import attr_key
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.garbage import paused_gc
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import runnable
@@ -25,6 +26,7 @@ Keys = Mapping[Node, int]
 Intern = Callable[[Hashable], int]
 
 
+@brief_repr
 @dataclass
 class Pairing:
     """Twins in two graphs.

@@ -18,6 +18,7 @@ from thinflow.analysis.precision import precision
 from thinflow.analysis.shapes import infer_shapes, port_count
 from thinflow.analysis.switches import in_training_branch
 from thinflow.errors import FeedError, closest
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.check import find_problems
 from thinflow.ir.garbage import paused_gc
 from thinflow.ir.graph import Graph, Node, Problem, Value
@@ -34,6 +35,7 @@ BATCH_NORMS = frozenset(
 )
 
 
+@brief_repr
 @dataclass
 class Summary:
     """What a graph is. `str()` of it is the report of TensorFlow's summarize_graph.

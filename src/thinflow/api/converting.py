@@ -20,6 +20,7 @@ from thinflow.api.files import (
 )
 from thinflow.engines._child import TIMEOUT_SECONDS
 from thinflow.errors import EngineUnavailable, FeedError, ParameterError, ThinflowError, VerificationError
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def convert(
     return save(load(source, shapes=shapes, **names), path)
 
 
+@brief_repr
 @dataclass
 class Conversion:
     """What `convert_verified` wrote and proved.

@@ -9,10 +9,12 @@ from pathlib import Path
 from thinflow.api._stored import stored_graph
 from thinflow.api._types import Source
 from thinflow.errors import ParameterError, closest
+from thinflow.ir.brief import brief_repr
 
 PICTURES = ("svg", "png", "dot", "html")
 
 
+@brief_repr
 @dataclass(frozen=True)
 class Drawn:
     """What `draw` wrote.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from thinflow.api._stored import stored_graph
 from thinflow.api._types import Source
 from thinflow.errors import ParameterError, closest
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import TensorSpec
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from thinflow.ir.types import Shape
 
 
+@brief_repr
 @dataclass(frozen=True)
 class Measured:
     """What `graph_metrics` found.

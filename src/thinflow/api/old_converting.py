@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from thinflow.api.converting import Conversion
 from thinflow.api.drawing import write_dot
 from thinflow.errors import ParameterError, closest
+from thinflow.ir.brief import brief_repr
 
 if TYPE_CHECKING:
     from thinflow.ir.graph import Graph, Value
@@ -22,6 +23,7 @@ _DRAWINGS = ("toco_AT_IMPORT.dot", "toco_AFTER_TRANSFORMATIONS.dot")  # the name
 _STORED = {"dynamic": "int8", "float16": "float16"}
 
 
+@brief_repr
 @dataclass(frozen=True)
 class OldConversion:
     """One call of tflite_convert or toco.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from thinflow.api._types import Source
 from thinflow.api.files import load, require_tensorflow
 from thinflow.errors import FormatError, ParameterError
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from thinflow.registration import Need
 
 
+@brief_repr
 @dataclass
 class Requirements:
     """Text for a build, and what is worth a warning."""

@@ -17,6 +17,7 @@ from thinflow.analysis.node_stats import NodeStats, Series
 from thinflow.bench.loop import no_garbage_collection
 from thinflow.engines.session import Session
 from thinflow.errors import EngineUnavailable, ParameterError
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import TensorSpec
 
@@ -61,6 +62,7 @@ class Phases:
             )
 
 
+@brief_repr
 @dataclass
 class Measured:
     """What the phases took, in microseconds.

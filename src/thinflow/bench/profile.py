@@ -24,6 +24,7 @@ from thinflow.bench.subjects import (
 from thinflow.errors import EngineUnavailable, GraphError, ParameterError, UnsupportedOp
 from thinflow.formats._secrecy import may_write_copies
 from thinflow.formats.contents import content_of
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import TensorSpec
 
@@ -36,6 +37,7 @@ Step = tuple[str, str, int, int]
 """Node name, op, microseconds, bytes of its outputs."""
 
 
+@brief_repr
 @dataclass
 class Profile:
     """The times of a model's operators over several runs.

@@ -10,6 +10,7 @@ from thinflow.bench.loop import Progress, tell
 from thinflow.bench.profile import Profile, profile
 from thinflow.bench.tables import Table, pipes, shortened
 from thinflow.errors import ThinflowError
+from thinflow.ir.brief import brief_repr
 from thinflow.plain_text import markdown
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ _NODE, _OP = 40, 22
 _WIDTH, _GAP, _FIGURES = 100, 2, 16  # of the table; between columns; what the columns of numbers take
 
 
+@brief_repr
 @dataclass(frozen=True)
 class RowProfile:
     """What the nodes of one row of a benchmark take.

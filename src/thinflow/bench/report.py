@@ -15,6 +15,7 @@ from thinflow.bench.peak import FLOAT, Peak
 from thinflow.bench.stats import Distribution, Interval, plus_minus, ratio_of_medians
 from thinflow.bench.workload import Workload, counted
 from thinflow.errors import ParameterError, closest
+from thinflow.ir.brief import brief_repr
 from thinflow.plain_text import markdown
 
 Outcome = Literal["unknown", "even", "faster", "slower"]
@@ -22,6 +23,7 @@ PLACEMENT = 0.01
 """Two copies of one model differ by about as much, by where their memory lies; no number of runs shows it."""
 
 
+@brief_repr
 @dataclass(frozen=True)
 class Row:
     """One model on one engine with one number of threads.
@@ -112,6 +114,7 @@ class Skipped:
     why: str
 
 
+@brief_repr
 @dataclass(frozen=True)
 class Ratio:
     """The time `a` takes over the time `b` takes, with a 95 % interval: above 1, `b` is faster.
@@ -185,6 +188,7 @@ class Ratio:
         return {"a": key(self.a), "b": key(self.b), **known}
 
 
+@brief_repr
 @dataclass(frozen=True)
 class BenchmarkReport:
     """What `benchmark` returns.

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from thinflow.ir.brief import brief_repr
+
 Array = np.ndarray[Any, Any]
 
 CONFIDENCE = 0.95
@@ -23,6 +25,7 @@ _FEWEST = 6  # below that no interval of ranks covers a median with 95 %
 _FAR = 3.0  # Tukey's outer fence, in quartile distances
 
 
+@brief_repr
 @dataclass(frozen=True)
 class Distribution:
     """What is known of one quantity measured `count` times, in the unit of the measurements.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from thinflow.errors import ThinflowError
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.types import INT8, QINT8, QUINT8, UINT8, TensorSpec, dtype
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ _PRODUCT = re.compile(r"conv|matmul|gemm|fully_?connected|einsum|lstm|gru|rnn|at
 _ACTIVATIONS = frozenset({"onnx.Relu", "onnx.Clip"})
 
 
+@brief_repr
 @dataclass(frozen=True)
 class Workload:
     """Matrix products and convolutions of one run.

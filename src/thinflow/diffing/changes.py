@@ -9,6 +9,7 @@ import numpy as np
 
 from thinflow.analysis.pairing import Pairing, pair_nodes
 from thinflow.ir.attrs import attr_key, attr_text
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.text import graph_text
@@ -56,6 +57,7 @@ class WeightChange:
     folded: bool = False
 
 
+@brief_repr
 @dataclass
 class Changes:
     """All that differs.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from thinflow.analysis.precision import precision
 from thinflow.diffing.crossing import Crossing, bytes_by_type, cross, ops_text, short_op
 from thinflow.diffing.weights import WeightPair, pair_weights, worst_text
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.garbage import paused_gc
 from thinflow.ir.graph import Graph, Node
 from thinflow.layer_differences import Layer, first_beyond, steepest
@@ -23,6 +24,7 @@ SHOWN = 10
 _LANGUAGES = {"": "TensorFlow", "tflite": "LiteRT", "onnx": "ONNX"}
 
 
+@brief_repr
 @dataclass
 class ConversionDiff:
     """How two models of different vocabularies, or number formats, differ.

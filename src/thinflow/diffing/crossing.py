@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 
 from thinflow.diffing.explain import PASSING
 from thinflow.inner_pairs import Twins, is_source, pair_values
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors, runnable
 from thinflow.ops import registry
 
 
+@brief_repr
 @dataclass(frozen=True)
 class Group:
     """Nodes of the first model and those of the second that compute one value from values both have.
@@ -40,6 +42,7 @@ class Group:
         return ops_text(self.a), ops_text(self.b)
 
 
+@brief_repr
 @dataclass
 class Crossing:
     """How the nodes of two models go together.

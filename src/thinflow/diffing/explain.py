@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from thinflow.diffing.changes import Changes
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node
 from thinflow.ir.order import ancestors, runnable
 from thinflow.ops import registry
@@ -29,6 +30,7 @@ KINDS = {
 }
 
 
+@brief_repr
 @dataclass
 class Explanation:
     """What is explained.

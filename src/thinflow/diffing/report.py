@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from thinflow.diffing.changes import Changes, find_changes
 from thinflow.diffing.explain import KINDS, Explanation, explain, unexplained
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.garbage import paused_gc
 from thinflow.ir.graph import Graph, Node
 from thinflow.plain_text import one_line
@@ -30,6 +31,7 @@ _TITLES = {
 }
 
 
+@brief_repr
 @dataclass
 class Diff:
     """How two graphs differ.

@@ -13,8 +13,10 @@ from thinflow.formats import metagraph, recognise, savedmodel
 from thinflow.formats.checkpoint import Checkpoint, open_checkpoint
 from thinflow.formats.metagraph import Endpoint, MetaGraph, Signature
 from thinflow.freezing.restoring import variables
+from thinflow.ir.brief import brief_repr
 
 
+@brief_repr
 @dataclass
 class GraphInfo:
     """One graph of a model.
@@ -40,6 +42,7 @@ class GraphInfo:
     version: str
 
 
+@brief_repr
 @dataclass
 class ModelInfo:
     """A SavedModel or a MetaGraph.

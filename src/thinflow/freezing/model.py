@@ -22,6 +22,7 @@ from thinflow.freezing.initial_values import InitialValues
 from thinflow.freezing.restoring import Key
 from thinflow.freezing.state import forward_writes, is_write, state_note, written_state
 from thinflow.freezing.tables import absent_files, fill, fillers_of, tables_of
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.function import Selection, reachable
 from thinflow.ir.graph import Graph, Node
 from thinflow.ir.order import ancestors
@@ -32,6 +33,7 @@ from thinflow.transforms._control import drop_idle_control
 from thinflow.transforms.inline_partitionedcall import InlinePartitionedCall
 
 
+@brief_repr
 @dataclass(frozen=True)
 class Options:
     """How to freeze.
@@ -62,6 +64,7 @@ class Options:
     restore_op: str = ""
 
 
+@brief_repr
 @dataclass
 class Frozen:
     """A frozen graph and how it came to be.

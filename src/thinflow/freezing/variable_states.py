@@ -12,6 +12,7 @@ import numpy as np
 from thinflow.errors import FormatError
 from thinflow.formats._slices import Place
 from thinflow.formats.checkpoint import Checkpoint
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.types import STRING, VARIANT, TensorSpec
 
 _CHUNK = 1 << 20  # elements looked at together, so that large variables take little memory
@@ -34,6 +35,7 @@ class NumberStats:
     infinities: int
 
 
+@brief_repr
 @dataclass(frozen=True)
 class VariableState:
     """A variable as it stands in the files.

@@ -23,6 +23,7 @@ from thinflow.engines._units import Division, UnsupportedUnit, divide
 from thinflow.engines.partition import Region, partition
 from thinflow.errors import UnsupportedOp
 from thinflow.interpreter import Plan
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.function import mentioned
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import BFLOAT16, HALF, STRING, TensorSpec
@@ -39,6 +40,7 @@ _PRODUCTS = frozenset({"MatMul"})
 """Also what a classifier at the end of a loop does, so that it does not make the rest the work of a model."""
 
 
+@brief_repr
 @dataclass
 class Core:
     """A graph cut into what runs before, inside and after the LiteRT model.

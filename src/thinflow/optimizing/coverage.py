@@ -15,6 +15,7 @@ from typing import Any
 
 from thinflow.errors import PartialModel
 from thinflow.formats.parts import PARTIAL
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.types import STRING
 from thinflow.lower.lowering import needed_nodes
@@ -61,6 +62,7 @@ class Obstacle:
         return f"because of {self.node}: {self.why}" if self.node else f"because {self.why}"
 
 
+@brief_repr
 @dataclass(frozen=True)
 class Coverage:
     """How much of a model a file holds, and what keeps it from holding more.

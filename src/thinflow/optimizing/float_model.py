@@ -14,6 +14,7 @@ import numpy as np
 from thinflow.analysis.shapes import infer_shapes, port_count
 from thinflow.errors import FeedError, NodeError
 from thinflow.formats.graphdef import serialized_size
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.counterparts import counterparts
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import TensorSpec
@@ -96,6 +97,7 @@ def type_notes(result: Result) -> list[str]:
     return notes
 
 
+@brief_repr
 @dataclass
 class FloatModel:
     """The float LiteRT program of a graph's core.

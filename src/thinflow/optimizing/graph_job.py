@@ -11,6 +11,7 @@ from typing import Any
 from thinflow.analysis.summary import Summary
 from thinflow.bench.latency import BenchmarkReport
 from thinflow.errors import ThinflowError
+from thinflow.ir.brief import brief_sentence
 from thinflow.optimizing import report as pages
 from thinflow.optimizing.coverage import Coverage
 from thinflow.optimizing.finishing import (
@@ -31,7 +32,7 @@ from thinflow.optimizing.timing import first_sample, timed
 from thinflow.rewrite.runner import Result
 
 
-@dataclass
+@dataclass(repr=False)
 class GraphReport:
     """What the job found and made where not both LiteRT models can be. `verdict` says it in one sentence.
 
@@ -99,6 +100,9 @@ class GraphReport:
         if coverage.is_part:
             return partial_verdict(coverage, [self.files["fp32"]], self.files["fp32_pb"], failed)
         return with_note(f"{failed}: ship {self.files['fp32'].name}", coverage)
+
+    def __repr__(self) -> str:
+        return brief_sentence(self, self.verdict)
 
     def data(self) -> dict[str, Any]:
         """The report for machines, what `report.json` holds."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from thinflow.analysis.summary import Summary
 from thinflow.bench.latency import BenchmarkReport
+from thinflow.ir.brief import brief_repr, brief_sentence
 from thinflow.optimizing import report as pages
 from thinflow.optimizing.advice import next_steps, settled_notes, warnings_for
 from thinflow.optimizing.coverage import Coverage
@@ -26,7 +27,7 @@ from thinflow.quantize.recipe import Recipe
 from thinflow.rewrite.runner import Result
 
 
-@dataclass
+@dataclass(repr=False)
 class OptimizeReport:
     """Everything the job found, made and measured. `verdict` says it in one sentence.
 
@@ -95,6 +96,9 @@ class OptimizeReport:
         found = [self.coverage, None if self.onnx is None else self.onnx.plain.coverage]
         return [c for c in found if c is not None]
 
+    def __repr__(self) -> str:
+        return brief_sentence(self, self.verdict)
+
     def data(self) -> dict[str, Any]:
         """The report for machines, what `report.json` holds."""
         return pages.data(self)
@@ -112,6 +116,7 @@ class OptimizeReport:
         return markdown_of(self)
 
 
+@brief_repr
 @dataclass(frozen=True)
 class Products:
     """What the job made of a small graph.

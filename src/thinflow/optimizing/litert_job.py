@@ -8,6 +8,7 @@ from pathlib import Path
 from thinflow.engines.litert import Model
 from thinflow.errors import UnsupportedOp
 from thinflow.formats._files import write_file
+from thinflow.ir.brief import brief_repr
 from thinflow.optimizing.batch_check import checked_batch
 from thinflow.optimizing.checking import compare_models, open_or_fixed
 from thinflow.optimizing.float_model import FloatModel
@@ -17,6 +18,7 @@ from thinflow.optimizing.small_graph import SmallGraph
 from thinflow.optimizing.trying import reaches_core, require_running
 
 
+@brief_repr
 @dataclass(frozen=True)
 class LiteRTPair:
     """Both LiteRT models of a graph.

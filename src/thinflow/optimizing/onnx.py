@@ -19,6 +19,7 @@ from thinflow.engines.onnxruntime import complex_of
 from thinflow.errors import UnsupportedOp, VerificationError
 from thinflow.formats._files import write_file
 from thinflow.interpreter import Plan
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import TensorSpec
 from thinflow.lower.onnx.convert import lower_graph, unsupported, unsupported_unit
@@ -44,6 +45,7 @@ from thinflow.optimizing.samples import Samples
 Array = np.ndarray[Any, Any]
 
 
+@brief_repr
 @dataclass
 class OnnxModel:
     """The ONNX program of a graph's core.

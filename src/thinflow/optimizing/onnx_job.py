@@ -7,6 +7,7 @@ from pathlib import Path
 
 from thinflow.engines.onnxruntime import ENGINE, Model
 from thinflow.errors import EngineUnavailable
+from thinflow.ir.brief import brief_repr
 from thinflow.lower.onnx.writer import to_bytes
 from thinflow.optimizing.checking import compare_models
 from thinflow.optimizing.onnx import OnnxModel, open_or_fixed, write_onnx
@@ -18,6 +19,7 @@ from thinflow.quantize.onnx.options import check_recipe
 from thinflow.quantize.recipe import Recipe
 
 
+@brief_repr
 @dataclass(frozen=True)
 class OnnxPair:
     """Both ONNX models of a graph; the keys of `qualities` are those of the files in a report."""

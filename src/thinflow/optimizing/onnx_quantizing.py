@@ -13,6 +13,7 @@ import numpy as np
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.engines.onnxruntime import ENGINE
 from thinflow.errors import WriteError
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.counterparts import counterparts
 from thinflow.ir.graph import Graph
 from thinflow.lower.onnx.program import DEFAULT_OPSET, Program, check_opset
@@ -37,6 +38,7 @@ Array = np.ndarray[Any, Any]
 Progress = Callable[[int, int, str], None]
 
 
+@brief_repr
 @dataclass
 class OnnxQuantizedModel:
     """The smaller ONNX program of a graph's core, and how it came to be.

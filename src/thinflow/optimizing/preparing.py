@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from thinflow.analysis.opened import opening_notes
 from thinflow.analysis.switches import switch_notes
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph
 from thinflow.optimizing.coverage import Coverage
 from thinflow.optimizing.float_model import float_graph
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int, str], None]
 
 
+@brief_repr
 @dataclass(frozen=True)
 class Prepared:
     """A graph that can be quantized, and samples for it.

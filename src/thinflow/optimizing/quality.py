@@ -9,9 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from thinflow.ir.brief import brief_repr
+
 Array = np.ndarray[Any, Any]
 
 
+@brief_repr
 @dataclass
 class Quality:
     """A candidate's answers beside the original's, over the same samples.

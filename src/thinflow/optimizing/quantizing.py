@@ -12,6 +12,7 @@ import numpy as np
 
 from thinflow.errors import ParameterError, WriteError
 from thinflow.formats._files import write_file
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.types import FLOAT
 from thinflow.lower.tflite.program import Operator, Program, Subgraph, Tensor, to_bytes
 from thinflow.optimizing.coverage import Coverage, require_name
@@ -31,6 +32,7 @@ Array = np.ndarray[Any, Any]
 Progress = Callable[[int, int, str], None]
 
 
+@brief_repr
 @dataclass
 class QuantizedModel:
     """The smaller program, its file content, and how it came to be.

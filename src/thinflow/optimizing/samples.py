@@ -12,6 +12,7 @@ import numpy as np
 
 from thinflow.analysis.switches import inference_setting
 from thinflow.errors import FeedError, ParameterError
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.counterparts import counterparts
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import STRING, TensorSpec
@@ -26,6 +27,7 @@ Array = np.ndarray[Any, Any]
 SYNTHETIC_SAMPLES = 20
 
 
+@brief_repr
 @dataclass
 class Samples:
     """Feeds for the whole graph, walkable again and again.

@@ -9,6 +9,7 @@ from thinflow.analysis.opened import opening_notes
 from thinflow.analysis.summary import Summary
 from thinflow.analysis.switches import switch_notes
 from thinflow.errors import UnsupportedOp
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph
 from thinflow.optimizing.float_model import float_graph, is_ready_for_litert, type_notes
 from thinflow.optimizing.picture_ranges import picture_warnings
@@ -19,6 +20,7 @@ from thinflow.optimizing.written import as_it_came
 from thinflow.rewrite.runner import Result
 
 
+@brief_repr
 @dataclass(frozen=True)
 class SmallGraph:
     """A graph after the float pipeline.

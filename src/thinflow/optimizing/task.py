@@ -9,6 +9,7 @@ from typing import Any
 
 from thinflow.analysis.summary import Summary
 from thinflow.errors import GraphError, ParameterError
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.check import require_valid
 from thinflow.ir.graph import Graph
 from thinflow.optimizing.finishing import stem_of
@@ -21,6 +22,7 @@ DEFAULT_MAX_DROP = 1.5
 """Points of accuracy (or of equal answers) that fewer bits may cost before float is recommended."""
 
 
+@brief_repr
 @dataclass(frozen=True)
 class Choices:
     """How the job is to be done.
@@ -48,6 +50,7 @@ class Choices:
     strict: bool = False
 
 
+@brief_repr
 @dataclass(frozen=True)
 class Task:
     """An open model, and what is to be made of it.

@@ -12,6 +12,7 @@ import numpy as np
 from thinflow.bench.feeding import Feeds
 from thinflow.bench.latency import BenchmarkReport
 from thinflow.errors import ThinflowError
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.types import TensorSpec
 from thinflow.optimizing.core import Core
 from thinflow.optimizing.finishing import measured
@@ -21,6 +22,7 @@ from thinflow.optimizing.task import Task
 Array = np.ndarray[Any, Any]
 
 
+@brief_repr
 @dataclass(frozen=True)
 class FirstSample:
     """Says what each model is fed; see `bench.feeding.FeedsFor`.

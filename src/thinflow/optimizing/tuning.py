@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from thinflow.ir.brief import brief_repr
 from thinflow.lower.tflite.program import Program, to_bytes
 from thinflow.optimizing.float_model import FloatModel
 from thinflow.optimizing.judging import Judge, before_squashing
@@ -55,6 +56,7 @@ class Trial:
     kept: bool
 
 
+@brief_repr
 @dataclass
 class TunedModel(QuantizedModel):
     """A quantized model and the way to it.

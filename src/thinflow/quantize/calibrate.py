@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from thinflow.errors import EngineUnavailable, FeedError, ParameterError, closest
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.types import TensorSpec
 from thinflow.lower.tflite.program import Operator, Program, Subgraph, Tensor, to_bytes
 from thinflow.quantize import observers
@@ -36,6 +37,7 @@ DECIDES = frozenset(("SOFTMAX", "LOG_SOFTMAX", "ARG_MAX", "ARG_MIN", "TOPK_V2"))
 """Ops whose input is the model's answer."""
 
 
+@brief_repr
 @dataclass
 class Calibration:
     """What the samples showed.

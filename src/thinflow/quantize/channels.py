@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from thinflow.ir.brief import brief_repr
 from thinflow.lower.tflite.program import Program, Tensor
 from thinflow.quantize.calibrate import Feed, Progress, watch_program
 
 Array = np.ndarray[Any, Any]
 
 
+@brief_repr
 @dataclass(frozen=True)
 class ChannelStatistics:
     """Of a tensor's last dimension, C entries.

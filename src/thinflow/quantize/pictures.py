@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.errors import FeedError, ParameterError
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.types import UINT8, TensorSpec, shape_text
 
 Array = np.ndarray[Any, Any]
@@ -17,6 +18,7 @@ Array = np.ndarray[Any, Any]
 PICTURES = frozenset((".jpg", ".jpeg", ".png", ".bmp"))
 
 
+@brief_repr
 @dataclass(frozen=True)
 class Scaling:
     """(value - mean) / std for picture values 0..255; one number, or one per channel."""

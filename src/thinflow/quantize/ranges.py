@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from thinflow.ir.brief import brief_repr
 from thinflow.lower.tflite.program import Operator, Subgraph, Tensor
 from thinflow.quantize.arithmetic import EIGHT, Arithmetic
 from thinflow.quantize.kernels import CLAMPS, FUSED, Fixed
@@ -85,6 +86,7 @@ def fixed_parameters(fixed: Fixed, code: str, arithmetic: Arithmetic = EIGHT) ->
     return Parameters(fixed.scale, fixed.zero_point, dictated, f"{code} always has these", arithmetic)
 
 
+@brief_repr
 @dataclass
 class Assignment:
     """Parameters of every tensor that some integer operator reads or writes.

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from thinflow.errors import GraphError
+from thinflow.ir.brief import brief_repr
 from thinflow.lower.tflite.program import Operator, Program
 
 Array = np.ndarray[Any, Any]
 
 
+@brief_repr
 @dataclass(frozen=True)
 class Decision:
     """What was chosen for one tensor of the result, and why.
@@ -34,6 +36,7 @@ class Decision:
     reason: str
 
 
+@brief_repr
 @dataclass
 class Quantized:
     """A smaller program and how it came to be.

@@ -13,6 +13,7 @@ from thinflow.analysis.shapes import infer_shapes
 from thinflow.errors import FeedError, ThinflowError
 from thinflow.interpreter import Plan
 from thinflow.ir.attrs import Attr, ShapeAttr
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors, runnable
 from thinflow.ir.types import dtype
@@ -24,6 +25,7 @@ PLAIN = "fiubc"
 """Kinds of arrays that an .npz file holds as they are; others become constants of the graph."""
 
 
+@brief_repr
 @dataclass(frozen=True)
 class Candidate:
     """A graph with inputs and outputs declared, and an array for each input, by name."""

@@ -14,6 +14,7 @@ import numpy as np
 from thinflow.engines import _child
 from thinflow.errors import EngineCrashed, FeedError, ParameterError
 from thinflow.formats import graphdef
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node
 from thinflow.plain_text import one_line, shown
 from thinflow.reducing.candidate import (
@@ -40,6 +41,7 @@ class _Enough(Exception):
     """The trials or the time are used up."""
 
 
+@brief_repr
 @dataclass
 class Search:
     """Tries candidates and remembers the smallest that fails as the first one did.
@@ -267,6 +269,7 @@ def _thinned(items: Sequence[T], fails: Callable[[Sequence[T]], bool]) -> Iterab
         size //= 2
 
 
+@brief_repr
 @dataclass
 class Reduction:
     """A failing graph made small.

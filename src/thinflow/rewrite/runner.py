@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from thinflow.errors import GraphError, ThinflowError, TransformError, VerificationError
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.check import PortCount, find_problems, interface_problems
 from thinflow.ir.graph import Graph, Problem
 from thinflow.rewrite.rule import Transform
@@ -59,6 +60,7 @@ class Comparer(Protocol):
         ...
 
 
+@brief_repr
 @dataclass
 class StepReport:
     """What became of one step: the ledger line.
@@ -101,6 +103,7 @@ class StepReport:
         return len(self.trace.changes)
 
 
+@brief_repr
 @dataclass
 class Result:
     """The transformed graph and its ledger."""

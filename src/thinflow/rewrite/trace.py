@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Node
 
 
@@ -17,6 +18,7 @@ class Entry:
     text: str
 
 
+@brief_repr
 @dataclass
 class Trace:
     """Filled by a transform while it works.

@@ -12,12 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from thinflow.errors import GraphError, closest
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.types import DType
 from thinflow.tflite import schema
 from thinflow.tflite.constants import array_of, blob_of
 from thinflow.tflite.options import encode_options
 
 
+@brief_repr
 @dataclass
 class Quantization:
     """real = scale * (stored - zero_point), per tensor (one entry) or per slice of dimension `axis`.
@@ -113,6 +115,7 @@ class Operator:
         return f"Operator({self.code}: {names} -> {', '.join(t.name for t in self.outputs)})"
 
 
+@brief_repr
 @dataclass(eq=False)
 class Subgraph:
     """Operators in the order they run."""
@@ -153,6 +156,7 @@ class Signature(NamedTuple):
     outputs: dict[str, Tensor]
 
 
+@brief_repr
 @dataclass(eq=False)
 class Program:
     """What a .tflite file holds. The first subgraph is the one that runs.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from thinflow.analysis.loops import infer_with_loops
 from thinflow.errors import UnsupportedOp
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.lower.building import REFUSED, Dims
 from thinflow.lower.control import steps
@@ -19,6 +20,7 @@ from thinflow.lower.onnx.program import DEFAULT_OPSET, Operator, Program, Tensor
 from thinflow.structuring.steps import Step
 
 
+@brief_repr
 @dataclass
 class Lowered:
     """A program and how it hangs together with the graph it was made from.

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.errors import GraphError, ParameterError, UnsupportedOp
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.types import STRING, DType
 from thinflow.wire.onnx_protos import ELEMENT_TYPES
 
@@ -87,6 +88,7 @@ class Operator:
         return f"Operator({self.code}: {names} -> {', '.join(t.name for t in self.outputs)})"
 
 
+@brief_repr
 @dataclass(eq=False)
 class Program:
     """What an .onnx file holds.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from thinflow.analysis.loops import infer_with_loops
 from thinflow.errors import UnsupportedOp
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.lower.building import REFUSED
 from thinflow.lower.control import steps
@@ -23,6 +24,7 @@ from thinflow.structuring.steps import Step
 SIGNATURE = "serving_default"
 
 
+@brief_repr
 @dataclass
 class Lowered:
     """A program and how it hangs together with the graph it was made from.

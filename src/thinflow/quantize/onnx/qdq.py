@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.types import FLOAT, DType, dtype
 from thinflow.lower.onnx.program import Operator, Program, Tensor
 from thinflow.quantize.onnx.kernels import KERNELS, all_reads, data_inputs, is_float, weights_of
@@ -28,6 +29,7 @@ from thinflow.quantize.result import Decision
 Array = np.ndarray[Any, Any]
 
 
+@brief_repr
 @dataclass
 class Quantized:
     """An 8-bit program and how it came to be.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from thinflow.ir.brief import brief_repr
 from thinflow.lower.onnx.program import Operator, Program, Tensor
 from thinflow.quantize.onnx.kernels import (
     KERNELS,
@@ -21,6 +22,7 @@ SIGMOID_SATURATES = 8.0
 """Beyond this input a sigmoid stays within one code of its limit."""
 
 
+@brief_repr
 @dataclass
 class Assignment:
     """Parameters of every tensor whose codes some operator reads or writes.
