@@ -14,7 +14,7 @@ from thinflow.errors import FeedError
 TEXT = """
 x = Placeholder() {dtype=float%s}
 w = Const() {dtype=float, value=float[4,2]{1,2,3,4,5,6,7,8}}
-y = MatMul(x, w) {T=float}
+y = BatchMatMulV2(x, w) {T=float}
 inputs: x
 outputs: y
 """
@@ -30,8 +30,8 @@ def problem(model: str) -> str:
     """How the error begins for a graph."""
     shape = thinflow.load(model).inputs[0].spec.shape
     if shape is None:
-        return "the graph does not say what shape 'x' has, and [] does not fit: node 'y' (MatMul)"
-    return "'x' has the shape [?,?], and made-up sizes, [1,8], do not fit: node 'y' (MatMul)"
+        return "the graph does not say what shape 'x' has, and [] does not fit: node 'y' (BatchMatMulV2)"
+    return "'x' has the shape [?,?], and made-up sizes, [1,8], do not fit: node 'y' (BatchMatMulV2)"
 
 
 def test_verify_and_run_name_the_input(model: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,4 +57,4 @@ def test_feeds_of_the_users_own_are_not_blamed_on_the_shape(model: str) -> None:
 
     with pytest.raises(thinflow.ThinflowError) as caught:
         thinflow.verify(model, model, {"x": np.zeros((1, 5), np.float32)})
-    assert caught.value.message.startswith("node 'y' (MatMul): ")
+    assert caught.value.message.startswith("node 'y' (BatchMatMulV2): ")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from thinflow.analysis.reader_shapes import asked_shape
 from thinflow.analysis.shapes import port_count
 from thinflow.analysis.switches import inference_setting, setting_text
 from thinflow.analysis.training import answers, is_trained
@@ -155,6 +156,7 @@ class Interface:
         found = []
         for value in self.chosen_inputs:
             shape = value.node.get("shape") if value.node.op in PLACEHOLDERS else value.shape
+            shape = asked_shape(value, shape if isinstance(shape, tuple) else None)
             if value.dtype is STRING or inference_setting(value.node) is not None:
                 continue
             if shape is None or None in shape[1:]:
@@ -295,7 +297,7 @@ def _inputs(graph: Graph, needed: set[Node]) -> list[Candidate]:
         value = node.output()
         element, shape = node.get("dtype"), node.get("shape")
         type_name = element.name if isinstance(element, DType) else "?"
-        kind = type_name + shape_text(shape if isinstance(shape, tuple) else None)
+        kind = type_name + shape_text(asked_shape(value, shape if isinstance(shape, tuple) else None))
         candidate = Candidate(value, 2.0, [f"a placeholder of {kind}"])
         if node.op == "PlaceholderWithDefault":
             candidate.score -= 3

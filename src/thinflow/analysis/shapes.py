@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from thinflow.analysis import foreign
 from thinflow.analysis.calls import CallShapes, completed
 from thinflow.analysis.queued import DEQUEUES, queued_specs
+from thinflow.analysis.reader_shapes import asked_shape
 from thinflow.analysis.reader_types import typed_inputs, unknown_specs
 from thinflow.analysis.rule_results import RuleResults
 from thinflow.errors import ShapeError, ThinflowError
@@ -22,6 +23,7 @@ logger = logging.getLogger(__name__)
 
 MAX_ELEMENTS = 64
 """Integer constants up to this size take part in shape arithmetic element by element."""
+_FED = frozenset({"Placeholder", "PlaceholderV2"})
 MAX_PORTS = 1 << 16
 """A node that claims more outputs is damaged; each of them would cost memory."""
 
@@ -63,6 +65,8 @@ def _infer(
         except ThinflowError as error:
             failures[node.name] = error.message
             specs = ()
+        if node.op in _FED and specs:
+            specs = (specs[0].with_shape(asked_shape(node.output(), specs[0].shape)),)
         if len(specs) == 1 and not use_annotations and len(node.outputs) < 2:  # nearly all nodes
             value = node.output()
             value.spec = given.get(value, specs[0]) if given else specs[0]

@@ -138,6 +138,7 @@ class GraphReport:
     def lines(self) -> list[str]:
         """What the command prints: the verdict first, the next command last."""
         result = [self.verdict, "", *pages.model_lines(self), *pages.transform_lines(self.ledger)]
+        result += [f"help       {self.obstacle.hint}"] if self.obstacle.hint else []
         result.append(f"samples    {self.samples}")
         if self.latency is not None:
             result.append(f"latency    {', '.join(self._latency())}")

@@ -11,7 +11,7 @@ from typing import Any
 
 from thinflow.analysis.summary import summarize
 from thinflow.bench.latency import BenchmarkReport
-from thinflow.errors import EngineCrashed, UnsupportedOp
+from thinflow.errors import ThinflowError, UnsupportedOp
 from thinflow.ir.graph import Graph
 from thinflow.optimizing.checking import check_float_model
 from thinflow.optimizing.finishing import (
@@ -31,7 +31,7 @@ from thinflow.optimizing.samples import both_samples
 from thinflow.optimizing.small_graph import SmallGraph, small_graph
 from thinflow.optimizing.task import DEFAULT_MAX_DROP, Choices, Task, open_model, require_sensible
 from thinflow.optimizing.timing import first_sample, timed
-from thinflow.optimizing.trying import require_runnable
+from thinflow.optimizing.trying import require_ours, require_runnable
 from thinflow.quantize.pictures import Scaling
 from thinflow.quantize.recipe import Recipe
 
@@ -116,13 +116,21 @@ def _carried_out(task: Task) -> OptimizeReport | GraphReport:
         if small.unknown is None:
             require_runnable(small.graph, small.calibration, obstacle)
         return finish(small, obstacle)
+    except ThinflowError as failure:
+        require_ours(failure, task.data)
+        return finish(small, failure)
     if task.choices.strict:
         model.coverage.require_whole()
-    difference = check_float_model(model, small.calibration)
+    try:
+        difference = check_float_model(model, small.calibration)
+    except ThinflowError as failure:
+        require_ours(failure, task.data)
+        return finish(small, failure)
     try:
         litert = litert_pair(small, model, difference)
-    except EngineCrashed as crash:  # on the eight-bit model: float ran
-        return finish(small, crash, model)
+    except ThinflowError as failure:  # of the smaller model: float ran
+        require_ours(failure, task.data)
+        return finish(small, failure, model)
     onnx, no_onnx = _onnx(small)
     if task.choices.strict and onnx is not None:
         onnx.plain.coverage.require_whole()
@@ -140,7 +148,8 @@ def _onnx(small: SmallGraph) -> tuple[OnnxPair | None, str]:
         return None, ""
     try:
         return onnx_pair(small), ""
-    except EngineCrashed as error:  # the models for LiteRT are made, whatever happens here
+    except ThinflowError as error:  # the models for LiteRT are made, whatever happens here
+        require_ours(error, small.task.data)
         return None, f"no ONNX models were written: {error.message}"
 
 

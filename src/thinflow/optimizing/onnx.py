@@ -169,7 +169,7 @@ def write_onnx(
 def check_onnx_model(
     model: OnnxModel,
     samples: Samples,
-    path: str,
+    path: str | bytes,
     *,
     count: int | None = None,
     timeout_seconds: float = TIMEOUT_SECONDS,
@@ -182,7 +182,7 @@ def check_onnx_model(
     Args:
         model: what to check.
         samples: for the whole graph.
-        path: of the file.
+        path: of the file, or its content.
         count: how many of them; default: all.
         timeout_seconds: for ONNX Runtime, all samples together.
 

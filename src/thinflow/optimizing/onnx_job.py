@@ -10,13 +10,16 @@ from thinflow.errors import EngineUnavailable
 from thinflow.ir.brief import brief_repr
 from thinflow.lower.onnx.writer import to_bytes
 from thinflow.optimizing.checking import compare_models
-from thinflow.optimizing.onnx import OnnxModel, open_or_fixed, write_onnx
+from thinflow.optimizing.onnx import OnnxModel, check_onnx_model, open_or_fixed, write_onnx
 from thinflow.optimizing.onnx_quantizing import OnnxQuantizedModel, onnx_quantized_model, reopened
 from thinflow.optimizing.quality import Quality
 from thinflow.optimizing.samples import rebind
 from thinflow.optimizing.small_graph import SmallGraph
 from thinflow.quantize.onnx.options import check_recipe
 from thinflow.quantize.recipe import Recipe
+
+_CHECKED = 3
+"""Samples on which the float model has to agree with the interpreter."""
 
 
 @brief_repr
@@ -65,6 +68,7 @@ def onnx_pair(small: SmallGraph) -> OnnxPair:
     calibration = rebind(task.data, task.graph, graph)
     judges = calibration if task.tested is task.data else rebind(task.tested, task.graph, graph)
     plain = open_or_fixed(graph, calibration)
+    check_onnx_model(plain, calibration, to_bytes(plain.program), count=_CHECKED)
     quantized = onnx_quantized_model(
         graph, calibration, recipe=chosen.recipe, fixed=plain.fixed, progress=chosen.progress
     )

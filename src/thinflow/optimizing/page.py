@@ -42,6 +42,7 @@ def graph_markdown_of(report: GraphReport) -> str:
     """The page of a job that made the graph smaller, and not both models."""
     parts = [
         *_head(report.files["fp32_pb"].stem.removesuffix("_fp32"), report.verdict),
+        *((f"What helps: {markdown(report.obstacle.hint)}.", "") if report.obstacle.hint else ()),
         *(f"Samples: {markdown(report.samples)}.", ""),
         *_warnings(report.warnings),
         *_interface([("graph input", report.inputs), ("graph output", report.outputs)]),

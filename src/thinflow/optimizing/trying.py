@@ -7,7 +7,15 @@ from itertools import islice
 
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.engines._child import run_file
-from thinflow.errors import EngineUnavailable, FeedError, NodeError, ThinflowError, UnsupportedOp
+from thinflow.errors import (
+    EngineUnavailable,
+    FeedError,
+    FormatError,
+    NodeError,
+    ParameterError,
+    ThinflowError,
+    UnsupportedOp,
+)
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph
 from thinflow.ir.order import ancestors
@@ -52,6 +60,18 @@ def require_runnable(graph: Graph, samples: Samples, obstacle: UnsupportedOp) ->
     if failure is not None:
         hint = failure.hint or "`thinflow inspect MODEL --all` shows its nodes"
         raise UnsupportedOp(obstacle.problem, obstacle.where, hint) from failure
+
+
+def require_ours(failure: ThinflowError, samples: Samples) -> None:
+    """Raise a failure again that a user has to mend: of an option, of a file, of samples that do not fit.
+
+    Any other is told in the report: what was made before it is of use.
+    """
+    if isinstance(failure, ParameterError | FormatError):
+        raise failure
+    of_samples = isinstance(failure, FeedError | NodeError) and not isinstance(failure, UnsupportedOp)
+    if of_samples and not samples.synthetic:
+        raise failure
 
 
 def why_not_running(graph: Graph, samples: Samples) -> ThinflowError | None:
