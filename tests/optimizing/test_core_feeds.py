@@ -70,10 +70,10 @@ def test_numbers_are_made_up_for_the_core_alone(
 def test_sizes_that_were_made_up_are_named(
     suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = BYTES[BYTES.index("w = ") :].replace("(r, w)", "(x, w)")
+    text = BYTES[BYTES.index("w = ") :].replace("MatMul(r, w)", "BatchMatMulV2(x, w)")
     assert converted("x = Placeholder() {dtype=float, shape=shape[?,?]}\n" + text, suffix, tmp_path)[0] == 0
     out = capsys.readouterr().out
-    assert "  why    'x' has the shape [?,?], and made-up sizes, [1,8], do not fit: node 'y' (MatMul)" in out
+    assert "  why    'x' has the shape [?,?], and made-up sizes, [1,8], do not fit: node 'y' (BatchMatMulV2)" in out
     assert "  or     say what sizes it has, for example --shape x=1,16" in out
 
 
