@@ -73,7 +73,8 @@ def test_sizes_that_were_made_up_are_named(
     text = BYTES[BYTES.index("w = ") :].replace("MatMul(r, w)", "BatchMatMulV2(x, w)")
     assert converted("x = Placeholder() {dtype=float, shape=shape[?,?]}\n" + text, suffix, tmp_path)[0] == 0
     out = capsys.readouterr().out
-    assert "  why    'x' has the shape [?,?], and made-up sizes, [1,8], do not fit: node 'y' (BatchMatMulV2)" in out
+    sizes = "'x' has the shape [?,?], and made-up sizes, [1,8], do not fit"
+    assert f"  why    {sizes}: node 'y' (BatchMatMulV2)" in out
     assert "  or     say what sizes it has, for example --shape x=1,16" in out
 
 

@@ -74,6 +74,11 @@ class Model:
         self._output_indices = [d["index"] for d in self._outputs]
         self._shapes = [tuple(d["shape"].tolist()) for d in self._inputs] if settled else None
 
+    @classmethod
+    def as_it_says(cls, content: bytes | str, *, threads: int = 1) -> Model:
+        """A model that is allocated at once only if it says what sizes it takes."""
+        return cls(content, threads=threads, settled=None)
+
     @property
     def input_names(self) -> list[str]:
         return [d["name"] for d in self._inputs]

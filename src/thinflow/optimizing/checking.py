@@ -188,7 +188,7 @@ def compare_models(
     for name, content in contents.items():
         first = [model.core.before(feed) for feed in islice(samples, 1)]
         run_file(content, engine, first, threads=threads, name=f"the {name} model")
-    made = onnxruntime.Model if engine == "onnxruntime" else Model
+    made = onnxruntime.Model if engine == "onnxruntime" else Model.as_it_says
     runtimes = {name: made(content, threads=threads) for name, content in contents.items()}
     core = model.core
     judged = original if end_to_end else core.graph

@@ -10,7 +10,7 @@ from typing import Any
 
 from thinflow.analysis.summary import Summary
 from thinflow.bench.latency import BenchmarkReport
-from thinflow.errors import ThinflowError
+from thinflow.errors import ThinflowError, UnsupportedOp
 from thinflow.ir.brief import brief_sentence
 from thinflow.optimizing import report as pages
 from thinflow.optimizing.coverage import Coverage
@@ -89,8 +89,9 @@ class GraphReport:
         carrier = "a TensorFlow runtime, or with thinflow's own engines"
         if not self.runs:
             carrier = "the TensorFlow runtime that has the op"
+        none = "can be made" if isinstance(self.obstacle, UnsupportedOp) else "was written"
         return (
-            f"no LiteRT model can be made, because {_sentence(self.obstacle)}; {done}{same}: "
+            f"no LiteRT model {none}, because {_sentence(self.obstacle)}; {done}{same}: "
             f"ship {self.files['fp32_pb'].name} with {carrier}"
         )
 

@@ -71,5 +71,5 @@ class Judge:
         return 10 * math.log10(signal / noise) if signal else -LOUDEST
 
     def _outputs(self, program: Program) -> list[list[Array]]:
-        model = Model(to_bytes(program), threads=self.threads)
+        model = Model.as_it_says(to_bytes(program), threads=self.threads)
         return [model.run(arrays) for arrays in self.samples]

@@ -43,7 +43,7 @@ class LiteRTPair:
         """
         files = write_plain(self.plain, folder, stem)
         files["int8"] = folder / f"{self.plain.coverage.stem(stem)}_{scheme}.tflite"
-        write_file(files["int8"], [self.quantized.content], check=Model)
+        write_file(files["int8"], [self.quantized.content], check=Model.as_it_says)
         return files
 
 
@@ -54,7 +54,7 @@ def write_plain(model: FloatModel, folder: Path, stem: str) -> dict[str, Path]:
         WriteError: it cannot be written.
     """
     files = {"fp32": folder / f"{model.coverage.stem(stem)}_fp32.tflite"}
-    write_file(files["fp32"], [model.content], check=Model)
+    write_file(files["fp32"], [model.content], check=Model.as_it_says)
     return files
 
 
