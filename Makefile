@@ -47,9 +47,10 @@ demo: $(VENV)/.core
 	$(BIN)/thinflow sample digits $(DEMO)/digits.pb --calibration $(DEMO)/calibration.npz --test $(DEMO)/test.npz
 	$(BIN)/thinflow optimize $(DEMO)/digits.pb $(DEMO)/out --calibration $(DEMO)/calibration.npz --test $(DEMO)/test.npz
 
-# ARGS goes to pytest: make test ARGS="tests/ir -x"
+# ARGS goes to pytest: make test ARGS="tests/ir -x". A worker for each core, a file to one of them; make test WORKERS=0 keeps to one process.
+WORKERS ?= auto
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -q $(ARGS)
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile $(ARGS)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check --quiet .

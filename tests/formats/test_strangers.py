@@ -53,6 +53,7 @@ def tarred() -> bytes:
         (b"\x80\x04\x95", "a Python pickle (PyTorch?)", "convert it"),
         (b"<!DOCTYPE html>", "a web page", "download the model file itself"),
     ],
+    ids=lambda value: value if isinstance(value, str) else "",  # archives hold the time they were made
 )
 def test_files(tmp_path: Path, content: bytes, what: str, todo: str) -> None:
     path = tmp_path / "model.pb"
