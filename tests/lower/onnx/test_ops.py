@@ -321,3 +321,38 @@ def test_any_and_all_of_unknown_axes():
     net.check(
         net.op("Any", net.feed(b(2, 3)), axes, keep_dims=True), net.op("Sum", net.feed(f(2, 3), "z"), axes)
     )
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+@pytest.mark.parametrize(
+    ("padding", "kernel", "stride", "dy", "size"),
+    [("SAME", 3, 2, 5, 9), ("SAME", 3, 2, 5, 10), ("SAME", 1, 2, 5, 10), ("VALID", 3, 2, 5, 11),
+     ("VALID", 2, 2, 5, 11), ("EXPLICIT", 4, 2, 5, 10)],
+)  # fmt: skip
+def test_transposed_convolution_of_open_size(padding, kernel, stride, dy, size, layout):
+    """As upsampling of pictures of any size does it: the sizes are computed."""
+    net = Net()
+    first = layout == "NCHW"
+
+    def ordered(batch, sizes, channels):
+        return (batch, channels, *sizes) if first else (batch, *sizes, channels)
+
+    x = net.feed(f(*ordered(2, (dy, dy), 3)), "x", shape=ordered(None, (None, None), 3))
+    sizes = net.feed(np.array(ordered(2, (size, size), 4), I32), "sizes")
+    attrs = {"strides": ordered(1, (stride, stride), 1), "padding": padding, "data_format": layout}
+    if padding == "EXPLICIT":
+        attrs["explicit_paddings"] = [0, 0, 0, 0, 1, 1, 1, 1] if first else [0, 0, 1, 1, 1, 1, 0, 0]
+    net.check(net.op("Conv2DBackpropInput", sizes, net.const(f(kernel, kernel, 4, 3)), x, **attrs))
+
+
+def test_gelus_that_share_half_of_their_input():
+    """ONNX Runtime's own fusion of a gelu drops that half, whoever else reads it."""
+    net = Net()
+    x = net.feed(f(3, 4))
+    half = net.op("Mul", x, np.float32(0.5), name="half")
+    erf = net.op("Erf", net.op("Mul", x, np.float32(0.70710677)))
+    exact = net.op("Mul", half, net.op("AddV2", erf, np.float32(1)), name="exact")
+    cube = net.op("Mul", np.float32(0.044715), net.op("Pow", x, np.float32(3)))
+    tanh = net.op("Tanh", net.op("Mul", np.float32(0.7978846), net.op("AddV2", x, cube)))
+    close = net.op("Mul", half, net.op("AddV2", tanh, np.float32(1), name="more"), name="close")
+    net.check(net.op("Relu", exact), net.op("Relu", close), net.op("Neg", half))

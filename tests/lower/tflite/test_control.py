@@ -400,6 +400,15 @@ def test_an_array_that_grows_is_refused():
         net.lower(net.op("TensorArrayGatherV3", handle, np.int32([0]), flow, dtype=FLOAT))
 
 
+@pytest.mark.parametrize("inner", [2, None])
+def test_some_items_of_an_array_whose_size_is_computed(inner):
+    net = Net()
+    made = net.op("TensorArrayV3", net.feed(np.int32(4), "size"), dtype=FLOAT)
+    x = net.feed(np.arange(4, dtype=np.float32).reshape(2, 2), "x", shape=(2, inner))
+    flow = net.op("TensorArrayScatterV3", made, np.int32([3, 1]), x, made.node.output(1), T=FLOAT)
+    net.check(net.op("TensorArrayGatherV3", made, np.int32([1, 3]), flow, dtype=FLOAT))
+
+
 @pytest.mark.parametrize("size", [4, 6])
 def test_an_array_whose_size_is_computed(size):
     net = Net()

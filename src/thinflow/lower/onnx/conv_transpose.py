@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from thinflow.ir.graph import Node
@@ -33,6 +34,16 @@ def conv_backprop_input(
     *window, _, count = shape_of(w, "the filter", rank)
     require(channels == count, "a grouped transposed convolution has no ONNX form")
     wanted = _wanted(b, sizes, rank, first)
+    if None in wanted or None in sizes_inside(dy, first):
+        require(None not in window, "the size of the filter is not known")
+        steps = {
+            "kernel_shape": tuple(window),
+            "strides": spatial(strides, first, "strides"),
+            "dilations": spatial(dilations or (1,) * rank, first, "dilations"),
+        }
+        explicit = (explicit_paddings[4:] if first else explicit_paddings[2:-2]) if explicit_paddings else ()
+        border = _Border(padding, tuple(explicit), sizes, wanted)
+        return _of_open_size(b, dy, w, border, steps, first)
     options = _geometry(
         sizes_inside(dy, first),
         wanted,
@@ -100,3 +111,58 @@ def _geometry(
     if any(d != 1 for d in dilations):
         options["dilations"] = tuple(dilations)
     return options
+
+
+@dataclass(frozen=True)
+class _Border:
+    """What is cut off the whole transposed convolution.
+
+    Attributes:
+        padding: SAME, VALID or EXPLICIT.
+        explicit: begin and end of each axis, for the last of them.
+        sizes: of the result, computed when the model runs: all of them, or height and width only.
+        wanted: height and width as far as they are known.
+    """
+
+    padding: str
+    explicit: tuple[int, ...]
+    sizes: Tensor
+    wanted: tuple[int | None, ...]
+
+
+def _of_open_size(
+    b: Builder, dy: Tensor, w: Tensor, border: _Border, options: dict[str, Any], first: bool
+) -> Tensor:
+    """The whole convolution without pads, from which the wanted sizes are cut when the model runs."""
+    rank = len(shape_of(dy))
+    count = rank - 2
+    filters = b.transposed(w, (rank - 1, rank - 2, *range(count)))
+    x = dy if first else b.channels_first(dy)
+    outer = (dy.shape or (None,))[0], w.shape[-2] if w.shape else None
+    full = b.step("ConvTranspose", x, filters, shape=(*outer, *(None,) * count), **options)
+    sizes = b.index(border.sizes)
+    if (sizes.shape or (rank,))[0] != count:
+        begin = 2 if first else 1
+        sizes = b.sliced(sizes, [begin], [begin + count], [0], shape=(count,))
+    made = b.sliced(b.sizes_of(full), [2], [rank], [0], shape=(count,))
+    starts = _starts(b, border, made, sizes)
+    ends = b.step("Add", starts, sizes, shape=(count,))
+    # The kernel may be smaller than its stride: nothing reaches the end then.
+    short = b.step("Max", b.step("Sub", ends, made, shape=(count,)), b.int64(0), shape=(count,))
+    pads = b.joined(b.ints([0] * (rank + 2)), short)
+    padded = b.step("Pad", full, pads, shape=full.shape)
+    axes = b.ints(range(2, rank), "axes")
+    if first:
+        return b.emit("Slice", padded, starts, ends, axes, like=dy)
+    cut = b.step("Slice", padded, starts, ends, axes, shape=(*outer, *border.wanted))
+    return b.emit_channels_last(cut)
+
+
+def _starts(b: Builder, border: _Border, made: Tensor, sizes: Tensor) -> Tensor:
+    """Where the result begins in the whole convolution, int64 [axes]; SAME cuts less from the front."""
+    count = len(border.wanted)
+    require(border.padding in ("SAME", "VALID", "EXPLICIT"), f"the padding {border.padding} is not known")
+    if border.padding != "SAME":
+        return b.ints(border.explicit[::2] if border.padding == "EXPLICIT" else [0] * count, "starts")
+    over = b.step("Max", b.step("Sub", made, sizes, shape=(count,)), b.int64(0), shape=(count,))
+    return b.step("Div", over, b.int64(2), shape=(count,))

@@ -28,6 +28,7 @@ def fuse(program: Program) -> None:
         remove_dead(program)
         if not wiring.changes:
             break
+    own_halves(program)
 
 
 def remove_dead(program: Program) -> None:
@@ -39,6 +40,32 @@ def remove_dead(program: Program) -> None:
             kept.append(operator)
             live.update(t for t in operator.inputs if t is not None)
     program.operators = kept[::-1]
+
+
+def own_halves(program: Program) -> None:
+    """Let one product at most read 0.5 * x, and others x / 2, which is the same number.
+
+    ONNX Runtime makes one op of a gelu and drops its half of x, even where something else reads that as well;
+    then it refuses the model. Copies of the product would not do: it merges them first.
+    """
+    for half in [o for o in program.operators if o.code == "Mul" and _is_half(o)]:
+        (y,), (x, constant) = half.outputs, with_constant(half)
+        read = [o for o in program.operators if y in o.inputs]
+        kept = [] if y in program.outputs else [o for o in read if o.code == "Mul"][:1]
+        if not any(o.code == "Mul" for o in read) or read == kept or x is None or constant is None:
+            continue
+        two = new_constant(f"{y.name}/two", np.full_like(constant, 2), y.dtype)
+        other = Tensor(f"{y.name}/half", y.shape, y.dtype)
+        place = program.operators.index(half) + 1
+        program.operators.insert(place, Operator("Div", [x, two], [other], origin=half.origin))
+        for reader in read:
+            if reader not in kept:
+                reader.inputs = [other if t is y else t for t in reader.inputs]
+
+
+def _is_half(operator: Operator) -> bool:
+    _, constant = with_constant(operator)
+    return constant is not None and constant.size == 1 and bool((constant == 0.5).all())
 
 
 def fuse_bias(wiring: Wiring, operator: Operator) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Node
-from thinflow.ir.types import DType, Shape
+from thinflow.ir.types import INT32, DType, Shape
 from thinflow.lower.operands import is_count, merged
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder, require, shape_of
@@ -25,6 +25,7 @@ from thinflow.lower.tflite.listed import (
     listed,
     reserved,
     rows,
+    sizes_of_items,
     with_row,
 )
 from thinflow.lower.tflite.program import Tensor
@@ -73,16 +74,20 @@ def scatter(b: Builder, node: Node, handle: Slot, indices: Tensor, x: Tensor, fl
     sizes = shape_of(x, "the value")
     if _is_range(b, indices) if values.count is None else is_count(indices, values.count):
         return values.with_tensor(x)
-    if values.count is None:
-        raise UnsupportedOp("it writes some items of an array whose size is computed while the model runs")
     if values.tensor is not None:
         raise UnsupportedOp("it writes some items of an array that has others already")
-    if None in sizes:
-        raise UnsupportedOp("it writes items whose sizes are not known")
-    shape = (values.count, *(n or 0 for n in sizes[1:]))
     places = b.reshaped(b.index(indices), (*shape_of(indices, "the indices", 1), 1))
-    items = b.step("SCATTER_ND", places, x, b.ints(shape, "shape"), shape=shape, element=values.element)
-    return values.with_tensor(items)
+    shape = (values.count, *sizes[1:])
+    wanted = b.ints([n or 0 for n in shape], "shape") if None not in shape else _sizes_now(b, values, x)
+    return values.with_tensor(b.step("SCATTER_ND", places, x, wanted, shape=shape, element=values.element))
+
+
+def _sizes_now(b: Builder, values: Listed, x: Tensor) -> Tensor:
+    """The shape of the tensor for a list's items, int32, where each row of x is such an item."""
+    rank = len(shape_of(x))
+    now = b.step("SHAPE", x, shape=(rank,), element=INT32, out_type=INT32)
+    inner = b.step("SLICE", now, b.ints([1], "begin"), b.ints([rank - 1], "size"), shape=(rank - 1,))
+    return sizes_of_items(b, values, inner)
 
 
 @lower("TensorArrayConcatV3", to="tflite")
