@@ -94,3 +94,18 @@ def test_random_numbers_are_of_their_distribution():
     assert 0.8 < results["cut"].std() < 0.95
     assert abs((results["drawn"] == 0).mean() - 0.7) < 0.05
     assert results["drawn"].shape == (2, 2000)
+
+
+@pytest.mark.parametrize("images", [1, 3])
+def test_boxes_of_an_open_number_of_images(images):
+    random = np.random.default_rng(images)
+    corners = random.uniform(0, 0.8, (images, 9, 1, 2))
+    boxes = np.concatenate([corners, corners + 0.3], -1).astype(np.float32)
+    net = Net()
+    y = net.op(
+        "CombinedNonMaxSuppression",
+        net.feed(boxes, "boxes", (None, 9, 1, 4)),
+        net.feed(random.uniform(0, 1, (images, 9, 3)).astype(np.float32), "scores", (None, 9, 3)),
+        *(np.int32(4), np.int32(6), np.float32(0.4), np.float32(0.3)),
+    ).node
+    net.check(*(y.output(n) for n in range(4)))

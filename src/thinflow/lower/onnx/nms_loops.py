@@ -133,39 +133,49 @@ def combined(
     clip_boxes: bool = True,
 ) -> tuple[Tensor, ...]:
     """Each class of each image by itself; what is not kept loses its score, and the best of all win."""
-    batch, n, own, _ = shape_of(boxes, "the boxes", 4)
+    images, n, own, _ = shape_of(boxes, "the boxes", 4)
     classes = shape_of(scores, "the scores", 3)[2]
-    require(None not in (batch, n, own, classes) and bool(n), "the sizes of the boxes are not known")
-    images, count, kinds = batch or 0, n or 0, classes or 0
+    require(None not in (n, own, classes) and bool(n), "the sizes of the boxes are not known")
+    count, kinds = n or 0, classes or 0
     limit = int(number(per_class, "max_output_size_per_class"))
     size = int(number(total, "max_total_size"))
     size = min(size, limit * kinds) if pad_per_class else size
-    require(images * kinds > 0 and 0 < size <= 1 << 20, "there is nothing to choose")
+    require(images != 0 and kinds > 0 and 0 < size <= 1 << 20, "there is nothing to choose")
     require(all(t.dtype is FLOAT for t in (boxes, scores, iou, least)), "boxes and scores have to be float")
+    lists = None if images is None else images * kinds
     by_class = b.transposed(boxes, (0, 2, 1, 3))
-    every = b.step("Expand", by_class, b.ints([images, kinds, count, 4]), shape=(images, kinds, count, 4))
-    flat_scores = b.reshaped(b.transposed(scores, (0, 2, 1)), (images * kinds, 1, count))
+    amount = b.sliced(b.sizes_of(scores), [0], [1], [0], shape=(1,))
+    every = b.step(
+        "Expand", by_class, b.joined(amount, b.ints([kinds, count, 4])), shape=(images, kinds, count, 4)
+    )
+    flat_scores = b.reshaped(b.transposed(scores, (0, 2, 1)), (lists, 1, count))
     kept = b.step(
-        "NonMaxSuppression", b.reshaped(every, (images * kinds, count, 4)), flat_scores,
+        "NonMaxSuppression", b.reshaped(every, (lists, count, 4)), flat_scores,
         b.ints([limit]), b.reshaped(iou, (1,)), b.reshaped(least, (1,)), shape=(None, 3), element=INT64,
     )  # fmt: skip
     alive = b.step(
-        "ScatterND", b.filled(b.ints([images * kinds, 1, count]), 0, FLOAT), kept,
+        "ScatterND", b.filled(b.sizes_of(flat_scores), 0, FLOAT, shape=flat_scores.shape), kept,
         b.step("Expand", b.const(np.float32(1), "one"), b.sliced(b.sizes_of(kept), [0], [1], [0], shape=(1,)),
                shape=(None,)),
         shape=flat_scores.shape,
     )  # fmt: skip
-    masked = choose(Term(b, alive) > 0, Term(b, flat_scores), -np.inf).reshaped(images, kinds * count)
+    masked = choose(Term(b, alive) > 0, Term(b, flat_scores), -np.inf)
     k = min(size, kinds * count)
     values, places = (
         Term(b, t)
         for t in b.step_ports(
-            "TopK", masked.tensor, b.ints([k]), shapes=[(images, k)] * 2, elements=[None, INT64], axis=-1
+            "TopK",
+            b.reshaped(masked.tensor, (images, kinds * count)),
+            b.ints([k]),
+            shapes=[(images, k)] * 2,
+            elements=[None, INT64],
+            axis=-1,
         )
     )
+    rows = places + Term(b, _first_rows(b, amount, images)) * (kinds * count)
+    boxes_of_all = b.reshaped(every, (None if images is None else images * kinds * count, 4))
+    found = Term(b, boxes_of_all).gathered(rows.tensor)
     valid = values > -np.inf
-    rows = places + np.arange(images)[:, None] * (kinds * count)
-    found = Term(b, b.reshaped(every, (images * kinds * count, 4))).gathered(rows.tensor)
     found = found.most(0).least(1) if clip_boxes else found
     results = [
         choose(valid.unsqueezed(2), found, 0),
@@ -176,10 +186,18 @@ def combined(
     return *padded, b.result(valid.cast(INT32).reduced("ReduceSum", 1).tensor, 3)
 
 
+def _first_rows(b: Builder, amount: Tensor, images: int | None) -> Tensor:
+    """0, 1, ... as a column [images,1]."""
+    if images is not None:
+        return b.const(np.arange(images)[:, None], "images")
+    numbers = b.step("Range", b.int64(0), b.reshaped(amount, ()), b.int64(1), shape=(None,))
+    return b.unsqueezed(numbers, [1])
+
+
 def _padded(b: Builder, x: Tensor, missing: int) -> Tensor:
     if not missing:
         return x
     rank = len(shape_of(x))
-    shape = tuple((s or 0) + (missing if a == 1 else 0) for a, s in enumerate(shape_of(x)))
+    shape = tuple(s + missing if a == 1 and s is not None else s for a, s in enumerate(shape_of(x)))
     pads = b.ints([0] * rank + [missing if a == 1 else 0 for a in range(rank)])
     return b.step("Pad", x, pads, shape=shape, mode="constant")

@@ -19,7 +19,7 @@ def _chosen(b: Builder, indices: Tensor, count: Tensor, port: int = 0) -> Tensor
     return b.emit("SLICE", indices, b.ints([0], "begin"), b.reshaped(count, (1,)), port=port)
 
 
-def _with_area(b: Builder, boxes: Tensor) -> Tensor:
+def with_area(b: Builder, boxes: Tensor) -> Tensor:
     """Boxes without area moved far away, each to a place of its own: LiteRT would choose one again and again.
 
     None of them overlaps any other, as before.
@@ -40,7 +40,7 @@ def _with_area(b: Builder, boxes: Tensor) -> Tensor:
 
 
 def _run_v4(b: Builder, boxes: Tensor, *rest: Tensor) -> tuple[Tensor, Tensor]:
-    inputs = (_with_area(b, boxes), *rest)
+    inputs = (with_area(b, boxes), *rest)
     limit: Dims = b.elements(inputs[2])
     first, second = b.step_ports(
         "NON_MAX_SUPPRESSION_V4", *inputs, shapes=[limit, ()], elements=[INT32, INT32], suffix="selected"
@@ -81,9 +81,7 @@ def nms_v4(
     pad_to_max_output_size: bool = False,
 ) -> tuple[Tensor, ...]:
     if pad_to_max_output_size:
-        return b.emit_ports(
-            "NON_MAX_SUPPRESSION_V4", _with_area(b, boxes), scores, count, iou, score, count=2
-        )
+        return b.emit_ports("NON_MAX_SUPPRESSION_V4", with_area(b, boxes), scores, count, iou, score, count=2)
     indices, valid = _run_v4(b, boxes, scores, count, iou, score)
     return _chosen(b, indices, valid), valid
 
@@ -104,7 +102,7 @@ def nms_v5(
     # Where boxes overlap beyond the limit, the two part: LiteRT has kept 12 of 20 where TensorFlow kept 13.
     hard = sigma.is_constant and not np.asarray(sigma.array()).any()
     require(hard, "LiteRT's soft suppression (a sigma other than 0) chooses other boxes than TensorFlow's")
-    inputs = (_with_area(b, boxes), scores, count, iou, score, sigma)
+    inputs = (with_area(b, boxes), scores, count, iou, score, sigma)
     limit: Dims = b.elements(count)
     kinds = [INT32, FLOAT, INT32]
     indices, kept, valid = b.step_ports(
