@@ -248,6 +248,6 @@ def _required(graph: Graph, name: str, role: str) -> Value:
         raise GraphError(
             f"there is no {role} '{name}' in the model",
             graph.path,
-            near or "thinflow inspect lists the names",
+            near or "`thinflow inspect MODEL` lists the names",
         )
     return found

@@ -157,7 +157,7 @@ def _require(found: PortPairs, a: Ports, b: Ports, role: str) -> None:
         raise GraphError(
             f"the {role}s cannot be paired: {_listed(a.specs)} beside {_listed(b.specs)}",
             hint=f"say which is which: --{role}s A=B, for A of the first model and B of the second (inner "
-            "values will do); thinflow inspect MODEL lists names",
+            "values will do); `thinflow inspect MODEL` lists names",
         )
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import thinflow
+from tests.cli.proposals import Watch
+from thinflow import cli
 from thinflow.cli import main
 from thinflow.zoo import digits
 
@@ -33,3 +36,19 @@ def paste() -> Paste:
         return main(words[2:])
 
     return run
+
+
+@pytest.fixture(scope="session")
+def tried() -> set[tuple[Any, ...]]:
+    """The forms of proposed commands that were run already."""
+    return set()
+
+
+@pytest.fixture(autouse=True)
+def proposed_commands_run(tried: set[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
+    """Whatever a command proposes as the next one can be typed, and does not lead in a circle."""
+    watch = Watch(tried)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cli, "_run", watch.around(cli._run))
+        yield watch
+    watch.try_proposals()

@@ -112,7 +112,7 @@ def test_unknown_verb_without_neighbours(capsys: pytest.CaptureFixture[str]) -> 
     ("verb", "hint"),
     [
         ("check_graph", "thinflow summarize_graph --in_graph=MODEL"),  # the README's slip of the pen
-        ("retrain", "thinflow trains nothing"),
+        ("retrain", "nothing is trained here"),
         ("export_tflite_ssd_graph", "it makes a graph from Python code"),
         ("wav_to_spectrogram", "thinflow run MODEL --outputs AudioSpectrogram"),
     ],

@@ -118,7 +118,7 @@ def _signature(options: Mapping[str, Any], *models: Source) -> str | None:
     key = options.get("signature")
     if key is None or any(has_signature(m, key) for m in models) or not all(map(is_file, models)):
         return key
-    raise GraphError(f"neither model has a signature '{key}'", hint="thinflow inspect MODEL lists them")
+    raise GraphError(f"neither model has a signature '{key}'", hint="`thinflow inspect MODEL` lists them")
 
 
 def diff(

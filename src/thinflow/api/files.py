@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -174,7 +175,7 @@ def _require_fed(graph: Graph) -> None:
     raise GraphError(
         f"the outputs also need {what}{more}, which is not among the inputs{ports}",
         graph.path,
-        f"name all inputs: --inputs {rest}",
+        f"name all inputs: --inputs {shlex.quote(rest)}",
     )
 
 

@@ -222,7 +222,7 @@ def _eight_bit(graph: Graph, kind: str, wanted: OldConversion) -> Conversion:
         raise ParameterError(
             f"--inference_input_type={wanted.input_type} differs from "
             f"--inference_type={wanted.inference_type}",
-            hint="leave it out, or use thinflow quantize --input-type",
+            hint="leave it out, or use --input-type of thinflow quantize",
         )
     codes = _codes([v.name for v in graph.inputs], wanted)
     model, made = eight_bit_model(graph, kind, codes, wanted.default_range)

@@ -72,11 +72,11 @@ _EXTRAS = {
 _ELSEWHERE = {
     "check_graph": "thinflow summarize_graph --in_graph=MODEL",
     "classify_image": "thinflow label_image --graph=MODEL --image=PICTURE --labels=LABELS",
-    "transform_chrome_trace": "it reads what thinflow benchmark_model --step_stats_name=FILE writes",
-    "test_streaming_accuracy": "thinflow evaluate MODEL CLIPS/ --labels LABELS, clip by clip",
+    "transform_chrome_trace": "it reads what --step_stats_name=FILE of thinflow benchmark_model writes",
+    "test_streaming_accuracy": "`thinflow evaluate MODEL CLIPS --labels LABELS`, clip by clip",
     "wav_to_spectrogram": "thinflow run MODEL --outputs AudioSpectrogram --feed wav_data=CLIP --save OUT.npz",
 }
-_TRAINING = "thinflow trains nothing; train with TensorFlow, then: thinflow freeze_graph --help"
+_TRAINING = "nothing is trained here; train with TensorFlow, then: thinflow freeze_graph --help"
 _ELSEWHERE |= dict.fromkeys(("train", "retrain", "eval", "generate_streaming_test_wav"), _TRAINING)
 _FROM_CODE = "it makes a graph from Python code; export there, then: thinflow freeze_graph --help"
 _ELSEWHERE |= dict.fromkeys(("export_inference_graph", "export_tflite_ssd_graph"), _FROM_CODE)
@@ -197,7 +197,9 @@ def _hint_for_unknown(verb: str) -> str:
     from thinflow.errors import closest
 
     if os.path.exists(verb):
-        return f"a command comes first: thinflow inspect {verb}"
+        import shlex
+
+        return f"a command comes first: thinflow inspect {shlex.quote(verb)}"
     if verb in _ELSEWHERE:
         return _ELSEWHERE[verb]
     return closest(verb, COMMANDS) or "'thinflow --help' lists the commands"
@@ -235,9 +237,9 @@ def _explain(e: Exception) -> tuple[str, str]:
 
 def _in_flags(hint: str, args: list[str]) -> str:
     """A hint in the words of the command that was given."""
-    from thinflow.cli._hints import in_flags
+    from thinflow.cli._hints import told_after
 
-    return in_flags(hint, args[0] if args else "")
+    return told_after(hint, args) if hint else ""
 
 
 def _general_hint(e: Exception) -> str:

@@ -77,7 +77,6 @@ def next_command(summary: Summary, model: str) -> str:
     chosen = facts.get("signature") or (keys[0] if len(keys) > 1 else "")
     flag = f" --signature {shlex.quote(chosen)}" if chosen else ""
     if any("custom" in op for op in summary.unknown_ops):
-        return f"thinflow diff SOURCE.pb {path}{flag}   (it cannot be run without its own ops)"
-    return (
-        f"thinflow benchmark {path} --engines {engine}{flag}   (or: thinflow verify SOURCE.pb {path}{flag})"
-    )
+        # It cannot be run without its own ops.
+        return f"thinflow ops {path} {'--micro' if engine == 'litert' else '--ort'}"
+    return f"thinflow benchmark {path} --engines {engine}{flag}"

@@ -25,6 +25,8 @@ def ledger_lines(result: Any, *, verified: bool) -> list[str]:
             f"  {name:{width}}  {step.changes + left:7}  {step.changes:7}  {left:5}  {nodes:>15}  {size:>21}"
             f"  {_difference(step, verified)}"
         )
+        if step.nothing and (not result.changes or len(result.steps) == 1):
+            lines.append(f"      nothing matched: {step.nothing}")
         if step.error:
             lines.append(f"      undone: {step.error}")
         lines += [f"      warning: {w}" for w in step.trace.warnings]
@@ -105,6 +107,7 @@ def ledger_data(result: Any) -> dict[str, Any]:
                 "size_bytes": list(s.size_bytes),
                 "difference": s.difference,
                 "error": s.error,
+                "nothing": s.nothing,
                 "seconds": round(s.seconds, 4),
             }
             for s in result.steps

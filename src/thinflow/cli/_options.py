@@ -177,10 +177,14 @@ def model_flags(args: Namespace) -> str:
 
 def interface_flags(args: Namespace) -> str:
     """The flags of `add_interface` again, for the next command."""
-    ends = "".join(
+    return ends_flags(args) + model_flags(args) + shape_flags(args.shape)
+
+
+def ends_flags(args: Namespace) -> str:
+    """`--inputs` and `--outputs` again, for the next command."""
+    return "".join(
         f" --{name} {shlex.quote(value)}" for name in ("inputs", "outputs") if (value := getattr(args, name))
     )
-    return ends + model_flags(args) + shape_flags(args.shape)
 
 
 def shape_flags(texts: list[str]) -> str:

@@ -13,9 +13,8 @@ from thinflow.cli._options import (
     add_interface,
     add_timeout,
     interface,
-    model_flags,
+    interface_flags,
     names,
-    shape_flags,
 )
 from thinflow.errors import ParameterError
 from thinflow.plain_text import csv_cell, one_line
@@ -103,7 +102,8 @@ def run(args: Namespace) -> int:
     if args.csv and args.profile:
         raise ParameterError(
             "--csv holds one table, and --profile makes others",
-            hint="take --json, or `thinflow benchmark_model --csv` for the nodes",
+            hint="take --json, or for the nodes "
+            f"`thinflow benchmark_model --graph={shlex.quote(args.models[0])} --csv`",
         )
     told = progress()
     report = thinflow.benchmark(
@@ -230,7 +230,7 @@ def _print_profile(found: Any) -> None:
 
 
 def _next(args: Namespace) -> str:
-    flags = model_flags(args) + shape_flags(args.shape) + _feeding_flags(args)
+    flags = interface_flags(args) + _feeding_flags(args)
     files = " ".join(map(shlex.quote, args.models)) + flags
     if len(args.models) == 1 and not args.feed and not args.models[0].endswith((".tflite", ".onnx")):
         return f"thinflow optimize {shlex.quote(args.models[0])} out{flags}"

@@ -7,7 +7,7 @@ from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 
 from thinflow.cli._console import print_lines
 from thinflow.cli._feeds import add_feed, read_feed_flags
-from thinflow.cli._options import add_json, add_model_options, model_flags, model_options, names
+from thinflow.cli._options import add_json, add_model_options, ends_flags, model_flags, model_options, names
 
 EXAMPLES = """
   thinflow diff model.pb optimised.pb
@@ -59,5 +59,6 @@ def run(args: Namespace) -> int:
         print(json.dumps(found.data(), indent=2))
     else:
         print_lines(found.lines(everything=args.all))
-        print(f"next: thinflow verify {shlex.quote(args.a)} {shlex.quote(args.b)}{model_flags(args)}")
+        pair = f"{shlex.quote(args.a)} {shlex.quote(args.b)}"
+        print(f"next: thinflow verify {pair}{ends_flags(args)}{model_flags(args)}")
     return 0 if found.is_equal else 1

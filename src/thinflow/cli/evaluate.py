@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from argparse import ArgumentParser, Namespace
 
-from thinflow.cli._options import add_interface, add_json, interface, model_flags
+from thinflow.cli._options import add_interface, add_json, interface, interface_flags, model_flags
 
 EXAMPLES = """
   thinflow evaluate kws.pb clips/ --labels labels.txt        # clips are named LABEL_something.wav
@@ -33,8 +33,11 @@ def run(args: Namespace) -> int:
         print(json.dumps({"accuracy": found.accuracy, "correct": found.correct, "samples": found.samples}))
         return 0
     print(f"accuracy {found.accuracy:.2f}%: {found.correct} of {found.samples} samples right")
+    if args.model.endswith((".tflite", ".onnx")):
+        print(f"next: thinflow benchmark {shlex.quote(args.model)}{model_flags(args)}")
+        return 0
     labels = f" --labels {shlex.quote(args.labels)}" if args.labels else ""
     out = f"thinflow optimize {shlex.quote(args.model)} out --calibration {shlex.quote(args.data)}{labels}"
-    out += model_flags(args)
+    out += interface_flags(args)
     print(f"next: {out}")
     return 0

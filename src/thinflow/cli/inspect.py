@@ -176,7 +176,7 @@ def inspect_lines(summary: Summary, args: Namespace, info: ModelInfo | None = No
         opened = f"opened as {_verdict(summary).partition(' is a ')[2]}"
         lines = [model_verdict(info), *signature_lines(info), opened, ""]
     lines += _interface_lines(summary, args.all)
-    lines += _cost_lines(summary)
+    lines += _cost_lines(summary, args)
     ops = list(summary.ops.items())
     shown = ops if args.all else ops[:12]
     more = f", and {len(ops) - len(shown)} kinds more" if len(ops) > len(shown) else ""
@@ -232,7 +232,7 @@ def _interface_lines(summary: Summary, everything: bool) -> list[str]:
     return lines
 
 
-def _cost_lines(summary: Summary) -> list[str]:
+def _cost_lines(summary: Summary, args: Namespace) -> list[str]:
     parts = ", ".join(
         f"{human_bytes(size)} {name}" for name, size in summary.parameters.bytes_by_dtype.items()
     )
@@ -250,10 +250,7 @@ def _cost_lines(summary: Summary) -> list[str]:
         floors = ", ".join(f"{cost.total.flops / rate:.3g} s on {name}" for name, rate in _DEVICES.items())
         lines.append(f"latency floor: {floors} (its operations a second, all used)")
     if unknown:
-        lines.append(
-            f"  not counted: {unknown} nodes of unknown size; "
-            "give the input's shape with --shape NAME=1,H,W,C"
-        )
+        lines.append(f"  not counted: {unknown} nodes of unknown size; {_size_advice(summary, args)}")
     if summary.peak is not None and summary.peak.size_bytes:
         partly = "" if summary.peak.complete else " at least (some sizes are unknown)"
         lines.append(
@@ -297,15 +294,24 @@ def _findings(summary: Summary) -> list[str]:
     return lines
 
 
+def _size_advice(summary: Summary, args: Namespace) -> str:
+    """What would settle sizes that are not known, if that is the inputs' shapes."""
+    given = {text.partition("=")[0].strip().removesuffix(":0") for text in args.shape}
+    wanted = [flag for name, flag in _wanted_shapes(summary) if name not in given]
+    if wanted:
+        return f"give the shape of each input:{''.join(wanted)}"
+    return "they do not follow from the shapes of the inputs, and show when it runs"
+
+
 def next_command(summary: Summary, args: Namespace, info: ModelInfo | None = None) -> str:
     """What to type now, ready to paste."""
     from pathlib import Path
 
     model = shlex.quote(args.model)
     if _broken(summary):
-        return f"thinflow inspect {model} --all"
+        return _closer_look(model, args)
     if not summary.interface.outputs:
-        return f"thinflow inspect {model} --all   (then name --outputs yourself)"
+        return _closer_look(model, args)
     if summary.graph.vocabulary:
         return _foreign.next_command(summary, args.model)
     if (
@@ -316,19 +322,27 @@ def next_command(summary: Summary, args: Namespace, info: ModelInfo | None = Non
         return f"thinflow freeze {model} --checkpoint PREFIX -o frozen.pb"
     stem = Path(args.model).resolve().name.split(".")[0]
     flags = model_flags(args) or (open_flags(info) if info is not None else "")
-    shapes = shape_flags(args.shape) or "".join(_wanted_shapes(summary))
+    shapes = shape_flags(args.shape) or "".join(flag for _, flag in _wanted_shapes(summary))
     return f"thinflow optimize {model} {shlex.quote(stem + '_out')}{flags}{shapes}"
 
 
-def _wanted_shapes(summary: Summary) -> Iterator[str]:
-    """A `--shape` flag for each input whose sizes the graph leaves open, filled in with common ones."""
+def _closer_look(model: str, args: Namespace) -> str:
+    """What tells more of a graph than this command did."""
+    if not args.all:
+        return f"thinflow inspect {model} --all{model_flags(args)}"
+    stem = args.model.rstrip("/").rpartition("/")[2].partition(".")[0]
+    return f"thinflow view {model} -o {shlex.quote(stem + '.html')}"
+
+
+def _wanted_shapes(summary: Summary) -> Iterator[tuple[str, str]]:
+    """Name and `--shape` flag of each input whose sizes the graph leaves open, filled in with common ones."""
     for name, shape in summary.interface.open_inputs:
         if shape is None:
-            yield f" --shape {shlex.quote(f'{name}=1,SIZE')}"
+            yield name, f" --shape {shlex.quote(f'{name}=1,SIZE')}"
         else:
             common = [1, 224, 224, 3] if len(shape) == 4 else [1] + [16] * (len(shape) - 1)
             sizes = ",".join(str(c if d is None else d) for d, c in zip(shape, common, strict=True))
-            yield f" --shape {shlex.quote(f'{name}={sizes}')}"
+            yield name, f" --shape {shlex.quote(f'{name}={sizes}')}"
 
 
 def summary_data(summary: Summary) -> dict[str, Any]:

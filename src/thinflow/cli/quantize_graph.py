@@ -87,7 +87,7 @@ def _transforms(flags: Mapping[str, Setting]) -> str:
     if mode == "eightbit":
         return f"strip_unused_nodes fold_constants quantize_weights {_nodes(flags)} sort_by_execution_order"
     hints = {
-        "test": "thinflow verify ORIGINAL.pb QUANTIZED.pb compares two models",
+        "test": "`thinflow verify ORIGINAL.pb QUANTIZED.pb` compares two models",
         "quantize": "--mode=eightbit computes in eight bits",
     }
     raise ParameterError(

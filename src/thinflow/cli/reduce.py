@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
@@ -52,7 +53,7 @@ def run(args: Namespace) -> int:
         return _told(args, failure(args.model, **options))
     if args.output is None:
         raise ParameterError(
-            "no output file was given", hint=f"thinflow reduce {args.model} SMALL.pb ..., or --check"
+            "no output file was given", hint=f"name it behind {shlex.quote(args.model)}, or add --check"
         )
     found = thinflow.reduce(args.model, **options, trials=args.trials, progress=progress())
     _print_found(args, found, save_reduction(found, args.output))

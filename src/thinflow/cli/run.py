@@ -14,9 +14,9 @@ from thinflow.cli._options import (
     add_interface,
     add_json,
     interface,
+    interface_flags,
     model_flags,
     names,
-    shape_flags,
 )
 from thinflow.cli._placement import placement_lines
 from thinflow.errors import GraphError, ParameterError
@@ -137,7 +137,7 @@ def _next_command(args: Namespace, session: Any) -> str:
     model = shlex.quote(args.model)
     if session.graph is None or session.is_lifted:
         return f"thinflow benchmark {model}{model_flags(args)}"
-    return f"thinflow optimize {model} out{model_flags(args)}{shape_flags(args.shape)}"
+    return f"thinflow optimize {model} out{interface_flags(args)}"
 
 
 def _pair(text: str) -> tuple[str, str]:

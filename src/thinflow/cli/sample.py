@@ -35,7 +35,8 @@ def run(args: Namespace) -> int:
         return _list(args.json)
     if args.output is None:
         raise ParameterError(
-            "it is not said where to write", hint=f"thinflow sample {args.name} {args.name}.pb"
+            "it is not said where to write",
+            hint=f"thinflow sample {shlex.quote(args.name)} {shlex.quote(args.name)}.pb",
         )
     if args.count is not None and args.calibration is None:
         raise ParameterError(

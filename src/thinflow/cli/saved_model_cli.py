@@ -29,9 +29,15 @@ _USAGE = "usage: thinflow saved_model_cli show|run|scan --dir DIR ...; --help af
 
 # What the original makes, and what makes something like it here.
 _ELSEWHERE = {
-    "convert": ("TensorRT's ops, which only TensorFlow runs", "thinflow convert {} OUT.tflite (or OUT.onnx)"),
+    "convert": (
+        "TensorRT's ops, which only TensorFlow runs",
+        "thinflow convert {} OUT.tflite",
+    ),
     "freeze_model": ("the input of XLA's compiler", "thinflow freeze {} -o frozen.pb"),
-    "aot_compile_cpu": ("machine code, with XLA's compiler", "thinflow convert {} OUT.tflite (or OUT.onnx)"),
+    "aot_compile_cpu": (
+        "machine code, with XLA's compiler",
+        "thinflow convert {} OUT.tflite",
+    ),
 }
 
 

@@ -76,7 +76,7 @@ def run(args: Namespace) -> int:
 
     if args.output is None and not args.dry_run:
         raise ParameterError(
-            "no output file was given", hint=f"thinflow transform {args.model} OUT.pb ..., or --dry-run"
+            "no output file was given", hint=f"name it behind {shlex.quote(args.model)}, or add --dry-run"
         )
     load_plugins(args)
     result = transform_with_ledger(

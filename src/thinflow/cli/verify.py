@@ -7,7 +7,15 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from thinflow.cli._feeds import add_feed, read_feed_flags
-from thinflow.cli._options import add_interface, add_json, model_options, names, shapes
+from thinflow.cli._options import (
+    add_interface,
+    add_json,
+    model_flags,
+    model_options,
+    names,
+    shape_flags,
+    shapes,
+)
 from thinflow.errors import ParameterError
 
 EXAMPLES = """
@@ -62,10 +70,19 @@ def run(args: Namespace) -> int:
     else:
         print(found)
         if found.ok:
-            print(f"next: thinflow benchmark {shlex.quote(args.b)}")
+            print(f"next: thinflow benchmark {shlex.quote(args.b)}{_flags_of_second(args)}")
         else:
-            print(f"next: thinflow inspect {shlex.quote(args.b)}")
+            print(f"next: thinflow inspect {shlex.quote(args.b)}{_flags_of_second(args)}")
     return 0 if found.ok else 1
+
+
+def _flags_of_second(args: Namespace) -> str:
+    """The flags that also open the second model alone: a folder's tags, and shapes of a graph."""
+    if args.b.endswith((".tflite", ".onnx")):
+        return ""
+    import os
+
+    return (model_flags(args) if os.path.isdir(args.b) else "") + shape_flags(args.shape)
 
 
 def _data(found: Any) -> dict[str, Any]:

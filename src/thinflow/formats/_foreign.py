@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -83,7 +84,8 @@ def copy_file(graph: Graph, path: str | os.PathLike[str], vocabulary: str, kind:
     """
     if graph.vocabulary != vocabulary:
         raise ParameterError(
-            f"this graph does not speak {kind}'s vocabulary", hint=f"thinflow convert MODEL.pb {path}"
+            f"this graph does not speak {kind}'s vocabulary",
+            hint=f"thinflow convert MODEL.pb {shlex.quote(str(path))}",
         )
     if not is_as_read(graph):
         raise GraphError(

@@ -233,7 +233,7 @@ class InferenceInterface(CallsBefore):
             raise GraphError(
                 f"there is no operation '{name}'",
                 self._where,
-                hint=error.hint or "thinflow inspect lists them",
+                hint=error.hint or "`thinflow inspect MODEL` lists them",
             ) from error
 
     def get_stat_string(self) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import shape_text
 
-WIDENING = "compute in float instead: thinflow transform MODEL OUT.pb -t widen_floats, and convert that"
+WIDENING = "compute in float instead: `thinflow transform MODEL OUT.pb -t widen_floats`, and convert that"
 """What helps against half precision and bfloat16, of which runtimes have few kernels."""
 
 

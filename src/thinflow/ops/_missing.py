@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Node
@@ -22,9 +23,14 @@ def missing_kernel(node: Node) -> UnsupportedOp:
     Ops that touch files have none on purpose: a model may come from anyone, and must neither read nor write
     what its user did not name.
     """
-    behind = f"start behind it with --inputs {node.name}" if node.outputs else "leave it out with --outputs"
+    behind = (
+        f"start behind it with --inputs {shlex.quote(node.name)}"
+        if node.outputs
+        else "leave it out with --outputs"
+    )
     if node.op in _READERS:
-        content = f"`thinflow run MODEL --inputs {node.name} --feed {node.name}=FILE`"
+        name = shlex.quote(node.name)
+        content = f"`thinflow run MODEL --inputs {name} --feed {name}=FILE`"
         return _error(node, _refusal("reads"), f"read the file yourself and feed what it holds: {content}")
     if node.op in _CHECKPOINT_READERS:
         return _error(node, _refusal("reads"), "`thinflow freeze` puts a checkpoint's values into the graph")
@@ -36,7 +42,7 @@ def missing_kernel(node: Node) -> UnsupportedOp:
         pipeline = "it belongs to an input pipeline: feed what comes out of that, and name it with --inputs"
         return _error(node, _NO_KERNEL, pipeline)
     computed = [v.name for v in node.inputs if v.node.inputs and v.node.tensor is None]
-    before = f"stop before it with --outputs {','.join(computed)}" if computed else ""
+    before = f"stop before it with --outputs {shlex.quote(','.join(computed))}" if computed else ""
     ways = " or ".join(filter(None, [before, behind]))
     developers = f"developers add a kernel in {_home_of(node.op)} (CONTRIBUTING.md)"
     return _error(node, _NO_KERNEL, f"{ways}, as `thinflow run` takes them; {developers}")

@@ -73,7 +73,7 @@ def settled_notes(inputs: Sequence[Value], core: Core, samples: Samples) -> list
         origin = "made up" if samples.synthetic else "of the first sample"
         notes.append(
             f"'{value.name}' is {before} in the graph; the models are made for {after}, sizes {origin}: "
-            f"choose others with --shape {value.name}={sizes}"
+            f"choose others with --shape {shlex.quote(value.name)}={sizes}"
         )
     return notes
 

@@ -29,7 +29,7 @@ from thinflow.optimizing.onnx_job import OnnxPair, onnx_pair, require_onnx
 from thinflow.optimizing.quantizing import chosen_recipe
 from thinflow.optimizing.samples import both_samples
 from thinflow.optimizing.small_graph import SmallGraph, small_graph
-from thinflow.optimizing.task import DEFAULT_MAX_DROP, Choices, Task, open_model, require_sensible
+from thinflow.optimizing.task import DEFAULT_MAX_DROP, Choices, Task, named_ends, open_model, require_sensible
 from thinflow.optimizing.timing import first_sample, timed
 from thinflow.optimizing.trying import require_ours, require_runnable
 from thinflow.quantize.pictures import Scaling
@@ -104,7 +104,8 @@ def optimize(
     folder = checked_folder(out_dir)
     summary = summarize(graph.clone(), shapes)
     data, tested = both_samples(graph, calibration, test, labels=labels, scaling=scaling, limit=samples)
-    return _carried_out(Task(graph, settings, summary, data, tested, folder, choices, options))
+    opened_with = {**named_ends(inputs, outputs), **options}
+    return _carried_out(Task(graph, settings, summary, data, tested, folder, choices, opened_with))
 
 
 def _carried_out(task: Task) -> OptimizeReport | GraphReport:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -154,7 +155,8 @@ def _require_shapes(graph: Graph) -> None:
             raise FeedError(
                 f"the graph does not say what shape the input '{value.name}' has",
                 graph.path,
-                hint=f"give it: --shape {value.name}=1,224,224,3 (or samples: --calibration FOLDER)",
+                hint=f"give it: --shape {shlex.quote(value.name)}=1,224,224,3 "
+                "(or samples: --calibration FOLDER)",
             )
 
 

@@ -62,7 +62,7 @@ class Task:
         data, tested: samples for it, to calibrate with and to judge on; one object if they are the same.
         folder: for the results; made when there are some.
         choices: how to do it.
-        opened_with: options of `load`, for commands to try next.
+        opened_with: options of `load`, for commands to try next; names as text.
     """
 
     graph: Graph
@@ -131,3 +131,11 @@ def _require_frozen(graph: Graph) -> None:
             graph.path,
             hint="give the checkpoint's prefix: --checkpoint PREFIX",
         )
+
+
+def named_ends(inputs: Sequence[str] | str | None, outputs: Sequence[str] | str | None) -> dict[str, str]:
+    """The inputs and outputs that somebody named, as a command has them."""
+    given = {"inputs": inputs, "outputs": outputs}
+    return {
+        role: names if isinstance(names, str) else ",".join(names) for role, names in given.items() if names
+    }

@@ -9,7 +9,7 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import match_order
 from thinflow.rewrite.colocation import drop_lost_classes
 from thinflow.rewrite.edits import Site, sweep
-from thinflow.rewrite.pattern import Match, Miss, NodePattern, match
+from thinflow.rewrite.pattern import Match, Miss, NodePattern, match, required
 from thinflow.rewrite.rule import Refuse, Transform
 from thinflow.rewrite.trace import Trace
 
@@ -42,6 +42,17 @@ class Rewrite(Transform):
     def describe(self, m: Match) -> str:
         """What was done, for the ledger."""
         return "replaced"
+
+    def why_nothing(self, graph: Graph) -> str:
+        present = {node.op for node in graph}
+        for wanted in required(self.pattern):
+            if "*" not in wanted and not wanted & present:
+                return f"the graph has no {' or '.join(sorted(wanted))}"
+        inner = next((p for p in self.pattern.inputs or () if isinstance(p, NodePattern)), None)
+        head = " or ".join(sorted(self.pattern.ops))
+        if inner is None or "*" in inner.ops:
+            return super().why_nothing(graph)
+        return f"no {head} reads a {' or '.join(sorted(inner.ops))} the way it should"
 
     def apply(self, graph: Graph, trace: Trace) -> None:
         names = {node.name for node in graph}

@@ -124,6 +124,14 @@ def node(
     return NodePattern(alternatives, listed, name, commutative, boundary, where, port, frozenset(through))
 
 
+def required(pattern: NodePattern) -> Iterator[frozenset[str]]:
+    """The ops of each node that a match must have, the head's first."""
+    yield pattern.ops
+    for part in pattern.inputs or ():
+        if isinstance(part, NodePattern):
+            yield from required(part)
+
+
 def _spelled_out(pattern: Pattern | str) -> Pattern:
     if not isinstance(pattern, str):
         return pattern

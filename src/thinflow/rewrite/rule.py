@@ -66,6 +66,11 @@ class Transform:
         """Change the graph; record every change and every refusal in the trace."""
         raise NotImplementedError
 
+    def why_nothing(self, graph: Graph) -> str:
+        """Why it neither changed nor left anything in a graph, in words."""
+        lines = (type(self).__doc__ or "").strip().splitlines()
+        return f"nothing is there for it: {lines[0].rstrip('.')}" if lines else "nothing is there for it"
+
     def for_function(self) -> Transform | None:
         """The transform as it acts in the body of a library function, whose inputs are its arguments.
 

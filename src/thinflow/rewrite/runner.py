@@ -74,6 +74,7 @@ class StepReport:
         error: why the step was undone; empty if it was not.
         seconds: time for the transform and its checks.
         exact: whether the transform must not change numbers.
+        nothing: why there was nothing to change and nothing to leave; empty if there was.
     """
 
     transform: str
@@ -84,6 +85,7 @@ class StepReport:
     error: str = ""
     seconds: float = 0.0
     exact: bool = True
+    nothing: str = ""
 
     def add(self, later: StepReport) -> None:
         """Take in what the same step did in a later round."""
@@ -96,6 +98,7 @@ class StepReport:
         known = [d for d in (self.difference, later.difference) if d is not None]
         self.difference = max(known, default=None)
         self.error = later.error
+        self.nothing = later.nothing if self.nothing else ""
         self.seconds += later.seconds
 
     @property
@@ -246,6 +249,7 @@ class _Run:
             self._size = self._size_of(attempt)
         else:
             self._spare = attempt  # still a copy of the current graph
+            report.nothing = "" if report.trace.left else step.transform.why_nothing(self.current)
         report.nodes = (nodes, len(self.current))
         report.size_bytes = (report.size_bytes[0], self._size)
         report.seconds = time.perf_counter() - started

@@ -1,0 +1,161 @@
+"""What commands propose to type next: found in what they print, and run as it is printed.
+
+Every command that a test of this folder runs is watched. When the test is over, what was proposed behind
+`next:` and in hints is run in the same folder: the first of each form, so that the tests stay quick.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from thinflow import cli
+from thinflow.cli import COMMANDS, main
+from thinflow.cli._hints import commands_in
+from thinflow.cli._parser import Parser
+from thinflow.errors import ThinflowError
+
+MAY_DIFFER = {
+    "inspect",
+    "diff",
+    "verify",
+    "compare_graphs",
+    "summarize_graph",
+    "inspect_checkpoint",
+    "reduce",
+}
+"""Commands whose exit code 1 is an answer: broken or damaged, different, or still failing."""
+PLACEHOLDER = re.compile(r"(?<![A-Za-z0-9_.])[A-Z][A-Z_]{2,}(?:\.\w+)?\b|\.\.\.|@latest")
+"""What the reader is to fill in: FOLDER_OF_SAMPLES, PREFIX, OUT.pb."""
+QUICK = {
+    "benchmark": ["--seconds", "0.01", "--no-memory", "--no-peak"],
+    "optimize": ["--seconds", "0.01", "--samples", "2"],
+}
+"""What else is said, so that it takes no time."""
+
+
+@dataclass
+class Watched:
+    """What one command printed, and where."""
+
+    args: list[str]
+    folder: str
+    text: str
+
+    def proposals(self) -> Iterator[list[str]]:
+        """The commands it proposes, as words without `thinflow`."""
+        for line in self.text.split("\n"):
+            if line.startswith("next: "):
+                yield self._words(line.removeprefix("next: "))
+            elif line.startswith("hint: "):
+                yield from commands_in(line.removeprefix("hint: "))
+
+    def _words(self, line: str) -> list[str]:
+        words = shlex.split(line)
+        while words and "=" in words[0] and not words[0].startswith("-"):
+            words = words[1:]  # THINFLOW_KEY=... in front
+        assert words[:1] == ["thinflow"], f"after {self.args}: 'next: {line}' is no command"
+        return words[1:]
+
+
+@dataclass
+class Watch:
+    """Every command of a test, and the forms of proposals that were tried in this session."""
+
+    tried: set[tuple[Any, ...]]
+    seen: list[Watched] = field(default_factory=list)
+
+    def around(self, run: Callable[[list[str], bool], int]) -> Callable[[list[str], bool], int]:
+        """The function that runs a command, watched."""
+
+        def watched(args: list[str], debug: bool) -> int:
+            given, told = list(args), io.StringIO()
+            write = cli._gate.Gate.write
+
+            def tee(gate: Any, text: str) -> int:
+                told.write(text)
+                return write(gate, text)
+
+            cli._gate.Gate.write = tee  # type: ignore[method-assign]
+            try:
+                return run(args, debug)
+            finally:
+                cli._gate.Gate.write = write  # type: ignore[method-assign]
+                with contextlib.suppress(OSError):  # its folder is gone
+                    self.seen.append(Watched(given, os.getcwd(), told.getvalue()))
+
+        return watched
+
+    def try_proposals(self) -> None:
+        """Run what was proposed, in the folder where it was, once for each form."""
+        for command in self.seen:
+            for words in command.proposals():
+                assert words != command.args, f"it proposes what was just run: thinflow {shlex.join(words)}"
+                form = form_of(words)
+                if form not in self.tried and os.path.isdir(command.folder):
+                    self.tried.add(form)
+                    try_one(words, command)
+
+
+def form_of(words: Sequence[str]) -> tuple[Any, ...]:
+    """The same for commands that differ in names only."""
+    flags = tuple(w.partition("=")[0] for w in words if w.startswith("-"))
+    kinds = tuple(os.path.splitext(w)[1] for w in words[1:] if not w.startswith("-"))
+    return (words[0] if words else "", flags, kinds)
+
+
+def try_one(words: list[str], command: Watched) -> None:
+    """Run a proposed command; where the reader has to fill something in, only its flags are tried."""
+    assert words, f"after {command.args}: an empty command"
+    verb = words[0]
+    where = f"after 'thinflow {shlex.join(command.args)}': thinflow {shlex.join(words)}"
+    assert verb in COMMANDS or verb == "--help", f"{where}: there is no such command"
+    if PLACEHOLDER.search(" ".join(words)):
+        flags_are_known(words, where)
+        return
+    told = io.StringIO()
+    with (
+        contextlib.chdir(command.folder) if hasattr(contextlib, "chdir") else _chdir(command.folder),
+        contextlib.redirect_stdout(told),
+        contextlib.redirect_stderr(told),
+    ):
+        code = main([*words, *([] if "--help" in words else QUICK.get(verb, []))])
+    text = told.getvalue()
+    is_answer = (
+        code == 1 and verb in MAY_DIFFER and not text.startswith("error: ") and "\nerror: " not in text
+    )
+    assert code == 0 or is_answer, f"{where}\n{text[-2000:]}"
+
+
+@contextlib.contextmanager
+def _chdir(folder: str) -> Iterator[None]:
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def flags_are_known(words: Sequence[str], where: str) -> None:
+    """A command with words to fill in has flags that its command knows."""
+    module = import_module(f"thinflow.cli.{words[0]}")
+    if hasattr(module, "main") or "..." in words:  # an old tool's flags; or cut short
+        return
+    parser = Parser(words[0], "")
+    module.add_arguments(parser)
+    told = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(told):
+            parser.parse_args(list(words[1:]))
+    except SystemExit as error:
+        raise AssertionError(f"{where}\n{told.getvalue()}") from error
+    except ThinflowError:  # a value to fill in is no number
+        return
