@@ -149,7 +149,9 @@ def skeleton(text: str) -> list[str]:
     return [kept for line in text.splitlines() for kept in _skeleton(line.rstrip())]
 
 
-_LUCK = re.compile(r"^note: |^measured: |^peak: |^\s*\S+ is eight-bit and slower|^\*Times, speeds")
+_LUCK = re.compile(
+    r"^note: |^measured: |^peak: |^\s*\S+ is eight-bit and slower|^\*Times, speeds|^warning    while "
+)
 _SPEED = re.compile(r"\d[\d.,]*x( \(.*?\))? (faster|SLOWER)|(faster|slower) than|as fast|could be measured")
 _NUMBER = re.compile(r"(?<!\w)-?\d[\d.,]*(e[-+]?\d+)?( ?(ns|µs|ms|s|B|kB|MB|GB)\b)?")
 

@@ -10,6 +10,7 @@ import pytest
 
 import thinflow
 from tests.transforms.golden import parse_graph
+from thinflow.bench.feeding import as_input
 from thinflow.bench.file_inputs import input_specs, sensible_inputs
 from thinflow.bench.parcels import parcel, unpacked
 from thinflow.cli import main
@@ -41,6 +42,7 @@ LOOKUP = """
     inputs: x
     outputs: y
 """
+UPPER = "x = Placeholder() {dtype=string, shape=shape[]}\ny = StringUpper(x) {}\ninputs: x\noutputs: y"
 SIZES = """
     size = Placeholder() {dtype=int32, shape=shape[2]}
     picture = Const() {value=float[1,2,2,1]{1,2,3,4}}
@@ -186,3 +188,25 @@ def test_the_old_tool_feeds_a_rate_too(
     flags = ["--max_num_runs=2", "--warmup_runs=1", "--show_run_order=false"]
     assert main(["benchmark_model", f"--graph={model}", *flags]) == 0
     assert "Average inference timings" in capsys.readouterr().out
+
+
+def test_one_number_stays_one_number() -> None:
+    """A graph that stacks it into a shape takes no list of one."""
+    graph = parse_graph(
+        "n = Placeholder() {dtype=int32}\nx = Const() {value=float[4]{1,2,3,4}}\n"
+        "s = Pack(n, n) {T=int32, N=2, axis=0}\ny = Reshape(x, s) {T=float, Tshape=int32}\n"
+        "inputs: n\noutputs: y"
+    )
+    report = thinflow.benchmark(
+        graph, feeds={"n": 2}, engines=["reference"], runs=1, memory=False, peaks=False
+    )
+    assert report.rows[0].latency.count == 1
+    detail = {"name": "n", "dtype": np.int32, "shape": np.zeros(0), "quantization": (0.0, 0)}
+    assert as_input(2, detail).shape == ()
+
+
+def test_what_else_the_machine_did_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("thinflow.bench.report.BenchmarkReport.disturbance", "while a tree fell")
+    for name, text in (("lookup.pb", LOOKUP), ("upper.pb", UPPER)):
+        report = thinflow.optimize(saved(text, tmp_path / name), tmp_path / "out", seconds=0.05)
+        assert "while a tree fell" in report.warnings

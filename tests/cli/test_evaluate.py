@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import wave
 from pathlib import Path
 
@@ -56,8 +57,12 @@ def test_samples_without_labels_are_refused(
 
 
 def test_a_labels_file_beside_the_model_is_found(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[Path, Path]
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[Path, Path],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     for model in words:
         assert main(["evaluate", str(model), str(tmp_path / "clips")]) == 1
         assert "labelled with words (no, yes)" in (told := capsys.readouterr().err)
@@ -65,7 +70,12 @@ def test_a_labels_file_beside_the_model_is_found(
     (tmp_path / "my_labels.txt").write_text("no\nyes\n")
     for model in words:
         assert main(["evaluate", str(model), str(tmp_path / "clips")]) == 0
-        assert "100.00%: 2 of 2 samples right" in capsys.readouterr().out
+        told = capsys.readouterr().out
+        assert "100.00%: 2 of 2 samples right" in told
+        following = shlex.split(told.splitlines()[-1].removeprefix("next: thinflow "))
+        quick = ["--no-memory", "--no-peak", "--runs=1"] if "benchmark" in following else ["--no-benchmark"]
+        assert main([*following, *quick]) == 0
+        capsys.readouterr()
 
 
 @pytest.fixture

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from thinflow.bench.report import Ratio
-from thinflow.bench.stats import Interval, ratio_of_medians
+from thinflow.bench.report import Ratio, Row
+from thinflow.bench.stats import Interval, describe, ratio_of_medians
 from thinflow.optimizing.quality import Quality, split_chance, tail_chance
+from thinflow.optimizing.report import duration
 from thinflow.optimizing.verdict import is_good_enough, verdict_of
 from thinflow.quantize.recipe import Recipe
 
@@ -83,12 +84,17 @@ NOT_TOLD = ": ship m_fp32.tflite: whether int8 loses more than 1.5 points of "
         ),
         (
             report(speed=ratio(2.6, 0.8, 6.0)),
-            f"int8 is as fast as float within what was measured (0.8x to 6.0x){BOTH}",
+            f"int8 is as fast as float within what was measured (ratio 2.6 ± 3.4){BOTH}",
             ": ship m_int8.tflite",
         ),
         (
             report(speed=ratio(1.01, 0.97, 1.03)),
-            f"int8 is as fast as float within what was measured (0.97x to 1.03x){BOTH}",
+            f"int8 is as fast as float within what was measured (0.97x to 1.05x){BOTH}",
+            ": ship m_int8.tflite",
+        ),
+        (
+            report(speed=ratio(1.024, 1.01, 1.05)),  # the farther end is 0.026 off, and so may the other be
+            f"int8 is as fast as float within what was measured (1.00x to 1.05x){BOTH}",
             ": ship m_int8.tflite",
         ),
         (report(speed=ratio(2.6, 0.0, math.inf)), "int8 is 4.0x smaller; ", ": ship m_int8.tflite"),
@@ -180,3 +186,14 @@ def test_made_up_samples_prove_nothing(scheme: str, until: str) -> None:
         f"{scheme} is 2.0x faster and 4.0x smaller; how good its answers are only real samples can tell: "
         f"ship m_fp32.tflite until {until}"
     )
+
+
+def test_a_few_runs_have_no_spread() -> None:
+    for times, told in (
+        ([745.4], "745 ± ? ms"),
+        ([0.0123] * 3, "12.3 ± ? µs"),
+        ([5.0] * 9, "5.000 ± 0.000 ms"),
+    ):
+        latency = describe(times)
+        row = Row("m", "litert", 1, latency, None, (), converged=False)
+        assert duration(row) == told

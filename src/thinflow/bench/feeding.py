@@ -50,7 +50,7 @@ def as_declared(array: Any, value: Value) -> Array:
     element = declared_spec(value).dtype
     if element is None or not element.numpy_name:
         return found
-    return np.ascontiguousarray(found, element.numpy())
+    return np.asarray(found, element.numpy(), order="C")
 
 
 def as_input(array: Any, detail: Mapping[str, Any]) -> Array:
@@ -63,7 +63,7 @@ def as_input(array: Any, detail: Mapping[str, Any]) -> Array:
     if found.dtype.kind == "f" and wanted.kind in "iu" and scale:
         limits = np.iinfo(wanted)
         found = np.clip(np.round(found / scale) + zero_point, limits.min, limits.max)
-    return np.ascontiguousarray(found, wanted)
+    return np.asarray(found, wanted, order="C")
 
 
 def check_rank(name: str, own: Sequence[int | None] | None, asked: Sequence[int | None]) -> None:

@@ -341,11 +341,17 @@ class BenchmarkReport:
                 who = f"{row.subject} is eight-bit and slower"
                 yield f"{who}; counted, not timed: {found}; --profile times the nodes"
 
+    @property
+    def disturbance(self) -> str:
+        """What else kept the machine busy meanwhile, in words; empty if nothing is known of."""
+        if self.doing is None or not str(self.doing):
+            return ""
+        return f"while this was measured {self.doing}: the machine can do better"
+
     def caveats(self) -> list[str]:
         """What to know before trusting the numbers."""
         lines = ["the measurement was interrupted; these are the runs up to then"] if self.interrupted else []
-        if self.doing is not None and str(self.doing):
-            lines.append(f"while this was measured {self.doing}: the machine can do better")
+        lines += [self.disturbance] if self.disturbance else []
         lines += [f"{subject} is PARTIAL: {note}" for subject, note in self.parts.items()]
         lines += [f"every run was fed {self.fed}"] if self.fed else []
         lines += self._assumptions()

@@ -14,11 +14,13 @@ EXAMPLES = """
 
 
 def add_arguments(p: ArgumentParser) -> None:
-    p.add_argument("model", help="a GraphDef file")
+    p.add_argument("model", help="a graph, a .tflite or an .onnx file")
     p.add_argument(
         "data", metavar="FOLDER|FILE", help="labelled samples: LABEL_... files, or a 'labels' array"
     )
-    p.add_argument("--labels", metavar="FILE", help="class names in the order of the outputs, one a line")
+    p.add_argument(
+        "--labels", metavar="FILE", help="class names, one a line (default: a labels file beside the model)"
+    )
     add_interface(p)
     add_json(p)
 
@@ -33,11 +35,14 @@ def run(args: Namespace) -> int:
         print(json.dumps({"accuracy": found.accuracy, "correct": found.correct, "samples": found.samples}))
         return 0
     print(f"accuracy {found.accuracy:.2f}%: {found.correct} of {found.samples} samples right")
-    if args.model.endswith((".tflite", ".onnx")):
-        print(f"next: thinflow benchmark {shlex.quote(args.model)}{model_flags(args)}")
-        return 0
-    labels = f" --labels {shlex.quote(args.labels)}" if args.labels else ""
-    out = f"thinflow optimize {shlex.quote(args.model)} out --calibration {shlex.quote(args.data)}{labels}"
-    out += interface_flags(args)
-    print(f"next: {out}")
+    print(f"next: {_next(args)}")
     return 0
+
+
+def _next(args: Namespace) -> str:
+    """Make a smaller one of a graph; see what a file takes that an engine runs as it is."""
+    model, data = shlex.quote(args.model), shlex.quote(args.data)
+    if args.model.endswith((".tflite", ".onnx")):
+        return f"thinflow benchmark {model} --calibration {data}{model_flags(args)}"
+    labels = f" --labels {shlex.quote(args.labels)}" if args.labels else ""
+    return f"thinflow optimize {model} out --calibration {data}{labels}{interface_flags(args)}"

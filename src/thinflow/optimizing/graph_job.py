@@ -147,7 +147,7 @@ class GraphReport:
 
     def _latency(self) -> list[str]:
         rows = self.latency.rows if self.latency is not None else ()
-        return [f"{r.subject} {pages.duration(r.median_ms, r.spread_ms)} on {r.setting}" for r in rows]
+        return [f"{r.subject} {pages.duration(r)} on {r.setting}" for r in rows]
 
     def markdown(self) -> str:
         """The report for people, what `report.md` holds."""

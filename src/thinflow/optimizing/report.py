@@ -12,6 +12,7 @@ from thinflow.optimizing.quality import Quality
 from thinflow.optimizing.verdict import ratio_of, speed_data
 
 if TYPE_CHECKING:
+    from thinflow.bench.report import Row
     from thinflow.optimizing.graph_job import GraphReport
     from thinflow.optimizing.job_report import OptimizeReport
     from thinflow.quantize.result import Quantized
@@ -206,15 +207,18 @@ def _latency_cells(report: OptimizeReport, key: str) -> list[str]:
     cells = []
     for threads in report.latency.thread_counts:
         timing = report.latency.timing(report.files[key], threads=threads)
-        cells.append("-" if timing is None else duration(timing.median_ms, timing.spread_ms))
+        cells.append("-" if timing is None else duration(timing))
     return cells
 
 
-def duration(median_ms: float, spread_ms: float) -> str:
+def duration(row: Row) -> str:
     """`12.3 ± 0.2 ms`, in microseconds below one millisecond; as many digits as the spread is worth."""
-    unit, factor = ("µs", 1000.0) if median_ms < 1 else ("ms", 1.0)
-    digits = 1 if spread_ms * factor >= 0.1 else 2 if spread_ms * factor >= 0.01 else 3
-    return f"{median_ms * factor:.{digits}f} ± {spread_ms * factor:.{digits}f} {unit}"
+    unit, factor = ("µs", 1000.0) if row.median_ms < 1 else ("ms", 1.0)
+    if not row.latency.has_interval:
+        return f"{row.median_ms * factor:.3g} ± ? {unit}"
+    spread = row.spread_ms * factor
+    digits = 1 if spread >= 0.1 else 2 if spread >= 0.01 else 3
+    return f"{row.median_ms * factor:.{digits}f} ± {spread:.{digits}f} {unit}"
 
 
 def _memory_cell(report: OptimizeReport, key: str) -> str:

@@ -69,9 +69,12 @@ def _core_inputs(core: Core, samples: Samples) -> list[Array] | None:
 
 
 def timed(task: Task, models: Any, feeds: FirstSample, **options: Any) -> tuple[BenchmarkReport | None, str]:
-    """Latency of models with the first sample if that was chosen; or None, and why nothing was timed."""
+    """Latency of models with the first sample if that was chosen, and what disturbed it; or None, and why
+    nothing was timed.
+    """
     choices = task.choices
     if not (choices.measure and choices.seconds):
         return None, ""
     limits = {"threads": choices.threads, "seconds": choices.seconds, "progress": choices.progress}
-    return measured(models, feeds=feeds, **limits, **options)
+    found, why = measured(models, feeds=feeds, **limits, **options)
+    return found, why or (found.disturbance if found is not None else "")

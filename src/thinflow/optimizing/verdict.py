@@ -59,8 +59,15 @@ def _times(interval: Interval) -> str:
 
 
 def _span(interval: Interval) -> str:
-    digits = 2 if interval.high - interval.low < WIDE else 1
-    return f"{interval.low:.{digits}f}x to {interval.high:.{digits}f}x"
+    """Both ends, each as far off as the farther one, since `Ratio.outcome` judges by that."""
+    shown = interval if interval.value > 1 else interval.inverse()
+    if shown.half_width >= shown.value:
+        return f"ratio {interval}"
+    low, high = shown.value - shown.half_width, shown.value + shown.half_width
+    if interval.value <= 1:
+        low, high = 1 / high, 1 / low
+    digits = 2 if high - low < WIDE else 1
+    return f"{low:.{digits}f}x to {high:.{digits}f}x"
 
 
 def _size(times_smaller: float) -> str:
