@@ -15,6 +15,7 @@ from thinflow.analysis.cost import GraphCost, Parameters, graph_cost, parameters
 from thinflow.analysis.interface import Candidate, Interface, guess_interface
 from thinflow.analysis.liveness import Peak, peak_activations
 from thinflow.analysis.precision import precision
+from thinflow.analysis.sample_norms import is_sample_norm, uses_batch_statistics
 from thinflow.analysis.shapes import infer_shapes, port_count
 from thinflow.analysis.switches import in_training_branch
 from thinflow.errors import FeedError, closest
@@ -51,6 +52,7 @@ class Summary:
         cost: operations per run.
         peak: worst moment of the activations; None if the graph cannot be sorted.
         training_norms: batch norms that use the statistics of the batch at hand.
+        sample_norms: norms of each sample by itself that are written as batch norms in training mode.
         inference_norms: batch norms with stored statistics.
         unknown_ops: op -> count of ops without a definition here.
         shape_failures: node -> why its shape rule failed.
@@ -69,6 +71,7 @@ class Summary:
     peak: Peak | None
     training_norms: list[str] = field(default_factory=list)
     inference_norms: list[str] = field(default_factory=list)
+    sample_norms: list[str] = field(default_factory=list)
     unknown_ops: dict[str, int] = field(default_factory=dict)
     shape_failures: dict[str, str] = field(default_factory=dict)
     precision: str = ""
@@ -100,7 +103,7 @@ def _summarize(graph: Graph, shapes: Mapping[str, Sequence[int | None]]) -> Summ
     needed = ancestors([v.node for v in wanted]) if wanted else set(graph)
     sound = runnable(graph)
     order = [n for n in sound if n in needed] if len(sound) == len(graph) else []
-    training, inference = _norms(graph)
+    training, inference, of_samples = _norms(graph)
     return Summary(
         graph=graph,
         interface=interface,
@@ -113,6 +116,7 @@ def _summarize(graph: Graph, shapes: Mapping[str, Sequence[int | None]]) -> Summ
         peak=peak_activations(order, wanted) if order else None,
         training_norms=training,
         inference_norms=inference,
+        sample_norms=of_samples,
         unknown_ops={o: c for o, c in sorted(ops.items()) if _is_unknown(o, graph)},
         shape_failures=failures,
         precision=precision(graph) if graph.vocabulary else "",
@@ -163,15 +167,16 @@ def _assumed(
     return assumed
 
 
-def _norms(graph: Graph) -> tuple[list[str], list[str]]:
+def _norms(graph: Graph) -> tuple[list[str], list[str], list[str]]:
+    """Batch norms in training mode and with stored statistics, and norms of each sample by itself."""
     training: list[str] = []
     inference: list[str] = []
+    of_samples: list[str] = []
     for node in graph:
         if node.op in BATCH_NORMS and not in_training_branch(node):
-            # The op's own default is training mode.
-            uses_batch = node.op.startswith("Fused") and node.get("is_training", True)
-            (training if uses_batch else inference).append(node.name)
-    return training, inference
+            kind = training if uses_batch_statistics(node) else inference
+            (of_samples if is_sample_norm(node) else kind).append(node.name)
+    return training, inference, of_samples
 
 
 # --- the drop-in report

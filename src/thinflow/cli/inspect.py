@@ -277,10 +277,15 @@ def _findings(summary: Summary) -> list[str]:
         lines.append(
             f"batch norms: {len(training)} of {len(training) + len(inference)} are in TRAINING mode "
             f"(first '{training[0]}'): they use the statistics of each batch, cannot be folded, and run "
-            "slowly; freeze_batch_norms can freeze them on your data"
+            "slowly; freeze_batch_norms can freeze them on your data, which changes the answers"
         )
     elif inference:
         lines.append(f"batch norms: {len(inference)} with stored statistics, candidates for folding")
+    if summary.sample_norms:
+        lines.append(
+            f"norms of each sample: {len(summary.sample_norms)} (first '{summary.sample_norms[0]}'), layer, "
+            "group or instance norms written as batch norms in training mode; they need no stored statistics"
+        )
     if summary.graph.vocabulary:
         lines += _foreign.findings(summary)
     elif summary.unknown_ops:
@@ -371,6 +376,7 @@ def summary_data(summary: Summary) -> dict[str, Any]:
         "peak_at": summary.peak.node if summary.peak is not None else None,
         "training_batch_norms": summary.training_norms,
         "inference_batch_norms": summary.inference_norms,
+        "sample_norms": summary.sample_norms,
         "unknown_ops": summary.unknown_ops,
         "vocabulary": summary.graph.vocabulary or "tensorflow",
         "precision": summary.precision,

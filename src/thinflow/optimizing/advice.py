@@ -28,7 +28,7 @@ def warnings_for(small: SmallGraph, quantized: QuantizedModel) -> list[str]:
         warnings.append(
             f"{len(norms)} batch norms are in training mode: they use the statistics of "
             "each batch, were left as they are, and cost speed and eight-bit quality; freeze_batch_norms "
-            "freezes them on your data"
+            "freezes them on your data, which changes the answers"
         )
     warnings += quantized.warnings
     if small.restored.note:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from thinflow.analysis.sample_norms import is_sample_norm
 from thinflow.ir.graph import Node, Value
 from thinflow.rewrite.rule import Refuse
 from thinflow.transforms._sources import Array, const_tensor, numbers
@@ -58,6 +59,8 @@ def read_norm(node: Node) -> Norm:
     Raises:
         Refuse: it is in training mode, or its parameters are not constant, of unequal length, or not finite.
     """
+    if is_sample_norm(node):
+        raise Refuse("it normalises each sample by itself, with no stored statistics", node)
     if is_training(node):
         how = (
             "is_training is true"

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from thinflow.analysis.sample_norms import is_sample_norm
 from thinflow.errors import ParameterError
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph, Node, Value
@@ -65,6 +66,8 @@ class FreezeBatchNorms(Transform):
     def _freeze(self, graph: Graph, node: Node, statistics: Statistics) -> None:
         if not is_training(node):
             raise Refuse("it is in inference mode already")
+        if is_sample_norm(node):
+            raise Refuse("it normalises each sample by itself: there are no statistics of the batch to store")
         if len(node.inputs) != 5:
             raise Refuse(f"it has {len(node.inputs)} inputs, not 5")
         for value in side_outputs(node):
@@ -100,7 +103,7 @@ def measure_batch_norms(graph: Graph, feeds: Iterable[Mapping[Value, Array]]) ->
         ParameterError: no feeds.
         NodeError: a node cannot be run.
     """
-    norms = [n for n in graph if n.op in FUSED_NORMS and is_training(n) and n.inputs]
+    norms = [n for n in graph if is_training(n) and n.inputs and not is_sample_norm(n)]
     outputs = list(graph.outputs) or [n.output() for n in norms]
     needed = ancestors(v.node for v in outputs)
     wanted: dict[Value, list[Node]] = {}

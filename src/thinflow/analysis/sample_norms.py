@@ -1,0 +1,80 @@
+"""Fused batch norms that normalise each sample by itself: layer, group and instance norms written so.
+
+    LayerNorm:  x [n,t,c] -> reshape [1,n*t,c,1] -> FusedBatchNorm(NCHW, scale 1, offset 0) -> reshape
+
+What the op takes for channels holds the batch, so it has no statistics of a batch: each place of each sample
+has its own. Such a norm needs no stored ones, and would be another function with them.
+"""
+
+from __future__ import annotations
+
+from thinflow.ir.graph import Node, Value
+from thinflow.ir.order import ancestors
+
+FUSED = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"})
+_PASSES = frozenset({"Identity", "Cast", "StopGradient", "CheckNumerics"})
+_MOST_STEPS = 8
+_FEEDS = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "Shape", "ShapeN", "Size"})
+
+
+def uses_batch_statistics(node: Node) -> bool:
+    """Whether a fused norm is in training mode, which is also what an absent attribute means."""
+    return node.op in FUSED and node.get("is_training", True) is not False
+
+
+def is_sample_norm(node: Node) -> bool:
+    """Whether a fused norm in training mode keeps samples apart, so that it is no batch norm."""
+    if not uses_batch_statistics(node) or len(node.inputs) < 3:
+        return False
+    if _follows_the_batch(node.inputs[1]):
+        return True
+    reshape = _source(node.inputs[0])
+    if reshape.op != "Reshape" or len(reshape.inputs) < 2:
+        return False
+    first = str(node.get("data_format", "NHWC")).startswith("NC")
+    if not first or not _begins_with_one(reshape.inputs[1]):
+        return False
+    before = reshape.inputs[0].spec.shape
+    if not before or before[0] != 1:
+        return True
+    return _is_filled(node.inputs[1], 1.0) and _is_filled(node.inputs[2], 0.0)
+
+
+def _source(value: Value) -> Node:
+    """What makes a value, past what hands it on."""
+    node = value.node
+    for _ in range(_MOST_STEPS):
+        if node.op not in _PASSES or not node.inputs:
+            break
+        node = node.inputs[0].node
+    return node
+
+
+def _follows_the_batch(scale: Value) -> bool:
+    """Whether a scale is as long as an input of the graph makes it: no norm has so many stored channels."""
+    source = _source(scale)
+    if source.op != "Fill":
+        return source.op == "OnesLike"
+    return any(n.op in _FEEDS for n in ancestors([source.inputs[0].node]))
+
+
+def _begins_with_one(sizes: Value) -> bool:
+    """Whether the first size of a reshape is written as 1."""
+    source = _source(sizes)
+    for _ in range(_MOST_STEPS):
+        if source.op not in {"Pack", "ConcatV2"} or not source.inputs:
+            break
+        source = _source(source.inputs[0])
+    tensor = source.tensor
+    if tensor is None or not tensor.size:
+        return False
+    return int(tensor.numpy().reshape(-1)[0]) == 1
+
+
+def _is_filled(value: Value, number: float) -> bool:
+    """Whether all elements of a constant are a number."""
+    source = _source(value)
+    if source.op == "Fill":
+        source = _source(source.inputs[1])
+    tensor = source.tensor
+    return tensor is not None and tensor.size > 0 and bool((tensor.numpy() == number).all())

@@ -1,0 +1,127 @@
+"""Norms of each sample by itself are told from batch norms, and no advice would freeze them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import thinflow
+from thinflow.analysis.sample_norms import is_sample_norm
+from thinflow.analysis.shapes import infer_shapes
+from thinflow.cli import main
+from thinflow.ir.attrs import ShapeAttr
+from thinflow.ir.graph import Graph, Value
+from thinflow.ir.types import FLOAT, INT32
+from thinflow.rewrite.rule import Refuse
+from thinflow.transforms._norms import read_norm
+from thinflow.transforms.freeze_batch_norms import measure_batch_norms, save_statistics
+
+STEPS, WIDTH = 5, 6
+
+
+def numbers(graph: Graph, *content: float) -> Value:
+    return graph.constant(np.array(content, np.float32), graph.unique_name("c"))
+
+
+def sizes(graph: Graph, *content: int) -> Value:
+    return graph.constant(np.array(content, np.int32), graph.unique_name("sizes"))
+
+
+def norm(graph: Graph, x: Value, scale: Value, offset: Value, layout: str) -> Value:
+    empty = graph.constant(np.zeros(0, np.float32), "empty")
+    attrs = {"T": FLOAT, "U": FLOAT, "epsilon": 1e-3, "is_training": True, "data_format": layout}
+    return graph.add("FusedBatchNormV3", [x, scale, offset, empty, empty], "norm", attrs=attrs).output()
+
+
+def layer_norm(batch: int | None) -> Graph:
+    """As Keras writes LayerNormalization of x [n, t, c]: [1, n * t, c, 1], with a scale of ones."""
+    graph = Graph()
+    shape = ShapeAttr((batch, STEPS, WIDTH))
+    x = graph.add("Placeholder", name="x", attrs={"dtype": FLOAT, "shape": shape}).output()
+    if batch is None:
+        whole = graph.add("Shape", [x], "shape", attrs={"T": FLOAT, "out_type": INT32}).output()
+        places = graph.add(
+            "GatherV2",
+            [whole, graph.constant(np.int32([0]), "first"), graph.constant(np.int32(0), "axis")],
+            attrs={"Tparams": INT32, "Tindices": INT32, "Taxis": INT32},
+        ).output()
+        rows = graph.add("Mul", [places, sizes(graph, STEPS)], "rows", attrs={"T": INT32}).output()
+        parts = [sizes(graph, 1), rows, sizes(graph, WIDTH, 1), graph.constant(np.int32(0), "along")]
+        target = graph.add("ConcatV2", parts, attrs={"T": INT32, "N": 3, "Tidx": INT32}).output()
+        one, zero = graph.constant(np.float32(1), "one"), graph.constant(np.float32(0), "zero")
+        attrs = {"T": FLOAT, "index_type": INT32}
+        scale, offset = (graph.add("Fill", [rows, v], attrs=attrs).output() for v in (one, zero))
+    else:
+        target = sizes(graph, 1, batch * STEPS, WIDTH, 1)
+        scale, offset = (numbers(graph, *[v] * (batch * STEPS)) for v in (1.0, 0.0))
+    flat = graph.add("Reshape", [x, target], "flat", attrs={"T": FLOAT, "Tshape": INT32}).output()
+    y = norm(graph, flat, scale, offset, "NCHW")
+    back = graph.add("Reshape", [y, sizes(graph, -1, STEPS, WIDTH)], "y", attrs={"T": FLOAT, "Tshape": INT32})
+    graph.inputs, graph.outputs = [x], [back.output()]
+    infer_shapes(graph)
+    return graph
+
+
+def batch_norm(layout: str = "NHWC", *, reshaped: bool = False, scale: float = 1.0) -> Graph:
+    """A batch norm in training mode, perhaps behind a reshape that keeps the batch."""
+    graph = Graph()
+    shape = (None, 3 * 4 * 4) if reshaped else (None, 4, 4, 3) if layout == "NHWC" else (None, 3, 4, 4)
+    x = graph.add("Placeholder", name="x", attrs={"dtype": FLOAT, "shape": ShapeAttr(shape)}).output()
+    inner = x
+    if reshaped:
+        target = sizes(graph, -1, *((4, 4, 3) if layout == "NHWC" else (3, 4, 4)))
+        inner = graph.add("Reshape", [x, target], attrs={"T": FLOAT, "Tshape": INT32}).output()
+    y = norm(graph, inner, numbers(graph, *[scale] * 3), numbers(graph, 0, 0, 0), layout)
+    graph.inputs, graph.outputs = [x], [y]
+    infer_shapes(graph)
+    return graph
+
+
+@pytest.mark.parametrize("batch", [None, 1, 2])
+def test_a_layer_norm_is_no_batch_norm(
+    batch: int | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph = layer_norm(batch)
+    assert is_sample_norm(graph.node("norm"))
+    summary = thinflow.summarize(graph)
+    assert (summary.training_norms, summary.sample_norms) == ([], ["norm"])
+    thinflow.save(graph, tmp_path / "m.pb")
+    assert main(["inspect", str(tmp_path / "m.pb")]) == 0
+    told = capsys.readouterr().out
+    assert "norms of each sample: 1 (first 'norm')" in told
+    assert "freeze" not in told
+
+
+def test_it_is_never_frozen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    graph = layer_norm(None)
+    feed = {graph.inputs[0]: np.ones((2, STEPS, WIDTH), np.float32)}
+    assert measure_batch_norms(graph, [feed]) == {}
+    path = tmp_path / "statistics.npz"
+    flat = np.zeros(STEPS, np.float32)
+    save_statistics(path, {"norm": (flat, flat + 1)})
+    thinflow.save(graph, tmp_path / "m.pb")
+    frozen = f"freeze_batch_norms(statistics={path})"
+    assert main(["transform", str(tmp_path / "m.pb"), str(tmp_path / "n.pb"), "-t", frozen]) == 0
+    told = capsys.readouterr().out
+    assert "left 'norm': it normalises each sample by itself: there are no statistics of the batch" in told
+    with pytest.raises(Refuse, match="it normalises each sample by itself, with no stored statistics"):
+        read_norm(graph.node("norm"))
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+@pytest.mark.parametrize("reshaped", [False, True])
+def test_a_batch_norm_stays_one(layout: str, reshaped: bool) -> None:
+    graph = batch_norm(layout, reshaped=reshaped)
+    assert not is_sample_norm(graph.node("norm"))
+    assert thinflow.summarize(graph).training_norms == ["norm"]
+
+
+def test_the_advice_says_that_answers_change(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    thinflow.save(batch_norm(), tmp_path / "m.pb")
+    assert main(["inspect", str(tmp_path / "m.pb")]) == 0
+    assert (
+        "freeze_batch_norms can freeze them on your data, which changes the answers"
+        in capsys.readouterr().out
+    )
