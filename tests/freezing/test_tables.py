@@ -227,3 +227,22 @@ def test_a_bare_graph_keeps_what_fills_its_tables(tmp_path: Path) -> None:
     graph = thinflow.load(tmp_path / "g.pb", checkpoint=prefix, inputs=["key"], outputs=["found", "r"])
     assert [n.name for n in graph.node("found").control_inputs] == ["init"]
     assert thinflow.Session(graph, engine="reference").run(["found"], KEYS)[0].tolist() == [8, -1]
+
+
+@pytest.mark.parametrize("given", ["models/m", "./models/m", "models/m/saved_model.pb"])
+def test_a_model_with_a_file_by_a_relative_path(
+    given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = f"{MAIN_OP} asset_file_def {{ tensor_info {{ name: 'file:0' }} filename: 'words.txt' }}"
+    nodes = [*table(), *initializer("/where/it/was/words.txt")]
+    (tmp_path / "models").mkdir()
+    folder = write_model(tmp_path / "models" / "m", meta_text(nodes, signatures=SIGNATURE, more=more))
+    (folder / "assets").mkdir()
+    (folder / "assets" / "words.txt").write_text("a\nb\n")
+    monkeypatch.chdir(tmp_path)
+    assert thinflow.run(given, KEYS, engine="reference")["found"].tolist() == [1, -1]
+    frozen = thinflow.freeze(given)
+    graph = thinflow.load(given)
+    monkeypatch.chdir("/")  # what was opened before stays what it is
+    assert thinflow.run(frozen, KEYS, engine="reference")["found"].tolist() == [1, -1]
+    assert thinflow.run(graph, KEYS, engine="reference")["found"].tolist() == [1, -1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 
 from thinflow.formats.metagraph import MetaGraph
@@ -11,7 +13,9 @@ _NAMING = frozenset({"Const", "Placeholder", "PlaceholderWithDefault"})
 
 
 def place_assets(meta: MetaGraph) -> None:
-    """Replace the nodes that name a file of the model by constants with its path. Edits the graph.
+    """Replace the nodes that name a file of the model by constants with its whole path. Edits the graph.
+
+    A relative one would be looked for from the model's folder, and again when the program has gone elsewhere.
 
     Raises:
         FormatError: a file would lie outside the model's folder.
@@ -20,7 +24,7 @@ def place_assets(meta: MetaGraph) -> None:
         node = meta.graph.find(name)
         if node is None or node.op not in _NAMING:
             continue
-        text = np.array(str(path).encode("utf-8", "surrogateescape"), object)
+        text = np.array(os.path.abspath(path).encode("utf-8", "surrogateescape"), object)
         constant = meta.graph.constant(text, name, before=node)
         constant.node.origin = "freeze"
         meta.graph.replace(node, constant.node)

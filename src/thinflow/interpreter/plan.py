@@ -47,7 +47,7 @@ class Plan:
         self.outputs = list(outputs)
         self.inputs = list(inputs)
         self.bodies = bodies or Bodies(graph.functions, self._prepared_body)
-        self.bodies.state.folder = self.bodies.state.folder or os.path.dirname(os.fspath(graph.path or ""))
+        self.bodies.state.folder = self.bodies.state.folder or _folder_of(graph)
         fed = set(inputs)
         self.steps = schedule(graph, _needed(outputs, targets, fed, within))
         drops = _last_uses(self.steps, keep={*outputs, *inputs})
@@ -116,6 +116,11 @@ class Plan:
             for value in drops:
                 values.pop(value, None)
         return [values.get(v) for v in self.outputs]
+
+
+def _folder_of(graph: Graph) -> str:
+    """Where the file of a graph lies, wherever the program goes from here; "" for a graph without a file."""
+    return os.path.dirname(os.path.abspath(graph.path)) if graph.path else ""
 
 
 def _needed(

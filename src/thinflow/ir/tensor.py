@@ -193,6 +193,8 @@ class Tensor:
 
 
 _CHUNK = 1 << 18  # elements
+_BLOCK_BYTES = 1 << 22
+"""Of an array that is not in row-major order, copied at once: few calls, and little memory beside it."""
 
 
 def _byte_chunks(array: np.ndarray[Any, Any]) -> Iterator[bytes | memoryview]:
@@ -211,8 +213,13 @@ def _byte_chunks(array: np.ndarray[Any, Any]) -> Iterator[bytes | memoryview]:
         yield from (block for _ in range(whole))
         yield block[:rest]
     else:
-        for row in array:
-            yield from _byte_chunks(np.asarray(row))
+        rows = _BLOCK_BYTES * len(array) // array.nbytes  # of a contiguous copy
+        if not rows:
+            for row in array:
+                yield from _byte_chunks(row)
+            return
+        for start in range(0, len(array), rows):
+            yield np.ascontiguousarray(array[start : start + rows]).reshape(-1).view(np.uint8).data
 
 
 def _as_byte_strings(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

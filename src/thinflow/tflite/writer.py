@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -26,7 +27,7 @@ IDENTIFIER = b"TFL3"
 SCHEMA_VERSION = 3
 INLINE_LIMIT = 2**31 - 2**26  # bytes of weights inside the flatbuffer; the rest of 2 GiB is for the tables
 LOCATION_KEY, LOCATION = "buffer_location", b"outside flatbuffers"
-# Bytes; equal arrays up to this size share a buffer, larger ones only if they are one array.
+# Bytes; arrays up to this size are compared by their bytes, larger ones by place and size, then by digests.
 _SHARE_BY_CONTENT = 1 << 16
 
 
@@ -84,6 +85,8 @@ class _Buffers:
         self.blobs: list[Blob] = []
         self.total = 0
         self._numbers: dict[Any, int] = {}
+        self._large: dict[int, dict[bytes, int]] = {}
+        """Size -> digest -> buffer of large constants; one alone of its size has b"" for a digest."""
 
     def number(self, tensor: Tensor) -> int:
         if tensor.data is None:
@@ -93,15 +96,36 @@ class _Buffers:
             return 0
         key = bytes(blob.read()) if blob.size <= _SHARE_BY_CONTENT else _storage_key(tensor.data)
         if key not in self._numbers:
-            self.blobs.append(blob)
-            self.total += blob.size
-            self._numbers[key] = len(self.blobs)
+            self._numbers[key] = self._placed(blob)
         return self._numbers[key]
+
+    def _placed(self, blob: Blob) -> int:
+        """The buffer of a blob: a large one that holds the same, or a new one.
+
+        Bytes are read only where another is as large.
+        """
+        known = self._large.setdefault(blob.size, {}) if blob.size > _SHARE_BY_CONTENT else {}
+        digest = b""
+        if known:
+            if b"" in known:
+                other = known.pop(b"")
+                known[_digest(self.blobs[other - 1])] = other
+            digest = _digest(blob)
+        if digest in known:
+            return known[digest]
+        self.blobs.append(blob)
+        self.total += blob.size
+        known[digest] = len(self.blobs)
+        return len(self.blobs)
 
     def tables(self, outside: bool) -> list[dict[int, Any]]:
         if outside:
             return [{}, *({1: Scalar("u64", b), 2: Scalar("u64", b.size)} for b in self.blobs)]
         return [{}, *({0: b} for b in self.blobs)]
+
+
+def _digest(blob: Blob) -> bytes:
+    return hashlib.blake2b(blob.read(), digest_size=16).digest()
 
 
 def _storage_key(data: np.ndarray | memoryview) -> Any:

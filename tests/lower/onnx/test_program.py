@@ -88,7 +88,7 @@ def test_weights_in_a_second_file(tmp_path):
 def test_weights_start_on_a_page_of_the_second_file():
     x, y = Tensor("x", (300,), FLOAT), Tensor("y", (300,), FLOAT)
     inner = Tensor("inner", (300,), FLOAT)
-    a, b = (Tensor(n, (300,), FLOAT, f(300)) for n in "ab")
+    a, b = (Tensor(n, (300,), FLOAT, f(300) + i) for i, n in enumerate("ab"))
     program = Program([x], [y], [Operator("Add", [x, a], [inner]), Operator("Add", [inner, b], [y])])
     file = writer.write_program(program, beside="data")
     model = read(b"".join(file.chunks))
@@ -229,3 +229,53 @@ def test_strings_are_stored_with_the_nodes():
     c, y = Tensor("c", words.shape, STRING, words), Tensor("y", words.shape, STRING)
     (stored,) = read(writer.to_bytes(Program([], [y], [Operator("Identity", [c], [y])]))).graph.initializer
     assert list(stored.string_data) == words.tolist()
+
+
+def test_equal_constants_are_stored_once(tmp_path):
+    """Large and small ones, in the file or beside it; other signs of zero and outputs stay apart."""
+    large = f(300, 300)
+    x, y = Tensor("x", (2, 300), FLOAT), Tensor("y", (2, 300), FLOAT)
+    hidden = [Tensor(f"h{i}", (2, 300), FLOAT) for i in range(4)]
+    one, zero = np.float32([1]), np.float32([0])
+    program = Program(
+        [x],
+        [y, kept := Tensor("kept", (1,), FLOAT, one.copy())],
+        [
+            Operator("MatMul", [x, Tensor("w", large.shape, FLOAT, large)], [hidden[0]]),
+            Operator("MatMul", [hidden[0], Tensor("v", large.shape, FLOAT, large.T.copy().T)], [hidden[1]]),
+            Operator("Add", [hidden[1], Tensor("a", (1,), FLOAT, one)], [hidden[2]]),
+            Operator("Add", [hidden[2], Tensor("b", (1,), FLOAT, one.copy())], [hidden[3]]),
+            Operator("Add", [hidden[3], Tensor("p", (1,), FLOAT, zero)], [t := Tensor("t", (2, 300), FLOAT)]),
+            Operator("Add", [t, Tensor("n", (1,), FLOAT, -zero)], [y]),
+        ],
+    )
+    stored = [i.name for i in read(writer.to_bytes(program)).graph.initializer]
+    assert sorted(stored) == ["a", "kept", "n", "p", "w"]
+    assert kept.name in stored
+    file = writer.write_program(program, beside="m.onnx.data")
+    assert file.data_size == large.nbytes
+    (tmp_path / "m.onnx").write_bytes(b"".join(file.chunks))
+    (tmp_path / "m.onnx.data").write_bytes(b"".join(file.data_chunks))
+    check_model(writer.to_bytes(program))
+    runtime = pytest.importorskip("onnxruntime")
+    session = runtime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    expected = f(2, 300) @ large @ large + 2
+    np.testing.assert_allclose(session.run(["y"], {"x": f(2, 300)})[0], expected, rtol=1e-3, atol=1e-3)
+
+
+def test_equal_constants_of_bodies_stay_where_they_are_read():
+    p, x, y = Tensor("p", (), BOOL), Tensor("x", (2,), FLOAT), Tensor("y", (2,), FLOAT)
+
+    def body(name):
+        inner, out = Tensor(f"{name}_x", (2,), FLOAT), Tensor(f"{name}_y", (2,), FLOAT)
+        made = [Tensor(f"{name}_{i}", (1,), FLOAT, np.float32([3])) for i in range(2)]
+        middle = Tensor(f"{name}_m", (2,), FLOAT)
+        steps = [Operator("Add", [inner, made[0]], [middle]), Operator("Mul", [middle, made[1]], [out])]
+        return Program([inner], [out], steps, name=name)
+
+    bodies = {"then_branch": body("then"), "else_branch": body("else")}
+    program = Program([p, x], [y], [Operator("If", [p, x], [y], bodies=bodies, captured=1)])
+    model = read(writer.to_bytes(program))
+    graphs = [a.g for a in model.graph.node[0].attribute]
+    assert [[i.name for i in g.initializer] for g in graphs] == [["then_0"], ["else_0"]]
+    check_model(writer.to_bytes(program))

@@ -580,3 +580,19 @@ def test_error_names_the_place():
     )
     with pytest.raises(FormatError, match=r"subgraph 0, tensor 'x': shape \[-5, 4, 4, 2\]"):
         read_program(broken)
+
+
+def test_large_equal_weights_of_their_own_share_a_buffer():
+    big = RNG.standard_normal((300, 300)).astype(np.float32)
+    x, y, z, v = (value(n, 300, 300) for n in "xyzv")
+    other = big.copy()
+    other[-1, -1] += 1
+    operators = (
+        Operator("ADD", [x, constant("a", big)], [y]),
+        Operator("ADD", [y, constant("b", other)], [z]),
+        Operator("ADD", [z, constant("c", big.copy())], [v]),
+    )
+    raw = to_bytes(program([x], [v], *operators))
+    assert (raw.count(big.tobytes()), raw.count(other.tobytes())) == (1, 1)
+    start = np.zeros((300, 300), np.float32)
+    np.testing.assert_allclose(run(raw, start)[0], big + other + big, rtol=1e-5, atol=1e-5)

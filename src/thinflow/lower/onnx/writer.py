@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -53,7 +54,9 @@ def write_program(program: Program, *, beside: str = "", inline_limit: int = INL
         WriteError: the weights need a second file and there is none.
     """
     program.validate()
-    homes = program.constants()
+    every = program.constants()
+    shared = _shared(program, every)
+    homes = {t: home for t, home in every.items() if t not in shared}
     total = sum(t.array().nbytes for t in homes)
     if total > inline_limit and not beside:
         raise WriteError(
@@ -62,7 +65,7 @@ def write_program(program: Program, *, beside: str = "", inline_limit: int = INL
         )
     large = [t for t in homes if t.is_streamed]
     graph = protos.message("GraphProto")()
-    _Encoder(homes).encode(program, graph, {})
+    _Encoder(homes, shared).encode(program, graph, {})
     offsets, data_size = _offsets(large) if beside else ([], 0)
     for tensor, offset in zip(large, offsets, strict=False):
         header = _header(tensor)
@@ -73,6 +76,26 @@ def write_program(program: Program, *, beside: str = "", inline_limit: int = INL
         graph.initializer.append(header)
     size, chunks = _framed(_model(program), serialize(graph), [] if beside else large)
     return OnnxFile(size, chunks, data_size, _external(large, offsets))
+
+
+def _shared(program: Program, homes: Mapping[Tensor, Program]) -> dict[Tensor, Tensor]:
+    """Constants that need no place of their own -> the one of the same content that stands for them.
+
+    Elements are read only where type, shape and home are those of another constant.
+    """
+    outputs = {t for part in program.programs() for t in part.outputs}
+    alike: dict[Any, list[Tensor]] = {}
+    for tensor, home in homes.items():
+        if tensor not in outputs and tensor.dtype is not STRING:
+            alike.setdefault((home, tensor.dtype, tensor.array().shape), []).append(tensor)
+    shared: dict[Tensor, Tensor] = {}
+    for group in alike.values():
+        kept: dict[bytes, Tensor] = {}
+        for tensor in group if len(group) > 1 else ():
+            first = kept.setdefault(hashlib.blake2b(_little_endian(tensor).data).digest(), tensor)
+            if first is not tensor:
+                shared[tensor] = first
+    return shared
 
 
 def to_bytes(program: Program) -> bytes:
@@ -181,9 +204,11 @@ class _Encoder:
 
     Args:
         homes: constant -> the program that it is stored with.
+        shared: constant -> the one that stands for it.
     """
 
-    def __init__(self, homes: Mapping[Tensor, Program]) -> None:
+    def __init__(self, homes: Mapping[Tensor, Program], shared: Mapping[Tensor, Tensor]) -> None:
+        self._shared = shared
         self._small: dict[Program, list[Tensor]] = {}
         for tensor, home in homes.items():
             if not tensor.is_streamed:
@@ -210,7 +235,7 @@ class _Encoder:
 
     def _node(self, node: Any, operator: Operator, outer: Mapping[Tensor, str]) -> None:
         node.domain, _, node.op_type = operator.code.rpartition(".")
-        names = ["" if t is None else outer.get(t, t.name) for t in operator.inputs]
+        names = ["" if t is None else outer.get(t, self._shared.get(t, t).name) for t in operator.inputs]
         own = names[: len(names) - operator.captured]
         while own and not own[-1]:
             own.pop()
