@@ -84,9 +84,10 @@ LAYERS["inner_values"] = {
     *("errors", "wire", "ir", "formats", "analysis", "engines", "litert", "diverging"),
     *("layer_differences", "inner_pairs", "port_pairs"),
 }
+LAYERS["own_runtime"] = {"errors", "ir", "synthetic", "engines", "differences", "inner_values", "port_pairs"}
 LAYERS["side_by_side"] = {
     *("errors", "ir", "synthetic", "engines", "differences", "verify"),
-    *("inner_values", "port_pairs", "common_ends"),
+    *("inner_values", "port_pairs", "common_ends", "own_runtime"),
 }
 LAYERS["quantize"] = {*LAYERS["transforms"], "transforms", "lower", "tflite"}
 LAYERS["bench"] = {

@@ -17,6 +17,7 @@ from thinflow.inner_values import first_divergence, inner_differences, real_numb
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import Shape, TensorSpec
+from thinflow.own_runtime import compared_with_own_runtime
 from thinflow.port_pairs import PortPairs, Ports, order_between, pair_ports, plain, shapes_fit
 from thinflow.synthetic import naming_open_sizes, open_sizes, synthetic_feeds
 from thinflow.verify import OutputReport, Verification
@@ -66,15 +67,19 @@ def verify_runs(
 
     Raises:
         GraphError: they share no output, or not all inputs.
+        VerificationError: what lies inside of a file would have to be compared, and the interpreter, which
+            computes that, does not compute the file as its own runtime does.
     """
     if not tolerance >= 0:
         raise ParameterError(f"the tolerance is {tolerance}", hint="give 0 or more, for example 1e-4")
     named = inputs or NamedPairs(), outputs or NamedPairs()
-    ends = _ends((a, b), named, signature)
+    given = a, b
+    ends = _ends(given, named, signature)
     (a, b), notes = ends.models, ends.notes
     first = _session(a, engine, signature, ends.codes[0])
     second = _session(b, engine, signature, ends.codes[1])
     sessions = first, second
+    notes += _own_runtimes(given, sessions, signature, feeds, tolerance)
     read = _paired(sessions, "output", named[1])
     fed = _paired(sessions, "input", named[0])
     chosen = None
@@ -96,6 +101,28 @@ def verify_runs(
             feeds_of = (chosen[0], twin_feed)
             found.notes += _opinions((a, b), sessions, feeds_of, signature, found.worst)
     return found
+
+
+def _own_runtimes(
+    given: tuple[Model, Model],
+    sessions: tuple[Session, Session],
+    signature: str | None,
+    feeds: Iterable[Mapping[str, Any]] | Mapping[str, Any] | None,
+    tolerance: float,
+) -> list[str]:
+    """For each file that the interpreter computes here, how its answers compare with the file's own runtime.
+
+    Raises:
+        VerificationError: they differ.
+    """
+    known = [feeds] if isinstance(feeds, Mapping) else feeds if isinstance(feeds, Sequence) else None
+    return [
+        compared_with_own_runtime(
+            model, signature if has_signature(model, signature) else None, known, tolerance
+        )
+        for model, session in zip(given, sessions, strict=True)
+        if is_file(model) and session.graph is not None
+    ]
 
 
 def _ends(models: tuple[Model, Model], named: tuple[NamedPairs, NamedPairs], signature: str | None) -> Ends:
