@@ -6,10 +6,12 @@ A failing example is printed as a `Network(...)`; `Network(...).graph()` is the 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from ai_edge_litert.interpreter import Interpreter
 from hypothesis import given, note, settings
 
 from tests.networks import Network, networks
@@ -104,6 +106,34 @@ def test_eight_bits(network: Network) -> None:
         # What is left of a cancellation (a mean near 0, x - x) is as small as the rounding of what cancelled.
         cancelled = noise**0.5 <= widest / 255
         assert decibels > FEWEST_DECIBELS or cancelled, f"{name}: {decibels:.1f} dB, {int8.warnings}"
+
+
+@settings(max_examples=60)
+@given(networks())
+def test_open_batches(network: Network) -> None:
+    """A file made of a graph with an open batch, float and in eight bits, takes any after a resize."""
+    network = replace(network, batch=None)
+    graph = float_graph(build(network), verify=False).graph
+    model = float_model(graph, samples(graph, network, 2))
+    assert not model.core.outside
+    assert not model.fixed
+    int8 = quantized_model(model, samples(graph, network, 2))
+    for batch in (3, 1):
+        expected = outputs(graph, network, batch=batch)
+        assert_close(resized(model.content, network.sample(batch=batch)["x"]), expected)
+        found = resized(int8.content, network.sample(batch=batch)["x"])
+        assert [a.shape for a in found] == [a.shape for a in expected]
+
+
+def resized(content: bytes, x: Array) -> list[Array]:
+    """What LiteRT answers once the input has another size, which the file must allow."""
+    interpreter = Interpreter(model_content=content)
+    (taken,) = interpreter.get_input_details()
+    interpreter.resize_tensor_input(taken["index"], x.shape, strict=True)
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(taken["index"], x)
+    interpreter.invoke()
+    return [interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()]
 
 
 def powers(model: FloatModel, content: bytes, data: Samples) -> Iterator[tuple[str, float, float]]:
