@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from thinflow.errors import UnsupportedOp
-from thinflow.ir.graph import Node
+from thinflow.ir.graph import Node, Value
 from thinflow.ir.types import INT32, DType, Shape
 from thinflow.lower.operands import is_count, merged
 from thinflow.lower.rules import lower
@@ -72,7 +72,7 @@ def scatter(b: Builder, node: Node, handle: Slot, indices: Tensor, x: Tensor, fl
     """All items at once are the tensor itself; some of them a SCATTER_ND into zeros."""
     values = listed(flow)
     sizes = shape_of(x, "the value")
-    if _is_range(b, indices) if values.count is None else is_count(indices, values.count):
+    if _is_range(node.inputs[1]) if values.count is None else is_count(indices, values.count):
         return values.with_tensor(x)
     if values.tensor is not None:
         raise UnsupportedOp("it writes some items of an array that has others already")
@@ -110,13 +110,14 @@ def size(b: Builder, node: Node, handle: Slot, flow: Slot) -> Tensor:
     return length_of(b, listed(flow))
 
 
-def _is_range(b: Builder, indices: Tensor) -> bool:
-    """Whether a tensor is 0, 1, ... up to a number that the model computes: that of the items, as far as
+def _is_range(indices: Value) -> bool:
+    """Whether a value is 0, 1, ... up to a number that the model computes: that of the items, as far as
     TensorFlow writes such loops.
     """
-    maker = next((o for o in reversed(b.operators) if indices in o.outputs), None)
-    if maker is None or maker.code != "RANGE":
+    while indices.node.op == "Identity":
+        indices = indices.node.inputs[0]
+    if indices.node.op != "Range":
         return False
-    start, step = maker.inputs[0], maker.inputs[2]
-    known = [None if t is None else b.elements(t) for t in (start, step)]
-    return known == [(0,), (1,)]
+    start, _, step = (v.node.tensor for v in indices.node.inputs)
+    known = [None if t is None or t.size != 1 else int(t.numpy().item()) for t in (start, step)]
+    return known == [0, 1]
