@@ -181,7 +181,8 @@ def test_every_rule_is_tried():
         "FakeQuantWithMinMaxArgs", "FakeQuantWithMinMaxVars", "RandomUniform", "RandomStandardNormal", "Real",
         "Imag", "ComplexAbs", "IdentityN", "ShapeN", "_FusedMatMul", "Multinomial", "UniqueV2",
         "UniqueWithCounts", "AudioSpectrogram", "Mfcc", "TFLite_Detection_PostProcess", "LSTMBlockCell",
-        "GRUBlockCell", "CombinedNonMaxSuppression", "SparseSegmentSqrtNWithNumSegments", "SparseSegmentSumWithNumSegments", *READERS,
+        "GRUBlockCell", "CombinedNonMaxSuppression", "SparseSegmentSqrtNWithNumSegments",
+        "SparseSegmentSumWithNumSegments", *READERS,
     }  # fmt: skip
     untried = {op for op in rules.supported("tflite") if not op.startswith(arrays)} - tried
     assert untried == elsewhere
