@@ -43,7 +43,7 @@ def main() -> None:
         if done.returncode:
             print(f"{name}: tf2onnx failed", file=sys.stderr)
         try:
-            content = tf.lite.TFLiteConverter.from_saved_model(str(folder / name)).convert()
+            content = tf.lite.TFLiteConverter.from_keras_model(model).convert()
             (folder / f"{name}_peer.tflite").write_bytes(content)
         except Exception as error:  # whatever it is, the other networks go on
             print(f"{name}: TFLiteConverter failed: {type(error).__name__}", file=sys.stderr)

@@ -109,3 +109,16 @@ def test_boxes_of_an_open_number_of_images(images):
         *(np.int32(4), np.int32(6), np.float32(0.4), np.float32(0.3)),
     ).node
     net.check(*(y.output(n) for n in range(4)))
+
+
+@pytest.mark.parametrize(("limit", "least"), [(12, 0.1), (12, -1.0), (1, 0.1), (1, -1.0)])
+def test_soft_suppression_with_all_overlaps_ahead_and_without(limit, least):
+    """A few of many boxes are compared turn by turn, else all with all at once; the scores end at 0 or below."""
+    random = np.random.default_rng(limit)
+    corners = random.uniform(0, 0.7, (12, 2))
+    boxes = np.concatenate([corners, corners + random.uniform(0.1, 0.5, (12, 2))], 1).astype(np.float32)
+    scores = random.permutation(np.linspace(0.05, 1, 12)).astype(np.float32)
+    net = Net()
+    more = [np.int32(limit), np.float32(1), np.float32(least), np.float32(0.3)]
+    y = net.op("NonMaxSuppressionV5", net.feed(boxes, "boxes"), net.feed(scores, "scores"), *more).node
+    net.check(*(y.output(n) for n in range(3)))

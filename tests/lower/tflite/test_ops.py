@@ -426,14 +426,6 @@ def test_non_max_suppression_with_scores():
     net.check(*(y.node.output(p) for p in range(3)))
 
 
-def test_soft_suppression_is_refused():
-    net = Net()
-    limits = [np.int32(3), np.float32(0.5), np.float32(0.1), np.float32(0.5)]
-    y = net.op("NonMaxSuppressionV5", net.feed(BOXES, "boxes"), net.feed(SCORES, "scores"), *limits)
-    with pytest.raises(UnsupportedOp, match="chooses other boxes than TensorFlow"):
-        net.lower(y)
-
-
 @pytest.mark.parametrize("op", ["Rsqrt", "Pow"])
 def test_inverse_roots_of_zero_are_infinite(op):
     net = Net()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from thinflow.lower.onnx.program import Operator, Program, Tensor
 from thinflow.lower.onnx.terms import Term, choose
 from thinflow.lower.rules import lower
 
+_MOST_COMPARED = 1 << 20
+_WIDE = 8
+"""Boxes for each that may be kept, up to which all are compared with all ahead of the loop."""
 Lowered = Callable[[Builder, Term, Term], Term]
 """The scores [n] after a box has been chosen: from the scores and its place []."""
 
@@ -28,9 +31,13 @@ def _best(b: Builder, scores: Term) -> Term:
 
 
 def _chosen(
-    b: Builder, scores: Tensor, count: Tensor, least: Tensor, lowered: Lowered
+    b: Builder, scores: Tensor, count: Tensor, least: Tensor, lowered: Lowered, *, zeroes: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Places int64 [k] and scores [k] of the best box again and again, as long as it is above `least`."""
+    """Places int64 [k] and scores [k] of the best box again and again, as long as it is above `least`.
+
+    Args:
+        zeroes: whether `lowered` makes the score of the chosen box 0.
+    """
     node = b.node
     first = Term(b, b.cast(scores, FLOAT))
     going_on = _best(b, first) > least
@@ -40,10 +47,12 @@ def _chosen(
     before = Term(inner, inner.own("scores", first.shape, FLOAT))
     place = Term(inner, inner.step("ArgMax", before.tensor, shape=(), element=INT64, axis=0, keepdims=0))
     score = before.gathered(place.tensor)
-    numbers = inner.step(
-        "Range", inner.int64(0), _length(inner, before.tensor), inner.int64(1), shape=first.shape
-    )
-    after = choose(Term(inner, numbers).equals(place), _never(inner), lowered(inner, before, place))
+    after = lowered(inner, before, place)
+    if not (zeroes and least.is_constant and least.array().item() >= 0):
+        numbers = inner.step(
+            "Range", inner.int64(0), _length(inner, before.tensor), inner.int64(1), shape=first.shape
+        )
+        after = choose(Term(inner, numbers).equals(place), _never(inner), after)
     again = _best(inner, after) > least
     body = Program(
         [turn, go, before.tensor],
@@ -82,24 +91,39 @@ def soft_chosen(
     low = [corners[n].least(corners[n + 2]) for n in (0, 1)]
     high = [corners[n].most(corners[n + 2]) for n in (0, 1)]
     area = (high[0] - low[0]) * (high[1] - low[1])
+    total, limit = shape_of(boxes)[0], (b.elements(count) or (None,))[0]
+    if total is not None and total * total <= _MOST_COMPARED and total <= _WIDE * (limit or 0):
+        every = [[t.unsqueezed(0) for t in corner] for corner in (low, high)]
+        one = [[t.unsqueezed(1) for t in corner] for corner in (low, high)]
+        factors = _lowering(every, one, area.unsqueezed(0), area.unsqueezed(1), sigma)
+        rows = factors * b.const(1 - np.eye(total, dtype=np.float32), "others")
+
+        def by_row(inner: Builder, now: Term, place: Term) -> Term:
+            return now * Term(inner, rows.tensor).gathered(place.tensor)
+
+        return _chosen(b, scores, count, least, by_row, zeroes=True)
 
     def lowered(inner: Builder, now: Term, place: Term) -> Term:
-        def own(t: Term) -> tuple[Term, Term]:
-            every = Term(inner, t.tensor)
-            return every, every.gathered(place.tensor)
-
-        shared = None
-        for lowest, highest in zip(low, high, strict=True):
-            (every_low, one_low), (every_high, one_high) = own(lowest), own(highest)
-            side = (every_high.least(one_high) - every_low.most(one_low)).most(0)
-            shared = side if shared is None else shared * side
-        assert shared is not None
-        areas, one = own(area)
-        valid = (areas > 0) & (one > 0)
-        overlap = choose(valid, shared / choose(valid, areas + one - shared, 1), 0)
-        return now * (overlap * overlap * float(np.float32(-0.5) / np.float32(sigma))).apply("Exp")
+        every = [[Term(inner, t.tensor) for t in corner] for corner in (low, high)]
+        one = [[t.gathered(place.tensor) for t in corner] for corner in every]
+        areas = Term(inner, area.tensor)
+        return now * _lowering(every, one, areas, areas.gathered(place.tensor), sigma)
 
     return _chosen(b, scores, count, least, lowered)
+
+
+def _lowering(
+    every: Sequence[Sequence[Term]], one: Sequence[Sequence[Term]], areas: Term, area: Term, sigma: float
+) -> Term:
+    """exp(-overlap^2 / (2 sigma)) of boxes, given by their low and their high corners, with others."""
+    sides = [
+        (every[1][n].least(one[1][n]) - every[0][n].most(one[0][n])).most(0)
+        for n in (0, 1)  # of y and of x
+    ]
+    shared = sides[0] * sides[1]
+    valid = (areas > 0) & (area > 0)
+    overlap = choose(valid, shared / choose(valid, areas + area - shared, 1), 0)
+    return (overlap * overlap * float(np.float32(-0.5) / np.float32(sigma))).apply("Exp")
 
 
 @lower("NonMaxSuppressionWithOverlaps", to="onnx")

@@ -30,6 +30,7 @@ from thinflow.lower.tflite.fuse import fuse, remove_dead
 from thinflow.lower.tflite.listed import Listed, Slot, items_of
 from thinflow.lower.tflite.lstm import fused_loop
 from thinflow.lower.tflite.lstm_pattern import LoopBody
+from thinflow.lower.tflite.nms_soft import suppression
 from thinflow.lower.tflite.program import Subgraph, Tensor
 from thinflow.lower.tflite.slots import (
     argument_of,
@@ -59,7 +60,11 @@ class ControlLowering(FlowLowering):
         wanted: what is read by whoever asked for this run.
     """
 
-    calls: ClassVar = {**FlowLowering.calls, **dict.fromkeys(("BlockLSTM", "BlockLSTMV2"), block_lstm)}
+    calls: ClassVar = {
+        **FlowLowering.calls,
+        **dict.fromkeys(("BlockLSTM", "BlockLSTMV2"), block_lstm),
+        "NonMaxSuppressionV5": suppression,
+    }
 
     def __init__(
         self,
