@@ -10,12 +10,16 @@ import numpy as np
 import pytest
 
 import thinflow
+from tests.transforms.golden import parse_graph
+from thinflow.analysis.node_stats import NodeStats
 from thinflow.bench import litert_events, profile_mapping
 from thinflow.bench.litert_events import DELEGATED_OPERATOR, OPERATOR, Event, decode
 from thinflow.bench.profile import Profile, profile
 from thinflow.bench.profile_litert import ALONE, RECORDED
 from thinflow.bench.profile_mapping import assign
 from thinflow.bench.profile_onnx import source_name, split_runs
+from thinflow.bench.profile_parts import add_part
+from thinflow.bench.profile_text import node_rows
 from thinflow.errors import EngineUnavailable, FeedError, ParameterError
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.types import FLOAT, STRING
@@ -304,8 +308,9 @@ def test_a_graph_that_is_not_all_litert() -> None:
     graph = thinflow.Graph()
     x = graph.add("Placeholder", name="x", attrs={"dtype": FLOAT, "shape": ShapeAttr((4,))}).output()
     graph.inputs, graph.outputs = [x], [graph.add("Digamma", [x], "odd").output()]
-    with pytest.raises(EngineUnavailable, match="not all of the graph runs in LiteRT: odd"):
-        profile(graph)
+    found = profile(graph, runs=2)
+    assert found.method.startswith("in 1 part, reference (1 node)")
+    assert found.stats.rows["odd"].op == "Digamma"
 
 
 def test_strings_cannot_be_handed_over() -> None:
@@ -338,3 +343,61 @@ def test_a_node_of_several_operators_has_one_row() -> None:
     assert names(found) == ["norm"]
     assert found.stats.rows["norm"].calls > 2
     assert " + " in found.kernels["norm"]
+
+
+PARTS = """
+x = Placeholder() {dtype=float, shape=shape[1,16,16,8]}
+w = Const() {dtype=float, value=float[3,3,8,8]{normal 1}}
+c1 = Conv2D(x, w) {T=float, strides=[1,1,1,1], padding="SAME"}
+r1 = Relu(c1) {T=float}
+middle = BesselI0e(r1) {T=float}
+c2 = Conv2D(middle, w) {T=float, strides=[1,1,1,1], padding="SAME"}
+a/long/name/that/would/not/fit/into/forty/one/columns/Relu = Relu(c2) {T=float}
+inputs: x
+outputs: a/long/name/that/would/not/fit/into/forty/one/columns/Relu
+"""
+LAST = "a/long/name/that/would/not/fit/into/forty/one/columns/Relu"
+
+
+@pytest.mark.usefixtures("every_region_pays")
+@pytest.mark.parametrize("engine", ["litert", "onnxruntime"])
+def test_a_graph_that_runs_in_parts_has_one_table(engine: str) -> None:
+    if engine == "onnxruntime":
+        pytest.importorskip("onnxruntime")
+    found = profile(parse_graph(PARTS), engine=engine, runs=3)
+    assert found.method.startswith(f"in 3 parts, {engine} (2 nodes), reference (1 node), {engine} (2 nodes)")
+    assert {"r1", "middle", LAST} <= set(names(found))
+    order = names(found)
+    assert order.index("r1") < order.index("middle") < order.index(LAST)
+    assert found.kernels["middle"] == "reference"
+    assert found.stats.rows["middle"].op == "BesselI0e"
+    assert found.stats.micros.count == len(found.whole_micros) == 3
+    rows = found.stats.rows.values()
+    assert found.stats.micros.total == sum(r.micros.total for r in rows)
+    assert [r[0] for r in node_rows(found)].count(LAST) == 1
+
+
+@pytest.mark.usefixtures("every_region_pays")
+def test_names_are_cut_for_a_terminal_only() -> None:
+    found = profile(parse_graph(PARTS), runs=1)
+    assert LAST in {row[0] for row in node_rows(found)}
+    for width in (60, 80, 100):
+        rows = node_rows(found, width=width)
+        columns = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        assert sum(columns) + 2 * (len(columns) - 1) <= width, width
+    assert LAST in {row[0] for row in node_rows(found, width=140)}
+
+
+def test_parts_of_the_same_names_stay_apart() -> None:
+    total, part = NodeStats(), NodeStats()
+    for _ in range(2):
+        part.add_run([("copy", "Copy", 3, 10), ("y", "Relu", 4, 20)])
+    assert add_part(total, part, 0) == {"copy": "copy", "y": "y"}
+    assert add_part(total, part, 2) == {"copy": "copy (part 2)", "y": "y (part 2)"}
+    assert [(r.name, r.order, r.start) for r in total.rows.values()] == [
+        ("copy", 0, 0),
+        ("y", 1, 3),
+        ("copy (part 2)", 2, 7),
+        ("y (part 2)", 3, 10),
+    ]
+    assert (total.micros.count, total.micros.total, total.micros.last) == (2, 28, 14)

@@ -72,6 +72,16 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
 # pytest puts its own stderr back between a fixture and its test, so the tests install the screen themselves.
 
 
+def test_the_width_is_a_terminals_only(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    assert _console.terminal_width() is None
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setenv("COLUMNS", "72")
+    assert _console.terminal_width() == 72
+    monkeypatch.setenv("COLUMNS", "")
+    assert _console.terminal_width() is None  # it has no size
+
+
 def test_no_progress_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setattr(sys, "stderr", io.StringIO())

@@ -118,11 +118,11 @@ def feeds_of_files(paths: Mapping[str, str]) -> Any:
     return FileFeeds(paths)
 
 
-def benchmark_table(report: BenchmarkReport) -> tuple[list[str], list[list[str]]]:
-    """Headers and cells of a benchmark's table, a hundred columns wide."""
+def benchmark_table(report: BenchmarkReport, width: int | None = None) -> tuple[list[str], list[list[str]]]:
+    """Headers and cells of a benchmark's table; names are shortened to fit a width, if one is given."""
     from thinflow.bench.tables import readable
 
-    return readable(report)
+    return readable(report, width)
 
 
 def benchmark_figures(report: BenchmarkReport) -> tuple[list[str], list[list[str]]]:

@@ -87,7 +87,7 @@ def profile(
 
     Raises:
         ParameterError: senseless numbers, or no such engine.
-        EngineUnavailable: the engine is missing or does not run all of the model.
+        EngineUnavailable: the engine is missing, or does not run all of a file. A graph runs in parts then.
     """
     for name, number, least in (("runs", runs, 1), ("warmup", warmup, 0), ("threads", threads, 1)):
         if number < least:
@@ -96,11 +96,20 @@ def profile(
         raise ParameterError(f"there is no profile of '{engine}'", hint="litert, onnxruntime or reference")
     known: dict[str, Any] = {"feeds": feeds, "shapes": shapes, "inputs": inputs, "outputs": outputs}
     (subject,) = open_subjects(source, **known, **options)
-    if engine == "litert":
-        return _in_litert(subject, threads, runs, warmup)
-    if engine == "onnxruntime":
-        return _in_onnxruntime(subject, threads, runs, warmup)
-    return _in_reference(subject, threads, runs, warmup)
+    if engine == "reference":
+        return _in_reference(subject, threads, runs, warmup)
+    try:
+        by = _in_litert if engine == "litert" else _in_onnxruntime
+        return by(subject, threads, runs, warmup)
+    except NotWhole:
+        from thinflow.bench.profile_parts import profile_in_parts
+
+        assert isinstance(subject, GraphSubject)
+        return profile_in_parts(subject, engine, threads, runs, warmup)
+
+
+class NotWhole(EngineUnavailable):
+    """The engine runs a part of the graph only."""
 
 
 def collect(runs: Iterable[Sequence[Step]]) -> NodeStats:
@@ -126,7 +135,7 @@ def _in_reference(subject: Subject, threads: int, runs: int, warmup: int) -> Pro
     with blas().limited(threads):
         for _ in range(warmup):
             plan.run(feeds)
-        recorded = [_observed(plan, feeds) for _ in range(runs)]
+        recorded = [observed(plan, feeds) for _ in range(runs)]
     method = "the reference interpreter's kernels, one after the other by the clock"
     whole = [micros for _, micros in recorded]
     stats = collect(steps for steps, _ in recorded)
@@ -140,7 +149,7 @@ def _for_reference(subject: Subject) -> tuple[Graph, list[Array]]:
     return lifted(subject)
 
 
-def _observed(plan: Plan, feeds: Mapping[Value, Array]) -> tuple[list[Step], int]:
+def observed(plan: Plan, feeds: Mapping[Value, Array]) -> tuple[list[Step], int]:
     """One run of the interpreter: its nodes, and the microseconds of all of it."""
     steps: list[Step] = []
     begin = last = time.perf_counter_ns()
@@ -215,7 +224,7 @@ def _whole_program(subject: GraphSubject) -> Lowered:
     left = unsupported(graph, nodes, specs={})
     if left or not nodes:
         node, why = next(iter(left.items())) if left else (None, "it computes nothing")
-        raise EngineUnavailable(
+        raise NotWhole(
             f"not all of the graph runs in LiteRT: {f'{node.name}: ' if node else ''}{why}",
             subject.name,
             hint="engine='reference' profiles every graph",
@@ -243,7 +252,7 @@ def _in_onnxruntime(subject: Subject, threads: int, runs: int, warmup: int) -> P
     except UnsupportedOp as refused:
         problem = f"not all of the graph runs in ONNX Runtime: {refused.where}: {refused.problem}"
         hint = "engine='reference' profiles every graph"
-        raise EngineUnavailable(problem, subject.name, hint) from refused
+        raise NotWhole(problem, subject.name, hint) from refused
     arrays = {name: by_name[name] for name in lowered.inputs}
     names = [n.name for n in graph]
     if not may_write_copies():

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from thinflow.bench.report import BenchmarkReport, Row
 
 TOP = 15
-_NODE, _OP = 40, 22
-_WIDTH, _GAP, _FIGURES = 100, 2, 16  # of the table; between columns; what the columns of numbers take
+_OP, _KERNEL, _SHORTEST = 22, 24, 12  # columns an op, a kernel beside a long name, and any name gets
+_GAP, _FIGURES = 2, 22  # between columns; what the columns of numbers take, with the gaps around them
 
 
 @brief_repr
@@ -42,15 +42,15 @@ class RowProfile:
         engine = f"{self.row.engine}, " if self.row.threads is not None else ""
         return f"{self.row.subject}, {engine}{self.row.setting}, node by node{how}"
 
-    def tables(self) -> list[Table]:
-        """Sums by op, and the nodes that take longest."""
+    def tables(self, width: int | None = None) -> list[Table]:
+        """Sums by op, and the nodes that take longest; names are shortened to fit a width, if given."""
         if self.profile is None:
             return []
         count = len(self.profile.stats.rows)
         nodes = "node" if count <= TOP else f"node (the slowest {TOP} of {count})"
         return [
             (["op", "nodes", "ms", "%"], type_rows(self.profile)),
-            ([nodes, "op", "ms", "%", "kernel"], node_rows(self.profile)),
+            ([nodes, "op", "ms", "%", "kernel"], node_rows(self.profile, width=width)),
         ]
 
     def markdown(self) -> str:
@@ -123,20 +123,42 @@ def type_rows(found: Profile) -> list[list[str]]:
     ]
 
 
-def node_rows(found: Profile, limit: int | None = TOP) -> list[list[str]]:
-    """Node, op, ms a run, percent, kernel: the nodes that take longest first; long names shortened."""
+def node_rows(found: Profile, limit: int | None = TOP, *, width: int | None = None) -> list[list[str]]:
+    """Node, op, ms a run, percent, kernel: the nodes that take longest first.
+
+    Args:
+        limit: how many nodes.
+        width: columns of the table; long names and kernels are shortened to fit. None: they stay whole.
+    """
     runs, total = max(found.stats.micros.count, 1), max(found.stats.micros.total, 1)
     rows = sorted(found.stats.rows.values(), key=lambda r: (-r.micros.total, r.order))[:limit]
-    names = [shortened([r.name], _NODE)[0] for r in rows]
-    ops = [shortened([r.op], _OP)[0] for r in rows]
-    taken = max(map(len, names), default=0) + max(map(len, ops), default=0) + _FIGURES + 2 * _GAP
+    names, ops, kernels = (
+        [r.name for r in rows],
+        [r.op for r in rows],
+        [found.kernels.get(r.name, "") for r in rows],
+    )
+    if width is not None:
+        names, ops, kernels = _fitted(names, ops, kernels, width)
     return [
         [
             name,
             op,
             f"{row.micros.total / runs / 1000:.3f}",
             f"{100 * row.micros.total / total:.1f}",
-            shortened([found.kernels.get(row.name, "")], _WIDTH - taken)[0],
+            kernel,
         ]
-        for name, op, row in zip(names, ops, rows, strict=True)
+        for name, op, kernel, row in zip(names, ops, kernels, rows, strict=True)
     ]
+
+
+def _fitted(
+    names: list[str], ops: list[str], kernels: list[str], width: int
+) -> tuple[list[str], list[str], list[str]]:
+    """The columns of words for a table of that width: kernels give way first, then names."""
+    ops = [shortened([op], _OP)[0] for op in ops]
+    room = width - max(map(len, ops), default=0) - _FIGURES - 2 * _GAP
+    longest = max(map(len, names), default=0)
+    each = max(min(longest, room - min(_KERNEL, max(map(len, kernels), default=0))), _SHORTEST)
+    names = [shortened([name], each)[0] for name in names]
+    rest = max(room - max(map(len, names), default=0), _SHORTEST)
+    return names, ops, [shortened([kernel], rest)[0] for kernel in kernels]

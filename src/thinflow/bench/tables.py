@@ -19,8 +19,8 @@ _SHORTEST_NAME = 12
 Table = tuple[list[str], list[list[str]]]
 
 
-def readable(report: BenchmarkReport, width: int = WIDTH) -> Table:
-    """Headers and cells for people, names shortened in the middle until the table fits.
+def readable(report: BenchmarkReport, width: int | None = WIDTH) -> Table:
+    """Headers and cells for people, names shortened in the middle until the table fits a width, if given.
 
     Columns without anything in them are left out. Times are in µs where the quickest model needs that.
     """
@@ -31,6 +31,8 @@ def readable(report: BenchmarkReport, width: int = WIDTH) -> Table:
     cells = [_readable_row(report, row, memory, factor) for row in report.rows]
     kept = [i for i in range(len(headers)) if any(line[i] != "-" for line in cells)]
     headers, cells = [headers[i] for i in kept], [[line[i] for i in kept] for line in cells]
+    if width is None:
+        return headers, cells
     if sum(map(_GAP.__add__, _widths([headers, *cells]))) - _GAP > width:
         headers = ["thr." if h == "threads" else h for h in headers]
     rest = sum(map(_GAP.__add__, _widths([headers, *cells])[1:]))

@@ -81,6 +81,19 @@ def clear_progress() -> None:
     _bar.clear()
 
 
+def terminal_width() -> int | None:
+    """Columns of the terminal that stdout is; None where it goes to a file or another program."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return None
+    given = os.environ.get("COLUMNS", "")
+    if given.isdecimal() and int(given):
+        return int(given)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or None
+    except (OSError, ValueError):
+        return None
+
+
 def print_lines(lines: Iterable[str], file: Any = None) -> None:
     """Print texts, a line each: a line break in a name does not begin one."""
     for line in lines:

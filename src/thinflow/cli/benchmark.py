@@ -6,7 +6,7 @@ import shlex
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from thinflow.cli._console import print_lines
+from thinflow.cli._console import print_lines, terminal_width
 from thinflow.cli._options import (
     THREADS,
     add_inter_op,
@@ -187,7 +187,7 @@ def _print_report(args: Namespace, report: Any, profiles: list[Any]) -> None:
     verdict, *others = report.sentences()
     others += measured_reasons(report, profiles)
     print_lines([verdict, *(f"  {line}" for line in others), ""])
-    headers, cells = benchmark_table(report)
+    headers, cells = benchmark_table(report, terminal_width())
     print_table(cells, headers)
     print()
     for found in profiles:
@@ -220,10 +220,12 @@ def _print_profile(found: Any) -> None:
 
     _print_wrapped(found.title)
     if found.refusal:
-        _print_wrapped(f"      {found.refusal}")
+        from thinflow.cli._hints import in_flags
+
+        _print_wrapped(f"      {in_flags(found.refusal, 'benchmark')}")
         print()
         return
-    for headers, cells in found.tables():
+    for headers, cells in found.tables(terminal_width()):
         print()
         print_table(cells, headers)
     print()

@@ -226,7 +226,8 @@ class _Compiled:
         self._name = name
         self._threads = threads
         self._bodies = bodies
-        self._pieces = pieces
+        self.pieces = pieces
+        """The regions, ready to run, in running order."""
         self._inputs = list(inputs)
         self._outputs = list(outputs)
         self._refused = refused
@@ -237,7 +238,7 @@ class _Compiled:
         """With the nodes of bodies that the engine has run so far."""
         here = {
             n.name: self._name if p.runs_on_engine else "reference"
-            for p in self._pieces
+            for p in self.pieces
             for n in p.region.nodes
         }
         return here | self._bodies.placement
@@ -245,7 +246,7 @@ class _Compiled:
     @property
     def reasons(self) -> dict[str, str]:
         reasons = {n.name: why for n, why in self._refused.items()}
-        for piece in self._pieces:
+        for piece in self.pieces:
             if piece.refusal:
                 reasons.update((n.name, piece.refusal) for n in piece.region.nodes)
         on_engine = self._bodies.placement
@@ -255,7 +256,7 @@ class _Compiled:
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         from thinflow.interpreter import as_array
 
-        if all(piece.runs_on_engine for piece in self._pieces):
+        if all(piece.runs_on_engine for piece in self.pieces):
             computed = self.compute(inputs)
         else:  # the interpreter's matrix products keep to the number of threads, too
             with blas().limited(self._threads):
@@ -266,7 +267,7 @@ class _Compiled:
     def compute(self, inputs: Sequence[Any]) -> list[Any]:
         """As `run`; what is no array comes as it is, and may go in."""
         values: dict[Value, Any] = dict(zip(self._inputs, inputs, strict=True)) | self._constants
-        for piece in self._pieces:
+        for piece in self.pieces:
             region = piece.region
             values.update(zip(region.outputs, piece.run([values[v] for v in region.inputs]), strict=True))
         return [values[v] for v in self._outputs]
