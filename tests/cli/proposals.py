@@ -11,9 +11,11 @@ import io
 import os
 import re
 import shlex
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from thinflow import cli
@@ -122,7 +124,7 @@ def try_one(words: list[str], command: Watched) -> None:
         return
     told = io.StringIO()
     with (
-        contextlib.chdir(command.folder) if hasattr(contextlib, "chdir") else _chdir(command.folder),
+        _in_folder(command.folder),
         contextlib.redirect_stdout(told),
         contextlib.redirect_stderr(told),
     ):
@@ -135,13 +137,16 @@ def try_one(words: list[str], command: Watched) -> None:
 
 
 @contextlib.contextmanager
-def _chdir(folder: str) -> Iterator[None]:
+def _in_folder(folder: str) -> Iterator[None]:
+    """In the folder where it was proposed if that is a temporary one, else in an empty one."""
     before = os.getcwd()
-    os.chdir(folder)
-    try:
-        yield
-    finally:
-        os.chdir(before)
+    with tempfile.TemporaryDirectory() as empty:
+        inside = Path(folder).resolve().is_relative_to(Path(tempfile.gettempdir()).resolve())
+        os.chdir(folder if inside else empty)
+        try:
+            yield
+        finally:
+            os.chdir(before)
 
 
 def flags_are_known(words: Sequence[str], where: str) -> None:
