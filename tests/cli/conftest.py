@@ -45,9 +45,12 @@ def tried() -> set[tuple[Any, ...]]:
 
 
 @pytest.fixture(autouse=True)
-def proposed_commands_run(tried: set[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
+def proposed_commands_run(
+    tried: set[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Watch]:
     """Whatever a command proposes as the next one can be typed, and does not lead in a circle."""
     watch = Watch(tried)
+    monkeypatch.chdir(tmp_path_factory.mktemp("work"))  # what commands write does not belong into the project
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cli, "_run", watch.around(cli._run))
         yield watch
