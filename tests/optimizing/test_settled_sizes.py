@@ -21,6 +21,16 @@ y = MatMul(s, w) {T=float}
 inputs: frames
 outputs: y
 """
+EIGHT_STEPS = """
+frames = Placeholder() {dtype=float, shape=shape[1,?,4]}
+a = Const() {dtype=int32, value=int32[2]{1,32}}
+s = Reshape(frames, a) {T=float, Tshape=int32}
+w = Const() {dtype=float, value=float[32,1]{range}}
+y = MatMul(s, w) {T=float}
+inputs: frames
+outputs: y
+"""
+"""Only eight steps go through, which the graph does not say of its input."""
 
 
 @pytest.fixture
@@ -33,7 +43,23 @@ def told(report: object) -> list[str]:
     return [w for w in report.warnings if "in the graph; the models are made for" in w]  # type: ignore[attr-defined]
 
 
-def test_made_up_sizes_are_told(model: Path, tmp_path: Path) -> None:
+def test_sizes_that_nobody_knows_stay_open(model: Path, tmp_path: Path) -> None:
+    report = thinflow.optimize(model, tmp_path / "out", measure=False)
+    assert told(report) == []
+    assert report.model_inputs == [("frames", "float[1,?,4]")]
+    for steps in (3, 8, 20):
+        frames = np.arange(steps * 4, dtype=np.float32).reshape(1, steps, 4) / 100
+        right = thinflow.run(model, {"frames": frames})["y"]
+        for kind in ("fp32", "int8"):
+            found = thinflow.run(tmp_path / "out" / f"m_{kind}.tflite", {"frames": frames})["y"]
+            assert found.shape == right.shape
+        plain = thinflow.run(tmp_path / "out" / "m_fp32.tflite", {"frames": frames})["y"]
+        assert np.allclose(plain, right, rtol=1e-5)
+
+
+def test_made_up_sizes_are_told(tmp_path: Path) -> None:
+    model = tmp_path / "m.pb"
+    thinflow.save(parse_graph(EIGHT_STEPS), model)
     report = thinflow.optimize(model, tmp_path / "out", measure=False)
     assert told(report) == [
         "'frames' is float[1,?,4] in the graph; the models are made for float[1,8,4], sizes made up: "

@@ -162,6 +162,17 @@ def several(core: Core, samples: Samples) -> list[Array]:
     return [joined[v] for v in core.inputs]
 
 
+def doubled(feed: Mapping[Value, Array]) -> dict[Value, Array]:
+    """A feed with twice the size where one beyond the batch is open: the other half is its mirror image."""
+    found = {}
+    for value, array in feed.items():
+        for axis, size in enumerate(value.spec.shape or ()):
+            if axis and size is None:
+                array = np.concatenate([array, np.flip(array, axis)], axis)
+        found[value] = array
+    return found
+
+
 def _joined(feeds: Sequence[Mapping[Value, Array]], batched: set[Value]) -> dict[Value, Array]:
     first, last = feeds[0], feeds[-1]
     return {v: np.concatenate([a, _other(v, first, last)]) if v in batched else a for v, a in first.items()}

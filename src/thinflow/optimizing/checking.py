@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -9,24 +10,28 @@ from typing import Any
 import numpy as np
 
 from thinflow.analysis.interface import is_class_scores
+from thinflow.analysis.loops import infer_with_loops
 from thinflow.differences import difference
 from thinflow.engines import onnxruntime
 from thinflow.engines._child import TIMEOUT_SECONDS, run_file
 from thinflow.engines.litert import Model
-from thinflow.errors import VerificationError
+from thinflow.errors import ThinflowError, VerificationError
 from thinflow.interpreter import Plan
 from thinflow.ir.counterparts import counterparts
 from thinflow.ir.graph import Graph, Value
 from thinflow.lower.lowering import needed_nodes
 from thinflow.optimizing.angles import same_turn
-from thinflow.optimizing.batch_sizes import HasCore, several, told
+from thinflow.optimizing.batch_sizes import HasCore, doubled, several, told
 from thinflow.optimizing.codes import check_codes, holds_codes
 from thinflow.optimizing.core import Core
 from thinflow.optimizing.core_feeds import core_feeds, core_results
+from thinflow.optimizing.coverage import WHOLE
 from thinflow.optimizing.float_model import FloatModel, float_model
 from thinflow.optimizing.quality import Quality, QualityMeter, is_ranked
 from thinflow.optimizing.samples import Samples
 from thinflow.optimizing.spare_rows import counts_of, written
+
+logger = logging.getLogger(__name__)
 
 Array = np.ndarray[Any, Any]
 Progress = Callable[[int, int, str], None]
@@ -125,10 +130,37 @@ def why_one_batch(
 def open_or_fixed(graph: Graph, samples: Samples) -> FloatModel:
     """The float model of a graph, with an open batch if it answers for one sample and for two as the graph
     does; else with that of one sample. Arguments and errors as those of `float_model`.
+
+    Sizes beyond the batch that nobody knows, as samples are made up too, stay open where that works.
     """
+    if samples.synthetic and (free := _with_free_sizes(graph, samples)) is not None:
+        return free
     model = float_model(graph, samples)
     why = why_one_batch(model, samples)
     return float_model(graph, samples, fixed=why) if why else model
+
+
+def _with_free_sizes(graph: Graph, samples: Samples) -> FloatModel | None:
+    """A model of the whole graph that leaves open what the graph does, such as the steps of a recurrent net,
+    and answers as the graph does for one choice of these sizes and for twice those.
+
+    None if there is no such model, or nothing is open but the batch.
+    """
+    before = {v: v.spec for v in graph.inputs}
+    if not any(spec.shape and None in spec.shape[1:] for spec in before.values()):
+        return None
+    first = next(iter(samples))
+    try:
+        model = float_model(graph, samples, settle=False)
+        if not model.fixed and model.coverage.kind == WHOLE:
+            feeds = [model.core.before(feed) for feed in (first, doubled(first))]
+            _difference(model, feeds, samples, None, TIMEOUT_SECONDS)
+            if not why_one_batch(model, samples):
+                return model
+    except ThinflowError as error:
+        logger.debug("sizes are settled: %s", error.message)
+    infer_with_loops(graph, before)
+    return None
 
 
 def _farthest(core: Core, expected: Mapping[Value, Array], found: Sequence[Array], tolerance: float) -> float:

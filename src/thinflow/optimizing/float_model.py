@@ -140,7 +140,9 @@ class FloatModel:
             yield dict(zip((v.name for v in self.core.inputs), self.core.before(feed), strict=True))
 
 
-def float_model(graph: Graph, samples: Samples | None = None, *, fixed: str = "") -> FloatModel:
+def float_model(
+    graph: Graph, samples: Samples | None = None, *, fixed: str = "", settle: bool = True
+) -> FloatModel:
     """Lower the part of the graph that LiteRT can run whole. An open batch stays open if no more can be
     lowered with a fixed one.
 
@@ -148,12 +150,14 @@ def float_model(graph: Graph, samples: Samples | None = None, *, fixed: str = ""
         graph: with inputs and outputs set.
         samples: the first one settles sizes that the graph leaves open.
         fixed: why an open batch has to be fixed all the same, at that of the first sample.
+        settle: whether the first sample settles sizes beyond the batch; if not, they stay open.
 
     Raises:
         UnsupportedOp: it can run nothing of it.
     """
     require_numbers(graph)
-    settle_sizes(graph, samples)
+    if settle:
+        settle_sizes(graph, samples)
     if fixed:
         fix_batch(graph, samples)
         return replace(_lowered(graph, samples, fix=True), fixed=fixed)
