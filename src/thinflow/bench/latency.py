@@ -21,7 +21,7 @@ from thinflow.bench.opened import open_subjects
 from thinflow.bench.peak import EIGHT_BIT, FLOAT, peak
 from thinflow.bench.report import BenchmarkReport, Row, Skipped
 from thinflow.bench.stats import Distribution, describe
-from thinflow.bench.subjects import Subject, heeds_threads
+from thinflow.bench.subjects import Subject, TFLiteSubject, heeds_threads
 from thinflow.bench.workload import Workload, workload
 from thinflow.engines._child import can_fork, checked_timeout, in_child
 from thinflow.engines._files import is_file
@@ -210,6 +210,10 @@ def _prepare(
             skipped.append(Skipped(name, engine, error.message))
     refused = {(s.engine, s.subject) for s in skipped}
     left = [setting for setting in settings if setting not in refused]
+    if "auto" in engines:
+        gone = [by_name[s.subject] for s in skipped if by_name[s.subject].own_engine == s.engine]
+        left += [("reference", s.name) for s in gone if _runs_in_the_interpreter(s, timeout_seconds)]
+        left = list(dict.fromkeys(left))
     for engine in dict.fromkeys(e for e, _ in left):
         heeding = heeds_threads(engine)
         for count in threads if heeding else threads[:1]:
@@ -226,6 +230,17 @@ def _prepare(
         assert first is not None
         raise first
     return cases, list(dict.fromkeys(skipped))
+
+
+def _runs_in_the_interpreter(subject: Subject, timeout_seconds: float) -> bool:
+    """Whether a file that its own engine refuses can be measured all the same."""
+    if not isinstance(subject, TFLiteSubject):
+        return False
+    try:
+        try_first(subject, "reference", 1, timeout_seconds)
+    except ThinflowError:
+        return False
+    return True
 
 
 def try_first(subject: Subject, engine: str, threads: int, timeout_seconds: float) -> None:

@@ -205,6 +205,8 @@ def signature_to_run(model: str | os.PathLike[str] | Graph) -> str | None:
     path = path_of(model)
     try:
         return default_signature(bytes_of(path))
+    except FormatError:
+        return None  # who opens the file says what is wrong with it
     except GraphError as error:
         raise GraphError(error.problem, path, error.hint) from error
 

@@ -27,6 +27,10 @@ _LARGE_BYTES = 1 << 20
 """From here on a second copy costs more than looking for a way around it."""
 
 
+_MOST_TOLD = 240
+"""Characters of what LiteRT says."""
+
+
 class Model:
     """A .tflite model in LiteRT, fed and fetched by position.
 
@@ -63,7 +67,7 @@ class Model:
                 allocate(self.interpreter)
         except (ValueError, RuntimeError) as error:
             raise EngineUnavailable(
-                f"LiteRT refuses the model: {error or 'it gives no reason'}",
+                f"LiteRT refuses the model: {_shortened(str(error)) or 'it gives no reason'}",
                 content if isinstance(content, str) else "",
                 hint="the file may be damaged; convert the model again"
                 if isinstance(content, str)
@@ -190,6 +194,11 @@ def _grid(detail: Mapping[str, Any]) -> tuple[float, int] | None:
     """Scale and zero point of an eight-bit (or sixteen-bit) tensor."""
     scale, zero = detail["quantization"]
     return (float(scale), int(zero)) if scale and dtype(detail["dtype"]).is_integer else None
+
+
+def _shortened(told: str) -> str:
+    """What LiteRT says, without the end of a long list: it says the same of every tensor, in one line."""
+    return told if len(told) <= _MOST_TOLD else told[:_MOST_TOLD].rstrip() + "..."
 
 
 def open_file(path: str, threads: int, signature: str | None = None) -> ModelFile:

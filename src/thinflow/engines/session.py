@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,14 @@ from thinflow.engines._feeds import Feed, Port
 from thinflow.engines._files import ModelFile, engine_of, open_file, path_of, signature_to_run
 from thinflow.engines._threads import side_by_side
 from thinflow.engines.base import Compiled
-from thinflow.errors import EngineUnavailable, FeedError, GraphError, ParameterError, closest
+from thinflow.errors import (
+    EngineUnavailable,
+    FeedError,
+    GraphError,
+    ParameterError,
+    ThinflowError,
+    closest,
+)
 from thinflow.ir.types import TensorSpec
 
 if TYPE_CHECKING:
@@ -20,6 +28,8 @@ if TYPE_CHECKING:
     from thinflow.ir.graph import Graph, Value
 
     Array = np.ndarray[Any, Any]
+
+logger = logging.getLogger(__name__)
 
 _AMBIGUOUS = frozenset({"duplicate name", "port"})
 """Problems after which nobody can say what the graph computes; others show when the part concerned runs."""
@@ -38,7 +48,8 @@ class Session:
         graph: a Graph, which must not change while the session is in use, or the path of a model. A .tflite
             or .onnx file is run as it is, and so is the graph read from one: its own inputs are fed and its
             own outputs fetched. engine="reference" computes it with the interpreter, as a second opinion.
-        engine: "auto" takes LiteRT if it is installed, which leaves to the reference what it cannot run, else
+        engine: "auto" runs a file in its own engine, or in the interpreter where that refuses the file. For
+            a graph it takes LiteRT if it is installed, which leaves to the reference what it cannot run, else
             the reference. Eight-bit graphs that measure their ranges go to ONNX Runtime, if that is there.
             Or an engine's name.
         threads: how many the engine may use.
@@ -56,6 +67,7 @@ class Session:
     Attributes:
         graph: the graph; None for a file that is run as it is.
         is_lifted: whether the graph was made from a .tflite or .onnx file, for the interpreter.
+        refusal: why the interpreter runs a file that its own engine refuses; "" if nothing was refused.
         codes: name -> scale and zero point of values in such a graph whose integers stand for real numbers.
         engine: the engine's name; with `measure`, the one to start from until the first run has decided.
 
@@ -98,6 +110,7 @@ class Session:
         self._state: Any = None
         own = engine_of(graph)
         self.codes: dict[str, tuple[float, int]] = {}
+        self.refusal = ""
         self.is_lifted = bool(own) and engine == "reference"
         if self.is_lifted:
             (graph, self.codes), own = _lifted(graph, signature), ""
@@ -108,15 +121,44 @@ class Session:
                     path_of(graph),
                     hint=f"give the .pb for engine='{engine}'",
                 )
-            self.engine = own
-            with side_by_side(inter_op_threads):
-                self._file = open_file(graph, own, threads, signature)
-            return
+            lifted = self._opened_file(graph, own, signature) if engine == "auto" else None
+            if lifted is None:
+                self.engine = own
+                if self._file is None:
+                    with side_by_side(inter_op_threads):
+                        self._file = open_file(graph, own, threads, signature)
+                return
+            (graph, self.codes), self.is_lifted, engine = lifted, True, "reference"
         self.graph = _loaded(graph) if isinstance(graph, str | os.PathLike) else graph
         _check(self.graph)
         self._undecided = measure or cache is not None
         self.engine = _default_engine(self.graph) if engine == "auto" else engine
         self._engine = find(self.engine)
+
+    def _opened_file(
+        self, model: str | os.PathLike[str] | Graph, own: str, signature: str | None
+    ) -> tuple[Graph, dict[str, tuple[float, int]]] | None:
+        """Open a file in its own engine; what the interpreter can run instead where that refuses the file.
+
+        Raises:
+            EngineUnavailable: it is refused or cannot be had, and the interpreter does not run it either.
+        """
+        from thinflow.engines._choice import usable_engines
+
+        try:
+            with side_by_side(self.inter_op_threads):
+                self._file = open_file(model, own, self.threads, signature)
+            return None
+        except EngineUnavailable as error:
+            if not usable_engines([own]):
+                raise
+            try:
+                lifted = _lifted(model, signature)
+            except ThinflowError:
+                raise error from None
+            self.refusal = error.problem
+            logger.warning("%s: %s; the interpreter runs it", path_of(model), error.problem)
+            return lifted
 
     @property
     def inputs(self) -> dict[str, TensorSpec]:
@@ -260,7 +302,8 @@ class Session:
     @property
     def reasons(self) -> dict[str, str]:
         """Node name -> why the engine left it to the reference interpreter, for the last run."""
-        return self._reported().reasons
+        reported = self._reported()
+        return dict.fromkeys(reported.placement, self.refusal) if self.refusal else reported.reasons
 
     @property
     def placement_reasons(self) -> dict[str, str]:
