@@ -6,12 +6,13 @@ BIN    := $(VENV)/bin
 PIP    := -m pip --disable-pip-version-check install --quiet
 DEMO   := build/demo
 
-.PHONY: help demo test lint format bench oracle oracle-venv clean
+.PHONY: help demo test mutants lint format bench oracle oracle-venv clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo     optimize the bundled digits model and show what it gained"
 	@echo "make test     run the tests"
+	@echo "make mutants  change the sources one thing at a time, and see whether a test notices"
 	@echo "make lint     ruff and mypy"
 	@echo "make format   rewrite the sources the way lint wants them"
 	@echo "make bench    measure speed, size and memory"
@@ -32,6 +33,10 @@ $(VENV)/.test: pyproject.toml $(VENV)/.made
 	$(BIN)/python $(PIP) --editable ".[test,image,onnx,pack]"
 	@touch $@ $(VENV)/.core
 
+$(VENV)/.mutants: pyproject.toml $(VENV)/.made
+	$(BIN)/python $(PIP) --editable ".[mutants,image,onnx,pack]"
+	@touch $@ $(VENV)/.core $(VENV)/.test
+
 $(VENV)/.bench: pyproject.toml $(VENV)/.made
 	$(BIN)/python $(PIP) --editable ".[bench,image]"
 	@touch $@ $(VENV)/.core
@@ -51,6 +56,12 @@ demo: $(VENV)/.core
 WORKERS ?= auto
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile $(ARGS)
+
+# The tests of what changed since BASE, or of FILES, are tested; for the night, as each file takes minutes.
+BASE  ?= origin/main
+FILES ?=
+mutants: $(VENV)/.mutants
+	$(BIN)/python scripts/mutants.py --base $(BASE) $(ARGS) $(FILES)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check --quiet .

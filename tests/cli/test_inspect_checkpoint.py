@@ -115,3 +115,15 @@ def test_stats_of_damage(prefix: Path, capsys: Out) -> None:
 def test_stats_of_something_else(model: str, capsys: Out) -> None:
     assert main(["inspect", model, "--stats"]) == 1
     assert "--stats goes with a checkpoint only" in capsys.readouterr().err
+
+
+def test_the_list_for_machines(prefix: Path, capsys: Out) -> None:
+    assert main(["inspect_checkpoint", f"--file_name={prefix}", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert (data["format"], data["path"], data["prefix"]) == ("checkpoint", str(prefix), str(prefix))
+    assert main(["inspect_checkpoint", f"--file_name={prefix}"]) == 0
+    listed = [line.split(" ")[0] for line in capsys.readouterr().out.splitlines() if " (DT_" in line]
+    assert sorted(v["name"] for v in data["variables"]) == sorted(listed)
+    assert all({"dtype", "shape", "bytes", "slices"} <= set(v) for v in data["variables"])
+    assert "stats" not in data["variables"][0]  # no value is read for it
+    assert "damaged" not in data

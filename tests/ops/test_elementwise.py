@@ -169,3 +169,10 @@ def test_shapes_broadcast_or_fail() -> None:
 def test_addn_refuses_to_broadcast() -> None:
     with pytest.raises(ShapeError, match="differ in shape"):
         run("AddN", np.zeros((2, 3), np.float32), np.zeros(3, np.float32))
+
+
+def test_addn_of_nothing_and_of_one() -> None:
+    with pytest.raises(ShapeError, match="a sum of no tensors has no type"):
+        infer("AddN")
+    assert infer("AddN", TensorSpec(FLOAT, (2, None))) == TensorSpec(FLOAT, (2, None))
+    assert run("AddN", np.float32([1, 2])).tolist() == [1, 2]

@@ -130,3 +130,18 @@ def test_flags() -> None:
     assert registry.get("StopGradient").passes_through
     assert registry.get("Print").stateful
     assert registry.get("NoOp").num_outputs == 0
+
+
+def test_assert_shows_as_much_as_it_is_told() -> None:
+    check = registry.get("Assert").kernel
+    assert check is not None
+    data = np.arange(5, dtype=np.float32), np.array([b"why"], object)
+    with pytest.raises(NodeError) as caught:
+        check(np.False_, *data)
+    assert caught.value.problem == "assertion failed: [0 1 2...] [why]"  # three, unless told
+    with pytest.raises(NodeError) as caught:
+        check(np.False_, *data, summarize=-1)
+    assert caught.value.problem == "assertion failed: [0 1 2 3 4] [why]"
+    with pytest.raises(NodeError, match=r"assertion failed: \[0 1 2\.\.\.\] \[why\]"):
+        check(np.array([True, False]), *data)
+    assert check(np.True_, *data) == ()
