@@ -144,14 +144,14 @@ def test_verdict(told: Any, beginning: str, end: str) -> None:
     assert "because" not in sentence, "nobody measured why"
 
 
-@pytest.mark.parametrize("speed", [0.7, 0.94, 1.0, 1.06, 1.4])
+@pytest.mark.parametrize("speed", [0.4, 0.94, 1.0, 1.06, 2.1])
 def test_which_of_two_short_runs_is_shorter_does_not_matter(speed: float) -> None:
     told = report(speed=ratio(speed, ms=0.01))
     assert verdict_of(told) == (
         "int8 takes less than 0.1 ms a run, as float does, and is 4.0x smaller; "
         "same top answer on 100 of 100 samples: ship m_int8.tflite"
     )
-    for far in (0.3, 3.0):
+    for far in (0.3, 3.3):
         assert "0.1 ms" not in verdict_of(report(speed=ratio(far, ms=0.01)))
 
 
