@@ -1,0 +1,129 @@
+"""A part of the yardstick `scripts/eras.py`: nothing wrong, nothing that crashes or does not load, and so
+many whole files. The rest of it runs by hand: `python -m scripts.eras`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from scripts import eras
+
+pytest.importorskip("tf_keras")
+pytest.importorskip("tf_slim")
+
+SUBSET = [
+    "k3_lstm",
+    "k2_gru",
+    "k3_lstm_bidirectional",
+    "k2_lstm_masked",
+    "k2_lstm_stateful",
+    "k3_gru_open_time",
+    "k3_attention",
+    "k2_encoder",
+    "k2_decoder_causal",
+    "k3_bert",
+    "k2_layer_norm_rank4",
+    "tf2_gelus",
+    "fz2_encoder_module",
+    "k3_resnet",
+    "k2_mobilenet_block",
+    "k3_convnext",
+    "k2_unet",
+    "k3_conv1d",
+    "k3_conv3d",
+    "k3_preprocessing",
+    "k3_float64",
+    "k2_mixed_float16",
+    "k3_several_heads",
+    "k3_text_vectorization",
+    "k2_string_lookup",
+    "tf1_parse_example_dense_saved_model",
+    "tf2_parse_example",
+    "tf1_feature_columns",
+    "slim_mobilenet_v1_checkpoint",
+    "slim_training_switch",
+    "slim_unfused_norms",
+    "tf1_cnn_saved_model",
+    "tf1_fused_norms_checkpoint",
+    "tf1_deeplab",
+    "tf1_espcn",
+    "tf1_hand_written_loop",
+    "tf1_map_fn",
+    "tf1_branches",
+    "tf1_partitioned_embedding",
+    "tf1_embedding_bag",
+    "tf1_text_table_saved_model",
+    "tf1_fake_quant_by_channel",
+    "tf1_quantized_ops",
+    "tf1_linear_algebra",
+    "tf1_suppression",
+    "tf1_dynamic_rnn_lstm",
+    "tf1_bidirectional_dynamic_rnn",
+    "tf2_while_loop",
+    "tf2_vectorized_map",
+    "tf2_ssd_head",
+    "tf2_yolo_head",
+    "tf2_graph_network",
+    "tf2_log_mel",
+    "tf2_fourier",
+    "tf2_float64",
+    "tf2_several_types",
+    "tf2_signature_by_name",
+    "tf2_state_in_variable",
+    "k2_training_aware_by_channel",
+    "tf2_masks_and_places",
+    "fz2_linear_algebra",
+]
+"""Of each family what it is about, in a few minutes."""
+
+WHOLE_TFLITE = 40
+WHOLE_ONNX = 50
+"""Floors. A file that takes a batch of one only counts as whole."""
+
+JOBS = 2
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, eras.Row]:
+    """What came of each model; TensorFlow's graphs of one do not stay for the next."""
+    cache = tmp_path_factory.mktemp("eras")
+    found = eras.rows(SUBSET, str(cache), eras.COLUMNS, JOBS, eras.LIMIT_SECONDS)
+    return {row.name: row for row in found}
+
+
+def test_nothing_fails(rows: Mapping[str, eras.Row]) -> None:
+    failed = {
+        f"{row.name} {step}": f"{row.cells[step].word}: {row.cells[step].why}"
+        for row in rows.values()
+        for step in row.failures
+    }
+    assert not failed
+
+
+@pytest.mark.parametrize("step", ["freeze", "transform"])
+def test_the_real_tensorflow_runs_what_is_written(rows: Mapping[str, eras.Row], step: str) -> None:
+    assert {row.name: row.cells[step].word for row in rows.values() if row.cells[step].word != "ok"} == {}
+
+
+@pytest.mark.parametrize("engine", eras.ENGINES)
+def test_engines_answer_at_both_batch_sizes(rows: Mapping[str, eras.Row], engine: str) -> None:
+    assert {row.name: row.cells[engine].word for row in rows.values() if row.cells[engine].word != "ok"} == {}
+
+
+@pytest.mark.parametrize(("step", "floor"), [("tflite", WHOLE_TFLITE), ("onnx", WHOLE_ONNX)])
+def test_so_many_are_whole(rows: Mapping[str, eras.Row], step: str, floor: int) -> None:
+    rest = {
+        row.name: row.cells[step].word
+        for row in rows.values()
+        if row.cells[step].word not in ("whole", "fixed")
+    }
+    assert len(rows) - len(rest) >= floor, rest
+
+
+def test_the_table_says_it(rows: Mapping[str, eras.Row]) -> None:
+    line = eras.line_of(rows["k3_lstm"], eras.COLUMNS)
+    assert line.startswith("k3_lstm ")
+    assert " ok " in line
+    assert eras.summary(list(rows.values())).startswith(f"{len(SUBSET)} models, ")
