@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := -m pip --disable-pip-version-check install --quiet
 DEMO   := build/demo
 
-.PHONY: help demo test mutants lint format bench oracle oracle-venv clean
+.PHONY: help demo test mutants lint format bench oracle eras oracle-venv clean
 .DELETE_ON_ERROR:
 
 help:
@@ -17,6 +17,7 @@ help:
 	@echo "make format   rewrite the sources the way lint wants them"
 	@echo "make bench    measure speed, size and memory"
 	@echo "make oracle   run the tests that compare with a real TensorFlow (large download)"
+	@echo "make eras     drive every verb over small networks of all eras beside a real TensorFlow"
 	@echo "make clean    delete the virtual environments and everything that was built"
 
 # A new pip first: the one that ships with an old python3 cannot install an editable pyproject.toml package.
@@ -80,6 +81,10 @@ oracle-venv: $(ORACLE)/.made
 # TensorFlow warns while it is imported; -W keeps those warnings from being errors as they are elsewhere.
 oracle: $(ORACLE)/.made
 	TF_CPP_MIN_LOG_LEVEL=2 CUDA_VISIBLE_DEVICES= $(ORACLE)/bin/python -m pytest -q -W default tests/oracle $(ARGS)
+
+# ARGS names models and steps: make eras ARGS="--only 'k3_*' --reasons"
+eras: $(ORACLE)/.made
+	TF_CPP_MIN_LOG_LEVEL=3 CUDA_VISIBLE_DEVICES= $(ORACLE)/bin/python -m scripts.eras --cache build/eras --jobs 2 $(ARGS)
 
 clean:
 	rm -rf $(VENV) $(ORACLE) .venv-peers build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

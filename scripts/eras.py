@@ -8,8 +8,10 @@ were written: .pb in TensorFlow itself, .tflite in LiteRT, .onnx in ONNX Runtime
 one and, where the batch is open, one of three. A cell of the table says
 
     ok        all outputs, right on all inputs        whole     the same, of a .tflite or .onnx file
+    sized     whole, for sizes made up where the model leaves more than the batch open
     fixed     whole, and takes a batch of one only    PARTIAL   other outputs than the model's, and called so
     uncalled  other outputs, and not called so        refused   a clear error, nothing written
+    core      all outputs, behind a front of text or decoding that the app does, and that is told
     pb        optimize wrote the graph alone          -         not asked for, or what it needs is missing
     WRONG     other answers                           NOLOAD    TensorFlow cannot load what was written
     NORUN     it loads, and running it fails          CRASH     an exception that is no ThinflowError
@@ -124,6 +126,8 @@ def compared(made: Any, run: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -
     for number, (feeds, wanted) in enumerate(zip(made.feeds, made.answers, strict=True)):
         try:
             found = run(feeds)
+        except Unlike:
+            raise
         except Exception as error:
             if number == 2 and made.is_open:
                 return "fixed"
@@ -191,7 +195,7 @@ def tflite_word(path: Path, made: Any) -> tuple[str, str]:
             shape = list(feeds[d["name"]].shape)
             if list(d["shape"]) != shape:
                 if not _open(d["shape_signature"], shape):
-                    raise ValueError(f"{d['name']} is {list(d['shape_signature'])} in the file, not {shape}")
+                    _refuse(d["name"], list(d["shape_signature"]), shape)
                 interpreter.resize_tensor_input(d["index"], shape, strict=True)
         interpreter.allocate_tensors()
         for d in interpreter.get_input_details():
@@ -203,6 +207,19 @@ def tflite_word(path: Path, made: Any) -> tuple[str, str]:
         }
 
     return compared(made, run), ""
+
+
+def _refuse(name: str, declared: Sequence[int], shape: Sequence[int]) -> None:
+    """Refuse an input of other sizes than the file's.
+
+    Raises:
+        Unlike: sizes behind the batch differ: the model leaves them open, since it is fed so.
+        ValueError: the batch does.
+    """
+    said = f"{name} is {[int(d) for d in declared]} in the file, not {list(shape)}"
+    if len(declared) == len(shape) and not _open(declared[1:], shape[1:]):
+        raise Unlike("sized", said)
+    raise ValueError(said)
 
 
 def _open(declared: Sequence[int], shape: Sequence[int]) -> bool:
@@ -252,11 +269,11 @@ def _foreign_ends(made: Any, inputs: Sequence[str], outputs: Sequence[str]) -> s
     return "; ".join([*said, *([f"asks for {', '.join(inner)}"] if inner else [])])
 
 
-def judged(path: Path | None, made: Any, look: Callable[[Path, Any], tuple[str, str]], called: bool) -> Cell:
+def judged(path: Path | None, made: Any, look: Callable[[Path, Any], tuple[str, str]], told: str) -> Cell:
     """The cell for a written file.
 
     Args:
-        called: whether a partial one would be called so.
+        told: the first line of what was said about it.
     """
     if path is None:
         return Cell("CRASH", "nothing was written, and no error raised")
@@ -267,8 +284,14 @@ def judged(path: Path | None, made: Any, look: Callable[[Path, Any], tuple[str, 
     except Exception as error:
         return Cell("NOLOAD", _first_line(error))
     if word == "partial":
-        return Cell("PARTIAL" if called else "uncalled", why)
+        return Cell(_called(path.name, why, told), why)
     return Cell(word, why)
+
+
+def _called(name: str, why: str, told: str) -> str:
+    if "_part" in name and told.startswith("PARTIAL"):
+        return "PARTIAL"
+    return "core" if "the app " in told and "lacks" not in why else "uncalled"
 
 
 # --- what thinflow is asked for ---
@@ -327,8 +350,7 @@ def optimize(made: Any, folder: Path) -> Cell:
     written = sorted(target.glob("*fp32.tflite"))
     if not written:
         return Cell("pb", "no .tflite")
-    called = "_part" in written[0].name or report.lines()[0].startswith("PARTIAL")
-    return judged(written[0], made, tflite_word, called)
+    return judged(written[0], made, tflite_word, report.lines()[0])
 
 
 def convert(suffix: str, look: Callable[[Path, Any], tuple[str, str]]) -> Step:
@@ -336,10 +358,8 @@ def convert(suffix: str, look: Callable[[Path, Any], tuple[str, str]]) -> Step:
         from thinflow.api.converting import convert_verified
 
         outputs = {"outputs": list(made.answers[0])} if made.path.is_file() else {}
-        made_file = convert_verified(made.path, folder / f"converted.{suffix}", **outputs, **_options(made))
-        written = sorted(folder.glob(f"converted*.{suffix}"))
-        called = bool(written) and ("_part" in written[0].name or "PARTIAL" in str(made_file))
-        return judged(written[0] if written else None, made, look, called)
+        found = convert_verified(made.path, folder / f"converted.{suffix}", **outputs, **_options(made))
+        return judged(Path(found.path), made, look, found.verdict or found.proof)
 
     return step
 
