@@ -18,6 +18,7 @@ from scripts.eras_models.making import (
     keras_model,
     register,
     saved_model_answers,
+    texts,
     tf1_model,
     v1,
     variable,
@@ -81,22 +82,83 @@ def _save_state(folder: Path) -> str:
 register("tf2_state_in_variable", _save_state, x=floats(None, 4))
 
 
-def _save_of_keras_file(package: str, suffix: str) -> Callable[[Path], str]:
-    """Keras's own ways of saving: whole models in SavedModel format by Keras 2."""
+def _save_whole(build: Callable[[Any], Any]) -> Callable[[Path], str]:
+    """Keras 2's own way of saving: the whole model, layers, losses and all, in a SavedModel."""
 
     def save(folder: Path) -> str:
         import tf_keras as k
 
         k.utils.set_random_seed(5)
-        x = image = k.Input((8, 8, 2), name="image")
-        x = k.layers.ReLU()(k.layers.BatchNormalization()(k.layers.Conv2D(3, 3)(x)))
-        k.Model(image, k.layers.Dense(2, name="y")(k.layers.Flatten()(x))).save(str(folder / "saved"))
+        build(k).save(str(folder / "saved"))
         return "saved"
 
     return save
 
 
-register("k2_saved_whole", _save_of_keras_file("tf_keras", ""), image=floats(None, 8, 8, 2))
+def _whole_cnn(k: Any) -> Any:
+    image = k.Input((8, 8, 2), name="image")
+    x = k.layers.ReLU()(k.layers.BatchNormalization()(k.layers.Conv2D(3, 3)(image)))
+    return k.Model(image, k.layers.Dense(2, name="y")(k.layers.Flatten()(x)))
+
+
+def _whole_text(k: Any) -> Any:
+    line = k.Input((), dtype="string", name="line")
+    layer = k.layers.TextVectorization(output_sequence_length=5, vocabulary=["be", "to", "is", "that"])
+    x = k.layers.Embedding(7, 4)(layer(line))
+    return k.Model(line, k.layers.Dense(2, name="y")(k.layers.GlobalAveragePooling1D()(x)))
+
+
+def _whole_encoder(k: Any) -> Any:
+    ids, mask = (k.Input((6,), dtype="int32", name=n) for n in ("ids", "mask"))
+    x = k.layers.Embedding(20, 8)(ids) + k.layers.Embedding(6, 8)(tf.range(6)[None])
+    seen = k.layers.Lambda(lambda m: tf.cast(m, tf.bool)[:, None, :])(mask)
+    x = k.layers.LayerNormalization()(x + k.layers.MultiHeadAttention(2, 4)(x, x, attention_mask=seen))
+    return k.Model([ids, mask], k.layers.Dense(2, name="y")(x[:, 0]))
+
+
+_TEXTS = (b"to be or not", b"that is", b"it")
+register("k2_saved_whole", _save_whole(_whole_cnn), image=floats(None, 8, 8, 2))
+register("k2_saved_whole_text", _save_whole(_whole_text), line=texts(None, of=_TEXTS))
+register(
+    "k2_saved_whole_encoder",
+    _save_whole(_whole_encoder),
+    ids=ints(None, 6, high=20),
+    mask=ints(None, 6, high=2),
+)
+
+
+def _save_table_of_file(folder: Path) -> str:
+    """TensorFlow 1's table of words with a file beside the model."""
+    words = folder / "words.txt"
+    words.write_text("one\ntwo\nthree\n")
+    with tf.Graph().as_default() as graph, v1.Session(graph=graph) as session:
+        asset = tf.constant(str(words))
+        v1.add_to_collection(v1.GraphKeys.ASSET_FILEPATHS, asset)
+        initializer = tf.lookup.TextFileInitializer(
+            asset,
+            tf.string,
+            tf.lookup.TextFileIndex.WHOLE_LINE,
+            tf.int64,
+            tf.lookup.TextFileIndex.LINE_NUMBER,
+        )
+        table = tf.lookup.StaticVocabularyTable(initializer, 2)
+        text = v1.placeholder(tf.string, [None], name="text")
+        y = tf.identity(tf.gather(weights("rows", 5, 3), table.lookup(text)), name="y")
+        session.run([v1.global_variables_initializer(), v1.tables_initializer()])
+        builder = v1.saved_model.Builder(str(folder / "saved"))
+        signature = v1.saved_model.predict_signature_def({"text": text}, {"y": y})
+        builder.add_meta_graph_and_variables(
+            session,
+            ["serve"],
+            {"serving_default": signature},
+            main_op=v1.tables_initializer(),
+            assets_collection=v1.get_collection(v1.GraphKeys.ASSET_FILEPATHS),
+        )
+        builder.save()
+    return "saved"
+
+
+register("tf1_table_of_file", _save_table_of_file, text=texts(None, of=(b"one", b"three", b"many")))
 
 
 def _fake(x: Any, low: float, high: float) -> Any:

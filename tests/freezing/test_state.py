@@ -8,10 +8,21 @@ import numpy as np
 import pytest
 
 import thinflow
-from tests.freezing.builders import VALUES, V, placeholder, reference, variable, write_values
+from tests.freezing.builders import (
+    VALUES,
+    V,
+    meta_text,
+    placeholder,
+    product,
+    reference,
+    variable,
+    write_model,
+    write_values,
+)
 from tests.library import constant, graph_of, node
-from thinflow.api import freeze_with_report
-from thinflow.errors import UnsupportedOp
+from thinflow.api import freeze_with_report, opening_notes
+from thinflow.cli import main
+from thinflow.errors import FormatError, UnsupportedOp
 from thinflow.freezing.model import Frozen
 from thinflow.ir.types import FLOAT
 
@@ -111,3 +122,55 @@ def test_changes_in_branches(prefix: Path) -> None:
     ]
     with pytest.raises(UnsupportedOp, match="reads the variable 'v' after the run has changed it"):
         frozen(prefix, *nodes)
+
+
+# --- what is told ---
+
+ENDS = ({"x": "x:0"}, {"y": "y:0"})
+
+
+def saved(folder: Path, **signatures: tuple[dict[str, str], dict[str, str]]) -> Path:
+    """y = x @ w, and a variable v that each run adds to and that z shows."""
+    nodes = [
+        *product(), variable("v", 3), reading("old"), constant("one", [1.0, 1.0, 1.0]),
+        written("AssignAdd", "count", "one", "^old"), node("z", "Identity", "old", "^count", T=FLOAT),
+    ]  # fmt: skip
+    return write_model(folder, meta_text(nodes, signatures=signatures), values=VALUES)
+
+
+def test_which_signature_was_taken(tmp_path: Path) -> None:
+    folder = saved(tmp_path / "m", serving_default=ENDS, other=({"x": "x:0"}, {"z": "z:0"}))
+    note = "of 2 signatures 'serving_default' was taken; the others: --signature other"
+    given = freeze_with_report(folder)
+    assert note in given.notes
+    assert opening_notes(thinflow.load(folder)) == [note]
+    assert opening_notes(thinflow.load(folder, signature="serving_default")) == []
+
+
+def test_a_signature_that_is_there_twice_is_one(tmp_path: Path) -> None:
+    folder = saved(tmp_path / "m", serving_default=ENDS, serve=ENDS)
+    assert opening_notes(thinflow.load(folder)) == []
+
+
+def test_without_a_default_none_is_taken(tmp_path: Path) -> None:
+    folder = saved(tmp_path / "m", one=ENDS, two=({"x": "x:0"}, {"z": "z:0"}))
+    with pytest.raises(FormatError, match="the model has 2 signatures") as error:
+        thinflow.load(folder)
+    assert error.value.hint == "choose one with --signature: one, two"
+
+
+def test_commands_tell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    both = ({"x": "x:0"}, {"y": "y:0", "z": "z:0"})
+    folder = str(saved(tmp_path / "m", serving_default=both, other=ENDS))
+    told = ("keeps state from one run to the next in a variable, 'v'", "of 2 signatures 'serving_default'")
+    pytest.importorskip("ai_edge_litert")
+    for command in (
+        ["inspect", folder],
+        ["freeze", folder, "-o", str(tmp_path / "f.pb")],
+        ["convert", folder, str(tmp_path / "c.pb")],
+        ["convert", folder, str(tmp_path / "c.tflite")],
+        ["optimize", folder, str(tmp_path / "out"), "--no-benchmark", "--samples", "2"],
+    ):
+        assert main(command) == 0
+        said = capsys.readouterr().out
+        assert all(text in said for text in told), (command, said)
