@@ -64,7 +64,8 @@ class TensorListReserve(_ListOp):
 
     @staticmethod
     def infer(element_shape: TensorSpec, num_elements: TensorSpec) -> TensorSpec:  # type: ignore[override]
-        return _listing(scalar(num_elements))
+        count = scalar(num_elements)
+        return _listing(None if count is None or count < 0 else count)
 
     @staticmethod
     def kernel(element_shape: Array, num_elements: Array, *, element_dtype: DType) -> TensorListValue:

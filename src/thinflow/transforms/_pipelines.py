@@ -87,7 +87,7 @@ def _with(order: str, before: str, *steps: str) -> str:
 
 
 _FOR_LITERT = _with(
-    _with(_FLOAT, "cancel_transposes", "to_nhwc"),
+    _with(_FLOAT, "cancel_transposes", "to_nhwc(ignore_errors=true)"),
     "fold_constants",
     "widen_floats",
     "widen_floats(from=double, ignore_errors=true)",
