@@ -173,3 +173,17 @@ def test_the_old_converters_refuse_a_part_as_they_did(flags: str, capsys: Out) -
     assert main(["tflite_convert", *argv, *flags.split()]) == 1
     assert f"LiteRT can hold only a part of the model: {MISSING}" in capsys.readouterr().err
     assert made() == set()
+
+
+def test_the_front_is_told_without_proof_too(capsys: Out) -> None:
+    assert main(["convert", "sound.pb", "sound.tflite", "--no-verify"]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.endswith("; not verified (--no-verify); the app decodes the WAV and feeds wav")
+
+
+def test_the_needs_of_a_part_are_told_as_such() -> None:
+    from thinflow.api import micro_resolver
+
+    assert micro_resolver("net.pb").warnings[0] == (
+        f"PARTIAL: these are the needs of a part of the model: {MISSING}"
+    )

@@ -52,7 +52,7 @@ def test_a_graph_that_made_up_text_does_not_fit_is_written_and_said_to_be_unprov
     code, path = converted(BYTES, suffix, tmp_path)
     out = capsys.readouterr().out
     assert code == 0
-    assert "; NOT verified: made-up inputs do not go through the graph\n" in out
+    assert "; NOT verified: made-up inputs do not go through the graph; the app decodes the bytes and" in out
     assert "  why    node " in out
     assert "  then   compare on your inputs: thinflow verify MODEL FILE --feed NAME=..." in out
     found = thinflow.run(path, {"n": np.ones((1, 7), np.float32)})
@@ -105,3 +105,19 @@ def test_half_a_turn_to_the_left_is_half_a_turn_to_the_right() -> None:
     assert not is_angle(graph.value("w"))
     np.testing.assert_allclose(same_turn(graph.value("z"), left, right), [-np.pi, 0.5, 1], rtol=1e-6)
     assert same_turn(graph.value("w"), left, right) is right
+
+
+def test_what_cannot_be_proven_is_opened_at_least(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from thinflow.engines import _child
+    from thinflow.errors import EngineUnavailable
+
+    def refuse(*_: object, **__: object) -> None:
+        raise EngineUnavailable("it refuses the model: no reason")
+
+    monkeypatch.setattr(_child, "require_opening", refuse)
+    code, path = converted(BYTES, suffix, tmp_path)
+    assert code == 1
+    assert "it refuses the model: no reason" in capsys.readouterr().err
+    assert not path.exists()

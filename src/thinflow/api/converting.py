@@ -68,6 +68,10 @@ class Conversion:
     asked: str = ""
     whole_fits: str = ""
 
+    def __post_init__(self) -> None:
+        if self.coverage is not None and self.coverage.note:
+            self.proof = f"{self.proof}; {self.coverage.note}"
+
     @property
     def is_part(self) -> bool:
         """Whether the file holds only a part of the model."""
@@ -223,6 +227,7 @@ def _write_proven(model: FloatModel, path: str, timeout_seconds: float) -> tuple
         lambda check: write_file(path, model.chunks(), check=check),
         compare,
         _agrees(model.core, model.coverage),
+        "litert",
         write_unproven=not (model.is_open and only_batch_is_open(model.core.graph.inputs)),
     )
 
@@ -293,6 +298,7 @@ def _write_proven_onnx(
         lambda check: write_onnx(model.program, target, external_data=external_data, check=check),
         compare,
         _agrees(model.core, model.coverage),
+        "onnxruntime",
         write_unproven=not (model.is_open and only_batch_is_open(model.core.graph.inputs)),
     )
 
@@ -316,6 +322,7 @@ def _proven(
     write: Callable[[Callable[[str], None] | None], int],
     compare: Callable[[str], float],
     agrees: str,
+    engine: str,
     *,
     write_unproven: bool = True,
 ) -> tuple[int, str, list[str]]:
@@ -326,11 +333,14 @@ def _proven(
         write: writes the file, and calls what it is given with the path of the finished one.
         compare: how far its answers are from the graph's.
         agrees: the proof, with a place for that number.
+        engine: what has to open the file, at least, in a child process.
         write_unproven: whether it is written where made-up inputs do not go through the graph.
 
     Raises:
         UnprovenError: they do not, and it is not.
+        EngineUnavailable: the engine does not open the file; it is not written.
     """
+    from thinflow.engines._child import require_opening
     from thinflow.optimizing.core_feeds import UnprovenError
 
     found: list[float] = []
@@ -339,7 +349,8 @@ def _proven(
     except UnprovenError as error:
         if not write_unproven:
             raise
-        return write(None), _UNPROVEN, _why_unproven(error)
+        size = write(lambda part: require_opening(part, engine))
+        return size, _UNPROVEN, _why_unproven(error)
     return size, agrees.format(found[0]), []
 
 
@@ -356,13 +367,7 @@ def _agrees(core: Core, coverage: Coverage) -> str:
             " {:.2g} of the largest value"
         )
     twin = "the same nodes of the graph" if coverage.is_part else "the graph"
-    note = f"; {coverage.note}" if coverage.note else ""
-    return f"{runtime} agrees with {twin}, largest relative difference {{:.2g}}{_escaped(note)}"
-
-
-def _escaped(text: str) -> str:
-    """A text that `format` leaves as it is."""
-    return text.replace("{", "{{").replace("}", "}}")
+    return f"{runtime} agrees with {twin}, largest relative difference {{:.2g}}"
 
 
 def _why_unproven(error: ThinflowError) -> list[str]:

@@ -202,12 +202,19 @@ def _float(graph: Graph, wanted: OldConversion) -> Conversion:
     return Conversion(made.path, made.size_bytes, made.proof, [*made.notes, *wanted.notes])
 
 
+def _opens(path: str) -> None:
+    """Refuse a file that LiteRT does not open."""
+    from thinflow.engines._child import require_opening
+
+    require_opening(path, "litert")
+
+
 def _smaller_weights(graph: Graph, wanted: OldConversion) -> Conversion:
     from thinflow.formats._files import write_file
     from thinflow.optimizing.quantizing import quantize
 
     made = quantize(graph, scheme=wanted.weights, strict=True)
-    size = write_file(wanted.target, [made.content])
+    size = write_file(wanted.target, [made.content], check=_opens)
     return Conversion(
         wanted.target, size, f"weights stored as {_STORED[wanted.weights]}", [*made.warnings, *wanted.notes]
     )
@@ -227,7 +234,7 @@ def _eight_bit(graph: Graph, kind: str, wanted: OldConversion) -> Conversion:
     codes = _codes([v.name for v in graph.inputs], wanted)
     model, made = eight_bit_model(graph, kind, codes, wanted.default_range)
     model.coverage.require_whole()
-    size = write_file(wanted.target, [made.content])
+    size = write_file(wanted.target, [made.content], check=_opens)
     main = made.quantized.program.subgraphs[0]
     notes = _ends("input ", model.core.inputs, main.inputs)
     notes += _ends("output", model.core.outputs, main.outputs) + made.warnings

@@ -154,7 +154,12 @@ def _optimised(source: Source, runtime: str) -> Graph:
 
 def _outside(core: Core) -> list[str]:
     """What of a graph a converted model leaves to the app, as a warning."""
+    from thinflow.formats.parts import PARTIAL
+    from thinflow.optimizing.coverage import coverage_of
+
     if not core.outside:
         return []
-    node, why = next(iter(core.outside.items()))
-    return [f"{len(core.outside)} nodes are not in the converted model, first {node.where}: {why}"]
+    coverage = coverage_of(core)
+    if coverage.is_part:
+        return [f"{PARTIAL}these are the needs of a part of the model: {coverage.sentence}"]
+    return [f"{len(core.outside)} nodes are not in the converted model; {coverage.note}"]

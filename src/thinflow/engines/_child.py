@@ -79,6 +79,15 @@ def run_file(
     return result
 
 
+def require_opening(path: str, engine: str) -> None:
+    """Open a .tflite or .onnx file in a child, where inputs to run it with are not at hand.
+
+    Raises:
+        EngineCrashed, EngineUnavailable: the engine did not survive it, or refused it.
+    """
+    run_file(path, engine, [])
+
+
 def call(
     function: Callable[..., T],
     arguments: Sequence[Any],
