@@ -113,7 +113,7 @@ def test_boxes_of_an_open_number_of_images(images):
 
 @pytest.mark.parametrize(("limit", "least"), [(12, 0.1), (12, -1.0), (1, 0.1), (1, -1.0)])
 def test_soft_suppression_with_all_overlaps_ahead_and_without(limit, least):
-    """A few of many boxes are compared turn by turn, else all with all at once; the scores end at 0 or below."""
+    """A few of many boxes are compared turn by turn, else all with all at once."""
     random = np.random.default_rng(limit)
     corners = random.uniform(0, 0.7, (12, 2))
     boxes = np.concatenate([corners, corners + random.uniform(0.1, 0.5, (12, 2))], 1).astype(np.float32)
