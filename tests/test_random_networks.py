@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ai_edge_litert.interpreter import Interpreter
 from hypothesis import given, note, settings
 
 from tests.networks import Network, networks
@@ -125,9 +124,13 @@ def test_open_batches(network: Network) -> None:
         assert [a.shape for a in found] == [a.shape for a in expected]
 
 
+def interpreter_of(content: bytes) -> Any:
+    return pytest.importorskip("ai_edge_litert.interpreter").Interpreter(model_content=content)
+
+
 def resized(content: bytes, x: Array) -> list[Array]:
     """What LiteRT answers once the input has another size, which the file must allow."""
-    interpreter = Interpreter(model_content=content)
+    interpreter = interpreter_of(content)
     (taken,) = interpreter.get_input_details()
     interpreter.resize_tensor_input(taken["index"], x.shape, strict=True)
     interpreter.allocate_tensors()

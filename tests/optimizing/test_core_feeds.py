@@ -121,3 +121,32 @@ def test_what_cannot_be_proven_is_opened_at_least(
     assert code == 1
     assert "it refuses the model: no reason" in capsys.readouterr().err
     assert not path.exists()
+
+
+PICTURE = """
+x = Placeholder() {dtype=string, shape=shape[1]}
+u = StringUpper(x)
+zero = Const() {dtype=int32, value=int32[1]{0}}
+one = Const() {dtype=int32, value=int32[1]{1}}
+s = StridedSlice(u, zero, one, one) {T=string, Index=int32, shrink_axis_mask=1}
+p = DecodePng(s) {channels=1, dtype=uint8}
+f = Cast(p) {SrcT=uint8, DstT=float}
+first = Const() {dtype=int32, value=int32[]{0}}
+e = ExpandDims(f, first) {T=float, Tdim=int32}
+size = Const() {dtype=int32, value=int32[2]{2,2}}
+b = ResizeBilinear(e, size) {T=float, half_pixel_centers=true}
+d = Const() {dtype=int32, value=int32[2]{-1,4}}
+r = Reshape(b, d) {T=float, Tshape=int32}
+w = Const() {dtype=float, value=float[4,2]{1,2,3,4,5,6,7,8}}
+y = MatMul(r, w) {T=float}
+inputs: x
+outputs: y
+"""
+
+
+def test_made_up_bytes_that_are_no_picture_leave_the_rest_to_numbers(
+    suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _ = converted(PICTURE, suffix, tmp_path)
+    assert code == 0, capsys.readouterr().err
+    assert "agrees with" in capsys.readouterr().out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any, Protocol, TypeVar
@@ -14,7 +14,7 @@ from thinflow.errors import NodeError, ThinflowError, UnsupportedOp
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import TensorSpec
 from thinflow.optimizing.core import BESIDE, Core
-from thinflow.optimizing.core_feeds import UnprovenError
+from thinflow.optimizing.core_feeds import REFUSED, UnprovenError, core_feeds
 from thinflow.optimizing.coverage import Coverage
 from thinflow.optimizing.samples import Samples
 
@@ -44,6 +44,18 @@ M = TypeVar("M", bound=HasCore)
 def is_open(spec: TensorSpec) -> bool:
     """Whether the first size, which counts the batch, is open."""
     return bool(spec.shape) and spec.shape is not None and spec.shape[0] is None
+
+
+def takes_batches(core: Core, inputs: Iterable[HasShape]) -> bool:
+    """Whether a program takes batches of any size, as its graph does.
+
+    A size that is open in what is computed before the core alone, such as that of a decoded picture, is none.
+
+    Args:
+        inputs: of the program.
+    """
+    declared = any(is_open(v.spec) for v in core.graph.inputs)
+    return declared and any(t.shape and t.shape[0] is None for t in inputs)
 
 
 def counts_samples(inputs: Sequence[Value]) -> bool:
@@ -148,16 +160,20 @@ def _why_partial(core: Core) -> str:
 def several(core: Core, samples: Samples) -> list[Array]:
     """The core's inputs for two samples at once: those with an open batch one behind the other.
 
-    Where there is only one sample, it is followed by its mirror image.
+    Where there is only one sample, it is followed by its mirror image. Where made-up ones do not go through
+    what stands before the core, numbers are made up for the core itself.
 
     Raises:
         NodeError, FeedError: they do not go through what stands before the core.
     """
     feeds = list(islice(samples, 2))
     open_inputs = {v for v in core.graph.inputs if is_open(v.spec)}
-    if open_inputs:
+    try:
         return core.before(_joined(feeds, open_inputs))
-    made = [dict(zip(core.inputs, core.before(feed), strict=True)) for feed in feeds]
+    except REFUSED:
+        if not samples.synthetic:
+            raise
+    made = [dict(zip(core.inputs, arrays, strict=True)) for arrays in core_feeds(core, samples, len(feeds))]
     joined = _joined(made, {v for v in core.inputs if is_open(v.spec)})
     return [joined[v] for v in core.inputs]
 

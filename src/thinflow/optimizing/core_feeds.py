@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from thinflow.errors import FeedError, NodeError
+from thinflow.errors import FeedError, FormatError, NodeError
 from thinflow.interpreter import Plan
 from thinflow.optimizing.core import Core
 from thinflow.optimizing.samples import Samples
@@ -17,6 +17,8 @@ from thinflow.synthetic import explain_open_sizes, open_sizes, synthetic_array
 
 Array = np.ndarray[Any, Any]
 _SEED = 0
+REFUSED = (NodeError, FeedError, FormatError)
+"""What a graph says of inputs that do not fit it: a picture or a sound may be no file at all."""
 
 
 class UnprovenError(FeedError):
@@ -35,7 +37,7 @@ def core_feeds(core: Core, samples: Samples, count: int) -> list[list[Array]]:
     """
     try:
         return [core.before(feed) for feed in islice(samples, count)]
-    except (NodeError, FeedError):
+    except REFUSED:
         if not samples.synthetic:
             raise
     rng = np.random.default_rng(_SEED)
@@ -60,7 +62,7 @@ def core_results(
 def _unproven(core: Core, samples: Samples) -> Iterator[None]:
     try:
         yield
-    except (NodeError, FeedError) as error:
+    except REFUSED as error:
         if not samples.synthetic:
             raise
         told = explain_open_sizes(error, open_sizes(core.graph.inputs)) or error

@@ -20,7 +20,7 @@ from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import TensorSpec
 from thinflow.lower.tflite.convert import lower_graph
 from thinflow.lower.tflite.program import Program, to_bytes, write_program
-from thinflow.optimizing.batch_sizes import batch_note, fix_batch, is_open, open_else_fixed
+from thinflow.optimizing.batch_sizes import batch_note, fix_batch, is_open, open_else_fixed, takes_batches
 from thinflow.optimizing.core import Core, find_core
 from thinflow.optimizing.coverage import Coverage, coverage_of
 from thinflow.optimizing.samples import Samples
@@ -113,7 +113,7 @@ class FloatModel:
     @property
     def is_open(self) -> bool:
         """Whether the program takes batches of any size."""
-        return any(is_open(TensorSpec(t.dtype, t.shape)) for t in self.program.subgraphs[0].inputs)
+        return takes_batches(self.core, self.program.subgraphs[0].inputs)
 
     @property
     def batch_notes(self) -> list[str]:
@@ -171,9 +171,11 @@ def _lowered(graph: Graph, samples: Samples | None, *, fix: bool = False) -> Flo
     """The program of the core.
 
     Args:
-        fix: whether the batch of what is computed before the core is fixed, where it is always one.
+        fix: whether the batch of what is computed before the core is fixed, where it is always one; so it is
+            too where the graph's inputs leave none open.
     """
     core = find_core(graph, one_sample=False)
+    fix = fix or not any(is_open(v.spec) for v in graph.inputs)
     counts = _leading_sizes(core, samples) if fix else {}
     specs = {v: _with_sizes(v, counts.get(v, {1} if fix else {})) for v in core.inputs}
     infer_shapes(graph, {v: v.spec for v in graph.inputs} | specs)

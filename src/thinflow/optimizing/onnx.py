@@ -21,7 +21,6 @@ from thinflow.formats._files import write_file
 from thinflow.interpreter import Plan
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Value
-from thinflow.ir.types import TensorSpec
 from thinflow.lower.onnx.convert import lower_graph, unsupported, unsupported_unit
 from thinflow.lower.onnx.program import DEFAULT_OPSET, OPSETS, Program
 from thinflow.lower.onnx.writer import INLINE_LIMIT, to_bytes, write_program
@@ -29,9 +28,9 @@ from thinflow.optimizing.angles import same_turn
 from thinflow.optimizing.batch_sizes import (
     batch_note,
     fix_batch,
-    is_open,
     open_else_fixed,
     several,
+    takes_batches,
     told,
 )
 from thinflow.optimizing.checking import CODES_TOLERANCE, FLOAT_TOLERANCE
@@ -61,7 +60,7 @@ class OnnxModel:
     @property
     def is_open(self) -> bool:
         """Whether the program takes batches of any size."""
-        return any(is_open(TensorSpec(t.dtype, t.shape)) for t in self.program.inputs)
+        return takes_batches(self.core, self.program.inputs)
 
     @property
     def batch_notes(self) -> list[str]:
