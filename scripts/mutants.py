@@ -6,9 +6,9 @@
 
 The changes are cosmic-ray's (operators, comparisons, constants, conditions), and calls that are left out.
 They are made in a copy of the project, so the working tree is never touched and may be edited meanwhile. Of
-each file a seeded sample is tried, with the tests that mirror it or name its module: a whole run for each change
-would take days. A change that no test notices is printed; the exit code is 1 then. Some are as good as the
-original; the others miss a test.
+each file a seeded sample is tried, with the tests that mirror it or name its module: a whole run for each
+change would take days. A change that no test notices is printed; the exit code is 1 then. Some are as good as
+the original; the others miss a test.
 """
 
 from __future__ import annotations

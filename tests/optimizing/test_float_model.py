@@ -12,7 +12,7 @@ from thinflow.optimizing.float_model import float_graph, float_model
 
 
 def test_what_is_computed_before_has_the_size_its_reshape_says() -> None:
-    """Which of five numbers are not in a list: LiteRT reads the answer, of a size that no shape rule knows."""
+    """Which of five numbers are not in a list: LiteRT reads the answer, of a size no shape rule knows."""
     graph = graph_of([
         node("ids", "Placeholder", dtype=INT32, shape=shape(2)), constant("all", [0, 1, 2, 3, 4]),
         node("left", "ListDiff", "all", "ids", T=INT32, out_idx=INT32),
