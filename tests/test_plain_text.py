@@ -36,7 +36,10 @@ def test_no_character_that_hides_or_reorders_is_left() -> None:
             assert character not in one_line(character), hex(code)
 
 
-@pytest.mark.parametrize("text", ["conv1/weights:0", "naïve 模型 🙂 \u00a0 a\u200db", "", "12.3 ± 0.2 µs"])
+@pytest.mark.parametrize(
+    "text",
+    ["conv1/weights:0", "naïve 模型 🙂 \u00a0 a\u200db", "1\u202f000", "\U000e0080", "", "12.3 ± 0.2 µs"],
+)
 def test_sane_text_stays(text: str) -> None:
     assert shown(text) == one_line(text) == text
     assert shown(f"{text}\n\t{text}") == f"{text}\n\t{text}"
@@ -101,6 +104,9 @@ def test_markdown_code_ends_where_it_should() -> None:
         ("a\0b\x1b", "a_b_"),
         ("nul", "_nul"),
         ("COM1.x", "_COM1.x"),
+        ("lpt9", "_lpt9"),
+        ("COM10", "COM10"),
+        ("a b", "a b"),
         ("C:\\Windows", "C__Windows"),
         ("end. ", "end"),
         ("é" * 200, "é" * 90),

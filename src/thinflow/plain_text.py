@@ -91,7 +91,7 @@ def file_name(name: str, slash: str = "_") -> str:
         name: of a node or an output, where "/" is usual.
         slash: what stands for that.
     """
-    plain = "".join("_" if c in '<>:"\\|?*' or not (c.isprintable() or c == " ") else c for c in name)
+    plain = "".join("_" if c in '<>:"\\|?*' or not c.isprintable() else c for c in name)
     plain = plain.replace("/", slash)
     if plain.startswith("."):
         plain = f"_{plain[1:]}"

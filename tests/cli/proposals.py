@@ -36,6 +36,7 @@ MAY_DIFFER = {
 """Commands whose exit code 1 is an answer: broken or damaged, different, or still failing."""
 PLACEHOLDER = re.compile(r"(?<![A-Za-z0-9_.])[A-Z][A-Z_]{2,}(?:\.\w+)?\b|\.\.\.|@latest")
 """What the reader is to fill in: FOLDER_OF_SAMPLES, PREFIX, OUT.pb."""
+PROJECT = Path(__file__).resolve().parents[2]
 QUICK = {
     "benchmark": ["--seconds", "0.01", "--no-memory", "--no-peak"],
     "optimize": ["--seconds", "0.01", "--samples", "2"],
@@ -138,11 +139,10 @@ def try_one(words: list[str], command: Watched) -> None:
 
 @contextlib.contextmanager
 def _in_folder(folder: str) -> Iterator[None]:
-    """In the folder where it was proposed if that is a temporary one, else in an empty one."""
+    """In the folder where it was proposed; in an empty one where that would write into the project."""
     before = os.getcwd()
     with tempfile.TemporaryDirectory() as empty:
-        inside = Path(folder).resolve().is_relative_to(Path(tempfile.gettempdir()).resolve())
-        os.chdir(folder if inside else empty)
+        os.chdir(empty if Path(folder).resolve().is_relative_to(PROJECT) else folder)
         try:
             yield
         finally:

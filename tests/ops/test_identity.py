@@ -129,6 +129,9 @@ def test_print_stops_after_its_first_runs(capsys: pytest.CaptureFixture[str]) ->
 def test_flags() -> None:
     assert registry.get("StopGradient").passes_through
     assert registry.get("Print").stateful
+    assert registry.get("Print").passes_through
+    assert registry.get("Assert").stateful
+    assert not registry.get("Identity").stateful
     assert registry.get("NoOp").num_outputs == 0
 
 
