@@ -319,6 +319,8 @@ def next_command(summary: Summary, args: Namespace, info: ModelInfo | None = Non
         return _closer_look(model, args)
     if summary.graph.vocabulary:
         return _foreign.next_command(summary, args.model)
+    if summary.problems:  # `optimize` takes sound graphs only
+        return _closer_look(model, args)
     if (
         info is None
         and "checkpoint" not in model_options(args)
