@@ -44,6 +44,43 @@ def keep_batch_statistics(
             if not why:
                 placement[operator] = "it applies statistics that are computed at run time"
             factors.update(t for t in operator.outputs if _size(t.shape) <= max(sizes))
+    _keep_variances(placement, root, arithmetic)
+
+
+def _keep_variances(placement: MutableMapping[Operator, str], root: str, arithmetic: Collection[str]) -> None:
+    """Keep float what a variance is made of: mean((x - mean(x))^2).
+
+    Squares of small differences vanish in eight bits, and what is left of x behind a mean is small beside x.
+    The walk ends at x, which is any tensor of the network: a convolution's result, or a sum of branches.
+    """
+    maker = {tensor: operator for operator in placement for tensor in operator.outputs}
+
+    def makers(operators: Collection[Operator]) -> list[Operator]:
+        return [maker[t] for operator in operators for t in operator.inputs if t in maker]
+
+    around, means = [o for o in placement if o.code == root], set[Operator]()
+    while around:  # down to the mean of the squares: adding epsilon, reshaping
+        found = makers(around)
+        means.update(o for o in found if _is_mean(o))
+        around = [o for o in found if o.code in arithmetic and o not in means]
+    squares = [o for o in makers(means) if _is_square(o)]
+    centred = [o for o in makers(squares) if o.code.upper() == "SUB"]
+    averages = [o for o in makers([*squares, *centred]) if _is_mean(o)]
+    for operator in (*squares, *centred, *averages, *(means if squares else ())):
+        placement[operator] = placement[operator] or "it is part of a variance that is computed at run time"
+
+
+def _is_mean(operator: _Operator) -> bool:
+    """MEAN in LiteRT's words; in ONNX's a ReduceMean, which over a picture is a GlobalAveragePool."""
+    return operator.code in ("MEAN", "ReduceMean", "GlobalAveragePool")
+
+
+def _is_square(operator: _Operator) -> bool:
+    """x * x, or the square of a difference."""
+    if operator.code == "SQUARED_DIFFERENCE":
+        return True
+    first, *others = operator.inputs
+    return operator.code.upper() == "MUL" and bool(others) and first is others[0]
 
 
 def _size(shape: Shape) -> float:

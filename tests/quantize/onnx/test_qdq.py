@@ -207,6 +207,20 @@ def test_statistics_of_the_batch_stay_float() -> None:
     assert reasons[y.name] == "it applies statistics that are computed at run time"
 
 
+def test_a_variance_is_computed_in_float() -> None:
+    net = Net(*SHAPE)
+    x = net.op("Add", net.conv(net.x), net.conv(net.x), shape=SHAPE)
+    mean = net.op("ReduceMean", x, shape=(1, 4, 1, 1), axes=(2, 3))
+    centred = net.op("Sub", x, mean, shape=SHAPE)
+    squares = net.op("Mul", centred, centred, shape=SHAPE)
+    variance = net.op("ReduceMean", squares, shape=(1, 4, 1, 1), axes=(2, 3))
+    y = net.op("Div", centred, net.op("Sqrt", variance), shape=SHAPE)
+    result = net.quantize(net.conv(y))
+    reasons = {o.outputs[0].name: why for o, why in result.float_operators}
+    assert reasons.keys() >= {part.name for part in (mean, centred, squares, variance)}
+    assert reasons[squares.name] == "it is part of a variance that is computed at run time"
+
+
 def test_weights_that_are_computed_stay_float() -> None:
     net = Net(*SHAPE)
     w = net.op("Exp", np.ones((4, 4, 1, 1), np.float32))
