@@ -340,5 +340,5 @@ def nothing_but_constants_beside(m: Any) -> Any:
     return lambda x: {
         "y": tf.tile(m.row[None], [tf.shape(x)[0], 1]),
         "n": tf.shape(x)[0],
-        "x": x + np.float32(1),
+        "moved": x + np.float32(1),
     }
