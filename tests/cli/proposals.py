@@ -134,6 +134,8 @@ def try_one(words: list[str], command: Watched) -> None:
     is_answer = (
         code == 1 and verb in MAY_DIFFER and not text.startswith("error: ") and "\nerror: " not in text
     )
+    # A graph that breaks TensorFlow's rules runs and is measured; `optimize` says that it cannot change it.
+    is_answer |= verb == "optimize" and ": the graph is not valid: " in text
     assert code == 0 or is_answer, f"{where}\n{text[-2000:]}"
 
 

@@ -13,7 +13,7 @@ from thinflow.api.describing import (
     load_plugins,
     named_orders,
 )
-from thinflow.api.files import load, save, summarize
+from thinflow.api.files import is_sound, load, save, summarize
 from thinflow.api.freezing import (
     describe_model,
     freeze,
@@ -88,6 +88,7 @@ __all__ = [
     "freeze",
     "freeze_with_report",
     "inspect",
+    "is_sound",
     "label_pictures",
     "label_sounds",
     "leads_to_checkpoint",

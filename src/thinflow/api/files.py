@@ -265,6 +265,13 @@ def require_outputs(graph: Graph) -> None:
         raise GraphError("the graph has no outputs to convert", graph.path, hint="name them: outputs=[...]")
 
 
+def is_sound(graph: Graph) -> bool:
+    """Whether a graph breaks none of TensorFlow's rules, as what changes it asks for. O(nodes + edges)."""
+    from thinflow.ir.check import find_problems
+
+    return not find_problems(graph)
+
+
 def summarize(source: Source, *, shapes: Shapes | None = None, **options: Any) -> Summary:
     """What a graph is, as data; `str()` of it is the text of TensorFlow's summarize_graph.
 

@@ -134,10 +134,14 @@ def _print_outputs(args: Namespace, session: Any, outputs: dict[str, Any]) -> No
 
 
 def _next_command(args: Namespace, session: Any) -> str:
+    from thinflow.api import is_sound
+
     model = shlex.quote(args.model)
     if session.graph is None or session.is_lifted:
         return f"thinflow benchmark {model}{model_flags(args)}"
-    return f"thinflow optimize {model} out{interface_flags(args)}"
+    if is_sound(session.graph):  # `optimize` takes no other
+        return f"thinflow optimize {model} out{interface_flags(args)}"
+    return f"thinflow inspect {model}{model_flags(args)} --all"
 
 
 def _pair(text: str) -> tuple[str, str]:
