@@ -136,7 +136,8 @@ def _cut_lines(report: OptimizeReport) -> list[str]:
     ends = ", ".join(f"{n} {s}" for n, s in report.model_outputs)
     end = f" and ends at {ends}" if report.is_part else ""
     count = len(report.outside)
-    left = f"{count} nodes are not in it" if report.is_part else f"{count} nodes run in the app"
+    nodes, are, run = ("node", "is", "runs") if count == 1 else ("nodes", "are", "run")
+    left = f"{count} {nodes} {are} not in it" if report.is_part else f"{count} {nodes} {run} in the app"
     return [f"cut        the .tflite begins at {names}{end}; {left}: {kinds[0][0]}"]
 
 
