@@ -69,8 +69,14 @@ CASES_SKIPPED: dict[str, Callable[[list[Array]], bool]] = {
 _SMALLER = {"float16": 1, "bfloat16": 1}
 """Type -> what the tolerance near zero is divided by: sums in 16 bits are rounded in any order."""
 
-FIRST_OUTPUT_ONLY = {"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"}
-"""Ops whose other outputs are statistics for training; with is_training=false they may hold anything."""
+COMPARED_OUTPUTS = {
+    # The others are statistics for training; with is_training=false they may hold anything.
+    **dict.fromkeys(("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"), 1),
+    # The last two are unused: oneDNN makes scalars of them, TensorFlow's own kernel, which takes half
+    # precision on processors without AVX-512, empty lists.
+    **dict.fromkeys(("FusedBatchNormGrad", "FusedBatchNormGradV2", "FusedBatchNormGradV3"), 3),
+}
+"""Op -> how many of its outputs are compared, the first ones, where that is not all."""
 
 TOLERANCES = {
     "float64": 1e-7,
@@ -104,7 +110,7 @@ def test_kernel_agrees(name: str) -> None:
         results = _in_tensorflow(name, arrays, attrs, np.asarray(mine[0]).dtype if mine else None)
         if results is not None:
             compared += 1
-            count = 1 if name in FIRST_OUTPUT_ONLY else max(len(mine), len(results))
+            count = COMPARED_OUTPUTS.get(name, max(len(mine), len(results)))
             _check(mine[:count], results[:count], name, arrays, attrs)
     if not compared:
         pytest.skip("TensorFlow has no kernel for these types")
@@ -238,4 +244,8 @@ def _check(
         tolerance = TOLERANCES[str(found.dtype)]
         largest = float(np.nanmax(np.abs(np.where(np.isfinite(a), a, 0)), initial=0))
         near_zero = tolerance * min(largest, 1.0) / _SMALLER.get(str(found.dtype), 10)
+        if name.startswith("Conv") and str(found.dtype) == "float16":
+            # Without AVX-512 TensorFlow adds the products in half precision: a small sum of large products
+            # is as far off as those are.
+            near_zero = max(near_zero, tolerance * largest / 10)
         np.testing.assert_allclose(b, a, rtol=tolerance, atol=near_zero, err_msg=where)
