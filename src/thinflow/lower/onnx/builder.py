@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,7 +43,6 @@ class Builder(Building[Tensor]):
         super().__init__(_new_tensor, specs)
         self.opset = opset
         self.pairs: set[Tensor] = set()
-        self._takes_parts = False
         self.blocks: dict[Tensor, tuple[Tensor, tuple[int, ...], tuple[int, ...]]] = {}
         self.extended = False
         self.limits_bytes = False
@@ -84,15 +82,6 @@ class Builder(Building[Tensor]):
         self._known[tensor] = TensorSpec(element, tensor.shape)
         self.pairs.add(tensor)
         return tensor
-
-    @contextmanager
-    def parts(self) -> Iterator[None]:
-        """Within the block, what stands for a complex value is one of its parts."""
-        self._takes_parts = True
-        try:
-            yield
-        finally:
-            self._takes_parts = False
 
     def plain(self, element: DType) -> DType:
         """The type in which ONNX holds a TensorFlow type: codes of quantized numbers are integers."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,22 +31,12 @@ class Builder(Building[Tensor]):
     def __init__(self, specs: Mapping[Value, TensorSpec] | None = None) -> None:
         super().__init__(Tensor, specs)
         self.coding = Coding()
-        self._takes_parts = False
 
     def value(self, value: Value, *, like: Tensor | None = None, element: DType | None = None) -> Tensor:
         """As in the base class; a part of a complex value where rules are asked for parts."""
         found = element or self.spec(value).dtype
         is_part = self._takes_parts and found is not None and found.kind == "c"
         return super().value(value, like=like, element=FLOAT if is_part else element)
-
-    @contextmanager
-    def parts(self) -> Iterator[None]:
-        """Within the block, what stands for a complex value is one of its parts."""
-        self._takes_parts = True
-        try:
-            yield
-        finally:
-            self._takes_parts = False
 
     def ints(self, values: Iterable[int], suffix: str = "const") -> Tensor:
         """An int32 constant [n]."""
