@@ -17,6 +17,7 @@ import thinflow
 from thinflow import cli
 from thinflow.cli._hints import in_flags
 from thinflow.errors import NodeError, ParameterError, ThinflowError
+from thinflow.zoo import digits
 
 Body = Callable[..., int]
 
@@ -136,7 +137,7 @@ def test_line_ends_of_windows(verb: Callable[..., None], capsys: pytest.CaptureF
 
 def test_a_file_instead_of_a_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = tmp_path / "model.pb"
-    model.write_bytes(b"")
+    thinflow.save(digits.build(0), model)
     assert cli.main([str(model)]) == 2
     assert capsys.readouterr().err.endswith(f"hint: a command comes first: thinflow inspect {model}\n")
 
