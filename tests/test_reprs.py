@@ -12,6 +12,8 @@ import numpy as np
 import thinflow
 from thinflow import api, zoo
 from thinflow.ir.brief import brief_repr
+from thinflow.ir.types import FLOAT
+from thinflow.ops.tensor_array import Elements
 from thinflow.quantize.pictures import Scaling
 
 MOST = 500
@@ -116,3 +118,8 @@ class Holder:
 
 
 Wide = brief_repr(dataclasses.make_dataclass("Wide", [(f"field_{i}", str) for i in range(12)]))
+
+
+def test_what_stands_in_messages_has_no_address() -> None:
+    """Tables, lists and tensor arrays of a run are named in errors, which are the same in every run."""
+    assert repr(Elements(2, FLOAT, None, False)) == "<Elements>"

@@ -64,6 +64,10 @@ class Handle:
     The interpreter passes them on as they are.
     """
 
+    def __repr__(self) -> str:
+        """The kind alone: it goes into messages, which are the same in every run."""
+        return f"<{type(self).__name__}>"
+
 
 class OpDef:
     """Base of every op class.
