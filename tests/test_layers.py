@@ -38,7 +38,11 @@ LAYERS["freezing"] = {"errors", "ir", "formats", "rewrite", "analysis", "transfo
 LAYERS["opening"] = {"errors", "ir", "formats", "analysis", "freezing"}
 LAYERS["drawing"] = {"errors", "ir"}
 LAYERS["synthetic"] = {"errors", "wire", "ir", "rewrite", "analysis"}
-LAYERS["lower"] = {*("errors", "wire", "ir", "ops", "rewrite", "analysis", "frames", "tflite"), "structuring"}
+LAYERS["decompose"] = {"errors", "ir", "ops", "analysis"}
+LAYERS["lower"] = {
+    *("errors", "wire", "ir", "ops", "rewrite", "analysis", "frames", "tflite"),
+    *("structuring", "decompose"),
+}
 LAYERS["lifting"] = {"errors", "ir", "ops", "analysis"}
 LAYERS["differences"] = set()
 LAYERS["litert"] = set()

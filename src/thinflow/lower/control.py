@@ -13,6 +13,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from thinflow.analysis.loops import infer_with_loops
+from thinflow.decompose import rules as decomposing
 from thinflow.errors import ThinflowError, UnsupportedOp
 from thinflow.frames import Loop
 from thinflow.ir.attrs import Attr, FunctionAttr
@@ -20,6 +21,7 @@ from thinflow.ir.function import Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import MERGES
 from thinflow.ir.types import BOOL
+from thinflow.lower import rules
 from thinflow.lower.lowering import Lowering, Specs, Target, needed_nodes
 from thinflow.structuring.bodies import branch_functions, loop_functions
 from thinflow.structuring.steps import Branching, Step, nodes_of, steps_of
@@ -115,7 +117,7 @@ class FlowLowering(Lowering):
     def _apply(self, node: Node) -> tuple[Any, ...]:
         functions = node.graph.functions if node.graph is not None else {}
         if node.op not in functions and node.op not in self.calls:
-            return super()._apply(node)
+            return self._by_rule_or_parts(node)
         slots = [self.read(v) for v in node.inputs]
         self.builder.begin(node)
         try:
@@ -124,6 +126,28 @@ class FlowLowering(Lowering):
             return tuple(self.calls[node.op](self, node, slots))
         except _DAMAGE as error:
             raise _refusal(error, node) from error
+
+    def _by_rule_or_parts(self, node: Node) -> tuple[Any, ...]:
+        """By the target's own rule; where there is none, or it refuses, as simpler ops."""
+        if decomposing.find(node.op) is None:
+            return super()._apply(node)
+        refusal: UnsupportedOp | None = None
+        if rules.find(node.op, self.target.name) is not None:
+            mark = self.mark()
+            try:
+                return super()._apply(node)
+            except UnsupportedOp as error:
+                self.undo(mark)
+                refusal = error
+        slots = [self.tensor_of(self.operand(node, v)) for v in node.inputs]
+        self.builder.begin(node)
+        specs = [self.builder.tensor_spec(t) for t in slots]
+        known = {n: np.asarray(t.array()) for n, t in enumerate(slots) if t.is_constant}
+        try:
+            function = decomposing.parts_of(node, specs, known)
+            return tuple(self.inlined(function, slots))
+        except UnsupportedOp as error:
+            raise refusal or error from error
 
     def _refuse(self, node: Node, error: UnsupportedOp, ports: set[int]) -> None:
         for value in node.inputs:  # operators read tensors, also those that stand for nothing

@@ -1,0 +1,1 @@
+"""Ops said as simpler TensorFlow ops, for targets that have no form of their own for them."""

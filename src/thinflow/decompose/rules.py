@@ -1,0 +1,104 @@
+"""The registry of decompositions: functions that write an op as simpler TensorFlow ops.
+
+    @decompose("Xlog1py")
+    def xlog1py(x: Term, y: Term) -> Term:
+        return where(x.equals(0), x.filled(0), x * y.apply("Log1p"))
+
+A rule gets terms for the node's inputs as positional parameters, with types and shapes as far as they are
+known; keyword-only parameters are the node's attributes, as in `ops.registry`. It returns a term for each
+output, one or a tuple. What it cannot write it refuses with UnsupportedOp; nothing of it is used then.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, TypeVar
+
+import numpy as np
+
+from thinflow.decompose.terms import Body, Term
+from thinflow.errors import ThinflowError, UnsupportedOp
+from thinflow.ir.function import Function
+from thinflow.ir.graph import Node
+from thinflow.ir.types import TensorSpec
+from thinflow.ops._failures import in_words
+from thinflow.ops.registry import select_attrs, signature
+
+Rule = Callable[..., Any]
+R = TypeVar("R", bound=Rule)
+
+_registry: dict[str, Rule] = {}
+
+
+def decompose(*names: str) -> Callable[[R], R]:
+    """Function decorator: the rule for these TensorFlow ops."""
+
+    def register(rule: R) -> R:
+        for name in names:
+            other = _registry.setdefault(name, rule)
+            if other is not rule:
+                raise RuntimeError(f"{name} is decomposed in both {other.__module__} and {rule.__module__}")
+        return rule
+
+    return register
+
+
+@cache
+def _load_rules() -> None:
+    """Import every module of this package once; their decorators fill the registry."""
+    package = importlib.import_module("thinflow.decompose")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+
+
+def find(op: str) -> Rule | None:
+    """The rule for an op, None if there is none."""
+    _load_rules()
+    return _registry.get(op)
+
+
+def decomposed() -> list[str]:
+    """The ops that have a rule, sorted."""
+    _load_rules()
+    return sorted(_registry)
+
+
+def parts_of(
+    node: Node, specs: Sequence[TensorSpec], constants: Mapping[int, np.ndarray[Any, Any]]
+) -> Function:
+    """A node whose op has a rule, as a function of simpler ops that takes the node's inputs.
+
+    Args:
+        node: not changed.
+        specs: types and shapes of its inputs.
+        constants: index of an input -> its elements, for those that are constant.
+
+    Raises:
+        UnsupportedOp: the rule cannot express the node; placed at the node.
+    """
+    rule = find(node.op)
+    assert rule is not None, f"{node.op} has no rule"
+    body = Body(node.name)
+    try:
+        arguments = [body.argument(n, spec, constants.get(n)) for n, spec in enumerate(specs)]
+        _check_count(rule, len(arguments))
+        made = rule(*arguments, **select_attrs(rule, node.attrs))
+    except ThinflowError as error:
+        raise UnsupportedOp(error.problem, error.where or node.where, error.hint) from error
+    except (TypeError, ValueError, IndexError, KeyError, AttributeError, ArithmeticError) as error:
+        # The node is malformed in a way its rule did not foresee: the loader takes any file.
+        raise UnsupportedOp(f"the node is not well formed ({in_words(error)})", node.where) from error
+    results: tuple[Term, ...] = made if isinstance(made, tuple) else (made,)
+    return Function(
+        f"{node.name}/parts", body.graph, [a.value for a in arguments], [t.value for t in results]
+    )
+
+
+def _check_count(rule: Rule, given: int) -> None:
+    expected = signature(rule)
+    wanted = len(expected.positional)
+    if given < wanted or (given > wanted and not expected.variadic):
+        raise UnsupportedOp(f"{given} inputs, {wanted} are needed")

@@ -1,0 +1,365 @@
+"""Formulas over values of a graph, written as formulas: every operation adds a TensorFlow node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from thinflow.analysis.shapes import infer_node
+from thinflow.errors import UnsupportedOp
+from thinflow.ir.attrs import Attr, FunctionAttr
+from thinflow.ir.function import ARGUMENT, Function
+from thinflow.ir.graph import Graph, Value
+from thinflow.ir.types import BOOL, FLOAT, INT32, DType, TensorSpec
+
+Array = np.ndarray[Any, Any]
+Dims = tuple[int | None, ...]
+
+
+class Body:
+    """The graph that a node is written as.
+
+    Attributes:
+        graph: holds nodes for the arguments, and what the rule adds.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.graph = Graph()
+        self._name = name
+        self._functions: dict[str, Function] = {}
+        self.graph.functions = self._functions
+
+    def argument(self, index: int, spec: TensorSpec, known: Array | None = None) -> Term:
+        """What stands for an input of the node; its elements are known if it is constant."""
+        element = spec.dtype if spec.dtype is not None else FLOAT
+        node = self.graph.add(ARGUMENT, (), f"{self._name}/input_{index}", attrs={"T": element})
+        value = node.output()
+        value.spec = TensorSpec(element, spec.shape, spec.elements)
+        return Term(self, value, known)
+
+    def add(self, op: str, inputs: Sequence[Value], /, *, ports: int = 1, **attrs: Attr) -> tuple[Term, ...]:
+        """A new node's first outputs, with types and shapes as its op's rule says."""
+        node = self.graph.add(op, inputs, f"{self._name}/{op.lower()}", attrs=attrs)
+        specs = infer_node(node, [v.spec for v in node.inputs])
+        for port in range(ports):
+            node.output(port).spec = specs[port]
+        return tuple(Term(self, node.output(port)) for port in range(ports))
+
+    def constant(self, content: Any, element: DType) -> Term:
+        """A new constant of a type."""
+        array = np.asarray(content, element.numpy())
+        value = self.graph.constant(array, f"{self._name}/const")
+        (value.spec,) = infer_node(value.node, [])
+        return Term(self, value, array)
+
+    def loop(self, turns: int, turn: Callable[..., Sequence[Term]], *first: Term) -> list[Term]:
+        """What some tensors are after so many turns; `turn` gives them as they are after one more.
+
+        Their types and shapes stay. A turn sees its arguments alone.
+        """
+        number = len(self._functions)
+        types = (INT32, *(t.dtype for t in first))
+        names = [f"{self._name}/{part}_{number}" for part in ("condition", "turn")]
+        for name, is_turn in zip(names, (False, True), strict=True):
+            inner = Body(self._name)
+            count, *rest = (
+                inner.argument(n, s)
+                for n, s in enumerate((TensorSpec(INT32, ()), *(t.value.spec for t in first)))
+            )
+            results = [count + 1, *turn(*rest)] if is_turn else [count < turns]
+            arguments = [t.value for t in (count, *rest)]
+            self._functions[name] = Function(
+                name,
+                inner.graph,
+                arguments,
+                [t.value for t in results],
+                input_types=types,
+                output_types=types if is_turn else (BOOL,),
+            )
+        start = self.constant(0, INT32)
+        _, *last = self.add(
+            "StatelessWhile",
+            [start.value, *(t.value for t in first)],
+            ports=len(types),
+            T=types,
+            cond=FunctionAttr(names[0], {}),
+            body=FunctionAttr(names[1], {}),
+        )
+        for term, before in zip(last, first, strict=True):
+            term.value.spec = before.value.spec
+        return last
+
+
+Operand: TypeAlias = "Term | float | Array"
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """A tensor with arithmetic. Numbers and arrays become constants of its type.
+
+    Attributes:
+        known: its elements, if it is constant.
+    """
+
+    body: Body
+    value: Value
+    known: Array | None = None
+
+    @property
+    def dtype(self) -> DType:
+        found = self.value.spec.dtype
+        if found is None:
+            raise UnsupportedOp("its type is not known", hint="give the types of the inputs")
+        return found
+
+    @property
+    def shape(self) -> Dims:
+        """The sizes, None where one is open.
+
+        Raises:
+            UnsupportedOp: not even the rank is known.
+        """
+        found = self.value.spec.shape
+        if found is None:
+            raise UnsupportedOp("its rank is not known", hint="give the shapes of the inputs")
+        return found
+
+    def sized(self, axis: int, what: str) -> int:
+        """The size of an axis.
+
+        Raises:
+            UnsupportedOp: it is open.
+        """
+        found = self.shape[axis]
+        if found is None:
+            raise UnsupportedOp(f"{what} is not known", hint="give the shapes of the inputs")
+        return found
+
+    def of(self, other: Operand) -> Term:
+        """An operand as a term of this one's type."""
+        return other if isinstance(other, Term) else self.body.constant(other, self.dtype)
+
+    def apply(self, op: str, *others: Operand, **attrs: Any) -> Term:
+        """What an op gives whose first input this is, and whose inputs have one type."""
+        inputs = [self.value, *(self.of(o).value for o in others)]
+        return self.body.add(op, inputs, T=self.dtype, **attrs)[0]
+
+    def __add__(self, other: Operand) -> Term:
+        return self.apply("AddV2", other)
+
+    def __radd__(self, other: Operand) -> Term:
+        return self.of(other) + self
+
+    def __sub__(self, other: Operand) -> Term:
+        return self.apply("Sub", other)
+
+    def __rsub__(self, other: Operand) -> Term:
+        return self.of(other) - self
+
+    def __mul__(self, other: Operand) -> Term:
+        return self.apply("Mul", other)
+
+    def __rmul__(self, other: Operand) -> Term:
+        return self.of(other) * self
+
+    def __truediv__(self, other: Operand) -> Term:
+        return self.apply("RealDiv", other)
+
+    def __rtruediv__(self, other: Operand) -> Term:
+        return self.of(other) / self
+
+    def __neg__(self) -> Term:
+        return self.apply("Neg")
+
+    def __matmul__(self, other: Term) -> Term:
+        """Products of matrices [..., m, k] and [..., k, n]."""
+        return self.apply("BatchMatMulV2", other)
+
+    def __lt__(self, other: Term | float) -> Term:
+        return self.apply("Less", other)
+
+    def __le__(self, other: Term | float) -> Term:
+        return self.apply("LessEqual", other)
+
+    def __gt__(self, other: Term | float) -> Term:
+        return self.apply("Greater", other)
+
+    def __ge__(self, other: Term | float) -> Term:
+        return self.apply("GreaterEqual", other)
+
+    def __and__(self, other: Term) -> Term:
+        return self.body.add("LogicalAnd", [self.value, other.value])[0]
+
+    def __or__(self, other: Term) -> Term:
+        return self.body.add("LogicalOr", [self.value, other.value])[0]
+
+    def __invert__(self) -> Term:
+        return self.body.add("LogicalNot", [self.value])[0]
+
+    def equals(self, other: Operand) -> Term:
+        return self.apply("Equal", other)
+
+    def least(self, other: Operand) -> Term:
+        """The smaller of both."""
+        return self.apply("Minimum", other)
+
+    def most(self, other: Operand) -> Term:
+        """The larger of both."""
+        return self.apply("Maximum", other)
+
+    def magnitude(self) -> Term:
+        return self.apply("Abs")
+
+    def squared(self) -> Term:
+        return self * self
+
+    def root(self) -> Term:
+        return self.apply("Sqrt")
+
+    def log(self) -> Term:
+        return self.apply("Log")
+
+    def cast(self, element: DType) -> Term:
+        """The same in another type."""
+        if element is self.dtype:
+            return self
+        return self.body.add("Cast", [self.value], SrcT=self.dtype, DstT=element)[0]
+
+    # --- shapes -------------------------------------------------------------------------------------------
+
+    def reduced(self, op: str, *axes: int, keep: bool = False) -> Term:
+        """Sum, Prod, Max or Min over some axes."""
+        over = self.body.constant(axes, INT32)
+        return self.body.add(op, [self.value, over.value], T=self.dtype, Tidx=INT32, keep_dims=keep)[0]
+
+    def total(self, *axes: int, keep: bool = False) -> Term:
+        return self.reduced("Sum", *axes, keep=keep)
+
+    def expanded(self, axis: int) -> Term:
+        """With a new axis of size 1."""
+        at = self.body.constant(axis, INT32)
+        return self.body.add("ExpandDims", [self.value, at.value], T=self.dtype, Tdim=INT32)[0]
+
+    def reshaped(self, sizes: Sequence[int] | Term) -> Term:
+        """The same elements in another shape, in which one size may be -1."""
+        to = sizes if isinstance(sizes, Term) else self.body.constant(list(sizes), INT32)
+        return self.body.add("Reshape", [self.value, to.value], T=self.dtype, Tshape=to.dtype)[0]
+
+    def transposed(self) -> Term:
+        """The last two axes exchanged."""
+        rank = len(self.shape)
+        return self.ordered((*range(rank - 2), rank - 1, rank - 2))
+
+    def ordered(self, order: Sequence[int]) -> Term:
+        """The axes in another order."""
+        to = self.body.constant(list(order), INT32)
+        return self.body.add("Transpose", [self.value, to.value], T=self.dtype, Tperm=INT32)[0]
+
+    def sizes(self) -> Term:
+        """The shape at run time, int32 [rank]."""
+        return self.body.add("Shape", [self.value], T=self.dtype, out_type=INT32)[0]
+
+    def cut(self, axis: int, start: int, stop: int | None, step: int = 1) -> Term:
+        """The elements from start to stop of an axis, None for its end."""
+        rank = len(self.shape)
+        axis %= rank
+        begin, end, steps = [0] * rank, [0] * rank, [1] * rank
+        begin[axis], end[axis], steps[axis] = start, 0 if stop is None else stop, step
+        every = (1 << rank) - 1
+        masks = every & ~(1 << axis)
+        operands = [self.body.constant(n, INT32).value for n in (begin, end, steps)]
+        return self.body.add(
+            "StridedSlice",
+            [self.value, *operands],
+            T=self.dtype,
+            Index=INT32,
+            begin_mask=masks,
+            end_mask=every if stop is None else masks,
+        )[0]
+
+    def at(self, axis: int, place: int) -> Term:
+        """One slice of an axis, which is gone then."""
+        wanted = self.body.constant(place, INT32)
+        return self.gathered(wanted, axis)
+
+    def gathered(self, places: Term, axis: int = 0) -> Term:
+        """The slices at some places of an axis."""
+        over = self.body.constant(axis % len(self.shape), INT32)
+        return self.body.add(
+            "GatherV2",
+            [self.value, places.value, over.value],
+            Tparams=self.dtype,
+            Tindices=places.dtype,
+            Taxis=INT32,
+        )[0]
+
+    def gathered_nd(self, places: Term) -> Term:
+        """The slices at some places: as many leading axes as the last axis of `places` is long."""
+        return self.body.add(
+            "GatherNd", [self.value, places.value], Tparams=self.dtype, Tindices=places.dtype
+        )[0]
+
+    def padded(self, pads: Sequence[tuple[int, int]], number: float = 0) -> Term:
+        """With elements before and after on every axis."""
+        counts = self.body.constant(list(pads), INT32)
+        given = [self.value, counts.value, self.of(number).value]
+        return self.body.add("PadV2", given, T=self.dtype, Tpaddings=INT32)[0]
+
+    def reversed(self, axis: int) -> Term:
+        over = self.body.constant([axis % len(self.shape)], INT32)
+        return self.body.add("ReverseV2", [self.value, over.value], T=self.dtype, Tidx=INT32)[0]
+
+    def place_of_most(self, axis: int) -> Term:
+        """Where an axis has its largest element, int32."""
+        over = self.body.constant(axis, INT32)
+        return self.body.add("ArgMax", [self.value, over.value], T=self.dtype, Tidx=INT32, output_type=INT32)[
+            0
+        ]
+
+
+def where(condition: Term, x: Term | float, y: Term | float) -> Term:
+    """x where the condition holds, else y; one of them at least is a term."""
+    like = x if isinstance(x, Term) else y
+    assert isinstance(like, Term)
+    operands = [condition.value, like.of(x).value, like.of(y).value]
+    return like.body.add("SelectV2", operands, T=like.dtype)[0]
+
+
+def joined(terms: Sequence[Term], axis: int) -> Term:
+    """Terms one behind the other on an axis."""
+    first = terms[0]
+    if len(terms) == 1:
+        return first
+    over = first.body.constant(axis % len(first.shape), INT32)
+    values = [*(t.value for t in terms), over.value]
+    return first.body.add("ConcatV2", values, T=first.dtype, Tidx=INT32, N=len(terms))[0]
+
+
+def stacked(terms: Sequence[Term], axis: int) -> Term:
+    """Terms side by side on a new axis."""
+    first = terms[0]
+    return first.body.add("Pack", [t.value for t in terms], T=first.dtype, N=len(terms), axis=axis)[0]
+
+
+def one_hot(places: Term, count: int, element: DType) -> Term:
+    """1 at a place of a new last axis, else 0.   places [...] -> [..., count]."""
+    body = places.body
+    operands = [body.constant(count, INT32), body.constant(1, element), body.constant(0, element)]
+    return body.add("OneHot", [places.value, *(t.value for t in operands)], T=element, TI=places.dtype)[0]
+
+
+def polynomial(x: Term, coefficients: Sequence[float]) -> Term:
+    """A polynomial, highest power first."""
+    y = x * coefficients[0] + coefficients[1]
+    for c in coefficients[2:]:
+        y = y * x + c
+    return y
+
+
+def refuse_unless(condition: bool, problem: str, hint: str = "") -> None:
+    """Raise UnsupportedOp unless the condition holds."""
+    if not condition:
+        raise UnsupportedOp(problem, hint=hint)
