@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,7 @@ PROFILED = 10
 
 def main() -> None:
     engine, model, feeds, feed, fetch, threads = sys.argv[1:]
-    array = next(iter(np.load(feeds).values()))[:1]
-    array = np.ascontiguousarray(array)
+    array = np.ascontiguousarray(_first(np.load(feeds)))
     if engine == "tensorflow":
         run = tensorflow(model, array, feed, fetch, int(threads))
     else:
@@ -44,6 +43,12 @@ def main() -> None:
             run()
             times.append(time.perf_counter_ns() - begin)
         print(*times, flush=True)
+
+
+def _first(feeds: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The first sample of the one input: its first row, or all of what is called `whole`."""
+    (name, array), *_ = feeds.items()
+    return array if name == "whole" else array[:1]
 
 
 def litert(model: str, array: np.ndarray, threads: int) -> Run:

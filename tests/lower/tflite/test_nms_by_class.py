@@ -52,3 +52,17 @@ def test_an_open_number_of_images_is_refused():
     net, outputs = build(shape=None)
     with pytest.raises(UnsupportedOp, match="the numbers of images and boxes are not known"):
         net.lower(*outputs)
+
+
+def test_equal_scores_and_overlaps_at_the_limit():
+    net = Net()
+    random = np.random.default_rng(0)
+    corners = random.integers(0, 3, (2, 12, 1, 2))
+    boxes = np.concatenate([corners, corners + random.integers(0, 3, corners.shape)], -1) / 4
+    y = net.op(
+        "CombinedNonMaxSuppression",
+        net.feed(boxes.astype(np.float32), "boxes"),
+        net.feed((random.integers(0, 4, (2, 12, 2)) / 4).astype(np.float32), "scores"),
+        *(np.int32(5), np.int32(7), np.float32(0.5), np.float32(0.1)),
+    )
+    net.check(*(y.node.output(n) for n in range(4)))

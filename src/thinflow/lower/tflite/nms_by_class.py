@@ -10,7 +10,7 @@ from thinflow.ir.graph import Node
 from thinflow.ir.types import BOOL, FLOAT, INT32
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder, ints, require, shape_of
-from thinflow.lower.tflite.nms import with_area
+from thinflow.lower.tflite.nms import choose
 from thinflow.lower.tflite.program import Tensor
 
 _LOWEST = np.float32(-3.4028234663852886e38)
@@ -63,10 +63,7 @@ class _Image:
         """Boxes [limit,4] and scores [limit] of a class; the lowest of all scores where there is no box."""
         b, limit = self.b, self.limit
         boxes, scores = self.boxes[c % len(self.boxes)], self.scores[c]
-        operands = (with_area(b, boxes), scores, b.const(np.int32(limit), "limit"), self.iou, self.least)
-        places, count = b.step_ports(
-            "NON_MAX_SUPPRESSION_V4", *operands, shapes=[(limit,), ()], elements=[INT32, INT32]
-        )
+        places, count = choose(b, boxes, scores, b.const(np.int32(limit), "limit"), self.iou, self.least)
         order = b.const(np.arange(limit, dtype=np.int32), "order")
         valid = b.step("LESS", order, count, shape=(limit,), element=BOOL)
         found = b.step("GATHER", scores, places, shape=(limit,), axis=0)
