@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.lower.test_places import OPS
 from tests.lower.tflite.harness import Net, run_litert
 from tests.lower.tflite.test_ops import CASES as SINGLE
 from tests.lower.tflite.test_ops import C, b, f, i, ints
@@ -182,7 +183,7 @@ def test_every_rule_is_tried():
         "Imag", "ComplexAbs", "IdentityN", "ShapeN", "_FusedMatMul", "Multinomial", "UniqueV2",
         "UniqueWithCounts", "AudioSpectrogram", "Mfcc", "TFLite_Detection_PostProcess", "LSTMBlockCell",
         "GRUBlockCell", "CombinedNonMaxSuppression", "SparseSegmentSqrtNWithNumSegments",
-        "SparseSegmentSumWithNumSegments", *READERS,
+        "SparseSegmentSumWithNumSegments", "DenseBincount", "Bincount", *OPS, *READERS,
     }  # fmt: skip
     untried = {op for op in rules.supported("tflite") if not op.startswith(arrays)} - tried
     assert untried == elsewhere

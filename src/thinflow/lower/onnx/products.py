@@ -70,30 +70,3 @@ def conjugate_transpose(b: Builder, node: Node, x: Tensor, order: Tensor) -> Ten
     axes = b.axes(order, len(shape_of(x, "x")), "the order of axes")
     require(sorted(axes) == list(range(len(axes))), f"{list(axes)} is no order of axes")
     return b.result(b.transposed(x, axes))
-
-
-@lower("SparseReshape", to="onnx")
-def sparse_reshape(b: Builder, node: Node, indices: Tensor, shape: Tensor, new: Tensor) -> tuple[Tensor, ...]:
-    """Places in another shape, by way of their flat positions."""
-    old, wanted = b.elements(shape), b.elements(new)
-    known = old is not None and wanted is not None and None not in old + wanted
-    require(known, "the shapes are computed while the model runs")
-    before, after = [int(n or 0) for n in old or ()], [int(n or 0) for n in wanted or ()]
-    total = _product(before)
-    if -1 in after:
-        rest = -_product(after)
-        require(rest > 0 and total % rest == 0, f"{total} elements do not divide by {rest}")
-        after[after.index(-1)] = total // rest
-    require(_product(after) == total and total > 0, f"{total} elements do not fit {after}")
-    steps = [_product(before[a + 1 :]) for a in range(len(before))]
-    flat = (Term(b, b.index(indices)) * b.ints(steps)).reduced("ReduceSum", 1, keep=True)
-    strides = [_product(after[a + 1 :]) for a in range(len(after))]
-    places = (flat / b.ints(strides)).apply("Mod", b.ints(after))
-    return b.result(places.tensor), b.ints(after, "new_shape")
-
-
-def _product(sizes: list[int]) -> int:
-    total = 1
-    for n in sizes:
-        total *= n
-    return total

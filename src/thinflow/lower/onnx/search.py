@@ -8,8 +8,10 @@ from thinflow.ir.graph import Node
 from thinflow.ir.types import DOUBLE, INT32, INT64, DType
 from thinflow.lower.onnx import kernels
 from thinflow.lower.onnx.builder import Builder, number, require, shape_of
+from thinflow.lower.onnx.places import Steps
 from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.onnx.terms import Term, choose, known_sizes
+from thinflow.lower.ragged import counted
 from thinflow.lower.rules import lower
 
 
@@ -97,6 +99,8 @@ def bincount(
     shape = shape_of(x, "x")
     if node.op == "Bincount" or not shape:
         x = b.reshaped(x, (None,) if None in shape else (int(np.prod(known_sizes(shape))),))
+    if not size.is_constant:
+        return counted(Steps(b), x, size, weights, binary=binary_output)
     count = int(number(size, "the number of bins"))
     elements = np.prod([n or 1 for n in shape_of(x)])
     require(0 <= count * elements < 1 << 26, f"{count} bins are too many")
