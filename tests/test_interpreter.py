@@ -94,6 +94,15 @@ def test_a_plan_runs_again() -> None:
         np.testing.assert_array_equal(plan.run({graph.value("x"): value})[0], -value)
 
 
+def test_what_overflows_is_infinite_and_no_warning() -> None:
+    graph = Graph()
+    a = graph.constant(np.full((2, 2), 3e38, np.float32), "a")
+    product = graph.add("MatMul", [a, a], "product", attrs={"T": FLOAT})
+    (alone,) = run_node(product, [a.node.tensor.numpy()] * 2)
+    (result,) = Plan(graph, [product.output()]).run({})
+    assert np.isposinf([alone, result]).all()
+
+
 def test_errors_name_the_node() -> None:
     graph = graph_of(
         [PLACEHOLDER, node("odd", "NoSuchOp", "x"), node("add", "Add", "x", "w"), constant("w", [1, 2])]

@@ -8,7 +8,7 @@ from tests.transforms.golden import parse_graph
 from thinflow.analysis.shapes import infer_node, infer_shapes, placeholder_spec, port_count
 from thinflow.errors import ShapeError
 from thinflow.formats import graphdef
-from thinflow.ir.types import FLOAT, INT32, TensorSpec
+from thinflow.ir.types import FLOAT, INT32, UNKNOWN, TensorSpec
 
 CHAIN = """
 x = Placeholder() {dtype=float, shape=shape[?,4]}
@@ -78,9 +78,12 @@ def test_absurd_numbers_of_outputs(count: int) -> None:
         infer_node(graph.node("y"), [v.spec for v in graph.node("y").inputs])
 
 
-def test_a_rule_that_meets_a_strange_node_gives_nothing() -> None:
-    graph = parse_graph("y = MatMul() {T=float}")
-    assert infer_shapes(graph) == {}
+def test_a_rule_that_meets_a_strange_node_gives_nothing_and_a_reason() -> None:
+    graph = parse_graph("y = MatMul() {T=float}\nz = Relu(y) {T=float}")
+    assert infer_shapes(graph) == {
+        "y": "node 'y' (MatMul): the node is not well formed (it lacks the input 'a' and 'b')"
+    }
+    assert infer_node(graph.node("y"), []) == (UNKNOWN,)
 
 
 def test_port_counts() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -38,18 +37,12 @@ def paste() -> Paste:
     return run
 
 
-@pytest.fixture(scope="session")
-def tried() -> set[tuple[Any, ...]]:
-    """The forms of proposed commands that were run already."""
-    return set()
-
-
 @pytest.fixture(autouse=True)
 def proposed_commands_run(
-    tried: set[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Watch]:
     """Whatever a command proposes as the next one can be typed, and does not lead in a circle."""
-    watch = Watch(tried)
+    watch = Watch()
     monkeypatch.chdir(tmp_path_factory.mktemp("work"))  # what commands write does not belong into the project
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cli, "_run", watch.around(cli._run))

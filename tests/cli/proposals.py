@@ -1,7 +1,7 @@
 """What commands propose to type next: found in what they print, and run as it is printed.
 
 Every command that a test of this folder runs is watched. When the test is over, what was proposed behind
-`next:` and in hints is run in the same folder: the first of each form, so that the tests stay quick.
+`next:` and in hints is run in the same folder, every command once.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from thinflow import cli
 from thinflow.cli import COMMANDS, main
@@ -46,11 +47,12 @@ QUICK = {
 
 @dataclass
 class Watched:
-    """What one command printed, and where."""
+    """What one command printed, where, and with which environment."""
 
     args: list[str]
     folder: str
     text: str
+    environment: dict[str, str]
 
     def proposals(self) -> Iterator[list[str]]:
         """The commands it proposes, as words without `thinflow`."""
@@ -70,9 +72,8 @@ class Watched:
 
 @dataclass
 class Watch:
-    """Every command of a test, and the forms of proposals that were tried in this session."""
+    """Every command of a test."""
 
-    tried: set[tuple[Any, ...]]
     seen: list[Watched] = field(default_factory=list)
 
     def around(self, run: Callable[[list[str], bool], int]) -> Callable[[list[str], bool], int]:
@@ -92,26 +93,20 @@ class Watch:
             finally:
                 cli._gate.Gate.write = write  # type: ignore[method-assign]
                 with contextlib.suppress(OSError):  # its folder is gone
-                    self.seen.append(Watched(given, os.getcwd(), told.getvalue()))
+                    self.seen.append(Watched(given, os.getcwd(), told.getvalue(), dict(os.environ)))
 
         return watched
 
     def try_proposals(self) -> None:
-        """Run what was proposed, in the folder where it was, once for each form."""
+        """Run what was proposed, in the folder where it was, each command once."""
+        tried: set[tuple[str, ...]] = set()
         for command in self.seen:
             for words in command.proposals():
                 assert words != command.args, f"it proposes what was just run: thinflow {shlex.join(words)}"
-                form = form_of(words)
-                if form not in self.tried and os.path.isdir(command.folder):
-                    self.tried.add(form)
+                one = (command.folder, *words)
+                if one not in tried and os.path.isdir(command.folder):
+                    tried.add(one)
                     try_one(words, command)
-
-
-def form_of(words: Sequence[str]) -> tuple[Any, ...]:
-    """The same for commands that differ in names only."""
-    flags = tuple(w.partition("=")[0] for w in words if w.startswith("-"))
-    kinds = tuple(os.path.splitext(w)[1] for w in words[1:] if not w.startswith("-"))
-    return (words[0] if words else "", flags, kinds)
 
 
 def try_one(words: list[str], command: Watched) -> None:
@@ -125,6 +120,7 @@ def try_one(words: list[str], command: Watched) -> None:
         return
     told = io.StringIO()
     with (
+        mock.patch.dict(os.environ, command.environment, clear=True),  # keys of packages
         _in_folder(command.folder),
         contextlib.redirect_stdout(told),
         contextlib.redirect_stderr(told),

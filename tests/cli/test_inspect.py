@@ -77,7 +77,7 @@ def test_all_lists_more(model: str, capsys: pytest.CaptureFixture[str]) -> None:
             "x = Placeholder() {dtype=float, shape=shape[1,4]}\n"
             "w = Const() {dtype=float, value=float[5,2]{range}}\n"
             "y = MatMul(x, w) {T=float}",
-            "sizes do not fit at 1 nodes, first 'y'",
+            "sizes or attributes do not fit at 1 node, first 'y'",
         ),
     ],
 )
@@ -101,7 +101,7 @@ def test_next_command_runs(
 ) -> None:
     from argparse import Namespace
 
-    assert next_command(thinflow.summarize(model), Namespace(model=model, shape=[])).startswith(
+    assert next_command(thinflow.summarize(model), [], Namespace(model=model, shape=[])).startswith(
         "thinflow optimize"
     )
     assert main(["inspect", model]) == 0

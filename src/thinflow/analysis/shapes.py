@@ -18,6 +18,7 @@ from thinflow.ir.order import execution_order, unrunnable
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import BOOL, UNKNOWN, DType, TensorSpec
 from thinflow.ops import registry
+from thinflow.ops._failures import in_words
 
 logger = logging.getLogger(__name__)
 
@@ -39,8 +40,8 @@ def infer_shapes(
         use_annotations: trust `_output_shapes` attributes where inference finds nothing.
 
     Returns:
-        Node name -> why its shape rule failed, for nodes whose inputs do not fit. Not an error here: the
-        graph may be meant for other input sizes.
+        Node name -> why its shape rule failed, for nodes whose inputs do not fit or that are not well formed.
+        Not an error here: the graph may be meant for other input sizes.
     """
     return _infer(graph, fed or {}, use_annotations, CallShapes(_infer_body))
 
@@ -61,7 +62,7 @@ def _infer(
         order = [n for n in graph if n not in stuck]
     for node in order:
         try:
-            specs = infer_node(node, [v.spec for v in node.inputs], calls)
+            specs = _node_specs(node, [v.spec for v in node.inputs], calls)
         except ThinflowError as error:
             failures[node.name] = error.message
             specs = ()
@@ -94,12 +95,23 @@ def infer_node(
     Raises:
         ShapeError: the inputs do not fit; placed at the node.
     """
+    try:
+        return _node_specs(node, inputs, CallShapes(_infer_body) if calls is None else calls)
+    except _MalformedNode:
+        return tuple(UNKNOWN for _ in node.outputs)
+
+
+class _MalformedNode(ShapeError):
+    """A shape rule met a node it was not written for: too few inputs, an attribute of another kind."""
+
+
+def _node_specs(node: Node, inputs: Sequence[TensorSpec], calls: CallShapes) -> tuple[TensorSpec, ...]:
+    """As `infer_node`, but a node that is not well formed is an error."""
     tensor = node.tensor
     if tensor is not None:
         return (constant_spec(tensor),)
     if foreign.is_foreign(node.op):
         return foreign.infer(node, inputs)
-    calls = CallShapes(_infer_body) if calls is None else calls
     called = calls.results(node, inputs)
     declared = _declared_results(node, inputs, calls.rules)
     if node.op in DEQUEUES:
@@ -126,9 +138,8 @@ def _declared_results(node: Node, inputs: Sequence[TensorSpec], rules: RuleResul
     except ThinflowError as error:
         raise error.at(node.where) from error
     except registry.RULE_ERRORS as error:
-        # A rule met a node it was not written for (too few inputs, an attribute of another kind).
         logger.debug("shape rule of %s failed", node.where, exc_info=True)
-        return tuple(UNKNOWN for _ in node.outputs) if error else ()
+        raise _MalformedNode(f"the node is not well formed ({in_words(error)})", node.where) from error
 
 
 def constant_spec(tensor: Tensor) -> TensorSpec:

@@ -13,7 +13,7 @@ from thinflow.api.describing import (
     load_plugins,
     named_orders,
 )
-from thinflow.api.files import is_sound, load, save, summarize
+from thinflow.api.files import is_sound, load, obstacles, runtime_format, save, summarize
 from thinflow.api.freezing import (
     describe_model,
     freeze,
@@ -101,6 +101,7 @@ __all__ = [
     "measured_reasons",
     "micro_resolver",
     "named_orders",
+    "obstacles",
     "onnxruntime_config",
     "open_session",
     "opening_notes",
@@ -121,6 +122,7 @@ __all__ = [
     "reduce",
     "run",
     "run_made_up",
+    "runtime_format",
     "save",
     "save_reduction",
     "selective_registration",

@@ -272,6 +272,35 @@ def is_sound(graph: Graph) -> bool:
     return not find_problems(graph)
 
 
+def runtime_format(path: str | os.PathLike[str]) -> str:
+    """ "tflite" or "onnx" for a model that an engine runs as it is, in a file or a package; "" for any other.
+
+    Raises:
+        FormatError: no such file, or one that cannot hold a model.
+    """
+    from thinflow.formats import recognise
+    from thinflow.formats.contents import packed_kind
+
+    name = packed_kind(path) or recognise(path).name
+    return name if name in ("tflite", "onnx") else ""
+
+
+def obstacles(summary: Summary) -> list[str]:
+    """Why a graph cannot be run as it is, as far as that shows without running it: a sentence each.
+
+    Of a .tflite or .onnx file its own runtime says that. O(nodes + edges).
+    """
+    from thinflow.analysis.obstacles import find_obstacles
+    from thinflow.synthetic.feeds import why_not_made_up
+
+    if summary.graph.vocabulary:
+        return []
+    outputs = summary.graph.outputs or [c.value for c in summary.interface.outputs if c.score > 0]
+    inputs = [c.value for c in summary.interface.inputs if c.score > 0]
+    found = find_obstacles(summary.graph, outputs, summary.shape_failures)
+    return found + [reason for value in inputs if (reason := why_not_made_up(value))]
+
+
 def summarize(source: Source, *, shapes: Shapes | None = None, **options: Any) -> Summary:
     """What a graph is, as data; `str()` of it is the text of TensorFlow's summarize_graph.
 

@@ -165,6 +165,8 @@ def _count(shape: list[int]) -> int:
 def _next_for_checkpoint(data: dict[str, Any]) -> str:
     from pathlib import Path
 
+    if data.get("damaged"):  # which bytes to fetch again; nothing else can be done with it
+        return f"thinflow inspect_checkpoint --file_name {shlex.quote(data['prefix'])} --verify_checksum"
     meta = Path(f"{data['prefix']}.meta")
     if meta.is_file():
         return f"thinflow inspect {shlex.quote(str(meta))}"

@@ -232,9 +232,11 @@ def _print_profile(found: Any) -> None:
 
 
 def _next(args: Namespace) -> str:
+    from thinflow.api import runtime_format
+
     flags = interface_flags(args) + _feeding_flags(args)
     files = " ".join(map(shlex.quote, args.models)) + flags
-    if len(args.models) == 1 and not args.feed and not args.models[0].endswith((".tflite", ".onnx")):
+    if len(args.models) == 1 and not args.feed and not runtime_format(args.models[0]):
         return f"thinflow optimize {shlex.quote(args.models[0])} out{flags}"
     if args.threads == "1":
         return f"thinflow benchmark {files} --threads 1,2"

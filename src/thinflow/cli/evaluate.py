@@ -41,8 +41,10 @@ def run(args: Namespace) -> int:
 
 def _next(args: Namespace) -> str:
     """Make a smaller one of a graph; see what a file takes that an engine runs as it is."""
+    from thinflow.api import runtime_format
+
     model, data = shlex.quote(args.model), shlex.quote(args.data)
-    if args.model.endswith((".tflite", ".onnx")):
+    if runtime_format(args.model):
         return f"thinflow benchmark {model} --calibration {data}{model_flags(args)}"
     labels = f" --labels {shlex.quote(args.labels)}" if args.labels else ""
     return f"thinflow optimize {model} out --calibration {data}{labels}{interface_flags(args)}"

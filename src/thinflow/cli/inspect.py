@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from thinflow.cli import _foreign
@@ -14,6 +14,7 @@ from thinflow.cli._models import (
     checkpoint_lines,
     model_verdict,
     open_flags,
+    plural,
     signature_lines,
 )
 from thinflow.cli._options import (
@@ -136,6 +137,7 @@ def _inspect_graph(info: ModelInfo | None, args: Namespace) -> int:
     import json
 
     import thinflow
+    from thinflow.api import obstacles
 
     summary = thinflow.summarize(args.model, shapes=shapes(args.shape), **model_options(args))
     session = None
@@ -146,7 +148,7 @@ def _inspect_graph(info: ModelInfo | None, args: Namespace) -> int:
             args.model, shapes=shapes(args.shape), engine=args.placement, **model_options(args)
         )
     if args.json:
-        data = summary_data(summary)
+        data = summary_data(summary) | {"obstacles": [] if _broken(summary) else obstacles(summary)}
         if info is not None:
             data["model"] = info.data()
         if session is not None:
@@ -169,7 +171,7 @@ def _broken(summary: Summary) -> list[Any]:
 
 def inspect_lines(summary: Summary, args: Namespace, info: ModelInfo | None = None) -> list[str]:
     """The report, verdict first, next command last. Of a SavedModel or a MetaGraph it is told first."""
-    from thinflow.api import opening_notes
+    from thinflow.api import obstacles, opening_notes
 
     lines = [_verdict(summary), ""]
     if info is not None:
@@ -183,11 +185,13 @@ def inspect_lines(summary: Summary, args: Namespace, info: ModelInfo | None = No
     lines.append("ops: " + ", ".join(f"{count} {op}" for op, count in shown) + more)
     lines += [f"note: {note}" for note in opening_notes(summary.graph)]
     lines += _findings(summary)
+    reasons = [] if _broken(summary) else obstacles(summary)
+    lines += _obstacle_lines(summary, reasons, args.all)
     if summary.problems:
         lines += [f"problem: {p}" for p in summary.problems[: None if args.all else 10]]
         if len(summary.problems) > 10 and not args.all:
             lines.append(f"... and {len(summary.problems) - 10} problems more (--all)")
-    lines += ["", f"next: {next_command(summary, args, info)}"]
+    lines += ["", f"next: {next_command(summary, reasons, args, info)}"]
     return lines
 
 
@@ -295,8 +299,17 @@ def _findings(summary: Summary) -> list[str]:
         lines.append("devices: " + ", ".join(f"{count} nodes on {d}" for d, count in summary.devices.items()))
     if summary.shape_failures:
         name, why = next(iter(summary.shape_failures.items()))
-        lines.append(f"sizes do not fit at {len(summary.shape_failures)} nodes, first '{name}': {why}")
+        count = plural(len(summary.shape_failures), "node")
+        lines.append(f"sizes or attributes do not fit at {count}, first '{name}': {why}")
     return lines
+
+
+def _obstacle_lines(summary: Summary, reasons: Sequence[str], everything: bool) -> list[str]:
+    """Why it cannot run as it is, beside what `_findings` tells of sizes."""
+    others = [reason for reason in reasons if reason not in summary.shape_failures.values()]
+    shown = others if everything else others[:_SHOWN]
+    more = [f"... and {len(others) - len(shown)} reasons more (--all)"] if len(others) > len(shown) else []
+    return [f"cannot run as it is: {reason}" for reason in shown] + more
 
 
 def _size_advice(summary: Summary, args: Namespace) -> str:
@@ -308,8 +321,17 @@ def _size_advice(summary: Summary, args: Namespace) -> str:
     return "they do not follow from the shapes of the inputs, and show when it runs"
 
 
-def next_command(summary: Summary, args: Namespace, info: ModelInfo | None = None) -> str:
-    """What to type now, ready to paste."""
+def next_command(
+    summary: Summary, reasons: Sequence[str], args: Namespace, info: ModelInfo | None = None
+) -> str:
+    """What to type now, ready to paste.
+
+    Args:
+        summary: of the model.
+        reasons: why it cannot run as it is, if so.
+        args: of this command.
+        info: of a SavedModel or a MetaGraph.
+    """
     from pathlib import Path
 
     model = shlex.quote(args.model)
@@ -327,6 +349,8 @@ def next_command(summary: Summary, args: Namespace, info: ModelInfo | None = Non
         and any(op in summary.ops for op in _VARIABLES)
     ):
         return f"thinflow freeze {model} --checkpoint PREFIX -o frozen.pb"
+    if reasons:  # nothing that runs it would get far
+        return _closer_look(model, args)
     stem = Path(args.model).resolve().name.split(".")[0]
     flags = model_flags(args) or (open_flags(info) if info is not None else "")
     shapes = shape_flags(args.shape) or "".join(flag for _, flag in _wanted_shapes(summary))

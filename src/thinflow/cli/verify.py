@@ -78,9 +78,12 @@ def run(args: Namespace) -> int:
 
 def _flags_of_second(args: Namespace) -> str:
     """The flags that also open the second model alone: a folder's tags, and shapes of a graph."""
-    if args.b.endswith((".tflite", ".onnx")):
-        return ""
     import os
+
+    from thinflow.api import runtime_format
+
+    if runtime_format(args.b):
+        return ""
 
     return (model_flags(args) if os.path.isdir(args.b) else "") + shape_flags(args.shape)
 

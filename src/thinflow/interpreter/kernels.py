@@ -76,4 +76,5 @@ def run_node(node: Node, inputs: Sequence[Any]) -> tuple[Any, ...]:
     Raises:
         NodeError: placed at the node.
     """
-    return tuple(kernel_runner(node)(inputs))
+    with np.errstate(all="ignore"):  # infinities and NaN are results like others
+        return tuple(kernel_runner(node)(inputs))

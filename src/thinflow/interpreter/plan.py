@@ -100,7 +100,8 @@ class Plan:
                     f"nothing was fed for the input '{value.name}'",
                     hint=near or "feed every input of the plan",
                 )
-        results = self.compute([feeds[v] for v in self.inputs], observe)
+        with np.errstate(all="ignore"):  # infinities and NaN are results like others
+            results = self.compute([feeds[v] for v in self.inputs], observe)
         return [as_array(value, result) for value, result in zip(self.outputs, results, strict=True)]
 
     def compute(self, inputs: Sequence[Any], observe: Observer | None = None) -> list[Any]:

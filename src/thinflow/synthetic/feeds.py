@@ -54,6 +54,34 @@ def synthetic_array(value: Value, rng: np.random.Generator) -> Array:
         return np.asarray(setting, spec.dtype.numpy())
     if spec.dtype is STRING or (spec.dtype is None and known_maker(value) is not None):
         return _strings(value, concrete_shape(spec), rng)
+    shape = _size_to_make(value, spec)
+    assert spec.dtype is not None
+    amounts = None if spec.dtype is BOOL else amounts_for(value, shape, rng)
+    if amounts is not None:
+        return amounts.astype(spec.dtype.numpy())
+    if spec.dtype.is_integer:
+        return _integers(value, spec.dtype, shape, rng)
+    return _numbers(spec.dtype, shape, rng)
+
+
+def why_not_made_up(value: Value) -> str:
+    """Why no array can be made up for an input; "" if one can be, which it is not."""
+    spec = declared_spec(value)
+    if inference_setting(value.node) is not None or spec.dtype is STRING or known_maker(value) is not None:
+        return ""
+    try:
+        _size_to_make(value, spec)
+    except FeedError as error:
+        return error.message
+    return ""
+
+
+def _size_to_make(value: Value, spec: TensorSpec) -> tuple[int, ...]:
+    """The shape of an array of numbers that can be made up for an input.
+
+    Raises:
+        FeedError: nothing can be made up of that type, or of that size.
+    """
     if spec.dtype is RESOURCE:
         raise FeedError(
             f"'{value.name}' stands for a table or a variable (a resource) that the file does not hold",
@@ -69,12 +97,7 @@ def synthetic_array(value: Value, rng: np.random.Generator) -> Array:
             f"an input of shape {shape_text(shape)} is too large to make up for '{value.name}'",
             hint=f"give it smaller sizes: --shape {value.name}=...",
         )
-    amounts = None if spec.dtype is BOOL else amounts_for(value, shape, rng)
-    if amounts is not None:
-        return amounts.astype(spec.dtype.numpy())
-    if spec.dtype.is_integer:
-        return _integers(value, spec.dtype, shape, rng)
-    return _numbers(spec.dtype, shape, rng)
+    return shape
 
 
 def declared_spec(value: Value) -> TensorSpec:
