@@ -72,7 +72,6 @@ def test_sums_and_products_wrap_around():
         ("Pow", SHORT, np.int32([2])),
         ("EuclideanNorm", np.ones(3, np.int8), np.int32([0])),
         ("Mean", np.ones((0, 2), np.float32), np.int32([0])),
-        ("Cumprod", SHORT, np.int32(0)),
     ],
 )
 def test_what_has_no_exact_form_is_refused(op, x, other):

@@ -1,0 +1,114 @@
+"""Maxima over windows, an element of the window at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from thinflow.decompose.rules import decompose
+from thinflow.decompose.terms import Array, Term, refuse_unless, where
+from thinflow.ir.types import INT32, INT64, DType
+from thinflow.ops._windows import Window, layout, window
+
+_MOST_TAPS = 64
+"""Elements of the largest window: three or four operators for each."""
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """Images padded for a window with known sizes.   padded [n, h', w', c]."""
+
+    padded: Term
+    win: Window
+    sizes: tuple[int, int]
+
+    @property
+    def out(self) -> tuple[int, ...]:
+        return self.win.output_sizes(self.sizes)
+
+    def under(self, tap: Sequence[int]) -> Term:
+        """What stands under one element of the window at all its places.   [n, oh, ow, c]."""
+        found = self.padded
+        axes = zip(tap, self.out, self.win.strides, self.win.dilations, strict=True)
+        for axis, (at, count, stride, dilation) in enumerate(axes, 1):
+            start = at * dilation
+            found = found.cut(axis, start, start + (count - 1) * stride + 1, stride)
+        return found
+
+    def rows(self, tap: Sequence[int], axis: int) -> Array:
+        """Places of that in the image along an axis, those in the padding at its border.   [out]."""
+        (before, _), size = self.win.pads(self.sizes)[axis], self.sizes[axis]
+        first = tap[axis] * self.win.dilations[axis] - before
+        return np.clip(first + np.arange(self.out[axis]) * self.win.strides[axis], 0, size - 1)
+
+
+def _seen(
+    x: Term, size: Sequence[int], strides: Sequence[int], padding: str, rates: Sequence[int] = ()
+) -> _Seen:
+    refuse_unless(len(x.shape) == 4, "a batch of images is needed")
+    refuse_unless(x.dtype.is_floating, f"it has no form for {x.dtype}")
+    win = window(layout("NHWC"), size, strides, padding, rates)
+    refuse_unless(int(np.prod(win.size)) <= _MOST_TAPS, f"its window has more than {_MOST_TAPS} elements")
+    sizes = x.sized(1, "the height of its images"), x.sized(2, "the width of its images")
+    pads = [(0, 0), *win.pads(sizes), (0, 0)]
+    lowest = float(np.finfo(x.dtype.numpy()).min)
+    padded = x.padded(pads, lowest) if any(map(any, pads)) else x
+    return _Seen(padded, win, sizes)
+
+
+@decompose("Dilation2D")
+def dilation(x: Term, w: Term, *, strides: Sequence[int], rates: Sequence[int], padding: str) -> Term:
+    """The largest sum of an element and the filter's. What stands for the padding is the lowest number, which
+    a filter of usual size does not move.
+    """
+    size = w.sized(0, "the size of its filter"), w.sized(1, "the size of its filter")
+    seen = _seen(x, size, strides, padding, rates)
+    best: Term | None = None
+    for tap in seen.win.taps():
+        found = seen.under(tap) + w.at(0, tap[0]).at(0, tap[1])
+        best = found if best is None else best.most(found)
+    assert best is not None
+    return best
+
+
+@decompose("MaxPoolWithArgmax")
+def max_pool_with_argmax(
+    x: Term,
+    *,
+    ksize: Sequence[int],
+    strides: Sequence[int],
+    padding: str,
+    Targmax: DType = INT64,
+    include_batch_in_index: bool = False,
+) -> tuple[Term, Term]:
+    """The first of equals wins. Its place in the image counts rows, columns, then channels."""
+    refuse_unless(list(ksize[::3]) == [1, 1] == list(strides[::3]), "its windows lie over batch or channels")
+    seen = _seen(x, ksize[1:3], strides, padding)
+    channels = x.sized(3, "the number of channels")
+    width = seen.sizes[1]
+    best: Term | None = None
+    place: Term | None = None
+    for tap in seen.win.taps():
+        rows, columns = seen.rows(tap, 0), seen.rows(tap, 1)
+        flat = (rows[:, None, None] * width + columns[:, None]) * channels + np.arange(channels)
+        found, here = seen.under(tap), x.body.constant(flat[None], INT32)
+        if best is None or place is None:
+            # As many as there are images.
+            best, place = found, (found * 0.0).cast(INT32) + here
+            continue
+        place = where(found > best, here, place)
+        best = best.most(found)
+    assert best is not None
+    assert place is not None
+    if include_batch_in_index:
+        place = place + _numbers_of_images(x).reshaped([-1, 1, 1, 1]) * (seen.sizes[0] * width * channels)
+    return best, place.cast(Targmax)
+
+
+def _numbers_of_images(x: Term) -> Term:
+    """0, 1, 2... int32 [n]."""
+    start, step = x.body.constant(0, INT32), x.body.constant(1, INT32)
+    count = x.sizes().at(0, 0)
+    return x.body.add("Range", [start.value, count.value, step.value], Tidx=INT32)[0]

@@ -1,0 +1,104 @@
+"""Special functions, running totals and small formulas as simpler ops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.decompose.harness import Constant, check_parts, check_targets
+from thinflow.errors import UnsupportedOp
+
+
+def f(*shape, low=-2.0, high=2.0, seed=0):
+    return np.random.default_rng(seed).uniform(low, high, shape).astype(np.float32)
+
+
+INF = np.array([[np.inf, -np.inf, 0, 1, 2, -1, -3, 1e-30, 5e6, 3e30]], np.float32)
+EDGES = np.array([[-1, 1, 0, 0.999999, -0.9999999, 1e-7]], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("op", "x"),
+    [
+        ("Lgamma", f(4, 2000, low=-20, high=20)),
+        ("Lgamma", f(4, 2000, low=0.4, high=10)),
+        ("Lgamma", INF),
+        ("Digamma", f(4, 2000, low=0.01, high=12)),
+        ("Digamma", f(4, 500, low=-4.2, high=0)),
+        ("Erfinv", f(4, 2000, low=-1, high=1)),
+        ("Erfinv", EDGES),
+    ],
+)
+def test_special_functions(op, x):
+    if op == "Digamma":  # its poles and zeros amplify what the rounding of x makes
+        x = np.where(np.abs(x - np.rint(x)) < 0.05, x + np.float32(0.2), x).astype(np.float32)
+    rtol, atol = (2e-6, 2e-6) if op != "Lgamma" else (1e-5, 3e-6)
+    check_parts(op, [x], rtol=rtol, atol=atol)
+    check_targets(op, [x], rtol=1e-5, atol=5e-6)
+
+
+@pytest.mark.parametrize("op", ["Lgamma", "Digamma", "Erfinv"])
+def test_half_is_computed_in_float(op):
+    check_parts(op, [f(2, 20, low=0.1, high=0.9).astype(np.float16)], rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("axis", [0, -1])
+@pytest.mark.parametrize(
+    "attrs", [{}, {"exclusive": True}, {"reverse": True}, {"exclusive": True, "reverse": True}]
+)
+@pytest.mark.parametrize("op", ["Cumprod", "CumulativeLogsumexp"])
+def test_scans(op, attrs, axis):
+    x = f(5, 7)
+    check_parts(op, [x, Constant(axis, np.int32)], attrs)
+    check_targets(op, [x, Constant(axis, np.int32)], attrs, opened=axis != 0)
+
+
+def test_logarithms_of_sums_of_infinities():
+    x = np.array([[-np.inf, -np.inf, 1, 1000, np.inf, 2]], np.float32)
+    check_parts("CumulativeLogsumexp", [x, Constant(1, np.int32)])
+    check_targets("CumulativeLogsumexp", [x, Constant(1, np.int32)])
+
+
+def test_products_of_whole_numbers_wrap_around():
+    x = np.array([[3, -7, 1000, 12345, 99999, 2], [2**31 - 1, -(2**31), 7, -1, 2**30, 3]], np.int32)
+    check_parts("Cumprod", [x, Constant(1, np.int32)])
+    check_targets("Cumprod", [x, Constant(1, np.int32)])
+
+
+COUNTED = np.array([[1, 4, 4, 0], [7, 2, 2, 2]], np.int32)
+NOTHING = Constant(np.zeros(0))
+FORMULAS = [
+    ("Xlog1py", [np.array([0, 0, 2, -1], np.float32), np.array([-1, 3, 0.5, 2], np.float32)], {}, 1),
+    ("Cross", [f(4, 3), f(4, 3, seed=1)], {}, 1),
+    ("SoftmaxCrossEntropyWithLogits", [f(3, 5), np.eye(5, dtype=np.float32)[:3]], {}, 2),
+    ("NthElement", [f(3, 6), Constant(2, np.int32)], {}, 1),
+    ("NthElement", [f(3, 6), Constant(0, np.int32)], {"reverse": True}, 1),
+    ("DenseBincount", [COUNTED, Constant(6, np.int32), NOTHING], {}, 1),
+    ("DenseBincount", [COUNTED, Constant(6, np.int32), NOTHING], {"binary_output": True}, 1),
+    ("DenseBincount", [COUNTED, Constant(6, np.int32), f(2, 4)], {}, 1),
+    ("Bincount", [COUNTED, Constant(6, np.int32), NOTHING], {}, 1),
+]
+
+
+@pytest.mark.parametrize(("op", "operands", "attrs", "ports"), FORMULAS)
+def test_formulas(op, operands, attrs, ports):
+    check_parts(op, operands, attrs, ports=ports)
+    check_targets(op, operands, attrs, ports=ports)
+
+
+@pytest.mark.parametrize(
+    ("op", "operands", "why"),
+    [
+        ("Lgamma", [f(3).astype(np.float64)], "no formula is exact enough for double"),
+        ("Cumprod", [f(3), np.array(0, np.int32)], "axis is computed while the model runs"),
+        ("NthElement", [f(3), np.array(0, np.int32)], "n is computed while the model runs"),
+        ("NthElement", [f(3), Constant(3, np.int32)], "n is 3, a row has 3 elements"),
+        ("Cross", [f(2, 4), f(2, 4)], "not of three elements"),
+        ("DenseBincount", [COUNTED, np.array(6, np.int32), NOTHING], "size is computed"),
+        ("DenseBincount", [COUNTED, Constant(0, np.int32), NOTHING], "size is 0"),
+        ("DenseBincount", [COUNTED, Constant(6, np.int32), f(2, 3)], "weights are not like"),
+    ],
+)
+def test_refused(op, operands, why):
+    with pytest.raises(UnsupportedOp, match=why):
+        check_parts(op, operands)
