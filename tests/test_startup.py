@@ -80,6 +80,22 @@ PUBLIC = [
     "EngineUnavailable",
     "FeedError",
     "VerificationError",
+    "BenchmarkReport",
+    "Checkpoint",
+    "Conversion",
+    "ConversionDiff",
+    "Diff",
+    "GraphReport",
+    "OnnxQuantizedModel",
+    "OptimizeReport",
+    "Quality",
+    "QuantizedModel",
+    "Recipe",
+    "Reduction",
+    "Scaling",
+    "Summary",
+    "Verification",
+    "convert_verified",
 ]
 
 

@@ -10,11 +10,14 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from thinflow.analysis.summary import Summary
     from thinflow.api import (
+        Conversion,
         TransformGraph,
         benchmark,
         compare,
         convert,
+        convert_verified,
         diff,
         evaluate,
         freeze,
@@ -31,6 +34,9 @@ if TYPE_CHECKING:
         transform_saved_model,
         verify,
     )
+    from thinflow.bench.report import BenchmarkReport
+    from thinflow.diffing.conversion import ConversionDiff
+    from thinflow.diffing.report import Diff
     from thinflow.engines.session import Session
     from thinflow.errors import (
         EngineCrashed,
@@ -49,34 +55,58 @@ if TYPE_CHECKING:
         VerificationError,
         WriteError,
     )
+    from thinflow.formats.checkpoint import Checkpoint
     from thinflow.inference import InferenceInterface
     from thinflow.ir.graph import Graph, Node, Value
     from thinflow.ir.tensor import Tensor
     from thinflow.ir.types import DType, TensorSpec
+    from thinflow.optimizing.graph_job import GraphReport
+    from thinflow.optimizing.job_report import OptimizeReport
+    from thinflow.optimizing.onnx_quantizing import OnnxQuantizedModel
+    from thinflow.optimizing.quality import Quality
+    from thinflow.optimizing.quantizing import QuantizedModel
+    from thinflow.quantize.pictures import Scaling
+    from thinflow.quantize.recipe import Recipe
+    from thinflow.reducing.search import Reduction
     from thinflow.rewriting import Rewrite, load_plugin, register
     from thinflow.stats import StatSummarizer, StatSummarizerOptions
+    from thinflow.verify import Verification
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "BenchmarkReport",
+    "Checkpoint",
+    "Conversion",
+    "ConversionDiff",
     "DType",
+    "Diff",
     "EngineCrashed",
     "EngineUnavailable",
     "FeedError",
     "FormatError",
     "Graph",
     "GraphError",
+    "GraphReport",
     "InferenceInterface",
     "Node",
     "NodeError",
+    "OnnxQuantizedModel",
+    "OptimizeReport",
     "ParameterError",
     "ParseError",
     "PartialModel",
+    "Quality",
+    "QuantizedModel",
+    "Recipe",
+    "Reduction",
     "Rewrite",
+    "Scaling",
     "Session",
     "ShapeError",
     "StatSummarizer",
     "StatSummarizerOptions",
+    "Summary",
     "Tensor",
     "TensorSpec",
     "ThinflowError",
@@ -84,11 +114,13 @@ __all__ = [
     "TransformGraph",
     "UnsupportedOp",
     "Value",
+    "Verification",
     "VerificationError",
     "WriteError",
     "benchmark",
     "compare",
     "convert",
+    "convert_verified",
     "diff",
     "evaluate",
     "freeze",
@@ -110,7 +142,21 @@ __all__ = [
 
 # Where the names live that are not in thinflow.api.
 _HOMES = {
+    "thinflow.analysis.summary": "Summary",
+    "thinflow.bench.report": "BenchmarkReport",
+    "thinflow.diffing.conversion": "ConversionDiff",
+    "thinflow.diffing.report": "Diff",
     "thinflow.engines.session": "Session",
+    "thinflow.formats.checkpoint": "Checkpoint",
+    "thinflow.optimizing.graph_job": "GraphReport",
+    "thinflow.optimizing.job_report": "OptimizeReport",
+    "thinflow.optimizing.onnx_quantizing": "OnnxQuantizedModel",
+    "thinflow.optimizing.quality": "Quality",
+    "thinflow.optimizing.quantizing": "QuantizedModel",
+    "thinflow.quantize.pictures": "Scaling",
+    "thinflow.quantize.recipe": "Recipe",
+    "thinflow.reducing.search": "Reduction",
+    "thinflow.verify": "Verification",
     "thinflow.inference": "InferenceInterface",
     "thinflow.errors": (
         "EngineCrashed EngineUnavailable FeedError FormatError GraphError NodeError ParameterError "

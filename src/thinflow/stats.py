@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -22,9 +22,7 @@ from thinflow.ir.graph import Graph, Value
 from thinflow.opening import open_model
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    Array = np.ndarray[Any, Any]
+    from thinflow.typing import Array, Feed
 
 Step = tuple[str, str, int, int]
 """Node name, op, microseconds, bytes of its outputs."""
@@ -104,7 +102,7 @@ class StatSummarizer:
         self.stats = NodeStats()
         self._plans: dict[tuple[tuple[Value, ...], tuple[Value, ...]], Plan] = {}
 
-    def run(self, fetches: Sequence[str] | str, feeds: Mapping[str, Any] | None = None) -> list[Array]:
+    def run(self, fetches: Sequence[str] | str, feeds: Feed | None = None) -> list[Array]:
         """Compute values and note what each node took.
 
         Args:
@@ -121,7 +119,7 @@ class StatSummarizer:
             return self._profiled(names, feeds or {})
         return self._clocked(names, feeds or {})
 
-    def _profiled(self, names: Sequence[str], feeds: Mapping[str, Any]) -> list[Array]:
+    def _profiled(self, names: Sequence[str], feeds: Feed) -> list[Array]:
         """Values, and what the nodes take by the engine's profiler."""
         from thinflow.bench.profile import profile
 
@@ -140,7 +138,7 @@ class StatSummarizer:
         self.process_step_stats(found.stats.last_run())
         return results
 
-    def _clocked(self, names: Sequence[str], feeds: Mapping[str, Any]) -> list[Array]:
+    def _clocked(self, names: Sequence[str], feeds: Feed) -> list[Array]:
         """Values, and what the nodes of the interpreter take by the clock."""
         from thinflow.engines._feeds import Feed
         from thinflow.engines._threads import blas

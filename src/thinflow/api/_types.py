@@ -1,16 +1,27 @@
-"""Types in the signatures of the public functions."""
+"""Types in the signatures of the public functions, besides those of `thinflow.typing`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from thinflow.ir.graph import Graph
+from thinflow.typing import Progress, Shapes
+
+__all__ = ["Opening", "Progress", "Saveable", "Shapes", "Source", "opening"]
 
 Source = str | os.PathLike[str] | Graph
-Shapes = Mapping[str, Sequence[int | None]]
-Progress = Callable[[int, int, str], None]
+Opening = Mapping[str, Any]
+"""How to open a model: those of `tags`, `signature` and `checkpoint` that are given."""
+
+
+def opening(
+    tags: str | None, signature: str | None, checkpoint: str | os.PathLike[str] | None
+) -> dict[str, Any]:
+    """Keyword arguments for opening a model; what is None was not given."""
+    options = {"tags": tags, "signature": signature, "checkpoint": checkpoint}
+    return {name: value for name, value in options.items() if value is not None}
 
 
 class Saveable(Protocol):

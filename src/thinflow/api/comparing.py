@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from thinflow.api._types import Shapes, Source
+from thinflow.api._types import Opening, Shapes, Source, opening
 from thinflow.api.files import load
 from thinflow.ir.graph import Graph
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from thinflow.common_ends import NamedPairs
     from thinflow.diffing.conversion import ConversionDiff
     from thinflow.diffing.report import Diff
+    from thinflow.typing import Feed, FilePath
     from thinflow.verify import Verification
 
 MOST_NODES_TO_RUN = 20_000
@@ -22,7 +23,7 @@ MOST_NODES_TO_RUN = 20_000
 def verify(
     a: Source,
     b: Source,
-    feeds: Iterable[Mapping[str, Any]] | Mapping[str, Any] | None = None,
+    feeds: Iterable[Feed] | Feed | None = None,
     *,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
@@ -31,9 +32,14 @@ def verify(
     tolerance: float = 1e-4,
     runs: int = 2,
     seed: int | Sequence[int] = 0,
-    **options: Any,
+    tags: str | None = None,
+    signature: str | None = None,
+    checkpoint: FilePath | None = None,
 ) -> Verification:
     """Whether two models compute the same: largest error per output, and the first value that differs.
+
+    Both are run, whatever they look like. `diff` tells what changed from one to the other, `compare` lists
+    where two graphs are not the same, name by name.
 
     Args:
         a, b: paths or Graphs. A .tflite or .onnx file is run by its own engine.
@@ -47,9 +53,17 @@ def verify(
         tolerance: largest |a - b| relative to the largest |a| up to which they agree.
         runs: how many made-up feeds per seed.
         seed: for made-up feeds, or several.
-        options: how to open `a`, such as `signature=`; as for `load`. Of .tflite files, both run the
-            signature where they have it.
+        tags, signature, checkpoint: how to open `a`, as for `load`. Of .tflite files, both run the signature
+            where they have it.
+
+    Returns:
+        The proof: `ok`, the `worst` relative error, `outputs` one by one, and where the models part.
+
+    Raises:
+        GraphError: a name or signature does not exist.
+        FeedError: the feeds do not fit, or made-up ones do not go through.
     """
+    options = opening(tags, signature, checkpoint)
     from thinflow.common_ends import named_pairs
     from thinflow.engines._files import is_file
     from thinflow.verify import verify as compare_graphs
@@ -106,7 +120,7 @@ def _share_ends(a: Graph, b: Graph, named: tuple[NamedPairs, NamedPairs]) -> boo
     return not ends.is_fed_inside and (not ends.notes or any(v.node.name in b for v in a.outputs))
 
 
-def _signature(options: Mapping[str, Any], *models: Source) -> str | None:
+def _signature(options: Opening, *models: Source) -> str | None:
     """The signature to run, of the models that are .tflite files with that one.
 
     Raises:
@@ -124,16 +138,21 @@ def _signature(options: Mapping[str, Any], *models: Source) -> str | None:
 def diff(
     a: Source,
     b: Source,
-    feeds: Mapping[str, Any] | None = None,
+    feeds: Feed | None = None,
     *,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
     numerics: bool | None = None,
     tolerance: float = 1e-4,
     seed: int = 0,
-    **options: Any,
+    tags: str | None = None,
+    signature: str | None = None,
+    checkpoint: FilePath | None = None,
 ) -> Diff | ConversionDiff:
     """What changed from one graph to another: structure, attributes, weights, shapes, outputs.
+
+    For reading. `verify` proves that two models compute the same, whatever changed; `compare` lists where two
+    graphs are not the same, name by name, as a test wants it.
 
     Nodes are matched by what they compute, so it does not matter what they are called. Where one of them is
     a .tflite or .onnx file, what both compute is matched by the names of tensors, and both are run by their
@@ -147,12 +166,17 @@ def diff(
         numerics: whether to run both and compare the outputs; default: for up to `MOST_NODES_TO_RUN` nodes.
         tolerance: as for `verify`.
         seed: for a made-up feed.
-        options: how to open the models, such as `signature=`.
+        tags, signature, checkpoint: how to open `a`, as for `load`; a .tflite file as `b` runs the signature,
+            too, if it has it.
+
+    Returns:
+        The differences; a `ConversionDiff` if one of the two is a file of another vocabulary.
     """
     from thinflow.diffing.conversion import compare_models
     from thinflow.diffing.report import compare_graphs
     from thinflow.engines._files import has_signature, is_file
 
+    options = opening(tags, signature, checkpoint)
     key = _signature(options, a, b)
     first = load(a, inputs=inputs, outputs=outputs, **_openings(a, options))
     names = [None if n is None else list(n) for n in (inputs, outputs)]
@@ -176,7 +200,7 @@ def diff(
     return found
 
 
-def _openings(model: Source, options: Mapping[str, Any]) -> dict[str, Any]:
+def _openings(model: Source, options: Opening) -> dict[str, Any]:
     """The options for opening a model; of those a file that an engine runs knows only the signature."""
     from thinflow.engines._files import has_signature, is_file
 
@@ -193,9 +217,7 @@ def _is_alike(a: Graph, b: Graph) -> bool:
     return a.vocabulary == b.vocabulary and precision(a) == precision(b)
 
 
-def _run_files(
-    found: Diff | ConversionDiff, feeds: Mapping[str, Any] | None, tolerance: float, seed: int
-) -> None:
+def _run_files(found: Diff | ConversionDiff, feeds: Feed | None, tolerance: float, seed: int) -> None:
     """Add the comparison of outputs and inner tensors by the engines, or why there is none."""
     from thinflow.errors import ThinflowError
     from thinflow.side_by_side import verify_runs
@@ -219,9 +241,7 @@ def _read_for(found: Diff | ConversionDiff) -> str | None:
     return found.a.facts.get("signature") or found.b.facts.get("signature")
 
 
-def _run_both(
-    found: Diff | ConversionDiff, feeds: Mapping[str, Any] | None, tolerance: float, seed: int
-) -> None:
+def _run_both(found: Diff | ConversionDiff, feeds: Feed | None, tolerance: float, seed: int) -> None:
     """Add the comparison of outputs, or why there is none."""
     from thinflow.errors import ThinflowError
     from thinflow.verify import verify as compare_outputs
@@ -245,7 +265,8 @@ def compare(
 ) -> list[str]:
     """Differences of two graphs in structure and constants, as sentences; empty if they are equal.
 
-    Nodes are paired by name, the words are TensorFlow's; `diff` tells more, and needs no names.
+    Nothing is run and nodes are paired by name, in TensorFlow's words, as its tests compare graphs. `diff`
+    tells what changed and needs no names, `verify` whether both compute the same.
 
     Args:
         a, b: paths or Graphs; `b` is what `a` is expected to be.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thinflow.api._types import Shapes, Source
+from thinflow.api._types import Shapes, Source, opening
 from thinflow.api.files import (
     FOREIGN,
     WRITABLE,
@@ -29,20 +29,38 @@ if TYPE_CHECKING:
     from thinflow.optimizing.float_model import FloatModel
     from thinflow.optimizing.onnx import OnnxModel
     from thinflow.rewrite.runner import Result
+    from thinflow.typing import FilePath
 
 
 def convert(
-    source: Source, path: str | os.PathLike[str], *, shapes: Shapes | None = None, **names: Any
+    source: Source,
+    path: FilePath,
+    *,
+    shapes: Shapes | None = None,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    tags: str | None = None,
+    signature: str | None = None,
+    checkpoint: FilePath | None = None,
 ) -> int:
     """Write a model in the format of the target's suffix; returns the bytes written.
 
+    All of the model, or nothing. `convert_verified` also writes the part that a runtime can run, and proves
+    what it wrote.
+
     Args:
         source: path or Graph.
-        path: target, for example model.tflite.
+        path: target, for example model.tflite; see `save`.
         shapes: input name -> shape to assume.
-        names: `inputs=` and `outputs=`, as for `load`.
+        inputs, outputs: names of values; default: what the model declares, else the best guess.
+        tags, signature, checkpoint: as for `load`.
+
+    Raises:
+        WriteError: it cannot be written.
+        UnsupportedOp: a node cannot be expressed in the format.
     """
-    return save(load(source, shapes=shapes, **names), path)
+    options = opening(tags, signature, checkpoint)
+    return save(load(source, inputs=inputs, outputs=outputs, shapes=shapes, **options), path)
 
 
 @brief_repr
@@ -107,20 +125,25 @@ def convert_verified(
     external_data: bool | None = None,
     timeout: float | None = None,
     strict: bool = False,
-    **names: Any,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    tags: str | None = None,
+    signature: str | None = None,
+    checkpoint: FilePath | None = None,
 ) -> Conversion:
     """As `convert`; a .tflite or .onnx may hold only the part its runtime can run, and is run beside the
     interpreter before it is written. A part is written under another name: model.tflite becomes
     model_part.tflite.
 
     Args:
-        source, path, shapes, names: as for `convert`.
+        source, path, shapes: as for `convert`.
         verify: whether to run it.
         opset: for .onnx, version of ONNX's op set: 17 to 21; default 17, or a newer one that holds more.
         external_data: for .onnx, whether weights go to a file of their own, PATH.data; default: only if they
             do not fit into one.
         timeout: seconds for running the written file, in a child process; default 300.
         strict: refuse to write a part.
+        inputs, outputs, tags, signature, checkpoint: as for `load`.
 
     Raises:
         PartialModel: the file could hold only a part, and `strict` forbids that; nothing is written.
@@ -142,6 +165,7 @@ def convert_verified(
         what = "an opset goes" if opset is not None else "external data goes"
         raise ParameterError(f"{what} with .onnx files only", hint="end the output's name in .onnx")
     seconds = checked_timeout(timeout)
+    names = {"inputs": inputs, "outputs": outputs} | opening(tags, signature, checkpoint)
     if not target.endswith((".tflite", ".onnx")):
         graph = load(source, shapes=shapes, **names)
         require_tensorflow(graph, "converted")

@@ -8,13 +8,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thinflow.api._types import Saveable, Shapes, Source
+from thinflow.api._types import Saveable, Shapes, Source, opening
 from thinflow.errors import GraphError, ParameterError
 from thinflow.ir.garbage import paused_gc
 from thinflow.ir.graph import Graph, Value
 
 if TYPE_CHECKING:
     from thinflow.analysis.summary import Summary
+    from thinflow.typing import FilePath
 
 WRITABLE = (".pb", ".pbtxt", ".tflite", ".onnx", ".mmpb")
 FOREIGN = frozenset({".h5", ".hdf5", ".keras", ".mlmodel", ".pt", ".pth", ".json", ".npz", ".zip", ".jpg"})
@@ -28,23 +29,37 @@ def load(
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
     shapes: Shapes | None = None,
-    **options: Any,
+    tags: str | None = None,
+    signature: str | None = None,
+    checkpoint: FilePath | None = None,
 ) -> Graph:
     """A graph from a file of any supported format, told by its content; a Graph is copied.
 
     Weights stay in the file's mapping until somebody reads them.
 
     Args:
-        source: path of a GraphDef (.pb, .pbtxt, gzip or not), or a Graph.
-        inputs: names of the values to feed; default: guessed.
-        outputs: names of the values to compute; default: guessed.
+        source: path of a model (a GraphDef in .pb or .pbtxt, gzip or not, a SavedModel's folder, a MetaGraph,
+            a .tflite or .onnx file and others), or a Graph.
+        inputs: names of the values to feed, with or without ":0"; default: what the model declares, else
+            guessed.
+        outputs: names of the values to compute; default: the same. Of a model with variables only what they
+            need is kept.
         shapes: input name -> shape to assume where the graph says less.
-        options: what the format can be told, such as `tags=` and `signature=` of a SavedModel.
+        tags: which graph of a SavedModel, by its tags, with commas; default: the only one, or "serve".
+        signature: which signature of a SavedModel or a .tflite file; default: the only one, or
+            "serving_default".
+        checkpoint: what leads to the variables of a graph that comes without them: a prefix, an index file,
+            a folder, or FOLDER@latest.
+
+    Returns:
+        The graph, its `inputs` and `outputs` set and all shapes inferred.
 
     Raises:
-        FormatError: not such a file.
+        FormatError: no such file, or not a model; says what it is instead.
         GraphError: a name does not exist; the closest is offered.
+        ParameterError: the format has no tags, signature or checkpoint.
     """
+    options = opening(tags, signature, checkpoint)
     return _opened(source, inputs, outputs, shapes, options)[0]
 
 
@@ -301,18 +316,38 @@ def obstacles(summary: Summary) -> list[str]:
     return found + [reason for value in inputs if (reason := why_not_made_up(value))]
 
 
-def summarize(source: Source, *, shapes: Shapes | None = None, **options: Any) -> Summary:
-    """What a graph is, as data; `str()` of it is the text of TensorFlow's summarize_graph.
+def summarize(
+    source: Source,
+    *,
+    shapes: Shapes | None = None,
+    outputs: Sequence[str] | None = None,
+    tags: str | None = None,
+    signature: str | None = None,
+    checkpoint: FilePath | None = None,
+) -> Summary:
+    """What one graph is, as data: inputs and outputs, parameters, ops, cost, memory, findings.
+
+    `inspect` is another name of the same function, after the command. To look at two graphs, see `diff`.
 
     Args:
-        source: path or Graph.
+        source: path or Graph, which is not changed.
         shapes: input name -> shape to assume.
-        options: as for `load`.
+        outputs: of a model with variables, names of the values of which only what they need is looked at.
+        tags, signature, checkpoint: as for `load`.
+
+    Returns:
+        The summary; `str()` of it is the text of TensorFlow's summarize_graph.
+
+    Raises:
+        FormatError: not a model.
     """
     from thinflow.analysis.summary import summarize as summarize_graph
     from thinflow.opening import open_model
 
     with paused_gc():
         # A copy, since assuming sizes leaves its mark on the values.
-        graph = source.clone() if isinstance(source, Graph) else open_model(source, **options)
+        options = opening(tags, signature, checkpoint)
+        graph = (
+            source.clone() if isinstance(source, Graph) else open_model(source, outputs=outputs, **options)
+        )
         return summarize_graph(graph, shapes)

@@ -15,6 +15,7 @@ from thinflow.errors import FeedError, ParameterError
 if TYPE_CHECKING:
     from thinflow.reducing.properties import Property
     from thinflow.reducing.search import Reduction
+    from thinflow.typing import Feed
 
 
 def reduce(
@@ -23,7 +24,7 @@ def reduce(
     transforms: str | None = None,
     engine: str | None = None,
     command: str | None = None,
-    feeds: Mapping[str, Any] | None = None,
+    feeds: Feed | None = None,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
     shapes: Shapes | None = None,

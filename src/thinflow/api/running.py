@@ -7,38 +7,70 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thinflow.api._types import Shapes, Source
+from thinflow.api._types import Progress, Shapes, Source, opening
 from thinflow.api.files import load
 from thinflow.errors import ParameterError
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from thinflow.bench.classic_settings import Settings
+    from thinflow.bench.feeding import Feeds, FeedsFor
     from thinflow.bench.profile_text import RowProfile
     from thinflow.bench.report import BenchmarkReport
     from thinflow.engines.session import Session
+    from thinflow.optimizing.quality import Quality
+    from thinflow.quantize.pictures import Scaling
+    from thinflow.typing import Array, Feed, FilePath, Samples
 
 
 def run(
     source: Source,
-    feeds: Mapping[str, Any],
+    feeds: Feed,
     fetches: Sequence[str] | None = None,
     *,
     engine: str = "auto",
     threads: int = 1,
-    **options: Any,
-) -> dict[str, np.ndarray[Any, Any]]:
+    inputs: Sequence[str] | None = None,
+    shapes: Shapes | None = None,
+    measure: bool = False,
+    cache: FilePath | None = None,
+    inter_op_threads: int = 1,
+    max_iterations: int | None = None,
+    tags: str | None = None,
+    signature: str | None = None,
+    checkpoint: FilePath | None = None,
+) -> dict[str, Array]:
     """Run a model once: fetch name -> array. For repeated runs keep a `Session`.
 
     Args:
         source: path or Graph; a .tflite or .onnx file is run as it is.
-        feeds: input name -> array.
+        feeds: input name -> array, or anything `numpy.asarray` takes.
         fetches: names to compute; default the model's outputs.
-        engine, threads: as for `Session`.
-        options: as for `open_session`.
+        engine: "auto", "litert", "onnxruntime" or "reference"; see `Session`.
+        threads: how many the engine may use.
+        inputs, shapes: as for `load`; a .tflite or .onnx file has its own.
+        measure, cache, inter_op_threads, max_iterations: as for `Session`.
+        tags, signature, checkpoint: as for `load`; a .tflite file runs the signature.
+
+    Raises:
+        GraphError: an unknown name; the closest is offered.
+        FeedError: a feed is missing, or has the wrong type or shape.
+        EngineUnavailable: the engine is not installed, or does not run such files.
     """
-    session = open_session(source, outputs=fetches, engine=engine, threads=threads, **options)
+    session = open_session(
+        source,
+        inputs=inputs,
+        outputs=fetches,
+        shapes=shapes,
+        tags=tags,
+        signature=signature,
+        checkpoint=checkpoint,
+        engine=engine,
+        threads=threads,
+        measure=measure,
+        cache=cache,
+        inter_op_threads=inter_op_threads,
+        max_iterations=max_iterations,
+    )
     names = list(fetches) if fetches is not None else list(session.outputs)
     return dict(zip(names, session.run(names, feeds), strict=True))
 
@@ -69,8 +101,8 @@ def open_session(
     from thinflow.engines.session import Session
 
     if not is_file(source):
-        opening = {"tags": tags, "signature": signature, "checkpoint": checkpoint}
-        graph = load(source, inputs=inputs, outputs=outputs, shapes=shapes, **opening)
+        own = opening(tags, signature, checkpoint)
+        graph = load(source, inputs=inputs, outputs=outputs, shapes=shapes, **own)
         return Session(graph, **options)
     if inputs is not None or shapes:
         what = "inputs" if inputs is not None else "shapes"
@@ -81,19 +113,88 @@ def open_session(
 
 
 def benchmark(
-    source: Source | Sequence[Source], *, calibration: Any = None, scaling: Any = None, **options: Any
-) -> Any:
-    """Latency of one or several models, interleaved. Options: see `thinflow.bench.latency.benchmark`.
+    source: Source | Sequence[Source] | Mapping[str, Source],
+    *,
+    calibration: Samples | None = None,
+    scaling: Scaling | None = None,
+    threads: int | Sequence[int] = (1,),
+    engines: str | Sequence[str] = ("auto",),
+    feeds: Feeds | FeedsFor | None = None,
+    runs: int | None = None,
+    seconds: float = 10.0,
+    warmup: int = 3,
+    progress: Progress | None = None,
+    shapes: Shapes | None = None,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    memory: bool = True,
+    timeout: float | None = None,
+    inter_op_threads: int = 1,
+    peaks: bool = True,
+    tags: str | None = None,
+    signature: str | None = None,
+    checkpoint: FilePath | None = None,
+) -> BenchmarkReport:
+    """Latency and peak memory of one or several models, measured in turns so that all see the same machine.
+
+    Ctrl-C ends the measurement, and the report holds what was measured so far.
+
+        report = thinflow.benchmark(["a.tflite", "b.tflite"], threads=[1, 4], seconds=30)
+        print(report.verdict)
+        report.rows[0].median_ms
 
     Args:
-        source: paths or Graphs.
+        source: the path of a model of any kind or a Graph, several of them, or a mapping from name to one.
         calibration: samples, as for `quantize`; each model is run with the first of them. Without them, and
             without `feeds`, inputs are made up.
         scaling: of pictures among them, for float inputs.
+        threads: numbers of threads to try, which share the work of each node.
+        engines: engines to try; "auto" is the one a file belongs to, LiteRT for graphs.
+        feeds: input name -> array, or arrays in the order of the inputs; or a function that gives them by a
+            model's path and its inputs.
+        runs: how often each is run; default until its median is known to 2 %.
+        seconds: limit for the timed part, all models together.
+        warmup: runs of each before measuring.
+        progress: called with (done, total, label).
+        shapes: input name -> shape to assume.
+        inputs, outputs: names in the graphs; default: declared, else guessed.
+        memory: also measure peak memory, in one new process per model and engine.
+        timeout: seconds for the first run of each model, in a child process; default 300. A model that
+            crashes its engine there, or takes longer, is left out, and the report says why.
+        inter_op_threads: how many nodes ONNX Runtime may run side by side; the others run one by one.
+        peaks: also measure what the machine can do at most, for the share of it that each model reaches.
+        tags, signature, checkpoint: as for `load`, for models that keep their variables outside the graph.
+
+    Returns:
+        The report: `rows`, each with the median, the spread and the share of the machine of one model on one
+        engine and number of threads; `skipped`, with reasons; `memory` and `verdict`.
+
+    Raises:
+        FormatError: a file is not a model.
+        EngineUnavailable: no model could be run on any engine.
+        ParameterError: senseless limits.
     """
     from thinflow.bench.latency import benchmark as run_benchmark
 
-    return run_benchmark(source, **(options | _feeding(calibration, scaling, options.get("feeds"))))
+    fed = {"feeds": feeds} | _feeding(calibration, scaling, feeds)
+    return run_benchmark(
+        source,
+        threads=threads,
+        engines=engines,
+        runs=runs,
+        seconds=seconds,
+        warmup=warmup,
+        progress=progress,
+        shapes=shapes,
+        inputs=inputs,
+        outputs=outputs,
+        memory=memory,
+        timeout=timeout,
+        inter_op_threads=inter_op_threads,
+        peaks=peaks,
+        **fed,
+        **opening(tags, signature, checkpoint),
+    )
 
 
 def _feeding(calibration: Any, scaling: Any, feeds: Any) -> dict[str, Any]:
@@ -151,11 +252,40 @@ def measured_reasons(report: BenchmarkReport, profiles: Sequence[RowProfile]) ->
     return find_reasons(report, profiles)
 
 
-def evaluate(source: Source, data: Any, **options: Any) -> Any:
-    """Accuracy of a model on labelled data. Options: see `thinflow.optimizing.evaluating.evaluate`."""
+def evaluate(
+    source: Source,
+    data: Samples,
+    *,
+    labels: FilePath | Sequence[str] | None = None,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    shapes: Shapes | None = None,
+    tags: str | None = None,
+    signature: str | None = None,
+    checkpoint: FilePath | None = None,
+) -> Quality:
+    """Accuracy of a graph on labelled samples, in the interpreter; of a .tflite or .onnx file in its engine.
+
+    Args:
+        source: path or Graph.
+        data: samples with labels: file names `LABEL_...`, a folder for each label, or a `labels` array beside
+            the inputs.
+        labels: class names in the order of the outputs, or a file with one per line; default: a labels file
+            beside the model.
+        inputs, outputs, shapes, tags, signature, checkpoint: as for `load`; a .tflite or .onnx file has its
+            own.
+
+    Returns:
+        How many `samples` there were and how many answers were `correct`; `accuracy` is in percent.
+
+    Raises:
+        ParameterError: the samples have no labels.
+        FeedError: they do not fit the inputs.
+    """
     from thinflow.optimizing.evaluating import evaluate as run_evaluate
 
-    return run_evaluate(source, data, **options)
+    names: dict[str, Any] = {"inputs": inputs, "outputs": outputs, "shapes": shapes}
+    return run_evaluate(source, data, labels=labels, **names, **opening(tags, signature, checkpoint))
 
 
 def read_feeds(session: Session, paths: Mapping[str, str]) -> dict[str, Any]:

@@ -3,49 +3,53 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
-from thinflow.api._types import Progress, Shapes, Source
+from thinflow.api._types import Progress, Shapes, Source, opening
 from thinflow.api.files import load, require_tensorflow
 from thinflow.ir.graph import Graph
 
 if TYPE_CHECKING:
     from thinflow.rewrite.runner import Result
+    from thinflow.transforms import Pipeline
+    from thinflow.typing import Feed, FilePath
 
 
 def transform(
     source: Source,
-    transforms: Any,
+    transforms: Pipeline,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
     *,
     verify: bool = True,
-    feeds: Sequence[Mapping[str, Any]] | None = None,
+    feeds: Sequence[Feed] | None = None,
     shapes: Shapes | None = None,
     seed: int = 0,
     keep_going: bool = False,
     progress: Progress | None = None,
-    **options: Any,
+    tags: str | None = None,
+    signature: str | None = None,
+    checkpoint: FilePath | None = None,
 ) -> Graph:
     """A new graph with the transforms applied; the source is not changed.
+
+        small = thinflow.transform("model.pb", "strip_unused_nodes fold_constants", ["image"], ["scores"])
 
     Args:
         source: path or Graph.
         transforms: `'strip_unused_nodes(type=float) fold_constants'`, or a list of names, (name, options)
-            pairs and
-            configured transforms.
+            pairs and configured transforms. `thinflow transforms` lists them.
         inputs, outputs: names; default: those of the graph.
         verify: run the graph before and after every step that changed something, and undo and report one
-            that changed the
-            numbers.
+            that changed the numbers.
         feeds: what to run it on; made up if None.
         shapes: input name -> shape to assume.
         seed: for made-up feeds.
         keep_going: undo a transform that fails and run the next, as if each had ignore_errors=true.
         progress: called with (done, total, label).
-        options: how to open the model, such as `signature=`; as for `load`.
+        tags, signature, checkpoint: how to open the model, as for `load`.
 
     Raises:
         ParseError, ParameterError: the transforms cannot be read; nothing ran.
@@ -63,23 +67,27 @@ def transform(
         seed=seed,
         keep_going=keep_going,
         progress=progress,
-        **options,
+        tags=tags,
+        signature=signature,
+        checkpoint=checkpoint,
     ).graph
 
 
 def transform_with_ledger(
     source: Source,
-    transforms: Any,
+    transforms: Pipeline,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
     *,
     verify: bool = True,
-    feeds: Sequence[Mapping[str, Any]] | None = None,
+    feeds: Sequence[Feed] | None = None,
     shapes: Shapes | None = None,
     seed: int = 0,
     keep_going: bool = False,
     progress: Progress | None = None,
-    **options: Any,
+    tags: str | None = None,
+    signature: str | None = None,
+    checkpoint: FilePath | None = None,
 ) -> Result:
     """As `transform`, but returns the graph together with what each step did, left, and why."""
     from thinflow.analysis.shapes import infer_shapes, port_count
@@ -91,6 +99,7 @@ def transform_with_ledger(
     steps = resolve(transforms)
     if keep_going:
         steps = [replace(step, ignore_errors=True) for step in steps]
+    options = opening(tags, signature, checkpoint)
     graph = load(source, inputs=inputs, outputs=outputs, shapes=shapes, **options)
     require_tensorflow(graph, "transformed")
     comparer = OutputComparer(_named_feeds(graph, feeds), seed=seed) if verify else None
@@ -104,12 +113,21 @@ def transform_with_ledger(
 
 
 def transform_saved_model(
-    input_dir: str | os.PathLike[str],
-    output_dir: str | os.PathLike[str],
-    transforms: Any,
+    input_dir: FilePath,
+    output_dir: FilePath,
+    transforms: Pipeline,
     signature_name: str = "serving_default",
     tags: str | None = None,
-    **options: Any,
+    *,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    verify: bool = True,
+    feeds: Sequence[Feed] | None = None,
+    shapes: Shapes | None = None,
+    seed: int = 0,
+    keep_going: bool = False,
+    progress: Progress | None = None,
+    checkpoint: FilePath | None = None,
 ) -> Graph:
     """Freeze one signature of a SavedModel, transform it, and write it as a SavedModel with that signature.
 
@@ -119,7 +137,9 @@ def transform_saved_model(
         transforms: as for `transform`.
         signature_name: which signature; its inputs and outputs keep their names.
         tags: which graph, by its tags, with commas; default: the only one, or "serve".
-        options: as for `transform`.
+        inputs, outputs: names of values; default: those of the signature.
+        verify, feeds, shapes, seed, keep_going, progress: as for `transform`.
+        checkpoint: another one than the model's own.
 
     Returns:
         The graph that was written.
@@ -134,7 +154,21 @@ def transform_saved_model(
 
     meta = savedmodel.read(input_dir).select(tags)
     signature = savedmodel.choose_signature(meta, signature_name)
-    graph = transform(input_dir, transforms, tags=tags, signature=signature_name, **options)
+    graph = transform(
+        input_dir,
+        transforms,
+        inputs,
+        outputs,
+        verify=verify,
+        feeds=feeds,
+        shapes=shapes,
+        seed=seed,
+        keep_going=keep_going,
+        progress=progress,
+        tags=tags,
+        signature=signature_name,
+        checkpoint=checkpoint,
+    )
     savedmodel.save(
         graph,
         output_dir,
@@ -210,7 +244,7 @@ def measure_ranges(
     return log.count("\n")
 
 
-def _named_feeds(graph: Graph, feeds: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]] | None:
+def _named_feeds(graph: Graph, feeds: Sequence[Feed] | None) -> list[dict[str, Any]] | None:
     import numpy as np
 
     if feeds is None:
@@ -218,9 +252,43 @@ def _named_feeds(graph: Graph, feeds: Sequence[Mapping[str, Any]] | None) -> lis
     return [{graph.value(name).name: np.asarray(array) for name, array in feed.items()} for feed in feeds]
 
 
+class GraphDefMessage(Protocol):
+    """A GraphDef of TensorFlow's own, of which the bytes are wanted."""
+
+    def SerializeToString(self) -> bytes:
+        """The message as bytes."""
+
+    def ParseFromString(self, data: bytes, /) -> object:
+        """Become what the bytes say."""
+
+
+Message = TypeVar("Message", bound=GraphDefMessage)
+
+
+@overload
+def TransformGraph(
+    input_graph_def: bytes | bytearray | memoryview,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    transforms: Sequence[str] | str,
+) -> bytes: ...
+
+
+@overload
+def TransformGraph(
+    input_graph_def: Message,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    transforms: Sequence[str] | str,
+) -> Message: ...
+
+
 def TransformGraph(  # the name TensorFlow gave it
-    input_graph_def: Any, inputs: Sequence[str], outputs: Sequence[str], transforms: Sequence[str] | str
-) -> Any:
+    input_graph_def: bytes | bytearray | memoryview | Message,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    transforms: Sequence[str] | str,
+) -> bytes | Message:
     """TensorFlow's own Python entry point: a GraphDef (message or bytes) in, the same kind out.
 
     Args:
@@ -235,8 +303,10 @@ def TransformGraph(  # the name TensorFlow gave it
     from thinflow.errors import FormatError, ParameterError, ThinflowError, TransformError
     from thinflow.formats import graphdef
 
-    as_bytes = isinstance(input_graph_def, (bytes, bytearray, memoryview))
-    raw = input_graph_def if as_bytes else input_graph_def.SerializeToString()
+    if isinstance(input_graph_def, (bytes, bytearray, memoryview)):
+        raw: bytes | bytearray | memoryview = input_graph_def
+    else:
+        raw = input_graph_def.SerializeToString()
     pipeline = transforms if isinstance(transforms, str) else " ".join(transforms)
     named = [names.split(",") if isinstance(names, str) else names for names in (inputs, outputs)]
     try:
@@ -250,7 +320,7 @@ def TransformGraph(  # the name TensorFlow gave it
         kind = ParameterError if isinstance(error.__cause__, ValueError) else TransformError
         raise kind(error.problem, error.where, error.hint) from error
     data = graphdef.to_bytes(result)
-    if as_bytes:
+    if isinstance(input_graph_def, (bytes, bytearray, memoryview)):
         return data
     message = type(input_graph_def)()
     message.ParseFromString(data)

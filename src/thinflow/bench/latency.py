@@ -36,8 +36,8 @@ SAFE = frozenset({"reference"})
 def benchmark(
     sources: Any,
     *,
-    threads: Sequence[int] = (1,),
-    engines: Sequence[str] = ("auto",),
+    threads: int | Sequence[int] = (1,),
+    engines: str | Sequence[str] = ("auto",),
     feeds: Feeds | FeedsFor | None = None,
     runs: int | None = None,
     seconds: float = 10.0,
@@ -52,28 +52,7 @@ def benchmark(
     peaks: bool = True,
     **options: Any,
 ) -> BenchmarkReport:
-    """Latency and peak memory of one or several models.
-
-    Ctrl-C ends the measurement, and the report holds what was measured so far.
-
-    Args:
-        sources: the path of a model of any kind or a Graph, several of them, or a mapping from name to one.
-        threads: numbers of threads to try, which share the work of each node.
-        engines: engines to try; "auto" is the one a file belongs to, LiteRT for graphs.
-        feeds: input name -> array, or arrays in the order of the inputs; or a function that gives them by a
-            model's path and its inputs. Made up if None.
-        runs: how often each is run; default until its median is known to 2 %.
-        seconds: limit for the timed part, all models together.
-        warmup: runs of each before measuring.
-        progress: called with (done, total, label).
-        shapes: input name -> shape to assume.
-        inputs, outputs: names in the graphs; default: declared, else guessed.
-        memory: also measure peak memory, in one new process per model and engine.
-        timeout: seconds for the first run of each model, in a child process; default 300. A model that
-            crashes its engine there, or takes longer, is left out, and the report says why.
-        inter_op_threads: how many nodes ONNX Runtime may run side by side; the others run one by one.
-        peaks: also measure what the machine can do at most, for the share of it that each model reaches.
-        options: how to open models that keep their variables outside the graph, such as `signature=`.
+    """The work of `thinflow.benchmark`, whose arguments these are; options: how to open the models.
 
     Raises:
         FormatError: a file is not a model.
@@ -181,7 +160,7 @@ def _memory(
     return used
 
 
-def _distinct(items: Sequence[Any], what: str) -> list[Any]:
+def _distinct(items: Any, what: str) -> list[Any]:
     found = list(dict.fromkeys([items] if isinstance(items, str | int) else items))
     if not found:
         raise ParameterError(f"no {what} are given", hint="give at least one")

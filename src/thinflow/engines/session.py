@@ -23,11 +23,10 @@ from thinflow.errors import (
 from thinflow.ir.types import TensorSpec
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from thinflow.ir.graph import Graph, Value
+    from thinflow.typing import Array, ArrayLike
 
-    Array = np.ndarray[Any, Any]
+    Feeds = Mapping[str, ArrayLike] | Mapping[Value, ArrayLike] | Mapping[str | Value, ArrayLike]
 
 logger = logging.getLogger(__name__)
 
@@ -196,7 +195,7 @@ class Session:
     def run(
         self,
         fetches: Sequence[str | Value] | str | None = None,
-        feeds: Mapping[Any, Any] | None = None,
+        feeds: Feeds | None = None,
     ) -> list[Array]:
         """Compute values.
 

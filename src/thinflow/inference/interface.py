@@ -11,7 +11,7 @@ import math
 import os
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from thinflow.errors import FeedError, GraphError, ParameterError, ThinflowError
 from thinflow.inference.before import CallsBefore
@@ -20,14 +20,14 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import STRING, dtype, shape_text
 
 if TYPE_CHECKING:
-    import numpy as np
     from typing_extensions import Self
 
     from thinflow.analysis.node_stats import NodeStats
     from thinflow.engines.session import Session
     from thinflow.interpreter import Plan
+    from thinflow.typing import Array, ArrayLike
 
-    Array = np.ndarray[Any, Any]
+    Buffer = TypeVar("Buffer", Array, bytearray, memoryview)
 
 logger = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ class InferenceInterface(CallsBefore):
         self._where, self._graph = graph.path or "the model", graph
         logger.info("loaded %s in %.0f ms", self._where, 1000 * (time.perf_counter() - begin))
 
-    def feed(self, name: str, values: Any, *dims: int | Sequence[int]) -> None:
+    def feed(self, name: str, values: ArrayLike, *dims: int | Sequence[int]) -> None:
         """Give an input its values for the next run. They are copied.
 
         Args:
@@ -186,7 +186,15 @@ class InferenceInterface(CallsBefore):
             raise
         self._fetched = dict(zip(reversed(ports), reversed(results), strict=True))
 
-    def fetch(self, name: str, out: Any = None) -> Array:
+    @overload
+    def fetch(self, name: str, out: None = None) -> Array: ...
+
+    @overload
+    def fetch(self, name: str, out: Buffer) -> Buffer: ...
+
+    def fetch(
+        self, name: str, out: Array | bytearray | memoryview | None = None
+    ) -> Array | bytearray | memoryview:
         """An output of the last run, copied.
 
         Args:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from thinflow.engines._files import is_file, path_of
@@ -19,16 +18,9 @@ from thinflow.quantize.feeds import open_feeds
 
 
 def evaluate(
-    source: Any, data: Any, *, labels: str | Path | Sequence[str] | None = None, **names: Any
+    source: Any, data: Any, *, labels: str | os.PathLike[str] | Sequence[str] | None = None, **names: Any
 ) -> Quality:
-    """Accuracy of a graph on labelled samples, in the interpreter; of a .tflite or .onnx file in its engine.
-
-    Args:
-        source: path or Graph.
-        data: samples with labels: file names `LABEL_...`, or a `labels` array.
-        labels: class names in the order of the outputs, or a file with one per line; default: a labels file
-            beside the model.
-        names: as for `load`.
+    """The work of `thinflow.evaluate`, whose arguments these are; names: as for `load`.
 
     Raises:
         ParameterError: the samples have no labels.
@@ -51,7 +43,7 @@ def evaluate(
 
 
 def evaluate_file(
-    path: str | os.PathLike[str] | Graph, data: Any, labels: str | Path | Sequence[str] | None
+    path: str | os.PathLike[str] | Graph, data: Any, labels: str | os.PathLike[str] | Sequence[str] | None
 ) -> Quality:
     """Accuracy of a file on labelled samples, one at a time.
 

@@ -47,7 +47,7 @@ def optimize(
     shapes: Mapping[str, Sequence[int | None]] | None = None,
     calibration: Any = None,
     test: Any = None,
-    labels: str | Path | Sequence[str] | None = None,
+    labels: str | os.PathLike[str] | Sequence[str] | None = None,
     scaling: Scaling | None = None,
     samples: int | None = None,
     threads: Sequence[int] = (1, 2),
@@ -62,33 +62,9 @@ def optimize(
     progress: Progress | None = None,
     **options: Any,
 ) -> OptimizeReport | GraphReport:
-    """Make a model small and fast, prove it, measure it, and write what devices run.
+    """The work of `thinflow.optimize`, whose arguments these are; options: how to open the model.
 
     Of a model that no LiteRT model can hold, the graph alone is made smaller, and the report says why.
-
-    Args:
-        source: path of a model of any format, or a Graph.
-        out_dir: folder for the results; made if missing. Files of the same names are replaced, each at once.
-        inputs, outputs: names; default: the best guess.
-        shapes: input name -> shape where the graph leaves it open.
-        calibration: samples for eight-bit ranges: a folder, a .npz or .npy file, arrays, an iterable of
-            feeds. Without it inputs are made up, and the report says so.
-        test: other samples to judge the models on; default: the calibration samples.
-        labels: class names in the order of the outputs, or a file of them; default: a labels file beside
-            the model.
-        scaling: of pictures, for float inputs.
-        samples: use so many samples only.
-        threads: thread counts to measure.
-        max_drop: points of accuracy fewer bits may cost.
-        scheme: a key of `thinflow.quantize.recipe.SCHEMES`; default "int8".
-        measure: whether to time the models.
-        seconds: time for each pair of measurements.
-        verify: run the graph before and after every transform.
-        recipe: all that can be chosen about quantization, instead of `scheme`.
-        onnx: also make both models for ONNX Runtime.
-        strict: refuse if a file could hold only a part of the model; nothing is written then.
-        progress: called with (done, total, label).
-        options: how to open the model, such as `signature=`; as for `load`.
 
     Raises:
         PartialModel: a file could hold only a part of the model, and `strict` forbids that.

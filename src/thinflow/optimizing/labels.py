@@ -10,11 +10,11 @@ from thinflow.errors import ParameterError
 from thinflow.ir.types import TensorSpec
 
 
-def read_class_names(labels: str | Path | Sequence[str] | None) -> list[str] | None:
+def read_class_names(labels: str | os.PathLike[str] | Sequence[str] | None) -> list[str] | None:
     """Class names from a file with one per line, or as given."""
     if labels is None:
         return None
-    if isinstance(labels, (str, Path)):
+    if isinstance(labels, (str, os.PathLike)):
         try:
             return [
                 line.strip() for line in Path(labels).read_text(encoding="utf-8").splitlines() if line.strip()
@@ -48,7 +48,7 @@ def labels_beside(path: str | os.PathLike[str], output: TensorSpec | None) -> Pa
 def class_names_for(
     path: str | os.PathLike[str],
     output: TensorSpec | None,
-    labels: str | Path | Sequence[str] | None,
+    labels: str | os.PathLike[str] | Sequence[str] | None,
 ) -> list[str] | None:
     """Class names as given; else from a labels file beside the model, None if there is none."""
     return read_class_names(labels if labels is not None else labels_beside(path, output))

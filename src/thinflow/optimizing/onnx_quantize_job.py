@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from thinflow.engines.onnxruntime import Model
@@ -28,7 +27,7 @@ def quantize_to_onnx(
     calibration: Any = None,
     *,
     test: Any = None,
-    labels: str | Path | Sequence[str] | None = None,
+    labels: str | os.PathLike[str] | Sequence[str] | None = None,
     scheme: str | None = None,
     recipe: Recipe | None = None,
     tune: bool = False,

@@ -160,18 +160,7 @@ def quantize_onnx(
     progress: Progress | None = None,
     **names: Any,
 ) -> OnnxQuantizedModel:
-    """A smaller ONNX model of a graph or file.
-
-    Args:
-        source: path or Graph.
-        calibration: folder, file, array, dict of arrays or iterable of feeds; None makes inputs up.
-        scheme: "int8" (default) or "float16".
-        recipe: all that can be chosen, instead of `scheme`.
-        activations, reduce_range: see `QdqOptions`.
-        opset: version of ONNX's op set, 17 to 21.
-        strict: refuse to make a part of the model.
-        progress: called with (done, total, label).
-        names: `inputs=`, `outputs=`, `shapes=` as for `load`.
+    """A smaller ONNX model of a graph or file; the arguments are those of `thinflow.quantize`.
 
     Raises:
         PartialModel: only a part could be made, and `strict` forbids that.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thinflow.analysis.opened import opening_notes
@@ -101,7 +100,7 @@ def prepared(
     names: Mapping[str, Any],
     *,
     runtime: str,
-    labels: str | Path | Sequence[str] | None,
+    labels: str | os.PathLike[str] | Sequence[str] | None,
     samples: int | None,
     scaling: Scaling | None,
     progress: Progress | None,

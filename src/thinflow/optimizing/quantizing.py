@@ -160,17 +160,7 @@ def quantize(
     progress: Progress | None = None,
     **names: Any,
 ) -> QuantizedModel:
-    """A smaller LiteRT model of a graph or file.
-
-    Args:
-        source: path or Graph.
-        calibration: folder, file, array, dict of arrays or iterable of feeds; None makes inputs up. Schemes
-            without ranges of activations look at one sample only, for sizes that the graph leaves open.
-        scheme: a key of `thinflow.quantize.recipe.SCHEMES`; default "int8".
-        recipe: all that can be chosen, instead of `scheme`.
-        strict: refuse to make a part of the model.
-        progress: called with (done, total, label).
-        names: `inputs=`, `outputs=`, `shapes=` as for `load`.
+    """A smaller LiteRT model of a graph or file; the arguments are those of `thinflow.quantize`.
 
     Raises:
         PartialModel: only a part could be made, and `strict` forbids that.

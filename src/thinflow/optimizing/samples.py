@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -122,7 +123,7 @@ def both_samples(
     calibration: Any,
     test: Any,
     *,
-    labels: str | Path | Sequence[str] | None = None,
+    labels: str | os.PathLike[str] | Sequence[str] | None = None,
     scaling: Scaling | None = None,
     limit: int | None = None,
 ) -> tuple[Samples, Samples]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any
 
 from thinflow.errors import ParameterError, closest
 from thinflow.lower.tflite.program import Operator
@@ -55,7 +54,7 @@ class Recipe:
 
     scheme: str = "int8"
     observer: str = "minmax"
-    observer_options: Mapping[str, Any] = field(default_factory=dict)
+    observer_options: Mapping[str, object] = field(default_factory=dict)
     per_channel: bool = True
     skip_ops: frozenset[str] = frozenset()
     skip_nodes: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 from thinflow.errors import ParameterError, ThinflowError, TransformError
 from thinflow.ir.graph import Graph, Value
@@ -84,7 +84,11 @@ class Context:
     report: Trace
 
 
-Function = Callable[[Any, Context], Any]
+Function = Callable[[Editor, Context], Graph | Editor | None]
+"""A transform as a function: changes the graph and returns None, or returns another."""
+Decorated = TypeVar("Decorated", bound=Function)
+OfMessages = Callable[[Any, Context], Any]
+"""The same for GraphDef messages."""
 
 
 def register(
@@ -94,7 +98,7 @@ def register(
     tolerance: float = 0.0,
     exact: bool = True,
     repeatable: bool = True,
-) -> Callable[[Function], Function]:
+) -> Callable[[Decorated], Decorated]:
     """Function decorator: make a transform of `function(graph, ctx) -> Graph | None`.
 
     The graph is an `Editor`. Return None after changing it, or another graph. What `ctx.report` is not told
@@ -106,9 +110,12 @@ def register(
         tolerance: the largest difference of outputs that is rounding, relative to the largest value.
         exact: False if changing numbers is the point.
         repeatable: whether a second run changes nothing.
+
+    Returns:
+        The decorator, which hands the function back as it is.
     """
 
-    def decorate(function: Function) -> Function:
+    def decorate(function: Decorated) -> Decorated:
         def apply(self: Any, graph: Graph, trace: Trace) -> None:
             before = _texts(graph)
             given = _call(function, Editor(graph, trace, name), self, graph, trace)
@@ -129,10 +136,10 @@ def register(
     return decorate
 
 
-def register_raw(name: str, params: Sequence[Param] = (), **about: Any) -> Callable[[Function], Function]:
+def register_raw(name: str, params: Sequence[Param] = (), **about: Any) -> Callable[[OfMessages], OfMessages]:
     """As `register`, for `function(graph_def, ctx) -> graph_def`: GraphDef messages, not graphs."""
 
-    def decorate(function: Function) -> Function:
+    def decorate(function: OfMessages) -> OfMessages:
         @functools.wraps(function)
         def with_message(editor: Editor, ctx: Context) -> Graph:
             from thinflow.formats import graphdef

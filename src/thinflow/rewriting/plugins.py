@@ -19,6 +19,9 @@ def load_plugin(path: str | os.PathLike[str]) -> list[str]:
 
     The file is code and may do anything: load only what you trust.
 
+    Args:
+        path: the file.
+
     Raises:
         ParameterError: there is no such file, or a name in it belongs to another transform.
         TransformError: the file cannot be run; names the line.

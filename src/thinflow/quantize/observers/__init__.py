@@ -60,7 +60,7 @@ def names() -> list[str]:
     return sorted(here.union(_REGISTRY))
 
 
-def make(name: str, options: Mapping[str, Any] | None = None) -> Observer:
+def make(name: str, options: Mapping[str, object] | None = None) -> Observer:
     """A fresh observer.
 
     Raises:
