@@ -79,6 +79,31 @@ def batch_norm(layout: str = "NHWC", *, reshaped: bool = False, scale: float = 1
     return graph
 
 
+def group_norm(layout: str) -> Graph:
+    """Of one sample [1, 4, 4, 6] in two groups of three channels, the groups in the place of channels."""
+    graph = Graph()
+    shape = (1, 4, 4, 6) if layout == "NHWC" else (1, 6, 4, 4)
+    x = graph.add("Placeholder", name="x", attrs={"dtype": FLOAT, "shape": ShapeAttr(shape)}).output()
+    attrs = {"T": FLOAT, "Tshape": INT32}
+    target = sizes(graph, *((1, 16, 3, 2) if layout == "NHWC" else (1, 2, 3, 16)))
+    grouped = graph.add("Reshape", [x, target], attrs=attrs).output()
+    y = norm(graph, grouped, numbers(graph, 1, 1), numbers(graph, 0, 0), layout)
+    back = graph.add("Reshape", [y, sizes(graph, *shape)], attrs=attrs).output()
+    gains = np.arange(6, dtype=np.float32).reshape((6,) if layout == "NHWC" else (6, 1, 1))
+    scaled = graph.add("Mul", [back, graph.constant(gains, "gains")], "y", attrs={"T": FLOAT})
+    graph.inputs, graph.outputs = [x], [scaled.output()]
+    infer_shapes(graph)
+    return graph
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+def test_a_group_norm_is_no_batch_norm(layout: str) -> None:
+    graph = group_norm(layout)
+    summary = thinflow.summarize(graph)
+    assert (summary.training_norms, summary.sample_norms) == ([], ["norm"])
+    assert measure_batch_norms(graph, [{graph.inputs[0]: np.ones(graph.inputs[0].shape, np.float32)}]) == {}
+
+
 @pytest.mark.parametrize("batch", [None, 1, 2])
 def test_a_layer_norm_is_no_batch_norm(
     batch: int | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]

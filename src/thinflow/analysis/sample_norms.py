@@ -1,6 +1,7 @@
 """Fused batch norms that normalise each sample by itself: layer, group and instance norms written so.
 
     LayerNorm:  x [n,t,c] -> reshape [1,n*t,c,1] -> FusedBatchNorm(NCHW, scale 1, offset 0) -> reshape
+    GroupNorm:  x [1,h,w,c] -> reshape [1,h*w,c/g,g] -> FusedBatchNorm(NHWC, scale 1, offset 0) -> reshape
 
 What the op takes for channels holds the batch, so it has no statistics of a batch: each place of each sample
 has its own. Such a norm needs no stored ones, and would be another function with them.
@@ -29,15 +30,13 @@ def is_sample_norm(node: Node) -> bool:
     if _follows_the_batch(node.inputs[1]):
         return True
     reshape = _source(node.inputs[0])
-    if reshape.op != "Reshape" or len(reshape.inputs) < 2:
+    if reshape.op != "Reshape" or len(reshape.inputs) < 2 or not _begins_with_one(reshape.inputs[1]):
         return False
-    first = str(node.get("data_format", "NHWC")).startswith("NC")
-    if not first or not _begins_with_one(reshape.inputs[1]):
-        return False
+    if _is_filled(node.inputs[1], 1.0) and _is_filled(node.inputs[2], 0.0):
+        return True  # what the channels are scaled by comes later: these are groups, not channels
     before = reshape.inputs[0].spec.shape
-    if not before or before[0] != 1:
-        return True
-    return _is_filled(node.inputs[1], 1.0) and _is_filled(node.inputs[2], 0.0)
+    first = str(node.get("data_format", "NHWC")).startswith("NC")
+    return first and (not before or before[0] != 1)
 
 
 def _source(value: Value) -> Node:

@@ -35,7 +35,7 @@ def ints(x: Operand, what: str) -> tuple[int, ...]:
     if not x.is_constant:
         raise UnsupportedOp(
             f"{what} is computed while the model runs, and has to be fixed",
-            hint="fix the input shapes, or run the transform 'fold_constants' first",
+            hint="fix the input shapes, if it follows from them",  # what is constant was folded
         )
     return tuple(int(v) for v in np.asarray(x.array()).ravel().tolist())
 

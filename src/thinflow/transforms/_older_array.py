@@ -196,4 +196,4 @@ def flow(work: Work) -> None:
 @older("PartitionedCall", "StatefulPartitionedCall")
 def call(work: Work) -> None:
     """Calls are inlined by another transform."""
-    raise Refuse("it calls a function; run inline_partitionedcall first", work.node)
+    raise Refuse("it calls a function; inline_partitionedcall says why it stays", work.node)

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from thinflow.lower.tflite.builder import Builder
 
 FREEZE = "freeze_requantization_ranges"
-_HINT = f"run typical inputs, then the transform '{FREEZE}' with the ranges they showed: docs/quantization.md"
+_HINT = (
+    "run typical inputs, then the transform 'freeze_requantization_ranges' with the ranges they showed, by "
+    "which the answers change a little: docs/quantization.md"
+)
 
 READERS = frozenset(
     """QuantizedConv2D QuantizedMatMul QuantizedBiasAdd QuantizedAdd QuantizedMul QuantizedRelu QuantizedRelu6
