@@ -40,6 +40,12 @@ CASES = [
     ("AvgPool3D", [f(1, 4, 5, 6, 2)], {"ksize": [1, 2, 3, 2, 1], "strides": [1, 2, 2, 2, 1],
                                        "padding": "SAME"}),
     ("Einsum", [f(2, 3, 4), f(4, 5)], {"equation": "bij,jk->bik"}),
+    ("Einsum", [f(2, 3, 4), C(f(4, 5))], {"equation": "bij,jk->bik"}),
+    ("Einsum", [f(2, 3, 4), C(f(5, 4, 6))], {"equation": "btd,edf->btef"}),
+    ("Einsum", [f(2, 3, 4, 5), C(f(6, 5, 4))], {"equation": "abcd,edc->abe"}),
+    ("Einsum", [f(2, 3, 4, 5), C(f(4, 5, 6, 2))], {"equation": "abcd,cdef->abef"}),
+    ("Einsum", [f(2, 3, 4), C(f(4, 5))], {"equation": "bij,jk->bki"}),
+    ("Einsum", [f(2, 3, 4), C(f(3, 4, 5))], {"equation": "bij,ijk->bik"}),
     ("MatrixDiagPart", [f(2, 3, 3)], {}),
     ("MatrixBandPart", [f(4, 5), C(np.int64(1)), C(np.int64(-1))], {}),
     ("AdjustContrastv2", [f(2, 4, 4, 3), C(np.float32(1.5))], {}),
@@ -190,6 +196,26 @@ def test_fake_quantization(narrow):
         net.op("FakeQuantWithMinMaxVarsPerChannel", fed, f(50) - 3, f(50) + 5, name="c", **attrs),
     ]
     net.check(*outputs)
+
+
+@pytest.mark.parametrize("op", ["Args", "Vars", "VarsPerChannel"])
+@pytest.mark.parametrize("narrow", [False, True])
+@pytest.mark.parametrize(("low", "high"), [(0.0, 2.0), (-1.0, 1.0), (-0.3, 1.7), (-6.0, 0.0)])
+def test_fake_quantization_is_exact_at_every_step(op, narrow, low, high):
+    """Between two steps lies a half, which is rounded up, and the numbers next to it."""
+    halves = np.linspace(low, high, 511, dtype=np.float32)
+    x = np.concatenate([halves, np.nextafter(halves, np.float32(9)), np.nextafter(halves, np.float32(-9))])
+    x = np.concatenate([x, np.float32([np.nan, np.inf, -np.inf, -0.0])])
+    net = Net()
+    fed = net.op("Relu", net.feed(np.stack([x, x], 1)))
+    limits, attrs = [np.float32(low), np.float32(high)], {"num_bits": 8, "narrow_range": narrow}
+    if op == "Args":
+        limits, attrs = [], {**attrs, "min": low, "max": high}
+    elif op == "VarsPerChannel":
+        limits = [np.float32([low, low - 0.1]), np.float32([high, high + 0.1])]
+    codes = net.check(net.op(f"FakeQuantWithMinMax{op}", fed, *limits, **attrs), rtol=0, atol=0)
+    assert ("Clip" in codes) == (op != "VarsPerChannel")
+    assert ("Relu" in codes) == (low < 0 or op == "VarsPerChannel")
 
 
 def test_random_numbers_have_the_shape_and_range():
@@ -353,6 +379,28 @@ def test_transposed_convolution_of_open_size(padding, kernel, stride, dy, size, 
     if padding == "EXPLICIT":
         attrs["explicit_paddings"] = [0, 0, 0, 0, 1, 1, 1, 1] if first else [0, 0, 1, 1, 1, 1, 0, 0]
     net.check(net.op("Conv2DBackpropInput", sizes, net.const(f(kernel, kernel, 4, 3)), x, **attrs))
+
+
+@pytest.mark.parametrize("spelling", ["erfc", "erfc outside", "erf"])
+def test_gelus_are_written_as_onnx_runtime_looks_for_them(spelling):
+    net = Net()
+    x, root = net.feed(f(3, 4)), np.float32(np.sqrt(0.5))
+    if spelling == "erf":
+        gate = net.op("AddV2", np.float32(1), net.op("Erf", net.op("Mul", x, root)))
+    elif spelling == "erfc":
+        gate = net.op("Erfc", net.op("Mul", net.op("Neg", x), root))
+    else:
+        gate = net.op("Erfc", net.op("Neg", net.op("Mul", x, root)))
+    codes = net.check(net.op("Mul", net.op("Mul", x, np.float32(0.5)), gate))
+    assert sorted(codes) == ["Add", "Div", "Erf", "Mul", "Mul"]
+
+
+def test_other_sums_with_the_error_function_stay():
+    net = Net()
+    x = net.feed(f(3, 4))
+    erf = net.op("Erf", net.op("Mul", x, np.float32(-0.5)))
+    codes = net.check(net.op("Sub", np.float32(1), erf), net.op("Sub", erf, np.float32(1), name="below"))
+    assert "Div" not in codes
 
 
 def test_gelus_that_share_half_of_their_input():

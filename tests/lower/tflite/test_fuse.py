@@ -229,6 +229,27 @@ def test_gelu(rng, spelling):
     assert net.check(y, atol=1e-4) == ["FULLY_CONNECTED", "GELU"]
 
 
+@pytest.mark.parametrize("outside", [False, True])
+def test_gelu_of_the_complementary_error_function(rng, outside):
+    net = Net()
+    x = net.op("MatMul", net.feed(image(rng, 4, 5)), image(rng, 5, 6))
+    root = np.float32(np.sqrt(0.5))
+    scaled = net.op("Neg", net.op("Mul", x, root)) if outside else net.op("Mul", net.op("Neg", x), root)
+    y = net.op("Mul", net.op("Mul", np.float32(0.5), x), net.op("Erfc", scaled))
+    assert net.check(y, atol=1e-4) == ["FULLY_CONNECTED", "GELU"]
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_what_only_looks_like_the_complementary_form_stays(rng, sign):
+    """erfc(x / sqrt 2) belongs to gelu(-x), and erf - 1 is not 1 - erf."""
+    net = Net()
+    x = net.feed(image(rng, 4, 5))
+    scaled = net.op("Mul", x, np.float32(sign * np.sqrt(0.5)))
+    one = np.float32(1)
+    gate = net.op("Erfc", scaled) if sign > 0 else net.op("Sub", net.op("Erf", scaled), one)
+    assert "SELECT_V2" in net.check(net.op("Mul", net.op("Mul", x, np.float32(0.5)), gate), atol=1e-4)
+
+
 def test_what_is_nearly_a_gelu_stays(rng):
     net = Net()
     x = net.feed(image(rng, 4, 5))

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from thinflow.lower.onnx.fuse_erf import fuse_erf
 from thinflow.lower.onnx.program import Operator, Program, Tensor
 from thinflow.lower.onnx.wiring import Rule, Wiring, constant_of, new_constant, with_constant
 
@@ -280,12 +281,21 @@ def fuse_clip(wiring: Wiring, operator: Operator) -> None:
     wiring.set_inputs(operator, [x, *limits])
 
 
+def fuse_relu(wiring: Wiring, operator: Operator) -> None:
+    """clip(relu(x), low, high) -> clip(x, low, high), for a low from 0."""
+    before = wiring.sole_producer(operator.inputs[0], "Relu")
+    low = constant_of(operator.inputs[1]) if len(operator.inputs) > 1 else None
+    if before is not None and low is not None and low >= 0:
+        wiring.set_input(operator, 0, before.inputs[0])
+
+
 RULES: dict[str, Sequence[Rule]] = {
-    "Add": (drop_neutral, fuse_bias, fuse_gemm),
-    "Sub": (drop_neutral,),
+    "Add": (drop_neutral, fuse_bias, fuse_gemm, fuse_erf),
+    "Sub": (drop_neutral, fuse_erf),
     "Mul": (drop_neutral,),
     "Div": (drop_neutral,),
     "Min": (fuse_clip,),
+    "Clip": (fuse_relu,),
     "Conv": (fuse_pad,),
     "Reshape": (merge_reshapes, drop_reshape),
     "Squeeze": (as_reshape,),

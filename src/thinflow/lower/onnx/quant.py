@@ -14,6 +14,7 @@ from thinflow.ir.graph import Graph, Node
 from thinflow.lower.onnx.builder import Array, Builder, require
 from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.rules import lower
+from thinflow.ops._quantized import round_away
 
 _VARS = ("FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel")
 _ARGS = "FakeQuantWithMinMaxArgs"
@@ -36,7 +37,8 @@ def fake_quant_vars(
     limits = low.array(), high.array()
     if _range_only:
         return _noted(b, x, *limits, num_bits, narrow_range)
-    return _fake_quant(b, x, *limits, num_bits, narrow_range)
+    divides = node.op == "FakeQuantWithMinMaxVars"
+    return _fake_quant(b, x, *limits, num_bits, narrow_range, divides=divides)
 
 
 @lower(_ARGS, to="onnx")
@@ -95,19 +97,43 @@ def _noted(b: Builder, x: Tensor, low: Array, high: Array, num_bits: int, narrow
     low, high, inverse, scale = _steps(low, high, num_bits, narrow_range)
     if not x.is_constant:
         return b.emit("FakeQuant", x, low=float(np.min(low)), high=float(np.max(high)))
-    inside = np.maximum(np.minimum(x.array(), high), low)
-    return b.const(
-        (np.floor((inside - low) * inverse + np.float32(0.5)) * scale + low).astype(np.float32), "rounded"
-    )
+    half = np.float32(0.5)
+    shifted = np.maximum(np.minimum(x.array(), high), low) - low
+    codes = np.floor(shifted * inverse - np.floor(-low * inverse + half) + half)
+    return b.const((codes * scale).astype(np.float32), "rounded")
 
 
-def _fake_quant(b: Builder, x: Tensor, low: Array, high: Array, num_bits: int, narrow_range: bool) -> Tensor:
-    """Rounding to the steps of a range."""
+def _fake_quant(
+    b: Builder,
+    x: Tensor,
+    low: Array,
+    high: Array,
+    num_bits: int,
+    narrow_range: bool,
+    *,
+    divides: bool = False,
+) -> Tensor:
+    """Rounding to the steps of a range, number by number as TensorFlow computes it.
+
+    No QuantizeLinear: that rounds halves to even, where a FakeQuant rounds them up.
+    """
     low, high, inverse, scale = _steps(low, high, num_bits, narrow_range)
-    inside = b.step("Max", b.step("Min", x, b.const(high, "high")), b.const(low, "low"))
-    steps = b.step("Mul", b.step("Sub", inside, b.const(low, "low")), b.const(inverse, "steps"))
-    whole = b.step("Floor", b.step("Add", steps, b.const(np.float32(0.5), "half")))
-    return b.emit("Add", b.step("Mul", whole, b.const(scale, "scale")), b.const(low, "low"), like=x)
+    codes = _clamped(b, x, low, high)
+    if low.any():
+        codes = b.step("Sub", codes, b.const(low, "low"))
+    codes = b.step("Div", codes, b.const(scale, "scale")) if divides else codes
+    codes = codes if divides else b.step("Mul", codes, b.const(inverse, "steps"))
+    if low.any():  # first the zero and then the half: another order rounds in other places
+        offset = np.floor(-low * inverse + np.float32(0.5))
+        codes = b.step("Sub", codes, b.const(offset, "zero"))
+    whole = b.step("Floor", b.step("Add", codes, b.const(np.float32(0.5), "half")))
+    return b.emit("Mul", whole, b.const(scale, "scale"), like=x)
+
+
+def _clamped(b: Builder, x: Tensor, low: Array, high: Array) -> Tensor:
+    if low.size > 1:
+        return b.step("Max", b.step("Min", x, b.const(high, "high")), b.const(low, "low"))
+    return b.step("Clip", x, b.const(low.reshape(()), "low"), b.const(high.reshape(()), "high"))
 
 
 def _steps(low: Array, high: Array, num_bits: int, narrow_range: bool) -> tuple[Array, Array, Array, Array]:
@@ -116,10 +142,8 @@ def _steps(low: Array, high: Array, num_bits: int, narrow_range: bool) -> tuple[
     require(bool((np.asarray(high) > low).all()), "max is not above min")
     scale = ((high - low) / (highest - lowest)).astype(np.float32)
     inverse = ((highest - lowest) / (high - low)).astype(np.float32)
-    zero = lowest - low / scale
-    zero = np.where(
-        zero < lowest, lowest, np.where(zero > highest, highest, np.floor(zero + np.float32(0.5)))
-    )
+    exact = lowest - low / scale
+    zero = np.where(exact < lowest, lowest, np.where(exact > highest, highest, round_away(exact)))
     low = ((lowest - zero) * scale).astype(np.float32)
     high = ((highest - zero) * scale).astype(np.float32)
     return low, high, inverse, scale

@@ -52,19 +52,33 @@ def fuse_gelu(wiring: Wiring, operator: Operator) -> None:
 
 
 def _argument(wiring: Wiring, tensor: Tensor | None) -> Tensor | None:
-    """The x of 1 + erf(x / sqrt 2)."""
-    plus_one = wiring.sole_producer(tensor, "ADD")
-    if plus_one is None or activation(plus_one) != "NONE":
+    """The x of 1 + erf(x / sqrt 2), or of 1 - erf(-x / sqrt 2), which is the same number."""
+    outer = wiring.sole_producer(tensor, "ADD", "SUB")
+    if outer is None or activation(outer) != "NONE":
         return None
-    value, one = with_constant(plus_one)
+    value, one = with_constant(outer)
     function = wiring.sole_producer(value, ERF)
     if function is None or one is None or not is_number(one, 1):
         return None
-    scaled = wiring.sole_producer(function.inputs[0], "MUL")
-    if scaled is None or activation(scaled) != "NONE":
-        return None
-    x, factor = with_constant(scaled)
-    return x if factor is not None and is_number(factor, math.sqrt(0.5)) else None
+    if outer.code == "SUB" and outer.inputs[1] is not value:
+        return None  # erf - 1
+    x, factor = _scaled(wiring, function.inputs[0])
+    return x if is_number(np.float32(factor if outer.code == "ADD" else -factor), math.sqrt(0.5)) else None
+
+
+def _scaled(wiring: Wiring, tensor: Tensor | None) -> tuple[Tensor | None, float]:
+    """What a tensor is a multiple of, through MUL and NEG, and the factor."""
+    factor = 1.0
+    while (step := wiring.sole_producer(tensor, "MUL", "NEG")) is not None and activation(step) == "NONE":
+        if step.code == "NEG":
+            tensor, number = step.inputs[0], np.float32(-1)
+        else:
+            source, number = with_constant(step)
+            if number is None or number.size != 1:
+                break
+            tensor = source
+        factor *= float(number.reshape(()))
+    return tensor, factor
 
 
 def _is_half_of(wiring: Wiring, tensor: Tensor | None, x: Tensor) -> bool:
