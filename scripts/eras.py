@@ -255,10 +255,29 @@ def onnx_word(path: Path, made: Any) -> tuple[str, str]:
         for i in inputs:
             kind = kinds.get(i.type.removeprefix("tensor(").removesuffix(")"))
             x = feeds[i.name]
-            given[i.name] = x if kind is None else np.asarray(x).astype(kind)
-        return dict(zip(outputs, session.run(outputs, given), strict=True))
+            given[i.name] = _as_text(x) if kind is None else np.asarray(x).astype(kind)
+        found = session.run(outputs, given)
+        return {name: _as_bytes(y) for name, y in zip(outputs, found, strict=True)}
 
     return compared(made, run), ""
+
+
+def _as_text(x: Any) -> Any:
+    """TensorFlow's bytes as ONNX's text."""
+    import numpy as np
+
+    x = np.asarray(x)
+    return np.array([bytes(t).decode() for t in x.ravel().tolist()], object).reshape(x.shape)
+
+
+def _as_bytes(y: Any) -> Any:
+    """ONNX's text as TensorFlow's bytes; numbers as they are."""
+    import numpy as np
+
+    y = np.asarray(y)
+    if y.dtype.kind not in "OU":
+        return y
+    return np.array([str(t).encode() for t in y.ravel().tolist()], object).reshape(y.shape)
 
 
 def _foreign_ends(made: Any, inputs: Sequence[str], outputs: Sequence[str]) -> str:

@@ -168,6 +168,14 @@ def test_ragged_rows_are_counted(net, splits, binary):
     net.check(net.op("RaggedBincount", rows, values, np.int64(4), empty, binary_output=binary))
 
 
+@pytest.mark.parametrize("op", ["UnsortedSegmentSum", "UnsortedSegmentProd"])
+def test_as_many_segments_as_are_computed(net, op):
+    x = net.feed(np.arange(10, dtype=np.float32).reshape(5, 2), "x", (None, 2))
+    segments = net.feed(int64(0, 3, -1, 3, 0), "segments", (None,))
+    count = net.feed(np.int64(5), "count")
+    net.check(net.op(op, x, segments, count))
+
+
 # --- ragged rows ---
 
 SPLITS = {"plain": [0, 2, 2, 5], "ends empty": [0, 0, 1, 5, 5, 5], "one row": [0, 5], "empty": [0, 0, 0]}

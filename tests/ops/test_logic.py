@@ -90,6 +90,9 @@ def test_shapes_that_do_not_fit_may_be_unequal() -> None:
     assert run("NotEqual", x, y, incompatible_shape_error=False).item() is True
     two, three = TensorSpec(INT32, (2,)), TensorSpec(INT32, (3,))
     assert infer("Equal", two, three, incompatible_shape_error=False).shape == ()
+    rows, number = TensorSpec(INT32, (None, 4)), TensorSpec(INT32, ())
+    assert infer("NotEqual", rows, number, incompatible_shape_error=False).shape == (None, 4)
+    assert infer("NotEqual", rows, rows, incompatible_shape_error=False).shape is None
     with pytest.raises(ShapeError, match="do not broadcast"):
         infer("Equal", two, three)
 

@@ -46,7 +46,17 @@ class _Equality(Comparison):
         # Shapes that do not fit give one false (or true) instead of an error.
         if x.is_static and y.is_static:
             return broadcast_spec(BOOL, x, y, on_ints=cls.on_ints) if _fit(x, y) else TensorSpec(BOOL, ())
+        if _fit_anyway(x, y):
+            return broadcast_spec(BOOL, x, y, on_ints=cls.on_ints)
         return TensorSpec(BOOL)
+
+
+def _fit_anyway(x: TensorSpec, y: TensorSpec) -> bool:
+    """Whether shapes fit whatever their open sizes turn out to be, as that of a number does to any."""
+    if x.shape is None or y.shape is None:
+        return False
+    pairs = zip(reversed(x.shape), reversed(y.shape), strict=False)
+    return all(1 in (a, b) or (a is not None and a == b) for a, b in pairs)
 
 
 def _fit(x: Any, y: Any) -> bool:

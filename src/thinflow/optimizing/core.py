@@ -10,7 +10,7 @@ runs, so that the whole graph can still be judged on real files.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,7 @@ import numpy as np
 from thinflow.analysis.cost import graph_cost
 from thinflow.analysis.interface import HEAVY
 from thinflow.analysis.loops import infer_with_loops
+from thinflow.analysis.tables import fixed_tables
 from thinflow.engines._units import Division, UnsupportedUnit, divide
 from thinflow.engines.partition import Region, partition
 from thinflow.errors import UnsupportedOp
@@ -84,6 +85,22 @@ class Core:
         return self._after.run({**feed, **made})
 
 
+def whole_with_texts(graph: Graph, find: Callable[..., Core]) -> Core:
+    """The core, text included where that makes it the whole graph; else what handles text is for the app.
+
+    Args:
+        find: as `find_core`, but for the graph.
+    """
+    if any(map(_handles_text, graph)):
+        try:
+            core = find(graph, texts=True)
+        except UnsupportedOp:
+            return find(graph)
+        if set(core.inputs) <= set(graph.inputs) and set(graph.outputs) <= set(core.outputs):
+            return core
+    return find(graph)
+
+
 Unsupported = Callable[..., dict[Node, str]]
 BESIDE = "it stands before or after a node that"
 """How the reason begins that is no node's own."""
@@ -96,6 +113,7 @@ def find_core(
     unsupported_unit: UnsupportedUnit | None = None,
     *,
     one_sample: bool = True,
+    texts: bool = False,
 ) -> Core:
     """The heaviest region that a runtime can run as one model. Shape inference must have run.
 
@@ -107,6 +125,7 @@ def find_core(
         runtime: its name, for messages.
         unsupported_unit: the same for a loop or branches, by what goes in and out; default: as LiteRT if
             that is the runtime, else none is supported.
+        texts: whether the model may take and give strings; if not, what handles text stays outside.
 
     Raises:
         UnsupportedOp: it can run nothing that computes; names the first reason.
@@ -120,7 +139,9 @@ def find_core(
     refused = division.refused(
         graph, graph.inputs, graph.outputs, partial(unsupported, specs={}), unsupported_unit
     )
-    refused |= {n: "it handles text, which is for the app" for n in division.nodes if _handles_text(n)}
+    if not texts:
+        refused |= {n: "it handles text, which is for the app" for n in division.nodes if _handles_text(n)}
+        refused |= {n: "it lays out words, which are for the app" for n in _laying_out_words(division.nodes)}
     core = _heaviest_region(graph, division, refused, runtime)
     if (lost := _lost_loop(division.nodes, refused, core.nodes, together)) is not None:
         raise _loop_error(graph, lost, refused[lost], runtime)
@@ -129,7 +150,7 @@ def find_core(
     inside = {*core.nodes, *division.constants}
     reason = f"{BESIDE} {runtime} cannot run"
     outside = {n: refused.get(n, reason) for n in division.nodes if n.tensor is None and n not in inside}
-    given = [v for v in graph.outputs if v.node.tensor is not None and v.dtype is not STRING]
+    given = [v for v in graph.outputs if v.node.tensor is not None and (texts or v.dtype is not STRING)]
     inputs = _ordered(core.inputs, graph.inputs)
     outputs = _ordered([*core.outputs, *given], graph.outputs)
     return Core(graph, inputs, outputs, core.nodes, outside, runtime)
@@ -141,7 +162,17 @@ def _divided(graph: Graph, runtime: str) -> tuple[Division, set[Node]]:
     division = divide(plan)
     together = {n for unit in division.units if len(unit) > 1 for n in unit}
     inner = inner_values(graph) if runtime == "LiteRT" else ()
-    return (divide(plan, inner) if inner else division), together
+    return _with_fixed_tables(divide(plan, inner) if inner else division, graph), together
+
+
+def _with_fixed_tables(division: Division, graph: Graph) -> Division:
+    """Tables whose content is known are constants: whoever looks something up knows what they hold."""
+    tables = fixed_tables(graph)
+    if not tables:
+        return division
+    units = [left for unit in division.units if (left := [n for n in unit if n not in tables])]
+    constants = [*division.constants, *(n for n in division.nodes if n in tables)]
+    return replace(division, units=units, constants=constants)
 
 
 def _heaviest_region(graph: Graph, division: Division, refused: dict[Node, str], runtime: str) -> Region:
@@ -255,6 +286,20 @@ def _one_sample(spec: TensorSpec) -> TensorSpec:
 
 def _handles_text(node: Node) -> bool:
     return any(value.dtype is STRING for value in (*node.inputs, *node.outputs))
+
+
+def _laying_out_words(nodes: Sequence[Node]) -> list[Node]:
+    """What makes one tensor of the words that rows of text were split into: an app feeds that, not parts.
+
+    Args:
+        nodes: in an order in which they can run.
+    """
+    of_text: set[Node] = set()
+    for node in nodes:
+        if _handles_text(node) or any(v.node in of_text for v in node.inputs):
+            of_text.add(node)
+    found = (n for n in nodes if n in of_text and n.op == "RaggedTensorToTensor")
+    return [n for n in found if (kind := n.output().dtype) is not None and kind.is_integer]
 
 
 def _ordered(values: Sequence[Value], wanted: Sequence[Value]) -> list[Value]:

@@ -21,7 +21,7 @@ from thinflow.ir.types import TensorSpec
 from thinflow.lower.tflite.convert import lower_graph
 from thinflow.lower.tflite.program import Program, to_bytes, write_program
 from thinflow.optimizing.batch_sizes import batch_note, fix_batch, is_open, open_else_fixed, takes_batches
-from thinflow.optimizing.core import Core, find_core
+from thinflow.optimizing.core import Core, find_core, whole_with_texts
 from thinflow.optimizing.coverage import Coverage, coverage_of
 from thinflow.optimizing.samples import Samples
 from thinflow.rewrite.runner import Result, run
@@ -174,7 +174,7 @@ def _lowered(graph: Graph, samples: Samples | None, *, fix: bool = False) -> Flo
         fix: whether the batch of what is computed before the core is fixed, where it is always one; so it is
             too where the graph's inputs leave none open.
     """
-    core = find_core(graph, one_sample=False)
+    core = whole_with_texts(graph, partial(find_core, one_sample=False))
     fix = fix or not any(is_open(v.spec) for v in graph.inputs)
     counts = _leading_sizes(core, samples) if fix else {}
     specs = {v: _with_sizes(v, counts.get(v, {1} if fix else {})) for v in core.inputs}

@@ -35,7 +35,7 @@ from thinflow.optimizing.batch_sizes import (
 )
 from thinflow.optimizing.checking import CODES_TOLERANCE, FLOAT_TOLERANCE
 from thinflow.optimizing.codes import check_codes, holds_codes, is_repeatable
-from thinflow.optimizing.core import Core, find_core
+from thinflow.optimizing.core import Core, find_core, whole_with_texts
 from thinflow.optimizing.core_feeds import core_feeds, core_results
 from thinflow.optimizing.coverage import Coverage, coverage_of
 from thinflow.optimizing.float_model import settle_sizes
@@ -121,7 +121,13 @@ def _newer_opset(reasons: Iterable[str]) -> int:
 
 def _lowered_to(graph: Graph, opset: int) -> OnnxModel:
     unit = partial(unsupported_unit, specs={}, opset=opset)
-    core = find_core(graph, partial(unsupported, opset=opset), "ONNX", unit)
+    find = partial(
+        find_core,
+        unsupported=partial(unsupported, opset=opset),
+        runtime="ONNX",
+        unsupported_unit=unit,
+    )
+    core = whole_with_texts(graph, find)
     infer_shapes(graph, {v: v.spec for v in (*graph.inputs, *core.inputs)})
     model = OnnxModel(core, lower_graph(graph, core.inputs, core.outputs, specs={}, opset=opset).program)
     model.program.description = model.coverage.description

@@ -177,7 +177,12 @@ def test_refusals(op, operands, attrs, message):
 
 def test_every_rule_is_tried():
     tried = {c[0] for c in (*SINGLE, *CASES)}
-    arrays = ("TensorArray", "TensorList", "NonMaxSuppression")  # these need each other or more: other tests
+    arrays = (
+        "TensorArray",
+        "TensorList",
+        "NonMaxSuppression",
+        "LookupTable",
+    )  # these need each other or more: other tests
     elsewhere = {
         "FakeQuantWithMinMaxArgs", "FakeQuantWithMinMaxVars", "RandomUniform", "RandomStandardNormal", "Real",
         "Imag", "ComplexAbs", "IdentityN", "ShapeN", "_FusedMatMul", "Multinomial", "UniqueV2",

@@ -10,6 +10,7 @@ from thinflow.lower.onnx import kernels
 from thinflow.lower.onnx.builder import Builder, ints, number, require, shape_of
 from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.onnx.segments import inner_sizes
+from thinflow.lower.onnx.terms import Term, choose
 from thinflow.lower.rules import lower
 
 
@@ -163,19 +164,22 @@ def unsorted_segment(b: Builder, node: Node, x: Tensor, segments: Tensor, count:
     require(how in ("add", "mul") or b.opset >= 18, "ScatterND takes max and min since opset 18 only")
     require(len(shape_of(segments, "the segment numbers")) == 1, "a vector of segment numbers is needed")
     _require_sums(x)
-    total = int(number(count, "the number of segments"))
     limits = np.finfo(x.dtype.numpy()) if x.dtype.is_floating else np.iinfo(x.dtype.numpy())
     start = {"add": 0, "mul": 1, "max": limits.min, "min": limits.max}[how]
+    total = Term(b, b.reshaped(b.index(count), (1,)))
     segments = b.index(segments)
-    places = b.step(
-        "Where", b.step("Less", segments, b.int64(0)), b.int64(total), segments, shape=segments.shape
-    )
-    if segments.is_constant:
-        numbers = np.asarray(segments.array())
-        places = b.const(np.where(numbers < 0, total, numbers), "places")
+    places = _behind_the_last(b, segments, total)
     shape = shape_of(x, "x")
-    rows = b.filled(b.joined(b.ints([total + 1]), inner_sizes(b, x)), start, x.dtype)
-    filled = b.step(
-        "ScatterND", rows, b.unsqueezed(places, [1]), x, shape=(total + 1, *shape[1:]), reduction=how
-    )
-    return b.result(b.sliced(filled, [0], [total], [0], shape=(total, *shape[1:])))
+    rows = b.filled(b.joined((total + 1).tensor, inner_sizes(b, x)), start, x.dtype)
+    filled = b.step("ScatterND", rows, b.unsqueezed(places, [1]), x, shape=(None, *shape[1:]), reduction=how)
+    known = int(number(count, "the number of segments")) if count.is_constant else None
+    zero = b.ints([0], "zero")
+    return b.result(b.step("Slice", filled, zero, total.tensor, zero, shape=(known, *shape[1:])))
+
+
+def _behind_the_last(b: Builder, segments: Tensor, total: Term) -> Tensor:
+    """Segment numbers, `total` in place of those below 0."""
+    if segments.is_constant and total.tensor.is_constant:
+        numbers = np.asarray(segments.array())
+        return b.const(np.where(numbers < 0, total.tensor.array(), numbers), "places")
+    return choose(Term(b, segments) < 0, total, segments).tensor

@@ -18,6 +18,10 @@ from thinflow.ir.brief import brief_repr
 from thinflow.ir.types import STRING, DType
 from thinflow.wire.onnx_protos import ELEMENT_TYPES
 
+_TABLES = frozenset(
+    f"{side}{kind}" for side in ("keys_", "values_", "default_") for kind in ("strings", "int64s", "floats")
+) | {"default_int64", "default_float"}
+"""Attributes of lookup tables, which hold any numbers, or texts."""
 DEFAULT_OPSET = 17
 OPSETS = range(17, 22)
 """The versions of ONNX's op set that can be written."""
@@ -183,6 +187,7 @@ def check_options(options: Mapping[str, Any]) -> None:
         numbers = value if isinstance(value, (tuple, list, range)) else [value]
         plain = all(isinstance(v, (int, float, np.integer, np.floating)) and abs(v) < 2**31 for v in numbers)
         plain = plain or (isinstance(value, float) and not np.isfinite(value))
+        plain = plain or name in _TABLES
         if not plain and not isinstance(value, (str, Tensor, type(None))):
             raise UnsupportedOp(f"the attribute '{name}' cannot be {value!r:.60}")
 

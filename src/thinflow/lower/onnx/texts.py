@@ -12,9 +12,10 @@ from thinflow.lower.rules import lower
 from thinflow.wire.onnx_protos import ELEMENT_TYPES
 
 TEXT_OPS = frozenset(
-    """AsString Concat ConcatV2 ExpandDims Gather GatherV2 Identity IdentityN Pack ReduceJoin RegexFullMatch
-    Reshape Shape Slice Snapshot Squeeze StaticRegexFullMatch StopGradient StridedSlice StringJoin
-    StringToNumber Transpose Unpack""".split()  # noqa: SIM905
+    """AsString Concat ConcatV2 ExpandDims Gather GatherV2 Identity IdentityN LookupTableFind
+    LookupTableFindV2 Pack ReduceJoin RegexFullMatch Reshape Shape Slice Snapshot Squeeze
+    StaticRegexFullMatch StopGradient StridedSlice StringJoin StringToNumber Transpose
+    Unpack""".split()  # noqa: SIM905
 )
 """Ops that have a form where strings are among their operands or results."""
 

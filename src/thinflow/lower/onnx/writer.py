@@ -22,6 +22,8 @@ ALIGNMENT = 4096
 """Where a weight starts in the second file, so that readers can map it."""
 
 _IR_VERSIONS = {17: 8, 18: 8, 19: 9, 20: 9, 21: 10}
+_VERSIONS = {"ai.onnx.ml": 3}
+"""Of the op sets beside ONNX's own; 1 if not here."""
 _LENGTH_DELIMITED = 2
 Chunk = bytes | memoryview
 
@@ -115,7 +117,7 @@ def _model(program: Program) -> bytes:
     model.opset_import.add(domain="", version=program.opset)
     domains = {o.code.rpartition(".")[0] for part in program.programs() for o in part.operators}
     for domain in sorted(domains - {""}):
-        model.opset_import.add(domain=domain, version=1)
+        model.opset_import.add(domain=domain, version=_VERSIONS.get(domain, 1))
     return serialize(model)
 
 

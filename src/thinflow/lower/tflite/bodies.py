@@ -47,6 +47,19 @@ def numbered(main: Subgraph, subgraphs: Sequence[Subgraph]) -> list[Subgraph]:
     return found
 
 
+def called_by(main: Subgraph, subgraphs: Sequence[Subgraph]) -> list[Subgraph]:
+    """The subgraphs that `main` calls, also through others; `numbered` has not put numbers right yet."""
+    found: dict[int, Subgraph] = {}
+    stack = [main]
+    while stack:
+        for operator in stack.pop().operators:
+            for number in (n for o, n in operator.options.items() if o in schema.SUBGRAPH_OPTIONS):
+                if number not in found:
+                    found[number] = subgraphs[number - 1]
+                    stack.append(found[number])
+    return list(found.values())
+
+
 def without_twins(
     slots: Sequence[Slot], fixed: Sequence[bool], test: Body, turn: Body, decision: Tensor
 ) -> tuple[dict[int, int], Tensor]:

@@ -16,7 +16,7 @@ import numpy as np
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.function import Function
 from thinflow.ir.graph import Graph, Node, Value
-from thinflow.ir.types import BOOL
+from thinflow.ir.types import BOOL, DType
 from thinflow.lower.control import FlowLowering, Maker
 from thinflow.lower.lowering import Lowering, Specs, Target, raise_refusals
 from thinflow.lower.tflite import coding
@@ -44,6 +44,7 @@ from thinflow.lower.tflite.slots import (
     tensor_of,
     truth,
 )
+from thinflow.lower.tflite.tables import filling, lookup
 from thinflow.structuring.steps import root_of
 
 TARGET = Target("tflite", "TFLite", Builder)
@@ -56,6 +57,7 @@ class ControlLowering(FlowLowering):
 
     Attributes:
         subgraphs: those made so far, number 1 first; the subgraph that runs is to be number 0.
+        tables: number of a lookup table -> the number of the subgraph that fills it.
         recurrent: one of `lstm.FORMS`: whether LSTMs become LiteRT's fused op.
         wanted: what is read by whoever asked for this run.
     """
@@ -63,6 +65,7 @@ class ControlLowering(FlowLowering):
     calls: ClassVar = {
         **FlowLowering.calls,
         **dict.fromkeys(("BlockLSTM", "BlockLSTMV2"), block_lstm),
+        **dict.fromkeys(("LookupTableFind", "LookupTableFindV2"), lookup),
         "NonMaxSuppressionV5": suppression,
     }
 
@@ -79,6 +82,8 @@ class ControlLowering(FlowLowering):
         if isinstance(known, ControlLowering):
             self.builder.coding.grids = known.builder.coding.grids
         self.subgraphs: list[Subgraph] = [] if around is None else around.subgraphs
+        self.tables: dict[int, int] = {} if around is None else around.tables
+        self._contents: dict[Any, int] = {} if around is None else around._contents
         self._is_nested: bool = (
             around is not None and around._is_nested
         )  # it writes into a subgraph that is called
@@ -88,6 +93,15 @@ class ControlLowering(FlowLowering):
     def lower_all(self, graph: Graph, outputs: Sequence[Value], inputs: Iterable[Value]) -> None:
         self.wanted.update(outputs)
         super().lower_all(graph, outputs, inputs)
+
+    def table(self, keys: Any, values: Any, key: DType, value: DType) -> int:
+        """The number of the table with this content, which gets one if it has none."""
+        content = (key, value, tuple(keys.tolist()), tuple(values.tolist()))
+        number = self._contents.setdefault(content, len(self.tables))
+        if number not in self.tables:
+            self.subgraphs.append(filling(number, keys, values, key, value))
+            self.tables[number] = len(self.subgraphs)
+        return number
 
     def operand(self, node: Node, value: Value) -> Slot:
         """What a rule is handed: int8 codes and 32-bit sums only where it knows them."""

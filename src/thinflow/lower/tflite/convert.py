@@ -12,7 +12,7 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.lower.building import REFUSED
 from thinflow.lower.control import steps
 from thinflow.lower.lowering import Specs, raise_refusals
-from thinflow.lower.tflite.bodies import numbered
+from thinflow.lower.tflite.bodies import called_by, numbered
 from thinflow.lower.tflite.coding import stored
 from thinflow.lower.tflite.control import ControlLowering
 from thinflow.lower.tflite.fuse import fuse, remove_dead
@@ -78,6 +78,7 @@ def lower_graph(
     fuse(subgraph, matrix_unit=matrix_unit)
     named = _name_outputs(subgraph, outputs)
     fed = {value.name: lowering.tensors[value] for value in inputs}
+    _fill_tables(subgraph, lowering)
     subgraphs = numbered(subgraph, lowering.subgraphs)
     program = Program(subgraphs, "made by thinflow", {SIGNATURE: Signature(dict(fed), dict(named))})
     # Fusion makes tensors of its own; their operators say which node they are for.
@@ -173,6 +174,16 @@ def _first_refusal(operators: Iterable[Operator]) -> str:
             error: UnsupportedOp = operator.options["error"]
             return error.problem
     return ""
+
+
+def _fill_tables(main: Subgraph, lowering: ControlLowering) -> None:
+    """Let the tables that are read be filled before anything else runs."""
+    called = [main, *called_by(main, lowering.subgraphs)]
+    read = {o.options["table_id"] for part in called for o in part.operators if o.code == "HASHTABLE"}
+    main.operators[:0] = [
+        Operator("CALL_ONCE", [], [], {"init_subgraph_index": lowering.tables[table]}, origin=f"table{table}")
+        for table in sorted(read)
+    ]
 
 
 def _tensor(lowering: ControlLowering, value: Value) -> Tensor:

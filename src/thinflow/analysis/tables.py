@@ -1,0 +1,104 @@
+"""Lookup tables that never change: what they hold, known before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.tensor import Tensor
+from thinflow.ir.types import DType
+
+_TABLES = frozenset({"HashTable", "HashTableV2", "MutableHashTable", "MutableHashTableV2"})
+_FILLERS = frozenset({"InitializeTable", "InitializeTableV2", "LookupTableImport", "LookupTableImportV2"})
+_FINDERS = frozenset({"LookupTableFind", "LookupTableFindV2"})
+_READERS = _FINDERS | {"LookupTableSize", "LookupTableSizeV2"}
+_PASSING = frozenset({"Identity"})
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a table holds.
+
+    Attributes:
+        items: value by key, both as Python's own: bytes, int or float.
+        key, value: their types.
+    """
+
+    items: dict[Any, Any]
+    key: DType
+    value: DType
+
+
+def content_of(reader: Node) -> Content | str:
+    """What the table of a LookupTableFind or LookupTableSize holds whenever it is read; else why that is not
+    known."""
+    table = _source(reader.inputs[0])
+    if table.op not in _TABLES:
+        return f"its table is a {table.op}"
+    users = list(_users(table))
+    fillers = [u for u in users if u.op in _FILLERS]
+    others = [u for u in users if u.op not in _FILLERS | _READERS]
+    if others:
+        return f"the table is also given to '{others[0].name}' ({others[0].op})"
+    if _is_shared(table):
+        return "another node has the same table"
+    if len(fillers) != 1:
+        return "nothing fills the table" if not fillers else f"{len(fillers)} nodes fill the table"
+    if table.op.startswith("Mutable") and fillers[0] not in reader.control_inputs:
+        return "it does not wait until the table is filled"
+    keys, values = (_constant(v) for v in fillers[0].inputs[1:3])
+    if keys is None or values is None or len(keys.shape) != 1 or keys.shape != values.shape:
+        return "the table is filled with what is computed, or with vectors"
+    pairs = zip(keys.numpy().tolist(), values.numpy().tolist(), strict=True)
+    return Content(dict(pairs), keys.dtype, values.dtype)
+
+
+def fixed_tables(graph: Graph) -> set[Node]:
+    """Tables all of whose readers know what they hold, with what fills them and hands them on."""
+    found: set[Node] = set()
+    for table in (n for n in graph if n.op in _TABLES):
+        users = list(_users(table))
+        readers = [u for u in users if u.op in _READERS]
+        if readers and all(isinstance(content_of(r), Content) for r in readers):
+            found |= {table, *(u for u in users if u.op in _FILLERS), *_passing(table)}
+    return found
+
+
+def _source(value: Value) -> Node:
+    while value.node.op in _PASSING:
+        value = value.node.inputs[0]
+    return value.node
+
+
+def _passing(table: Node) -> Iterator[Node]:
+    """The nodes that only hand the table on."""
+    stack = [table]
+    while stack:
+        for reader in stack.pop().output().readers:
+            if reader.op in _PASSING:
+                yield reader
+                stack.append(reader)
+
+
+def _users(table: Node) -> Iterator[Node]:
+    """Who does something with the table."""
+    for node in (table, *_passing(table)):
+        if node.output().is_graph_output:
+            yield node
+        yield from (r for r in node.output().readers if r.op not in _PASSING)
+
+
+def _is_shared(table: Node) -> bool:
+    """Whether another node stands for the same table."""
+    name = table.get("shared_name", "")
+    if not name or table.graph is None:
+        return False
+    mine = (name, table.get("container", ""))
+    others = (n for n in table.graph if n.op in _TABLES and n is not table)
+    return any((n.get("shared_name", ""), n.get("container", "")) == mine for n in others)
+
+
+def _constant(value: Value) -> Tensor | None:
+    return _source(value).tensor

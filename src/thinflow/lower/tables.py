@@ -1,0 +1,19 @@
+"""What rules of all targets ask of lookup tables."""
+
+from __future__ import annotations
+
+from thinflow.analysis.tables import Content, content_of
+from thinflow.errors import UnsupportedOp
+from thinflow.ir.graph import Node
+
+
+def known_content(node: Node) -> Content:
+    """What the table that a node reads holds.
+
+    Raises:
+        UnsupportedOp: that is not known before it runs.
+    """
+    content = content_of(node)
+    if isinstance(content, Content):
+        return content
+    raise UnsupportedOp(f"{content}, so that it is not known what the table holds")

@@ -1,0 +1,146 @@
+"""Lookup tables that never change: LiteRT's hash tables, or a gather where the keys are small numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from thinflow.analysis.tables import Content
+from thinflow.ir.graph import Node
+from thinflow.ir.types import BOOL, FLOAT, INT32, INT64, RESOURCE, STRING, DType
+from thinflow.lower.operands import require
+from thinflow.lower.rules import lower
+from thinflow.lower.tables import known_content
+from thinflow.lower.tflite.builder import Builder
+from thinflow.lower.tflite.program import Operator, Subgraph, Tensor
+
+if TYPE_CHECKING:
+    from thinflow.lower.tflite.control import ControlLowering
+
+_MOST_PLACES = 1 << 20
+"""Numbers between the least key and the greatest, up to which a row of values is kept for all of them."""
+_MOST_COMPARED = 1 << 10
+"""Keys that each number is compared with."""
+
+
+def lookup(run: ControlLowering, node: Node, slots: list[Any]) -> list[Tensor]:
+    """The value of each key; a default for those that are not there."""
+    _, keys, default = slots
+    content = known_content(node)
+    b = run.builder
+    require(default.shape == (), "there is a default for each key, or its rank is not known")
+    require(bool(content.items), "the table is empty")
+    require(keys.shape is not None, "the rank of the keys is not known")
+    if content.key.is_integer and content.value is not STRING:
+        return [_by_number(b, content, keys, default)]
+    if content.key is STRING and content.value is not STRING:
+        return [_by_text(run, content, keys, default)]
+    require(content.key.is_integer, f"LiteRT has no tables from {content.key} to {content.value}")
+    items = np.array(list(content.items), np.int64), _texts(content.items.values())
+    return [_found(run, *items, INT64, STRING, b.cast(keys, INT64), default)]
+
+
+def _by_text(run: ControlLowering, content: Content, keys: Tensor, default: Tensor) -> Tensor:
+    """The values themselves where they are int64, else by their places."""
+    b, texts = run.builder, _texts(content.items)
+    values = np.array(list(content.items.values()), content.value.numpy())
+    if content.value is INT64:
+        return _found(run, texts, values, STRING, INT64, keys, default)
+    count = len(texts)
+    none = b.const(np.int64(count), "none")
+    places = _found(run, texts, np.arange(count), STRING, INT64, keys, none)
+    return _gathered(b, values, content.value, places, default, keys.shape)
+
+
+def _found(
+    run: ControlLowering,
+    keys: Any,
+    values: Any,
+    key: DType,
+    value: DType,
+    wanted: Tensor,
+    default: Tensor,
+) -> Tensor:
+    """What a hash table gives. Its handle is made where it is read; it is filled when a model is loaded."""
+    b = run.builder
+    number = run.table(keys, values, key, value)
+    options = {"key_dtype": key, "value_dtype": value, "table_id": number}
+    handle = b.own("table", (1,), RESOURCE)
+    b.append("HASHTABLE", [], [handle], options)
+    return b.step("HASHTABLE_FIND", handle, wanted, default, shape=wanted.shape, element=value)
+
+
+def filling(table: int, keys: Any, values: Any, key: DType, value: DType) -> Subgraph:
+    """The subgraph that fills a table."""
+    name = f"table{table}"
+    handle = Tensor(f"{name}/handle", (1,), RESOURCE)
+    parts = [
+        Tensor(f"{name}/{what}", array.shape, element, array)
+        for what, array, element in (("keys", keys, key), ("values", values, value))
+    ]
+    options = {"key_dtype": key, "value_dtype": value, "table_id": table}
+    operators = [
+        Operator("HASHTABLE", [], [handle], options, origin=name),
+        Operator("HASHTABLE_IMPORT", [handle, *parts], [], {}, origin=name),
+    ]
+    return Subgraph(f"{name}/fill", [], [], operators)
+
+
+def _by_number(b: Builder, content: Content, keys: Tensor, default: Tensor) -> Tensor:
+    """By a row of values for all numbers between the least and the greatest key; else by comparing."""
+    require(content.value in (INT32, INT64, FLOAT, BOOL), f"LiteRT gathers no {content.value}")
+    known, values = list(content.items), np.array(list(content.items.values()), content.value.numpy())
+    low, high = min(known), max(known)
+    keys = b.cast(keys, INT64)
+    if high - low >= _MOST_PLACES:
+        return _compared(b, known, values, content.value, keys, default)
+    row = np.full(high - low + 1, len(known), np.int32)
+    row[np.array(known, np.int64) - low] = np.arange(len(known), dtype=np.int32)
+    inside = b.step("MAXIMUM", keys, b.const(np.int64(low), "low"), shape=keys.shape)
+    inside = b.step("MINIMUM", inside, b.const(np.int64(high), "high"), shape=keys.shape)
+    off = b.step("SUB", inside, b.const(np.int64(low), "low"), shape=keys.shape)
+    places = b.step("GATHER", b.const(row, "row"), b.index(off), shape=keys.shape, axis=0)
+    is_inside = b.step("EQUAL", inside, keys, shape=keys.shape, element=BOOL)
+    none = b.const(np.int32(len(known)), "none")
+    places = b.step("SELECT_V2", is_inside, places, none, shape=keys.shape, element=INT32)
+    return _gathered(b, values, content.value, places, default, keys.shape)
+
+
+def _compared(
+    b: Builder, known: list[int], values: Any, element: DType, keys: Tensor, default: Tensor
+) -> Tensor:
+    """The place of the one key that is equal, or one more than there are."""
+    require(len(known) <= _MOST_COMPARED, f"{len(known)} keys that far from each other are not searched")
+    shape = (*(keys.shape or ()), len(known))
+    each = b.reshaped(keys, (*shape[:-1], 1)) if (keys.shape or ()).count(None) <= 1 else None
+    require(each is not None, "more than one size of the keys is not known")
+    same = b.step("EQUAL", each, b.const(np.array(known, np.int64), "keys"), shape=shape, element=BOOL)
+    places = b.const(np.arange(len(known), dtype=np.int32), "places")
+    none = b.const(np.int32(len(known)), "none")
+    chosen = b.step("SELECT_V2", same, places, none, shape=shape, element=INT32)
+    least = b.step("REDUCE_MIN", chosen, b.ints([-1], "axis"), shape=keys.shape, keep_dims=False)
+    return _gathered(b, values, element, least, default, keys.shape)
+
+
+def _gathered(b: Builder, values: Any, element: DType, places: Tensor, default: Tensor, shape: Any) -> Tensor:
+    """Values at places, the default behind the last of them."""
+    row = b.const(values, "values", element)
+    last = b.reshaped(default, (1,))
+    if last.is_constant:
+        every = b.const(np.append(values, np.asarray(last.array())).astype(values.dtype), "values", element)
+    else:
+        every = b.step("CONCATENATION", row, last, shape=(len(values) + 1,), axis=0)
+    return b.step("GATHER", every, places, shape=shape, element=element, axis=0)
+
+
+@lower("LookupTableSizeV2", "LookupTableSize", to="tflite")
+def size(b: Builder, node: Node, table: Tensor) -> Tensor:
+    """How many keys there are."""
+    return b.const(np.int64(len(known_content(node).items)), "count")
+
+
+def _texts(values: Any) -> Any:
+    found = np.empty(len(values), object)
+    found[:] = [v.encode() if isinstance(v, str) else bytes(v) for v in values]
+    return found
