@@ -102,6 +102,9 @@ class StatSummarizer:
         self.stats = NodeStats()
         self._plans: dict[tuple[tuple[Value, ...], tuple[Value, ...]], Plan] = {}
 
+    def __repr__(self) -> str:
+        return f"StatSummarizer({self.graph!r})"
+
     def run(self, fetches: Sequence[str] | str, feeds: Feed | None = None) -> list[Array]:
         """Compute values and note what each node took.
 

@@ -30,6 +30,7 @@ from thinflow.interpreter import Plan
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.counterparts import counterparts
 from thinflow.ir.graph import Graph, Value
+from thinflow.ir.notebook import text_html
 from thinflow.ir.types import DType
 from thinflow.layer_differences import Layer
 from thinflow.ops.random import repeatable_randomness
@@ -256,6 +257,9 @@ class Verification:
         """Name of the output that differs most; "" if nothing differs."""
         worst = max(self.outputs, key=lambda o: o.relative, default=None)
         return worst.name if worst is not None and worst.relative > 0 else ""
+
+    def _repr_html_(self) -> str:
+        return text_html(str(self))
 
     def __str__(self) -> str:
         verdict = "the graphs agree" if self.ok else "the graphs DIFFER"

@@ -23,6 +23,7 @@ from thinflow.ir.brief import brief_repr
 from thinflow.ir.check import find_problems
 from thinflow.ir.garbage import paused_gc
 from thinflow.ir.graph import Graph, Node, Problem, Value
+from thinflow.ir.notebook import text_html
 from thinflow.ir.order import ancestors, match_order, runnable
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import DType, TensorSpec
@@ -76,6 +77,10 @@ class Summary:
     shape_failures: dict[str, str] = field(default_factory=dict)
     precision: str = ""
     file_bytes: int = 0
+
+    def _repr_html_(self) -> str:
+        count = f"{len(self.graph)} nodes, {self.parameters.count} parameters"
+        return text_html(f"{self.graph.path or 'graph'}: {count}\n{self}")
 
     def __str__(self) -> str:
         return "\n".join(map(one_line, summarize_lines(self)))

@@ -22,6 +22,7 @@ from thinflow.engines._child import TIMEOUT_SECONDS
 from thinflow.errors import EngineUnavailable, FeedError, ParameterError, ThinflowError, VerificationError
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph
+from thinflow.ir.notebook import table_html
 
 if TYPE_CHECKING:
     from thinflow.optimizing.core import Core
@@ -101,6 +102,10 @@ class Conversion:
         if self.coverage is None or not self.is_part:
             return ""
         return self.coverage.verdict(self.path, self.asked or self.path)
+
+    def _repr_html_(self) -> str:
+        rows = [("file", self.path), ("bytes", self.size_bytes), ("proof", self.proof)]
+        return table_html(self.verdict or self.path, [*rows, *(("note", note) for note in self.notes)])
 
     def data(self) -> dict[str, Any]:
         """For machines."""

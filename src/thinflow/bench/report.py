@@ -16,6 +16,7 @@ from thinflow.bench.stats import Distribution, Interval, plus_minus, ratio_of_me
 from thinflow.bench.workload import Workload, counted
 from thinflow.errors import ParameterError, closest
 from thinflow.ir.brief import brief_repr
+from thinflow.ir.notebook import markdown_html
 from thinflow.plain_text import markdown
 
 Outcome = Literal["unknown", "even", "faster", "slower"]
@@ -413,6 +414,9 @@ class BenchmarkReport:
         lines += [f"- peak: {markdown(str(p))}" for p in self.peaks()]
         lines += [f"- {self.rounds} interleaved rounds in {self.seconds:.1f} s on {self.machine}"]
         return "\n".join(lines) + "\n"
+
+    def _repr_html_(self) -> str:
+        return markdown_html(self.markdown(exact=False))
 
     def data(self) -> dict[str, Any]:
         """Everything but the single runs, for JSON."""

@@ -13,6 +13,7 @@ from thinflow.diffing.weights import WeightPair, pair_weights, worst_text
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.garbage import paused_gc
 from thinflow.ir.graph import Graph, Node
+from thinflow.ir.notebook import text_html
 from thinflow.layer_differences import Layer, first_beyond, steepest
 from thinflow.plain_text import one_line
 
@@ -172,6 +173,9 @@ class ConversionDiff:
             "first_divergence": None if found is None else found.data(),
             "note": self.note,
         }  # fmt: skip
+
+    def _repr_html_(self) -> str:
+        return text_html(str(self))
 
     def __str__(self) -> str:
         return "\n".join(map(one_line, self.lines()))

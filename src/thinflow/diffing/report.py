@@ -12,6 +12,7 @@ from thinflow.diffing.explain import KINDS, Explanation, explain, unexplained
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.garbage import paused_gc
 from thinflow.ir.graph import Graph, Node
+from thinflow.ir.notebook import text_html
 from thinflow.plain_text import one_line
 
 if TYPE_CHECKING:
@@ -189,6 +190,9 @@ class Diff:
             ]
             lines += _section("outputs on made-up input", rows, limit)
         return [*lines, self.note] if self.note else lines
+
+    def _repr_html_(self) -> str:
+        return text_html(str(self))
 
     def __str__(self) -> str:
         return "\n".join(map(one_line, self.lines()))

@@ -20,6 +20,7 @@ from thinflow.errors import (
     ThinflowError,
     closest,
 )
+from thinflow.ir.notebook import table_html
 from thinflow.ir.types import TensorSpec
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ class Session:
         if max_iterations is not None and max_iterations < 1:
             raise ParameterError(f"a loop cannot turn {max_iterations} times at most", hint="give 1 or more")
         self._max_iterations = max_iterations
+        self._path = os.fspath(graph) if isinstance(graph, str | os.PathLike) else graph.path
         if engine != "auto" and (measure or cache is not None):
             raise ParameterError(
                 f"there is nothing to measure with engine='{engine}'", hint="leave the engine at 'auto'"
@@ -158,6 +160,14 @@ class Session:
             self.refusal = error.problem
             logger.warning("%s: %s; the interpreter runs it", path_of(model), error.problem)
             return lifted
+
+    def __repr__(self) -> str:
+        return f"Session({self._path or 'graph'}, engine={self.engine!r}, threads={self.threads})"
+
+    def _repr_html_(self) -> str:
+        ports = [("input", *item) for item in self.inputs.items()]
+        ports += [("output", *item) for item in self.outputs.items()]
+        return table_html(repr(self), ports, ("", "name", "type and shape"))
 
     @property
     def inputs(self) -> dict[str, TensorSpec]:

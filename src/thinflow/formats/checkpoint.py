@@ -17,6 +17,7 @@ from thinflow.formats._bundle import Bundle
 from thinflow.formats._checkpoint_v1 import TableCheckpoint
 from thinflow.formats._slices import Place, Slice
 from thinflow.formats.format import Format, Sample
+from thinflow.ir.notebook import table_html
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import TensorSpec
 from thinflow.wire import protos
@@ -59,6 +60,13 @@ class Checkpoint(Mapping[str, Tensor]):
 
     def __contains__(self, name: object) -> bool:
         return name in self._reader
+
+    def __repr__(self) -> str:
+        return f"Checkpoint({self.prefix}, {len(self)} variables)"
+
+    def _repr_html_(self) -> str:
+        specs = ((name, self.spec(name)) for name in self)
+        return table_html(repr(self), specs, ("variable", "type and shape"))
 
     def names(self) -> list[str]:
         """All variables, sorted."""

@@ -81,6 +81,9 @@ class InferenceInterface(CallsBefore):
         if model is not None:
             self._load(model, assets)
 
+    def __repr__(self) -> str:
+        return f"InferenceInterface({self._where or 'no model'})"
+
     def _load(self, model: Source, assets: str | os.PathLike[str] | None) -> None:
         from thinflow.engines.session import Session
 

@@ -12,6 +12,7 @@ from thinflow.analysis.summary import Summary
 from thinflow.bench.latency import BenchmarkReport
 from thinflow.errors import ThinflowError, UnsupportedOp
 from thinflow.ir.brief import brief_sentence
+from thinflow.ir.notebook import markdown_html
 from thinflow.optimizing import report as pages
 from thinflow.optimizing.coverage import Coverage
 from thinflow.optimizing.finishing import (
@@ -104,6 +105,9 @@ class GraphReport:
 
     def __repr__(self) -> str:
         return brief_sentence(self, self.verdict)
+
+    def _repr_html_(self) -> str:
+        return markdown_html(self.markdown())
 
     def data(self) -> dict[str, Any]:
         """The report for machines, what `report.json` holds."""

@@ -10,6 +10,7 @@ from typing import Any
 from thinflow.analysis.summary import Summary
 from thinflow.bench.latency import BenchmarkReport
 from thinflow.ir.brief import brief_repr, brief_sentence
+from thinflow.ir.notebook import markdown_html
 from thinflow.optimizing import report as pages
 from thinflow.optimizing.advice import next_steps, settled_notes, warnings_for
 from thinflow.optimizing.coverage import Coverage
@@ -98,6 +99,9 @@ class OptimizeReport:
 
     def __repr__(self) -> str:
         return brief_sentence(self, self.verdict)
+
+    def _repr_html_(self) -> str:
+        return markdown_html(self.markdown())
 
     def data(self) -> dict[str, Any]:
         """The report for machines, what `report.json` holds."""

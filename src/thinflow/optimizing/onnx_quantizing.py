@@ -16,6 +16,7 @@ from thinflow.errors import WriteError
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.counterparts import counterparts
 from thinflow.ir.graph import Graph
+from thinflow.ir.notebook import table_html
 from thinflow.lower.onnx.program import DEFAULT_OPSET, Program, check_opset
 from thinflow.lower.onnx.quant import range_only
 from thinflow.lower.onnx.writer import to_bytes, write_program
@@ -63,6 +64,13 @@ class OnnxQuantizedModel:
     def content(self) -> bytes:
         """The program as a file, in memory; kept once made."""
         return to_bytes(self.quantized.program)
+
+    def _repr_html_(self) -> str:
+        rows = [("bytes", len(self.content)), ("quantized tensors", len(self.quantized.decisions))]
+        rows.append(("operators that stay float", len(self.quantized.float_operators)))
+        title = "part of a model" if self.coverage.is_part else "whole model"
+        warnings = [("warning", text) for text in self.warnings]
+        return table_html(f"ONNX, {title}", [*rows, *warnings])
 
     def save(self, path: str | os.PathLike[str], *, external_data: bool | None = None) -> int:
         """Write an .onnx file; the bytes written.

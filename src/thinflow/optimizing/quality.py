@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.brief import brief_repr
+from thinflow.ir.notebook import text_html
 
 Array = np.ndarray[Any, Any]
 
@@ -85,6 +86,9 @@ class Quality:
             return not self.may_be_chance
         changed = self.samples - (self.same_answer or 0)
         return tail_chance(changed, self.samples, points / 100) <= CHANCE
+
+    def _repr_html_(self) -> str:
+        return text_html(self.sentence(detailed=True))
 
     def sentence(self, *, detailed: bool = False) -> str:
         """The verdict in words, the strongest evidence first; `detailed` adds the noise."""

@@ -13,6 +13,7 @@ import numpy as np
 from thinflow.errors import ParameterError, WriteError
 from thinflow.formats._files import write_file
 from thinflow.ir.brief import brief_repr
+from thinflow.ir.notebook import table_html
 from thinflow.ir.types import FLOAT
 from thinflow.lower.tflite.program import Operator, Program, Subgraph, Tensor, to_bytes
 from thinflow.optimizing.coverage import Coverage, require_name
@@ -54,6 +55,13 @@ class QuantizedModel:
     def comparable(self) -> bytes:
         """The file that takes and gives floats as the float model does, whatever the types at the borders."""
         return to_bytes(with_float_borders(self.quantized.program))
+
+    def _repr_html_(self) -> str:
+        rows = [("bytes", len(self.content)), ("quantized tensors", len(self.quantized.decisions))]
+        rows.append(("operators that stay float", len(self.quantized.float_operators)))
+        title = "part of a model" if self.coverage is not None and self.coverage.is_part else "whole model"
+        warnings = [("warning", text) for text in self.warnings]
+        return table_html(f"LiteRT, {title}", [*rows, *warnings])
 
     def save(self, path: str | os.PathLike[str]) -> int:
         """Write a .tflite file, or an .onnx made from the same graph and samples; the bytes written.

@@ -16,6 +16,7 @@ from thinflow.errors import EngineCrashed, FeedError, ParameterError
 from thinflow.formats import graphdef
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node
+from thinflow.ir.notebook import text_html
 from thinflow.plain_text import one_line, shown
 from thinflow.reducing.candidate import (
     SOURCES,
@@ -296,6 +297,9 @@ class Reduction:
         ops = ", ".join(dict.fromkeys(n.op for n in self.graph if n.op not in SOURCES))
         size = f"{self.nodes[0]} nodes reduced to {self.nodes[1]} ({ops})"
         return f"{size} in {self.trials} trials: {self.outcome}"
+
+    def _repr_html_(self) -> str:
+        return text_html(str(self))
 
     def __str__(self) -> str:
         from thinflow.ir.text import graph_text
