@@ -43,6 +43,12 @@ def _value(value: Any) -> str:
     return f"placeholder: '{value[1:]}'" if value.startswith("$") else value
 
 
+def stored_name(graph: Graph, name: str) -> str:
+    """What a function of that name is called in a file it was written to: edited ones get another name."""
+    (found,) = (n for n in graph.functions if n.partition("__edited_")[0] == name)
+    return found
+
+
 def function(
     name: str,
     arguments: dict[str, DType | str],

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import thinflow
-from tests.library import constant, function, graph_of, node
+from tests.library import constant, function, graph_of, node, stored_name
 from thinflow.errors import FormatError, ParameterError, ThinflowError
 from thinflow.formats import graphdef, memmapped, recognise
 from thinflow.formats._memmapped_writer import MAIN_REGION, PREFIX, write
@@ -157,7 +157,7 @@ def test_constants_in_functions(tmp_path: Path) -> None:
     )
     assert write(graph, tmp_path / "x.mmpb", min_bytes=400).converted == 1
     back = thinflow.load(tmp_path / "x.mmpb", outputs=["y"])
-    assert back.functions["f"].graph.node("c").tensor is not None
+    assert back.functions[stored_name(back, "f")].graph.node("c").tensor is not None
     assert not back.problems
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from thinflow.analysis.pairing import Pairing, pair_nodes
 from thinflow.ir.attrs import attr_key, attr_text
 from thinflow.ir.brief import brief_repr
+from thinflow.ir.function import name_before_edits
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.text import graph_text
@@ -177,11 +178,12 @@ def tensor_gap(one: Tensor, other: Tensor) -> tuple[float, float, float]:
 
 
 def _function_changes(a: Graph, b: Graph) -> list[str]:
-    ours, theirs = set(a.functions), set(b.functions)
+    names_a, names_b = ({name_before_edits(n): n for n in g.functions} for g in (a, b))
+    ours, theirs = set(names_a), set(names_b)
     found = [f"function '{n}' is only in the first" for n in sorted(ours - theirs)]
     found += [f"function '{n}' is only in the second" for n in sorted(theirs - ours)]
     for name in sorted(ours & theirs):
-        one, other = a.functions[name], b.functions[name]
+        one, other = a.functions[names_a[name]], b.functions[names_b[name]]
         if one is not other and _body_text(one.graph) != _body_text(other.graph):
             found.append(f"function '{name}' has another body")
     return found

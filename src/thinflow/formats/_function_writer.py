@@ -7,17 +7,20 @@ from typing import Any
 
 from thinflow.errors import GraphError
 from thinflow.formats._attrs import encode_attr
+from thinflow.formats._function_names import new_names, rename_in_function
 from thinflow.formats._functions import BodyRecord
 from thinflow.ir.attrs import PlaceholderAttr
-from thinflow.ir.function import ARGUMENT, Function, changes
+from thinflow.ir.function import ARGUMENT, Edited, Function, Selection, changes
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.ports import OutputArg, output_args, place_of
 from thinflow.ir.types import DType
 from thinflow.wire import protos
 
 
-def library_bytes(raw: bytes, functions: Mapping[str, Function]) -> bytes:
-    """The `library` field of a GraphDef, tag included, as it is to be written.
+def library_bytes(raw: bytes, functions: Mapping[str, Function]) -> tuple[bytes, dict[str, str]]:
+    """The `library` field of a GraphDef, tag included, as it is to be written; new names in it by old ones.
+
+    Functions that were edited after they were read get another name; see `_function_names`.
 
     Args:
         raw: the field as it was read; empty if there was none.
@@ -27,25 +30,42 @@ def library_bytes(raw: bytes, functions: Mapping[str, Function]) -> bytes:
         GraphError: a changed function cannot be expressed.
     """
     if getattr(functions, "is_stored", False):
-        return raw
+        return raw, {}
     stored = protos.parse("GraphDef", raw).library
     originals = {message.signature.name: message for message in stored.function}
     changed = changes(functions)
     outputs = {name: _declared_outputs(function) for name, function in changed.items()}
     outputs = {**{name: _outputs_of(m.signature) for name, m in originals.items()}, **outputs}
+    written = {
+        name: _FunctionWriter(f, outputs).message() for name, f in changed.items() if name in functions
+    }
+    messages = {name: written[name] if name in written else originals[name] for name in functions}
+    edited = [name for name, message in written.items() if message != originals.get(name)]
+    names = new_names(messages, edited if isinstance(functions, Edited | Selection) else ())
     result = protos.message("GraphDef")()
-    for name in functions:
-        if name in changed:
-            result.library.function.append(_FunctionWriter(changed[name], outputs).message())
-        else:
-            result.library.function.append(originals[name])
+    for message in messages.values():
+        result.library.function.append(message)
+        if names:
+            rename_in_function(result.library.function[-1], names)
+    _write_gradients(stored, functions, names, result.library)
+    return (protos.serialize(result) if result.library.function else b""), names
+
+
+def _write_gradients(
+    stored: Any, functions: Mapping[str, Function], names: Mapping[str, str], library: Any
+) -> None:
+    """Which function is another one's gradient, where both are still there."""
     for pair in stored.gradient:
         if pair.function_name in functions and pair.gradient_func in functions:
-            result.library.gradient.append(pair)
+            library.gradient.append(pair)
+            kept = library.gradient[-1]
+            kept.function_name = names.get(pair.function_name, pair.function_name)
+            kept.gradient_func = names.get(pair.gradient_func, pair.gradient_func)
     for registered in stored.registered_gradients:
         if registered.gradient_func in functions:
-            result.library.registered_gradients.append(registered)
-    return protos.serialize(result) if result.library.function else b""
+            library.registered_gradients.append(registered)
+            kept = library.registered_gradients[-1]
+            kept.gradient_func = names.get(registered.gradient_func, registered.gradient_func)
 
 
 def _outputs_of(signature: Any) -> tuple[OutputArg, ...]:

@@ -18,12 +18,14 @@ from typing import Any
 from thinflow.errors import FormatError
 from thinflow.formats._attrs import decode_attr, encode_attr
 from thinflow.formats._files import map_file, write_file
+from thinflow.formats._function_names import rename_in_node
 from thinflow.formats._function_writer import library_bytes
 from thinflow.formats._functions import Library
 from thinflow.formats._known_attrs import KnownAttrs
 from thinflow.formats._node_batches import read_nodes
 from thinflow.formats.format import Format, Sample
 from thinflow.ir.attrs import Attr
+from thinflow.ir.function import mentioned
 from thinflow.ir.garbage import paused_gc
 from thinflow.ir.graph import Graph, Node, Passenger, Problem, Value, Versions
 from thinflow.wire import protos, scan
@@ -249,8 +251,10 @@ def to_text(graph: Graph) -> str:
 def to_chunks(graph: Graph) -> Iterator[bytes | memoryview]:
     """The serialized GraphDef piece by piece; weights are views of wherever they live."""
     header = field_header(_NODE_FIELD, 2)
+    stored = _field(graph.passenger, _LIBRARY_FIELD)
+    library, names = library_bytes(stored, graph.functions)
     for node in graph:
-        size, chunks = _node_chunks(node)
+        size, chunks = _node_chunks(node, names)
         yield header + encode_varint(size)
         yield from chunks
     versions = graph.versions
@@ -262,8 +266,6 @@ def to_chunks(graph: Graph) -> Iterator[bytes | memoryview]:
         message.versions.min_consumer = versions.min_consumer
         message.versions.bad_consumers.extend(versions.bad_consumers)
         fields.append((_VERSIONS_FIELD, protos.serialize(message)))
-    stored = _field(graph.passenger, _LIBRARY_FIELD)
-    library = library_bytes(stored, graph.functions)
     if library is not stored:
         fields = [(n, raw) for n, raw in fields if n != _LIBRARY_FIELD] + [(_LIBRARY_FIELD, library)]
     for _, raw in sorted(fields, key=lambda field: field[0]):
@@ -275,13 +277,18 @@ def serialized_size(graph: Graph) -> int:
     return sum(len(chunk) for chunk in to_chunks(graph))
 
 
-def _node_chunks(node: Node) -> tuple[int, Sequence[bytes | memoryview]]:
+def _node_chunks(node: Node, names: Mapping[str, str]) -> tuple[int, Sequence[bytes | memoryview]]:
     """One NodeDef: its old bytes if nothing changed, else its old message with the changes, else a new
     message.
+
+    Args:
+        node: to be written.
+        names: of functions that are called something else in the file.
     """
     record = node.source if isinstance(node.source, Record) else None
     message = record.message() if record is not None else protos.message("NodeDef")()
-    if record is not None and node.attrs_untouched and _same_header(node, message):
+    is_renamed = bool(names) and any(name in names for name in mentioned(node))
+    if record is not None and not is_renamed and node.attrs_untouched and _same_header(node, message):
         raw = record.raw()
         return len(raw), [raw]
     message.name, message.op, message.device = node.name, node.op, node.device
@@ -299,6 +306,8 @@ def _node_chunks(node: Node) -> tuple[int, Sequence[bytes | memoryview]]:
             content = encode_attr(attr, message.attr[key])
         if content is not None:
             streamed[key] = content
+    if is_renamed:
+        rename_in_node(message, names)
     slim = protos.serialize(message)
     return scan.with_content(slim, streamed) if streamed else (len(slim), [slim])
 

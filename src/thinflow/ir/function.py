@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
@@ -12,6 +13,19 @@ from thinflow.ir.types import DType
 
 ARGUMENT = "_Arg"
 """The op of the nodes that stand for a function's arguments; its attribute T is the element type."""
+
+
+_EDITED = re.compile(r"__edited_[0-9a-f]{8}$")
+
+
+def edited_name(name: str, digest: str) -> str:
+    """What a function is called in a file when its body is another one than the file's that it is from."""
+    return f"{name_before_edits(name)}__edited_{digest}"
+
+
+def name_before_edits(name: str) -> str:
+    """What an edited function was called in the file that it is from."""
+    return _EDITED.sub("", name)
 
 
 @dataclass(frozen=True, eq=False)
