@@ -290,6 +290,39 @@ def float64(m: Any) -> Any:
     return lambda x: {"y": tf.nn.softmax(tf.tanh(x @ m.w))}
 
 
+def _recurrence(m: Any, element: Any, x: Any) -> Any:
+    """A hand-written loop that collects its states, all in one type.   x [batch, time, features]."""
+    outputs = tf.TensorArray(element, size=5)
+    state = tf.zeros([tf.shape(x)[0], 4], element)
+    for time in tf.range(5):
+        state = tf.tanh(x[:, time] @ m.w + state @ m.u)
+        outputs = outputs.write(time, state)
+    return {"y": tf.transpose(outputs.stack(), [1, 0, 2]), "last": state}
+
+
+@function_model("tf2", tolerance=2e-2, x=floats(None, 5, 3, dtype=tf.float16))
+def loop_float16(m: Any) -> Any:
+    m.w, m.u = (variable(f"half_{n}", r, 4, dtype=tf.float16) for n, r in (("loop_w", 3), ("loop_u", 4)))
+    return lambda x: _recurrence(m, tf.float16, x)
+
+
+@function_model("tf2", tolerance=6e-2, x=floats(None, 5, 3))
+def loop_bfloat16(m: Any) -> Any:
+    m.w, m.u = (variable(f"brain_{n}", r, 4, dtype=tf.bfloat16) for n, r in (("loop_w", 3), ("loop_u", 4)))
+
+    def call(x: Any) -> Any:
+        found = _recurrence(m, tf.bfloat16, tf.cast(x, tf.bfloat16))
+        return {name: tf.cast(y, tf.float32) for name, y in found.items()}
+
+    return call
+
+
+@function_model("tf2", x=floats(None, 5, 3, dtype=tf.float64))
+def loop_float64(m: Any) -> Any:
+    m.w, m.u = (variable(f"double_{n}", r, 4, dtype=tf.float64) for n, r in (("loop_w", 3), ("loop_u", 4)))
+    return lambda x: _recurrence(m, tf.float64, x)
+
+
 @function_model("tf2", x=floats(None, 6), y=ints(None, 6, high=9, dtype=tf.int64))
 def several_types(m: Any) -> Any:
     def call(x: Any, y: Any) -> Any:

@@ -29,7 +29,7 @@ def verify(
     outputs: Sequence[str] | None = None,
     shapes: Shapes | None = None,
     engine: str = "reference",
-    tolerance: float = 1e-4,
+    tolerance: float | None = None,
     runs: int = 2,
     seed: int | Sequence[int] = 0,
     tags: str | None = None,
@@ -50,7 +50,8 @@ def verify(
             where the part begins and ends.
         shapes: input name in `a` -> shape, where it is left open.
         engine: what runs graphs.
-        tolerance: largest |a - b| relative to the largest |a| up to which they agree.
+        tolerance: largest |a - b| relative to the largest |a| up to which they agree. Default: 1e-4, or where
+            a graph computes in half precision or bfloat16, two steps of that type; a note tells.
         runs: how many made-up feeds per seed.
         seed: for made-up feeds, or several.
         tags, signature, checkpoint: how to open `a`, as for `load`. Of .tflite files, both run the signature
@@ -63,27 +64,31 @@ def verify(
         GraphError: a name or signature does not exist.
         FeedError: the feeds do not fit, or made-up ones do not go through.
     """
-    options = opening(tags, signature, checkpoint)
+    from thinflow.analysis.narrow_floats import usual_tolerance
     from thinflow.common_ends import named_pairs
     from thinflow.engines._files import is_file
     from thinflow.verify import verify as compare_graphs
 
     named = named_pairs(inputs, "input"), named_pairs(outputs, "output")
-    settings: dict[str, Any] = {"engine": engine, "tolerance": tolerance, "runs": runs, "seed": seed}
-    given = dict(shapes or {})
+    options, given = opening(tags, signature, checkpoint), dict(shapes or {})
     one = a if is_file(a) else load(a, inputs=named[0].first, outputs=named[1].first, shapes=given, **options)
     other = (
         b if is_file(b) else _with_shapes(load(b), {named[0].pairs.get(n, n): s for n, s in given.items()})
     )
+    usual, why = usual_tolerance(*(m for m in (one, other) if isinstance(m, Graph)))
+    limit, why = (usual, why) if tolerance is None else (tolerance, "")
+    settings: dict[str, Any] = {"engine": engine, "tolerance": limit, "runs": runs, "seed": seed}
     if isinstance(one, Graph) and isinstance(other, Graph) and _share_ends(one, other, named):
-        return compare_graphs(one, other, feeds, **settings)
+        found = compare_graphs(one, other, feeds, **settings)
+        found.notes += [why] if why else []
+        return found
     from thinflow.side_by_side import verify_runs
 
     key = _signature(options, a, b)
     found = verify_runs(
         one, other, feeds, signature=key, inputs=named[0], outputs=named[1], shapes=given, **settings
     )
-    found.notes += _part_notes(a, b)
+    found.notes += [*([why] if why else []), *_part_notes(a, b)]
     return found
 
 

@@ -39,8 +39,7 @@ def add_arguments(p: ArgumentParser) -> None:
     p.add_argument(
         "--tolerance",
         type=float,
-        default=1e-4,
-        help="largest difference relative to the largest value (default 1e-4)",
+        help="largest difference relative to the largest value (default 1e-4, more for half and bfloat16)",
     )
     p.add_argument("--seed", default="0", metavar="N[,N...]", help="for made-up inputs; several are possible")
     p.add_argument("--runs", type=int, default=2, metavar="N", help="made-up inputs per seed (default 2)")

@@ -28,7 +28,7 @@ from thinflow.optimizing.core_feeds import core_feeds, core_results
 from thinflow.optimizing.coverage import WHOLE
 from thinflow.optimizing.float_model import FloatModel, float_model
 from thinflow.optimizing.quality import Quality, QualityMeter, is_ranked
-from thinflow.optimizing.samples import Samples
+from thinflow.optimizing.samples import Samples, as_declared
 from thinflow.optimizing.spare_rows import counts_of, written
 
 logger = logging.getLogger(__name__)
@@ -230,7 +230,7 @@ def compare_models(
     fed = dict(zip(core.graph.inputs, twins, strict=True))
     meters: dict[str, QualityMeter] = {}
     for number, feed in enumerate(samples):
-        before = plan.run({fed.get(v, v): a for v, a in feed.items()})
+        before = plan.run({(to := fed.get(v, v)): as_declared(to, a) for v, a in feed.items()})
         arrays = core.before(feed)
         for name, runtime in runtimes.items():
             results = runtime.run(arrays)

@@ -17,7 +17,7 @@ from thinflow.formats.graphdef import serialized_size
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.counterparts import counterparts
 from thinflow.ir.graph import Graph, Value
-from thinflow.ir.types import TensorSpec
+from thinflow.ir.types import DType, TensorSpec
 from thinflow.lower.tflite.convert import lower_graph
 from thinflow.lower.tflite.program import Program, to_bytes, write_program
 from thinflow.optimizing.batch_sizes import batch_note, fix_batch, is_open, open_else_fixed, takes_batches
@@ -73,10 +73,18 @@ def float_graph(
         progress=progress,
     )
     inputs = counterparts(graph.inputs, result.graph.inputs, result.graph)
-    infer_shapes(result.graph, {twin: v.spec for v, twin in zip(graph.inputs, inputs, strict=True)})
+    infer_shapes(
+        result.graph, {twin: spec_after(v, twin) for v, twin in zip(graph.inputs, inputs, strict=True)}
+    )
     if comparer is not None:
         result.note = f"not compared: {comparer.skipped}" if comparer.skipped else ""
     return result
+
+
+def spec_after(before: Value, after: Value) -> TensorSpec:
+    """What is known of an input, in the type that it has by now."""
+    made = after.node.get("dtype")
+    return TensorSpec(made, before.spec.shape) if isinstance(made, DType) else before.spec
 
 
 def is_ready_for_litert(graph: Graph) -> bool:
@@ -92,8 +100,9 @@ def type_notes(result: Result) -> list[str]:
     notes = []
     for step in result.steps:
         if step.transform.startswith("widen_floats") and step.changes:
+            first, *others = dict.fromkeys(step.trace.notes)
             moved = "" if step.difference is None else f", largest relative difference {step.difference:.2g}"
-            notes += [f"{note}{moved}" for note in dict.fromkeys(step.trace.notes)]
+            notes += [f"{first}{moved}", *others]
     return notes
 
 

@@ -23,7 +23,7 @@ from thinflow.lower.onnx.writer import to_bytes, write_program
 from thinflow.optimizing.batch_check import why_one_batch
 from thinflow.optimizing.core import Core
 from thinflow.optimizing.coverage import Coverage, coverage_of, require_name
-from thinflow.optimizing.float_model import float_graph
+from thinflow.optimizing.float_model import float_graph, spec_after
 from thinflow.optimizing.onnx import OnnxModel, onnx_model, open_or_fixed, write_onnx
 from thinflow.optimizing.quantizing import chosen_recipe
 from thinflow.optimizing.samples import Samples, rebind, samples_for
@@ -200,7 +200,7 @@ def reopened(original: Graph, optimised: Graph) -> Graph:
     """
     graph = optimised.clone()
     twins = counterparts(original.inputs, graph.inputs, graph)
-    infer_shapes(graph, {twin: v.spec for v, twin in zip(original.inputs, twins, strict=True)})
+    infer_shapes(graph, {twin: spec_after(v, twin) for v, twin in zip(original.inputs, twins, strict=True)})
     return graph
 
 

@@ -17,7 +17,7 @@ from thinflow.errors import FeedError, ParameterError
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.counterparts import counterparts
 from thinflow.ir.graph import Graph, Value
-from thinflow.ir.types import STRING, TensorSpec
+from thinflow.ir.types import STRING, DType, TensorSpec, dtype
 from thinflow.optimizing.labels import class_names_for
 from thinflow.optimizing.quality import class_numbers
 from thinflow.quantize.feeds import Feeds, open_feeds
@@ -175,12 +175,20 @@ def _length(feeds: Feeds) -> int | None:
         return None
 
 
+def as_declared(value: Value, array: Array) -> Array:
+    """An input in the type that its placeholder says, where both are floats: runtimes lack some of them."""
+    element = value.node.get("dtype")
+    if not isinstance(element, DType) or not element.is_floating or dtype(array.dtype) is element:
+        return array
+    return array.astype(element.numpy()) if dtype(array.dtype).is_floating else array
+
+
 def rebind(samples: Samples, old: Graph, new: Graph) -> Samples:
     """The same samples with the values of another graph as keys, paired by name, else by place."""
     pairs = list(zip(old.inputs, counterparts(old.inputs, new.inputs, new), strict=True))
 
     def walk() -> Iterator[dict[Value, Array]]:
         for feed in samples:
-            yield {to: feed[value] for value, to in pairs}
+            yield {to: as_declared(to, feed[value]) for value, to in pairs}
 
     return replace(samples, walk=walk)

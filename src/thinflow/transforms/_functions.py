@@ -82,7 +82,7 @@ def apply_in_functions(transform: Transform, graph: Graph, trace: Trace) -> None
         except ThinflowError as error:
             trace.warnings.append(f"function '{name}' stays as it is: {error.message}")
             continue
-        _tell(name, inside, trace)
+        tell(name, inside, trace)
         if inside.changes:
             changed[name] = after
     if changed:
@@ -140,7 +140,7 @@ def _dangling(body: Graph) -> list[Node]:
     ]
 
 
-def _tell(function: str, inside: Trace, trace: Trace) -> None:
+def tell(function: str, inside: Trace, trace: Trace) -> None:
     """What happened in a body, in the ledger of the whole; nodes are called `function/node` there."""
 
     def placed(entry: Entry) -> Entry:

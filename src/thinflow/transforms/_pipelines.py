@@ -89,6 +89,7 @@ def _with(order: str, before: str, *steps: str) -> str:
 _FOR_LITERT = _with(
     _with(_FLOAT, "cancel_transposes", "to_nhwc(ignore_errors=true)"),
     "fold_constants",
+    "widen_floats(from=bfloat16, ends=true)",
     "widen_floats",
     "widen_floats(from=double, ignore_errors=true)",
 )
@@ -98,7 +99,7 @@ _RUNTIMES = {
     "litert": ("LiteRT, which wants channels last and float", _FOR_LITERT),
     "onnx": (
         "ONNX Runtime, which has no bfloat16",
-        _with(_FLOAT, "fold_constants", "widen_floats(from=bfloat16)"),
+        _with(_FLOAT, "fold_constants", "widen_floats(from=bfloat16, ends=true)"),
     ),
     "tensorflow": ("TensorFlow", _FLOAT),
     "mobile": ("the TensorFlow library for phones", _with(_FLOAT, "cancel_transposes", "to_nhwc")),

@@ -1,0 +1,55 @@
+"""Which floats of fewer digits a graph computes in, and how far rounding alone moves its answers then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from thinflow.errors import ThinflowError
+from thinflow.ir.function import reachable
+from thinflow.ir.graph import Graph, Node
+from thinflow.ir.types import BFLOAT16, HALF, DType
+
+USUAL = 1e-4
+"""Relative difference up to which answers of float models count as the same."""
+_STEPS = {HALF: 2.0**-10, BFLOAT16: 2.0**-7}
+"""Distance of 1 to the next number."""
+_NO_STEP = frozenset({"Cast", "Const", "Identity", "Placeholder", "PlaceholderWithDefault", "Dequantize"})
+
+
+def computed_in(*graphs: Graph) -> DType | None:
+    """The coarsest of half and bfloat16 that one of the graphs computes in; None if none does.
+
+    Weights that are only kept in it do not count. O(nodes, those of functions included).
+    """
+    found = {t for graph in graphs for node in _nodes(graph) for t in _types(node)}
+    return max(found & _STEPS.keys(), key=lambda t: _STEPS[t], default=None)
+
+
+def usual_tolerance(*graphs: Graph) -> tuple[float, str]:
+    """A relative difference up to which answers may differ, and why it is not the usual one; "" if it is.
+
+    Two steps of the coarsest type: one for rounding inside of the model, which some runtime does not do, and
+    one for that of the result.
+    """
+    element = computed_in(*graphs)
+    if element is None:
+        return USUAL, ""
+    tolerance = 2 * _STEPS[element]
+    return tolerance, f"a model computes in {element}, and the tolerance is two steps of that type"
+
+
+def _nodes(graph: Graph) -> Iterator[Node]:
+    yield from graph
+    try:
+        names = sorted(reachable(graph))
+    except ThinflowError:  # a damaged library is told by whoever runs it
+        return
+    for name in names:
+        yield from graph.functions[name].graph
+
+
+def _types(node: Node) -> Iterator[DType]:
+    if node.op in _NO_STEP or not node.inputs:
+        return
+    for attr in node.attrs_view.values():
+        yield from (t for t in (attr if isinstance(attr, tuple) else (attr,)) if isinstance(t, DType))
