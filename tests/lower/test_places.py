@@ -14,7 +14,8 @@ TARGETS = {"tflite": tflite_harness.Net, "onnx": onnx_harness.Net}
 
 OPS = {
     *("SparseReshape", "SparseFillEmptyRows", "RaggedFillEmptyRows", "RaggedTensorToTensor"),
-    *("RaggedTensorToSparse", "RaggedGather", "RaggedBincount"),
+    *("RaggedTensorToSparse", "RaggedGather", "RaggedBincount", "SparseBincount", "SparseReorder"),
+    "SparseReduceSum",
 }
 """What is tried here for both targets."""
 
@@ -134,7 +135,63 @@ def test_a_bag_of_embeddings_takes_any_number_of_values(net):
         net.check(y, filled.output(2), feeds={fed: np.array(x, np.int32)})
 
 
+def matrix(net, sizes=(4, 5)):
+    """Values and where they stand, in no order."""
+    indices = net.feed(int64([3, 1], [0, 4], [3, 0], [0, 2]), "indices", (None, 2))
+    return (
+        indices,
+        net.feed(np.array([1.5, 2, -3, 4], np.float32), "values", (None,)),
+        net.feed(int64(*sizes), "shape"),
+    )
+
+
+def test_values_are_put_in_the_order_of_rows(net):
+    net.check(*all_of(net.op("SparseReorder", *matrix(net)), 2))
+
+
+def test_far_columns_are_put_in_order(net):
+    indices = net.feed(int64([0, 2**40], [0, 3], [0, 2**33]), "indices", (None, 2))
+    values = net.feed(np.array([1, 2, 3], np.int32), "values", (None,))
+    net.check(*all_of(net.op("SparseReorder", indices, values, int64(1, 2**41)), 2))
+
+
+@pytest.mark.parametrize("keep_dims", [False, True])
+@pytest.mark.parametrize("axes", [[0], [-1], [0, 1], []], ids=str)
+def test_sums_along_axes_are_dense(net, axes, keep_dims):
+    axes = np.array(axes, np.int32)
+    net.check(net.op("SparseReduceSum", *matrix(net), axes, keep_dims=keep_dims))
+
+
+@pytest.mark.parametrize("adjoint_b", [False, True])
+@pytest.mark.parametrize("adjoint_a", [False, True])
+def test_a_product_with_a_dense_matrix(net, adjoint_a, adjoint_b):
+    dense = (
+        np.arange(12, dtype=np.float32).reshape(4, 3)
+        if adjoint_a
+        else np.arange(15, dtype=np.float32).reshape(5, 3)
+    )
+    attrs = {"adjoint_a": adjoint_a, "adjoint_b": adjoint_b}
+    net.check(net.op("SparseTensorDenseMatMul", *matrix(net), dense.T if adjoint_b else dense, **attrs))
+
+
 # --- counting ---
+
+
+@pytest.mark.parametrize("weights", [[], [1, 2, 3, 0.5]], ids=["ones", "weights"])
+@pytest.mark.parametrize("binary", [False, True])
+def test_values_of_a_sparse_matrix_are_counted(net, binary, weights):
+    indices, _, shape = matrix(net)
+    values = net.feed(int64(1, 2, 1, 7), "numbers", (None,))
+    weights = net.feed(np.array(weights, np.float32), "weights")
+    net.check(net.op("SparseBincount", indices, values, shape, np.int64(4), weights, binary_output=binary))
+
+
+def test_values_of_a_sparse_vector_are_counted(net):
+    indices, values = (
+        net.feed(int64([1], [3], [4]), "indices", (None, 1)),
+        net.feed(int64(2, 0, 2), "values", (None,)),
+    )
+    net.check(net.op("SparseBincount", indices, values, int64(5), np.int64(4), np.zeros(0, np.float32)))
 
 
 @pytest.mark.parametrize("binary", [False, True])

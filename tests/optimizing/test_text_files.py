@@ -93,6 +93,13 @@ def test_a_table_of_words_is_part_of_the_file(suffix: str, tmp_path: Path) -> No
         np.testing.assert_allclose(y, wanted, rtol=1e-5)
 
 
+def test_onnx_own_table_is_no_custom_op(tmp_path: Path) -> None:
+    made = convert_verified(classifier(), tmp_path / "m.onnx")
+    summary = thinflow.summarize(made.path)
+    assert summary.ops["onnx.ai.onnx.ml.LabelEncoder"] == 1
+    assert summary.unknown_ops == {}
+
+
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_names_are_given_out(suffix: str, tmp_path: Path) -> None:
     made = convert_verified(labels(), tmp_path / f"m{suffix}")

@@ -86,6 +86,29 @@ def _ragged_forms(ids: Any) -> Any:
     }
 
 
+def _sparse_matrix(ids: Any) -> Any:
+    """A sparse matrix of floats, in no order at first."""
+    sparse = _sparse(ids)
+    turned = tf.SparseTensor(
+        sparse.indices[::-1], tf.cast(sparse.values[::-1], tf.float32), sparse.dense_shape
+    )
+    matrix = tf.sparse.reorder(turned)
+    return {
+        "product": tf.sparse.sparse_dense_matmul(matrix, TABLE[:4]),
+        "sum": tf.sparse.reduce_sum(matrix, 1),
+        "all": tf.sparse.reduce_sum(matrix, keepdims=True),
+        "dense": tf.sparse.to_dense(matrix) + 1,
+    }
+
+
+def _counted_sparse(ids: Any) -> Any:
+    sparse = _sparse(ids)
+    return tf.raw_ops.SparseBincount(
+        indices=sparse.indices, values=sparse.values, dense_shape=sparse.dense_shape,
+        size=tf.constant(9, tf.int64), weights=tf.zeros([0], tf.float32), binary_output=False,
+    )  # fmt: skip
+
+
 def _rows_of_lengths(x: Any) -> Any:
     lengths = tf.cast(tf.reduce_sum(tf.cast(x[:, :, 0] > 0, tf.int32), 1), tf.int64)
     rows = tf.RaggedTensor.from_tensor(x, lengths=lengths)
@@ -116,6 +139,8 @@ MODELS: dict[str, tuple[tf.TensorSpec, Callable[[Any], Any], list[Feeds]]] = {
     "rows_of_lengths": (ROWS, _rows_of_lengths, ROW_FEEDS),
     "masked_rows": (ROWS, _masked, ROW_FEEDS),
     "counted": (IDS, _counted, ID_FEEDS),
+    "counted_sparse": (IDS, _counted_sparse, ID_FEEDS),
+    "sparse_matrix": (IDS, _sparse_matrix, ID_FEEDS),
 }
 
 

@@ -30,8 +30,8 @@ def is_foreign(op: str) -> bool:
 
 
 def is_known(op: str) -> bool:
-    """Whether an op of another vocabulary belongs to its standard set, not to an extension."""
-    name = op.partition(".")[2]
+    """Whether an op of another vocabulary belongs to its standard sets, not to an extension."""
+    name = op.partition(".")[2].removeprefix("ai.onnx.ml.")  # ONNX's own set for machine learning
     return is_foreign(op) and "." not in name and not name.startswith("BUILTIN_")
 
 

@@ -18,6 +18,7 @@ from thinflow.ir.types import (
     INT8,
     INT32,
     INT64,
+    STRING,
     UINT8,
     DType,
     Shape,
@@ -245,6 +246,8 @@ def result_type(op: str, xs: Operands, attrs: Mapping[str, Any]) -> DType | None
         return UINT8 if zero is None else zero.dtype
     if op == "DynamicQuantizeLinear":
         return UINT8
+    if op == ENCODER:
+        return next((t for name, t in _ENCODED.items() if name in attrs), None)
     if op in ("Constant", "ConstantOfShape"):
         value = attrs.get("value")
         return value.dtype if isinstance(value, Tensor) else FLOAT
@@ -257,6 +260,8 @@ _COMPARISONS = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 _BOOLEAN = frozenset({*_COMPARISONS, "And", "Not", "Or", "Xor"})
 _TYPES = {1: FLOAT, 2: UINT8, 3: INT8, 6: INT32, 7: INT64, 9: BOOL, 10: HALF, 11: DOUBLE, 16: BFLOAT16}
 """Numbers of ONNX's element types that a Cast goes to."""
+ENCODER = "ai.onnx.ml.LabelEncoder"
+_ENCODED = {"values_strings": STRING, "values_int64s": INT64, "values_floats": FLOAT}
 _UNARY = """
     Abs Acos Acosh Asin Asinh Atan Atanh BatchNormalization BitwiseNot Cast CastLike Ceil Celu Clip Cos Cosh
     CumSum DequantizeLinear Dropout DynamicQuantizeLinear Elu Erf Exp Floor Gelu HardSigmoid HardSwish Hardmax
@@ -274,6 +279,7 @@ _REDUCTIONS = """
 """
 RULES: dict[str, ShapeRule] = {
     **dict.fromkeys(_UNARY.split(), _same),
+    ENCODER: _same,
     **dict.fromkeys(_BINARY.split(), _broadcast),
     **dict.fromkeys(_REDUCTIONS.split(), _reduction),
     **dict.fromkeys(("Conv", "ConvInteger"), _conv),

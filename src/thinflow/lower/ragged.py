@@ -212,3 +212,16 @@ def filled(p: Places[T], rows: T, values: T, count: T, default: T) -> tuple[T, .
     count = p.reshaped(p.places(count), ())
     found, every, is_empty, went = rows_filled(p, [rows], values, count, default)
     return p.result(found[0]), p.result(every, 1), p.result(is_empty, 2), p.result(went, 3)
+
+
+def counted_of_sparse(
+    p: Places[T], indices: T, values: T, shape: T, size: T, weights: T, *, binary: bool
+) -> T:
+    """SparseBincount: of a vector, or of each row of a matrix."""
+    rank = shape_of(indices, "the indices", 2)[1]
+    require(rank in (1, 2), f"sparse tensors of rank {rank} are not counted")
+    if rank == 1:
+        y = bins(p, None, p.number(1), values, size, weights, binary=binary)
+        return p.result(p.reshaped(y, (None,)))
+    row, count = p.places(p.column(indices, 0)), p.places(p.element(shape, 0))
+    return p.result(bins(p, row, count, values, size, weights, binary=binary))

@@ -141,3 +141,43 @@ def filled(p: Places[T], indices: T, values: T, shape: T, default: T) -> tuple[T
     found, every, is_empty, went = rows_filled(p, columns, values, count, default)
     same = [p.cast(c, INT64) for c in found]
     return p.result(p.stacked(same)), p.result(every, 1), p.result(is_empty, 2), p.result(went, 3)
+
+
+def reordered(p: Places[T], indices: T, values: T) -> tuple[T, T]:
+    """(indices, values) of SparseReorder: by the last axis, then by the one before it, and so on."""
+    rank = shape_of(indices, "the indices", 2)[1]
+    require(bool(rank), "the rank of the sparse tensor is not known")
+    for axis in reversed(range(rank or 0)):
+        order = p.order(p.column(indices, axis))
+        indices, values = p.gathered(indices, order), p.gathered(values, order)
+    return p.result(indices), p.result(values, 1)
+
+
+def product_with_dense(p: Places[T], indices: T, values: T, shape: T, dense: T, *, is_turned: bool) -> T:
+    """SparseTensorDenseMatMul: rows of the dense matrix [k,n], times the values, added up.
+
+    Args:
+        is_turned: whether the sparse matrix is transposed.
+    """
+    rows, columns = (p.places(p.column(indices, a)) for a in ((1, 0) if is_turned else (0, 1)))
+    parts = p.binary("mul", p.gathered(dense, columns), p.reshaped(values, (None, 1)))
+    return p.result(p.added_up(parts, rows, p.places(p.element(shape, 1 if is_turned else 0))))
+
+
+def summed(p: Places[T], indices: T, values: T, shape: T, axes: Sequence[int], *, keep_dims: bool) -> T:
+    """SparseReduceSum: dense sums along some axes."""
+    rank = shape_of(indices, "the indices", 2)[1] or 0
+    kept = [a for a in range(rank) if a not in axes]
+    sizes = [p.places(p.element(shape, a)) for a in kept]
+    places = total = None
+    for axis, size in zip(kept, sizes, strict=True):
+        own = p.places(p.column(indices, axis))
+        places = own if places is None else p.binary("add", p.binary("mul", places, size), own)
+        total = size if total is None else p.binary("mul", total, size)
+    if places is None or total is None:
+        places, total = p.filled(p.size(indices), p.number(0)), p.number(1)
+    y = p.added_up(values, places, total)
+    left = iter(sizes)
+    dims = [next(left) if a in kept else p.number(1) for a in range(rank) if keep_dims or a in kept]
+    known = tuple(None if a in kept else 1 for a in range(rank) if keep_dims or a in kept)
+    return p.result(p.shaped(y, dims, known) if dims else p.reshaped(y, ()))

@@ -188,7 +188,8 @@ def test_every_rule_is_tried():
         "Imag", "ComplexAbs", "IdentityN", "ShapeN", "_FusedMatMul", "Multinomial", "UniqueV2",
         "UniqueWithCounts", "AudioSpectrogram", "Mfcc", "TFLite_Detection_PostProcess", "LSTMBlockCell",
         "GRUBlockCell", "CombinedNonMaxSuppression", "SparseSegmentSqrtNWithNumSegments",
-        "SparseSegmentSumWithNumSegments", "DenseBincount", "Bincount", *OPS, *READERS,
+        "SparseSegmentSumWithNumSegments", "DenseBincount", "Bincount", "SparseTensorDenseMatMul",
+        *OPS, *READERS,
     }  # fmt: skip
     untried = {op for op in rules.supported("tflite") if not op.startswith(arrays)} - tried
     assert untried == elsewhere

@@ -198,3 +198,40 @@ def ragged_bincount(
     binary_output: bool = False,
 ) -> Tensor:
     return ragged.counted_by_row(Steps(b), splits, values, size, weights, binary=binary_output)
+
+
+@lower("SparseBincount", to="onnx")
+def sparse_bincount(
+    b: Builder,
+    node: Node,
+    indices: Tensor,
+    values: Tensor,
+    shape: Tensor,
+    size: Tensor,
+    weights: Tensor,
+    *,
+    binary_output: bool = False,
+) -> Tensor:
+    return ragged.counted_of_sparse(Steps(b), indices, values, shape, size, weights, binary=binary_output)
+
+
+@lower("SparseReorder", to="onnx")
+def sparse_reorder(
+    b: Builder, node: Node, indices: Tensor, values: Tensor, shape: Tensor
+) -> tuple[Tensor, ...]:
+    return sparse.reordered(Steps(b), indices, values)
+
+
+@lower("SparseReduceSum", to="onnx")
+def sparse_reduce_sum(
+    b: Builder,
+    node: Node,
+    indices: Tensor,
+    values: Tensor,
+    shape: Tensor,
+    axes: Tensor,
+    *,
+    keep_dims: bool = False,
+) -> Tensor:
+    gone = b.axes(axes, shape_of(indices, "the indices", 2)[1], "the axes")
+    return sparse.summed(Steps(b), indices, values, shape, gone, keep_dims=keep_dims)

@@ -101,10 +101,9 @@ class Steps(Places[Tensor]):
         return self.b.step("REDUCE_MAX", x, self.b.ints([0], "axis"), shape=(), keep_dims=False)
 
     def order(self, x: Tensor) -> Tensor:
-        turned = self.binary("sub", self.number(0), x)
-        count = self.size(x)
-        shapes = [x.shape] * 2
-        return self.b.step_ports("TOPK_V2", turned, count, shapes=shapes, elements=[INT32, INT32])[1]
+        turned = self.binary("sub", self.b.scalar(0, x), x)
+        shapes, elements = [x.shape] * 2, [x.dtype, INT32]
+        return self.b.step_ports("TOPK_V2", turned, self.size(x), shapes=shapes, elements=elements)[1]
 
     def where(self, mask: Tensor) -> Tensor:
         found = self.b.step("WHERE", mask, shape=(None, 1), element=INT64)
@@ -248,3 +247,57 @@ def ragged_bincount(
     binary_output: bool = False,
 ) -> Tensor:
     return ragged.counted_by_row(Steps(b), splits, values, size, weights, binary=binary_output)
+
+
+@lower("SparseBincount", to="tflite")
+def sparse_bincount(
+    b: Builder,
+    node: Node,
+    indices: Tensor,
+    values: Tensor,
+    shape: Tensor,
+    size: Tensor,
+    weights: Tensor,
+    *,
+    binary_output: bool = False,
+) -> Tensor:
+    return ragged.counted_of_sparse(Steps(b), indices, values, shape, size, weights, binary=binary_output)
+
+
+@lower("SparseReorder", to="tflite")
+def sparse_reorder(
+    b: Builder, node: Node, indices: Tensor, values: Tensor, shape: Tensor
+) -> tuple[Tensor, ...]:
+    return sparse.reordered(Steps(b), indices, values)
+
+
+@lower("SparseReduceSum", to="tflite")
+def sparse_reduce_sum(
+    b: Builder,
+    node: Node,
+    indices: Tensor,
+    values: Tensor,
+    shape: Tensor,
+    axes: Tensor,
+    *,
+    keep_dims: bool = False,
+) -> Tensor:
+    gone = b.axes(axes, shape_of(indices, "the indices", 2)[1], "the axes")
+    return sparse.summed(Steps(b), indices, values, shape, gone, keep_dims=keep_dims)
+
+
+@lower("SparseTensorDenseMatMul", to="tflite")
+def sparse_tensor_dense_mat_mul(
+    b: Builder,
+    node: Node,
+    indices: Tensor,
+    values: Tensor,
+    shape: Tensor,
+    y: Tensor,
+    *,
+    adjoint_a: bool = False,
+    adjoint_b: bool = False,
+) -> Tensor:
+    shape_of(y, "the dense matrix", 2)
+    dense = b.transposed(y, (1, 0)) if adjoint_b else y
+    return sparse.product_with_dense(Steps(b), indices, values, shape, dense, is_turned=adjoint_a)
