@@ -14,6 +14,10 @@ from thinflow.ir.types import DType
 ARGUMENT = "_Arg"
 """The op of the nodes that stand for a function's arguments; its attribute T is the element type."""
 
+NMS_PADDED = "non_max_suppression_padded_v2"
+KEPT_WHOLE = frozenset({NMS_PADDED})
+"""What functions implement, as they say themselves, that runtimes have something better for than the body."""
+
 
 _EDITED = re.compile(r"__edited_[0-9a-f]{8}$")
 
@@ -58,6 +62,12 @@ class Function:
     defaults: Mapping[str, Attr] = field(default_factory=dict)
     source: object = None
     specialized: Callable[[Mapping[str, Attr]], Function] | None = None
+
+    @property
+    def implements(self) -> str:
+        """The name of what it computes, which a runtime may know; "" if it does not say."""
+        name = self.attrs.get("_implements", b"")
+        return name.decode("utf-8", "replace") if isinstance(name, bytes) else ""
 
     def copied(self) -> Function:
         """The function with a body of its own, which may be edited. O(nodes + edges).

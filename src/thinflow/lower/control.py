@@ -17,12 +17,13 @@ from thinflow.decompose import rules as decomposing
 from thinflow.errors import ThinflowError, UnsupportedOp
 from thinflow.frames import Loop
 from thinflow.ir.attrs import Attr, FunctionAttr
-from thinflow.ir.function import Function
+from thinflow.ir.function import NMS_PADDED, Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import MERGES
 from thinflow.ir.types import BOOL
 from thinflow.lower import rules
 from thinflow.lower.lowering import Lowering, Specs, Target, needed_nodes
+from thinflow.lower.nms_padded import suppression_padded
 from thinflow.structuring.bodies import branch_functions, loop_functions
 from thinflow.structuring.steps import Branching, Step, nodes_of, steps_of
 
@@ -265,7 +266,9 @@ def _copied(function: Function) -> Function:
 
 
 def _call(lowering: FlowLowering, node: Node, slots: list[Any]) -> list[Any]:
-    return lowering.inlined(_function(node, node.attrs.get("f")), slots)
+    function = _function(node, node.attrs.get("f"))
+    results = suppression_padded(lowering, function, slots) if function.implements == NMS_PADDED else None
+    return lowering.inlined(function, slots) if results is None else results
 
 
 def _if(lowering: FlowLowering, node: Node, slots: list[Any]) -> list[Any]:

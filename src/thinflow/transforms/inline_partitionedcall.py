@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from thinflow.errors import ThinflowError, TransformError
 from thinflow.ir.attrs import FunctionAttr
-from thinflow.ir.function import Function
+from thinflow.ir.function import KEPT_WHOLE, Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.rewrite.colocation import drop_lost_classes
 from thinflow.rewrite.pattern import constant_node
@@ -34,7 +34,8 @@ Call = tuple[FunctionAttr, Sequence[Value]]
 class InlinePartitionedCall(Transform):
     """Inline PartitionedCall, StatefulPartitionedCall and calls by the name of the function, at every depth.
 
-    Functions that call themselves stay, and so do loops and conditions.
+    Functions that call themselves stay, and so do loops, conditions, and functions that say that they
+    implement something which the runtimes have an op for.
 
     Attributes:
         prune_library: drop the functions that nothing calls any more.
@@ -121,9 +122,12 @@ def _definition(called: FunctionAttr, functions: Mapping[str, Function], endless
     if called.name in endless:
         raise Refuse(f"'{called.name}' calls itself, or a function that does")
     try:
-        return functions[called.name].instantiated(called.attrs)
+        function = functions[called.name].instantiated(called.attrs)
     except ThinflowError as error:
         raise Refuse(f"'{called.name}' cannot be read: {error.problem}") from error
+    if function.implements in KEPT_WHOLE:
+        raise Refuse(f"'{called.name}' says that it implements {function.implements}, which runtimes know")
+    return function
 
 
 def _taken_branch(node: Node) -> str:
