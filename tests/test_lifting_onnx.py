@@ -395,3 +395,19 @@ def test_what_cannot_be_said_names_the_node_and_the_engine(
     )
     with pytest.raises(UnsupportedOp, match="its window has gaps"):
         thinflow.run(tmp_path / "n.onnx", {"x0": X}, engine="reference")
+
+
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+@pytest.mark.parametrize("scales", [(1.5, 0.7), (0.6, 2.3), (0.6, 0.26), (2, 1.2)])
+def test_corners_aligned_in_sizes_with_fractions(mode: str, scales: tuple, tmp_path: Path) -> None:
+    """By ONNX's own definition, which counts with the fraction; ONNX Runtime leaves it out."""
+    from onnx.reference import ReferenceEvaluator
+
+    options = {"mode": mode, "coordinate_transformation_mode": "align_corners"}
+    (tmp_path / "m.onnx").write_bytes(model("Resize", [X], [None, f(1, 1, *scales)], options))
+    graph = thinflow.load(tmp_path / "m.onnx")
+    (name,) = (v.name for v in graph.inputs)
+    (found,) = thinflow.Session(graph, engine="reference").run([v.name for v in graph.outputs], {name: X})
+    (wanted,) = ReferenceEvaluator(str(tmp_path / "m.onnx")).run(None, {name.removesuffix(":0"): X})
+    assert found.shape == wanted.shape
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)

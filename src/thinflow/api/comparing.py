@@ -51,7 +51,7 @@ def verify(
         shapes: input name in `a` -> shape, where it is left open.
         engine: what runs graphs.
         tolerance: largest |a - b| relative to the largest |a| up to which they agree. Default: 1e-4, or where
-            a graph computes in half precision or bfloat16, two steps of that type; a note tells.
+            a graph computes in half precision or bfloat16, eight steps of that type; a note tells.
         runs: how many made-up feeds per seed.
         seed: for made-up feeds, or several.
         tags, signature, checkpoint: how to open `a`, as for `load`. Of .tflite files, both run the signature

@@ -284,8 +284,6 @@ def _targets(c: Call, sizes: Sequence[int]) -> list[tuple[int, int, float]]:
     place = 1 if upsample or old_style else 2
     scales = c.get("scales") if upsample and not c.has(1) else c.known(place).reshape(-1).tolist()
     exact = [np.float32(n) * np.float32(s) for n, s in zip(sizes, scales, strict=True)]
-    if text(c, "coordinate_transformation_mode", "") == "align_corners" and any(n % 1 for n in exact):
-        raise UnsupportedOp("its scales lead to sizes with fractions, whose corners are aligned in two ways")
     return [(n, int(np.floor(e)), float(s)) for n, e, s in zip(sizes, exact, scales, strict=True)]
 
 
@@ -298,12 +296,20 @@ def _coordinates(c: Call, old: int, new: int, scale: float) -> np.ndarray:
     if kind == "asymmetric":
         return x / factor
     if kind == "align_corners":
-        return x * np.float32(old - 1) / np.float32(new - 1) if new > 1 else x * 0
+        # The definition counts with the size before it is rounded down (ONNX Runtime with that after it).
+        length = _unrounded(old, new, scale)
+        return x * np.float32(old - 1) / (length - 1) if new > 1 else x * 0
     if kind == "half_pixel" or (kind == "pytorch_half_pixel" and new > 1):
         return (x + np.float32(0.5)) / factor - np.float32(0.5)
     if kind == "pytorch_half_pixel":
         return x * 0
     raise UnsupportedOp(f"its coordinates go by '{kind}'")
+
+
+def _unrounded(old: int, new: int, scale: float) -> np.float32:
+    """The new size with its fraction; what is there for the rounding of floats alone is none."""
+    length = np.float32(old) * np.float32(scale)
+    return np.float32(new) if abs(length - round(length)) < 1e-5 * length else length
 
 
 def _nearest(c: Call, x: Value, axis: int, old: int, places: np.ndarray) -> Value:

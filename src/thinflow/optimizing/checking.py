@@ -11,6 +11,7 @@ import numpy as np
 
 from thinflow.analysis.interface import is_class_scores
 from thinflow.analysis.loops import infer_with_loops
+from thinflow.analysis.narrow_floats import usual_tolerance
 from thinflow.differences import difference
 from thinflow.engines import onnxruntime
 from thinflow.engines._child import TIMEOUT_SECONDS, run_file
@@ -41,6 +42,12 @@ FLOAT_TOLERANCE = 1e-3
 CODES_TOLERANCE = 0.25
 """The same for graphs with eight-bit codes, whose roundings add up. Other samples are farther away."""
 
+
+def float_tolerance(core: Core) -> float:
+    """`FLOAT_TOLERANCE`, or more where the core computes in floats of fewer digits."""
+    return max(FLOAT_TOLERANCE, usual_tolerance(core.graph)[0])
+
+
 _INTERPRETED, _AT_ITS_ENDS = "the part with the rest interpreted", "the part at its own ends"
 _RANDOM = ("Random", "Multinomial", "TruncatedNormal", "ParameterizedTruncatedNormal", "StatelessRandom")
 
@@ -66,7 +73,7 @@ def check_float_model(
         timeout_seconds: for LiteRT, all samples together.
 
     Raises:
-        VerificationError: above `FLOAT_TOLERANCE`.
+        VerificationError: above `float_tolerance`.
         UnprovenError: the graph itself does not run on made-up samples.
         EngineCrashed: LiteRT crashed, or took longer.
     """
@@ -96,7 +103,7 @@ def _difference(
     runs = run_file(
         path or model.content, "litert", feeds, timeout_seconds=timeout_seconds, name="the .tflite model"
     )
-    tolerance = FLOAT_TOLERANCE
+    tolerance = float_tolerance(core)
     if holds_codes(core.nodes) and feeds:
         if judge_codes:
             check_codes(core.graph, core.nodes, core.inputs, feeds[0], timeout_seconds)

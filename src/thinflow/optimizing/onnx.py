@@ -33,7 +33,7 @@ from thinflow.optimizing.batch_sizes import (
     takes_batches,
     told,
 )
-from thinflow.optimizing.checking import CODES_TOLERANCE, FLOAT_TOLERANCE
+from thinflow.optimizing.checking import CODES_TOLERANCE, float_tolerance
 from thinflow.optimizing.codes import check_codes, holds_codes, is_repeatable
 from thinflow.optimizing.core import Core, find_core, whole_with_texts
 from thinflow.optimizing.core_feeds import core_feeds, core_results
@@ -198,9 +198,9 @@ def check_onnx_model(
     """
     core = model.core
     feeds = core_feeds(core, samples, count or (1 if samples.count is None else samples.count))
-    tolerance = FLOAT_TOLERANCE
+    tolerance = float_tolerance(core)
     if holds_codes(core.nodes) and feeds:
-        limits: dict[str, Any] = {"engine": "onnxruntime", "ends": core.outputs, "tolerance": FLOAT_TOLERANCE}
+        limits: dict[str, Any] = {"engine": "onnxruntime", "ends": core.outputs, "tolerance": tolerance}
         check_codes(core.graph, core.nodes, core.inputs, feeds[0], timeout_seconds, **limits)
         tolerance = float("inf")
     return _difference(model, feeds, samples, path, tolerance, timeout_seconds)
@@ -216,7 +216,7 @@ def why_one_batch(
     """As `checking.why_one_batch`, of an ONNX file or its bytes."""
     if not model.is_open:
         return ""
-    tolerance = CODES_TOLERANCE if holds_codes(model.core.nodes) else FLOAT_TOLERANCE
+    tolerance = CODES_TOLERANCE if holds_codes(model.core.nodes) else float_tolerance(model.core)
     with told() as why:
         _difference(model, [several(model.core, samples)], samples, path, tolerance, timeout_seconds)
     return "".join(why)
