@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from functools import cache
 from typing import IO, Any
 
+from thinflow.plain_text import shown
+
 _BANNER = b"INFO: Created TensorFlow Lite XNNPACK delegate"
 _seen = False
 
@@ -86,8 +88,8 @@ def _without_banner() -> Iterator[None]:
             os.close(kept)
             held.seek(0)
             rest = b"".join(line for line in held if not line.startswith(_BANNER))
-            if rest:
-                os.write(2, rest)
+            if rest:  # names of a file may be in it
+                os.write(2, shown(rest.decode("utf-8", "replace")).encode())
 
 
 def _scratch() -> IO[bytes]:

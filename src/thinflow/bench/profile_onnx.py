@@ -50,7 +50,7 @@ def profile_file(
         options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
         options.enable_profiling = True
         options.profile_file_prefix = str(Path(folder) / "profile")
-        options.log_severity_level = 3
+        options.log_severity_level = 4
         try:
             session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
             for _ in range(warmup + runs):

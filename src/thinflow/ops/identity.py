@@ -13,6 +13,7 @@ from thinflow.ops._numeric import Array, widen
 from thinflow.ops._shapes import merge
 from thinflow.ops._summaries import summary
 from thinflow.ops.registry import OpDef, op, require
+from thinflow.plain_text import shown
 
 
 @op(
@@ -128,7 +129,7 @@ class Print(OpDef):
 
     @staticmethod
     def kernel(x: Array, *data: Array, message: str = "", summarize: int = 3) -> Array:
-        print(message + "".join(summary(d, summarize) for d in data), file=sys.stderr)
+        print(shown(message + "".join(summary(d, summarize) for d in data)), file=sys.stderr)
         return x
 
 
@@ -147,7 +148,8 @@ class PrintV2(OpDef):
     def kernel(x: Array, *, output_stream: str = "stderr", end: str = "\n") -> tuple[Array, ...]:
         text = x.item()
         stream = sys.stdout if output_stream == "stdout" else sys.stderr
-        print(text.decode("utf-8", "replace") if isinstance(text, bytes) else text, end=end, file=stream)
+        text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+        print(shown(text + end), end="", file=stream)
         return ()
 
 
