@@ -17,6 +17,7 @@ from thinflow.errors import GraphError, ParameterError, ThinflowError, closest
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.order import ancestors
+from thinflow.ir.states import without_states
 from thinflow.ir.types import TensorSpec
 from thinflow.port_pairs import RAW, forms_fit, plain
 
@@ -190,7 +191,9 @@ class _Cut:
 def _declared(model: Model, signature: str | None) -> tuple[Specs, Specs]:
     """The inputs and outputs that a model names itself."""
     if not is_file(model) and isinstance(model, Graph):
-        return {v.name: v.spec for v in model.inputs}, {v.name: v.spec for v in model.outputs}
+        ends = (without_states(model, side) for side in (model.inputs, model.outputs))
+        inputs, outputs = ({v.name: v.spec for v in side} for side in ends)
+        return inputs, outputs
     session = Session(model, "auto", signature=signature if has_signature(model, signature) else None)
     return session.inputs, session.outputs
 

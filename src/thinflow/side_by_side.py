@@ -16,11 +16,12 @@ from thinflow.errors import FeedError, ParameterError, ThinflowError
 from thinflow.inner_values import first_divergence, inner_differences, real_numbers
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph, Value
+from thinflow.ir.states import without_states
 from thinflow.ir.types import Shape, TensorSpec
 from thinflow.own_runtime import compared_with_own_runtime
 from thinflow.port_pairs import PortPairs, Ports, order_between, pair_ports, plain, shapes_fit
 from thinflow.synthetic import naming_open_sizes, open_sizes, synthetic_feeds
-from thinflow.verify import OutputReport, Verification
+from thinflow.verify import OutputReport, Verification, calls_to_make, state_notes
 
 Array = np.ndarray[Any, Any]
 _MUCH_LESS = 0.2
@@ -86,10 +87,11 @@ def verify_runs(
     if ends.whole is not None:
         chosen = _computed_feeds(ends.whole, first, engine, feeds, runs, seed)
     if chosen is None:
-        chosen = _chosen(first, feeds, runs, seed, shapes)
+        chosen = _chosen(first, feeds, calls_to_make(sessions, runs), seed, shapes)
     made_up = feeds is None and ends.whole is None
     with naming_open_sizes(open_sizes(_as_values(first, shapes)) if made_up else {}):
         reports = _compared(sessions, chosen, fed, read)
+    notes += state_notes(sessions, len(chosen))
     found = Verification(reports, tolerance, "", len(chosen), [*notes, *read.notes, *fed.notes])
     found.notes += [] if found.ok else _doubts(fed, "input")
     if chosen and (layers or not found.ok):
@@ -157,12 +159,17 @@ def _doubts(pairs: PortPairs, role: str) -> list[str]:
 def _compared(
     sessions: tuple[Session, Session], feeds: Sequence[Mapping[str, Any]], fed: PortPairs, read: PortPairs
 ) -> list[OutputReport]:
-    """The differences of the outputs, over all feeds. Outputs of one form are paired by their numbers."""
+    """The differences of the outputs, over all feeds. Outputs of one form are paired by their numbers.
+
+    Where both keep state, the feeds are calls one after the other; else each is a first call.
+    """
     first, second = sessions
     reports: dict[str, OutputReport] = {}
-    for feed in feeds:
-        first.restart()
-        second.restart()
+    in_a_row = first.keeps_state and second.keeps_state
+    for number, feed in enumerate(feeds):
+        if not (number and in_a_row):
+            first.restart()
+            second.restart()
         before = dict(zip(read.names, first.run(list(read.names), feed), strict=True))
         ends = list(read.names.values())
         after = dict(zip(ends, second.run(ends, _feed_for(feed, sessions, fed.names)), strict=True))
@@ -265,7 +272,7 @@ def _chosen(
 def _as_values(session: Session, shapes: Mapping[str, Sequence[int | None]] | None) -> list[Value]:
     """What a session takes, as values; of a file with the shapes that a user gave."""
     if session.graph is not None:
-        return session.graph.inputs
+        return without_states(session.graph, session.graph.inputs)
     return _placeholders(_shaped(session.inputs, shapes or {})).inputs
 
 

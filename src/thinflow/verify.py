@@ -31,6 +31,7 @@ from thinflow.ir.brief import brief_repr
 from thinflow.ir.counterparts import counterparts
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.notebook import text_html
+from thinflow.ir.states import without_states
 from thinflow.ir.types import DType
 from thinflow.layer_differences import Layer
 from thinflow.ops.random import repeatable_randomness
@@ -311,19 +312,25 @@ def verify(
     """
     require_tolerance(tolerance)
     pairing = cache(lambda: pair_nodes(a, b))
-    pairs, note = matched_ends(a.outputs, b.outputs, pairing, b)
-    twins, more = matched_ends(a.inputs, b.inputs, pairing, b)
-    if not pairs or (note and len(twins) < len(a.inputs)):
+    (ins, outs), (other_ins, other_outs) = _ends_of(a), _ends_of(b)
+    pairs, note = matched_ends(outs, other_outs, pairing, b)
+    twins, more = matched_ends(ins, other_ins, pairing, b)
+    if not pairs or (note and len(twins) < len(ins)):
         raise GraphError(
             "the graphs have no output in common", hint="name the outputs: outputs=[...] when loading"
         )
-    chosen = _feeds_for(a, feeds, runs, seed)
     reports = {v.name: OutputReport(v.name) for v, _ in pairs}
     sessions = Session(a, engine), Session(b, engine)
+    chosen = _feeds_for(a, feeds, calls_to_make(sessions, runs), seed)
+    in_a_row = all(s.keeps_state for s in sessions)
     unsure = open_sizes(a.inputs) if feeds is None else {}
     divergence = None
     for feed in chosen:
         shared = _feed_of_twin(a, b, feed, {v: w for v, w in twins})
+        if not in_a_row:
+            for session in sessions:
+                session.restart()
+        held = [dict(session.held) for session in sessions]
         with naming_open_sizes(unsure):
             before = sessions[0].run([v.name for v, _ in pairs], feed)
         after = sessions[1].run([w.name for _, w in pairs], {w.name: x for w, x in shared.items()})
@@ -331,10 +338,37 @@ def verify(
             report.add(difference(x, y))
         if divergence is None and any(r.relative > tolerance for r in reports.values()):
             fed = {a.value(n): np.asarray(x) for n, x in feed.items()}
-            divergence = find_divergence(a, b, (fed, shared), pairs, tolerance)
+            divergence = find_divergence(a, b, (fed | held[0], shared | held[1]), pairs, tolerance)
     name = divergence.name if divergence is not None else ""
-    notes = [n for n in (note, more) if n]
+    notes = [*(n for n in (note, more) if n), *state_notes(sessions, len(chosen))]
     return Verification(list(reports.values()), tolerance, name, len(chosen), notes, divergence)
+
+
+def _ends_of(graph: Graph) -> tuple[list[Value], list[Value]]:
+    """What a graph is fed and what it gives, without its states."""
+    return without_states(graph, graph.inputs), without_states(graph, graph.outputs)
+
+
+FEWEST_CALLS = 4
+"""Of models that keep state: the first begins with what was saved, and what goes wrong later may grow."""
+
+
+def calls_to_make(sessions: Sequence[Session], runs: int) -> int:
+    """How many feeds to make up: some in a row where state is kept."""
+    return max(runs, FEWEST_CALLS) if runs > 0 and all(s.keeps_state for s in sessions) else runs
+
+
+def state_notes(sessions: Sequence[Session], calls: int) -> list[str]:
+    """How the state of models was compared; nothing to say of those that have none."""
+    keeping = [s.keeps_state for s in sessions]
+    if all(keeping):
+        return [f"both keep state from call to call: {calls} calls in a row were compared"]
+    if any(keeping):
+        which = ("first", "second")[keeping.index(True)]
+        return [
+            f"only the {which} model keeps state: first calls were compared, from the state that was saved"
+        ]
+    return []
 
 
 def require_tolerance(tolerance: float) -> None:
@@ -357,7 +391,7 @@ def _feeds_for(
     return [
         {v.name: x for v, x in feed.items()}
         for one in seeds
-        for feed in synthetic_feeds(graph.inputs, runs, one)
+        for feed in synthetic_feeds(without_states(graph, graph.inputs), runs, one)
     ]
 
 

@@ -108,7 +108,7 @@ def test_orders_that_are_not_known(prefix: Path) -> None:
 
 
 def test_changes_of_other_kinds(prefix: Path) -> None:
-    change = node("set", "ResourceScatterAdd", "v", "i", "x", dtype=FLOAT, Tindices="type: DT_INT32")
+    change = node("set", "ResourceScatterMul", "v", "i", "x", dtype=FLOAT, Tindices="type: DT_INT32")
     with pytest.raises(UnsupportedOp, match="changes the variable 'v' after the run has changed it"):
         frozen(prefix, placeholder("i", 3), change, reading("y", "^set"))
 

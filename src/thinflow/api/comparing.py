@@ -35,6 +35,7 @@ def verify(
     tags: str | None = None,
     signature: str | None = None,
     checkpoint: FilePath | None = None,
+    state: str = "auto",
 ) -> Verification:
     """Whether two models compute the same: largest error per output, and the first value that differs.
 
@@ -56,6 +57,8 @@ def verify(
         seed: for made-up feeds, or several.
         tags, signature, checkpoint: how to open `a`, as for `load`. Of .tflite files, both run the signature
             where they have it.
+        state: what becomes of variables that runs of `a` change: as for `load`, but kept if that is possible.
+            Where both keep state, the feeds are calls one after the other, at least four if they are made up.
 
     Returns:
         The proof: `ok`, the `worst` relative error, `outputs` one by one, and where the models part.
@@ -67,14 +70,17 @@ def verify(
     from thinflow.analysis.narrow_floats import usual_tolerance
     from thinflow.common_ends import named_pairs
     from thinflow.engines._files import is_file
+    from thinflow.freezing.keeping import AUTO
     from thinflow.verify import verify as compare_graphs
 
     named = named_pairs(inputs, "input"), named_pairs(outputs, "output")
     options, given = opening(tags, signature, checkpoint), dict(shapes or {})
-    one = a if is_file(a) else load(a, inputs=named[0].first, outputs=named[1].first, shapes=given, **options)
-    other = (
-        b if is_file(b) else _with_shapes(load(b), {named[0].pairs.get(n, n): s for n, s in given.items()})
-    )
+    options["state"] = state
+    first: dict[str, Any] = {"inputs": named[0].first, "outputs": named[1].first, "shapes": given}
+    one = a if is_file(a) else load(a, **first, **options)
+    sizes = {named[0].pairs.get(n, n): s for n, s in given.items()}
+    other = b if is_file(b) else _with_shapes(load(b, state=AUTO), sizes)
+    one, other = _handing_on(one, other), _handing_on(other, one)
     usual, why = usual_tolerance(*(m for m in (one, other) if isinstance(m, Graph)))
     limit, why = (usual, why) if tolerance is None else (tolerance, "")
     settings: dict[str, Any] = {"engine": engine, "tolerance": limit, "runs": runs, "seed": seed}
@@ -90,6 +96,22 @@ def verify(
     )
     found.notes += [*([why] if why else []), *_part_notes(a, b)]
     return found
+
+
+def _handing_on(model: Source, other: Source) -> Source:
+    """A graph with its states as inputs and outputs where the other model takes them as such."""
+    from thinflow.engines._files import is_file
+    from thinflow.engines.session import Session
+
+    if not isinstance(model, Graph) or not model.states:
+        return model
+    names = Session(other).inputs if is_file(other) else [v.name for v in load(other).inputs]
+    taken = {n.removesuffix(":0") for n in names}
+    if (isinstance(other, Graph) and other.states) or not all(s.input in taken for s in model.states):
+        return model
+    graph = model.clone()
+    graph.states = ()
+    return graph
 
 
 def _part_notes(*models: Source) -> list[str]:

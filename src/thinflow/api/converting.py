@@ -43,6 +43,7 @@ def convert(
     tags: str | None = None,
     signature: str | None = None,
     checkpoint: FilePath | None = None,
+    state: str | None = None,
 ) -> int:
     """Write a model in the format of the target's suffix; returns the bytes written.
 
@@ -55,12 +56,13 @@ def convert(
         shapes: input name -> shape to assume.
         inputs, outputs: names of values; default: what the model declares, else the best guess.
         tags, signature, checkpoint: as for `load`.
+        state: as for `convert_verified`.
 
     Raises:
         WriteError: it cannot be written.
         UnsupportedOp: a node cannot be expressed in the format.
     """
-    options = opening(tags, signature, checkpoint)
+    options = {"state": state_for(state, os.fspath(path)), **opening(tags, signature, checkpoint)}
     return save(load(source, inputs=inputs, outputs=outputs, shapes=shapes, **options), path)
 
 
@@ -135,6 +137,7 @@ def convert_verified(
     tags: str | None = None,
     signature: str | None = None,
     checkpoint: FilePath | None = None,
+    state: str | None = None,
 ) -> Conversion:
     """As `convert`; a .tflite or .onnx may hold only the part its runtime can run, and is run beside the
     interpreter before it is written. A part is written under another name: model.tflite becomes
@@ -149,9 +152,13 @@ def convert_verified(
         timeout: seconds for running the written file, in a child process; default 300.
         strict: refuse to write a part.
         inputs, outputs, tags, signature, checkpoint: as for `load`.
+        state: what becomes of variables that runs change: "keep", from call to call (.tflite); "freeze", as
+            they were saved; "inputs", for the app to hand on; default "auto": kept in a .tflite if it can
+            keep them, else frozen.
 
     Raises:
         PartialModel: the file could hold only a part, and `strict` forbids that; nothing is written.
+        StateNotKept: the file cannot keep state, and that was asked for.
         VerificationError: it gives other answers; nothing is written.
         EngineCrashed: running it crashed or took too long; nothing is written.
         ParameterError: senseless options.
@@ -170,20 +177,65 @@ def convert_verified(
         what = "an opset goes" if opset is not None else "external data goes"
         raise ParameterError(f"{what} with .onnx files only", hint="end the output's name in .onnx")
     seconds = checked_timeout(timeout)
-    names = {"inputs": inputs, "outputs": outputs} | opening(tags, signature, checkpoint)
+    options = opening(tags, signature, checkpoint)
+    names = {"inputs": inputs, "outputs": outputs, "state": state_for(state, target)} | options
     if not target.endswith((".tflite", ".onnx")):
         graph = load(source, shapes=shapes, **names)
         require_tensorflow(graph, "converted")
         size = save(graph, target)
         return Conversion(target, size, "every node and weight kept as it was", opening_notes(graph))
-    graph, settings = load_for_inference(source, shapes=shapes, **names)
-    require_tensorflow(graph, "converted")
-    if target.endswith(".onnx"):
-        made = _convert_to_onnx(graph, target, verify, opset, external_data, seconds, strict)
-    else:
-        made = write_float_tflite(graph, target, verify=verify, timeout_seconds=seconds, strict=strict)
+
+    def write(graph: Graph) -> Conversion:
+        if target.endswith(".onnx"):
+            return _convert_to_onnx(graph, target, verify, opset, external_data, seconds, strict)
+        return write_float_tflite(graph, target, verify=verify, timeout_seconds=seconds, strict=strict)
+
+    made, graph, settings = _kept_else_frozen(source, shapes, names, write)
     made.notes += [*switch_notes(settings), *opening_notes(graph)]
     return made
+
+
+def state_for(state: str | None, path: str) -> str:
+    """What becomes of state in a file of that name.
+
+    Raises:
+        ParameterError: its format has no variables to keep state in.
+    """
+    from thinflow.freezing.keeping import AUTO, FREEZE, KEEP
+
+    if path.endswith(".tflite"):
+        return state or AUTO
+    if state == KEEP:
+        raise ParameterError(
+            f"{path}: only .tflite files keep state from call to call",
+            hint="--state inputs makes it inputs and outputs of the model, for the app to hand on",
+        )
+    return FREEZE if state in (None, AUTO) else state
+
+
+def _kept_else_frozen(
+    source: Source, shapes: Shapes | None, names: dict[str, Any], write: Callable[[Graph], Conversion]
+) -> tuple[Conversion, Graph, list[str]]:
+    """What was written of a model, with its state if the file can keep that; also the graph, and what was set
+    in it for inference.
+
+    Raises:
+        StateNotKept: the file cannot, and that was asked for.
+    """
+    from thinflow.analysis.opened import tell_unkept
+    from thinflow.freezing.keeping import AUTO, FREEZE
+
+    graph, settings = load_for_inference(source, shapes=shapes, **names)
+    require_tensorflow(graph, "converted")
+    try:
+        return write(graph), graph, settings
+    except ThinflowError as error:
+        if not graph.states or names["state"] != AUTO or isinstance(source, Graph):
+            raise
+        why = error.problem
+    graph, settings = load_for_inference(source, shapes=shapes, **names | {"state": FREEZE})
+    tell_unkept(graph, why)
+    return write(graph), graph, settings
 
 
 def write_float_tflite(
@@ -204,6 +256,7 @@ def write_float_tflite(
         strict: refuse to write a part.
     """
     from thinflow.formats._files import write_file
+    from thinflow.optimizing.calls import require_states
     from thinflow.optimizing.float_model import float_graph, float_model
     from thinflow.optimizing.onnx_quantizing import reopened
     from thinflow.optimizing.partial import fits_onnx
@@ -211,6 +264,7 @@ def write_float_tflite(
     prepared = float_graph(graph, verify=verify, runtime="litert")
     optimised = prepared.graph
     asked, model = path, float_model(optimised)
+    require_states(model.core)
     path = _settled(model.coverage, path, strict)
     if not verify:
         notes = [*_core_notes(model.core), *_type_notes(prepared), *model.batch_notes]
@@ -240,24 +294,28 @@ def _write_proven(model: FloatModel, path: str, timeout_seconds: float) -> tuple
     """
     from thinflow.formats._files import write_file
     from thinflow.optimizing.batch_sizes import only_batch_is_open
+    from thinflow.optimizing.calls import CALLS, check_calls
     from thinflow.optimizing.checking import check_float_model, why_one_batch
     from thinflow.optimizing.samples import samples_for
 
-    samples = samples_for(model.core.graph, None, limit=2)
+    keeps = bool(model.core.states)
+    samples = samples_for(model.core.graph, None, limit=CALLS if keeps else 2)
 
     def compare(part: str) -> float:
-        apart = check_float_model(model, samples, count=1, path=part, timeout_seconds=timeout_seconds)
-        why = why_one_batch(model, samples, path=part, timeout_seconds=timeout_seconds)
+        path = None if keeps else part  # states of its own would stand in the way of one call at a time
+        apart = check_float_model(model, samples, count=1, path=path, timeout_seconds=timeout_seconds)
+        why = why_one_batch(model, samples, path=path, timeout_seconds=timeout_seconds)
         if why:
             raise VerificationError(why)
-        return apart
+        calls = check_calls(model.core, part, samples, timeout_seconds=timeout_seconds)
+        return max(apart, calls)
 
     return _proven(
         lambda check: write_file(path, model.chunks(), check=check),
         compare,
         _agrees(model.core, model.coverage),
         "litert",
-        write_unproven=not (model.is_open and only_batch_is_open(model.core.graph.inputs)),
+        write_unproven=not keeps and not (model.is_open and only_batch_is_open(model.core.graph.inputs)),
     )
 
 
@@ -385,6 +443,7 @@ def _proven(
 
 def _agrees(core: Core, coverage: Coverage) -> str:
     """The proof, with a place for the largest difference."""
+    from thinflow.optimizing.calls import CALLS
     from thinflow.optimizing.codes import holds_codes
 
     runtime = "LiteRT" if coverage.runtime == "LiteRT" else "ONNX Runtime"
@@ -396,6 +455,8 @@ def _agrees(core: Core, coverage: Coverage) -> str:
             " {:.2g} of the largest value"
         )
     twin = "the same nodes of the graph" if coverage.is_part else "the graph"
+    if core.states:
+        twin += f" over {CALLS} calls in a row, which keep the state"
     return f"{runtime} agrees with {twin}, largest relative difference {{:.2g}}"
 
 
@@ -420,8 +481,9 @@ def _core_notes(core: Core) -> list[str]:
     from thinflow.optimizing.core import BESIDE, narrow_advice, shape_advice
     from thinflow.optimizing.coverage import coverage_of
 
-    notes = [f"input  {v.name}  {v.spec}" for v in core.inputs]
-    notes += [f"output {v.name}  {v.spec}" for v in core.outputs]
+    notes = [f"input  {v.name}  {v.spec}" for v in core.fed]
+    notes += [f"output {v.name}  {v.spec}" for v in core.given]
+    notes += [f"state  {s.name}  {s.input.spec}  kept from call to call" for s in core.states]
     if core.outside:
         reasons = core.outside.items()
         own = (pair for pair in reasons if not pair[1].startswith(BESIDE))

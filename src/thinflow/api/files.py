@@ -12,6 +12,7 @@ from thinflow.api._types import Saveable, Shapes, Source, opening
 from thinflow.errors import GraphError, ParameterError
 from thinflow.ir.garbage import paused_gc
 from thinflow.ir.graph import Graph, Value
+from thinflow.ir.states import declare_states
 
 if TYPE_CHECKING:
     from thinflow.analysis.summary import Summary
@@ -32,6 +33,7 @@ def load(
     tags: str | None = None,
     signature: str | None = None,
     checkpoint: FilePath | None = None,
+    state: str | None = None,
 ) -> Graph:
     """A graph from a file of any supported format, told by its content; a Graph is copied.
 
@@ -50,6 +52,9 @@ def load(
             "serving_default".
         checkpoint: what leads to the variables of a graph that comes without them: a prefix, an index file,
             a folder, or FOLDER@latest.
+        state: what becomes of variables that runs change: "freeze" (default: every run begins with what was
+            saved), "keep" (see `Graph.states`), "inputs" (inputs and outputs, for the caller to hand on), or
+            "auto": kept if that is possible.
 
     Returns:
         The graph, its `inputs` and `outputs` set and all shapes inferred.
@@ -59,7 +64,7 @@ def load(
         GraphError: a name does not exist; the closest is offered.
         ParameterError: the format has no tags, signature or checkpoint.
     """
-    options = opening(tags, signature, checkpoint)
+    options = {**opening(tags, signature, checkpoint), "state": state or "freeze"}
     return _opened(source, inputs, outputs, shapes, options)[0]
 
 
@@ -119,6 +124,7 @@ def _opened(
             graph.outputs = _values(graph, outputs, "output")
         elif guess is not None and not graph.outputs:
             graph.outputs = guess.chosen_outputs
+        declare_states(graph)
         if shapes:
             infer_shapes(graph, override_shapes(graph.inputs, shapes))
     return graph, guessed
@@ -251,12 +257,14 @@ def save(graph: Graph | Saveable, path: str | os.PathLike[str], *, format: str |
 
 
 def _tflite_chunks(graph: Graph) -> Iterable[bytes | memoryview]:
+    from thinflow.ir.states import states_of
     from thinflow.lower.tflite.convert import lower_graph
     from thinflow.lower.tflite.program import write_program
+    from thinflow.lower.tflite.variables import with_variables
 
     require_outputs(graph)
-    _, chunks = write_program(lower_graph(graph, graph.inputs, graph.outputs).program)
-    return chunks
+    program = lower_graph(graph, graph.inputs, graph.outputs).program
+    return write_program(with_variables(program, states_of(graph)))[1]
 
 
 def require_tensorflow(graph: Graph, what: str) -> None:

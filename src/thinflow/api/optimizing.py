@@ -66,6 +66,7 @@ def optimize(
     tags: str | None = None,
     signature: str | None = None,
     checkpoint: FilePath | None = None,
+    state: str = "auto",
 ) -> OptimizeReport | GraphReport:
     """Make a model small and fast, prove it, measure it, and write what devices run.
 
@@ -105,6 +106,8 @@ def optimize(
         tags: which graph of a SavedModel, by its tags, with commas; default: the only one, or "serve".
         signature: which signature of it; default: the only one, or "serving_default".
         checkpoint: what leads to the variables of a graph that comes without them: prefix, index or folder.
+        state: what becomes of variables that runs change: "keep", from call to call in the .tflite files;
+            "freeze", as they were saved; "inputs", for the app to hand on; "auto": kept if LiteRT can.
 
     Returns:
         The report: `verdict` in a sentence, `files` by role, `sizes` in bytes, `float_quality` and
@@ -142,6 +145,7 @@ def optimize(
         onnx=onnx,
         strict=strict,
         progress=progress,
+        state=state,
         **opening(tags, signature, checkpoint),
     )
 

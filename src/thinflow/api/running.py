@@ -84,6 +84,7 @@ def open_session(
     tags: str | None = None,
     signature: str | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
+    state: str = "auto",
     **options: Any,
 ) -> Session:
     """A `Session` on a path or Graph, with its inputs and outputs named, or those of the file.
@@ -92,6 +93,7 @@ def open_session(
         source: path or Graph.
         inputs, outputs, shapes: as for `load`; a .tflite or .onnx file has its own inputs and shapes.
         tags, signature, checkpoint: as for `load`; a .tflite file runs the signature.
+        state: what becomes of variables that runs change; as for `load`, but kept if that is possible.
         options: as for `Session`.
 
     Raises:
@@ -102,7 +104,7 @@ def open_session(
 
     if not is_file(source):
         own = opening(tags, signature, checkpoint)
-        graph = load(source, inputs=inputs, outputs=outputs, shapes=shapes, **own)
+        graph = load(source, inputs=inputs, outputs=outputs, shapes=shapes, state=state, **own)
         return Session(graph, **options)
     if inputs is not None or shapes:
         what = "inputs" if inputs is not None else "shapes"

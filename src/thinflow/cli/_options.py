@@ -40,6 +40,16 @@ def add_shape(p: ArgumentParser) -> None:
     )
 
 
+def add_state(p: ArgumentParser) -> None:
+    """`--state`."""
+    p.add_argument(
+        "--state",
+        choices=("auto", "keep", "freeze", "inputs"),
+        help="of variables that runs change: keep them from call to call (.tflite), freeze them as they were"
+        " saved, or make them inputs and outputs; default auto: kept where the format can, else frozen",
+    )
+
+
 def add_strict(p: ArgumentParser) -> None:
     """`--strict`."""
     p.add_argument(
@@ -166,13 +176,14 @@ def interface(args: Namespace) -> dict[str, Any]:
 
 def model_options(args: Namespace) -> dict[str, Any]:
     """Keyword arguments for `thinflow.load` from `add_model_options`, those that were given."""
-    given = {name: getattr(args, name, None) for name in ("tags", "signature", "checkpoint")}
+    given = {name: getattr(args, name, None) for name in ("tags", "signature", "checkpoint", "state")}
     return {name: value for name, value in given.items() if value is not None}
 
 
 def model_flags(args: Namespace) -> str:
     """The flags of `add_model_options` again, for the next command."""
-    return "".join(f" --{name} {shlex.quote(value)}" for name, value in model_options(args).items())
+    known = {name: value for name, value in model_options(args).items() if name != "state"}
+    return "".join(f" --{name} {shlex.quote(value)}" for name, value in known.items())
 
 
 def interface_flags(args: Namespace) -> str:

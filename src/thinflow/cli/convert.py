@@ -10,6 +10,7 @@ from thinflow.cli._console import print_lines
 from thinflow.cli._options import (
     add_interface,
     add_json,
+    add_state,
     add_strict,
     add_timeout,
     interface,
@@ -43,6 +44,7 @@ def add_arguments(p: ArgumentParser) -> None:
         default=None,
         help="for .onnx: put the weights into a second file, OUTPUT.data, as is done above 2 GB anyway",
     )
+    add_state(p)
     add_strict(p)
     add_timeout(p)
     add_json(p)

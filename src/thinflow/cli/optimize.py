@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from thinflow.cli._console import print_lines
-from thinflow.cli._options import add_interface, add_json, add_strict, interface
+from thinflow.cli._options import add_interface, add_json, add_state, add_strict, interface
 
 EXAMPLES = """
   thinflow optimize model.pb out
@@ -60,6 +60,7 @@ def add_arguments(p: ArgumentParser) -> None:
     )
     p.add_argument("--onnx", action="store_true", help="also write both models as .onnx, for ONNX Runtime")
     p.add_argument("--no-benchmark", dest="measure", action="store_false", help="skip measuring latency")
+    add_state(p)
     add_strict(p)
     add_json(p)
 

@@ -13,6 +13,7 @@ from thinflow.cli._options import (
     add_inter_op,
     add_interface,
     add_json,
+    add_state,
     interface,
     interface_flags,
     model_flags,
@@ -65,6 +66,7 @@ def add_arguments(p: ArgumentParser) -> None:
     )
     p.add_argument("--seed", type=int, default=0, help="for made-up inputs")
     p.add_argument("--save", metavar="FILE.npz", help="write all outputs, keyed by name")
+    add_state(p)
     add_json(p)
 
 

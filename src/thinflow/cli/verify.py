@@ -10,6 +10,7 @@ from thinflow.cli._feeds import add_feed, read_feed_flags
 from thinflow.cli._options import (
     add_interface,
     add_json,
+    add_state,
     model_flags,
     model_options,
     names,
@@ -43,6 +44,7 @@ def add_arguments(p: ArgumentParser) -> None:
     )
     p.add_argument("--seed", default="0", metavar="N[,N...]", help="for made-up inputs; several are possible")
     p.add_argument("--runs", type=int, default=2, metavar="N", help="made-up inputs per seed (default 2)")
+    add_state(p)
     add_json(p)
 
 

@@ -28,7 +28,7 @@ class SignatureModel:
     def __init__(self, model: Model, key: str) -> None:
         from thinflow.engines.litert import port_of
 
-        self._interpreter, self._has_run = model.interpreter, False
+        self._model, self._key, self._has_run = model, key, False
         self._runner = model.interpreter.get_signature_runner(key)
         taken, given = self._runner.get_input_details(), self._runner.get_output_details()
         self.inputs = [_named(port_of(d), name) for name, d in taken.items()]
@@ -58,8 +58,16 @@ class SignatureModel:
 
     def restart(self) -> None:
         """As that of `litert.Model`."""
-        if self._has_run:
-            self._interpreter.reset_all_variables()
+        if self._has_run and not self.keeps_state:
+            self._model.interpreter.reset_all_variables()
+        elif self._has_run:
+            self._model.restart()
+            self._runner = self._model.interpreter.get_signature_runner(self._key)
+
+    @property
+    def keeps_state(self) -> bool:
+        """As that of `litert.Model`."""
+        return self._model.keeps_state
 
 
 def open_signature(model: Model, path: str, key: str) -> ModelFile:

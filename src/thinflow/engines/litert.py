@@ -6,7 +6,7 @@ What LiteRT can run is lowered region by region; the rest runs in the interprete
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from thinflow.engines._files import FilePort, ModelFile, file_content
@@ -56,10 +56,15 @@ class Model:
         from thinflow.litert import allocate, interpreter
 
         source = {"model_path": content} if isinstance(content, str) else {"model_content": content}
+        self._made = partial(
+            interpreter,
+            **source,
+            num_threads=threads,
+            experimental_preserve_all_tensors=keep_all,
+            allocated=False,
+        )
         try:
-            self.interpreter = interpreter(
-                **source, num_threads=threads, experimental_preserve_all_tensors=keep_all, allocated=False
-            )
+            self.interpreter = self._made()
             self._inputs = self.interpreter.get_input_details()
             if settled is None:
                 settled = all((d["shape_signature"] >= 0).all() for d in self._inputs)
@@ -125,8 +130,15 @@ class Model:
 
     def restart(self) -> None:
         """Forget what the last run left in variables, such as the states of recurrent ops."""
-        if self._shapes is not None:
+        if self.keeps_state:  # LiteRT resets tensors only; what its variables hold goes with the interpreter
+            self.interpreter, self._shapes = self._made(), None
+        elif self._shapes is not None:
             self.interpreter.reset_all_variables()
+
+    @cached_property
+    def keeps_state(self) -> bool:
+        """Whether the model has variables, which keep their values from run to run."""
+        return any(o["op_name"] == "VAR_HANDLE" for o in self.interpreter._get_ops_details())
 
     def _fetched(self, number: int) -> Array:
         """A copy of an output. LiteRT has no memory to lend where a size that it computed is 0."""

@@ -25,6 +25,7 @@ from thinflow.ir.types import TensorSpec
 
 if TYPE_CHECKING:
     from thinflow.ir.graph import Graph, Value
+    from thinflow.ir.states import State
     from thinflow.typing import Array, ArrayLike
 
     Feeds = Mapping[str, ArrayLike] | Mapping[Value, ArrayLike] | Mapping[str | Value, ArrayLike]
@@ -109,6 +110,7 @@ class Session:
         self._compiled: dict[tuple[tuple[Any, ...], tuple[Any, ...]], Compiled] = {}
         self._last: Compiled | None = None
         self._state: Any = None
+        self._held: dict[Value, Array] = {}
         own = engine_of(graph)
         self.codes: dict[str, tuple[float, int]] = {}
         self.refusal = ""
@@ -132,6 +134,7 @@ class Session:
             (graph, self.codes), self.is_lifted, engine = lifted, True, "reference"
         self.graph = _loaded(graph) if isinstance(graph, str | os.PathLike) else graph
         _check(self.graph)
+        self._held = _stored(self.graph)
         self._undecided = measure or cache is not None
         self.engine = _default_engine(self.graph) if engine == "auto" else engine
         self._engine = find(self.engine)
@@ -172,13 +175,13 @@ class Session:
     @property
     def inputs(self) -> dict[str, TensorSpec]:
         """Name -> type and shape of what the model takes."""
-        ports: Iterable[Port] = self._file.inputs if self._file is not None else self._graph.inputs
+        ports: Iterable[Port] = self._file.inputs if self._file is not None else self._fed
         return {p.name: p.spec for p in ports}
 
     @property
     def outputs(self) -> dict[str, TensorSpec]:
         """Name -> type and shape of what the model gives."""
-        ports: Iterable[Port] = self._file.outputs if self._file is not None else self._graph.outputs
+        ports: Iterable[Port] = self._file.outputs if self._file is not None else self._given
         return {p.name: p.spec for p in ports}
 
     @property
@@ -230,12 +233,20 @@ class Session:
             call = self._calls[key] = self._prepared(fetches, feeds)
         self._last = call.compiled
         arrays = [f.array(x) for f, x in zip(call.feeds, feeds.values(), strict=True)]
+        arrays += [self._held[s.input] for s in call.states]
         if self._max_iterations is None:
-            return call.compiled.run(arrays)
+            return self._finished(call, call.compiled.run(arrays))
         from thinflow.frames import turning_at_most
 
         with turning_at_most(self._max_iterations):
-            return call.compiled.run(arrays)
+            return self._finished(call, call.compiled.run(arrays))
+
+    def _finished(self, call: _Call, results: list[Array]) -> list[Array]:
+        """What was asked for of a run's results; the states that it leaves are kept."""
+        count = len(results) - len(call.states)
+        for state, left in zip(call.states, results[count:], strict=True):
+            self._held[state.input] = left
+        return results[:count]
 
     def _prepared(self, fetches: Sequence[str | Value] | str | None, feeds: Mapping[Any, Any]) -> _Call:
         wanted = [self._port(f, "fetch") for f in self._fetches(fetches)]
@@ -249,9 +260,20 @@ class Session:
             fed[port] = given
         checks = [Feed(p.name, declared_spec(p)) for p in fed]
         arrays = [check.array(given) for check, given in zip(checks, fed.values(), strict=True)]
+        states = self._states_of_run(fed)
         if self._undecided:
-            self._decide(list(fed), wanted, arrays)
-        return _Call(self.compiled(list(fed), wanted), checks)
+            held = [self._held[s.input] for s in states]
+            self._decide([*fed, *(s.input for s in states)], wanted, [*arrays, *held])
+        ends = [*fed, *(s.input for s in states)], [*wanted, *(s.output for s in states)]
+        return _Call(self.compiled(*ends), checks, states)
+
+    def _states_of_run(self, fed: Mapping[Any, Any]) -> list[State]:
+        """The states that a run begins with and leaves: all, if it is fed what the model takes."""
+        if not self._held or any(v not in fed for v in self._fed):
+            return []
+        from thinflow.ir.states import states_of
+
+        return [s for s in states_of(self._graph) if s.input not in fed]
 
     def compiled(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Compiled:
         """The prepared form for these inputs and outputs; made on first use."""
@@ -292,10 +314,13 @@ class Session:
         self._compiled[tuple(inputs), tuple(outputs)] = compiled
 
     def restart(self) -> None:
-        """Let the next run of a file begin as the first one did.
+        """Let the next run begin as the first one did, with the states that the model was saved with.
 
-        LiteRT's recurrent ops go on from the states that the last run left, in the interpreter too.
+        LiteRT's recurrent ops and variables go on from what the last run left, in the interpreter too, and so
+        does a graph that was opened with its state.
         """
+        if self.graph is not None:
+            self._held = _stored(self.graph)
         if self._state is not None:
             kept = self._state.resources
             for key in [k for k in kept if isinstance(k, tuple) and k[0] == "LiteRTVariable"]:
@@ -319,6 +344,28 @@ class Session:
         """As `reasons`."""
         return self.reasons
 
+    @property
+    def held(self) -> Mapping[Value, Array]:
+        """What the next run of a graph begins with: the input of each state -> its value."""
+        return self._held
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether a run leaves something for the next in variables of the model."""
+        if self._file is not None:
+            return bool(getattr(self._file.model, "keeps_state", False))
+        return bool(self._held) or any(n.op == "LiteRTVariable" for n in self._graph)
+
+    @property
+    def _fed(self) -> list[Value]:
+        """The graph's inputs that are no states."""
+        return _without_states(self._graph, self._graph.inputs)
+
+    @property
+    def _given(self) -> list[Value]:
+        """The graph's outputs that are no states."""
+        return _without_states(self._graph, self._graph.outputs)
+
     def _reported(self) -> Compiled:
         own = self._file if self._file is not None else self._graph
         return self._last or self.compiled(own.inputs, own.outputs)
@@ -334,7 +381,7 @@ class Session:
                 return self._file.outputs
             if not self._graph.outputs:
                 raise GraphError("nothing to compute: the graph has no outputs", hint="name what to fetch")
-            return self._graph.outputs
+            return self._given
         return [fetches] if isinstance(fetches, str) else fetches
 
     def _port(self, name: Any, role: str) -> Any:
@@ -354,11 +401,29 @@ class Session:
 class _Call:
     """One choice of fetches and feeds, ready to run."""
 
-    __slots__ = ("compiled", "feeds")
+    __slots__ = ("compiled", "feeds", "states")
 
-    def __init__(self, compiled: Compiled, feeds: list[Feed]) -> None:
+    def __init__(self, compiled: Compiled, feeds: list[Feed], states: Sequence[State] = ()) -> None:
         self.compiled = compiled
         self.feeds = feeds
+        self.states = states
+
+
+def _without_states(graph: Graph, values: Sequence[Value]) -> list[Value]:
+    if not graph.states:
+        return list(values)
+    from thinflow.ir.states import without_states
+
+    return without_states(graph, values)
+
+
+def _stored(graph: Graph) -> dict[Value, Array]:
+    """What the states of a graph begin with."""
+    if not graph.states:
+        return {}
+    from thinflow.ir.states import states_of
+
+    return {s.input: s.first for s in states_of(graph)}
 
 
 def _default_engine(graph: Graph) -> str:
@@ -410,14 +475,16 @@ def _loaded(path: str | os.PathLike[str]) -> Graph:
     """The graph in a file, with its inputs and outputs, guessed if it does not say."""
     from thinflow.analysis.interface import guess_interface
     from thinflow.analysis.shapes import infer_shapes
+    from thinflow.ir.states import declare_states
     from thinflow.opening import open_model
 
-    graph = open_model(path)
+    graph = open_model(path, state="auto")
     infer_shapes(graph)
     if not graph.inputs or not graph.outputs:
         guess = guess_interface(graph)
         graph.inputs = graph.inputs or guess.chosen_inputs
         graph.outputs = graph.outputs or guess.chosen_outputs
+    declare_states(graph)
     return graph
 
 

@@ -109,7 +109,7 @@ def default_signature(data: memoryview | bytes) -> str | None:
     from thinflow.tflite.reader import read_program
 
     program = read_program(data, losses=[])
-    keys = list(program.signatures)
+    keys = [key for key, given in program.signatures.items() if given.outputs]  # others put state back
     if len(keys) < 2 or len({_subgraph_of(program, key) for key in keys}) < 2:
         return None
     if _DEFAULT in keys:
@@ -125,6 +125,8 @@ def _tensors(program: Program, main: int) -> set[object]:
 
 
 def _subgraph_of(program: Program, signature: str | None) -> int:
+    from thinflow.tflite.model import signature_subgraph
+
     if signature is None:
         return 0
     found = program.signatures.get(signature)
@@ -135,6 +137,8 @@ def _subgraph_of(program: Program, signature: str | None) -> int:
             hint=closest(signature, known) or f"it has {list_text(known) or 'none'}",
         )
     wanted = set(found.outputs.values())
+    if not wanted and not found.inputs:
+        return signature_subgraph(signature, found, program.subgraphs)
     return next((n for n, s in enumerate(program.subgraphs) if wanted <= {*s.outputs, *s.tensors()}), 0)
 
 

@@ -7,10 +7,11 @@ g = ResourceGather(w, i)   ->  g = GatherV2(w, i, axis)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from thinflow.errors import GraphError, UnsupportedOp
+from thinflow.freezing.keeping import place_for
 from thinflow.freezing.readers import ORIGIN, READERS, drop_references
 from thinflow.ir.attrs import Attr, FunctionAttr, ShapeAttr
 from thinflow.ir.function import Edited, Function
@@ -71,12 +72,13 @@ _PASSING = {
 }
 
 
-def replace_variables(graph: Graph, values: Mapping[Node, Tensor]) -> None:
+def replace_variables(graph: Graph, values: Mapping[Node, Tensor], fed: Collection[str] = ()) -> None:
     """Replace variables by constants of the same names, and whatever reads them by what reads values.
 
     Args:
         graph: the graph, edited in place; functions that get handles are converted into new ones.
         values: variable -> its value. The numbers are not read.
+        fed: names of variables that become inputs, whose values each run is given.
 
     Raises:
         UnsupportedOp: something else than reading is done to a variable; names the node.
@@ -84,7 +86,11 @@ def replace_variables(graph: Graph, values: Mapping[Node, Tensor]) -> None:
     handles: dict[Value, TensorSpec] = {}
     for node, tensor in values.items():
         attrs: dict[str, Attr] = {"dtype": tensor.dtype, "value": tensor}
-        constant = graph.add("Const", name=node.name, attrs=attrs, before=node)
+        constant = (
+            place_for(graph, node, tensor)
+            if node.name in fed
+            else graph.add("Const", name=node.name, attrs=attrs, before=node)
+        )
         constant.origin = ORIGIN
         is_handle = node.op == "VarHandleOp"
         graph.replace(node, constant)

@@ -19,8 +19,9 @@ from thinflow.freezing import matching, naming, restoring
 from thinflow.freezing.assets import place_assets
 from thinflow.freezing.handles import replace_variables
 from thinflow.freezing.initial_values import InitialValues
+from thinflow.freezing.keeping import KEEP, Kept, add_left, kept_note
 from thinflow.freezing.restoring import Key
-from thinflow.freezing.state import forward_writes, is_write, state_note, written_state
+from thinflow.freezing.state import forward_writes, is_write, kept_variables, state_note, written_state
 from thinflow.freezing.tables import absent_files, fill, fillers_of, tables_of
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.function import Selection, reachable
@@ -50,6 +51,7 @@ class Options:
         initializers: names of nodes that prepare tables and variables that no checkpoint holds, besides
             those the model names.
         restore_op: the node that restores everything, of several savers the one to believe; "": the model's.
+        state: what becomes of variables that runs change, one of `keeping.CHOICES`.
     """
 
     only: Sequence[str] = ()
@@ -62,6 +64,7 @@ class Options:
     inline: bool = True
     initializers: Sequence[str] = ()
     restore_op: str = ""
+    state: str = "freeze"
 
 
 @brief_repr
@@ -77,6 +80,7 @@ class Frozen:
         nodes_before: how many nodes the model's main graph had.
         notes: facts worth telling.
         state: variables that a run read and changed, so that the next one began with what it left.
+        kept: those of them that are states of the graph.
     """
 
     graph: Graph
@@ -86,6 +90,7 @@ class Frozen:
     nodes_before: int = 0
     notes: list[str] = field(default_factory=list)
     state: list[str] = field(default_factory=list)
+    kept: Kept = field(default_factory=Kept, repr=False)
 
 
 def freeze_metagraph(
@@ -122,6 +127,7 @@ def freeze_metagraph(
     )
     if signature is not None:
         naming.give_names(frozen.graph, signature)
+        frozen.kept.declare(frozen.graph)
         _strip(frozen.graph, [])  # what only held the place of a call
     return frozen
 
@@ -154,22 +160,28 @@ def freeze_graph(
     graph.inputs = list(dict.fromkeys(graph.value(name) for name in inputs))
     initializers = _initializers(graph, meta, options)
     initial = InitialValues(graph, initializers)
-    _settle_writes(graph, frozen)
+    _settle_writes(graph, frozen, options)
     _strip(graph, initializers)
     if options.inline and graph.functions:
         _inline(graph, frozen)
-        _settle_writes(graph, frozen)
+        _settle_writes(graph, frozen, options)
     lenient = options.allow_missing or options.allow_absent_files
     _fill_tables(graph, home, contents, frozen, lenient=lenient)
     _strip(graph, [])
     values = _values(graph, keys, checkpoint, options, frozen, initial)
-    replace_variables(graph, values)
+    starts = {node.name: tensor for node, tensor in values.items()}
+    replace_variables(graph, values, frozen.kept.left)
+    frozen.kept.replaced(graph, starts)
+    frozen.kept.declare(graph, ends=bool(graph.inputs))
     drop_idle_control(graph)  # what waited for reads of variables would wait for constants
     _cut_writes(graph, frozen)
     _strip(graph, [])
     _prune_functions(graph, frozen)
-    if frozen.state:
+    if frozen.kept.left:
+        graph.facts[STATE] = kept_note(frozen.kept.left)
+    elif frozen.state:
         graph.facts[STATE] = state_note(frozen.state)
+    if STATE in graph.facts:
         frozen.notes.append(graph.facts[STATE])
     if options.clear_devices:
         for node in graph:
@@ -203,10 +215,13 @@ def _initializers(graph: Graph, meta: MetaGraph | None, options: Options) -> lis
     return [*(fillers_of(graph) if meta is None else ()), *(n for n in found if n is not None), *asked]
 
 
-def _settle_writes(graph: Graph, frozen: Frozen) -> None:
-    """Leave out changes of variables, once what the outputs read back of them is taken from where it came."""
+def _settle_writes(graph: Graph, frozen: Frozen, options: Options) -> None:
+    """Leave out changes of variables, once what the outputs read back of them is taken from where it came, as
+    is what is left of them if state is kept.
+    """
     frozen.state += written_state(graph)
-    forward_writes(graph)
+    kept = kept_variables(graph) if options.state == KEEP else []
+    frozen.kept.left |= add_left(graph, forward_writes(graph, kept))
     _cut_writes(graph, frozen)
 
 

@@ -14,6 +14,7 @@ from thinflow.formats.checkpoint import find_prefix, open_checkpoint
 from thinflow.formats.metagraph import MetaGraph
 from thinflow.freezing.model import Frozen, Options, freeze_graph, freeze_metagraph
 from thinflow.ir.graph import Graph
+from thinflow.ir.states import declare_states
 
 PathLike = str | os.PathLike[str]
 _SHOWN_SIGNATURES = 5
@@ -73,6 +74,7 @@ def freeze_source(
     if finish:
         infer_shapes(frozen.graph)
         _declare_inputs(frozen.graph, inputs)
+        declare_states(frozen.graph)
     return frozen
 
 

@@ -1,5 +1,5 @@
 """State: variables that a run changes. What a run reads back after it has written is what it wrote; what it
-leaves for the next run is not kept by a frozen graph, and told.
+leaves for the next run becomes an output where state is to be kept, see `keeping`, or else is told.
 
     v.assign(f(x));  y = g(v)     ->     y = g(f(x))
 """
@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from thinflow.errors import UnsupportedOp
+from thinflow.freezing.keeping import kept_note
 from thinflow.freezing.readers import ORIGIN, READERS
 from thinflow.freezing.restoring import variables
 from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors
-from thinflow.ir.types import DType, TensorSpec
+from thinflow.ir.types import INT32, DType, TensorSpec
 
 WRITES = (
     "Assign",
@@ -41,6 +44,21 @@ _ADDS: Mapping[str, str] = {
     "AssignSubVariableOp": "Sub",
 }
 """What they make of the value before and their input."""
+_ROWS = frozenset({"ResourceScatterUpdate", "ResourceScatterAdd", "ResourceScatterSub"})
+"""They name rows by their numbers alone."""
+_PLACES: Mapping[str, str] = {
+    "ResourceScatterUpdate": "TensorScatterUpdate",
+    "ResourceScatterAdd": "TensorScatterAdd",
+    "ResourceScatterSub": "TensorScatterSub",
+    "ResourceScatterNdUpdate": "TensorScatterUpdate",
+    "ResourceScatterNdAdd": "TensorScatterAdd",
+    "ResourceScatterNdSub": "TensorScatterSub",
+    "ResourceStridedSliceAssign": "TensorStridedSliceUpdate",
+}
+"""What they make of the value before, places in it, and their input."""
+_PLACE_ATTRS = frozenset({
+    "Tindices", "Index", "begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask",
+})  # fmt: skip
 _PLAIN = frozenset({"Identity", "RefIdentity"})
 _CONTROL = frozenset(
     op for name in ("Enter", "Switch", "Merge", "Exit", "NextIteration") for op in (name, f"Ref{name}")
@@ -106,19 +124,46 @@ def written_state(graph: Graph) -> list[str]:
     ]
 
 
-def forward_writes(graph: Graph) -> None:
+def forward_writes(graph: Graph, kept: Iterable[Node] = ()) -> dict[Node, Value]:
     """Let the outputs read what was written where they read a variable after it was written in the same run.
+
+    Args:
+        graph: edited.
+        kept: variables whose last values are wanted.
+
+    Returns:
+        Of each kept variable that is changed, what a run leaves in it.
 
     Raises:
         UnsupportedOp: that is not known: the write is in a loop or branch, or of an unusual kind, or several
             are in no order.
     """
     touched = ancestors(v.node for v in graph.outputs)
+    wanted = set(kept)
+    left: dict[Node, Value] = {}
     for variable, uses in _changed(graph, touched):
         written = _Written(graph, variable, uses)
         for node, index in uses.reads:
             if node in touched:
                 written.forward(node, index)
+        if variable in wanted:
+            left[variable] = written.left()
+    return left
+
+
+def kept_variables(graph: Graph) -> list[Node]:
+    """Variables that a run changes and that its outputs, or what it leaves in others of them, depend on."""
+    outputs = [v.node for v in graph.outputs]
+    changed = dict(_changed(graph, ancestors(outputs)))
+    found: list[Node] = []
+    while True:
+        needed = ancestors([*outputs, *(w for v in found for w in changed[v].writes)], control=False)
+        more = [
+            v for v, uses in changed.items() if v not in found and any(n in needed for n, _ in uses.reads)
+        ]
+        if not more:
+            return [v for v in changed if v in found]
+        found += more
 
 
 def _changed(graph: Graph, touched: set[Node]) -> Iterator[tuple[Node, _Uses]]:
@@ -158,6 +203,12 @@ class _Written:
         else:
             raise self._refusal(node, "reads")
 
+    def left(self) -> Value:
+        """What the variable holds after all writes."""
+        last = self._last(self.uses.writes[-1], self.uses.writes)
+        assert last is not None
+        return self._after(last)
+
     def _last(self, reader: Node, before: Iterable[Node]) -> Node | None:
         """The write before a node that comes after all others before it."""
         reached = set(before)
@@ -177,11 +228,21 @@ class _Written:
     def _computed(self, write: Node) -> Value:
         if write.op in _STORES:
             return write.inputs[1]
-        if write.op not in _ADDS or self.spec.dtype is None:
+        op = _ADDS.get(write.op) or _PLACES.get(write.op)
+        if op is None or self.spec.dtype is None:
             raise self._refusal(write, "changes")
         last = self._last(write, self.before[write] - {write})
         old = self._read(write) if last is None else self._after(last)
-        return self._add(_ADDS[write.op], [old, write.inputs[1]], f"{write.name}/written", write)
+        rest = write.inputs[1:]
+        if write.op in _ROWS:
+            axis = self.graph.constant(np.array(-1, np.int32), f"{write.name}/axis", before=write)
+            attrs: dict[str, Attr] = {"T": write.attrs.get("Tindices", INT32), "Tdim": INT32}
+            places = self.graph.add(
+                "ExpandDims", [rest[0], axis], f"{write.name}/places", attrs=attrs, before=write
+            )
+            rest = (places.output(), *rest[1:])
+        kept = {k: v for k, v in write.attrs.items() if k in _PLACE_ATTRS}
+        return self._add(op, [old, *rest], f"{write.name}/written", write, kept)
 
     def _read(self, write: Node) -> Value:
         """The value that the variable has before all writes."""
@@ -198,9 +259,16 @@ class _Written:
         )
         return fresh.output()
 
-    def _add(self, op: str, inputs: Sequence[Value], name: str, before: Node) -> Value:
+    def _add(
+        self,
+        op: str,
+        inputs: Sequence[Value],
+        name: str,
+        before: Node,
+        more: Mapping[str, Attr] | None = None,
+    ) -> Value:
         assert self.spec.dtype is not None
-        attrs: dict[str, Attr] = {"T": self.spec.dtype}
+        attrs: dict[str, Attr] = {"T": self.spec.dtype, **(more or {})}
         fresh = self.graph.add(op, inputs, name, attrs=attrs, before=before)
         fresh.origin = ORIGIN
         return fresh.output()
@@ -216,9 +284,7 @@ class _Written:
 
 def state_note(names: Sequence[str]) -> str:
     """What it means that a frozen graph had state."""
-    listed = ", ".join(f"'{name}'" for name in names[:3]) + (", ..." if len(names) > 3 else "")
-    which = f"{len(names)} variables" if len(names) > 1 else "a variable"
     return (
-        f"the model keeps state from one run to the next in {which}, {listed}; here every run begins with the"
-        " values that were saved. For sequences in pieces, make the state an input and an output of the model"
+        f"{kept_note(names)}; here every run begins with the values that were saved. For sequences in pieces,"
+        " convert the model to .tflite, which keeps state, or make it inputs and outputs: --state inputs"
     )

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from thinflow.ir.tensor import Tensor
 
 
 @dataclass(frozen=True)
@@ -19,3 +23,20 @@ class Passenger:
     """What a format carries through beyond nodes: (field number, bytes with tag) in file order."""
 
     fields: tuple[tuple[int, bytes], ...] = ()
+
+
+@dataclass(frozen=True)
+class StateVariable:
+    """What a model keeps from one run to the next, as an input and an output of its graph.
+
+    Attributes:
+        name: of the variable in the model.
+        input: name of the value that a run begins with.
+        output: name of the value that it leaves, of the same type and shape.
+        start: what the first run begins with.
+    """
+
+    name: str
+    input: str
+    output: str
+    start: Tensor

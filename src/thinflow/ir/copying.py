@@ -21,7 +21,7 @@ def copy_into(copy: Graph, graph: Graph) -> None:
     copy.versions, copy.passenger, copy.path = graph.versions, graph.passenger, graph.path
     copy.functions, copy.aliases = graph.functions, dict(graph.aliases)
     copy.vocabulary, copy.facts = graph.vocabulary, dict(graph.facts)
-    copy.problems = list(graph.problems)
+    copy.problems, copy.states = list(graph.problems), graph.states
     twins: dict[Node, Node] = {}
     with paused_gc():
         for node in graph:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from thinflow.errors import GraphError, closest
 from thinflow.ir import replacing
 from thinflow.ir.attrs import Attr, normalize
-from thinflow.ir.carried import Passenger, Versions
+from thinflow.ir.carried import Passenger, StateVariable, Versions
 from thinflow.ir.copying import copy_into
 from thinflow.ir.names import Names, parse_value_name, require_legal
 from thinflow.ir.node import Node, NodeSource
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from thinflow.ir.function import Function
 
-__all__ = ["Graph", "Node", "NodeSource", "Passenger", "Problem", "Use", "Value", "Versions"]
+__all__ = ["Graph", "Node", "NodeSource", "Passenger", "Problem", "StateVariable", "Use", "Value", "Versions"]
 
 
 class Graph:
@@ -42,6 +42,7 @@ class Graph:
         vocabulary: whose ops these are: "" TensorFlow's, "tflite" or "onnx". Ops of others begin with `tfl.`
             or `onnx.`; such a graph is for looking at and for running its file, not for transforming.
         facts: what the file says of itself (producer, version, signatures...): topic -> text.
+        states: what is kept from one run to the next; each is an input and an output, too. See `ir.states`.
     """
 
     def __init__(self) -> None:
@@ -53,6 +54,7 @@ class Graph:
         self.aliases: dict[str, str] = {}
         self.vocabulary = ""
         self.facts: dict[str, str] = {}
+        self.states: tuple[StateVariable, ...] = ()
         self._inputs: list[Value] = []
         self._outputs: list[Value] = []
         self._input_set: set[Value] = set()

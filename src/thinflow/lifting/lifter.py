@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from thinflow.analysis import foreign
@@ -124,6 +124,26 @@ class Call:
         assigned = self.many("AssignVariableOp", read.node.inputs[0], whole, dtype=whole.dtype)
         self._lifter.effects.append(assigned)
 
+    def variable_read(self, handle: Value) -> Value:
+        """What a resource variable holds after the last write before this op."""
+        history = self._lifter.history(handle)
+        read = self.many("ReadVariableOp", handle, T=None, dtype=handle.node.get("dtype"))
+        read.set_control_inputs([history.write] if history.write is not None else [])
+        history.reads.append(read)
+        return read.output()
+
+    def variable_written(self, handle: Value, value: Value) -> None:
+        """Let a resource variable hold a value from this op on."""
+        history = self._lifter.history(handle)
+        wrote = self.many("AssignVariableOp", handle, value, T=None, dtype=value.dtype)
+        before = [history.write] if history.write is not None else []
+        wrote.set_control_inputs([*before, *history.reads])
+        history.write, history.reads = wrote, []
+
+    def started_by(self) -> list[Graph]:
+        """The subgraphs of the file that run once, before the first run."""
+        return self._lifter.once
+
     def function(self, option: str) -> Attr:
         """An option that names a subgraph, as TensorFlow's function.
 
@@ -190,6 +210,14 @@ def _both(made: TensorSpec, stated: TensorSpec) -> TensorSpec:
     return TensorSpec(kind, shape, made.elements if shape == made.shape else None)
 
 
+@dataclass
+class History:
+    """What was done to a resource variable so far: the last write, and the reads since."""
+
+    write: Node | None = None
+    reads: list[Node] = field(default_factory=list)
+
+
 class Lifter:
     """The new graph while it grows."""
 
@@ -204,6 +232,7 @@ class Lifter:
         self.effects: list[Node] = []
         """What the op that is being placed leaves in variables; its results wait for that."""
         self.scope = scope
+        self._histories: dict[Attr, History] = {}
         self._source = source
         self._values: dict[Value, Value] = {}
         self._placed: set[Node] = set()
@@ -225,6 +254,8 @@ class Lifter:
         refuse_unread(call)
         results = rounded_results(call, made if isinstance(made, list) else [made])
         results = self._after_effects(results)
+        if not results:
+            return
         if results[0].node in self._placed:
             results[0] = self.graph.add("Identity", [results[0]], node.name).output()
         else:
@@ -266,11 +297,36 @@ class Lifter:
             raise UnsupportedOp("the subgraph that it calls is missing")
         return self._source.functions[function.name]
 
+    def history(self, handle: Value) -> History:
+        """What was done to the variable of a handle."""
+        return self._histories.setdefault(handle.node.attrs["shared_name"], History())
+
+    @property
+    def once(self) -> list[Graph]:
+        """The bodies of the file's subgraphs that run once."""
+        named = (n.attrs.get("init_subgraph_index") for n in self._source if n.op == "tfl.CALL_ONCE")
+        return [self.source_function(name).graph for name in named]
+
     def finished(self) -> Graph:
         """The graph with its inputs and outputs."""
         self.graph.inputs = [self.of(v) for v in self._source.inputs]
-        self.graph.outputs = [self._named(v) for v in self._source.outputs]
+        outputs = [self._named(v) for v in self._source.outputs]
+        writes = [h.write for h in self._histories.values() if h.write is not None]
+        waiting = {v: self._behind(v, writes) for v in dict.fromkeys(outputs)} if writes else {}
+        self.graph.outputs = [waiting.get(v, v) for v in outputs]
         return self.graph
+
+    def _behind(self, value: Value, writes: Sequence[Node]) -> Value:
+        """The value under its name, once variables hold what the run leaves in them."""
+        wished, node = value.node.name, value.node
+        own = value.port == 0 and value not in self.graph.inputs
+        if own:
+            self.graph.rename(node, self.graph.unique_name(f"{wished}/value"))
+        behind = self.graph.add("Identity", [value], wished, control_inputs=writes).output()
+        behind.spec = value.spec
+        if not own:
+            self.graph.aliases[value.name] = behind.name
+        return behind
 
     def _named(self, value: Value) -> Value:
         """An output, behind a node of its own where the file's name for it is not that of a node's output."""

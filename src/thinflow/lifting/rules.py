@@ -8,7 +8,7 @@ from collections.abc import Callable
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import FLOAT, HALF, INT32, DType
-from thinflow.lifting import control, recurrent
+from thinflow.lifting import control, recurrent, variables
 from thinflow.lifting.lifter import Call
 from thinflow.lifting.windows import (
     activated,
@@ -46,6 +46,21 @@ def _reshape(c: Call) -> Value:
     # Old converters write a scalar's shape as [0].
     shape = c[1] if c.has(1) else c.constant(() if wanted == (0,) else wanted)
     return c.emit("Reshape", c[0], shape, Tshape=INT32)
+
+
+def _dynamic_update_slice(c: Call) -> Value:
+    """DYNAMIC_UPDATE_SLICE: x with a smaller y written at a place, moved inside where it lies out."""
+    shape = c[0].spec.shape
+    if shape is None:
+        raise UnsupportedOp("the rank of its operand 0 is not known")
+    place = c[2] if c[2].dtype is INT32 else c.emit("Cast", c[2], SrcT=c[2].dtype, DstT=INT32)
+    whole, part = (c.emit("Shape", c[i], out_type=INT32) for i in (0, 1))
+    begin = c.emit("Minimum", place, c.emit("Sub", whole, part))
+    begin = c.emit("Maximum", begin, c.constant((0,) * len(shape)))
+    strides = c.constant((1,) * len(shape))
+    return c.emit(
+        "TensorStridedSliceUpdate", c[0], begin, c.emit("AddV2", begin, part), strides, c[1], Index=INT32
+    )
 
 
 def _softmax(c: Call) -> Value:
@@ -275,6 +290,7 @@ _OTHERS: dict[str, Rule] = {
     "REVERSE_V2": _plain("ReverseV2"),
     "SELECT": _plain("Select"),
     "SELECT_V2": _plain("SelectV2"),
+    "DYNAMIC_UPDATE_SLICE": _dynamic_update_slice,
     "CUMSUM": _plain("Cumsum", "exclusive", "reverse"),
     "SPACE_TO_DEPTH": _plain("SpaceToDepth", "block_size"),
     "DEPTH_TO_SPACE": _plain("DepthToSpace", "block_size"),
@@ -312,6 +328,7 @@ _OTHERS: dict[str, Rule] = {
 RULES: dict[str, Rule] = (
     control.RULES
     | recurrent.RULES
+    | variables.RULES
     | {
         f"tfl.{name}": rule
         for name, rule in {

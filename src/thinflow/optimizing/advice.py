@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from thinflow.ir.graph import Graph, Value
+from thinflow.ir.states import without_states
 from thinflow.optimizing.core import Core
 from thinflow.optimizing.finishing import stem_of
 from thinflow.optimizing.onnx_quantizing import reopened
@@ -112,7 +113,8 @@ def _steps_to_a_whole_model(report: OptimizeReport, small: SmallGraph, model: st
 
 def _ends(graph: Graph) -> str:
     """Flags that name a graph's inputs and outputs, so that nothing is guessed anew."""
-    sides = (("inputs", graph.inputs), ("outputs", graph.outputs))
+    fed, given = (without_states(graph, side) for side in (graph.inputs, graph.outputs))
+    sides = (("inputs", fed), ("outputs", given))
     return "".join(f" --{role} {shlex.quote(','.join(v.name for v in values))}" for role, values in sides)
 
 
@@ -122,7 +124,8 @@ def _known_shapes(graph: Graph, *, one_sample: bool = True) -> str:
     Args:
         one_sample: whether an open batch is known to be one sample; else it stays open.
     """
-    known = {v.name: v.shape for v in graph.inputs if v.shape and None not in v.shape[1:]}
+    fed = without_states(graph, graph.inputs)
+    known = {v.name: v.shape for v in fed if v.shape and None not in v.shape[1:]}
     shapes = {name: shape for name, shape in known.items() if one_sample or shape[0] is not None}
     texts = (
         f"{name}={','.join('1' if d is None else str(d) for d in shape)}" for name, shape in shapes.items()

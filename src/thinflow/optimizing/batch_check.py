@@ -13,6 +13,7 @@ from thinflow.engines._child import run_file
 from thinflow.errors import VerificationError
 from thinflow.ir.types import TensorSpec
 from thinflow.lower.tflite.program import Signature, Tensor, to_bytes
+from thinflow.lower.tflite.variables import with_variables
 from thinflow.optimizing.batch_sizes import HasCore, batch_note, is_open, several, told
 from thinflow.optimizing.float_model import FloatModel
 from thinflow.optimizing.quantizing import QuantizedModel
@@ -73,7 +74,7 @@ def checked_batch(model: FloatModel, made: Q, samples: Samples) -> Q:
     sizes = {v.name: len(a) for v, a in zip(model.core.inputs, first, strict=True) if a.ndim}
     quantized = _with_sizes(made.quantized, sizes)
     note = batch_note(quantized.program.subgraphs[0].inputs, why)
-    content = to_bytes(quantized.program)
+    content = to_bytes(with_variables(quantized.program, model.core.states))
     return replace(made, quantized=quantized, content=content, warnings=[note, *made.warnings])
 
 

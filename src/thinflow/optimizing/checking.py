@@ -20,6 +20,7 @@ from thinflow.errors import ThinflowError, VerificationError
 from thinflow.interpreter import Plan
 from thinflow.ir.counterparts import counterparts
 from thinflow.ir.graph import Graph, Value
+from thinflow.ir.states import without_states
 from thinflow.lower.lowering import needed_nodes
 from thinflow.optimizing.angles import same_turn
 from thinflow.optimizing.batch_sizes import HasCore, doubled, several, told
@@ -110,7 +111,7 @@ def _difference(
         tolerance = float("inf") if judge_codes else CODES_TOLERANCE
     pairs = zip(computed, runs, strict=True)
     return max(
-        (_farthest(core, dict(zip(fetched, a, strict=True)), b, tolerance) for a, b in pairs), default=0.0
+        (farthest(core, dict(zip(fetched, a, strict=True)), b, tolerance) for a, b in pairs), default=0.0
     )
 
 
@@ -140,7 +141,7 @@ def open_or_fixed(graph: Graph, samples: Samples) -> FloatModel:
 
     Sizes beyond the batch that nobody knows, as samples are made up too, stay open where that works.
     """
-    if samples.synthetic and (free := _with_free_sizes(graph, samples)) is not None:
+    if samples.synthetic and not graph.states and (free := _with_free_sizes(graph, samples)) is not None:
         return free
     model = float_model(graph, samples)
     why = why_one_batch(model, samples)
@@ -170,7 +171,13 @@ def _with_free_sizes(graph: Graph, samples: Samples) -> FloatModel | None:
     return None
 
 
-def _farthest(core: Core, expected: Mapping[Value, Array], found: Sequence[Array], tolerance: float) -> float:
+def farthest(
+    core: Core,
+    expected: Mapping[Value, Array],
+    found: Sequence[Array],
+    tolerance: float,
+    values: Sequence[Value] | None = None,
+) -> float:
     """The largest relative difference of a core's outputs for one sample.
 
     Args:
@@ -178,13 +185,14 @@ def _farthest(core: Core, expected: Mapping[Value, Array], found: Sequence[Array
         expected: by the interpreter; with the numbers that tell which rows of an output are to spare.
         found: by LiteRT, one array for each output.
         tolerance: how large it may be.
+        values: which of them were found; default: all.
 
     Raises:
         VerificationError: it is larger.
     """
-    counts = {value: expected[number] for value, number in counts_of(core.outputs).items()}
+    counts = {v: expected[number] for v, number in counts_of(core.outputs).items() if number in expected}
     worst = 0.0
-    for value, b in zip(core.outputs, found, strict=True):
+    for value, b in zip(core.outputs if values is None else values, found, strict=True):
         a = expected[value]
         pair = a, same_turn(value, a, b.reshape(a.shape) if a.size == b.size == 1 else b)
         apart = difference(*(written(array, value, counts) for array in pair))
@@ -236,6 +244,7 @@ def compare_models(
     twins = counterparts(core.graph.inputs, judged.inputs, judged)
     fed = dict(zip(core.graph.inputs, twins, strict=True))
     meters: dict[str, QualityMeter] = {}
+    shown = [i for i, v in enumerate(read) if v in without_states(judged, read)]
     for number, feed in enumerate(samples):
         before = plan.run({(to := fed.get(v, v)): as_declared(to, a) for v, a in feed.items()})
         arrays = core.before(feed)
@@ -244,12 +253,12 @@ def compare_models(
             after = core.after(results, feed) if end_to_end else results
             if name not in meters:
                 meters[name] = QualityMeter(samples.labels, ranked=_is_ranked(read, before, samples))
-            meters[name].add(before, after)
+            meters[name].add([before[i] for i in shown], [after[i] for i in shown])
         if progress is not None:
             progress(number + 1, samples.count or 0, "comparing answers")
     qualities = {name: meter.result() for name, meter in meters.items()}
     for quality in qualities.values():
-        quality.outputs = tuple(v.name for v in read)
+        quality.outputs = tuple(read[i].name for i in shown)
         if model.coverage.is_part:
             quality.part = _INTERPRETED if end_to_end else _AT_ITS_ENDS
     return qualities

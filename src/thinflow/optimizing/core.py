@@ -27,6 +27,7 @@ from thinflow.interpreter import Plan
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.function import mentioned
 from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.states import State, states_of, without_states
 from thinflow.ir.types import BFLOAT16, HALF, STRING, TensorSpec
 from thinflow.lower.operands import WIDENING
 from thinflow.lower.tflite.convert import unsupported, unsupported_unit
@@ -69,6 +70,22 @@ class Core:
         # What the end needs from elsewhere: results of the core, fed inputs, and values made before the core.
         self._is_whole = all(v in self.outputs for v in self.graph.outputs)
         self._after = None if self._is_whole else Plan(self.graph, self.graph.outputs, [*self.outputs, *fed])
+
+    @property
+    def states(self) -> list[State]:
+        """The states of the graph that the model has a part in."""
+        known = {*self.inputs, *self.outputs}
+        return [s for s in states_of(self.graph) if s.input in known or s.output in known]
+
+    @property
+    def fed(self) -> list[Value]:
+        """The inputs that the app feeds: those that are no states."""
+        return without_states(self.graph, self.inputs)
+
+    @property
+    def given(self) -> list[Value]:
+        """The outputs that the app gets."""
+        return without_states(self.graph, self.outputs)
 
     def before(self, feed: Mapping[Value, Array]) -> list[Array]:
         """The core's inputs for a feed of the whole graph."""

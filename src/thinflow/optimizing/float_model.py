@@ -20,6 +20,7 @@ from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import DType, TensorSpec
 from thinflow.lower.tflite.convert import lower_graph
 from thinflow.lower.tflite.program import Program, to_bytes, write_program
+from thinflow.lower.tflite.variables import with_variables
 from thinflow.optimizing.batch_sizes import batch_note, fix_batch, is_open, open_else_fixed, takes_batches
 from thinflow.optimizing.core import Core, find_core, whole_with_texts
 from thinflow.optimizing.coverage import Coverage, coverage_of
@@ -136,12 +137,17 @@ class FloatModel:
 
     @cached_property
     def content(self) -> bytes:
-        """The program as a file, in memory; kept once made."""
+        """The program as a file, in memory; kept once made. States are inputs and outputs."""
         return to_bytes(self.program)
 
+    @cached_property
+    def stored(self) -> Program:
+        """What the file holds: the program, which keeps states from run to run."""
+        return with_variables(self.program, self.core.states)
+
     def chunks(self) -> Iterable[Any]:
-        """The same piece by piece, for writing without a copy in memory."""
-        return write_program(self.program)[1]
+        """The file piece by piece, for writing without a copy in memory."""
+        return write_program(self.stored)[1]
 
     def feeds(self, samples: Iterable[Mapping[Value, Array]]) -> Iterator[dict[str, Array]]:
         """Core inputs by name, one dict per sample."""

@@ -9,10 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from thinflow.analysis.opened import tell_unkept
 from thinflow.analysis.summary import summarize
 from thinflow.bench.latency import BenchmarkReport
 from thinflow.errors import ThinflowError, UnsupportedOp
 from thinflow.ir.graph import Graph
+from thinflow.optimizing.calls import StateNotKept, check_calls, require_states
 from thinflow.optimizing.checking import check_float_model
 from thinflow.optimizing.finishing import (
     checked_folder,
@@ -36,6 +38,7 @@ from thinflow.quantize.pictures import Scaling
 from thinflow.quantize.recipe import Recipe
 
 Progress = Callable[[int, int, str], None]
+AUTO, FREEZE = "auto", "freeze"
 
 
 def optimize(
@@ -59,6 +62,7 @@ def optimize(
     recipe: Recipe | None = None,
     onnx: bool = False,
     strict: bool = False,
+    state: str = AUTO,
     progress: Progress | None = None,
     **options: Any,
 ) -> OptimizeReport | GraphReport:
@@ -75,13 +79,24 @@ def optimize(
     if onnx:
         require_onnx(recipe)
     choices = Choices(recipe, onnx, verify, measure, tuple(threads), seconds, max_drop, progress, strict)
-    names = {"inputs": inputs, "outputs": outputs, "shapes": shapes, **options}
-    graph, settings = open_model(source, names)
     folder = checked_folder(out_dir)
-    summary = summarize(graph.clone(), shapes)
-    data, tested = both_samples(graph, calibration, test, labels=labels, scaling=scaling, limit=samples)
-    opened_with = {**named_ends(inputs, outputs), **options}
-    return _carried_out(Task(graph, settings, summary, data, tested, folder, choices, opened_with))
+
+    def opened(state: str, unkept: str = "") -> Task:
+        names = {"inputs": inputs, "outputs": outputs, "shapes": shapes, "state": state, **options}
+        graph, settings = open_model(source, names)
+        if unkept:
+            tell_unkept(graph, unkept)
+        summary = summarize(graph.clone(), shapes)
+        data, tested = both_samples(graph, calibration, test, labels=labels, scaling=scaling, limit=samples)
+        opened_with = {**named_ends(inputs, outputs), **options}
+        return Task(graph, settings, summary, data, tested, folder, choices, opened_with)
+
+    try:
+        return _carried_out(opened(state))
+    except StateNotKept as error:
+        if state != AUTO or isinstance(source, Graph):
+            raise
+        return _carried_out(opened(FREEZE, error.problem))
 
 
 def _carried_out(task: Task) -> OptimizeReport | GraphReport:
@@ -90,17 +105,23 @@ def _carried_out(task: Task) -> OptimizeReport | GraphReport:
     try:
         model = running_model(small)
     except UnsupportedOp as obstacle:
+        _require_stateless(task, obstacle)
         if small.unknown is None:
             require_runnable(small.graph, small.calibration, obstacle)
         return finish(small, obstacle)
     except ThinflowError as failure:
+        _require_stateless(task, failure)
         require_ours(failure, task.data)
         return finish(small, failure)
+    require_states(model.core)
     if task.choices.strict:
         model.coverage.require_whole()
     try:
         difference = check_float_model(model, small.calibration)
+        calls = check_calls(model.core, b"".join(model.chunks()), small.calibration)
+        difference = max(difference, calls)
     except ThinflowError as failure:
+        _require_stateless(task, failure)
         require_ours(failure, task.data)
         return finish(small, failure)
     try:
@@ -117,6 +138,16 @@ def _carried_out(task: Task) -> OptimizeReport | GraphReport:
     report = report_on(small, Products(litert, onnx, files, latency, failures))
     write_pages(report)
     return report
+
+
+def _require_stateless(task: Task, error: ThinflowError) -> None:
+    """Say of a failure that it may be due to the state that is kept.
+
+    Raises:
+        StateNotKept: the graph has states.
+    """
+    if task.graph.states:
+        raise StateNotKept(error.problem, error.where, error.hint) from error
 
 
 def _onnx(small: SmallGraph) -> tuple[OnnxPair | None, str]:

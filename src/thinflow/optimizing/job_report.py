@@ -11,6 +11,7 @@ from thinflow.analysis.summary import Summary
 from thinflow.bench.latency import BenchmarkReport
 from thinflow.ir.brief import brief_repr, brief_sentence
 from thinflow.ir.notebook import markdown_html
+from thinflow.ir.states import without_states
 from thinflow.optimizing import report as pages
 from thinflow.optimizing.advice import next_steps, settled_notes, warnings_for
 from thinflow.optimizing.coverage import Coverage
@@ -146,10 +147,10 @@ def report_on(small: SmallGraph, made: Products) -> OptimizeReport:
     report = OptimizeReport(
         source=task.graph.path,
         summary=small.summary,
-        inputs=described(task.graph.inputs),
-        outputs=described(task.graph.outputs),
-        model_inputs=described(core.inputs),
-        model_outputs=described(core.outputs),
+        inputs=described(without_states(task.graph, task.graph.inputs)),
+        outputs=described(without_states(task.graph, task.graph.outputs)),
+        model_inputs=described(core.fed),
+        model_outputs=described(core.given),
         outside={n.name: why for n, why in core.outside.items()},
         ledger=small.restored,
         float_difference=pair.difference,

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from thinflow.engines.litert import Model
 from thinflow.errors import UnsupportedOp
 from thinflow.formats._files import write_file
 from thinflow.ir.brief import brief_repr
+from thinflow.lower.tflite.program import to_bytes
+from thinflow.lower.tflite.variables import with_variables
 from thinflow.optimizing.batch_check import checked_batch
+from thinflow.optimizing.calls import CALLS, check_calls
 from thinflow.optimizing.checking import compare_models, open_or_fixed
 from thinflow.optimizing.float_model import FloatModel
 from thinflow.optimizing.quality import Quality
-from thinflow.optimizing.quantizing import QuantizedModel, quantized_model
+from thinflow.optimizing.quantizing import QuantizedModel, quantized_model, with_float_borders
 from thinflow.optimizing.small_graph import SmallGraph
 from thinflow.optimizing.trying import reaches_core, require_running
 
@@ -54,7 +58,7 @@ def write_plain(model: FloatModel, folder: Path, stem: str) -> dict[str, Path]:
         WriteError: it cannot be written.
     """
     files = {"fp32": folder / f"{model.coverage.stem(stem)}_fp32.tflite"}
-    write_file(files["fp32"], [model.content], check=Model.as_it_says)
+    write_file(files["fp32"], model.chunks(), check=Model.as_it_says)
     return files
 
 
@@ -94,4 +98,16 @@ def litert_pair(small: SmallGraph, model: FloatModel, difference: float) -> Lite
         progress=chosen.progress,
         end_to_end=small.unknown is None,
     )
+    if model.core.states:
+        quantized = replace(quantized, warnings=[*quantized.warnings, _drift(model, quantized, small)])
     return LiteRTPair(model, difference, quantized, qualities)
+
+
+def _drift(model: FloatModel, quantized: QuantizedModel, small: SmallGraph) -> str:
+    """How far calls in a row lead a smaller model that keeps its own state away, in a sentence."""
+    content = to_bytes(with_variables(with_float_borders(quantized.quantized.program), model.core.states))
+    apart = check_calls(model.core, content, small.judges, tolerance=math.inf)
+    return (
+        f"the smaller model keeps its state with its own rounding: over {CALLS} calls in a row its answers"
+        f" are up to {apart:.2g} of the largest value away; the qualities shown are those of single calls"
+    )

@@ -16,6 +16,7 @@ from thinflow.ir.brief import brief_repr
 from thinflow.ir.notebook import table_html
 from thinflow.ir.types import FLOAT
 from thinflow.lower.tflite.program import Operator, Program, Subgraph, Tensor, to_bytes
+from thinflow.lower.tflite.variables import with_variables
 from thinflow.optimizing.coverage import Coverage, require_name
 from thinflow.optimizing.float_model import FloatModel, float_graph
 from thinflow.optimizing.samples import Samples, rebind, samples_for
@@ -105,7 +106,7 @@ def quantized_model(
         calibration = calibrate(program, feeds, recipe, threads=threads, progress=progress)
         calibration.ranges.update(trained)
     quantized = quantize_program(program, recipe, calibration.ranges)
-    content = to_bytes(quantized.program)
+    content = to_bytes(with_variables(quantized.program, model.core.states))
     warnings = [*calibration.warnings, *quantized.warnings]
     return QuantizedModel(quantized, calibration, content, warnings, coverage=model.coverage)
 

@@ -14,9 +14,11 @@ import numpy as np
 
 from thinflow.analysis.switches import inference_setting
 from thinflow.errors import FeedError, ParameterError
+from thinflow.interpreter import Plan
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.counterparts import counterparts
 from thinflow.ir.graph import Graph, Value
+from thinflow.ir.states import states_of, without_states
 from thinflow.ir.types import STRING, DType, TensorSpec, dtype
 from thinflow.optimizing.labels import class_names_for
 from thinflow.optimizing.quality import class_numbers
@@ -73,12 +75,20 @@ def samples_for(
     """
     if limit is not None and limit < 1:
         raise ParameterError(f"{limit} samples are too few", hint="give at least 1")
+    return with_states(_samples_for(graph, source, scaling, limit, class_names), graph)
+
+
+def _samples_for(
+    graph: Graph, source: Any, scaling: Scaling | None, limit: int | None, class_names: Sequence[str] | None
+) -> Samples:
+    """As `samples_for`, without the states of the graph."""
+    inputs = without_states(graph, graph.inputs)
     if source is None:
         _require_shapes(graph)
         number = limit or SYNTHETIC_SAMPLES
         note = f"{number} made-up inputs: speed and size are real, accuracy and eight-bit ranges are not"
-        return Samples(lambda: synthetic_feeds(graph.inputs, number), number, True, note=note)
-    specs = {v.name: one_sample(declared_spec(v)) for v in graph.inputs}
+        return Samples(lambda: synthetic_feeds(inputs, number), number, True, note=note)
+    specs = {v.name: one_sample(declared_spec(v)) for v in inputs}
     feeds = open_feeds(source, specs, scaling=scaling, limit=limit)
     labels = class_numbers(feeds.labels, class_names) if feeds.labels is not None else None
     count = _length(feeds)
@@ -181,6 +191,23 @@ def as_declared(value: Value, array: Array) -> Array:
     if not isinstance(element, DType) or not element.is_floating or dtype(array.dtype) is element:
         return array
     return array.astype(element.numpy()) if dtype(array.dtype).is_floating else array
+
+
+def with_states(samples: Samples, graph: Graph) -> Samples:
+    """The samples as calls one after the other: each with the states that those before it leave."""
+    states = states_of(graph)
+    if not states:
+        return samples
+
+    def walk() -> Iterator[dict[Value, Array]]:
+        plan = Plan(graph, [s.output for s in states], graph.inputs)
+        held = {s.input: s.first for s in states}
+        for feed in samples:
+            whole = {**feed, **held}
+            yield whole
+            held = dict(zip(held, plan.run(whole), strict=True))
+
+    return replace(samples, walk=walk)
 
 
 def rebind(samples: Samples, old: Graph, new: Graph) -> Samples:

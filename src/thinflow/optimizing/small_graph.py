@@ -50,8 +50,20 @@ class SmallGraph:
         task = self.task
         notes = [*opening_notes(task.graph), *switch_notes(task.settings)]
         notes += picture_warnings(task.graph, task.data)
-        notes += self.types
+        notes += [*self.types, *kept_notes(task.graph)]
         return notes if self.unknown is None else [*notes, unproven(self.unknown)]
+
+
+def kept_notes(graph: Graph) -> list[str]:
+    """Where the state of a graph is, in the files that are made from it."""
+    if not graph.states:
+        return []
+    pairs = ", ".join(f"{s.input} and gives {s.output}" for s in graph.states[:2])
+    more = ", ..." if len(graph.states) > 2 else ""
+    return [
+        "the .tflite files keep the state from call to call; their signature 'reset_state' begins anew. A"
+        f" .pb or .onnx file keeps nothing: it takes {pairs}{more}, for the next call"
+    ]
 
 
 def small_graph(task: Task) -> SmallGraph:

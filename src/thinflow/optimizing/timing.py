@@ -63,7 +63,10 @@ def _core_inputs(core: Core, samples: Samples) -> list[Array] | None:
     """What the first sample becomes in front of a core; None if it does not get there, being made up."""
     try:
         first = next(iter(samples), None)
-        return None if first is None else core.before(first)
+        if first is None:
+            return None
+        fed = set(core.fed)
+        return [a for v, a in zip(core.inputs, core.before(first), strict=True) if v in fed]
     except ThinflowError:
         return None
 

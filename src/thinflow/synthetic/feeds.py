@@ -14,6 +14,7 @@ import numpy as np
 from thinflow.analysis.switches import inference_setting
 from thinflow.errors import FeedError, ParameterError
 from thinflow.ir.graph import Value
+from thinflow.ir.states import states_of
 from thinflow.ir.types import BOOL, RESOURCE, STRING, DType, TensorSpec, shape_text
 from thinflow.synthetic.amounts import amounts_for, sound_shape
 from thinflow.synthetic.files import SIZE as DEFAULT_SIZE
@@ -48,6 +49,9 @@ def synthetic_feeds(inputs: Sequence[Value], count: int, seed: int = 0) -> Itera
 
 def synthetic_array(value: Value, rng: np.random.Generator) -> Array:
     """One made-up array for one input."""
+    start = _start_of(value)
+    if start is not None:
+        return start
     spec = declared_spec(value)
     setting = inference_setting(value.node)
     if setting is not None and spec.dtype is not None:
@@ -98,6 +102,14 @@ def _size_to_make(value: Value, spec: TensorSpec) -> tuple[int, ...]:
             hint=f"give it smaller sizes: --shape {value.name}=...",
         )
     return shape
+
+
+def _start_of(value: Value) -> Array | None:
+    """What a state begins with before the first run; None for any other input."""
+    graph = value.node.graph
+    if graph is None or not graph.states:
+        return None
+    return next((s.first for s in states_of(graph) if s.input == value), None)
 
 
 def declared_spec(value: Value) -> TensorSpec:

@@ -6,6 +6,7 @@ when the file is written.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -189,7 +190,7 @@ class Program:
             except GraphError as e:
                 raise e.at(f"subgraph '{subgraph.name}'") from e
         for key, signature in self.signatures.items():
-            signature_subgraph(key, Signature(*signature), [set(s.tensors()) for s in self.subgraphs])
+            signature_subgraph(key, Signature(*signature), self.subgraphs)
 
 
 def _check_order(subgraph: Subgraph) -> None:
@@ -239,10 +240,15 @@ def _check_tensor(tensor: Tensor) -> None:
         )
 
 
-def signature_subgraph(key: str, signature: Signature, members: list[set[Tensor]]) -> int:
-    """Number of the first subgraph that holds every tensor of a signature."""
+def signature_subgraph(key: str, signature: Signature, subgraphs: Sequence[Subgraph]) -> int:
+    """Number of the first subgraph that holds every tensor of a signature; of one without tensors, which only
+    has an effect, that of its name.
+    """
     wanted = {*signature.inputs.values(), *signature.outputs.values()}
-    for number, tensors in enumerate(members):
-        if wanted <= tensors:
+    named = next((n for n, s in enumerate(subgraphs) if s.name == key), None)
+    if not wanted and named is not None:
+        return named
+    for number, subgraph in enumerate(subgraphs):
+        if wanted <= set(subgraph.tensors()):
             return number
     raise GraphError(f"signature '{key}' names tensors that no single subgraph has")

@@ -217,13 +217,11 @@ def _code_table(code: int, custom: str, version: int) -> dict[int, Any]:
 
 
 def _signature_tables(program: Program) -> list[dict[int, Any]]:
-    members = [s.tensors() for s in program.subgraphs]
-    sets = [set(m) for m in members]
     tables = []
     for key, pair in program.signatures.items():
         signature = Signature(*pair)
-        number = signature_subgraph(key, signature, sets)
-        index = {tensor: i for i, tensor in enumerate(members[number])}
+        number = signature_subgraph(key, signature, program.subgraphs)
+        index = {tensor: i for i, tensor in enumerate(program.subgraphs[number].tensors())}
         inputs, outputs = (
             [{0: name, 1: scalar("u32", index[t])} for name, t in side.items()] for side in signature
         )

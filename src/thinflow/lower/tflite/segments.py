@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from thinflow.ir.graph import Node
@@ -136,12 +138,30 @@ def tensor_scatter_add(b: Builder, node: Node, x: Tensor, indices: Tensor, updat
     return b.emit("ADD" if node.op == "TensorScatterAdd" else "SUB", x, added)
 
 
+def _one_place(b: Builder, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
+    """The same for a place that is computed while the model runs: alone it cannot be named twice."""
+    count = math.prod(n or 0 for n in shape_of(indices)[:-1])
+    require(
+        count == 1 and None not in shape_of(indices),
+        "the places are computed while the model runs, and may name one twice",
+    )
+    sizes = [n or 0 for n in shape_of(x)]
+    written = [n or 0 for n in shape_of(updates)]
+    where, shape = b.index(indices), b.ints(sizes, "shape")
+    ones = b.const(np.ones(written, np.float32), "ones")
+    marks = b.step("SCATTER_ND", where, ones, shape, shape=x.shape, element=FLOAT)
+    chosen = b.step("CAST", marks, shape=x.shape, element=BOOL, in_data_type=FLOAT, out_data_type=BOOL)
+    new = b.step("SCATTER_ND", where, updates, shape, shape=x.shape, element=x.dtype)
+    return b.emit("SELECT_V2", chosen, new, x)
+
+
 @lower("TensorScatterUpdate", to="tflite")
 def tensor_scatter_update(b: Builder, node: Node, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
     """What SCATTER_ND sets in zeros, chosen where it sets something; a place set twice would be added up."""
     shape = shape_of(x)
     require(None not in shape, "the sizes are not known")
-    require(indices.is_constant, "the places are computed while the model runs, and may name one twice")
+    if not indices.is_constant:
+        return _one_place(b, x, indices, updates)
     places = np.asarray(indices.array()).reshape(-1, shape_of(indices)[-1] or 0)
     require(len(np.unique(places, axis=0)) == len(places), "a place is set twice")
     sizes = [n or 0 for n in shape]

@@ -1,0 +1,64 @@
+"""State that a model keeps between runs, in a graph that keeps none: an input and an output for each.
+
+y = f(x), which reads and changes v     ->     y, v/next = f(x, v)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from thinflow.ir.graph import Graph, Value
+from thinflow.ir.types import DType
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from thinflow.ir.tensor import Tensor
+
+
+@dataclass(frozen=True)
+class State:
+    """A state of a graph with its two ends.
+
+    Attributes:
+        name: of the variable in the model.
+        input, output: values of the graph.
+        start: what the first run begins with.
+    """
+
+    name: str
+    input: Value
+    output: Value
+    start: Tensor
+
+    @property
+    def first(self) -> np.ndarray[Any, Any]:
+        """What the first run begins with, in the type that the input has by now."""
+        element = self.input.node.attrs.get("dtype")
+        numbers = self.start.numpy()
+        return numbers.astype(element.numpy(), copy=False) if isinstance(element, DType) else numbers
+
+
+def states_of(graph: Graph) -> list[State]:
+    """The states of a graph, in its order.
+
+    Raises:
+        GraphError: an edit has lost an end of one.
+    """
+    return [State(s.name, graph.value(s.input), graph.value(s.output), s.start) for s in graph.states]
+
+
+def declare_states(graph: Graph) -> None:
+    """Let the inputs and outputs of a graph end in those of its states."""
+    states = states_of(graph)
+    if states:
+        graph.inputs = [*without_states(graph, graph.inputs), *(s.input for s in states)]
+        graph.outputs = [*without_states(graph, graph.outputs), *(s.output for s in states)]
+
+
+def without_states(graph: Graph, values: Sequence[Value]) -> list[Value]:
+    """Those of some values that are no ends of states: what a user feeds and fetches."""
+    ends = {v for s in states_of(graph) for v in (s.input, s.output)}
+    return [v for v in values if v not in ends]
