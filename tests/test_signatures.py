@@ -106,3 +106,13 @@ def test_functions_for_two_models_are_told_apart() -> None:
         assert all(f"`{other}`" in text for other in others), name
     assert thinflow.inspect is thinflow.summarize
     assert "`inspect` is another name" in (inspect.getdoc(thinflow.summarize) or "")
+
+
+def test_types_of_arguments_are_there_at_run_time() -> None:
+    """For those who look at annotations; a type checker sees them without numpy being imported."""
+    from thinflow import typing
+
+    for name in ("Array", "ArrayLike", "Feed", "FilePath", "Progress", "Sample", "Samples", "Shapes"):
+        assert getattr(typing, name)
+    with pytest.raises(AttributeError, match=r"'thinflow.typing' has no attribute 'Arrays'"):
+        _ = typing.Arrays

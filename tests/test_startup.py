@@ -131,6 +131,11 @@ def test_graph_structure_needs_no_numpy() -> None:
     )
 
 
+def test_types_cost_no_more_than_they_need() -> None:
+    assert "numpy" not in modules_loaded_by("from thinflow.typing import FilePath, Progress, Shapes")
+    assert "numpy.typing" not in modules_loaded_by("from thinflow.typing import Array")
+
+
 def test_help_is_light() -> None:
     loaded = modules_loaded_by("from thinflow.cli import main\nassert main(['--help']) == 0")
     assert not loaded & (HEAVY | {"argparse", "difflib", "importlib.metadata", "logging"})

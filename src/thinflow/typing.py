@@ -36,13 +36,21 @@ else:
         """The types that need numpy, made when somebody asks for them."""
         if name not in ("Array", "ArrayLike", "Feed", "Sample", "Samples"):
             raise AttributeError(f"module 'thinflow.typing' has no attribute {name!r}")
+        found = _array() if name == "Array" else _samples()
+        globals().update(found)
+        return found[name]
+
+    def _array() -> dict[str, Any]:
         import numpy as np
+
+        return {"Array": np.ndarray[Any, Any]}
+
+    def _samples() -> dict[str, Any]:
+        """What needs `numpy.typing` besides, which few modules do."""
         from numpy.typing import ArrayLike
 
-        found = {"Array": np.ndarray[Any, Any], "ArrayLike": ArrayLike}
-        found["Feed"] = Mapping[str, ArrayLike]
+        found = _array() | {"ArrayLike": ArrayLike, "Feed": Mapping[str, ArrayLike]}
         found["Sample"] = found["Feed"] | ArrayLike
         sources = Iterable[found["Sample"]] | Callable[[], Iterable[found["Sample"]]]
         found["Samples"] = FilePath | found["Array"] | found["Feed"] | sources
-        globals().update(found)
-        return found[name]
+        return found
