@@ -126,15 +126,68 @@ def test_layer_norms(cifg: bool, tmp_path: Path) -> None:
     agree(written(tmp_path / "m.tflite", "UNIDIRECTIONAL_SEQUENCE_LSTM", operands, [shape], options), 1e-4)
 
 
-def test_eight_bit_weights(tmp_path: Path) -> None:
+@pytest.mark.parametrize("asymmetric", [False, True])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_eight_bit_weights(variant: str, asymmetric: bool, tmp_path: Path) -> None:
+    """LiteRT computes in codes of the inputs, each row on a grid of its own, and so does the interpreter."""
+    b, chosen = Builder(), VARIANTS[variant]
+    out = OUTPUTS if chosen.get("project") else UNITS
+    operands = [
+        *(Tensor("x", (STEPS, BATCH, INPUTS), FLOAT), *weights(b, codes=True, **chosen)),
+        *(b.state(BATCH, out), b.state(BATCH, UNITS)),
+    ]
+    options = {"fused_activation_function": "TANH", "time_major": True, **by_row(asymmetric)}
+    shape = (STEPS, BATCH, out)
+    agree(written(tmp_path / "m.tflite", "UNIDIRECTIONAL_SEQUENCE_LSTM", operands, [shape], options))
+
+
+def by_row(asymmetric: bool) -> dict[str, bool]:
+    return {"asymmetric_quantize_inputs": asymmetric}
+
+
+@pytest.mark.parametrize("asymmetric", [False, True])
+@pytest.mark.parametrize("code", ["RNN", "UNIDIRECTIONAL_SEQUENCE_RNN"])
+def test_simple_cells_with_eight_bit_weights(code: str, asymmetric: bool, tmp_path: Path) -> None:
+    b, steps = Builder(), () if code == "RNN" else (STEPS,)
+    operands = [Tensor("x", (*steps, BATCH, INPUTS), FLOAT), *cell(b, codes=True)]
+    options = {"fused_activation_function": "TANH", **by_row(asymmetric)}
+    options |= {"time_major": True} if steps else {}
+    agree(written(tmp_path / "m.tflite", code, operands, [(*steps, BATCH, UNITS)], options))
+
+
+@pytest.mark.parametrize("asymmetric", [False, True])
+def test_both_directions_with_eight_bit_weights(asymmetric: bool, tmp_path: Path) -> None:
     b = Builder()
     operands = [
-        *(Tensor("x", (STEPS, BATCH, INPUTS), FLOAT), *weights(b, codes=True)),
-        *(b.state(BATCH, UNITS), b.state(BATCH, UNITS)),
+        *(Tensor("x", (STEPS, BATCH, INPUTS), FLOAT), *weights(b, codes=True), *weights(b, codes=True)),
+        *(b.state(BATCH, UNITS) for _ in range(4)),
+        *([None] * 9),
     ]
-    options = {"fused_activation_function": "TANH", "time_major": True}
-    shape = (STEPS, BATCH, UNITS)
-    agree(written(tmp_path / "m.tflite", "UNIDIRECTIONAL_SEQUENCE_LSTM", operands, [shape], options), 0.02)
+    options = {"fused_activation_function": "TANH", "time_major": True, **by_row(asymmetric)}
+    shapes = [(STEPS, BATCH, UNITS)] * 2
+    agree(written(tmp_path / "m.tflite", "BIDIRECTIONAL_SEQUENCE_LSTM", operands, shapes, options))
+
+
+@pytest.mark.parametrize("asymmetric", [False, True])
+def test_svdf_with_eight_bit_weights(asymmetric: bool, tmp_path: Path) -> None:
+    b, memory, filters = Builder(), 6, 3
+    operands = [
+        *(Tensor("x", (BATCH, INPUTS), FLOAT), b.const(filters, INPUTS, codes=True)),
+        *(b.const(filters, memory, codes=True), b.const(3), b.state(BATCH, memory * filters)),
+    ]
+    options = {"fused_activation_function": "NONE", "rank": 1, **by_row(asymmetric)}
+    agree(written(tmp_path / "m.tflite", "SVDF", operands, [(BATCH, 3)], options))
+
+
+def test_rows_of_zeros_with_eight_bit_weights(tmp_path: Path) -> None:
+    for asymmetric in (False, True):
+        b = Builder()
+        operands = [Tensor("x", (BATCH, INPUTS), FLOAT), *cell(b, codes=True)]
+        options = {"fused_activation_function": "TANH", **by_row(asymmetric)}
+        path = written(tmp_path / "m.tflite", "RNN", operands, [(BATCH, UNITS)], options)
+        feed = {"x": np.zeros((BATCH, INPUTS), np.float32)}
+        expected, found = (thinflow.Session(path, e).run(None, feed)[0] for e in ("litert", "reference"))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -183,8 +236,9 @@ def test_bidirectional_lstm(merge: bool, time_major: bool, tmp_path: Path) -> No
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
 
 
-def cell(b: Builder) -> list[Tensor]:
-    return [b.const(UNITS, INPUTS), b.const(UNITS, UNITS), b.const(UNITS), b.state(BATCH, UNITS)]
+def cell(b: Builder, *, codes: bool = False) -> list[Tensor]:
+    both = b.const(UNITS, INPUTS, codes=codes), b.const(UNITS, UNITS, codes=codes)
+    return [*both, b.const(UNITS), b.state(BATCH, UNITS)]
 
 
 @pytest.mark.parametrize("activation", ["TANH", "RELU"])

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import INT32
+from thinflow.lifting.dynamic import Products
 from thinflow.lifting.lifter import Call
 from thinflow.lifting.windows import activated
 
@@ -23,10 +24,10 @@ _BIAS, _PROJECTION = 11, 15
 
 @dataclass
 class _Gate:
-    """What belongs to one gate; None for what it does without."""
+    """What belongs to one gate: places of its weights, and values; None for what it does without."""
 
-    weights: Value
-    recurrent: Value
+    weights: int
+    recurrent: int
     bias: Value | None
     peephole: Value | None
     norm: Value | None
@@ -42,8 +43,9 @@ class Lstm:
     """
 
     call: Call
+    products: Products
     gates: dict[str, _Gate]
-    projection: Value | None
+    projection: int | None
     projection_bias: Value | None
 
     @classmethod
@@ -65,13 +67,14 @@ class Lstm:
                 continue
             peephole = first + _PEEPHOLES[letter] if letter in _PEEPHOLES else None
             gates[letter] = _Gate(
-                *(c[first + n], c[first + 4 + n]),
+                *(first + n, first + 4 + n),
                 bias=operand(first + _BIAS + n),
                 peephole=operand(peephole),
                 norm=operand(None if norms is None else norms + n),
             )
         ends = first + _PROJECTION, first + _PROJECTION + 1
-        return cls(c, gates, operand(ends[0]), operand(ends[1]))
+        projection = ends[0] if c.has(ends[0]) else None
+        return cls(c, Products(c), gates, projection, operand(ends[1]))
 
     def run(self, xs: Sequence[Value], h: Value, state: Value) -> tuple[list[Value], Value]:
         """The outputs [batch,outputs] of all steps and the last cell, from inputs and both states."""
@@ -97,11 +100,7 @@ class Lstm:
     def _sum(self, letter: str, x: Value, h: Value, state: Value | None) -> Value:
         """What a gate sees before it bends it. [batch,units]"""
         c, gate = self.call, self.gates[letter]
-        products = [
-            c.emit("MatMul", a, w, transpose_a=False, transpose_b=True)
-            for a, w in ((x, gate.weights), (h, gate.recurrent))
-        ]
-        total = c.emit("AddV2", *products)
+        total = c.emit("AddV2", self.products.of(x, gate.weights), self.products.of(h, gate.recurrent))
         if gate.peephole is not None and state is not None:
             total = c.emit("AddV2", total, c.emit("Mul", state, gate.peephole))
         if gate.norm is not None:
@@ -111,7 +110,7 @@ class Lstm:
     def _projected(self, y: Value) -> Value:
         if self.projection is None:
             return y
-        y = self.call.emit("MatMul", y, self.projection, transpose_a=False, transpose_b=True)
+        y = self.products.of(y, self.projection)
         if self.projection_bias is not None:
             y = self.call.emit("AddV2", y, self.projection_bias)
         return self._clipped(y, "proj_clip")

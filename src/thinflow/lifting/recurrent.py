@@ -14,6 +14,7 @@ from thinflow.analysis.foreign_grids import grid_of
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import INT32
+from thinflow.lifting.dynamic import Products
 from thinflow.lifting.integer_lstm import integer_lstm
 from thinflow.lifting.lifter import Call
 from thinflow.lifting.lstm import Lstm, split, steps_of
@@ -137,24 +138,20 @@ def _both_ways(c: Call, ahead: list[Value], back: list[Value], is_time_major: bo
 
 @dataclass
 class _Rnn:
-    """h' = act(x W^T + h R^T + b)."""
+    """h' = act(x W^T + h R^T + b). Weights by the places of their operands."""
 
     call: Call
-    weights: Value
-    recurrent: Value
+    weights: int
+    recurrent: int
     bias: Value
 
     def run(self, xs: Sequence[Value], place: int) -> list[Value]:
         """The outputs of all steps; the last stays in the operand at `place`, from which the first begins."""
-        c, made = self.call, []
+        c, made, products = self.call, [], Products(self.call)
         h = state_of(c, place)
         for x in xs:
-            products = [
-                c.emit("MatMul", a, w, transpose_a=False, transpose_b=True)
-                for a, w in ((x, self.weights), (h, self.recurrent))
-            ]
-            total = c.emit("BiasAdd", c.emit("AddV2", *products), self.bias, data_format="NHWC")
-            h = activated(c, total)
+            both = c.emit("AddV2", products.of(x, self.weights), products.of(h, self.recurrent))
+            h = activated(c, c.emit("BiasAdd", both, self.bias, data_format="NHWC"))
             made.append(h)
         c.leave(place, h)
         return made
@@ -162,13 +159,13 @@ class _Rnn:
 
 def rnn(c: Call) -> Value:
     """RNN: one step."""
-    return _Rnn(c, c[1], c[2], c[3]).run([c[0]], 4)[0]
+    return _Rnn(c, 1, 2, c[3]).run([c[0]], 4)[0]
 
 
 def sequence_rnn(c: Call) -> Value:
     """UNIDIRECTIONAL_SEQUENCE_RNN."""
     is_time_major = bool(c.get("time_major", False))
-    steps = _Rnn(c, c[1], c[2], c[3]).run(_sequence(c, c[0], is_time_major), 4)
+    steps = _Rnn(c, 1, 2, c[3]).run(_sequence(c, c[0], is_time_major), 4)
     return _packed(c, steps, is_time_major)
 
 
@@ -178,8 +175,8 @@ def bidirectional_rnn(c: Call) -> list[Value]:
         raise UnsupportedOp("it has an auxiliary input")
     is_time_major = bool(c.get("time_major", False))
     xs = _sequence(c, c[0], is_time_major)
-    ahead = _Rnn(c, c[1], c[2], c[3]).run(xs, 4)
-    back = _Rnn(c, c[5], c[6], c[7]).run(xs[::-1], 8)[::-1]
+    ahead = _Rnn(c, 1, 2, c[3]).run(xs, 4)
+    back = _Rnn(c, 5, 6, c[7]).run(xs[::-1], 8)[::-1]
     return _both_ways(c, ahead, back, is_time_major)
 
 
@@ -192,7 +189,7 @@ def svdf(c: Call) -> Value:
         raise UnsupportedOp("its kernel of eight bits is not known here")
     filters, memory = c.sizes(2)
     rank = c.get("rank", 1)
-    feature = c.emit("MatMul", c[0], c[1], transpose_a=False, transpose_b=True)
+    feature = Products(c).of(c[0], 1)
     newest = c.emit("Reshape", feature, c.constant((-1, filters, 1)), Tshape=INT32)
     state = c.emit("Reshape", state_of(c, 4), c.constant((-1, filters, memory)), Tshape=INT32)
     older = c.emit("Slice", state, c.constant((0, 0, 1)), c.constant((-1, -1, -1)), Index=INT32)
