@@ -37,6 +37,8 @@ class Layer:
     outputs: int = 0  # of a projection
     first_state: bool = False  # fed, or zero
     open_batch: bool = False
+    filling: float = 0.0  # what the first state is filled with, where the batch is open
+    is_counted: bool = False  # what is read has as many rows as are counted when the model runs
     gate: str = "Sigmoid"
     late_peephole: str = "o"
 
@@ -50,7 +52,15 @@ class Layer:
         x = net.feed(f(*shape, self.inputs), "x", sizes)
         if batch_first:
             x = net.op("Transpose", x, np.int32([1, 0, 2]), name="turned")
+        rows = net.op("StridedSlice", net.op("Shape", x), *np.int32([[1], [2], [1]]), shrink_axis_mask=1)
+        if self.is_counted:
+            x = net.op("GatherV2", x, net.op("Range", np.int32(0), rows, np.int32(1)), np.int32(1))
         states = [np.zeros((self.batch, n), np.float32) for n in (size, self.units)]
+        if self.open_batch and not self.first_state:
+            states = [
+                net.op("Fill", net.op("Pack", rows, np.int32(n)), np.float32(self.filling))
+                for n in (size, self.units)
+            ]
         if self.first_state:
             states = [net.feed(f(*s.shape), f"start{n}", (batch, s.shape[1])) for n, s in enumerate(states)]
         kinds = {"dtype": FLOAT}
@@ -230,10 +240,42 @@ def test_the_faster_form_is_chosen(layer, code):
     assert code in agree(layer, layer.build(), "auto")
 
 
-def test_an_open_batch_turns():
-    layer = Layer(first_state=True, open_batch=True)
-    rows, h, c = layer.build()
-    assert "WHILE" in agree(layer, [rows, h, c])
+@pytest.mark.parametrize("first_state", [False, True])
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_an_open_batch_gives_the_state_its_size(first_state, batch_first):
+    """A state whose size is found while the model runs would damage LiteRT's memory."""
+    layer = Layer(first_state=first_state, open_batch=True, batch=1)
+    outputs = layer.build(batch_first=batch_first)
+    assert FUSED in agree(layer, outputs, "auto")
+    net = layer.net
+    content = to_bytes(lower_graph(net.graph, list(net.feeds), list(outputs)).program)
+    module = pytest.importorskip("ai_edge_litert.interpreter")
+    random, resolvers = np.random.default_rng(0), module.OpResolverType
+    for resolver in (resolvers.AUTO, resolvers.BUILTIN_WITHOUT_DEFAULT_DELEGATES):
+        session = module.Interpreter(model_content=content, experimental_op_resolver_type=resolver)
+        runner = session.get_signature_runner("serving_default")
+        for batch in (3, 1, 8, 2, 2):
+            feeds = {}
+            for value in net.feeds:
+                shape = [batch if n is None else n for n in value.shape]
+                feeds[value] = random.standard_normal(shape).astype(np.float32)
+            found = runner(**{v.name: a for v, a in feeds.items()})
+            for value, expected in zip(outputs, net.reference(*outputs, feeds=feeds), strict=True):
+                compare(found[value.name], expected, 1e-5, 2e-6)
+
+
+@pytest.mark.parametrize("options", [{"is_counted": True}, {"filling": 0.5}])
+def test_an_open_batch_turns_where_its_size_is_found_late(options):
+    layer = Layer(open_batch=True, **options)
+    assert "WHILE" in agree(layer, layer.build())
+
+
+def test_numbers_that_are_none_leave_the_first_state_at_zero():
+    layer = Layer(open_batch=True)
+    outputs = layer.build()
+    x = next(iter(layer.net.feeds.values()))
+    x[0, 0, 0] = np.nan
+    assert FUSED in agree(layer, outputs)
 
 
 def test_eight_bits_leave_the_op_and_its_state_alone():

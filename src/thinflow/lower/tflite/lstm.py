@@ -16,6 +16,7 @@ from thinflow.ir.types import BOOL, FLOAT
 from thinflow.lower.tflite.builder import Builder
 from thinflow.lower.tflite.listed import Listed, Slot
 from thinflow.lower.tflite.lstm_pattern import Cell, Gate, LoopBody
+from thinflow.lower.tflite.lstm_start import start_of
 from thinflow.lower.tflite.program import Operator, Tensor
 
 logger = logging.getLogger(__name__)
@@ -55,16 +56,39 @@ def fused_loop(
         logger.debug("%s stays a loop: %s", b.node.where, error.problem)
         return None
     batch = (cell.result.shape or (None,))[0]
-    if batch is None:
-        # A variable that grows when the model runs was seen to damage LiteRT's memory.
-        logger.debug("%s stays a loop: the size of its batch is open", b.node.where)
-        return None
     units, inputs = matrices["i"][0].shape
     collects = "all" in collected.values()
-    if form != "fused" and not is_faster(batch, inputs, units, collects=collects):
+    # An open batch is mostly one sample.
+    if form != "fused" and not is_faster(batch or 1, inputs, units, collects=collects):
         logger.debug("%s stays a loop, which is faster for its sizes", b.node.where)
         return None
-    return _emitted(b, body, cell, matrices, collected, forms, slots, steps)
+    starts = _starts(b, body, cell, slots)
+    if starts is None:
+        logger.debug("%s stays a loop: its batch is open, and so is what it starts with", b.node.where)
+        return None
+    return _emitted(b, body, cell, matrices, collected, forms, slots, steps, starts)
+
+
+def _sequence(body: LoopBody, cell: Cell, slots: Sequence[Slot]) -> Tensor:
+    places = {a: n for n, a in enumerate(body.arguments) if a is not None}
+    source = slots[places[cell.sequence]]
+    sequence = source.tensor if isinstance(source, Listed) else source
+    assert sequence is not None, "a sequence that is read has items"
+    return sequence
+
+
+def _starts(b: Builder, body: LoopBody, cell: Cell, slots: Sequence[Slot]) -> tuple[Tensor, Tensor] | None:
+    """What output and state start with; None if an open batch gives them a size that is known too late."""
+    first = slots[cell.output], slots[cell.state]
+    assert isinstance(first[0], Tensor)
+    assert isinstance(first[1], Tensor)
+    if (cell.result.shape or (None,))[0] is not None:
+        return first[0], first[1]
+    sequence = _sequence(body, cell, slots)
+    given = _before_transposing(b, sequence)
+    source, axis = (sequence, 0) if given is None else (given, 1)
+    h, c = (start_of(b, start, source, axis) for start in (first[0], first[1]))
+    return None if h is None or c is None else (h, c)
 
 
 def _collected(body: LoopBody, cell: Cell, forms: Sequence[Slot], steps: int) -> dict[int, str]:
@@ -120,15 +144,12 @@ def _emitted(
     forms: Sequence[Slot],
     slots: Sequence[Slot],
     steps: int,
+    starts: tuple[Tensor, Tensor],
 ) -> list[Slot]:
-    places = {a: n for n, a in enumerate(body.arguments) if a is not None}
-    source = slots[places[cell.sequence]]
-    sequence = source.tensor if isinstance(source, Listed) else source
-    assert sequence is not None, "a sequence that is read has items"
-    h0, c0 = slots[cell.output], slots[cell.state]
-    assert isinstance(h0, Tensor)
-    assert isinstance(c0, Tensor)
-    state_h, state_c = _variable(b, h0, forms[cell.output]), _variable(b, c0, forms[cell.state])
+    sequence = _sequence(body, cell, slots)
+    state_h, state_c = (
+        _variable(b, start, forms[n]) for start, n in zip(starts, (cell.output, cell.state), strict=True)
+    )
     names = {
         name: [b.const(np.ascontiguousarray(m), "weights") for m in matrices[name][:3]] for name in _GATES
     }
