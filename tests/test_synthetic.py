@@ -74,6 +74,38 @@ e = Const() {dtype=int64, value=int64[0]{}}
 """
 
 
+TABLE = """
+t = HashTableV2() {{key_dtype={key}, value_dtype=int64}}
+k = Const() {{dtype={key}, value={keys}}}
+v = Const() {{dtype=int64, value=int64[3]{{0,1,2}}}}
+i = LookupTableImportV2(t, k, v) {{Tin={key}, Tout=int64}}
+d = Const() {{dtype=int64, value=int64[]{{-1}}}}
+f = LookupTableFindV2(t, {read}, d, ^i) {{Tin={key}, Tout=int64}}
+"""
+
+
+def test_text_is_looked_up_in_what_the_table_holds() -> None:
+    """Most of it, so that a comparison sees more than the default."""
+    table = TABLE.format(key="string", keys="string[3]{north,south,east}", read="x")
+    found = feed("dtype=string, shape=shape[40]", more=table).tolist()
+    known = [w for w in found if w in (b"north", b"south", b"east")]
+    assert len(set(known)) == 3
+    assert 20 < len(known) < 40
+
+
+def test_sentences_are_of_the_words_of_a_table() -> None:
+    table = TABLE.format(key="string", keys="string[3]{north,south,east}", read="s:1")
+    split = 'e = Const() {dtype=string, value=string[]{" "}}\nl = StringLower(x)\ns = StringSplitV2(l, e)\n'
+    found = b" ".join(feed("dtype=string, shape=shape[9]", more=split + table).tolist()).split()
+    assert {b"north", b"south", b"east"} < set(found)
+
+
+def test_numbers_are_looked_up_in_what_the_table_holds() -> None:
+    table = TABLE.format(key="int64", keys="int64[3]{7,-90,5000000000}", read="x")
+    found = feed("dtype=int64, shape=shape[40]", more=table)
+    assert set(found.tolist()) == {7, -90, 5000000000, 5000000001}
+
+
 def test_text_is_words() -> None:
     first, second = feed(WORDS).tolist()
     assert first != second

@@ -7,6 +7,8 @@ import pytest
 
 from tests.lower.onnx import harness as onnx_harness
 from tests.lower.tflite import harness as tflite_harness
+from tests.transforms.golden import parse_graph
+from thinflow.analysis.tables import content_of
 from thinflow.interpreter import Plan
 from thinflow.ir.types import STRING, dtype
 from thinflow.lower.onnx.convert import unsupported as onnx_unsupported
@@ -171,6 +173,13 @@ def _computed(net):
 
 def _empty(net):
     return table_of(net, WORDS[:0], NUMBERS[:0])
+
+
+def test_a_table_handed_on_in_a_circle_is_not_known():
+    """As a damaged file may have it."""
+    lines = "a = Identity(b)\nb = Identity(a)\nx = Placeholder() {dtype=int64}\n"
+    graph = parse_graph(lines + "f = LookupTableFindV2(a, x, x)\ninputs: x\noutputs: f")
+    assert content_of(graph.node("f")) == "it reads no table"
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,9 @@ class Content:
 def content_of(reader: Node) -> Content | str:
     """What the table of a LookupTableFind or LookupTableSize holds whenever it is read; else why that is not
     known."""
-    table = _source(reader.inputs[0])
+    table = _source(reader.inputs[0]) if reader.inputs else None
+    if table is None:
+        return "it reads no table"
     if table.op not in _TABLES:
         return f"its table is a {table.op}"
     users = list(_users(table))
@@ -48,7 +50,9 @@ def content_of(reader: Node) -> Content | str:
         return "nothing fills the table" if not fillers else f"{len(fillers)} nodes fill the table"
     if table.op.startswith("Mutable") and fillers[0] not in reader.control_inputs:
         return "it does not wait until the table is filled"
-    keys, values = (_constant(v) for v in fillers[0].inputs[1:3])
+    if len(fillers[0].inputs) != 3:
+        return f"'{fillers[0].name}' has {len(fillers[0].inputs)} inputs, not 3"
+    keys, values = (_constant(v) for v in fillers[0].inputs[1:])
     if keys is None or values is None or len(keys.shape) != 1 or keys.shape != values.shape:
         return "the table is filled with what is computed, or with vectors"
     pairs = zip(keys.numpy().tolist(), values.numpy().tolist(), strict=True)
@@ -66,20 +70,24 @@ def fixed_tables(graph: Graph) -> set[Node]:
     return found
 
 
-def _source(value: Value) -> Node:
-    while value.node.op in _PASSING:
+def _source(value: Value) -> Node | None:
+    """Who makes a value that nodes may have handed on; None if they hand it on in a circle."""
+    seen: set[Node] = set()
+    while value.node.op in _PASSING and value.node.inputs and value.node not in seen:
+        seen.add(value.node)
         value = value.node.inputs[0]
-    return value.node
+    return None if value.node in seen else value.node
 
 
-def _passing(table: Node) -> Iterator[Node]:
+def _passing(table: Node) -> list[Node]:
     """The nodes that only hand the table on."""
+    found: dict[Node, None] = {}
     stack = [table]
     while stack:
-        for reader in stack.pop().output().readers:
-            if reader.op in _PASSING:
-                yield reader
-                stack.append(reader)
+        new = [r for r in stack.pop().output().readers if r.op in _PASSING and r not in found]
+        found.update(dict.fromkeys(new))
+        stack += new
+    return list(found)
 
 
 def _users(table: Node) -> Iterator[Node]:
@@ -101,4 +109,5 @@ def _is_shared(table: Node) -> bool:
 
 
 def _constant(value: Value) -> Tensor | None:
-    return _source(value).tensor
+    source = _source(value)
+    return None if source is None else source.tensor

@@ -18,7 +18,7 @@ from thinflow.ir.states import states_of
 from thinflow.ir.types import BOOL, RESOURCE, STRING, DType, TensorSpec, shape_text
 from thinflow.synthetic.amounts import amounts_for, sound_shape
 from thinflow.synthetic.files import SIZE as DEFAULT_SIZE
-from thinflow.synthetic.indices import index_limit, is_divisor, is_segmentation
+from thinflow.synthetic.indices import index_limit, is_divisor, is_segmentation, known_keys
 from thinflow.synthetic.strings import known_maker, maker_for
 
 Array = np.ndarray[Any, Any]
@@ -173,6 +173,11 @@ def _numbers(element: DType, shape: tuple[int, ...], rng: np.random.Generator) -
 
 def _integers(value: Value, element: DType, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
     """Integers that fit a table that they are looked up in; above 0 as divisors, sorted as segments."""
+    if keys := known_keys(value):
+        limits = np.iinfo(element.numpy())
+        other = min(max(keys) + 1, int(limits.max))
+        held = [*(k for k in keys if limits.min <= k <= limits.max), other]
+        return np.array(held, element.numpy())[rng.integers(0, len(held), shape)].reshape(shape)
     made = _drawn(element, shape, rng, 1 if is_divisor(value) else 0, index_limit(value))
     return np.sort(made) if shape and is_segmentation(value) else made
 

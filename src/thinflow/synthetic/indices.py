@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from thinflow.analysis.tables import Content, content_of
 from thinflow.ir.graph import Node, Use, Value
 from thinflow.ir.types import Shape
 from thinflow.rewrite.pattern import TRANSPARENT
 
+_LOOKUPS = frozenset({"LookupTableFind", "LookupTableFindV2"})
 _GATHERS = frozenset({"Gather", "GatherV2", "ResourceGather"})
 _CARRIERS = TRANSPARENT | {
     *(
@@ -36,6 +38,15 @@ def index_limit(value: Value) -> int | None:
     """The size of the smallest table that the numbers of a value are looked up in; None if in none."""
     sizes = [s for use in uses_of(value) if (s := _table_size(use)) is not None]
     return min(sizes, default=None)
+
+
+def known_keys(value: Value) -> list[int]:
+    """The numbers that a table holds in which those of a value are looked up; none if in none."""
+    for use in uses_of(value):
+        content = content_of(use.node) if use.index == 1 and use.node.op in _LOOKUPS else ""
+        if isinstance(content, Content) and content.key.is_integer:
+            return list(content.items)
+    return []
 
 
 def is_divisor(value: Value) -> bool:

@@ -1,4 +1,5 @@
-"""Byte strings that what reads them understands: sounds, pictures, records, numbers, else a few words."""
+"""Byte strings that what reads them understands: sounds, pictures, records, numbers, what a table knows, else
+a few words."""
 
 from __future__ import annotations
 
@@ -9,9 +10,10 @@ from functools import partial
 
 import numpy as np
 
+from thinflow.analysis.tables import Content, content_of
 from thinflow.errors import ThinflowError
 from thinflow.ir.graph import Node, Value
-from thinflow.ir.types import DType
+from thinflow.ir.types import STRING, DType
 from thinflow.rewrite.pattern import TRANSPARENT
 from thinflow.synthetic.files import synthetic_png, synthetic_wav
 from thinflow.synthetic.messages import example_maker
@@ -22,8 +24,12 @@ _WORDS = (b"the", b"a", b"small", b"model", b"runs", b"on", b"every", b"phone", 
 _PICTURES = frozenset(
     {"DecodeJpeg", "DecodePng", "DecodeImage", "DecodeBmp", "DecodeGif", "DecodeAndCropJpeg"}
 )
-_CARRIERS = frozenset({"ExpandDims", "Reshape", "Squeeze", "Pack", "StridedSlice", "GatherV2", "Unpack"})
-"""What hands strings on in another arrangement."""
+_CARRIERS = frozenset({
+    "ExpandDims", "Reshape", "Squeeze", "Pack", "StridedSlice", "GatherV2", "Unpack",
+    "StringLower", "StringStrip", "StringUpper", "RegexReplace", "StaticRegexReplace",
+})  # fmt: skip
+"""What hands strings on in another arrangement, or much as they are."""
+_LOOKUPS = frozenset({"LookupTableFind", "LookupTableFindV2"})
 
 
 def words(rng: np.random.Generator) -> bytes:
@@ -59,6 +65,8 @@ def _readers(value: Value) -> Iterator[tuple[Node, int]]:
 
 
 def _maker_of_reader(node: Node, port: int) -> Maker | None:
+    if node.op in _LOOKUPS and port == 1:
+        return _key_maker(node)
     if port != 0:
         return None
     if node.op == "DecodeWav":
@@ -76,9 +84,25 @@ def _maker_of_reader(node: Node, port: int) -> Maker | None:
         return lambda rng: b",".join(_number(rng) for _ in range(count))
     if node.op == "StringToNumber":
         return _number
+    if node.op == "StringSplitV2":
+        word = known_maker(node.output(1))
+        return None if word is None else partial(_sentence, word=word)
     if node.op.startswith(("ParseExample", "ParseSingleExample")):
         return example_maker(node, maker_for)
     return None
+
+
+def _key_maker(node: Node) -> Maker | None:
+    """What makes the keys of the table in which a node looks up, and now and then another word."""
+    content = content_of(node)
+    if not isinstance(content, Content) or content.key is not STRING or not content.items:
+        return None
+    keys = [k.encode() if isinstance(k, str) else bytes(k) for k in content.items]
+    return lambda rng: bytes(keys[n]) if (n := int(rng.integers(len(keys) + 1))) < len(keys) else words(rng)
+
+
+def _sentence(rng: np.random.Generator, word: Maker) -> bytes:
+    return b" ".join(word(rng) for _ in range(rng.integers(2, 7)))
 
 
 def _number(rng: np.random.Generator) -> bytes:
