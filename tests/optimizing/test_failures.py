@@ -131,3 +131,12 @@ def test_made_up_inputs_that_do_not_go_through_are_no_end(tmp_path: Path) -> Non
     assert isinstance(report, GraphReport)
     assert (tmp_path / "out" / "net_fp32.pb").exists()
     assert report.verdict.startswith("no LiteRT model was written, because ")
+
+
+@pytest.mark.parametrize("op", ["VariableV2", "VarHandleOp", "AutoReloadVariable"])
+def test_a_graph_with_variables_is_not_frozen(op: str, tmp_path: Path) -> None:
+    graph = thinflow.Graph()
+    v = graph.add(op, name="v").output()
+    graph.inputs, graph.outputs = [], [graph.add("Identity", [v], "y").output()]
+    with pytest.raises(thinflow.ThinflowError, match="the graph is not frozen: 'v' is a variable"):
+        thinflow.optimize(graph, tmp_path / "out")

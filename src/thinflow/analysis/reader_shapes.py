@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from thinflow.analysis.sample_norms import FUSED
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.types import Shape
 
@@ -27,7 +28,6 @@ _PICTURES = frozenset(
 """Ops that take four axes, of which they do not tell the channels."""
 _FILTERS = {"Conv2D": 4, "DepthwiseConv2dNative": 4, "Conv3D": 5}
 """Op -> how many axes its first input has; the last but one of its filters are the channels."""
-_NORMS = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"})
 
 
 def asked_shape(value: Value, declared: Shape) -> Shape:
@@ -67,7 +67,7 @@ def _asked(node: Node) -> Shape:
     """What an op asks of its first input; None if it takes any."""
     if node.op in _FILTERS:
         return _placed(node, _FILTERS[node.op], _constant_size(node, 1, -2))
-    if node.op in _NORMS:
+    if node.op in FUSED:
         return _placed(node, 4, _constant_size(node, 1, 0))
     if node.op in _PICTURES:
         return (None,) * 4

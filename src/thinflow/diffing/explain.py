@@ -6,15 +6,13 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from thinflow.analysis.summary import BATCH_NORMS
 from thinflow.diffing.changes import Changes
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node
 from thinflow.ir.order import ancestors, runnable
 from thinflow.ops import registry
 
-NORMS = frozenset(
-    {"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", "BatchNormWithGlobalNormalization"}
-)
 AFFINE = frozenset({"Mul", "Add", "AddV2", "Sub", "Div", "RealDiv", "BiasAdd"})
 MATRIX = frozenset({"MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"})
 PASSING = frozenset({"NoOp", "Assert", "CheckNumerics", "Identity", "IdentityN", "StopGradient", "Snapshot"})
@@ -98,12 +96,12 @@ def _folds(changes: Changes, found: Explanation, constants: set[Node]) -> None:
     twin = changes.pairing.twin
     altered = {w.a for w in changes.weights}
     for node in changes.removed:
-        if node in found.removed or node.op not in NORMS | AFFINE:
+        if node in found.removed or node.op not in BATCH_NORMS | AFFINE:
             continue
         layer = _layer_before(node, twin, constants)
         if layer is None or not _has_new_weights(layer, twin[layer], altered, constants):
             continue
-        kind = "batch_norms" if node.op in NORMS else "arithmetic"
+        kind = "batch_norms" if node.op in BATCH_NORMS else "arithmetic"
         found.removed[node] = kind
         found.layers.setdefault(kind, set()).add(layer)
 
@@ -111,14 +109,14 @@ def _folds(changes: Changes, found: Explanation, constants: set[Node]) -> None:
 def _layer_before(node: Node, twin: dict[Node, Node], constants: set[Node]) -> Node | None:
     """The kept convolution or matrix product a folded node belongs to, behind other nodes of the kind."""
     while True:
-        sources = [v.node for v in node.inputs[: 1 if node.op in NORMS else None]]
+        sources = [v.node for v in node.inputs[: 1 if node.op in BATCH_NORMS else None]]
         carriers = [n for n in sources if n not in constants]
         if len(carriers) != 1:
             return None
         (node,) = carriers
         if _is_layer(node):
             return node if node in twin else None
-        if node.op not in NORMS | AFFINE | PASSING:
+        if node.op not in BATCH_NORMS | AFFINE | PASSING:
             return None
 
 

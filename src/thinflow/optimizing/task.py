@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from thinflow.analysis.summary import Summary
+from thinflow.analysis.training import VARIABLES
 from thinflow.errors import GraphError, ParameterError
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.check import require_valid
@@ -17,7 +18,6 @@ from thinflow.optimizing.samples import Samples
 from thinflow.quantize.recipe import Recipe
 
 Progress = Callable[[int, int, str], None]
-VARIABLES = frozenset({"Variable", "VariableV2", "VarHandleOp"})
 DEFAULT_MAX_DROP = 1.5
 """Points of accuracy (or of equal answers) that fewer bits may cost before float is recommended."""
 
