@@ -80,7 +80,7 @@ oracle-venv: $(ORACLE)/.made
 
 # TensorFlow warns while it is imported; -W keeps those warnings from being errors as they are elsewhere.
 oracle: $(ORACLE)/.made
-	TF_CPP_MIN_LOG_LEVEL=2 CUDA_VISIBLE_DEVICES= $(ORACLE)/bin/python -m pytest -q -W default tests/oracle $(ARGS)
+	TF_CPP_MIN_LOG_LEVEL=2 CUDA_VISIBLE_DEVICES= $(ORACLE)/bin/python -m pytest -q -W default -n $(WORKERS) --dist loadfile tests/oracle $(ARGS)
 
 # ARGS names models and steps: make eras ARGS="--only 'k3_*' --reasons"
 eras: $(ORACLE)/.made
