@@ -18,12 +18,12 @@ PART = """
 x = Placeholder() {dtype=float, shape=shape[1,4]}
 w = Const() {dtype=float, value=float[4,4]{1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7}}
 y = MatMul(x, w) {T=float}
-z = Digamma(y) {T=float}
+z = Ndtri(y) {T=float}
 v = Softmax(z) {T=float}
 inputs: x
 outputs: v
 """
-WHY = "because of node 'z' (Digamma): TFLite has no form of Digamma"
+WHY = "because of node 'z' (Ndtri): TFLite has no form of Ndtri"
 MISSING = f"the model's output 'v' is not in it, {WHY}"
 SOUND = """
 bytes = Placeholder() {dtype=string, shape=shape[]}
