@@ -1,6 +1,6 @@
-"""The yardstick `scripts/eras.py`: nothing wrong, nothing that crashes or does not load, and so many whole files.
+"""The yardstick `scripts/eras.py`: nothing wrong, nothing that crashes or does not load, many whole files.
 
-Every verb drives a few models of each family; all others are converted only, which is what the floors count.
+Every verb drives a few models of each family; the others are only converted, which is what the floors count.
 `python -m scripts.eras` drives every verb over all of them.
 """
 
