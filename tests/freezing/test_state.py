@@ -24,7 +24,7 @@ from thinflow.api import freeze_with_report, opening_notes
 from thinflow.cli import main
 from thinflow.errors import FormatError, UnsupportedOp
 from thinflow.freezing.model import Frozen
-from thinflow.ir.types import FLOAT
+from thinflow.ir.types import FLOAT, INT64
 
 X = np.float32([1, -1, 2])
 
@@ -174,3 +174,27 @@ def test_commands_tell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
         assert main(command) == 0
         said = capsys.readouterr().out
         assert all(text in said for text in told), (command, said)
+
+
+# --- random numbers ---
+
+
+def drawing(size: int) -> list[str]:
+    """y is the state of a generator before it is moved on."""
+    delta = node("delta", "Const", dtype="type: DT_UINT64", value="tensor { dtype: DT_UINT64 uint64_val: 4 }")
+    alg = node("alg", "Const", dtype="type: DT_INT32", value="tensor { dtype: DT_INT32 int_val: 1 }")
+    return [variable("v", size, dtype=INT64), delta, alg, node("y", "RngReadAndSkip", "v", "alg", "delta")]
+
+
+def test_generators_begin_anew_in_every_run(tmp_path: Path) -> None:
+    prefix = write_values(tmp_path / "model-1", {"v": np.array([7, 0, 9], np.int64)})
+    given = freeze_with_report(graph_of(drawing(3)), ["y"], checkpoint=prefix)
+    assert thinflow.run(given.graph, {}, ["y"], engine="reference")["y"].tolist() == [7, 0, 9]
+    told = "the generator of random numbers in a variable, 'v' begins anew in every run"
+    assert opening_notes(given.graph) == [told]
+
+
+def test_generators_of_other_sizes(tmp_path: Path) -> None:
+    prefix = write_values(tmp_path / "model-1", {"v": np.array([7, 0], np.int64)})
+    with pytest.raises(UnsupportedOp, match="the size of its generator's state is not known"):
+        freeze_with_report(graph_of(drawing(2)), ["y"], checkpoint=prefix)

@@ -19,7 +19,8 @@ from thinflow.freezing import matching, naming, restoring
 from thinflow.freezing.assets import place_assets
 from thinflow.freezing.handles import replace_variables
 from thinflow.freezing.initial_values import InitialValues
-from thinflow.freezing.keeping import KEEP, Kept, add_left, kept_note
+from thinflow.freezing.keeping import KEEP, Kept, add_left, kept_note, listed
+from thinflow.freezing.readers import GENERATOR_SIZE
 from thinflow.freezing.restoring import Key
 from thinflow.freezing.state import forward_writes, is_write, kept_variables, state_note, written_state
 from thinflow.freezing.tables import absent_files, fill, fillers_of, tables_of
@@ -28,6 +29,7 @@ from thinflow.ir.function import Selection, reachable
 from thinflow.ir.graph import Graph, Node
 from thinflow.ir.order import ancestors
 from thinflow.ir.tensor import Tensor
+from thinflow.ir.types import INT64
 from thinflow.rewrite.colocation import drop_lost_classes
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms._control import drop_idle_control
@@ -170,6 +172,7 @@ def freeze_graph(
     _strip(graph, [])
     values = _values(graph, keys, checkpoint, options, frozen, initial)
     starts = {node.name: tensor for node, tensor in values.items()}
+    generators = _generators(graph, values)
     replace_variables(graph, values, frozen.kept.left)
     frozen.kept.replaced(graph, starts)
     frozen.kept.declare(graph, ends=bool(graph.inputs))
@@ -181,6 +184,10 @@ def freeze_graph(
         graph.facts[STATE] = kept_note(frozen.kept.left)
     elif frozen.state:
         graph.facts[STATE] = state_note(frozen.state)
+    elif generators:
+        graph.facts[STATE] = (
+            f"the generator of random numbers in {listed(generators)} begins anew in every run"
+        )
     if STATE in graph.facts:
         frozen.notes.append(graph.facts[STATE])
     if options.clear_devices:
@@ -249,6 +256,13 @@ def _inline(graph: Graph, frozen: Frozen) -> None:
     if trace.changes:
         frozen.notes.append(f"{len(trace.changes)} calls of functions replaced by their bodies")
     frozen.notes += [f"{entry.node} stays a call: {entry.text}" for entry in trace.left]
+
+
+def _generators(graph: Graph, values: Mapping[Node, Tensor]) -> list[str]:
+    """The variables that hold the state of a generator of random numbers, if anything draws from one."""
+    found = [v.name for v, t in values.items() if t.dtype is INT64 and t.shape == (GENERATOR_SIZE,)]
+    bodies = (f.graph for f in graph.functions.values()) if found else ()
+    return found if any(n.op == "RngReadAndSkip" for g in (graph, *bodies) for n in g) else []
 
 
 def _prune_functions(graph: Graph, frozen: Frozen) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from thinflow.errors import UnsupportedOp
 from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import INT32, INT64, DType, TensorSpec
@@ -73,6 +74,20 @@ def _leave_out(graph: Graph, node: Node, held: TensorSpec) -> None:
     graph.replace(node, graph.add("NoOp", name=node.name, before=node))
 
 
+def _generator(graph: Graph, node: Node, held: TensorSpec) -> None:
+    """The state of a generator of random numbers, which also moves it on: here each run draws the same.
+
+    Raises:
+        UnsupportedOp: its algorithm's state has another size, which TensorFlow pads.
+    """
+    if held.dtype is not INT64 or held.shape != (GENERATOR_SIZE,):
+        raise UnsupportedOp("the size of its generator's state is not known", node.where)
+    _read(graph, node, held)
+
+
+GENERATOR_SIZE = 3
+"""Of Philox's state: a counter of two numbers and a key."""
+
 READERS: dict[str, Reader] = {
     "ReadVariableOp": _read,
     "ReadVariablesOp": _read_all,
@@ -81,6 +96,7 @@ READERS: dict[str, Reader] = {
     "VariableShape": _shape,
     "VarIsInitializedOp": _is_initialized,
     "DisableCopyOnRead": _leave_out,
+    "RngReadAndSkip": _generator,
 }
 """Op -> how to make it read a value."""
 

@@ -37,16 +37,11 @@ WRITES = (
 """Beginnings of the names of ops that change variables or files."""
 
 _STORES = frozenset({"Assign", "AssignVariableOp"})
-_ADDS: Mapping[str, str] = {
+_MADE: Mapping[str, str] = {
     "AssignAdd": "AddV2",
     "AssignAddVariableOp": "AddV2",
     "AssignSub": "Sub",
     "AssignSubVariableOp": "Sub",
-}
-"""What they make of the value before and their input."""
-_ROWS = frozenset({"ResourceScatterUpdate", "ResourceScatterAdd", "ResourceScatterSub"})
-"""They name rows by their numbers alone."""
-_PLACES: Mapping[str, str] = {
     "ResourceScatterUpdate": "TensorScatterUpdate",
     "ResourceScatterAdd": "TensorScatterAdd",
     "ResourceScatterSub": "TensorScatterSub",
@@ -55,10 +50,11 @@ _PLACES: Mapping[str, str] = {
     "ResourceScatterNdSub": "TensorScatterSub",
     "ResourceStridedSliceAssign": "TensorStridedSliceUpdate",
 }
-"""What they make of the value before, places in it, and their input."""
+"""What they make of the value before and their other inputs."""
 _PLACE_ATTRS = frozenset({
     "Tindices", "Index", "begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask",
 })  # fmt: skip
+_SCATTER = "ResourceScatter"
 _PLAIN = frozenset({"Identity", "RefIdentity"})
 _CONTROL = frozenset(
     op for name in ("Enter", "Switch", "Merge", "Exit", "NextIteration") for op in (name, f"Ref{name}")
@@ -228,13 +224,14 @@ class _Written:
     def _computed(self, write: Node) -> Value:
         if write.op in _STORES:
             return write.inputs[1]
-        op = _ADDS.get(write.op) or _PLACES.get(write.op)
+        op = _MADE.get(write.op)
         if op is None or self.spec.dtype is None:
             raise self._refusal(write, "changes")
         last = self._last(write, self.before[write] - {write})
         old = self._read(write) if last is None else self._after(last)
         rest = write.inputs[1:]
-        if write.op in _ROWS:
+        if write.op.startswith(_SCATTER) and not write.op.startswith(f"{_SCATTER}Nd"):
+            # These name rows by their numbers alone.
             axis = self.graph.constant(np.array(-1, np.int32), f"{write.name}/axis", before=write)
             attrs: dict[str, Attr] = {"T": write.attrs.get("Tindices", INT32), "Tdim": INT32}
             places = self.graph.add(

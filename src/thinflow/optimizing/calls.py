@@ -14,6 +14,7 @@ from thinflow.interpreter import Plan
 from thinflow.ir.graph import Value
 from thinflow.optimizing.checking import FLOAT_TOLERANCE, farthest
 from thinflow.optimizing.core import Core
+from thinflow.optimizing.coverage import coverage_of
 from thinflow.optimizing.samples import Samples
 
 Array = np.ndarray[Any, Any]
@@ -26,11 +27,13 @@ class StateNotKept(UnsupportedOp):
 
 
 def require_states(core: Core) -> None:
-    """Refuse a part of a graph that does not hold all that a state goes through.
+    """Refuse a part of a graph that does not hold all that a state goes through, or is not the model.
 
     Raises:
         StateNotKept: names the state.
     """
+    if core.graph.states and coverage_of(core).is_part:
+        raise StateNotKept("only a part of the model fits into a file")
     inside = set(core.nodes)
     for state in core.graph.states:
         fed, left = core.graph.value(state.input), core.graph.value(state.output)
