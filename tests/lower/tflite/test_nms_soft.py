@@ -32,7 +32,21 @@ def build(count=20, limit=8, least=0.1, sigma=0.5, seed=0, shape=(), boxes=None,
 def test_neighbours_lose_their_scores(seed, pad, limits):
     limit, least = limits
     net, outputs = build(limit=limit, least=least, seed=seed, sigma=0.2, pad_to_max_output_size=pad)
+    assert net.check(*outputs).count("ARG_MAX") == min(limit, 20)
+
+
+@pytest.mark.parametrize("pad", [False, True])
+@pytest.mark.parametrize("limit", [33, 60])
+def test_many_turns_are_a_loop(pad, limit):
+    net, outputs = build(count=40, limit=limit, least=0.1, sigma=0.2, pad_to_max_output_size=pad)
     assert "WHILE" in net.check(*outputs)
+
+
+def test_scores_below_zero_and_equal_ones():
+    net, outputs = build(count=12, limit=9, least=0.0)
+    scores = list(net.feeds)[1]
+    net.feeds[scores] = np.float32([0.5, -0.5, 0.5, 0.0, 0.25, -1, 0.25, 0.5, -0.1, 0.0, -0.2, -0.3])
+    net.check(*outputs)
 
 
 def test_boxes_that_are_turned_over_equal_or_without_area():

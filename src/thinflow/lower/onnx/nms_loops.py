@@ -15,6 +15,8 @@ from thinflow.lower.onnx.terms import Term, choose
 from thinflow.lower.rules import lower
 
 _MOST_COMPARED = 1 << 20
+_MOST_UNROLLED = 32  # turns, each of four operators
+_TINY = float(np.finfo(np.float32).tiny)
 _WIDE = 8
 """Boxes for each that may be kept, up to which all are compared with all ahead of the loop."""
 Lowered = Callable[[Builder, Term, Term], Term]
@@ -82,6 +84,33 @@ def _length(b: Builder, x: Tensor) -> Tensor:
     return b.squeezed(b.sliced(sizes, [0], [1], [0], shape=(1,)), [0])
 
 
+def _unrolled(b: Builder, scores: Tensor, least: Tensor, rows: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """As `_chosen`, turn by turn without a loop, which costs more than what is in it.
+
+    Scores above a limit from 0 only fall, so those that are chosen in vain stand behind all others.
+
+    Args:
+        rows: what the scores are multiplied by once a box is chosen [n,n], 0 for itself.
+    """
+    total = shape_of(rows)[0]
+    now = b.reshaped(b.cast(scores, FLOAT), (1, total))
+    places, kept = [], []
+    for _ in range(size):
+        place = b.step("ArgMax", now, shape=(1,), element=INT64, axis=1, keepdims=0)
+        places.append(place)
+        kept.append(b.step("Gather", now, place, shape=(1, 1), axis=1))
+        now = b.step("Mul", now, b.step("Gather", rows, place, shape=(1, total), axis=0), shape=(1, total))
+    found = b.step("Concat", *places, shape=(size,), axis=0)
+    values = b.reshaped(b.step("Concat", *kept, shape=(1, size), axis=1), (size,))
+    above = (Term(b, values) > least).cast(INT64)
+    count = b.reshaped(above.reduced("ReduceSum", 0).tensor, (1,))
+    ends = b.ints([0]), count, b.ints([0])
+    return (
+        b.step("Slice", found, *ends, shape=(None,)),
+        b.step("Slice", values, *ends, shape=(None,)),
+    )
+
+
 def soft_chosen(
     b: Builder, boxes: Tensor, scores: Tensor, count: Tensor, least: Tensor, sigma: float
 ) -> tuple[Tensor, Tensor]:
@@ -97,6 +126,9 @@ def soft_chosen(
         one = [[t.unsqueezed(1) for t in corner] for corner in (low, high)]
         factors = _lowering(every, one, area.unsqueezed(0), area.unsqueezed(1), sigma)
         rows = factors * b.const(1 - np.eye(total, dtype=np.float32), "others")
+        size = min(limit or 0, total)
+        if 0 < size <= _MOST_UNROLLED and least.is_constant and least.array().item() >= 0:
+            return _unrolled(b, scores, least, rows.tensor, size)
 
         def by_row(inner: Builder, now: Term, place: Term) -> Term:
             return now * Term(inner, rows.tensor).gathered(place.tensor)
@@ -121,8 +153,8 @@ def _lowering(
         for n in (0, 1)  # of y and of x
     ]
     shared = sides[0] * sides[1]
-    valid = (areas > 0) & (area > 0)
-    overlap = choose(valid, shared / choose(valid, areas + area - shared, 1), 0)
+    # Without area nothing is shared: no more is needed than a union that can be divided by.
+    overlap = shared / (areas + area - shared).most(_TINY)
     return (overlap * overlap * float(np.float32(-0.5) / np.float32(sigma))).apply("Exp")
 
 

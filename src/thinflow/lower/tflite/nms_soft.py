@@ -22,6 +22,7 @@ from thinflow.lower.tflite.program import Tensor
 if TYPE_CHECKING:
     from thinflow.lower.tflite.control import ControlLowering
 
+_MOST_UNROLLED = 32  # turns, each of four operators
 _MOST = 1 << 22  # overlaps of boxes, all of which are computed first
 
 
@@ -52,6 +53,8 @@ def _soft(lowering: ControlLowering, node: Node, tensors: Sequence[Tensor], sigm
     size = min(limit, n or 0)
     require(size > 0, "there is nothing to choose")
     factors = _factors(b, boxes, n or 0, sigma)
+    if size <= _MOST_UNROLLED:
+        return _unrolled(b, node, scores, factors, (size, limit), threshold or 0.0)
     lists: list[Slot] = [Listed(size, kind, ()) for kind in (INT32, FLOAT)]
     first: list[Slot] = [b.const(np.int32(0), "turn"), scores, *lists, factors]
     condition = _condition(node, size, threshold or 0.0)
@@ -64,6 +67,38 @@ def _soft(lowering: ControlLowering, node: Node, tensors: Sequence[Tensor], sigm
         return [*(b.emit("SLICE", t, begin, ends, port=p) for p, t in enumerate(found)), turns]
     pads = b.const(np.array([[0, limit - size]], np.int32), "pads")
     return [*(b.step("PAD", t, pads, shape=(limit,)) if limit > size else t for t in found), turns]
+
+
+def _unrolled(
+    b: Builder, node: Node, scores: Tensor, factors: Tensor, sizes: tuple[int, int], least: float
+) -> list[Slot]:
+    """Turn by turn without a loop, which costs more than what is in it.
+
+    Scores above a limit from 0 only fall, so those that are chosen in vain stand behind all others.
+
+    Args:
+        sizes: how many boxes may be chosen, and how many places there are.
+    """
+    size, limit = sizes
+    places, kept = [], []
+    for _ in range(size):
+        axis = b.const(np.int32(0), "axis")
+        place = b.step("ARG_MAX", scores, axis, shape=(), element=INT32, output_type=INT32)
+        places.append(place)
+        kept.append(b.step("GATHER", scores, place, shape=(), axis=0))
+        row = b.step("GATHER", factors, place, shape=scores.shape, axis=0)
+        scores = b.step("MUL", scores, row, shape=scores.shape)
+    found = [b.step("PACK", *items, shape=(size,), axis=0, values_count=size) for items in (places, kept)]
+    above = b.step("GREATER", found[1], b.const(np.float32(least), "least"), shape=(size,), element=BOOL)
+    count = b.step("SUM", b.cast(above, INT32), b.ints([0], "axis"), shape=(), keep_dims=False)
+    if not node.get("pad_to_max_output_size", False):
+        begin, ends = b.ints([0], "begin"), b.reshaped(count, (1,))
+        return [*(b.emit("SLICE", t, begin, ends, port=p) for p, t in enumerate(found)), count]
+    filled = [
+        b.step("SELECT_V2", above, t, b.scalar(0, t, "none"), shape=(size,), element=t.dtype) for t in found
+    ]
+    pads = b.const(np.array([[0, limit - size]], np.int32), "pads")
+    return [*(b.step("PAD", t, pads, shape=(limit,)) if limit > size else t for t in filled), count]
 
 
 def _factors(b: Builder, boxes: Tensor, n: int, sigma: float) -> Tensor:
@@ -84,14 +119,10 @@ def _factors(b: Builder, boxes: Tensor, n: int, sigma: float) -> Tensor:
         area = side if area is None else combined(b, "MUL", area, side)
     assert shared is not None
     assert area is not None
-    least = combined(b, "MINIMUM", area, b.reshaped(area, (1, n)))
-    valid = b.step("GREATER", least, b.const(np.float32(0), "zero"), shape=(n, n), element=BOOL)
+    # Without area nothing is shared: no more is needed than a union that can be divided by.
     union = combined(b, "SUB", combined(b, "ADD", area, b.reshaped(area, (1, n))), shared)
-    one, zero = b.const(np.float32(1), "one"), b.const(np.float32(0), "zero")
-    divisor = b.step("SELECT_V2", valid, union, one, shape=(n, n), element=FLOAT)
-    overlap = combined(
-        b, "DIV", b.step("SELECT_V2", valid, shared, zero, shape=(n, n), element=FLOAT), divisor
-    )
+    divisor = combined(b, "MAXIMUM", union, b.const(np.finfo(np.float32).tiny, "tiny"))
+    overlap = combined(b, "DIV", shared, divisor)
     scale = b.const(np.float32(-0.5) / np.float32(sigma), "scale")
     power = combined(b, "MUL", combined(b, "MUL", overlap, overlap), scale)
     others = b.const(1 - np.eye(n, dtype=np.float32), "others")
