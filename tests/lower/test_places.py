@@ -210,6 +210,11 @@ def test_numbers_of_any_shape_are_counted_together(net, element):
     net.check(net.op("DenseBincount", fed, np.int32(5), np.zeros(0, element)))
 
 
+def test_numbers_beyond_32_bits_are_too_large_to_count(net):
+    fed = net.feed(int64(2**32 + 1, 1, 2**33, 2**31), "x", (None,))
+    net.check(net.op("DenseBincount", fed, net.feed(np.int64(4), "size"), np.zeros(0, np.int32)))
+
+
 def test_weights_are_added_up_by_number(net):
     fed = net.feed(np.array([[1, 1, 7], [0, 2, 2]], np.int32), "x", (None, 3))
     weights = net.feed(np.array([[1, 2, 3], [0.5, 6, 7]], np.float32), "w")

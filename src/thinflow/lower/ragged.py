@@ -161,7 +161,7 @@ def bins(p: Places[T], rows: T | None, count: T, values: T, size: T, weights: T,
     size = p.reshaped(p.places(size), ())
     # What is too large goes into a bin that is left out.
     width = p.binary("add", size, p.number(1))
-    places = p.binary("least", p.places(values), size)
+    places = p.places(p.binary("least", values, p.cast(size, values.dtype)))
     if rows is not None:
         places = p.binary("add", p.binary("mul", rows, width), places)
     total = p.binary("mul", count, width)
