@@ -20,7 +20,7 @@ WEIGHTS = "w = Const() {dtype=float, value=float[4,4]{1,2,3,4,5,6,7,8,9,1,2,3,4,
 BEHIND = f"""
 x = Placeholder() {{dtype=float, shape=shape[1,4]}}
 {WEIGHTS}y = MatMul(x, w) {{T=float}}
-z = Digamma(y) {{T=float}}
+z = Ndtri(y) {{T=float}}
 v = MatMul(z, w) {{T=float}}
 inputs: x
 outputs: v
@@ -28,7 +28,7 @@ outputs: v
 TWO = BEHIND.replace("outputs: v", "outputs: y, v")
 NUMERIC_FRONT = f"""
 x = Placeholder() {{dtype=float, shape=shape[1,4]}}
-z = Digamma(x) {{T=float}}
+z = Ndtri(x) {{T=float}}
 {WEIGHTS}y = MatMul(z, w) {{T=float}}
 inputs: x
 outputs: y
@@ -60,7 +60,7 @@ inputs: text
 outputs: y
 """
 COMPUTED_BEHIND_TEXT = RECORDS.replace("MatMul(flat, w)", "MatMul(odd, w)").replace(
-    "inputs: text", "odd = Digamma(flat) {T=float}\ninputs: text"
+    "inputs: text", "odd = Ndtri(flat) {T=float}\ninputs: text"
 )
 FIXED_OUTPUT = f"""
 x = Placeholder() {{dtype=float, shape=shape[1,4]}}
@@ -84,15 +84,15 @@ def test_a_missing_output_makes_a_part() -> None:
     assert (found.kind, found.is_part) == ("part", True)
     assert list(found.missing) == ["v"]
     assert (found.missing["v"].node, found.missing["v"].why) == (
-        "node 'z' (Digamma)",
-        "TFLite has no form of Digamma",
+        "node 'z' (Ndtri)",
+        "TFLite has no form of Ndtri",
     )
     assert found.sentence == (
-        "1 of the model's 2 outputs is not in it ('v'), because of node 'z' (Digamma): "
-        "TFLite has no form of Digamma"
+        "1 of the model's 2 outputs is not in it ('v'), because of node 'z' (Ndtri): "
+        "TFLite has no form of Ndtri"
     )
     assert found.data()["missing_outputs"] == [
-        {"output": "v", "node": "node 'z' (Digamma)", "why": "TFLite has no form of Digamma"}
+        {"output": "v", "node": "node 'z' (Ndtri)", "why": "TFLite has no form of Ndtri"}
     ]
 
 
@@ -105,7 +105,7 @@ def test_numbers_computed_in_front_make_a_part(text: str) -> None:
     assert found.sentence.startswith(
         f"it begins at '{found.starts_at[0]}', not where the model does, because of"
     )
-    assert "(Digamma): TFLite has no form of Digamma" in found.sentence
+    assert "(Ndtri): TFLite has no form of Ndtri" in found.sentence
 
 
 def test_numbers_that_go_in_as_others_make_a_part() -> None:
@@ -143,7 +143,7 @@ def test_outputs_that_are_constants_or_inputs_are_given(tmp_path: Path) -> None:
 
 def test_onnx_is_judged_by_itself() -> None:
     assert onnx_model(optimised(BEHIND)).coverage.kind == "whole"
-    found = onnx_model(optimised(BEHIND.replace("Digamma(y)", "AcmeWarp(y)"))).coverage
+    found = onnx_model(optimised(BEHIND.replace("Ndtri(y)", "AcmeWarp(y)"))).coverage
     assert found.is_part
     assert "ONNX" in found.sentence
 
@@ -166,7 +166,7 @@ def test_a_smaller_part_is_not_saved_as_the_model(format: str, tmp_path: Path) -
     graph = part()
     if format == "onnx":
         pytest.importorskip("onnxruntime")
-        graph = parse_graph(BEHIND.replace("Digamma(y)", "AcmeWarp(y)"))
+        graph = parse_graph(BEHIND.replace("Ndtri(y)", "AcmeWarp(y)"))
     made = thinflow.quantize(graph, scheme="float16", format=format)
     with pytest.raises(PartialModel, match=rf"name it small_part\.{format}, so that nobody"):
         made.save(tmp_path / f"small.{format}")
