@@ -35,8 +35,12 @@ def pair(bench: Bench, name: str, suffix: str, feeds: Path, *, title: str) -> It
         for n, model in (("ours", ours), ("theirs", theirs))
     }
     try:
-        for process in served.values():
-            process.wait()
+        served["ours"].wait()
+        try:
+            served["theirs"].wait()
+        except RuntimeError:
+            yield Line(what, "", f"what {peer} makes of it does not load", "skipped")
+            return
         times = by_turns(served, ROUNDS)
     finally:
         for process in served.values():
