@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import thinflow
 from thinflow.formats import graphdef
+from thinflow.ir.attrs import ShapeAttr
+from thinflow.ir.types import FLOAT
 from thinflow.zoo import digits
 
 
@@ -135,6 +138,35 @@ def test_run_and_session(model: str, image: np.ndarray, colon: str) -> None:
     assert set(session.placement.values()) <= {"litert", "reference"}
     results = thinflow.run(model, {f"image{colon}": image}, [f"probabilities{colon}"], engine="reference")
     np.testing.assert_allclose(results[f"probabilities{colon}"], y, atol=1e-5)
+
+
+@pytest.mark.parametrize("suffix", [".tflite", ".onnx"])
+def test_convert_writes_nothing_that_gives_other_answers(
+    suffix: str, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from thinflow.optimizing import checking, onnx
+
+    def differs(*_: Any, **__: Any) -> float:
+        raise thinflow.VerificationError("it gives other answers")
+
+    monkeypatch.setattr(checking, "check_float_model", differs)
+    monkeypatch.setattr(onnx, "check_onnx_model", differs)
+    target = tmp_path / f"m{suffix}"
+    with pytest.raises(thinflow.VerificationError, match="other answers"):
+        thinflow.convert(model, target)
+    assert not list(tmp_path.glob(f"*{suffix}"))
+    assert thinflow.convert(model, target, verify=False) == target.stat().st_size
+
+
+@pytest.mark.parametrize("suffix", [".tflite", ".onnx"])
+def test_convert_writes_no_part(suffix: str, tmp_path: Path) -> None:
+    graph = thinflow.Graph()
+    x = graph.add("Placeholder", name="x", attrs={"dtype": FLOAT, "shape": ShapeAttr((4,))}).output()
+    inner = graph.add("Tanh", [x], "inner", attrs={"T": FLOAT}).output()
+    graph.inputs, graph.outputs = [x], [graph.add("NobodyKnowsIt", [inner], "y").output()]
+    with pytest.raises(thinflow.UnsupportedOp):
+        thinflow.convert(graph, tmp_path / f"m{suffix}")
+    assert not list(tmp_path.glob(f"*{suffix}"))
 
 
 def test_convert_verify_compare(model: str, tmp_path: Path) -> None:

@@ -84,6 +84,28 @@ def test_without_a_smaller_model_float_is_shipped(
     assert written() == {"net_fp32.pb", "net_fp32.tflite", "report.json", "report.md"}
 
 
+@pytest.mark.parametrize(
+    ("module", "function"),
+    [
+        (job, "running_model"),
+        (job, "check_float_model"),
+        (litert_job, "quantized_model"),
+        (onnx_job, "compare_models"),
+    ],
+)
+def test_strictly_each_of_them_is_an_error(
+    module: Any,
+    function: str,
+    model: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    failing(monkeypatch, module, function, VerificationError("it cannot be made"))
+    assert main(["optimize", model, "out", "--no-benchmark", "--onnx", "--strict"]) == 1
+    assert "error: it cannot be made" in capsys.readouterr().err
+    assert not Path("out").exists() or not written()
+
+
 @pytest.mark.parametrize("error", FAILURES, ids=lambda e: type(e).__name__)
 def test_without_onnx_models_the_others_are_there(
     error: ThinflowError, model: str, monkeypatch: pytest.MonkeyPatch

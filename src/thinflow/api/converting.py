@@ -19,7 +19,15 @@ from thinflow.api.files import (
     save,
 )
 from thinflow.engines._child import TIMEOUT_SECONDS
-from thinflow.errors import EngineUnavailable, FeedError, ParameterError, ThinflowError, VerificationError
+from thinflow.errors import (
+    EngineUnavailable,
+    FeedError,
+    ParameterError,
+    PartialModel,
+    ThinflowError,
+    UnsupportedOp,
+    VerificationError,
+)
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph
 from thinflow.ir.notebook import table_html
@@ -37,6 +45,7 @@ def convert(
     source: Source,
     path: FilePath,
     *,
+    verify: bool = True,
     shapes: Shapes | None = None,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
@@ -47,12 +56,14 @@ def convert(
 ) -> int:
     """Write a model in the format of the target's suffix; returns the bytes written.
 
-    All of the model, or nothing. `convert_verified` also writes the part that a runtime can run, and proves
-    what it wrote.
+    All of the model, or nothing. A .tflite or .onnx file is run beside the interpreter before it takes its
+    name, as `thinflow convert` does; `convert_verified` tells what came of that, and also writes the part
+    that a runtime can run.
 
     Args:
         source: path or Graph.
         path: target, for example model.tflite; see `save`.
+        verify: whether to run it.
         shapes: input name -> shape to assume.
         inputs, outputs: names of values; default: what the model declares, else the best guess.
         tags, signature, checkpoint: as for `load`.
@@ -61,9 +72,31 @@ def convert(
     Raises:
         WriteError: it cannot be written.
         UnsupportedOp: a node cannot be expressed in the format.
+        VerificationError: it gives other answers; nothing is written.
+        EngineCrashed: running it crashed or took too long; nothing is written.
     """
     options = {"state": state_for(state, os.fspath(path)), **opening(tags, signature, checkpoint)}
-    return save(load(source, inputs=inputs, outputs=outputs, shapes=shapes, **options), path)
+    graph = load(source, inputs=inputs, outputs=outputs, shapes=shapes, **options)
+    if graph.vocabulary or Path(path).suffix not in (".tflite", ".onnx"):
+        return save(graph, path)  # the same nodes in other letters, or a file's bytes as they were
+    require_outputs(graph)
+    try:
+        made = convert_verified(
+            source,
+            path,
+            verify=verify,
+            strict=True,
+            shapes=shapes,
+            inputs=inputs,
+            outputs=outputs,
+            tags=tags,
+            signature=signature,
+            checkpoint=checkpoint,
+            state=state,
+        )
+    except PartialModel as error:
+        raise UnsupportedOp(error.problem, error.where, error.hint) from error
+    return made.size_bytes
 
 
 @brief_repr

@@ -220,6 +220,9 @@ def _own(graph: Graph, role: str) -> str:
 def save(graph: Graph | Saveable, path: str | os.PathLike[str], *, format: str | None = None) -> int:
     """Write a graph; the format goes by the suffix. Returns the bytes written.
 
+    A .tflite or .onnx file is made from the graph as it is, node by node, and not run: `convert` proves what
+    it writes, and `Session` runs the same program.
+
     Args:
         graph: what to write; a quantized model goes to the format it was made for.
         path: where to: .pb or .pbtxt (also .gz), .tflite or .onnx. Written aside and renamed, so it may be

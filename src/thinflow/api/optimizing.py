@@ -101,7 +101,8 @@ def optimize(
             int8_weights or int4_weights.
         recipe: all that can be chosen about quantization, instead of `scheme`.
         onnx: also make both models for ONNX Runtime.
-        strict: refuse if a file could hold only a part of the model; nothing is written then.
+        strict: refuse if a file could hold only a part of the model, or if the eight-bit model or another
+            that was asked for cannot be made; nothing is written then.
         progress: called with (done, total, label) now and then.
         tags: which graph of a SavedModel, by its tags, with commas; default: the only one, or "serve".
         signature: which signature of it; default: the only one, or "serving_default".
@@ -120,6 +121,7 @@ def optimize(
         FeedError: the samples do not fit the inputs.
         ParameterError: senseless choices, such as no threads or an unknown scheme.
         PartialModel: a file could hold only a part of the model, and `strict` forbids that.
+        ThinflowError: with `strict`, what keeps one of the models from being made.
         ThinflowError: the model cannot be converted or written; nothing half-made is left.
     """
     from thinflow.optimizing.job import optimize as run_job

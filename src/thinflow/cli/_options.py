@@ -55,7 +55,7 @@ def add_strict(p: ArgumentParser) -> None:
     p.add_argument(
         "--strict",
         action="store_true",
-        help="fail, and write nothing, if a file could hold only a part of the model",
+        help="fail, and write nothing, if a file could hold only a part of the model, or none can be made",
     )
 
 

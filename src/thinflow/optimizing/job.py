@@ -24,6 +24,7 @@ from thinflow.optimizing.finishing import (
     write_graph,
     write_pages,
 )
+from thinflow.optimizing.float_model import FloatModel
 from thinflow.optimizing.graph_job import GraphReport, finish
 from thinflow.optimizing.job_report import OptimizeReport, Products, report_on
 from thinflow.optimizing.litert_job import LiteRTPair, litert_pair, running_model
@@ -72,6 +73,7 @@ def optimize(
 
     Raises:
         PartialModel: a file could hold only a part of the model, and `strict` forbids that.
+        ThinflowError: with `strict`, what keeps one of the models from being made.
         ThinflowError: the model cannot be read, converted or written; nothing half-made is left.
     """
     require_sensible(threads, max_drop)
@@ -108,11 +110,11 @@ def _carried_out(task: Task) -> OptimizeReport | GraphReport:
         _require_stateless(task, obstacle)
         if small.unknown is None:
             require_runnable(small.graph, small.calibration, obstacle)
-        return finish(small, obstacle)
+        return _without(small, obstacle)
     except ThinflowError as failure:
         _require_stateless(task, failure)
         require_ours(failure, task.data)
-        return finish(small, failure)
+        return _without(small, failure)
     require_states(model.core)
     if task.choices.strict:
         model.coverage.require_whole()
@@ -123,12 +125,12 @@ def _carried_out(task: Task) -> OptimizeReport | GraphReport:
     except ThinflowError as failure:
         _require_stateless(task, failure)
         require_ours(failure, task.data)
-        return finish(small, failure)
+        return _without(small, failure)
     try:
         litert = litert_pair(small, model, difference)
     except ThinflowError as failure:  # of the smaller model: float ran
         require_ours(failure, task.data)
-        return finish(small, failure, model)
+        return _without(small, failure, model)
     onnx, no_onnx = _onnx(small)
     if task.choices.strict and onnx is not None:
         onnx.plain.coverage.require_whole()
@@ -150,6 +152,13 @@ def _require_stateless(task: Task, error: ThinflowError) -> None:
         raise StateNotKept(error.problem, error.where, error.hint) from error
 
 
+def _without(small: SmallGraph, failure: ThinflowError, model: FloatModel | None = None) -> GraphReport:
+    """What is left without the models that could not be made; an error where all of them were wanted."""
+    if small.task.choices.strict:
+        raise failure
+    return finish(small, failure, model)
+
+
 def _onnx(small: SmallGraph) -> tuple[OnnxPair | None, str]:
     """The models for ONNX Runtime if they were asked for; or None, and why there are none."""
     if not small.task.choices.onnx:
@@ -158,6 +167,8 @@ def _onnx(small: SmallGraph) -> tuple[OnnxPair | None, str]:
         return onnx_pair(small), ""
     except ThinflowError as error:  # the models for LiteRT are made, whatever happens here
         require_ours(error, small.task.data)
+        if small.task.choices.strict:
+            raise
         return None, f"no ONNX models were written: {error.message}"
 
 
