@@ -136,11 +136,13 @@ def test_dropout_in_training_is_refused(tmp_path: Path) -> None:
     assert np.array_equal(answers(tmp_path, "Dropout", [X], [half, np.array(False)], seed=3), X)
 
 
-def test_corners_between_sizes_with_fractions_are_refused(tmp_path: Path) -> None:
+def test_corners_between_sizes_with_fractions(tmp_path: Path) -> None:
+    """ONNX's own example: of 4 columns times 0.6 there are 2.4, and 2 of them."""
+    x = np.arange(1, 9, dtype=np.float32).reshape(1, 1, 2, 4)
     scales, roi = np.float32([1, 1, 0.6, 0.6]), np.zeros(0, np.float32)
     options = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
-    with pytest.raises(UnsupportedOp, match="sizes with fractions"):
-        answers(tmp_path, "Resize", [X[..., :4, :]], [roi, scales], **options)
+    found = answers(tmp_path, "Resize", [x], [roi, scales], **options)
+    np.testing.assert_allclose(found.ravel(), [1, 3.142857], rtol=1e-6)
 
 
 def test_a_zero_among_computed_sizes_keeps_the_size(tmp_path: Path) -> None:
