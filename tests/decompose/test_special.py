@@ -53,6 +53,23 @@ def test_scans(op, attrs, axis):
     check_targets(op, [x, Constant(axis, np.int32)], attrs, opened=axis != 0)
 
 
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_scans_of_one_element(exclusive):
+    check_targets("Cumprod", [f(2, 1), Constant(1, np.int32)], {"exclusive": exclusive})
+
+
+def test_infinities():
+    x = np.array([[np.inf, -np.inf, np.nan, 0, -2, 3]], np.float32)
+    for op in ("Digamma", "Lgamma", "Erfinv"):
+        check_parts(op, [x])
+        check_targets(op, [x])
+
+
+def test_an_impossible_class_without_a_share():
+    x, labels = np.array([[0, 1, -np.inf]], np.float32), np.array([[0.5, 0.5, 0]], np.float32)
+    check_parts("SoftmaxCrossEntropyWithLogits", [x, labels])
+
+
 def test_logarithms_of_sums_of_infinities():
     x = np.array([[-np.inf, -np.inf, 1, 1000, np.inf, 2]], np.float32)
     check_parts("CumulativeLogsumexp", [x, Constant(1, np.int32)])
@@ -91,6 +108,7 @@ def test_formulas(op, operands, attrs, ports):
     [
         ("Lgamma", [f(3).astype(np.float64)], "no formula is exact enough for double"),
         ("Cumprod", [f(3), np.array(0, np.int32)], "axis is computed while the model runs"),
+        ("Cumprod", [f(0, 2), Constant(0, np.int32)], "its axis is empty"),
         ("NthElement", [f(3), np.array(0, np.int32)], "n is computed while the model runs"),
         ("NthElement", [f(3), Constant(3, np.int32)], "n is 3, a row has 3 elements"),
         ("Cross", [f(2, 4), f(2, 4)], "not of three elements"),

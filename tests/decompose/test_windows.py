@@ -42,6 +42,12 @@ def test_places_of_maxima(attrs):
     check_targets("MaxPoolWithArgmax", [x], attrs, ports=2)
 
 
+def test_places_of_infinities():
+    x = np.array([[1, np.inf], [np.inf, -np.inf]], np.float32).reshape(1, 2, 2, 1)
+    check_parts("MaxPoolWithArgmax", [x], POOLS[0], ports=2)
+    check_targets("MaxPoolWithArgmax", [x], POOLS[0], ports=2)
+
+
 BOXES = np.array(
     [[0, 0, 1, 1], [0.2, 0.1, 0.7, 0.9], [0.83, 0.91, 0.12, 0.23], [-0.3, 0.5, 0.4, 1.4]], np.float32
 )

@@ -31,7 +31,7 @@ def cross_entropy(x: Term, labels: Term) -> tuple[Term, Term]:
     """The loss of each row, and softmax(x) - labels."""
     log = x.apply("LogSoftmax")
     # What has no share adds nothing, however unlikely it is.
-    shares = where(labels.equals(0.0), log * 0.0, labels * log)
+    shares = where(labels.equals(0.0), 0.0, labels * log)
     return -shares.total(-1), x.apply("Softmax") - labels
 
 

@@ -43,6 +43,7 @@ def _scanned(
     assert axis.known is not None
     where_ = int(axis.known) % len(x.shape)
     size = x.sized(where_, "the length of its axis")
+    refuse_unless(size > 0, "its axis is empty")
     y = x.reversed(where_) if reverse else x
     if exclusive:
         y = _later(y, where_, 1, nothing)
@@ -55,4 +56,5 @@ def _later(x: Term, axis: int, step: int, nothing: float) -> Term:
     """The elements some places later on an axis, behind elements that add nothing."""
     pads = [(step if a == axis else 0, 0) for a in range(len(x.shape))]
     size = x.sized(axis, "the length of its axis")
-    return x.cut(axis, 0, size - step).padded(pads, nothing)
+    # Cut behind, as runtimes have no slices without elements.
+    return x.padded(pads, nothing).cut(axis, 0, size)

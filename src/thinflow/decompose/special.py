@@ -84,8 +84,9 @@ def digamma(x: Term) -> Term:
     z = _in_float(x)
     is_negative = z <= 0.0
     at = where(is_negative, 1.0 - z, z)
-    total = at * 0.0
-    for _ in range(7):
+    total = where(at < 7.0, -1.0 / at, 0.0)
+    at = where(at < 7.0, at + 1.0, at)
+    for _ in range(6):
         is_near = at < 7.0
         total = where(is_near, total - 1.0 / at, total)
         at = where(is_near, at + 1.0, at)

@@ -96,7 +96,7 @@ def max_pool_with_argmax(
         found, here = seen.under(tap), x.body.constant(flat[None], INT32)
         if best is None or place is None:
             # As many as there are images.
-            best, place = found, (found * 0.0).cast(INT32) + here
+            best, place = found, found.equals(found).cast(INT32) * 0 + here
             continue
         place = where(found > best, here, place)
         best = best.most(found)
