@@ -39,6 +39,13 @@ def test_a_state_is_an_input_and_an_output(tmp_path: Path) -> None:
     assert graph.clone().states == graph.states
 
 
+def test_transforms_keep_the_state(tmp_path: Path) -> None:
+    graph = thinflow.load(stateful(tmp_path / "m"), state="keep")
+    small = thinflow.transform(graph, "strip_unused_nodes remove_nodes(op=Identity) fold_constants")
+    assert len(small) < len(graph)
+    np.testing.assert_allclose(answers(small), sums())
+
+
 def test_state_as_inputs_is_the_callers(tmp_path: Path) -> None:
     graph = thinflow.load(stateful(tmp_path / "m"), state="inputs")
     assert not graph.states
