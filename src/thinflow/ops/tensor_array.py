@@ -204,8 +204,14 @@ class TensorArrayConcat(OpDef):
         return TensorSpec(dtype, shape), TensorSpec(INT64, (None,))
 
     @staticmethod
-    def kernel(handle: Elements, flow: Array) -> tuple[Array, Array]:
+    def kernel(
+        handle: Elements, flow: Array, *, dtype: DType, element_shape_except0: Shape = None
+    ) -> tuple[Array, Array]:
         items = [handle.read(i) for i in range(len(handle.items))]
+        if not items:
+            known = element_shape_except0 is not None and None not in element_shape_except0
+            require(known, "the tensor array is empty and the shape of its elements is not known")
+            return np.zeros((0, *(element_shape_except0 or ())), dtype.numpy()), np.zeros(0, np.int64)
         return np.concatenate(items), np.array([len(i) for i in items], np.int64)
 
 
