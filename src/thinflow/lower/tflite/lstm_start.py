@@ -21,7 +21,7 @@ _BY_INPUTS = frozenset(
         "TANH", "LOGISTIC", "ELU", "LEAKY_RELU", "GELU", "HARD_SWISH", "ABS", "NEG", "EXP", "SQRT",
         "RSQRT", "SQUARE", "CAST", "SOFTMAX", "FULLY_CONNECTED", "CONV_2D", "DEPTHWISE_CONV_2D",
         "MAX_POOL_2D", "AVERAGE_POOL_2D", "CONCATENATION", "PACK", "BATCH_MATMUL",
-        "UNIDIRECTIONAL_SEQUENCE_LSTM", "EMBEDDING_LOOKUP", "GATHER",
+        "UNIDIRECTIONAL_SEQUENCE_LSTM", "GATHER",
     }
 )  # fmt: skip
 """Operators that give sizes which follow from those of their inputs alone."""
