@@ -25,7 +25,10 @@ POOL = {"ksize": [1, 2, 3, 2, 1], "strides": [1, 2, 2, 1, 1]}
 COLOURS = np.array([[0, 0, 0], [0.5, 0.5, 0.5], [1, 0, 0], [0, 0.2, 1], [0.3, 1, 0.3]], np.float32)
 PATCH = {"ksizes": [1, 2, 3, 1], "strides": [1, 2, 1, 1], "rates": [1, 1, 2, 1]}
 
+ROW = {"shrink_axis_mask": 1, "begin_mask": 2, "end_mask": 2}
 CASES = [
+    ("TensorStridedSliceUpdate", [f(3, 4), i(2, low=0, high=3), ints(9, 0), ints(1, 1), f(4)], ROW),
+    ("TensorStridedSliceUpdate", [f(3, 4), i(1, low=-3, high=0), ints(0), ints(1), f(4)], {**ROW}),
     ("Acosh", [POSITIVE], {}),
     ("Asinh", [f(3, 4)], {}),
     ("Atanh", [f(3, 4, low=-0.9, high=0.9)], {}),
