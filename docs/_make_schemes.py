@@ -19,12 +19,12 @@ from typing import Any
 import thinflow
 from thinflow.bench.latency import benchmark
 from thinflow.ir.graph import Graph, Value
-from thinflow.optimizing.checking import compare_models
-from thinflow.optimizing.float_model import FloatModel, float_graph, float_model
-from thinflow.optimizing.quality import Quality, decibels
-from thinflow.optimizing.quantizing import quantized_model
-from thinflow.optimizing.samples import Samples, rebind, samples_for
-from thinflow.optimizing.tuning import tuned_model
+from thinflow.optimize.checking import compare_models
+from thinflow.optimize.float_model import FloatModel, float_graph, float_model
+from thinflow.optimize.quality import Quality, decibels
+from thinflow.optimize.quantizing import quantized_model
+from thinflow.optimize.samples import Samples, rebind, samples_for
+from thinflow.optimize.tuning import tuned_model
 from thinflow.quantize.recipe import SCHEMES, Recipe
 
 PAGE = Path(__file__).with_name("quantization.md")

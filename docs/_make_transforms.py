@@ -13,11 +13,11 @@ import re
 import textwrap
 from pathlib import Path
 
+from thinflow.compare.verify import NO_CHANGE
 from thinflow.rewrite.rule import Transform, options
 from thinflow.transforms import ALIASES, find, names
 from thinflow.transforms._describing import meanings, purpose
 from thinflow.transforms._pipelines import PIPELINES
-from thinflow.verify import NO_CHANGE
 
 PAGE = Path(__file__).with_name("transforms.md")
 OLD_TOOL = Path(__file__).with_name("coming-from-graph-transform-tool.md")

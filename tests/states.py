@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.freezing.builders import V, meta_text, placeholder, variable, write_model
 from tests.library import node
+from tests.load.builders import V, meta_text, placeholder, variable, write_model
 from thinflow.ir.types import FLOAT
 
 CALLS = [np.float32([1, -1, 2]), np.float32([0.5, 3, -2]), np.float32([-4, 1, 0]), np.float32([2, 2, 2])]

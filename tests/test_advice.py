@@ -20,7 +20,7 @@ from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import FLOAT, INT32
 from thinflow.lower.tflite.convert import lower_graph
-from thinflow.optimizing.core import _loop_advice
+from thinflow.optimize.core import _loop_advice
 from thinflow.zoo import digits
 
 SOURCES = Path(thinflow.__file__).parent

@@ -144,7 +144,7 @@ def test_run_and_session(model: str, image: np.ndarray, colon: str) -> None:
 def test_convert_writes_nothing_that_gives_other_answers(
     suffix: str, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from thinflow.optimizing import checking, onnx
+    from thinflow.optimize import checking, onnx
 
     def differs(*_: Any, **__: Any) -> float:
         raise thinflow.VerificationError("it gives other answers")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import thinflow
-from tests.freezing.builders import V
+from tests.load.builders import V
 from tests.states import CALLS, stateful, summing, sums
 from thinflow.api import convert_verified, opening_notes
 from thinflow.cli import main
@@ -64,7 +64,7 @@ class TestFiles:
         np.testing.assert_allclose(calls(Session(file, engine)), sums())
 
     def test_a_signature_begins_anew(self, file: Path) -> None:
-        from thinflow.litert import interpreter
+        from thinflow.tflite.runtime import interpreter
 
         made = interpreter(model_path=str(file))
         run, reset = (made.get_signature_runner(key) for key in ("serving_default", RESET))
@@ -138,7 +138,7 @@ def test_only_tflite_files_keep_state(model: Path, tmp_path: Path) -> None:
 
 
 def test_state_that_a_file_cannot_keep(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from thinflow.optimizing import calls as proofs
+    from thinflow.optimize import calls as proofs
 
     def refuse(core: object) -> None:
         if core.graph.states:  # type: ignore[attr-defined]

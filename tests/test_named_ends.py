@@ -12,10 +12,10 @@ import pytest
 import thinflow
 from tests.transforms.golden import parse_graph
 from thinflow.cli import main
-from thinflow.equivalence import prove
+from thinflow.compare.equivalence import prove
+from thinflow.compare.verify import OutputComparer
 from thinflow.errors import GraphError
 from thinflow.ir.graph import Graph
-from thinflow.verify import OutputComparer
 
 TEXT = """
 x = Placeholder() {dtype=float, shape=shape[1,8]}

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import thinflow
-from thinflow.api.tensorboard import write_events
 from thinflow.bench.profile import profile
 from thinflow.cli import main
+from thinflow.compat.tensorboard import write_events
 from thinflow.errors import NodeError, ThinflowError
 from thinflow.formats import events
 from thinflow.ir.types import FLOAT

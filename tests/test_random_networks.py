@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given, note, settings
 
 from tests.networks import Network, networks
-from thinflow.differences import difference
+from thinflow.compare.differences import difference
 from thinflow.engines.litert import Model
 from thinflow.engines.session import Session
 from thinflow.formats import graphdef
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.text import graph_text
-from thinflow.optimizing.float_model import FloatModel, float_graph, float_model
-from thinflow.optimizing.quantizing import quantized_model
-from thinflow.optimizing.samples import Samples
+from thinflow.optimize.float_model import FloatModel, float_graph, float_model
+from thinflow.optimize.quantizing import quantized_model
+from thinflow.optimize.samples import Samples
 
 Array = np.ndarray[Any, Any]
 

@@ -20,9 +20,9 @@ CLASSES = [name for name in thinflow.__all__ if isinstance(getattr(thinflow, nam
 OPENING = {"tags", "signature", "checkpoint"}
 WORK = {
     "benchmark": ("thinflow.bench.latency", "benchmark"),
-    "evaluate": ("thinflow.optimizing.evaluating", "evaluate"),
-    "optimize": ("thinflow.optimizing.job", "optimize"),
-    "quantize": ("thinflow.optimizing.quantizing", "quantize"),
+    "evaluate": ("thinflow.optimize.evaluating", "evaluate"),
+    "optimize": ("thinflow.optimize.job", "optimize"),
+    "quantize": ("thinflow.optimize.quantizing", "quantize"),
 }
 """Public function -> where the work is done that it hands its arguments to."""
 

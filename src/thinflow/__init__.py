@@ -35,8 +35,11 @@ if TYPE_CHECKING:
         verify,
     )
     from thinflow.bench.report import BenchmarkReport
-    from thinflow.diffing.conversion import ConversionDiff
-    from thinflow.diffing.report import Diff
+    from thinflow.compare.diff.conversion import ConversionDiff
+    from thinflow.compare.diff.report import Diff
+    from thinflow.compare.verify import Verification
+    from thinflow.compat.android import InferenceInterface
+    from thinflow.compat.stat_summarizer import StatSummarizer, StatSummarizerOptions
     from thinflow.engines.session import Session
     from thinflow.errors import (
         EngineCrashed,
@@ -56,21 +59,18 @@ if TYPE_CHECKING:
         WriteError,
     )
     from thinflow.formats.checkpoint import Checkpoint
-    from thinflow.inference import InferenceInterface
     from thinflow.ir.graph import Graph, Node, Value
     from thinflow.ir.tensor import Tensor
     from thinflow.ir.types import DType, TensorSpec
-    from thinflow.optimizing.graph_job import GraphReport
-    from thinflow.optimizing.job_report import OptimizeReport
-    from thinflow.optimizing.onnx_quantizing import OnnxQuantizedModel
-    from thinflow.optimizing.quality import Quality
-    from thinflow.optimizing.quantizing import QuantizedModel
+    from thinflow.optimize.graph_job import GraphReport
+    from thinflow.optimize.job_report import OptimizeReport
+    from thinflow.optimize.onnx_quantizing import OnnxQuantizedModel
+    from thinflow.optimize.quality import Quality
+    from thinflow.optimize.quantizing import QuantizedModel
     from thinflow.quantize.pictures import Scaling
     from thinflow.quantize.recipe import Recipe
     from thinflow.reducing.search import Reduction
     from thinflow.rewriting import Rewrite, load_plugin, register
-    from thinflow.stats import StatSummarizer, StatSummarizerOptions
-    from thinflow.verify import Verification
 
 __version__ = "0.1.0"
 
@@ -144,20 +144,20 @@ __all__ = [
 _HOMES = {
     "thinflow.analysis.summary": "Summary",
     "thinflow.bench.report": "BenchmarkReport",
-    "thinflow.diffing.conversion": "ConversionDiff",
-    "thinflow.diffing.report": "Diff",
+    "thinflow.compare.diff.conversion": "ConversionDiff",
+    "thinflow.compare.diff.report": "Diff",
     "thinflow.engines.session": "Session",
     "thinflow.formats.checkpoint": "Checkpoint",
-    "thinflow.optimizing.graph_job": "GraphReport",
-    "thinflow.optimizing.job_report": "OptimizeReport",
-    "thinflow.optimizing.onnx_quantizing": "OnnxQuantizedModel",
-    "thinflow.optimizing.quality": "Quality",
-    "thinflow.optimizing.quantizing": "QuantizedModel",
+    "thinflow.optimize.graph_job": "GraphReport",
+    "thinflow.optimize.job_report": "OptimizeReport",
+    "thinflow.optimize.onnx_quantizing": "OnnxQuantizedModel",
+    "thinflow.optimize.quality": "Quality",
+    "thinflow.optimize.quantizing": "QuantizedModel",
     "thinflow.quantize.pictures": "Scaling",
     "thinflow.quantize.recipe": "Recipe",
     "thinflow.reducing.search": "Reduction",
-    "thinflow.verify": "Verification",
-    "thinflow.inference": "InferenceInterface",
+    "thinflow.compare.verify": "Verification",
+    "thinflow.compat.android": "InferenceInterface",
     "thinflow.errors": (
         "EngineCrashed EngineUnavailable FeedError FormatError GraphError NodeError ParameterError "
         "ParseError PartialModel ShapeError ThinflowError TransformError UnsupportedOp "
@@ -166,7 +166,7 @@ _HOMES = {
     "thinflow.ir.graph": "Graph Node Value",
     "thinflow.ir.tensor": "Tensor",
     "thinflow.rewriting": "Rewrite load_plugin register",
-    "thinflow.stats": "StatSummarizer StatSummarizerOptions",
+    "thinflow.compat.stat_summarizer": "StatSummarizer StatSummarizerOptions",
     "thinflow.ir.types": "DType TensorSpec",
 }
 _HOME = dict.fromkeys(__all__, "thinflow.api")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import thinflow
-from tests.freezing.builders import shape
 from tests.library import constant, graph_of, node
+from tests.load.builders import shape
 from thinflow.analysis.interface import guess_interface
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.errors import UnsupportedOp

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.freezing.builders import shape
 from tests.library import constant, graph_of, node
+from tests.load.builders import shape
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.analysis.summary import summarize
 from thinflow.analysis.switches import inference_setting, training_switches

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.freezing.builders import placeholder, product, read, reference, saver, variable
 from tests.library import constant, graph_of, node
+from tests.load.builders import placeholder, product, read, reference, saver, variable
 from thinflow.analysis.interface import guess_interface
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.ir.types import BOOL, FLOAT

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from thinflow.analysis.node_stats import Series
-from thinflow.bench import classic, loop
+from thinflow.bench import loop
 from thinflow.bench.bystanders import Usage
-from thinflow.bench.classic import Phases, timed_runs
 from thinflow.bench.loop import Case, Limits, measure
+from thinflow.compat.benchmark_model import measure as classic
+from thinflow.compat.benchmark_model.measure import Phases, timed_runs
 
 MS = 1_000_000
 

@@ -12,8 +12,8 @@ import pytest
 import thinflow
 from tests.transforms.golden import parse_graph
 from thinflow.cli import main
-from thinflow.cli._litert_flags import WITHOUT_EFFECT
 from thinflow.cli._oldflags import Setting
+from thinflow.cli.compat._litert_flags import WITHOUT_EFFECT
 from thinflow.formats import step_stats
 
 LOOKUP = """
@@ -130,7 +130,7 @@ def test_numbers_from_a_range_and_a_file(
 
 
 def test_what_is_drawn_and_read() -> None:
-    from thinflow.bench.classic_inputs import drawn_input
+    from thinflow.compat.benchmark_model.inputs import drawn_input
 
     ids = drawn_input("ids", "int32", [1000], 2, 3)
     assert set(ids.tolist()) == {2, 3}
@@ -143,7 +143,7 @@ def test_what_is_drawn_and_read() -> None:
 
 
 def test_strings_from_a_file(tmp_path: Path) -> None:
-    from thinflow.bench.classic_inputs import file_input
+    from thinflow.compat.benchmark_model.inputs import file_input
 
     (tmp_path / "w").write_bytes(b"one\0two\0")
     words = file_input("w", "string", [2, 1], str(tmp_path / "w"))

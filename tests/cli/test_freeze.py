@@ -10,7 +10,8 @@ import pytest
 
 import thinflow
 from tests.cli.conftest import Paste
-from tests.freezing.builders import (
+from tests.library import constant, graph_of, node
+from tests.load.builders import (
     SIGNATURE,
     VALUES,
     W,
@@ -20,7 +21,6 @@ from tests.freezing.builders import (
     write_model,
     write_values,
 )
-from tests.library import constant, graph_of, node
 from thinflow.cli import main
 from thinflow.ir.types import FLOAT
 from thinflow.wire import protos

@@ -15,8 +15,8 @@ import pytest
 
 import thinflow
 from tests.transforms.golden import parse_graph
-from thinflow import registration
 from thinflow.cli import COMMANDS, main
+from thinflow.compat import registration
 from thinflow.wire import protos
 
 NETWORK = """

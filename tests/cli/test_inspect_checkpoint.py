@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.formats.test_checkpoint import PARTS, V1_VALUES, partitioned, v1_entries, write_table
-from tests.freezing.builders import write_values
+from tests.load.builders import write_values
 from thinflow.cli import main
 
 Out = pytest.CaptureFixture[str]

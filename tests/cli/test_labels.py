@@ -13,11 +13,11 @@ import pytest
 
 import thinflow
 from tests.transforms.golden import parse_graph
-from thinflow.api.labelling import _session
 from thinflow.cli import main
+from thinflow.compat.label_image import Preparation, picture, ranked
+from thinflow.compat.labels import _session
 from thinflow.errors import GraphError, ParameterError
 from thinflow.ir.types import INT32, dtype
-from thinflow.labelling import Preparation, picture, ranked
 from thinflow.tflite.model import Operator, Program, Quantization, Subgraph, Tensor
 from thinflow.tflite.writer import to_bytes
 

@@ -318,7 +318,7 @@ def test_run_mistakes(export: str, capsys: Out, flags: list[str], words: str) ->
 
 
 def test_examples_are_messages() -> None:
-    from thinflow.api.input_texts import from_examples, from_expressions
+    from thinflow.compat.input_texts import from_examples, from_expressions
 
     (raw,) = from_examples('x=[{"age": [22.5], "n": [-1, 3], "s": ["a", "b"]}]')["x"]
     assert raw.startswith(b"\x0a")
@@ -340,7 +340,7 @@ def test_real_models(shared: Path, capsys: Out) -> None:
 
 
 def test_real_numbers(shared: Path) -> None:
-    from thinflow.api.saved_models import run_signature
+    from thinflow.compat.saved_models import run_signature
 
     folder = shared / "formats" / "sm_tf2_module"
     with np.load(folder / "io.npz") as cases:

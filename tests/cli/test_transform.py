@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import thinflow
-from tests.freezing.builders import product
 from tests.library import graph_of
+from tests.load.builders import product
 from thinflow.cli import main
 
 

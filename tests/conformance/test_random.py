@@ -18,7 +18,7 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from tests.networks import Network, networks
-from thinflow.differences import difference
+from thinflow.compare.differences import difference
 from thinflow.engines import _worth, find
 from thinflow.engines._regions import Backend, compile_regions
 from thinflow.engines.session import Session

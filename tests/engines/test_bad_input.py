@@ -16,7 +16,7 @@ import thinflow
 from tests.loops import while_loop
 from tests.transforms.golden import parse_graph
 from thinflow.cli import main
-from thinflow.differences import difference
+from thinflow.compare.differences import difference
 from thinflow.engines import names
 from thinflow.engines._child import can_fork, run_file
 from thinflow.engines.session import Session

@@ -9,11 +9,11 @@ import pytest
 
 from tests.library import constant, function, graph_of, node
 from tests.loops import entered, while_loop
+from thinflow.control_flow.frames import turning_at_most
 from thinflow.engines import find
 from thinflow.engines.session import Session
 from thinflow.errors import NodeError
 from thinflow.formats import graphdef
-from thinflow.frames import turning_at_most
 from thinflow.interpreter import Plan
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph, Value

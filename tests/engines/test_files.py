@@ -115,7 +115,7 @@ def test_the_interpreter_checks_a_float_tflite_file(tflite: Path) -> None:
 def test_an_onnx_file(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     from thinflow.lower.onnx.convert import lower_graph
-    from thinflow.lower.onnx.writer import to_bytes
+    from thinflow.onnx.writer import to_bytes
 
     graph = parse_graph(TEXT)
     path = tmp_path / "m.onnx"

@@ -16,7 +16,7 @@ from thinflow.interpreter import Plan
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import FLOAT, dtype
-from thinflow.optimizing.core import find_core
+from thinflow.optimize.core import find_core
 
 X = np.float32([[1, -2, 3]])
 
@@ -187,7 +187,7 @@ def test_a_keyword_model_agrees_on_24_clips(shared: Path) -> None:
     """The real LSTM: its .tflite begins at the sound and gives what TensorFlow gave."""
     from thinflow.api import load
     from thinflow.engines.litert import Model
-    from thinflow.optimizing.float_model import float_model
+    from thinflow.optimize.float_model import float_model
 
     clips = sorted((shared / "data" / "kws").glob("*.wav"))
     if not clips:

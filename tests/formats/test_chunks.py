@@ -10,8 +10,8 @@ import pytest
 
 import thinflow
 from tests.formats.chunked import chunked, split_model, write_chunked
-from tests.freezing.builders import SIGNATURE, VALUES, W, meta_text, placeholder, product, write_model
 from tests.library import constant, node
+from tests.load.builders import SIGNATURE, VALUES, W, meta_text, placeholder, product, write_model
 from thinflow import formats
 from thinflow.errors import FormatError
 from thinflow.formats import savedmodel

@@ -18,9 +18,9 @@ from thinflow.errors import ThinflowError
 from thinflow.formats import onnx, tflite
 from thinflow.ir.graph import Graph
 from thinflow.lower.onnx.convert import lower_graph as lower_to_onnx
-from thinflow.lower.onnx.writer import to_bytes as onnx_bytes
 from thinflow.lower.tflite.convert import lower_graph as lower_to_tflite
 from thinflow.lower.tflite.program import to_bytes as tflite_bytes
+from thinflow.onnx.writer import to_bytes as onnx_bytes
 
 TEXT = """
 x = Placeholder() {dtype=float, shape=shape[1,6,6,2]}
@@ -128,7 +128,7 @@ def test_many_damaged_files(kind: str) -> None:
 
 def bombs() -> Iterator[tuple[str, bytes]]:
     """Small files that ask for much."""
-    from thinflow.wire import onnx_protos as protos
+    from thinflow.onnx import protos
     from thinflow.wire.protos import serialize
 
     raw = SAMPLES["tflite"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.freezing.builders import SIGNATURE, VALUES, meta_text, product, write_values
+from tests.load.builders import SIGNATURE, VALUES, meta_text, product, write_values
 from thinflow import formats
 from thinflow.errors import FormatError, ThinflowError
 from thinflow.formats import metagraph

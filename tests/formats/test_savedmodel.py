@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import thinflow
-from tests.freezing.builders import SIGNATURE, VALUES, W, meta_text, product, write_model
+from tests.load.builders import SIGNATURE, VALUES, W, meta_text, product, write_model
 from thinflow import formats
 from thinflow.errors import FormatError, GraphError, ThinflowError, WriteError
 from thinflow.formats import savedmodel

@@ -14,7 +14,7 @@ import thinflow
 from tests.formats.chunked import write_chunked
 from tests.formats.test_checkpoint import V1_VALUES, read_all, v1_entries, write_table
 from tests.formats.test_foreign_damage import FILES, MOST_SECONDS, damaged
-from tests.freezing.builders import (
+from tests.load.builders import (
     SIGNATURE,
     VALUES,
     meta_text,

@@ -1,4 +1,4 @@
-"""LiteRT's integer LSTM as an op; tests/test_lifting_integer_lstm.py compares it with LiteRT."""
+"""LiteRT's integer LSTM as an op; tests/lift/test_integer_lstm.py compares it with LiteRT."""
 
 from __future__ import annotations
 

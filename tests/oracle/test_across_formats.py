@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import thinflow
-from thinflow.diffing.conversion import ConversionDiff
+from thinflow.compare.diff.conversion import ConversionDiff
 
 tf = pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.filterwarnings("ignore:Statistics for quantized inputs")

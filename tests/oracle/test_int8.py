@@ -10,9 +10,9 @@ import pytest
 from tests.oracle import _peer
 from tests.oracle._frozen import Array, get
 from thinflow.engines.litert import Model
-from thinflow.optimizing.float_model import float_graph, float_model
-from thinflow.optimizing.quantizing import quantized_model
-from thinflow.optimizing.samples import samples_for
+from thinflow.optimize.float_model import float_graph, float_model
+from thinflow.optimize.quantizing import quantized_model
+from thinflow.optimize.samples import samples_for
 
 SAMPLES = 12
 

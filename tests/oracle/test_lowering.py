@@ -11,7 +11,7 @@ import thinflow
 from tests.oracle import _peer
 from tests.oracle._frozen import get
 from thinflow.engines.litert import Model
-from thinflow.optimizing.float_model import float_graph, float_model
+from thinflow.optimize.float_model import float_graph, float_model
 
 NETWORKS = (
     "mobilenet",

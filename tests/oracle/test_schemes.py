@@ -9,9 +9,9 @@ from tests.oracle import _peer
 from tests.oracle._frozen import Array, Frozen, get
 from tests.oracle.test_int8 import SAMPLES, pictures, sqnr
 from thinflow.engines.litert import Model
-from thinflow.optimizing.float_model import FloatModel, float_graph, float_model
-from thinflow.optimizing.quantizing import QuantizedModel, quantized_model
-from thinflow.optimizing.samples import samples_for
+from thinflow.optimize.float_model import FloatModel, float_graph, float_model
+from thinflow.optimize.quantizing import QuantizedModel, quantized_model
+from thinflow.optimize.samples import samples_for
 from thinflow.quantize.recipe import Recipe
 
 NETWORKS = ["mobilenet_small", "keras3:mobilenet_v2_small", "resnet50_v2"]

@@ -13,7 +13,7 @@ from tensorflow.python.framework import op_def_registry
 from tests.oracle._graphs import write_graphs
 from tests.oracle._scripts import Outcome, originals
 from thinflow.cli import main
-from thinflow.registration import releases
+from thinflow.compat.registration import releases
 
 SAME = [
     "--graphs g.pb",

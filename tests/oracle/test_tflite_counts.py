@@ -14,9 +14,9 @@ from tensorflow.python.framework.convert_to_constants import convert_variables_t
 from thinflow.formats import graphdef
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import FLOAT, TensorSpec
-from thinflow.litert import interpreter
 from thinflow.lower.tflite.convert import Lowered, lower_graph
 from thinflow.lower.tflite.program import read_program, to_bytes
+from thinflow.tflite.runtime import interpreter
 
 Array = np.ndarray[Any, Any]
 LAYERS = tf.keras.layers

@@ -12,9 +12,9 @@ from tests.loops import entered, while_loop
 from tests.programs import Block, blocks, new_form, old_form
 from tests.transforms.golden import parse_graph
 from tests.transforms.support import apply, compute, reasons, step
+from thinflow.control_flow.frames import schedule
 from thinflow.errors import ThinflowError
 from thinflow.formats import graphdef
-from thinflow.frames import schedule
 from thinflow.interpreter import run_graph
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph, Value

@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 
-from thinflow.wire import onnx_protos as protos
+from thinflow.onnx import protos
 
 
 def descriptors():

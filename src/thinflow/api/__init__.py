@@ -24,7 +24,6 @@ from thinflow.api.freezing import (
     variable_bytes,
     variable_states,
 )
-from thinflow.api.labelling import label_pictures, label_sounds, preparation
 from thinflow.api.optimizing import (
     optimize,
     optimize_lines,
@@ -35,7 +34,6 @@ from thinflow.api.optimizing import (
 )
 from thinflow.api.packing import pack, read_key_file, unpack
 from thinflow.api.reducing import failure, read_arrays, reduce, save_reduction
-from thinflow.api.registering import micro_resolver, onnxruntime_config, selective_registration
 from thinflow.api.results import write_arrays, write_json
 from thinflow.api.running import (
     benchmark,
@@ -63,6 +61,8 @@ from thinflow.api.transforming import (
     transform_saved_model,
     transform_with_ledger,
 )
+from thinflow.compat.labels import label_pictures, label_sounds, preparation
+from thinflow.compat.requirements import micro_resolver, onnxruntime_config, selective_registration
 from thinflow.formats.parts import part_note
 
 inspect = summarize

@@ -10,11 +10,11 @@ from thinflow.api.files import load
 from thinflow.ir.graph import Graph
 
 if TYPE_CHECKING:
-    from thinflow.common_ends import NamedPairs
-    from thinflow.diffing.conversion import ConversionDiff
-    from thinflow.diffing.report import Diff
+    from thinflow.compare.boundaries import NamedPairs
+    from thinflow.compare.diff.conversion import ConversionDiff
+    from thinflow.compare.diff.report import Diff
+    from thinflow.compare.verify import Verification
     from thinflow.typing import Feed, FilePath
-    from thinflow.verify import Verification
 
 MOST_NODES_TO_RUN = 20_000
 """Up to which `diff` runs graphs without being asked to."""
@@ -68,10 +68,10 @@ def verify(
         FeedError: the feeds do not fit, or made-up ones do not go through.
     """
     from thinflow.analysis.narrow_floats import usual_tolerance
-    from thinflow.common_ends import named_pairs
+    from thinflow.compare.boundaries import named_pairs
+    from thinflow.compare.verify import verify as compare_graphs
     from thinflow.engines._files import is_file
-    from thinflow.freezing.keeping import AUTO
-    from thinflow.verify import verify as compare_graphs
+    from thinflow.load.keeping import AUTO
 
     named = named_pairs(inputs, "input"), named_pairs(outputs, "output")
     options, given = opening(tags, signature, checkpoint), dict(shapes or {})
@@ -88,7 +88,7 @@ def verify(
         found = compare_graphs(one, other, feeds, **settings)
         found.notes += [why] if why else []
         return found
-    from thinflow.side_by_side import verify_runs
+    from thinflow.compare.verify_models import verify_runs
 
     key = _signature(options, a, b)
     found = verify_runs(
@@ -138,7 +138,7 @@ def _with_shapes(graph: Graph, shapes: Shapes) -> Graph:
 
 def _share_ends(a: Graph, b: Graph, named: tuple[NamedPairs, NamedPairs]) -> bool:
     """Whether two TensorFlow graphs can be compared from end to end, or are told apart by more than names."""
-    from thinflow.common_ends import common_ends
+    from thinflow.compare.boundaries import common_ends
     from thinflow.engines._files import is_file
 
     if is_file(a) or is_file(b) or any(n.pairs for n in named):
@@ -199,8 +199,8 @@ def diff(
     Returns:
         The differences; a `ConversionDiff` if one of the two is a file of another vocabulary.
     """
-    from thinflow.diffing.conversion import compare_models
-    from thinflow.diffing.report import compare_graphs
+    from thinflow.compare.diff.conversion import compare_models
+    from thinflow.compare.diff.report import compare_graphs
     from thinflow.engines._files import has_signature, is_file
 
     options = opening(tags, signature, checkpoint)
@@ -246,8 +246,8 @@ def _is_alike(a: Graph, b: Graph) -> bool:
 
 def _run_files(found: Diff | ConversionDiff, feeds: Feed | None, tolerance: float, seed: int) -> None:
     """Add the comparison of outputs and inner tensors by the engines, or why there is none."""
+    from thinflow.compare.verify_models import verify_runs
     from thinflow.errors import ThinflowError
-    from thinflow.side_by_side import verify_runs
 
     try:
         found.numbers = verify_runs(
@@ -270,8 +270,8 @@ def _read_for(found: Diff | ConversionDiff) -> str | None:
 
 def _run_both(found: Diff | ConversionDiff, feeds: Feed | None, tolerance: float, seed: int) -> None:
     """Add the comparison of outputs, or why there is none."""
+    from thinflow.compare.verify import verify as compare_outputs
     from thinflow.errors import ThinflowError
-    from thinflow.verify import verify as compare_outputs
 
     try:
         found.numbers = compare_outputs(found.a, found.b, feeds, tolerance=tolerance, runs=1, seed=seed)
@@ -301,7 +301,7 @@ def compare(
         ignore_defaults: whether an absent attribute equals its default.
         rtol, atol: floats are equal if |a - b| <= atol + rtol |b|.
     """
-    from thinflow.analysis.compare import Rules, graph_differences
+    from thinflow.compare.same_structure import Rules, graph_differences
     from thinflow.ops._defaults import defaults_of
 
     defaults = defaults_of if ignore_defaults else None

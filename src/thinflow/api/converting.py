@@ -33,10 +33,10 @@ from thinflow.ir.graph import Graph
 from thinflow.ir.notebook import table_html
 
 if TYPE_CHECKING:
-    from thinflow.optimizing.core import Core
-    from thinflow.optimizing.coverage import Coverage
-    from thinflow.optimizing.float_model import FloatModel
-    from thinflow.optimizing.onnx import OnnxModel
+    from thinflow.optimize.core import Core
+    from thinflow.optimize.coverage import Coverage
+    from thinflow.optimize.float_model import FloatModel
+    from thinflow.optimize.onnx import OnnxModel
     from thinflow.rewrite.runner import Result
     from thinflow.typing import FilePath
 
@@ -234,7 +234,7 @@ def state_for(state: str | None, path: str) -> str:
     Raises:
         ParameterError: its format has no variables to keep state in.
     """
-    from thinflow.freezing.keeping import AUTO, FREEZE, KEEP
+    from thinflow.load.keeping import AUTO, FREEZE, KEEP
 
     if path.endswith(".tflite"):
         return state or AUTO
@@ -256,7 +256,7 @@ def _kept_else_frozen(
         StateNotKept: the file cannot, and that was asked for.
     """
     from thinflow.analysis.opened import tell_unkept
-    from thinflow.freezing.keeping import AUTO, FREEZE
+    from thinflow.load.keeping import AUTO, FREEZE
 
     graph, settings = load_for_inference(source, shapes=shapes, **names)
     require_tensorflow(graph, "converted")
@@ -289,10 +289,10 @@ def write_float_tflite(
         strict: refuse to write a part.
     """
     from thinflow.formats._files import write_file
-    from thinflow.optimizing.calls import require_states
-    from thinflow.optimizing.float_model import float_graph, float_model
-    from thinflow.optimizing.onnx_quantizing import reopened
-    from thinflow.optimizing.partial import fits_onnx
+    from thinflow.optimize.calls import require_states
+    from thinflow.optimize.float_model import float_graph, float_model
+    from thinflow.optimize.onnx_quantizing import reopened
+    from thinflow.optimize.partial import fits_onnx
 
     prepared = float_graph(graph, verify=verify, runtime="litert")
     optimised = prepared.graph
@@ -326,10 +326,10 @@ def _write_proven(model: FloatModel, path: str, timeout_seconds: float) -> tuple
         UnprovenError: made-up inputs do not go through the graph, and the batch is open.
     """
     from thinflow.formats._files import write_file
-    from thinflow.optimizing.batch_sizes import only_batch_is_open
-    from thinflow.optimizing.calls import CALLS, check_calls
-    from thinflow.optimizing.checking import check_float_model, why_one_batch
-    from thinflow.optimizing.samples import samples_for
+    from thinflow.optimize.batch_sizes import only_batch_is_open
+    from thinflow.optimize.calls import CALLS, check_calls
+    from thinflow.optimize.checking import check_float_model, why_one_batch
+    from thinflow.optimize.samples import samples_for
 
     keeps = bool(model.core.states)
     samples = samples_for(model.core.graph, None, limit=CALLS if keeps else 2)
@@ -362,10 +362,10 @@ def _convert_to_onnx(
     strict: bool,
 ) -> Conversion:
     from thinflow.engines.onnxruntime import ENGINE
-    from thinflow.lower.onnx.program import check_opset
-    from thinflow.optimizing.float_model import float_graph
-    from thinflow.optimizing.onnx import onnx_model, write_onnx
-    from thinflow.optimizing.samples import samples_for
+    from thinflow.onnx.program import check_opset
+    from thinflow.optimize.float_model import float_graph
+    from thinflow.optimize.onnx import onnx_model, write_onnx
+    from thinflow.optimize.samples import samples_for
 
     opset = None if opset is None else check_opset(opset)
     require_outputs(graph)
@@ -401,9 +401,9 @@ def _write_proven_onnx(
     model: OnnxModel, target: str, external_data: bool | None, timeout_seconds: float
 ) -> tuple[int, str, list[str]]:
     """As `_write_proven`, for ONNX Runtime."""
-    from thinflow.optimizing.batch_sizes import only_batch_is_open
-    from thinflow.optimizing.onnx import check_onnx_model, why_one_batch, write_onnx
-    from thinflow.optimizing.samples import samples_for
+    from thinflow.optimize.batch_sizes import only_batch_is_open
+    from thinflow.optimize.onnx import check_onnx_model, why_one_batch, write_onnx
+    from thinflow.optimize.samples import samples_for
 
     samples = samples_for(model.core.graph, None, limit=2)
 
@@ -461,7 +461,7 @@ def _proven(
         EngineUnavailable: the engine does not open the file; it is not written.
     """
     from thinflow.engines._child import require_opening
-    from thinflow.optimizing.core_feeds import UnprovenError
+    from thinflow.optimize.core_feeds import UnprovenError
 
     found: list[float] = []
     try:
@@ -476,8 +476,8 @@ def _proven(
 
 def _agrees(core: Core, coverage: Coverage) -> str:
     """The proof, with a place for the largest difference."""
-    from thinflow.optimizing.calls import CALLS
-    from thinflow.optimizing.codes import holds_codes
+    from thinflow.optimize.calls import CALLS
+    from thinflow.optimize.codes import holds_codes
 
     runtime = "LiteRT" if coverage.runtime == "LiteRT" else "ONNX Runtime"
     if coverage.is_part:
@@ -504,15 +504,15 @@ def _why_unproven(error: ThinflowError) -> list[str]:
 
 def _type_notes(prepared: Result) -> list[str]:
     """What was turned into float on the way."""
-    from thinflow.optimizing.float_model import type_notes
+    from thinflow.optimize.float_model import type_notes
 
     return [f"note   {text}" for text in type_notes(prepared)]
 
 
 def _core_notes(core: Core) -> list[str]:
     """What a converted model takes and gives, and what of the graph is not in it."""
-    from thinflow.optimizing.core import BESIDE, narrow_advice, shape_advice
-    from thinflow.optimizing.coverage import coverage_of
+    from thinflow.optimize.core import BESIDE, narrow_advice, shape_advice
+    from thinflow.optimize.coverage import coverage_of
 
     notes = [f"input  {v.name}  {v.spec}" for v in core.fed]
     notes += [f"output {v.name}  {v.spec}" for v in core.given]

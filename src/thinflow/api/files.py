@@ -106,7 +106,7 @@ def _opened(
     """The graph, and whether its inputs are guessed."""
     from thinflow.analysis.interface import guess_interface
     from thinflow.analysis.shapes import infer_shapes
-    from thinflow.opening import open_model
+    from thinflow.load.opening import open_model
     from thinflow.synthetic import override_shapes
 
     with paused_gc():
@@ -246,7 +246,7 @@ def save(graph: Graph | Saveable, path: str | os.PathLike[str], *, format: str |
         return write_file(path, _tflite_chunks(graph))
     if format == "onnx" or (format is None and suffix == ".onnx"):
         from thinflow.lower.onnx.convert import lower_graph
-        from thinflow.optimizing.onnx import write_onnx
+        from thinflow.optimize.onnx import write_onnx
 
         require_outputs(graph)
         return write_onnx(lower_graph(graph, graph.inputs, graph.outputs).program, path)
@@ -353,7 +353,7 @@ def summarize(
         FormatError: not a model.
     """
     from thinflow.analysis.summary import summarize as summarize_graph
-    from thinflow.opening import open_model
+    from thinflow.load.opening import open_model
 
     with paused_gc():
         # A copy, since assuming sizes leaves its mark on the values.

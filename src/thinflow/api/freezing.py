@@ -11,9 +11,9 @@ from thinflow.ir.graph import Graph
 
 if TYPE_CHECKING:
     from thinflow.formats.checkpoint import Checkpoint
-    from thinflow.freezing.describing import ModelInfo
-    from thinflow.freezing.model import Frozen
-    from thinflow.freezing.variable_states import VariableState
+    from thinflow.load.describing import ModelInfo
+    from thinflow.load.model import Frozen
+    from thinflow.load.variable_states import VariableState
 
 
 def freeze(
@@ -91,8 +91,8 @@ def freeze_with_report(
             `freeze`.
     """
     from thinflow.formats.metagraph import read_saver
-    from thinflow.freezing.model import Options
-    from thinflow.freezing.sources import freeze_source
+    from thinflow.load.model import Options
+    from thinflow.load.sources import freeze_source
 
     options = Options(
         only=tuple(only),
@@ -137,7 +137,7 @@ def describe_model(path: str | os.PathLike[str]) -> ModelInfo | None:
     Raises:
         FormatError: no such file, or a damaged one.
     """
-    from thinflow.freezing.describing import describe
+    from thinflow.load.describing import describe
 
     return describe(path)
 
@@ -152,7 +152,7 @@ def leads_to_checkpoint(path: str | os.PathLike[str]) -> bool:
 
 def variable_bytes(checkpoint: Checkpoint, name: str) -> int:
     """Bytes of a variable's numbers; of text those that are stored."""
-    from thinflow.freezing.describing import size_bytes
+    from thinflow.load.describing import size_bytes
 
     return size_bytes(checkpoint, name)
 
@@ -164,7 +164,7 @@ def variable_states(checkpoint: Checkpoint, *, with_stats: bool = False) -> Iter
         checkpoint: open; every byte of it is read.
         with_stats: look at the numbers, too.
     """
-    from thinflow.freezing import variable_states
+    from thinflow.load import variable_states
 
     return variable_states.variable_states(checkpoint, with_stats=with_stats)
 

@@ -11,10 +11,10 @@ from thinflow.api._types import Progress, Shapes, Source, opening
 from thinflow.errors import ParameterError
 
 if TYPE_CHECKING:
-    from thinflow.optimizing.graph_job import GraphReport
-    from thinflow.optimizing.job_report import OptimizeReport
-    from thinflow.optimizing.onnx_quantizing import OnnxQuantizedModel
-    from thinflow.optimizing.quantizing import QuantizedModel
+    from thinflow.optimize.graph_job import GraphReport
+    from thinflow.optimize.job_report import OptimizeReport
+    from thinflow.optimize.onnx_quantizing import OnnxQuantizedModel
+    from thinflow.optimize.quantizing import QuantizedModel
     from thinflow.quantize.pictures import Scaling
     from thinflow.quantize.recipe import Recipe
     from thinflow.typing import FilePath, Samples
@@ -124,7 +124,7 @@ def optimize(
         ThinflowError: with `strict`, what keeps one of the models from being made.
         ThinflowError: the model cannot be converted or written; nothing half-made is left.
     """
-    from thinflow.optimizing.job import optimize as run_job
+    from thinflow.optimize.job import optimize as run_job
 
     return run_job(
         source,
@@ -282,12 +282,12 @@ def quantize(
     for_onnx = {"activations": activations, "reduce_range": reduce_range, "opset": opset}
     given: dict[str, Any] = {name: value for name, value in for_onnx.items() if value is not None}
     if format == "onnx":
-        from thinflow.optimizing.onnx_quantizing import quantize_onnx
+        from thinflow.optimize.onnx_quantizing import quantize_onnx
 
         return quantize_onnx(source, calibration, **chosen, **given)
     if given:
         raise ParameterError(f"{next(iter(given))} goes with ONNX models only", hint='say format="onnx"')
-    from thinflow.optimizing.quantizing import quantize as run_quantize
+    from thinflow.optimize.quantizing import quantize as run_quantize
 
     return run_quantize(source, calibration, **chosen)
 
@@ -299,27 +299,27 @@ def quantize_to_file(
     """Write a smaller .tflite or .onnx and say how good it is: its size, quality beside the graph, and
     warnings.
 
-    Options: see `thinflow.optimizing.quantize_job.quantize_to_file` and
-    `thinflow.optimizing.onnx_quantize_job.quantize_to_onnx`.
+    Options: see `thinflow.optimize.quantize_job.quantize_to_file` and
+    `thinflow.optimize.onnx_quantize_job.quantize_to_onnx`.
 
     Raises:
         ParameterError: options of the one format with a file of the other.
     """
     if os.fspath(path).endswith(".onnx"):
-        from thinflow.optimizing.onnx_quantize_job import quantize_to_onnx
+        from thinflow.optimize.onnx_quantize_job import quantize_to_onnx
 
         return quantize_to_onnx(source, path, calibration, **options)
     wrong = next((name for name in _ONNX_ONLY if name in options), None)
     if wrong is not None:
         raise ParameterError(f"{wrong} goes with .onnx files only", hint="end the output's name in .onnx")
-    from thinflow.optimizing.quantize_job import quantize_to_file as run_job
+    from thinflow.optimize.quantize_job import quantize_to_file as run_job
 
     return run_job(source, path, calibration, **options)
 
 
 def quantization_recipe(**choices: Any) -> Any:
-    """A recipe from a command line's words. Choices: see `thinflow.optimizing.quantize_job.recipe_from`."""
-    from thinflow.optimizing.quantize_job import recipe_from
+    """A recipe from a command line's words. Choices: see `thinflow.optimize.quantize_job.recipe_from`."""
+    from thinflow.optimize.quantize_job import recipe_from
 
     return recipe_from(**choices)
 

@@ -120,9 +120,9 @@ def read_arrays(path: str | os.PathLike[str]) -> dict[str, Any]:
 def _property(
     transforms: str | None, engine: str | None, command: str | None, tolerance: float | None
 ) -> Property:
+    from thinflow.compare.verify import require_tolerance
     from thinflow.reducing.properties import CommandFails, EngineDisagrees, TransformsFail
     from thinflow.transforms import resolve
-    from thinflow.verify import require_tolerance
 
     if sum(x is not None for x in (transforms, engine, command)) != 1:
         raise ParameterError(

@@ -12,12 +12,12 @@ from thinflow.api.files import load
 from thinflow.errors import ParameterError
 
 if TYPE_CHECKING:
-    from thinflow.bench.classic_settings import Settings
     from thinflow.bench.feeding import Feeds, FeedsFor
     from thinflow.bench.profile_text import RowProfile
     from thinflow.bench.report import BenchmarkReport
+    from thinflow.compat.benchmark_model.settings import Settings
     from thinflow.engines.session import Session
-    from thinflow.optimizing.quality import Quality
+    from thinflow.optimize.quality import Quality
     from thinflow.quantize.pictures import Scaling
     from thinflow.typing import Array, Feed, FilePath, Samples
 
@@ -284,7 +284,7 @@ def evaluate(
         ParameterError: the samples have no labels.
         FeedError: they do not fit the inputs.
     """
-    from thinflow.optimizing.evaluating import evaluate as run_evaluate
+    from thinflow.optimize.evaluating import evaluate as run_evaluate
 
     names: dict[str, Any] = {"inputs": inputs, "outputs": outputs, "shapes": shapes}
     return run_evaluate(source, data, labels=labels, **names, **opening(tags, signature, checkpoint))
@@ -305,7 +305,7 @@ def read_feeds(session: Session, paths: Mapping[str, str]) -> dict[str, Any]:
 
 def made_up_feed(session: Session, seed: int = 0) -> dict[str, Any]:
     """One made-up feed for the inputs of a session, by name."""
-    from thinflow.side_by_side import session_inputs
+    from thinflow.compare.verify_models import session_inputs
     from thinflow.synthetic import synthetic_feeds
 
     made = next(synthetic_feeds(session_inputs(session), 1, seed))
@@ -318,7 +318,7 @@ def run_made_up(session: Session, fetches: Sequence[str], feed: Mapping[str, Any
     Raises:
         FeedError: sizes that the model leaves open, and that were made up too, do not fit.
     """
-    from thinflow.side_by_side import session_inputs
+    from thinflow.compare.verify_models import session_inputs
     from thinflow.synthetic import naming_open_sizes, open_sizes
 
     with naming_open_sizes(open_sizes(session_inputs(session))):
@@ -331,13 +331,13 @@ def classic_settings(flags: Mapping[str, Any]) -> Settings:
     Raises:
         ParameterError: one cannot be read.
     """
-    from thinflow.bench.classic_settings import read_settings
+    from thinflow.compat.benchmark_model.settings import read_settings
 
     return read_settings(flags)
 
 
 def benchmark_as_before(settings: Settings, log: Callable[[str], None]) -> list[str]:
     """Measure as benchmark_model does; the lines of its report."""
-    from thinflow.bench.classic_job import benchmark_model
+    from thinflow.compat.benchmark_model.job import benchmark_model
 
     return benchmark_model(settings, log)

@@ -30,7 +30,7 @@ class SampleFeeds:
         )
 
     def __call__(self, path: str, inputs: Mapping[str, TensorSpec]) -> dict[str, Any]:
-        from thinflow.optimizing.samples import one_sample
+        from thinflow.optimize.samples import one_sample
         from thinflow.quantize.feeds import open_feeds
 
         wanted = {name: one_sample(spec) for name, spec in inputs.items()}

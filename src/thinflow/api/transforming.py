@@ -91,10 +91,10 @@ def transform_with_ledger(
 ) -> Result:
     """As `transform`, but returns the graph together with what each step did, left, and why."""
     from thinflow.analysis.shapes import infer_shapes, port_count
+    from thinflow.compare.verify import OutputComparer
     from thinflow.formats.graphdef import serialized_size
     from thinflow.rewrite.runner import run as run_steps
     from thinflow.transforms import resolve
-    from thinflow.verify import OutputComparer
 
     steps = resolve(transforms)
     if keep_going:
@@ -201,7 +201,7 @@ def measure_batch_norms(
     Returns:
         How many norms were measured.
     """
-    from thinflow.optimizing.samples import samples_for
+    from thinflow.optimize.samples import samples_for
     from thinflow.transforms.freeze_batch_norms import measure_batch_norms as measure
     from thinflow.transforms.freeze_batch_norms import save_statistics
 
@@ -234,7 +234,7 @@ def measure_ranges(
         How many lines the log has: one for each run of each node.
     """
     from thinflow.formats._files import write_file
-    from thinflow.optimizing.samples import samples_for
+    from thinflow.optimize.samples import samples_for
     from thinflow.transforms._measured_ranges import log_ranges
 
     graph = load(source, **names)

@@ -20,7 +20,7 @@ from thinflow.errors import FeedError, FormatError, ParameterError, closest
 from thinflow.formats._files import map_file
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import TensorSpec
-from thinflow.opening import open_model, options_for
+from thinflow.load.opening import open_model, options_for
 from thinflow.synthetic import declared_spec, likely_shape, open_sizes, override_shapes
 
 

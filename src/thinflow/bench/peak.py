@@ -147,8 +147,8 @@ def _onnxruntime_product(kind: str, threads: int) -> Callable[[], object]:
     from thinflow.engines.onnxruntime import Model
     from thinflow.ir.types import FLOAT as FLOAT32
     from thinflow.ir.types import INT8, INT32, UINT8
-    from thinflow.lower.onnx.program import Operator, Program, Tensor
-    from thinflow.lower.onnx.writer import to_bytes
+    from thinflow.onnx.program import Operator, Program, Tensor
+    from thinflow.onnx.writer import to_bytes
 
     floats, shape = kind == FLOAT, (SIZE, SIZE)
     x = Tensor("x", shape, FLOAT32 if floats else UINT8)

@@ -200,7 +200,7 @@ def _in_litert(subject: Subject, threads: int, runs: int, warmup: int) -> Profil
 
 def _tflite_arrays(subject: TFLiteSubject, content: bytes | str) -> list[Array]:
     """What a .tflite file is fed, in order."""
-    from thinflow.litert import interpreter, source
+    from thinflow.tflite.runtime import interpreter, source
 
     details = interpreter(**source(content), allocated=False).get_input_details()
     given = by_position(subject.feeds, [d["name"] for d in details])
@@ -216,8 +216,8 @@ def _whole_program(subject: GraphSubject) -> Lowered:
         EngineUnavailable: some of it cannot be said so.
     """
     from thinflow.interpreter import Plan
-    from thinflow.litert import multiplies_matrices
     from thinflow.lower.tflite.convert import lower_graph, unsupported
+    from thinflow.tflite.runtime import multiplies_matrices
 
     graph = subject.graph
     nodes = [n for n in Plan(graph, graph.outputs, graph.inputs).nodes if n.tensor is None]
@@ -237,7 +237,7 @@ def _in_onnxruntime(subject: Subject, threads: int, runs: int, warmup: int) -> P
     from thinflow.bench.profile_onnx import profile_file
     from thinflow.engines._files import open_file
     from thinflow.lower.onnx.convert import lower_graph
-    from thinflow.lower.onnx.writer import to_bytes, write_program
+    from thinflow.onnx.writer import to_bytes, write_program
 
     if isinstance(subject, OnnxSubject):
         ports = open_file(subject.path, "onnxruntime", threads).inputs

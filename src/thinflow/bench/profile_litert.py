@@ -18,8 +18,8 @@ from thinflow.bench.profile_mapping import Alignments, Timed, assign, output_byt
 from thinflow.engines.litert import Model
 from thinflow.errors import EngineUnavailable, FormatError
 from thinflow.formats._files import map_file
-from thinflow.litert import allocate, interpreter, source
 from thinflow.lower.tflite.program import Operator, Program, Subgraph, Tensor, read_program, to_bytes
+from thinflow.tflite.runtime import allocate, interpreter, source
 
 Array = np.ndarray[Any, Any]
 

@@ -86,9 +86,9 @@ def _in_engine(
     """A part lowered to a model of its own, as the engine runs it."""
     if engine == "litert":
         from thinflow.bench.profile_litert import profile_file
-        from thinflow.litert import multiplies_matrices
         from thinflow.lower.tflite.convert import lower_graph
         from thinflow.lower.tflite.program import to_bytes
+        from thinflow.tflite.runtime import multiplies_matrices
 
         unit = multiplies_matrices()
         lowered = lower_graph(graph, region.inputs, region.outputs, specs={}, matrix_unit=unit)
@@ -97,7 +97,7 @@ def _in_engine(
         return profile_file(to_bytes(lowered.program), arrays, lowered.origin, threads, runs, warmup)
     from thinflow.bench import profile_onnx
     from thinflow.lower.onnx.convert import lower_graph as lower_to_onnx
-    from thinflow.lower.onnx.writer import to_bytes as onnx_bytes
+    from thinflow.onnx.writer import to_bytes as onnx_bytes
 
     made = lower_to_onnx(graph, region.inputs, region.outputs, specs={})
     named = dict(zip((v.name for v in region.inputs), fed, strict=True))

@@ -10,7 +10,7 @@ from thinflow.cli._console import human_bytes, human_count
 
 if TYPE_CHECKING:
     from thinflow.formats.checkpoint import Checkpoint
-    from thinflow.freezing.describing import ModelInfo
+    from thinflow.load.describing import ModelInfo
 
 _SHOWN = 30
 

@@ -32,7 +32,7 @@ from thinflow.plain_text import one_line
 
 if TYPE_CHECKING:
     from thinflow.analysis.summary import Summary
-    from thinflow.freezing.describing import ModelInfo
+    from thinflow.load.describing import ModelInfo
 
 EXAMPLES = """
   thinflow inspect model.pb

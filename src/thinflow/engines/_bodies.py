@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from thinflow.calls import Bodies, Runner, is_true
+from thinflow.control_flow.frames import Loop, endless, max_iterations
+from thinflow.control_flow.functionalize import LoopFunctions, branch_functions, loop_functions
+from thinflow.control_flow.steps import Branching, nodes_of, root_of
 from thinflow.errors import ThinflowError
-from thinflow.frames import Loop, endless, max_iterations
 from thinflow.interpreter import Plan
+from thinflow.interpreter.calls import Bodies, Runner, is_true
 from thinflow.ir.function import Function
 from thinflow.ir.order import ancestors
 from thinflow.ir.types import TensorSpec, dtype
 from thinflow.ops import registry
-from thinflow.structuring.bodies import LoopFunctions, branch_functions, loop_functions
-from thinflow.structuring.steps import Branching, nodes_of, root_of
 
 if TYPE_CHECKING:
     from thinflow.ir.graph import Graph, Node, Value

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from thinflow.engines._files import FilePort, ModelFile
 from thinflow.errors import EngineUnavailable, FeedError, GraphError, closest
-from thinflow.litert import quiet
+from thinflow.tflite.runtime import quiet
 
 if TYPE_CHECKING:
     import numpy as np

@@ -15,8 +15,8 @@ from typing import Any
 from thinflow.engines import _mapped
 from thinflow.errors import EngineUnavailable, WriteError
 from thinflow.formats._secrecy import may_write_copies
-from thinflow.lower.onnx.program import Program
-from thinflow.lower.onnx.writer import to_bytes, write_program
+from thinflow.onnx.program import Program
+from thinflow.onnx.writer import to_bytes, write_program
 
 logger = logging.getLogger(__name__)
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from thinflow.control_flow.steps import Branching, Step, constant_nodes, gathered, nodes_of
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import VARIANT
-from thinflow.structuring.steps import Branching, Step, constant_nodes, gathered, nodes_of
 
 Unsupported = Callable[[Graph, Iterable[Node]], dict[Node, str]]
 UnsupportedUnit = Callable[[Graph, Sequence[Value], Sequence[Value]], str]

@@ -53,7 +53,7 @@ class Model:
         keep_all: bool = False,
         settled: bool | None = True,
     ) -> None:
-        from thinflow.litert import allocate, interpreter
+        from thinflow.tflite.runtime import allocate, interpreter
 
         source = {"model_path": content} if isinstance(content, str) else {"model_content": content}
         self._made = partial(
@@ -163,7 +163,7 @@ class Model:
             self.interpreter.set_tensor(index, array)
 
     def _resize(self, shapes: Sequence[tuple[int, ...]]) -> None:
-        from thinflow.litert import allocate
+        from thinflow.tflite.runtime import allocate
 
         if list(shapes) == self._shapes:
             return
@@ -291,9 +291,9 @@ def _inner(graph: Graph) -> Collection[Value]:
 
 def _lowered(graph: Graph, region: Region, threads: int) -> Model:
     from thinflow.engines._mapped import mapped, release_pages
-    from thinflow.litert import multiplies_matrices
     from thinflow.lower.tflite.convert import lower_graph
     from thinflow.lower.tflite.program import write_program
+    from thinflow.tflite.runtime import multiplies_matrices
 
     unit = multiplies_matrices()
     lowered = lower_graph(graph, region.inputs, region.outputs, specs={}, matrix_unit=unit)

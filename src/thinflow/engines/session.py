@@ -236,7 +236,7 @@ class Session:
         arrays += [self._held[s.input] for s in call.states]
         if self._max_iterations is None:
             return self._finished(call, call.compiled.run(arrays))
-        from thinflow.frames import turning_at_most
+        from thinflow.control_flow.frames import turning_at_most
 
         with turning_at_most(self._max_iterations):
             return self._finished(call, call.compiled.run(arrays))
@@ -288,7 +288,7 @@ class Session:
 
     def _prepared_graph(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Compiled:
         """The graph for these inputs and outputs; all share the session's variables, tables and queues."""
-        from thinflow.calls import State, sharing
+        from thinflow.interpreter.calls import State, sharing
 
         if self._state is None:
             self._state = State()
@@ -445,7 +445,7 @@ def _lifted(
     """
     from thinflow import formats
     from thinflow.analysis.shapes import infer_shapes
-    from thinflow.lifting import lift
+    from thinflow.lift import lift
 
     if signature is None and engine_of(model) == "litert":
         signature = signature_to_run(model)
@@ -476,7 +476,7 @@ def _loaded(path: str | os.PathLike[str]) -> Graph:
     from thinflow.analysis.interface import guess_interface
     from thinflow.analysis.shapes import infer_shapes
     from thinflow.ir.states import declare_states
-    from thinflow.opening import open_model
+    from thinflow.load.opening import open_model
 
     graph = open_model(path, state="auto")
     infer_shapes(graph)

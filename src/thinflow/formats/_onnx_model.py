@@ -10,7 +10,7 @@ from typing import Any
 from thinflow.errors import FormatError
 from thinflow.formats._files import map_file
 from thinflow.formats._foreign import beside
-from thinflow.wire import onnx_protos as protos
+from thinflow.onnx import protos
 from thinflow.wire.fields import LENGTH_DELIMITED, encode_varint, field_header, iter_fields
 from thinflow.wire.protos import parse
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from thinflow.errors import FormatError
 from thinflow.ir.tensor import RawStorage, Tensor
 from thinflow.ir.types import BOOL, STRING, DType, Shape, TensorSpec, dtype
-from thinflow.wire import onnx_protos as protos
+from thinflow.onnx import protos
 
 if TYPE_CHECKING:
     import numpy as np

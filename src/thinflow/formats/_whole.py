@@ -10,7 +10,7 @@ from thinflow.errors import FormatError
 from thinflow.formats._files import map_file
 from thinflow.formats._foreign import beside
 from thinflow.formats._onnx_model import Model
-from thinflow.wire import onnx_protos
+from thinflow.onnx import protos as onnx_protos
 from thinflow.wire.protos import parse, serialize
 
 Data = memoryview | bytes

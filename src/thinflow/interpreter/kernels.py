@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from thinflow.calls import Runner
 from thinflow.errors import FeedError, NodeError, ThinflowError
+from thinflow.interpreter.calls import Runner
 from thinflow.ir.function import ARGUMENT
 from thinflow.ir.graph import Node
 from thinflow.ops import registry

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from thinflow.calls import Bodies, Runner
+from thinflow.control_flow.frames import Loop, Step, schedule
 from thinflow.errors import FeedError, GraphError, closest
-from thinflow.frames import Loop, Step, schedule
+from thinflow.interpreter.calls import Bodies, Runner
 from thinflow.interpreter.tasks import Turners, tasks
 from thinflow.interpreter.values import Array, Observer, Values, as_array
 from thinflow.ir.function import Function

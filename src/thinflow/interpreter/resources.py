@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from thinflow.calls import Bodies, Runner
+from thinflow.interpreter.calls import Bodies, Runner
 from thinflow.interpreter.kernels import run_node
 from thinflow.ir.attrs import FunctionAttr
 from thinflow.ir.function import ARGUMENT

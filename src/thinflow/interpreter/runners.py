@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from thinflow.calls import Bodies, Runner, caller, is_true
+from thinflow.interpreter.calls import Bodies, Runner, caller, is_true
 from thinflow.interpreter.kernels import kernel_runner
 from thinflow.interpreter.resources import resource_runner
 from thinflow.interpreter.values import DEAD

@@ -7,8 +7,8 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from thinflow.calls import Bodies, Runner, is_true
-from thinflow.frames import MAX_ITERATIONS, Loop, Step, endless, max_iterations
+from thinflow.control_flow.frames import MAX_ITERATIONS, Loop, Step, endless, max_iterations
+from thinflow.interpreter.calls import Bodies, Runner, is_true
 from thinflow.interpreter.runners import runner
 from thinflow.interpreter.values import DEAD, Observer, Values
 from thinflow.ir.graph import Node, Value

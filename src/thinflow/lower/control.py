@@ -13,9 +13,11 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from thinflow.analysis.loops import infer_with_loops
+from thinflow.control_flow.frames import Loop
+from thinflow.control_flow.functionalize import branch_functions, loop_functions
+from thinflow.control_flow.steps import Branching, Step, nodes_of, steps_of
 from thinflow.decompose import rules as decomposing
 from thinflow.errors import ThinflowError, UnsupportedOp
-from thinflow.frames import Loop
 from thinflow.ir.attrs import Attr, FunctionAttr
 from thinflow.ir.function import NMS_PADDED, Function
 from thinflow.ir.graph import Graph, Node, Value
@@ -24,8 +26,6 @@ from thinflow.ir.types import BOOL
 from thinflow.lower import rules
 from thinflow.lower.lowering import Lowering, Specs, Target, needed_nodes
 from thinflow.lower.nms_padded import suppression_padded
-from thinflow.structuring.bodies import branch_functions, loop_functions
-from thinflow.structuring.steps import Branching, Step, nodes_of, steps_of
 
 _MAX_DEPTH = 50  # calls inside calls
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from thinflow.analysis.shapes import infer_shapes, port_count
-from thinflow.differences import difference
+from thinflow.compare.differences import difference
 from thinflow.errors import ParameterError, ThinflowError
 from thinflow.formats import graphdef
 from thinflow.formats._arrays import npz_bytes
@@ -84,7 +84,7 @@ class TransformsFail:
     def _allowed(self, transforms: Sequence[Any]) -> float:
         if self.tolerance is not None:
             return self.tolerance
-        from thinflow.verify import NO_CHANGE
+        from thinflow.compare.verify import NO_CHANGE
 
         exact = all(t.exact for t in transforms)
         return max(NO_CHANGE, 2 * sum(t.tolerance for t in transforms)) if exact else 1e30

@@ -10,16 +10,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from thinflow.analysis.loops import infer_with_loops
+from thinflow.control_flow.frames import Loop
+from thinflow.control_flow.functionalize import branch_functions, loop_functions
+from thinflow.control_flow.steps import Branching, all_steps, are_tangled, nodes_of
 from thinflow.errors import ThinflowError
-from thinflow.frames import Loop
 from thinflow.ir.attrs import Attr, FunctionAttr
 from thinflow.ir.function import Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors
 from thinflow.ir.types import BOOL, DType, TensorSpec
 from thinflow.rewrite.rule import Refuse
-from thinflow.structuring.bodies import branch_functions, loop_functions
-from thinflow.structuring.steps import Branching, all_steps, are_tangled, nodes_of
 from thinflow.transforms._raised_functions import (
     Made,
     copied,

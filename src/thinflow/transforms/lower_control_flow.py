@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from thinflow.analysis.loops import infer_with_loops
+from thinflow.control_flow.frames import ENTERS
 from thinflow.errors import ThinflowError, TransformError
-from thinflow.frames import ENTERS
 from thinflow.ir.attrs import Attr
 from thinflow.ir.function import mentioned, reachable
 from thinflow.ir.graph import Graph, Node, Value

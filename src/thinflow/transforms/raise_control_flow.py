@@ -12,13 +12,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from thinflow.analysis.loops import infer_with_loops
+from thinflow.control_flow.frames import ENTERS
+from thinflow.control_flow.steps import SWITCHES
 from thinflow.errors import ThinflowError
-from thinflow.frames import ENTERS
 from thinflow.ir.graph import Graph
 from thinflow.rewrite.colocation import drop_lost_classes
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Entry, Trace
-from thinflow.structuring.steps import SWITCHES
 from thinflow.transforms._functions import apply_in_functions, with_changes
 from thinflow.transforms._raised_functions import Made
 from thinflow.transforms._raising import Raising, head_of, is_stale, units_of

@@ -11,8 +11,8 @@ from tests.lower.tflite import harness
 from tests.lower.tflite.harness import compare
 from thinflow.engines._overflow import products_may_overflow
 from thinflow.lower.onnx.convert import Lowered, lower_graph
-from thinflow.lower.onnx.program import DEFAULT_OPSET
-from thinflow.lower.onnx.writer import to_bytes
+from thinflow.onnx.program import DEFAULT_OPSET
+from thinflow.onnx.writer import to_bytes
 
 
 class Net(harness.Net):

@@ -14,8 +14,8 @@ from thinflow.interpreter import Plan
 from thinflow.ir.graph import Value
 from thinflow.ir.types import QUINT8
 from thinflow.lower.onnx.convert import lower_graph
-from thinflow.lower.onnx.writer import to_bytes
-from thinflow.optimizing.float_model import float_graph
+from thinflow.onnx.writer import to_bytes
+from thinflow.optimize.float_model import float_graph
 from thinflow.synthetic import synthetic_feeds
 
 I32 = np.int32

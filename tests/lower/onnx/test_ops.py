@@ -13,7 +13,7 @@ from tests.lower.tflite.test_ops import BOXES, I32, I64, SCORES, C, b, conv, con
 from thinflow.errors import ParameterError, ThinflowError, UnsupportedOp
 from thinflow.ir.types import FLOAT, INT32, dtype
 from thinflow.lower import rules
-from thinflow.lower.onnx.program import OPSETS
+from thinflow.onnx.program import OPSETS
 
 BITS = ("BitwiseAnd", "BitwiseOr", "BitwiseXor")
 CASES = [

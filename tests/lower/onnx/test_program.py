@@ -12,9 +12,8 @@ from tests.lower.tflite.test_control import counted
 from tests.lower.tflite.test_ops import conv, f
 from thinflow.errors import GraphError, ParameterError, WriteError
 from thinflow.ir.types import BOOL, FLOAT, INT64, QINT8, STRING, dtype
-from thinflow.lower.onnx import writer
-from thinflow.lower.onnx.program import Operator, Program, Tensor, check_opset
-from thinflow.wire import onnx_protos as protos
+from thinflow.onnx import protos, writer
+from thinflow.onnx.program import Operator, Program, Tensor, check_opset
 from thinflow.wire.protos import parse
 
 

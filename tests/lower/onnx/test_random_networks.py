@@ -11,13 +11,13 @@ from hypothesis import given, note, settings
 
 from tests.lower.onnx.harness import check_model
 from tests.networks import Network, networks
-from thinflow.differences import difference
+from thinflow.compare.differences import difference
 from thinflow.engines.session import Session
 from thinflow.ir.text import graph_text
 from thinflow.lower.onnx.convert import lower_graph
-from thinflow.lower.onnx.program import OPSETS
-from thinflow.lower.onnx.writer import to_bytes
-from thinflow.optimizing.float_model import float_graph
+from thinflow.onnx.program import OPSETS
+from thinflow.onnx.writer import to_bytes
+from thinflow.optimize.float_model import float_graph
 
 TOLERANCE = 1e-4
 """Relative to the largest value; norms by the numbers of the batch enlarge differences of rounding."""

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from thinflow.ir.types import FLOAT, dtype
-from thinflow.lower.onnx.program import Operator, Program, Tensor
-from thinflow.lower.onnx.writer import to_bytes
+from thinflow.onnx.program import Operator, Program, Tensor
+from thinflow.onnx.writer import to_bytes
 from thinflow.quantize.onnx.observe import observe
 from thinflow.quantize.onnx.options import QdqOptions
 from thinflow.quantize.onnx.prepare import prepare

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.quantize.onnx.programs import Net, check, optimized_codes, run
-from thinflow.lower.onnx.writer import to_bytes
+from thinflow.onnx.writer import to_bytes
 from thinflow.quantize.onnx.half import store_half
 
 

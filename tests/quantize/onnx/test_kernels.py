@@ -10,7 +10,7 @@ import pytest
 
 from tests.quantize.onnx.programs import Net, optimized_codes, run
 from thinflow.ir.types import INT64
-from thinflow.lower.onnx.program import Tensor
+from thinflow.onnx.program import Tensor
 from thinflow.quantize.onnx.kernels import KERNELS, why_not_int8
 from thinflow.quantize.onnx.options import QdqOptions
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.quantize.onnx.programs import Net, constant_named, optimized_codes, run
 from thinflow.errors import EngineUnavailable, FeedError, ParameterError
-from thinflow.lower.onnx.program import Operator, Program, Tensor
+from thinflow.onnx.program import Operator, Program, Tensor
 from thinflow.quantize.onnx.observe import observe
 from thinflow.quantize.onnx.options import QdqOptions
 from thinflow.quantize.onnx.qdq import quantize_qdq

@@ -12,10 +12,10 @@ from tests.networks import Network, networks
 from tests.quantize.onnx.programs import check, run
 from thinflow.interpreter import Plan
 from thinflow.ir.text import graph_text
-from thinflow.lower.onnx.program import OPSETS
-from thinflow.optimizing.float_model import float_graph
-from thinflow.optimizing.onnx_quantizing import onnx_quantized_model
-from thinflow.optimizing.samples import Samples
+from thinflow.onnx.program import OPSETS
+from thinflow.optimize.float_model import float_graph
+from thinflow.optimize.onnx_quantizing import onnx_quantized_model
+from thinflow.optimize.samples import Samples
 from thinflow.quantize.recipe import Recipe
 
 STEPS = 3.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from thinflow.ir.graph import Node
 from thinflow.lower.onnx.builder import Builder, require, shape_of
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.rules import lower
+from thinflow.onnx.program import Tensor
 
 _SELU_SCALE, _SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
 

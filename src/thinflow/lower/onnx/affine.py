@@ -6,7 +6,7 @@ import numpy as np
 
 from thinflow.ir.types import FLOAT
 from thinflow.lower.onnx.builder import Array, Builder
-from thinflow.lower.onnx.program import Tensor
+from thinflow.onnx.program import Tensor
 
 
 def scaled_and_moved(b: Builder, product: Tensor, shift: Tensor) -> Tensor | None:

@@ -9,9 +9,9 @@ import numpy as np
 from thinflow.ir.graph import Node
 from thinflow.ir.types import DOUBLE, FLOAT, INT32, INT64, DType, dtype
 from thinflow.lower.onnx.builder import Builder, ints, number, require, shape_of
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.rules import lower
-from thinflow.wire.onnx_protos import ELEMENT_TYPES
+from thinflow.onnx.program import Tensor
+from thinflow.onnx.protos import ELEMENT_TYPES
 
 _MOST = 1 << 22
 """Elements of a constant that is made here and is in no file."""

@@ -7,9 +7,9 @@ import numpy as np
 from thinflow.ir.graph import Node
 from thinflow.ir.types import DType, dtype
 from thinflow.lower.onnx.builder import Builder, require, shape_of
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.onnx.terms import Term, choose
 from thinflow.lower.rules import lower
+from thinflow.onnx.program import Tensor
 
 _UNSIGNED = {"int8": "uint8", "int16": "uint16", "int32": "uint32", "int64": "uint64"}
 _SHIFTED = frozenset({"uint8", "uint32", "uint64"})

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from thinflow.lower.onnx.fuse import fuse, remove_dead
 from thinflow.lower.onnx.layout import settle_layout
-from thinflow.lower.onnx.program import Operator, Program, Tensor
+from thinflow.onnx.program import Operator, Program, Tensor
 
 
 def close(programs: Sequence[Program]) -> list[Tensor]:

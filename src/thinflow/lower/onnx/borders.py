@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from thinflow.lower.onnx.builder import Builder, Dims
-from thinflow.lower.onnx.program import Operator, Tensor
+from thinflow.onnx.program import Operator, Tensor
 
 Border = tuple[int, ...]
 """Pixels above, left of, below and right of an image."""

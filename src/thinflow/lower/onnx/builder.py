@@ -13,10 +13,10 @@ from thinflow.ir.types import BOOL, DOUBLE, FLOAT, INT64, DType, TensorSpec, dty
 from thinflow.lower.building import REFUSED, Array, Building, Dims
 from thinflow.lower.onnx import kernels
 from thinflow.lower.onnx.operands import number, plain_type
-from thinflow.lower.onnx.program import DEFAULT_OPSET, Operator, Tensor, check_options
 from thinflow.lower.operands import WIDENING, ints, require, shape_of
+from thinflow.onnx.program import DEFAULT_OPSET, Operator, Tensor, check_options
+from thinflow.onnx.protos import ELEMENT_TYPES
 from thinflow.ops._shapes import broadcast
-from thinflow.wire.onnx_protos import ELEMENT_TYPES
 
 _SAME = object()
 _BOOLEAN = frozenset(

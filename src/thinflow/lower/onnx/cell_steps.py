@@ -9,7 +9,7 @@ import numpy as np
 
 from thinflow.ir.types import BOOL, FLOAT
 from thinflow.lower.cell_sums import NoCell, Step
-from thinflow.lower.onnx.program import Operator, Tensor
+from thinflow.onnx.program import Operator, Tensor
 
 _FUNCTIONS = {
     "Sigmoid": "sigmoid",

@@ -8,7 +8,7 @@ import numpy as np
 
 from thinflow.lower.cells import Cell, Gate
 from thinflow.lower.onnx.builder import Builder
-from thinflow.lower.onnx.program import Tensor
+from thinflow.onnx.program import Tensor
 
 _ORDER = {"LSTM": "iofg", "GRU": "zrg", "RNN": "g"}
 _NAMES = {

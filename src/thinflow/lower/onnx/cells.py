@@ -20,8 +20,8 @@ from thinflow.lower.onnx.builder import Builder
 from thinflow.lower.onnx.cell_steps import Condition, OnnxSteps
 from thinflow.lower.onnx.cell_weights import functions_of, weights_of
 from thinflow.lower.onnx.packing import Packed, is_zero, is_zeros, packed
-from thinflow.lower.onnx.program import Operator, Tensor
 from thinflow.lower.onnx.scans import counters_of
+from thinflow.onnx.program import Operator, Tensor
 
 logger = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from thinflow.ir.types import FLOAT
 from thinflow.lower.onnx.late_reductions import is_whole
-from thinflow.lower.onnx.program import Operator, Program, Tensor
 from thinflow.lower.onnx.wiring import Wiring, new_constant
+from thinflow.onnx.program import Operator, Program, Tensor
 
 _LAST = (0, 2, 3, 1)
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from thinflow.ir.types import DOUBLE, FLOAT, INT32, INT64, DType
 from thinflow.lower.onnx.builder import Builder
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.onnx.terms import Term, choose
+from thinflow.onnx.program import Tensor
 from thinflow.ops._quantized import Codes, codes_of
 
 

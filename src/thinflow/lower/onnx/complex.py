@@ -15,8 +15,8 @@ from thinflow.ir.graph import Node, Value
 from thinflow.ir.types import DOUBLE, FLOAT, DType, dtype
 from thinflow.lower import rules
 from thinflow.lower.onnx.builder import Builder, require, shape_of
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.onnx.terms import Term
+from thinflow.onnx.program import Tensor
 from thinflow.ops._failures import in_words
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from thinflow.control_flow.steps import root_of
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.function import Function
 from thinflow.ir.graph import Node, Value
@@ -25,11 +26,10 @@ from thinflow.lower.onnx.cells import Turning, recurrent_loop
 from thinflow.lower.onnx.complex import Complex, is_complex, lower_complex, put_together, taken_apart
 from thinflow.lower.onnx.fuse import remove_dead
 from thinflow.lower.onnx.listed import Listed, Slot, items_of
-from thinflow.lower.onnx.program import Operator, Program, Tensor
 from thinflow.lower.onnx.scans import gathered_rows
 from thinflow.lower.onnx.texts import TEXT_OPS
 from thinflow.lower.operands import merged
-from thinflow.structuring.steps import root_of
+from thinflow.onnx.program import Operator, Program, Tensor
 
 _MAX_TRIES = 6  # to find shapes that the variables of a loop keep
 

@@ -9,9 +9,9 @@ from thinflow.ir.graph import Node
 from thinflow.lower.onnx.builder import Builder, require, shape_of
 from thinflow.lower.onnx.linear import fused_tail
 from thinflow.lower.onnx.pad import mirrored
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.onnx.resize import bilinear
 from thinflow.lower.rules import lower
+from thinflow.onnx.program import Tensor
 from thinflow.ops._shapes import same_padding
 
 Ones = (1, 1, 1, 1)

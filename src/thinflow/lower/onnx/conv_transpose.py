@@ -9,8 +9,8 @@ from typing import Any
 from thinflow.ir.graph import Node
 from thinflow.lower.onnx.builder import Builder, require, shape_of
 from thinflow.lower.onnx.conv import is_channels_first, sizes_inside, spatial
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.rules import lower
+from thinflow.onnx.program import Tensor
 
 
 @lower("Conv2DBackpropInput", "Conv3DBackpropInputV2", to="onnx")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from thinflow.analysis.loops import infer_with_loops
+from thinflow.control_flow.steps import Step
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node, Value
@@ -16,8 +17,7 @@ from thinflow.lower.onnx.control import OnnxLowering, lowering
 from thinflow.lower.onnx.fuse import fuse, remove_dead
 from thinflow.lower.onnx.fuse_channels import fuse_channels
 from thinflow.lower.onnx.layout import settle_layout
-from thinflow.lower.onnx.program import DEFAULT_OPSET, Operator, Program, Tensor, check_opset
-from thinflow.structuring.steps import Step
+from thinflow.onnx.program import DEFAULT_OPSET, Operator, Program, Tensor, check_opset
 
 
 @brief_repr

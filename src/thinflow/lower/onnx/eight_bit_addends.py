@@ -11,8 +11,8 @@ from thinflow.ir.types import FLOAT
 from thinflow.lower.code_sums import Addend, steps_of
 from thinflow.lower.onnx.builder import Array, Builder
 from thinflow.lower.onnx.eight_bit import Coded, decoded
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.onnx.terms import Term
+from thinflow.onnx.program import Tensor
 
 STRAIGHT = 0.3
 """Codes that a result may move by because of what float computes of one operand."""

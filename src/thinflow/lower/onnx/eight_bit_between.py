@@ -18,7 +18,7 @@ from thinflow.lower.onnx.builder import TO_CHANNELS_FIRST, TO_CHANNELS_LAST, Arr
 from thinflow.lower.onnx.eight_bit import Coded, Target, encoded, limited
 from thinflow.lower.onnx.eight_bit_layers import Products
 from thinflow.lower.onnx.integers import Conv
-from thinflow.lower.onnx.program import Operator, Tensor
+from thinflow.onnx.program import Operator, Tensor
 
 _FAR = 64
 """Operators back to look for the one in front."""

@@ -23,7 +23,7 @@ from thinflow.lower.onnx.builder import Array, Builder, shape_of
 from thinflow.lower.onnx.eight_bit import Coded, Target
 from thinflow.lower.onnx.integers import Conv
 from thinflow.lower.onnx.merged_columns import merged
-from thinflow.lower.onnx.program import Operator, Tensor
+from thinflow.onnx.program import Operator, Tensor
 
 _MOST = 2**30
 """A bias beyond might overflow the sum that it is added to."""

@@ -14,7 +14,7 @@ from thinflow.lower.onnx.eight_bit import Coded, Target, Wide, constant_reals, d
 from thinflow.lower.onnx.eight_bit_layers import products_of
 from thinflow.lower.onnx.integers import Conv, as_product, is_product
 from thinflow.lower.onnx.merged_columns import merged
-from thinflow.lower.onnx.program import Tensor
+from thinflow.onnx.program import Tensor
 
 _DEEP = 96
 """Products per sum from which on those of eight bits are worth copying what windows see."""

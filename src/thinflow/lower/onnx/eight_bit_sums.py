@@ -24,8 +24,8 @@ from thinflow.lower.onnx.eight_bit import (
 )
 from thinflow.lower.onnx.eight_bit_addends import STRAIGHT, addend_reals, middle_of
 from thinflow.lower.onnx.eight_bit_layers import SHALLOW
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.onnx.terms import Term
+from thinflow.onnx.program import Tensor
 
 _LARGE = 100_000
 """Elements from which on finding out a range channel by channel pays."""

@@ -11,9 +11,9 @@ from thinflow.ir.graph import Node
 from thinflow.ir.types import BOOL, FLOAT, INT64
 from thinflow.lower.building import whole_exponent
 from thinflow.lower.onnx.builder import Builder, require
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.onnx.terms import Term, choose
 from thinflow.lower.rules import lower
+from thinflow.onnx.program import Tensor
 
 _BINARY = {
     "Add": "Add",

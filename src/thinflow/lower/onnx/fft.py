@@ -5,9 +5,9 @@ from __future__ import annotations
 from thinflow.ir.graph import Node
 from thinflow.lower.onnx.builder import Array, Builder, ints, require, shape_of
 from thinflow.lower.onnx.complex import Complex, Part, complex_rule, parts_of
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.onnx.terms import Term
 from thinflow.lower.waves import MOST_POINTS, mirrored_weights, waves
+from thinflow.onnx.program import Tensor
 
 
 def _product(b: Builder, x: Term, matrix: Array) -> Term:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from thinflow.lower.onnx.fuse_erf import fuse_erf
-from thinflow.lower.onnx.program import Operator, Program, Tensor
 from thinflow.lower.onnx.wiring import Rule, Wiring, constant_of, new_constant, with_constant
+from thinflow.onnx.program import Operator, Program, Tensor
 
 _MAX_ROUNDS = 20
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from thinflow.ir.types import DOUBLE, FLOAT
-from thinflow.lower.onnx.program import Operator, Program, Tensor
 from thinflow.lower.onnx.wiring import Array, Wiring, new_constant, with_constant
+from thinflow.onnx.program import Operator, Program, Tensor
 
 _FOLDED = ("Conv", "ConvTranspose", "DequantizeLinear")
 """What run-time optimizers fold the two into, one by one, or look for right before them."""

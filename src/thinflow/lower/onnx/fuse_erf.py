@@ -9,8 +9,8 @@ import math
 
 import numpy as np
 
-from thinflow.lower.onnx.program import Operator, Tensor
 from thinflow.lower.onnx.wiring import Wiring, new_constant, with_constant
+from thinflow.onnx.program import Operator, Tensor
 
 _CLOSE = 1e-6
 

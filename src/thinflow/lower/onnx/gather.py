@@ -8,10 +8,10 @@ from thinflow.ir.graph import Node
 from thinflow.ir.types import DOUBLE, FLOAT, INT32, INT64
 from thinflow.lower.onnx import kernels
 from thinflow.lower.onnx.builder import Builder, ints, number, require, shape_of
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.onnx.segments import inner_sizes
 from thinflow.lower.onnx.terms import Term, choose
 from thinflow.lower.rules import lower
+from thinflow.onnx.program import Tensor
 
 
 @lower("Gather", to="onnx")

@@ -16,7 +16,7 @@ from thinflow.ir.types import FLOAT, INT32, DType
 from thinflow.lower.onnx.borders import without_border
 from thinflow.lower.onnx.builder import Array, Builder, shape_of
 from thinflow.lower.onnx.conv import geometry
-from thinflow.lower.onnx.program import Tensor
+from thinflow.onnx.program import Tensor
 from thinflow.ops.quantized_math import _origin_pads
 
 _FEWEST_CHANNELS = 16

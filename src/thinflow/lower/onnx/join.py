@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from thinflow.ir.graph import Node
 from thinflow.lower.onnx.builder import Builder, require, shape_of
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.rules import lower
+from thinflow.onnx.program import Tensor
 
 _MOST = 1 << 16
 """Parts of a split."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from thinflow.lower.onnx.program import Operator, Program, Tensor
 from thinflow.lower.onnx.wiring import Wiring, constant_of, new_constant
+from thinflow.onnx.program import Operator, Program, Tensor
 
 _ANY_ORDER = ("ReduceMax", "ReduceMin")
 

@@ -9,8 +9,8 @@ from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Node
 from thinflow.lower.onnx.activation import clipped
 from thinflow.lower.onnx.builder import Builder, require, shape_of
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.rules import lower
+from thinflow.onnx.program import Tensor
 
 
 @lower("MatMul", to="onnx")

@@ -11,8 +11,8 @@ import numpy as np
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import VARIANT, DType, TensorSpec
 from thinflow.lower.onnx.builder import END, Builder, require, shape_of
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.operands import is_count, merged
+from thinflow.onnx.program import Tensor
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from thinflow.ir.graph import Node
 from thinflow.ir.types import BOOL, INT64
 from thinflow.lower.onnx.builder import Builder, shape_of
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.rules import lower
+from thinflow.onnx.program import Tensor
 
 _BINARY = {
     "Equal": "Equal",

@@ -8,9 +8,9 @@ import numpy as np
 
 from thinflow.ir.graph import Node
 from thinflow.lower.onnx.builder import Builder, require, shape_of
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.onnx.terms import Term, choose
 from thinflow.lower.rules import lower
+from thinflow.onnx.program import Tensor
 
 
 def _probabilities(b: Builder, x: Tensor) -> tuple[Term, Term]:

@@ -7,9 +7,9 @@ import numpy as np
 from thinflow.ir.graph import Node
 from thinflow.ir.types import DOUBLE, INT64
 from thinflow.lower.onnx.builder import Builder, ints, number, require, shape_of
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.onnx.terms import Term, choose
 from thinflow.lower.rules import lower
+from thinflow.onnx.program import Tensor
 
 
 @lower("Empty", to="onnx")

@@ -8,8 +8,8 @@ from thinflow.ir.graph import Node
 from thinflow.ir.types import INT32, INT64
 from thinflow.lower.onnx.builder import Builder, number, shape_of
 from thinflow.lower.onnx.nms_loops import soft_chosen
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.rules import lower
+from thinflow.onnx.program import Tensor
 
 _LOWEST = float(np.finfo(np.float32).min)
 

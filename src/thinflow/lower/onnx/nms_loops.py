@@ -10,9 +10,9 @@ from thinflow.ir.graph import Node
 from thinflow.ir.types import BOOL, FLOAT, INT32, INT64
 from thinflow.lower.onnx.bodies import close
 from thinflow.lower.onnx.builder import Builder, number, require, shape_of
-from thinflow.lower.onnx.program import Operator, Program, Tensor
 from thinflow.lower.onnx.terms import Term, choose
 from thinflow.lower.rules import lower
+from thinflow.onnx.program import Operator, Program, Tensor
 
 _MOST_COMPARED = 1 << 20
 _MOST_UNROLLED = 32  # turns, each of four operators

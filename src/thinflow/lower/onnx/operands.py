@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import DType, dtype
-from thinflow.lower.onnx.program import Tensor
+from thinflow.onnx.program import Tensor
 
 _CODES = {"quint8": "uint8", "qint8": "int8", "quint16": "uint16", "qint16": "int16", "qint32": "int32"}
 

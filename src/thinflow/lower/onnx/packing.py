@@ -16,7 +16,7 @@ from thinflow.ir.types import INT32, INT64
 from thinflow.lower.cell_sums import NoCell
 from thinflow.lower.onnx.builder import Builder
 from thinflow.lower.onnx.cell_steps import Condition
-from thinflow.lower.onnx.program import Operator, Tensor
+from thinflow.onnx.program import Operator, Tensor
 
 
 @dataclass

@@ -8,8 +8,8 @@ import numpy as np
 
 from thinflow.ir.graph import Node
 from thinflow.lower.onnx.builder import END, Builder, Dims, ints, require, shape_of
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.rules import lower
+from thinflow.onnx.program import Tensor
 
 
 def grown(shape: Dims, pairs: Sequence[tuple[int, int]]) -> Dims:

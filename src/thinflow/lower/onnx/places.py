@@ -13,10 +13,10 @@ from thinflow.lower import ragged, sparse
 from thinflow.lower.building import Dims
 from thinflow.lower.onnx import kernels
 from thinflow.lower.onnx.builder import END, Builder, shape_of
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.onnx.terms import Term, choose
 from thinflow.lower.places import Places
 from thinflow.lower.rules import lower
+from thinflow.onnx.program import Tensor
 
 _CODES = {
     "add": "Add",

@@ -6,9 +6,9 @@ from thinflow.ir.graph import Node
 from thinflow.ir.types import FLOAT
 from thinflow.lower.onnx import kernels
 from thinflow.lower.onnx.builder import Builder, require, shape_of
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.onnx.terms import Term
 from thinflow.lower.rules import lower
+from thinflow.onnx.program import Tensor
 
 
 @lower("Cross", to="onnx")

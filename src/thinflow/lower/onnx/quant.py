@@ -12,8 +12,8 @@ import numpy as np
 
 from thinflow.ir.graph import Graph, Node
 from thinflow.lower.onnx.builder import Array, Builder, require
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.rules import lower
+from thinflow.onnx.program import Tensor
 from thinflow.ops._quantized import round_away
 
 _VARS = ("FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel")

@@ -14,10 +14,10 @@ from thinflow.lower.onnx.builder import Builder, number, require, shape_of
 from thinflow.lower.onnx.codes import as_codes, decoded, encoded, range_of
 from thinflow.lower.onnx.eight_bit import Coded, Wide, coded_of, coded_over, is_exact, known_grid
 from thinflow.lower.onnx.eight_bit_between import between
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.onnx.quant import noted_grid
 from thinflow.lower.onnx.terms import Term, choose
 from thinflow.lower.rules import lower
+from thinflow.onnx.program import Tensor
 from thinflow.ops._quantized import codes_of, is_native
 
 _LIMIT = float(np.finfo(np.float32).max)

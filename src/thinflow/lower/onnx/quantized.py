@@ -35,10 +35,10 @@ from thinflow.lower.onnx.eight_bit_addends import middle_of
 from thinflow.lower.onnx.eight_bit_products import convolution, matrix_product
 from thinflow.lower.onnx.eight_bit_sums import combined
 from thinflow.lower.onnx.integers import conv_of, whole_conv
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.onnx.terms import Term, choose
 from thinflow.lower.onnx.windows import plane, seen_by_windows
 from thinflow.lower.rules import lower
+from thinflow.onnx.program import Tensor
 from thinflow.ops.quantized_math import _origin_pads
 
 Three = tuple[Tensor, Tensor, Tensor]

@@ -27,10 +27,10 @@ from thinflow.lower.onnx.eight_bit import (
     wide_of,
 )
 from thinflow.lower.onnx.pool import max_pool
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.onnx.terms import Term, choose
 from thinflow.lower.onnx.windows import plane, seen_by_windows
 from thinflow.lower.rules import lower
+from thinflow.onnx.program import Tensor
 from thinflow.ops._quantized import is_native
 
 Three = tuple[Tensor, Tensor, Tensor]

@@ -7,8 +7,8 @@ from typing import Any
 from thinflow.ir.graph import Node
 from thinflow.ir.types import BOOL, INT32, INT64, DType
 from thinflow.lower.onnx.builder import Builder, ints, require, shape_of
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.rules import lower
+from thinflow.onnx.program import Tensor
 
 _MOST_FACTORS = 8
 _REDUCERS = {

@@ -21,9 +21,9 @@ from thinflow.lower.onnx.eight_bit import (
     requantized,
     wide_of,
 )
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.onnx.terms import Term, choose
 from thinflow.lower.rules import lower
+from thinflow.onnx.program import Tensor
 from thinflow.ops._quantized import codes_of
 
 Three = tuple[Tensor, Tensor, Tensor]

@@ -10,8 +10,8 @@ from thinflow.ir.graph import Node
 from thinflow.ir.types import FLOAT, INT64
 from thinflow.lower.onnx import kernels
 from thinflow.lower.onnx.builder import TO_CHANNELS_LAST, Array, Builder, require, shape_of
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.rules import lower
+from thinflow.onnx.program import Tensor
 
 
 def _mode(align_corners: bool, half_pixel_centers: bool) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from thinflow.lower.onnx.program import Operator, Tensor
+from thinflow.onnx.program import Operator, Tensor
 
 
 def gathered_rows(

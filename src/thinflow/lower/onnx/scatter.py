@@ -8,9 +8,9 @@ from thinflow.ir.graph import Node
 from thinflow.ir.types import BOOL
 from thinflow.lower.onnx import kernels
 from thinflow.lower.onnx.builder import END, Builder, require, shape_of
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.onnx.terms import Term, known_sizes
 from thinflow.lower.rules import lower
+from thinflow.onnx.program import Tensor
 from thinflow.ops import registry
 
 _HOW = {"Update": "none", "Add": "add", "Sub": "add", "Max": "max", "Min": "min"}

@@ -9,10 +9,10 @@ from thinflow.ir.types import DOUBLE, INT32, INT64, DType
 from thinflow.lower.onnx import kernels
 from thinflow.lower.onnx.builder import Builder, number, require, shape_of
 from thinflow.lower.onnx.places import Steps
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.onnx.terms import Term, choose, known_sizes
 from thinflow.lower.ragged import counted
 from thinflow.lower.rules import lower
+from thinflow.onnx.program import Tensor
 
 
 def _counted(b: Builder, hits: Term, axis: int, element: DType) -> Tensor:

@@ -8,9 +8,9 @@ from thinflow.ir.graph import Node
 from thinflow.ir.types import INT64
 from thinflow.lower.onnx import kernels
 from thinflow.lower.onnx.builder import END, Builder, ints, require, shape_of
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.onnx.terms import Term, choose
 from thinflow.lower.rules import lower
+from thinflow.onnx.program import Tensor
 
 _WAYS = {"Sum": "add", "Mean": "add", "SqrtN": "add", "Prod": "mul", "Max": "max", "Min": "min"}
 

@@ -10,8 +10,8 @@ from thinflow.errors import ShapeError
 from thinflow.ir.graph import Node
 from thinflow.ir.types import INT64
 from thinflow.lower.onnx.builder import END, Builder, ints, require, shape_of
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.rules import lower
+from thinflow.onnx.program import Tensor
 
 _LIMIT = 2**62
 

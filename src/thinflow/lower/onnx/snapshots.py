@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from thinflow.lower.onnx.fuse import remove_dead
-from thinflow.lower.onnx.program import Operator, Program, Tensor
+from thinflow.onnx.program import Operator, Program, Tensor
 
 Snapshot = tuple[
     list[tuple[Operator, str, list[Tensor | None], list[Tensor], dict[str, object]]], list[Tensor]

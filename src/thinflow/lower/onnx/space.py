@@ -8,8 +8,8 @@ from thinflow.ir.graph import Node
 from thinflow.lower.onnx.builder import Builder, ints, require, shape_of
 from thinflow.lower.onnx.conv import is_channels_first
 from thinflow.lower.onnx.pad import padded
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.rules import lower
+from thinflow.onnx.program import Tensor
 
 
 @lower("SpaceToBatchND", to="onnx")

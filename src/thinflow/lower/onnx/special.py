@@ -15,9 +15,9 @@ from thinflow.ir.graph import Node
 from thinflow.ir.types import DOUBLE, FLOAT
 from thinflow.lower.onnx.builder import Builder, require
 from thinflow.lower.onnx.making import seed_of
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.onnx.terms import Term, choose
 from thinflow.lower.rules import lower
+from thinflow.onnx.program import Tensor
 
 _LANCZOS = (
     0.99999999999980993,

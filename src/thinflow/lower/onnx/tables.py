@@ -10,9 +10,9 @@ import numpy as np
 from thinflow.ir.graph import Node
 from thinflow.ir.types import FLOAT, INT32, INT64, STRING, DType
 from thinflow.lower.onnx.builder import Builder, require
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.rules import lower
 from thinflow.lower.tables import known_content
+from thinflow.onnx.program import Tensor
 
 ENCODER = "ai.onnx.ml.LabelEncoder"
 _WORDS = {STRING: "strings", INT64: "int64s", FLOAT: "floats"}

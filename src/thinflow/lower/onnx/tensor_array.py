@@ -23,9 +23,9 @@ from thinflow.lower.onnx.listed import (
     with_row,
     with_rows,
 )
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.operands import is_count, merged
 from thinflow.lower.rules import lower
+from thinflow.onnx.program import Tensor
 
 
 @lower("TensorArrayV3", to="onnx")

@@ -22,9 +22,9 @@ from thinflow.lower.onnx.listed import (
     with_row,
     with_rows,
 )
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.operands import is_count, merged
 from thinflow.lower.rules import lower
+from thinflow.onnx.program import Tensor
 
 
 def _wished(shape: Tensor) -> tuple[int | None, ...] | None:

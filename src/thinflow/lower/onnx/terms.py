@@ -10,7 +10,7 @@ import numpy as np
 
 from thinflow.ir.types import BOOL, DOUBLE, FLOAT, INT32, INT64, DType, dtype
 from thinflow.lower.onnx.builder import Array, Builder, Dims
-from thinflow.lower.onnx.program import Tensor
+from thinflow.onnx.program import Tensor
 
 
 def known_sizes(shape: Dims) -> list[int]:

@@ -7,9 +7,9 @@ import numpy as np
 from thinflow.ir.graph import Node
 from thinflow.ir.types import BOOL, STRING, DType, dtype
 from thinflow.lower.onnx.builder import Builder, Dims, require, shape_of
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.rules import lower
-from thinflow.wire.onnx_protos import ELEMENT_TYPES
+from thinflow.onnx.program import Tensor
+from thinflow.onnx.protos import ELEMENT_TYPES
 
 TEXT_OPS = frozenset(
     """AsString Concat ConcatV2 ExpandDims Gather GatherV2 Identity IdentityN LookupTableFind

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from thinflow.lower.onnx.program import Program, Tensor
 from thinflow.lower.onnx.wiring import Wiring
+from thinflow.onnx.program import Program, Tensor
 
 
 def transpose_bytes(program: Program) -> None:

@@ -7,8 +7,8 @@ import math
 from thinflow.ir.graph import Node
 from thinflow.ir.types import INT64
 from thinflow.lower.onnx.builder import Builder, require
-from thinflow.lower.onnx.program import Tensor
 from thinflow.lower.rules import lower
+from thinflow.onnx.program import Tensor
 
 _UNARY = {
     "Abs": "Abs",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.types import INT64, DType
-from thinflow.lower.onnx.program import Operator, Program, Tensor
+from thinflow.onnx.program import Operator, Program, Tensor
 
 Array = np.ndarray[Any, Any]
 

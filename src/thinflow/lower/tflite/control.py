@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from thinflow.control_flow.steps import root_of
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.function import Function
 from thinflow.ir.graph import Graph, Node, Value
@@ -45,7 +46,6 @@ from thinflow.lower.tflite.slots import (
     truth,
 )
 from thinflow.lower.tflite.tables import filling, lookup
-from thinflow.structuring.steps import root_of
 
 TARGET = Target("tflite", "TFLite", Builder)
 

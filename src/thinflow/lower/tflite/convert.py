@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from thinflow.analysis.loops import infer_with_loops
+from thinflow.control_flow.steps import Step
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node, Value
@@ -19,7 +20,6 @@ from thinflow.lower.tflite.fuse import fuse, remove_dead
 from thinflow.lower.tflite.inner import border, inner_groups
 from thinflow.lower.tflite.program import Operator, Program, Signature, Subgraph, Tensor
 from thinflow.lower.tflite.slots import copied
-from thinflow.structuring.steps import Step
 
 SIGNATURE = "serving_default"
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from thinflow.ir.types import FLOAT, HALF
-from thinflow.lower.onnx.program import Operator, Program, Tensor
+from thinflow.onnx.program import Operator, Program, Tensor
 from thinflow.quantize.onnx.qdq import Quantized
 from thinflow.quantize.result import Decision
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from thinflow.errors import EngineUnavailable, FeedError
 from thinflow.ir.types import TensorSpec
-from thinflow.lower.onnx.program import Program, Tensor
-from thinflow.lower.onnx.writer import to_bytes
+from thinflow.onnx.program import Program, Tensor
+from thinflow.onnx.writer import to_bytes
 from thinflow.quantize import observers
 from thinflow.quantize.calibrate import Calibration, Feed, Progress, watch
 from thinflow.quantize.fitting import fit

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
-from thinflow.lower.onnx.program import Operator, Program, Tensor
+from thinflow.onnx.program import Operator, Program, Tensor
 from thinflow.quantize.batch_statistics import keep_batch_statistics
 from thinflow.quantize.onnx.kernels import (
     KERNELS,

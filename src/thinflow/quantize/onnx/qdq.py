@@ -16,7 +16,7 @@ import numpy as np
 
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.types import FLOAT, DType, dtype
-from thinflow.lower.onnx.program import Operator, Program, Tensor
+from thinflow.onnx.program import Operator, Program, Tensor
 from thinflow.quantize.onnx.kernels import KERNELS, all_reads, data_inputs, is_float, weights_of
 from thinflow.quantize.onnx.options import QdqOptions, check_recipe
 from thinflow.quantize.onnx.placement import Placement, gives_floats, place

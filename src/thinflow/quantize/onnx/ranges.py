@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from thinflow.ir.brief import brief_repr
-from thinflow.lower.onnx.program import Operator, Program, Tensor
+from thinflow.onnx.program import Operator, Program, Tensor
 from thinflow.quantize.onnx.kernels import (
     KERNELS,
     UNIT_RANGE,

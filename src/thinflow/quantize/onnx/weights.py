@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from thinflow.ir.types import FLOAT, INT8, INT32, DType
-from thinflow.lower.onnx.program import Operator, Tensor
+from thinflow.onnx.program import Operator, Tensor
 from thinflow.quantize.onnx.kernels import bias_of, weight_axis, weights_of
 from thinflow.quantize.ranges import Range
 from thinflow.quantize.weights import (

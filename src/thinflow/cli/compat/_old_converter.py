@@ -1,0 +1,183 @@
+"""What tflite_convert and toco share: the flags of TensorFlow 1 and what they stand for here."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from thinflow.cli._console import print_lines
+from thinflow.cli._oldflags import USAGE_EXIT, OldFlags, Setting, is_help
+from thinflow.cli.compat._old_converter_flags import ALIASES, FLAGS
+from thinflow.errors import ParameterError, closest
+
+T = TypeVar("T")
+
+_SOURCES = ("graph_def_file", "saved_model_dir", "keras_model_file")
+_BUILTINS = ("TFLITE_BUILTINS", "TFLITE_BUILTINS_INT8")
+_SELECT = "SELECT_TF_OPS"
+_REFUSED = ("custom_opdefs", "experimental_select_user_tf_ops", "arrays_extra_info_file", "model_flags_file")
+
+
+def convert(tool: str, argv: Sequence[str], examples: str) -> int:
+    """Convert as one of the two names of the tool asks."""
+    parser = OldFlags(tool, FLAGS, ALIASES, python=True, examples=examples)
+    flags = parser.parse(argv)
+    if flags is None:
+        return 0 if is_help(argv) else USAGE_EXIT
+    given = [name for name in _SOURCES if flags[name]]
+    if len(given) != 1 or not flags["output_file"]:
+        missing = (
+            "--output_file is needed" if given else "one of --graph_def_file and --saved_model_dir is needed"
+        )
+        print("give one model only" if len(given) > 1 else missing, file=sys.stderr)
+        print(parser.usage(), file=sys.stderr)
+        return USAGE_EXIT
+    return _converted({name: str(value).strip() for name, value in flags.items()}, given[0], flags)
+
+
+def _converted(texts: Mapping[str, str], source: str, flags: Mapping[str, Setting]) -> int:
+    from thinflow.cli._console import human_bytes
+    from thinflow.compat.toco import OldConversion, convert_as_before
+
+    _refuse(texts)
+    wanted = OldConversion(
+        source=os.path.expanduser(texts[source]),
+        target=os.path.expanduser(texts["output_file"]),
+        input_arrays=_items(texts, "input_arrays", str) or None,
+        output_arrays=_items(texts, "output_arrays", str) or None,
+        input_shapes=_read_shapes(texts["input_shapes"]),
+        inference_type=texts["inference_type"],
+        input_type=_one_type(texts["inference_input_type"]),
+        means=_items(texts, "mean_values", float),
+        deviations=_items(texts, "std_dev_values", float),
+        default_range=_default_range(texts),
+        weights=_weights(flags),
+        output_format=texts["output_format"].upper(),
+        tags=texts["saved_model_tag_set"] or None,
+        signature=texts["saved_model_signature_key"] or None,
+        batch=int(texts["batch_size"]),
+        drawings=os.path.expanduser(texts["dump_graphviz_dir"]),
+    )
+    for line in _inert(flags):
+        print_lines([line], sys.stderr)
+    made = convert_as_before(wanted)
+    print(f"wrote {made.path}: {human_bytes(made.size_bytes)}; {made.proof}")
+    print_lines(f"  {line}" for line in made.notes)
+    return 0
+
+
+def _refuse(texts: Mapping[str, str]) -> None:
+    """Refuse what this conversion does not have, whatever the rest says.
+
+    Raises:
+        ParameterError: it is asked for.
+    """
+    if texts["keras_model_file"]:
+        raise ParameterError(
+            "a Keras file cannot be read here", hint="save it as a SavedModel: model.export('folder')"
+        )
+    is_drawn = texts["output_format"].upper() == "GRAPHVIZ_DOT"
+    if texts["input_format"].upper() not in (("TENSORFLOW_GRAPHDEF", "TFLITE")[: 1 + is_drawn]):
+        raise ParameterError(
+            f"--input_format={texts['input_format']} is not supported",
+            hint="give the TensorFlow model that the file was made from",
+        )
+    for name in _REFUSED:
+        if texts[name]:
+            why = FLAGS[name][1].removeprefix("refused: ")
+            raise ParameterError(f"--{name} is not supported: {why}", hint="leave it out")
+    _refuse_ops(texts)
+
+
+def _refuse_ops(texts: Mapping[str, str]) -> None:
+    """Refuse to write ops of TensorFlow only, or of a set nobody knows."""
+    sets = [t.upper() for t in _items(texts, "target_ops", str)]
+    if unknown := next((t for t in sets if t not in (*_BUILTINS, _SELECT)), ""):
+        raise ParameterError(
+            f"ops of {unknown} are not written: what LiteRT cannot run is named and left to the app",
+            hint=closest(unknown, (*_BUILTINS, _SELECT)) or "give --target_ops=TFLITE_BUILTINS",
+        )
+    if sets == [_SELECT] or texts["force_select_tf_ops"] == "True":
+        raise ParameterError(
+            "ops of TensorFlow are not written: what LiteRT cannot run is named and left to the app",
+            hint="give --target_ops=TFLITE_BUILTINS",
+        )
+
+
+def _inert(flags: Mapping[str, Setting]) -> list[str]:
+    """A line for each flag that was set and changes nothing."""
+    lines = []
+    for name, (default, text) in FLAGS.items():
+        if "ignored" in text and flags[name] != default:
+            why = text.partition("ignored")[2].lstrip(": ") or "it has no counterpart here"
+            lines.append(f"--{name} changes nothing: {why}")
+    if _SELECT in str(flags["target_ops"]).upper() or flags["enable_select_tf_ops"]:
+        lines.append(f"{_SELECT}: ops of TensorFlow are not written; what LiteRT cannot run is named below")
+    if flags["allow_custom_ops"]:
+        lines.append("--allow_custom_ops: those that LiteRT comes with are written, with or without it")
+    return lines
+
+
+def _items(texts: Mapping[str, str], name: str, read: Callable[[str], T]) -> list[T]:
+    """The items of a list flag.
+
+    Raises:
+        ParameterError: one cannot be read.
+    """
+    try:
+        return [read(item.strip()) for item in texts[name].split(",") if item.strip()]
+    except ValueError:
+        raise ParameterError(
+            f"--{name}={texts[name]} is no list of numbers", hint=f"write --{name}=128 or --{name}=128,0"
+        ) from None
+
+
+def _read_shapes(text: str) -> list[list[int]]:
+    """`1,224,224,3:1,20`; an empty item is a scalar.
+
+    Raises:
+        ParameterError: it is not written so.
+    """
+    if not text:
+        return []
+    items = [[n.strip() for n in item.split(",")] if item.strip() else [] for item in text.split(":")]
+    try:
+        return [[int(n) for n in item] for item in items]
+    except ValueError:
+        hint = "write 1,224,224,3 or, for two inputs, 1,224,224,3:1,20"
+        if any("" in item for item in items):
+            hint = f"a size is missing: is a variable of the shell not set? {hint}"
+        raise ParameterError(f"--input_shapes={text} cannot be read", hint=hint) from None
+
+
+def _one_type(text: str) -> str:
+    """The type of the inputs, which must be the same for all."""
+    types = {t.strip().upper() for t in text.split(",") if t.strip()}
+    if len(types) > 1:
+        raise ParameterError(f"the inputs cannot have the types {text}", hint="give one type")
+    return types.pop() if types else ""
+
+
+def _default_range(texts: Mapping[str, str]) -> tuple[float, float] | None:
+    low, high = texts["default_ranges_min"], texts["default_ranges_max"]
+    if not low and not high:
+        return None
+    try:
+        return float(low), float(high)
+    except ValueError:
+        raise ParameterError(
+            "--default_ranges_min and --default_ranges_max are two numbers that go together",
+            hint="write --default_ranges_min=0 --default_ranges_max=6",
+        ) from None
+
+
+def _weights(flags: Mapping[str, Setting]) -> str:
+    if not flags["post_training_quantize"]:
+        if flags["quantize_to_float16"]:
+            raise ParameterError(
+                "--quantize_to_float16 goes with --post_training_quantize", hint="give both, or neither"
+            )
+        return ""
+    return "float16" if flags["quantize_to_float16"] else "dynamic"

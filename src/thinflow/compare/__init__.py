@@ -1,0 +1,1 @@
+"""Are two models the same, and where not: matching, proof, verification, divergence, diff."""

@@ -1,0 +1,223 @@
+"""Where two models part company of which one is a .tflite or .onnx file: the first tensor that differs.
+
+Tensors are paired by name, see `inner_pairs`. Eight-bit tensors count as the real numbers that
+they stand for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from thinflow import formats
+from thinflow.analysis.foreign_grids import grid_of, step_of
+from thinflow.compare.divergence import Divergence
+from thinflow.compare.layer_differences import Layer, first_beyond, layer_of
+from thinflow.compare.match_io import order_between
+from thinflow.compare.match_tensors import Twins, names_of, pair_values
+from thinflow.engines._files import has_signature, is_file, open_file, path_of
+from thinflow.engines.session import Session
+from thinflow.errors import ThinflowError
+from thinflow.formats._foreign import file_name
+from thinflow.formats.contents import bytes_of, content_of
+from thinflow.ir.graph import Graph, Value
+from thinflow.onnx import protos as onnx_protos
+from thinflow.wire.fields import encode_varint, field_header
+from thinflow.wire.protos import serialize
+
+Array = np.ndarray[Any, Any]
+Model = Graph | str | os.PathLike[str]
+Codes = Mapping[str, tuple[float, int]]
+
+_MAX_BYTES = 1 << 28
+"""Elements of all compared tensors; more is not worth holding twice."""
+
+
+def inner_differences(
+    a: Model,
+    b: Model,
+    feed: Mapping[str, Any],
+    twin_feed: Mapping[str, Any],
+    signature: str | None = None,
+    codes: tuple[Codes, Codes] = ({}, {}),
+) -> list[Layer]:
+    """How far apart the tensors are that both models have, in the order in which `a` runs.
+
+    Args:
+        a, b: a graph with inputs and outputs set, or a file that an engine runs.
+        feed: name in `a` -> array.
+        twin_feed: the same by the names in `b`.
+        signature: of the .tflite files, those that have it.
+        codes: of graphs made from files: name -> scale and zero point that their integers go by.
+
+    Returns:
+        One layer per tensor; nothing if no inner value of one of them can be had.
+    """
+    try:
+        first, second = _graph_of(a, signature), _graph_of(b, signature)
+        pairs = _affordable(pair_values(first, second))
+        before = _values(a, first, [p.a for p in pairs], feed, codes[0])
+        after = _values(b, second, [p.b for p in pairs], twin_feed, codes[1])
+    except ThinflowError:  # a model of which no inner value can be had
+        return []
+    found = []
+    for pair in pairs:
+        one, other = before.get(pair.a), after.get(pair.b)
+        if one is not None and other is not None and one.size == other.size and one.size:
+            ends = pair.a.name, pair.a.node.op, pair.b.name, pair.b.node.op
+            steps = (
+                c[v.name][0] if v.name in c else step_of(v)
+                for c, v in zip(codes, (pair.a, pair.b), strict=True)
+            )
+            step = max(steps)
+            found.append(layer_of(ends, one, _in_layout(one, other, pair.b), step))
+    return found
+
+
+def first_divergence(layers: Sequence[Layer], tolerance: float) -> Divergence | None:
+    """The first tensor that differs by more than the tolerance; None if none does."""
+    found = first_beyond(layers, tolerance)
+    if found is None:
+        return None
+    gap = found.difference
+    places = gap.index, gap.before, gap.after, gap.relative, found.step
+    return Divergence(found.name, found.op, found.twin, found.twin_op, *places)
+
+
+def _in_layout(one: Array, other: Array, value: Value) -> Array:
+    """The second array with its channels where the first has them."""
+    moved = np.moveaxis(other, 1, -1) if other.ndim >= 3 else other
+    if names_of(value)[0].endswith("/raw") and moved.shape == one.shape:
+        return moved
+    order = order_between(one.shape, other.shape)
+    return other.reshape(one.shape) if order is None else other.transpose(order)
+
+
+def _affordable(pairs: Sequence[Twins]) -> list[Twins]:
+    """The first of them, as far as they can be held."""
+    room, kept = _MAX_BYTES, []
+    for pair in pairs:
+        room -= pair.a.spec.size_bytes or 0
+        if room >= 0:
+            kept.append(pair)
+    return kept
+
+
+def _graph_of(model: Model, signature: str | None) -> Graph:
+    if isinstance(model, Graph):
+        return model
+    chosen = {"signature": signature} if has_signature(model, signature) else {}
+    return formats.load(model, **chosen)
+
+
+def _values(
+    model: Model, graph: Graph, wanted: Sequence[Value], feed: Mapping[str, Any], codes: Codes
+) -> dict[Value, Array]:
+    if not is_file(model):
+        arrays = Session(graph, "reference").run(list(wanted), feed)
+        return {v: real_numbers(x, codes.get(v.name)) for v, x in zip(wanted, arrays, strict=True)}
+    named = {file_name(v): v for v in wanted}
+    if not named:
+        return {}
+    if graph.vocabulary == "tflite":
+        found = _litert_values(graph, list(named), feed)
+    else:
+        found = _onnx_values(path_of(model), list(named), feed)
+    return {named[n]: _real(x, named[n]) for n, x in found.items()}
+
+
+def _litert_values(graph: Graph, names: Sequence[str], feed: Mapping[str, Any]) -> dict[str, Array]:
+    """Values of tensors, computed one by one: with XNNPACK most never come into being.
+
+    Args:
+        graph: as it was read from its file.
+        names: of tensors in the file.
+        feed: name of an input, the file's or the signature's -> array.
+    """
+    from ai_edge_litert.interpreter import OpResolverType
+
+    from thinflow.tflite.runtime import interpreter, source
+
+    own = open_file(graph, "litert", 1)
+    fed = {own.find(name, "feed").name: np.asarray(x) for name, x in feed.items()}
+    key = graph.facts.get("signature")
+    try:
+        runtime = interpreter(
+            **source(content_of(path_of(graph))),
+            experimental_preserve_all_tensors=True,
+            experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+            allocated=False,
+        )
+        if key is None:
+            _run_whole(runtime, fed)
+        else:
+            runtime.get_signature_runner(key)(**fed)
+    except (ValueError, RuntimeError, KeyError):
+        return {}
+    return _kept_tensors(runtime, set(names), int(graph.facts.get("subgraph", 0)))
+
+
+def _run_whole(runtime: Any, fed: Mapping[str, Array]) -> None:
+    for detail in runtime.get_input_details():
+        runtime.resize_tensor_input(detail["index"], fed[detail["name"]].shape)
+    runtime.allocate_tensors()
+    for detail in runtime.get_input_details():
+        runtime.set_tensor(detail["index"], fed[detail["name"]])
+    runtime.invoke()
+
+
+def _kept_tensors(runtime: Any, wanted: set[str], subgraph: int) -> dict[str, Array]:
+    found: dict[str, Array] = {}
+    for detail in runtime.get_tensor_details(subgraph):
+        name = detail["name"]
+        if name in wanted and name not in found:
+            try:
+                found[name] = runtime.get_tensor(detail["index"], subgraph)
+            except ValueError:  # never came into being
+                continue
+    return found
+
+
+def _onnx_values(path: str, names: Sequence[str], feed: Mapping[str, Any]) -> dict[str, Array]:
+    """Values of tensors of a file, to whose outputs they are added.
+
+    A message may come in pieces: what follows the file's bytes is merged into it.
+    """
+    import onnxruntime
+
+    graph = onnx_protos.message("GraphProto")()
+    own = open_file(path, "onnxruntime", 1)
+    fed = {own.find(name, "feed").name: np.asarray(x) for name, x in feed.items()}
+    for name in names:
+        if name not in {port.name for port in own.outputs}:
+            graph.output.add(name=name)
+    more = serialize(graph)
+    tail = field_header(onnx_protos.GRAPH_FIELD, 2) + encode_varint(len(more)) + more
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.add_session_config_entry(
+        "session.model_external_initializers_file_folder_path", os.path.dirname(os.path.abspath(path))
+    )
+    content = bytes(bytes_of(path)) + tail
+    try:
+        session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        results = session.run(list(names), fed)
+    except Exception:  # its exceptions have no common base but this
+        return {}
+    return {n: x for n, x in zip(names, results, strict=True) if isinstance(x, np.ndarray)}
+
+
+def real_numbers(array: Array, grid: tuple[float, int] | None) -> Array:
+    """What the integers of a quantized tensor stand for; any other array as it is."""
+    if grid is None or array.dtype.kind not in "iu":
+        return array
+    return np.asarray((array.astype(np.float64) - grid[1]) * grid[0], np.float32)
+
+
+def _real(array: Array, value: Value) -> Array:
+    """The real numbers that a quantized tensor's elements stand for."""
+    grid = grid_of(value)
+    return array if grid is None or array.dtype.kind not in "iu" else grid.real(array)

@@ -1,0 +1,1 @@
+"""Imitations of TensorFlow's old tools, with their flags, formulas and output."""

@@ -1,0 +1,1 @@
+"""TensorFlow's benchmark_model: its settings, measuring and report."""

@@ -1,0 +1,1 @@
+"""The loops and branches of TF1 graphs: frames, steps, and functions made of them."""

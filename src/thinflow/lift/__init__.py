@@ -1,0 +1,107 @@
+"""LiteRT and ONNX graphs in TensorFlow's ops, as far as those say the same, for the interpreter to run.
+
+Eight-bit and sixteen-bit ops run as what they approximate: their operands become real numbers, TensorFlow's
+kernel computes in float32, and the result is rounded to the codes of its grid. An integer kernel may come out
+one code away, as it rounds products of scales in its own way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from thinflow.analysis import foreign
+from thinflow.errors import ThinflowError, UnsupportedOp
+from thinflow.ir.attrs import FunctionAttr
+from thinflow.ir.function import Function
+from thinflow.ir.graph import Graph, Node
+from thinflow.ir.order import execution_order
+from thinflow.ir.types import BOOL
+from thinflow.lift.lifter import Lifter
+from thinflow.ops.registry import RULE_ERRORS
+
+_ENGINES = {"tflite": "litert", "onnx": "onnxruntime"}
+
+
+def lift(graph: Graph) -> Graph:
+    """The same computation in TensorFlow's ops; nodes keep their names. O(nodes + edges).
+
+    Subgraphs that control flow calls become functions of its library.
+
+    Raises:
+        UnsupportedOp: an op has no counterpart here; names the node.
+    """
+    lifter = _lifted(graph, graph.facts)
+    library: dict[str, Function] = dict(lifter.made)
+    pending = dict(lifter.wanted)
+    while pending:
+        name, function = pending.popitem()
+        library[name], inner = _function(function, graph.facts, name in _conditions(graph))
+        pending.update({k: v for k, v in inner.wanted.items() if k not in library})
+        library.update(inner.made)
+    lifted = lifter.finished()
+    lifted.functions = library
+    for function in library.values():
+        function.graph.functions = library
+    return lifted
+
+
+def _lifted(graph: Graph, facts: Mapping[str, str], scope: str = "") -> Lifter:
+    rules = _rules(graph.vocabulary)
+    lifter = Lifter(graph, facts, scope)
+    for node in execution_order(graph):
+        if not foreign.is_foreign(node.op):
+            lifter.copy(node)
+            continue
+        rule = rules.get(node.op)
+        if rule is None:
+            raise _refusal(node, f"{node.op} has no counterpart among TensorFlow's ops here")
+        try:
+            lifter.place(node, rule)
+        except UnsupportedOp as error:
+            raise _refusal(node, error.problem) from error
+        except (ThinflowError, *RULE_ERRORS) as error:
+            raise _refusal(node, "its inputs or options are not as its op demands") from error
+    return lifter
+
+
+def _rules(vocabulary: str) -> Mapping[str, Callable[..., Any]]:
+    if vocabulary == "onnx":
+        from thinflow.lift.onnx_rules import RULES as ONNX_RULES
+
+        return ONNX_RULES
+    from thinflow.lift.rules import RULES
+
+    return RULES
+
+
+def _conditions(graph: Graph) -> set[str]:
+    """Functions whose result decides whether a loop turns on, anywhere in a model."""
+    bodies = [graph, *(f.graph for f in graph.functions.values())]
+    named = (n.attrs.get("cond_subgraph_index") for g in bodies for n in g if n.op == "tfl.WHILE")
+    return {f.name for f in named if isinstance(f, FunctionAttr)}
+
+
+def _function(function: Function, facts: Mapping[str, str], is_condition: bool) -> tuple[Function, Lifter]:
+    """A function in TensorFlow's ops, and what lifted it. A condition of one element becomes a scalar."""
+    lifter = _lifted(function.graph, facts, function.name)
+    inputs = [lifter.of(v) for v in function.inputs]
+    outputs = [lifter.of(v) for v in function.outputs]
+    if is_condition:
+        scalar = lifter.graph.constant(_no_sizes(), lifter.graph.unique_name("scalar"))
+        outputs = [lifter.graph.add("Reshape", [v, scalar], attrs={"T": BOOL}).output() for v in outputs]
+    lifter.graph.inputs, lifter.graph.outputs = inputs, outputs
+    return replace(function, graph=lifter.graph, inputs=inputs, outputs=outputs, source=None), lifter
+
+
+def _no_sizes() -> np.ndarray[Any, Any]:
+    """The shape of a scalar."""
+    return np.zeros(0, np.int32)
+
+
+def _refusal(node: Node, problem: str) -> UnsupportedOp:
+    engine = _ENGINES["onnx" if node.op.startswith("onnx.") else "tflite"]
+    return UnsupportedOp(problem, node.where, hint=f"run the file with its own engine: engine='{engine}'")

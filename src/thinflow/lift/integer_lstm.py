@@ -1,0 +1,204 @@
+"""LiteRT's LSTM of eight-bit codes: the factors between its grids, as its kernel works them out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from thinflow.analysis.foreign_grids import TensorGrid, grid_of
+from thinflow.errors import UnsupportedOp
+from thinflow.ir.graph import Value
+from thinflow.ir.types import INT8, INT32, DType, dtype
+from thinflow.lift.lifter import Call
+from thinflow.ops._fixed_point import quantized_multiplier
+from thinflow.ops._numeric import Array
+
+_INT16 = dtype("int16")
+_X, _H, _CELL = 0, 18, 19
+_WEIGHTS, _RECURRENT, _PEEPHOLES, _BIASES, _NORMS = 1, 5, 9, 12, 20
+_PROJECTION, _PROJECTION_BIAS = 16, 17
+_GATES = "ifgo"
+_WITH_PEEPHOLES = "ifo"
+_INSIDE = 5
+"""Grids inside: of each gate before its layer norm, and of the output before its projection."""
+_GATE_SCALE = np.float32(2**-12)
+_LEAST_VARIANCE = 10000
+"""Of a layer norm, in units of its scale: keeps the kernel's sums within their bits."""
+_MOST_CELL_BITS = 6
+
+
+def integer_lstm(c: Call, is_time_major: bool) -> Value:
+    """An LSTM in codes; x [time,batch,inputs] or [batch,time,inputs] or one step [batch,inputs].
+
+    Raises:
+        UnsupportedOp: it is not of the kind with gates of 16 bits.
+    """
+    scales, zeros = c.get("intermediate_scales", ()), c.get("intermediate_zero_points", ())
+    if c[_X].dtype is not INT8 or len(scales) != _INSIDE or c[_CELL].dtype is not _INT16:
+        raise UnsupportedOp("its kernel of eight bits is not the one with gates of 16 bits")
+    if c.get("diagonal_recurrent_tensors", False):
+        raise UnsupportedOp("its recurrent weights are diagonals")
+    if c.get("fused_activation_function", "TANH") != "TANH":
+        raise UnsupportedOp("its kernel of eight bits knows no activation but the tangent")
+    return _Reader(c, tuple(map(np.float32, scales)), zeros).emitted(is_time_major)
+
+
+class _Reader:
+    """The arrays and factors of one op."""
+
+    def __init__(self, c: Call, inside: Sequence[np.float32], zeros: Sequence[int]) -> None:
+        self.c, self.inside = c, inside
+        # What a projection reads is kept from the other side of zero; measured against LiteRT 2.3.
+        self.hidden_zero = -zeros[_INSIDE - 1] if c.has(_PROJECTION) else zeros[_INSIDE - 1]
+        self.has_norms = c.has(_NORMS + 1)
+        if 0 in (self.inside if self.has_norms else self.inside[_INSIDE - 1 :]):
+            raise UnsupportedOp("the grids inside it are not known")
+        if self._outputs() != self._units() and c.has(_PEEPHOLES + 1):
+            raise UnsupportedOp(
+                "it has peepholes and fewer outputs than units, which LiteRT's kernel mixes up"
+            )
+        self.gates = _GATES if c.has(_WEIGHTS) else _GATES[1:]
+        self.cell_power = self._power(_CELL)
+
+    def _units(self) -> int:
+        return self.c.sizes(_WEIGHTS + 1)[0]
+
+    def _outputs(self) -> int:
+        return self.c.sizes(_RECURRENT + 1)[-1]
+
+    def emitted(self, is_time_major: bool) -> Value:
+        from thinflow.lift.recurrent import state_of
+
+        c, x = self.c, self.c[_X]
+        shape = x.spec.shape
+        if shape is None:
+            raise UnsupportedOp("the size of its input is not known")
+        x = self._steps(x, len(shape), is_time_major)
+        arrays = [c.constant(a) for letter in self.gates for a in self._arrays(letter)]
+        arrays += [c.constant(a) for a in self._projection()]
+        factors = tuple(n for letter in self.gates for n in self._factors(letter))
+        inputs = [x, state_of(c, _H), state_of(c, _CELL), *arrays]
+        node = c.many("LiteRTIntegerLSTM", *inputs, gates=self.gates, factors=factors, ends=self._ends())
+        c.leave(_H, node.output(1))
+        c.leave(_CELL, node.output(2))
+        return self._restored(node.output(0), len(shape), is_time_major)
+
+    def _steps(self, x: Value, rank: int, is_time_major: bool) -> Value:
+        if rank == 2:
+            return self.c.emit("ExpandDims", x, self.c.constant(0))
+        order = self.c.constant((1, 0, 2))
+        return x if is_time_major else self.c.emit("Transpose", x, order, Tperm=INT32)
+
+    def _restored(self, y: Value, rank: int, is_time_major: bool) -> Value:
+        if rank == 2:
+            return self.c.emit("Squeeze", y, squeeze_dims=(0,))
+        order = self.c.constant((1, 0, 2))
+        return y if is_time_major else self.c.emit("Transpose", y, order, Tperm=INT32)
+
+    # --- what the file says ---------------------------------------------------------------------------------
+
+    def _grid(self, place: int) -> TensorGrid:
+        source = self.c.sources[place] if place < len(self.c.sources) else None
+        grid = None if source is None else grid_of(source)
+        if grid is None or grid.is_per_channel:
+            raise UnsupportedOp(f"its operand {place} has not one scale")
+        return grid
+
+    def _scale(self, place: int) -> np.float32:
+        return np.float32(self._grid(place).scale[0])
+
+    def _zero(self, place: int) -> int:
+        grid = self._grid(place)
+        return grid.zero_point[0] if grid.zero_point else 0
+
+    def _power(self, place: int) -> int:
+        """The exponent of a scale that is a power of two."""
+        exact = math.log2(self._scale(place))
+        if abs(exact - round(exact)) >= 1e-3 or not -15 <= round(exact) <= _MOST_CELL_BITS - 15:
+            raise UnsupportedOp("the scale of its cell is no power of two, or too large")
+        return round(exact)
+
+    def _stored(self, place: int, kind: DType, rank: int) -> Array:
+        """A constant operand as it is stored; empty where it is absent."""
+        if not self.c.has(place):
+            return np.zeros((0,) * rank, kind.numpy())
+        array = self.c.known(place)
+        if self.c[place].dtype is not kind or array.ndim != rank:
+            raise UnsupportedOp(f"its operand {place} is not {kind.name} of {rank} dimensions")
+        return array
+
+    # --- what the kernel makes of it ------------------------------------------------------------------------
+
+    def _arrays(self, letter: str) -> tuple[Array, ...]:
+        n = _GATES.index(letter)
+        weights = self._stored(_WEIGHTS + n, INT8, 2)
+        recurrent = self._stored(_RECURRENT + n, INT8, 2)
+        bias = self._stored(_BIASES + n, INT32, 1)
+        norm = self._stored(_NORMS + n, _INT16, 1)
+        own = np.zeros_like(bias) if self.has_norms else bias
+        return (
+            *(weights, recurrent, _moved(own, weights, self._zero(_X))),
+            _moved(np.zeros_like(bias), recurrent, self._zero(_H)),
+            *(self._peephole(letter), norm, bias if self.has_norms else bias[:0]),
+        )
+
+    def _peephole(self, letter: str) -> Array:
+        if letter not in _WITH_PEEPHOLES:
+            return np.zeros(0, np.int16)
+        return self._stored(_PEEPHOLES + _WITH_PEEPHOLES.index(letter), _INT16, 1)
+
+    def _projection(self) -> tuple[Array, Array]:
+        weights = self._stored(_PROJECTION, INT8, 2)
+        bias = self._stored(_PROJECTION_BIAS, INT32, 1)
+        bias = bias if bias.size else np.zeros(len(weights), np.int32)
+        return weights, _moved(bias, weights, self.hidden_zero)
+
+    def _factors(self, letter: str) -> tuple[int, ...]:
+        n = _GATES.index(letter)
+        inside = self.inside[n] if self.has_norms else _GATE_SCALE
+        pairs = [
+            self._scale(_WEIGHTS + n) * self._scale(_X) / inside,
+            self._scale(_RECURRENT + n) * self._scale(_H) / inside,
+        ]
+        peephole = _PEEPHOLES + _WITH_PEEPHOLES.find(letter)
+        has_peephole = letter in _WITH_PEEPHOLES and self.c.has(peephole)
+        cell = np.float64(2.0**self.cell_power)
+        pairs.append(np.float32(cell * self._scale(peephole) / inside) if has_peephole else np.float32(1))
+        norm = self._scale(_NORMS + n) if self.has_norms else np.float32(1)
+        numbers = [m for f in (*pairs, norm) for m in quantized_multiplier(float(f))]
+        return (*numbers, max(1, int(np.float32(_LEAST_VARIANCE) * norm)))
+
+    def _ends(self) -> tuple[int, ...]:
+        hidden = self.inside[_INSIDE - 1]
+        factor = np.float32(2.0**-15 / np.float64(hidden) * 2.0**-15)
+        has_projection = self.c.has(_PROJECTION)
+        projection = self._scale(_PROJECTION) * hidden / self._scale(_H) if has_projection else np.float32(1)
+        return (
+            *quantized_multiplier(float(factor)),
+            self.hidden_zero,
+            *quantized_multiplier(float(projection)),
+            self._zero(_H),
+            self.cell_power + 15,
+            self._limit("cell_clip", self._scale(_CELL), 1 << 15),
+            self._limit("proj_clip", self._output_scale(), 1 << 7),
+        )
+
+    def _output_scale(self) -> np.float32:
+        grid = grid_of(self.c.node.output())
+        if grid is None or grid.is_per_channel:
+            raise UnsupportedOp("its result has not one scale")
+        return np.float32(grid.scale[0])
+
+    def _limit(self, option: str, scale: np.float32, most: int) -> int:
+        """A bound in codes; 0 for none."""
+        given = np.float32(self.c.get(option, 0.0))
+        return int(np.clip(given / scale, -most, most - 1)) if given > 0 else 0
+
+
+def _moved(bias: Array, weights: Array, zero: int) -> Array:
+    """A bias that takes in the zero point of what the weights are multiplied with."""
+    if not weights.size:
+        return bias
+    return (bias.astype(np.int64) - zero * weights.astype(np.int64).sum(axis=1)).astype(np.int32)

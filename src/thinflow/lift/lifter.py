@@ -1,0 +1,353 @@
+"""One op of another vocabulary on its way to TensorFlow's, and the graph that grows from all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from thinflow.analysis import foreign
+from thinflow.analysis.shapes import constant_spec, infer_node
+from thinflow.errors import ThinflowError, UnsupportedOp
+from thinflow.ir.attrs import Attr, FunctionAttr
+from thinflow.ir.function import Function
+from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.names import LEGAL_NAME
+from thinflow.ir.types import DType, TensorSpec
+from thinflow.lift.options import refuse_unread
+from thinflow.lift.quantized import dequantized_operands, rounded_results
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+class Call:
+    """One op on its way: its operands by position, its options, and where results go.
+
+    Attributes:
+        node: the op in the file.
+        sources: its operands in the file by position, None for one that is absent.
+        facts: what the file says of itself.
+        xs: operands in the new graph; None for one that is absent.
+        spec: what the file says of the first output.
+        read_options, read_operands: what the rule has looked at so far.
+    """
+
+    def __init__(self, lifter: Lifter, node: Node, xs: list[Value | None]) -> None:
+        self._lifter = lifter
+        self.node = node
+        self.facts = lifter.facts
+        self.sources = foreign_values(node)
+        self.xs = xs
+        self.read_options: set[str] = set()
+        self.read_operands: set[int] = set()
+        stated = foreign.stated(node)
+        self.spec = stated[0] if stated else TensorSpec()
+
+    def __getitem__(self, place: int) -> Value:
+        """An operand.
+
+        Raises:
+            UnsupportedOp: it is absent.
+        """
+        self.read_operands.add(place)
+        value = self.xs[place] if place < len(self.xs) else None
+        if value is None:
+            raise UnsupportedOp(f"its operand {place} is absent")
+        return value
+
+    def has(self, place: int) -> bool:
+        """Whether an operand is given."""
+        self.read_operands.add(place)
+        return place < len(self.xs) and self.xs[place] is not None
+
+    def get(self, option: str, default: Any = None) -> Any:
+        """An option of the file."""
+        self.read_options.add(option)
+        return self.node.get(option, default)
+
+    @property
+    def scope(self) -> str:
+        """The function that the op is in; "" for the main graph."""
+        return self._lifter.scope
+
+    def sizes(self, place: int) -> tuple[int, ...]:
+        """The sizes of an operand.
+
+        Raises:
+            UnsupportedOp: they are not all known.
+        """
+        shape = self[place].spec.shape
+        if shape is None or None in shape:
+            raise UnsupportedOp(f"the sizes of its operand {place} are not known")
+        return tuple(n for n in shape if n is not None)
+
+    def constant(
+        self, content: np.ndarray[Any, Any] | Sequence[int] | float, like: Value | None = None
+    ) -> Value:
+        """A new constant; numbers take the type of `like`, integers are int32."""
+        import numpy as np
+
+        element = like.dtype.numpy() if like is not None and like.dtype is not None else np.dtype(np.int32)
+        array = content if isinstance(content, np.ndarray) else np.array(content, element)
+        graph = self._lifter.graph
+        value = graph.constant(array, graph.unique_name(f"{self.node.name}/constant"))
+        assert value.node.tensor is not None
+        value.spec = constant_spec(value.node.tensor)
+        return value
+
+    def known(self, place: int) -> np.ndarray[Any, Any]:
+        """The elements of an operand that is a constant, or that follows from sizes that are known.
+
+        Raises:
+            UnsupportedOp: it is computed.
+        """
+        import numpy as np
+
+        tensor, spec = self[place].node.tensor, self[place].spec
+        if tensor is not None:
+            return tensor.numpy()
+        if spec.ints is None or spec.shape is None:
+            raise UnsupportedOp(f"its operand {place} is computed, which only its own engine can follow")
+        return np.array(spec.ints, np.int64)
+
+    def leave(self, place: int, value: Value) -> None:
+        """Let the variable behind an operand hold a value from this op on, as the next run will find it.
+
+        Nothing happens where the operand is no variable.
+        """
+        read = self.xs[place] if place < len(self.xs) else None
+        if read is None or read.node.op != "ReadVariableOp":
+            return
+        shape = self.constant(tuple(n or 0 for n in read.spec.shape or ()))
+        whole = self.emit("Reshape", value, shape)
+        assigned = self.many("AssignVariableOp", read.node.inputs[0], whole, dtype=whole.dtype)
+        self._lifter.effects.append(assigned)
+
+    def variable_read(self, handle: Value) -> Value:
+        """What a resource variable holds after the last write before this op."""
+        history = self._lifter.history(handle)
+        read = self.many("ReadVariableOp", handle, T=None, dtype=handle.node.get("dtype"))
+        read.set_control_inputs([history.write] if history.write is not None else [])
+        history.reads.append(read)
+        return read.output()
+
+    def variable_written(self, handle: Value, value: Value) -> None:
+        """Let a resource variable hold a value from this op on."""
+        history = self._lifter.history(handle)
+        wrote = self.many("AssignVariableOp", handle, value, T=None, dtype=value.dtype)
+        before = [history.write] if history.write is not None else []
+        wrote.set_control_inputs([*before, *history.reads])
+        history.write, history.reads = wrote, []
+
+    def started_by(self) -> list[Graph]:
+        """The subgraphs of the file that run once, before the first run."""
+        return self._lifter.once
+
+    def function(self, option: str) -> Attr:
+        """An option that names a subgraph, as TensorFlow's function.
+
+        Raises:
+            UnsupportedOp: it has none.
+        """
+        self.read_options.add(option)
+        return self._lifter.called(self.node.attrs.get(option))
+
+    def body(self, option: str) -> Function:
+        """The function of the file behind such an option, as it is there.
+
+        Raises:
+            UnsupportedOp: it has none.
+        """
+        self.read_options.add(option)
+        return self._lifter.source_function(self.node.attrs.get(option))
+
+    def made(self, function: Function) -> Attr:
+        """A function written in TensorFlow's ops, for the new library."""
+        name, count = function.name, 0
+        while name in self._lifter.made or name in self._lifter.wanted:
+            name, count = f"{function.name}_{count}", count + 1
+        self._lifter.made[name] = replace(function, name=name)
+        return FunctionAttr(name)
+
+    def emit(self, op: str, *inputs: Value, **attrs: Any) -> Value:
+        """The first output of a new node."""
+        return self.many(op, *inputs, **attrs).output()
+
+    def many(self, op: str, *inputs: Value, **attrs: Any) -> Node:
+        """A new node. Types that TensorFlow wants as attributes follow the first input."""
+        element = inputs[0].dtype if inputs else None
+        given = {"T": element, **attrs} if isinstance(element, DType) else attrs
+        known = {key: attr for key, attr in given.items() if attr is not None}
+        node = self._lifter.graph.add(op, inputs, f"{self.node.name}/{op}", attrs=known)
+        node.output().spec = TensorSpec(element)
+        for port, spec in enumerate(_inferred(node)):
+            node.output(port).spec = spec
+        return node
+
+
+def _inferred(node: Node) -> tuple[TensorSpec, ...]:
+    """What the op's rule says of its results; nothing where it has none, or its operands do not fit."""
+    if node.op in _CALLERS:
+        return ()
+    try:
+        return infer_node(node, [v.spec for v in node.inputs])
+    except ThinflowError:  # the run will say so, if it is so
+        return ()
+
+
+_CALLERS = frozenset({"StatelessIf", "StatelessWhile", "PartitionedCall"})
+"""Ops whose functions are lifted later; the file says what they give."""
+
+
+def _both(made: TensorSpec, stated: TensorSpec) -> TensorSpec:
+    """What the file says of a value, and what follows from its op where the file says less."""
+    kind = stated.dtype or made.dtype
+    if stated.shape is None or made.shape is None or len(stated.shape) != len(made.shape):
+        shape = made.shape if stated.shape is None else stated.shape
+        return TensorSpec(kind, shape)
+    shape = tuple(m if n is None else n for m, n in zip(made.shape, stated.shape, strict=True))
+    return TensorSpec(kind, shape, made.elements if shape == made.shape else None)
+
+
+@dataclass
+class History:
+    """What was done to a resource variable so far: the last write, and the reads since."""
+
+    write: Node | None = None
+    reads: list[Node] = field(default_factory=list)
+
+
+class Lifter:
+    """The new graph while it grows."""
+
+    def __init__(self, source: Graph, facts: Mapping[str, str] | None = None, scope: str = "") -> None:
+        self.graph = Graph()
+        self.facts = source.facts if facts is None else facts
+        self.graph.path, self.graph.aliases = source.path, dict(source.aliases)
+        self.wanted: dict[str, Function] = {}
+        """Functions that lifted ops call."""
+        self.made: dict[str, Function] = {}
+        """Functions that rules wrote."""
+        self.effects: list[Node] = []
+        """What the op that is being placed leaves in variables; its results wait for that."""
+        self.scope = scope
+        self._histories: dict[Attr, History] = {}
+        self._source = source
+        self._values: dict[Value, Value] = {}
+        self._placed: set[Node] = set()
+
+    def copy(self, node: Node) -> None:
+        """Take over an input or a constant."""
+        attrs = {k: v for k, v in node.attrs.items() if not k.startswith("quantization_")}
+        made = self.graph.add(node.op, [self._values[v] for v in node.inputs], node.name, attrs=attrs)
+        made.output().spec = node.output().spec if made.tensor is None else constant_spec(made.tensor)
+        self._values[node.output()] = made.output()
+        self._placed.add(made)
+
+    def place(self, node: Node, rule: Any) -> None:
+        """Put what a rule makes of an op into its place; the last node takes its name."""
+        operands = [None if v is None else self._values[v] for v in foreign_values(node)]
+        call = Call(self, node, operands)
+        call.xs = dequantized_operands(call)
+        made = rule(call)
+        refuse_unread(call)
+        results = rounded_results(call, made if isinstance(made, list) else [made])
+        results = self._after_effects(results)
+        if not results:
+            return
+        if results[0].node in self._placed:
+            results[0] = self.graph.add("Identity", [results[0]], node.name).output()
+        else:
+            self.graph.rename(results[0].node, node.name)
+        for port, value in enumerate(results):
+            self._placed.add(value.node)
+            value.spec = _both(value.spec, node.output(port).spec)
+            self._values[node.output(port)] = value
+            if value.name != node.output(port).name:
+                self.graph.aliases[node.output(port).name] = value.name
+
+    def _after_effects(self, results: list[Value]) -> list[Value]:
+        """The results, which come only once variables hold what the op leaves in them."""
+        effects, self.effects = self.effects, []
+        if not effects:
+            return results
+        waiting = [self.graph.add("Identity", [v], v.node.name, control_inputs=effects) for v in results]
+        for node, value in zip(waiting, results, strict=True):
+            node.output().spec = value.spec
+        return [n.output() for n in waiting]
+
+    def called(self, function: Attr | None) -> Attr:
+        """A function that an op calls, lifted into the new library.
+
+        Raises:
+            UnsupportedOp: there is none of that name.
+        """
+        found = self.source_function(function)
+        self.wanted.setdefault(found.name, found)
+        return FunctionAttr(found.name)
+
+    def source_function(self, function: Attr | None) -> Function:
+        """A function of the source's library.
+
+        Raises:
+            UnsupportedOp: there is none of that name.
+        """
+        if not isinstance(function, FunctionAttr) or function.name not in self._source.functions:
+            raise UnsupportedOp("the subgraph that it calls is missing")
+        return self._source.functions[function.name]
+
+    def history(self, handle: Value) -> History:
+        """What was done to the variable of a handle."""
+        return self._histories.setdefault(handle.node.attrs["shared_name"], History())
+
+    @property
+    def once(self) -> list[Graph]:
+        """The bodies of the file's subgraphs that run once."""
+        named = (n.attrs.get("init_subgraph_index") for n in self._source if n.op == "tfl.CALL_ONCE")
+        return [self.source_function(name).graph for name in named]
+
+    def finished(self) -> Graph:
+        """The graph with its inputs and outputs."""
+        self.graph.inputs = [self.of(v) for v in self._source.inputs]
+        outputs = [self._named(v) for v in self._source.outputs]
+        writes = [h.write for h in self._histories.values() if h.write is not None]
+        waiting = {v: self._behind(v, writes) for v in dict.fromkeys(outputs)} if writes else {}
+        self.graph.outputs = [waiting.get(v, v) for v in outputs]
+        return self.graph
+
+    def _behind(self, value: Value, writes: Sequence[Node]) -> Value:
+        """The value under its name, once variables hold what the run leaves in them."""
+        wished, node = value.node.name, value.node
+        own = value.port == 0 and value not in self.graph.inputs
+        if own:
+            self.graph.rename(node, self.graph.unique_name(f"{wished}/value"))
+        behind = self.graph.add("Identity", [value], wished, control_inputs=writes).output()
+        behind.spec = value.spec
+        if not own:
+            self.graph.aliases[value.name] = behind.name
+        return behind
+
+    def _named(self, value: Value) -> Value:
+        """An output, behind a node of its own where the file's name for it is not that of a node's output."""
+        found = self.of(value)
+        names = [other for other, own in self._source.aliases.items() if own == value.name]
+        free = [n for n in names if n not in self.graph and LEGAL_NAME.match(n)]
+        if not value.port or not free:
+            return found
+        self.graph.aliases.pop(free[0], None)
+        named = self.graph.add("Identity", [found], free[0]).output()
+        named.spec = found.spec
+        return named
+
+    def of(self, value: Value) -> Value:
+        """What stands for a value of the source."""
+        return self._values[value]
+
+
+def foreign_values(node: Node) -> list[Value | None]:
+    """The inputs of a node by the positions of its op's definition."""
+    absent = node.attrs.get("absent_inputs")
+    missing = set(absent) if isinstance(absent, tuple) else set()
+    left = iter(node.inputs)
+    return [None if i in missing else next(left) for i in range(len(node.inputs) + len(missing))]

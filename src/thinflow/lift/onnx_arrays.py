@@ -1,0 +1,406 @@
+"""ONNX's ops that move, cut and join arrays, in TensorFlow's words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from thinflow.errors import UnsupportedOp
+from thinflow.ir.graph import Value
+from thinflow.ir.types import INT32, INT64
+from thinflow.lift.lifter import Call
+from thinflow.lift.onnx_values import (
+    Rule,
+    bounded,
+    integers,
+    like,
+    numbers,
+    opset,
+    rank,
+    text,
+    transposed,
+    typed,
+)
+
+_INT64_MOST = (1 << 63) - 1
+
+
+def _reshape(c: Call) -> Value:
+    """A size of 0 keeps the input's, unless `allowzero` says otherwise."""
+    if not c.has(1):  # as before version 5
+        sizes: tuple[int, ...] | None = tuple(c.get("shape", ()))
+    else:
+        tensor = c[1].node.tensor
+        sizes = None if tensor is None else tuple(int(n) for n in tensor.numpy().reshape(-1))
+    if sizes is None:
+        shape = c[1] if c.get("allowzero", 0) else _with_zeros_filled(c)
+        return c.emit("Reshape", c[0], shape, Tshape=shape.dtype)
+    kept = [i for i, n in enumerate(sizes) if n == 0 and not c.get("allowzero", 0)]
+    shape = integers(c, sizes)
+    if kept:
+        known = c[0].spec.shape
+        if known is not None and all(i < len(known) and known[i] is not None for i in kept):
+            shape = integers(c, tuple(int(known[i] or 0) if i in kept else n for i, n in enumerate(sizes)))
+        else:
+            shape = _with_sizes_of(c, sizes, kept)
+    return c.emit("Reshape", c[0], shape, Tshape=INT64)
+
+
+def _with_sizes_of(c: Call, sizes: tuple[int, ...], kept: list[int]) -> Value:
+    """Sizes, of which some are those that the input turns out to have."""
+    whole = c.emit("Shape", c[0], out_type=INT64)
+    parts = [
+        c.emit("Slice", whole, integers(c, (i,)), integers(c, (1,)), Index=INT64)
+        if i in kept
+        else integers(c, (n,))
+        for i, n in enumerate(sizes)
+    ]
+    return c.emit("ConcatV2", *parts, c.constant(0), N=len(parts), Tidx=INT32) if len(parts) > 1 else parts[0]
+
+
+def _with_zeros_filled(c: Call) -> Value:
+    """Computed sizes, with the input's in place of zeros; there may be more or fewer of them."""
+    wanted = typed(c, c[1], INT64)
+    zeros = c.emit("ZerosLike", wanted)
+    own = c.emit("ConcatV2", c.emit("Shape", c[0], out_type=INT64), zeros, c.constant(0), N=2, Tidx=INT32)
+    count = c.emit("Shape", wanted, out_type=INT64)
+    own = c.emit("Slice", own, integers(c, (0,)), count, Index=INT64)
+    return c.emit("SelectV2", c.emit("Equal", wanted, zeros), own, wanted, T=INT64)
+
+
+def _flatten(c: Call) -> Value:
+    """[a, b, c, d] as [a * b, c * d] at axis 2."""
+    axis, count = c.get("axis", 1), rank(c)
+    axis = axis + count if axis < 0 else axis
+    sizes = c[0].spec.shape or ()
+    if axis == 0:
+        return c.emit("Reshape", c[0], integers(c, (1, -1)), Tshape=INT64)
+    if None not in sizes[axis:]:
+        width = int(np.prod([n or 0 for n in sizes[axis:]], dtype=np.int64))
+        return c.emit("Reshape", c[0], integers(c, (-1, width)), Tshape=INT64)
+    if None not in sizes[:axis]:
+        height = int(np.prod([n or 0 for n in sizes[:axis]], dtype=np.int64))
+        return c.emit("Reshape", c[0], integers(c, (height, -1)), Tshape=INT64)
+    raise UnsupportedOp("too many of its input's sizes are open")
+
+
+def _transpose(c: Call) -> Value:
+    order = c.get("perm") or tuple(reversed(range(rank(c))))
+    y = transposed(c, c[0], order)
+    return c.emit("Identity", y) if y is c[0] else y
+
+
+def _concat(c: Call) -> Value:
+    xs = [c[i] for i in range(len(c.xs))]
+    if len(xs) == 1:
+        return c.emit("Identity", xs[0])
+    return c.emit("ConcatV2", *xs, c.constant(c.get("axis", 1)), N=len(xs), Tidx=INT32)
+
+
+def _split(c: Call) -> list[Value]:
+    parts = numbers(c, "split", 1)
+    count = len(c.node.outputs)
+    if c.get("num_outputs", count) != count:
+        raise UnsupportedOp("not all of its parts have names")
+    axis = c.get("axis", 0)
+    if parts is None:
+        size = c.sizes(0)[axis]
+        each = -(-size // count)
+        parts = tuple(min(each, size - i * each) for i in range(count))
+    if len(parts) == 1:
+        return [c.emit("Identity", c[0])]
+    node = c.many("SplitV", c[0], integers(c, parts), c.constant(axis), num_split=len(parts), Tlen=INT64)
+    return [node.output(i) for i in range(len(parts))]
+
+
+def _slice(c: Call) -> Value:
+    """Begins and ends may be computed; axes and steps must be constants."""
+    count = rank(c)
+    if not c.has(1):  # options, as before version 10
+        starts, ends = (integers(c, c.get(option, ())) for option in ("starts", "ends"))
+        axes = c.get("axes") or tuple(range(len(c.get("starts", ()))))
+        steps: tuple[int, ...] = (1,) * len(axes)
+    else:
+        starts, ends = c[1], c[2]
+        given = numbers(c, "", 3)
+        length = (starts.spec.shape or (None,))[0]
+        axes = given if given is not None else tuple(range(count if length is None else length))
+        steps = numbers(c, "", 4) or (1,) * len(axes)
+    places = {axis % count: i for i, axis in enumerate(axes)}
+    pieces = [[_piece(c, ends_of, places.get(axis), fill) for axis in range(count)]
+              for ends_of, fill in ((starts, 0), (ends, _INT64_MOST))]  # fmt: skip
+    masks = _end_mask(ends, places, steps)
+    strides = integers(c, tuple(steps[places[a]] if a in places else 1 for a in range(count)))
+    begin, end = (_joined(c, p) for p in pieces)
+    return c.emit(
+        "StridedSlice", c[0], begin, end, strides, Index=INT64, end_mask=masks,
+        begin_mask=0, ellipsis_mask=0, new_axis_mask=0, shrink_axis_mask=0,
+    )  # fmt: skip
+
+
+def _end_mask(ends: Value, places: Mapping[int, int], steps: tuple[int, ...]) -> int:
+    """Axes that are walked backwards to their very beginning, which an end of -1 would not say."""
+    tensor = ends.node.tensor
+    if tensor is None:
+        return 0
+    known = [int(n) for n in tensor.numpy().reshape(-1)]
+    return sum(1 << axis for axis, i in places.items() if steps[i] < 0 and known[i] <= -_FAR)
+
+
+_FAR = 1 << 30
+
+
+def _piece(c: Call, values: Value, place: int | None, fill: int) -> Value | int:
+    """One number of a vector: known, or cut out of what is computed."""
+    if place is None:
+        return fill
+    if values.node.tensor is not None:
+        return int(values.node.tensor.numpy().reshape(-1)[place])
+    part = c.emit("Slice", values, integers(c, (place,)), integers(c, (1,)), Index=INT64)
+    return typed(c, part, INT64)
+
+
+def _joined(c: Call, pieces: list[Value | int]) -> Value:
+    if all(isinstance(p, int) for p in pieces):
+        return integers(c, tuple(p for p in pieces if isinstance(p, int)))
+    parts = [integers(c, (p,)) if isinstance(p, int) else p for p in pieces]
+    return (
+        parts[0] if len(parts) == 1 else c.emit("ConcatV2", *parts, c.constant(0), N=len(parts), Tidx=INT32)
+    )
+
+
+def _gather(c: Call) -> Value:
+    """Indices below zero count from the end."""
+    axis = c.get("axis", 0)
+    indices = c[1]
+    if indices.node.tensor is not None and (indices.node.tensor.numpy() >= 0).all():
+        return c.emit("GatherV2", c[0], indices, c.constant(axis), batch_dims=0, Tparams=c[0].dtype)
+    shape = c.emit("Shape", c[0], out_type=indices.dtype)
+    size = c.emit("GatherV2", shape, c.constant(axis % rank(c)), c.constant(0), Tparams=shape.dtype)
+    return c.emit(
+        "GatherV2",
+        c[0],
+        c.emit("FloorMod", indices, size),
+        c.constant(axis),
+        batch_dims=0,
+        Tparams=c[0].dtype,
+    )
+
+
+def _squeeze(c: Call) -> Value:
+    return c.emit("Squeeze", c[0], squeeze_dims=numbers(c, "axes", 1) or ())
+
+
+def _unsqueeze(c: Call) -> Value:
+    axes = numbers(c, "axes", 1) or ()
+    count = rank(c) + len(axes)
+    y = c[0]
+    for axis in sorted(a % count for a in axes):
+        y = c.emit("ExpandDims", y, c.constant(axis))
+    return c.emit("Identity", y) if y is c[0] else y
+
+
+def _expand(c: Call) -> Value:
+    """Both ways: sizes of 1 of the wanted shape stay what the input has."""
+    shape = c.emit("Shape", c[0], out_type=INT64)
+    return c.emit("BroadcastTo", c[0], c.emit("BroadcastArgs", shape, c[1], T=INT64), Tidx=INT64)
+
+
+def _pad(c: Call) -> Value:
+    """Pads come as all begins, then all ends; negative ones cut off."""
+    if c.has(3):
+        raise UnsupportedOp("it pads some axes only")
+    pads = numbers(c, "paddings" if opset(c) < _PADS else "pads", 1) or ()
+    count = len(pads) // 2
+    table = np.array([pads[:count], pads[count:]], np.int64).T
+    x = c[0]
+    if (table < 0).any():
+        cut = np.maximum(-table, 0)
+        sizes = [n - int(a) - int(b) for n, (a, b) in zip(c.sizes(0), cut, strict=True)]
+        x = c.emit("Slice", x, integers(c, tuple(map(int, cut[:, 0]))), integers(c, sizes), Index=INT64)
+        table = np.maximum(table, 0)
+    mode = text(c, "mode", "constant")
+    widths = c.constant(table)
+    if mode == "constant":
+        fill = c[2] if c.has(2) else like(c, c.get("value", 0.0), x)
+        return c.emit("PadV2", x, widths, c.emit("Reshape", fill, integers(c, ())), Tpaddings=INT64)
+    if mode == "reflect":
+        return c.emit("MirrorPad", x, widths, mode="REFLECT", Tpaddings=INT64)
+    if mode in {"edge", "wrap"}:
+        return _gathered_pad(c, x, table, wrap=mode == "wrap")
+    raise UnsupportedOp(f"it pads in the mode '{mode}'")
+
+
+_PADS = 2
+"""The version of ONNX's op set in which Pad's `paddings` became `pads`."""
+
+
+def _gathered_pad(c: Call, x: Value, table: np.ndarray, *, wrap: bool) -> Value:
+    """The border repeated, or the other side."""
+    for axis, (size, (before, behind)) in enumerate(zip(c.sizes(0), table.tolist(), strict=True)):
+        if before or behind:
+            bounded(before + size + behind)
+            places = np.arange(-before, size + behind)
+            places = places % size if wrap else places.clip(0, size - 1)
+            x = c.emit("GatherV2", x, c.constant(places), c.constant(axis), Tparams=x.dtype)
+    return x
+
+
+def _shape(c: Call) -> Value:
+    start, end = c.get("start", 0), c.get("end")
+    y = c.emit("Shape", c[0], out_type=INT64)
+    if not start and end is None:
+        return y
+    count = rank(c)
+    first, last, _ = slice(start, end).indices(count)
+    return c.emit("Slice", y, integers(c, (first,)), integers(c, (max(last - first, 0),)), Index=INT64)
+
+
+def _constant_of_shape(c: Call) -> Value:
+    given = c.get("value")
+    content = np.zeros(1, np.float32) if given is None else given.numpy()
+    value = c.constant(content.reshape(()))
+    return c.emit("Fill", c[0], value, T=value.dtype, index_type=INT64)
+
+
+def _range(c: Call) -> Value:
+    return c.emit("Range", c[0], c[1], c[2], Tidx=c[0].dtype)
+
+
+def _one_hot(c: Call) -> Value:
+    """Indices from -depth on count from the end, others beyond it give no 1; values are [off, on]."""
+    depth = c.emit("Reshape", typed(c, c[1], INT32), integers(c, ()))
+    given = typed(c, c[0], INT64)
+    behind = c.emit("AddV2", given, typed(c, depth, INT64))
+    indices = c.emit("SelectV2", c.emit("Less", given, integers(c, 0)), behind, given, T=INT64)
+    off, on = (c.emit("GatherV2", c[2], c.constant(i), c.constant(0), Tparams=c[2].dtype) for i in (0, 1))
+    return c.emit("OneHot", indices, depth, on, off, axis=c.get("axis", -1), T=c[2].dtype, TI=INT64)
+
+
+def _top_k(c: Call) -> list[Value]:
+    """Along the last axis, to which another one is moved."""
+    if not c.get("largest", 1):
+        raise UnsupportedOp("it looks for the smallest")
+    axis, count = c.get("axis", -1) % rank(c), rank(c)
+    order = [*(i for i in range(count) if i != axis), axis]
+    k = c.emit("Reshape", typed(c, c[1], INT32), integers(c, ())) if c.has(1) else c.constant(c.get("k"))
+    node = c.many("TopKV2", transposed(c, c[0], order), k, sorted=True)
+    back = [order.index(i) for i in range(count)]
+    values, places = node.output(0), node.output(1)
+    return [transposed(c, values, back), transposed(c, typed(c, places, INT64), back)]
+
+
+def _cumsum(c: Call) -> Value:
+    flags = {option: bool(c.get(option, 0)) for option in ("exclusive", "reverse")}
+    return c.emit("Cumsum", c[0], c.emit("Reshape", c[1], integers(c, ())), **flags)
+
+
+def _non_zero(c: Call) -> Value:
+    """[rank, n]: the places, a row per axis."""
+    return c.emit("Transpose", c.emit("Where", c[0]), integers(c, (1, 0)), T=INT64, Tperm=INT64)
+
+
+def _blocks(c: Call) -> tuple[int, int, int, int, int]:
+    n, depth, height, width = c.sizes(0)
+    return n, depth, height, width, c.get("blocksize")
+
+
+def _channels_are_outer(c: Call) -> bool:
+    """Whether the depth is channels by block (mode CRD), not block by channels (DCR).
+
+    Raises:
+        UnsupportedOp: it says something else.
+    """
+    mode = text(c, "mode", "DCR")
+    if mode not in {"DCR", "CRD"}:
+        raise UnsupportedOp(f"its mode is '{mode}'")
+    return mode == "CRD"
+
+
+def _depth_to_space(c: Call) -> Value:
+    """By a reshape on both sides of a transpose; the mode says which part of the depth is the block."""
+    n, depth, height, width, b = _blocks(c)
+    column = _channels_are_outer(c)
+    shape = (n, depth // b**2, b, b, height, width) if column else (n, b, b, depth // b**2, height, width)
+    parts = c.emit("Reshape", c[0], integers(c, shape), Tshape=INT64)
+    order = (0, 1, 4, 2, 5, 3) if column else (0, 3, 4, 1, 5, 2)
+    moved = c.emit("Transpose", parts, integers(c, order), Tperm=INT64)
+    return c.emit("Reshape", moved, integers(c, (n, depth // b**2, height * b, width * b)), Tshape=INT64)
+
+
+def _space_to_depth(c: Call) -> Value:
+    n, depth, height, width, b = _blocks(c)
+    parts = c.emit("Reshape", c[0], integers(c, (n, depth, height // b, b, width // b, b)), Tshape=INT64)
+    order = (0, 1, 3, 5, 2, 4) if _channels_are_outer(c) else (0, 3, 5, 1, 2, 4)
+    moved = c.emit("Transpose", parts, integers(c, order), Tperm=INT64)
+    return c.emit("Reshape", moved, integers(c, (n, depth * b**2, height // b, width // b)), Tshape=INT64)
+
+
+def _trilu(c: Call) -> Value:
+    """The part of matrices on one side of a diagonal."""
+    k = int(c.known(1).reshape(-1)[0]) if c.has(1) else 0
+    height, width = c.sizes(0)[-2:]
+    bounded(height * width)
+    kept = (
+        np.triu(np.ones((height, width), bool), k)
+        if c.get("upper", 1)
+        else np.tril(np.ones((height, width), bool), k)
+    )
+    return c.emit("SelectV2", c.constant(kept), c[0], like(c, 0, c[0]), T=c[0].dtype)
+
+
+def _gather_elements(c: Call) -> Value:
+    """y[i, j] = x[index[i, j], j] for axis 0: places of all axes, stacked."""
+    axis, count = c.get("axis", 0) % rank(c), rank(c)
+    sizes = c.sizes(1)
+    bounded(math.prod(sizes))
+    wanted = c.emit("FloorMod", typed(c, c[1], INT64), integers(c, c.sizes(0)[axis]))
+    grids = np.meshgrid(*(np.arange(n, dtype=np.int64) for n in sizes), indexing="ij")
+    parts = [wanted if a == axis else c.constant(np.ascontiguousarray(grids[a])) for a in range(count)]
+    places = c.emit("Pack", *parts, N=count, axis=-1)
+    return c.emit("GatherNd", c[0], places, Tparams=c[0].dtype, Tindices=INT64)
+
+
+def _gather_nd(c: Call) -> Value:
+    if c.get("batch_dims", 0):
+        raise UnsupportedOp("it gathers batch by batch")
+    sizes = c.sizes(0)[: c.sizes(1)[-1]]
+    return c.emit("GatherNd", c[0], c.emit("FloorMod", c[1], integers(c, sizes)), Tparams=c[0].dtype)
+
+
+def _scatter_nd(c: Call) -> Value:
+    if text(c, "reduction", "none") != "none":
+        raise UnsupportedOp("it combines what it writes with what is there")
+    return c.emit("TensorScatterUpdate", c[0], c[1], c[2], T=c[0].dtype, Tindices=INT64)
+
+
+RULES: Mapping[str, Rule] = {
+    "Reshape": _reshape,
+    "Flatten": _flatten,
+    "Transpose": _transpose,
+    "Concat": _concat,
+    "Split": _split,
+    "Slice": _slice,
+    "Gather": _gather,
+    "Squeeze": _squeeze,
+    "Unsqueeze": _unsqueeze,
+    "Expand": _expand,
+    "Tile": lambda c: c.emit("Tile", c[0], c[1], Tmultiples=INT64),
+    "Pad": _pad,
+    "Shape": _shape,
+    "ConstantOfShape": _constant_of_shape,
+    "Range": _range,
+    "Size": lambda c: c.emit("Size", c[0], out_type=INT64),
+    "OneHot": _one_hot,
+    "TopK": _top_k,
+    "CumSum": _cumsum,
+    "NonZero": _non_zero,
+    "Trilu": _trilu,
+    "DepthToSpace": _depth_to_space,
+    "SpaceToDepth": _space_to_depth,
+    "GatherElements": _gather_elements,
+    "GatherND": _gather_nd,
+    "ScatterND": _scatter_nd,
+}

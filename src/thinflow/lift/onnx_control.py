@@ -1,0 +1,145 @@
+"""ONNX's branches and loops; the values that a body reads from outside are its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from thinflow.errors import UnsupportedOp
+from thinflow.ir.attrs import Attr
+from thinflow.ir.function import ARGUMENT, Function
+from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.types import BOOL, INT64, DType, TensorSpec
+from thinflow.lift.lifter import Call
+from thinflow.lift.onnx_values import Rule, integers
+
+_ENDLESS = (1 << 63) - 1
+
+
+def _if(c: Call) -> list[Value]:
+    branches = {"then_branch": c.function("then_branch"), "else_branch": c.function("else_branch")}
+    condition = c.emit("Reshape", c[0], integers(c, ()))
+    values = [c[i] for i in range(1, len(c.xs))]
+    results = [c.node.output(i) for i in range(max(len(c.node.outputs), 1))]
+    outs = tuple(v.dtype for v in results if v.dtype is not None)
+    node = c.many(
+        "StatelessIf", condition, *values, **branches, Tin=_types(values), Tout=outs, Tcond=c[0].dtype
+    )
+    return [node.output(i) for i in range(len(results))]
+
+
+def _types(values: Sequence[Value]) -> tuple[DType, ...]:
+    types = tuple(v.dtype for v in values if v.dtype is not None)
+    if len(types) < len(values):
+        raise UnsupportedOp("the type of a value that its body reads is not known")
+    return types
+
+
+def _loop(c: Call) -> list[Value]:
+    """Loop: a While that carries the turn, the limit, the condition, the state, the results and the captures.
+
+    What the body gives beyond the state is gathered turn by turn; it must have a known shape.
+    """
+    body = c.body("body")
+    captured = int(c.get("captures", 0))
+    state = [c[i] for i in range(2, len(c.xs) - captured)]
+    outside = [c[i] for i in range(len(c.xs) - captured, len(c.xs))]
+    scans = list(body.outputs)[1 + len(state) :]
+    gathered = [_nothing(c, v) for v in scans]
+    limit = c.emit("Reshape", c[0], integers(c, ())) if c.has(0) else integers(c, _ENDLESS)
+    going = c.emit("Reshape", c[1], integers(c, ())) if c.has(1) else c.constant(np.array(True))
+    carried = [integers(c, 0), limit, going, *state, *gathered, *outside]
+    types = _types(carried)
+    sizes = len(state), len(scans), captured
+    turned = _turn(c, types, sizes)
+    node = c.many("StatelessWhile", *carried, cond=c.made(_condition(c, types)), body=c.made(turned), T=types)
+    return [_result(c, node.output(i), types[i]) for i in range(3, 3 + len(state) + len(scans))]
+
+
+def _result(c: Call, value: Value, kind: DType) -> Value:
+    """A result of the loop as a node of its own, which can take the name it has in the file."""
+    value.spec = TensorSpec(kind)
+    return c.emit("Identity", value)
+
+
+def _nothing(c: Call, value: Value) -> Value:
+    """No results yet: [0, ...] of a result's shape."""
+    shape = value.spec.shape
+    if shape is None or None in shape or value.dtype is None:
+        raise UnsupportedOp("the shape of what it gathers turn by turn is not known")
+    return c.constant(np.zeros((0, *(n or 0 for n in shape)), value.dtype.numpy()))
+
+
+class _Body:
+    """A function that is written here, with its arguments."""
+
+    def __init__(self, name: str, types: Sequence[DType]) -> None:
+        self.graph, self.name, self.types = Graph(), name, tuple(types)
+        self.arguments = [self._argument(f"x{i}", t) for i, t in enumerate(types)]
+
+    def _argument(self, name: str, kind: DType) -> Value:
+        value = self.graph.add(ARGUMENT, name=name, attrs={"T": kind}).output()
+        value.spec = TensorSpec(kind)
+        return value
+
+    def add(self, op: str, *inputs: Value, **attrs: Attr) -> Node:
+        return self.graph.add(op, inputs, self.graph.unique_name(op), attrs=attrs)
+
+    def constant(self, content: np.ndarray) -> Value:
+        return self.graph.constant(content, self.graph.unique_name("constant"))
+
+    def scalar(self, value: Value, kind: DType) -> Value:
+        return self.add("Reshape", value, self.constant(np.zeros(0, np.int32)), T=kind).output()
+
+    def function(self, outputs: Sequence[Value], types: Sequence[DType]) -> Function:
+        """The function with these results."""
+        self.graph.inputs, self.graph.outputs = self.arguments, list(outputs)
+        return Function(
+            self.name, self.graph, self.arguments, list(outputs), input_types=self.types, output_types=types
+        )
+
+
+def _condition(c: Call, types: Sequence[DType]) -> Function:
+    """turn < limit and going."""
+    made = _Body(f"{c.node.name}_goes_on", types)
+    turn, limit, going = made.arguments[:3]
+    below = made.add("Less", turn, limit, T=INT64).output()
+    return made.function([made.add("LogicalAnd", below, going).output()], [BOOL])
+
+
+def _turn(c: Call, types: Sequence[DType], sizes: tuple[int, int, int]) -> Function:
+    """One turn: the body called, its results put behind those of the turns before."""
+    states, scans, captured = sizes
+    made = _Body(f"{c.node.name}_turn", types)
+    turn, limit, going = made.arguments[:3]
+    state, gathered = made.arguments[3 : 3 + states], made.arguments[3 + states : 3 + states + scans]
+    outside = made.arguments[len(types) - captured :]
+    results = [BOOL, *types[3 : 3 + states + scans]]
+    given = [turn, going, *state, *outside]
+    given_types = tuple([INT64, BOOL, *types[3 : 3 + states], *types[len(types) - captured :]])
+    called = made.add("PartitionedCall", *given, f=c.function("body"), Tin=given_types, Tout=tuple(results))
+    one = made.constant(np.array(1, np.int64))
+    more = [
+        _appended(made, old, called.output(1 + states + i), types[3 + states + i])
+        for i, old in enumerate(gathered)
+    ]
+    after = [
+        made.add("AddV2", turn, one, T=INT64).output(),
+        limit,
+        made.scalar(called.output(0), BOOL),
+        *(called.output(1 + i) for i in range(states)),
+        *more,
+        *outside,
+    ]
+    return made.function(after, types)
+
+
+def _appended(made: _Body, old: Value, new: Value, kind: DType) -> Value:
+    """old [n, ...] with new [...] behind it."""
+    axis = made.constant(np.array(0, np.int32))
+    row = made.add("ExpandDims", new, axis, T=kind).output()
+    return made.add("ConcatV2", old, row, axis, T=kind, N=2).output()
+
+
+RULES: Mapping[str, Rule] = {"If": _if, "Loop": _loop}

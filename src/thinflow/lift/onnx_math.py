@@ -1,0 +1,412 @@
+"""ONNX's elementwise ops, products and reductions in TensorFlow's words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from thinflow.errors import UnsupportedOp
+from thinflow.ir.graph import Value
+from thinflow.ir.types import BOOL, INT32, INT64
+from thinflow.lift.lifter import Call
+from thinflow.lift.onnx_values import (
+    NUMBERS,
+    Rule,
+    along,
+    integers,
+    like,
+    numbers,
+    opset,
+    rank,
+    text,
+    typed,
+    variadic,
+)
+
+
+def _unary(op: str) -> Rule:
+    return lambda c: c.emit(op, c[0])
+
+
+def _binary(op: str) -> Rule:
+    def rule(c: Call) -> Value:
+        y = c[1]
+        if c.get("broadcast", 0) and c.get("axis") is not None and rank(c, 1) < rank(c):
+            axis = c.get("axis") % rank(c)
+            tail = rank(c) - axis - rank(c, 1)
+            y = c.emit("Reshape", y, integers(c, (*c.sizes(1), *(1,) * tail)))  # as before version 7
+        return c.emit(op, c[0], y)
+
+    return rule
+
+
+def _div(c: Call) -> Value:
+    """Whole numbers are cut off towards zero."""
+    is_real = c[0].dtype is not None and c[0].dtype.is_floating
+    return _binary("RealDiv" if is_real else "TruncateDiv")(c)  # type: ignore[return-value]
+
+
+def _mod(c: Call) -> Value:
+    return c.emit("TruncateMod" if c.get("fmod", 0) else "FloorMod", c[0], c[1])
+
+
+def _pow(c: Call) -> Value:
+    return c.emit("Pow", c[0], c[1] if c[0].dtype is None else typed(c, c[1], c[0].dtype))
+
+
+def _mean(c: Call) -> Value:
+    total = variadic("AddV2")(c)
+    assert isinstance(total, Value)
+    return c.emit("RealDiv", total, like(c, len(c.xs), c[0]))
+
+
+def _clip(c: Call) -> Value:
+    """Bounds are options before version 11, inputs since."""
+    y = c[0]
+    low, high = c.get("min"), c.get("max")
+    if c.has(1) or low is not None:
+        y = c.emit("Maximum", y, c[1] if c.has(1) else like(c, low, y))
+    if c.has(2) or high is not None:
+        y = c.emit("Minimum", y, c[2] if c.has(2) else like(c, high, y))
+    return c.emit("Identity", y) if y is c[0] else y
+
+
+def _leaky(c: Call) -> Value:
+    return c.emit("LeakyRelu", c[0], alpha=c.get("alpha", 0.01))
+
+
+def _prelu(c: Call) -> Value:
+    """Before version 7 a vector of slopes goes along the channels; since then it is broadcast."""
+    zero, slope = like(c, 0, c[0]), c[1]
+    if opset(c) < _BROADCASTS and rank(c, 1) == 1 and rank(c) > 1 and c.sizes(1) != (1,):
+        slope = along(c, slope, 1, rank(c))
+    return c.emit("AddV2", c.emit("Maximum", c[0], zero), c.emit("Mul", slope, c.emit("Minimum", c[0], zero)))
+
+
+_BROADCASTS = 7
+"""The version of ONNX's op set from which on operands are broadcast as numpy's."""
+
+
+def _bent(c: Call, scale: float, alpha: float, inner: float) -> Value:
+    """scale * (max(x, 0) + alpha * (exp(min(x, 0) / inner) - 1))."""
+    zero = like(c, 0, c[0])
+    below = c.emit("RealDiv", c.emit("Minimum", c[0], zero), like(c, inner, c[0]))
+    tail = c.emit("Mul", c.emit("Expm1", below), like(c, alpha, c[0]))
+    both = c.emit("AddV2", c.emit("Maximum", c[0], zero), tail)
+    return c.emit("Mul", both, like(c, scale, c[0]))
+
+
+def _elu(c: Call) -> Value:
+    return _bent(c, 1.0, c.get("alpha", 1.0), 1.0)
+
+
+def _selu(c: Call) -> Value:
+    return _bent(c, c.get("gamma", 1.0507009873554805), c.get("alpha", 1.6732632423543772), 1.0)
+
+
+def _celu(c: Call) -> Value:
+    alpha = c.get("alpha", 1.0)
+    return _bent(c, 1.0, alpha, alpha)
+
+
+def _line(c: Call, slope: float, offset: float) -> Value:
+    """slope * x + offset between 0 and 1."""
+    y = c.emit("AddV2", c.emit("Mul", c[0], like(c, slope, c[0])), like(c, offset, c[0]))
+    return c.emit("Minimum", c.emit("Maximum", y, like(c, 0, c[0])), like(c, 1, c[0]))
+
+
+def _hard_swish(c: Call) -> Value:
+    return c.emit("Mul", c[0], _line(c, 1 / 6, 0.5))
+
+
+def _mish(c: Call) -> Value:
+    return c.emit("Mul", c[0], c.emit("Tanh", c.emit("Softplus", c[0])))
+
+
+def _thresholded(c: Call) -> Value:
+    over = c.emit("Greater", c[0], like(c, c.get("alpha", 1.0), c[0]))
+    return c.emit("SelectV2", over, c[0], like(c, 0, c[0]), T=c[0].dtype)
+
+
+def _gelu(c: Call) -> Value:
+    """x * Phi(x), by the error function or by the approximation with tanh."""
+    x = c[0]
+    if text(c, "approximate", "none") == "tanh":
+        cube = c.emit("Mul", c.emit("Mul", c.emit("Square", x), x), like(c, 0.044715, x))
+        bent = c.emit("Tanh", c.emit("Mul", c.emit("AddV2", x, cube), like(c, math.sqrt(2 / math.pi), x)))
+    else:
+        bent = c.emit("Erf", c.emit("Mul", x, like(c, math.sqrt(0.5), x)))
+    return c.emit("Mul", c.emit("Mul", x, like(c, 0.5, x)), c.emit("AddV2", bent, like(c, 1, x)))
+
+
+def _softmax(op: str) -> Rule:
+    """Before version 13 over all axes from the named one on, together; since then over that one alone."""
+
+    def rule(c: Call) -> Value:
+        old = opset(c) < _ONE_AXIS
+        axis = c.get("axis", 1 if old else -1)
+        count = rank(c)
+        axis %= count
+        axes = integers(c, tuple(range(axis, count)) if old else (axis,))
+        high = c.emit("Max", c[0], axes, keep_dims=True, Tidx=INT64)
+        shifted = c.emit("Sub", c[0], high)
+        total = c.emit("Sum", c.emit("Exp", shifted), axes, keep_dims=True, Tidx=INT64)
+        if op == "LogSoftmax":
+            return c.emit("Sub", shifted, c.emit("Log", total))
+        return c.emit("RealDiv", c.emit("Exp", shifted), total)
+
+    return rule
+
+
+_ONE_AXIS = 13
+
+
+def _cast(c: Call) -> Value:
+    kind = NUMBERS.get(c.get("to", 0)) if c.node.op == "onnx.Cast" else c[1].dtype
+    if kind is None:
+        raise UnsupportedOp("it casts to a type that TensorFlow does not have")
+    x, most = c[0], _FLOAT8_MOST.get(kind.name)
+    if most is not None and c.get("saturate", 1):
+        x = c.emit("Maximum", c.emit("Minimum", x, like(c, most, x)), like(c, -most, x))
+    return c.emit("Cast", x, SrcT=c[0].dtype, DstT=kind)
+
+
+_FLOAT8_MOST = {
+    "float8_e4m3fn": 448.0,
+    "float8_e4m3fnuz": 240.0,
+    "float8_e5m2": 57344.0,
+    "float8_e5m2fnuz": 57344.0,
+}
+"""The largest number of each type, at which a cast that saturates stops; others give infinity or NaN."""
+
+
+def _where(c: Call) -> Value:
+    return c.emit("SelectV2", c[0], c[1], c[2], T=c[1].dtype)
+
+
+def _is_inf(c: Call) -> Value:
+    y = c.emit("IsInf", c[0])
+    zero = like(c, 0, c[0])
+    if not c.get("detect_negative", 1):
+        y = c.emit("LogicalAnd", y, c.emit("Greater", c[0], zero))
+    if not c.get("detect_positive", 1):
+        y = c.emit("LogicalAnd", y, c.emit("Less", c[0], zero))
+    return y
+
+
+def _dropout(c: Call) -> list[Value]:
+    """As in inference: the input; the mask, where anyone reads it, lets all through."""
+    if c.has(2) and bool(c.known(2).any()):
+        raise UnsupportedOp("it drops at random, as in training")
+    y = c.emit("Identity", c[0])
+    if len(c.node.outputs) < 2:
+        return [y]
+    ones = c.emit("OnesLike", c[0])
+    return [y, typed(c, ones, BOOL)]
+
+
+def matmul(c: Call, x: Value, w: Value, ranks: tuple[int, int]) -> Value:
+    """numpy's product of two tensors; a vector is a row on the left and a column on the right."""
+    if ranks[0] == 1:
+        x = c.emit("ExpandDims", x, c.constant(0))
+    if ranks[1] == 1:
+        w = c.emit("ExpandDims", w, c.constant(1))
+    y = c.emit("BatchMatMulV2", x, w, adj_x=False, adj_y=False)
+    gone = [axis for axis, count in zip((-2, -1), ranks, strict=True) if count == 1]
+    return c.emit("Squeeze", y, squeeze_dims=tuple(gone)) if gone else y
+
+
+def _matmul(c: Call) -> Value:
+    return matmul(c, c[0], c[1], (rank(c), rank(c, 1)))
+
+
+def _gemm(c: Call) -> Value:
+    """alpha * a @ b + beta * c."""
+    y = c.emit(
+        "MatMul", c[0], c[1], transpose_a=bool(c.get("transA", 0)), transpose_b=bool(c.get("transB", 0))
+    )
+    alpha, beta = c.get("alpha", 1.0), c.get("beta", 1.0)
+    if alpha != 1:
+        y = c.emit("Mul", y, like(c, alpha, y))
+    if c.has(2):
+        y = c.emit("AddV2", y, c[2] if beta == 1 else c.emit("Mul", c[2], like(c, beta, y)))
+    return y
+
+
+def _einsum(c: Call) -> Value:
+    xs = [c[i] for i in range(len(c.xs))]
+    return c.emit("Einsum", *xs, equation=text(c, "equation", ""), N=len(xs))
+
+
+def reduction_axes(c: Call) -> Value | None:
+    """The axes that a reduction goes over; None for none at all.
+
+    Options before version 13 or 18, an input since; left out means all.
+    """
+    axes, keeps = numbers(c, "axes", 1), c.get("noop_with_empty_axes", 0)
+    if axes:
+        return integers(c, axes)
+    if keeps:
+        return None
+    if c[0].spec.shape is not None:
+        return integers(c, tuple(range(rank(c))))
+    return c.emit("Range", c.constant(0), c.emit("Rank", c[0]), c.constant(1), Tidx=INT32)
+
+
+def _reduction(op: str, before: str = "", behind: str = "") -> Rule:
+    def rule(c: Call) -> Value:
+        axes, is_kept = reduction_axes(c), bool(c.get("keepdims", 1))
+        x = c.emit(before, c[0]) if before else c[0]
+        if axes is None:
+            return c.emit(behind or "Identity", x)
+        kind = _OF_BOOLS.get(op, op) if x.dtype is BOOL else op
+        y = c.emit(kind, x, axes, keep_dims=is_kept, Tidx=INT64)
+        return c.emit(behind, y) if behind else y
+
+    return rule
+
+
+_OF_BOOLS = {"Max": "Any", "Min": "All"}
+
+
+def _log_sum_exp(c: Call) -> Value:
+    """log(sum(exp(x))), with the largest value taken out first."""
+    axes, is_kept = reduction_axes(c), c.get("keepdims", 1)
+    if axes is None:
+        return c.emit("Identity", c[0])
+    high = c.emit("Max", c[0], axes, keep_dims=True, Tidx=INT64)
+    total = c.emit("Sum", c.emit("Exp", c.emit("Sub", c[0], high)), axes, keep_dims=True, Tidx=INT64)
+    y = c.emit("AddV2", c.emit("Log", total), high)
+    return y if is_kept else c.emit("Sum", y, axes, keep_dims=False, Tidx=INT64)
+
+
+def _arg(op: str) -> Rule:
+    def rule(c: Call) -> Value:
+        if c.get("select_last_index", 0):
+            raise UnsupportedOp("it takes the last of equal values, TensorFlow the first")
+        axis = c.get("axis", 0)
+        y = c.emit(op, c[0], c.constant(axis), output_type=INT64, Tidx=INT32)
+        return c.emit("ExpandDims", y, c.constant(axis)) if c.get("keepdims", 1) else y
+
+    return rule
+
+
+def _batch_norm(c: Call) -> Value:
+    """(x - mean) / sqrt(variance + epsilon) * scale + offset, per channel of axis 1."""
+    if c.get("training_mode", 0):
+        raise UnsupportedOp("it is in training mode")
+    count = rank(c)
+    scale, offset, mean, variance = (along(c, c[i], 1, count) if count > 1 else c[i] for i in range(1, 5))
+    spread = c.emit("Rsqrt", c.emit("AddV2", variance, like(c, c.get("epsilon", 1e-5), c[0])))
+    centred = c.emit("Sub", c[0], mean)
+    return c.emit("AddV2", c.emit("Mul", c.emit("Mul", centred, spread), scale), offset)
+
+
+def normalized(c: Call, x: Value, axes: Value, epsilon: float) -> Value:
+    """x with mean 0 and variance 1 over axes."""
+    centred = c.emit("Sub", x, c.emit("Mean", x, axes, keep_dims=True, Tidx=INT64))
+    variance = c.emit("Mean", c.emit("Square", centred), axes, keep_dims=True, Tidx=INT64)
+    return c.emit("Mul", centred, c.emit("Rsqrt", c.emit("AddV2", variance, like(c, epsilon, x))))
+
+
+def _instance_norm(c: Call) -> Value:
+    count = rank(c)
+    y = normalized(c, c[0], integers(c, tuple(range(2, count))), c.get("epsilon", 1e-5))
+    return c.emit("AddV2", c.emit("Mul", y, along(c, c[1], 1, count)), along(c, c[2], 1, count))
+
+
+def _layer_norm(c: Call) -> Value:
+    if len(c.node.outputs) > 1:
+        raise UnsupportedOp("its mean or deviation is read")
+    count = rank(c)
+    axes = integers(c, tuple(range(c.get("axis", -1) % count, count)))
+    y = c.emit("Mul", normalized(c, c[0], axes, c.get("epsilon", 1e-5)), c[1])
+    return c.emit("AddV2", y, c[2]) if c.has(2) else y
+
+
+def _lp_norm(c: Call) -> Value:
+    """x / its norm along an axis."""
+    axes = integers(c, (c.get("axis", -1),))
+    if c.get("p", 2) == 1:
+        norm = c.emit("Sum", c.emit("Abs", c[0]), axes, keep_dims=True, Tidx=INT64)
+    else:
+        norm = c.emit("Sqrt", c.emit("Sum", c.emit("Square", c[0]), axes, keep_dims=True, Tidx=INT64))
+    return c.emit("DivNoNan", c[0], norm)
+
+
+_UNARY = {
+    **{op: op for op in ("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos", "Cosh")},
+    **{
+        op: op
+        for op in ("Erf", "Exp", "Floor", "Log", "Neg", "Reciprocal", "Relu", "Round", "Sigmoid", "Sign")
+    },
+    **{op: op for op in ("Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Tan", "Tanh", "Identity")},
+    "Not": "LogicalNot",
+    "IsNaN": "IsNan",
+    "BitwiseNot": "Invert",
+}
+_BINARY = {
+    "Add": "AddV2",
+    "Sub": "Sub",
+    "Mul": "Mul",
+    "And": "LogicalAnd",
+    "Or": "LogicalOr",
+    "Xor": "NotEqual",
+    "Equal": "Equal",
+    "Less": "Less",
+    "Greater": "Greater",
+    "LessOrEqual": "LessEqual",
+    "GreaterOrEqual": "GreaterEqual",
+    "BitwiseAnd": "BitwiseAnd",
+    "BitwiseOr": "BitwiseOr",
+    "BitwiseXor": "BitwiseXor",
+}
+RULES: Mapping[str, Rule] = {
+    **{name: _unary(op) for name, op in _UNARY.items()},
+    **{name: _binary(op) for name, op in _BINARY.items()},
+    "Div": _div,
+    "Mod": _mod,
+    "Pow": _pow,
+    "Mean": _mean,
+    "Clip": _clip,
+    "LeakyRelu": _leaky,
+    "Sum": variadic("AddV2"),
+    "Max": variadic("Maximum"),
+    "Min": variadic("Minimum"),
+    "PRelu": _prelu,
+    "Elu": _elu,
+    "Selu": _selu,
+    "Celu": _celu,
+    "HardSwish": _hard_swish,
+    "Mish": _mish,
+    "HardSigmoid": lambda c: _line(c, c.get("alpha", 0.2), c.get("beta", 0.5)),
+    "ThresholdedRelu": _thresholded,
+    "Gelu": _gelu,
+    "com.microsoft.Gelu": _gelu,
+    "Where": _where,
+    "Softmax": _softmax("Softmax"),
+    "LogSoftmax": _softmax("LogSoftmax"),
+    "Cast": _cast,
+    "CastLike": _cast,
+    "IsInf": _is_inf,
+    "Dropout": _dropout,
+    "MatMul": _matmul,
+    "Gemm": _gemm,
+    "Einsum": _einsum,
+    "ReduceMean": _reduction("Mean"),
+    "ReduceSum": _reduction("Sum"),
+    "ReduceProd": _reduction("Prod"),
+    "ReduceMax": _reduction("Max"),
+    "ReduceMin": _reduction("Min"),
+    "ReduceL1": _reduction("Sum", "Abs"),
+    "ReduceL2": _reduction("Sum", "Square", "Sqrt"),
+    "ReduceSumSquare": _reduction("Sum", "Square"),
+    "ReduceLogSum": _reduction("Sum", "", "Log"),
+    "ReduceLogSumExp": _log_sum_exp,
+    "ArgMax": _arg("ArgMax"),
+    "ArgMin": _arg("ArgMin"),
+    "BatchNormalization": _batch_norm,
+    "InstanceNormalization": _instance_norm,
+    "LayerNormalization": _layer_norm,
+    "LpNormalization": _lp_norm,
+}

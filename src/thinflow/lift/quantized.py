@@ -1,0 +1,118 @@
+"""Quantized tensors in TensorFlow's ops: to real numbers before an op, back to codes behind it.
+
+x [codes] -> scale * (x - zero_point)        y [reals] -> clip(round(y / scale) + zero_point)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from thinflow.analysis.foreign_grids import TensorGrid, grid_of
+from thinflow.errors import UnsupportedOp
+from thinflow.ir.graph import Value
+from thinflow.ir.types import FLOAT, DType, dtype
+
+if TYPE_CHECKING:
+    from thinflow.lift.lifter import Call
+
+_CODES = frozenset(map(dtype, ("int8", "uint8", "int16", "int4")))
+_SUMS = frozenset(map(dtype, ("int32", "int64")))
+"""Types of biases: on the grid of the products that they are added to."""
+_BIASED = {"tfl.CONV_2D": 2, "tfl.DEPTHWISE_CONV_2D": 2, "tfl.FULLY_CONNECTED": 2, "tfl.TRANSPOSE_CONV": 3}
+"""Op -> the operand that is its bias."""
+_FACTORS = {"tfl.TRANSPOSE_CONV": (2, 1)}
+"""Op -> the operands whose scales the bias goes by; (0, 1) for the others."""
+_RAW = frozenset(
+    {
+        *("tfl.CAST", "tfl.BITCAST", "tfl.SHAPE", "tfl.RANK", "tfl.WHILE", "tfl.IF", "tfl.CALL"),
+        *("tfl.CALL_ONCE", "tfl.ASSIGN_VARIABLE", "tfl.READ_VARIABLE"),
+    }
+)
+"""Ops that take the codes as they are."""
+
+
+def dequantized_operands(call: Call) -> list[Value | None]:
+    """The operands as real numbers, where the file says that their integers stand for such."""
+    if not call.node.op.startswith("tfl.") or call.node.op in _RAW or takes_codes(call):
+        return call.xs
+    ends = enumerate(zip(call.sources, call.xs, strict=True))
+    return [x if v is None or x is None else _real(call, n, v, x) for n, (v, x) in ends]
+
+
+_RECURRENT = frozenset({"tfl.UNIDIRECTIONAL_SEQUENCE_LSTM", "tfl.LSTM", "tfl.SVDF"})
+
+
+def takes_codes(call: Call) -> bool:
+    """Whether a recurrent op computes in codes: what it rounds comes back at the next step, so that real
+    numbers in its place would lead astray."""
+    return call.node.op in _RECURRENT and _computes_in_codes(call)
+
+
+def _real(call: Call, place: int, source: Value, x: Value) -> Value:
+    grid = grid_of(source)
+    if source.dtype in _SUMS:
+        if _BIASED.get(call.node.op) != place or not _computes_in_codes(call):
+            return x
+        grid = grid or _grid_of_products(call)
+    if grid is None or source.dtype not in _CODES | _SUMS:
+        return x
+    tensor = source.node.tensor
+    if tensor is not None:
+        return call.constant(grid.real(tensor.numpy()))
+    if grid.is_per_channel:
+        raise UnsupportedOp(f"its operand {place} is computed and has several scales")
+    wide = call.emit("Cast", x, SrcT=source.dtype, DstT=FLOAT)
+    steps = call.emit("Sub", wide, _number(call, _zero(grid)))
+    return call.emit("Mul", steps, _number(call, grid.scale[0]))
+
+
+def _computes_in_codes(call: Call) -> bool:
+    first = call.sources[_FACTORS.get(call.node.op, (0, 1))[0]]
+    return first is not None and first.dtype in _CODES
+
+
+def _grid_of_products(call: Call) -> TensorGrid | None:
+    """The grid of a bias whose own is not stated: scale of the input times scale of the weights."""
+    places = _FACTORS.get(call.node.op, (0, 1))
+    grids = [grid_of(v) if (v := call.sources[p]) is not None else None for p in places]
+    if grids[0] is None or grids[1] is None:
+        return None
+    return TensorGrid(tuple(grids[0].scale[0] * s for s in grids[1].scale), (0,), 0)
+
+
+def rounded_results(call: Call, results: list[Value]) -> list[Value]:
+    """The results on the grids that the file states for them."""
+    if not call.node.op.startswith("tfl.") or call.node.op in _RAW:
+        return results
+    return [_coded(call, y, call.node.output(n)) for n, y in enumerate(results)]
+
+
+def _coded(call: Call, y: Value, target: Value) -> Value:
+    grid, kind = grid_of(target), target.dtype
+    if grid is None or kind is None or kind not in _CODES or y.dtype is kind:
+        return y
+    if grid.is_per_channel:
+        raise UnsupportedOp("its result has several scales")
+    scaled = call.emit("RealDiv", y, _number(call, grid.scale[0]))
+    steps = call.emit("AddV2", call.emit("Round", scaled), _number(call, _zero(grid)))
+    low, high = _limits(kind)
+    least = call.emit("Maximum", steps, _number(call, low))
+    bounded = call.emit("Minimum", least, _number(call, high))
+    return call.emit("Cast", bounded, SrcT=FLOAT, DstT=kind)
+
+
+def _number(call: Call, number: float) -> Value:
+    return call.constant(np.array(number, np.float32))
+
+
+def _zero(grid: TensorGrid) -> int:
+    return grid.zero_point[0] if grid.zero_point else 0
+
+
+def _limits(kind: DType) -> tuple[int, int]:
+    if kind.name == "int4":
+        return -8, 7
+    info = np.iinfo(kind.numpy())
+    return int(info.min), int(info.max)

@@ -1,0 +1,219 @@
+"""LiteRT's recurrent ops, step by step. States begin at zero and stay from run to run, as they do in LiteRT.
+
+Operands and gates: the definitions of LiteRT's schema and kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from thinflow.analysis.foreign_grids import grid_of
+from thinflow.errors import UnsupportedOp
+from thinflow.ir.graph import Value
+from thinflow.ir.types import INT32
+from thinflow.lift.dynamic import Products
+from thinflow.lift.integer_lstm import integer_lstm
+from thinflow.lift.lifter import Call
+from thinflow.lift.lstm import Lstm, split, steps_of
+from thinflow.lift.quantized import takes_codes
+from thinflow.lift.windows import activated
+
+MOST_STEPS = 2048
+"""Every step becomes nodes of its own."""
+
+
+def variable(c: Call) -> Value:
+    """A tensor that keeps its value between runs; before the first it is zero, or the code for it."""
+    spec = c.node.output().spec
+    if spec.shape is None or None in spec.shape or spec.dtype is None:
+        raise UnsupportedOp("the size of a variable is not known")
+    grid = grid_of(c.node.output())
+    zero = grid.zero_point[0] if grid is not None and grid.zero_point else 0
+    first = c.constant(np.full([n or 0 for n in spec.shape], zero, spec.dtype.numpy()))
+    name = f"{c.scope}/{c.node.name}"
+    handle = c.emit("LiteRTVariable", first, dtype=spec.dtype, shared_name=name)
+    return c.emit("ReadVariableOp", handle, dtype=spec.dtype)
+
+
+def state_of(c: Call, place: int) -> Value:
+    """A state before the first step.
+
+    Raises:
+        UnsupportedOp: something else reads it, which would see what the op leaves there.
+    """
+    source = c.sources[place]
+    if source is not None and len(source.uses) > 1:
+        raise UnsupportedOp("its state is read by other ops too")
+    return c[place]
+
+
+def _sequence(c: Call, x: Value, is_time_major: bool) -> list[Value]:
+    """The steps of a sequence, each [batch,inputs].
+
+    Raises:
+        UnsupportedOp: their number is not known, or too large.
+    """
+    shape = x.spec.shape
+    count = None if shape is None else shape[0 if is_time_major else 1]
+    if count is None or count > MOST_STEPS:
+        raise UnsupportedOp(f"it has {'too many' if count else 'an unknown number of'} steps")
+    return steps_of(c, x, count, 0 if is_time_major else 1)
+
+
+def _packed(c: Call, steps: Sequence[Value], is_time_major: bool) -> Value:
+    return c.emit("Pack", *steps, N=len(steps), axis=0 if is_time_major else 1)
+
+
+# --- LSTM ---------------------------------------------------------------------------------------------------
+
+
+def sequence_lstm(c: Call) -> Value:
+    """UNIDIRECTIONAL_SEQUENCE_LSTM: x [time,batch,inputs] or [batch,time,inputs] -> y of the same order."""
+    is_time_major = bool(c.get("time_major", False))
+    if takes_codes(c):
+        return integer_lstm(c, is_time_major)
+    cell = Lstm.read(c, first=1, norms=20)
+    xs = _sequence(c, c[0], is_time_major)
+    return _packed(c, _kept(c, cell, xs, (18, 19)), is_time_major)
+
+
+def lstm(c: Call) -> Value | list[Value]:
+    """LSTM: one step. The full kernel keeps its state, the basic one takes and gives it."""
+    if c.get("kernel_type", "FULL") == "BASIC":
+        if takes_codes(c):
+            raise UnsupportedOp("its basic kernel of eight bits is not known here")
+        return _basic_lstm(c)
+    if takes_codes(c):
+        return integer_lstm(c, is_time_major=True)
+    return _kept(c, Lstm.read(c, first=1, norms=20), [c[0]], (18, 19))[0]
+
+
+def _kept(c: Call, cell: Lstm, xs: list[Value], places: tuple[int, int]) -> list[Value]:
+    """The outputs of all steps; the states after the last stay in the operands at `places`."""
+    made, state = cell.run(xs, *(state_of(c, p) for p in places))
+    c.leave(places[0], made[-1])
+    c.leave(places[1], state)
+    return made
+
+
+def _basic_lstm(c: Call) -> list[Value]:
+    """x [b,inputs], h [b,units], weights [4*units,inputs+units], bias, c [b,units] -> h, c, joined, gates."""
+    if c.get("fused_activation_function", "TANH") != "TANH":
+        raise UnsupportedOp("its activation is not a tangent, the only one that the basic kernel has")
+    joined = c.emit("ConcatV2", c[0], c[1], c.constant(1), N=2, Tidx=INT32)
+    sums = c.emit("MatMul", joined, c[2], transpose_a=False, transpose_b=True)
+    gates = c.emit("BiasAdd", sums, c[3], data_format="NHWC")
+    i, new, f, o = split(c, gates, 4, axis=1)
+    kept = c.emit("Mul", c.emit("Sigmoid", f), c[4])
+    state = c.emit("AddV2", c.emit("Mul", c.emit("Sigmoid", i), c.emit("Tanh", new)), kept)
+    y = c.emit("Mul", c.emit("Sigmoid", o), c.emit("Tanh", state))
+    c.leave(1, y)
+    c.leave(4, state)
+    return [y, state, joined, gates][: max(len(c.node.outputs), 1)]
+
+
+def bidirectional_lstm(c: Call) -> list[Value]:
+    """BIDIRECTIONAL_SEQUENCE_LSTM: both directions, side by side or joined along the last axis."""
+    if any(c.has(place) for place in range(39, 48)):
+        raise UnsupportedOp("it has an auxiliary input")
+    is_time_major = bool(c.get("time_major", True))
+    xs = _sequence(c, c[0], is_time_major)
+    ahead = _kept(c, Lstm.read(c, first=1), xs, (35, 36))
+    back = _kept(c, Lstm.read(c, first=18), xs[::-1], (37, 38))[::-1]
+    return _both_ways(c, ahead, back, is_time_major)
+
+
+def _both_ways(c: Call, ahead: list[Value], back: list[Value], is_time_major: bool) -> list[Value]:
+    results = [_packed(c, steps, is_time_major) for steps in (ahead, back)]
+    if not c.get("merge_outputs", False):
+        return results
+    return [c.emit("ConcatV2", *results, c.constant(2), N=2, Tidx=INT32)]
+
+
+# --- simple cells -------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Rnn:
+    """h' = act(x W^T + h R^T + b). Weights by the places of their operands."""
+
+    call: Call
+    weights: int
+    recurrent: int
+    bias: Value
+
+    def run(self, xs: Sequence[Value], place: int) -> list[Value]:
+        """The outputs of all steps; the last stays in the operand at `place`, from which the first begins."""
+        c, made, products = self.call, [], Products(self.call)
+        h = state_of(c, place)
+        for x in xs:
+            both = c.emit("AddV2", products.of(x, self.weights), products.of(h, self.recurrent))
+            h = activated(c, c.emit("BiasAdd", both, self.bias, data_format="NHWC"))
+            made.append(h)
+        c.leave(place, h)
+        return made
+
+
+def rnn(c: Call) -> Value:
+    """RNN: one step."""
+    return _Rnn(c, 1, 2, c[3]).run([c[0]], 4)[0]
+
+
+def sequence_rnn(c: Call) -> Value:
+    """UNIDIRECTIONAL_SEQUENCE_RNN."""
+    is_time_major = bool(c.get("time_major", False))
+    steps = _Rnn(c, 1, 2, c[3]).run(_sequence(c, c[0], is_time_major), 4)
+    return _packed(c, steps, is_time_major)
+
+
+def bidirectional_rnn(c: Call) -> list[Value]:
+    """BIDIRECTIONAL_SEQUENCE_RNN."""
+    if any(c.has(place) for place in (9, 10, 11)):
+        raise UnsupportedOp("it has an auxiliary input")
+    is_time_major = bool(c.get("time_major", False))
+    xs = _sequence(c, c[0], is_time_major)
+    ahead = _Rnn(c, 1, 2, c[3]).run(xs, 4)
+    back = _Rnn(c, 5, 6, c[7]).run(xs[::-1], 8)[::-1]
+    return _both_ways(c, ahead, back, is_time_major)
+
+
+def svdf(c: Call) -> Value:
+    """SVDF: x [b,inputs], features [filters,inputs], times [filters,memory] -> [b,filters/rank].
+
+    Every filter remembers `memory` of its features, the newest last; y = act(sum of times * memory + bias).
+    """
+    if takes_codes(c):
+        raise UnsupportedOp("its kernel of eight bits is not known here")
+    filters, memory = c.sizes(2)
+    rank = c.get("rank", 1)
+    feature = Products(c).of(c[0], 1)
+    newest = c.emit("Reshape", feature, c.constant((-1, filters, 1)), Tshape=INT32)
+    state = c.emit("Reshape", state_of(c, 4), c.constant((-1, filters, memory)), Tshape=INT32)
+    older = c.emit("Slice", state, c.constant((0, 0, 1)), c.constant((-1, -1, -1)), Index=INT32)
+    remembered = c.emit("ConcatV2", older, newest, c.constant(2), N=2, Tidx=INT32)
+    c.leave(4, remembered)
+    parts = c.emit(
+        "Reshape",
+        c.emit("Mul", remembered, c[2]),
+        c.constant((-1, filters // rank, rank * memory)),
+        Tshape=INT32,
+    )
+    y = c.emit("Sum", parts, c.constant((2,)), keep_dims=False, Tidx=INT32)
+    if c.has(3):
+        y = c.emit("BiasAdd", y, c[3], data_format="NHWC")
+    return activated(c, y)
+
+
+RULES: dict[str, Callable[[Call], Value | list[Value]]] = {
+    "tfl.variable": variable,
+    "tfl.UNIDIRECTIONAL_SEQUENCE_LSTM": sequence_lstm,
+    "tfl.LSTM": lstm,
+    "tfl.BIDIRECTIONAL_SEQUENCE_LSTM": bidirectional_lstm,
+    "tfl.RNN": rnn,
+    "tfl.UNIDIRECTIONAL_SEQUENCE_RNN": sequence_rnn,
+    "tfl.BIDIRECTIONAL_SEQUENCE_RNN": bidirectional_rnn,
+    "tfl.SVDF": svdf,
+}

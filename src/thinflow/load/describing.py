@@ -1,0 +1,168 @@
+"""What a SavedModel or a MetaGraph is, in words and as data, before anything of it is opened."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from thinflow.errors import ThinflowError
+from thinflow.formats import metagraph, recognise, savedmodel
+from thinflow.formats.checkpoint import Checkpoint, open_checkpoint
+from thinflow.formats.metagraph import Endpoint, MetaGraph, Signature
+from thinflow.ir.brief import brief_repr
+from thinflow.load.restoring import variables
+
+
+@brief_repr
+@dataclass
+class GraphInfo:
+    """One graph of a model.
+
+    Attributes:
+        tags: of a SavedModel's graph.
+        signatures: by key.
+        nodes: of the main graph.
+        functions: in its library.
+        variables: nodes of the main graph that are variables.
+        assets: names of the files it needs.
+        has_objects: whether TensorFlow 2 wrote it.
+        version: of the TensorFlow that wrote it; "" if it does not say.
+    """
+
+    tags: tuple[str, ...]
+    signatures: Mapping[str, Signature]
+    nodes: int
+    functions: int
+    variables: int
+    assets: Sequence[str]
+    has_objects: bool
+    version: str
+
+
+@brief_repr
+@dataclass
+class ModelInfo:
+    """A SavedModel or a MetaGraph.
+
+    Attributes:
+        path: its folder or file.
+        format: "savedmodel" or "metagraph".
+        graphs: in the order of the file.
+        checkpoint: where the values are; None without variables, or if they are missing.
+        problem: why the checkpoint cannot be read; "" if it can.
+    """
+
+    path: str
+    format: str
+    graphs: list[GraphInfo]
+    checkpoint: Checkpoint | None = None
+    problem: str = ""
+    shards: int = 0
+    value_bytes: int = field(default=0)
+
+    @property
+    def title(self) -> str:
+        """What it is: "a TensorFlow 2 SavedModel"."""
+        if self.format != "savedmodel":
+            return "a MetaGraph"
+        return f"a TensorFlow {2 if any(g.has_objects for g in self.graphs) else 1} SavedModel"
+
+    def data(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "path": self.path,
+            "format": self.format,
+            "graphs": [_graph_data(g) for g in self.graphs],
+            "variables": len(self.checkpoint) if self.checkpoint is not None else None,
+            "variable_bytes": self.value_bytes,
+            "shards": self.shards,
+            "problem": self.problem,
+        }
+
+
+def describe(path: str | os.PathLike[str]) -> ModelInfo | None:
+    """What a SavedModel or a MetaGraph holds; None for a file of another kind.
+
+    Raises:
+        FormatError: no such file, or a damaged one.
+    """
+    kind = recognise(path).name
+    if kind == "savedmodel":
+        graphs = savedmodel.read(path).graphs
+    elif kind == "metagraph":
+        graphs = [metagraph.read(path)]
+    else:
+        return None
+    info = ModelInfo(os.fspath(path), kind, [_graph_info(g) for g in graphs])
+    prefix = next((g.checkpoint for g in graphs if g.checkpoint is not None), None)
+    if prefix is not None:
+        _look_at(info, prefix)
+    return info
+
+
+def _look_at(info: ModelInfo, prefix: Path) -> None:
+    try:
+        info.checkpoint = open_checkpoint(prefix)
+        info.value_bytes = sum(size_bytes(info.checkpoint, name) for name in info.checkpoint)
+    except ThinflowError as error:
+        info.problem = error.message
+    info.shards = len(list(prefix.parent.glob(f"{_escaped(prefix.name)}*-?????-of-?????"))) or 1
+
+
+def _escaped(name: str) -> str:
+    from glob import escape
+
+    return escape(name)
+
+
+def size_bytes(checkpoint: Checkpoint, name: str) -> int:
+    """Bytes of a variable's numbers; of text those that are stored."""
+    spec = checkpoint.spec(name)
+    if spec.dtype is not None and spec.dtype.itemsize:
+        count = spec.dtype.itemsize
+        for size in spec.shape or ():
+            count *= size or 0
+        return count
+    return checkpoint.tensor(name).storage.stored_bytes
+
+
+def _graph_info(meta: MetaGraph) -> GraphInfo:
+    return GraphInfo(
+        tags=meta.tags,
+        signatures=meta.signatures,
+        nodes=len(meta.graph),
+        functions=len(meta.graph.functions),
+        variables=sum(1 for _ in variables(meta.graph)),
+        assets=[path.name for _, path in meta.assets()],
+        has_objects=meta.has_objects,
+        version=meta.message.meta_info_def.tensorflow_version,
+    )
+
+
+def _graph_data(graph: GraphInfo) -> dict[str, Any]:
+    return {
+        "tags": list(graph.tags),
+        "signatures": {
+            key: {"inputs": _ends(s.inputs), "outputs": _ends(s.outputs), "method": s.method}
+            for key, s in graph.signatures.items()
+        },
+        "nodes": graph.nodes,
+        "functions": graph.functions,
+        "variables": graph.variables,
+        "assets": list(graph.assets),
+        "tensorflow": graph.version,
+    }
+
+
+def _ends(endpoints: Mapping[str, Endpoint]) -> dict[str, Any]:
+    return {
+        name: {
+            "value": e.value,
+            "dtype": e.spec.dtype.name if e.spec.dtype is not None else None,
+            "shape": list(e.spec.shape) if e.spec.shape is not None else None,
+        }
+        for name, e in endpoints.items()
+    }

@@ -1,0 +1,267 @@
+"""Where the value of each variable is kept: which key of a checkpoint belongs to which node of a graph.
+
+What says so, most exact first: the restore operations in the graph; the collections of TensorFlow 1; the
+objects of TensorFlow 2; a key that is the node's name, or the name it shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from thinflow.errors import FormatError
+from thinflow.formats._slices import WHOLE, Slice
+from thinflow.formats.checkpoint import Checkpoint
+from thinflow.formats.metagraph import MetaGraph
+from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.order import ancestors
+from thinflow.ir.tensor import Tensor
+from thinflow.ir.types import DType
+from thinflow.load.objects import Objects
+from thinflow.load.tables import TABLES
+
+VARIABLES = frozenset({"Variable", "VariableV2", "AutoReloadVariable", "VarHandleOp"})
+"""Ops whose nodes are variables."""
+
+ASSIGNS = frozenset({"Assign", "AssignVariableOp"})
+"""Ops that give a variable, their first input, the value of their second."""
+
+_RESTORES = frozenset({"RestoreV2", "Restore", "RestoreSlice"})
+_IMPORTS = frozenset({"LookupTableImport", "LookupTableImportV2"})
+_PASSING = frozenset({"Identity", "Reshape", "Cast"})
+_VALUE_KEY = "VARIABLE_VALUE"
+
+
+@dataclass(frozen=True)
+class Key:
+    """What to read for a variable: a key of the checkpoint, perhaps only a part of what it holds."""
+
+    name: str
+    part: Slice | None = None
+    told_by: str = ""
+
+
+Content = tuple[Key, Key]
+"""What to read for a table: its keys and its values."""
+
+
+def tensor_of(checkpoint: Checkpoint, key: Key) -> Tensor:
+    """The value a key stands for, read when somebody asks for the numbers.
+
+    Raises:
+        FormatError: the checkpoint has no such key, or the part lies outside.
+    """
+    whole = checkpoint.tensor(key.name)
+    if key.part is None:
+        return whole
+    return Tensor(whole.dtype, key.part.shape(whole.shape), _Part(whole, key.part))
+
+
+class _Part:
+    """A part of a tensor, cut out when it is read."""
+
+    __slots__ = ("_part", "_whole")
+
+    def __init__(self, whole: Tensor, part: Slice) -> None:
+        self._whole, self._part = whole, part
+
+    @property
+    def stored_bytes(self) -> int:
+        return self._whole.storage.stored_bytes
+
+    @property
+    def is_splat(self) -> bool:
+        return False
+
+    def read(self, element: DType, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+        del element
+        cut = np.ascontiguousarray(self._whole.numpy()[self._part.resolved(self._whole.shape)])
+        cut.flags.writeable = False
+        return cut.reshape(shape)
+
+
+def keys_of(
+    graph: Graph, checkpoint: Checkpoint, meta: MetaGraph | None = None, restore_op: str = ""
+) -> dict[str, Key]:
+    """Variable node -> what to read for it, for all that the graph or what is beside it tells.
+
+    Args:
+        graph: with the variables.
+        checkpoint: where the values are.
+        meta: what was written beside the graph.
+        restore_op: the node whose restore operations know best; "": the one that `meta` names.
+    """
+    if meta is not None:
+        restore_op = restore_op or meta.message.saver_def.restore_op_name
+    found = _from_names(graph, checkpoint)
+    if meta is not None:  # the later ones know better
+        found |= _from_objects(graph, meta, checkpoint)
+        found |= _from_collections(meta, checkpoint)
+    return found | _from_restores(graph, checkpoint, restore_op)
+
+
+def contents_of(graph: Graph, checkpoint: Checkpoint, meta: MetaGraph | None = None) -> dict[str, Content]:
+    """Table node -> the keys and the values that the checkpoint keeps of it."""
+    tables = [node for node in graph if node.op in TABLES]
+    if not tables:
+        return {}
+    names = {table.name: table.name for table in tables}
+    if meta is not None:
+        objects = Objects(graph, meta, checkpoint)
+        names |= {table.name: key for table in tables if (key := objects.key(table, "table"))}
+    found = {
+        table: (Key(f"{name}-keys"), Key(f"{name}-values"))
+        for table, name in names.items()
+        if f"{name}-keys" in checkpoint and f"{name}-values" in checkpoint
+    }
+    return found | _restored_contents(graph, checkpoint)
+
+
+def variables(graph: Graph) -> Iterator[Node]:
+    """The variables of a graph, in file order."""
+    return (node for node in graph if node.op in VARIABLES)
+
+
+def _from_names(graph: Graph, checkpoint: Checkpoint) -> dict[str, Key]:
+    found = {}
+    by_full_name = {full: key for key, full in _full_names(checkpoint).items()}
+    for node in variables(graph):
+        for name in (node.name, _shared_name(node)):
+            key = name if name in checkpoint else by_full_name.get(name, "")
+            if key:
+                found[node.name] = Key(key, told_by="its name")
+                break
+    return found
+
+
+def _full_names(checkpoint: Checkpoint) -> dict[str, str]:
+    """Key -> full name, without the names that several objects bear."""
+    names = checkpoint.full_names()
+    counts: dict[str, int] = {}
+    for name in names.values():
+        counts[name] = counts.get(name, 0) + 1
+    return {key: name for key, name in names.items() if counts[name] == 1}
+
+
+def _shared_name(node: Node) -> str:
+    shared = node.attrs.get("shared_name")
+    return shared.decode("utf-8", "surrogateescape") if isinstance(shared, bytes) else ""
+
+
+def _from_objects(graph: Graph, meta: MetaGraph, checkpoint: Checkpoint) -> dict[str, Key]:
+    objects = Objects(graph, meta, checkpoint)
+    keys = {node.name: objects.key(node, _VALUE_KEY) for node in variables(graph)}
+    return {name: Key(key, told_by="the model's objects") for name, key in keys.items() if key in checkpoint}
+
+
+def _from_collections(meta: MetaGraph, checkpoint: Checkpoint) -> dict[str, Key]:
+    """Parts of partitioned variables, whose keys are the names of the wholes."""
+    return {
+        info.name: Key(info.full_name, info.part, "the variables collection")
+        for info in meta.variables()
+        if info.full_name in checkpoint
+    }
+
+
+# --- the restore operations of a saver ----------------------------------------------------------------------
+
+
+def _from_restores(graph: Graph, checkpoint: Checkpoint, restore_op: str) -> dict[str, Key]:
+    """By what restore operations fill, at last those that the named node waits for."""
+    restores = [node for node in graph if node.op in _RESTORES]
+    operation = graph.find(restore_op) if restore_op else None
+    if operation is not None and len(restores) > 1:
+        own = ancestors([operation])
+        restores.sort(key=lambda node: node in own)
+    return {
+        variable.name: key for node in restores for variable, key in _restored(node) if key.name in checkpoint
+    }
+
+
+def _restored_contents(graph: Graph, checkpoint: Checkpoint) -> dict[str, Content]:
+    """Tables that a saver fills."""
+    found: dict[str, Content] = {}
+    for node in graph:
+        if node.op not in _IMPORTS or len(node.inputs) != 3 or node.inputs[0].node.op not in TABLES:
+            continue
+        keys = [_read_by(value) for value in node.inputs[1:]]
+        if keys[0] is not None and keys[1] is not None and all(k.name in checkpoint for k in keys if k):
+            found[node.inputs[0].node.name] = (keys[0], keys[1])
+    return found
+
+
+def _read_by(value: Value) -> Key | None:
+    """What a restore operation reads for a value."""
+    if value.node.op not in _RESTORES:
+        return None
+    return next((key for port, key in _reads(value.node) if port == value.port), None)
+
+
+def _restored(restore: Node) -> Iterator[tuple[Node, Key]]:
+    """The variables that a restore operation fills, each with what it reads."""
+    for port, key in _reads(restore):
+        for variable in _filled(restore.output(port)):
+            yield variable, key
+
+
+def _reads(restore: Node) -> Iterator[tuple[int, Key]]:
+    """What each output of a restore operation reads."""
+    names = _strings(restore, 1)
+    parts = _strings(restore, 2)
+    if names is None or (restore.op != "Restore" and parts is None):
+        return
+    for port, name in enumerate(names):
+        text = parts[port] if parts and port < len(parts) else ""
+        try:
+            yield port, Key(name, parse_part(text), "the restore operations")
+        except FormatError:
+            continue
+
+
+def _strings(node: Node, index: int) -> list[str] | None:
+    if index >= len(node.inputs):
+        return None
+    tensor = node.inputs[index].node.tensor
+    if tensor is None or tensor.dtype.name != "string":
+        return None
+    return [item.decode("utf-8", "surrogateescape") for item in tensor.numpy().ravel().tolist()]
+
+
+def _filled(value: Value) -> Iterator[Node]:
+    """The variables that a value is assigned to, perhaps after it was passed on."""
+    pending = [value]
+    while pending:
+        for reader in pending.pop().readers:
+            if reader.op in ASSIGNS and reader.inputs[0].node.op in VARIABLES:
+                yield reader.inputs[0].node
+            elif reader.op in _PASSING:
+                pending.append(reader.output())
+
+
+def parse_part(text: str) -> Slice | None:
+    """What a saver writes of a part: full sizes, then `start,length` or `-` per dimension, as `5 2 0,3:-`.
+
+    Returns:
+        None for the whole.
+
+    Raises:
+        FormatError: it is not written so.
+    """
+    words = text.split()
+    if not words:
+        return None
+    extents = []
+    for piece in words[-1].split(":"):
+        start, _, length = piece.partition(",")
+        if piece == "-":
+            extents.append((0, WHOLE))
+        elif start.isdecimal() and length.isdecimal():
+            extents.append((int(start), int(length)))
+        else:
+            raise FormatError(f"'{text}' does not describe a part of a variable")
+    if len(words) - 1 != len(extents):
+        raise FormatError(f"'{text}' does not describe a part of a variable")
+    return Slice(tuple(extents))

@@ -1,0 +1,123 @@
+"""What people freeze: a SavedModel's folder, a `.meta` file, or a graph with a checkpoint."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from thinflow.analysis.interface import guess_interface
+from thinflow.analysis.opened import SIGNATURE
+from thinflow.analysis.shapes import infer_shapes
+from thinflow.errors import GraphError, ParameterError
+from thinflow.formats import load, metagraph, recognise, savedmodel
+from thinflow.formats.checkpoint import find_prefix, open_checkpoint
+from thinflow.formats.metagraph import MetaGraph
+from thinflow.ir.graph import Graph
+from thinflow.ir.states import declare_states
+from thinflow.load.model import Frozen, Options, freeze_graph, freeze_metagraph
+
+PathLike = str | os.PathLike[str]
+_SHOWN_SIGNATURES = 5
+
+
+def holds_variables(path: PathLike) -> bool:
+    """Whether a file or folder is of a format that keeps values outside the graph."""
+    return recognise(path).name in {"savedmodel", "metagraph"}
+
+
+def freeze_source(
+    source: PathLike | Graph,
+    outputs: Sequence[str] | None = None,
+    *,
+    inputs: Sequence[str] | None = None,
+    checkpoint: PathLike | None = None,
+    tags: str | None = None,
+    signature: str | None = None,
+    options: Options | None = None,
+    finish: bool = True,
+) -> Frozen:
+    """Freeze a model, whatever it is kept in.
+
+    Args:
+        source: a SavedModel's folder, a MetaGraph, a GraphDef, or a Graph.
+        outputs: names of values to keep; default: those of the signature, else the best guess.
+        inputs: names of values to feed; default: those of the signature, else the best guess.
+        checkpoint: what leads to a checkpoint, if the values are not with the model.
+        tags: which graph of a SavedModel, by its tags, with commas; default: the only one, or "serve".
+        signature: which signature; default: the only one, or "serving_default".
+        options: see there.
+        finish: infer shapes, and guess inputs where none are declared; False if the caller does.
+
+    Raises:
+        FormatError: no such model, graph, signature or checkpoint, or a variable without a value.
+        GraphError: no such output.
+    """
+    options = options or Options()
+    prefix = find_prefix(checkpoint) if checkpoint is not None else None
+    meta = None if isinstance(source, Graph) else _metagraph(source, tags)
+    if meta is not None:
+        chosen = None if outputs is not None else savedmodel.choose_signature(meta, signature)
+        names = outputs if outputs is not None or chosen is not None else _guessed(meta.graph)
+        frozen = freeze_metagraph(meta, chosen, names or (), prefix, options)
+        if chosen is not None and signature is None:
+            _tell_choice(frozen, meta, chosen)
+    else:
+        for name, given in (("tags", tags), ("signature", signature)):
+            if given is not None:
+                raise ParameterError(
+                    f"{name}= goes with a SavedModel or a MetaGraph only", hint="leave it out"
+                )
+        graph = source.clone() if isinstance(source, Graph) else load(source)
+        names = outputs if outputs is not None else _guessed(graph)
+        values = open_checkpoint(prefix) if prefix is not None else None
+        frozen = freeze_graph(graph, names, values, options, inputs=inputs or ())
+    if finish:
+        infer_shapes(frozen.graph)
+        _declare_inputs(frozen.graph, inputs)
+        declare_states(frozen.graph)
+    return frozen
+
+
+def _tell_choice(frozen: Frozen, meta: MetaGraph, chosen: metagraph.Signature) -> None:
+    """Note which signature was taken where there are others; Keras writes one twice, that is none."""
+    key = next(k for k, given in meta.signatures.items() if given is chosen)
+    others = [k for k, given in meta.signatures.items() if k != key and not _is_twin(k, given, chosen)]
+    if others:
+        flags = ", ".join(f"--signature {other}" for other in others[:_SHOWN_SIGNATURES])
+        note = f"of {len(others) + 1} signatures '{key}' was taken; the others: {flags}"
+        frozen.graph.facts[SIGNATURE] = note
+        frozen.notes.append(note)
+
+
+def _is_twin(key: str, given: metagraph.Signature, chosen: metagraph.Signature) -> bool:
+    """Whether it is what Keras's `export` calls "serve": the default signature once more."""
+    ends = [{n: str(e.spec) for n, e in side.items()} for side in (given.inputs, chosen.inputs)]
+    ends += [{n: str(e.spec) for n, e in side.items()} for side in (given.outputs, chosen.outputs)]
+    return key == "serve" and ends[0] == ends[1] and ends[2] == ends[3]
+
+
+def _metagraph(path: PathLike, tags: str | None) -> MetaGraph | None:
+    kind = recognise(path).name
+    if kind == "savedmodel":
+        return savedmodel.read(path).select(tags)
+    if kind != "metagraph":
+        return None
+    if tags is not None:
+        raise ParameterError("tags= goes with a SavedModel only", hint="leave it out")
+    return metagraph.read(path)
+
+
+def _guessed(graph: Graph) -> list[str]:
+    """The most likely outputs of a graph as it was trained, savers and all."""
+    infer_shapes(graph)
+    names = [value.name for value in guess_interface(graph).chosen_outputs]
+    if not names:
+        raise GraphError("no output can be guessed", graph.path, "name them: --outputs NAME,NAME")
+    return names
+
+
+def _declare_inputs(graph: Graph, inputs: Sequence[str] | None) -> None:
+    if inputs is not None:
+        graph.inputs = [graph.value(name) for name in inputs]
+    elif not graph.inputs:
+        graph.inputs = guess_interface(graph).chosen_inputs

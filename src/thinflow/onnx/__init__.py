@@ -1,0 +1,1 @@
+"""ONNX models as they are written: messages, program, writer."""

@@ -1,0 +1,133 @@
+"""What the reader of a report must know, and what to try next."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from thinflow.ir.graph import Graph, Value
+from thinflow.ir.states import without_states
+from thinflow.optimize.core import Core
+from thinflow.optimize.finishing import stem_of
+from thinflow.optimize.onnx_quantizing import reopened
+from thinflow.optimize.partial import fits_onnx
+from thinflow.optimize.samples import Samples
+
+if TYPE_CHECKING:
+    from thinflow.optimize.job_report import OptimizeReport
+    from thinflow.optimize.quantizing import QuantizedModel
+    from thinflow.optimize.small_graph import SmallGraph
+    from thinflow.optimize.task import Task
+
+
+def warnings_for(small: SmallGraph, quantized: QuantizedModel) -> list[str]:
+    """What may mislead whoever reads only the figures."""
+    warnings = _about_samples(small.task)
+    norms = small.summary.training_norms
+    if norms:
+        warnings.append(
+            f"{len(norms)} batch norms are in training mode: they use the statistics of "
+            "each batch, were left as they are, and cost speed and eight-bit quality; freeze_batch_norms "
+            "freezes them on your data, which changes the answers"
+        )
+    warnings += quantized.warnings
+    if small.restored.note:
+        warnings.append(small.restored.note)
+    return list(dict.fromkeys(warnings))
+
+
+def _about_samples(task: Task) -> list[str]:
+    if task.data.synthetic and not task.choices.recipe.needs_samples:
+        return [
+            "SYNTHETIC INPUT: no samples were given, so inputs were made up. Speed and size are real; "
+            "agreement says little. Give real samples with --calibration."
+        ]
+    if task.data.synthetic:
+        return [
+            "SYNTHETIC INPUT: no calibration data was given, so inputs were made up. Speed and size are "
+            "real; the eight-bit ranges fit the made-up data only, and agreement says little. "
+            "Give real samples with --calibration."
+        ]
+    if task.tested is task.data:
+        return ["quality was judged on the calibration samples; --test takes others"]
+    return []
+
+
+def settled_notes(inputs: Sequence[Value], core: Core, samples: Samples) -> list[str]:
+    """What the models were made for where the graph leaves sizes open, such as the steps of a recurrent net.
+
+    Args:
+        inputs: of the graph as it came.
+        core: what the models hold, with the sizes they were made for.
+        samples: where those sizes are from.
+    """
+    made = {v.name: v.spec for v in core.inputs}
+    notes = []
+    for value in inputs:
+        before, after = value.spec, made.get(value.name)
+        if after is None or after.shape is None or None in after.shape[1:]:
+            continue
+        if before.shape is not None and None not in before.shape[1:]:
+            continue
+        sizes = ",".join("N" if m is None else str(m) for m in before.shape or after.shape or ())
+        origin = "made up" if samples.synthetic else "of the first sample"
+        notes.append(
+            f"'{value.name}' is {before} in the graph; the models are made for {after}, sizes {origin}: "
+            f"choose others with --shape {shlex.quote(value.name)}={sizes}"
+        )
+    return notes
+
+
+def next_steps(report: OptimizeReport, small: SmallGraph) -> list[str]:
+    """Commands to try, those that make up for what was missing first."""
+    task = small.task
+    graph = task.graph
+    model = shlex.quote(report.source or "MODEL")
+    model += "".join(f" --{key} {shlex.quote(str(value))}" for key, value in task.opened_with.items())
+    folder = report.files["int8"].parent
+    samples = shlex.quote(task.data.path or "FOLDER_OF_SAMPLES")
+    data = f"--calibration {samples}"
+    steps: list[str] = _steps_to_a_whole_model(report, small, model) if report.is_part else []
+    if report.synthetic and not report.is_part:
+        shapes = _known_shapes(graph, one_sample=False)
+        steps.append(f"thinflow optimize {model} {shlex.quote(str(folder))} {data}{shapes}")
+    if report.summary.training_norms:
+        frozen = shlex.quote(str(folder / f"{stem_of(graph)}_frozen.pb"))
+        data += _known_shapes(graph)
+        steps.append(f"thinflow transform {model} {frozen} -t freeze_batch_norms {data}")
+    files = " ".join(shlex.quote(str(report.files[key])) for key in ("fp32", "int8"))
+    return [*steps, f"thinflow benchmark {files} --threads 1,2"]
+
+
+def _steps_to_a_whole_model(report: OptimizeReport, small: SmallGraph, model: str) -> list[str]:
+    """Commands that make or run all of a model that the LiteRT models hold only a part of."""
+    if report.onnx is not None and not report.onnx.plain.coverage.is_part:
+        return [f"thinflow benchmark {shlex.quote(str(report.files['onnx_fp32']))}"]
+    whole = report.files["fp32_pb"]
+    if report.onnx is None and report.source and fits_onnx(reopened(small.task.graph, small.graph)):
+        ends = _ends(small.task.graph)
+        return [f"thinflow convert {model}{ends} {shlex.quote(str(whole.with_suffix('.onnx')))}"]
+    return [f"thinflow run {shlex.quote(str(whole))}{_ends(small.task.graph)}"]
+
+
+def _ends(graph: Graph) -> str:
+    """Flags that name a graph's inputs and outputs, so that nothing is guessed anew."""
+    fed, given = (without_states(graph, side) for side in (graph.inputs, graph.outputs))
+    sides = (("inputs", fed), ("outputs", given))
+    return "".join(f" --{role} {shlex.quote(','.join(v.name for v in values))}" for role, values in sides)
+
+
+def _known_shapes(graph: Graph, *, one_sample: bool = True) -> str:
+    """A `--shape` flag for each input whose shape is known.
+
+    Args:
+        one_sample: whether an open batch is known to be one sample; else it stays open.
+    """
+    fed = without_states(graph, graph.inputs)
+    known = {v.name: v.shape for v in fed if v.shape and None not in v.shape[1:]}
+    shapes = {name: shape for name, shape in known.items() if one_sample or shape[0] is not None}
+    texts = (
+        f"{name}={','.join('1' if d is None else str(d) for d in shape)}" for name, shape in shapes.items()
+    )
+    return "".join(f" --shape {shlex.quote(text)}" for text in texts)

@@ -1,0 +1,202 @@
+"""The batch that a graph leaves open, kept open in what is made of it, or fixed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from itertools import islice
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from thinflow.analysis.loops import infer_with_loops
+from thinflow.errors import NodeError, ThinflowError, UnsupportedOp
+from thinflow.ir.graph import Graph, Value
+from thinflow.ir.types import TensorSpec
+from thinflow.optimize.core import BESIDE, Core
+from thinflow.optimize.core_feeds import REFUSED, UnprovenError, core_feeds
+from thinflow.optimize.coverage import Coverage
+from thinflow.optimize.samples import Samples
+
+Array = np.ndarray[Any, Any]
+
+
+class HasCore(Protocol):
+    """A model of a graph's core, for any runtime."""
+
+    @property
+    def core(self) -> Core: ...
+
+    @property
+    def coverage(self) -> Coverage: ...
+
+
+class HasShape(Protocol):
+    """A tensor of any runtime's program."""
+
+    @property
+    def shape(self) -> tuple[int | None, ...] | None: ...
+
+
+M = TypeVar("M", bound=HasCore)
+
+
+def is_open(spec: TensorSpec) -> bool:
+    """Whether the first size, which counts the batch, is open."""
+    return bool(spec.shape) and spec.shape is not None and spec.shape[0] is None
+
+
+def takes_batches(core: Core, inputs: Iterable[HasShape]) -> bool:
+    """Whether a program takes batches of any size, as its graph does.
+
+    A size that is open in what is computed before the core alone, such as that of a decoded picture, is none.
+
+    Args:
+        inputs: of the program.
+    """
+    declared = any(is_open(v.spec) for v in core.graph.inputs)
+    return declared and any(t.shape and t.shape[0] is None for t in inputs)
+
+
+def counts_samples(inputs: Sequence[Value]) -> bool:
+    """Whether inputs leave a batch open. Vectors of any length alone are none: a clip, a list of words."""
+    return any(is_open(v.spec) and len(v.spec.shape or ()) > 1 for v in inputs)
+
+
+def only_batch_is_open(inputs: Sequence[Value]) -> bool:
+    """Whether inputs leave a batch open, and nothing else."""
+    return counts_samples(inputs) and all(None not in (v.spec.shape or ())[1:] for v in inputs)
+
+
+def fix_batch(graph: Graph, samples: Samples | None) -> dict[Value, TensorSpec]:
+    """Infer shapes with the batch of the first sample (1 without samples) where inputs leave it open.
+
+    Returns:
+        What the inputs were, for `infer_with_loops` to go back.
+    """
+    before = {v: v.spec for v in graph.inputs}
+    batched = [v for v, spec in before.items() if is_open(spec)]
+    sizes = _sizes(batched, samples)
+    fixed = {v: v.spec.with_shape((sizes.get(v, 1), *(v.spec.shape or ())[1:])) for v in batched}
+    infer_with_loops(graph, before | fixed)
+    return before
+
+
+def _sizes(values: Sequence[Value], samples: Samples | None) -> dict[Value, int]:
+    first = next(iter(samples), {}) if samples is not None else {}
+    return {v: len(first[v]) for v in values if v in first and first[v].ndim}
+
+
+def open_else_fixed(
+    graph: Graph, samples: Samples | None, make: Callable[[], M], make_fixed: Callable[[], M]
+) -> tuple[M, str]:
+    """A model with an open batch, or with a fixed one if that holds more of the graph; then also why.
+
+    Args:
+        make: makes the model by the shapes that the graph's values have.
+        make_fixed: the same, once the batch of the graph's inputs is fixed.
+
+    Raises:
+        UnsupportedOp: no part of the graph can be a model.
+    """
+    model: M | None = None
+    refusal: UnsupportedOp | None = None
+    try:
+        model = make()
+    except UnsupportedOp as error:
+        refusal = error
+    is_whole = model is not None and not model.coverage.is_part
+    if not is_whole and counts_samples(graph.inputs):
+        inferred = {v: v.spec for v in (*graph.inputs, *(model.core.inputs if model is not None else ()))}
+        fix_batch(graph, samples)
+        with suppress(UnsupportedOp):
+            other = make_fixed()
+            if model is None or _left(other) < _left(model):
+                return other, _problem(refusal) if model is None else _why_partial(model.core)
+        infer_with_loops(graph, inferred)
+    if model is None:
+        assert refusal is not None
+        raise refusal
+    return model, ""
+
+
+def batch_note(inputs: Sequence[HasShape], why: str) -> str:
+    """That the batch of a program is fixed, at which size, and why."""
+    sizes = sorted({t.shape[0] for t in inputs if t.shape and t.shape[0] is not None})
+    return f"batch  fixed at {' and '.join(map(str, sizes)) or 1}: {why}"
+
+
+@contextmanager
+def told() -> Iterator[list[str]]:
+    """A list that says, after the block, why it failed; it is empty if it did not.
+
+    The block compares a model with its graph for two samples at once.
+    """
+    why: list[str] = []
+    try:
+        yield why
+    except (UnprovenError, NodeError) as error:
+        why.append(f"the graph itself does not run with two samples at once: {error.problem}")
+    except ThinflowError as error:
+        why.append(f"not right with two samples at once: {error.problem}")
+
+
+def _left(model: HasCore) -> tuple[bool, int]:
+    """How much of the graph is not in a model: what is smaller holds more."""
+    return model.coverage.is_part, len(model.core.outside)
+
+
+def _problem(refusal: UnsupportedOp | None) -> str:
+    return "" if refusal is None else f"{refusal.problem} ({refusal.where})"
+
+
+def _why_partial(core: Core) -> str:
+    """Why a core does not hold the whole graph, by the first node with a reason of its own."""
+    own = (pair for pair in core.outside.items() if not pair[1].startswith(BESIDE))
+    node, why = next(own, next(iter(core.outside.items())))
+    return f"{why} ({node.where})"
+
+
+def several(core: Core, samples: Samples) -> list[Array]:
+    """The core's inputs for two samples at once: those with an open batch one behind the other.
+
+    Where there is only one sample, it is followed by its mirror image. Where made-up ones do not go through
+    what stands before the core, numbers are made up for the core itself.
+
+    Raises:
+        NodeError, FeedError: they do not go through what stands before the core.
+    """
+    feeds = list(islice(samples, 2))
+    open_inputs = {v for v in core.graph.inputs if is_open(v.spec)}
+    try:
+        return core.before(_joined(feeds, open_inputs))
+    except REFUSED:
+        if not samples.synthetic:
+            raise
+    made = [dict(zip(core.inputs, arrays, strict=True)) for arrays in core_feeds(core, samples, len(feeds))]
+    joined = _joined(made, {v for v in core.inputs if is_open(v.spec)})
+    return [joined[v] for v in core.inputs]
+
+
+def doubled(feed: Mapping[Value, Array]) -> dict[Value, Array]:
+    """A feed with twice the size where one beyond the batch is open: the other half is its mirror image."""
+    found = {}
+    for value, array in feed.items():
+        for axis, size in enumerate(value.spec.shape or ()):
+            if axis and size is None:
+                array = np.concatenate([array, np.flip(array, axis)], axis)
+        found[value] = array
+    return found
+
+
+def _joined(feeds: Sequence[Mapping[Value, Array]], batched: set[Value]) -> dict[Value, Array]:
+    first, last = feeds[0], feeds[-1]
+    return {v: np.concatenate([a, _other(v, first, last)]) if v in batched else a for v, a in first.items()}
+
+
+def _other(value: Value, first: Mapping[Value, Array], last: Mapping[Value, Array]) -> Array:
+    """Another sample that goes with the first: of its sizes beyond the batch."""
+    a, b = first[value], last[value]
+    if last is not first and a.shape[1:] == b.shape[1:]:
+        return b
+    return np.flip(a, tuple(range(1, a.ndim)))

@@ -1,0 +1,117 @@
+"""Whether pictures go into a model in the range of numbers that it was trained on.
+
+The first batch norm remembers how its input was spread in training. Pixels of 0 to 255 in place of -1 to 1
+make that spread 128 times as large, whatever the pictures show.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from thinflow.errors import ThinflowError
+from thinflow.interpreter import Plan
+from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.order import execution_order
+from thinflow.ir.tensor import Tensor
+from thinflow.optimize.samples import Samples
+
+Array = np.ndarray[Any, Any]
+_NORMS = {
+    **dict.fromkeys(("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"), 4),
+    "BatchNormWithGlobalNormalization": 2,
+}
+"""Op -> which input is the variance that it saw in training."""
+_LOOKED_AT = 8
+"""Samples: the pictures of one scene differ in light, not in their range."""
+_FAR = 8.0
+"""Times as large or small as in training: what other pictures do not do, and a wrong range does."""
+_SCALING = frozenset({"Sub", "Mul", "Div", "RealDiv", "AddV2", "Add", "BiasAdd"})
+_CARRIERS = frozenset(
+    {"Cast", "Identity", "Reshape", "ExpandDims", "Transpose", "Squeeze", "Pad", "EnsureShape"}
+)
+
+
+def picture_warnings(graph: Graph, samples: Samples) -> list[str]:
+    """What to know of the range of pixels: that it is not the one of training, or that nobody chose it.
+
+    Args:
+        graph: as it was opened, its batch norms not folded yet.
+        samples: for it.
+    """
+    if samples.scaling is None:
+        return []
+    shown = samples.scaling.range_text()
+    times = _times_as_in_training(graph, samples)
+    if times is not None and not 1 / _FAR < times < _FAR:
+        how = f"{times:.0f} times as large" if times > 1 else f"{1 / times:.0f} times as small"
+        return [
+            f"pictures go in as {shown}, and the first batch norm sees numbers {how} as in training: the "
+            "model seems to expect another range; --mean 127.5 --std 127.5 gives -1..1, --std 255 gives 0..1"
+        ]
+    if samples.unscaled and times is None and not _scales_by_itself(graph):
+        return [
+            f"pictures go in as {shown}, since no scaling was given; if the model expects another range, "
+            "--mean 127.5 --std 127.5 gives -1..1, --std 255 gives 0..1"
+        ]
+    return []
+
+
+def _times_as_in_training(graph: Graph, samples: Samples) -> float | None:
+    """How wide the first batch norm's input is spread beside training; None if there is none, or it is not
+    reached.
+    """
+    norm = _first_norm(graph)
+    if norm is None:
+        return None
+    variance = _constant(norm.inputs[_NORMS[norm.op]])
+    if variance is None:
+        return None
+    x = norm.inputs[0]
+    try:
+        plan = Plan(graph, [x], graph.inputs)
+        rows = [plan.run(dict(feed))[0] for feed in islice(samples, _LOOKED_AT)]
+    except ThinflowError:
+        return None
+    channel_axis = 1 if norm.get("data_format") in (b"NCHW", "NCHW") else -1
+    columns = [np.moveaxis(row, channel_axis, -1).reshape(-1, variance.size or 1) for row in rows]
+    seen = np.concatenate(columns).astype(np.float64).var(axis=0)
+    trained = variance.numpy().astype(np.float64).reshape(-1)
+    known = (trained > 0) & (seen > 0)
+    return float(np.sqrt(np.median(seen[known] / trained[known]))) if known.any() else None
+
+
+def _constant(value: Value) -> Tensor | None:
+    """The constant behind a value, which frozen graphs read through an Identity; None if it is computed."""
+    node = value.node
+    while node.op == "Identity" and node.inputs:
+        node = node.inputs[0].node
+    return node.tensor
+
+
+def _first_norm(graph: Graph) -> Node | None:
+    """The batch norm in inference mode that comes first in the graph's order and reads an input with no other
+    in between.
+    """
+    behind: set[Node] = {v.node for v in graph.inputs}
+    for node in execution_order(graph):
+        if node.op not in _NORMS:
+            behind.update({node} if any(v.node in behind for v in node.inputs) else ())
+        elif node.inputs[0].node in behind:
+            return None if node.get("is_training", node.op.startswith("Fused")) else node
+    return None
+
+
+def _scales_by_itself(graph: Graph) -> bool:
+    """Whether the graph begins by scaling what comes in with constants."""
+    pending = list(graph.inputs)
+    while pending:
+        for use in pending.pop().uses:
+            others = [v for i, v in enumerate(use.node.inputs) if i != use.index]
+            if use.node.op in _SCALING and all(_constant(v) is not None for v in others):
+                return True
+            if use.index == 0 and use.node.op in _CARRIERS:
+                pending.extend(use.node.outputs)
+    return False

@@ -1,0 +1,221 @@
+"""Samples for the whole graph: given ones, or made-up ones."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thinflow.analysis.switches import inference_setting
+from thinflow.errors import FeedError, ParameterError
+from thinflow.interpreter import Plan
+from thinflow.ir.brief import brief_repr
+from thinflow.ir.counterparts import counterparts
+from thinflow.ir.graph import Graph, Value
+from thinflow.ir.states import states_of, without_states
+from thinflow.ir.types import STRING, DType, TensorSpec, dtype
+from thinflow.optimize.labels import class_names_for
+from thinflow.optimize.quality import class_numbers
+from thinflow.quantize.feeds import Feeds, open_feeds
+from thinflow.quantize.pictures import Scaling
+from thinflow.synthetic import declared_spec, synthetic_feeds
+
+Array = np.ndarray[Any, Any]
+
+SYNTHETIC_SAMPLES = 20
+
+
+@brief_repr
+@dataclass
+class Samples:
+    """Feeds for the whole graph, walkable again and again.
+
+    Attributes:
+        synthetic: whether they were made up.
+        labels: class number per sample, or None.
+        note: where they come from, in words.
+        path: the folder or file they come from, "" if from none.
+        given_labels: the labels as they came, words or numbers; None without.
+        scaling: of pictures whose numbers go into float inputs; None if there are none.
+        unscaled: whether it was left to us, so that pixels go in as 0 to 255.
+    """
+
+    walk: Callable[[], Iterator[dict[Value, Array]]]
+    count: int | None
+    synthetic: bool
+    labels: list[int] | None = None
+    note: str = ""
+    path: str = ""
+    given_labels: Sequence[Any] | None = None
+    scaling: Scaling | None = None
+    unscaled: bool = False
+
+    def __iter__(self) -> Iterator[dict[Value, Array]]:
+        return self.walk()
+
+
+def samples_for(
+    graph: Graph,
+    source: Any,
+    *,
+    scaling: Scaling | None = None,
+    limit: int | None = None,
+    class_names: Sequence[str] | None = None,
+) -> Samples:
+    """Samples from a folder, a file or Python objects; made up if `source` is None.
+
+    Raises:
+        FeedError: nothing there, or it does not fit the inputs.
+    """
+    if limit is not None and limit < 1:
+        raise ParameterError(f"{limit} samples are too few", hint="give at least 1")
+    return with_states(_samples_for(graph, source, scaling, limit, class_names), graph)
+
+
+def _samples_for(
+    graph: Graph, source: Any, scaling: Scaling | None, limit: int | None, class_names: Sequence[str] | None
+) -> Samples:
+    """As `samples_for`, without the states of the graph."""
+    inputs = without_states(graph, graph.inputs)
+    if source is None:
+        _require_shapes(graph)
+        number = limit or SYNTHETIC_SAMPLES
+        note = f"{number} made-up inputs: speed and size are real, accuracy and eight-bit ranges are not"
+        return Samples(lambda: synthetic_feeds(inputs, number), number, True, note=note)
+    specs = {v.name: one_sample(declared_spec(v)) for v in inputs}
+    feeds = open_feeds(source, specs, scaling=scaling, limit=limit)
+    labels = class_numbers(feeds.labels, class_names) if feeds.labels is not None else None
+    count = _length(feeds)
+    path = str(source) if isinstance(source, (str, Path)) else ""
+
+    def walk() -> Iterator[dict[Value, Array]]:
+        for feed in feeds:
+            yield {graph.value(name): array for name, array in feed.items()}
+
+    pictures = feeds.has_pictures and any(_is_float(spec) for spec in specs.values())
+    used = (scaling or Scaling()) if pictures else None
+    return Samples(
+        walk,
+        count,
+        False,
+        labels,
+        _note(feeds, count, path, used),
+        path,
+        given_labels=feeds.labels,
+        scaling=used,
+        unscaled=pictures and scaling is None,
+    )
+
+
+def _is_float(spec: TensorSpec) -> bool:
+    return spec.dtype is None or spec.dtype.is_floating
+
+
+def _note(feeds: Feeds, count: int | None, path: str, scaling: Scaling | None) -> str:
+    """Where samples are from, which of how many, and what becomes of pixels."""
+    taken = "some" if count is None else str(count)
+    origin = f"samples from {path or 'the given samples'}"
+    if count is not None and feeds.total is not None and count < feeds.total:
+        over = f"{feeds.classes} classes" if feeds.classes > 1 else "all of them"
+        origin = f"of {feeds.total} {origin}, spread over {over}"
+    pixels = "" if scaling is None else f", pixels as {scaling.range_text()}"
+    return f"{taken} {origin}{pixels}"
+
+
+def both_samples(
+    graph: Graph,
+    calibration: Any,
+    test: Any,
+    *,
+    labels: str | os.PathLike[str] | Sequence[str] | None = None,
+    scaling: Scaling | None = None,
+    limit: int | None = None,
+) -> tuple[Samples, Samples]:
+    """Samples to calibrate with, and to judge on: the very same ones if `test` is None.
+
+    Args:
+        calibration, test: sources, as for `samples_for`.
+        labels: class names, or a file of them; default: a labels file beside the model.
+
+    Raises:
+        ParameterError: the labels cannot be read.
+        FeedError: nothing there, or it does not fit the inputs.
+    """
+    output = graph.outputs[0].spec if graph.outputs else None
+    names = class_names_for(graph.path, output, labels)
+    open_source = partial(samples_for, graph, scaling=scaling, limit=limit, class_names=names)
+    data = open_source(calibration)
+    return data, data if test is None else open_source(test)
+
+
+def _require_shapes(graph: Graph) -> None:
+    """Refuse to make up numbers for an input of unknown rank.
+
+    Raises:
+        FeedError: names the input.
+    """
+    for value in graph.inputs:
+        spec = declared_spec(value)
+        if spec.shape is None and spec.dtype is not STRING and inference_setting(value.node) is None:
+            raise FeedError(
+                f"the graph does not say what shape the input '{value.name}' has",
+                graph.path,
+                hint=f"give it: --shape {shlex.quote(value.name)}=1,224,224,3 "
+                "(or samples: --calibration FOLDER)",
+            )
+
+
+def one_sample(spec: TensorSpec) -> TensorSpec:
+    """What one sample looks like: a batch of one where the batch is open."""
+    if spec.shape and spec.shape[0] is None:
+        return TensorSpec(spec.dtype, (1, *spec.shape[1:]))
+    return spec
+
+
+def _length(feeds: Feeds) -> int | None:
+    try:
+        return len(feeds)
+    except TypeError:
+        return None
+
+
+def as_declared(value: Value, array: Array) -> Array:
+    """An input in the type that its placeholder says, where both are floats: runtimes lack some of them."""
+    element = value.node.get("dtype")
+    if not isinstance(element, DType) or not element.is_floating or dtype(array.dtype) is element:
+        return array
+    return array.astype(element.numpy()) if dtype(array.dtype).is_floating else array
+
+
+def with_states(samples: Samples, graph: Graph) -> Samples:
+    """The samples as calls one after the other: each with the states that those before it leave."""
+    states = states_of(graph)
+    if not states:
+        return samples
+
+    def walk() -> Iterator[dict[Value, Array]]:
+        plan = Plan(graph, [s.output for s in states], graph.inputs)
+        held = {s.input: s.first for s in states}
+        for feed in samples:
+            whole = {**feed, **held}
+            yield whole
+            held = dict(zip(held, plan.run(whole), strict=True))
+
+    return replace(samples, walk=walk)
+
+
+def rebind(samples: Samples, old: Graph, new: Graph) -> Samples:
+    """The same samples with the values of another graph as keys, paired by name, else by place."""
+    pairs = list(zip(old.inputs, counterparts(old.inputs, new.inputs, new), strict=True))
+
+    def walk() -> Iterator[dict[Value, Array]]:
+        for feed in samples:
+            yield {to: as_declared(to, feed[value]) for value, to in pairs}
+
+    return replace(samples, walk=walk)

@@ -1,0 +1,135 @@
+"""Whether what was made runs at all, before it is measured and written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+from thinflow.analysis.shapes import infer_shapes
+from thinflow.engines._child import run_file
+from thinflow.errors import (
+    EngineUnavailable,
+    FeedError,
+    FormatError,
+    NodeError,
+    ParameterError,
+    ThinflowError,
+    UnsupportedOp,
+)
+from thinflow.interpreter import Plan
+from thinflow.ir.graph import Graph
+from thinflow.ir.order import ancestors
+from thinflow.ops import registry
+from thinflow.ops._missing import missing_kernel
+from thinflow.optimize.float_model import FloatModel
+from thinflow.optimize.samples import Samples
+
+_LOOPS = frozenset({"While", "StatelessWhile", "LoopCond"})
+
+
+def require_running(model: FloatModel, samples: Samples) -> None:
+    """Refuse a model with a loop in it that LiteRT opens, and then gives up on.
+
+    Raises:
+        UnsupportedOp: it does not run on the first sample.
+    """
+    loop = next((n for n in model.core.nodes if n.op in _LOOPS), None)
+    if loop is None:
+        return
+    try:
+        feeds = [model.core.before(feed) for feed in islice(samples, 1)]
+        run_file(model.content, "litert", feeds, name="the .tflite model")
+    except EngineUnavailable as error:
+        raise UnsupportedOp(
+            f"LiteRT does not run the loop: {error.problem.removeprefix('LiteRT failed: ')}",
+            loop.where,
+            hint="`thinflow run` handles it; variables whose sizes grow from nothing are a common reason",
+        ) from error
+
+
+def require_runnable(graph: Graph, samples: Samples, obstacle: UnsupportedOp) -> None:
+    """Refuse a graph that LiteRT has no model for, and that does not run here either.
+
+    Args:
+        obstacle: why there is no model.
+
+    Raises:
+        UnsupportedOp: the obstacle, caused by what keeps the graph from running.
+    """
+    failure = why_not_running(graph, samples)
+    if failure is not None:
+        hint = failure.hint or "`thinflow inspect MODEL --all` shows its nodes"
+        raise UnsupportedOp(obstacle.problem, obstacle.where, hint) from failure
+
+
+def require_ours(failure: ThinflowError, samples: Samples) -> None:
+    """Raise a failure again that a user has to mend: of an option, of a file, of samples that do not fit.
+
+    Any other is told in the report: what was made before it is of use.
+    """
+    if isinstance(failure, ParameterError | FormatError):
+        raise failure
+    of_samples = isinstance(failure, FeedError | NodeError) and not isinstance(failure, UnsupportedOp)
+    if of_samples and not samples.synthetic:
+        raise failure
+
+
+def why_not_running(graph: Graph, samples: Samples) -> ThinflowError | None:
+    """Why the interpreter cannot run a graph at all; None if it can.
+
+    Numbers and text that are made up may not fit a sound graph: what they fail on is no reason.
+    """
+    try:
+        for feed in islice(samples, 1):
+            Plan(graph, graph.outputs, graph.inputs).run(dict(feed))
+    except ThinflowError as error:
+        return None if samples.synthetic and _may_be_the_datas(error, graph) else error
+    return None
+
+
+def unknown_op(graph: Graph) -> UnsupportedOp | None:
+    """The error of the first node on the way to the outputs of an op that nothing here knows; None without.
+
+    Such an op is some library's own: the model may be sound, and run where that library is loaded.
+    """
+    needed = ancestors([v.node for v in graph.outputs], stop=frozenset(v.node for v in graph.inputs))
+    called = [n for function in graph.functions.values() for n in function.graph]
+    for node in (*(n for n in graph if n in needed), *called):
+        if node.tensor is None and node.op not in graph.functions and registry.find(node.op) is None:
+            return missing_kernel(node)
+    return None
+
+
+def unproven(unknown: UnsupportedOp) -> str:
+    """What a reader must know where an op of the graph runs nowhere here."""
+    return (
+        f"the graph was not run from end to end, as nothing here knows an op in it ({unknown.where}): "
+        "transforms were proven piece by piece, and models are judged at their own outputs; "
+        f"{unknown.hint.partition(';')[0]}"
+    )
+
+
+def reaches_core(model: FloatModel, samples: Samples) -> bool:
+    """Whether what the model is fed can be computed from the first sample."""
+    try:
+        for feed in islice(samples, 1):
+            model.core.before(feed)
+    except UnsupportedOp:
+        return False
+    return True
+
+
+def _may_be_the_datas(error: ThinflowError, graph: Graph) -> bool:
+    """Whether other numbers could have gone through: nothing in the graph itself is seen to be wrong."""
+    if isinstance(error, UnsupportedOp) or not isinstance(error, FeedError | NodeError):
+        return False
+    if any(isinstance(cause, TypeError) for cause in _causes(error)):
+        return False  # inputs have their declared types: an attribute has another one, or an input is missing
+    copy = graph.clone()
+    return not infer_shapes(copy, {v: own.spec for v, own in zip(copy.inputs, graph.inputs, strict=True)})
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    while (cause := error.__cause__) is not None:
+        yield cause
+        error = cause

@@ -1,0 +1,205 @@
+"""Tries what often helps a quantized model, and keeps what helps on samples that made no ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from thinflow.ir.brief import brief_repr
+from thinflow.lower.tflite.program import Program, to_bytes
+from thinflow.optimize.float_model import FloatModel
+from thinflow.optimize.judging import Judge, before_squashing
+from thinflow.optimize.quantizing import QuantizedModel
+from thinflow.optimize.samples import Samples
+from thinflow.quantize.bias import corrected, layers_to_correct
+from thinflow.quantize.calibrate import Calibration, calibrate
+from thinflow.quantize.channels import channel_statistics
+from thinflow.quantize.equalize import equalizing_factors, find_pairs, rescaled, smoothing_factors
+from thinflow.quantize.recipe import Recipe
+from thinflow.quantize.schemes import quantize_program, storing
+from thinflow.quantize.simulate import rounded_weights
+from thinflow.quantize.trained import without_fake_quants
+
+Array = np.ndarray[Any, Any]
+Feeds = list[dict[str, Array]]
+Progress = Callable[[int, int, str], None]
+
+WORTH_DB = 0.3
+"""A smaller gain on the hold-out may be luck."""
+HOLD_OUT = 4
+"""Every fourth sample judges; the others make ranges."""
+FEWEST = 8
+MOST = 400
+"""Samples that are looked at; more are left out, evenly."""
+OBSERVERS: tuple[tuple[str, dict[str, float]], ...] = (
+    ("percentile", {"percent": 99.999}),
+    ("percentile", {"percent": 99.99}),
+    ("mse", {}),
+)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One thing that was tried.
+
+    Attributes:
+        what: in words.
+        sqnr_db: of the logits on the hold-out, in decibels.
+        kept: whether it was at least `WORTH_DB` better than the best before it.
+    """
+
+    what: str
+    sqnr_db: float
+    kept: bool
+
+
+@brief_repr
+@dataclass
+class TunedModel(QuantizedModel):
+    """A quantized model and the way to it.
+
+    Attributes:
+        trials: in order; the first is the plain recipe.
+        recipe: what was chosen.
+    """
+
+    trials: list[Trial] = field(default_factory=list)
+    recipe: Recipe = field(default_factory=Recipe)
+
+
+def tuned_model(
+    model: FloatModel,
+    samples: Samples,
+    *,
+    recipe: Recipe | None = None,
+    threads: int = 2,
+    progress: Progress | None = None,
+) -> TunedModel:
+    """The quantized model after smoothing, other observers and bias correction, each only if it helps.
+
+    Every fourth sample is held out to judge; the final ranges come from all of them. With fewer than
+    `FEWEST` samples, or made-up ones, nothing is tried and a warning says so.
+
+    Raises:
+        FeedError: no samples, or they do not fit.
+    """
+    recipe = recipe or Recipe()
+    feeds = _bounded(model.feeds(samples))
+    program = without_fake_quants(model.program)[0] if recipe.needs_samples else model.program
+    tuner = _Tuner(program, feeds, recipe, threads, progress)
+    if samples.synthetic or len(feeds) < FEWEST:
+        reason = "made-up samples" if samples.synthetic else f"{len(feeds)} samples"
+        tuner.warnings.append(f"nothing was tuned: {reason} do not show what helps")
+    else:
+        tuner.search()
+    tuned = tuner.finish()
+    tuned.coverage = model.coverage
+    return tuned
+
+
+def _bounded(feeds: Iterable[dict[str, Array]]) -> Feeds:
+    """At most `MOST` feeds, evenly spread."""
+    kept: Feeds = []
+    step = 1
+    for number, feed in enumerate(feeds):
+        if number % step == 0:
+            kept.append(feed)
+            if len(kept) > MOST:
+                kept, step = kept[::2], 2 * step
+    return kept
+
+
+class _Tuner:
+    """The best recipe and program so far."""
+
+    def __init__(
+        self, program: Program, feeds: Feeds, recipe: Recipe, threads: int, progress: Progress | None
+    ) -> None:
+        self.program, self.recipe = program, recipe
+        self.feeds, self.threads, self.progress = feeds, threads, progress
+        self.trials: list[Trial] = []
+        self.warnings: list[str] = []
+        self._corrects = False
+        self._fitting = [f for i, f in enumerate(feeds) if i % HOLD_OUT] if len(feeds) > HOLD_OUT else feeds
+
+    def search(self) -> None:
+        """Try everything the scheme allows, one after the other."""
+        held_out = self.feeds[::HOLD_OUT]
+        names = [t.name for t in self.program.subgraphs[0].inputs]
+        judged = before_squashing(self.program)
+        self._judge = Judge(judged, ([f[n] for n in names] for f in held_out), threads=self.threads)
+        self.trials.append(Trial("the plain recipe", self._try(self.program, self.recipe, False), True))
+        for what, program, recipe, corrects in self._candidates():
+            sqnr = self._try(program, recipe, corrects)
+            is_kept = sqnr >= max(t.sqnr_db for t in self.trials if t.kept) + WORTH_DB
+            self.trials.append(Trial(what, sqnr, is_kept))
+            if is_kept:
+                self.program, self.recipe, self._corrects = program, recipe, corrects
+            if self.progress is not None:
+                self.progress(len(self.trials), len(OBSERVERS) + 3, "trying what helps")
+
+    def _candidates(self) -> Iterator[tuple[str, Program, Recipe, bool]]:
+        """Built one by one, each upon what was kept before it."""
+        if self.recipe.scheme == "int8":
+            rescaling = self._rescaling()
+            if rescaling is not None:
+                yield (*rescaling, self.recipe, False)
+        if self.recipe.needs_samples:
+            for name, options in OBSERVERS:
+                if (name, options) != (self.recipe.observer, dict(self.recipe.observer_options)):
+                    shown = "".join(f"({k}={v:g})" for k, v in options.items())
+                    chosen = replace(self.recipe, observer=name, observer_options=options)
+                    yield f"observer {name}{shown}", self.program, chosen, False
+        yield "bias correction", self.program, self.recipe, True
+
+    def _rescaling(self) -> tuple[str, Program] | None:
+        """Per-channel weights are smoothed, others equalized: each would harm in the other's place."""
+        pairs = find_pairs(self.program)
+        if not pairs:
+            return None
+        if not self.recipe.per_channel:
+            factors = dict(zip(pairs, equalizing_factors(pairs), strict=True))
+            return "cross-layer equalization", rescaled(self.program, factors)
+        seen = channel_statistics(
+            self.program, [p.between for p in pairs], self._fitting, threads=self.threads
+        )
+        factors = {p: smoothing_factors(p, seen[p.between]) for p in pairs if p.between in seen}
+        return "smoothing", rescaled(self.program, factors)
+
+    def _try(self, program: Program, recipe: Recipe, corrects: bool) -> float:
+        calibration = self._calibrated(program, recipe, self._fitting)
+        if corrects:
+            program = self._corrected(program, recipe, self._fitting)
+        judged = before_squashing(program)
+        return self._judge.sqnr(quantize_program(judged, recipe, calibration.ranges).program)
+
+    def _calibrated(self, program: Program, recipe: Recipe, feeds: Feeds) -> Calibration:
+        if not recipe.needs_samples:
+            return Calibration(samples=len(feeds))
+        return calibrate(program, feeds, recipe, threads=self.threads)
+
+    def _corrected(self, program: Program, recipe: Recipe, feeds: Feeds) -> Program:
+        layers = layers_to_correct(program)
+        seen = channel_statistics(program, set(layers.values()), feeds, threads=self.threads)
+        return corrected(program, rounded_weights(program, recipe, storing(program, recipe)), seen)
+
+    def finish(self) -> TunedModel:
+        """The best one again, with all samples."""
+        program = self.program
+        calibration = self._calibrated(program, self.recipe, self.feeds)
+        if self._corrects:
+            program = self._corrected(program, self.recipe, self.feeds)
+        quantized = quantize_program(program, self.recipe, calibration.ranges)
+        warnings = [*self.warnings, *calibration.warnings, *quantized.warnings]
+        content = to_bytes(quantized.program)
+        return TunedModel(
+            quantized,
+            calibration,
+            content,
+            warnings,
+            trials=self.trials,
+            recipe=self.recipe,
+        )

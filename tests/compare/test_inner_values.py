@@ -1,0 +1,103 @@
+"""Models beside each other of which at least one is a file: the first tensor that differs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import thinflow
+from tests.transforms.golden import parse_graph
+from thinflow.compare.inner_values import first_divergence, inner_differences
+from thinflow.ir.types import FLOAT, INT8
+from thinflow.lower.tflite.program import (
+    Operator,
+    Program,
+    Quantization,
+    Signature,
+    Subgraph,
+    Tensor,
+    to_bytes,
+)
+
+TEXT = """
+x = Placeholder() {dtype=float, shape=shape[1,4]}
+w = Const() {dtype=float, value=float[4,4]{1,2,3,4,5,6,7,8,1,2,3,4,5,6,7,8}}
+v = Const() {dtype=float, value=float[4,2]{%s}}
+a = MatMul(x, w) {T=float}
+b = Tanh(a) {T=float}
+c = MatMul(b, v) {T=float}
+y = Softmax(c) {T=float}
+inputs: x
+outputs: y
+"""
+GOOD, OTHER = TEXT % "1,2,3,4,5,6,7,8", TEXT % "1,2,3,4,5,6,7,9"
+
+
+def saved(text: str, path: Path) -> Path:
+    thinflow.save(parse_graph(text), path)
+    return path
+
+
+@pytest.mark.parametrize("first", ["a.pb", "a.tflite", "a.onnx"])
+@pytest.mark.parametrize("second", ["b.tflite", "b.onnx"])
+def test_the_first_tensor_that_differs(tmp_path: Path, first: str, second: str) -> None:
+    if "onnx" in first + second:
+        pytest.importorskip("onnxruntime")
+    a, b = saved(GOOD, tmp_path / first), saved(OTHER, tmp_path / second)
+    found = thinflow.verify(a, b)
+    assert not found.ok
+    assert found.first_divergence == "c"
+    assert "first value that differs: c" in str(found)
+    assert thinflow.verify(a, saved(GOOD, tmp_path / second)).ok
+
+
+def test_graphs_read_from_files_are_their_files(tmp_path: Path) -> None:
+    a, b = (thinflow.load(saved(t, tmp_path / n)) for t, n in ((GOOD, "a.tflite"), (OTHER, "b.tflite")))
+    assert thinflow.verify(a, b).first_divergence == "c"
+
+
+def test_eight_bit_tensors_count_as_real_numbers(tmp_path: Path) -> None:
+    def model(scale: float) -> bytes:
+        q = Quantization(np.float32([scale]), np.int64([3]))
+        x, y = Tensor("x", (1, 4), FLOAT), Tensor("y", (1, 4), FLOAT)
+        inner = Tensor("inner", (1, 4), INT8, quantization=q)
+        steps = [Operator("QUANTIZE", [x], [inner]), Operator("DEQUANTIZE", [inner], [y])]
+        return to_bytes(Program([Subgraph("main", [x], [y], steps)]))
+
+    (tmp_path / "a.tflite").write_bytes(model(0.1))
+    (tmp_path / "b.tflite").write_bytes(model(0.02))
+    feed = {"x": np.float32([[1, 2, 3, 4]])}
+    layers = inner_differences(tmp_path / "a.tflite", tmp_path / "b.tflite", feed, feed)
+    found = first_divergence(layers, 0.1)
+    assert found is not None
+    assert found.step == pytest.approx(0.1)
+    assert "codes of 0.1)" in found.detail
+    assert found.name == "inner"
+    assert found.before == pytest.approx(4, abs=0.1)
+    assert found.after == pytest.approx(0.02 * 124, abs=0.1)
+
+
+def test_outputs_are_paired_by_their_names_in_the_signature(tmp_path: Path) -> None:
+    def model(names: list[str], order: list[int]) -> bytes:
+        x = Tensor(names[0], (1, 4), FLOAT)
+        outputs = [Tensor(names[1], (1, 4), FLOAT), Tensor(names[2], (1, 4), FLOAT)]
+        steps = [Operator("TANH", [x], [outputs[0]]), Operator("LOGISTIC", [x], [outputs[1]])]
+        signature = Signature({"x": x}, {"t": outputs[0], "s": outputs[1]})
+        graph = Subgraph("main", [x], [outputs[i] for i in order], steps)
+        return to_bytes(Program([graph], signatures={"serving_default": signature}))
+
+    (tmp_path / "a.tflite").write_bytes(model(["in", "p", "q"], [0, 1]))
+    (tmp_path / "b.tflite").write_bytes(model(["other", "u", "v"], [1, 0]))
+    found = thinflow.verify(tmp_path / "a.tflite", tmp_path / "b.tflite")
+    assert found.ok
+    assert found.notes == [] or "by position" not in " ".join(found.notes)
+
+
+def test_benchmark_and_run_take_graphs_of_files(tmp_path: Path) -> None:
+    graph = thinflow.load(saved(GOOD, tmp_path / "a.tflite"))
+    x = np.ones((1, 4), np.float32)
+    assert thinflow.run(graph, {"x": x})["y"].shape == (1, 2)
+    report = thinflow.benchmark(graph, engines=["litert"], threads=[1], runs=2)
+    assert report

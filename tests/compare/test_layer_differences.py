@@ -1,0 +1,48 @@
+"""What a list of inner tensors says."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from thinflow.compare.layer_differences import first_beyond, layer_of, steepest
+
+ENDS = ("a", "Relu", "b", "tfl.RELU")
+
+
+def test_a_layer_in_codes_and_noise() -> None:
+    found = layer_of(ENDS, np.float32([1, 2, -2]), np.float32([1, 2, -1]), 0.5)
+    assert found.codes == 2
+    assert found.difference.index == (2,)
+    assert found.noise == math.sqrt(1 / 3) / math.sqrt(3)
+    assert str(found) == "a | b (Relu | RELU): 1 absolute, 2 codes, 0.5 relative, noise 0.33"
+    assert found.data()["codes"] == 2
+    assert layer_of(ENDS, np.float32([1]), np.float32([1]), 0.0).codes is None
+
+
+def test_noise_of_odd_numbers() -> None:
+    x = np.float32([np.inf, 1])
+    assert layer_of(ENDS, x, x, 0.0).noise == 0
+    assert layer_of(ENDS, x, np.float32([0, 1]), 0.0).noise == math.inf
+    assert layer_of(ENDS, np.float32([0, 0]), np.float32([0, 1]), 0.0).noise == math.inf
+    words = np.array([b"x"], object)
+    assert layer_of(ENDS, words, words, 0.0).noise == 0
+
+
+def test_rounding_to_codes_alone_is_no_divergence() -> None:
+    rounded = layer_of(ENDS, np.float32([1, 1]), np.float32([1, 1.05]), 0.1)
+    wrong = layer_of(("c", *ENDS[1:]), np.float32([1, 1]), np.float32([1, 1.5]), 0.1)
+    assert first_beyond([rounded, wrong], 1e-4) is wrong
+    assert first_beyond([rounded], 1e-4) is None
+    assert first_beyond([wrong], 0.9) is None
+
+
+def test_where_noise_grows() -> None:
+    layers = [layer_of((n, *ENDS[1:]), np.float32([1, 1]), np.float32([1, 1 + e]), 0.0)
+              for n, e in (("p", 0.001), ("q", 0.002), ("r", 0.5), ("s", 0.51))]  # fmt: skip
+    found = steepest(layers)
+    assert found is not None
+    assert [x.name for x in found] == ["q", "r"]
+    assert steepest(layers[:2]) is None
+    assert steepest([]) is None

@@ -1,0 +1,44 @@
+"""Which parts of a graph can keep its state, and calls in a row."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import thinflow
+from tests.lower.tflite.test_variables import summing
+from thinflow.errors import VerificationError
+from thinflow.optimize.calls import CALLS, StateNotKept, check_calls, require_states
+from thinflow.optimize.core import Core
+from thinflow.optimize.float_model import float_model
+from thinflow.optimize.samples import samples_for
+
+
+def test_a_part_keeps_no_state() -> None:
+    graph = summing()
+    part = Core(graph, graph.inputs, [graph.value("left")], [graph.node("left")], {graph.node("y"): "no"})
+    with pytest.raises(StateNotKept, match="only a part of the model fits into a file"):
+        require_states(part)
+
+
+def test_a_state_that_is_read_elsewhere() -> None:
+    graph = summing()
+    core = Core(graph, graph.inputs, graph.outputs, [graph.node("y")], {})
+    with pytest.raises(StateNotKept, match="'v' is used outside of what LiteRT can run"):
+        require_states(core)
+
+
+def test_samples_are_calls() -> None:
+    graph = summing()
+    feeds = list(samples_for(graph, [{"x": np.float32([1, 10])}] * 3))
+    assert [feed[graph.value("v")].tolist() for feed in feeds] == [[1, 2], [2, 12], [3, 22]]
+
+
+def test_a_file_with_another_start_is_found() -> None:
+    pytest.importorskip("ai_edge_litert")
+    graph = thinflow.load(summing())
+    model, samples = float_model(graph), samples_for(graph, None, limit=CALLS)
+    assert check_calls(model.core, b"".join(model.chunks()), samples) == 0
+    other = float_model(thinflow.load(summing((1, 3))))
+    with pytest.raises(VerificationError, match="the LiteRT model gives"):
+        check_calls(model.core, b"".join(other.chunks()), samples)

@@ -1,0 +1,84 @@
+"""How good a smaller model still is."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from thinflow.optimize.quality import Quality, QualityMeter, class_numbers, decibels, is_ranked
+
+A = np.array([[0.1, 0.7, 0.2]], np.float32)
+B = np.array([[0.6, 0.3, 0.1]], np.float32)
+
+
+def test_equal_answers() -> None:
+    meter = QualityMeter()
+    for _ in range(3):
+        meter.add([A], [A.copy()])
+    quality = meter.result()
+    assert (quality.samples, quality.same_answer, quality.drop) == (3, 3, 0)
+    assert quality.sqnr_db == math.inf
+    assert quality.sentence() == "same top answer on 3 of 3 samples"
+    assert quality.sentence(detailed=True).endswith("SQNR without noise")
+
+
+def test_another_answer_is_counted_and_remembered() -> None:
+    meter = QualityMeter()
+    meter.add([A], [A])
+    meter.add([A], [B])
+    quality = meter.result()
+    assert (quality.same_answer, quality.worst_samples, quality.drop) == (1, [1], 50)
+    assert quality.largest == pytest.approx(0.5 / 0.7, rel=1e-6)
+
+
+def test_labels_give_accuracy() -> None:
+    meter = QualityMeter([1, 1])
+    meter.add([A], [A])
+    meter.add([A], [B])
+    quality = meter.result()
+    assert (quality.accuracy_before, quality.accuracy, quality.drop) == (100, 50, 50)
+    assert quality.sentence() == "accuracy 50.00% against 100.00% on 2 samples, which may be chance"
+    assert (quality.lost, quality.gained) == (1, 0)
+
+
+def test_noise_in_decibels() -> None:
+    meter = QualityMeter(ranked=False)
+    meter.add([np.full(10, 10, np.float32)], [np.full(10, 11, np.float32)])
+    quality = meter.result()
+    assert quality.sqnr_db == pytest.approx(20)
+    assert quality.drop is None
+    assert quality.sentence() == "output SQNR 20.0 dB over 1 sample"
+    assert decibels(29.49) == "29.5 dB"
+
+
+def test_other_shapes_of_the_same_size_and_infinities() -> None:
+    meter = QualityMeter(ranked=False)
+    meter.add([np.array([[1, np.inf]], np.float32)], [np.array([1, np.inf], np.float32)])
+    assert meter.result().largest == 0
+
+
+@pytest.mark.parametrize(
+    ("shape", "kind", "ranked"),
+    [
+        ((10,), "f4", True),
+        ((1, 10), "f4", True),
+        ((2, 10), "f4", False),
+        ((1, 1), "f4", False),
+        ((1, 10), "i4", False),
+    ],
+)
+def test_is_ranked(shape: tuple[int, ...], kind: str, ranked: bool) -> None:
+    assert is_ranked(np.zeros(shape, kind)) is ranked
+
+
+def test_class_numbers() -> None:
+    assert class_numbers([3, np.int64(1)], None) == [3, 1]
+    assert class_numbers(["no", "yes"], ["yes", "no"]) == [1, 0]
+    assert class_numbers(["no"], None) is None
+
+
+def test_nothing_measured() -> None:
+    assert Quality().drop is None
+    assert Quality().accuracy is None

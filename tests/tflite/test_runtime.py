@@ -1,0 +1,64 @@
+"""What LiteRT's kernels find on a processor."""
+
+from __future__ import annotations
+
+import builtins
+import io
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import thinflow
+from tests.lower.tflite.harness import Net
+from thinflow.lower.tflite import convert
+from thinflow.tflite import runtime as litert
+from thinflow.tflite.runtime import multiplies_matrices
+
+
+@pytest.fixture(autouse=True)
+def asked_anew() -> Iterator[None]:
+    multiplies_matrices.cache_clear()
+    yield
+    multiplies_matrices.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ("model name\t: A\nflags\t\t: fpu avx512_vnni amx_tile amx_int8\n", True),
+        ("model name\t: amx_int8\nflags\t\t: fpu avx512_vnni amx_tile\n", False),
+        ("processor\t: 0\nFeatures\t: fp asimd asimddp i8mm\n", False),
+    ],
+)
+def test_flags_of_the_processor(monkeypatch: pytest.MonkeyPatch, told: str, expected: bool) -> None:
+    monkeypatch.setattr(builtins, "open", lambda *_, **__: io.StringIO(told))
+    assert multiplies_matrices() is expected
+
+
+def test_a_system_that_does_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object, **__: object) -> None:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(builtins, "open", missing)
+    assert multiplies_matrices() is False
+
+
+@pytest.mark.parametrize("has_unit", [True, False])
+def test_sessions_are_for_the_processor_they_run_on(monkeypatch: pytest.MonkeyPatch, has_unit: bool) -> None:
+    asked: list[bool] = []
+
+    def lowered(*args: object, matrix_unit: bool = False, **options: object) -> convert.Lowered:
+        asked.append(matrix_unit)
+        return lower_graph(*args, matrix_unit=matrix_unit, **options)
+
+    lower_graph = convert.lower_graph
+    monkeypatch.setattr(convert, "lower_graph", lowered)
+    monkeypatch.setattr(litert, "multiplies_matrices", lambda: has_unit)
+    net = Net()
+    y = net.op("Relu", net.feed(np.float32([[-1, 2]])))
+    net.graph.inputs, net.graph.outputs = list(net.feeds), [y]
+    session = thinflow.Session(net.graph, engine="litert")
+    (result,) = session.run([y.name], {"x": np.float32([[-3, 4]])})
+    assert result.tolist() == [[0, 4]]
+    assert asked == [has_unit]
