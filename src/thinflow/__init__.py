@@ -9,6 +9,8 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from thinflow._version import __version__ as __version__
+
 if TYPE_CHECKING:
     from thinflow.analysis.summary import Summary
     from thinflow.api import (
@@ -71,8 +73,6 @@ if TYPE_CHECKING:
     from thinflow.quantize.recipe import Recipe
     from thinflow.reducing.search import Reduction
     from thinflow.rewriting import Rewrite, load_plugin, register
-
-__version__ = "0.1.0"
 
 __all__ = [
     "BenchmarkReport",

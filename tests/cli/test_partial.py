@@ -182,7 +182,7 @@ def test_the_front_is_told_without_proof_too(capsys: Out) -> None:
 
 
 def test_the_needs_of_a_part_are_told_as_such() -> None:
-    from thinflow.api import micro_resolver
+    from thinflow.compat.requirements import micro_resolver
 
     assert micro_resolver("net.pb").warnings[0] == (
         f"PARTIAL: these are the needs of a part of the model: {MISSING}"

@@ -37,10 +37,8 @@ from thinflow.api.reducing import failure, read_arrays, reduce, save_reduction
 from thinflow.api.results import write_arrays, write_json
 from thinflow.api.running import (
     benchmark,
-    benchmark_as_before,
     benchmark_figures,
     benchmark_table,
-    classic_settings,
     evaluate,
     feeds_of_files,
     made_up_feed,
@@ -61,8 +59,6 @@ from thinflow.api.transforming import (
     transform_saved_model,
     transform_with_ledger,
 )
-from thinflow.compat.labels import label_pictures, label_sounds, preparation
-from thinflow.compat.requirements import micro_resolver, onnxruntime_config, selective_registration
 from thinflow.formats.parts import part_note
 
 inspect = summarize
@@ -71,10 +67,8 @@ __all__ = [
     "Conversion",
     "TransformGraph",
     "benchmark",
-    "benchmark_as_before",
     "benchmark_figures",
     "benchmark_table",
-    "classic_settings",
     "compare",
     "convert",
     "convert_verified",
@@ -89,8 +83,6 @@ __all__ = [
     "freeze_with_report",
     "inspect",
     "is_sound",
-    "label_pictures",
-    "label_sounds",
     "leads_to_checkpoint",
     "load",
     "load_checkpoint",
@@ -99,10 +91,8 @@ __all__ = [
     "measure_batch_norms",
     "measure_ranges",
     "measured_reasons",
-    "micro_resolver",
     "named_orders",
     "obstacles",
-    "onnxruntime_config",
     "open_session",
     "opening_notes",
     "optimize",
@@ -111,7 +101,6 @@ __all__ = [
     "parse_transforms",
     "part_note",
     "picture_scaling",
-    "preparation",
     "profile_rows",
     "quantization_recipe",
     "quantize",
@@ -125,7 +114,6 @@ __all__ = [
     "runtime_format",
     "save",
     "save_reduction",
-    "selective_registration",
     "structure_lines",
     "summarize",
     "transform",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from thinflow.bench.feeding import Feeds, FeedsFor
     from thinflow.bench.profile_text import RowProfile
     from thinflow.bench.report import BenchmarkReport
-    from thinflow.compat.benchmark_model.settings import Settings
     from thinflow.engines.session import Session
     from thinflow.optimize.quality import Quality
     from thinflow.quantize.pictures import Scaling
@@ -323,21 +322,3 @@ def run_made_up(session: Session, fetches: Sequence[str], feed: Mapping[str, Any
 
     with naming_open_sizes(open_sizes(session_inputs(session))):
         return session.run(fetches, feed)
-
-
-def classic_settings(flags: Mapping[str, Any]) -> Settings:
-    """What the flags of benchmark_model ask for.
-
-    Raises:
-        ParameterError: one cannot be read.
-    """
-    from thinflow.compat.benchmark_model.settings import read_settings
-
-    return read_settings(flags)
-
-
-def benchmark_as_before(settings: Settings, log: Callable[[str], None]) -> list[str]:
-    """Measure as benchmark_model does; the lines of its report."""
-    from thinflow.compat.benchmark_model.job import benchmark_model
-
-    return benchmark_model(settings, log)

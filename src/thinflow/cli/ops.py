@@ -26,7 +26,7 @@ def add_arguments(p: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    from thinflow.api import micro_resolver, onnxruntime_config, selective_registration
+    from thinflow.compat.requirements import micro_resolver, onnxruntime_config, selective_registration
 
     if args.micro:
         found = micro_resolver(args.model)

@@ -1,6 +1,6 @@
 """Where two models part company of which one is a .tflite or .onnx file: the first tensor that differs.
 
-Tensors are paired by name, see `inner_pairs`. Eight-bit tensors count as the real numbers that
+Tensors are paired by name, see `match_tensors`. Eight-bit tensors count as the real numbers that
 they stand for.
 """
 

@@ -1,6 +1,6 @@
 """The control flow of TF1 graphs as steps: each loop is one, and so is all between a Switch and its Merge.
 
-The form that TF2 graphs and the targets have is made of them in `bodies`.
+The form that TF2 graphs and the targets have is made of them in `functionalize`.
 """
 
 from __future__ import annotations

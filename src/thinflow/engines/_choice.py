@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from thinflow import __version__
+from thinflow._version import __version__
 from thinflow.engines import find, names
 from thinflow.engines.base import Compiled
 from thinflow.errors import EngineUnavailable, FormatError, ThinflowError

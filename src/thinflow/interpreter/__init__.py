@@ -1,9 +1,9 @@
 """Runs a graph with the numpy kernels: slow, exact, and the reference for every other engine.
 
 A `Plan` is the part of a graph that some outputs need, in an order that works, with the loops of TF1 (Enter,
-Merge, Switch, NextIteration, Exit) gathered into steps of their own; see `frames`. A branch that is not taken
-carries `DEAD` values, as in TensorFlow: a node that reads one or waits for a dead node does not run and
-passes it on, and Merge takes whichever input is alive. The bodies of functions are plans as well; see
+Merge, Switch, NextIteration, Exit) gathered into steps of their own; see `control_flow.frames`. A branch that
+is not taken carries `DEAD` values, as in TensorFlow: a node that reads one or waits for a dead node does not
+run and passes it on, and Merge takes whichever input is alive. The bodies of functions are plans as well; see
 `calls`.
 """
 

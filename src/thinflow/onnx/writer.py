@@ -106,7 +106,7 @@ def to_bytes(program: Program) -> bytes:
 
 
 def _model(program: Program) -> bytes:
-    from thinflow import __version__
+    from thinflow._version import __version__
 
     model = protos.message("ModelProto")(
         ir_version=_IR_VERSIONS[program.opset],

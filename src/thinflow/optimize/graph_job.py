@@ -111,7 +111,7 @@ class GraphReport:
 
     def data(self) -> dict[str, Any]:
         """The report for machines, what `report.json` holds."""
-        from thinflow import __version__
+        from thinflow._version import __version__
 
         return {
             "thinflow": __version__,

@@ -23,7 +23,7 @@ _SHOWN_WARNINGS = 5
 
 def data(report: OptimizeReport) -> dict[str, Any]:
     """The whole report as plain data."""
-    from thinflow import __version__
+    from thinflow._version import __version__
 
     ratio = ratio_of(report)
     return {

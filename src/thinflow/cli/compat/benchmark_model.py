@@ -79,15 +79,16 @@ def main(argv: Sequence[str]) -> int:
     if not values["graph"]:
         print(f"graph file name can't be empty.\n{FLAGS.usage()}", file=sys.stderr)
         return USAGE_EXIT
-    from thinflow.api import benchmark_as_before, classic_settings
+    from thinflow.compat.benchmark_model.job import benchmark_model
+    from thinflow.compat.benchmark_model.settings import read_settings
 
-    settings = classic_settings(values)
+    settings = read_settings(values)
     if settings.mismatch:
         print(settings.mismatch, file=sys.stderr)
         return _FAILED
     for line in (*notes(values), *_settings_lines(settings, values)):
         _log(line)
-    report = benchmark_as_before(settings, _log)
+    report = benchmark_model(settings, _log)
     print("\n".join(report))
     return 0
 

@@ -98,7 +98,7 @@ def _place(flags: Mapping[str, Setting], name: str) -> str:
 def _found(
     flags: Mapping[str, Setting], places: Mapping[str, str], *, is_lite: bool
 ) -> Iterator[tuple[Path, list[Guess]]]:
-    from thinflow.api import label_pictures, preparation
+    from thinflow.compat.labels import label_pictures, preparation
 
     mean, std = number(flags, "input_mean"), number(flags, "input_std")
     if is_lite:

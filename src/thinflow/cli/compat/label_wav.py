@@ -41,7 +41,7 @@ def main(argv: Sequence[str]) -> int:
         return 0 if is_help(argv) else USAGE_EXIT
     if not required(FLAGS, flags, "wav", "graph", "labels"):
         return USAGE_EXIT
-    from thinflow.api import label_sounds
+    from thinflow.compat.labels import label_sounds
 
     found = label_sounds(
         os.path.expanduser(str(flags["graph"])),

@@ -36,8 +36,8 @@ def main(argv: Sequence[str]) -> int:
     if not flags["graphs"]:
         print(f"--graphs is needed.\n{FLAGS.usage()}", file=sys.stderr)
         return USAGE_EXIT
-    from thinflow.api import selective_registration
     from thinflow.cli._options import names
+    from thinflow.compat.requirements import selective_registration
 
     found = selective_registration(
         names(str(flags["graphs"])) or [],

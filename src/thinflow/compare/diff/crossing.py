@@ -1,7 +1,7 @@
 """Which nodes of a TensorFlow model became which operators of a .tflite or .onnx file, and vice versa.
 
 Two models of different vocabularies share no nodes, but values: the tensors that keep their names through a
-conversion (see `inner_pairs`). Between two such values lies, in each model, a group of nodes that compute
+conversion (see `match_tensors`). Between two such values lies, in each model, a group of nodes that compute
 the same; what one has more of than the other was fused, folded or put in between.
 """
 
