@@ -126,7 +126,7 @@ def _makers(name: str, source: Source) -> dict[str, Callable[[Path], Path]]:
 
 def _samples(model: str, shapes: Mapping[str, Any] | None) -> list[dict[str, Any]]:
     """Made-up feeds, the same every time."""
-    from thinflow.api.files import load_for_inference
+    from thinflow.load.graphs import load_for_inference
     from thinflow.synthetic import synthetic_feeds
 
     graph, _ = load_for_inference(model, shapes=shapes)

@@ -38,8 +38,6 @@ FLOORS: tuple[frozenset[str], ...] = tuple(
 FLOOR_OF = {part: number for number, floor in enumerate(FLOORS) for part in floor}
 
 EXCEPTIONS = {
-    # What loads a model for a job sits in `api` until that is free to move down to `load`.
-    ("optimize", "api"),
     # Commands are written as users write: against the public names.
     ("cli", "thinflow"),
 }

@@ -11,10 +11,10 @@ import thinflow
 from tests.library import constant, graph_of, node
 from tests.load.builders import shape
 from thinflow.api.converting import convert_verified
-from thinflow.api.files import load_for_inference
 from thinflow.errors import FeedError
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import BOOL, FLOAT
+from thinflow.load.graphs import load_for_inference
 
 W = np.arange(12, dtype=np.float32).reshape(4, 3) / 10
 X = np.array([[1, -2, 3, 0.5]], np.float32)

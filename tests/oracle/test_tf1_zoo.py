@@ -260,7 +260,7 @@ def test_inputs_and_outputs_are_guessed(saved: Saved) -> None:
 
 
 def test_freezing_gives_the_same_numbers(saved: Saved, tmp_path: Path) -> None:
-    from thinflow.api.files import load_for_inference
+    from thinflow.load.graphs import load_for_inference
 
     inputs = [name.removesuffix(":0") for name in saved.feeds]
     for source in (saved.meta, saved.frozen):

@@ -13,7 +13,7 @@ from thinflow.api.describing import (
     load_plugins,
     named_orders,
 )
-from thinflow.api.files import is_sound, load, obstacles, runtime_format, save, summarize
+from thinflow.api.files import is_sound, obstacles, runtime_format, save, summarize
 from thinflow.api.freezing import (
     describe_model,
     freeze,
@@ -60,6 +60,7 @@ from thinflow.api.transforming import (
     transform_with_ledger,
 )
 from thinflow.formats.parts import part_note
+from thinflow.load.graphs import load
 
 inspect = summarize
 

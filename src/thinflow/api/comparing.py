@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from thinflow.api._types import Opening, Shapes, Source, opening
-from thinflow.api.files import load
 from thinflow.ir.graph import Graph
+from thinflow.load.graphs import load
 
 if TYPE_CHECKING:
     from thinflow.compare.boundaries import NamedPairs

@@ -9,15 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thinflow.api._types import Shapes, Source, opening
-from thinflow.api.files import (
-    FOREIGN,
-    WRITABLE,
-    load,
-    load_for_inference,
-    require_outputs,
-    require_tensorflow,
-    save,
-)
+from thinflow.api.files import FOREIGN, WRITABLE, save
 from thinflow.engines._child import TIMEOUT_SECONDS
 from thinflow.errors import (
     EngineUnavailable,
@@ -31,6 +23,7 @@ from thinflow.errors import (
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph
 from thinflow.ir.notebook import table_html
+from thinflow.load.graphs import load, load_for_inference, require_outputs, require_tensorflow
 
 if TYPE_CHECKING:
     from thinflow.optimize.core import Core

@@ -61,8 +61,8 @@ def _stored_kind(source: Source) -> str:
 
 
 def _prepared(source: Source, obfuscate: bool, inputs: list[str] | None, outputs: list[str] | None) -> Graph:
-    from thinflow.api.files import load
     from thinflow.api.transforming import transform
+    from thinflow.load.graphs import load
 
     graph = load(source, inputs=inputs, outputs=outputs)
     if not obfuscate:

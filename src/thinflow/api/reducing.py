@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thinflow.api._types import Progress, Shapes, Source
-from thinflow.api.files import load, save
+from thinflow.api.files import save
 from thinflow.errors import FeedError, ParameterError
+from thinflow.load.graphs import load
 
 if TYPE_CHECKING:
     from thinflow.reducing.properties import Property

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thinflow.api._types import Progress, Shapes, Source, opening
-from thinflow.api.files import load
 from thinflow.errors import ParameterError
+from thinflow.load.graphs import load
 
 if TYPE_CHECKING:
     from thinflow.bench.feeding import Feeds, FeedsFor

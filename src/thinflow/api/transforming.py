@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from thinflow.api._types import Progress, Shapes, Source, opening
-from thinflow.api.files import load, require_tensorflow
 from thinflow.ir.graph import Graph
+from thinflow.load.graphs import load, require_tensorflow
 
 if TYPE_CHECKING:
     from thinflow.rewrite.runner import Result

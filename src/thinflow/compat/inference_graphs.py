@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from thinflow.api._types import Progress, Source
-from thinflow.api.files import load
 from thinflow.errors import ParameterError
 from thinflow.ir.graph import Graph, Node
+from thinflow.load.graphs import load
 
 if TYPE_CHECKING:
     from thinflow.ir.types import DType

@@ -70,7 +70,7 @@ def convert_as_before(wanted: OldConversion) -> Conversion:
         ParameterError: settings that contradict each other, or that this conversion does not have.
         ThinflowError: the model cannot be read, converted or written.
     """
-    from thinflow.api.files import load, require_tensorflow
+    from thinflow.load.graphs import load, require_tensorflow
 
     kind = _kind(wanted.inference_type, "inference_type")
     if kind and wanted.weights:
@@ -164,9 +164,9 @@ def _shapes(
 
 
 def _another_format(graph: Graph, wanted: OldConversion) -> Conversion:
-    from thinflow.api.files import require_outputs
     from thinflow.api.transforming import transform
     from thinflow.formats import save
+    from thinflow.load.graphs import require_outputs
 
     if wanted.output_format != "TENSORFLOW_GRAPHDEF":
         raise ParameterError(

@@ -25,7 +25,7 @@ def evaluate(
     Raises:
         ParameterError: the samples have no labels.
     """
-    from thinflow.api import load
+    from thinflow.load.graphs import load
 
     if is_file(source):
         return evaluate_file(source, data, labels)

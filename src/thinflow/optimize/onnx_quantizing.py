@@ -175,7 +175,7 @@ def quantize_onnx(
         ParameterError: there is no such scheme, type or opset.
         FeedError: the samples do not fit.
     """
-    from thinflow.api.files import load_for_inference, require_tensorflow
+    from thinflow.load.graphs import load_for_inference, require_tensorflow
 
     recipe, options = chosen_recipe(scheme, recipe), QdqOptions(activations, reduce_range)
     check_recipe(recipe)

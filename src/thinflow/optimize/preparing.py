@@ -110,7 +110,7 @@ def prepared(
     Raises:
         ThinflowError: the model or the samples cannot be read.
     """
-    from thinflow.api.files import load_for_inference, require_tensorflow
+    from thinflow.load.graphs import load_for_inference, require_tensorflow
 
     graph, settings = load_for_inference(source, **names)
     require_tensorflow(graph, "quantized")

@@ -176,7 +176,7 @@ def quantize(
         ParameterError: there is no such scheme.
         FeedError: the samples do not fit.
     """
-    from thinflow.api.files import load_for_inference, require_tensorflow
+    from thinflow.load.graphs import load_for_inference, require_tensorflow
     from thinflow.optimize.batch_check import checked_batch
     from thinflow.optimize.checking import open_or_fixed
 

@@ -103,7 +103,7 @@ def open_model(source: Any, names: Mapping[str, Any]) -> tuple[Graph, list[str]]
     Raises:
         ThinflowError: it cannot be read, or nothing can be made of it.
     """
-    from thinflow.api.files import load_for_inference, require_tensorflow
+    from thinflow.load.graphs import load_for_inference, require_tensorflow
 
     graph, settings = load_for_inference(source, **names)
     require_tensorflow(graph, "optimized")

@@ -1,0 +1,244 @@
+"""A graph with inputs, outputs and shapes from any model: what every job starts from."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from thinflow.errors import GraphError, ParameterError
+from thinflow.ir.garbage import paused_gc
+from thinflow.ir.graph import Graph, Value
+from thinflow.ir.states import declare_states
+
+if TYPE_CHECKING:
+    from thinflow.typing import FilePath, Shapes
+
+_SHOWN_NAMES = 4
+
+Source = str | os.PathLike[str] | Graph
+Opening = Mapping[str, Any]
+"""How to open a model: those of `tags`, `signature` and `checkpoint` that are given."""
+
+
+def opening(
+    tags: str | None, signature: str | None, checkpoint: str | os.PathLike[str] | None
+) -> dict[str, Any]:
+    """Keyword arguments for opening a model; what is None was not given."""
+    options = {"tags": tags, "signature": signature, "checkpoint": checkpoint}
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def load(
+    source: Source,
+    *,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    shapes: Shapes | None = None,
+    tags: str | None = None,
+    signature: str | None = None,
+    checkpoint: FilePath | None = None,
+    state: str | None = None,
+) -> Graph:
+    """A graph from a file of any supported format, told by its content; a Graph is copied.
+
+    Weights stay in the file's mapping until somebody reads them.
+
+    Args:
+        source: path of a model (a GraphDef in .pb or .pbtxt, gzip or not, a SavedModel's folder, a MetaGraph,
+            a .tflite or .onnx file and others), or a Graph.
+        inputs: names of the values to feed, with or without ":0"; default: what the model declares, else
+            guessed.
+        outputs: names of the values to compute; default: the same. Of a model with variables only what they
+            need is kept.
+        shapes: input name -> shape to assume where the graph says less.
+        tags: which graph of a SavedModel, by its tags, with commas; default: the only one, or "serve".
+        signature: which signature of a SavedModel or a .tflite file; default: the only one, or
+            "serving_default".
+        checkpoint: what leads to the variables of a graph that comes without them: a prefix, an index file,
+            a folder, or FOLDER@latest.
+        state: what becomes of variables that runs change: "freeze" (default: every run begins with what was
+            saved), "keep" (see `Graph.states`), "inputs" (inputs and outputs, for the caller to hand on), or
+            "auto": kept if that is possible.
+
+    Returns:
+        The graph, its `inputs` and `outputs` set and all shapes inferred.
+
+    Raises:
+        FormatError: no such file, or not a model; says what it is instead.
+        GraphError: a name does not exist; the closest is offered.
+        ParameterError: the format has no tags, signature or checkpoint.
+    """
+    options = {**opening(tags, signature, checkpoint), "state": state or "freeze"}
+    return _opened(source, inputs, outputs, shapes, options)[0]
+
+
+def load_for_inference(
+    source: Source,
+    *,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    shapes: Shapes | None = None,
+    **options: Any,
+) -> tuple[Graph, list[str]]:
+    """As `load`, with the training switches that are no declared or named input set to what inference wants.
+
+    Returns:
+        The graph, and what was set: "is_training is false now".
+    """
+    from thinflow.analysis.shapes import infer_shapes
+    from thinflow.analysis.switches import inference_setting
+    from thinflow.transforms.set_training_switches import set_switches
+
+    graph, guessed = _opened(source, inputs, outputs, shapes, options)
+    if guessed:
+        graph.inputs = [v for v in graph.inputs if inference_setting(v.node) is None] or graph.inputs
+    settings = set_switches(graph)
+    if settings:
+        infer_shapes(graph, {v: v.spec for v in graph.inputs})
+    if inputs is not None:
+        _require_fed(graph)
+    return graph, settings
+
+
+def _opened(
+    source: Source,
+    inputs: Sequence[str] | None,
+    outputs: Sequence[str] | None,
+    shapes: Shapes | None,
+    options: dict[str, Any],
+) -> tuple[Graph, bool]:
+    """The graph, and whether its inputs are guessed."""
+    from thinflow.analysis.interface import guess_interface
+    from thinflow.analysis.shapes import infer_shapes
+    from thinflow.load.opening import open_model
+    from thinflow.synthetic import override_shapes
+
+    with paused_gc():
+        graph = (
+            source.clone() if isinstance(source, Graph) else open_model(source, outputs=outputs, **options)
+        )
+        infer_shapes(graph)
+        guessed = inputs is None and not graph.inputs
+        guess = guess_interface(graph) if guessed or (outputs is None and not graph.outputs) else None
+        if inputs is not None:
+            graph.inputs = _values(graph, inputs, "input")
+        elif guess is not None and guessed:
+            graph.inputs = guess.chosen_inputs
+        if outputs is not None:
+            graph.outputs = _values(graph, outputs, "output")
+        elif guess is not None and not graph.outputs:
+            graph.outputs = guess.chosen_outputs
+        declare_states(graph)
+        if shapes:
+            infer_shapes(graph, override_shapes(graph.inputs, shapes))
+    return graph, guessed
+
+
+def _values(graph: Graph, names: Sequence[str] | str, role: str) -> list[Value]:
+    """Values by name, trimmed; empty names are dropped.
+
+    Raises:
+        GraphError: no name of a value, unknown or repeated.
+    """
+    from thinflow.ir.names import parse_value_name
+
+    wanted = [n.strip() for n in (names.split(",") if isinstance(names, str) else names)]
+    values: list[Value] = []
+    for name in filter(None, wanted):
+        parse_value_name(name)
+        try:
+            value = graph.value(name)
+        except GraphError as error:
+            hint = error.hint if "did you mean" in error.hint else _own(graph, role) or error.hint
+            raise GraphError(f"there is no {role} '{name}' in the graph", graph.path, hint) from error
+        _require_port(graph, value, role)
+        if value in values:
+            raise GraphError(f"the {role} '{name}' is given twice", hint="give each once")
+        values.append(value)
+    return values
+
+
+def _require_port(graph: Graph, value: Value, role: str) -> None:
+    """Refuse a port that the op does not have; what it has is not known of every op.
+
+    Raises:
+        GraphError: it has fewer outputs.
+    """
+    from thinflow.analysis.shapes import port_count
+
+    count = port_count(value.node)
+    if count is None or value.port < max(count, 1):  # a node without outputs can be asked to run
+        return
+    has = "1 output" if count == 1 else f"{count or 'no'} outputs"
+    last = f"{value.node.name}:{count - 1}" if count > 1 else value.node.name
+    raise GraphError(
+        f"there is no {role} '{value.name}' in the graph: {value.node.where} has {has}",
+        graph.path,
+        f"the last is '{last}'" if count > 1 else f"write '{last}'",
+    )
+
+
+def _require_fed(graph: Graph) -> None:
+    """Refuse inputs that leave something open which the outputs need.
+
+    Raises:
+        GraphError: names the placeholder that nobody feeds, and the inputs with which nothing is open.
+    """
+    from thinflow.analysis.switches import inference_setting
+    from thinflow.transforms.strip_unused_nodes import needed_nodes
+
+    sources = [n for n in needed_nodes(graph) if n.op in {"Placeholder", "PlaceholderV2"}]
+    missing = sorted((n for n in sources if inference_setting(n) is None), key=lambda n: n.name)
+    if not missing:
+        return
+    names = [v.name for v in graph.inputs]
+    beside = [v for v in _beside(graph) if v.name not in names]
+    what = " and ".join(f"'{n.name}'" for n in missing[:_SHOWN_NAMES])
+    more = f" and {len(missing) - _SHOWN_NAMES} more" if len(missing) > _SHOWN_NAMES else ""
+    ports = f", through '{beside[0].name}'" if beside else ""
+    rest = ",".join([*names, *([v.name for v in beside] or [n.name for n in missing])])
+    raise GraphError(
+        f"the outputs also need {what}{more}, which is not among the inputs{ports}",
+        graph.path,
+        f"name all inputs: --inputs {shlex.quote(rest)}",
+    )
+
+
+def _beside(graph: Graph) -> list[Value]:
+    """The ports that are read of nodes of which another port is fed."""
+    nodes = dict.fromkeys(v.node for v in graph.inputs)
+    return [v for n in nodes for v in n.outputs if v.is_used and not v.is_graph_input]
+
+
+def _own(graph: Graph, role: str) -> str:
+    """The graph's likely inputs or outputs, as a hint for a name like none of them; "" if none are likely."""
+    from thinflow.analysis.interface import guess_interface
+
+    guess = guess_interface(graph)
+    values = guess.chosen_inputs if role == "input" else guess.chosen_outputs
+    shown = ", ".join(v.name for v in values[:_SHOWN_NAMES])
+    more = f" and {len(values) - _SHOWN_NAMES} more" if len(values) > _SHOWN_NAMES else ""
+    return f"its {role}s seem to be {shown}{more}" if values else ""
+
+
+def require_tensorflow(graph: Graph, what: str) -> None:
+    """Refuse a graph that was read from a .tflite or .onnx file.
+
+    Raises:
+        ParameterError: it was.
+    """
+    from thinflow.formats import named
+
+    if graph.vocabulary:
+        title = named(graph.vocabulary).title
+        raise ParameterError(
+            f"{graph.path or 'the graph'} is {title}, which cannot be {what}: only TensorFlow models can",
+            hint="give the TensorFlow model (.pb, SavedModel) that it was made from",
+        )
+
+
+def require_outputs(graph: Graph) -> None:
+    if not graph.outputs:
+        raise GraphError("the graph has no outputs to convert", graph.path, hint="name them: outputs=[...]")
