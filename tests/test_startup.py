@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import thinflow
-from thinflow.cli import COMMANDS
+from thinflow.cli import COMMANDS, module_of
 
 HEAVY = {
     "PIL",
@@ -147,7 +147,7 @@ def test_help_is_light() -> None:
 def test_help_of_a_command_loads_only_that_command(verb: str) -> None:
     loaded = modules_loaded_by(f"from thinflow.cli import main\nassert main([{verb!r}, '--help']) == 0")
     assert not loaded & (HEAVY | SLOW)
-    assert not {f"thinflow.cli.{other}" for other in COMMANDS if other != verb} & loaded
+    assert not {module_of(other) for other in COMMANDS if other != verb} & loaded
     assert not {name for name in loaded if name.startswith("thinflow.")} - {
         *(name for name in loaded if name.startswith("thinflow.cli")),
         "thinflow._version",
@@ -160,10 +160,10 @@ def test_all_commands_together_import_nothing_heavy() -> None:
     """What a module of a command imports when it is loaded, every command pays for in its help."""
     loaded = modules_loaded_by(
         "from importlib import import_module\n"
-        "from thinflow.cli import COMMANDS\n"
-        "for verb in COMMANDS:\n    import_module(f'thinflow.cli.{verb}')"
+        "from thinflow.cli import COMMANDS, module_of\n"
+        "for verb in COMMANDS:\n    import_module(module_of(verb))"
     )
-    assert {f"thinflow.cli.{verb}" for verb in COMMANDS} <= loaded
+    assert {module_of(verb) for verb in COMMANDS} <= loaded
     assert not loaded & (HEAVY | SLOW)
     assert "thinflow.api" not in loaded
 

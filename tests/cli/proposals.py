@@ -149,7 +149,7 @@ def _in_folder(folder: str) -> Iterator[None]:
 
 def flags_are_known(words: Sequence[str], where: str) -> None:
     """A command with words to fill in has flags that its command knows."""
-    module = import_module(f"thinflow.cli.{words[0]}")
+    module = import_module(cli.module_of(words[0]))
     if hasattr(module, "main") or "..." in words:  # an old tool's flags; or cut short
         return
     parser = Parser(words[0], "")

@@ -54,13 +54,14 @@ def fails_with(error: BaseException) -> Body:
 
 def test_table_matches_modules() -> None:
     folder = Path(cli.__file__).parent
-    files = {f.stem for f in folder.glob("*.py") if not f.stem.startswith("_")}
-    assert files == set(cli.COMMANDS)
+    files = {f for f in folder.rglob("*.py") if not f.stem.startswith("_")}
+    assert {f.stem for f in files} == set(cli.COMMANDS)
+    assert {Path(importlib.import_module(cli.module_of(v)).__file__ or "") for v in cli.COMMANDS} == files
 
 
 @pytest.mark.parametrize("name", cli.COMMANDS)
 def test_every_verb_has_a_module_and_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    module = importlib.import_module(f"thinflow.cli.{name}")
+    module = importlib.import_module(cli.module_of(name))
     assert hasattr(module, "main") or (hasattr(module, "add_arguments") and hasattr(module, "run"))
     assert cli.main([name, "--help"]) == 0
     assert "usage" in "".join(capsys.readouterr()).lower()
@@ -70,7 +71,7 @@ def test_every_verb_has_a_module_and_help(name: str, capsys: pytest.CaptureFixtu
 def test_every_example_is_one_line_to_paste(name: str) -> None:
     import shlex
 
-    examples = getattr(importlib.import_module(f"thinflow.cli.{name}"), "EXAMPLES", "")
+    examples = getattr(importlib.import_module(cli.module_of(name)), "EXAMPLES", "")
     for line in filter(None, examples.splitlines()):
         assert shlex.split(line, comments=True)[:2] == ["thinflow", name], line
 

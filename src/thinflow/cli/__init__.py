@@ -1,8 +1,9 @@
 """The `thinflow` command: a table of verbs, and what happens when one of them fails.
 
-A verb is the module `thinflow.cli.<verb>`, imported only when it is asked for. It defines
-`add_arguments(parser)` and `run(args) -> int`, and may define `EXAMPLES`, shown at the end of its help.
-A drop-in for an old tool, whose flags no modern parser reads, defines `main(argv) -> int` instead.
+A verb is the module `thinflow.cli.<verb>`, or `thinflow.cli.compat.<verb>` for a drop-in of an old tool,
+imported only when it is asked for. It defines `add_arguments(parser)` and `run(args) -> int`, and may define
+`EXAMPLES`, shown at the end of its help. An old tool whose flags no modern parser reads defines
+`main(argv) -> int` instead.
 """
 
 from __future__ import annotations
@@ -58,6 +59,15 @@ COMMANDS: dict[str, str] = {
     "convert_graphdef_memmapped_format": "TensorFlow's tool of that name: weights used where they lie",
     "import_pb_to_tensorboard": "TensorFlow's tool of that name: a graph for TensorBoard",
 }
+
+_TENSORFLOWS = "TensorFlow's "
+"""How the line of an old tool begins."""
+
+
+def module_of(verb: str) -> str:
+    """The dotted name of the module that a verb is."""
+    return f"thinflow.cli.{'compat.' if COMMANDS.get(verb, '').startswith(_TENSORFLOWS) else ''}{verb}"
+
 
 # Packages that come with an extra of ours, by the name they are imported under.
 _EXTRAS = {
@@ -161,7 +171,7 @@ def _dispatch(args: list[str]) -> int:
 
     from importlib import import_module
 
-    module = import_module(f"thinflow.cli.{verb}")
+    module = import_module(module_of(verb))
     if hasattr(module, "main"):
         return int(module.main(rest))
 
