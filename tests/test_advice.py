@@ -41,7 +41,7 @@ SPELLING = {
     ("transforms/target_runtime.py", "target_runtime"),
 }
 """What tells how to write a transform that was asked for, and what another one says: no advice."""
-HELP = re.compile(r"cli/(?!inspect)\w+\.py|transforms/_pipelines\.py")
+HELP = re.compile(r"cli/(?:compat/)?(?!inspect)\w+\.py|transforms/_pipelines\.py")
 """Texts of `--help`, and orders of transforms."""
 CASES: dict[tuple[str, str], Callable[[Path], Advice]] = {}
 
@@ -91,7 +91,7 @@ def inspected_norms(folder: Path) -> Advice:
     )
 
 
-@advice("optimizing/advice.py", "freeze_batch_norms")
+@advice("optimize/advice.py", "freeze_batch_norms")
 def optimized_norms(folder: Path) -> Advice:
     graph = training_norm()
     report = thinflow.optimize(graph, folder / "out", measure=False, samples=2)
@@ -146,13 +146,13 @@ def inside_a_loop(folder: Path) -> Advice:
     return old_loop(), text, "raise_control_flow"
 
 
-@advice("optimizing/core.py", "raise_control_flow")
+@advice("optimize/core.py", "raise_control_flow")
 def a_loop_that_is_left(folder: Path) -> Advice:
     graph = old_loop()
     return graph, _loop_advice(graph.node("turned")), "raise_control_flow"
 
 
-@advice("optimizing/core.py", "lower_control_flow")
+@advice("optimize/core.py", "lower_control_flow")
 def a_call_that_is_left(folder: Path) -> Advice:
     graph = thinflow.transform(old_loop(), "raise_control_flow")
     loop = next(n for n in graph if "While" in n.op)
