@@ -276,7 +276,7 @@ def linear_algebra(x: Any) -> Any:
 def suppression(scores: Any, boxes: Any) -> Any:
     low, high = tf.minimum(boxes[:, :2], boxes[:, 2:]), tf.maximum(boxes[:, :2], boxes[:, 2:])
     kept = v1.image.non_max_suppression(tf.concat([low, high], 1), scores, 5, 0.4)
-    return {"kept": kept, "scores": tf.gather(scores, kept)}
+    return {"kept": kept, "best": tf.gather(scores, kept)}
 
 
 @tf1_model("frozen", x=floats(None, 8))
