@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thinflow.api._types import Shapes, Source, opening
-from thinflow.api.files import FOREIGN, WRITABLE, save
+from thinflow.api.files import FOREIGN, WRITABLE, runtime_format, save
 from thinflow.engines._child import TIMEOUT_SECONDS
 from thinflow.errors import (
     EngineUnavailable,
@@ -68,11 +68,11 @@ def convert(
         VerificationError: it gives other answers; nothing is written.
         EngineCrashed: running it crashed or took too long; nothing is written.
     """
-    options = {"state": state_for(state, os.fspath(path)), **opening(tags, signature, checkpoint)}
-    graph = load(source, inputs=inputs, outputs=outputs, shapes=shapes, **options)
-    if graph.vocabulary or Path(path).suffix not in (".tflite", ".onnx"):
-        return save(graph, path)  # the same nodes in other letters, or a file's bytes as they were
-    require_outputs(graph)
+    kept = state_for(state, os.fspath(path))
+    if Path(path).suffix not in (".tflite", ".onnx") or _is_of_a_runtime(source):
+        # The same nodes in other letters, or a file's bytes as they were.
+        options = {"state": kept, **opening(tags, signature, checkpoint)}
+        return save(load(source, inputs=inputs, outputs=outputs, shapes=shapes, **options), path)
     try:
         made = convert_verified(
             source,
@@ -90,6 +90,11 @@ def convert(
     except PartialModel as error:
         raise UnsupportedOp(error.problem, error.where, error.hint) from error
     return made.size_bytes
+
+
+def _is_of_a_runtime(source: Source) -> bool:
+    """Whether a model is a .tflite or .onnx file, or a graph in the words of one."""
+    return bool(source.vocabulary if isinstance(source, Graph) else runtime_format(source))
 
 
 @brief_repr
@@ -253,6 +258,7 @@ def _kept_else_frozen(
 
     graph, settings = load_for_inference(source, shapes=shapes, **names)
     require_tensorflow(graph, "converted")
+    require_outputs(graph)
     try:
         return write(graph), graph, settings
     except ThinflowError as error:
@@ -361,7 +367,6 @@ def _convert_to_onnx(
     from thinflow.optimize.samples import samples_for
 
     opset = None if opset is None else check_opset(opset)
-    require_outputs(graph)
     prepared = float_graph(graph, verify=verify, runtime="onnx")
     optimised = prepared.graph
     samples = samples_for(optimised, None, limit=1)
