@@ -30,6 +30,9 @@ from thinflow.ops.registry import select_attrs, signature
 Rule = Callable[..., Any]
 R = TypeVar("R", bound=Rule)
 
+MALFORMED = (TypeError, ValueError, IndexError, KeyError, AttributeError, ArithmeticError)
+"""What a rule raises on a node that is malformed in a way it did not foresee: the loader takes any file."""
+
 _registry: dict[str, Rule] = {}
 
 
@@ -84,12 +87,11 @@ def parts_of(
     body = Body(node.name)
     try:
         arguments = [body.argument(n, spec, constants.get(n)) for n, spec in enumerate(specs)]
-        _check_count(rule, len(arguments))
+        check_count(rule, len(arguments))
         made = rule(*arguments, **select_attrs(rule, node.attrs))
     except ThinflowError as error:
         raise UnsupportedOp(error.problem, error.where or node.where, error.hint) from error
-    except (TypeError, ValueError, IndexError, KeyError, AttributeError, ArithmeticError) as error:
-        # The node is malformed in a way its rule did not foresee: the loader takes any file.
+    except MALFORMED as error:
         raise UnsupportedOp(f"the node is not well formed ({in_words(error)})", node.where) from error
     results: tuple[Term, ...] = made if isinstance(made, tuple) else (made,)
     return Function(
@@ -97,8 +99,16 @@ def parts_of(
     )
 
 
-def _check_count(rule: Rule, given: int) -> None:
+def check_count(rule: Rule, given: int, *, first: int = 0) -> None:
+    """Refuse another number of inputs than a rule has parameters for.
+
+    Args:
+        first: so many of its parameters, in front, are no inputs.
+
+    Raises:
+        UnsupportedOp: too few, or more than it takes.
+    """
     expected = signature(rule)
-    wanted = len(expected.positional)
+    wanted = len(expected.positional) - first
     if given < wanted or (given > wanted and not expected.variadic):
         raise UnsupportedOp(f"{given} inputs, {wanted} are needed")

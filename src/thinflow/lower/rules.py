@@ -18,10 +18,11 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
-from thinflow.errors import NodeError, ThinflowError, UnsupportedOp
+from thinflow.decompose.rules import MALFORMED, check_count
+from thinflow.errors import ThinflowError, UnsupportedOp
 from thinflow.ir.graph import Node
 from thinflow.ops._failures import in_words
-from thinflow.ops.registry import select_attrs, signature
+from thinflow.ops.registry import select_attrs
 
 Rule = Callable[..., Any]
 R = TypeVar("R", bound=Rule)
@@ -71,19 +72,11 @@ def apply(rule: Rule, builder: Any, node: Node, inputs: Sequence[Any]) -> tuple[
         UnsupportedOp: the target cannot express the node; placed at the node.
     """
     try:
-        _check_count(rule, len(inputs))
+        check_count(rule, len(inputs), first=2)  # the builder and the node
         result = rule(builder, node, *inputs, **select_attrs(rule, node.attrs))
     except ThinflowError as error:
         where = node.where if not error.where else error.where
         raise UnsupportedOp(error.problem, where, error.hint) from error
-    except (TypeError, ValueError, IndexError, KeyError, AttributeError, ArithmeticError) as error:
-        # The node is malformed in a way its rule did not foresee: the loader takes any file.
+    except MALFORMED as error:
         raise UnsupportedOp(f"the node is not well formed ({in_words(error)})", node.where) from error
     return result if isinstance(result, tuple) else (result,)
-
-
-def _check_count(rule: Rule, given: int) -> None:
-    expected = signature(rule)
-    wanted = len(expected.positional) - 2  # the builder and the node come first
-    if given < wanted or (given > wanted and not expected.variadic):
-        raise NodeError(f"{given} inputs, {wanted} are needed")
