@@ -16,7 +16,7 @@ def find_obstacles(graph: Graph, outputs: Sequence[Value], shape_failures: Mappi
 
     Args:
         graph: whose specs are set.
-        outputs: what is wanted; nodes that they do not need are not looked at. None: every node counts.
+        outputs: what is wanted; nodes that they do not need are not looked at, if there are any outputs.
         shape_failures: node -> why its shape rule failed.
     """
     needed: Collection[Node] = ancestors([v.node for v in outputs]) if outputs else set(graph)

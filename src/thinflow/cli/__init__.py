@@ -60,13 +60,11 @@ COMMANDS: dict[str, str] = {
     "import_pb_to_tensorboard": "TensorFlow's tool of that name: a graph for TensorBoard",
 }
 
-_TENSORFLOWS = "TensorFlow's "
-"""How the line of an old tool begins."""
-
 
 def module_of(verb: str) -> str:
-    """The dotted name of the module that a verb is."""
-    return f"thinflow.cli.{'compat.' if COMMANDS.get(verb, '').startswith(_TENSORFLOWS) else ''}{verb}"
+    """The dotted name of the module that a verb is: a drop-in lies in the folder of those."""
+    is_drop_in = os.path.isfile(os.path.join(os.path.dirname(__file__), "compat", f"{verb}.py"))
+    return f"thinflow.cli.{'compat.' if is_drop_in else ''}{verb}"
 
 
 # Packages that come with an extra of ours, by the name they are imported under.

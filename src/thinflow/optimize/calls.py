@@ -77,7 +77,7 @@ def _in_a_row(core: Core, samples: Samples) -> tuple[list[list[Array]], list[Map
     known = list(islice(samples, CALLS))
     if not known:
         raise FeedError("there are no samples", hint="give at least one")
-    fetched = list(dict.fromkeys([*core.outputs]))
+    fetched = list(dict.fromkeys(core.outputs))
     plan = Plan(core.graph, fetched, core.inputs, within=frozenset(core.nodes))
     held = {s.input: known[0][s.input] for s in core.states}
     feeds: list[list[Array]] = []
