@@ -92,11 +92,14 @@ class House:
 
     @cached_property
     def arrows(self) -> dict[str, set[str]]:
-        """Part at the top level -> the parts it imports; the package's own file is a part, too."""
+        """Part at the top level -> the parts it imports; the package's own file is a part, too.
+
+        `typing` is left out as an end: names of types tie nothing together, and all may use them.
+        """
         found: dict[str, set[str]] = defaultdict(set)
         for module, imported in self.imports.items():
             found[self._part(module)] |= {self._part(name) for name in imported}
-        return {part: others - {part} for part, others in sorted(found.items())}
+        return {part: others - {part, "typing"} for part, others in sorted(found.items())}
 
     def _part(self, module: str) -> str:
         return [*module.split("."), module][1]

@@ -7,8 +7,9 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
-from thinflow.api._types import Progress, Shapes, Source, opening
+from thinflow.api._types import Shapes, Source, opening
 from thinflow.errors import ParameterError
+from thinflow.typing import Progress
 
 if TYPE_CHECKING:
     from thinflow.optimize.graph_job import GraphReport

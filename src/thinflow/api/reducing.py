@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thinflow.api._types import Progress, Shapes, Source
+from thinflow.api._types import Shapes, Source
 from thinflow.api.files import save
 from thinflow.errors import FeedError, ParameterError
 from thinflow.load.graphs import load
+from thinflow.typing import Progress
 
 if TYPE_CHECKING:
     from thinflow.reducing.properties import Property

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thinflow.api._types import Progress, Shapes, Source, opening
+from thinflow.api._types import Shapes, Source, opening
 from thinflow.errors import ParameterError
 from thinflow.load.graphs import load
+from thinflow.typing import Progress
 
 if TYPE_CHECKING:
     from thinflow.bench.feeding import Feeds, FeedsFor

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
-from thinflow.api._types import Progress, Shapes, Source, opening
+from thinflow.api._types import Shapes, Source, opening
 from thinflow.ir.graph import Graph
 from thinflow.load.graphs import load, require_tensorflow
+from thinflow.typing import Progress
 
 if TYPE_CHECKING:
     from thinflow.rewrite.runner import Result

@@ -12,8 +12,8 @@ from thinflow.errors import FeedError
 from thinflow.ir.graph import Value
 from thinflow.ir.types import TensorSpec
 from thinflow.synthetic import concrete_shape, declared_spec
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 Shapes = Mapping[str, Sequence[int | None]]
 Feeds = Mapping[str, Any] | Sequence[Any]
 """Input name -> array, or the arrays in the order of the inputs."""

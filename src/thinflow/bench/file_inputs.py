@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -13,8 +12,8 @@ from thinflow.errors import FeedError, ThinflowError
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import TensorSpec
 from thinflow.synthetic import amounts_for, concrete_shape, declared_spec, likely_shape, synthetic_array
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 _SEED = 0
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from thinflow.bench.bystanders import Bystanders, cause_of
 from thinflow.bench.feeding import Feeds, FeedsFor, Shapes
-from thinflow.bench.loop import PRECISION, Case, Limits, Progress, measure, tell
+from thinflow.bench.loop import PRECISION, Case, Limits, measure, tell
 from thinflow.bench.machine import this_machine, usable_cores
 from thinflow.bench.memory import Memory, measure_memory
 from thinflow.bench.opened import open_subjects
@@ -28,6 +28,7 @@ from thinflow.engines._files import is_file
 from thinflow.engines._threads import checked_threads, side_by_side
 from thinflow.errors import EngineCrashed, ParameterError, ThinflowError
 from thinflow.formats.parts import part_note
+from thinflow.typing import Progress
 
 SAFE = frozenset({"reference"})
 """Engines that are Python: they raise, and do not crash."""

@@ -14,8 +14,8 @@ from thinflow.bench.bystanders import Bystanders, Usage, usage
 from thinflow.bench.stats import describe
 from thinflow.bench.subjects import Runner
 from thinflow.errors import ParameterError
+from thinflow.typing import Progress
 
-Progress = Callable[[int, int, str], None]
 Clock = Callable[[], int]
 _Stamps = tuple[int, int, int]
 """Nanoseconds by the clock: before feeding, before running, and after."""

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
+
 _PLAIN = "biufc"
 
 

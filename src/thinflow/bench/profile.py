@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from thinflow.analysis.node_stats import NodeStats
 from thinflow.bench.feeding import Feeds, FeedsFor, Shapes, as_input, by_position, made_up_arrays
 from thinflow.bench.opened import open_subjects
@@ -27,12 +25,12 @@ from thinflow.formats.contents import content_of
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import TensorSpec
+from thinflow.typing import Array
 
 if TYPE_CHECKING:
     from thinflow.interpreter import Plan
     from thinflow.lower.tflite.convert import Lowered
 
-Array = np.ndarray[Any, Any]
 Step = tuple[str, str, int, int]
 """Node name, op, microseconds, bytes of its outputs."""
 

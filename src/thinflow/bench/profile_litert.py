@@ -20,8 +20,7 @@ from thinflow.errors import EngineUnavailable, FormatError
 from thinflow.formats._files import map_file
 from thinflow.lower.tflite.program import Operator, Program, Subgraph, Tensor, read_program, to_bytes
 from thinflow.tflite.runtime import allocate, interpreter, source
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 RECORDED = (
     "LiteRT's own profiler; kernels within the XNNPACK delegate are matched to operators by order and name"

@@ -9,13 +9,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from thinflow.bench.profile import Profile, Step, collect, require_fixed
 from thinflow.errors import EngineUnavailable, FormatError, ParameterError
 from thinflow.ir.types import TensorSpec, dtype
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 _SUFFIX = "_kernel_time"
 _FUSED = "fused "

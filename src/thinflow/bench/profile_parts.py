@@ -8,8 +8,6 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from thinflow.analysis.node_stats import NodeRow, NodeStats, Series
 from thinflow.bench.profile import Profile, collect, observed
 from thinflow.bench.subjects import GraphSubject
@@ -17,8 +15,8 @@ from thinflow.engines import find
 from thinflow.errors import EngineUnavailable
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 INTERPRETER = "reference"
 
 

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from thinflow.bench.loop import Progress, tell
+from thinflow.bench.loop import tell
 from thinflow.bench.profile import Profile, profile
 from thinflow.bench.tables import Table, pipes, shortened
 from thinflow.errors import ThinflowError
 from thinflow.ir.brief import brief_repr
 from thinflow.plain_text import markdown
+from thinflow.typing import Progress
 
 if TYPE_CHECKING:
     from thinflow.bench.report import BenchmarkReport, Row

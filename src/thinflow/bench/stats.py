@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.brief import brief_repr
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 CONFIDENCE = 0.95
 _NORMAL_QUANTILE = 1.959964  # two-sided, for CONFIDENCE

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -31,8 +31,7 @@ from thinflow.formats.contents import content_of
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import TensorSpec
 from thinflow.synthetic import concrete_shape, explain_open_sizes, naming_open_sizes, synthetic_array
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 _SEED = 0
 _COPIES = "includes copying inputs and outputs"

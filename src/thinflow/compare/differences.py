@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 @dataclass(frozen=True)

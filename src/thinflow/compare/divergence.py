@@ -20,8 +20,8 @@ from thinflow.interpreter import Plan
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Value
 from thinflow.ops.random import repeatable_randomness
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 Feeds = Mapping[Value, Array]
 
 

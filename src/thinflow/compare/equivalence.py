@@ -37,8 +37,7 @@ from thinflow.ir.types import TensorSpec
 from thinflow.ops import registry
 from thinflow.ops._defaults import defaults_of
 from thinflow.ops.random import repeatable_randomness
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 SMALL_CONSTANT = 4096
 """Elements up to which constants are compared by content; larger ones are equal only if they are one object.

@@ -25,10 +25,10 @@ from thinflow.formats._foreign import file_name
 from thinflow.formats.contents import bytes_of, content_of
 from thinflow.ir.graph import Graph, Value
 from thinflow.onnx import protos as onnx_protos
+from thinflow.typing import Array
 from thinflow.wire.fields import encode_varint, field_header
 from thinflow.wire.protos import serialize
 
-Array = np.ndarray[Any, Any]
 Model = Graph | str | os.PathLike[str]
 Codes = Mapping[str, tuple[float, int]]
 

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.compare.differences import Difference, difference
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 @dataclass(frozen=True)

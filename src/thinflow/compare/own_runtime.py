@@ -22,8 +22,8 @@ from thinflow.engines.session import Session
 from thinflow.errors import ThinflowError, VerificationError
 from thinflow.ir.graph import Graph
 from thinflow.synthetic import synthetic_feeds
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 Feed = Mapping[str, Any]
 Model = Graph | str | os.PathLike[str]
 

@@ -38,8 +38,8 @@ from thinflow.ops.random import repeatable_randomness
 from thinflow.plain_text import one_line
 from thinflow.rewrite.rule import Transform
 from thinflow.synthetic import naming_open_sizes, open_sizes, synthetic_feeds
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 Feeds = Mapping[str, Array]
 
 NO_CHANGE = 1e-6

@@ -22,8 +22,8 @@ from thinflow.ir.graph import Graph, Value
 from thinflow.ir.states import without_states
 from thinflow.ir.types import Shape, TensorSpec
 from thinflow.synthetic import naming_open_sizes, open_sizes, synthetic_feeds
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 _MUCH_LESS = 0.2
 """Part of a difference that rounding in other places may make up, without being the cause."""
 Model = Graph | str | os.PathLike[str]

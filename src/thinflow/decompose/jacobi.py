@@ -13,8 +13,9 @@ import numpy as np
 
 from thinflow.decompose.matrices import flat, limited, square_size, unflat
 from thinflow.decompose.rules import decompose
-from thinflow.decompose.terms import Array, Term, refuse_unless, where
+from thinflow.decompose.terms import Term, refuse_unless, where
 from thinflow.ir.types import DOUBLE, INT32
+from thinflow.typing import Array
 
 _SWEEPS = {4: 6, 8: 8, 32: 10}
 """Size up to which so many rounds leave nothing beside the diagonal that a float would show; they converge

@@ -14,8 +14,8 @@ from thinflow.ir.attrs import Attr, FunctionAttr
 from thinflow.ir.function import ARGUMENT, Function
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import BOOL, FLOAT, INT32, DType, TensorSpec
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 Dims = tuple[int | None, ...]
 
 

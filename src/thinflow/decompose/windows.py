@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from thinflow.decompose.rules import decompose
-from thinflow.decompose.terms import Array, Term, refuse_unless, where
+from thinflow.decompose.terms import Term, refuse_unless, where
 from thinflow.ir.types import INT32, INT64, DType
 from thinflow.ops._windows import Window, layout, window
+from thinflow.typing import Array
 
 _MOST_TAPS = 64
 """Elements of the largest window: three or four operators for each."""

@@ -24,8 +24,7 @@ from thinflow.ops import registry
 
 if TYPE_CHECKING:
     from thinflow.ir.graph import Graph, Node, Value
-
-    Array = np.ndarray[Any, Any]
+    from thinflow.typing import Array
 
 MOST_VARIANTS = 2
 """A body is cut for so many choices of argument sizes; for others the interpreter runs it."""

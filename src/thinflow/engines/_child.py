@@ -32,9 +32,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from thinflow.errors import EngineCrashed, ParameterError
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    Array = np.ndarray[Any, Any]
+    from thinflow.typing import Array
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ import os
 import platform
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from thinflow._version import __version__
 from thinflow.engines import find, names
@@ -18,11 +18,8 @@ from thinflow.errors import EngineUnavailable, FormatError, ThinflowError
 from thinflow.ir.attrs import attr_key
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from thinflow.ir.graph import Graph, Value
-
-    Array = np.ndarray[Any, Any]
+    from thinflow.typing import Array
 
 logger = logging.getLogger(__name__)
 

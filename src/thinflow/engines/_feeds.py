@@ -10,7 +10,7 @@ from thinflow.ir.types import STRING, TensorSpec, shape_text
 if TYPE_CHECKING:
     import numpy as np
 
-    Array = np.ndarray[Any, Any]
+    from thinflow.typing import Array
 
 
 class Port(Protocol):

@@ -18,11 +18,8 @@ from thinflow.errors import (
 from thinflow.ir.types import TensorSpec
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from thinflow.ir.graph import Graph
-
-    Array = np.ndarray[Any, Any]
+    from thinflow.typing import Array
 
 _HEAD_BYTES = 16
 _PACKED = b"thinpack"

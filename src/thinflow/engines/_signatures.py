@@ -10,11 +10,8 @@ from thinflow.errors import EngineUnavailable, FeedError, GraphError, closest
 from thinflow.tflite.runtime import quiet
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from thinflow.engines.litert import Model
-
-    Array = np.ndarray[Any, Any]
+    from thinflow.typing import Array
 
 
 class SignatureModel:

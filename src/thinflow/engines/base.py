@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from thinflow.ir.graph import Graph, Value
-
-    Array = np.ndarray[Any, Any]
+    from thinflow.typing import Array
 
 
 class Compiled(Protocol):

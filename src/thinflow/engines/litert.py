@@ -14,14 +14,11 @@ from thinflow.errors import EngineUnavailable, FeedError
 from thinflow.ir.types import TensorSpec, dtype
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from thinflow.engines._regions import Backend
     from thinflow.engines.base import Compiled
     from thinflow.engines.partition import Region
     from thinflow.ir.graph import Graph, Node, Value
-
-    Array = np.ndarray[Any, Any]
+    from thinflow.typing import Array
 
 _LARGE_BYTES = 1 << 20
 """From here on a second copy costs more than looking for a way around it."""

@@ -18,11 +18,8 @@ from thinflow.errors import EngineUnavailable, FeedError, ParameterError
 from thinflow.ir.types import TensorSpec, dtype
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from thinflow.ir.graph import Graph, Node, Value
-
-    Array = np.ndarray[Any, Any]
+    from thinflow.typing import Array
 
 OPSET = 20
 """The engine's own models need not be read by anything old; 20 has bitwise ops and texts."""

@@ -10,7 +10,7 @@ this version does not know survive in both.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,8 +33,6 @@ from thinflow.wire.fields import encode_varint, field_header
 
 _NODE_FIELD, _LIBRARY_FIELD, _VERSIONS_FIELD = 1, 2, 4
 _TEXT_STARTS = (b"node", b"library", b"versions", b"version")
-
-Progress = Callable[[int, int, str], None]
 
 
 class Record:

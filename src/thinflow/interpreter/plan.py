@@ -12,9 +12,10 @@ from thinflow.control_flow.frames import Loop, Step, schedule
 from thinflow.errors import FeedError, GraphError, closest
 from thinflow.interpreter.calls import Bodies, Runner
 from thinflow.interpreter.tasks import Turners, tasks
-from thinflow.interpreter.values import Array, Observer, Values, as_array
+from thinflow.interpreter.values import Observer, Values, as_array
 from thinflow.ir.function import Function
 from thinflow.ir.graph import Graph, Node, Value
+from thinflow.typing import Array
 
 
 class Plan:

@@ -11,8 +11,8 @@ from thinflow.errors import FeedError
 from thinflow.ir.graph import Node, Value
 from thinflow.ops import registry
 from thinflow.ops._state import dereferenced
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 Observer = Callable[[Value, Array], None]
 
 

@@ -13,7 +13,7 @@ from thinflow.ir.graph import Value
 from thinflow.ir.types import INT8, INT32, DType, dtype
 from thinflow.lift.lifter import Call
 from thinflow.ops._fixed_point import quantized_multiplier
-from thinflow.ops._numeric import Array
+from thinflow.typing import Array
 
 _INT16 = dtype("int16")
 _X, _H, _CELL = 0, 18, 19

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -14,9 +13,9 @@ from thinflow.formats._slices import Place
 from thinflow.formats.checkpoint import Checkpoint
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.types import STRING, VARIANT, TensorSpec
+from thinflow.typing import Array
 
 _CHUNK = 1 << 20  # elements looked at together, so that large variables take little memory
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)

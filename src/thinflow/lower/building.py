@@ -12,8 +12,8 @@ from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.types import UNKNOWN, DType, TensorSpec, dtype
 from thinflow.lower.operands import axes_of
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 Dims = tuple[int | None, ...] | None
 T = TypeVar("T", bound=Any)
 

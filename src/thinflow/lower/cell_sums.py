@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 FUNCTIONS = ("sigmoid", "tanh", "relu", "softsign", "softplus")
 

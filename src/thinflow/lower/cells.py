@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from thinflow.lower.cell_sums import FUNCTIONS, Array, Atom, NoCell, Sum, Sums
+from thinflow.lower.cell_sums import FUNCTIONS, Atom, NoCell, Sum, Sums
+from thinflow.typing import Array
 
 Bent = tuple[str, Sum]
 """A function and the sum it is applied to."""

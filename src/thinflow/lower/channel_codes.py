@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-Array = np.ndarray
+from thinflow.typing import Array
 
 INT8_MOST = 127
 _CODES = 255.0

@@ -16,8 +16,7 @@ import numpy as np
 from thinflow.analysis.grids import Grid
 from thinflow.ops._quantized import F32, code_of, codes_of, decode, encode
 from thinflow.ops.quantized_math import _widened
-
-Array = np.ndarray
+from thinflow.typing import Array
 
 BIAS_FACTOR, SUM_FACTOR = 2.0**17, 2.0**14
 """How far the 32-bit ranges of QuantizedBiasAdd and QuantizedAdd reach, in ends of the operands' ranges."""

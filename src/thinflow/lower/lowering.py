@@ -15,10 +15,10 @@ from thinflow.ir.types import DType, TensorSpec, dtype
 from thinflow.lower import rules
 from thinflow.lower.building import REFUSED
 from thinflow.ops import registry
+from thinflow.typing import Array
 
 logger = logging.getLogger(__name__)
 
-Array = np.ndarray[Any, Any]
 Specs = Mapping[Value, TensorSpec]
 
 _MAX_FOLDED_BYTES = 1 << 20

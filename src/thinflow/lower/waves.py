@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 MOST_POINTS = 1 << 13
 """Along an axis; a matrix has this squared elements."""

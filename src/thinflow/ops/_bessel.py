@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from thinflow.ops._special import _in_float64
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 _FAR = 25.0
 """From here on the smallest term of the asymptotic expansions is below the last digit."""

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from thinflow.ops._windows import Pads, Window, pad, shifted
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 _PATCH_BYTES = 4 << 20
 """Patches gathered at a time: enough rows for BLAS to be at its best, small enough to stay near the cache."""
 _BLOCK_BYTES = 256 << 10

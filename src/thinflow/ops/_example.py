@@ -14,8 +14,8 @@ import numpy as np
 from thinflow.ir.types import FLOAT, INT64, STRING, DType
 from thinflow.ops._wire import BYTES, fields, numbers, put, put_varint, signed, varints
 from thinflow.ops.registry import require
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 _KINDS = {1: STRING, 2: FLOAT, 3: INT64}
 
 

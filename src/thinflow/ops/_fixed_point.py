@@ -10,7 +10,7 @@ from functools import cache
 
 import numpy as np
 
-from thinflow.ops._numeric import Array
+from thinflow.typing import Array
 
 
 def quantized_multiplier(factor: float) -> tuple[int, int]:

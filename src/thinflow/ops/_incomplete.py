@@ -6,13 +6,10 @@ Formulas: NIST Digital Library of Mathematical Functions, 8.7-8.11 and 8.17 (inc
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from thinflow.ops._special import digamma, lgamma
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 _TINY = 1e-300
 _ROUNDS = 20000

@@ -7,13 +7,11 @@ Fresnel) and 25.12 (dilogarithm).
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from thinflow.ops._special import _horner, _in_float64
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 _RYBICKI_STEP = 0.2
 _RYBICKI = 2 * np.arange(-18, 18) + 1

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 
 from thinflow.ir.types import FLOAT, DType, TensorSpec
 from thinflow.ops._shapes import rank_of
 from thinflow.ops.registry import require
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 _F = np.float32
 _HALF = _F(0.5)
 _TABLE_SIZE = 1 << 10

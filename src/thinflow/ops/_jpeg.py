@@ -7,11 +7,9 @@ are those of `dct_method="INTEGER_ACCURATE"`, a few levels off.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 ACCURATE = "INTEGER_ACCURATE"
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from thinflow.ir.types import DType, TensorSpec
 from thinflow.ops._elements import LIMIT, in_range, map_elements, with_elements
 from thinflow.ops._shapes import broadcast
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 F = TypeVar("F", bound=Callable[..., Any])
 
 

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.ops.registry import require
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 _MULTIPLIERS = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 _KEY_STEPS = 0x9E3779B9, 0xBB67AE85

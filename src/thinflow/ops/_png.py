@@ -9,13 +9,12 @@ import struct
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from thinflow.errors import FormatError
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 _SIGNATURE_BYTES = 8
 _CHANNELS = {0: 1, 2: 3, 4: 2, 6: 4}
 """Channels of each colour type of 16 bits: grey, colour, grey with alpha, colour with alpha."""

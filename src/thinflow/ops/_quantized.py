@@ -21,8 +21,8 @@ import numpy as np
 
 from thinflow.errors import ShapeError
 from thinflow.ir.types import FLOAT, TensorSpec
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 F32 = np.float32
 _BLOCK = 1 << 15
 """Elements a function of many passes works on at a time."""

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.ops._philox import Philox, _box_muller, uniform_double
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 RESERVED = 256
 """Blocks between the beginnings of two outputs."""

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from thinflow.errors import NodeError
 from thinflow.ir.types import RESOURCE, DType, Shape, TensorSpec, shape_text
 from thinflow.ops.registry import Handle, OpDef, require
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 class Resource(Handle):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from thinflow.ops._numeric import Array
+from thinflow.typing import Array
 
 _CONTROLS = {code: f"\\{code:03o}" for code in (*range(0x20), 0x7F)}
 _ESCAPES = {**_CONTROLS, **{ord(c): f"\\{c}" for c in "\\'\""}, 9: "\\t", 10: "\\n", 13: "\\r"}

@@ -11,8 +11,7 @@ import numpy as np
 from thinflow.ir.types import DType, Shape, TensorSpec, shape_text
 from thinflow.ops._shapes import merge
 from thinflow.ops.registry import Handle, require
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 @dataclass(frozen=True, eq=False)

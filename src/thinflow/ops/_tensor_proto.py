@@ -10,8 +10,7 @@ import numpy as np
 from thinflow.errors import FormatError
 from thinflow.ir.types import STRING, DType, dtype
 from thinflow.ops._wire import BYTES, fields, numbers, put, put_varint, signed, varint, varints
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 _TYPE, _SHAPE, _CONTENT, _STRINGS = 1, 2, 4, 8
 _FIXED = {5: "<f4", 6: "<f8", 9: "<f4", 12: "<f8"}

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 def adjoint(x: Array) -> Array:

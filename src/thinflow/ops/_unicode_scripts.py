@@ -7,11 +7,10 @@ script. Source: Unicode's Scripts.txt as in the ICU of TensorFlow 2.21.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 @cache

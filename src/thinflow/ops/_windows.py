@@ -14,8 +14,8 @@ import numpy as np
 from thinflow.ir.types import TensorSpec
 from thinflow.ops._shapes import Dim, rank_of, same_padding, window_output
 from thinflow.ops.registry import require
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 Pads = tuple[tuple[int, int], ...]
 
 

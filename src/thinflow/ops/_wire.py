@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.errors import FormatError
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 _GROUP_START, _GROUP_END = 3, 4

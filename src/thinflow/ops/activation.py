@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.types import TensorSpec
-from thinflow.ops._numeric import Array, like, pick, quiet, unary, widen
+from thinflow.ops._numeric import like, pick, quiet, unary, widen
 from thinflow.ops._shapes import broadcast, merge
 from thinflow.ops.registry import Cost, OpDef, op, require
 from thinflow.ops.unary import Unary
+from thinflow.typing import Array
 
 _SELU_SCALE = 1.0507009873554804934193349852946
 _SELU_ALPHA = 1.6732632423543772848170429916717

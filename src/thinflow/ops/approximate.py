@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.types import FLOAT, INT32, DType, TensorSpec
-from thinflow.ops._numeric import Array
 from thinflow.ops._shapes import normalize_axis
 from thinflow.ops.registry import OpDef, op, require
+from thinflow.typing import Array
 
 
 @op("ApproxTopK")

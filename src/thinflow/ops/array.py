@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from thinflow.ir.tensor import Tensor
@@ -11,8 +9,7 @@ from thinflow.ir.types import INT32, DType, Shape, TensorSpec, shape_text
 from thinflow.ops._elements import LIMIT, constant, known_list, moved, scalar, with_elements
 from thinflow.ops._shapes import normalize_axis, product
 from thinflow.ops.registry import Cost, OpDef, op, require
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 class _Free(OpDef):

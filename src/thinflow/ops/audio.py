@@ -12,8 +12,7 @@ from thinflow.errors import FormatError
 from thinflow.ir.types import FLOAT, INT32, STRING, TensorSpec
 from thinflow.ops._shapes import Dim, rank_of
 from thinflow.ops.registry import Cost, OpDef, op, require
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 def scalar_bytes(contents: Array) -> bytes:

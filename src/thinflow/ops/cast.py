@@ -8,8 +8,9 @@ import numpy as np
 
 from thinflow.ir.types import DType, TensorSpec, dtype
 from thinflow.ops._elements import in_range, map_elements, with_elements
-from thinflow.ops._numeric import Array, broadcast_spec, is_narrow, quiet, widen
+from thinflow.ops._numeric import broadcast_spec, is_narrow, quiet, widen
 from thinflow.ops.registry import OpDef, op, require
+from thinflow.typing import Array
 
 
 @op("Cast")

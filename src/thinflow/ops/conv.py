@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -13,8 +12,7 @@ from thinflow.ops._convolve import convolve, depthwise
 from thinflow.ops._shapes import Dim, product, rank_of
 from thinflow.ops._windows import Layout, layout, lowest, pad, shifted, split_dims, window
 from thinflow.ops.registry import Cost, OpDef, op, require
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 def _infer_conv(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,8 +14,7 @@ from thinflow.ops._shapes import Dim, rank_of
 from thinflow.ops.conv import Conv2D, DepthwiseConv2dNative
 from thinflow.ops.registry import Cost, OpDef, op, require
 from thinflow.ops.resize import resize_bilinear
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 def _padded_dims(dims: Sequence[Dim], paddings: TensorSpec) -> tuple[Dim, ...]:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
 
 from thinflow.ir.types import TensorSpec
 from thinflow.ops._convolve import convolve_transposed, depthwise_transposed
 from thinflow.ops._shapes import product, rank_of
 from thinflow.ops._windows import Layout, layout, window
 from thinflow.ops.registry import Cost, OpDef, op, require
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 def _infer(sizes: TensorSpec, w: TensorSpec, dy: TensorSpec, where: Layout) -> TensorSpec:

@@ -12,8 +12,8 @@ from thinflow.ops._elements import scalar, shape_from
 from thinflow.ops.ragged import checked
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.ops.sparse import _places
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 Rows = Sequence[tuple[list[int], list[Any]]]
 MAX_BINS = 1 << 28
 

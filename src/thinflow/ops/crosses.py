@@ -18,8 +18,8 @@ from thinflow.ops._fingerprint import fingerprint64, fingerprint_pair
 from thinflow.ops._siphash import siphash
 from thinflow.ops.ragged import checked
 from thinflow.ops.registry import OpDef, op, require
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 Column = list[list[Any]]
 """For each row its features: bytes or int."""
 Part = Callable[[Any], Any]

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from thinflow.ir.types import INT64, TensorSpec
 from thinflow.ops._shapes import rank_of
 from thinflow.ops.registry import OpDef, op, require
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 @op("CTCGreedyDecoder")

@@ -6,15 +6,13 @@ Source: Graves, "Supervised sequence labelling with recurrent neural networks" (
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from thinflow.ir.types import INT64, TensorSpec
 from thinflow.ops._shapes import rank_of
 from thinflow.ops.registry import OpDef, op, require
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 @dataclass(eq=False)

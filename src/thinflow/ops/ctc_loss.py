@@ -6,7 +6,6 @@ Source: Graves et al., "Connectionist temporal classification" (2006), the forwa
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -14,8 +13,7 @@ from thinflow.ir.types import TensorSpec
 from thinflow.ops._numeric import quiet
 from thinflow.ops._shapes import rank_of
 from thinflow.ops.registry import OpDef, op, require
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 @op("CTCLoss")

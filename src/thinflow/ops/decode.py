@@ -16,8 +16,8 @@ from thinflow.ops._png import decode_deep, header
 from thinflow.ops._shapes import Dim
 from thinflow.ops.audio import scalar_bytes
 from thinflow.ops.registry import OpDef, op, require
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 _AS_USUAL = _jpeg.How()
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 

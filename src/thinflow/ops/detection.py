@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from thinflow.ir.types import FLOAT, TensorSpec
@@ -11,8 +9,7 @@ from thinflow.ops._numeric import quiet
 from thinflow.ops._shapes import rank_of
 from thinflow.ops.nms import selected_boxes
 from thinflow.ops.registry import Cost, OpDef, op, require
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 @op("TFLite_Detection_PostProcess")

@@ -11,8 +11,8 @@ from thinflow.ir.types import TensorSpec
 from thinflow.ops._elements import scalar
 from thinflow.ops._shapes import merge
 from thinflow.ops.registry import OpDef, op, require
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 Band = tuple[int, int]
 """Lowest and highest diagonal; 0 is the main one, 1 the one above it."""
 

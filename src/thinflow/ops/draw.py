@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from thinflow.ir.types import TensorSpec
@@ -12,8 +10,7 @@ from thinflow.ops._elements import shape_from
 from thinflow.ops._shapes import Dim, rank_of, same_padding, window_output
 from thinflow.ops.random import _generator
 from thinflow.ops.registry import OpDef, op, require
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 _COLORS = np.array(
     [

@@ -11,8 +11,8 @@ from thinflow.ir.types import FLOAT, TensorSpec
 from thinflow.ops._elements import shape_from
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.ops.sparse import _places
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 Sequences = dict[tuple[int, ...], list[Any]]
 
 

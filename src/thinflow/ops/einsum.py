@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from thinflow.ir.types import TensorSpec
-from thinflow.ops._numeric import Array, like, pick, quiet, widen
+from thinflow.ops._numeric import like, pick, quiet, widen
 from thinflow.ops._shapes import Dim, broadcast, merge
 from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.typing import Array
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,10 @@ import numpy as np
 
 from thinflow.errors import NodeError
 from thinflow.ir.types import BOOL, TensorSpec
-from thinflow.ops._numeric import Array, binary, broadcast_spec, like, pick, quiet, widen
+from thinflow.ops._numeric import binary, broadcast_spec, like, pick, quiet, widen
 from thinflow.ops._shapes import merge
 from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.typing import Array
 
 
 class Binary(OpDef):

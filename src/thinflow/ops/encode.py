@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import struct
 import zlib
-from typing import Any
 
 import numpy as np
 
@@ -14,8 +13,8 @@ from thinflow.ir.types import STRING, TensorSpec
 from thinflow.ops._shapes import rank_of
 from thinflow.ops.decode import pillow
 from thinflow.ops.registry import OpDef, op, require
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 _PNG_COLOURS = {1: 0, 2: 4, 3: 2, 4: 6}
 
 

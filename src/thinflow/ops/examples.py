@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from thinflow.ir.types import INT64, DType, Shape, TensorSpec, shape_text
 from thinflow.ops._example import Feature, Features, example
 from thinflow.ops.registry import OpDef, op, require
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 Arrays = tuple[Array, ...]
 _NO_SHAPES: tuple[Shape, ...] = ()
 

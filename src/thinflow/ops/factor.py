@@ -6,8 +6,6 @@ may differ by it.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from thinflow.ir.types import INT32, DType, Shape, TensorSpec, dtype, shape_text
@@ -16,8 +14,8 @@ from thinflow.ops._shapes import Dim
 from thinflow.ops._triangular import adjoint, substitute
 from thinflow.ops.registry import Cost, OpDef, op, require
 from thinflow.ops.solve import _cubic, _square
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 COMPLEX64 = dtype("complex64")
 
 

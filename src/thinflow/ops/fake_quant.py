@@ -9,8 +9,7 @@ import numpy as np
 from thinflow.ir.types import TensorSpec
 from thinflow.ops._quantized import F32, round_away, scalar
 from thinflow.ops.registry import Cost, OpDef, op, require
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 def nudged_range(low: Any, high: Any, bits: int, narrow: bool) -> tuple[Array, Array, Array]:

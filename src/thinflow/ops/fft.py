@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -11,8 +11,8 @@ from thinflow.ir.types import FLOAT, DType, Shape, TensorSpec, dtype
 from thinflow.ops._elements import known_list
 from thinflow.ops._numeric import quiet
 from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 _COMPLEX64 = dtype("complex64")
 
 

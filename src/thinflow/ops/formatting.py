@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from thinflow.ir.types import STRING, TensorSpec
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.ops.strings import _map, _Textual
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 @op("AsString")

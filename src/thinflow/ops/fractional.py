@@ -15,8 +15,8 @@ from thinflow.ops._philox import Philox
 from thinflow.ops._shapes import rank_of
 from thinflow.ops.random import _generator
 from thinflow.ops.registry import OpDef, op, require
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 _FIXED_SEED = 12345
 
 

@@ -13,8 +13,7 @@ from thinflow.ops._numeric import quiet
 from thinflow.ops._shapes import merge, normalize_axis
 from thinflow.ops.array import _Free
 from thinflow.ops.registry import OpDef, op, require
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 def _check_indices(indices: Array, size: int) -> None:

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.types import TensorSpec
-from thinflow.ops._numeric import Array, like, pick, quiet, widen
+from thinflow.ops._numeric import like, pick, quiet, widen
 from thinflow.ops._shapes import merge
 from thinflow.ops.activation import _SELU_ALPHA, _SELU_SCALE
 from thinflow.ops.registry import OpDef, op, require
+from thinflow.typing import Array
 
 
 class _Gradient(OpDef):

@@ -8,11 +8,12 @@ import numpy as np
 
 from thinflow.ir.types import TensorSpec
 from thinflow.ops._elements import shape_from
-from thinflow.ops._numeric import Array, like, widen
+from thinflow.ops._numeric import like, widen
 from thinflow.ops._quantized import scalar
 from thinflow.ops.fake_quant import nudged_range
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.ops.slicing import _index, _terms
+from thinflow.typing import Array
 
 
 def _unpadded(x: TensorSpec, paddings: TensorSpec) -> TensorSpec:

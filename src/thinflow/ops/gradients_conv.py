@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -13,8 +12,7 @@ from thinflow.ops._shapes import rank_of
 from thinflow.ops._windows import Layout, Window, layout, lowest, pad, shifted, window
 from thinflow.ops.conv_transpose import _transposed
 from thinflow.ops.registry import OpDef, op, require
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 def _sizes(sizes: TensorSpec, dy: TensorSpec, rank: int) -> TensorSpec:

@@ -11,8 +11,8 @@ from thinflow.ops._elements import shape_from
 from thinflow.ops._shapes import rank_of
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.ops.resize import _crop_positions, _round
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 _F = np.float32
 
 

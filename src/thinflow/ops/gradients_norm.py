@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from thinflow.ir.types import FLOAT, TensorSpec
-from thinflow.ops._numeric import Array, like, pick, quiet, widen
+from thinflow.ops._numeric import like, pick, quiet, widen
 from thinflow.ops._shapes import merge, rank_of
 from thinflow.ops.norm import _batch_norm_shapes, _channel_axis
 from thinflow.ops.registry import OpDef, op, require
+from thinflow.typing import Array
 
 
 def _infer(dy: TensorSpec, x: TensorSpec, scale: TensorSpec, data_format: str) -> tuple[TensorSpec, ...]:

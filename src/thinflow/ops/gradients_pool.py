@@ -12,8 +12,7 @@ from thinflow.ops._convolve import widened
 from thinflow.ops._elements import shape_from
 from thinflow.ops._windows import Layout, Window, layout, lowest, pad, shifted, window
 from thinflow.ops.registry import OpDef, op, require
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 def _window(

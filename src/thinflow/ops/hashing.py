@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from thinflow.ir.types import INT64, UINT8, TensorSpec
@@ -12,8 +10,7 @@ from thinflow.ops._legacy_hash import hash64
 from thinflow.ops._siphash import siphash
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.ops.strings import _map
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 class _Buckets(OpDef):

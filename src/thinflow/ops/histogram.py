@@ -6,8 +6,9 @@ import numpy as np
 
 from thinflow.ir.types import INT32, DType, TensorSpec
 from thinflow.ops._elements import scalar
-from thinflow.ops._numeric import Array, quiet
+from thinflow.ops._numeric import quiet
 from thinflow.ops.registry import OpDef, op, require
+from thinflow.typing import Array
 
 
 def _bins(values: Array, size: int, weights: Array, binary: bool) -> Array:

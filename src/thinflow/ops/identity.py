@@ -9,11 +9,12 @@ import numpy as np
 
 from thinflow.errors import NodeError
 from thinflow.ir.types import Shape, TensorSpec, shape_text
-from thinflow.ops._numeric import Array, widen
+from thinflow.ops._numeric import widen
 from thinflow.ops._shapes import merge
 from thinflow.ops._summaries import summary
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.plain_text import shown
+from thinflow.typing import Array
 
 
 @op(

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from thinflow.ir.types import FLOAT, TensorSpec
 from thinflow.ops._shapes import merge
 from thinflow.ops.registry import Cost, OpDef, op, require
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 def _infer_colours(x: TensorSpec, least_rank: int = 1) -> TensorSpec:

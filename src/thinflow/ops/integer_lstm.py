@@ -17,8 +17,8 @@ from thinflow.ops._fixed_point import (
     tanh_table,
     wrapped,
 )
-from thinflow.ops._numeric import Array
 from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.typing import Array
 
 INT8: DType = dtype("int8")
 INT16: DType = dtype("int16")

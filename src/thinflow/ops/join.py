@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
@@ -12,8 +11,7 @@ from thinflow.ops._elements import known_list, moved, scalar, with_elements
 from thinflow.ops._shapes import merge, normalize_axis
 from thinflow.ops.array import _Free
 from thinflow.ops.registry import op, require
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 def _merge_all(shapes: Iterable[Shape]) -> Shape:

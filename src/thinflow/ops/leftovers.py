@@ -10,8 +10,7 @@ import numpy as np
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import DOUBLE, INT32, INT64, DType, Shape, TensorSpec
 from thinflow.ops.registry import OpDef, op, require
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 @op("Copy", "CopyHost", "DebugIdentity", "DebugIdentityV2")

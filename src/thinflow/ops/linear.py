@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from thinflow.errors import UnsupportedOp
@@ -12,8 +10,7 @@ from thinflow.ops import _special
 from thinflow.ops._numeric import like, pick, quiet, widen
 from thinflow.ops._shapes import broadcast, merge, rank_of
 from thinflow.ops.registry import Cost, OpDef, op, require
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 def _matmul_dims(

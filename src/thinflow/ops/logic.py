@@ -11,10 +11,11 @@ import numpy as np
 
 from thinflow.ir.types import BOOL, INT64, TensorSpec
 from thinflow.ops._elements import map_elements, with_elements
-from thinflow.ops._numeric import Array, broadcast_spec, pick, widen
+from thinflow.ops._numeric import broadcast_spec, pick, widen
 from thinflow.ops._shapes import broadcast, merge
 from thinflow.ops.elementwise import Binary
 from thinflow.ops.registry import OpDef, op, require
+from thinflow.typing import Array
 
 
 class Comparison(OpDef):

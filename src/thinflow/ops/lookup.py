@@ -10,8 +10,7 @@ import numpy as np
 from thinflow.ir.types import INT64, RESOURCE, DType, Shape, TensorSpec, shape_text
 from thinflow.ops._state import Effect, Resource, ResourceOp
 from thinflow.ops.registry import OpDef, op, require
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 FILLERS = frozenset(
     {

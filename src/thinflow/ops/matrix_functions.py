@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from thinflow.ir.types import TensorSpec, shape_text
@@ -12,8 +10,7 @@ from thinflow.ops._numeric import like
 from thinflow.ops._shapes import broadcast
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.ops.solve import _Square
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 @op("MatrixExponential")

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from thinflow.ir.types import INT64, STRING, DType, TensorSpec
 from thinflow.ops._elements import scalar
 from thinflow.ops.registry import OpDef, op, require
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 @op("StringNGrams")

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import heapq
-from typing import Any
 
 import numpy as np
 
 from thinflow.ir.types import FLOAT, INT32, TensorSpec
 from thinflow.ops._shapes import Dim, rank_of
 from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 _LOWEST = float(np.finfo(np.float32).min)
 
 

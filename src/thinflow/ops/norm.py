@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from thinflow.ir.types import FLOAT, Shape, TensorSpec
-from thinflow.ops._numeric import Array, like, quiet, widen
+from thinflow.ops._numeric import like, quiet, widen
 from thinflow.ops._shapes import Dim, merge, rank_of
 from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.typing import Array
 
 
 def _channel_axis(rank: int, data_format: str) -> int:

@@ -9,8 +9,7 @@ import numpy as np
 
 from thinflow.ir.types import BOOL, VARIANT, DType, Shape, TensorSpec
 from thinflow.ops.registry import Handle, OpDef, op, require
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,7 @@ from thinflow.ops._elements import constant, known_list, moved, scalar, shape_fr
 from thinflow.ops._shapes import broadcast, normalize_axis
 from thinflow.ops.array import _Free
 from thinflow.ops.registry import op, require
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 @op("Slice")

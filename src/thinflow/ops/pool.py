@@ -13,8 +13,8 @@ from thinflow.ops._convolve import widened
 from thinflow.ops._shapes import Dim, rank_of, same_padding, window_output
 from thinflow.ops._windows import lowest
 from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 Pads = list[tuple[int, int]]
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from thinflow.ir.types import TensorSpec
 from thinflow.ops._shapes import rank_of
 from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 _F = np.float32
 
 

@@ -20,8 +20,7 @@ from thinflow.ops._quantized import (
 )
 from thinflow.ops._shapes import Dim
 from thinflow.ops.registry import Cost, OpDef, op, require
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 def _range_spec(x: TensorSpec, axis: int) -> TensorSpec:

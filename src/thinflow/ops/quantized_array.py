@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -25,8 +24,8 @@ from thinflow.ops._shapes import Dim, product
 from thinflow.ops.pool import MaxPool, window_sums
 from thinflow.ops.registry import Cost, OpDef, op, require
 from thinflow.ops.resize import resize_bilinear
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 Three = tuple[TensorSpec, TensorSpec, TensorSpec]
 Outputs = tuple[Array, Array, Array]
 

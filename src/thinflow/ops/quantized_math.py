@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -30,8 +30,8 @@ from thinflow.ops._windows import layout, window
 from thinflow.ops.conv import Conv2D, DepthwiseConv2dNative
 from thinflow.ops.linear import MatMul
 from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 Three = tuple[TensorSpec, TensorSpec, TensorSpec]
 Outputs = tuple[Array, Array, Array]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from thinflow.ir.types import QUINT8, DType, TensorSpec
@@ -20,8 +18,8 @@ from thinflow.ops._quantized import (
     to_int64,
 )
 from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 Three = tuple[TensorSpec, TensorSpec, TensorSpec]
 Outputs = tuple[Array, Array, Array]
 

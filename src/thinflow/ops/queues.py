@@ -10,8 +10,8 @@ from thinflow.errors import NodeError
 from thinflow.ir.types import BOOL, INT32, INT64, DType, Shape, TensorSpec
 from thinflow.ops._state import Effect, Resource, ResourceOp
 from thinflow.ops.registry import OpDef, op, require
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 Item = tuple[Array, ...]
 
 

@@ -11,8 +11,7 @@ import numpy as np
 from thinflow.ir.types import INT64, VARIANT, DType, TensorSpec
 from thinflow.ops.ragged import checked_all
 from thinflow.ops.registry import Handle, OpDef, op, require
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,9 +12,10 @@ import numpy as np
 from thinflow.ir.types import DOUBLE, FLOAT, INT64, DType, Shape, TensorSpec
 from thinflow.ops import _philox, _rejection
 from thinflow.ops._elements import scalar, shape_from
-from thinflow.ops._numeric import Array, widen
+from thinflow.ops._numeric import widen
 from thinflow.ops._philox import Philox
 from thinflow.ops.registry import OpDef, op, require
+from thinflow.typing import Array
 
 _fixed_seed: ContextVar[int | None] = ContextVar("fixed_seed", default=None)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from typing import Any
 
 import numpy as np
 
@@ -12,8 +11,7 @@ from thinflow.ir.types import STRING, DType, TensorSpec, dtype
 from thinflow.ops._tensor_proto import parsed_tensor, tensor_bytes
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.ops.strings import StringToNumber, _map, _Textual
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 @op("SerializeTensor")

@@ -15,8 +15,8 @@ from thinflow.ir.types import TensorSpec
 from thinflow.ops._numeric import quiet
 from thinflow.ops._shapes import Dim
 from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 State = tuple[Array, ...]
 """i, cs, f, o, ci, co, h of one step."""
 

@@ -8,9 +8,10 @@ import numpy as np
 
 from thinflow.ir.types import INT64, DType, Shape, TensorSpec
 from thinflow.ops._elements import known_list, scalar
-from thinflow.ops._numeric import Array, fold_elements, is_narrow, like, quiet, widen
+from thinflow.ops._numeric import fold_elements, is_narrow, like, quiet, widen
 from thinflow.ops._shapes import normalize_axis
 from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.typing import Array
 
 
 def _axes(axes: Array, rank: int) -> tuple[int, ...]:

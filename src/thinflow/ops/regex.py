@@ -6,7 +6,6 @@ import re
 import warnings
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -14,8 +13,7 @@ from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import BOOL, STRING, TensorSpec
 from thinflow.ops.registry import OpDef, op
 from thinflow.ops.strings import _map
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 _POSIX_CLASSES = {
     "alnum": "0-9A-Za-z",

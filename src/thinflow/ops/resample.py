@@ -14,8 +14,8 @@ from thinflow.ir.types import FLOAT, TensorSpec
 from thinflow.ops._interpolate import check_flags, cubic, infer_resize, linear, nearest, target_size
 from thinflow.ops._shapes import rank_of
 from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 _F = np.float32
 
 

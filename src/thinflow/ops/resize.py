@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from thinflow.errors import ShapeError
@@ -19,8 +17,7 @@ from thinflow.ops._interpolate import (
     target_size,
 )
 from thinflow.ops.registry import Cost, OpDef, op, require
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 def resize_bilinear(

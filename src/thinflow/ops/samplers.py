@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 
@@ -13,8 +12,8 @@ from thinflow.ops._philox import Philox
 from thinflow.ops._shapes import rank_of
 from thinflow.ops.random import _generator
 from thinflow.ops.registry import OpDef, op, require
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 Draw = Callable[[Iterator[int]], int]
 _BLOCKS = 256
 MAX_SAMPLES = 1 << 24

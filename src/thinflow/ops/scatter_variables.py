@@ -16,8 +16,8 @@ from thinflow.ops.gather import GatherNd, _assign, _check_indices, _gather, _sca
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.ops.slicing import TensorStridedSliceUpdate
 from thinflow.ops.variables import _OnReference
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 Combine = Callable[..., None]
 
 

@@ -10,8 +10,7 @@ from thinflow.ir.types import BOOL, INT32, DType, TensorSpec
 from thinflow.ops._elements import scalar
 from thinflow.ops._shapes import normalize_axis, rank_of
 from thinflow.ops.registry import Cost, OpDef, op, require
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 @op("ListDiff")

@@ -8,9 +8,10 @@ import numpy as np
 
 from thinflow.ir.types import Shape, TensorSpec
 from thinflow.ops._elements import scalar
-from thinflow.ops._numeric import Array, like, quiet, widen
+from thinflow.ops._numeric import like, quiet, widen
 from thinflow.ops._shapes import Dim
 from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.typing import Array
 
 
 def _limits(kind: np.dtype[Any]) -> Any:

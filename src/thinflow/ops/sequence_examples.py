@@ -24,8 +24,8 @@ from thinflow.ops.examples import (
     sparse_specs,
 )
 from thinflow.ops.registry import OpDef, op, require
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 Steps = dict[bytes, list[Feature]]
 _NONE: tuple[Any, ...] = ()
 

@@ -12,8 +12,8 @@ from thinflow.ir.types import INT32, INT64, TensorSpec
 from thinflow.ops._elements import shape_from
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.ops.sparse import _places
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 Groups = dict[tuple[int, ...], set[Any]]
 _OPERATIONS: dict[str, Callable[[set[Any], set[Any]], set[Any]]] = {
     "a-b": lambda a, b: a - b,

@@ -11,8 +11,8 @@ from thinflow.ir.types import TensorSpec
 from thinflow.ops._elements import known_list, moved
 from thinflow.ops.array import _Free
 from thinflow.ops.registry import op, require
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 Bound = int | None
 _NEW_AXIS = "new axis"
 _REST = "rest"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from thinflow.ir.types import Shape, TensorSpec, shape_text
@@ -11,8 +9,7 @@ from thinflow.ops import _triangular
 from thinflow.ops._numeric import like, widen
 from thinflow.ops._shapes import Dim, broadcast, merge
 from thinflow.ops.registry import Cost, OpDef, op, require
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 def _square(x: TensorSpec) -> tuple[Shape, Dim]:

@@ -11,8 +11,8 @@ from thinflow.ops._elements import known_list
 from thinflow.ops._shapes import product, rank_of, same_padding, window_output
 from thinflow.ops.array import _Free
 from thinflow.ops.registry import op, require
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 Dim = int | None
 
 

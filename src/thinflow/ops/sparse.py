@@ -5,15 +5,12 @@ indices int64 [m,r] in row order, values [m], shape int64 [r].
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from thinflow.ir.types import BOOL, INT64, TensorSpec
 from thinflow.ops._shapes import Dim, rank_of
 from thinflow.ops.registry import Cost, OpDef, op, require
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 def _places(indices: Array, shape: Array) -> Array:

@@ -5,16 +5,14 @@ indices int64 [m,r] in row order, values [m], shape int64 [r].
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from thinflow.ir.types import INT64, TensorSpec
 from thinflow.ops._shapes import normalize_axis, rank_of
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.ops.sparse import _places
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 Triple = tuple[Array, Array, Array]
 
 

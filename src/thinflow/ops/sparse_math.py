@@ -14,8 +14,7 @@ from thinflow.ops._shapes import normalize_axis
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.ops.sparse import _places
 from thinflow.ops.sparse_arrange import Triple, _rank, triple_spec
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 def _grouped(indices: Array, shape: Array, axes: Array) -> tuple[Array, list[int]]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from thinflow.ir.types import INT64, STRING, DType, TensorSpec
 from thinflow.ops._tensor_proto import parsed_tensor, tensor_content
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.ops.sparse import _places
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 Triple = tuple[Array, Array, Array]
 
 

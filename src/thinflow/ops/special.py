@@ -8,9 +8,10 @@ import numpy as np
 
 from thinflow.ir.types import TensorSpec
 from thinflow.ops import _bessel, _incomplete, _integrals
-from thinflow.ops._numeric import Array, binary, broadcast_spec, like, pick, quiet, unary, widen
+from thinflow.ops._numeric import binary, broadcast_spec, like, pick, quiet, unary, widen
 from thinflow.ops.registry import OpDef, op
 from thinflow.ops.unary import Unary
+from thinflow.typing import Array
 
 
 class _Binary(OpDef):

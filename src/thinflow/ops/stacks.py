@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
 from thinflow.ir.types import RESOURCE, DType, TensorSpec
 from thinflow.ops.registry import Handle, OpDef, op, require
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 class StackValue(Handle):

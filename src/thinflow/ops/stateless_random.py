@@ -14,10 +14,10 @@ import numpy as np
 from thinflow.ir.types import FLOAT, INT32, INT64, DType, TensorSpec, dtype
 from thinflow.ops import _philox, _rejection
 from thinflow.ops._elements import scalar, shape_from
-from thinflow.ops._numeric import Array
 from thinflow.ops._philox import Philox
 from thinflow.ops.random import class_numbers, shuffled, sizes_of, whole_numbers
 from thinflow.ops.registry import OpDef, op, require
+from thinflow.typing import Array
 
 UINT64 = dtype("uint64")
 

@@ -17,8 +17,7 @@ from thinflow.ir.types import FLOAT, INT32, INT64, STRING, DType, TensorSpec
 from thinflow.ops._elements import constant, known_list
 from thinflow.ops._shapes import broadcast, merge, normalize_axis, rank_of
 from thinflow.ops.registry import OpDef, op, require
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 def _map(function: Callable[..., Any], result: Any, *xs: Array) -> Array:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from functools import cache
-from typing import Any
 
 import numpy as np
 
@@ -13,8 +12,8 @@ from thinflow.ir.types import STRING, DType, TensorSpec
 from thinflow.ops._tensor_proto import tensor_bytes
 from thinflow.ops._wire import fields, put, put_double
 from thinflow.ops.registry import OpDef, op, require
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 _TAG, _SIMPLE, _HISTOGRAM, _TENSOR, _METADATA = 1, 2, 5, 8, 9
 
 

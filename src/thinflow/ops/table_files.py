@@ -14,8 +14,7 @@ from thinflow.ops._state import Effect
 from thinflow.ops.lookup import Table
 from thinflow.ops.registry import op, require
 from thinflow.ops.strings import StringToNumber
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 _LINE_NUMBER, _WHOLE_LINE = -1, -2
 MAX_BYTES = 1 << 30

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from thinflow.ir.types import FLOAT, INT32, INT64, RESOURCE, STRING, DType, Shape, TensorSpec
 from thinflow.ops.registry import Handle, OpDef, op, require
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 _FLOW = TensorSpec(FLOAT, ())
 
 

@@ -12,8 +12,8 @@ from thinflow.ops._elements import scalar
 from thinflow.ops._shapes import merge
 from thinflow.ops._tensor_list import TensorListValue, as_shape, rows, shape_of
 from thinflow.ops.registry import OpDef, op, require
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 _LIST = TensorSpec(VARIANT, ())
 _LENGTH = TensorSpec(INT32, ())
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from thinflow.ir.types import BOOL, UINT8, TensorSpec
 from thinflow.ops import _special
-from thinflow.ops._numeric import Array, broadcast_spec, quiet, unary, widen
+from thinflow.ops._numeric import broadcast_spec, quiet, unary, widen
 from thinflow.ops.registry import OpDef, op
+from thinflow.typing import Array
 
 
 class Unary(OpDef):

@@ -6,7 +6,6 @@ import codecs
 import re
 from functools import cache
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -16,8 +15,7 @@ from thinflow.ops._shapes import rank_of
 from thinflow.ops._unicode_scripts import script_of
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.ops.strings import _map, _Textual
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 _MARK = 0xDC00
 """A lone low surrogate, which no text decodes to, plus a length: that many bytes are no text."""

@@ -14,8 +14,8 @@ from thinflow.ir.types import FLOAT, QINT8, QINT32, DType, TensorSpec
 from thinflow.ops._quantized import to_int32
 from thinflow.ops._shapes import broadcast, merge, rank_of
 from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 _F = np.float32
 _INT32 = np.iinfo(np.int32)
 

@@ -11,8 +11,7 @@ from thinflow.errors import NodeError
 from thinflow.ir.types import BOOL, INT32, RESOURCE, DType, Shape, TensorSpec
 from thinflow.ops._state import Effect, Reference, ResourceOp, Variable
 from thinflow.ops.registry import OpDef, op, require
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 class _OnReference(OpDef):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from thinflow.ir.graph import Value
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 _ANGLES = frozenset({"Angle", "Atan2"})
 _PASSING = frozenset(
     {"Identity", "Reshape", "Squeeze", "ExpandDims", "Transpose", "Slice", "StridedSlice", "StopGradient"}

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
-
-import numpy as np
+from typing import TypeVar
 
 from thinflow.compare.differences import difference
 from thinflow.engines._child import run_file
@@ -19,8 +17,8 @@ from thinflow.optimize.float_model import FloatModel
 from thinflow.optimize.quantizing import QuantizedModel
 from thinflow.optimize.samples import Samples
 from thinflow.quantize.result import Quantized
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 Q = TypeVar("Q", bound=QuantizedModel)
 
 _WORSE, _FARTHER = 3.0, 0.1

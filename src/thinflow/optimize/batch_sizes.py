@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -17,8 +17,7 @@ from thinflow.optimize.core import BESIDE, Core
 from thinflow.optimize.core_feeds import REFUSED, UnprovenError, core_feeds
 from thinflow.optimize.coverage import Coverage
 from thinflow.optimize.samples import Samples
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 class HasCore(Protocol):

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import cycle, islice
-from typing import Any
-
-import numpy as np
 
 from thinflow.engines._child import TIMEOUT_SECONDS, run_file
 from thinflow.errors import FeedError, UnsupportedOp
@@ -16,8 +13,8 @@ from thinflow.optimize.checking import FLOAT_TOLERANCE, farthest
 from thinflow.optimize.core import Core
 from thinflow.optimize.coverage import coverage_of
 from thinflow.optimize.samples import Samples
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 CALLS = 4
 """So many calls: the first has the stored state, the second what that left, and two more find what grows."""
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import Any
-
-import numpy as np
 
 from thinflow.analysis.interface import is_class_scores
 from thinflow.analysis.loops import infer_with_loops
@@ -32,11 +29,10 @@ from thinflow.optimize.float_model import FloatModel, float_model
 from thinflow.optimize.quality import Quality, QualityMeter, is_ranked
 from thinflow.optimize.samples import Samples, as_declared
 from thinflow.optimize.spare_rows import counts_of, written
+from thinflow.typing import Array, Progress
 
 logger = logging.getLogger(__name__)
 
-Array = np.ndarray[Any, Any]
-Progress = Callable[[int, int, str], None]
 
 FLOAT_TOLERANCE = 1e-3
 """How far LiteRT's float answer may be from the interpreter's, relative to the largest value."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -30,8 +29,7 @@ from thinflow.lower.tflite.convert import lower_graph
 from thinflow.lower.tflite.program import to_bytes
 from thinflow.onnx.writer import to_bytes as onnx_to_bytes
 from thinflow.ops import registry
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 _NAMES = {"litert": "LiteRT", "onnxruntime": "ONNX Runtime"}
 _TINY_SHARE = 1e-4

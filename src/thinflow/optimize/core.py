@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -34,8 +33,8 @@ from thinflow.lower.tflite.convert import unsupported, unsupported_unit
 from thinflow.lower.tflite.inner import inner_values
 from thinflow.synthetic import concrete_shape, declared_spec
 from thinflow.transforms._framing import WHILES
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 _TURNS = 10
 """How often a loop is taken to turn."""
 _PRODUCTS = frozenset({"MatMul"})

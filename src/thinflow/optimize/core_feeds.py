@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from typing import Any
 
 import numpy as np
 
@@ -14,8 +13,8 @@ from thinflow.interpreter import Plan
 from thinflow.optimize.core import Core
 from thinflow.optimize.samples import Samples
 from thinflow.synthetic import explain_open_sizes, open_sizes, synthetic_array
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 _SEED = 0
 REFUSED = (NodeError, FeedError, FormatError)
 """What a graph says of inputs that do not fit it: a picture or a sound may be no file at all."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
@@ -31,9 +31,7 @@ from thinflow.synthetic import declared_spec
 from thinflow.transforms import resolve
 from thinflow.transforms.to_nhwc import LAYOUTS
 from thinflow.transforms.widen_floats import OTHER_FLOATS, mentions_type
-
-Array = np.ndarray[Any, Any]
-Progress = Callable[[int, int, str], None]
+from thinflow.typing import Array, Progress
 
 _SAMPLES_FOR_SIZES = 5
 

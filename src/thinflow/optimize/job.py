@@ -5,7 +5,7 @@ out.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +37,8 @@ from thinflow.optimize.timing import first_sample, timed
 from thinflow.optimize.trying import require_ours, require_runnable
 from thinflow.quantize.pictures import Scaling
 from thinflow.quantize.recipe import Recipe
+from thinflow.typing import Progress
 
-Progress = Callable[[int, int, str], None]
 AUTO, FREEZE = "auto", "freeze"
 
 

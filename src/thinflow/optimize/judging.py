@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from thinflow.engines.litert import Model
 from thinflow.lower.tflite.program import Program, Subgraph, to_bytes
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 Inputs = Sequence[Array]
 
 _SQUASHING = frozenset(("SOFTMAX", "LOG_SOFTMAX", "LOGISTIC"))

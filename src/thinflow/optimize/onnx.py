@@ -10,8 +10,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.compare.differences import difference
 from thinflow.engines._child import TIMEOUT_SECONDS, run_file
@@ -40,8 +38,7 @@ from thinflow.optimize.core_feeds import core_feeds, core_results
 from thinflow.optimize.coverage import Coverage, coverage_of
 from thinflow.optimize.float_model import settle_sizes
 from thinflow.optimize.samples import Samples
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 @brief_repr

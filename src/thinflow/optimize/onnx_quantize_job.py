@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from thinflow.engines.onnxruntime import Model
@@ -17,8 +17,7 @@ from thinflow.optimize.quantizing import chosen_recipe
 from thinflow.quantize.onnx.options import QdqOptions, check_recipe
 from thinflow.quantize.pictures import Scaling
 from thinflow.quantize.recipe import Recipe
-
-Progress = Callable[[int, int, str], None]
+from thinflow.typing import Progress
 
 
 def quantize_to_onnx(

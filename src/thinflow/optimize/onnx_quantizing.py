@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
-
-import numpy as np
 
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.engines.onnxruntime import ENGINE
@@ -34,9 +32,7 @@ from thinflow.quantize.onnx.options import QdqOptions, check_recipe
 from thinflow.quantize.onnx.prepare import prepare
 from thinflow.quantize.onnx.qdq import Quantized, quantize_qdq
 from thinflow.quantize.recipe import Recipe
-
-Array = np.ndarray[Any, Any]
-Progress = Callable[[int, int, str], None]
+from thinflow.typing import Array, Progress
 
 
 @brief_repr

@@ -7,7 +7,6 @@ make that spread 128 times as large, whatever the pictures show.
 from __future__ import annotations
 
 from itertools import islice
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,6 @@ from thinflow.ir.order import execution_order
 from thinflow.ir.tensor import Tensor
 from thinflow.optimize.samples import Samples
 
-Array = np.ndarray[Any, Any]
 _NORMS = {
     **dict.fromkeys(("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"), 4),
     "BatchNormWithGlobalNormalization": 2,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +18,11 @@ from thinflow.optimize.quality import Quality
 from thinflow.optimize.samples import Samples, both_samples, rebind
 from thinflow.quantize.pictures import Scaling
 from thinflow.quantize.recipe import Recipe
+from thinflow.typing import Progress
 
 if TYPE_CHECKING:
     from thinflow.optimize.onnx_quantizing import OnnxQuantizedModel
     from thinflow.optimize.quantizing import QuantizedModel
-
-Progress = Callable[[int, int, str], None]
 
 
 @brief_repr

@@ -11,8 +11,7 @@ import numpy as np
 
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.notebook import text_html
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 @brief_repr

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -17,8 +17,7 @@ from thinflow.optimize.sensitivity import sensitivity as measure_sensitivity
 from thinflow.optimize.tuning import TunedModel, tuned_model
 from thinflow.quantize.pictures import Scaling
 from thinflow.quantize.recipe import Recipe
-
-Progress = Callable[[int, int, str], None]
+from thinflow.typing import Progress
 
 
 def quantize_to_file(

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from thinflow.errors import ParameterError, WriteError
 from thinflow.formats._files import write_file
 from thinflow.ir.brief import brief_repr
@@ -25,13 +23,11 @@ from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.result import Quantized
 from thinflow.quantize.schemes import quantize_program
 from thinflow.quantize.trained import without_fake_quants
+from thinflow.typing import Array, Progress
 
 if TYPE_CHECKING:
     from thinflow.ir.graph import Graph
     from thinflow.optimize.onnx_quantizing import OnnxQuantizedModel
-
-Array = np.ndarray[Any, Any]
-Progress = Callable[[int, int, str], None]
 
 
 @brief_repr

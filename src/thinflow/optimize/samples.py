@@ -10,8 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from thinflow.analysis.switches import inference_setting
 from thinflow.errors import FeedError, ParameterError
 from thinflow.interpreter import Plan
@@ -25,8 +23,7 @@ from thinflow.optimize.quality import class_numbers
 from thinflow.quantize.feeds import Feeds, open_feeds
 from thinflow.quantize.pictures import Scaling
 from thinflow.synthetic import declared_spec, synthetic_feeds
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 SYNTHETIC_SAMPLES = 20
 

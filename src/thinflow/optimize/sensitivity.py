@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
-
-import numpy as np
 
 from thinflow.lower.tflite.program import Operator, Program, Tensor
 from thinflow.optimize.float_model import FloatModel
@@ -19,9 +16,7 @@ from thinflow.quantize.recipe import Recipe, names_of
 from thinflow.quantize.schemes import storing
 from thinflow.quantize.simulate import activation_parameters, rounded_weights, simulated
 from thinflow.quantize.trained import without_fake_quants
-
-Array = np.ndarray[Any, Any]
-Progress = Callable[[int, int, str], None]
+from thinflow.typing import Array, Progress
 
 SAMPLES = 32
 

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import numpy as np
 
 from thinflow.ir.graph import Node, Value
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 _DETECTION = "TFLite_Detection_PostProcess"
 _COUNT = 3

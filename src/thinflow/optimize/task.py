@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,8 @@ from thinflow.ir.graph import Graph
 from thinflow.optimize.finishing import stem_of
 from thinflow.optimize.samples import Samples
 from thinflow.quantize.recipe import Recipe
+from thinflow.typing import Progress
 
-Progress = Callable[[int, int, str], None]
 DEFAULT_MAX_DROP = 1.5
 """Points of accuracy (or of equal answers) that fewer bits may cost before float is recommended."""
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from thinflow.bench.feeding import Feeds
 from thinflow.bench.latency import BenchmarkReport
 from thinflow.errors import ThinflowError
@@ -18,8 +16,7 @@ from thinflow.optimize.core import Core
 from thinflow.optimize.finishing import measured
 from thinflow.optimize.samples import Samples, rebind
 from thinflow.optimize.task import Task
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 @brief_repr

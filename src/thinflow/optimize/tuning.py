@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
-
-import numpy as np
 
 from thinflow.ir.brief import brief_repr
 from thinflow.lower.tflite.program import Program, to_bytes
@@ -22,10 +19,9 @@ from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.schemes import quantize_program, storing
 from thinflow.quantize.simulate import rounded_weights
 from thinflow.quantize.trained import without_fake_quants
+from thinflow.typing import Array, Progress
 
-Array = np.ndarray[Any, Any]
 Feeds = list[dict[str, Array]]
-Progress = Callable[[int, int, str], None]
 
 WORTH_DB = 0.3
 """A smaller gain on the hold-out may be luck."""

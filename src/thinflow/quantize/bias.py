@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -18,8 +17,7 @@ from thinflow.ir.types import FLOAT
 from thinflow.lower.tflite.program import Operator, Program, Tensor
 from thinflow.quantize.channels import ChannelStatistics
 from thinflow.quantize.placement import is_float
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 CORRECTED = frozenset(("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -21,15 +21,14 @@ from thinflow.quantize.observers import Observer
 from thinflow.quantize.placement import float_outputs, is_float
 from thinflow.quantize.ranges import Range
 from thinflow.quantize.recipe import Recipe
+from thinflow.typing import Array, Progress
 
 if TYPE_CHECKING:
     from ai_edge_litert.interpreter import Interpreter
 
 logger = logging.getLogger(__name__)
 
-Array = np.ndarray[Any, Any]
 Feed = Mapping[str, Array]
-Progress = Callable[[int, int, str], None]
 
 _LARGEST = float(np.finfo(np.float32).max)  # LiteRT clamps an infinite sum or product to it
 

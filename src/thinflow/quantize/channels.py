@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from thinflow.ir.brief import brief_repr
 from thinflow.lower.tflite.program import Program, Tensor
-from thinflow.quantize.calibrate import Feed, Progress, watch_program
-
-Array = np.ndarray[Any, Any]
+from thinflow.quantize.calibrate import Feed, watch_program
+from thinflow.typing import Array, Progress
 
 
 @brief_repr

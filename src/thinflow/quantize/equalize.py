@@ -18,8 +18,7 @@ from thinflow.lower.tflite.program import Operator, Program, Subgraph, Tensor
 from thinflow.quantize.channels import ChannelStatistics
 from thinflow.quantize.constants import memory
 from thinflow.quantize.placement import is_float
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 SMALLEST, LARGEST = 1e-3, 1e3  # of a factor
 SWEEPS = 20

@@ -27,11 +27,12 @@ import numpy as np
 
 from thinflow.errors import FeedError, ParameterError
 from thinflow.ir.types import STRING, TensorSpec
-from thinflow.quantize.fitting import Array, Inputs, as_array, fit, fitted_sample, named_arrays, only_input
+from thinflow.quantize.fitting import Inputs, as_array, fit, fitted_sample, named_arrays, only_input
 from thinflow.quantize.pictures import PICTURES, Scaling, read_picture
 from thinflow.quantize.sounds import SOUNDS, read_sound
 from thinflow.quantize.spread import spread
 from thinflow.quantize.stored import UNREADABLE, Stored
+from thinflow.typing import Array
 
 ARRAYS = frozenset((".npy", ".npz"))
 TEXTS = frozenset((".txt", ".csv"))

@@ -9,8 +9,8 @@ import numpy as np
 
 from thinflow.errors import FeedError, closest
 from thinflow.ir.types import STRING, TensorSpec, shape_text
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 Inputs = Mapping[str, TensorSpec]
 """Input name -> what the model wants there, the batch dimension included."""
 

@@ -32,8 +32,7 @@ from thinflow.quantize.ranges import (
 from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.result import Decision, Quantized, require_float
 from thinflow.quantize.weights import quantize_bias, quantize_weights, usable_scales, weight_scales
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 def quantize_int8(

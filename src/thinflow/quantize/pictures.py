@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from thinflow.errors import FeedError, ParameterError
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.types import UINT8, TensorSpec, shape_text
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 PICTURES = frozenset((".jpg", ".jpeg", ".png", ".bmp"))
 

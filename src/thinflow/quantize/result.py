@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
 
 from thinflow.errors import GraphError
 from thinflow.ir.brief import brief_repr
 from thinflow.lower.tflite.program import Operator, Program
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 @brief_repr

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -16,8 +15,7 @@ from thinflow.quantize.placement import is_float, place
 from thinflow.quantize.ranges import Assignment, Parameters, Range, assign
 from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.weights import quantize_weights, usable_scales, weight_scales
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 def rounded_weights(program: Program, recipe: Recipe, scheme: Storing | None = None) -> dict[Operator, Array]:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from thinflow.errors import FeedError
 from thinflow.ir.types import TensorSpec
 from thinflow.ops.audio import DecodeWav
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 SOUNDS = frozenset((".wav",))
 _CHANNEL = 1

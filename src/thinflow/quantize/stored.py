@@ -15,8 +15,7 @@ from typing import IO, Any, cast
 import numpy as np
 
 from thinflow.errors import FeedError
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 # numpy reads the header of an array with a Python parser, and zip members may be packed, encrypted or cut.
 UNREADABLE = (

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 WEIGHT_MAX = 127  # -128 is not used: kernels rely on the symmetric range
 INT4_MAX = 7

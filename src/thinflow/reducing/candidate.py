@@ -18,8 +18,8 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors, runnable
 from thinflow.ir.types import dtype
 from thinflow.ops.random import repeatable_randomness
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 SOURCES = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "Const"})
 PLAIN = "fiubc"
 """Kinds of arrays that an .npz file holds as they are; others become constants of the graph."""

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
-
 from thinflow.analysis.shapes import infer_shapes, port_count
 from thinflow.compare.differences import difference
 from thinflow.errors import ParameterError, ThinflowError
@@ -21,8 +19,8 @@ from thinflow.formats import graphdef
 from thinflow.formats._arrays import npz_bytes
 from thinflow.formats._secrecy import may_write_copies
 from thinflow.ir.graph import Graph
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 Feeds = Mapping[str, Array]
 
 ENGINE_TOLERANCE = 1e-3

@@ -29,10 +29,9 @@ from thinflow.reducing.candidate import (
     without_trimmings,
 )
 from thinflow.reducing.properties import Property, outcome_of_file
+from thinflow.typing import Array, Progress
 
-Array = np.ndarray[Any, Any]
 T = TypeVar("T")
-Progress = Callable[[int, int, str], None]
 logger = logging.getLogger(__name__)
 
 TRIMMINGS = ("control edges", "devices", "annotations")

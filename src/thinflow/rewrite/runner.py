@@ -14,10 +14,9 @@ from thinflow.ir.check import PortCount, find_problems, interface_problems
 from thinflow.ir.graph import Graph, Problem
 from thinflow.rewrite.rule import Transform
 from thinflow.rewrite.trace import Trace
+from thinflow.typing import Progress
 
 logger = logging.getLogger(__name__)
-
-Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True, eq=False)

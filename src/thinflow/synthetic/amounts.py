@@ -5,16 +5,13 @@ Zeros and numbers drawn from anywhere are refused by the ops that read them, or 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from thinflow.ir.graph import Use, Value
 from thinflow.ir.types import Shape
 from thinflow.synthetic.files import SIZE
 from thinflow.synthetic.indices import uses_of
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 RATE = 16000
 """Samples a second that speech models are made for, and how long a sound of open length is made."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -20,8 +19,7 @@ from thinflow.synthetic.amounts import amounts_for, sound_shape
 from thinflow.synthetic.files import SIZE as DEFAULT_SIZE
 from thinflow.synthetic.indices import index_limit, is_divisor, is_segmentation, known_keys
 from thinflow.synthetic.strings import known_maker, maker_for
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 MAX_RANK = 32
 """What every numpy can hold."""

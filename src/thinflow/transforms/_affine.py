@@ -22,7 +22,6 @@ from thinflow.transforms._control import is_stateless
 from thinflow.transforms._pieces import CONCATS, Mode, Piece, Pieces, below
 from thinflow.transforms._producers import KINDS, Producer, store
 from thinflow.transforms._sources import (
-    Array,
     awaited_by_constant,
     const_node,
     is_sole_reader,
@@ -30,6 +29,7 @@ from thinflow.transforms._sources import (
     side_outputs,
 )
 from thinflow.transforms._steps import BIAS_OPS, SUMS
+from thinflow.typing import Array
 
 Slot = tuple[Node, int]
 """An input of a node."""

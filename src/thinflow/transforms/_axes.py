@@ -14,7 +14,8 @@ import numpy as np
 
 from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Node, Value
-from thinflow.transforms._sources import Array, const_tensor
+from thinflow.transforms._sources import const_tensor
+from thinflow.typing import Array
 
 Perm = tuple[int, ...]
 Made = tuple[Array, Value, str]

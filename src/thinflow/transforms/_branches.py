@@ -15,7 +15,8 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.rewrite.edits import Site
 from thinflow.rewrite.rule import Refuse
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._sources import Array, const_tensor
+from thinflow.transforms._sources import const_tensor
+from thinflow.typing import Array
 
 _SWITCHES = frozenset({"Switch", "RefSwitch"})
 _MERGES = frozenset({"Merge", "RefMerge"})

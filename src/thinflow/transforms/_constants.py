@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from thinflow.ir.tensor import Tensor
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 SMALLEST_NORMAL = np.float32(1.1754944e-38)
 """The smallest positive float32 with full precision."""

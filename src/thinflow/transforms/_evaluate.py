@@ -16,7 +16,7 @@ from thinflow.ir.types import BOOL, STRING, TensorSpec
 from thinflow.ops import registry
 from thinflow.rewrite.rule import Refuse
 from thinflow.transforms._control import PLACEHOLDERS, is_stateless
-from thinflow.transforms._sources import Array
+from thinflow.typing import Array
 
 LARGEST_STEP = 1 << 30
 """Bytes above which a value is not computed even if it is only needed on the way."""

@@ -18,13 +18,13 @@ from thinflow.transforms._affine import add_bias, put_weights
 from thinflow.transforms._norms import NORMS, Norm, read_norm
 from thinflow.transforms._producers import KINDS, Producer, find_producer, store
 from thinflow.transforms._sources import (
-    Array,
     awaited_by_constant,
     const_node,
     const_tensor,
     is_sole_reader,
     numbers,
 )
+from thinflow.typing import Array
 
 
 def fold_forward(graph: Graph, trace: Trace, origin: str) -> None:

@@ -17,7 +17,8 @@ from thinflow.rewrite.rule import Refuse
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms._norms import NORMS, Norm, read_norm
 from thinflow.transforms._producers import store
-from thinflow.transforms._sources import Array, awaited_by_constant, side_outputs
+from thinflow.transforms._sources import awaited_by_constant, side_outputs
+from thinflow.typing import Array
 
 
 def lower_norms(graph: Graph, trace: Trace, origin: str) -> None:

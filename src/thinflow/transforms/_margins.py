@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import numpy as np
 
 from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Node
 from thinflow.rewrite.rule import Refuse
+from thinflow.typing import Array
 
 Pair = tuple[int, int]
-Array = np.ndarray[Any, Any]
 
 CONVOLUTIONS = "Conv2D|DepthwiseConv2dNative"
 _ONES = (1, 1, 1, 1)

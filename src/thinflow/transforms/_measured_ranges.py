@@ -11,8 +11,7 @@ from thinflow.errors import ParameterError
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.transforms.freeze_requantization_ranges import RANGE_OPS, measures_floats, record_line
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 def log_ranges(graph: Graph, feeds: Iterable[Mapping[Value, Array]]) -> str:

@@ -14,7 +14,8 @@ import numpy as np
 from thinflow.analysis.sample_norms import is_sample_norm
 from thinflow.ir.graph import Node, Value
 from thinflow.rewrite.rule import Refuse
-from thinflow.transforms._sources import Array, const_tensor, numbers
+from thinflow.transforms._sources import const_tensor, numbers
+from thinflow.typing import Array
 
 FUSED_NORMS = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"})
 NORMS = FUSED_NORMS | {"BatchNormWithGlobalNormalization"}

@@ -10,7 +10,8 @@ import numpy as np
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.tensor import Tensor
 from thinflow.rewrite.rule import Refuse
-from thinflow.transforms._sources import Array, const_tensor
+from thinflow.transforms._sources import const_tensor
+from thinflow.typing import Array
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,9 @@ from thinflow.transforms._affine import fold_chains
 from thinflow.transforms._norms import NORMS
 from thinflow.transforms._pieces import Mode
 from thinflow.transforms._producers import KINDS, find_producer
-from thinflow.transforms._sources import Array, side_outputs
+from thinflow.transforms._sources import side_outputs
 from thinflow.transforms._steps import FACTORS, Channels, Step, data_input, read_step
+from thinflow.typing import Array
 
 
 def fold_all(graph: Graph, trace: Trace, mode: Mode, *, duplicate_shared: bool) -> None:

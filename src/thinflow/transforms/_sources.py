@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from thinflow.errors import ThinflowError
@@ -11,8 +9,7 @@ from thinflow.ir.graph import Node, Value
 from thinflow.ir.tensor import Tensor
 from thinflow.rewrite.pattern import TRANSPARENT
 from thinflow.rewrite.rule import Refuse
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 def const_node(value: Value) -> Node | None:

@@ -11,7 +11,8 @@ from thinflow.ir.tensor import Tensor
 from thinflow.rewrite.rule import Refuse
 from thinflow.transforms._norms import NORMS, read_norm
 from thinflow.transforms._producers import FLOATING
-from thinflow.transforms._sources import Array, const_node, const_tensor, numbers
+from thinflow.transforms._sources import const_node, const_tensor, numbers
+from thinflow.typing import Array
 
 BIAS_OPS = frozenset({"BiasAdd", "BiasAddV1"})
 SUMS = frozenset({"Add", "AddV2", "Sub"})

@@ -20,7 +20,8 @@ from thinflow.rewrite.edits import Site, sweep
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms._axes import Perm, Plan, plan_for
 from thinflow.transforms._loops import in_loops
-from thinflow.transforms._sources import Array, awaited_by_constant, const_tensor, side_outputs
+from thinflow.transforms._sources import awaited_by_constant, const_tensor, side_outputs
+from thinflow.typing import Array
 
 
 def perm_of(node: Node) -> Perm | None:

@@ -17,7 +17,7 @@ from thinflow.ir.types import FLOAT, RESOURCE, STRING, VARIANT, DType
 from thinflow.ops import registry
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms._dependence import KNOWN
-from thinflow.transforms._sources import Array
+from thinflow.typing import Array
 
 _BITS = frozenset({"Bitcast", "CompareAndBitpack", "ImmutableConst", "NextAfter", "Empty"})
 _RANDOM = ("Random", "Stateless", "Truncated", "Parameterized", "Multinomial")

@@ -30,7 +30,8 @@ from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms._norms import FUSED_NORMS, channels_first, is_training
 from thinflow.transforms._producers import store
-from thinflow.transforms._sources import Array, const_tensor, side_outputs
+from thinflow.transforms._sources import const_tensor, side_outputs
+from thinflow.typing import Array
 
 Statistics = dict[str, tuple[Array, Array]]
 """Node name -> (mean [C], variance [C])."""

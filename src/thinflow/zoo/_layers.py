@@ -17,8 +17,7 @@ import numpy as np
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph, Node, Value, Versions
 from thinflow.ir.types import FLOAT, INT32
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 _PROBES = 4
 _MANY_CHANNELS = 16

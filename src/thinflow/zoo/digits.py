@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from thinflow.errors import ParameterError
 from thinflow.formats import graphdef
 from thinflow.ir.graph import Graph
+from thinflow.typing import Array
 
 SUMMARY = "small trained CNN for 8x8 handwritten digits, with test images: 98.75% right (44k parameters)"
 INPUT = "image"
 
-Array = np.ndarray[Any, Any]
 
 _FOLDER = Path(__file__).parents[1] / "data"
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import FLOAT, UINT8
-from thinflow.zoo._layers import Array, Builder, pictures
+from thinflow.typing import Array
+from thinflow.zoo._layers import Builder, pictures
 
 SUMMARY = "Inception v3 of 2015, JPEG front end, BatchNormWithGlobalNormalization (23.9M parameters, 299x299)"
 INPUT = "Mul"

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import FLOAT, INT32
-from thinflow.zoo._layers import Array, Builder
+from thinflow.typing import Array
+from thinflow.zoo._layers import Builder
 
 SUMMARY = (
     "MobileNet v2 1.0, frozen by TF2 from Keras, FusedBatchNormV3, AddV2, NoOp (3.5M parameters, 224x224)"

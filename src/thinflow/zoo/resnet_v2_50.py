@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import FLOAT, INT32
-from thinflow.zoo._layers import Array, Builder
+from thinflow.typing import Array
+from thinflow.zoo._layers import Builder
 
 SUMMARY = "ResNet-50 v2, TF-Slim names, batch norms spelled out (25.6M parameters, 224x224)"
 INPUT = "input"

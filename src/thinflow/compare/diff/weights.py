@@ -14,8 +14,7 @@ from thinflow.analysis.foreign_grids import TensorGrid, grid_of
 from thinflow.compare.diff.crossing import Group
 from thinflow.ir.graph import Node
 from thinflow.ir.types import shape_text
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 _MOST_ELEMENTS = 1 << 24
 """Of a weight that is compared number by number."""

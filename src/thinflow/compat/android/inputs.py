@@ -12,9 +12,7 @@ from thinflow.ir.graph import Graph
 from thinflow.ir.types import dtype
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    Array = np.ndarray[Any, Any]
+    from thinflow.typing import Array
 
 ASSET_PREFIX = "file:///android_asset/"
 Port = tuple[str, int]

@@ -12,8 +12,8 @@ import numpy as np
 from thinflow.errors import FeedError, ParameterError
 from thinflow.ir.types import STRING, DType, dtype
 from thinflow.synthetic import MAX_BYTES, MAX_RANK
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 _SEED = 0
 _RANGE = "--input_layer_value_range"
 

@@ -13,7 +13,7 @@ from thinflow.analysis.shapes import infer_shapes
 from thinflow.bench.feeding import check_rank
 from thinflow.bench.file_inputs import amounts, input_specs
 from thinflow.compat.benchmark_model.inputs import check_size, drawn_input, file_input, filled_input
-from thinflow.compat.benchmark_model.measure import Array, Log, run_phases
+from thinflow.compat.benchmark_model.measure import Log, run_phases
 from thinflow.compat.benchmark_model.report import (
     flops_lines,
     memory_lines,
@@ -33,6 +33,7 @@ from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import TensorSpec, dtype
 from thinflow.load.opening import open_model
 from thinflow.synthetic.strings import known_maker
+from thinflow.typing import Array
 
 _Item = TypeVar("_Item")
 

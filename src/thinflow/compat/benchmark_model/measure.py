@@ -11,8 +11,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from thinflow.analysis.node_stats import NodeStats, Series
 from thinflow.bench.loop import no_garbage_collection
 from thinflow.engines.session import Session
@@ -20,11 +18,11 @@ from thinflow.errors import EngineUnavailable, ParameterError
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import TensorSpec
+from thinflow.typing import Array
 
 if TYPE_CHECKING:
     from thinflow.bench.profile import Profile
 
-Array = np.ndarray[Any, Any]
 Log = Callable[[str], None]
 _MAX_OBSERVED = 1000
 """Runs with a look at the nodes are no more than this, if not so many were asked for."""

@@ -14,8 +14,8 @@ from thinflow.errors import FeedError, FormatError, ParameterError, ThinflowErro
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import FLOAT, INT32, STRING, UINT8, TensorSpec, shape_text
+from thinflow.typing import Array
 
-Array = np.ndarray[Any, Any]
 Grid = tuple[float, int]
 
 DEFAULT_MEAN, DEFAULT_STD = 0.0, 255.0

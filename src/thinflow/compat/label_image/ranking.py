@@ -12,8 +12,7 @@ import numpy as np
 
 from thinflow.engines.session import Session
 from thinflow.errors import GraphError
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 _PADDING = 16
 """The original fills its list of labels up to a multiple of this, with empty ones: the file for Inception v3

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -13,8 +12,7 @@ from thinflow.errors import FormatError, ThinflowError
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import STRING, TensorSpec
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 RATE = 16000
 """Samples a second of the sounds that the speech models of TensorFlow's tutorial are trained on."""

@@ -10,13 +10,14 @@ import numpy as np
 from thinflow.errors import ShapeError, UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import BOOL, DOUBLE, FLOAT, INT64, DType, TensorSpec, dtype
-from thinflow.lower.building import REFUSED, Array, Building, Dims
+from thinflow.lower.building import REFUSED, Building, Dims
 from thinflow.lower.onnx import kernels
 from thinflow.lower.onnx.operands import number, plain_type
 from thinflow.lower.operands import WIDENING, ints, require, shape_of
 from thinflow.onnx.program import DEFAULT_OPSET, Operator, Tensor, check_options
 from thinflow.onnx.protos import ELEMENT_TYPES
 from thinflow.ops._shapes import broadcast
+from thinflow.typing import Array
 
 _SAME = object()
 _BOOLEAN = frozenset(

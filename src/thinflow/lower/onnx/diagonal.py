@@ -11,11 +11,12 @@ import numpy as np
 
 from thinflow.ir.graph import Node
 from thinflow.ir.types import BOOL
-from thinflow.lower.onnx.builder import Array, Builder, number, require, shape_of
+from thinflow.lower.onnx.builder import Builder, number, require, shape_of
 from thinflow.lower.onnx.scatter import moved
 from thinflow.lower.rules import lower
 from thinflow.onnx.program import Tensor
 from thinflow.ops import registry
+from thinflow.typing import Array
 
 _MOST = 1 << 22
 

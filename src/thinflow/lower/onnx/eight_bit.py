@@ -25,10 +25,11 @@ import numpy as np
 
 from thinflow.analysis.grids import Grid, grid
 from thinflow.ir.types import FLOAT, INT8, INT32, QINT8, QUINT8, UINT8, DType
-from thinflow.lower.onnx.builder import Array, Builder
+from thinflow.lower.onnx.builder import Builder
 from thinflow.lower.onnx.terms import Term
 from thinflow.onnx.program import Tensor
 from thinflow.ops._quantized import is_native
+from thinflow.typing import Array
 
 if TYPE_CHECKING:
     from thinflow.lower.onnx.eight_bit_layers import Products

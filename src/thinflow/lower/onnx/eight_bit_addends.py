@@ -9,10 +9,11 @@ import numpy as np
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import FLOAT
 from thinflow.lower.code_sums import Addend, steps_of
-from thinflow.lower.onnx.builder import Array, Builder
+from thinflow.lower.onnx.builder import Builder
 from thinflow.lower.onnx.eight_bit import Coded, decoded
 from thinflow.lower.onnx.terms import Term
 from thinflow.onnx.program import Tensor
+from thinflow.typing import Array
 
 STRAIGHT = 0.3
 """Codes that a result may move by because of what float computes of one operand."""

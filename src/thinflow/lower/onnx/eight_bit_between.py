@@ -14,11 +14,12 @@ import numpy as np
 
 from thinflow.ir.types import FLOAT, UINT8
 from thinflow.lower.onnx.borders import border_of_zeros
-from thinflow.lower.onnx.builder import TO_CHANNELS_FIRST, TO_CHANNELS_LAST, Array, Builder
+from thinflow.lower.onnx.builder import TO_CHANNELS_FIRST, TO_CHANNELS_LAST, Builder
 from thinflow.lower.onnx.eight_bit import Coded, Target, encoded, limited
 from thinflow.lower.onnx.eight_bit_layers import Products
 from thinflow.lower.onnx.integers import Conv
 from thinflow.onnx.program import Operator, Tensor
+from thinflow.typing import Array
 
 _FAR = 64
 """Operators back to look for the one in front."""

@@ -19,11 +19,12 @@ import numpy as np
 
 from thinflow.ir.types import INT8, INT32, UINT8
 from thinflow.lower.channel_codes import INT8_MOST, channel_codes, is_close
-from thinflow.lower.onnx.builder import Array, Builder, shape_of
+from thinflow.lower.onnx.builder import Builder, shape_of
 from thinflow.lower.onnx.eight_bit import Coded, Target
 from thinflow.lower.onnx.integers import Conv
 from thinflow.lower.onnx.merged_columns import merged
 from thinflow.onnx.program import Operator, Tensor
+from thinflow.typing import Array
 
 _MOST = 2**30
 """A bias beyond might overflow the sum that it is added to."""

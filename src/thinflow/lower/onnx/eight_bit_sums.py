@@ -11,7 +11,7 @@ import numpy as np
 
 from thinflow.lower.code_sums import Addend
 from thinflow.lower.onnx.affine import moved_in_blocks, scaled_and_moved
-from thinflow.lower.onnx.builder import Array, Builder
+from thinflow.lower.onnx.builder import Builder
 from thinflow.lower.onnx.eight_bit import (
     Coded,
     Target,
@@ -26,6 +26,7 @@ from thinflow.lower.onnx.eight_bit_addends import STRAIGHT, addend_reals, middle
 from thinflow.lower.onnx.eight_bit_layers import SHALLOW
 from thinflow.lower.onnx.terms import Term
 from thinflow.onnx.program import Tensor
+from thinflow.typing import Array
 
 _LARGE = 100_000
 """Elements from which on finding out a range channel by channel pays."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from thinflow.ir.graph import Node
-from thinflow.lower.onnx.builder import Array, Builder, ints, require, shape_of
+from thinflow.lower.onnx.builder import Builder, ints, require, shape_of
 from thinflow.lower.onnx.complex import Complex, Part, complex_rule, parts_of
 from thinflow.lower.onnx.terms import Term
 from thinflow.lower.waves import MOST_POINTS, mirrored_weights, waves
 from thinflow.onnx.program import Tensor
+from thinflow.typing import Array
 
 
 def _product(b: Builder, x: Term, matrix: Array) -> Term:

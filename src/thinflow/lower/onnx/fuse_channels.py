@@ -11,8 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from thinflow.ir.types import DOUBLE, FLOAT
-from thinflow.lower.onnx.wiring import Array, Wiring, new_constant, with_constant
+from thinflow.lower.onnx.wiring import Wiring, new_constant, with_constant
 from thinflow.onnx.program import Operator, Program, Tensor
+from thinflow.typing import Array
 
 _FOLDED = ("Conv", "ConvTranspose", "DequantizeLinear")
 """What run-time optimizers fold the two into, one by one, or look for right before them."""

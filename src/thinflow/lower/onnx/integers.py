@@ -14,10 +14,11 @@ import numpy as np
 
 from thinflow.ir.types import FLOAT, INT32, DType
 from thinflow.lower.onnx.borders import without_border
-from thinflow.lower.onnx.builder import Array, Builder, shape_of
+from thinflow.lower.onnx.builder import Builder, shape_of
 from thinflow.lower.onnx.conv import geometry
 from thinflow.onnx.program import Tensor
 from thinflow.ops.quantized_math import _origin_pads
+from thinflow.typing import Array
 
 _FEWEST_CHANNELS = 16
 """Below, copying what windows see takes longer than the product saves."""

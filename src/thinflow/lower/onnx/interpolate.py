@@ -6,11 +6,12 @@ import numpy as np
 
 from thinflow.ir.graph import Node
 from thinflow.ir.types import FLOAT
-from thinflow.lower.onnx.builder import Array, Builder, require, shape_of
+from thinflow.lower.onnx.builder import Builder, require, shape_of
 from thinflow.lower.onnx.terms import Term, choose
 from thinflow.lower.rules import lower
 from thinflow.onnx.program import Tensor
 from thinflow.ops._interpolate import cubic, overlaps
+from thinflow.typing import Array
 
 _MOST = 1 << 24
 

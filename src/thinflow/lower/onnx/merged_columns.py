@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from thinflow.lower.onnx.builder import Array, Builder, shape_of
+from thinflow.lower.onnx.builder import Builder, shape_of
+from thinflow.typing import Array
 
 if TYPE_CHECKING:
     from thinflow.lower.onnx.integers import Conv

@@ -11,10 +11,11 @@ from contextlib import contextmanager
 import numpy as np
 
 from thinflow.ir.graph import Graph, Node
-from thinflow.lower.onnx.builder import Array, Builder, require
+from thinflow.lower.onnx.builder import Builder, require
 from thinflow.lower.rules import lower
 from thinflow.onnx.program import Tensor
 from thinflow.ops._quantized import round_away
+from thinflow.typing import Array
 
 _VARS = ("FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel")
 _ARGS = "FakeQuantWithMinMaxArgs"

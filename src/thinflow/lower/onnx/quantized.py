@@ -10,7 +10,7 @@ import numpy as np
 from thinflow.ir.graph import Node
 from thinflow.ir.types import DOUBLE, FLOAT, INT32, INT64
 from thinflow.lower.code_sums import Addend, addends, is_single
-from thinflow.lower.onnx.builder import Array, Builder, require, shape_of
+from thinflow.lower.onnx.builder import Builder, require, shape_of
 from thinflow.lower.onnx.codes import (
     Range,
     code_of,
@@ -40,6 +40,7 @@ from thinflow.lower.onnx.windows import plane, seen_by_windows
 from thinflow.lower.rules import lower
 from thinflow.onnx.program import Tensor
 from thinflow.ops.quantized_math import _origin_pads
+from thinflow.typing import Array
 
 Three = tuple[Tensor, Tensor, Tensor]
 

@@ -9,9 +9,10 @@ import numpy as np
 from thinflow.ir.graph import Node
 from thinflow.ir.types import FLOAT, INT64
 from thinflow.lower.onnx import kernels
-from thinflow.lower.onnx.builder import TO_CHANNELS_LAST, Array, Builder, require, shape_of
+from thinflow.lower.onnx.builder import TO_CHANNELS_LAST, Builder, require, shape_of
 from thinflow.lower.rules import lower
 from thinflow.onnx.program import Tensor
+from thinflow.typing import Array
 
 
 def _mode(align_corners: bool, half_pixel_centers: bool) -> str:

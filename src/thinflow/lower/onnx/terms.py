@@ -9,8 +9,9 @@ from typing import TypeAlias
 import numpy as np
 
 from thinflow.ir.types import BOOL, DOUBLE, FLOAT, INT32, INT64, DType, dtype
-from thinflow.lower.onnx.builder import Array, Builder, Dims
+from thinflow.lower.onnx.builder import Builder, Dims
 from thinflow.onnx.program import Tensor
+from thinflow.typing import Array
 
 
 def known_sizes(shape: Dims) -> list[int]:

@@ -8,11 +8,12 @@ import numpy as np
 
 from thinflow.ir.graph import Node
 from thinflow.ir.types import FLOAT, INT64
-from thinflow.lower.onnx.builder import Array, Builder, require, shape_of
+from thinflow.lower.onnx.builder import Builder, require, shape_of
 from thinflow.lower.onnx.terms import Term, choose
 from thinflow.lower.rules import lower
 from thinflow.onnx.program import Tensor
 from thinflow.ops._shapes import same_padding
+from thinflow.typing import Array
 
 _MOST = 1 << 22
 

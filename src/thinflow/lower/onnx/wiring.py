@@ -6,12 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from thinflow.ir.types import INT64, DType
 from thinflow.onnx.program import Operator, Program, Tensor
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 class Wiring:

@@ -15,15 +15,13 @@ saturates, and the code of 0 stays. Steps become finer than those of the grid, o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from thinflow.ir.types import INT8, INT32
 from thinflow.lower.tflite.program import Operator, Quantization, Subgraph, Tensor
 from thinflow.lower.tflite.wiring import Wiring, activation, with_constant
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 _CONVOLUTIONS = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3}
 """Code -> the axis of its filter that counts results."""

@@ -19,15 +19,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from thinflow.ir.types import INT8, INT32
 from thinflow.lower.tflite.program import Operator, Quantization, Subgraph, Tensor
 from thinflow.ops._shapes import same_padding
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 _FEW_RESULTS = 1 << 14
 """Results of a picture for which it is not worth the reshapes."""

@@ -12,7 +12,8 @@ from thinflow.ir.types import FLOAT
 from thinflow.lower.tflite.builder import Builder, ints, require, shape_of
 from thinflow.lower.tflite.complex import Complex, Part, combined, complex_rule, parts_of
 from thinflow.lower.tflite.program import Tensor
-from thinflow.lower.waves import MOST_POINTS, Array, mirrored_weights, waves
+from thinflow.lower.waves import MOST_POINTS, mirrored_weights, waves
+from thinflow.typing import Array
 
 
 def _product(b: Builder, x: Tensor, matrix: Array) -> Tensor:

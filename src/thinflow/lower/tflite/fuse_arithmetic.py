@@ -7,7 +7,6 @@ import numpy as np
 from thinflow.ir.types import FLOAT
 from thinflow.lower.tflite.program import Operator, Tensor
 from thinflow.lower.tflite.wiring import (
-    Array,
     Wiring,
     activation,
     is_number,
@@ -15,6 +14,7 @@ from thinflow.lower.tflite.wiring import (
     new_constant,
     with_constant,
 )
+from thinflow.typing import Array
 
 _CAN_ACTIVATE = frozenset(
     """CONV_2D DEPTHWISE_CONV_2D TRANSPOSE_CONV CONV_3D FULLY_CONNECTED ADD SUB MUL DIV MAX_POOL_2D

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -20,8 +19,7 @@ from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import FLOAT, INT32
 from thinflow.lower.tflite.program import Operator, Tensor
 from thinflow.lower.tflite.wiring import activation
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 _SUMMING = ("FULLY_CONNECTED", "ADD", "SPLIT", "STRIDED_SLICE", "SLICE", "MUL", "RESHAPE")
 

@@ -15,11 +15,11 @@ from thinflow.lower.tflite.coding import landed, quantization
 from thinflow.lower.tflite.formulas import Float
 from thinflow.lower.tflite.program import Tensor
 from thinflow.lower.tflite.sums import Landing, Products, Sums
+from thinflow.typing import Array
 
 if TYPE_CHECKING:
     from thinflow.lower.tflite.builder import Builder
 
-Array = np.ndarray
 
 _LIMIT = 0.9
 """Codes that a result may move by: rounding adds up to half a code, so it stays within one."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from thinflow.ir.graph import Node
@@ -11,8 +9,7 @@ from thinflow.ir.types import BOOL, INT32, INT64
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder, require, shape_of
 from thinflow.lower.tflite.program import Tensor
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 _MOST_PARTS = 1 << 10
 

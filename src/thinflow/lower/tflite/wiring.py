@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from thinflow.ir.types import FLOAT, INT32
 from thinflow.lower.tflite.program import Operator, Subgraph, Tensor
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 class Wiring:

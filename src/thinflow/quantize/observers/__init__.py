@@ -10,13 +10,10 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeVar
-
-import numpy as np
+from typing import Protocol, TypeVar
 
 from thinflow.errors import ParameterError, closest
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 class Observer(Protocol):

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from thinflow.quantize.observers import Array
+from thinflow.typing import Array
 
 BINS = 8192
 """32 to a step of an int8 code, so that where a value lies within its bin makes no difference."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from thinflow.errors import ParameterError
-from thinflow.quantize.observers import Array, observer
+from thinflow.quantize.observers import observer
 from thinflow.quantize.observers._histogram import Histogram
+from thinflow.typing import Array
 
 BINS = 2048
 EMPTY = 1e-4  # probability of an empty bin

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from thinflow.quantize.observers import Array, observer
+from thinflow.quantize.observers import observer
+from thinflow.typing import Array
 
 
 @observer("minmax")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from thinflow.errors import ParameterError
-from thinflow.quantize.observers import Array, observer
+from thinflow.quantize.observers import observer
+from thinflow.typing import Array
 
 
 @observer("moving")

@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from thinflow.errors import ParameterError
-from thinflow.quantize.observers import Array, observer
+from thinflow.quantize.observers import observer
+from thinflow.typing import Array
 
 
 @observer("sigma")

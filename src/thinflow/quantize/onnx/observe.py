@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,16 +13,16 @@ from thinflow.ir.types import TensorSpec
 from thinflow.onnx.program import Program, Tensor
 from thinflow.onnx.writer import to_bytes
 from thinflow.quantize import observers
-from thinflow.quantize.calibrate import Calibration, Feed, Progress, watch
+from thinflow.quantize.calibrate import Calibration, Feed, watch
 from thinflow.quantize.fitting import fit
 from thinflow.quantize.observers import Observer
 from thinflow.quantize.onnx.kernels import KERNELS, data_inputs, float_outputs, is_float
 from thinflow.quantize.recipe import Recipe
+from thinflow.typing import Array, Progress
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
-Array = np.ndarray[Any, Any]
 
 DECIDES = frozenset(("Softmax", "LogSoftmax", "ArgMax", "ArgMin", "TopK"))
 """Ops whose input is the model's answer."""

@@ -25,8 +25,7 @@ from thinflow.quantize.onnx.weights import Weights
 from thinflow.quantize.ranges import Parameters, Range, parameters_for
 from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.result import Decision
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 @brief_repr

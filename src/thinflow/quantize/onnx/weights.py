@@ -17,8 +17,7 @@ from thinflow.quantize.weights import (
     usable_scales,
     weight_scales,
 )
-
-Array = np.ndarray[Any, Any]
+from thinflow.typing import Array
 
 
 class Writer(Protocol):
