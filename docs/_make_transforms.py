@@ -16,8 +16,8 @@ from pathlib import Path
 from thinflow.compare.verify import NO_CHANGE
 from thinflow.rewrite.rule import Transform, options
 from thinflow.transforms import ALIASES, find, names
-from thinflow.transforms._describing import meanings, purpose
-from thinflow.transforms._pipelines import PIPELINES
+from thinflow.transforms.catalogue.describing import meanings, purpose
+from thinflow.transforms.catalogue.pipelines import PIPELINES
 
 PAGE = Path(__file__).with_name("transforms.md")
 OLD_TOOL = Path(__file__).with_name("coming-from-graph-transform-tool.md")

@@ -29,9 +29,9 @@ Advice = tuple[Graph, str, str]
 
 CHANGES = re.compile(r"chang\w* (the )?answers|answers change")
 SPELLING = {
-    ("transforms/_functions.py", "inline_partitionedcall"),
-    ("transforms/_older_array.py", "inline_partitionedcall"),
-    ("transforms/_older_array.py", "lower_control_flow"),
+    ("transforms/flow/library.py", "inline_partitionedcall"),
+    ("transforms/downgrade/array.py", "inline_partitionedcall"),
+    ("transforms/downgrade/array.py", "lower_control_flow"),
     ("transforms/fake_quantize_training.py", "quantize_weights"),
     ("transforms/freeze_batch_norms.py", "freeze_batch_norms"),
     ("transforms/freeze_requantization_ranges.py", "insert_logging"),
@@ -41,7 +41,7 @@ SPELLING = {
     ("transforms/target_runtime.py", "target_runtime"),
 }
 """What tells how to write a transform that was asked for, and what another one says: no advice."""
-HELP = re.compile(r"cli/(?:compat/)?(?!inspect)\w+\.py|transforms/_pipelines\.py")
+HELP = re.compile(r"cli/(?:compat/)?(?!inspect)\w+\.py|transforms/catalogue/pipelines\.py")
 """Texts of `--help`, and orders of transforms."""
 CASES: dict[tuple[str, str], Callable[[Path], Advice]] = {}
 

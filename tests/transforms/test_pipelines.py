@@ -16,7 +16,7 @@ from thinflow.rewrite.rule import Transform
 from thinflow.rewrite.runner import Rounds, Step, run
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms import names, resolve
-from thinflow.transforms._pipelines import PIPELINES, order_names
+from thinflow.transforms.catalogue.pipelines import PIPELINES, order_names
 
 NETWORK = """
     x = Placeholder() {dtype=float, shape=shape[?,6,6,2]}

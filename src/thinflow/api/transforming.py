@@ -236,7 +236,7 @@ def measure_ranges(
     """
     from thinflow.formats._files import write_file
     from thinflow.optimize.samples import samples_for
-    from thinflow.transforms._measured_ranges import log_ranges
+    from thinflow.transforms.freeze_requantization_ranges import log_ranges
 
     graph = load(source, **names)
     require_tensorflow(graph, "measured so")

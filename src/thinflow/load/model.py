@@ -33,8 +33,8 @@ from thinflow.load.tables import absent_files, fill, fillers_of, tables_of
 from thinflow.load.variable_handles import replace_variables
 from thinflow.rewrite.colocation import drop_lost_classes
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._control import drop_idle_control
 from thinflow.transforms.inline_partitionedcall import InlinePartitionedCall
+from thinflow.transforms.shared.effects import drop_idle_control
 
 
 @brief_repr

@@ -32,7 +32,7 @@ from thinflow.lower.operands import WIDENING
 from thinflow.lower.tflite.convert import unsupported, unsupported_unit
 from thinflow.lower.tflite.inner import inner_values
 from thinflow.synthetic import concrete_shape, declared_spec
-from thinflow.transforms._framing import WHILES
+from thinflow.transforms.flow.to_frames import WHILES
 from thinflow.typing import Array
 
 _TURNS = 10

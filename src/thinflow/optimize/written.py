@@ -8,7 +8,7 @@ from thinflow.formats.graphdef import serialized_size
 from thinflow.optimize.samples import Samples
 from thinflow.rewrite.runner import Result, run
 from thinflow.transforms import resolve
-from thinflow.transforms._pipelines import AS_IT_CAME
+from thinflow.transforms.catalogue.pipelines import AS_IT_CAME
 
 
 def as_it_came(result: Result, samples: Samples, *, verify: bool = True) -> Result:

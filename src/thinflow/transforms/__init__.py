@@ -1,4 +1,7 @@
-"""One file per transform; the file name is the transform's name. This module finds them."""
+"""One file per transform; the file name is the transform's name. This module finds them.
+
+What several of them share lies in the sub-packages.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from thinflow.errors import ParameterError, ParseError, ThinflowError, closest
 from thinflow.rewrite.rule import Transform, configure, options, read_value, registered, registered_names
 from thinflow.rewrite.runner import Rounds, Step
 from thinflow.rewrite.spec import Call, parse_transforms
-from thinflow.transforms._pipelines import order_for, order_names
+from thinflow.transforms.catalogue.pipelines import order_for, order_names
 
 ALIASES: dict[str, tuple[str, ...]] = {
     "obsfucate_names": ("obfuscate_names",),
@@ -29,7 +32,7 @@ Pipeline = str | Sequence[str | tuple[str, Mapping[str, Any]] | Transform]
 
 def names() -> list[str]:
     """Every transform that ships with thinflow, sorted."""
-    return sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_"))
+    return sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.ispkg)
 
 
 def plugin_names() -> list[str]:
@@ -135,7 +138,7 @@ def _ordered(call: Call) -> list[Step]:
 
 def _everywhere(inner: Transform) -> Transform:
     """The transform, acting in functions too if it can."""
-    from thinflow.transforms._functions import Everywhere
+    from thinflow.transforms.flow.library import Everywhere
 
     if inner.for_function() is not None:
         return Everywhere(inner, told=False)
@@ -157,7 +160,7 @@ def _step(call: Call) -> Step:
         inside = ["false"] if "functions" in options(kind) else params.pop("functions", ["false"])
         made = configure(kind, params)
         if read_value("functions", inside[-1], bool):
-            from thinflow.transforms._functions import Everywhere
+            from thinflow.transforms.flow.library import Everywhere
 
             made = Everywhere(made)
         return Step(made, ignored)

@@ -11,7 +11,7 @@ from thinflow.ir.graph import Graph
 from thinflow.ops._defaults import defaults_of
 from thinflow.rewrite.rule import Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._functions import note_functions
+from thinflow.transforms.flow.library import note_functions
 
 
 @transform("add_default_attributes")

@@ -13,7 +13,7 @@ from thinflow.ir.graph import Graph
 from thinflow.rewrite.edits import Site
 from thinflow.rewrite.rule import Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._loops import in_loops
+from thinflow.transforms.shared.effects import in_loops
 
 _MAKERS = frozenset({"TensorArrayV3", "TensorArrayGradV3"})
 _ACCESSES = frozenset(

@@ -14,13 +14,13 @@ import numpy as np
 
 from thinflow.ir.graph import Graph, Node
 from thinflow.ir.types import INT32
+from thinflow.rewrite.colocation import drop_lost_classes
 from thinflow.rewrite.edits import Site, sweep
 from thinflow.rewrite.rule import Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._colocation import drop_lost_classes
-from thinflow.transforms._identities import known_shapes
-from thinflow.transforms._loops import in_loops
-from thinflow.transforms._transposes import Sinker, perm_of, permuted, transposes
+from thinflow.transforms.layout.transposes import Sinker, perm_of, permuted, transposes
+from thinflow.transforms.shared.effects import in_loops
+from thinflow.transforms.simplify.identities import known_shapes
 
 
 @transform("cancel_transposes")

@@ -18,10 +18,9 @@ from thinflow.ops.fake_quant import nudged_range
 from thinflow.rewrite.edits import Site, sweep
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._constants import is_finite, stored_once
-from thinflow.transforms._quantize_codes import FAKE_QUANTS, MIN_FIRST, constant, has_loops, ports
-from thinflow.transforms._quantize_ops import TO_EIGHT_BITS
-from thinflow.transforms._sources import const_tensor
+from thinflow.transforms.quantized.ops import TO_EIGHT_BITS
+from thinflow.transforms.quantized.values import FAKE_QUANTS, MIN_FIRST, constant, has_loops, ports
+from thinflow.transforms.shared.constants import const_tensor, is_finite, stored_once
 
 
 @dataclass(frozen=True)

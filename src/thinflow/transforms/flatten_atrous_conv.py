@@ -22,8 +22,16 @@ from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site
 from thinflow.rewrite.pattern import Match, any_value, const, constant_node, node
 from thinflow.rewrite.rule import Refuse, transform
-from thinflow.transforms._margins import CONVOLUTIONS, Pair, explicit, is_one, pairs, spatial_axes, steps
-from thinflow.transforms._sources import awaited_by_constant, is_sole_reader
+from thinflow.transforms.shared.constants import awaited_by_constant, is_sole_reader
+from thinflow.transforms.shared.convolutions import (
+    CONVOLUTIONS,
+    Pair,
+    explicit,
+    is_one,
+    pairs,
+    spatial_axes,
+    steps,
+)
 
 
 @transform("flatten_atrous_conv")

@@ -11,12 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from thinflow.ir.graph import Graph
+from thinflow.rewrite.colocation import drop_lost_classes
 from thinflow.rewrite.rule import Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._colocation import drop_lost_classes
-from thinflow.transforms._functions import note_functions
-from thinflow.transforms._pieces import Mode
-from thinflow.transforms._shared import fold_all
+from thinflow.transforms.flow.library import note_functions
+from thinflow.transforms.fold.pieces import Mode
+from thinflow.transforms.fold.shared_producers import fold_all
 
 
 @transform("fold_batch_norms")

@@ -17,15 +17,14 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import shape_text
+from thinflow.rewrite.colocation import drop_lost_classes
 from thinflow.rewrite.pattern import TRANSPARENT
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._colocation import drop_lost_classes
-from thinflow.transforms._constants import stored_once
-from thinflow.transforms._control import drop_idle_control
-from thinflow.transforms._evaluate import ConstantPart, Result, sinks, tensor_of
-from thinflow.transforms._functions import note_functions
-from thinflow.transforms._sources import become_constant
+from thinflow.transforms.flow.library import note_functions
+from thinflow.transforms.fold.evaluate import ConstantPart, Result, sinks, tensor_of
+from thinflow.transforms.shared.constants import become_constant, stored_once
+from thinflow.transforms.shared.effects import drop_idle_control
 
 DEQUANTIZERS = ("Dequantize", "FakeQuant", "QuantizeAndDequantize")
 

@@ -28,9 +28,9 @@ from thinflow.ir.types import FLOAT, DType
 from thinflow.rewrite.edits import Site, sweep
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._norms import FUSED_NORMS, channels_first, is_training
-from thinflow.transforms._producers import store
-from thinflow.transforms._sources import const_tensor, side_outputs
+from thinflow.transforms.fold.norms import FUSED_NORMS, channels_first, is_training
+from thinflow.transforms.fold.producers import store
+from thinflow.transforms.shared.constants import const_tensor, side_outputs
 from thinflow.typing import Array
 
 Statistics = dict[str, tuple[Array, Array]]

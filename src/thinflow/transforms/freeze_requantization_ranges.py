@@ -12,16 +12,19 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from thinflow.errors import FeedError, ParameterError
-from thinflow.ir.graph import Graph, Node
+from thinflow.interpreter import Plan
+from thinflow.ir.graph import Graph, Node, Value
 from thinflow.rewrite.edits import Site, sweep
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
+from thinflow.typing import Array
 
 RANGE_OPS = frozenset({"RequantizationRange", "RequantizationRangePerChannel"})
 _PRINTED, _LABEL = "__print__", "__requant_min_max:"
@@ -233,3 +236,38 @@ def _constant(numbers: Bounds) -> np.ndarray:
 
 def _text(numbers: Bounds) -> str:
     return f"{numbers[0]:g}" if len(numbers) == 1 else f"{min(numbers):g}...{max(numbers):g} per channel"
+
+
+def log_ranges(graph: Graph, feeds: Iterable[Mapping[Value, Array]]) -> str:
+    """A log of the ranges that a graph finds while it runs: a line for each run of each node.
+
+    Args:
+        graph: with RequantizationRange, or QuantizeV2 of floats whose range is not constant.
+        feeds: one or more runs, each an array for every input of the graph.
+
+    Raises:
+        ParameterError: no feeds.
+        NodeError: a node cannot be run.
+    """
+    ends = [_ends(node) for node in graph if node.op in RANGE_OPS or measures_floats(node)]
+    wanted = list(dict.fromkeys(v for pair in ends for v in pair))
+    lines: list[str] = []
+    has_run = False
+    for feed in feeds:
+        results = Plan(graph, wanted, list(feed)).run(feed)
+        found = dict(zip(wanted, (_numbers(r) for r in results), strict=True))
+        lines += [record_line(low.node.name, (found[low], found[high])) for low, high in ends]
+        has_run = True
+    if not has_run:
+        raise ParameterError("there are no inputs to measure on", hint="give at least one sample")
+    return "".join(lines)
+
+
+def _ends(node: Node) -> tuple[Value, Value]:
+    """The outputs of a node that hold the range."""
+    first = 0 if node.op in RANGE_OPS else 1
+    return node.output(first), node.output(first + 1)
+
+
+def _numbers(array: Any) -> tuple[float, ...]:
+    return tuple(np.asarray(array, np.float32).reshape(-1).tolist())

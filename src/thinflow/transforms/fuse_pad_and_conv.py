@@ -17,17 +17,15 @@ from thinflow.rewrite.edits import Site
 from thinflow.rewrite.pattern import Match, any_value, constant_node, node, optional
 from thinflow.rewrite.rule import Refuse, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._fused_conv import (
+from thinflow.transforms.shared.convolutions import (
+    CONVOLUTIONS,
+    Pair,
     check_conv,
     check_groups,
     check_mirror,
+    explicit,
     fused_attrs,
     paddings_int32,
-)
-from thinflow.transforms._margins import (
-    CONVOLUTIONS,
-    Pair,
-    explicit,
     pairs,
     same_margin,
     spatial_axes,

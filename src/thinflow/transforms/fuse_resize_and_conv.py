@@ -17,7 +17,7 @@ from thinflow.rewrite.edits import Site
 from thinflow.rewrite.pattern import Match, any_value, node
 from thinflow.rewrite.rule import transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._fused_conv import check_conv, check_groups, check_resize, fused_attrs
+from thinflow.transforms.shared.convolutions import check_conv, check_groups, check_resize, fused_attrs
 
 
 @transform("fuse_resize_and_conv")

@@ -15,7 +15,7 @@ from thinflow.rewrite.edits import Site
 from thinflow.rewrite.pattern import Match, any_value, node
 from thinflow.rewrite.rule import transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._fused_conv import (
+from thinflow.transforms.shared.convolutions import (
     check_conv,
     check_groups,
     check_mirror,

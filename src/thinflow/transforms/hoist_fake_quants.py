@@ -16,7 +16,7 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.rewrite.edits import Site
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._sources import const_tensor
+from thinflow.transforms.shared.constants import const_tensor
 
 _MOVERS = frozenset({"ExpandDims", "Identity", "MaxPool", "Reshape", "Squeeze", "Transpose"})
 _PADS = frozenset({"Pad", "PadV2"})

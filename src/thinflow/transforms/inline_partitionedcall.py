@@ -16,9 +16,9 @@ from thinflow.rewrite.colocation import drop_lost_classes
 from thinflow.rewrite.pattern import constant_node
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._callees import endless, prune
-from thinflow.transforms._inlining import Inlining
-from thinflow.transforms._loops import in_loops
+from thinflow.transforms.flow.inlining import Inlining
+from thinflow.transforms.flow.library import endless, prune
+from thinflow.transforms.shared.effects import in_loops
 
 CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 _CONDITIONS = frozenset({"If", "StatelessIf"})

@@ -22,10 +22,10 @@ from thinflow.rewrite.colocation import drop_lost_classes
 from thinflow.rewrite.edits import sweep
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._callees import endless, mentioned_in, prune
-from thinflow.transforms._flow_bodies import Library, Place, types_in
-from thinflow.transforms._framing import WHILES, Frame
-from thinflow.transforms._switching import CASES, IFS, Branches
+from thinflow.transforms.flow.bodies import Library, Place, types_in
+from thinflow.transforms.flow.library import endless, mentioned_in, prune
+from thinflow.transforms.flow.to_frames import WHILES, Frame
+from thinflow.transforms.flow.to_switch_merge import CASES, IFS, Branches
 from thinflow.transforms.inline_partitionedcall import MAX_NODES, InlinePartitionedCall
 from thinflow.transforms.raise_control_flow import RaiseControlFlow
 

@@ -12,9 +12,9 @@ from thinflow.ir.types import QINT32, QUINT8
 from thinflow.rewrite.edits import sweep
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._quantize_codes import coded_source, ports
-from thinflow.transforms._quantize_measured import measuring
-from thinflow.transforms._sources import const_tensor
+from thinflow.transforms.quantized.ranges import measuring
+from thinflow.transforms.quantized.values import coded_source, ports
+from thinflow.transforms.shared.constants import const_tensor
 
 
 @transform("merge_adjacent_requantizes")

@@ -19,11 +19,11 @@ from thinflow.ir.order import execution_order
 from thinflow.ir.tensor import Tensor
 from thinflow.ops import registry
 from thinflow.ops._defaults import defaults_of
+from thinflow.rewrite.colocation import rename_classes
 from thinflow.rewrite.edits import Site
 from thinflow.rewrite.rule import Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._colocation import rename_classes
-from thinflow.transforms._control import PLACEHOLDERS, is_stateless
+from thinflow.transforms.shared.effects import PLACEHOLDERS, is_stateless
 
 _VARIABLES = frozenset({"Variable", "VariableV2"})  # two reads may see two values
 _IDENTITY_BYTES = 48

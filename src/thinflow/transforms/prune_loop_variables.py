@@ -16,10 +16,9 @@ from thinflow.ir.function import Selection, mentioned, reachable
 from thinflow.ir.graph import Graph
 from thinflow.rewrite.rule import Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._callees import endless, mentioned_in
-from thinflow.transforms._dependence import KNOWN
-from thinflow.transforms._functions import with_changes
-from thinflow.transforms._narrowing import Narrowing
+from thinflow.transforms.flow.dependence import KNOWN
+from thinflow.transforms.flow.library import endless, mentioned_in, with_changes
+from thinflow.transforms.flow.narrowing import Narrowing
 
 
 @transform("prune_loop_variables")

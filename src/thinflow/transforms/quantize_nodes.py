@@ -15,16 +15,15 @@ from thinflow.errors import ParameterError
 from thinflow.ir.graph import Graph
 from thinflow.rewrite.rule import Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._quantize_measured import clamp_first, widen_ranges
-from thinflow.transforms._quantize_ops import Bounds, OpQuantizer
-from thinflow.transforms._quantize_qdq import FakeQuantizer, logged_ranges, sampled_ranges
-from thinflow.transforms._quantize_signed import sign_biases
-from thinflow.transforms._quantize_table import EIGHT_BIT
 from thinflow.transforms.convert_fake_quants import ConvertFakeQuants
 from thinflow.transforms.hoist_fake_quants import HoistFakeQuants
 from thinflow.transforms.merge_adjacent_requantizes import MergeAdjacentRequantizes
 from thinflow.transforms.merge_duplicate_nodes import MergeDuplicateNodes
 from thinflow.transforms.quantize_placeholders import QuantizePlaceholders, check_range
+from thinflow.transforms.quantized.fake_quant import FakeQuantizer, logged_ranges, sampled_ranges
+from thinflow.transforms.quantized.ops import Bounds, OpQuantizer
+from thinflow.transforms.quantized.ranges import clamp_first, sign_biases, widen_ranges
+from thinflow.transforms.quantized.table import EIGHT_BIT
 from thinflow.transforms.remove_redundant_quantizations import RemoveRedundantQuantizations
 
 

@@ -16,7 +16,7 @@ from thinflow.ir.types import FLOAT, QUINT8, TensorSpec
 from thinflow.rewrite.edits import Site
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._quantize_codes import MIN_FIRST, constant
+from thinflow.transforms.quantized.values import MIN_FIRST, constant
 
 
 def check_range(name: str, low: float | None, high: float | None) -> None:

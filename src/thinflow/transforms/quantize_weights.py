@@ -19,8 +19,8 @@ from thinflow.ops._quantized import code_of, decode
 from thinflow.rewrite.edits import Site
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._constants import SMALLEST_NORMAL, is_finite, stored_once
-from thinflow.transforms._weights import channel_axes, is_parameter, is_scale, uses_behind
+from thinflow.transforms.quantized.weights import channel_axes, is_parameter, is_scale, uses_behind
+from thinflow.transforms.shared.constants import SMALLEST_NORMAL, is_finite, stored_once
 from thinflow.typing import Array
 
 _DEFAULT_SIZE = 1024

@@ -19,9 +19,9 @@ from thinflow.ir.graph import Graph
 from thinflow.rewrite.colocation import drop_lost_classes
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Entry, Trace
-from thinflow.transforms._functions import apply_in_functions, with_changes
-from thinflow.transforms._raised_functions import Made
-from thinflow.transforms._raising import Raising, head_of, is_stale, units_of
+from thinflow.transforms.flow.functionalize import Raising, head_of, is_stale, units_of
+from thinflow.transforms.flow.functionalized import Made
+from thinflow.transforms.flow.library import apply_in_functions, with_changes
 
 
 @transform("raise_control_flow")

@@ -12,7 +12,7 @@ from thinflow.ir.graph import Graph, Node
 from thinflow.ir.order import execution_order
 from thinflow.rewrite.rule import Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._control import is_stateless
+from thinflow.transforms.shared.effects import is_stateless
 
 
 @transform("remove_control_dependencies")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from thinflow.ir.graph import Graph
 from thinflow.rewrite.rule import Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._functions import note_functions
+from thinflow.transforms.flow.library import note_functions
 
 
 @transform("remove_device")

@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from thinflow.ir.graph import Graph, Node, Value
+from thinflow.rewrite.colocation import drop_lost_classes
 from thinflow.rewrite.edits import sweep
 from thinflow.rewrite.pattern import Miss, NodePattern, any_value, constant_node, match, node, source_of
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._colocation import drop_lost_classes
 
 _KEEPS = (
     node("GreaterEqual", any_value("random"), any_value("rate")),

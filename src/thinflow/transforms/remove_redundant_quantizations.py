@@ -12,7 +12,7 @@ from thinflow.ir.types import QUINT8
 from thinflow.rewrite.edits import sweep
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._quantize_codes import coded_source, source_of
+from thinflow.transforms.quantized.values import coded_source, source_of
 
 
 @transform("remove_redundant_quantizations")

@@ -13,19 +13,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from thinflow.ir.graph import Graph
+from thinflow.ir.graph import Graph, Node, Value
+from thinflow.rewrite.colocation import drop_lost_classes
+from thinflow.rewrite.edits import sweep
 from thinflow.rewrite.rule import Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._branches import resolve_calls, resolve_switches
-from thinflow.transforms._colocation import drop_lost_classes
-from thinflow.transforms._training import (
-    ASSERTS,
-    PRINTS,
-    SUMMARIES,
-    empty_queues,
-    remove_ops,
-    take_defaults,
-)
+from thinflow.transforms.flow.constant_branches import resolve_calls, resolve_switches
 
 
 @transform("remove_training_ops")
@@ -65,3 +58,100 @@ class RemoveTrainingOps(Transform):
         if self.summaries:
             remove_ops(graph, SUMMARIES, "a summary", trace)
         drop_lost_classes(graph, names)
+
+
+ASSERTS = frozenset({"Assert", "CheckNumerics", "CheckNumericsV2", "DebugNumericSummary"})
+PRINTS = frozenset({"Print", "PrintV2", "StringFormat"})
+SUMMARIES = frozenset(
+    {
+        *("ScalarSummary", "HistogramSummary", "ImageSummary", "AudioSummary", "AudioSummaryV2"),
+        *("TensorSummary", "TensorSummaryV2", "MergeSummary", "WriteSummary", "WriteScalarSummary"),
+        *("WriteHistogramSummary", "WriteImageSummary", "WriteAudioSummary", "WriteGraphSummary"),
+        *("SummaryWriter", "CreateSummaryFileWriter", "FlushSummaryWriter", "CloseSummaryWriter"),
+    }
+)
+_HANDS_ON = frozenset({"CheckNumerics", "CheckNumericsV2", "Print"})
+_DEQUEUES = frozenset({"QueueDequeue", "QueueDequeueV2"})
+_ENQUEUES = frozenset({"QueueEnqueue", "QueueEnqueueV2"})
+_QUEUES = frozenset({"FIFOQueue", "FIFOQueueV2", "PaddingFIFOQueue", "PaddingFIFOQueueV2"})
+_COUNTS = frozenset({"QueueSize", "QueueSizeV2", "QueueClose", "QueueCloseV2"})
+
+
+def remove_ops(graph: Graph, ops: frozenset[str], what: str, trace: Trace) -> None:
+    """Take nodes out that only look at values: readers read the value, nobody waits, and then they go."""
+    for node in list(graph):
+        if node.graph is not graph or node.op not in ops:
+            continue
+        if node.is_protected:
+            trace.leave(node, "it is asked for by name")
+        elif node.op in _HANDS_ON and node.inputs:
+            trace.changed(node, f"{what}; its readers read '{node.inputs[0].name}'")
+            sources = [v.node for v in node.inputs]
+            graph.bypass(node, {0: node.inputs[0]})
+            sweep(graph, sources)
+        else:
+            _forget(graph, node, what, trace)
+
+
+def _forget(graph: Graph, node: Node, what: str, trace: Trace) -> None:
+    """Let nobody wait for a node any more, and remove it if nobody reads it."""
+    gone = not any(v.uses for v in node.outputs)
+    if not gone and not node.control_outputs:
+        return
+    trace.changed(node, what if gone else f"{what}; nobody waits for it any more")
+    for waiter in node.control_outputs:
+        waiter.remove_control_input(node)
+    if gone:
+        sweep(graph, [node])
+
+
+def take_defaults(graph: Graph, trace: Trace) -> None:
+    """Let every placeholder with a default that is no input of the graph be its default."""
+    for node in list(graph):
+        if node.op != "PlaceholderWithDefault" or not node.inputs:
+            continue
+        if node.is_protected:
+            role = "input" if node.output().is_graph_input else "output"
+            trace.leave(node, f"it is an {role} of the graph")
+            continue
+        trace.changed(node, f"nobody feeds it; its readers read '{node.inputs[0].name}'")
+        graph.bypass(node, {0: node.inputs[0]})
+
+
+def empty_queues(graph: Graph, trace: Trace) -> None:
+    """Let who takes from a queue read what the only one who fills it puts in, element by element."""
+    for queue in list(graph):
+        if queue.graph is not graph or queue.op not in _QUEUES:
+            continue
+        users = queue.output().readers
+        fills = [n for n in users if n.op in _ENQUEUES]
+        takes = [n for n in users if n.op in _DEQUEUES]
+        reason = _kept(queue, users, fills, takes)
+        if reason is not None:
+            trace.leave(queue, reason)
+            continue
+        values: dict[int, Value] = dict(enumerate(fills[0].inputs[1:]))
+        for node in takes:
+            trace.changed(node, f"reads what '{fills[0].name}' puts into '{queue.name}'")
+            graph.bypass(node, values)
+        for node in (*(n for n in users if n not in takes), queue):
+            trace.changed(node, "belongs to a queue that is not needed any more")
+            for waiter in node.control_outputs:
+                waiter.remove_control_input(node)
+        graph.remove(*(n for n in users if n not in takes), queue)
+
+
+def _kept(queue: Node, users: tuple[Node, ...], fills: list[Node], takes: list[Node]) -> str | None:
+    """Why a queue has to stay."""
+    strange = [n for n in users if n.op not in _ENQUEUES | _DEQUEUES | _COUNTS]
+    if strange:
+        return f"'{strange[0].name}' ({strange[0].op}) uses the queue"
+    if len(fills) != 1 or not takes:
+        return f"{len(fills)} nodes put single elements in and {len(takes)} take them out, not 1 and 1"
+    named = next((n for n in (*users, queue) if n.is_protected), None)
+    if named is not None:
+        return f"'{named.name}' is asked for by name"
+    counted = next((n for n in users if n.op in _COUNTS and any(v.uses for v in n.outputs)), None)
+    if counted is not None:
+        return f"'{counted.name}' is read"
+    return None

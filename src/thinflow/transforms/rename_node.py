@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from thinflow.errors import GraphError, ParameterError, closest
 from thinflow.ir.graph import Graph
 from thinflow.ir.names import LEGAL_NAME
+from thinflow.rewrite.colocation import rename_classes
 from thinflow.rewrite.rule import Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._colocation import rename_classes
 
 
 @transform("rename_node")

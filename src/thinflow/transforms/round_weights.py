@@ -15,7 +15,7 @@ from thinflow.ir.graph import Graph, Node
 from thinflow.ir.tensor import Tensor
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._constants import SMALLEST_NORMAL, all_equal, is_finite, stored_once
+from thinflow.transforms.shared.constants import SMALLEST_NORMAL, all_equal, is_finite, stored_once
 from thinflow.typing import Array
 
 _SAMPLE = 1 << 16

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import execution_order
+from thinflow.rewrite.colocation import drop_lost_classes
 from thinflow.rewrite.edits import Site, sweep
 from thinflow.rewrite.rule import Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._colocation import drop_lost_classes
-from thinflow.transforms._identities import handed_on, known_shapes
-from thinflow.transforms._merging import merged
-from thinflow.transforms._sources import side_outputs
+from thinflow.transforms.shared.constants import side_outputs
+from thinflow.transforms.simplify.identities import handed_on, known_shapes
+from thinflow.transforms.simplify.merging import merged
 
 
 @transform("simplify_arithmetic")

@@ -15,12 +15,12 @@ import numpy as np
 from thinflow.ir.graph import Graph, Node
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import INT32, INT64, DType
+from thinflow.rewrite.colocation import drop_lost_classes
 from thinflow.rewrite.edits import Site, sweep
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._colocation import drop_lost_classes
-from thinflow.transforms._identities import known_shapes
-from thinflow.transforms._loops import in_loops
+from thinflow.transforms.shared.effects import in_loops
+from thinflow.transforms.simplify.identities import known_shapes
 
 
 @transform("simplify_shapes")

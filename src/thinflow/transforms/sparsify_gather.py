@@ -18,7 +18,7 @@ from thinflow.rewrite.edits import Site
 from thinflow.rewrite.pattern import TRANSPARENT, Match, any_value, const, constant_node, node, optional
 from thinflow.rewrite.rule import Refuse, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._sources import awaited_by_constant
+from thinflow.transforms.shared.constants import awaited_by_constant
 
 _LOOKUPS = frozenset({"Gather", "GatherV2"})
 _SPARSE_BYTES, _DENSE_BYTES = 12, 4  # per row: an int64 key with its float, and the float

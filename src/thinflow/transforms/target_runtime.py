@@ -24,10 +24,7 @@ from thinflow.ops._defaults import defaults_of
 from thinflow.rewrite.edits import Site, sweep
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._functions import apply_in_functions
-from thinflow.transforms._loops import in_loops
-from thinflow.transforms._older import Work, rule_for
-from thinflow.transforms._releases import (
+from thinflow.transforms.downgrade.releases import (
     Release,
     graph_version,
     knows,
@@ -35,8 +32,11 @@ from thinflow.transforms._releases import (
     too_new,
     too_new_value,
 )
+from thinflow.transforms.downgrade.rules import DowngradeSite, downgrade_rules
+from thinflow.transforms.flow.library import apply_in_functions
 from thinflow.transforms.inline_partitionedcall import CALLS, InlinePartitionedCall
 from thinflow.transforms.lower_control_flow import FLOW, LowerControlFlow
+from thinflow.transforms.shared.effects import in_loops
 
 LAST_PHONE_LIBRARY = "1.13"
 """The last release of the library for phones (libtensorflow_inference)."""
@@ -135,13 +135,13 @@ class TargetRuntime(Transform):
             trace.changed(node, f"dropped {attr}, which {target} does not know")
             del node.attrs[attr]
             return ""
-        rule = rule_for(item)
+        rule = downgrade_rules().get(item)
         if rule is None:
             return f"{target} has no {op}" if not attr else f"{target} does not know {attr} of {op}"
         sources = [v.node for v in node.inputs]
         site = Site(graph, node, self.name)
         try:
-            rule(Work(graph, node, site, loop))
+            rule(DowngradeSite(graph, node, site, loop))
         except Refuse as refusal:
             sweep(graph, site.made)
             return refusal.reason

@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import execution_order
+from thinflow.rewrite.colocation import drop_lost_classes
 from thinflow.rewrite.edits import sweep
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._axes import Made, Perm, Plan
-from thinflow.transforms._colocation import drop_lost_classes
-from thinflow.transforms._identities import known_shapes
-from thinflow.transforms._loops import in_loops
-from thinflow.transforms._sources import const_tensor, side_outputs
-from thinflow.transforms._transposes import Sinker
 from thinflow.transforms.cancel_transposes import unit_transposes
+from thinflow.transforms.layout.axes import Made, Perm, Plan
+from thinflow.transforms.layout.transposes import Sinker
+from thinflow.transforms.shared.constants import const_tensor, side_outputs
+from thinflow.transforms.shared.effects import in_loops
+from thinflow.transforms.simplify.identities import known_shapes
 
 LAYOUTS = {"NCHW": "NHWC", "NCDHW": "NDHWC"}
 DATA = {

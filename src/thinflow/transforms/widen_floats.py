@@ -26,8 +26,14 @@ from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import BFLOAT16, DOUBLE, HALF, DType
 from thinflow.rewrite.rule import Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms._wide_functions import reached, widen_functions
-from thinflow.transforms._widening import Scope, Widening, as_float, mentions_type
+from thinflow.transforms.dtypes.widening import (
+    Scope,
+    Widening,
+    as_float,
+    mentions_type,
+    reached,
+    widen_functions,
+)
 
 OTHER_FLOATS = {t.name: t for t in (HALF, BFLOAT16, DOUBLE)}
 

@@ -1,0 +1,1 @@
+"""Named orders of transforms, and what each transform says of itself."""

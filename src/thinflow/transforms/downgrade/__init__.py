@@ -1,0 +1,1 @@
+"""Newer ops in the words of older releases."""

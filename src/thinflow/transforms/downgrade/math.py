@@ -1,0 +1,186 @@
+"""Arithmetic, activations, norms and matrix products in older words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from thinflow.ir.graph import Value
+from thinflow.ir.types import BOOL, FLOAT, INT32, INT64, STRING
+from thinflow.rewrite.rule import Refuse
+from thinflow.transforms.downgrade.rules import DowngradeSite, downgrade, shape_of
+
+
+@downgrade("AddV2")
+def add(site: DowngradeSite) -> None:
+    """add_v2(a, b) = add(a, b)"""
+    site.becomes("Add")
+
+
+@downgrade("LeakyRelu")
+def leaky_relu(site: DowngradeSite) -> None:
+    """The larger of x and alpha * x, if alpha <= 1, else the smaller."""
+    x, alpha, element = site.input(0), float(site.node.get("alpha", 0.2)), site.type()
+    if alpha == 0:  # infinity times 0 is no number
+        site.becomes("Relu", drop="alpha", T=element)
+        return
+    scaled = site.add("Mul", x, site.constant(np.asarray(alpha, element.numpy()), "alpha"), T=element)
+    site.replace(site.add("Maximum" if alpha <= 1 else "Minimum", x, scaled, T=element))
+
+
+@downgrade("ClipByValue")
+def clip(site: DowngradeSite) -> None:
+    """clip(x, a, b) = maximum(minimum(x, b), a)"""
+    x, low, high = (site.input(i) for i in range(3))
+    upper = site.add("Minimum", x, high, T=site.type())
+    site.replace(site.add("Maximum", upper, low, T=site.type()))
+
+
+@downgrade("DivNoNan")
+def divide_no_nan(site: DowngradeSite) -> None:
+    """x / y where y is not zero, else 0."""
+    x, y, element = site.input(0), site.input(1), site.type()
+    quotient = site.add("RealDiv", x, y, T=element)
+    zeros = site.add("ZerosLike", quotient, T=element)
+    spread = site.add("Add", y, zeros if _same_shape(site, x, y) else site.zeros_like_all(x, y), T=element)
+    is_zero = site.add("Equal", spread, site.constant(np.zeros((), element.numpy()), "zero"), T=element)
+    site.replace(site.add("Select", is_zero, zeros, quotient, T=element))
+
+
+@downgrade("SelectV2")
+def select(site: DowngradeSite) -> None:
+    """Select does not broadcast: its operands get the common shape first."""
+    condition, yes, no = (site.input(i) for i in range(3))
+    element = site.type()
+    if _same_shape(site, condition, yes, no) or (condition.spec.shape == () and _same_shape(site, yes, no)):
+        site.becomes("Select")
+        return
+    if element in {STRING, BOOL}:
+        raise Refuse(
+            f"Select does not broadcast, and a {element} cannot be spread by adding zeros", site.node
+        )
+    zeros = site.zeros_like_all(condition, yes, no)
+    nowhere = site.add("Cast", zeros, SrcT=element, DstT=BOOL)
+    spread = site.add("LogicalOr", condition, nowhere)
+    wide = [site.add("Add", value, zeros, T=element) for value in (yes, no)]
+    site.replace(site.add("Select", spread, *wide, T=element))
+
+
+def _same_shape(site: DowngradeSite, *values: Value) -> bool:
+    shapes = {v.spec.shape for v in values}
+    return len(shapes) == 1 and None not in shapes and None not in (next(iter(shapes)) or ())
+
+
+@downgrade("FusedBatchNormV3")
+def batch_norm_3(site: DowngradeSite) -> None:
+    """The third version has one output more, which only gradients read."""
+    last = site.node.output(5)
+    site.refuse_outputs(range(5, 6))
+    if last.uses:
+        raise Refuse("its output 5 is read, which FusedBatchNormV2 lacks", site.node)
+    site.becomes("FusedBatchNormV2")
+
+
+@downgrade("FusedBatchNormV2")
+def batch_norm_2(site: DowngradeSite) -> None:
+    """The first version takes float only."""
+    if site.type("T") is not FLOAT or site.type("U") is not FLOAT:
+        raise Refuse(f"FusedBatchNorm takes float, not {site.type('T')}", site.node)
+    site.becomes("FusedBatchNorm", drop="U", T=FLOAT)
+
+
+@downgrade(
+    *(f"FusedBatchNorm{version}.exponential_avg_factor" for version in ("", "V2", "V3")),
+)
+def averaging(site: DowngradeSite) -> None:
+    """Without training nothing is averaged."""
+    if site.node.get("is_training", True):
+        raise Refuse("it is in training mode and averages its statistics", site.node)
+    del site.node.attrs["exponential_avg_factor"]
+
+
+@downgrade("BatchMatMulV3")
+def batch_matmul_3(site: DowngradeSite) -> None:
+    """The third version may have other types at its ends."""
+    types = {site.type(name) for name in ("Ta", "Tb", "Tout")}
+    if len(types) > 1:
+        raise Refuse(f"it mixes {' and '.join(sorted(t.name for t in types))}", site.node)
+    site.becomes("BatchMatMulV2", drop="Ta Tb Tout", T=types.pop())
+
+
+@downgrade("BatchMatMulV2")
+def batch_matmul_2(site: DowngradeSite) -> None:
+    """The first version does not broadcast; a right side that is one matrix becomes a plain product."""
+    left, right = (site.input(i).spec.shape for i in range(2))
+    if left is None or right is None:
+        raise Refuse(
+            "the shapes of its operands are not known, and BatchMatMul does not broadcast", site.node
+        )
+    batches = left[:-2], right[:-2]
+    if batches[0] == batches[1] and batches[0].count(None) <= 1:
+        site.becomes("BatchMatMul")
+    elif not batches[1] and not site.node.get("adj_x", False) and not site.type().name.startswith("complex"):
+        _one_matrix(site, left, right)
+    elif not all(all(s is not None for s in batch) for batch in batches):
+        raise Refuse(
+            "its operands have batches of unknown sizes, and BatchMatMul does not broadcast", site.node
+        )
+    else:
+        wanted = np.broadcast_shapes(*(tuple(s or 0 for s in batch) for batch in batches))
+        for index, shape in enumerate((left, right)):
+            site.node.set_input(index, _repeated(site, site.input(index), shape, wanted))
+        site.becomes("BatchMatMul")
+
+
+def _repeated(site: DowngradeSite, value: Value, shape: Sequence[int | None], batch: Sequence[int]) -> Value:
+    """A stack of matrices with copies in the place of batch sizes that are 1 or absent."""
+    own = (1,) * (len(batch) - len(shape) + 2) + tuple(shape[:-2])
+    repeats = [wanted // have for wanted, have in zip(batch, own, strict=True) if have]
+    if len(shape) < len(batch) + 2:
+        sizes = [*own, *shape[-2:]]
+        if sizes.count(None) > 1:
+            raise Refuse(f"the sizes of '{value.name}' are not known", site.node)
+        target = site.constant(np.array([-1 if s is None else s for s in sizes], np.int32), "shape")
+        value = site.add("Reshape", value, target, T=site.type(), Tshape=INT32)
+    if all(r == 1 for r in repeats):
+        return value
+    times = site.constant(np.array([*repeats, 1, 1], np.int32), "multiples")
+    return site.add("Tile", value, times, T=site.type(), Tmultiples=INT32)
+
+
+def _one_matrix(site: DowngradeSite, left: Sequence[int | None], right: Sequence[int | None]) -> None:
+    """x [..., k] @ w [k, n]: all rows of x in one matrix product."""
+    x, w, adjoint = site.input(0), site.input(1), bool(site.node.get("adj_y", False))
+    inner, width = right[::-1] if adjoint else right
+    if inner is None or width is None:
+        raise Refuse(f"the sizes of '{w.name}' are not known", site.node)
+    element = site.type()
+    rows_shape = site.constant(np.array([-1, inner], np.int32), "rows")
+    rows = site.add("Reshape", x, rows_shape, T=element, Tshape=INT32)
+    product = site.add("MatMul", rows, w, T=element, transpose_a=False, transpose_b=adjoint)
+    sizes = [*left[:-1], width]
+    if sizes.count(None) <= 1 and 0 not in sizes:
+        shape = site.constant(np.array([-1 if s is None else s for s in sizes], np.int32), "shape")
+    else:
+        shape = _outer_sizes(site, x, len(left), width)
+    site.replace(site.add("Reshape", product, shape, T=element, Tshape=INT32))
+
+
+def _outer_sizes(site: DowngradeSite, x: Value, rank: int, width: int) -> Value:
+    """The shape of x with another last size, at run time."""
+    begin = site.constant(np.zeros(1, np.int32), "begin")
+    size = site.constant(np.array([rank - 1], np.int32), "size")
+    outer = site.add("Slice", shape_of(site, x), begin, size, T=INT32, Index=INT32)
+    last = site.constant(np.array([width], np.int32), "width")
+    axis = site.constant(np.int32(0), "axis")
+    return site.add("ConcatV2", outer, last, axis, N=2, T=INT32, Tidx=INT32)
+
+
+@downgrade("ArgMax.output_type", "ArgMin.output_type")
+def arg_extreme(site: DowngradeSite) -> None:
+    """Older ones give int64."""
+    wanted = site.type("output_type")
+    attrs = {k: v for k, v in site.node.attrs.items() if k != "output_type"}
+    index = site.add(site.node.op, *site.node.inputs, **attrs)
+    site.replace(site.add("Cast", index, SrcT=INT64, DstT=wanted))

@@ -1,0 +1,1 @@
+"""Graphs that compute in another floating-point type."""

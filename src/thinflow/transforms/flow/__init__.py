@@ -1,0 +1,1 @@
+"""Functions, loops and branches: inlined, functionalized, narrowed, and lowered to frames."""

@@ -1,0 +1,187 @@
+"""Branches whose condition is a constant: one side becomes the graph, the other goes.
+
+In TF1 graphs a Switch sends its input to one of two outputs and everything behind the other is dead; a Merge
+passes on what is alive. In TF2 graphs If and Case call one function of several.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+
+from thinflow.ir.attrs import Attr, FunctionAttr
+from thinflow.ir.graph import Graph, Node, Value
+from thinflow.rewrite.edits import Site
+from thinflow.rewrite.rule import Refuse
+from thinflow.rewrite.trace import Trace
+from thinflow.transforms.shared.constants import const_tensor
+from thinflow.typing import Array
+
+_SWITCHES = frozenset({"Switch", "RefSwitch"})
+_MERGES = frozenset({"Merge", "RefMerge"})
+_BACK = frozenset({"NextIteration", "RefNextIteration"})
+_CALLS = {
+    "If": "StatefulPartitionedCall",
+    "StatelessIf": "PartitionedCall",
+    "Case": "StatefulPartitionedCall",
+    "StatelessCase": "PartitionedCall",
+}
+
+
+def resolve_calls(graph: Graph, trace: Trace) -> None:
+    """Turn If and Case with a constant condition into calls of the branch that runs."""
+    for node in list(graph):
+        if node.op not in _CALLS or not node.inputs:
+            continue
+        tensor = const_tensor(node.inputs[0])
+        if tensor is None:
+            continue
+        branch = _branch(node, tensor.numpy())
+        if branch is None:
+            continue
+        trace.changed(node, f"always calls '{branch.name}'")
+        node.op = _CALLS[node.op]
+        node.set_inputs(node.inputs[1:])
+        types: dict[str, Attr] = {key: node.attrs[key] for key in ("Tin", "Tout") if key in node.attrs}
+        own = {key: attr for key, attr in node.attrs.items() if key.startswith("_")}
+        node.attrs.clear()
+        node.attrs.update({**types, "f": branch, **own})
+
+
+def _branch(node: Node, condition: Array) -> FunctionAttr | None:
+    if node.op.endswith("If"):
+        found = node.attrs.get("then_branch" if _holds(condition) else "else_branch")
+    else:
+        branches = node.attrs.get("branches")
+        if not isinstance(branches, tuple) or not branches or condition.size != 1:
+            return None
+        index = int(condition.reshape(-1)[0])
+        found = branches[index if 0 <= index < len(branches) else -1]
+    return found if isinstance(found, FunctionAttr) else None
+
+
+def _holds(condition: Array) -> bool:
+    """A scalar holds if it is not zero or empty, anything else if it has elements."""
+    return bool(condition.reshape(-1)[0]) if condition.ndim == 0 else condition.size > 0
+
+
+def resolve_switches(graph: Graph, trace: Trace, origin: str) -> None:
+    """Follow every Switch with a constant condition. O(nodes + edges)."""
+    switches = [node for node in graph if node.op in _SWITCHES and _taken(node) is not None]
+    try:
+        dead = _dead(switches)
+        merges = _losing(graph, dead)
+    except Refuse as refusal:
+        for node in switches:
+            trace.leave(node, refusal.reason)
+        return
+    for node, alive in merges.items():
+        _join(graph, node, alive, trace, origin)
+    for node in switches:
+        if node not in dead.nodes:
+            _pass_on(graph, node, trace)
+    for node in dead.nodes:
+        trace.changed(node, "never runs: the condition of its branch is constant")
+        for waiter in node.control_outputs:
+            waiter.remove_control_input(node)
+    graph.remove(*dead.nodes)
+
+
+def _taken(switch: Node) -> int | None:
+    """The output that a Switch always uses; None if nobody knows, or if it is asked for by name."""
+    if len(switch.inputs) != 2 or switch.is_protected:
+        return None
+    tensor = const_tensor(switch.inputs[1])
+    array = np.empty(0) if tensor is None else tensor.numpy()
+    return int(bool(array.reshape(-1)[0])) if array.size == 1 else None
+
+
+class _Dead:
+    """What never runs: whole nodes, and single outputs of a Switch."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[Node, None] = {}
+        self.values: set[Value] = set()
+
+    def has(self, value: Value) -> bool:
+        return value in self.values or value.node in self.nodes
+
+
+def _dead(switches: list[Node]) -> _Dead:
+    """Everything behind the outputs that are not taken.
+
+    Raises:
+        Refuse: something of it is asked for by name.
+    """
+    dead = _Dead()
+    waiting: deque[Node] = deque()
+    for node in switches:
+        value = node.output(1 - (_taken(node) or 0))
+        dead.values.add(value)
+        waiting.extend(value.readers)
+    while waiting:
+        node = waiting.popleft()
+        if node in dead.nodes or not _dies(node, dead):
+            continue
+        if node.is_protected:
+            raise Refuse(f"'{node.name}' is asked for by name, and never runs")
+        dead.nodes[node] = None
+        waiting.extend(node.readers)
+    return dead
+
+
+def _dies(node: Node, dead: _Dead) -> bool:
+    if node.op != "ControlTrigger" and any(n in dead.nodes for n in node.control_inputs):
+        return True
+    if node.op not in _MERGES:
+        return any(dead.has(v) for v in node.inputs)
+    return all(dead.has(v) or v.node.op in _BACK for v in node.inputs)
+
+
+def _losing(graph: Graph, dead: _Dead) -> dict[Node, list[Value]]:
+    """The Merges that lose inputs, with those that are left.
+
+    Raises:
+        Refuse: the number of the input that is passed on is wanted, and cannot be told any more.
+    """
+    found: dict[Node, list[Value]] = {}
+    for node in graph:
+        if node.op not in _MERGES or node in dead.nodes:
+            continue
+        alive = [v for v in node.inputs if not dead.has(v)]
+        if len(alive) == len(node.inputs):
+            continue
+        found[node] = alive
+        number = node.output(1)
+        if number.is_graph_output or (number.uses and len(alive) > 1):
+            raise Refuse(f"'{number.name}', which tells the input of a Merge, is used")
+    return found
+
+
+def _join(graph: Graph, merge: Node, alive: list[Value], trace: Trace, origin: str) -> None:
+    """Drop the dead inputs of a Merge; with one left it hands that on."""
+    if len(alive) > 1:
+        trace.changed(merge, f"merges {len(alive)} of {len(merge.inputs)} inputs, the others are dead")
+        merge.set_inputs(alive)
+        merge.attrs["N"] = len(alive)
+        return
+    trace.changed(merge, f"hands on '{alive[0].name}', its other inputs are dead")
+    if merge.output(1).uses:
+        number = np.int32(merge.inputs.index(alive[0]))
+        constant = Site(graph, merge, origin).constant(np.asarray(number), f"{merge.name}/value_index")
+        constant.node.add_control_input(alive[0].node)
+        merge.output(1).replace_uses(constant)
+    if merge.is_protected:
+        merge.op = "Identity"
+        merge.set_inputs(alive)
+        merge.attrs.pop("N", None)
+    else:
+        graph.bypass(merge, {0: alive[0]})
+
+
+def _pass_on(graph: Graph, switch: Node, trace: Trace) -> None:
+    """Let the readers of the output that is taken read the input instead; the others never run and go."""
+    data = switch.inputs[0]
+    trace.changed(switch, f"always takes output {_taken(switch)}; its readers read '{data.name}'")
+    graph.bypass(switch, {0: data, 1: data})

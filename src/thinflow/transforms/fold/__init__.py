@@ -1,0 +1,1 @@
+"""Folding of batch norms, factors and constants into what they follow."""

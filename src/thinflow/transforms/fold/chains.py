@@ -1,0 +1,310 @@
+"""Folds factors and addends per channel into the convolution or matrix product that they follow.
+
+    ((conv(x, w) + a) * f + c) ...  ->  conv(x, w * s) + b
+
+What a chain may consist of is told by `pieces`. A chain is folded from its outermost step down, all of it or
+nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from thinflow.ir.attrs import Attr
+from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.tensor import Tensor
+from thinflow.rewrite.edits import Site, sweep
+from thinflow.rewrite.rule import Refuse
+from thinflow.rewrite.trace import Trace
+from thinflow.transforms.fold.pieces import CONCATS, Mode, Piece, Pieces, below
+from thinflow.transforms.fold.producers import KINDS, Producer, store
+from thinflow.transforms.fold.steps import BIAS_OPS, SUMS
+from thinflow.transforms.shared.constants import (
+    awaited_by_constant,
+    const_node,
+    is_sole_reader,
+    numbers,
+    side_outputs,
+)
+from thinflow.transforms.shared.effects import is_stateless
+from thinflow.typing import Array
+
+Slot = tuple[Node, int]
+"""An input of a node."""
+
+
+def fold_chains(graph: Graph, trace: Trace, mode: Mode) -> None:
+    """Fold every chain the mode asks for, until there is none left."""
+    while True:
+        trace.forget_left()
+        pieces = Pieces(graph, trace, mode)
+        folded = 0
+        for head in pieces.heads():
+            if head.node.graph is not graph or not _is_wanted(head, mode):
+                continue
+            try:
+                Fold(graph, trace, mode, head).apply()
+                folded += 1
+            except Refuse as refusal:
+                trace.leave(refusal.node or head.node, refusal.reason)
+        if not folded:
+            return
+
+
+def _is_wanted(head: Piece, mode: Mode) -> bool:
+    if mode.only_norms:
+        return head.norms > 0
+    if head.scales:
+        return True
+    is_lone_bias = head.node.op in BIAS_OPS and head.children[0].producer is not None
+    return mode.normalize_bias and not is_lone_bias
+
+
+@dataclass
+class Target:
+    """A producer of a chain and what to do with it: weights * s, then + b.
+
+    Attributes:
+        piece: the producer.
+        s, b: [C] or [], double precision.
+        slot: (node, input) of the node that stays and reads it, None if it becomes the end of the chain.
+    """
+
+    piece: Piece
+    s: Array
+    b: Array
+    slot: Slot | None
+    weights: Tensor | None = None
+    bias: Tensor | None = None
+
+
+@dataclass
+class Fold:
+    """One chain on its way into its producers: everything is computed before the first edit."""
+
+    graph: Graph
+    trace: Trace
+    mode: Mode
+    head: Piece
+    targets: list[Target] = field(default_factory=list)
+    absorbed: list[Piece] = field(default_factory=list)
+    kept: list[tuple[Node, Slot | None]] = field(default_factory=list)
+    """Nodes between producers and head that stay, each with the slot that reads it."""
+
+    def apply(self) -> None:
+        """Fold the chain.
+
+        Raises:
+            Refuse: a number does not fit its type, or control edges are in the way. Nothing changes then.
+        """
+        self._push_down()
+        self._refuse_tangled_control()
+        for target in self.targets:
+            self._compute(target)
+        self._record()
+        constants = [v for p in self.absorbed if p.step is not None for v in p.step.constants]
+        top: Value | None = None
+        for target in self.targets:
+            result = self._rebuild(target, constants)
+            if target.slot is None:
+                top = result
+            else:
+                target.slot[0].set_input(target.slot[1], result)
+        for node, slot in self.kept:
+            if slot is None:
+                top = node.output()
+            else:
+                slot[0].set_input(slot[1], node.output())
+        assert top is not None
+        self._take_over(top)
+
+    def _push_down(self) -> None:
+        """Follow the chain from its head, carrying what comes after each piece: z = y * s + b."""
+        stack: list[tuple[Piece, Array, Array, Slot | None]] = [
+            (self.head, np.asarray(1.0), np.asarray(0.0), None)
+        ]
+        while stack:
+            piece, s, b, slot = stack.pop()
+            if piece.producer is not None:
+                self.targets.append(Target(piece, s, b, slot))
+            elif piece.step is not None:
+                step = piece.step
+                self.absorbed.append(piece)
+                with np.errstate(all="ignore"):
+                    b = b if step.addend is None else step.addend * s + b
+                    s = s if step.factor is None else step.factor * s
+                stack.append((piece.children[0], s, b, slot))
+            elif not piece.stays:
+                self.absorbed.append(piece)
+                stack.append((piece.children[0], s, b, slot))
+            else:
+                self.kept.append((piece.node, slot))
+                stack.extend(_branches(piece, s, b))
+        self.targets.reverse()  # in input order
+
+    def _refuse_tangled_control(self) -> None:
+        """Merging nodes merges what they wait for with who waits for them: that must not close a circle."""
+        waiting = [p.node for p in self.absorbed if p.node.control_inputs]
+        if not waiting:
+            return
+        for piece in below(self.head):
+            if piece is not self.head and piece.node.control_outputs:
+                raise Refuse(
+                    f"'{waiting[0].name}' and '{piece.node.name}' both have control edges", self.head.node
+                )
+
+    def _compute(self, target: Target) -> None:
+        producer = target.piece.producer
+        assert producer is not None
+        if not (target.s == 1).all():
+            scaled = numbers(producer.tensor, producer.node)
+            with np.errstate(all="ignore"):
+                scaled *= producer.spread(target.s)
+            target.weights = store(scaled, producer.tensor, self.head.node)
+        bias = store(np.broadcast_to(target.b, (producer.channels,)), producer.tensor, self.head.node)
+        if bias.numpy().astype(np.float64).any():
+            target.bias = bias
+
+    def _record(self) -> None:
+        names = ", ".join(f"'{t.piece.node.name}'" for t in self.targets[:3]) + (
+            ", ..." if len(self.targets) > 3 else ""
+        )
+        for piece in reversed(self.absorbed):
+            if piece.step is not None:
+                self.trace.changed(piece.node, f"folded into {names}")
+
+    def _rebuild(self, target: Target, constants: list[Value]) -> Value:
+        """Scale the weights of a producer and add its bias; the value that now carries the result."""
+        node, producer = target.piece.node, target.piece.producer
+        assert producer is not None
+        if target.weights is not None:
+            put_weights(self.graph, producer, target.weights, self.mode.origin)
+        if target.bias is None:
+            return node.output()
+        reusable = self._bias_constant() if target.slot is None else None
+        before = self.head.node if target.slot is None else target.slot[0]
+        site = Site(self.graph, before, self.mode.origin)
+        if reusable is not None:
+            source = const_node(reusable)
+            assert source is not None
+            source.attrs["value"] = target.bias
+            bias = reusable
+        else:
+            bias = site.constant(
+                target.bias, f"{node.name}{'_bn_offset' if self._is_single_norm() else '_bias'}"
+            )
+            bias.node.set_control_inputs(dict.fromkeys(n for v in constants for n in awaited_by_constant(v)))
+        return add_bias(site, producer, bias, self._bias_name(target))
+
+    def _is_single_norm(self) -> bool:
+        """Whether this is what the original tool folded: one batch norm and nothing else."""
+        steps = [p for p in self.absorbed if p.step is not None]
+        return len(steps) == 1 and self.head.norms == 1
+
+    def _bias_constant(self) -> Value | None:
+        """The constant of an absorbed addition that nobody else reads: its name lives on. BiasAdd first."""
+        found: Value | None = None
+        for piece in self.absorbed:  # outermost first
+            step = piece.step
+            if (
+                step is None
+                or piece.node.op not in BIAS_OPS | SUMS
+                or (piece.node.op == "Sub" and not step.scales)
+            ):
+                continue
+            value = step.constants[0]
+            is_bias = piece.node.op in BIAS_OPS or found is None or found.uses[0].node.op not in BIAS_OPS
+            if is_bias and is_sole_reader(piece.node, value):
+                found = value
+        return found
+
+    def _bias_name(self, target: Target) -> str:
+        if target.slot is None:
+            return f"{target.piece.node.name}/BiasAdd"  # gives way to the name of the head
+        reader, index = target.slot
+        if reader.op in CONCATS:
+            return f"{reader.name}_bn_in{index - (reader.op == 'Concat')}"
+        return f"{target.piece.node.name}/biasadd"
+
+    def _take_over(self, top: Value) -> None:
+        """Give the end of the chain the head's name and readers, and drop what the chain needs no more."""
+        graph, head = self.graph, self.head.node
+        self._drop_statistics_readers()
+        gone = dict.fromkeys(p.node for p in self.absorbed)
+        loose = [*gone, *(v.node for n in gone for v in n.inputs)]
+        for node in list(gone)[1:]:  # all but the head
+            for waiter in node.control_outputs:
+                waiter.remove_control_input(node)
+                if waiter not in gone:
+                    waiter.add_control_input(top.node)
+            for awaited in node.control_inputs:
+                node.remove_control_input(awaited)
+                if awaited not in gone and awaited is not top.node:
+                    top.node.add_control_input(awaited)
+        for awaited in head.control_inputs:
+            if awaited in gone:
+                head.remove_control_input(awaited)
+        # A constant may wait for an Assert or the like: that still has to run.
+        constants = [v for p in self.absorbed if p.step is not None for v in p.step.constants]
+        for awaited in dict.fromkeys(n for v in constants for n in awaited_by_constant(v)):
+            if awaited not in gone and awaited is not top.node and not is_stateless(awaited):
+                top.node.add_control_input(awaited)
+        graph.replace(head, top.node, ports={v.port: top for v in head.outputs})
+        sweep(graph, loose)
+
+    def _drop_statistics_readers(self) -> None:
+        """Remove readers of a norm's statistics: were they needed, the norm would not have been folded."""
+        stack = [
+            u.node
+            for p in self.absorbed
+            if p.step and p.step.is_norm
+            for v in side_outputs(p.node)
+            for u in v.uses
+        ]
+        doomed: set[Node] = set()
+        while stack:
+            node = stack.pop()
+            if node not in doomed:
+                doomed.add(node)
+                stack.extend(node.readers)
+        if doomed:
+            self.graph.remove(*doomed)
+
+
+def _branches(piece: Piece, s: Array, b: Array) -> list[tuple[Piece, Array, Array, Slot | None]]:
+    """The pieces under a node that stays, each with its share of s and b."""
+    offset = 1 if piece.node.op == "Concat" else 0
+    slots = [(piece.node, i + offset) for i in range(len(piece.children))]
+    if piece.split is None:
+        return [(c, s, b, slot) for c, slot in zip(piece.children, slots, strict=True)]
+    bounds = np.cumsum(piece.split)[:-1]
+    shares = [np.split(np.broadcast_to(v, (piece.channels.count,)), bounds) for v in (s, b)]
+    return list(zip(piece.children, *shares, slots, strict=True))
+
+
+def put_weights(graph: Graph, producer: Producer, weights: Tensor, origin: str) -> None:
+    """Set the weights of a producer: in place if nobody else reads the old ones, else anew."""
+    node = producer.node
+    source = const_node(producer.weights)
+    assert source is not None
+    if is_sole_reader(node, producer.weights):
+        source.attrs["value"] = weights
+        return
+    fresh = Site(graph, node, origin).constant(weights, f"{node.name}_weights")
+    fresh.node.set_control_inputs(awaited_by_constant(producer.weights))
+    fresh.node.device = source.device
+    node.set_input(KINDS[node.op].weights, fresh)
+    sweep(graph, [producer.weights.node])
+
+
+def add_bias(site: Site, producer: Producer, bias: Value, name: str) -> Value:
+    """A BiasAdd over a producer's output, with its type, data format and device."""
+    node = producer.node
+    attrs: dict[str, Attr] = {"T": producer.tensor.dtype}
+    if producer.channels_first:
+        attrs["data_format"] = b"NCHW"
+    elif "data_format" in node.attrs:
+        attrs["data_format"] = b"NHWC"
+    return site.add("BiasAdd", node.output(), bias, name=name, attrs=attrs, device=node.device)

@@ -1,0 +1,169 @@
+"""Batch-norm ops in inference mode as one factor and one addend per channel.
+
+    y = (x - mean) * gamma / sqrt(variance + epsilon) + beta  =  x * scale + offset
+
+A training norm has no such form: it uses the statistics of each batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from thinflow.analysis.sample_norms import is_sample_norm
+from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.tensor import Tensor
+from thinflow.ir.types import FLOAT, DType
+from thinflow.rewrite.edits import Site, sweep
+from thinflow.rewrite.rule import Refuse
+from thinflow.rewrite.trace import Trace
+from thinflow.transforms.fold.producers import store
+from thinflow.transforms.shared.constants import awaited_by_constant, const_tensor, numbers, side_outputs
+from thinflow.typing import Array
+
+FUSED_NORMS = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"})
+NORMS = FUSED_NORMS | {"BatchNormWithGlobalNormalization"}
+DEFAULT_EPSILON = 1e-4
+
+# Input numbers of (gamma, beta, mean, variance); the data is input 0.
+_FUSED_INPUTS = (1, 2, 3, 4)
+_GLOBAL_INPUTS = (4, 3, 1, 2)
+
+
+@dataclass(frozen=True)
+class Norm:
+    """An inference batch norm with constant parameters.
+
+    Attributes:
+        node: the op.
+        scale, offset: [C], double precision.
+        channels_first: whether channels are axis 1 instead of the last.
+        parameters: the values it reads them from.
+    """
+
+    node: Node
+    scale: Array
+    offset: Array
+    channels_first: bool
+    parameters: tuple[Value, ...]
+
+
+def is_training(node: Node) -> bool:
+    """Whether a fused norm uses the statistics of its batch. That is what an absent attribute means."""
+    return node.op in FUSED_NORMS and node.attrs.get("is_training", True) is not False
+
+
+def channels_first(node: Node) -> bool:
+    """Whether a norm's channels are axis 1."""
+    return node.op in FUSED_NORMS and str(node.get("data_format", "NHWC")).startswith("NC")
+
+
+def read_norm(node: Node) -> Norm:
+    """The parameters of a norm. Reads small constants only.
+
+    Raises:
+        Refuse: it is in training mode, or its parameters are not constant, of unequal length, or not finite.
+    """
+    if is_sample_norm(node):
+        raise Refuse("it normalises each sample by itself, with no stored statistics", node)
+    if is_training(node):
+        how = (
+            "is_training is true"
+            if "is_training" in node.attrs
+            else "is_training is absent, which means true"
+        )
+        raise Refuse(f"{how}: it uses the statistics of each batch", node)
+    if len(node.inputs) < 5:
+        raise Refuse(f"it has {len(node.inputs)} inputs, not 5", node)
+    numbers = _FUSED_INPUTS if node.op in FUSED_NORMS else _GLOBAL_INPUTS
+    parameters = tuple(node.inputs[i] for i in numbers)
+    gamma, beta, mean, variance = (_vector(node, v, what) for v, what in zip(parameters, _WHAT, strict=True))
+    for vector, what in ((gamma, "gamma"), (beta, "beta"), (variance, "variance")):
+        if vector.shape != mean.shape:
+            raise Refuse(f"{what} has {vector.size} values, mean has {mean.size}", node)
+    with np.errstate(all="ignore"):
+        scale = 1.0 / np.sqrt(variance + _epsilon(node))
+        if node.op in FUSED_NORMS or node.get("scale_after_normalization", True):
+            scale = scale * gamma
+        offset = beta - mean * scale
+    if not (np.isfinite(scale).all() and np.isfinite(offset).all()):
+        raise Refuse("its parameters give values that are not finite", node)
+    return Norm(node, scale, offset, channels_first(node), parameters)
+
+
+_WHAT = ("gamma", "beta", "mean", "variance")
+
+
+def _epsilon(node: Node) -> float:
+    value = node.attrs.get("epsilon" if node.op in FUSED_NORMS else "variance_epsilon")
+    if isinstance(value, (int, float)):
+        return float(value)
+    if node.op in FUSED_NORMS:
+        return DEFAULT_EPSILON
+    raise Refuse("the attribute variance_epsilon is missing", node)
+
+
+def _vector(node: Node, value: Value, what: str) -> Array:
+    tensor = const_tensor(value)
+    if tensor is None:
+        raise Refuse(f"{what} is not constant: it comes from '{value.node.name}' ({value.node.op})", node)
+    if len(tensor.shape) != 1 or not tensor.size or not tensor.dtype.is_floating:
+        raise Refuse(f"{what} is {tensor.dtype}{list(tensor.shape)}, not one number per channel", node)
+    return numbers(tensor, node)
+
+
+def lower_norms(graph: Graph, trace: Trace, origin: str) -> None:
+    """Turn every inference norm with constant parameters into a Mul and an AddV2."""
+    lowered: set[str] = set()
+    told = {entry.node for entry in trace.left}
+    for node in list(graph):
+        if node.op not in NORMS or node.graph is not graph:
+            continue
+        try:
+            norm = read_norm(node)
+            for value in side_outputs(node):
+                raise Refuse(f"its output {value.port} is used", node)
+            lowered.add(node.name)
+            _lower(graph, norm, trace, origin)
+        except Refuse as refusal:
+            if node.name not in told:
+                trace.leave(node, refusal.reason)
+    trace.left = [entry for entry in trace.left if entry.node not in lowered]
+
+
+def _lower(graph: Graph, norm: Norm, trace: Trace, origin: str) -> None:
+    node = norm.node
+    element = node.attrs.get("T")
+    element = element if isinstance(element, DType) else FLOAT
+    like = Tensor.from_array(np.zeros((), element.numpy()), element)
+    scale, offset = (store(_shaped(norm, v), like, node) for v in (norm.scale, norm.offset))
+    trace.changed(node, "turned into a Mul and an AddV2")
+    site = Site(graph, node, origin)
+    loose = [v.node for v in norm.parameters]
+    awaited = list(dict.fromkeys(n for v in norm.parameters for n in awaited_by_constant(v)))
+
+    def constant(tensor: Tensor, name: str) -> Value:
+        value = site.constant(tensor, f"{node.name}/{name}")
+        value.node.set_control_inputs(awaited)
+        return value
+
+    attrs = {"T": element}
+    factor, addend = constant(scale, "scale"), constant(offset, "offset")
+    product = site.add(
+        "Mul", node.inputs[0], factor, name=f"{node.name}/mul", attrs=attrs, device=node.device
+    )
+    total = site.add("AddV2", product, addend, name=f"{node.name}/add", attrs=attrs, device=node.device)
+    graph.replace(node, total.node, ports={v.port: total for v in node.outputs})
+    sweep(graph, loose)
+
+
+def _shaped(norm: Norm, vector: Array) -> Array:
+    """[C] for channels last, [C,1,1] or [C,1,1,1] for channels first."""
+    if not norm.channels_first:
+        return vector
+    return vector.reshape(-1, *[1] * (len(_layout(norm.node)) - 2))
+
+
+def _layout(node: Node) -> str:
+    return str(node.get("data_format", "NHWC"))

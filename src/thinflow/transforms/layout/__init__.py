@@ -1,0 +1,1 @@
+"""The order of axes: how ops read it, and transposes that move."""

@@ -1,0 +1,260 @@
+"""How ops read the axes of their inputs: what becomes of them when a transpose moves behind.
+
+With y = transpose(x, p), axis i of y is axis p[i] of x. A plan makes op(y) out of op'(x): inputs and
+attributes of op', and the permutation that its result needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from thinflow.ir.attrs import Attr
+from thinflow.ir.graph import Node, Value
+from thinflow.transforms.shared.constants import const_tensor
+from thinflow.typing import Array
+
+Perm = tuple[int, ...]
+Made = tuple[Array, Value, str]
+"""A constant to make: its content, the constant it stands for, and a name."""
+
+
+@dataclass
+class Plan:
+    """What a node becomes.
+
+    Attributes:
+        perm: transposes what comes out into what came out before.
+        inputs: values, or constants to make.
+        attrs: those that change.
+        ports: the outputs to transpose; none if the result is the same.
+    """
+
+    perm: Perm
+    inputs: list[Value | Made]
+    attrs: dict[str, Attr] = field(default_factory=dict)
+    ports: tuple[int, ...] = (0,)
+
+
+Rule = Callable[[Node, Perm, Mapping[int, Value]], Plan | None]
+
+
+def plan_for(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
+    """How a node works on the inputs before they were transposed; None if it cannot.
+
+    Args:
+        node: reads transposes.
+        perm: theirs.
+        raw: input number -> what that transpose reads.
+    """
+    rule = RULES.get(node.op)
+    return None if rule is None else rule(node, perm, raw)
+
+
+def _ints(value: Value) -> tuple[int, ...] | None:
+    tensor = const_tensor(value)
+    if tensor is None or not tensor.dtype.is_integer:
+        return None
+    return tuple(int(n) for n in tensor.numpy().reshape(-1))
+
+
+def _elementwise(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
+    """Every input is transposed alike, constant, or has a single element."""
+    inputs: list[Value | Made] = []
+    for index, value in enumerate(node.inputs):
+        if index in raw:
+            inputs.append(raw[index])
+            continue
+        tensor = const_tensor(value)
+        if value.spec.rank == 0 or (tensor is not None and tensor.size == 1 and len(tensor.shape) <= 1):
+            inputs.append(value)
+        elif tensor is None or len(tensor.shape) > len(perm):
+            return None
+        else:
+            array = tensor.numpy().reshape((1,) * (len(perm) - len(tensor.shape)) + tensor.shape)
+            moved = np.ascontiguousarray(np.transpose(array, np.argsort(perm)))
+            inputs.append((moved, value, f"input{index}"))
+    return Plan(perm, inputs)
+
+
+def _data_only(node: Node, perm: Perm, raw: Mapping[int, Value]) -> list[Value | Made] | None:
+    """The inputs with the transpose in front of input 0 left out; None if there are others."""
+    return [raw[0], *node.inputs[1:]] if set(raw) == {0} else None
+
+
+def _per_axis(index: int) -> Rule:
+    """Input `index` is a constant with one entry, or one row, per axis: Pad, Tile."""
+
+    def rule(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
+        inputs = _data_only(node, perm, raw)
+        made = _moved_rows(node, index, perm, f"input{index}")
+        if inputs is None or made is None:
+            return None
+        inputs[index] = made
+        return Plan(perm, inputs)
+
+    return rule
+
+
+def _moved_rows(node: Node, index: int, perm: Perm, name: str) -> Made | None:
+    tensor = const_tensor(node.inputs[index]) if len(node.inputs) > index else None
+    if tensor is None or not tensor.shape or tensor.shape[0] != len(perm):
+        return None
+    return np.ascontiguousarray(tensor.numpy()[np.argsort(perm)]), node.inputs[index], name
+
+
+def _slice(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
+    inputs = _data_only(node, perm, raw)
+    for index in range(1, len(node.inputs)):
+        made = _moved_rows(node, index, perm, f"input{index}")
+        if inputs is None or made is None:
+            return None
+        inputs[index] = made
+    return None if inputs is None else Plan(perm, inputs)
+
+
+def _strided_slice(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
+    if any(node.get(mask, 0) for mask in ("new_axis_mask", "shrink_axis_mask", "ellipsis_mask")):
+        return None
+    plan = _slice(node, perm, raw)
+    for mask in ("begin_mask", "end_mask") if plan is not None else ():
+        bits = int(node.get(mask, 0))
+        assert plan is not None
+        plan.attrs[mask] = sum(1 << perm[axis] for axis in range(len(perm)) if bits >> axis & 1)
+    return plan
+
+
+def _concat(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
+    """Every part is transposed alike; the axis is constant."""
+    at = 0 if node.op == "Concat" else len(node.inputs) - 1
+    axis = _ints(node.inputs[at])
+    if set(raw) != set(range(len(node.inputs))) - {at} or axis is None or len(axis) != 1:
+        return None
+    inputs: list[Value | Made] = [raw.get(i, v) for i, v in enumerate(node.inputs)]
+    moved = _axis(axis[0], perm)
+    if moved is None:
+        return None
+    inputs[at] = (_like(moved, node.inputs[at]), node.inputs[at], "axis")
+    return Plan(perm, inputs)
+
+
+def _axis(axis: int, perm: Perm) -> int | None:
+    return perm[axis % len(perm)] if -len(perm) <= axis < len(perm) else None
+
+
+def _like(content: Any, value: Value) -> Array:
+    tensor = const_tensor(value)
+    assert tensor is not None
+    return np.asarray(content, tensor.numpy().dtype).reshape(tensor.shape)
+
+
+def _split(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
+    data, at = (1, 0) if node.op == "Split" else (0, 2)
+    axis = _ints(node.inputs[at]) if len(node.inputs) > at else None
+    moved = None if axis is None or len(axis) != 1 else _axis(axis[0], perm)
+    if set(raw) != {data} or moved is None:
+        return None
+    inputs: list[Value | Made] = [raw.get(i, v) for i, v in enumerate(node.inputs)]
+    inputs[at] = (_like(moved, node.inputs[at]), node.inputs[at], "axis")
+    return Plan(perm, inputs, ports=tuple(v.port for v in node.outputs))
+
+
+def _reduce(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
+    inputs = _data_only(node, perm, raw)
+    axes = _ints(node.inputs[1]) if len(node.inputs) == 2 else None
+    if inputs is None or axes is None:
+        return None
+    moved = [_axis(axis, perm) for axis in axes]
+    gone = [axis for axis in moved if axis is not None]
+    if len(gone) != len(moved):
+        return None
+    inputs[1] = (_like(gone, node.inputs[1]), node.inputs[1], "axes")
+    if node.get("keep_dims", node.get("keepdims", False)) and not node.op.startswith("Arg"):
+        return Plan(perm, inputs)
+    return _without(perm, gone, inputs, {})
+
+
+def _without(perm: Perm, gone: list[int], inputs: list[Value | Made], attrs: dict[str, Attr]) -> Plan:
+    """A plan for an op that drops axes of x."""
+    left = [axis for axis in range(len(perm)) if axis not in gone]
+    rest = tuple(left.index(axis) for axis in perm if axis not in gone)
+    return Plan(rest, inputs, attrs, ports=() if rest == tuple(range(len(rest))) else (0,))
+
+
+def _squeeze(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
+    dims = node.attrs.get("squeeze_dims", ())
+    if set(raw) != {0} or not isinstance(dims, tuple) or not dims:
+        return None
+    moved = [_axis(d, perm) for d in dims if isinstance(d, int)]
+    gone = [axis for axis in moved if axis is not None]
+    if len(gone) != len(dims):
+        return None
+    return _without(perm, gone, [raw[0]], {"squeeze_dims": tuple(sorted(gone))})
+
+
+def _channels(layouts: tuple[str, str]) -> Rule:
+    """BiasAdd and norms: the channels must lie on the last axis of x. On axis 1 few processors take them."""
+
+    def rule(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
+        inputs = _data_only(node, perm, raw)
+        layout = node.get("data_format", layouts[0])
+        if inputs is None or layout not in layouts or len(perm) < 3:
+            return None
+        axis = perm[1] if layout == layouts[1] else perm[-1]
+        if axis != len(perm) - 1:
+            return None
+        return Plan(perm, inputs, {"data_format": layouts[0].encode()})
+
+    return rule
+
+
+def _norm(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
+    """A batch norm: its layouts are those of four axes or of five."""
+    if len(perm) not in (4, 5):
+        return None
+    return _channels(("NHWC", "NCHW") if len(perm) == 4 else ("NDHWC", "NCDHW"))(node, perm, raw)
+
+
+def _last_axis(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
+    """Softmax: the last axis must stay the last."""
+    inputs = _data_only(node, perm, raw)
+    return None if inputs is None or perm[-1] != len(perm) - 1 else Plan(perm, inputs)
+
+
+def _unmoved(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
+    """Rank and Size do not depend on the order of the axes."""
+    inputs = _data_only(node, perm, raw)
+    return None if inputs is None else Plan(perm, inputs, ports=())
+
+
+_UNARY = (
+    *("Relu", "Relu6", "LeakyRelu", "Elu", "Selu", "Sigmoid", "Tanh", "Softplus", "Softsign", "Erf"),
+    *("Neg", "Abs", "Square", "Sqrt", "Rsqrt", "Exp", "Expm1", "Log", "Log1p", "Floor", "Ceil"),
+    *("Round", "Rint", "Sign", "Sin", "Cos", "Tan", "Atan", "Reciprocal", "Inv", "IsNan", "IsInf"),
+    *("IsFinite", "LogicalNot", "Cast", "Identity", "StopGradient", "PreventGradient", "Snapshot"),
+    *("CheckNumerics", "ZerosLike", "OnesLike", "FakeQuantWithMinMaxArgs"),
+)
+_N_ARY = (
+    *("Add", "AddV2", "AddN", "Sub", "Mul", "MulNoNan", "Div", "RealDiv", "DivNoNan", "FloorDiv"),
+    *("FloorMod", "Mod", "TruncateDiv", "Maximum", "Minimum", "Pow", "SquaredDifference", "Atan2"),
+    *("Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual", "LogicalAnd"),
+    *("LogicalOr", "SelectV2", "FakeQuantWithMinMaxVars", "ClipByValue"),
+)
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys((*_UNARY, *_N_ARY), _elementwise),
+    **dict.fromkeys(("Pad", "PadV2", "MirrorPad", "Tile"), _per_axis(1)),
+    "Slice": _slice,
+    "StridedSlice": _strided_slice,
+    **dict.fromkeys(("Concat", "ConcatV2"), _concat),
+    **dict.fromkeys(("Split", "SplitV"), _split),
+    **dict.fromkeys(("Mean", "Sum", "Max", "Min", "Prod", "Any", "All", "ArgMax", "ArgMin"), _reduce),
+    "Squeeze": _squeeze,
+    "BiasAdd": _channels(("NHWC", "NCHW")),
+    **dict.fromkeys(("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"), _norm),
+    **dict.fromkeys(("Softmax", "LogSoftmax"), _last_axis),
+    **dict.fromkeys(("Rank", "Size"), _unmoved),
+}

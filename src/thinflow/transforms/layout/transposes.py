@@ -1,0 +1,198 @@
+"""Moves transposes towards the outputs, so that those that undo each other meet.
+
+    relu(transpose(x, p))                       ->  transpose(relu(x), p)
+    add(transpose(x, p), transpose(y, p))       ->  transpose(add(x, y), p)
+    transpose(transpose(x, p), q)               ->  transpose(x, p[q]), nothing if that is the identity
+
+One pass in execution order is enough: each node is moved past once. How an op reads its axes is in `axes`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from thinflow.ir.attrs import Attr
+from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.order import execution_order
+from thinflow.ir.tensor import Tensor
+from thinflow.ir.types import INT32, Shape
+from thinflow.rewrite.edits import Site, sweep
+from thinflow.rewrite.trace import Trace
+from thinflow.transforms.layout.axes import Perm, Plan, plan_for
+from thinflow.transforms.shared.constants import awaited_by_constant, const_tensor, side_outputs
+from thinflow.transforms.shared.effects import in_loops
+from thinflow.typing import Array
+
+
+def perm_of(node: Node) -> Perm | None:
+    """The permutation of a Transpose, if it is constant and nothing else hangs on the node."""
+    if node.op != "Transpose" or len(node.inputs) != 2 or node.control_inputs or node.output().is_graph_input:
+        return None
+    tensor = const_tensor(node.inputs[1])
+    if tensor is None or not tensor.dtype.is_integer:
+        return None
+    perm = tuple(int(n) for n in tensor.numpy().reshape(-1))
+    rank = len(perm)
+    perm = tuple(n % rank if -rank <= n < rank else -1 for n in perm)
+    return perm if sorted(perm) == list(range(rank)) else None
+
+
+def inverse(perm: Perm) -> Perm:
+    """The permutation that undoes another."""
+    return tuple(perm.index(axis) for axis in range(len(perm)))
+
+
+def permuted(shape: Shape, perm: Perm) -> Shape:
+    """The shape of a transposed tensor."""
+    return None if shape is None or len(shape) != len(perm) else tuple(shape[axis] for axis in perm)
+
+
+def transposes(graph: Graph) -> int:
+    """How many transposes a graph has."""
+    return sum(node.op == "Transpose" for node in graph)
+
+
+class Sinker:
+    """One pass over a graph. Specs must be set; they are kept up to date.
+
+    Attributes:
+        graph: what to work on.
+        trace: where to tell.
+        origin: the transform.
+    """
+
+    def __init__(self, graph: Graph, trace: Trace, origin: str) -> None:
+        self.graph, self.trace, self.origin = graph, trace, origin
+        self._loops = in_loops(graph)
+        self._perms: dict[Perm, list[Value]] = {}
+
+    def run(self) -> None:
+        """Move every transpose as far as it goes. O(nodes + edges)."""
+        for node in execution_order(self.graph):
+            if node.graph is not self.graph or node in self._loops:
+                continue
+            if perm_of(node) is not None:
+                self._compose(node)
+            else:
+                self._sink(node)
+
+    def join(self) -> None:
+        """Make one of transposes in a row, moving none. O(nodes + edges)."""
+        for node in execution_order(self.graph):
+            if node.graph is self.graph and node not in self._loops and perm_of(node) is not None:
+                self._compose(node)
+
+    def around(self, node: Node, plan: Plan) -> None:
+        """Let a node work on other axes: what the plan says goes in, and what comes out is transposed back.
+
+        A node that is asked for by name gives it to what stands in its place.
+        """
+        raw = node if not node.is_protected or not plan.ports else self._twin(node)
+        site = Site(self.graph, raw, self.origin)
+        raw.set_inputs([v if isinstance(v, Value) else self._constant(site, raw, *v) for v in plan.inputs])
+        raw.attrs.update(plan.attrs)
+        for port in plan.ports:
+            old, value = node.output(port), raw.output(port)
+            uses = old.uses
+            value.spec = old.spec.with_shape(permuted(old.shape, inverse(plan.perm)))
+            if raw is not node:
+                self.graph.replace(node, self.transpose(node, value, plan.perm).node)
+            elif uses:
+                back = self.transpose(node, value, plan.perm)
+                self.graph.move_before(back.node, node)
+                self.graph.move_before(node, back.node)
+                for use in uses:
+                    use.node.set_input(use.index, back)
+
+    def _twin(self, node: Node) -> Node:
+        """A node like this one, to do its work while another takes its name."""
+        name = f"{node.name}/moved"
+        twin = self.graph.add(node.op, node.inputs, name, attrs=node.attrs, device=node.device, before=node)
+        twin.origin = self.origin
+        return twin
+
+    def transpose(self, before: Node, value: Value, perm: Perm) -> Value:
+        """A new transpose of a value, right before a node."""
+        element = value.dtype or before.attrs.get("T")
+        attrs: dict[str, Attr] = {"Tperm": INT32} if element is None else {"T": element, "Tperm": INT32}
+        constant = self._perm(before, perm)
+        site, name = Site(self.graph, before, self.origin), f"{before.name}/transposed"
+        made = site.add("Transpose", value, constant, name=name, attrs=attrs, device=before.device)
+        made.spec = value.spec.with_shape(permuted(value.shape, perm))
+        return made
+
+    def picked(self, before: Node, value: Value, order: Perm) -> Value:
+        """The elements of a vector in another order, computed right before a node."""
+        site, name = Site(self.graph, before, self.origin), f"{before.name}/sizes"
+        axis = site.constant(Tensor.from_array(np.zeros((), np.int32), INT32), f"{name}/axis")
+        attrs: dict[str, Attr] = {"Tindices": INT32, "Taxis": INT32, "batch_dims": 0}
+        if value.dtype is not None:
+            attrs["Tparams"] = value.dtype
+        places = self._perm(before, order)
+        made = site.add("GatherV2", value, places, axis, name=name, attrs=attrs, device=before.device)
+        made.spec = value.spec.with_shape((len(order),))
+        return made
+
+    def _sink(self, node: Node) -> None:
+        """Move the transposes in front of a node behind it, if all of them are alike."""
+        moved = {i: t for i, v in enumerate(node.inputs) if (t := self._moved(v)) is not None}
+        if not moved or any(v.is_graph_input for v in node.outputs):
+            return
+        if node.is_protected and side_outputs(node):
+            return
+        perms = {perm for _, perm in moved.values()}
+        if len(perms) != 1:
+            return
+        plan = plan_for(node, perms.pop(), {i: raw for i, (raw, _) in moved.items()})
+        if plan is None:
+            return
+        sources = [v.node for v in node.inputs]
+        self.trace.changed(node, "works on axes in another order, the transpose moved behind it")
+        self.around(node, plan)
+        sweep(self.graph, sources)
+
+    def _moved(self, value: Value) -> tuple[Value, Perm] | None:
+        """What a transpose reads, and how it moves the axes."""
+        perm = perm_of(value.node)
+        return None if perm is None else (value.node.inputs[0], perm)
+
+    def _compose(self, node: Node) -> None:
+        """Two transposes in a row are one, or none."""
+        perm = perm_of(node)
+        assert perm is not None
+        inner = self._moved(node.inputs[0])
+        if inner is None and perm != tuple(range(len(perm))):
+            return
+        source, first = inner if inner is not None else (node.inputs[0], tuple(range(len(perm))))
+        both = tuple(first[axis] for axis in perm)
+        loose = [v.node for v in node.inputs]
+        if both != tuple(range(len(both))):
+            self.trace.changed(node, f"transposes '{source.name}' by {list(both)}")
+            node.set_inputs([source, self._perm(node, both)])
+            node.attrs["Tperm"] = INT32
+        elif node.is_protected:
+            self.trace.changed(node, f"hands on '{source.name}'")
+            node.op = "Identity"
+            node.set_inputs([source])
+            node.attrs.pop("Tperm", None)
+        else:
+            self.trace.changed(node, f"undone by the transpose before it; its readers read '{source.name}'")
+            self.graph.bypass(node, {0: source})
+        sweep(self.graph, loose)
+
+    def _perm(self, before: Node, perm: Perm) -> Value:
+        """A constant with a permutation; one for all."""
+        found = next((v for v in self._perms.get(perm, ()) if v.node.graph is self.graph), None)
+        if found is None:
+            name = f"{before.name}/perm"
+            array = np.asarray(perm, np.int32)
+            found = Site(self.graph, before, self.origin).constant(Tensor.from_array(array, INT32), name)
+            self._perms.setdefault(perm, []).append(found)
+        return found
+
+    def _constant(self, site: Site, node: Node, array: Array, like: Value, what: str) -> Value:
+        tensor = const_tensor(like)
+        content = Tensor.from_array(array, tensor.dtype) if tensor is not None else Tensor.from_array(array)
+        made = site.constant(content, f"{node.name}/{what}")
+        made.node.set_control_inputs(awaited_by_constant(like) if tensor is not None else ())
+        return made

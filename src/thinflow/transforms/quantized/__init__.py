@@ -1,0 +1,1 @@
+"""TensorFlow's eight-bit ops: their values, ranges and checks."""

@@ -1,0 +1,186 @@
+"""Fake quantization around ops that converters make eight-bit ones of, with ranges known beforehand.
+
+    relu(conv(x, w))  ->  fake_quant(relu(conv(x, fake_quant(w))))
+
+A chain of convolution, bias and activation becomes one op in such a converter, so only its end gets a range.
+Biases keep all their bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+
+from thinflow.analysis.shapes import infer_shapes
+from thinflow.errors import FeedError, ThinflowError
+from thinflow.interpreter import Plan
+from thinflow.ir.attrs import Attr
+from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.types import FLOAT
+from thinflow.rewrite.edits import Site
+from thinflow.rewrite.rule import Refuse
+from thinflow.rewrite.trace import Trace
+from thinflow.transforms.freeze_requantization_ranges import percentiles, read_lines, read_records
+from thinflow.transforms.quantized.table import EIGHT_BIT
+from thinflow.transforms.quantized.values import FAKE_QUANTS, constant, element_of, has_loops, source_of
+from thinflow.transforms.quantized.weights import is_parameter
+from thinflow.transforms.shared.constants import is_finite
+
+Bounds = tuple[float, float]
+_MORE = frozenset({"BatchMatMulV2", "Conv2DBackpropInput", "DepthwiseConv2dNative", "Mean", "Pad", "Sub"})
+_QUANTIZED = frozenset(EIGHT_BIT) | _MORE
+_WEIGHTED = frozenset({"Conv2D", "Conv2DBackpropInput", "DepthwiseConv2dNative", "MatMul"})
+_ACTIVATIONS = frozenset({"Relu", "Relu6"})
+_SUFFIX = "/eightbit/requant_range"
+
+
+def logged_ranges(paths: Sequence[str]) -> dict[str, Bounds]:
+    """Node -> the range that a log of real runs has for it, the outermost 5 percent left out.
+
+    Raises:
+        FeedError: a file cannot be read.
+    """
+    records: dict[str, list[Any]] = {}
+    for path in paths:
+        for name, record in read_records(read_lines(path)):
+            if len(record[0]) == 1 and np.isfinite([*record[0], *record[1]]).all():
+                records.setdefault(name.removesuffix(_SUFFIX), []).append(record)
+    found = {name: percentiles(runs, 5.0, 5.0) for name, runs in records.items()}
+    return {name: (low[0], high[0]) for name, (low, high) in found.items() if low[0] <= high[0]}
+
+
+def sampled_ranges(graph: Graph, path: str) -> dict[str, Bounds]:
+    """Node -> the range of its first output over the samples of a .npz file: input name -> samples [n, ...].
+
+    Raises:
+        FeedError: the file cannot be read, or does not hold the inputs.
+    """
+    samples, count = _read_samples(graph, path)
+    values = [n.output() for n in graph if _is_float(n)]
+    plan = Plan(graph, values, graph.inputs)
+    found: dict[str, Bounds] = {}
+    for number in range(count):
+        try:
+            results = plan.run({v: samples[v.name][number : number + 1] for v in graph.inputs})
+        except ThinflowError as error:
+            raise error.at(path) from error
+        for value, array in zip(values, results, strict=True):
+            if array.size and np.isfinite(array).all():
+                low, high = found.get(value.node.name, (np.inf, -np.inf))
+                found[value.node.name] = min(low, float(array.min())), max(high, float(array.max()))
+    return found
+
+
+def _read_samples(graph: Graph, path: str) -> tuple[dict[str, Any], int]:
+    """Samples by input name, and how many there are."""
+    try:
+        with np.load(path) as archive:
+            samples = {name: archive[name] for name in archive}
+    except (OSError, ValueError, BadZipFile) as error:
+        hint = "numpy.savez writes such files"
+        raise FeedError(f"the samples cannot be read: {error}", path, hint=hint) from error
+    names = [v.name for v in graph.inputs]
+    problem = next((f"there are no samples of '{name}'" for name in names if name not in samples), "")
+    if not problem and len({len(samples[n]) if samples[n].ndim else -1 for n in names} - {-1}) != 1:
+        problem = "the inputs differ in number of samples"
+    if problem:
+        raise FeedError(problem, path, hint="give each input by name, samples along the first axis")
+    return samples, len(samples[names[0]])
+
+
+def _is_float(node: Node) -> bool:
+    if node.op in {"Placeholder", "PlaceholderWithDefault"}:
+        return node.attrs.get("dtype") is FLOAT
+    return node.op in _QUANTIZED and bool(node.inputs) and element_of(node, node.output()) is FLOAT
+
+
+@dataclass
+class FakeQuantizer:
+    """Inserts fake quantization into one graph.
+
+    Attributes:
+        ranges: node name -> range of its first output.
+        ignored: ops to leave alone.
+    """
+
+    graph: Graph
+    trace: Trace
+    ranges: Mapping[str, Bounds]
+    ignored: tuple[str, ...]
+    origin: str
+
+    def run(self) -> None:
+        """Quantize constants and results; record why the rest stays."""
+        infer_shapes(self.graph)
+        self.in_loops = has_loops(self.graph)
+        for node in self.graph:
+            if not _is_float(node) or node.op in self.ignored:
+                continue
+            try:
+                self._constants(node)
+                self._result(node)
+            except Refuse as refusal:
+                self.trace.leave(node, refusal.reason)
+
+    def _constants(self, node: Node) -> None:
+        for use in [use for v in dict.fromkeys(node.inputs) for use in v.uses if use.node is node]:
+            source = source_of(node.inputs[use.index])
+            tensor = source.node.tensor
+            if tensor is None or tensor.dtype is not FLOAT or is_parameter(use) or source.is_graph_input:
+                continue
+            values = tensor.numpy()
+            if not values.size or not is_finite(values):
+                raise Refuse(f"the constant '{source.name}' is empty or not finite")
+            made = self._fake(source, (float(values.min()), float(values.max())), node.op in _WEIGHTED)
+            self.trace.changed(source.node, f"'{made.name}' quantizes it")
+            for reader in source.readers:
+                if reader is not made.node and reader.op in _QUANTIZED and reader.op not in self.ignored:
+                    for index, value in enumerate(reader.inputs):
+                        if value is source:
+                            reader.set_input(index, made)
+            node.set_input(use.index, made)
+
+    def _result(self, node: Node) -> None:
+        value = node.output()
+        readers = value.readers
+        if not readers and not value.is_graph_output:
+            return
+        if value.is_graph_output:
+            raise Refuse("it is an output of the graph, which stays in float")
+        if all(reader.op in FAKE_QUANTS for reader in readers):
+            return
+        ends = [r.op in _ACTIVATIONS or (r.op == "BiasAdd" and r.inputs[0] is value) for r in readers]
+        if len(readers) == 1 and ends[0] and node.op not in _ACTIVATIONS and node.inputs:
+            return
+        if node.name not in self.ranges:
+            raise Refuse("its range is not known: give samples or min_max_log_file")
+        others = [r for r in readers if r.op in FAKE_QUANTS]
+        made = self._fake(value, self.ranges[node.name], False)
+        self.trace.changed(node, f"'{made.name}' quantizes it")
+        value.replace_uses(made, keep=[made.node, *others])
+
+    def _fake(self, value: Value, bounds: Bounds, narrow: bool) -> Value:
+        """Fake quantization of a value; nobody reads it yet."""
+        low, high = min(bounds[0], 0.0), max(bounds[1], 0.0)
+        if narrow:
+            low, high = -max(-low, high), max(-low, high)
+        if high - low < 1e-30:
+            high = low + 1.0
+        readers = value.readers
+        site = Site(self.graph, readers[0] if readers else value.node, self.origin)
+        near = (value.node,) if self.in_loops else ()
+        name = f"{value.node.name}/fake_quant"
+        ends = [
+            constant(site, np.array(end, np.float32), f"{name}/{which}", near)
+            for which, end in (("min", low), ("max", high))
+        ]
+        attrs: dict[str, Attr] = {"num_bits": 8, "narrow_range": narrow}
+        made = site.add(
+            "FakeQuantWithMinMaxVars", value, *ends, name=name, attrs=attrs, device=value.node.device
+        )
+        made.spec = value.spec
+        return made

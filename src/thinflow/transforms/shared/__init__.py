@@ -1,0 +1,1 @@
+"""What several transforms need: constants behind values, effects of nodes, padding of convolutions."""

@@ -1,0 +1,112 @@
+"""The constants behind values: finding them, changing them, making them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from thinflow.errors import ThinflowError
+from thinflow.ir.graph import Node, Value
+from thinflow.ir.tensor import Tensor
+from thinflow.rewrite.pattern import TRANSPARENT
+from thinflow.rewrite.rule import Refuse
+from thinflow.typing import Array
+
+
+def const_node(value: Value) -> Node | None:
+    """The Const node behind a value, through pass-through ops; None if there is none, or the value is fed."""
+    while True:
+        if value.is_graph_input or value.port != 0:
+            return None
+        node = value.node
+        if node.tensor is not None:
+            return node
+        if node.op not in TRANSPARENT or not node.inputs:
+            return None
+        value = node.inputs[0]
+
+
+def const_tensor(value: Value) -> Tensor | None:
+    """The constant behind a value."""
+    node = const_node(value)
+    return None if node is None else node.tensor
+
+
+def numbers(tensor: Tensor, node: Node) -> Array:
+    """A copy of the elements in double precision.
+
+    Raises:
+        Refuse: the constant is damaged; `node` is the one that wanted it.
+    """
+    try:
+        return tensor.numpy().astype(np.float64)
+    except ThinflowError as error:
+        raise Refuse(f"a constant cannot be read: {error.problem}", node) from error
+
+
+def is_sole_reader(reader: Node, value: Value) -> bool:
+    """Whether a constant may be changed in place: only `reader` reads it, once, and nobody asked for it.
+
+    Nodes that merely wait for it do not count.
+    """
+    while True:
+        if len(value.uses) != 1 or value.uses[0].node is not reader or value.node.is_protected:
+            return False
+        reader = value.node
+        if reader.tensor is not None:
+            return True
+        value = reader.inputs[0]
+
+
+def side_outputs(node: Node) -> list[Value]:
+    """The outputs that are used or asked for, but for output 0."""
+    return [v for v in node.outputs if v.port > 0 and (v.uses or v.is_graph_output)]
+
+
+def awaited_by_constant(value: Value) -> list[Node]:
+    """What a constant and the pass-through ops behind it wait for: a substitute must wait for the same."""
+    nodes: dict[Node, None] = {}
+    while True:
+        nodes.update(dict.fromkeys(value.node.control_inputs))
+        if value.node.tensor is not None or not value.node.inputs:
+            return list(nodes)
+        value = value.node.inputs[0]
+
+
+def become_constant(node: Node, tensor: Tensor, origin: str) -> None:
+    """Turn a node into a Const in place: name, position, readers and control edges stay."""
+    node.attrs.clear()
+    node.attrs.update({"dtype": tensor.dtype, "value": tensor})
+    node.op = "Const"
+    node.source = None  # nothing of the old record describes the constant
+    node.origin = origin
+    node.set_inputs(())
+
+
+SMALLEST_NORMAL = np.float32(1.1754944e-38)
+"""The smallest positive float32 with full precision."""
+
+
+def is_finite(values: Array) -> bool:
+    """Whether no element is infinite or NaN."""
+    if values.dtype.kind != "f":  # bfloat16 and the like, which numpy does not know as floats
+        values = values.astype(np.float32)
+    return bool(np.isfinite(values).all())
+
+
+def all_equal(values: Array) -> bool:
+    """Whether every element has the bits of the first, so that 0.0 and -0.0 differ."""
+    if values.size < 2:
+        return True
+    flat = values.reshape(-1)
+    bits = flat.view(np.dtype(f"u{values.dtype.itemsize}")) if values.dtype.itemsize <= 8 else flat
+    return bool((bits == bits[0]).all())
+
+
+def stored_once(tensor: Tensor) -> Tensor:
+    """The same tensor, as one value repeated if all its elements are equal, which takes no space in the
+    file.
+    """
+    values = tensor.numpy()
+    if tensor.is_splat or values.size < 2 or not all_equal(values):
+        return tensor
+    return Tensor.from_array(np.broadcast_to(values.reshape(-1)[0], values.shape), tensor.dtype)

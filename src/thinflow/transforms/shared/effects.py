@@ -1,0 +1,67 @@
+"""What running a node can do beside computing its outputs, and which control edges therefore mean nothing."""
+
+from __future__ import annotations
+
+from thinflow.ir.attrs import FunctionAttr
+from thinflow.ir.graph import Graph, Node
+from thinflow.ir.order import execution_order
+from thinflow.ops import registry
+
+PLACEHOLDERS = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault"})
+
+
+def is_stateless(node: Node) -> bool:
+    """Whether the node itself does nothing but compute. Unknown ops, function calls and control flow are
+    not trusted.
+    """
+    if node.op in {"Const", "NoOp"} or node.op in PLACEHOLDERS:
+        return True
+    definition = registry.find(node.op)
+    if definition is None or definition.stateful or definition.control_flow:
+        return False
+    return not any(isinstance(v, FunctionAttr) for v in node.attrs_view.values())
+
+
+def effect_free(graph: Graph) -> set[Node]:
+    """The nodes that do nothing but compute, together with all they depend on. O(nodes + edges)."""
+    found: set[Node] = set()
+    for node in execution_order(graph):
+        needed = [v.node for v in node.inputs] + list(node.control_inputs)
+        if all(n in found for n in needed) and is_stateless(node):
+            found.add(node)
+    return found
+
+
+def drop_idle_control(graph: Graph) -> list[tuple[Node, Node]]:
+    """Cut control edges that make nobody wait for anything; the (source, waiter) pairs. O(nodes + edges).
+
+    Those are edges from nodes that, with all they depend on, only compute: a graph frozen from Keras ties
+    every weight to its output that way. Edges into stateful ops stay.
+    """
+    if not any(node.control_inputs for node in graph):
+        return []
+    free = effect_free(graph)
+    dropped: list[tuple[Node, Node]] = []
+    for node in graph:
+        if node.op != "NoOp" and not is_stateless(node):
+            continue
+        for source in node.control_inputs:
+            if source in free:
+                node.remove_control_input(source)
+                dropped.append((source, node))
+    return dropped
+
+
+_STEPS = {"Enter": 1, "RefEnter": 1, "Exit": -1, "RefExit": -1}
+
+
+def in_loops(graph: Graph) -> set[Node]:
+    """The nodes inside of loops. O(nodes + edges)."""
+    if not any(node.op in _STEPS for node in graph):
+        return set()
+    depth: dict[Node, int] = {}
+    for node in execution_order(graph):
+        sources = (*(v.node for v in node.inputs), *node.control_inputs)
+        around = max((depth.get(source, 0) for source in sources), default=0)
+        depth[node] = max(around + _STEPS.get(node.op, 0), 0)
+    return {node for node, found in depth.items() if found}

@@ -1,0 +1,1 @@
+"""Arithmetic that does nothing, and two steps that one can do."""

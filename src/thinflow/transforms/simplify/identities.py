@@ -1,0 +1,270 @@
+"""Nodes that compute nothing: which of their inputs they hand on unchanged, told op by op.
+
+Shapes and small integer contents must be known as far as they can be; see `infer_shapes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from thinflow.analysis.shapes import infer_shapes
+from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.tensor import Tensor
+from thinflow.ir.types import DType, Shape
+from thinflow.rewrite.pattern import source_of
+from thinflow.transforms.shared.constants import const_tensor
+
+Identity = Callable[[Node], Value | None]
+"""The value a node hands on; None if it does something."""
+
+RESHAPING = frozenset({"Reshape", "Squeeze", "ExpandDims"})
+_AT_LEAST_ZERO = frozenset(
+    {"Relu", "Relu6", "Sigmoid", "Softmax", "Exp", "Softplus", "Sqrt", "Rsqrt", "Square"}
+)
+_HOLDS = {  # type -> types that hold every one of its values
+    "bool": {"uint8", "int8", "int16", "int32", "int64", "half", "float", "double"},
+    "uint8": {"int16", "int32", "int64", "uint16", "uint32", "uint64", "half", "float", "double"},
+    "int8": {"int16", "int32", "int64", "half", "float", "double"},
+    "int16": {"int32", "int64", "float", "double"},
+    "uint16": {"int32", "int64", "uint32", "uint64", "float", "double"},
+    "int32": {"int64", "double"},
+    "uint32": {"int64", "uint64", "double"},
+    "half": {"float", "double"},
+    "bfloat16": {"float", "double"},
+    "float": {"double"},
+}
+
+
+def known_shapes(graph: Graph) -> None:
+    """Infer shapes, but trust no contents that are fed in the middle of the graph. O(nodes + edges)."""
+    infer_shapes(graph)
+    cut = {v: v.spec.with_shape(v.spec.shape) for v in graph.inputs if v.spec.elements is not None}
+    if cut:
+        infer_shapes(graph, cut)
+
+
+def handed_on(node: Node) -> Value | None:
+    """The value that output 0 of the node equals, None if there is none."""
+    for rule in IDENTITIES.get(node.op, ()):
+        found = rule(node)
+        if found is not None:
+            return found
+    return None
+
+
+def single(value: Value) -> float | None:
+    """The number that every element of a numeric constant is; None for any other value."""
+    tensor = const_tensor(value)
+    if tensor is None or not tensor.size or not (tensor.dtype.is_floating or tensor.dtype.is_integer):
+        return None
+    array = tensor.numpy()
+    first = array.reshape(-1)[0]
+    return float(first) if (array == first).all() else None
+
+
+def broadcasts_into(tensor: Tensor, shape: Shape) -> bool:
+    """Whether combining a constant with a tensor of that shape gives that shape."""
+    if not tensor.shape:
+        return True
+    if shape is None or len(tensor.shape) > len(shape):
+        return False
+    pairs = zip(tensor.shape[::-1], shape[::-1], strict=False)
+    return all(size in (1, own) for size, own in pairs)
+
+
+def same_shape(a: Shape, b: Shape) -> bool:
+    """Whether two tensors with equally many elements have the same shape for sure.
+
+    One size may be unknown in both: the others and the number of elements settle it, unless one is 0.
+    """
+    if a is None or b is None or len(a) != len(b) or 0 in a:
+        return False
+    unknown = [i for i, (m, n) in enumerate(zip(a, b, strict=True)) if m is None or n is None]
+    return len(unknown) <= 1 and all(
+        m == n for i, (m, n) in enumerate(zip(a, b, strict=True)) if i not in unknown
+    )
+
+
+def ints(value: Value) -> tuple[int, ...] | None:
+    """The elements of a small integer value, when all of them are known."""
+    tensor = const_tensor(value)
+    if tensor is not None and tensor.dtype.is_integer and tensor.size <= 64:
+        return tuple(int(n) for n in tensor.numpy().reshape(-1))
+    return None if value.is_graph_input else value.spec.ints
+
+
+def axes_of(value: Value, rank: int) -> tuple[int, ...] | None:
+    """Axes as numbers from 0, sorted."""
+    found = ints(value)
+    if found is None or any(not -rank <= axis < rank for axis in found):
+        return None
+    return tuple(sorted(axis % rank for axis in found))
+
+
+def _neutral(number: float, sides: Sequence[int]) -> Identity:
+    """The other input, where one of the inputs on these sides is the number."""
+
+    def rule(node: Node) -> Value | None:
+        for side in sides if len(node.inputs) == 2 else ():
+            tensor = const_tensor(node.inputs[side])
+            other = node.inputs[1 - side]
+            if tensor is None or single(node.inputs[side]) != number or const_tensor(other) is not None:
+                continue
+            if broadcasts_into(tensor, other.shape):
+                return other
+        return None
+
+    return rule
+
+
+def _twice(node: Node) -> Value | None:
+    """Neg of Neg, and the like."""
+    inner = _inner(node)
+    return inner.inputs[0] if inner is not None and inner.op == node.op and len(inner.inputs) == 1 else None
+
+
+def _idempotent(node: Node) -> Value | None:
+    inner = _inner(node)
+    return node.inputs[0] if inner is not None and inner.op == node.op else None
+
+
+def _positive(node: Node) -> Value | None:
+    """Relu or Abs of what is not negative. The types of such ops are floating point."""
+    inner = _inner(node)
+    element = node.attrs.get("T")
+    floating = isinstance(element, DType) and element.is_floating
+    return node.inputs[0] if inner is not None and floating and inner.op in _AT_LEAST_ZERO else None
+
+
+def _inner(node: Node) -> Node | None:
+    if len(node.inputs) != 1:
+        return None
+    source = source_of(node.inputs[0])
+    return None if source.is_graph_input or source.port else source.node
+
+
+def _cast(node: Node) -> Value | None:
+    source, target = node.attrs.get("SrcT"), node.attrs.get("DstT")
+    if len(node.inputs) != 1 or not isinstance(source, DType) or not isinstance(target, DType):
+        return None
+    if source == target:
+        return node.inputs[0]
+    inner = _inner(node)
+    if inner is None or inner.op != "Cast" or inner.attrs.get("SrcT") != target:
+        return None
+    return inner.inputs[0] if source.name in _HOLDS.get(target.name, ()) else None
+
+
+def _reshape(node: Node) -> Value | None:
+    """Back to a shape that the tensor had before a chain of reshapes."""
+    value = node.inputs[0] if node.inputs else None
+    found = None
+    while value is not None:
+        if same_shape(value.shape, node.output().shape):
+            found = value
+        value = source_of(value)
+        inner = value.node
+        value = (
+            inner.inputs[0] if inner.op in RESHAPING and inner.inputs and not value.is_graph_input else None
+        )
+    return found
+
+
+def _squeeze(node: Node) -> Value | None:
+    """ExpandDims undone, whatever the sizes of the other axes."""
+    inner = _inner(node)
+    if inner is None or inner.op != "ExpandDims" or len(inner.inputs) != 2:
+        return None
+    rank = node.inputs[0].spec.rank
+    added = None if rank is None else axes_of(inner.inputs[1], rank)
+    dims = node.attrs.get("squeeze_dims", node.attrs.get("axis", ()))
+    if added is None or rank is None or not isinstance(dims, tuple) or len(dims) != 1:
+        return None
+    wanted = dims[0]
+    return inner.inputs[0] if isinstance(wanted, int) and wanted % rank == added[0] else None
+
+
+def _all(number: int) -> Identity:
+    """Input 0, where every element of input 1 is the number: Tile by 1, Pad by 0."""
+
+    def rule(node: Node) -> Value | None:
+        found = ints(node.inputs[1]) if len(node.inputs) >= 2 else None
+        return node.inputs[0] if found is not None and all(n == number for n in found) else None
+
+    return rule
+
+
+def _slice(node: Node) -> Value | None:
+    if len(node.inputs) != 3:
+        return None
+    x = node.inputs[0]
+    begin, size = ints(node.inputs[1]), ints(node.inputs[2])
+    if begin is None or size is None or any(begin) or len(begin) != len(size):
+        return None
+    shape = x.shape if x.shape is not None else (None,) * len(size)
+    return x if all(n in (-1, own) for n, own in zip(size, shape, strict=True)) else None
+
+
+def _strided_slice(node: Node) -> Value | None:
+    if len(node.inputs) != 4 or any(
+        node.get(m, 0) for m in ("new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
+    ):
+        return None
+    x = node.inputs[0]
+    begin, end, stride = (ints(v) for v in node.inputs[1:])
+    if begin is None or end is None or stride is None or any(n != 1 for n in stride):
+        return None
+    for axis, (first, last) in enumerate(zip(begin, end, strict=True)):
+        size = x.shape[axis] if x.shape is not None and axis < len(x.shape) else None
+        starts = node.get("begin_mask", 0) >> axis & 1 or first == 0
+        ends = node.get("end_mask", 0) >> axis & 1 or (size is not None and last >= size)
+        if not starts or not ends:
+            return None
+    return x
+
+
+def _one(node: Node) -> Value | None:
+    """The input of an op that joins or sums any number, if there is one."""
+    data = node.inputs
+    if node.op == "ConcatV2":
+        data = data[:-1]
+    elif node.op in {"Concat", "Split"}:
+        data = data[1:]
+    count = node.get("num_split" if node.op == "Split" else "N", len(data))
+    return data[0] if len(data) == 1 and count == 1 else None
+
+
+def _no_axes(node: Node) -> Value | None:
+    found = ints(node.inputs[1]) if len(node.inputs) == 2 else None
+    return node.inputs[0] if found == () else None
+
+
+def _broadcast(node: Node) -> Value | None:
+    if len(node.inputs) != 2:
+        return None
+    own, wanted = node.inputs[0].shape, ints(node.inputs[1])
+    return node.inputs[0] if own is not None and wanted is not None and own == wanted else None
+
+
+IDENTITIES: dict[str, tuple[Identity, ...]] = {
+    **dict.fromkeys(("Add", "AddV2"), (_neutral(0.0, (0, 1)),)),
+    "Sub": (_neutral(0.0, (1,)),),
+    "Mul": (_neutral(1.0, (0, 1)),),
+    **dict.fromkeys(("Div", "RealDiv", "DivNoNan"), (_neutral(1.0, (1,)),)),
+    "Pow": (_neutral(1.0, (1,)),),
+    **dict.fromkeys(("Neg", "LogicalNot", "Conj"), (_twice,)),
+    **dict.fromkeys(("Ceil", "Floor", "Round", "Rint", "Sign", "Relu6"), (_idempotent,)),
+    "Relu": (_positive,),
+    "Abs": (_idempotent, _positive),
+    "Cast": (_cast,),
+    "Reshape": (_reshape,),
+    "ExpandDims": (_reshape,),
+    "Squeeze": (_squeeze, _reshape),
+    "Tile": (_all(1),),
+    **dict.fromkeys(("Pad", "PadV2", "MirrorPad"), (_all(0),)),
+    "Slice": (_slice,),
+    "StridedSlice": (_strided_slice,),
+    **dict.fromkeys(("Concat", "ConcatV2", "AddN", "Split"), (_one,)),
+    **dict.fromkeys(("Sum", "Mean", "Max", "Min", "Prod", "Any", "All"), (_no_axes,)),
+    "BroadcastTo": (_broadcast,),
+}
