@@ -13,7 +13,7 @@ import re
 import textwrap
 from pathlib import Path
 
-from thinflow.compare.verify import NO_CHANGE
+from thinflow.compare.differences import NO_CHANGE
 from thinflow.rewrite.rule import Transform, options
 from thinflow.transforms import ALIASES, find, names
 from thinflow.transforms.catalogue.describing import meanings, purpose

@@ -13,7 +13,7 @@ import thinflow
 from tests.transforms.golden import parse_graph
 from thinflow.cli import main
 from thinflow.compare.equivalence import prove
-from thinflow.compare.verify import OutputComparer
+from thinflow.compare.output_comparer import OutputComparer
 from thinflow.errors import GraphError
 from thinflow.ir.graph import Graph
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from thinflow.bench.report import BenchmarkReport
     from thinflow.compare.diff.conversion import ConversionDiff
     from thinflow.compare.diff.report import Diff
-    from thinflow.compare.verify import Verification
+    from thinflow.compare.verification import Verification
     from thinflow.compat.android import InferenceInterface
     from thinflow.compat.stat_summarizer import StatSummarizer, StatSummarizerOptions
     from thinflow.engines.session import Session
@@ -156,7 +156,7 @@ _HOMES = {
     "thinflow.quantize.pictures": "Scaling",
     "thinflow.quantize.recipe": "Recipe",
     "thinflow.reducing.search": "Reduction",
-    "thinflow.compare.verify": "Verification",
+    "thinflow.compare.verification": "Verification",
     "thinflow.compat.android": "InferenceInterface",
     "thinflow.errors": (
         "EngineCrashed EngineUnavailable FeedError FormatError GraphError NodeError ParameterError "

@@ -1,4 +1,4 @@
-"""Twins in two graphs."""
+"""Matching nodes of two graphs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.transforms.golden import parse_graph
-from thinflow.compare.match_nodes import pair_nodes
+from thinflow.compare.match_nodes import match_nodes
 from thinflow.ir.graph import Graph
 from thinflow.zoo import build
 
@@ -25,7 +25,7 @@ outputs: y
 
 
 def names(a: Graph, b: Graph) -> dict[str, str]:
-    return {x.name: y.name for x, y in pair_nodes(a, b).twin.items()}
+    return {x.name: y.name for x, y in match_nodes(a, b).pairs.items()}
 
 
 def renamed(text: str = TEXT) -> Graph:
@@ -45,8 +45,8 @@ def test_names_do_not_matter() -> None:
 def test_a_changed_weight_is_paired_from_below() -> None:
     other = renamed(TEXT.replace("{2 x 16}", "{5 x 16}"))
     assert names(parse_graph(TEXT), other) == EXPECTED
-    pairing = pair_nodes(parse_graph(TEXT), other)
-    assert {n.name for n in pairing.same} == {"x", "v"}
+    match = match_nodes(parse_graph(TEXT), other)
+    assert {n.name for n in match.equal} == {"x", "v"}
 
 
 def test_what_was_taken_out_has_no_twin() -> None:

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from tests.transforms.golden import parse_graph
-from thinflow.compare.verify import difference, first_divergence, run_by_name, verify
+from thinflow.compare.differences import difference
+from thinflow.compare.output_comparer import run_by_name
+from thinflow.compare.verify import verify
 from thinflow.errors import GraphError, ParameterError
 from thinflow.ir.graph import Graph
 
@@ -104,8 +106,9 @@ def test_nothing_in_common() -> None:
         verify(graph(), other)
 
 
-def test_first_divergence_of_equal_graphs_is_empty() -> None:
-    assert first_divergence(graph(), graph(), {"x": np.ones((1, 4), np.float32)}, ["y"], 0.0) == ""
+def test_equal_graphs_do_not_diverge() -> None:
+    found = verify(graph(), graph(), {"x": np.ones((1, 4), np.float32)}, tolerance=0.0)
+    assert (found.ok, found.divergence, found.first_divergence) == (True, None, "")
 
 
 def test_run_by_name_leaves_out_feeds_that_are_gone() -> None:

@@ -10,10 +10,9 @@ from thinflow.ir.graph import Graph
 from thinflow.load.graphs import load
 
 if TYPE_CHECKING:
-    from thinflow.compare.boundaries import NamedPairs
     from thinflow.compare.diff.conversion import ConversionDiff
     from thinflow.compare.diff.report import Diff
-    from thinflow.compare.verify import Verification
+    from thinflow.compare.verification import Verification
     from thinflow.typing import Feed, FilePath
 
 MOST_NODES_TO_RUN = 20_000
@@ -69,7 +68,7 @@ def verify(
     """
     from thinflow.analysis.narrow_floats import usual_tolerance
     from thinflow.compare.boundaries import named_pairs
-    from thinflow.compare.verify import verify as compare_graphs
+    from thinflow.compare.verify import verify as verify_models
     from thinflow.engines._files import is_file
     from thinflow.load.keeping import AUTO
 
@@ -83,16 +82,16 @@ def verify(
     one, other = _handing_on(one, other), _handing_on(other, one)
     usual, why = usual_tolerance(*(m for m in (one, other) if isinstance(m, Graph)))
     limit, why = (usual, why) if tolerance is None else (tolerance, "")
-    settings: dict[str, Any] = {"engine": engine, "tolerance": limit, "runs": runs, "seed": seed}
-    if isinstance(one, Graph) and isinstance(other, Graph) and _share_ends(one, other, named):
-        found = compare_graphs(one, other, feeds, **settings)
-        found.notes += [why] if why else []
-        return found
-    from thinflow.compare.verify_models import verify_runs
-
-    key = _signature(options, a, b)
-    found = verify_runs(
-        one, other, feeds, signature=key, inputs=named[0], outputs=named[1], shapes=given, **settings
+    found = verify_models(
+        *(one, other, feeds),
+        engine=engine,
+        tolerance=limit,
+        runs=runs,
+        seed=seed,
+        signature=_signature(options, a, b),
+        inputs=named[0],
+        outputs=named[1],
+        shapes=given,
     )
     found.notes += [*([why] if why else []), *_part_notes(a, b)]
     return found
@@ -134,17 +133,6 @@ def _with_shapes(graph: Graph, shapes: Shapes) -> Graph:
     """The graph with the shapes of those inputs that it has."""
     own = {v.name for v in graph.inputs}
     return load(graph, shapes={n: s for n, s in shapes.items() if n.removesuffix(":0") in own})
-
-
-def _share_ends(a: Graph, b: Graph, named: tuple[NamedPairs, NamedPairs]) -> bool:
-    """Whether two TensorFlow graphs can be compared from end to end, or are told apart by more than names."""
-    from thinflow.compare.boundaries import common_ends
-    from thinflow.engines._files import is_file
-
-    if is_file(a) or is_file(b) or any(n.pairs for n in named):
-        return False
-    ends = common_ends(a, b)
-    return not ends.is_fed_inside and (not ends.notes or any(v.node.name in b for v in a.outputs))
 
 
 def _signature(options: Opening, *models: Source) -> str | None:
@@ -219,11 +207,11 @@ def diff(
     if crossing and not _is_alike(first, second):
         crossed = compare_models(first, second)
         if numerics or (numerics is None and small):
-            _run_files(crossed, feeds, tolerance, seed)
+            _run_both(crossed, feeds, tolerance, seed)
         return crossed
     found = compare_graphs(first, second)
     if numerics or (numerics is None and small and not found.is_equal):
-        (_run_files if crossing else _run_both)(found, feeds, tolerance, seed)
+        _run_both(found, feeds, tolerance, seed)
     return found
 
 
@@ -244,13 +232,13 @@ def _is_alike(a: Graph, b: Graph) -> bool:
     return a.vocabulary == b.vocabulary and precision(a) == precision(b)
 
 
-def _run_files(found: Diff | ConversionDiff, feeds: Feed | None, tolerance: float, seed: int) -> None:
-    """Add the comparison of outputs and inner tensors by the engines, or why there is none."""
-    from thinflow.compare.verify_models import verify_runs
+def _run_both(found: Diff | ConversionDiff, feeds: Feed | None, tolerance: float, seed: int) -> None:
+    """Add the comparison of outputs, and of the inner tensors of files, or why there is none."""
+    from thinflow.compare.verify import verify as verify_models
     from thinflow.errors import ThinflowError
 
     try:
-        found.numbers = verify_runs(
+        found.numbers = verify_models(
             *(found.a, found.b, feeds),
             tolerance=tolerance,
             runs=1,
@@ -266,17 +254,6 @@ def _run_files(found: Diff | ConversionDiff, feeds: Feed | None, tolerance: floa
 def _read_for(found: Diff | ConversionDiff) -> str | None:
     """The signature that one of the graphs was read for."""
     return found.a.facts.get("signature") or found.b.facts.get("signature")
-
-
-def _run_both(found: Diff | ConversionDiff, feeds: Feed | None, tolerance: float, seed: int) -> None:
-    """Add the comparison of outputs, or why there is none."""
-    from thinflow.compare.verify import verify as compare_outputs
-    from thinflow.errors import ThinflowError
-
-    try:
-        found.numbers = compare_outputs(found.a, found.b, feeds, tolerance=tolerance, runs=1, seed=seed)
-    except ThinflowError as error:
-        found.note = f"the outputs were not compared: {error.message}"
 
 
 def compare(

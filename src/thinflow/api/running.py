@@ -305,7 +305,7 @@ def read_feeds(session: Session, paths: Mapping[str, str]) -> dict[str, Any]:
 
 def made_up_feed(session: Session, seed: int = 0) -> dict[str, Any]:
     """One made-up feed for the inputs of a session, by name."""
-    from thinflow.compare.verify_models import session_inputs
+    from thinflow.compare.side_by_side import session_inputs
     from thinflow.synthetic import synthetic_feeds
 
     made = next(synthetic_feeds(session_inputs(session), 1, seed))
@@ -318,7 +318,7 @@ def run_made_up(session: Session, fetches: Sequence[str], feed: Mapping[str, Any
     Raises:
         FeedError: sizes that the model leaves open, and that were made up too, do not fit.
     """
-    from thinflow.compare.verify_models import session_inputs
+    from thinflow.compare.side_by_side import session_inputs
     from thinflow.synthetic import naming_open_sizes, open_sizes
 
     with naming_open_sizes(open_sizes(session_inputs(session))):

@@ -92,7 +92,7 @@ def transform_with_ledger(
 ) -> Result:
     """As `transform`, but returns the graph together with what each step did, left, and why."""
     from thinflow.analysis.shapes import infer_shapes, port_count
-    from thinflow.compare.verify import OutputComparer
+    from thinflow.compare.output_comparer import OutputComparer
     from thinflow.formats.graphdef import serialized_size
     from thinflow.rewrite.runner import run as run_steps
     from thinflow.transforms import resolve

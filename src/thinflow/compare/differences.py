@@ -10,6 +10,9 @@ import numpy as np
 
 from thinflow.typing import Array
 
+NO_CHANGE = 1e-6
+"""Relative difference that reordering float additions makes; what is below it is not reported."""
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -72,9 +75,7 @@ def _position(array: Array) -> tuple[int, ...]:
 
 
 def allowed(tolerance: float, array: Array) -> float:
-    """The relative difference to allow: the tolerance, but no less than a few units in the last place of the
-    type.
-    """
+    """The relative difference to allow: the tolerance, but at least some units in the last place."""
     if array.dtype.kind in "OSUiub":
         return tolerance
     try:
@@ -83,4 +84,5 @@ def allowed(tolerance: float, array: Array) -> float:
         import ml_dtypes
 
         epsilon = float(ml_dtypes.finfo(array.dtype).eps)
+    # Eight: an op rounds its result once, and the few roundings that two forms of it may differ in add up.
     return max(tolerance, 8 * epsilon)

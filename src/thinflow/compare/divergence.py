@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from thinflow.compare.differences import Difference, difference
-from thinflow.compare.match_nodes import Pairing, pair_nodes
+from thinflow.compare.match import Match
+from thinflow.compare.match_nodes import match_nodes
 from thinflow.errors import FeedError, UnsupportedOp
 from thinflow.interpreter import Plan
 from thinflow.ir.brief import brief_repr
@@ -70,7 +71,7 @@ def find_divergence(
     a: Graph,
     b: Graph,
     feeds: tuple[Feeds, Feeds],
-    outputs: Sequence[tuple[Value, Value]],
+    outputs: Match[Value],
     tolerance: float,
 ) -> Divergence | None:
     """Run both on the reference interpreter and look inside.
@@ -80,17 +81,16 @@ def find_divergence(
     Args:
         a, b: the graphs.
         feeds: what each gets.
-        outputs: what is to agree, as pairs.
+        outputs: what is to agree.
         tolerance: relative difference up to which two values agree.
 
     Returns:
         None if nothing differs, or no look inside is possible as an op has no kernel.
     """
-    pairing = pair_nodes(a, b)
-    forced = {v: w for v, w in outputs}
-    wanted = {v: w for v in _values(a) if (w := forced.get(v) or pairing.value(v)) is not None}
+    nodes = match_nodes(a, b)
+    wanted = {v: w for v in _values(a) if (w := outputs.pairs.get(v) or nodes.value(v)) is not None}
     states = _compare_inside((a, b), feeds, outputs, wanted)
-    blamed = _above_bad_outputs(states, [v for v, _ in outputs], tolerance)
+    blamed = _above_bad_outputs(states, list(outputs.pairs), tolerance)
     for value, found in states.items():  # in running order
         if value in blamed and found.relative > tolerance:
             return _divergence(value, wanted[value], found)
@@ -104,7 +104,7 @@ def _values(graph: Graph) -> list[Value]:
 def _compare_inside(
     graphs: tuple[Graph, Graph],
     feeds: tuple[Feeds, Feeds],
-    outputs: Sequence[tuple[Value, Value]],
+    outputs: Match[Value],
     wanted: Mapping[Value, Value],
 ) -> dict[Value, Difference]:
     """The difference of every value of the first graph that has a twin and was computed, in running order."""
@@ -123,8 +123,8 @@ def _compare_inside(
             if value in seen and isinstance(array, np.ndarray):
                 gaps[value] = difference(seen[value], array)
 
-    _observe(graphs[0], feeds[0], [v for v, _ in outputs], remember)
-    _observe(graphs[1], feeds[1], [w for _, w in outputs], check)
+    _observe(graphs[0], feeds[0], list(outputs.pairs), remember)
+    _observe(graphs[1], feeds[1], list(outputs.pairs.values()), check)
     return {value: gaps[value] for value in seen if value in gaps}
 
 
@@ -156,37 +156,3 @@ def _observe(
             Plan(graph, list(dict.fromkeys(outputs)), list(feeds)).run(feeds, watch)
     except (UnsupportedOp, FeedError):
         return  # the outputs were compared on another engine; without kernels there is no inside view
-
-
-def matched_ends(
-    a: Sequence[Value], b: Sequence[Value], pairing: Callable[[], Pairing], b_graph: Graph
-) -> tuple[list[tuple[Value, Value]], str]:
-    """Inputs or outputs of two graphs in pairs: by name, else by structure, else by position and form.
-
-    Args:
-        a, b: the values of the two graphs.
-        pairing: asked only if no name is shared.
-        b_graph: where names are looked up; a value of that name need not be declared.
-
-    Returns:
-        The pairs, possibly none, and a note if they are not those of equal names.
-    """
-    named = [(v, b_graph.node(v.node.name).output(v.port)) for v in a if v.node.name in b_graph]
-    if named or not a:
-        return named, ""
-    twins = [(v, pairing().value(v)) for v in a]
-    found = [(v, w) for v, w in twins if w is not None and w in b and _same_form(v, w)]
-    if len(found) < len(a):
-        by_position = list(zip(a, b, strict=False))
-        found = by_position if len(a) == len(b) and all(_same_form(v, w) for v, w in by_position) else []
-    pairs = ", ".join(f"{v.name} with {w.name}" for v, w in found)
-    return found, f"no names are shared; paired: {pairs}" if found else ""
-
-
-def _same_form(v: Value, w: Value) -> bool:
-    """Whether both are known to have one type and shapes that fit."""
-    one, other = v.spec, w.spec
-    if one.dtype is None or one.dtype is not other.dtype or one.shape is None or other.shape is None:
-        return False
-    sizes = zip(one.shape, other.shape, strict=False)
-    return len(one.shape) == len(other.shape) and all(m is None or n is None or m == n for m, n in sizes)

@@ -16,8 +16,9 @@ from thinflow import formats
 from thinflow.analysis.foreign_grids import grid_of, step_of
 from thinflow.compare.divergence import Divergence
 from thinflow.compare.layer_differences import Layer, first_beyond, layer_of
+from thinflow.compare.match import Match
 from thinflow.compare.match_io import order_between
-from thinflow.compare.match_tensors import Twins, names_of, pair_values
+from thinflow.compare.match_tensors import match_tensors, names_of
 from thinflow.engines._files import has_signature, is_file, open_file, path_of
 from thinflow.engines.session import Session
 from thinflow.errors import ThinflowError
@@ -58,22 +59,19 @@ def inner_differences(
     """
     try:
         first, second = _graph_of(a, signature), _graph_of(b, signature)
-        pairs = _affordable(pair_values(first, second))
-        before = _values(a, first, [p.a for p in pairs], feed, codes[0])
-        after = _values(b, second, [p.b for p in pairs], twin_feed, codes[1])
+        pairs = _affordable(match_tensors(first, second))
+        before = _values(a, first, list(pairs), feed, codes[0])
+        after = _values(b, second, list(pairs.values()), twin_feed, codes[1])
     except ThinflowError:  # a model of which no inner value can be had
         return []
     found = []
-    for pair in pairs:
-        one, other = before.get(pair.a), after.get(pair.b)
+    for x, y in pairs.items():
+        one, other = before.get(x), after.get(y)
         if one is not None and other is not None and one.size == other.size and one.size:
-            ends = pair.a.name, pair.a.node.op, pair.b.name, pair.b.node.op
-            steps = (
-                c[v.name][0] if v.name in c else step_of(v)
-                for c, v in zip(codes, (pair.a, pair.b), strict=True)
-            )
+            ends = x.name, x.node.op, y.name, y.node.op
+            steps = (c[v.name][0] if v.name in c else step_of(v) for c, v in zip(codes, (x, y), strict=True))
             step = max(steps)
-            found.append(layer_of(ends, one, _in_layout(one, other, pair.b), step))
+            found.append(layer_of(ends, one, _in_layout(one, other, y), step))
     return found
 
 
@@ -96,14 +94,14 @@ def _in_layout(one: Array, other: Array, value: Value) -> Array:
     return other.reshape(one.shape) if order is None else other.transpose(order)
 
 
-def _affordable(pairs: Sequence[Twins]) -> list[Twins]:
+def _affordable(tensors: Match[Value]) -> dict[Value, Value]:
     """The first of them, as far as they can be held."""
-    room, kept = _MAX_BYTES, []
-    for pair in pairs:
-        room -= pair.a.spec.size_bytes or 0
+    room, pairs = _MAX_BYTES, {}
+    for x, y in tensors.pairs.items():
+        room -= x.spec.size_bytes or 0
         if room >= 0:
-            kept.append(pair)
-    return kept
+            pairs[x] = y
+    return pairs
 
 
 def _graph_of(model: Model, signature: str | None) -> Graph:

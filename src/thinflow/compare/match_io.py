@@ -1,7 +1,8 @@
-"""Which input or output of one model is which of another, when both may call it differently.
+"""Matching inputs and outputs of two models, when both may call them differently.
 
-First as told; then by name, also by the names that signatures give and by names without the scopes in front;
-then, for what is left, by type and shape where only one fits; then by position, if types and shapes allow it.
+First as the user says; then by name, also by the names that signatures give and by names without the scopes
+in front; then, for what is left, by type and shape where only one fits; then by position, if types and
+shapes allow it.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from thinflow.compare.match import Match
 from thinflow.errors import GraphError
 from thinflow.ir.brief import brief_repr
+from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import Shape, TensorSpec
 
 RAW = "/raw"
@@ -37,45 +40,29 @@ class Ports:
         return [own, *(plain(o) for o, n in self.others.items() if plain(n) == own)]
 
 
-@brief_repr
-@dataclass
-class PortPairs:
-    """Pairs of names, `a` -> `b`, and in words how those were found that have no name in common.
-
-    Attributes:
-        names: name in the first -> name in the second.
-        notes: how pairs of different names were found.
-        guessed: those of `names` that only their order speaks for: another of the same form is there.
-    """
-
-    names: dict[str, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    guessed: list[str] = field(default_factory=list)
-
-
-def pair_ports(a: Ports, b: Ports, role: str, told: Mapping[str, str] | None = None) -> PortPairs:
-    """Pairs of ports of two models; names of `a` without ":0".
+def match_ports(a: Ports, b: Ports, role: str, named: Mapping[str, str] | None = None) -> Match[str]:
+    """The ports of `b` that match those of `a`, by name; names of `a` without ":0".
 
     Args:
         a, b: ports with their names.
         role: "input" or "output".
-        told: pairs that are known, name in `a` -> name in `b`.
+        named: pairs that are known, name in `a` -> name in `b`.
 
     Raises:
         GraphError: no output can be paired, or an input of `b` that nothing in `a` fits.
     """
-    found = PortPairs()
-    for name, twin in (told or {}).items():
-        found.names[plain(_declared(a, name, role))] = _declared(b, twin, role)
+    found = Match[str]()
+    for name, twin in (named or {}).items():
+        found.add(plain(_declared(a, name, role)), _declared(b, twin, role))
     _by_key(found, a, b, _all_names)
     _by_key(found, a, b, _last_names)
-    by_name = set(found.names)
+    by_name = set(found.pairs)
     alike = _by_form(found, a, b)
     _by_position(found, a, b, _may_stand_for if role == "output" else forms_fit)
     _require(found, a, b, role)
-    guessed = [n for n in found.names if n not in by_name]
+    guessed = [n for n in found.pairs if n not in by_name]
     if guessed:
-        pairs = ", ".join(f"{n} with {found.names[n]}" for n in guessed)
+        pairs = ", ".join(f"{n} with {found.pairs[n]}" for n in guessed)
         how = "by type and shape" if alike >= set(guessed) and len(guessed) > 1 else "by position"
         found.notes = [f"{role}s are paired {how}, as no names are shared: {pairs}"]
     return found
@@ -86,21 +73,21 @@ def plain(name: str) -> str:
     return name.removesuffix(":0")
 
 
-def _by_key(found: PortPairs, a: Ports, b: Ports, keys: Callable[[Ports, str], Iterable[str]]) -> None:
+def _by_key(found: Match[str], a: Ports, b: Ports, keys: Callable[[Ports, str], Iterable[str]]) -> None:
     """Add pairs that share a key which no third port has."""
     there: dict[str, set[str]] = {}
-    for name in _left(b, found.names.values()):
+    for name in _left(b, found.reverse):
         for key in keys(b, name):
             there.setdefault(key, set()).add(name)
     claims: dict[str, list[str]] = {}
-    for name in _left(a, found.names):
+    for name in _left(a, found.pairs):
         twins = next((there[k] for k in keys(a, name) if len(there.get(k, ())) == 1), set())
         for twin in twins:
             claims.setdefault(twin, []).append(name)
     for twin, names in claims.items():
         exact = [n for n in names if plain(n) == plain(twin)]
         if len(exact or names) == 1:
-            found.names[plain((exact or names)[0])] = twin
+            found.add(plain((exact or names)[0]), twin)
 
 
 def _all_names(ports: Ports, name: str) -> list[str]:
@@ -112,25 +99,28 @@ def _last_names(ports: Ports, name: str) -> list[str]:
     return [s.rpartition("/")[2].removeprefix("serving_default_") for s in ports.spellings(name)]
 
 
-def _by_form(found: PortPairs, a: Ports, b: Ports) -> set[str]:
+def _by_form(found: Match[str], a: Ports, b: Ports) -> set[str]:
     """Add pairs of the only two ports, of those left, that have some type and shape; their names in `a`."""
-    left, right = _left(a, found.names), _left(b, found.names.values())
+    left, right = _left(a, found.pairs), _left(b, found.reverse)
     fits = {x: [y for y in right if forms_fit(a.specs[x], b.specs[y])] for x in left}
     added: set[str] = set()
     for x, twins in fits.items():
         if len(twins) == 1 and sum(twins[0] in other for other in fits.values()) == 1:
-            found.names[plain(x)] = twins[0]
+            found.add(plain(x), twins[0])
             added.add(plain(x))
     return added
 
 
-def _by_position(found: PortPairs, a: Ports, b: Ports, fit: Callable[[TensorSpec, TensorSpec], bool]) -> None:
+def _by_position(
+    found: Match[str], a: Ports, b: Ports, fit: Callable[[TensorSpec, TensorSpec], bool]
+) -> None:
     """Add what is left in order, if there are as many on both sides and each fits its twin."""
-    left, right = _left(a, found.names), _left(b, found.names.values())
+    left, right = _left(a, found.pairs), _left(b, found.reverse)
     pairs = list(zip(left, right, strict=False))
     if len(left) != len(right) or not all(fit(a.specs[x], b.specs[y]) for x, y in pairs):
         return
-    found.names.update({plain(x): y for x, y in pairs})
+    for x, y in pairs:
+        found.add(plain(x), y)
     found.guessed = [plain(x) for x, _ in pairs] if len(pairs) > 1 else []
 
 
@@ -151,9 +141,9 @@ def _left(ports: Ports, taken: Iterable[str]) -> list[str]:
     return [n for n in ports.specs if plain(n) not in gone]
 
 
-def _require(found: PortPairs, a: Ports, b: Ports, role: str) -> None:
-    missing = _left(b, found.names.values())
-    if (role == "input" and missing) or (not found.names and (a.specs or b.specs)):
+def _require(found: Match[str], a: Ports, b: Ports, role: str) -> None:
+    missing = _left(b, found.reverse)
+    if (role == "input" and missing) or (not found.pairs and (a.specs or b.specs)):
         raise GraphError(
             f"the {role}s cannot be paired: {_listed(a.specs)} beside {_listed(b.specs)}",
             hint=f"say which is which: --{role}s A=B, for A of the first model and B of the second (inner "
@@ -218,3 +208,41 @@ def order_between(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...] | None:
         if tuple(b[i] for i in order) == tuple(a):
             return order
     return None
+
+
+def match_ends(
+    a: Sequence[Value], b: Sequence[Value], nodes: Callable[[], Match[Node]], b_graph: Graph
+) -> Match[str]:
+    """Inputs or outputs of two graphs: by name, else by structure, else by position and form.
+
+    Args:
+        a, b: the values of the two graphs.
+        nodes: the matching nodes, asked for only if no name is shared.
+        b_graph: where names are looked up; a value of that name need not be declared.
+
+    Returns:
+        Names in the first -> names in the second, possibly none; with a note if they are not equal.
+    """
+    found = Match[str]()
+    for v in a:
+        if v.node.name in b_graph:
+            found.add(v.name, b_graph.node(v.node.name).output(v.port).name)
+    if found.pairs or not a:
+        return found
+    pairs = [(v, w) for v in a if (w := nodes().value(v)) in b and w is not None and _same_form(v, w)]
+    if len(pairs) < len(a):
+        by_position = list(zip(a, b, strict=False))
+        pairs = by_position if len(a) == len(b) and all(_same_form(v, w) for v, w in by_position) else []
+    for v, w in pairs:
+        found.add(v.name, w.name)
+    if pairs:
+        listed = ", ".join(f"{v.name} with {w.name}" for v, w in pairs)
+        found.notes = [f"no names are shared; paired: {listed}"]
+    return found
+
+
+def _same_form(v: Value, w: Value) -> bool:
+    """Whether both are known to have one type and shapes that fit."""
+    a, b = v.spec, w.spec
+    known = a.dtype is not None and a.shape is not None and b.shape is not None
+    return known and a.dtype is b.dtype and shapes_fit(a.shape, b.shape)

@@ -1,18 +1,17 @@
-"""Which node of one graph is which node of another, whatever they are called.
+"""Matching nodes of two graphs, whatever they are called.
 
 Nodes are numbered by what they compute, from the inputs downward, and by what becomes of them, from the
 outputs upward; equal numbers in both graphs make a pair. What was changed in between is paired by name, then
-by its place beside nodes that have a twin already. Linear in nodes and edges, but for sorting readers.
+by its place beside nodes that are matched already. Linear in nodes and edges, but for sorting readers.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 
+from thinflow.compare.match import Match
 from thinflow.ir.attrs import attr_key
-from thinflow.ir.brief import brief_repr
 from thinflow.ir.garbage import paused_gc
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import runnable
@@ -26,42 +25,13 @@ Keys = Mapping[Node, int]
 Intern = Callable[[Hashable], int]
 
 
-@brief_repr
-@dataclass
-class Pairing:
-    """Twins in two graphs.
-
-    Attributes:
-        twin: node of the first graph -> node of the second.
-        back: the same the other way round.
-        same: nodes of the first graph that compute exactly what their twin computes.
-    """
-
-    twin: dict[Node, Node] = field(default_factory=dict)
-    back: dict[Node, Node] = field(default_factory=dict)
-    same: set[Node] = field(default_factory=set)
-
-    def add(self, x: Node, y: Node) -> None:
-        self.twin[x] = y
-        self.back[y] = x
-
-    def is_open(self, x: Node, y: Node) -> bool:
-        """Whether neither has a twin yet."""
-        return x not in self.twin and y not in self.back
-
-    def value(self, value: Value) -> Value | None:
-        """The twin of a value of the first graph, None if there is none."""
-        node = self.twin.get(value.node)
-        return None if node is None else node.output(value.port)
-
-
-def pair_nodes(a: Graph, b: Graph) -> Pairing:
-    """The twins of two graphs. Reads every constant once. O(nodes + edges)."""
+def match_nodes(a: Graph, b: Graph) -> Match[Node]:
+    """The matching nodes of two graphs. Reads every constant once. O(nodes + edges)."""
     with paused_gc():
         return _paired(a, b)
 
 
-def _paired(a: Graph, b: Graph) -> Pairing:
+def _paired(a: Graph, b: Graph) -> Match[Node]:
     table: dict[Hashable, int] = {}
 
     def intern(key: Hashable) -> int:
@@ -71,20 +41,20 @@ def _paired(a: Graph, b: Graph) -> Pairing:
     _name_ends(*sides)
     down = [s.downward(intern, _content) for s in sides]
     up = [s.upward(intern) for s in sides]
-    pairing = Pairing()
-    _pair_namesakes(pairing, *sides, lambda x, y: down[0].get(x) == down[1][y] or up[0].get(x) == up[1][y])
+    match = Match[Node]()
+    _pair_namesakes(match, *sides, lambda x, y: down[0].get(x) == down[1][y] or up[0].get(x) == up[1][y])
     both = [{n: intern(("both", d[n], u[n])) for n in d} for d, u in zip(down, up, strict=True)]
-    _pair_equals(pairing, *both, alike=True)
-    _pair_equals(pairing, *down, alike=True)
-    pairing.same = {x for x, y in pairing.twin.items() if down[0].get(x) == down[1].get(y)}
-    _pair_equals(pairing, *up, alike=False)
-    _pair_namesakes(pairing, *sides, lambda x, y: True)
-    if len(pairing.twin) < min(len(a), len(b)):
-        _pair_equals(pairing, *(s.downward(intern, _form) for s in sides), alike=False)
-        _pair_neighbours(pairing, a)
-        _pair_renamed_ops(pairing, a, b)
-        _pair_neighbours(pairing, a)
-    return pairing
+    _pair_equals(match, *both, alike=True)
+    _pair_equals(match, *down, alike=True)
+    match.equal = {x for x, y in match.pairs.items() if down[0].get(x) == down[1].get(y)}
+    _pair_equals(match, *up, alike=False)
+    _pair_namesakes(match, *sides, lambda x, y: True)
+    if len(match.pairs) < min(len(a), len(b)):
+        _pair_equals(match, *(s.downward(intern, _form) for s in sides), alike=False)
+        _pair_neighbours(match, a)
+        _pair_renamed_ops(match, a, b)
+        _pair_neighbours(match, a)
+    return match
 
 
 def _content(tensor: Tensor) -> Hashable:
@@ -161,28 +131,28 @@ def _name_ends(a: _Side, b: _Side) -> None:
                 keys.setdefault(value.node, position)
 
 
-def _pair_namesakes(pairing: Pairing, a: _Side, b: _Side, agree: Callable[[Node, Node], bool]) -> None:
+def _pair_namesakes(match: Match[Node], a: _Side, b: _Side, agree: Callable[[Node, Node], bool]) -> None:
     known = set(b.order)
     for x in a.order:
         y = b.graph.find(x.name)
-        if y is not None and y in known and x.op == y.op and pairing.is_open(x, y) and agree(x, y):
-            pairing.add(x, y)
+        if y is not None and y in known and x.op == y.op and match.is_open(x, y) and agree(x, y):
+            match.add(x, y)
 
 
-def _pair_equals(pairing: Pairing, a: Keys, b: Keys, *, alike: bool) -> None:
+def _pair_equals(match: Match[Node], a: Keys, b: Keys, *, alike: bool) -> None:
     """Pair nodes of one number.
 
     Args:
-        pairing: gets the pairs.
+        match: gets the pairs.
         a, b: numbers.
         alike: whether nodes of one number may stand for each other, so that any of them will do.
     """
-    there = _groups(b, pairing.back)
-    for number, xs in _groups(a, pairing.twin).items():
+    there = _groups(b, match.reverse)
+    for number, xs in _groups(a, match.pairs).items():
         ys = there.get(number, [])
         if alike or len(xs) == len(ys):
             for x, y in zip(xs, ys, strict=False):
-                pairing.add(x, y)
+                match.add(x, y)
 
 
 def _groups(keys: Keys, taken: Mapping[Node, Node]) -> dict[int, list[Node]]:
@@ -193,26 +163,26 @@ def _groups(keys: Keys, taken: Mapping[Node, Node]) -> dict[int, list[Node]]:
     return groups
 
 
-def _pair_neighbours(pairing: Pairing, a: Graph) -> None:
+def _pair_neighbours(match: Match[Node], a: Graph) -> None:
     """Pair what stands beside pairs: the producers of one input, the only readers of one kind."""
-    queue = deque(_border(pairing, a))
+    queue = deque(_border(match, a))
     while queue:
         x, y = queue.popleft()
-        for one, other in (*_producers(x, y), *_readers(x, y, pairing)):
-            found = _next_alike(one, other, pairing)
+        for one, other in (*_producers(x, y), *_readers(x, y, match)):
+            found = _next_alike(one, other, match)
             if found is not None:
-                pairing.add(*found)
+                match.add(*found)
                 queue.append(found)
 
 
-def _border(pairing: Pairing, a: Graph) -> list[tuple[Node, Node]]:
-    """The pairs that have a node without a twin beside them."""
+def _border(match: Match[Node], a: Graph) -> list[tuple[Node, Node]]:
+    """The pairs that have an unmatched node beside them."""
     beside: dict[Node, None] = {}
     for node in a:
-        if node not in pairing.twin:
+        if node not in match.pairs:
             beside.update((v.node, None) for v in node.inputs)
             beside.update((use.node, None) for v in node.outputs for use in v.uses)
-    return [(x, pairing.twin[x]) for x in beside if x in pairing.twin]
+    return [(x, match.pairs[x]) for x in beside if x in match.pairs]
 
 
 def _producers(x: Node, y: Node) -> Iterator[tuple[list[Node], list[Node]]]:
@@ -222,9 +192,9 @@ def _producers(x: Node, y: Node) -> Iterator[tuple[list[Node], list[Node]]]:
                 yield _chain(v.node, _first_producer), _chain(w.node, _first_producer)
 
 
-def _readers(x: Node, y: Node, pairing: Pairing) -> Iterator[tuple[list[Node], list[Node]]]:
+def _readers(x: Node, y: Node, match: Match[Node]) -> Iterator[tuple[list[Node], list[Node]]]:
     """Readers of a kind of which there is one each, and the two chains of what is left."""
-    ours, theirs = _open_readers(x, pairing.twin), _open_readers(y, pairing.back)
+    ours, theirs = _open_readers(x, match.pairs), _open_readers(y, match.reverse)
     for kind, nodes in ours.items():
         others = theirs.get(kind, ())
         if len(nodes) == 1 == len(others):
@@ -266,9 +236,9 @@ def _only_reader(node: Node) -> Node | None:
     return readers[0] if len(readers) == 1 else None
 
 
-def _next_alike(ours: list[Node], theirs: list[Node], pairing: Pairing) -> tuple[Node, Node] | None:
+def _next_alike(ours: list[Node], theirs: list[Node], match: Match[Node]) -> tuple[Node, Node] | None:
     """The nearest two of one op in two chains without a pair before them."""
-    ours, theirs = list(_open_part(ours, pairing.twin)), list(_open_part(theirs, pairing.back))
+    ours, theirs = list(_open_part(ours, match.pairs)), list(_open_part(theirs, match.reverse))
     places = sorted(
         ((i, j) for i in range(len(ours)) for j in range(len(theirs))), key=lambda p: (sum(p), p[0])
     )
@@ -286,23 +256,23 @@ def _open_part(chain: Iterable[Node], taken: Mapping[Node, Node]) -> Iterator[No
         yield node
 
 
-def _pair_renamed_ops(pairing: Pairing, a: Graph, b: Graph) -> None:
-    """Pair what has another op now: a namesake that reads a twin, or what reads all the same twins."""
+def _pair_renamed_ops(match: Match[Node], a: Graph, b: Graph) -> None:
+    """Pair what has another op now: a namesake that reads a matching input, or what reads all of them."""
     by_inputs: dict[tuple[tuple[Node, int], ...], list[Node]] = {}
     for y in b:
-        if y not in pairing.back and y.inputs:
+        if y not in match.reverse and y.inputs:
             by_inputs.setdefault(tuple((v.node, v.port) for v in y.inputs), []).append(y)
     for x in a:
-        if x in pairing.twin or not x.inputs:
+        if x in match.pairs or not x.inputs:
             continue
-        twins = [pairing.value(v) for v in x.inputs]
+        matches = [match.value(v) for v in x.inputs]
         namesake = b.find(x.name)
-        if namesake is not None and _share_input(twins, namesake):
+        if namesake is not None and _share_input(matches, namesake):
             candidates = [namesake]
         else:
-            candidates = by_inputs.get(tuple((v.node, v.port) for v in twins if v is not None), [])
-        if len(candidates) == 1 and pairing.is_open(x, candidates[0]) and not _is_rest(x, candidates[0]):
-            pairing.add(x, candidates[0])
+            candidates = by_inputs.get(tuple((v.node, v.port) for v in matches if v is not None), [])
+        if len(candidates) == 1 and match.is_open(x, candidates[0]) and not _is_rest(x, candidates[0]):
+            match.add(x, candidates[0])
 
 
 def _is_rest(x: Node, y: Node) -> bool:
@@ -310,5 +280,5 @@ def _is_rest(x: Node, y: Node) -> bool:
     return ("BatchNorm" in x.op) != ("BatchNorm" in y.op)
 
 
-def _share_input(twins: list[Value | None], node: Node) -> bool:
-    return any(v is w for v, w in zip(twins, node.inputs, strict=False))
+def _share_input(matches: list[Value | None], node: Node) -> bool:
+    return any(v is w for v, w in zip(matches, node.inputs, strict=False))

@@ -1,4 +1,4 @@
-"""Which inner tensor of one model is which of another: by the names that conversion keeps.
+"""Matching inner tensors of two models, by the names that conversion keeps.
 
 Converters name a tensor after the node it came from, or after all nodes that were fused into the operator
 (`a;b;c`); they may put a scope in front, and thinflow's own marks one whose channels moved by `/raw`.
@@ -7,9 +7,9 @@ Converters name a tensor after the node it came from, or after all nodes that we
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
-from thinflow.compare.match_io import RAW, Ports, pair_ports, plain
+from thinflow.compare.match import Match
+from thinflow.compare.match_io import RAW, Ports, match_ports, plain
 from thinflow.errors import GraphError
 from thinflow.formats._foreign import file_name
 from thinflow.ir.graph import Graph, Node, Value
@@ -18,34 +18,22 @@ from thinflow.ir.order import ancestors, execution_order
 _MOST_SCOPES = 12
 
 
-@dataclass(frozen=True)
-class Twins:
-    """One tensor in two models.
-
-    Attributes:
-        a, b: the values.
-    """
-
-    a: Value
-    b: Value
-
-
-def pair_values(first: Graph, second: Graph) -> list[Twins]:
+def match_tensors(first: Graph, second: Graph) -> Match[Value]:
     """Inner tensors and outputs that both have, in the running order of the first. O(nodes * scopes)."""
     order = {v: n for n, v in enumerate(_inner(first))}
     there = _Index(list(order))
-    claimed: dict[Value, Value] = {}
+    claimed = Match[Value]()
     others = list(_inner(second))
     for exact in (True, False):
         for value in others:
             twin = _twin(value, there, exact)
-            if twin is not None and twin not in claimed and _may_be_alike(twin, value):
-                claimed[twin] = value
-    taken = set(claimed.values())
+            if twin is not None and twin not in claimed.pairs and _may_be_alike(twin, value):
+                claimed.add(twin, value)
     for twin, value in _outputs(first, second):
-        if twin in order and twin not in claimed and value not in taken and _may_be_alike(twin, value):
-            claimed[twin] = value
-    return [Twins(a, claimed[a]) for a in sorted(claimed, key=order.__getitem__)]
+        if twin in order and claimed.is_open(twin, value) and _may_be_alike(twin, value):
+            claimed.add(twin, value)
+    claimed.pairs = {a: claimed.pairs[a] for a in sorted(claimed.pairs, key=order.__getitem__)}
+    return claimed
 
 
 def is_source(node: Node) -> bool:
@@ -70,7 +58,7 @@ def _outputs(first: Graph, second: Graph) -> Iterator[tuple[Value, Value]]:
         for known, g in zip(ends, (first, second), strict=True)
     ]
     try:
-        pairs = pair_ports(ports[0], ports[1], "output").names
+        pairs = match_ports(ports[0], ports[1], "output").pairs
     except GraphError:
         return
     for name, twin in pairs.items():

@@ -1,374 +1,118 @@
-"""Does a graph still compute what another one computes?
-
-Two uses: `OutputComparer` after every transform of a pipeline, and `verify` for any two graphs, which also
-finds the first
-value that differs.
-"""
+"""Verification: do two models compute the same, graphs as well as files that an engine runs as they are?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import os
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from thinflow.analysis.switches import training_switches
-from thinflow.compare.differences import Difference, allowed, difference
-from thinflow.compare.divergence import Divergence, find_divergence, matched_ends
-from thinflow.compare.equivalence import prove
-from thinflow.compare.layer_differences import Layer
-from thinflow.compare.match_nodes import pair_nodes
-from thinflow.engines.session import Session
-from thinflow.errors import (
-    GraphError,
-    ParameterError,
-    ThinflowError,
-    VerificationError,
+from thinflow.compare.boundaries import Codes, Ends, NamedPairs, common_ends, cut_to
+from thinflow.compare.differences import difference
+from thinflow.compare.divergence import Divergence, find_divergence
+from thinflow.compare.inner_values import first_divergence, inner_differences, real_numbers
+from thinflow.compare.match import Match
+from thinflow.compare.match_io import Ports, match_ends, match_ports, plain
+from thinflow.compare.match_nodes import match_nodes
+from thinflow.compare.own_runtime import compared_with_own_runtime
+from thinflow.compare.side_by_side import (
+    Feeds,
+    Shapes,
+    SideBySide,
+    calls_to_make,
+    choose_feeds,
+    computed_feeds,
+    session_inputs,
+    state_notes,
 )
-from thinflow.interpreter import Plan
-from thinflow.ir.brief import brief_repr
-from thinflow.ir.counterparts import counterparts
+from thinflow.compare.verification import Verification
+from thinflow.engines._files import has_signature, is_file
+from thinflow.engines.session import Session
+from thinflow.errors import GraphError, ParameterError, ThinflowError
 from thinflow.ir.graph import Graph, Value
-from thinflow.ir.notebook import text_html
 from thinflow.ir.states import without_states
-from thinflow.ir.types import DType
-from thinflow.ops.random import repeatable_randomness
-from thinflow.plain_text import one_line
-from thinflow.rewrite.rule import Transform
-from thinflow.synthetic import naming_open_sizes, open_sizes, synthetic_feeds
-from thinflow.typing import Array
+from thinflow.synthetic import naming_open_sizes, open_sizes
 
-Feeds = Mapping[str, Array]
-
-NO_CHANGE = 1e-6
-"""Relative differences below this are what reordering float additions makes; nothing is reported as
-differing.
-"""
-NOISE_FACTOR = 16
-"""How many times its own rounding noise a graph may move: weights are rounded anew in every layer, the input
-only once.
-"""
-MOST_NOISE = 1e-2
-"""No graph is so noisy that a larger difference would pass."""
-
-
-class OutputComparer:
-    """Compares a graph before and after each transform.
-
-    First by proof, see `equivalence`: what did not change needs no run, and what did is run on a few random
-    numbers. Where
-    that does not settle it, and for transforms that change numbers on purpose, both graphs run on the same
-    inputs.
-
-    Args:
-        feeds: name -> array, one dict per run; made up from the graph's inputs if None.
-        seed: for made-up numbers.
-    """
-
-    def __init__(self, feeds: Sequence[Mapping[str, Array]] | None = None, *, seed: int = 0) -> None:
-        self.skipped = ""
-        """Why something could not be compared, if so."""
-        self.runs = 0
-        """How often a whole graph was run."""
-        self._feeds = None if feeds is None else [dict(f) for f in feeds]
-        self._seed = seed
-        self._latest: tuple[Graph, list[list[Array]]] | None = None
-
-    def compare(self, before: Graph, after: Graph, transform: Transform) -> float | None:
-        """The largest relative difference found; None if neither way worked.
-
-        Raises:
-            VerificationError: larger than the transform's tolerance, for one that must not change numbers.
-        """
-        worst = self._difference(before, after, transform)
-        self._rename_feeds(before, after)
-        return worst
-
-    def _difference(self, before: Graph, after: Graph, transform: Transform) -> float | None:
-        if transform.exact:
-            proof = prove(before, after, max(transform.tolerance, NO_CHANGE), seed=self._seed)
-            if proof.equal:
-                return proof.worst
-        try:
-            first, second = self._results(before, before), self._results(after, before)
-        except ThinflowError as error:
-            if isinstance(error, VerificationError):
-                raise
-            self.skipped = error.message
-            return None
-        worst = 0.0
-        for x, y in zip(first, second, strict=True):
-            for value, a, b in zip(before.outputs, x, y, strict=True):
-                found = difference(a, b)
-                worst = max(worst, found.relative)
-                limit = allowed(max(transform.tolerance, NO_CHANGE), a)
-                if transform.exact and found.relative > limit and self._exceeds_noise(before, first, found):
-                    raise _changed(value.name, found)
-        self._latest = (after, second)
-        return worst
-
-    def _results(self, graph: Graph, named_by: Graph) -> list[list[Array]]:
-        """Outputs for every feed, remembered for the graph that the next step starts from."""
-        if self._latest is not None and self._latest[0] is graph:
-            return self._latest[1]
-        names = [v.name for v in counterparts(named_by.outputs, graph.outputs, graph)]
-        new = {} if graph is named_by else _new_names(named_by, graph)
-        feeds = [{new.get(n, n): a for n, a in feed.items()} for feed in self._all_feeds(named_by)]
-        results = [run_by_name(graph, feed, names) for feed in feeds]
-        self.runs += 1
-        return results
-
-    def _rename_feeds(self, before: Graph, after: Graph) -> None:
-        """Let the feeds have the names of the graph that the next step starts from."""
-        new = _new_names(before, after)
-        if self._feeds is not None and any(old != name for old, name in new.items()):
-            self._feeds = [{new.get(n, n): a for n, a in feed.items()} for feed in self._feeds]
-
-    def _all_feeds(self, graph: Graph) -> list[dict[str, Array]]:
-        if self._feeds is None:
-            self._feeds = [
-                {v.name: a for v, a in f.items()} for f in synthetic_feeds(graph.inputs, 1, self._seed)
-            ]
-        return self._feeds
-
-    def _exceeds_noise(self, graph: Graph, results: Sequence[Sequence[Array]], found: Difference) -> bool:
-        """Whether a difference is more than what rounding alone does to this graph.
-
-        Deep graphs amplify rounding errors. How much is measured when it matters: the graph runs again with
-        every input
-        number off by about one unit in its last place.
-        """
-        rng = np.random.default_rng(1)
-        noise = 0.0
-        names = [v.name for v in graph.outputs]
-        for feed, clean in zip(self._all_feeds(graph), results, strict=True):
-            shaken = run_by_name(graph, {n: _shaken(a, rng) for n, a in feed.items()}, names)
-            noise = max([noise, *(difference(a, b).relative for a, b in zip(clean, shaken, strict=True))])
-        return found.relative > min(NOISE_FACTOR * noise, MOST_NOISE)
-
-
-def _new_names(before: Graph, after: Graph) -> dict[str, str]:
-    """Name of each input, with and without ":0" -> the name of what stands for it in the changed graph."""
-    try:
-        twins = counterparts(before.inputs, after.inputs, after)
-    except GraphError:  # an input is gone: nothing reads it any more
-        return {}
-    pairs = [(v.name, twin.name) for v, twin in zip(before.inputs, twins, strict=True)]
-    return {spelt: new for old, new in pairs for spelt in (old, f"{old}:0" if ":" not in old else old)}
-
-
-def _changed(name: str, found: Difference) -> VerificationError:
-    return VerificationError(
-        f"output '{name}'{list(found.index)} was {found.before} and is {found.after} now",
-        hint="the step was undone; leave the transform out, or use --no-verify to keep its result",
-    )
-
-
-def _shaken(array: Array, rng: np.random.Generator) -> Array:
-    """Floats times 1 ± their machine epsilon; anything else as it is."""
-    if array.dtype.kind != "f":
-        return array
-    signs = rng.integers(0, 2, array.shape) * 2 - 1
-    return (array * (1 + signs * np.finfo(array.dtype).eps)).astype(array.dtype)
-
-
-def run_by_name(graph: Graph, feeds: Mapping[str, Array], names: Sequence[str]) -> list[Array]:
-    """Outputs by name on the reference interpreter; feeds that the graph no longer has are left out."""
-    from threadpoolctl import threadpool_limits
-
-    fed = {graph.value(n): a for n, a in feeds.items() if n.partition(":")[0] in graph}
-    fed = _with_switches(graph, fed)
-    # One run gains little by more threads, and waits long for them where other work has the processor.
-    with threadpool_limits(limits=1, user_api="blas"), repeatable_randomness():
-        return Plan(graph, [graph.value(n) for n in names], list(fed)).run(fed)
-
-
-def _with_switches(graph: Graph, fed: dict[Value, Array]) -> dict[Value, Array]:
-    """Feeds, with what inference wants for the training switches that nobody feeds."""
-    for value, setting in training_switches(graph):
-        element = value.node.get("dtype")
-        if value not in fed and isinstance(element, DType):
-            fed = {**fed, value: np.asarray(setting, element.numpy())}
-    return fed
-
-
-@brief_repr
-@dataclass
-class OutputReport:
-    """One output of both graphs, over all feeds."""
-
-    name: str
-    largest: float = 0.0
-    relative: float = 0.0
-    index: tuple[int, ...] = ()
-    before: Any = None
-    after: Any = None
-    step: float = 0.0
-    """How far apart neighbouring codes of a quantized output are; 0 if it is not quantized."""
-
-    def __str__(self) -> str:
-        codes = f" ({self.largest / self.step:.3g} codes of {self.step:.3g})" if self.step else ""
-        return f"{self.name}: {self.largest:.3g} absolute{codes}, {self.relative:.3g} relative"
-
-    def add(self, found: Difference) -> None:
-        """Take one more run into account."""
-        if found.relative >= self.relative:
-            self.largest, self.relative = found.largest, found.relative
-            self.index, self.before, self.after = found.index, found.before, found.after
-
-
-@brief_repr
-@dataclass
-class Verification:
-    """What comparing two graphs gave.
-
-    Attributes:
-        outputs: per output the worst difference.
-        tolerance: relative difference up to which they agree.
-        first_divergence: name in the first graph of the first value (in running order) that differs and
-            reaches an output; "" if none, or if nobody could look.
-        runs: how many feeds were compared.
-        notes: what else to know.
-        divergence: the same value with its twin's name and the numbers; None likewise.
-        layers: of files, how far apart each pair of inner tensors is, in the order they run; see
-            `layer_differences`.
-    """
-
-    outputs: list[OutputReport]
-    tolerance: float
-    first_divergence: str = ""
-    runs: int = 0
-    notes: list[str] = field(default_factory=list)
-    divergence: Divergence | None = None
-    layers: list[Layer] = field(default_factory=list)
-
-    @property
-    def ok(self) -> bool:
-        return all(o.relative <= self.tolerance for o in self.outputs)
-
-    @property
-    def worst(self) -> float:
-        """Largest relative difference of any output."""
-        return max((o.relative for o in self.outputs), default=0.0)
-
-    @property
-    def worst_output(self) -> str:
-        """Name of the output that differs most; "" if nothing differs."""
-        worst = max(self.outputs, key=lambda o: o.relative, default=None)
-        return worst.name if worst is not None and worst.relative > 0 else ""
-
-    def _repr_html_(self) -> str:
-        return text_html(str(self))
-
-    def __str__(self) -> str:
-        verdict = "the graphs agree" if self.ok else "the graphs DIFFER"
-        lines = [
-            f"{verdict}: largest relative difference {self.worst:.3g} over {self.runs} runs "
-            f"(tolerance {self.tolerance:g})"
-        ]
-        lines += [f"  {o}" for o in self.outputs]
-        if not self.ok and len(self.outputs) > 1:
-            lines.append(f"worst output: {self.worst_output}")
-        if self.divergence is not None:
-            lines += [f"first value that differs: {self.divergence}", self.divergence.detail]
-        elif self.first_divergence:
-            lines.append(f"first value that differs: {self.first_divergence}")
-        return "\n".join(map(one_line, [*lines, *self.notes, explain_tolerance(self.tolerance)]))
-
-
-def explain_tolerance(tolerance: float) -> str:
-    """What a tolerance means, in a sentence."""
-    return (
-        f"tolerance {tolerance:g}: |a - b| may be up to {tolerance:g} of the largest |a| of the same output; "
-        f"another order of additions alone makes about {NO_CHANGE:g} per layer"
-    )
+_MUCH_LESS = 0.2
+"""Part of a difference that rounding in other places may make up, without being the cause."""
+Model = Graph | str | os.PathLike[str]
+Pair = tuple[Model, Model]
 
 
 def verify(
-    a: Graph,
-    b: Graph,
-    feeds: Iterable[Mapping[str, Any]] | Mapping[str, Any] | None = None,
+    a: Model,
+    b: Model,
+    feeds: Feeds = None,
     *,
     engine: str = "reference",
     tolerance: float = 1e-4,
     runs: int = 2,
     seed: int | Sequence[int] = 0,
+    signature: str | None = None,
+    layers: bool = False,
+    second_opinion: bool = True,
+    inputs: NamedPairs | None = None,
+    outputs: NamedPairs | None = None,
+    shapes: Shapes | None = None,
 ) -> Verification:
-    """Run both graphs on the same inputs and compare every output of `a` that `b` has too.
+    """Run both on the same inputs and compare the outputs.
+
+    Inputs and outputs of two graphs are paired by name; where no name is shared, by what they compute, or by
+    position if types and shapes fit. Those of a file are paired by name, also by the names that a signature
+    gives them, then by type and shape, then by position. Where one model holds a part of the other, that is
+    fed and read where the part begins and ends. Where one model is eight-bit at its ends, it is fed the
+    nearest codes, and what its codes stand for is compared.
 
     Args:
-        a, b: graphs with inputs and outputs set. Those are paired by name; where no name is shared, by what
-            they compute, or by position if their types and shapes fit.
+        a, b: a graph with inputs and outputs set, or the path of a file that an engine runs.
         feeds: one feed (name in `a` -> array) or several; made up from `seed` if None.
-        engine: what runs them.
+        engine: what runs graphs.
         tolerance: relative difference up to which they agree.
         runs: how many made-up feeds per seed.
         seed: for made-up feeds, or several.
+        signature: of the .tflite files, those that have it.
+        layers: of files, compare the inner tensors even if the outputs agree.
+        second_opinion: if they differ, let the interpreter compute the files as well, to tell whether a model
+            or an engine is to blame.
+        inputs, outputs: which those are, and which is which; found out if None.
+        shapes: input name in `a` -> shape of what is made up, where a file leaves it open.
 
     Raises:
-        GraphError: the graphs share no output.
+        GraphError: they share no output, or not all inputs.
+        VerificationError: what lies inside of a file would have to be compared, and the interpreter, which
+            computes that, does not compute the file as its own runtime does.
     """
     require_tolerance(tolerance)
-    pairing = cache(lambda: pair_nodes(a, b))
-    (ins, outs), (other_ins, other_outs) = _ends_of(a), _ends_of(b)
-    pairs, note = matched_ends(outs, other_outs, pairing, b)
-    twins, more = matched_ends(ins, other_ins, pairing, b)
-    if not pairs or (note and len(twins) < len(ins)):
-        raise GraphError(
-            "the graphs have no output in common", hint="name the outputs: outputs=[...] when loading"
-        )
-    reports = {v.name: OutputReport(v.name) for v, _ in pairs}
-    sessions = Session(a, engine), Session(b, engine)
-    chosen = _feeds_for(a, feeds, calls_to_make(sessions, runs), seed)
-    in_a_row = all(s.keeps_state for s in sessions)
-    unsure = open_sizes(a.inputs) if feeds is None else {}
-    divergence = None
-    for feed in chosen:
-        shared = _feed_of_twin(a, b, feed, {v: w for v, w in twins})
-        if not in_a_row:
-            for session in sessions:
-                session.restart()
-        held = [dict(session.held) for session in sessions]
-        with naming_open_sizes(unsure):
-            before = sessions[0].run([v.name for v, _ in pairs], feed)
-        after = sessions[1].run([w.name for _, w in pairs], {w.name: x for w, x in shared.items()})
-        for report, x, y in zip(reports.values(), before, after, strict=True):
-            report.add(difference(x, y))
-        if divergence is None and any(r.relative > tolerance for r in reports.values()):
-            fed = {a.value(n): np.asarray(x) for n, x in feed.items()}
-            divergence = find_divergence(a, b, (fed | held[0], shared | held[1]), pairs, tolerance)
-    name = divergence.name if divergence is not None else ""
-    notes = [*(n for n in (note, more) if n), *state_notes(sessions, len(chosen))]
-    return Verification(list(reports.values()), tolerance, name, len(chosen), notes, divergence)
-
-
-def _ends_of(graph: Graph) -> tuple[list[Value], list[Value]]:
-    """What a graph is fed and what it gives, without its states."""
-    return without_states(graph, graph.inputs), without_states(graph, graph.outputs)
-
-
-FEWEST_CALLS = 4
-"""Of models that keep state: the first begins with what was saved, and what goes wrong later may grow."""
-
-
-def calls_to_make(sessions: Sequence[Session], runs: int) -> int:
-    """How many feeds to make up: some in a row where state is kept."""
-    return max(runs, FEWEST_CALLS) if runs > 0 and all(s.keeps_state for s in sessions) else runs
-
-
-def state_notes(sessions: Sequence[Session], calls: int) -> list[str]:
-    """How the state of models was compared; nothing to say of those that have none."""
-    keeping = [s.keeps_state for s in sessions]
-    if all(keeping):
-        return [f"both keep state from call to call: {calls} calls in a row were compared"]
-    if any(keeping):
-        which = ("first", "second")[keeping.index(True)]
-        return [
-            f"only the {which} model keeps state: first calls were compared, from the state that was saved"
-        ]
-    return []
+    named = inputs or NamedPairs(), outputs or NamedPairs()
+    are_graphs = _are_whole_graphs(a, b, named[0].pairs or named[1].pairs)
+    ends = Ends((a, b)) if are_graphs else _ends((a, b), named, signature)
+    first, second = (_session(m, engine, signature, c) for m, c in zip(ends.models, ends.codes, strict=True))
+    notes = ends.notes + _own_runtimes((a, b), (first, second), signature, feeds, tolerance)
+    fed, read = _match_graphs(first, second) if are_graphs else _match_files(first, second, named)
+    both = SideBySide((first, second), fed, read, are_graphs)
+    chosen = None
+    if ends.whole is not None:
+        chosen = computed_feeds(ends.whole, first, engine, feeds, runs, seed)
+    if chosen is None:
+        chosen = choose_feeds(first, feeds, calls_to_make(both.sessions, runs), seed, shapes)
+    made_up = feeds is None and ends.whole is None
+    with naming_open_sizes(open_sizes(session_inputs(first, shapes)) if made_up else {}):
+        reports = both.compare(chosen, tolerance)
+    notes += [*state_notes(both.sessions, len(chosen)), *read.notes, *fed.notes]
+    found = Verification(reports, tolerance, "", len(chosen), notes)
+    if are_graphs:
+        found.divergence = _divergence_of_graphs(both, tolerance)
+    elif chosen and (layers or not found.ok):
+        feeds_of = chosen[0], both.feed_of_second(chosen[0])
+        found.notes += [] if found.ok else _doubts(fed, "input")
+        found.layers = inner_differences(*ends.models, *feeds_of, signature, ends.codes)
+        found.divergence = None if found.ok else first_divergence(found.layers, tolerance)
+        if second_opinion and not found.ok:
+            found.notes += _opinions(ends.models, both.sessions, feeds_of, signature, found.worst)
+    found.first_divergence = found.divergence.name if found.divergence is not None else ""
+    return found
 
 
 def require_tolerance(tolerance: float) -> None:
@@ -377,43 +121,146 @@ def require_tolerance(tolerance: float) -> None:
         raise ParameterError(f"the tolerance is {tolerance}", hint="give 0 or more, for example 1e-4")
 
 
-def _feeds_for(
-    graph: Graph,
-    feeds: Iterable[Mapping[str, Any]] | Mapping[str, Any] | None,
-    runs: int,
-    seed: int | Sequence[int],
-) -> list[dict[str, Any]]:
-    if feeds is not None:
-        return [dict(feeds)] if isinstance(feeds, Mapping) else [dict(f) for f in feeds]
-    if runs < 1:
-        raise ParameterError(f"{runs} runs compare nothing", hint="give 1 or more")
-    seeds = [seed] if isinstance(seed, int) else list(seed)
+def _ends(models: Pair, named: tuple[NamedPairs, NamedPairs], signature: str | None) -> Ends:
+    """Both models fed and read where the user says, or else where their names meet."""
+    fed, read = named
+    a, first_codes = cut_to(models[0], fed.first, read.first, signature)
+    b, second_codes = cut_to(models[1], fed.second, read.second, signature)
+    found = Ends((a, b)) if read.second is not None else common_ends(a, b, signature)
+    found.codes[0].update(first_codes)
+    found.codes[1].update(second_codes)
+    return found
+
+
+def _are_whole_graphs(a: Model, b: Model, pairs: Mapping[str, str]) -> bool:
+    """Whether both are TensorFlow graphs to compare from end to end; not where the user pairs names."""
+    if is_file(a) or is_file(b) or pairs or not isinstance(a, Graph) or not isinstance(b, Graph):
+        return False
+    ends = common_ends(a, b)
+    return not ends.is_fed_inside and (not ends.notes or any(v.node.name in b for v in a.outputs))
+
+
+def _match_graphs(first: Session, second: Session) -> tuple[Match[str], Match[str]]:
+    """The inputs and the outputs of two graphs, by name or else by structure.
+
+    Raises:
+        GraphError: they share none.
+    """
+    a, b = _graph_of(first), _graph_of(second)
+    nodes = cache(lambda: match_nodes(a, b))
+    inputs = without_states(a, a.inputs)
+    fed = match_ends(inputs, without_states(b, b.inputs), nodes, b)
+    read = match_ends(without_states(a, a.outputs), without_states(b, b.outputs), nodes, b)
+    if not read.pairs or (read.notes and len(fed.pairs) < len(inputs)):
+        raise GraphError(
+            "the graphs have no output in common", hint="name the outputs: outputs=[...] when loading"
+        )
+    return fed, read
+
+
+def _graph_of(session: Session) -> Graph:
+    assert session.graph is not None, "files have no graph"
+    return session.graph
+
+
+def _divergence_of_graphs(both: SideBySide, tolerance: float) -> Divergence | None:
+    """The first value that differs, on the first feed for which one can be found."""
+    a, b = (_graph_of(s) for s in both.sessions)
+    outputs = Match[Value]()
+    for name, other in both.read.pairs.items():
+        outputs.add(a.value(name), b.value(other))
+    for feed, (states, other_states) in both.failures:
+        fed = {a.value(n): np.asarray(x) for n, x in feed.items()} | states
+        also_fed = {b.value(n): x for n, x in both.feed_of_second(feed).items()} | other_states
+        found = find_divergence(a, b, (fed, also_fed), outputs, tolerance)
+        if found is not None:
+            return found
+    return None
+
+
+def _match_files(
+    first: Session, second: Session, named: tuple[NamedPairs, NamedPairs]
+) -> tuple[Match[str], Match[str]]:
+    """The inputs and the outputs of two models, as the user says or by name, type and shape, or position."""
+    read = Ports(first.outputs, first.aliases)
+    if named[1].first is not None:
+        asked = {plain(n) for n in named[1].first}
+        read.specs = {n: s for n, s in read.specs.items() if asked & set(read.spellings(n))}
+    outputs = match_ports(read, Ports(second.outputs, second.aliases), "output", named[1].pairs)
+    fed = Ports(first.inputs, first.aliases)
+    return match_ports(fed, Ports(second.inputs, second.aliases), "input", named[0].pairs), outputs
+
+
+def _own_runtimes(
+    given: Pair,
+    sessions: tuple[Session, Session],
+    signature: str | None,
+    feeds: Feeds,
+    tolerance: float,
+) -> list[str]:
+    """For each file that the interpreter computes here, how its answers compare with the file's own runtime.
+
+    Raises:
+        VerificationError: they differ.
+    """
+    known = [feeds] if isinstance(feeds, Mapping) else feeds if isinstance(feeds, Sequence) else None
     return [
-        {v.name: x for v, x in feed.items()}
-        for one in seeds
-        for feed in synthetic_feeds(without_states(graph, graph.inputs), runs, one)
+        compared_with_own_runtime(
+            model, signature if has_signature(model, signature) else None, known, tolerance
+        )
+        for model, session in zip(given, sessions, strict=True)
+        if is_file(model) and session.graph is not None
     ]
 
 
-def _feed_of_twin(
-    a: Graph, b: Graph, feed: Mapping[str, Any], twins: Mapping[Value, Value]
-) -> dict[Value, Array]:
-    """The same feed for the other graph: by twin, else by name; what it does not have is left out."""
-    shared: dict[Value, Array] = {}
-    for name, array in feed.items():
-        twin = twins.get(a.value(name))
-        if twin is None and name.partition(":")[0] in b:
-            twin = b.value(name)
-        if twin is not None:
-            shared[twin] = np.asarray(array)
-    return shared
+def _doubts(match: Match[str], role: str) -> list[str]:
+    """What to try where a difference may come of a wrong guess."""
+    if not match.guessed:
+        return []
+    listed = ",".join(f"{n}={match.pairs[n]}" for n in match.guessed)
+    return [f"only their order says which {role} is which; if that is wrong, say so: --{role}s {listed}"]
 
 
-def first_divergence(
-    a: Graph, b: Graph, feed: Mapping[str, Any], outputs: Sequence[str], tolerance: float
-) -> str:
-    """Name of the first value, in running order, that differs and reaches one of the outputs; "" if none."""
-    fed = {a.value(n): np.asarray(x) for n, x in feed.items()}
-    pairs = [(a.value(n), b.value(n)) for n in outputs]
-    found = find_divergence(a, b, (fed, _feed_of_twin(a, b, feed, {})), pairs, tolerance)
-    return found.name if found is not None else ""
+def _opinions(
+    models: Pair,
+    sessions: tuple[Session, Session],
+    feeds: tuple[Mapping[str, Any], Mapping[str, Any]],
+    signature: str | None,
+    gap: float,
+) -> list[str]:
+    """For each file, whether the interpreter computes what its engine does, in a sentence."""
+    notes = []
+    for model, session, feed in zip(models, sessions, feeds, strict=True):
+        if not is_file(model):
+            continue
+        try:
+            key = signature if has_signature(model, signature) else None
+            other = Session(model, "reference", signature=key)
+            ours = dict(zip(session.outputs, other.run(list(session.outputs), feed), strict=True))
+        except ThinflowError:  # not every file can be said in TensorFlow's ops
+            continue
+        session.restart()
+        theirs = dict(zip(session.outputs, session.run(None, feed), strict=True))
+        codes = session.grids
+        gaps = (difference(*(real_numbers(x[n], codes.get(n)) for x in (theirs, ours))) for n in theirs)
+        found = max((g.relative for g in gaps), default=0.0)
+        notes.append(_opinion(model, session.engine, found, gap))
+    return notes
+
+
+def _opinion(model: Model, engine: str, found: float, gap: float) -> str:
+    name = os.path.basename(model.path if isinstance(model, Graph) else os.fspath(model)) or "the graph"
+    if found <= _MUCH_LESS * gap:
+        return (
+            f"the interpreter computes {name} as {engine} does (to {found:.2g}): "
+            "what differs is the model, not the engine"
+        )
+    return f"the interpreter and {engine} differ on {name} itself, by {found:.2g}: the engine may be to blame"
+
+
+def _session(model: Model, engine: str, signature: str | None, codes: Codes) -> Session:
+    if not is_file(model):
+        session = Session(model, engine)
+        session.codes = codes
+        return session
+    return Session(model, "auto", signature=signature if has_signature(model, signature) else None)

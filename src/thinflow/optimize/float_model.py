@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from thinflow.analysis.shapes import infer_shapes, port_count
-from thinflow.compare.verify import OutputComparer
+from thinflow.compare.output_comparer import OutputComparer
 from thinflow.errors import FeedError, NodeError
 from thinflow.formats.graphdef import serialized_size
 from thinflow.ir.brief import brief_repr

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from thinflow.analysis.shapes import port_count
-from thinflow.compare.verify import OutputComparer
+from thinflow.compare.output_comparer import OutputComparer
 from thinflow.formats.graphdef import serialized_size
 from thinflow.optimize.samples import Samples
 from thinflow.rewrite.runner import Result, run

@@ -82,7 +82,7 @@ class TransformsFail:
     def _allowed(self, transforms: Sequence[Any]) -> float:
         if self.tolerance is not None:
             return self.tolerance
-        from thinflow.compare.verify import NO_CHANGE
+        from thinflow.compare.differences import NO_CHANGE
 
         exact = all(t.exact for t in transforms)
         return max(NO_CHANGE, 2 * sum(t.tolerance for t in transforms)) if exact else 1e30

@@ -183,7 +183,7 @@ def test_models_without_common_names(source: Path, tmp_path: Path) -> None:
     found = thinflow.diff(source, tmp_path / "b.tflite")
     assert found.is_equal
     assert "inputs are paired by position, as no names are shared: image with q5" in str(found)
-    assert [g.twins.a.name for g in found.crossing.groups] == ["answer"]
+    assert [g.value.name for g in found.crossing.groups] == ["answer"]
 
 
 def test_scopes_in_front_do_not_hide_names(source: Path, tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_scopes_in_front_do_not_hide_names(source: Path, tmp_path: Path) -> None
     bare = text.replace("model/layer", "layer")
     thinflow.save(parse_graph(bare), tmp_path / "b.tflite")
     found = cross(thinflow.load(tmp_path / "scoped.pb"), thinflow.load(tmp_path / "b.tflite"))
-    assert "model/layer_active/active" in [g.twins.a.name for g in found.groups]
+    assert "model/layer_active/active" in [g.value.name for g in found.groups]
     assert not found.only_a
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from thinflow.compare.match_nodes import Pairing, pair_nodes
+from thinflow.compare.match import Match
+from thinflow.compare.match_nodes import match_nodes
 from thinflow.ir.attrs import attr_key, attr_text
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.function import name_before_edits
@@ -64,7 +65,7 @@ class Changes:
     """All that differs.
 
     Attributes:
-        pairing: who is who.
+        match: the nodes that correspond.
         removed: nodes of the first graph without a twin, in file order.
         added: nodes of the second graph without a twin.
         changes: at pairs, but for weights.
@@ -72,7 +73,7 @@ class Changes:
         functions: sentences about the library.
     """
 
-    pairing: Pairing
+    match: Match[Node]
     removed: list[Node] = field(default_factory=list)
     added: list[Node] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
@@ -85,25 +86,25 @@ class Changes:
 
 def find_changes(a: Graph, b: Graph) -> Changes:
     """Every difference of two graphs whose shapes are inferred. Reads all constants. O(nodes + edges)."""
-    pairing = pair_nodes(a, b)
-    found = Changes(pairing)
-    found.removed = [n for n in a if n not in pairing.twin]
-    found.added = [n for n in b if n not in pairing.back]
+    match = match_nodes(a, b)
+    found = Changes(match)
+    found.removed = [n for n in a if n not in match.pairs]
+    found.added = [n for n in b if n not in match.reverse]
     for x in a:
-        y = pairing.twin.get(x)
+        y = match.pairs.get(x)
         if y is not None:
-            found.changes += _pair_changes(x, y, pairing)
+            found.changes += _pair_changes(x, y, match)
             found.weights += _weight_change(x, y)
     found.functions = _function_changes(a, b)
     return found
 
 
-def _pair_changes(x: Node, y: Node, pairing: Pairing) -> Iterator[Change]:
+def _pair_changes(x: Node, y: Node, match: Match[Node]) -> Iterator[Change]:
     for kind, before, after in (("name", x.name, y.name), ("op", x.op, y.op), ("device", x.device, y.device)):
         if before != after:
             yield Change(kind, x.name, y.name, f"{before or 'none'} -> {after or 'none'}")
     yield from _attribute_changes(x, y)
-    yield from _input_changes(x, y, pairing)
+    yield from _input_changes(x, y, match)
     yield from _spec_changes(x, y)
 
 
@@ -120,14 +121,14 @@ def _attribute_changes(x: Node, y: Node) -> Iterator[Change]:
             yield Change("attribute", x.name, y.name, f"{key}: {texts[0]} -> {texts[1]}")
 
 
-def _input_changes(x: Node, y: Node, pairing: Pairing) -> Iterator[Change]:
+def _input_changes(x: Node, y: Node, match: Match[Node]) -> Iterator[Change]:
     ours, theirs = x.inputs, y.inputs
     if len(ours) != len(theirs):
         yield Change("input", x.name, y.name, f"{_count(ours)} -> {_count(theirs)}")
     for index, (v, w) in enumerate(zip(ours, theirs, strict=False)):
-        if pairing.value(v) is not w:
+        if match.value(v) is not w:
             yield Change("input", x.name, y.name, f"input {index}: {v.name} -> {w.name}")
-    waits = {pairing.twin.get(n, n) for n in x.control_inputs}
+    waits = {match.pairs.get(n, n) for n in x.control_inputs}
     if waits != set(y.control_inputs):
         texts = [", ".join(f"^{n.name}" for n in m.control_inputs) or "none" for m in (x, y)]
         yield Change("control", x.name, y.name, f"waits for {texts[0]} -> {texts[1]}")

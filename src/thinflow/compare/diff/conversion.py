@@ -156,7 +156,7 @@ class ConversionDiff:
             "precisions": list(self._precisions()),
             "nodes": list(self.crossing.counts),
             "became": [
-                {"a": [_node(n) for n in g.a], "b": [_node(n) for n in g.b], "value": g.twins.a.name}
+                {"a": [_node(n) for n in g.a], "b": [_node(n) for n in g.b], "value": g.value.name}
                 for g in self.crossing.groups
             ],
             "only_in_a": [_node(n) for n in self.crossing.only_a],

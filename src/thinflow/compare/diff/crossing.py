@@ -1,4 +1,4 @@
-"""Which nodes of a TensorFlow model became which operators of a .tflite or .onnx file, and vice versa.
+"""Groups of nodes of a TensorFlow model and the operators of a .tflite or .onnx file that they became.
 
 Two models of different vocabularies share no nodes, but values: the tensors that keep their names through a
 conversion (see `match_tensors`). Between two such values lies, in each model, a group of nodes that compute
@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from thinflow.compare.diff.explain import PASSING
-from thinflow.compare.match_tensors import Twins, is_source, pair_values
+from thinflow.compare.match_tensors import is_source, match_tensors
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors, runnable
@@ -25,12 +25,12 @@ class Group:
     """Nodes of the first model and those of the second that compute one value from values both have.
 
     Attributes:
-        twins: the value.
+        value: in the first model.
         a, b: the nodes in running order, without constants and nodes that only pass their input on.
         weights_a, weights_b: constants they read.
     """
 
-    twins: Twins
+    value: Value
     a: tuple[Node, ...]
     b: tuple[Node, ...]
     weights_a: tuple[Node, ...] = ()
@@ -66,13 +66,13 @@ class Crossing:
 
 def cross(a: Graph, b: Graph) -> Crossing:
     """Group the nodes of two models by the values that both compute. O(nodes + edges)."""
-    pairs = pair_values(a, b)
-    sides = _Side(a, [p.a for p in pairs]), _Side(b, [p.b for p in pairs])
+    shared = match_tensors(a, b)
+    sides = _Side(a, shared.pairs), _Side(b, shared.reverse)
     groups = []
-    for pair in pairs:
-        (xs, weights), (ys, others) = sides[0].group(pair.a), sides[1].group(pair.b)
+    for x, y in shared.pairs.items():
+        (xs, weights), (ys, others) = sides[0].group(x), sides[1].group(y)
         if xs or ys:
-            groups.append(Group(pair, xs, ys, weights, others))
+            groups.append(Group(x, xs, ys, weights, others))
     left = [s.left() for s in sides]
     return Crossing(groups, left[0], left[1], (sides[0].count, sides[1].count))
 

@@ -81,7 +81,7 @@ def _passes(node: Node) -> bool:
 
 def _duplicates(changes: Changes, found: Explanation) -> None:
     """Nodes with a sibling of one op, attributes and inputs that stayed."""
-    kept = {_signature(n) for n in changes.pairing.twin if n.inputs}
+    kept = {_signature(n) for n in changes.match.pairs if n.inputs}
     for node in changes.removed:
         if node not in found.removed and node.inputs and _signature(node) in kept:
             found.removed[node] = "duplicates"
@@ -93,7 +93,7 @@ def _signature(node: Node) -> tuple[str, tuple[object, ...]]:
 
 def _folds(changes: Changes, found: Explanation, constants: set[Node]) -> None:
     """Norms and arithmetic with constants that went into the weights of the layer before them."""
-    twin = changes.pairing.twin
+    twin = changes.match.pairs
     altered = {w.a for w in changes.weights}
     for node in changes.removed:
         if node in found.removed or node.op not in BATCH_NORMS | AFFINE:
@@ -183,7 +183,7 @@ def _took_over(reader: Node, constant: Node, changes: Changes, found: Explanatio
     """Whether a reader's twin read something explained where this one reads the constant."""
     if reader in found.added or reader.op in AFFINE:
         return True
-    twin = changes.pairing.back.get(reader)
+    twin = changes.match.reverse.get(reader)
     if twin is None or len(twin.inputs) != len(reader.inputs):
         return False
     pairs = zip(twin.inputs, reader.inputs, strict=True)
@@ -196,7 +196,7 @@ def _holds_rest_of_fold(node: Node, changes: Changes, found: Explanation, consta
     """Whether an added addition follows a layer that took in a norm: its offset."""
     layers = set().union(*found.layers.values()) if found.layers else set()
     carriers = [v.node for v in node.inputs if v.node not in constants]
-    return len(carriers) == 1 and changes.pairing.back.get(carriers[0]) in layers
+    return len(carriers) == 1 and changes.match.reverse.get(carriers[0]) in layers
 
 
 def _stored(changes: Changes, found: Explanation, constants: set[Node]) -> None:

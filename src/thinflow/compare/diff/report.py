@@ -157,7 +157,7 @@ class Diff:
             "equal": self.is_equal,
             "same_network": self.is_same_network,
             "nodes": [len(self.a), len(self.b)],
-            "paired": len(self.changes.pairing.twin),
+            "paired": len(self.changes.match.pairs),
             "explained": {kind: n for kind in KINDS if (n := self.explanation.count(kind))},
             "only_in_a": [{"name": n.name, "op": n.op} for n in self.only_in_a],
             "only_in_b": [{"name": n.name, "op": n.op} for n in self.only_in_b],
@@ -173,7 +173,7 @@ class Diff:
     def lines(self, *, everything: bool = False) -> list[str]:
         """The verdict, then every kind of difference; long lists are cut unless `everything`."""
         limit = 1 << 60 if everything else SHOWN
-        pairs = len(self.changes.pairing.twin)
+        pairs = len(self.changes.match.pairs)
         lines = [self.verdict, f"{len(self.a)} and {len(self.b)} nodes, {pairs} of them in both"]
         for title, nodes in (("only in the first", self.only_in_a), ("only in the second", self.only_in_b)):
             lines += _section(title, [f"{n.name} ({n.op})" for n in nodes], limit)
@@ -218,8 +218,8 @@ def _same_up_to_order(diff: Diff, name: str) -> bool:
     definition = registry.find(node.op)
     if definition is None or not definition.commutative:
         return False
-    twins = [diff.changes.pairing.value(v) for v in node.inputs]
-    theirs = list(diff.changes.pairing.twin[node].inputs)
+    twins = [diff.changes.match.value(v) for v in node.inputs]
+    theirs = list(diff.changes.match.pairs[node].inputs)
     return len(twins) == len(theirs) and {id(v) for v in twins} == {id(v) for v in theirs}
 
 

@@ -1,0 +1,247 @@
+"""Two models run on the same inputs: feeds, and the differences of the outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from thinflow.compare.differences import difference
+from thinflow.compare.inner_values import real_numbers
+from thinflow.compare.match import Match
+from thinflow.compare.match_io import order_between, plain, shapes_fit
+from thinflow.compare.verification import OutputReport
+from thinflow.engines.session import Session
+from thinflow.errors import FeedError, ParameterError, ThinflowError
+from thinflow.ir.attrs import ShapeAttr
+from thinflow.ir.graph import Graph, Value
+from thinflow.ir.states import without_states
+from thinflow.ir.types import Shape, TensorSpec
+from thinflow.synthetic import synthetic_feeds
+from thinflow.typing import Array
+
+Feed = Mapping[str, Any]
+Feeds = Iterable[Feed] | Feed | None
+Shapes = Mapping[str, Sequence[int | None]]
+States = dict[Value, Array]
+
+FEWEST_CALLS = 4
+"""Of models that keep state: the first begins with what was saved, and what goes wrong later may grow."""
+
+
+@dataclass
+class SideBySide:
+    """Two models ready to run.
+
+    Attributes:
+        sessions: the first and the second.
+        fed, read: inputs and outputs of the first -> those of the second.
+        are_graphs: two TensorFlow graphs: arrays go from one to the other as they are, and outputs of other
+            shapes differ. Else numbers may be quantized, and have their channels elsewhere.
+        failures: feeds whose outputs differed, each with the states that the runs began with.
+    """
+
+    sessions: tuple[Session, Session]
+    fed: Match[str]
+    read: Match[str]
+    are_graphs: bool = False
+    failures: list[tuple[Feed, tuple[States, States]]] = field(default_factory=list)
+
+    def compare(self, feeds: Sequence[Feed], tolerance: float) -> list[OutputReport]:
+        """The differences of the outputs, over all feeds. Outputs of one form are paired by their numbers.
+
+        Where both keep state, the feeds are calls one after the other; else each is a first call.
+        """
+        first, second = self.sessions
+        reports: dict[str, OutputReport] = {}
+        in_a_row = first.keeps_state and second.keeps_state
+        for number, feed in enumerate(feeds):
+            if not (number and in_a_row):
+                first.restart()
+                second.restart()
+            states = dict(first.held), dict(second.held)
+            ours, theirs = (
+                self._results(first, self.read.pairs, feed),
+                self._results(second, self.read.reverse, self.feed_of_second(feed)),
+            )
+            if not reports:
+                self._pair_by_numbers(ours, theirs)
+            for name, twin in self.read.pairs.items():
+                report = reports.setdefault(name, OutputReport(name, step=self._step(name, twin)))
+                report.add(difference(ours[name], self._aligned(ours[name], theirs[twin])))
+            if any(r.relative > tolerance for r in reports.values()):
+                self.failures.append((feed, states))
+        return list(reports.values())
+
+    def feed_of_second(self, feed: Feed) -> dict[str, Any]:
+        """A feed of the first model as the second takes it: its names, its codes, its place of the channels.
+
+        What the second does not have is left out.
+        """
+        first, second = self.sessions
+        found: dict[str, Any] = {}
+        for name, array in feed.items():
+            twin = self.fed.pairs.get(plain(name))
+            if self.are_graphs:
+                if twin is not None or (second.graph is not None and name.partition(":")[0] in second.graph):
+                    found[twin or name] = np.asarray(array)
+            elif twin is not None:
+                spec = second.inputs[twin]
+                real = real_numbers(np.asarray(array), _codes_of(first, name))
+                found[twin] = nearest_codes(_placed(real, spec.shape), _codes_of(second, twin), spec)
+        return found
+
+    def _results(self, session: Session, names: Iterable[str], feed: Feed) -> dict[str, Array]:
+        """The real numbers of some outputs, by name."""
+        listed = list(names)
+        results = zip(listed, session.run(listed, feed), strict=True)
+        return {n: real_numbers(x, _codes_of(session, n)) for n, x in results}
+
+    def _pair_by_numbers(self, ours: Mapping[str, Array], theirs: Mapping[str, Array]) -> None:
+        """Pair anew what only the order has paired: the closest two first."""
+        twins = [self.read.pairs[n] for n in self.read.guessed]
+        gaps = sorted(
+            (difference(ours[x], self._aligned(ours[x], theirs[y])).relative, abs(i - j), x, y)
+            for i, x in enumerate(self.read.guessed)
+            for j, y in enumerate(twins)
+        )
+        closest = Match[str]()
+        for *_, x, y in gaps:
+            if closest.is_open(x, y):
+                closest.add(x, y)
+        if any(self.read.pairs[x] != y for x, y in closest.pairs.items()):
+            for x, y in closest.pairs.items():
+                self.read.add(x, y)
+            listed = ", ".join(f"{x} with {y}" for x, y in closest.pairs.items())
+            self.read.notes = [f"outputs are paired by their numbers, as no names are shared: {listed}"]
+
+    def _aligned(self, x: Array, y: Array) -> Array:
+        """`y` in the shape of `x`, where it holds as many numbers in another layout."""
+        if self.are_graphs or x.shape == y.shape or x.size != y.size:
+            return y
+        order = order_between(x.shape, y.shape)
+        return y.reshape(x.shape) if order is None else y.transpose(order)
+
+    def _step(self, name: str, twin: str) -> float:
+        """The scale of an output's codes, in the coarser model; 0 if neither has codes."""
+        codes = _codes_of(self.sessions[0], name), _codes_of(self.sessions[1], twin)
+        return max((c[0] for c in codes if c is not None), default=0.0)
+
+
+def calls_to_make(sessions: Sequence[Session], runs: int) -> int:
+    """How many feeds to make up: some in a row where state is kept."""
+    return max(runs, FEWEST_CALLS) if runs > 0 and all(s.keeps_state for s in sessions) else runs
+
+
+def state_notes(sessions: Sequence[Session], calls: int) -> list[str]:
+    """How the state of models was compared; nothing to say of those that have none."""
+    keeping = [s.keeps_state for s in sessions]
+    if all(keeping):
+        return [f"both keep state from call to call: {calls} calls in a row were compared"]
+    if any(keeping):
+        which = ("first", "second")[keeping.index(True)]
+        return [
+            f"only the {which} model keeps state: first calls were compared, from the state that was saved"
+        ]
+    return []
+
+
+def choose_feeds(
+    session: Session, feeds: Feeds, runs: int, seed: int | Sequence[int], shapes: Shapes | None = None
+) -> list[dict[str, Any]]:
+    """The feeds to compare on: those given, or made-up ones."""
+    if feeds is not None:
+        return [dict(feeds)] if isinstance(feeds, Mapping) else [dict(f) for f in feeds]
+    if runs < 1:
+        raise ParameterError(f"{runs} runs compare nothing", hint="give 1 or more")
+    values = session_inputs(session, shapes)
+    seeds = [seed] if isinstance(seed, int) else list(seed)
+    made = (feed for one in seeds for feed in synthetic_feeds(values, runs, one))
+    names = list(session.inputs)
+    return [_full_range(dict(zip(names, feed.values(), strict=True)), session) for feed in made]
+
+
+def computed_feeds(
+    whole: Graph, session: Session, engine: str, feeds: Feeds, runs: int, seed: int | Sequence[int]
+) -> list[dict[str, Any]] | None:
+    """What the whole graph computes at the places where a part of it is fed, from the feeds or made-up ones.
+
+    Indices and sizes fit each other then, which made-up ones would not. None if the graph cannot run, or is
+    fed at those places.
+    """
+    runner, names = Session(whole, engine), list(session.inputs)
+    chosen = None if feeds is None else choose_feeds(runner, feeds, runs, seed)
+    if chosen and {plain(n) for n in chosen[0]} >= {plain(n) for n in names}:
+        return chosen
+    try:
+        chosen = choose_feeds(runner, None, runs, seed) if chosen is None else chosen
+        return [dict(zip(names, runner.run(names, feed), strict=True)) for feed in chosen]
+    except ThinflowError:
+        if feeds is not None:
+            raise
+        return None
+
+
+def session_inputs(session: Session, shapes: Shapes | None = None) -> list[Value]:
+    """What a session takes, as values; of a file with the shapes that a user gave."""
+    if session.graph is not None:
+        return without_states(session.graph, session.graph.inputs)
+    graph = Graph()
+    for name, spec in _shaped(session.inputs, shapes or {}).items():
+        attrs = {"shape": ShapeAttr(spec.shape)} | ({"dtype": spec.dtype} if spec.dtype is not None else {})
+        node = graph.add("Placeholder", name=graph.unique_name(name.partition(":")[0] or "x"), attrs=attrs)
+        node.output().spec = spec
+        graph.inputs = [*graph.inputs, node.output()]
+    return graph.inputs
+
+
+def _shaped(specs: Mapping[str, TensorSpec], shapes: Shapes) -> dict[str, TensorSpec]:
+    """What a file takes, with the shapes that a user gave.
+
+    Raises:
+        FeedError: a shape for something that is not an input.
+    """
+    given = {plain(n): tuple(s) for n, s in shapes.items()}
+    strange = next((n for n in given if n not in map(plain, specs)), None)
+    if strange is not None:
+        raise FeedError(f"'{strange}' is not an input", hint=f"the inputs are {', '.join(specs)}")
+    return {n: TensorSpec(s.dtype, given.get(plain(n), s.shape)) for n, s in specs.items()}
+
+
+def _full_range(feed: Feed, session: Session) -> dict[str, Any]:
+    """A made-up feed that uses the whole range of eight-bit inputs, where small integers would say little."""
+    made = dict(feed)
+    for name, x in feed.items():
+        if _codes_of(session, name) is not None and x.dtype.kind in "iu":
+            limits = np.iinfo(x.dtype)
+            rng = np.random.default_rng(int(x.astype(np.int64).sum()) % 2**32)
+            made[name] = rng.integers(limits.min, limits.max, x.shape, x.dtype, endpoint=True)
+    return made
+
+
+def _codes_of(session: Session, name: str) -> tuple[float, int] | None:
+    """Scale and zero point of an input or output; None for plain numbers."""
+    return next((g for n, g in session.grids.items() if plain(n) == plain(name)), None)
+
+
+def _placed(array: Array, wanted: Shape) -> Array:
+    """The array with its channels where the other model has them."""
+    if wanted is None or shapes_fit(array.shape, wanted) or len(wanted) != array.ndim or array.ndim < 3:
+        return array
+    last = array.ndim - 1
+    for order in ((0, last, *range(1, last)), (0, *range(2, array.ndim), 1)):
+        if shapes_fit(tuple(array.shape[i] for i in order), wanted):
+            return array.transpose(order)
+    return array
+
+
+def nearest_codes(array: Array, codes: tuple[float, int] | None, spec: TensorSpec) -> Array:
+    """Real numbers as the nearest integers that a quantized input takes; anything else as it is."""
+    if codes is None or spec.dtype is None or array.dtype.kind != "f":
+        return array
+    kind = spec.dtype.numpy()
+    limits = np.iinfo(kind)
+    steps = np.rint(array.astype(np.float64) / codes[0]) + codes[1]
+    return np.clip(steps, limits.min, limits.max).astype(kind)
