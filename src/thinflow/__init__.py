@@ -64,11 +64,10 @@ if TYPE_CHECKING:
     from thinflow.ir.graph import Graph, Node, Value
     from thinflow.ir.tensor import Tensor
     from thinflow.ir.types import DType, TensorSpec
-    from thinflow.optimize.graph_job import GraphReport
-    from thinflow.optimize.job_report import OptimizeReport
     from thinflow.optimize.onnx_quantizing import OnnxQuantizedModel
     from thinflow.optimize.quality import Quality
     from thinflow.optimize.quantizing import QuantizedModel
+    from thinflow.optimize.report import GraphReport, OptimizeReport
     from thinflow.quantize.pictures import Scaling
     from thinflow.quantize.recipe import Recipe
     from thinflow.reducing.search import Reduction
@@ -148,11 +147,10 @@ _HOMES = {
     "thinflow.compare.diff.report": "Diff",
     "thinflow.engines.session": "Session",
     "thinflow.formats.checkpoint": "Checkpoint",
-    "thinflow.optimize.graph_job": "GraphReport",
-    "thinflow.optimize.job_report": "OptimizeReport",
     "thinflow.optimize.onnx_quantizing": "OnnxQuantizedModel",
     "thinflow.optimize.quality": "Quality",
     "thinflow.optimize.quantizing": "QuantizedModel",
+    "thinflow.optimize.report": "GraphReport OptimizeReport",
     "thinflow.quantize.pictures": "Scaling",
     "thinflow.quantize.recipe": "Recipe",
     "thinflow.reducing.search": "Reduction",

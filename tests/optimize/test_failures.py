@@ -21,8 +21,7 @@ from thinflow.errors import (
     VerificationError,
 )
 from thinflow.optimize import job, litert_job, onnx_job
-from thinflow.optimize.graph_job import GraphReport
-from thinflow.optimize.job_report import OptimizeReport
+from thinflow.optimize.report import GraphReport, OptimizeReport
 
 pytest.importorskip("ai_edge_litert")
 NET = """

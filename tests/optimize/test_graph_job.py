@@ -13,8 +13,7 @@ from tests.transforms.golden import parse_graph
 from thinflow.bench import latency
 from thinflow.errors import EngineCrashed, EngineUnavailable, UnsupportedOp
 from thinflow.optimize import finishing, litert_job
-from thinflow.optimize.graph_job import GraphReport
-from thinflow.optimize.job_report import OptimizeReport
+from thinflow.optimize.report import GraphReport, OptimizeReport
 
 WORDS = """
 words = Placeholder() {dtype=string, shape=shape[?]}

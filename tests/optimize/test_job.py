@@ -11,7 +11,7 @@ import pytest
 import thinflow
 from thinflow import zoo
 from thinflow.errors import GraphError, ParameterError, WriteError
-from thinflow.optimize.job_report import OptimizeReport
+from thinflow.optimize.report import OptimizeReport
 from thinflow.zoo import digits
 
 FILES = {"digits_fp32.pb", "digits_fp32.tflite", "digits_int8.tflite", "report.json", "report.md"}

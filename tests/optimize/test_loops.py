@@ -15,8 +15,7 @@ from thinflow.errors import UnsupportedOp
 from thinflow.formats import graphdef
 from thinflow.ir.graph import Graph
 from thinflow.optimize.float_model import float_graph, float_model
-from thinflow.optimize.graph_job import GraphReport
-from thinflow.optimize.job_report import OptimizeReport
+from thinflow.optimize.report import GraphReport, OptimizeReport
 from thinflow.optimize.samples import samples_for
 
 # A branch in a loop, and a constant on one side only, which no step must let out.

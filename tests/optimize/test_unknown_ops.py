@@ -11,8 +11,7 @@ import pytest
 import thinflow
 from tests.transforms.golden import parse_graph
 from thinflow.cli import main
-from thinflow.optimize.graph_job import GraphReport
-from thinflow.optimize.job_report import OptimizeReport
+from thinflow.optimize.report import GraphReport, OptimizeReport
 from thinflow.optimize.trying import unknown_op
 
 pytest.importorskip("ai_edge_litert")

@@ -12,8 +12,8 @@ import pytest
 from thinflow.bench.report import Ratio, Row
 from thinflow.bench.stats import Interval, describe, ratio_of_medians
 from thinflow.optimize.quality import Quality, split_chance, tail_chance
-from thinflow.optimize.report import duration
-from thinflow.optimize.verdict import is_good_enough, verdict_of
+from thinflow.optimize.report_text import duration
+from thinflow.optimize.verdict import pair_verdict
 from thinflow.quantize.recipe import Recipe
 
 ROLES = {"fp32": "m_fp32.tflite", "int8": "m_int8.tflite"}
@@ -137,22 +137,21 @@ NOT_TOLD = ": ship m_fp32.tflite: whether int8 loses more than 1.5 points of "
     ],
 )
 def test_verdict(told: Any, beginning: str, end: str) -> None:
-    sentence = verdict_of(told)
+    sentence = pair_verdict(told)
     assert sentence.startswith(beginning)
     assert sentence.endswith(end)
-    assert is_good_enough(told) == ("m_int8" in end)
     assert "because" not in sentence, "nobody measured why"
 
 
 @pytest.mark.parametrize("speed", [0.4, 0.94, 1.0, 1.06, 2.1])
 def test_which_of_two_short_runs_is_shorter_does_not_matter(speed: float) -> None:
     told = report(speed=ratio(speed, ms=0.01))
-    assert verdict_of(told) == (
+    assert pair_verdict(told) == (
         "int8 takes less than 0.1 ms a run, as float does, and is 4.0x smaller; "
         "same top answer on 100 of 100 samples: ship m_int8.tflite"
     )
     for far in (0.3, 3.3):
-        assert "0.1 ms" not in verdict_of(report(speed=ratio(far, ms=0.01)))
+        assert "0.1 ms" not in pair_verdict(report(speed=ratio(far, ms=0.01)))
 
 
 def test_benchmark_and_verdict_go_by_the_same_judgement() -> None:
@@ -162,7 +161,7 @@ def test_benchmark_and_verdict_go_by_the_same_judgement() -> None:
         row: Any = SimpleNamespace(median_ms=84.0)
         found = Ratio(row, row, ratio_of_medians(before, before[::-1] / scale))
         words = {"faster": "faster and", "slower": "SLOWER", "even": "as fast as"}[found.outcome]
-        assert words in verdict_of(report(speed=found))
+        assert words in pair_verdict(report(speed=found))
 
 
 def test_chances_are_exact() -> None:
@@ -182,7 +181,7 @@ def test_chances_are_exact() -> None:
 )
 def test_made_up_samples_prove_nothing(scheme: str, until: str) -> None:
     told = report(synthetic=True, recipe=Recipe(scheme=scheme), quality=quality(50))
-    assert verdict_of(told) == (
+    assert pair_verdict(told) == (
         f"{scheme} is 2.0x faster and 4.0x smaller; how good its answers are only real samples can tell: "
         f"ship m_fp32.tflite until {until}"
     )

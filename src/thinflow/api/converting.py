@@ -288,10 +288,10 @@ def write_float_tflite(
         strict: refuse to write a part.
     """
     from thinflow.formats._files import write_file
+    from thinflow.optimize.advice import fits_onnx
     from thinflow.optimize.calls import require_states
     from thinflow.optimize.float_model import float_graph, float_model
     from thinflow.optimize.onnx_quantizing import reopened
-    from thinflow.optimize.partial import fits_onnx
 
     prepared = float_graph(graph, verify=verify, runtime="litert")
     optimised = prepared.graph

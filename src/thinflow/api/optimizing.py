@@ -12,10 +12,9 @@ from thinflow.errors import ParameterError
 from thinflow.typing import Progress
 
 if TYPE_CHECKING:
-    from thinflow.optimize.graph_job import GraphReport
-    from thinflow.optimize.job_report import OptimizeReport
     from thinflow.optimize.onnx_quantizing import OnnxQuantizedModel
     from thinflow.optimize.quantizing import QuantizedModel
+    from thinflow.optimize.report import GraphReport, OptimizeReport
     from thinflow.quantize.pictures import Scaling
     from thinflow.quantize.recipe import Recipe
     from thinflow.typing import FilePath, Samples

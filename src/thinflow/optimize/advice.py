@@ -1,21 +1,24 @@
-"""What the reader of a report must know, and what to try next."""
+"""Warnings of a report, and commands to try next."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from thinflow.errors import ThinflowError
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.states import without_states
 from thinflow.optimize.core import Core
 from thinflow.optimize.finishing import stem_of
+from thinflow.optimize.onnx import onnx_model
 from thinflow.optimize.onnx_quantizing import reopened
-from thinflow.optimize.partial import fits_onnx
+from thinflow.optimize.results import PairResults
 from thinflow.optimize.samples import Samples
 
 if TYPE_CHECKING:
-    from thinflow.optimize.job_report import OptimizeReport
+    from thinflow.optimize.float_model import FloatModel
     from thinflow.optimize.quantizing import QuantizedModel
     from thinflow.optimize.small_graph import SmallGraph
     from thinflow.optimize.task import Task
@@ -79,33 +82,46 @@ def settled_notes(inputs: Sequence[Value], core: Core, samples: Samples) -> list
     return notes
 
 
-def next_steps(report: OptimizeReport, small: SmallGraph) -> list[str]:
+def next_steps(results: PairResults, small: SmallGraph) -> list[str]:
     """Commands to try, those that make up for what was missing first."""
     task = small.task
     graph = task.graph
-    model = shlex.quote(report.source or "MODEL")
+    model = shlex.quote(results.source or "MODEL")
     model += "".join(f" --{key} {shlex.quote(str(value))}" for key, value in task.opened_with.items())
-    folder = report.files["int8"].parent
+    folder = results.files["int8"].parent
     samples = shlex.quote(task.data.path or "FOLDER_OF_SAMPLES")
     data = f"--calibration {samples}"
-    steps: list[str] = _steps_to_a_whole_model(report, small, model) if report.is_part else []
-    if report.synthetic and not report.is_part:
+    steps: list[str] = _steps_to_a_whole_model(results, small, model) if results.is_part else []
+    if results.synthetic and not results.is_part:
         shapes = _known_shapes(graph, one_sample=False)
         steps.append(f"thinflow optimize {model} {shlex.quote(str(folder))} {data}{shapes}")
-    if report.summary.training_norms:
+    if results.summary.training_norms:
         frozen = shlex.quote(str(folder / f"{stem_of(graph)}_frozen.pb"))
         data += _known_shapes(graph)
         steps.append(f"thinflow transform {model} {frozen} -t freeze_batch_norms {data}")
-    files = " ".join(shlex.quote(str(report.files[key])) for key in ("fp32", "int8"))
+    files = " ".join(shlex.quote(str(results.files[key])) for key in ("fp32", "int8"))
     return [*steps, f"thinflow benchmark {files} --threads 1,2"]
 
 
-def _steps_to_a_whole_model(report: OptimizeReport, small: SmallGraph, model: str) -> list[str]:
+def graph_next_steps(files: Mapping[str, Path], model: FloatModel | None, *, runs: bool) -> list[str]:
+    """Commands to try with what is left without a smaller model.
+
+    Args:
+        files: by role.
+        model: the float model, if there is one.
+        runs: whether something here runs the graph.
+    """
+    if model is not None and not model.coverage.is_part:
+        return [f"thinflow benchmark {shlex.quote(str(files['fp32']))}"]
+    return [f"thinflow {'run' if runs else 'inspect'} {shlex.quote(str(files['fp32_pb']))}"]
+
+
+def _steps_to_a_whole_model(results: PairResults, small: SmallGraph, model: str) -> list[str]:
     """Commands that make or run all of a model that the LiteRT models hold only a part of."""
-    if report.onnx is not None and not report.onnx.plain.coverage.is_part:
-        return [f"thinflow benchmark {shlex.quote(str(report.files['onnx_fp32']))}"]
-    whole = report.files["fp32_pb"]
-    if report.onnx is None and report.source and fits_onnx(reopened(small.task.graph, small.graph)):
+    if results.onnx is not None and not results.onnx.plain.coverage.is_part:
+        return [f"thinflow benchmark {shlex.quote(str(results.files['onnx_fp32']))}"]
+    whole = results.files["fp32_pb"]
+    if results.onnx is None and results.source and fits_onnx(reopened(small.task.graph, small.graph)):
         ends = _ends(small.task.graph)
         return [f"thinflow convert {model}{ends} {shlex.quote(str(whole.with_suffix('.onnx')))}"]
     return [f"thinflow run {shlex.quote(str(whole))}{_ends(small.task.graph)}"]
@@ -131,3 +147,11 @@ def _known_shapes(graph: Graph, *, one_sample: bool = True) -> str:
         f"{name}={','.join('1' if d is None else str(d) for d in shape)}" for name, shape in shapes.items()
     )
     return "".join(f" --shape {shlex.quote(text)}" for text in texts)
+
+
+def fits_onnx(graph: Graph) -> bool:
+    """Whether an .onnx file could hold all of a graph. Shapes are inferred anew in it."""
+    try:
+        return not onnx_model(graph).coverage.is_part
+    except ThinflowError:
+        return False

@@ -11,25 +11,29 @@ from typing import Any
 
 from thinflow.analysis.opened import tell_unkept
 from thinflow.analysis.summary import summarize
-from thinflow.bench.latency import BenchmarkReport
+from thinflow.bench.report import BenchmarkReport
 from thinflow.errors import ThinflowError, UnsupportedOp
 from thinflow.ir.graph import Graph
+from thinflow.ir.states import without_states
+from thinflow.load.keeping import AUTO, FREEZE
+from thinflow.optimize.advice import graph_next_steps, next_steps, settled_notes, warnings_for
 from thinflow.optimize.calls import StateNotKept, check_calls, require_states
 from thinflow.optimize.checking import check_float_model
 from thinflow.optimize.finishing import (
     checked_folder,
+    described,
     make_folder,
     model_files,
     page_files,
+    sizes_of,
     write_graph,
     write_pages,
 )
 from thinflow.optimize.float_model import FloatModel
-from thinflow.optimize.graph_job import GraphReport, finish
-from thinflow.optimize.job_report import OptimizeReport, Products, report_on
-from thinflow.optimize.litert_job import LiteRTPair, litert_pair, running_model
+from thinflow.optimize.litert_job import LiteRTPair, litert_pair, running_model, write_plain
 from thinflow.optimize.onnx_job import OnnxPair, onnx_pair, require_onnx
 from thinflow.optimize.quantizing import chosen_recipe
+from thinflow.optimize.report import GraphReport, OptimizeReport
 from thinflow.optimize.samples import both_samples
 from thinflow.optimize.small_graph import SmallGraph, small_graph
 from thinflow.optimize.task import DEFAULT_MAX_DROP, Choices, Task, named_ends, open_model, require_sensible
@@ -38,8 +42,6 @@ from thinflow.optimize.trying import require_ours, require_runnable
 from thinflow.quantize.pictures import Scaling
 from thinflow.quantize.recipe import Recipe
 from thinflow.typing import Progress
-
-AUTO, FREEZE = "auto", "freeze"
 
 
 def optimize(
@@ -134,12 +136,7 @@ def _carried_out(task: Task) -> OptimizeReport | GraphReport:
     onnx, no_onnx = _onnx(small)
     if task.choices.strict and onnx is not None:
         onnx.plain.coverage.require_whole()
-    files = _written(small, litert, onnx)
-    latency, unmeasured = _timed(task, files, litert, onnx)
-    failures = [why for why in (no_onnx, unmeasured) if why]
-    report = report_on(small, Products(litert, onnx, files, latency, failures))
-    write_pages(report)
-    return report
+    return _report_on_models(small, litert, onnx, no_onnx)
 
 
 def _require_stateless(task: Task, error: ThinflowError) -> None:
@@ -153,10 +150,10 @@ def _require_stateless(task: Task, error: ThinflowError) -> None:
 
 
 def _without(small: SmallGraph, failure: ThinflowError, model: FloatModel | None = None) -> GraphReport:
-    """What is left without the models that could not be made; an error where all of them were wanted."""
+    """The report on what is left without models that could not be made; an error where all were wanted."""
     if small.task.choices.strict:
         raise failure
-    return finish(small, failure, model)
+    return _report_on_graph(small, failure, model)
 
 
 def _onnx(small: SmallGraph) -> tuple[OnnxPair | None, str]:
@@ -172,16 +169,93 @@ def _onnx(small: SmallGraph) -> tuple[OnnxPair | None, str]:
         return None, f"no ONNX models were written: {error.message}"
 
 
-def _written(small: SmallGraph, litert: LiteRTPair, onnx: OnnxPair | None) -> dict[str, Path]:
-    """Write the models and read each back; the files by role, those of the report to come included."""
-    folder, stem, scheme = small.task.folder, small.task.stem, small.task.choices.recipe.scheme
-    make_folder(folder)
-    files = write_graph(small.restored.graph, folder, stem)
-    files |= litert.write(folder, stem, scheme) | page_files(folder)
-    return files if onnx is None else files | onnx.write(folder, stem, scheme)
+def _report_on_models(
+    small: SmallGraph, litert: LiteRTPair, onnx: OnnxPair | None, no_onnx: str
+) -> OptimizeReport:
+    """Write and time the models; the report on them, written too."""
+    task, core = small.task, litert.plain.core
+    files = _write_graph(small)
+    files |= litert.write(task.folder, task.stem, task.choices.recipe.scheme) | page_files(task.folder)
+    if onnx is not None:
+        files |= onnx.write(task.folder, task.stem, task.choices.recipe.scheme)
+    latency, unmeasured = _timed_models(task, files, litert, onnx)
+    settled = settled_notes(task.graph.inputs, core, task.data)
+    failures = [why for why in (no_onnx, unmeasured) if why]
+    report = OptimizeReport(
+        **_common(small),
+        files=files,
+        sizes=sizes_of(files),
+        latency=latency,
+        warnings=[*small.notes, *settled, *failures, *warnings_for(small, litert.quantized)],
+        model_inputs=described(core.fed),
+        model_outputs=described(core.given),
+        outside={n.name: why for n, why in core.outside.items()},
+        float_difference=litert.difference,
+        float_quality=litert.qualities["float"],
+        int8_quality=litert.qualities["int8"],
+        int8=litert.quantized,
+        tested_on=task.tested.note,
+        max_drop=task.choices.max_drop,
+        onnx=onnx,
+        coverage=litert.plain.coverage,
+    )
+    report.next_steps = next_steps(report, small)
+    write_pages(report)
+    return report
 
 
-def _timed(
+def _report_on_graph(small: SmallGraph, obstacle: ThinflowError, model: FloatModel | None) -> GraphReport:
+    """Write what could be made, time the graph before and after; the report on it, written too.
+
+    Args:
+        small: the graph, and what it was.
+        obstacle: why there is no model, or only a float one.
+        model: the float model, if there is one.
+    """
+    task, runs = small.task, small.unknown is None
+    files = _write_graph(small)
+    if model is not None:
+        files |= write_plain(model, task.folder, task.stem)
+    files |= page_files(task.folder)
+    latency, unmeasured = _timed_graph(small, files, model) if runs else (None, "")
+    found = (*(() if model is None else model.batch_notes), small.restored.note, unmeasured)
+    report = GraphReport(
+        **_common(small),
+        files=files,
+        sizes=sizes_of(files),
+        latency=latency,
+        warnings=[*small.notes, *filter(None, found)],
+        next_steps=graph_next_steps(files, model, runs=runs),
+        obstacle=obstacle,
+        runs=runs,
+        model=model,
+    )
+    write_pages(report)
+    return report
+
+
+def _common(small: SmallGraph) -> dict[str, Any]:
+    """The fields that every report has, told by the job's inputs and the optimized graph."""
+    task = small.task
+    return {
+        "source": task.graph.path,
+        "summary": small.summary,
+        "inputs": described(without_states(task.graph, task.graph.inputs)),
+        "outputs": described(without_states(task.graph, task.graph.outputs)),
+        "ledger": small.restored,
+        "recipe": task.choices.recipe,
+        "samples": task.data.note,
+        "synthetic": task.data.synthetic,
+    }
+
+
+def _write_graph(small: SmallGraph) -> dict[str, Path]:
+    """Write the optimized graph into the job's folder; the file by its role."""
+    make_folder(small.task.folder)
+    return write_graph(small.restored.graph, small.task.folder, small.task.stem)
+
+
+def _timed_models(
     task: Task, files: Mapping[str, Path], litert: LiteRTPair, onnx: OnnxPair | None
 ) -> tuple[BenchmarkReport | None, str]:
     """The models side by side if that was chosen; or None, and why nothing was timed."""
@@ -191,3 +265,16 @@ def _timed(
         for role, path in models.items()
     }
     return timed(task, list(models.values()), first_sample(task, cores))
+
+
+def _timed_graph(
+    small: SmallGraph, files: Mapping[str, Path], model: FloatModel | None
+) -> tuple[BenchmarkReport | None, str]:
+    """The graph as it came beside the whole float model, or the optimized graph; or None, and why not."""
+    task = small.task
+    before: dict[str, Any] = {"before": task.graph}
+    if model is None or model.coverage.is_part:
+        feeds = first_sample(task, {}, ["before", "after"])
+        return timed(task, before | {"after": small.restored.graph}, feeds, memory=False)
+    feeds = first_sample(task, {files["fp32"]: model.core}, ["before"])
+    return timed(task, before | {"after": files["fp32"]}, feeds, memory=False)

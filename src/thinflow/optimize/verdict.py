@@ -3,44 +3,127 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from thinflow.errors import ThinflowError, UnsupportedOp
+from thinflow.formats.parts import PARTIAL
+from thinflow.optimize.coverage import Coverage
 from thinflow.optimize.quality import decibels
+from thinflow.optimize.results import GraphResults, JobResults, PairResults
 
 if TYPE_CHECKING:
     from thinflow.bench.report import Ratio
     from thinflow.bench.stats import Interval
-    from thinflow.optimize.job_report import OptimizeReport
 
+# An SQNR of 20 dB is a noise power of 1 % of the signal's, which is an amplitude of a tenth of it: eight
+# rounded bits alone leave about 50 dB (6.02 dB a bit), so something besides rounding is wrong below this.
 POOR_SQNR_DB = 20.0
-"""Below this the noise of eight bits is more than a tenth of the signal: doubtful where the numbers
-themselves count.
-"""
+# Metadata, padding and op versions differ between files of the same weights: no one ships for 5 %.
 SAME_SIZE = 0.05
 WORTH_SMALLER = 1.1
 """A file that shrinks less than this is as large as before."""
+# Two models that both take less are equally good for an app: what lies around the run (copying inputs,
+# waking a thread) takes longer, and which of them is ahead differs from machine to machine.
 SHORT_MS = 0.1
-"""Two models that both take less are equally good for an app, unless one takes several times as long: what
-lies around the run takes longer, and which of them is ahead differs from machine to machine.
-"""
+# Unless one takes several times as long, which no change of machine turns round.
 SEVERAL_TIMES = 3.0
 WIDE = 0.1
 """A ratio whose interval reaches farther, relative to it, is told with the interval."""
 
 
-def verdict_of(report: OptimizeReport) -> str:
-    """One sentence: how much faster and smaller, how good, and which file to ship."""
-    name, size, end = report.recipe.scheme, _size(times_smaller(report)), _advice(report)
-    speed = _speed(report)
-    return f"{name} {speed} {size}; {end}"
+def verdict_of(results: JobResults) -> str:
+    """The verdict on a job, whatever it could make."""
+    if isinstance(results, GraphResults):
+        return _graph_verdict(results)
+    assert isinstance(results, PairResults)
+    if results.is_part:
+        return _partial_pair_verdict(results)
+    return _with_notes(pair_verdict(results), results.coverages)
 
 
-def _speed(report: OptimizeReport) -> str:
-    """How fast the smaller model is beside float, as far as what was measured tells; up to the size.
+def pair_verdict(results: PairResults) -> str:
+    """One sentence on whole models: how much faster and smaller, how good, and which file to ship."""
+    size = _size(times_smaller(results))
+    return f"{results.recipe.scheme} {_speed(results)} {size}; {_advice(results)}"
+
+
+def _graph_verdict(results: GraphResults) -> str:
+    """The verdict where not both LiteRT models could be made."""
+    if results.model is not None:
+        return _float_verdict(results, results.model.coverage)
+    steps = results.ledger.steps
+    before, after = steps[0].nodes[0], steps[-1].nodes[1]
+    done = f"the graph went from {before} to {after} nodes" if after < before else "the graph stays as it is"
+    same = " and computes the same" if any(s.difference is not None for s in steps) else ""
+    carrier = "a TensorFlow runtime, or with thinflow's own engines"
+    if not results.runs:
+        carrier = "the TensorFlow runtime that has the op"
+    none = "can be made" if isinstance(results.obstacle, UnsupportedOp) else "was written"
+    return (
+        f"no LiteRT model {none}, because {_sentence(results.obstacle)}; {done}{same}: "
+        f"ship {results.files['fp32_pb'].name} with {carrier}"
+    )
+
+
+def _float_verdict(results: GraphResults, coverage: Coverage) -> str:
+    """The verdict where there is a float model and no smaller one."""
+    failed = f"no {results.scheme} model can be made, because {_sentence(results.obstacle)}"
+    if coverage.is_part:
+        return _partial_verdict(coverage, [results.files["fp32"]], results.files["fp32_pb"], failed)
+    return _with_notes(f"{failed}: ship {results.files['fp32'].name}", [coverage])
+
+
+def _sentence(error: ThinflowError) -> str:
+    """The problem, with the node it is about."""
+    return f"{error.problem} ({error.where})" if error.where else error.problem
+
+
+def _partial_verdict(coverage: Coverage, parts: Sequence[Path], whole: Path, also: str = "") -> str:
+    """One sentence: which files are parts, what is missing from them and why, and what is whole.
+
+    Args:
+        coverage: of the parts.
+        parts: the files.
+        whole: the file that holds all of the model.
+        also: what else did not come off; "" if all did.
+    """
+    names = " and ".join(p.name for p in parts)
+    holds = "hold" if len(parts) > 1 else "holds"
+    carrier = "" if whole.suffix == ".onnx" else " with thinflow's own engines or a TensorFlow runtime"
+    failed = f"{also}; " if also else ""
+    return (
+        f"{PARTIAL}{names} {holds} only a part of the model: {coverage.sentence}; "
+        f"{failed}the whole model is {whole.name}: run it{carrier}"
+    )
+
+
+def _partial_pair_verdict(results: PairResults) -> str:
+    """The verdict on LiteRT models that are parts."""
+    parts = [results.files["fp32"], results.files["int8"]]
+    whole = results.files["fp32_pb"]
+    if results.onnx is not None:
+        if results.onnx.plain.coverage.is_part:
+            parts += [results.files["onnx_fp32"], results.files["onnx_int8"]]
+        else:
+            whole = results.files["onnx_fp32"]
+    return _partial_verdict(results.coverage, parts, whole)
+
+
+def _with_notes(verdict: str, coverages: Sequence[Coverage]) -> str:
+    """A verdict on whole models with what the app has to do, and with what is not whole beside them."""
+    notes = [c.note for c in coverages if c.note]
+    notes += [f"{PARTIAL}the .onnx files hold only a part: {c.sentence}" for c in coverages if c.is_part]
+    return "; ".join([verdict, *dict.fromkeys(notes)])
+
+
+def _speed(results: PairResults) -> str:
+    """The speed of the smaller model beside float, as far as what was measured tells; up to the size.
 
     Why it is so was not measured, so no reason is given.
     """
-    ratio = ratio_of(report)
+    ratio = ratio_of(results)
     if ratio is None or ratio.outcome == "unknown":
         return "is"
     if is_short(ratio):
@@ -76,61 +159,57 @@ def _size(times_smaller: float) -> str:
     return f"{times_smaller:.1f}x smaller" if times_smaller >= 1 else f"{1 / times_smaller:.1f}x LARGER"
 
 
-def _advice(report: OptimizeReport) -> str:
-    """How good the smaller model is, and which file to ship."""
-    if report.synthetic:
+def _advice(results: PairResults) -> str:
+    """The quality of the smaller model, and which file to ship."""
+    if results.synthetic:
         quality = "how good its answers are only real samples can tell"
-        until = "it is calibrated" if report.recipe.needs_samples else "real samples have been tried"
-        return f"{quality}: ship {report.files['fp32'].name} until {until}"
-    quality = report.int8_quality.sentence()
-    if is_good_enough(report):
-        return f"{quality}: ship {report.files['int8'].name}"
-    return f"{quality}: ship {report.files['fp32'].name}: {why_not(report)}"
+        until = "it is calibrated" if results.recipe.needs_samples else "real samples have been tried"
+        return f"{quality}: ship {results.files['fp32'].name} until {until}"
+    quality = results.int8_quality.sentence()
+    against = _objection(results)
+    return f"{quality}: ship {results.files['fp32' if against else 'int8'].name}" + (
+        against and f": {against}"
+    )
 
 
-def times_smaller(report: OptimizeReport) -> float:
-    return report.sizes["fp32"] / max(report.sizes["int8"], 1)
+def times_smaller(results: PairResults) -> float:
+    return results.sizes["fp32"] / max(results.sizes["int8"], 1)
 
 
-def is_good_enough(report: OptimizeReport) -> bool:
-    """Whether fewer bits cost no more than allowed, and bring something."""
-    return not why_not(report)
-
-
-def why_not(report: OptimizeReport) -> str:
-    """What speaks against the quantized model; empty if nothing does."""
-    name, ratio = report.recipe.scheme, ratio_of(report)
-    if lost := _too_much_lost(report):
+def _objection(results: PairResults) -> str:
+    """The argument against the quantized model; empty if there is none."""
+    name, ratio = results.recipe.scheme, ratio_of(results)
+    if lost := _too_much_lost(results):
         return lost
     is_decided = ratio is not None and not is_short(ratio)
     if is_decided and ratio is not None and ratio.outcome == "slower":
         return "float is faster here"
     is_faster = is_decided and ratio is not None and ratio.outcome == "faster"
-    if ratio is not None and not is_faster and times_smaller(report) < WORTH_SMALLER:
+    if ratio is not None and not is_faster and times_smaller(results) < WORTH_SMALLER:
         return f"{name} brings nothing here"
     return ""
 
 
-def _too_much_lost(report: OptimizeReport) -> str:
-    """What the quantized model loses where that is more than allowed, or may be; empty if it is not."""
-    name, quality = report.recipe.scheme, report.int8_quality
+def _too_much_lost(results: PairResults) -> str:
+    """The loss of the quantized model where it is more than allowed, or may be; empty if it is not."""
+    name, quality = results.recipe.scheme, results.int8_quality
     if quality.drop is None:
         poor = quality.sqnr_db < POOR_SQNR_DB
         return f"the {name} output is poor (SQNR {decibels(quality.sqnr_db)})" if poor else ""
-    if quality.drop <= report.max_drop:
+    if quality.drop <= results.max_drop:
         return ""
     what = "accuracy" if quality.accuracy is not None else "answers"
-    if not quality.surely_drops(report.max_drop):
-        points = f"{report.max_drop:g} points of {what}"
+    if not quality.surely_drops(results.max_drop):
+        points = f"{results.max_drop:g} points of {what}"
         return f"whether {name} loses more than {points} takes more samples to tell"
-    return f"{name} loses {quality.drop:.1f} points of {what}, more than {report.max_drop:g}"
+    return f"{name} loses {quality.drop:.1f} points of {what}, more than {results.max_drop:g}"
 
 
-def ratio_of(report: OptimizeReport) -> Ratio | None:
+def ratio_of(results: PairResults) -> Ratio | None:
     """Float time over the quantized model's time at the first thread count; None if not measured."""
-    if report.latency is None:
+    if results.latency is None:
         return None
-    ratio = report.latency.ratio(report.files["fp32"], report.files["int8"])
+    ratio = results.latency.ratio(results.files["fp32"], results.files["int8"])
     return ratio if math.isfinite(ratio.value) else None
 
 
@@ -140,7 +219,7 @@ def is_short(ratio: Ratio) -> bool:
     return longest < SHORT_MS and 1 / SEVERAL_TIMES < ratio.value < SEVERAL_TIMES
 
 
-def speed_data(report: OptimizeReport) -> dict[str, Any] | None:
+def speed_data(results: PairResults) -> dict[str, Any] | None:
     """Float time over the quantized model's, with its interval and what may be said of it; for JSON."""
-    ratio = ratio_of(report)
+    ratio = ratio_of(results)
     return None if ratio is None else {**vars(ratio.interval), "outcome": ratio.outcome}

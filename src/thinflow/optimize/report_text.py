@@ -1,0 +1,239 @@
+"""The main job's report as text: what the command prints, and the page for people in `report.md`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from thinflow.analysis.summary import short_number
+from thinflow.bench.tables import pipes
+from thinflow.optimize.results import GraphResults, JobResults, PairResults
+from thinflow.optimize.verdict import verdict_of
+from thinflow.plain_text import markdown, markdown_code
+
+if TYPE_CHECKING:
+    from thinflow.bench.report import Row
+    from thinflow.rewrite.runner import Result
+
+_SHOWN_WARNINGS = 5
+
+
+def lines_of(results: JobResults) -> list[str]:
+    """Lines that the command prints: the verdict first, the next command last."""
+    lines = [verdict_of(results), "", *_model_lines(results)]
+    if isinstance(results, PairResults):
+        lines += _cut_lines(results)
+        what = "the part in LiteRT" if results.is_part else "LiteRT"
+        lines += _transform_lines(results.ledger, f"; {what} float {results.float_difference:.2g}")
+        lines += [f"samples    {results.samples}", *_table_lines(results)]
+    elif isinstance(results, GraphResults):
+        lines += _transform_lines(results.ledger)
+        lines += [f"help       {results.obstacle.hint}"] if results.obstacle.hint else []
+        lines.append(f"samples    {results.samples}")
+        if results.latency is not None:
+            shown = (f"{r.subject} {duration(r)} on {r.setting}" for r in results.latency.rows)
+            lines.append(f"latency    {', '.join(shown)}")
+    return [*lines, *_closing_lines(results), "", f"next: {results.next_steps[0]}"]
+
+
+def markdown_of(results: JobResults) -> str:
+    """The page of a job."""
+    name = results.files["fp32_pb"].stem.removesuffix("_fp32")
+    parts = [f"# {markdown(name)}", "", f"**{markdown(verdict_of(results))}**", ""]
+    ends = [("graph input", results.inputs), ("graph output", results.outputs)]
+    if isinstance(results, PairResults):
+        ends += [("LiteRT input", results.model_inputs), ("LiteRT output", results.model_outputs)]
+        parts += [*_models(results), *_warnings(results.warnings), *_interface(ends)]
+        parts += [*_outside(results.outside), *_transforms(results.ledger), *_scheme(results)]
+    elif isinstance(results, GraphResults):
+        hint = results.obstacle.hint
+        parts += [f"What helps: {markdown(hint)}.", ""] if hint else []
+        parts += [f"Samples: {markdown(results.samples)}.", ""]
+        parts += [*_warnings(results.warnings), *_interface(ends), *_transforms(results.ledger)]
+    if results.latency is not None:
+        exact = not isinstance(results, PairResults)
+        parts += ["", "## Latency", "", results.latency.markdown(exact=exact)]
+    return "\n".join([*parts, "", f"Next: {markdown_code(results.next_steps[0])}", ""])
+
+
+def _cut_lines(results: PairResults) -> list[str]:
+    """The ends of the .tflite if the graph has others."""
+    if not results.outside:
+        return []
+    kinds = Counter(results.outside.values()).most_common(2)
+    names = ", ".join(f"{n} {s}" for n, s in results.model_inputs)
+    ends = ", ".join(f"{n} {s}" for n, s in results.model_outputs)
+    end = f" and ends at {ends}" if results.is_part else ""
+    count = len(results.outside)
+    nodes, are, run = ("node", "is", "runs") if count == 1 else ("nodes", "are", "run")
+    left = f"{count} {nodes} {are} not in it" if results.is_part else f"{count} {nodes} {run} in the app"
+    return [f"cut        the .tflite begins at {names}{end}; {left}: {kinds[0][0]}"]
+
+
+def _model_lines(results: JobResults) -> list[str]:
+    """The model as it was opened, and what goes in and out."""
+    summary = results.summary
+    flops = summary.cost.total.flops
+    return [
+        f"model      {results.source or 'graph'}: {len(summary.graph)} nodes, "
+        f"{short_number(summary.parameters.count)} constants"
+        + (f", {short_number(flops)} operations a run" if flops else ""),
+        *(f"input      {name}  {spec}" for name, spec in results.inputs),
+        *(f"output     {name}  {spec}" for name, spec in results.outputs),
+    ]
+
+
+def _transform_lines(ledger: Result, also: str = "") -> list[str]:
+    """The transforms' work together, and its proof.
+
+    Args:
+        also: another comparison, and what came of it.
+    """
+    steps = ledger.steps
+    changed = ", ".join(f"{s.transform.split('(')[0]} {s.changes}" for s in steps if s.changes)
+    result = [f"transforms {steps[0].nodes[0]} -> {steps[-1].nodes[1]} nodes ({changed or 'no changes'})"]
+    compared = [s.difference for s in steps if s.difference is not None]
+    if compared:
+        result.append(f"proof      every step verified, worst difference {max(compared):.2g}{also}")
+    return result
+
+
+def _closing_lines(results: JobResults) -> list[str]:
+    """Warnings, and the files that were written."""
+    result = [f"warning    {w}" for w in results.warnings[:_SHOWN_WARNINGS]]
+    if len(results.warnings) > _SHOWN_WARNINGS:
+        result.append(f"warning    ... and {len(results.warnings) - _SHOWN_WARNINGS} more in report.md")
+    names = ", ".join(path.name for path in results.files.values())
+    return [*result, f"written    {names} in {results.files['json'].parent}"]
+
+
+def _table(results: PairResults) -> list[list[str]]:
+    """Rows of the comparison: a header, then float and quantized."""
+    rows = [["", "file", "size", "quality", *_latency_headers(results), "peak memory"]]
+    for key, quality in results.qualities.items():
+        kilobytes = f"{results.sizes[key] / 1000:,.1f} kB"
+        shown = results.recipe.scheme if key.endswith("int8") else "fp32"
+        what = [shown, results.files[key].name, kilobytes, quality.sentence(detailed=True)]
+        rows.append([*what, *_latency_cells(results, key), _memory_cell(results, key)])
+    return rows
+
+
+def _latency_headers(results: PairResults) -> list[str]:
+    if results.latency is None:
+        return []
+    return [f"{n} thread{'s' if n > 1 else ''}" for n in results.latency.thread_counts]
+
+
+def _latency_cells(results: PairResults, key: str) -> list[str]:
+    if results.latency is None:
+        return []
+    cells = []
+    for threads in results.latency.thread_counts:
+        timing = results.latency.timing(results.files[key], threads=threads)
+        cells.append("-" if timing is None else duration(timing))
+    return cells
+
+
+def duration(row: Row) -> str:
+    """`12.3 ± 0.2 ms`, in microseconds below one millisecond; as many digits as the spread is worth."""
+    unit, factor = ("µs", 1000.0) if row.median_ms < 1 else ("ms", 1.0)
+    if not row.latency.has_interval:
+        return f"{row.median_ms * factor:.3g} ± ? {unit}"
+    spread = row.spread_ms * factor
+    digits = 1 if spread >= 0.1 else 2 if spread >= 0.01 else 3
+    return f"{row.median_ms * factor:.{digits}f} ± {spread:.{digits}f} {unit}"
+
+
+def _memory_cell(results: PairResults, key: str) -> str:
+    peak = results.latency.peak_bytes(results.files[key]) if results.latency is not None else None
+    return "-" if peak is None else f"{peak / 1e6:.1f} MB"
+
+
+def _table_lines(results: PairResults) -> list[str]:
+    rows = _table(results)
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+
+
+def _models(results: PairResults) -> list[str]:
+    """The comparison, and what it was made on."""
+    header, *rows = _table(results)
+    return [
+        pipes(header),
+        "|" + "---|" * len(header),
+        *map(pipes, rows),
+        "",
+        f"Samples: {markdown(results.samples)}. Judged on: {markdown(results.tested_on)}.",
+        f"{'The part in ' if results.is_part else ''}LiteRT float beside the reference interpreter: "
+        f"largest relative difference {results.float_difference:.3g}.",
+        "",
+    ]
+
+
+def _warnings(warnings: Sequence[str]) -> list[str]:
+    return ["## What to know", "", *(f"- {markdown(w)}" for w in warnings), ""] if warnings else []
+
+
+def _interface(ends: Sequence[tuple[str, list[tuple[str, str]]]]) -> list[str]:
+    """A table of inputs and outputs.
+
+    Args:
+        ends: role, and (name, type and shape) of each value that has it.
+    """
+    rows = [
+        f"| {role} | {markdown_code(name)} | {markdown(str(spec))} |"
+        for role, values in ends
+        for name, spec in values
+    ]
+    return ["## Interface", "", "| role | name | type and shape |", "|---|---|---|", *rows]
+
+
+def _outside(reasons: dict[str, str]) -> list[str]:
+    """Nodes that the LiteRT models leave to the app, by reason."""
+    if not reasons:
+        return []
+    counts = Counter(reasons.values()).most_common(10)
+    return [
+        "",
+        "Not in the LiteRT models:",
+        "",
+        *(f"- {count} nodes: {markdown(why)}" for why, count in counts),
+    ]
+
+
+def _scheme(results: PairResults) -> list[str]:
+    """The quantized tensors, and why the rest is float."""
+    quantized = results.int8.quantized
+    floats = quantized.float_operators
+    reasons = Counter(why for _, why in floats).most_common(10)
+    return [
+        *("", f"## Scheme {results.recipe.scheme}", ""),
+        f"{len(quantized.decisions)} tensors quantized, {len(floats)} operators stay float.",
+        *(f"- {count} × {markdown(why)}" for why, count in reasons),
+    ]
+
+
+def _transforms(ledger: Result) -> list[str]:
+    """The changes of each transform, and what it left alone."""
+    parts = [
+        "",
+        "## Transforms",
+        "",
+        "| transform | changed | left | nodes | bytes | difference |",
+        "|---|---|---|---|---|---|",
+    ]
+    for s in ledger.steps:
+        shown = "" if s.difference is None else f"{s.difference:.2g}"
+        parts.append(
+            f"| {markdown_code(s.transform)} | {s.changes} | {len(s.trace.left)} "
+            f"| {s.nodes[0]} → {s.nodes[1]} | {s.size_bytes[0]} → {s.size_bytes[1]} | {shown} |"
+        )
+    left = [
+        f"- `{s.transform.split('(')[0]}`: {count} × {markdown(text)} (first {markdown_code(node)})"
+        for s in ledger.steps
+        for text, count, node in s.trace.reasons()[:5]
+    ]
+    return [*parts, "", "Left alone, and why:", "", *left] if left else parts
