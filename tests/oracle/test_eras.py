@@ -6,6 +6,7 @@ Every verb drives a few models of each family; the others are only converted, wh
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 
 import pytest
@@ -108,17 +109,28 @@ def converted(
 def _rows(
     names: Sequence[str], steps: Sequence[str], tmp_path_factory: pytest.TempPathFactory
 ) -> Mapping[str, eras.Row]:
-    cache = tmp_path_factory.mktemp("eras")
-    return {row.name: row for row in eras.rows(names, str(cache), steps, JOBS, eras.LIMIT_SECONDS)}
+    cache = str(tmp_path_factory.mktemp("eras"))
+    found = {row.name: row for row in eras.rows(names, cache, steps, JOBS, eras.LIMIT_SECONDS)}
+    # Each failure is looked at twice, the second time with the machine to itself: a process that was killed
+    # or ran out of time on a busy machine says nothing about a model. What comes right then is still told.
+    failed = [row.name for row in found.values() if row.failures]
+    again = {row.name: row for row in eras.rows(failed, cache, steps, 1, 2 * eras.LIMIT_SECONDS)}
+    for name in failed:
+        if not again[name].failures:
+            warnings.warn(f"{name} came right at the second try only: {_said(found[name])}", stacklevel=1)
+    return found | again
+
+
+def _said(row: eras.Row) -> str:
+    return "; ".join(
+        f"{row.name} {step} {row.cells[step].word}: {row.cells[step].why}" for step in row.failures
+    )
 
 
 def test_nothing_fails(converted: Mapping[str, eras.Row]) -> None:
-    failed = {
-        f"{row.name} {step}": f"{row.cells[step].word}: {row.cells[step].why}"
-        for row in converted.values()
-        for step in row.failures
-    }
-    assert not failed
+    failed = [_said(row) for row in converted.values() if row.failures]
+    # In the first line of the failure, which is all that some reports of test runs keep.
+    assert not failed, " | ".join(failed)
 
 
 @pytest.mark.parametrize("step", ["freeze", "transform"])
