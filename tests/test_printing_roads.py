@@ -65,7 +65,7 @@ def test_litert_logs(tmp_path: Path) -> None:
     x, y = (Tensor(f"{EVIL}{name}", (4,), FLOAT) for name in "xy")
     step = Operator("CUSTOM", [x], [y], custom_code=EVIL)
     path = tmp_path / "m.tflite"
-    path.write_bytes(to_bytes(Program([Subgraph("main", [x], [y], [step])])))
+    path.write_bytes(to_bytes(Program([Subgraph([x], [y], [step])])))
     with pytest.raises(ThinflowError) as caught:
         thinflow.run(path, {x.name: X}, engine="litert")
     assert is_clean(str(caught.value))

@@ -162,7 +162,7 @@ def conv(x: DType, w: DType, *, through: bool = False) -> Graph:
         np.zeros(1, np.float32 if x is FLOAT else np.int32),
     )
     steps.append(Operator("CONV_2D", [a, weights, bias], [y], options))
-    return tflite.from_bytes(to_bytes(Program([Subgraph("main", [a], [y], steps)])))
+    return tflite.from_bytes(to_bytes(Program([Subgraph([a], [y], steps)])))
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def test_of_a_tensor_and_per_channel() -> None:
     w = Tensor("w", (3, 2), INT8, np.int8([[1, 2], [3, 4], [5, 6]]), quantization=axis)
     plain = Tensor("n", (3, 2), INT32)
     steps = [Operator("ADD", [x, w], [y])]
-    graph = tflite.from_bytes(to_bytes(Program([Subgraph("main", [x, plain], [y], steps)])))
+    graph = tflite.from_bytes(to_bytes(Program([Subgraph([x, plain], [y], steps)])))
     assert grid_of(graph.value("x")) == TensorGrid((0.5,), (3,))
     assert grid_of(graph.value("y")) == TensorGrid((0.5,), (3,))
     assert grid_of(graph.value("n")) is None

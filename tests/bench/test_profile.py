@@ -30,7 +30,7 @@ def chain(*codes: str) -> Program:
     """Operators that read one another."""
     tensors = [Tensor(f"t{i}", (1, 4), FLOAT) for i in range(len(codes) + 1)]
     operators = [Operator(code, [tensors[i]], [tensors[i + 1]]) for i, code in enumerate(codes)]
-    return Program([Subgraph("main", tensors[:1], tensors[-1:], operators)])
+    return Program([Subgraph(tensors[:1], tensors[-1:], operators)])
 
 
 def kernels(*tags: str, start: int = 0) -> list[Event]:
@@ -112,7 +112,7 @@ def test_what_litert_runs_itself_is_known_by_number() -> None:
         Operator("MUL", [a], [c]),
         Operator("ADD", [b, c], [d]),
     ]
-    program = Program([Subgraph("main", [x], [d], operators)])
+    program = Program([Subgraph([x], [d], operators)])
     events = [
         *kernels("Fully Connected (NC, F32) GEMM", "Multiply (ND)"),
         Event("MAX_POOL_2D", OPERATOR, 100, 50, 1, 0),

@@ -61,9 +61,7 @@ def test_what_an_app_must_bring(tmp_path: Path, capsys: pytest.CaptureFixture[st
         Operator("CUSTOM", [x], [y], custom_code="MyOp"),
         Operator("CUSTOM", [y], [z], custom_code="FlexErf"),
     ]
-    program = Program(
-        [Subgraph("main", [x], [z], steps)], metadata={"min_runtime_version": b"2.3.0" + bytes(11)}
-    )
+    program = Program([Subgraph([x], [z], steps)], metadata={"min_runtime_version": b"2.3.0" + bytes(11)})
     (tmp_path / "m.tflite").write_bytes(to_bytes(program))
     found = lines(tmp_path / "m.tflite", capsys)
     assert found[0].startswith("m.tflite is a LiteRT model (int8; for runtimes from 2.3.0): 2 operators")

@@ -465,7 +465,7 @@ def test_quantized_inputs_and_scores(kind: str, folder: Path, capsys: pytest.Cap
     x = Tensor("input", (1, 4, 4, 3), dtype(kind), quantization=grid)
     axes = Tensor("axes", (2,), INT32, np.array([1, 2], np.int32))
     y = Tensor("scores", (1, 3), dtype(kind), quantization=grid)
-    program = Program([Subgraph("main", [x], [y], [Operator("MEAN", [x, axes], [y], {"keep_dims": False})])])
+    program = Program([Subgraph([x], [y], [Operator("MEAN", [x, axes], [y], {"keep_dims": False})])])
     (folder / "m.tflite").write_bytes(to_bytes(program))
     model = folder / "m.tflite"
     real = f"red (0): {(200 - 128) / 128:.6g}\n"

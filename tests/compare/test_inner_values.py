@@ -64,7 +64,7 @@ def test_eight_bit_tensors_count_as_real_numbers(tmp_path: Path) -> None:
         x, y = Tensor("x", (1, 4), FLOAT), Tensor("y", (1, 4), FLOAT)
         inner = Tensor("inner", (1, 4), INT8, quantization=q)
         steps = [Operator("QUANTIZE", [x], [inner]), Operator("DEQUANTIZE", [inner], [y])]
-        return to_bytes(Program([Subgraph("main", [x], [y], steps)]))
+        return to_bytes(Program([Subgraph([x], [y], steps)]))
 
     (tmp_path / "a.tflite").write_bytes(model(0.1))
     (tmp_path / "b.tflite").write_bytes(model(0.02))
@@ -85,7 +85,7 @@ def test_outputs_are_paired_by_their_names_in_the_signature(tmp_path: Path) -> N
         outputs = [Tensor(names[1], (1, 4), FLOAT), Tensor(names[2], (1, 4), FLOAT)]
         steps = [Operator("TANH", [x], [outputs[0]]), Operator("LOGISTIC", [x], [outputs[1]])]
         signature = Signature({"x": x}, {"t": outputs[0], "s": outputs[1]})
-        graph = Subgraph("main", [x], [outputs[i] for i in order], steps)
+        graph = Subgraph([x], [outputs[i] for i in order], steps)
         return to_bytes(Program([graph], signatures={"serving_default": signature}))
 
     (tmp_path / "a.tflite").write_bytes(model(["in", "p", "q"], [0, 1]))

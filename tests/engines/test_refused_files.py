@@ -31,7 +31,7 @@ def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(Program, "validate", lambda self: None)  # which would not let it be written
     bias = Tensor("b", (3,), INT32, np.int32([5, -7, 0]), quantization=grid)
     options = {"stride_w": 1, "stride_h": 1, "padding": "VALID"}
-    program = Program([Subgraph("main", [x], [y], [Operator("CONV_2D", [x, w, bias], [y], options)])])
+    program = Program([Subgraph([x], [y], [Operator("CONV_2D", [x, w, bias], [y], options)])])
     path = tmp_path / "m.tflite"
     path.write_bytes(to_bytes(program))
     return str(path)

@@ -26,8 +26,8 @@ def path(tmp_path: Path) -> Path:
     x, y = Tensor("enc_in", (1, 4), FLOAT), Tensor("enc_out", (1, 4), FLOAT)
     p, q = Tensor("dec_in", (1, 3), FLOAT), Tensor("dec_out", (1, 3), FLOAT)
     parts = [
-        Subgraph("encode", [x], [y], [Operator("NEG", [x], [y])]),
-        Subgraph("decode", [p], [q], [Operator("ABS", [p], [q])]),
+        Subgraph([x], [y], [Operator("NEG", [x], [y])], name="encode"),
+        Subgraph([p], [q], [Operator("ABS", [p], [q])], name="decode"),
     ]
     signatures = {"encode": Signature({"x": x}, {"code": y}), "decode": Signature({"code": p}, {"out": q})}
     (tmp_path / "two.tflite").write_bytes(to_bytes(Program(parts, signatures=signatures)))

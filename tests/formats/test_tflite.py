@@ -88,7 +88,7 @@ def test_weights_are_views_of_the_file(path: Path) -> None:
 def test_shapes_come_from_the_file_and_an_open_batch_follows_the_input() -> None:
     x = value("x", None, 4)
     y = value("y", None, 4)
-    graph = graph_of(Subgraph("main", [x], [y], [Operator("TANH", [x], [y])]))
+    graph = graph_of(Subgraph([x], [y], [Operator("TANH", [x], [y])]))
     infer_shapes(graph)
     assert str(graph.outputs[0].spec) == "float[?,4]"
     infer_shapes(graph, {graph.inputs[0]: graph.inputs[0].spec.with_shape((7, 4))})
@@ -102,7 +102,7 @@ def test_quantization_and_absent_inputs_are_attributes() -> None:
     y = value("y", 1, 2, element=dtype("int8"), quantization=q)
     w = constant("w", np.ones((2, 4), np.int8), quantization=per_channel)
     step = Operator("FULLY_CONNECTED", [x, w, None], [y], {"fused_activation_function": "RELU6"})
-    graph = graph_of(Subgraph("main", [x], [y], [step]))
+    graph = graph_of(Subgraph([x], [y], [step]))
     node = graph.node("y")
     assert (node.get("quantization_scale"), node.get("quantization_zero_point")) == ((0.5,), (-3,))
     assert node.get("absent_inputs") == (2,)
@@ -119,9 +119,9 @@ def loop() -> list[Subgraph]:
     one, ten = constant("one", np.int32(1)), constant("ten", np.int32(10))
     options = {"cond_subgraph_index": 1, "body_subgraph_index": 2}
     return [
-        Subgraph("main", [n], [end], [Operator("WHILE", [n], [end], options)]),
-        Subgraph("cond", [a], [b], [Operator("LESS", [a, ten], [b])]),
-        Subgraph("body", [c], [d], [Operator("ADD", [c, one], [d])]),
+        Subgraph([n], [end], [Operator("WHILE", [n], [end], options)]),
+        Subgraph([a], [b], [Operator("LESS", [a, ten], [b])], name="cond"),
+        Subgraph([c], [d], [Operator("ADD", [c, one], [d])], name="body"),
     ]
 
 
@@ -140,8 +140,8 @@ def test_subgraphs_are_functions() -> None:
 def test_signatures_choose_a_subgraph_and_give_names() -> None:
     x, y, u, v = value("x", 2), value("y", 2), value("u", 2), value("v", 2)
     graphs = [
-        Subgraph("main", [x], [y], [Operator("TANH", [x], [y])]),
-        Subgraph("other", [u], [v], [Operator("LOGISTIC", [u], [v])]),
+        Subgraph([x], [y], [Operator("TANH", [x], [y])]),
+        Subgraph([u], [v], [Operator("LOGISTIC", [u], [v])], name="other"),
     ]
     signatures = {"a": Signature({"in": x}, {"out": y}), "b": Signature({"in": u}, {"out": v})}
     first = graph_of(*graphs, signatures=signatures)
@@ -169,7 +169,7 @@ def test_names_that_are_no_node_names() -> None:
         Operator("RELU", [first], [y]),
         Operator("RELU", [second], [z]),
     ]
-    graph = graph_of(Subgraph("main", [x], [y, z], steps))
+    graph = graph_of(Subgraph([x], [y, z], steps))
     assert [v.name for v in graph.inputs] == ["serving_default_x"]
     assert [v.name for v in graph.outputs] == ["model/relu/Relu", "StatefulPartitionedCall_1"]
     assert graph.value("model/relu/Relu;model/bias") is graph.outputs[0]
@@ -180,7 +180,7 @@ def test_names_that_are_no_node_names() -> None:
 def test_an_output_keeps_its_name_whoever_else_has_it() -> None:
     x, y = value("x", 2), value("y", 2)
     twin = constant("y", np.float32([1, 2]))
-    graph = graph_of(Subgraph("main", [x], [y], [Operator("ADD", [x, twin], [y])]))
+    graph = graph_of(Subgraph([x], [y], [Operator("ADD", [x, twin], [y])]))
     assert graph.outputs[0].name == "y"
     assert graph.node("y").inputs[1].node.name == "y_1"
 
@@ -188,7 +188,7 @@ def test_an_output_keeps_its_name_whoever_else_has_it() -> None:
 def test_custom_ops_keep_their_options() -> None:
     x, y = value("x", 2), value("y", 2)
     step = Operator("CUSTOM", [x], [y], custom_code="MyOp", custom_options=b"\1\2")
-    graph = graph_of(Subgraph("main", [x], [y], [step]))
+    graph = graph_of(Subgraph([x], [y], [step]))
     assert graph.node("y").op == "tfl.custom.MyOp"
     assert graph.node("y").attrs["custom_options"] == b"\1\2"
     assert thinflow.summarize(graph).unknown_ops == {"tfl.custom.MyOp": 1}
@@ -207,7 +207,7 @@ def test_every_kind_of_constant() -> None:
     ins = [value("x", 1)]
     outs = [value(f"y{i}", 1) for i in range(len(tensors))]
     steps = [Operator("ADD", [ins[0], t], [o]) for t, o in zip(tensors, outs, strict=True)]
-    graph = graph_of(Subgraph("main", ins, outs, steps))
+    graph = graph_of(Subgraph(ins, outs, steps))
     found = {n.name: n.tensor.numpy().tolist() for n in graph if n.tensor is not None}
     assert found["s"] == [b"a", b"bc"]
     assert found["h"] == [1.5]
@@ -272,14 +272,14 @@ def test_another_file_that_is_too_short(tmp_path: Path) -> None:
 def test_a_file_larger_than_its_flatbuffer() -> None:
     x, y = value("x", 40, 50), value("y", 40, 50)
     w = constant("w", np.arange(2000, dtype=np.float32).reshape(40, 50))
-    program = Program([Subgraph("main", [x], [y], [Operator("ADD", [x, w], [y])])])
+    program = Program([Subgraph([x], [y], [Operator("ADD", [x, w], [y])])])
     graph = tflite.from_bytes(to_bytes(program, inline_limit=0))
     assert graph.node("w").tensor.numpy()[39, 49] == 1999
 
 
 def test_what_reads_nothing_written_is_refused() -> None:
     x, y, z = value("x", 2), value("y", 2), value("z", 2)
-    good = Program([Subgraph("main", [x], [y], [Operator("ADD", [x, z], [y])])])
+    good = Program([Subgraph([x], [y], [Operator("ADD", [x, z], [y])])])
     good.subgraphs[0].inputs.append(z)
     raw = bytearray(to_bytes(good))
     assert tflite.from_bytes(bytes(raw))

@@ -84,7 +84,7 @@ def model(
     code = "UNIDIRECTIONAL_SEQUENCE_LSTM"
     operands = found if norms else found[:20]
     operator = Operator(code, operands, [y], options, intermediates=[*gates, hidden])
-    path.write_bytes(to_bytes(Program([Subgraph("main", [x], [y], [operator])])))
+    path.write_bytes(to_bytes(Program([Subgraph([x], [y], [operator])])))
     return str(path)
 
 
@@ -151,7 +151,7 @@ def test_kinds_that_are_not_known_are_refused(tmp_path: Path) -> None:
         b.tensor((1, 6), INT16, 0.1, is_variable=True),
     ]
     options = {"fused_activation_function": "RELU", "rank": 1}
-    program = Program([Subgraph("main", [x], [y], [Operator("SVDF", operands, [y], options)])])
+    program = Program([Subgraph([x], [y], [Operator("SVDF", operands, [y], options)])])
     (tmp_path / "n.tflite").write_bytes(to_bytes(program))
     with pytest.raises(UnsupportedOp, match="its kernel of eight bits is not known here"):
         thinflow.Session(tmp_path / "n.tflite", "reference")

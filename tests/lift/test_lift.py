@@ -93,7 +93,7 @@ CASES: dict[str, tuple[str, list, dict, tuple[int, ...]]] = {
 def model(code: str, others: list, options: dict, shape: tuple[int, ...]) -> bytes:
     x, y = Tensor("x", X, FLOAT), Tensor("y", shape, FLOAT)
     operands = [x, *(None if o is None else constant(f"c{i}", o) for i, o in enumerate(others))]
-    return to_bytes(Program([Subgraph("main", [x], [y], [Operator(code, operands, [y], options)])]))
+    return to_bytes(Program([Subgraph([x], [y], [Operator(code, operands, [y], options)])]))
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -114,7 +114,7 @@ def test_names_and_several_outputs() -> None:
         Operator("SPLIT", [constant("axis", np.int32(0)), x], parts, {"num_splits": 2}),
         Operator("SUB", [parts[1], parts[0]], [y]),
     ]
-    graph = lift(tflite.from_bytes(to_bytes(Program([Subgraph("main", [x], [y, parts[1]], steps)]))))
+    graph = lift(tflite.from_bytes(to_bytes(Program([Subgraph([x], [y, parts[1]], steps)]))))
     assert [v.name for v in graph.outputs] == ["y", "part:1"]
     assert graph.node("y").op == "Sub"
     found = Plan(graph, graph.outputs, graph.inputs).run({graph.inputs[0]: np.float32([1, 2, 5, 7])})
@@ -126,14 +126,14 @@ def test_a_model_that_passes_its_input_on() -> None:
     half = Tensor("h", (2, 2), dtype("half"), np.ones((2, 2), np.float16))
     wide = Tensor("w", (2, 2), FLOAT)
     steps = [Operator("DEQUANTIZE", [half], [wide]), Operator("MUL", [x, wide], [y])]
-    graph = lift(tflite.from_bytes(to_bytes(Program([Subgraph("main", [x], [y, x], steps)]))))
+    graph = lift(tflite.from_bytes(to_bytes(Program([Subgraph([x], [y, x], steps)]))))
     given = np.float32([[1, 2], [3, 4]])
     found = Plan(graph, graph.outputs, graph.inputs).run({graph.inputs[0]: given})
     assert [f.tolist() for f in found] == [given.tolist()] * 2
 
 
 def refused(*steps: Operator, ins: Tensor, out: Tensor) -> str:
-    graph = tflite.from_bytes(to_bytes(Program([Subgraph("main", [ins], [out], list(steps))])))
+    graph = tflite.from_bytes(to_bytes(Program([Subgraph([ins], [out], list(steps))])))
     with pytest.raises(UnsupportedOp) as caught:
         lift(graph)
     assert "engine='litert'" in caught.value.hint
@@ -152,7 +152,7 @@ def test_what_cannot_be_said() -> None:
 
 def test_integers_that_are_not_quantized_are_fine() -> None:
     x, y = Tensor("x", (2,), INT32), Tensor("y", (2,), INT32)
-    graph = tflite.from_bytes(to_bytes(Program([Subgraph("main", [x], [y], [Operator("NEG", [x], [y])])])))
+    graph = tflite.from_bytes(to_bytes(Program([Subgraph([x], [y], [Operator("NEG", [x], [y])])])))
     lifted = lift(graph)
     found = Plan(lifted, lifted.outputs, lifted.inputs).run({lifted.inputs[0]: np.int32([1, -2])})
     assert found[0].tolist() == [-1, 2]

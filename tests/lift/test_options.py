@@ -66,7 +66,7 @@ def test_options_that_say_what_is_so_anyway_do_not_disturb(tmp_path: Path) -> No
 def test_an_operand_of_litert_that_is_not_known(tmp_path: Path) -> None:
     a, b, y = (Tensor(n, (1, 4), FLOAT) for n in "aby")
     path = tmp_path / "m.tflite"
-    path.write_bytes(to_bytes(Program([Subgraph("main", [a, b], [y], [Operator("EXP", [a, b], [y])])])))
+    path.write_bytes(to_bytes(Program([Subgraph([a, b], [y], [Operator("EXP", [a, b], [y])])])))
     with pytest.raises(UnsupportedOp, match=r"\(tfl.EXP\): its operand 1 is not known here"):
         thinflow.run(path, {n: np.zeros((1, 4), np.float32) for n in "ab"}, engine="reference")
 

@@ -114,7 +114,7 @@ def program(case: str, kind: DType) -> bytes:
             t.quantization.zero_point = t.quantization.zero_point + 128
     operands = [*operands[1:], x] if operands[:1] == ["first"] else [x, *operands]
     assert info.min <= int(y.quantization.zero_point[0]) <= info.max
-    return to_bytes(Program([Subgraph("main", [x], [y], [Operator(code, operands, [y], options)])]))
+    return to_bytes(Program([Subgraph([x], [y], [Operator(code, operands, [y], options)])]))
 
 
 UNSIGNED = sorted(set(CASES) - {"conv per channel", "depthwise", "transposed conv", "hard swish", "sum"})
@@ -154,7 +154,7 @@ def test_a_bias_without_a_scale_has_that_of_the_products(tmp_path: Path) -> None
     w = Tensor("w", (1, 2), INT8, np.int8([[2, 4]]), quantization=grid(0.25))
     b = Tensor("b", (1,), INT32, np.int32([16]))
     steps = [Operator("FULLY_CONNECTED", [x, w, b], [y])]
-    (tmp_path / "m.tflite").write_bytes(to_bytes(Program([Subgraph("main", [x], [y], steps)])))
+    (tmp_path / "m.tflite").write_bytes(to_bytes(Program([Subgraph([x], [y], steps)])))
     found = thinflow.run(tmp_path / "m.tflite", {"x": np.int8([[4, 8]])}, engine="reference")
     assert found["y"].tolist() == [[14]]  # (0.5 * 2 + 1 * 4 + 16 * 0.125) / 0.5
 
@@ -164,7 +164,7 @@ def test_comparisons_give_plain_booleans(tmp_path: Path) -> None:
     b = Tensor("b", (3,), INT8, np.int8([10, 10, 10]), quantization=grid(0.25, 0))
     y = Tensor("y", (3,), BOOL)
     (tmp_path / "m.tflite").write_bytes(
-        to_bytes(Program([Subgraph("main", [a], [y], [Operator("LESS", [a, b], [y])])]))
+        to_bytes(Program([Subgraph([a], [y], [Operator("LESS", [a, b], [y])])]))
     )
     found = thinflow.run(tmp_path / "m.tflite", {"a": np.int8([6, 7, 8])}, engine="reference")
     assert found["y"].tolist() == [True, False, False]
@@ -188,10 +188,10 @@ def loop(counter_shape: tuple[int, ...]) -> bytes:
     main = [Operator("WHILE", [n, x], [m, y], {"cond_subgraph_index": 1, "body_subgraph_index": 2})]
     return to_bytes(
         Program([
-            Subgraph("main", [n, x], [y], main),
-            Subgraph("cond", [cn, cx], [more], [Operator("GREATER", [cn, zero], [more])]),
-            Subgraph("body", [bn, bx], [dn, dx], [Operator("SUB", [bn, one], [dn]), Operator("ADD",
-                [bx, bx], [dx])]),
+            Subgraph([n, x], [y], main),
+            Subgraph([cn, cx], [more], [Operator("GREATER", [cn, zero], [more])], name="cond"),
+            Subgraph([bn, bx], [dn, dx], [Operator("SUB", [bn, one], [dn]), Operator("ADD",
+                [bx, bx], [dx])], name="body"),
         ])
     )  # fmt: skip
 
@@ -211,9 +211,9 @@ def test_branches_and_calls(tmp_path: Path) -> None:
     ax, ay, bx, by = (Tensor(n, (2,), FLOAT) for n in ("ax", "ay", "bx", "by"))
     steps = [Operator("IF", [p, x], [y], {"then_subgraph_index": 1, "else_subgraph_index": 2})]
     parts = [
-        Subgraph("main", [p, x], [y], steps),
-        Subgraph("then", [ax], [ay], [Operator("NEG", [ax], [ay])]),
-        Subgraph("else", [bx], [by], [Operator("ABS", [bx], [by])]),
+        Subgraph([p, x], [y], steps),
+        Subgraph([ax], [ay], [Operator("NEG", [ax], [ay])], name="then"),
+        Subgraph([bx], [by], [Operator("ABS", [bx], [by])], name="else"),
     ]
     (tmp_path / "m.tflite").write_bytes(to_bytes(Program(parts)))
     for given, expected in ((True, [1, -2]), (False, [1, 2])):
@@ -228,7 +228,7 @@ def test_sixteen_bit_activations(tmp_path: Path) -> None:
     y = Tensor("y", (2, 3), short, quantization=grid(0.0007))
     w = codes("w", (3, 4), grid(0.01))
     (tmp_path / "m.tflite").write_bytes(
-        to_bytes(Program([Subgraph("main", [x], [y], [Operator("FULLY_CONNECTED", [x, w, None], [y])])]))
+        to_bytes(Program([Subgraph([x], [y], [Operator("FULLY_CONNECTED", [x, w, None], [y])])]))
     )
     feed = {"x": RNG.integers(-9000, 9000, (2, 4), np.int16)}
     (expected,) = thinflow.Session(tmp_path / "m.tflite").run(["y"], feed)

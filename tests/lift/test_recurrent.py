@@ -63,7 +63,7 @@ def written(path: Path, code: str, operands: list, outputs: Sequence[tuple[int, 
     x = operands[0]
     ys = [Tensor(f"y{n}", shape, FLOAT) for n, shape in enumerate(outputs)]
     inputs = [t for t in operands if t is not None and t.name.startswith("x")]
-    program = Program([Subgraph("main", inputs, ys, [Operator(code, operands, ys, options)])])
+    program = Program([Subgraph(inputs, ys, [Operator(code, operands, ys, options)])])
     path.write_bytes(to_bytes(program))
     assert x in inputs
     return str(path)
@@ -292,7 +292,7 @@ def sequence(path: Path, *, readers: int = 0) -> str:
     if readers:
         outputs.append(Tensor("last", (BATCH, UNITS), FLOAT))
         operators.append(Operator("ABS", [state], [outputs[-1]]))
-    path.write_bytes(to_bytes(Program([Subgraph("main", [x], outputs, operators)])))
+    path.write_bytes(to_bytes(Program([Subgraph([x], outputs, operators)])))
     return str(path)
 
 

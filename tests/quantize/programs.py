@@ -66,7 +66,7 @@ class Builder:
         return self.__dict__.setdefault("_channels", {})
 
     def program(self, *outputs: Tensor) -> Program:
-        main = Subgraph("main", self.inputs, list(outputs), self.operators)
+        main = Subgraph(self.inputs, list(outputs), self.operators)
         program = Program([main])
         session = interpreter(program, plain=True)
         for tensor, detail in zip(main.tensors(), session.get_tensor_details(), strict=False):

@@ -279,11 +279,10 @@ def loop() -> Program:
     outer_x = Tensor("x", (1, 64), FLOAT)
     results, inside, before = pair("_out"), pair("_in"), pair("_cond")
     more = Tensor("more", (), Builder().const(np.array([True])).dtype)
-    condition = Subgraph("cond", before, [more], [Operator("LESS", [before[0], number(3)], [more])])
+    condition = Subgraph(before, [more], [Operator("LESS", [before[0], number(3)], [more])], name="cond")
     again = Tensor("i_again", (), INT)
     product, y = Tensor("product", (1, 64), FLOAT), Tensor("y_again", (1, 64), FLOAT)
     body = Subgraph(
-        "body",
         inside,
         [again, y],
         [
@@ -291,9 +290,8 @@ def loop() -> Program:
             Operator("FULLY_CONNECTED", [inside[1], w, None], [product]),
             Operator("TANH", [product], [y]),
         ],
+        name="body",
     )
     options = {"cond_subgraph_index": 1, "body_subgraph_index": 2}
-    main = Subgraph(
-        "main", [outer_x], [results[1]], [Operator("WHILE", [number(0), outer_x], results, options)]
-    )
+    main = Subgraph([outer_x], [results[1]], [Operator("WHILE", [number(0), outer_x], results, options)])
     return Program([main, condition, body])

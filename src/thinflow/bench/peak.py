@@ -136,7 +136,7 @@ def _litert_product(kind: str, threads: int) -> Callable[[], object]:
 
     x, w, y = tensor("x", 1 / 128), tensor("w", 1 / 128, _matrix(kind)), tensor("y", SIZE / 1024)
     layer = Operator("FULLY_CONNECTED", [x, w, None], [y], {"keep_num_dims": False})
-    model = Model(to_bytes(Program([Subgraph("main", [x], [y], [layer])])), threads=threads)
+    model = Model(to_bytes(Program([Subgraph([x], [y], [layer])])), threads=threads)
     model.run([_matrix(kind)])
     invoke: Callable[[], object] = model.interpreter.invoke
     return invoke

@@ -177,7 +177,7 @@ def _alone(
         yield from [0] * runs
         return
     try:
-        subgraph = Subgraph("main", inputs, operator.outputs, [operator])
+        subgraph = Subgraph(inputs, operator.outputs, [operator])
         model = Model(to_bytes(Program([subgraph])), threads=threads, settled=None)
         model.run([values[t] for t in inputs])
         times = [_clocked(model.interpreter.invoke) for _ in range(warmup + runs)][warmup:]

@@ -39,7 +39,7 @@ def stored(programs: list[Program]) -> Iterator[bytes | str]:
     if not may_write_copies():
         yield _in_memory(program)
         return
-    if sum(t.array().nbytes for t in program.constants()) <= _mapped.SMALL_BYTES:
+    if sum(t.array().nbytes for t in program.homes()) <= _mapped.SMALL_BYTES:
         yield to_bytes(program)
         return
     folder = ""

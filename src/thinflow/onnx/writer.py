@@ -56,7 +56,7 @@ def write_program(program: Program, *, beside: str = "", inline_limit: int = INL
         WriteError: the weights need a second file and there is none.
     """
     program.validate()
-    every = program.constants()
+    every = program.homes()
     shared = _shared(program, every)
     homes = {t: home for t, home in every.items() if t not in shared}
     total = sum(t.array().nbytes for t in homes)

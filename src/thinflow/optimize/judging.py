@@ -37,7 +37,7 @@ def before_squashing(program: Program) -> Program:
         if needed.intersection(operator.outputs) or operator.code in {"CALL_ONCE", "ASSIGN_VARIABLE"}:
             kept.append(operator)
             needed.update(t for t in operator.inputs if t is not None)
-    shorter = Subgraph(main.name, main.inputs, outputs, kept[::-1])
+    shorter = Subgraph(main.inputs, outputs, kept[::-1], name=main.name)
     return replace(program, subgraphs=[shorter, *program.subgraphs[1:]], signatures={})
 
 

@@ -121,7 +121,7 @@ def with_float_borders(program: Program) -> Program:
         if t in outside and t not in main.inputs
     ]
     inputs, outputs = ([outside.get(t, t) for t in side] for side in (main.inputs, main.outputs))
-    wrapped = Subgraph(main.name, inputs, outputs, [*before, *main.operators, *after])
+    wrapped = Subgraph(inputs, outputs, [*before, *main.operators, *after], name=main.name)
     return replace(program, subgraphs=[wrapped, *program.subgraphs[1:]], signatures={})
 
 

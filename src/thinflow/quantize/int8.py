@@ -161,7 +161,7 @@ class _Rewriter:
         self.assignment = assignment
         self.recipe = recipe
         self.arithmetic = ARITHMETICS[recipe.scheme]
-        self.result = Subgraph(main.name, [], [])
+        self.result = Subgraph([], [], name=main.name)
         self.decisions: list[Decision] = []
         self.kept_float: list[tuple[Operator, str]] = []
         self.interface: dict[Tensor, Tensor] = {}

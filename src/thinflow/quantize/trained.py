@@ -23,7 +23,7 @@ def without_fake_quants(program: Program) -> tuple[Program, dict[Tensor, Range]]
     if not any(o.code == "FAKE_QUANT" for o in main.operators):
         return program, {}
     copies = [replace(o, inputs=list(o.inputs), outputs=list(o.outputs)) for o in main.operators]
-    subgraph = Subgraph(main.name, list(main.inputs), list(main.outputs), copies)
+    subgraph = Subgraph(list(main.inputs), list(main.outputs), copies, name=main.name)
     wiring = Wiring(subgraph)
     trained: dict[Tensor, Range] = {}
     for operator in copies:
@@ -42,7 +42,7 @@ def _take_out(wiring: Wiring, operator: Operator, trained: dict[Tensor, Range]) 
         return
     given = Range(operator.options["min"], operator.options["max"], "trained")
     before = wiring.producer(x)
-    if y not in wiring.subgraph.outputs:
+    if not wiring.is_wanted(y):
         wiring.bypass(operator, x)
         trained[x] = given.union(trained[x]) if x in trained else given
     elif before is not None and len(before.outputs) == 1 and wiring.is_read_once(x):

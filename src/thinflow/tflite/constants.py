@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from thinflow.errors import FormatError, GraphError
 from thinflow.ir.types import STRING
+from thinflow.program.model import Tensor
 from thinflow.tflite import schema
 from thinflow.wire.flatbuffer import Blob
-
-if TYPE_CHECKING:
-    from thinflow.tflite.model import Tensor
 
 
 def blob_of(tensor: Tensor) -> Blob:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from thinflow.errors import FormatError, GraphError, closest
 from thinflow.ir.types import DType
+from thinflow.program.model import Operator, T
 from thinflow.tflite import schema
 from thinflow.wire.flatbuffer import Table, Vector, scalar
-
-if TYPE_CHECKING:
-    from thinflow.tflite.model import Operator
 
 
 class UnknownOptions(FormatError):
     """An operator has another option table than its op is known to have."""
 
 
-def encode_options(operator: Operator) -> tuple[int, dict[int, Any] | None, bool]:
+def encode_options(operator: Operator[T]) -> tuple[int, dict[int, Any] | None, bool]:
     """(union type, option table or None, whether it goes into the second union)."""
     name = schema.options_of(operator.code)
     fields = {f.name: f for f in schema.option_fields(name)}

@@ -214,7 +214,7 @@ def _read_subgraph(
     def pick(owner: Table, slot: int) -> list[Tensor]:
         return [_pick(tensors, i, "tensor") for i in owner.numbers(slot, "i32") or ()]
 
-    subgraph = Subgraph(table.string(4) or "", pick(table, 1), pick(table, 2))
+    subgraph = Subgraph(pick(table, 1), pick(table, 2), name=table.string(4) or "")
     for number, entry in enumerate(table.tables(3)):
         try:
             code, custom_code, version = _pick(codes, entry.scalar(0, "u32"), "operator code")
@@ -225,9 +225,9 @@ def _read_subgraph(
                     inputs,
                     pick(entry, 2),
                     _options(code, entry, keeper),
-                    custom_code,
-                    _custom_options(entry, model),
-                    version,
+                    custom_code=custom_code,
+                    custom_options=_custom_options(entry, model),
+                    version=version,
                     intermediates=pick(entry, 8),
                     mutating_inputs=entry.numbers(7, "bool") or (),
                 )

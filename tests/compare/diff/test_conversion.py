@@ -144,7 +144,7 @@ def ended(path: Path, kind: str) -> Path:
         x, y = Tensor("x", (1, 40), FLOAT), Tensor("y", (1, 40), FLOAT)
     else:
         x, y = (Tensor(n, (1, 40), INT8, quantization=q) for n in "xy")
-    path.write_bytes(to_bytes(Program([Subgraph("main", [x], [y], [Operator("RELU", [x], [y])])])))
+    path.write_bytes(to_bytes(Program([Subgraph([x], [y], [Operator("RELU", [x], [y])])])))
     return path
 
 
@@ -201,7 +201,7 @@ def test_scopes_in_front_do_not_hide_names(source: Path, tmp_path: Path) -> None
 def test_what_cannot_be_run_is_still_compared(source: Path, tmp_path: Path) -> None:
     x, y = Tensor("image", (1, 6, 6, 2), FLOAT), Tensor("answer", (1, 3), FLOAT)
     steps = [Operator("CUSTOM", [x], [y], custom_code="Mine")]
-    (tmp_path / "b.tflite").write_bytes(to_bytes(Program([Subgraph("main", [x], [y], steps)])))
+    (tmp_path / "b.tflite").write_bytes(to_bytes(Program([Subgraph([x], [y], steps)])))
     found = thinflow.diff(source, tmp_path / "b.tflite")
     assert not found.is_equal
     assert "the outputs were not compared: " in found.lines()[-1]
@@ -252,7 +252,7 @@ outputs: y
     thinflow.save(graph, tmp_path / "a.pb")
     x, y = Tensor("real", (4, 4, 3), FLOAT), Tensor("y", (4, 4, 3), FLOAT)
     steps = [Operator("NEG", [x], [y])]
-    (tmp_path / "b.tflite").write_bytes(to_bytes(Program([Subgraph("main", [x], [y], steps)])))
+    (tmp_path / "b.tflite").write_bytes(to_bytes(Program([Subgraph([x], [y], steps)])))
     found = thinflow.verify(
         tmp_path / "a.pb", tmp_path / "b.tflite", {"real": np.ones((4, 4, 3), np.float32)}
     )

@@ -276,7 +276,7 @@ def test_large_constants_of_a_body_are_in_the_file_once():
     w = entered(net.graph, "loop", net.const(np.eye(20, dtype=np.float32) / 2, "w"))
     y = counted(net, "loop", x, lambda v, i: net.op("MatMul", v, w))
     program = net.lower(net.op("AddV2", y, net.op("MatMul", x, net.graph.value("w")))).program
-    homes = program.constants()
+    homes = program.homes()
     (large,) = [t for t in homes if t.is_streamed]
     assert homes[large] is program
     net.check(y)

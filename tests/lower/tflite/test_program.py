@@ -41,7 +41,7 @@ def quantized(scale, zero_point=0, axis=0):
 
 
 def program(inputs, outputs, *operators, **more):
-    return Program([Subgraph("main", list(inputs), list(outputs), list(operators))], **more)
+    return Program([Subgraph(list(inputs), list(outputs), list(operators))], **more)
 
 
 def interpreter(raw, **more):
@@ -121,11 +121,11 @@ def while_program(limit=10):
     """x doubles until it exceeds the limit."""
     a, b, flag = value("a"), value("b"), value("flag", element=BOOL)
     bound = constant("bound", np.float32(limit))
-    condition = Subgraph("condition", [a], [flag], [Operator("LESS", [a, bound], [flag])])
-    body = Subgraph("body", [b], [c := value("c")], [Operator("ADD", [b, b], [c])])
+    condition = Subgraph([a], [flag], [Operator("LESS", [a, bound], [flag])], name="condition")
+    body = Subgraph([b], [c := value("c")], [Operator("ADD", [b, b], [c])], name="body")
     x, y = value("x"), value("y")
     loop = Operator("WHILE", [x], [y], {"cond_subgraph_index": 1, "body_subgraph_index": 2})
-    return Program([Subgraph("main", [x], [y], [loop]), condition, body])
+    return Program([Subgraph([x], [y], [loop]), condition, body])
 
 
 def shared_program(weights):

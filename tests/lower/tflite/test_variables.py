@@ -124,9 +124,9 @@ def test_variables_in_branches(tmp_path: Path) -> None:
     true = Tensor("true", (), BOOL, np.array(True))
     numbers = {"then_subgraph_index": 3, "else_subgraph_index": 3}
     subgraphs = [
-        Subgraph("main", main.inputs, [y], [*main.operators, Operator("IF", [true], [y], numbers)]),
+        Subgraph(main.inputs, [y], [*main.operators, Operator("IF", [true], [y], numbers)]),
         *made.subgraphs[1:],
-        Subgraph("branch", [], [value], read),
+        Subgraph([], [value], read, name="branch"),
     ]
     made = Program(subgraphs)
     assert "the order of reads and writes is not known" in refused(made, tmp_path)

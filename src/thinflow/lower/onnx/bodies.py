@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from thinflow.lower.onnx.fuse import fuse, remove_dead
+from thinflow.lower.onnx.fuse import fuse
 from thinflow.lower.onnx.layout import settle_layout
 from thinflow.onnx.program import Operator, Program, Tensor
 
@@ -16,7 +16,7 @@ def close(programs: Sequence[Program]) -> list[Tensor]:
         programs: what they read from outside they read as it is.
     """
     for program in programs:
-        remove_dead(program)
+        program.remove_dead()
     outer = _capture(programs)
     for program in programs:
         settle_layout(program)

@@ -24,7 +24,6 @@ from thinflow.lower.onnx.bodies import close
 from thinflow.lower.onnx.builder import END, Builder
 from thinflow.lower.onnx.cells import Turning, recurrent_loop
 from thinflow.lower.onnx.complex import Complex, is_complex, lower_complex, put_together, taken_apart
-from thinflow.lower.onnx.fuse import remove_dead
 from thinflow.lower.onnx.listed import Listed, Slot, items_of
 from thinflow.lower.onnx.scans import gathered_rows
 from thinflow.lower.onnx.texts import TEXT_OPS
@@ -217,7 +216,7 @@ class OnnxLowering(FlowLowering):
             [counter, going_on, *(arguments[n] for n in kept)],
             [after[-1], *(after[n] for n in kept), *scans.values()],
             turn.operators,
-            b.opset,
+            opset=b.opset,
             name=f"{node}/body",
         )
         captured = close([program])
@@ -250,7 +249,7 @@ class OnnxLowering(FlowLowering):
         programs = []
         for branch, name in zip(branches, ("then", "else"), strict=True):
             results = [self._held(branch, r, form) for r, form in zip(branch.results, joined, strict=True)]
-            programs.append(Program([], results, branch.operators, b.opset, name=f"{node}/{name}"))
+            programs.append(Program([], results, branch.operators, opset=b.opset, name=f"{node}/{name}"))
         captured = close(programs)
         outputs = [b.own("chosen", _shape(form), self.tensor_of(form).dtype) for form in joined]
         bodies = {"then_branch": programs[0], "else_branch": programs[1]}
@@ -283,7 +282,7 @@ class OnnxLowering(FlowLowering):
         ]
         held = [t for r in filled if (t := r if isinstance(r, Tensor) else r.tensor) is not None]
         program = Program([], held, inner.builder.operators)
-        remove_dead(program)
+        program.remove_dead()
         raise_refusals(program.operators)
         inner.builder.operators = program.operators
         return Body(inner.builder, filled, program.operators)

@@ -14,7 +14,7 @@ from thinflow.lower.building import REFUSED, Dims
 from thinflow.lower.control import steps
 from thinflow.lower.lowering import Specs, raise_refusals
 from thinflow.lower.onnx.control import OnnxLowering, lowering
-from thinflow.lower.onnx.fuse import fuse, remove_dead
+from thinflow.lower.onnx.fuse import fuse
 from thinflow.lower.onnx.fuse_channels import fuse_channels
 from thinflow.lower.onnx.layout import settle_layout
 from thinflow.onnx.program import DEFAULT_OPSET, Operator, Program, Tensor, check_opset
@@ -73,10 +73,10 @@ def lower_graph(
     run.lower_all(graph, outputs, inputs)
     results = [_tensor(value, run.output(value)) for value in outputs]
     program = Program(
-        [run.fed[v] for v in inputs], results, run.builder.operators, opset,
+        [run.fed[v] for v in inputs], results, run.builder.operators, opset=opset,
         description="made by thinflow",
     )  # fmt: skip
-    remove_dead(program)
+    program.remove_dead()
     raise_refusals(program.operators)
     settle_layout(program)
     fuse(program)
@@ -158,7 +158,7 @@ def _tried(
         return made
     results = [trial.output(value) for value in outputs]
     program = Program([], [t for t in results if isinstance(t, Tensor)], trial.builder.operators)
-    remove_dead(program)
+    program.remove_dead()
     if len(program.outputs) < len(results):
         return [Operator(REFUSED, [], [], {"error": UnsupportedOp("it hands out a list")})]
     return program.operators

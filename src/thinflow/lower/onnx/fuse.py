@@ -6,14 +6,16 @@ None of the rules changes an array: weights may be shared, so a rule that needs 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from thinflow.lower.onnx.fuse_erf import fuse_erf
-from thinflow.lower.onnx.wiring import Rule, Wiring, constant_of, new_constant, with_constant
+from thinflow.lower.onnx.wiring import Wiring, new_constant
 from thinflow.onnx.program import Operator, Program, Tensor
+from thinflow.program.wiring import constant_of, with_constant
 
+Rule = Callable[[Wiring, Operator], None]
 _MAX_ROUNDS = 20
 
 
@@ -26,21 +28,10 @@ def fuse(program: Program) -> None:
                 if not wiring.is_gone(operator) and rule in RULES.get(operator.code, ()):
                     rule(wiring, operator)
         wiring.finish()
-        remove_dead(program)
+        program.remove_dead()
         if not wiring.changes:
             break
     own_halves(program)
-
-
-def remove_dead(program: Program) -> None:
-    """Drop operators whose results nobody reads."""
-    live = set(program.outputs)
-    kept: list[Operator] = []
-    for operator in reversed(program.operators):
-        if any(t in live for t in operator.outputs):
-            kept.append(operator)
-            live.update(t for t in operator.inputs if t is not None)
-    program.operators = kept[::-1]
 
 
 def own_halves(program: Program) -> None:

@@ -11,8 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from thinflow.ir.types import DOUBLE, FLOAT
-from thinflow.lower.onnx.wiring import Wiring, new_constant, with_constant
+from thinflow.lower.onnx.wiring import Wiring, new_constant
 from thinflow.onnx.program import Operator, Program, Tensor
+from thinflow.program.wiring import with_constant
 from thinflow.typing import Array
 
 _FOLDED = ("Conv", "ConvTranspose", "DequantizeLinear")

@@ -9,8 +9,9 @@ import math
 
 import numpy as np
 
-from thinflow.lower.onnx.wiring import Wiring, new_constant, with_constant
+from thinflow.lower.onnx.wiring import Wiring, new_constant
 from thinflow.onnx.program import Operator, Tensor
+from thinflow.program.wiring import with_constant
 
 _CLOSE = 1e-6
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from thinflow.lower.onnx.wiring import Wiring, constant_of, new_constant
+from thinflow.lower.onnx.wiring import Wiring, new_constant
 from thinflow.onnx.program import Operator, Program, Tensor
+from thinflow.program.wiring import constant_of
 
 _ANY_ORDER = ("ReduceMax", "ReduceMin")
 

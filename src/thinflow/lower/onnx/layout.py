@@ -26,8 +26,9 @@ from thinflow.lower.onnx.fuse import fuse
 from thinflow.lower.onnx.late_reductions import reduce_late
 from thinflow.lower.onnx.snapshots import restore, snapshot
 from thinflow.lower.onnx.transposed_codes import transpose_bytes
-from thinflow.lower.onnx.wiring import Wiring, constant_of, new_constant
+from thinflow.lower.onnx.wiring import Wiring, new_constant
 from thinflow.onnx.program import Operator, Program, Tensor
+from thinflow.program.wiring import constant_of
 
 Order = tuple[int, ...]
 

@@ -59,7 +59,7 @@ def _chosen(
     body = Program(
         [turn, go, before.tensor],
         [again.tensor, after.tensor, place.tensor, score.tensor],
-        inner.operators, b.opset, name=f"{node.name}/body",
+        inner.operators, opset=b.opset, name=f"{node.name}/body",
     )  # fmt: skip
     captured = close([body])
     last = b.own("scores", first.shape, FLOAT)

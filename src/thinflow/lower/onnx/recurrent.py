@@ -150,7 +150,7 @@ def _looped(b: Builder, cell: _Cell, x: Tensor, cs: Tensor, h: Tensor, count: in
         [turn, going_on, *before],
         [going_on, *state, *made],
         inner.operators,
-        b.opset,
+        opset=b.opset,
         name=f"{node.name}/body",
     )
     captured = close([body])

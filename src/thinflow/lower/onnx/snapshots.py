@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from thinflow.lower.onnx.fuse import remove_dead
 from thinflow.onnx.program import Operator, Program, Tensor
 
 Snapshot = tuple[
@@ -26,4 +25,4 @@ def restore(program: Program, before: Snapshot) -> None:
         operator.inputs, operator.outputs = list(inputs), list(written)
         program.operators.append(operator)
     program.outputs = list(outputs)
-    remove_dead(program)
+    program.remove_dead()

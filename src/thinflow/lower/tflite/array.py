@@ -202,7 +202,7 @@ def matrix_diag_v3(
     result = b.result_spec().shape
     square = result is not None and last is not None and result[-2:] == (last, last)
     main = b.elements(k) in ((0,), (0, 0))
-    zero = padding.is_constant and not padding.array().any()  # type: ignore[union-attr]
+    zero = padding.is_constant and not padding.array().any()
     require(
         square and main and zero, "TFLite builds square matrices with zeros around the main diagonal only"
     )

@@ -20,7 +20,8 @@ import numpy as np
 
 from thinflow.ir.types import INT8, INT32
 from thinflow.lower.tflite.program import Operator, Quantization, Subgraph, Tensor
-from thinflow.lower.tflite.wiring import Wiring, activation, with_constant
+from thinflow.lower.tflite.wiring import Wiring, activation
+from thinflow.program.wiring import with_constant
 from thinflow.typing import Array
 
 _CONVOLUTIONS = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3}

@@ -27,7 +27,7 @@ from thinflow.lower.tflite.calls import block_lstm
 from thinflow.lower.tflite.complex import Complex, has_form, is_complex, lower_complex
 from thinflow.lower.tflite.counters import turns
 from thinflow.lower.tflite.first_turn import zeros_for
-from thinflow.lower.tflite.fuse import fuse, remove_dead
+from thinflow.lower.tflite.fuse import fuse
 from thinflow.lower.tflite.listed import Listed, Slot, items_of
 from thinflow.lower.tflite.lstm import fused_loop
 from thinflow.lower.tflite.lstm_pattern import LoopBody
@@ -328,8 +328,8 @@ class ControlLowering(FlowLowering):
         if any(isinstance(r, Listed) and r.tensor is None and r.shape is not None for r in results):
             results = [filled(r, inner.builder) for r in results]
         outputs = [t for r in results if (t := tensor_of(r)) is not None]
-        subgraph = Subgraph(f"{node.name}/{role}", [], outputs, inner.builder.operators)
-        remove_dead(subgraph)
+        subgraph = Subgraph([], outputs, inner.builder.operators, name=f"{node.name}/{role}")
+        subgraph.remove_dead()
         raise_refusals(subgraph.operators)
         inner.builder.operators = subgraph.operators
         return Body(subgraph, inner.builder, arguments, results)
@@ -340,7 +340,7 @@ class ControlLowering(FlowLowering):
         subgraph.operators = body.builder.operators
         subgraph.inputs = [t for n in kept if (t := tensor_of(body.arguments[n])) is not None]
         subgraph.outputs = list(results)
-        remove_dead(subgraph)
+        subgraph.remove_dead()
         fuse(subgraph)
         separate_outputs(subgraph)
         self.subgraphs.append(subgraph)

@@ -16,7 +16,7 @@ from thinflow.lower.lowering import Specs, raise_refusals
 from thinflow.lower.tflite.bodies import called_by, numbered
 from thinflow.lower.tflite.coding import stored
 from thinflow.lower.tflite.control import ControlLowering
-from thinflow.lower.tflite.fuse import fuse, remove_dead
+from thinflow.lower.tflite.fuse import fuse
 from thinflow.lower.tflite.inner import border, inner_groups
 from thinflow.lower.tflite.program import Operator, Program, Signature, Subgraph, Tensor
 from thinflow.lower.tflite.slots import copied
@@ -72,8 +72,8 @@ def lower_graph(
         lowering.feed(value)
     lowering.lower_all(graph, outputs, inputs)
     results = [_tensor(lowering, value) for value in outputs]
-    subgraph = Subgraph("main", [lowering.tensors[v] for v in inputs], results, lowering.builder.operators)
-    remove_dead(subgraph)
+    subgraph = Subgraph([lowering.tensors[v] for v in inputs], results, lowering.builder.operators)
+    subgraph.remove_dead()
     raise_refusals(subgraph.operators)
     fuse(subgraph, matrix_unit=matrix_unit)
     named = _name_outputs(subgraph, outputs)
@@ -160,8 +160,8 @@ def _tried(
         results = [stored(trial.builder, value, trial.read(value)) for value in outputs]
     except UnsupportedOp as error:
         return [Operator(REFUSED, [], [], {"error": error})]
-    subgraph = Subgraph("", [], [t for t in results if isinstance(t, Tensor)], trial.builder.operators)
-    remove_dead(subgraph)
+    subgraph = Subgraph([], [t for t in results if isinstance(t, Tensor)], trial.builder.operators, name="")
+    subgraph.remove_dead()
     if len(subgraph.outputs) < len(results):
         return [Operator(REFUSED, [], [], {"error": UnsupportedOp("it hands out a list")})]
     return subgraph.operators

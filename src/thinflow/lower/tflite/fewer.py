@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from thinflow.lower.tflite.program import Operator, Tensor
-from thinflow.lower.tflite.wiring import Wiring, activation, new_constant, with_constant
+from thinflow.lower.tflite.wiring import Wiring, activation, new_constant
+from thinflow.program.wiring import with_constant
 from thinflow.typing import Array
 
 

@@ -75,8 +75,8 @@ def _copy(b: Builder, operator: Operator, twin: dict[Tensor, Tensor]) -> None:
             [None if t is None else twin.get(t, t) for t in operator.inputs],
             [twin[t] for t in operator.outputs],
             dict(operator.options),
-            operator.custom_code,
-            operator.custom_options,
+            custom_code=operator.custom_code,
+            custom_options=operator.custom_options,
             origin=b.node.name,
         )
     )

@@ -6,7 +6,7 @@ an array: weights may be shared, so a rule that needs other numbers makes a tens
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from thinflow.lower.tflite import fuse_arithmetic as arithmetic
 from thinflow.lower.tflite import fuse_channels as channels
@@ -18,8 +18,9 @@ from thinflow.lower.tflite.column_blocks import merge_columns
 from thinflow.lower.tflite.fewer import drop_flattening, fuse_prelu
 from thinflow.lower.tflite.gelu import expand_erf, fuse_gelu
 from thinflow.lower.tflite.program import Operator, Subgraph
-from thinflow.lower.tflite.wiring import Rule, Wiring
+from thinflow.lower.tflite.wiring import Wiring
 
+Rule = Callable[[Wiring, Operator], None]
 _MAX_ROUNDS = 20
 
 RULES: dict[str, Sequence[Rule]] = {
@@ -85,16 +86,5 @@ def _apply(rules: Mapping[str, Sequence[Rule]], subgraph: Subgraph) -> int:
             if not wiring.is_gone(operator) and rule in rules.get(operator.code, ()):
                 rule(wiring, operator)
     wiring.finish()
-    remove_dead(subgraph)
+    subgraph.remove_dead()
     return wiring.changes
-
-
-def remove_dead(subgraph: Subgraph) -> None:
-    """Drop operators whose results nobody reads."""
-    live = set(subgraph.outputs)
-    kept: list[Operator] = []
-    for operator in reversed(subgraph.operators):
-        if any(t in live for t in operator.outputs):
-            kept.append(operator)
-            live.update(t for t in operator.inputs if t is not None)
-    subgraph.operators = kept[::-1]

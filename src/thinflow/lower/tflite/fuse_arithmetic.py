@@ -6,14 +6,8 @@ import numpy as np
 
 from thinflow.ir.types import FLOAT
 from thinflow.lower.tflite.program import Operator, Tensor
-from thinflow.lower.tflite.wiring import (
-    Wiring,
-    activation,
-    is_number,
-    keeps_shape,
-    new_constant,
-    with_constant,
-)
+from thinflow.lower.tflite.wiring import Wiring, activation, new_constant
+from thinflow.program.wiring import is_number, keeps_shape, with_constant
 from thinflow.typing import Array
 
 _CAN_ACTIVATE = frozenset(

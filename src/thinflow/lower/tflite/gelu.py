@@ -15,7 +15,8 @@ from thinflow.ir.types import BOOL
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder
 from thinflow.lower.tflite.program import Operator, Subgraph, Tensor
-from thinflow.lower.tflite.wiring import Wiring, activation, is_number, new_constant, with_constant
+from thinflow.lower.tflite.wiring import Wiring, activation, new_constant
+from thinflow.program.wiring import is_number, with_constant
 
 ERF = "ERF"
 

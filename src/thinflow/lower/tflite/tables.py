@@ -84,7 +84,7 @@ def filling(table: int, keys: Any, values: Any, key: DType, value: DType) -> Sub
         Operator("HASHTABLE", [], [handle], options, origin=name),
         Operator("HASHTABLE_IMPORT", [handle, *parts], [], {}, origin=name),
     ]
-    return Subgraph(f"{name}/fill", [], [], operators)
+    return Subgraph([], [], operators, name=f"{name}/fill")
 
 
 def _by_number(b: Builder, content: Content, keys: Tensor, default: Tensor) -> Tensor:

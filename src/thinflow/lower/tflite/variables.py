@@ -51,9 +51,9 @@ def with_variables(program: Program, states: Sequence[State]) -> Program:
         after += _written(state, given[state.output.name])
     ends = {t for s in used for t in (fed[s.input.name], given[s.output.name])}
     inputs, outputs = ([t for t in side if t not in ends] for side in (main.inputs, main.outputs))
-    whole = Subgraph(main.name, inputs, outputs, [*before, *main.operators, *after])
+    whole = Subgraph(inputs, outputs, [*before, *main.operators, *after], name=main.name)
     starts = [
-        Subgraph(name, [], [], [o for s in used for o in _started(s, fed[s.input.name])])
+        Subgraph([], [], [o for s in used for o in _started(s, fed[s.input.name])], name=name)
         for name in (_START, RESET)
     ]
     named = {

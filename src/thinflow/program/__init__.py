@@ -1,0 +1,1 @@
+"""Low-level programs: operators in running order on tensors, what every target writes."""
