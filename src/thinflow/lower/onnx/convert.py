@@ -18,6 +18,7 @@ from thinflow.lower.onnx.fuse import fuse
 from thinflow.lower.onnx.fuse_channels import fuse_channels
 from thinflow.lower.onnx.layout import settle_layout
 from thinflow.onnx.program import DEFAULT_OPSET, Operator, Program, Tensor, check_opset
+from thinflow.program.model import name_uniquely
 
 
 @brief_repr
@@ -82,7 +83,8 @@ def lower_graph(
     fuse(program)
     fuse_channels(program)
     named = _name_outputs(program, outputs)
-    _unique_names(program)
+    every = (t for part in program.programs() for t in part.tensors())
+    name_uniquely(every, fixed=[*program.inputs, *program.outputs])
     known = run.builder.origin
     origin = {t.name: known[t] for t in program.tensors() if t in known}
     fed = dict(zip((v.name for v in inputs), program.inputs, strict=True))
@@ -215,18 +217,3 @@ def _refined(shape: Dims, known: Dims) -> Dims:
     if known is None or (shape is not None and (None not in shape or len(shape) != len(known))):
         return shape
     return known
-
-
-def _unique_names(program: Program) -> None:
-    """Rename what shares its name, in bodies too; inputs and outputs of the whole keep theirs."""
-    fixed = {*program.inputs, *program.outputs}
-    names = {t.name for t in fixed}
-    tensors = dict.fromkeys(t for part in program.programs() for t in part.tensors())
-    for tensor in tensors:
-        if tensor in fixed:
-            continue
-        wished, count = tensor.name or "tensor", 0
-        while tensor.name in names or not tensor.name:
-            count += 1
-            tensor.name = f"{wished}_{count}"
-        names.add(tensor.name)
