@@ -16,7 +16,7 @@ import numpy as np
 
 from thinflow.errors import GraphError
 from thinflow.ir.brief import brief_repr
-from thinflow.ir.types import DType
+from thinflow.ir.types import DType, TensorSpec
 from thinflow.typing import Array
 
 Dims = tuple[int | None, ...] | None
@@ -77,9 +77,7 @@ class Tensor:
     @property
     def size_bytes(self) -> int | None:
         """What the elements occupy in memory; None if a size is not known, or the type has no fixed width."""
-        if self.shape is None or None in self.shape or not self.dtype.numpy_name:
-            return None
-        return int(np.prod([n or 0 for n in self.shape], dtype=np.int64)) * self.dtype.numpy().itemsize
+        return TensorSpec(self.dtype, self.shape).size_bytes
 
     def __repr__(self) -> str:
         sizes = "?" if self.shape is None else ",".join("?" if n is None else str(n) for n in self.shape)
