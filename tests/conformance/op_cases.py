@@ -21,6 +21,7 @@ from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import dtype
 from thinflow.ops import registry
+from thinflow.ops.traits import Trait
 
 Array = np.ndarray[Any, Any]
 
@@ -75,7 +76,7 @@ def _run(op: str, arrays: Sequence[Array], attrs: dict[str, Any], fed: set[int],
         return OTHER
     if compiled.placement.get("node") != engine:
         return FALLBACK
-    if registry.get(op).stateful:
+    if registry.get(op).has(Trait.STATEFUL):
         return EXACT
     if all(is_exact(a, e) for a, e in zip(actual, expected, strict=True)):
         return EXACT

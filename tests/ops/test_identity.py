@@ -13,6 +13,7 @@ from thinflow.engines.session import Session
 from thinflow.errors import NodeError, ShapeError
 from thinflow.ir.types import FLOAT, INT32, TensorSpec
 from thinflow.ops import registry
+from thinflow.ops.traits import Trait
 
 _X = np.arange(6, dtype=np.float32).reshape(2, 3)
 _TEXT = np.array([b"a", b"\xff"], object)
@@ -127,11 +128,11 @@ def test_print_stops_after_its_first_runs(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_flags() -> None:
-    assert registry.get("StopGradient").passes_through
-    assert registry.get("Print").stateful
-    assert registry.get("Print").passes_through
-    assert registry.get("Assert").stateful
-    assert not registry.get("Identity").stateful
+    assert registry.get("StopGradient").has(Trait.PASSES_THROUGH)
+    assert registry.get("Print").has(Trait.STATEFUL)
+    assert registry.get("Print").has(Trait.PASSES_THROUGH)
+    assert registry.get("Assert").has(Trait.STATEFUL)
+    assert not registry.get("Identity").has(Trait.STATEFUL)
     assert registry.get("NoOp").num_outputs == 0
 
 

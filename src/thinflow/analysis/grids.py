@@ -20,6 +20,7 @@ from thinflow.ir.order import runnable
 from thinflow.ir.types import QINT32, QUINT8, DType
 from thinflow.ops import registry
 from thinflow.ops._quantized import codes_of, zero_code
+from thinflow.ops.traits import Trait, has
 
 F32 = np.float32
 _TINY = float(np.finfo(np.float32).tiny)
@@ -215,8 +216,7 @@ def _results(node: Node, known: Mapping[Value, Any]) -> dict[int, Any]:
         return {0: np.asarray(tensor.numpy())} if is_small else {}
     if node.op in _RESULT_TYPES:
         return _ends(node, known)
-    definition = registry.find(node.op)
-    if definition is not None and definition.passes_through and inputs:
+    if has(node.op, Trait.PASSES_THROUGH) and inputs:
         return {0: known[inputs[0]]} if inputs[0] in known else {}
     if node.op not in _SCALAR_OPS or not inputs or inputs[0] not in known:
         return {}

@@ -14,8 +14,8 @@ from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors
 from thinflow.ir.types import RESOURCE, STRING, DType, Shape, shape_text
+from thinflow.ops.traits import Trait, has
 
-PLACEHOLDERS = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault"})
 DECODERS = {
     "DecodeJpeg": "decodes a JPEG",
     "DecodePng": "decodes a PNG",
@@ -155,7 +155,7 @@ class Interface:
         """Chosen inputs declared with sizes open beyond the batch; no training switches, no strings."""
         found = []
         for value in self.chosen_inputs:
-            shape = value.node.get("shape") if value.node.op in PLACEHOLDERS else value.shape
+            shape = value.node.get("shape") if has(value.node.op, Trait.PLACEHOLDER) else value.shape
             shape = asked_shape(value, shape if isinstance(shape, tuple) else None)
             if value.dtype is STRING or inference_setting(value.node) is not None:
                 continue
@@ -292,7 +292,7 @@ def _rank_output(value: Value, size: int, biggest: int) -> Candidate:
 def _inputs(graph: Graph, needed: set[Node]) -> list[Candidate]:
     found: list[Candidate] = []
     for node in graph:
-        if node.op not in PLACEHOLDERS:
+        if not has(node.op, Trait.PLACEHOLDER):
             continue
         value = node.output()
         element, shape = node.get("dtype"), node.get("shape")

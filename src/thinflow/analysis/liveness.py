@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from thinflow.ir.graph import Node, Value
-from thinflow.ops import registry
+from thinflow.ops.traits import Trait, has
 
 
 @dataclass(frozen=True)
@@ -29,15 +29,14 @@ def peak_activations(order: Sequence[Node], outputs: Sequence[Value]) -> Peak:
 
     Pass-through nodes share their input's memory. O(nodes + edges).
     """
-    owner = _Owners()
     last_use: dict[Value, int] = {}
     for index, node in enumerate(order):
         for value in node.outputs:
-            last_use[owner(value)] = index
+            last_use[_owner(value)] = index
         for value in node.inputs:
-            last_use[owner(value)] = index
+            last_use[_owner(value)] = index
     for value in outputs:
-        last_use[owner(value)] = len(order)
+        last_use[_owner(value)] = len(order)
     ends: dict[int, list[Value]] = {}
     for value, index in last_use.items():
         ends.setdefault(index, []).append(value)
@@ -46,7 +45,7 @@ def peak_activations(order: Sequence[Node], outputs: Sequence[Value]) -> Peak:
     for index, node in enumerate(order):
         if node.tensor is None:
             for value in node.outputs:
-                if owner(value) is value and value in last_use:
+                if _owner(value) is value and value in last_use:
                     size = value.spec.size_bytes
                     complete &= size is not None
                     alive += size or 0
@@ -58,23 +57,8 @@ def peak_activations(order: Sequence[Node], outputs: Sequence[Value]) -> Peak:
     return Peak(peak, where, complete)
 
 
-class _Owners:
-    """Finds the value whose memory another one shares."""
-
-    def __init__(self) -> None:
-        self._passes: dict[str, bool] = {}
-
-    def __call__(self, value: Value) -> Value:
-        while value.port == 0:
-            passes = self._passes.get(value.node.op)
-            if passes is None:
-                passes = self._look_up(value.node.op)
-            if not passes or not value.node.inputs:
-                break
-            value = value.node.inputs[0]
-        return value
-
-    def _look_up(self, op: str) -> bool:
-        definition = registry.find(op)
-        self._passes[op] = definition is not None and definition.passes_through
-        return self._passes[op]
+def _owner(value: Value) -> Value:
+    """The value whose memory this one shares."""
+    while value.port == 0 and value.node.inputs and has(value.node.op, Trait.PASSES_THROUGH):
+        value = value.node.inputs[0]
+    return value

@@ -19,12 +19,12 @@ from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import BOOL, UNKNOWN, DType, TensorSpec
 from thinflow.ops import registry
 from thinflow.ops._failures import in_words
+from thinflow.ops.traits import Trait, has
 
 logger = logging.getLogger(__name__)
 
 MAX_ELEMENTS = 64
 """Integer constants up to this size take part in shape arithmetic element by element."""
-_FED = frozenset({"Placeholder", "PlaceholderV2"})
 MAX_PORTS = 1 << 16
 """A node that claims more outputs is damaged; each of them would cost memory."""
 
@@ -66,7 +66,7 @@ def _infer(
         except ThinflowError as error:
             failures[node.name] = error.message
             specs = ()
-        if node.op in _FED and specs:
+        if has(node.op, Trait.FED) and specs:
             specs = (specs[0].with_shape(asked_shape(node.output(), specs[0].shape)),)
         if len(specs) == 1 and not use_annotations and len(node.outputs) < 2:  # nearly all nodes
             value = node.output()

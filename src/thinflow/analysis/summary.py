@@ -28,13 +28,10 @@ from thinflow.ir.order import ancestors, match_order, runnable
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import DType, TensorSpec
 from thinflow.ops import registry
+from thinflow.ops.traits import Trait, has
 from thinflow.plain_text import one_line
 
-_VARIABLES = frozenset({"Variable", "VariableV2"})
 _NOT_OUTPUTS = frozenset({"Const", "Assign", "NoOp", "Placeholder"})
-BATCH_NORMS = frozenset(
-    {"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", "BatchNormWithGlobalNormalization"}
-)
 
 
 @brief_repr
@@ -178,7 +175,7 @@ def _norms(graph: Graph) -> tuple[list[str], list[str], list[str]]:
     inference: list[str] = []
     of_samples: list[str] = []
     for node in graph:
-        if node.op in BATCH_NORMS and not in_training_branch(node):
+        if has(node.op, Trait.BATCH_NORM) and not in_training_branch(node):
             kind = training if uses_batch_statistics(node) else inference
             (of_samples if is_sample_norm(node) else kind).append(node.name)
     return training, inference, of_samples
@@ -192,7 +189,7 @@ def summarize_lines(summary: Summary, *, benchmark_hint: bool = True) -> list[st
     """The lines of summarize_graph: same words, same order, trailing blanks included."""
     graph = summary.graph
     placeholders = [n for n in graph if n.op == "Placeholder"]
-    variables = [n for n in graph if n.op in _VARIABLES]
+    variables = [n for n in graph if has(n.op, Trait.TF1_VARIABLE)]
     referred = {v.node for n in graph for v in n.inputs} | {c for n in graph for c in n.control_inputs}
     outputs = [n for n in graph if n not in referred and n.op not in _NOT_OUTPUTS]
     lines = [

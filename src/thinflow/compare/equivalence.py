@@ -37,6 +37,7 @@ from thinflow.ir.types import TensorSpec
 from thinflow.ops import registry
 from thinflow.ops._defaults import defaults_of
 from thinflow.ops.random import repeatable_randomness
+from thinflow.ops.traits import Trait, has
 from thinflow.typing import Array
 
 SMALL_CONSTANT = 4096
@@ -110,12 +111,7 @@ class _Side:
     def assign(self, node: Node) -> None:
         """Number the outputs of a node whose inputs are numbered."""
         definition = registry.find(node.op)
-        if (
-            definition is not None
-            and definition.passes_through
-            and node.inputs
-            and node.output() not in self.number
-        ):
+        if has(node.op, Trait.PASSES_THROUGH) and node.inputs and node.output() not in self.number:
             for value in node.outputs or (node.output(),):
                 source = node.inputs[min(value.port, len(node.inputs) - 1)]
                 self.number[value] = self.number[source]
@@ -142,10 +138,15 @@ class _Side:
 
     def _number_constant_expression(self, node: Node, definition: type[registry.OpDef] | None) -> bool:
         """Evaluate a node that reads small constants only; whether that worked."""
-        if definition is None or definition.stateful or definition.kernel is None or not node.inputs:
+        if (
+            definition is None
+            or definition.has(Trait.STATEFUL)
+            or definition.kernel is None
+            or not node.inputs
+        ):
             return False
         if not all(v in self.constant for v in node.inputs) or (
-            node.control_inputs and definition.control_flow
+            node.control_inputs and definition.has(Trait.CONTROL_FLOW)
         ):
             return False
         try:
@@ -187,9 +188,9 @@ class _Side:
         if node.op in MERGES and any(v.node.op in NEXT_ITERATIONS for v in node.inputs):
             return ("loop", node.name, self.loops)
         definition = registry.find(node.op)
-        own = node.name if definition is None or definition.stateful else ""
+        own = node.name if definition is None or definition.has(Trait.STATEFUL) else ""
         inputs = tuple(self.number[v] for v in node.inputs)
-        if definition is not None and definition.commutative:
+        if has(node.op, Trait.COMMUTATIVE):
             inputs = tuple(sorted(inputs))
         attrs = tuple(sorted((k, attr_key(v)) for k, v in node.attrs.items() if k not in _ANNOTATIONS))
         return ("node", node.op, own, attrs, inputs)

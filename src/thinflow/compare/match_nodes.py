@@ -16,7 +16,7 @@ from thinflow.ir.garbage import paused_gc
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import runnable
 from thinflow.ir.tensor import Tensor
-from thinflow.ops import registry
+from thinflow.ops.traits import Trait, has
 
 REACH = 4
 """How many changed nodes in a row are stepped over to find the next pair."""
@@ -100,8 +100,7 @@ class _Side:
         if node.tensor is not None:
             return "constant", constant(node.tensor)
         inputs = [(found.get(v.node, -1), v.port) for v in node.inputs]
-        definition = registry.find(node.op)
-        if definition is not None and definition.commutative:
+        if has(node.op, Trait.COMMUTATIVE):
             inputs.sort()
         if not inputs and node.control_inputs:
             return "waits", node.op, tuple(sorted(found.get(n, -1) for n in node.control_inputs))

@@ -15,6 +15,7 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import MERGES, ancestors
 from thinflow.ir.types import RESOURCE, VARIANT
 from thinflow.ops import registry
+from thinflow.ops.traits import Trait
 
 SWITCHES = frozenset({"Switch", "RefSwitch", "_SwitchN"})
 _ALIASES = frozenset({"Identity", "RefIdentity", "StopGradient", "PreventGradient", "Snapshot"})
@@ -161,10 +162,10 @@ def constant_nodes(nodes: Iterable[Node]) -> list[Node]:
             known.add(node)
             continue
         definition = registry.find(node.op)
-        if definition is None or definition.stateful or definition.control_flow or not node.inputs:
+        if definition is None or definition.has(Trait.STATEFUL | Trait.CONTROL_FLOW) or not node.inputs:
             continue
         makes_list = any(v.dtype in (VARIANT, RESOURCE) for v in node.outputs)
-        can_run = definition.kernel is not None or definition.passes_through
+        can_run = definition.kernel is not None or definition.has(Trait.PASSES_THROUGH)
         if can_run and not makes_list and all(v.node in known for v in node.inputs):
             known.add(node)
             computed.append(node)

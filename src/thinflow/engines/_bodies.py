@@ -21,6 +21,7 @@ from thinflow.ir.function import Function
 from thinflow.ir.order import ancestors
 from thinflow.ir.types import TensorSpec, dtype
 from thinflow.ops import registry
+from thinflow.ops.traits import Trait
 
 if TYPE_CHECKING:
     from thinflow.ir.graph import Graph, Node, Value
@@ -88,7 +89,7 @@ class Pieces:
     def branches(self, graph: Graph, branching: Branching, constants: Collection[Node]) -> Branches | None:
         """What takes a branch of TF1; None if the branches cannot be told apart, or have effects."""
         definitions = [registry.find(n.op) for step in branching.members for n in nodes_of(step)]
-        if any(d is None or d.stateful for d in definitions):
+        if any(d is None or d.has(Trait.STATEFUL) for d in definitions):
             return None
         try:
             return Branches(graph, branching, constants, self)

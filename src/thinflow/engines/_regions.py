@@ -18,8 +18,8 @@ from thinflow.engines.base import Compiled
 from thinflow.engines.partition import Region, partition
 from thinflow.errors import EngineUnavailable, FeedError, UnsupportedOp
 from thinflow.ir.types import RESOURCE, VARIANT
-from thinflow.ops import registry
 from thinflow.ops._state import dereferenced
+from thinflow.ops.traits import Trait, has
 
 if TYPE_CHECKING:
     from thinflow.engines._bodies import Branches, Pieces
@@ -274,8 +274,7 @@ class _Compiled:
 
 
 def _is_reference(value: Value) -> bool:
-    definition = registry.find(value.node.op)
-    return definition is not None and definition.gives_reference
+    return has(value.node.op, Trait.GIVES_REFERENCE)
 
 
 def _constant(value: Value) -> Array:

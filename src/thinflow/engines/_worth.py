@@ -19,6 +19,7 @@ from thinflow.ir.graph import Node, Value
 from thinflow.ir.order import NEXT_ITERATIONS
 from thinflow.ir.types import TensorSpec
 from thinflow.ops import registry
+from thinflow.ops.traits import Trait
 
 CALL_SECONDS = 10e-6
 """Of calling the engine once."""
@@ -58,7 +59,7 @@ def _turns_or_calls(node: Node) -> bool:
 def _seconds(node: Node) -> float:
     """The interpreter's time for a node; one that only passes its input on takes none."""
     definition = registry.find(node.op)
-    if definition is None or definition.passes_through:
+    if definition is None or definition.has(Trait.PASSES_THROUGH):
         return 0.0
     touched = sum(map(_bytes, (*node.inputs, *node.outputs))) / TOUCHED_BYTES_PER_SECOND
     return NODE_SECONDS + touched + flops(node, definition) / FLOPS_PER_SECOND

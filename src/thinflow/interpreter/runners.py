@@ -14,7 +14,7 @@ from thinflow.interpreter.resources import resource_runner
 from thinflow.interpreter.values import DEAD
 from thinflow.ir.graph import Node
 from thinflow.ir.order import MERGES
-from thinflow.ops import registry
+from thinflow.ops.traits import Trait, has
 
 
 def runner(node: Node, bodies: Bodies) -> Runner:
@@ -27,8 +27,7 @@ def runner(node: Node, bodies: Bodies) -> Runner:
         return _CONTROL_FLOW[node.op]
     if node.op == "_SwitchN":
         return partial(_switch_n, int(node.get("num_outs", 0)))
-    definition = registry.find(node.op)
-    if definition is not None and definition.resource:
+    if has(node.op, Trait.RESOURCE):
         return resource_runner(node, bodies)
     if node.op == "Print" and int(node.get("first_n", -1)) >= 0:
         return _counted(node, bodies)

@@ -13,8 +13,8 @@ from thinflow.interpreter.runners import runner
 from thinflow.interpreter.values import DEAD, Observer, Values
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.order import MERGES
-from thinflow.ops import registry
 from thinflow.ops._state import dereferenced
+from thinflow.ops.traits import Trait, has
 
 
 class Turner(Protocol):
@@ -157,25 +157,11 @@ def tasks(steps: Iterable[Step], fed: set[Value], bodies: Bodies, turners: Turne
     return tasks
 
 
-_REFERENCES = frozenset(
-    {"RefIdentity", "RefSwitch", "RefMerge", "RefEnter", "RefExit", "RefNextIteration", "RefSelect"}
-)
-"""Ops that hand a TF1 variable on as it is."""
-
-
 def _reads_references(node: Node) -> bool:
     """Whether an input may be a TF1 variable, of which the node wants what it holds."""
-    if node.op in _REFERENCES:
+    if has(node.op, Trait.TAKES_REFERENCE):
         return False
-    definition = registry.find(node.op)
-    if definition is not None and definition.takes_reference:
-        return False
-    return any(_gives_reference(v.node) for v in node.inputs)
-
-
-def _gives_reference(node: Node) -> bool:
-    definition = registry.find(node.op)
-    return node.op in _REFERENCES or (definition is not None and definition.gives_reference)
+    return any(has(v.node.op, Trait.GIVES_REFERENCE) for v in node.inputs)
 
 
 def _entering(enter: Node, value: Any) -> Any:

@@ -15,6 +15,7 @@ from thinflow.ir.types import DType, TensorSpec, dtype
 from thinflow.lower import rules
 from thinflow.lower.building import REFUSED
 from thinflow.ops import registry
+from thinflow.ops.traits import Trait, has
 from thinflow.typing import Array
 
 logger = logging.getLogger(__name__)
@@ -23,7 +24,6 @@ Specs = Mapping[Value, TensorSpec]
 
 _MAX_FOLDED_BYTES = 1 << 20
 """A constant computed here may be larger only if it is not much larger than what it is computed from."""
-_FED = ("Placeholder", "PlaceholderV2")
 _UNKNOWN = object()
 
 
@@ -48,7 +48,7 @@ def reasons_against(target: Target, nodes: Iterable[Node], specs: Specs | None) 
     reasons: dict[Node, str] = {}
     constants = Lowering(target, specs)
     for node in nodes:
-        if node.op in (*_FED, "NoOp") or constants.constant(node.output()) is not None:
+        if node.op == "NoOp" or has(node.op, Trait.FED) or constants.constant(node.output()) is not None:
             continue
         trial = Lowering(target, specs, constants)
         for value in node.inputs:
@@ -171,15 +171,14 @@ class Lowering:
         del self.builder.operators[mark[0] :]
 
     def _apply(self, node: Node) -> tuple[Any, ...]:
-        definition = registry.find(node.op)
         rule = rules.find(node.op, self.target.name)
         if rule is not None:
             inputs = [self.operand(node, v) for v in node.inputs]
             self.builder.begin(node)
             return rules.apply(rule, self.builder, node, inputs)
-        if definition is not None and definition.passes_through and node.inputs:
+        if has(node.op, Trait.PASSES_THROUGH) and node.inputs:
             return (self.read(node.inputs[0]),)
-        if node.op in _FED:
+        if has(node.op, Trait.FED):
             raise UnsupportedOp("nothing feeds it", node.where, hint=f"name '{node.name}' among the inputs")
         raise UnsupportedOp(
             f"{self.target.label} has no form of {node.op}",
@@ -244,9 +243,9 @@ class Lowering:
     def _evaluated(self, node: Node, inputs: list[Any]) -> dict[int, Any] | None:
         """The outputs by the op's kernel; None if it has none, is no function, or makes something huge."""
         definition = registry.find(node.op)
-        if definition is None or definition.stateful:
+        if definition is None or definition.has(Trait.STATEFUL):
             return None
-        if definition.passes_through:
+        if definition.has(Trait.PASSES_THROUGH):
             return {0: inputs[0]}
         if definition.kernel is None or not self._is_affordable(node, inputs):
             return None

@@ -7,6 +7,7 @@ from typing import Any
 from thinflow.errors import NodeError
 from thinflow.ir.types import RESOURCE, DType, Shape, TensorSpec, shape_text
 from thinflow.ops.registry import Handle, OpDef, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 
@@ -63,21 +64,32 @@ def dereferenced(value: Any) -> Any:
     return value.read() if isinstance(value, Reference) else value
 
 
-class ResourceOp(OpDef):
-    """Base of ops without inputs that give a handle of what their kernel makes once a session."""
+class HandsReferenceOn(OpDef):
+    """Base of ops that give a TF1 variable that they get."""
 
-    stateful = True
-    resource = True
+    traits = Trait.TAKES_REFERENCE | Trait.GIVES_REFERENCE
+
+
+class HandleOp(OpDef):
+    """Base of ops without inputs that give a handle of what their kernel makes."""
+
+    traits = Trait.STATEFUL
 
     @staticmethod
     def infer() -> TensorSpec:
         return TensorSpec(RESOURCE, ())
 
 
+class ResourceOp(HandleOp):
+    """As HandleOp; the kernel runs once a session."""
+
+    traits = Trait.RESOURCE
+
+
 class Effect(OpDef):
     """Base of ops without outputs, which change something."""
 
-    stateful = True
+    traits = Trait.STATEFUL
     num_outputs = 0
 
     @staticmethod

@@ -11,6 +11,7 @@ from thinflow.ir.types import TensorSpec
 from thinflow.ops._numeric import like, pick, quiet, unary, widen
 from thinflow.ops._shapes import broadcast, merge
 from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.ops.traits import Trait
 from thinflow.ops.unary import Unary
 from thinflow.typing import Array
 
@@ -98,9 +99,9 @@ def _softmax(x: Array) -> Array:
     return np.asarray(powers / powers.sum(axis=-1, keepdims=True))
 
 
-class _OverLastAxis(Unary):
-    @classmethod
-    def infer(cls, x: TensorSpec) -> TensorSpec:
+class _OverLastAxis(OpDef):
+    @staticmethod
+    def infer(x: TensorSpec) -> TensorSpec:
         require(x.shape is None or len(x.shape) > 0, "logits must have rank 1 or more")
         return x.with_shape(x.shape)
 
@@ -113,6 +114,7 @@ class _OverLastAxis(Unary):
 class Softmax(_OverLastAxis):
     """y = e^x / sum of e^x over the last axis.   x [..., n] -> y [..., n], floats."""
 
+    traits = Trait.SOFTMAX
     kernel = staticmethod(unary(_softmax))
 
 
@@ -120,6 +122,7 @@ class Softmax(_OverLastAxis):
 class LogSoftmax(_OverLastAxis):
     """y = x - log(sum of e^x over the last axis).   x [..., n] -> y [..., n], floats."""
 
+    traits = Trait.SOFTMAX
     kernel = staticmethod(unary(_log_softmax))
 
 

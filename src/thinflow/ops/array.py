@@ -9,6 +9,7 @@ from thinflow.ir.types import INT32, DType, Shape, TensorSpec, shape_text
 from thinflow.ops._elements import LIMIT, constant, known_list, moved, scalar, with_elements
 from thinflow.ops._shapes import normalize_axis, product
 from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 
@@ -49,6 +50,8 @@ class ImmutableConst(_Free):
 class Placeholder(_Free):
     """y = what the caller feeds. A missing `shape` means that nothing is known of it."""
 
+    traits = Trait.PLACEHOLDER | Trait.FED
+
     @staticmethod
     def infer(*, dtype: DType, shape: Shape = None) -> TensorSpec:
         return TensorSpec(dtype, shape)
@@ -57,6 +60,8 @@ class Placeholder(_Free):
 @op("Shape")
 class ShapeOp(_Free):
     """y = the sizes of x.   x any shape -> y [rank of x], `out_type`."""
+
+    traits = Trait.SHAPE_OF
 
     @staticmethod
     def infer(x: TensorSpec, *, out_type: DType = INT32) -> TensorSpec:
@@ -71,6 +76,7 @@ class ShapeOp(_Free):
 class ShapeN(_Free):
     """y_i = the sizes of x_i."""
 
+    traits = Trait.SHAPE_OF
     num_outputs = "N"
 
     @staticmethod
@@ -90,6 +96,8 @@ def _shape_spec(x: TensorSpec, out_type: DType) -> TensorSpec:
 class Size(_Free):
     """y = the number of elements of x, a scalar of `out_type`."""
 
+    traits = Trait.SHAPE_OF
+
     @staticmethod
     def infer(x: TensorSpec, *, out_type: DType = INT32) -> TensorSpec:
         return with_elements(TensorSpec(out_type, ()), None if x.shape is None else (product(x.shape),))
@@ -103,6 +111,8 @@ class Size(_Free):
 class Rank(_Free):
     """y = the number of axes of x, an int32 scalar."""
 
+    traits = Trait.SHAPE_OF
+
     @staticmethod
     def infer(x: TensorSpec) -> TensorSpec:
         return with_elements(TensorSpec(INT32, ()), (x.rank,))
@@ -115,6 +125,8 @@ class Rank(_Free):
 @op("Reshape")
 class Reshape(_Free):
     """y = x with other sizes, row-major.   shape [r]: the new sizes; one may be -1, for what remains."""
+
+    traits = Trait.RESHAPE
 
     @staticmethod
     def infer(x: TensorSpec, shape: TensorSpec) -> TensorSpec:
@@ -164,6 +176,8 @@ def _missing_factor(shape: tuple[int | None, ...], rest: list[int]) -> int | Non
 class ExpandDims(_Free):
     """y = x with a new axis of size 1 at `dim`, which may count from the end of y's axes."""
 
+    traits = Trait.RESHAPE
+
     @staticmethod
     def infer(x: TensorSpec, dim: TensorSpec) -> TensorSpec:
         if x.shape is None:
@@ -183,6 +197,8 @@ class ExpandDims(_Free):
 @op("Squeeze")
 class Squeeze(_Free):
     """y = x without its axes of size 1: all of them, or those in `squeeze_dims`."""
+
+    traits = Trait.RESHAPE
 
     @staticmethod
     def infer(x: TensorSpec, *, squeeze_dims: tuple[int, ...] = ()) -> TensorSpec:

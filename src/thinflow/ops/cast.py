@@ -10,6 +10,7 @@ from thinflow.ir.types import DType, TensorSpec, dtype
 from thinflow.ops._elements import in_range, map_elements, with_elements
 from thinflow.ops._numeric import broadcast_spec, is_narrow, quiet, widen
 from thinflow.ops.registry import OpDef, op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 
@@ -22,6 +23,8 @@ class Cast(OpDef):
     saturates in some of its vector loops. To bool: x != 0. From complex: the real part, for bool too. To a
     narrower float: to the nearest, halves to even, or towards zero if Truncate (half and bfloat16 only).
     """
+
+    traits = Trait.ELEMENTWISE
 
     @staticmethod
     def infer(x: TensorSpec, *, DstT: DType) -> TensorSpec:
@@ -123,6 +126,8 @@ _PARTS = {"complex64": "float", "complex128": "double"}
 class _Part(OpDef):
     """y = a real number for each complex one.   complex64 -> float, complex128 -> double."""
 
+    traits = Trait.ELEMENTWISE
+
     @staticmethod
     def infer(x: TensorSpec, *, Tout: DType | None = None) -> TensorSpec:
         if Tout is None:
@@ -172,6 +177,8 @@ class Angle(_Part):
 class Conj(OpDef):
     """y = x with the imaginary part negated."""
 
+    traits = Trait.ELEMENTWISE
+
     @staticmethod
     def infer(x: TensorSpec) -> TensorSpec:
         return x.with_shape(x.shape)
@@ -184,6 +191,8 @@ class Conj(OpDef):
 @op("Complex")
 class Complex(OpDef):
     """z = real + i imag.   float -> complex64, double -> complex128; broadcasts."""
+
+    traits = Trait.ELEMENTWISE
 
     @staticmethod
     def infer(real: TensorSpec, imag: TensorSpec, *, Tout: DType | None = None) -> TensorSpec:

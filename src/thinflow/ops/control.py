@@ -7,48 +7,71 @@ on the function: `analysis.calls` looks into it, the rules here do without.
 from __future__ import annotations
 
 from thinflow.ir.types import BOOL, INT32, DType, Shape, TensorSpec
+from thinflow.ops._state import HandsReferenceOn
 from thinflow.ops.registry import OpDef, op
+from thinflow.ops.traits import Trait
 
 
 class _Passing(OpDef):
-    control_flow = True
+    traits = Trait.CONTROL_FLOW
 
     @staticmethod
     def infer(x: TensorSpec) -> TensorSpec:
         return x
 
 
-@op("Enter", "RefEnter")
+@op("Enter")
 class Enter(_Passing):
     """x, inside a loop."""
 
+    traits = Trait.ENTER
 
-@op("Exit", "RefExit")
+
+@op("RefEnter")
+class RefEnter(HandsReferenceOn, Enter):
+    """As Enter, for TF1 variables."""
+
+
+@op("Exit")
 class Exit(_Passing):
     """x, once the loop is over."""
 
+    traits = Trait.EXIT
 
-@op("NextIteration", "RefNextIteration")
+
+@op("RefExit")
+class RefExit(HandsReferenceOn, Exit):
+    """As Exit, for TF1 variables."""
+
+
+@op("NextIteration")
 class NextIteration(_Passing):
     """x, in the next turn of the loop."""
+
+    traits = Trait.NEXT_ITERATION
+
+
+@op("RefNextIteration")
+class RefNextIteration(HandsReferenceOn, NextIteration):
+    """As NextIteration, for TF1 variables."""
 
 
 @op("LoopCond")
 class LoopCond(OpDef):
     """Whether the loop turns once more, bool []."""
 
-    control_flow = True
+    traits = Trait.CONTROL_FLOW
 
     @staticmethod
     def infer(x: TensorSpec) -> TensorSpec:
         return TensorSpec(BOOL, ())
 
 
-@op("Switch", "RefSwitch")
+@op("Switch")
 class Switch(OpDef):
     """x on output 1 if pred, else on output 0; nothing on the other."""
 
-    control_flow = True
+    traits = Trait.CONTROL_FLOW | Trait.SWITCH
     num_outputs = 2
 
     @staticmethod
@@ -56,11 +79,16 @@ class Switch(OpDef):
         return x, x
 
 
+@op("RefSwitch")
+class RefSwitch(HandsReferenceOn, Switch):
+    """As Switch, for TF1 variables."""
+
+
 @op("_SwitchN")
 class SwitchN(OpDef):
     """x on the output that `index` [] names, on the last one if there is none such; nothing on the others."""
 
-    control_flow = True
+    traits = Trait.CONTROL_FLOW | Trait.SWITCH
     num_outputs = "num_outs"
 
     @staticmethod
@@ -68,11 +96,11 @@ class SwitchN(OpDef):
         return (x.with_shape(x.shape),) * num_outs
 
 
-@op("Merge", "RefMerge")
+@op("Merge")
 class Merge(OpDef):
     """Whichever input arrives -> it, its number int32."""
 
-    control_flow = True
+    traits = Trait.CONTROL_FLOW | Trait.MERGE
     num_outputs = 2
 
     @staticmethod
@@ -85,6 +113,11 @@ class Merge(OpDef):
             return TensorSpec(xs[0].dtype), TensorSpec(INT32, ())
         dims = tuple(d[0] if len(set(d)) == 1 else None for d in zip(*known, strict=True))
         return TensorSpec(xs[0].dtype, dims), TensorSpec(INT32, ())
+
+
+@op("RefMerge")
+class RefMerge(HandsReferenceOn, Merge):
+    """As Merge, for TF1 variables."""
 
 
 @op("_Arg")
@@ -111,42 +144,49 @@ class _Call(OpDef):
 class PartitionedCall(_Call):
     """What the function `f` gives."""
 
+    traits = Trait.CALL
+
 
 @op("StatefulPartitionedCall")
 class StatefulPartitionedCall(_Call):
     """What the function `f` gives, which may have side effects."""
 
-    stateful = True
+    traits = Trait.STATEFUL | Trait.CALL
 
 
 @op("StatelessIf")
 class StatelessIf(_Call):
     """What `then_branch` gives for the other inputs if the condition is true, else `else_branch`."""
 
+    traits = Trait.IF
+
 
 @op("If")
 class If(_Call):
     """As StatelessIf; the branches may have side effects."""
 
-    stateful = True
+    traits = Trait.STATEFUL | Trait.IF
 
 
 @op("StatelessCase")
 class StatelessCase(_Call):
     """What the branch gives for the other inputs that input 0 names; the last one if there is none such."""
 
+    traits = Trait.CASE
+
 
 @op("Case")
 class Case(_Call):
     """As StatelessCase; the branches may have side effects."""
 
-    stateful = True
+    traits = Trait.STATEFUL | Trait.CASE
 
 
 @op("StatelessWhile")
 class StatelessWhile(OpDef):
     """The inputs, replaced by what `body` gives for them as long as `cond` gives true for them."""
 
+    traits = Trait.WHILE
     num_outputs = "T"
 
     @staticmethod
@@ -161,14 +201,14 @@ class StatelessWhile(OpDef):
 class While(StatelessWhile):
     """As StatelessWhile; the functions may have side effects."""
 
-    stateful = True
+    traits = Trait.STATEFUL
 
 
 @op("For")
 class For(OpDef):
     """The inputs behind start, limit and delta, replaced by what `body` gives for a counter and them."""
 
-    stateful = True
+    traits = Trait.STATEFUL
     num_outputs = "T"
 
     @staticmethod

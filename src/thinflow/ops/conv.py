@@ -12,6 +12,7 @@ from thinflow.ops._convolve import convolve, depthwise
 from thinflow.ops._shapes import Dim, product, rank_of
 from thinflow.ops._windows import Layout, layout, lowest, pad, shifted, split_dims, window
 from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 
@@ -90,6 +91,8 @@ class Conv2D(OpDef):
     filter.
     """
 
+    traits = Trait.CONVOLUTION
+
     @staticmethod
     def infer(
         x: TensorSpec,
@@ -125,6 +128,8 @@ class Conv2D(OpDef):
 class Conv3D(OpDef):
     """As Conv2D with a depth axis.   x [n,d,h,w,c], filter [kd,kh,kw,c/groups,m] -> y [n,od,oh,ow,m]."""
 
+    traits = Trait.CONVOLUTION
+
     @staticmethod
     def infer(
         x: TensorSpec,
@@ -157,6 +162,8 @@ class Conv3D(OpDef):
 @op("DepthwiseConv2dNative", "DepthwiseConv2dNativeV2")
 class DepthwiseConv2dNative(OpDef):
     """Channel c is filtered by its own m filters.   x [n,h,w,c], filter [kh,kw,c,m] -> y [n,oh,ow,c*m]."""
+
+    traits = Trait.CONVOLUTION
 
     @staticmethod
     def infer(

@@ -9,6 +9,7 @@ from thinflow.ops._convolve import convolve_transposed, depthwise_transposed
 from thinflow.ops._shapes import product, rank_of
 from thinflow.ops._windows import Layout, layout, window
 from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 
@@ -78,6 +79,8 @@ class Conv2DBackpropInput(OpDef):
     input_sizes [4] or [2], filter [kh,kw,c,m], dy [n,oh,ow,m] -> dx [n,h,w,c].
     """
 
+    traits = Trait.CONV_TRANSPOSE
+
     @staticmethod
     def infer(sizes: TensorSpec, w: TensorSpec, dy: TensorSpec, *, data_format: str = "NHWC") -> TensorSpec:
         return _infer(sizes, w, dy, layout(data_format))
@@ -104,6 +107,8 @@ class Conv2DBackpropInput(OpDef):
 @op("Conv3DBackpropInputV2")
 class Conv3DBackpropInputV2(OpDef):
     """Transposed Conv3D.   input_sizes [5], filter [kd,kh,kw,c,m], dy [n,od,oh,ow,m] -> dx [n,d,h,w,c]."""
+
+    traits = Trait.CONV_TRANSPOSE
 
     @staticmethod
     def infer(sizes: TensorSpec, w: TensorSpec, dy: TensorSpec, *, data_format: str = "NDHWC") -> TensorSpec:

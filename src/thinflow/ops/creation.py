@@ -12,6 +12,7 @@ from thinflow.ops._numeric import quiet
 from thinflow.ops._shapes import normalize_axis
 from thinflow.ops.array import _Free
 from thinflow.ops.registry import OpDef, op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 
@@ -49,6 +50,8 @@ class Empty(_Free):
 class ZerosLike(_Free):
     """y = zeros (empty strings) with the shape of x."""
 
+    traits = Trait.ELEMENTWISE
+
     @staticmethod
     def infer(x: TensorSpec) -> TensorSpec:
         return _constant_like(x, 0)
@@ -61,6 +64,8 @@ class ZerosLike(_Free):
 @op("OnesLike")
 class OnesLike(_Free):
     """y = ones with the shape of x."""
+
+    traits = Trait.ELEMENTWISE
 
     @staticmethod
     def infer(x: TensorSpec) -> TensorSpec:

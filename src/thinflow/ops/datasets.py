@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from thinflow.ir.types import STRING, DType, Shape, TensorSpec
 from thinflow.ops.registry import OpDef, op
+from thinflow.ops.traits import Trait
 
 
 @op(
@@ -15,7 +16,7 @@ from thinflow.ops.registry import OpDef, op
 class IteratorGetNext(OpDef):
     """The next element of a dataset: a tensor for each component, of the declared types and shapes."""
 
-    stateful = True
+    traits = Trait.STATEFUL
     num_outputs = "output_types"
 
     @staticmethod
@@ -30,7 +31,7 @@ class IteratorGetNext(OpDef):
 class ReaderRead(OpDef):
     """The next record of a reader: its key and its value, strings []."""
 
-    stateful = True
+    traits = Trait.STATEFUL
     num_outputs = 2
 
     @staticmethod

@@ -16,6 +16,7 @@ from thinflow.ops._png import decode_deep, header
 from thinflow.ops._shapes import Dim
 from thinflow.ops.audio import scalar_bytes
 from thinflow.ops.registry import OpDef, op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 _AS_USUAL = _jpeg.How()
@@ -202,6 +203,8 @@ class DecodeJpeg(OpDef):
     Contents: bytes -> uint8 [h,w,channels]; channels 0: as in the file.
     """
 
+    traits = Trait.DECODES_IMAGE
+
     @staticmethod
     def infer(contents: TensorSpec, *, channels: int = 0) -> TensorSpec:
         return _image_spec(channels, UINT8)
@@ -226,6 +229,8 @@ class DecodeAndCropJpeg(OpDef):
 
     Contents: bytes, window int32 [4] (y, x, height, width) -> uint8 [height,width,channels].
     """
+
+    traits = Trait.DECODES_IMAGE
 
     @staticmethod
     def infer(contents: TensorSpec, window: TensorSpec, *, channels: int = 0) -> TensorSpec:
@@ -263,6 +268,8 @@ class DecodePng(OpDef):
     Contents: bytes -> dtype (uint8 or uint16) [h,w,channels].
     """
 
+    traits = Trait.DECODES_IMAGE
+
     @staticmethod
     def infer(contents: TensorSpec, *, channels: int = 0, dtype: DType = UINT8) -> TensorSpec:
         return _image_spec(channels, dtype)
@@ -275,6 +282,8 @@ class DecodePng(OpDef):
 @op("DecodeBmp")
 class DecodeBmp(OpDef):
     """Pixels of a BMP.   contents: bytes -> uint8 [h,w,channels]."""
+
+    traits = Trait.DECODES_IMAGE
 
     @staticmethod
     def infer(contents: TensorSpec, *, channels: int = 0) -> TensorSpec:
@@ -290,6 +299,8 @@ class DecodeBmp(OpDef):
 @op("DecodeGif")
 class DecodeGif(OpDef):
     """Frames of a GIF; other images count as one frame.   contents: bytes -> uint8 [frames,h,w,3]."""
+
+    traits = Trait.DECODES_IMAGE
 
     @staticmethod
     def infer(contents: TensorSpec) -> TensorSpec:
@@ -309,6 +320,8 @@ class DecodeImage(OpDef):
 
     Float pixels are 0..1.
     """
+
+    traits = Trait.DECODES_IMAGE
 
     @staticmethod
     def infer(

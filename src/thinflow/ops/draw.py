@@ -10,6 +10,7 @@ from thinflow.ops._elements import shape_from
 from thinflow.ops._shapes import Dim, rank_of, same_padding, window_output
 from thinflow.ops.random import _generator
 from thinflow.ops.registry import OpDef, op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 _COLORS = np.array(
@@ -102,7 +103,7 @@ def _noise(shape: tuple[int, ...], noise: str) -> Array:
 
 
 class _Glimpse(OpDef):
-    stateful = True
+    traits = Trait.STATEFUL
 
     @staticmethod
     def infer(x: TensorSpec, size: TensorSpec, offsets: TensorSpec) -> TensorSpec:

@@ -13,12 +13,14 @@ from thinflow.ir.types import BOOL, TensorSpec
 from thinflow.ops._numeric import binary, broadcast_spec, like, pick, quiet, widen
 from thinflow.ops._shapes import merge
 from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 
 class Binary(OpDef):
     """z = f(x, y).   x, y broadcast; z has their common type."""
 
+    traits = Trait.ELEMENTWISE
     on_ints: ClassVar[Callable[..., Any] | None] = None
     """The op on Python integers (None: no answer), for elements known before the run."""
 
@@ -34,7 +36,7 @@ class Binary(OpDef):
 class Add(Binary):
     """z = x + y.   Any number type; integers wrap around. Add also joins strings."""
 
-    commutative = True  # not for strings; who reorders inputs must look at the type
+    traits = Trait.COMMUTATIVE | Trait.ADD  # not for strings; who reorders inputs must look at the type
     on_ints = staticmethod(operator.add)
 
     @staticmethod
@@ -57,7 +59,7 @@ class Sub(Binary):
 class Mul(Binary):
     """z = x * y.   Any number type; integers wrap around."""
 
-    commutative = True
+    traits = Trait.COMMUTATIVE
     on_ints = staticmethod(operator.mul)
     kernel = staticmethod(binary(np.multiply))
 
@@ -73,7 +75,7 @@ class MulNoNan(Binary):
 class SquaredDifference(Binary):
     """z = (x - y)^2; for complex numbers conj(d) * d."""
 
-    commutative = True
+    traits = Trait.COMMUTATIVE
     on_ints = staticmethod(lambda x, y: (x - y) ** 2)
 
     @staticmethod
@@ -88,7 +90,7 @@ class SquaredDifference(Binary):
 class AddN(OpDef):
     """y = x0 + x1 + ...   All of one shape, no broadcasting; integers wrap around."""
 
-    commutative = True
+    traits = Trait.COMMUTATIVE | Trait.ELEMENTWISE
 
     @staticmethod
     def infer(*xs: TensorSpec) -> TensorSpec:
@@ -169,6 +171,7 @@ def _int_truncated(x: int, y: int) -> int | None:
 class RealDiv(Binary):
     """z = x / y.   Integers (Div only) round towards zero and refuse a zero divisor; floats follow IEEE."""
 
+    traits = Trait.DIVIDE
     on_ints = staticmethod(_int_truncated)
     kernel = staticmethod(binary(_divide))
 
@@ -279,7 +282,7 @@ class NextAfter(Binary):
 class Maximum(Binary):
     """z = the larger of x and y, NaN if either is."""
 
-    commutative = True
+    traits = Trait.COMMUTATIVE
     on_ints = staticmethod(max)
     kernel = staticmethod(binary(np.maximum))
 
@@ -288,7 +291,7 @@ class Maximum(Binary):
 class Minimum(Binary):
     """z = the smaller of x and y, NaN if either is."""
 
-    commutative = True
+    traits = Trait.COMMUTATIVE
     on_ints = staticmethod(min)
     kernel = staticmethod(binary(np.minimum))
 
@@ -296,6 +299,8 @@ class Minimum(Binary):
 @op("ClipByValue")
 class ClipByValue(OpDef):
     """y = max(min(t, high), low): low wins if they cross.   low, high: scalars or of t's shape."""
+
+    traits = Trait.ELEMENTWISE
 
     @staticmethod
     def infer(t: TensorSpec, low: TensorSpec, high: TensorSpec) -> TensorSpec:
@@ -317,7 +322,7 @@ class ClipByValue(OpDef):
 class ApproximateEqual(OpDef):
     """z = |x - y| < tolerance, bool.   x, y: one shape, no broadcasting."""
 
-    commutative = True
+    traits = Trait.COMMUTATIVE | Trait.ELEMENTWISE
 
     @staticmethod
     def infer(x: TensorSpec, y: TensorSpec) -> TensorSpec:

@@ -9,6 +9,7 @@ import numpy as np
 from thinflow.ir.types import TensorSpec
 from thinflow.ops._quantized import F32, round_away, scalar
 from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 
@@ -41,6 +42,8 @@ def _fake_quant(x: Array, low: Any, high: Any, bits: int, narrow: bool, divide: 
 class FakeQuantWithMinMaxArgs(OpDef):
     """x as num_bits bits would hold it, the range being two attributes.   x float -> like x."""
 
+    traits = Trait.FAKE_QUANT | Trait.ELEMENTWISE
+
     @staticmethod
     def infer(x: TensorSpec) -> TensorSpec:
         return x.with_shape(x.shape)
@@ -64,6 +67,8 @@ class FakeQuantWithMinMaxVars(OpDef):
     Zero is always representable: the range is shifted until it is.
     """
 
+    traits = Trait.FAKE_QUANT | Trait.ELEMENTWISE
+
     @staticmethod
     def infer(x: TensorSpec, low: TensorSpec, high: TensorSpec) -> TensorSpec:
         return x.with_shape(x.shape)
@@ -80,6 +85,8 @@ class FakeQuantWithMinMaxVars(OpDef):
 @op("FakeQuantWithMinMaxVarsPerChannel")
 class FakeQuantWithMinMaxVarsPerChannel(OpDef):
     """FakeQuantWithMinMaxVars with a range per channel.   x float [...,d], min [d], max [d] -> like x."""
+
+    traits = Trait.FAKE_QUANT
 
     @staticmethod
     def infer(x: TensorSpec, low: TensorSpec, high: TensorSpec) -> TensorSpec:

@@ -15,6 +15,7 @@ from thinflow.ops._philox import Philox
 from thinflow.ops._shapes import rank_of
 from thinflow.ops.random import _generator
 from thinflow.ops.registry import OpDef, op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 _FIXED_SEED = 12345
@@ -64,7 +65,7 @@ def _sequences(x: Array, ratio: Sequence[float], pseudo_random: bool, source: Ph
 
 class _Fractional(OpDef):
     num_outputs = 3
-    stateful = True
+    traits = Trait.STATEFUL
 
     @staticmethod
     def infer(x: TensorSpec, *, pooling_ratio: Sequence[float]) -> tuple[TensorSpec, ...]:

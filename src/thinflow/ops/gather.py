@@ -13,6 +13,7 @@ from thinflow.ops._numeric import quiet
 from thinflow.ops._shapes import merge, normalize_axis
 from thinflow.ops.array import _Free
 from thinflow.ops.registry import OpDef, op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 
@@ -59,6 +60,8 @@ def _gather(x: Array, indices: Array, axis: int, batch: int) -> Array:
 class Gather(_Free):
     """y[i..., :] = x[indices[i...], :].   x [n, rest], indices any shape -> y [indices, rest]."""
 
+    traits = Trait.GATHER
+
     @staticmethod
     def infer(x: TensorSpec, indices: TensorSpec) -> TensorSpec:
         return _gather_spec(x, indices, 0, 0)
@@ -76,6 +79,8 @@ class GatherV2(_Free):
     The first batch_dims axes are common to both:
     x [b, before, n, after], indices [b, i] -> y [b, before, i, after].
     """
+
+    traits = Trait.GATHER
 
     @staticmethod
     def infer(x: TensorSpec, indices: TensorSpec, axis: TensorSpec, *, batch_dims: int = 0) -> TensorSpec:

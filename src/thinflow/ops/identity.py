@@ -11,8 +11,10 @@ from thinflow.errors import NodeError
 from thinflow.ir.types import Shape, TensorSpec, shape_text
 from thinflow.ops._numeric import widen
 from thinflow.ops._shapes import merge
+from thinflow.ops._state import HandsReferenceOn
 from thinflow.ops._summaries import summary
 from thinflow.ops.registry import OpDef, op, require
+from thinflow.ops.traits import Trait
 from thinflow.plain_text import shown
 from thinflow.typing import Array
 
@@ -22,7 +24,6 @@ from thinflow.typing import Array
     "Snapshot",
     "StopGradient",
     "PreventGradient",
-    "RefIdentity",
     "DeepCopy",
     "DebugGradientIdentity",
     "GuaranteeConst",
@@ -30,7 +31,7 @@ from thinflow.typing import Array
 class Identity(OpDef):
     """y = x.   Any type."""
 
-    passes_through = True
+    traits = Trait.PASSES_THROUGH | Trait.IDENTITY
 
     @staticmethod
     def infer(x: TensorSpec) -> TensorSpec:
@@ -41,11 +42,16 @@ class Identity(OpDef):
         return x
 
 
+@op("RefIdentity")
+class RefIdentity(HandsReferenceOn, Identity):
+    """As Identity, for TF1 variables."""
+
+
 @op("IdentityN")
 class IdentityN(OpDef):
     """y0, y1, ... = x0, x1, ...   Any types."""
 
-    passes_through = True
+    traits = Trait.PASSES_THROUGH
     num_outputs = "T"
 
     @staticmethod
@@ -64,6 +70,8 @@ class PlaceholderWithDefault(OpDef):
     y: `shape` (unknown rank if absent), of x's type.
     """
 
+    traits = Trait.PLACEHOLDER
+
     @staticmethod
     def infer(x: TensorSpec, *, shape: Shape = None) -> TensorSpec:
         merge(x.shape, shape)
@@ -78,7 +86,7 @@ class PlaceholderWithDefault(OpDef):
 class EnsureShape(OpDef):
     """y = x, or an error if x's shape does not fit `shape`."""
 
-    passes_through = True
+    traits = Trait.PASSES_THROUGH
 
     @staticmethod
     def infer(x: TensorSpec, *, shape: Shape) -> TensorSpec:
@@ -97,7 +105,7 @@ class EnsureShape(OpDef):
 class CheckNumerics(OpDef):
     """y = x, or an error with `message` if x holds an infinity or a NaN.   Floats."""
 
-    passes_through = True
+    traits = Trait.PASSES_THROUGH | Trait.ASSERT
 
     @staticmethod
     def infer(x: TensorSpec) -> TensorSpec:
@@ -121,8 +129,7 @@ class Print(OpDef):
     With `first_n` at or above 0 so often at most; whoever runs the node counts.
     """
 
-    passes_through = True
-    stateful = True
+    traits = Trait.PASSES_THROUGH | Trait.STATEFUL | Trait.PRINT
 
     @staticmethod
     def infer(x: TensorSpec, *data: TensorSpec) -> TensorSpec:
@@ -138,7 +145,7 @@ class Print(OpDef):
 class PrintV2(OpDef):
     """Writes a string scalar to `output_stream` ("stdout"; any other name goes to stderr), then `end`."""
 
-    stateful = True
+    traits = Trait.STATEFUL | Trait.PRINT
     num_outputs = 0
 
     @staticmethod
@@ -158,7 +165,7 @@ class PrintV2(OpDef):
 class Assert(OpDef):
     """Nothing, or an error that shows data if the bool scalar `condition` is false."""
 
-    stateful = True
+    traits = Trait.STATEFUL | Trait.ASSERT
     num_outputs = 0
 
     @staticmethod

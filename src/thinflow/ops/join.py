@@ -11,6 +11,7 @@ from thinflow.ops._elements import known_list, moved, scalar, with_elements
 from thinflow.ops._shapes import merge, normalize_axis
 from thinflow.ops.array import _Free
 from thinflow.ops.registry import op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 
@@ -88,6 +89,8 @@ def _concat_spec(axis: TensorSpec, xs: tuple[TensorSpec, ...]) -> TensorSpec:
 class Concat(_Free):
     """y = the inputs one after the other along the axis in the first input."""
 
+    traits = Trait.CONCAT
+
     @staticmethod
     def infer(concat_dim: TensorSpec, *xs: TensorSpec) -> TensorSpec:
         return _concat_spec(concat_dim, xs)
@@ -100,6 +103,8 @@ class Concat(_Free):
 @op("ConcatV2")
 class ConcatV2(_Free):
     """y = all inputs but the last, one after the other along the axis in the last input."""
+
+    traits = Trait.CONCAT
 
     @staticmethod
     def infer(*inputs: TensorSpec) -> TensorSpec:
@@ -153,6 +158,7 @@ class ConcatOffset(_Free):
 class Split(_Free):
     """y_i = the i-th of `num_split` equal parts of x along an axis."""
 
+    traits = Trait.SPLIT
     num_outputs = "num_split"
 
     @staticmethod
@@ -181,6 +187,7 @@ class Split(_Free):
 class SplitV(_Free):
     """y_i = the next sizes[i] places of x along an axis; one size may be -1, for what remains."""
 
+    traits = Trait.SPLIT
     num_outputs = "num_split"
 
     @staticmethod

@@ -10,6 +10,7 @@ import numpy as np
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import DOUBLE, INT32, INT64, DType, Shape, TensorSpec
 from thinflow.ops.registry import OpDef, op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 
@@ -17,7 +18,7 @@ from thinflow.typing import Array
 class Copy(OpDef):
     """y = x.   Any type."""
 
-    passes_through = True
+    traits = Trait.PASSES_THROUGH
 
     @staticmethod
     def infer(x: TensorSpec) -> TensorSpec:
@@ -46,7 +47,7 @@ class DebugNanCount(OpDef):
 class Timestamp(OpDef):
     """Seconds since 1970, double []."""
 
-    stateful = True
+    traits = Trait.STATEFUL
 
     @staticmethod
     def infer() -> TensorSpec:
@@ -102,8 +103,7 @@ class DeviceIndex(OpDef):
 class RefSelect(OpDef):
     """The variable that `index` [] names.   index, N variables."""
 
-    takes_reference = True
-    gives_reference = True
+    traits = Trait.TAKES_REFERENCE | Trait.GIVES_REFERENCE
 
     @staticmethod
     def infer(index: TensorSpec, *variables: TensorSpec) -> TensorSpec:

@@ -10,6 +10,7 @@ from thinflow.ops import _special
 from thinflow.ops._numeric import like, pick, quiet, widen
 from thinflow.ops._shapes import broadcast, merge, rank_of
 from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 
@@ -32,6 +33,8 @@ def _product(a: Array, b: Array) -> Array:
 @op("MatMul")
 class MatMul(OpDef):
     """y = a @ b.   a [m,k] ([k,m] if transpose_a), b [k,n] ([n,k] if transpose_b) -> y [m,n]."""
+
+    traits = Trait.MATMUL
 
     @staticmethod
     def infer(
@@ -59,6 +62,8 @@ class BatchMatMul(OpDef):
 
     V3 takes two types and sums in a third, Tout: int8 by int8 gives int32.
     """
+
+    traits = Trait.MATMUL
 
     @staticmethod
     def infer(
@@ -99,6 +104,8 @@ class BiasAdd(OpDef):
 
     x [n,...,c] (NHWC) or [n,c,...] (NCHW), bias [c] -> y like x.
     """
+
+    traits = Trait.BIAS_ADD
 
     @staticmethod
     def infer(x: TensorSpec, bias: TensorSpec, *, data_format: str = "NHWC") -> TensorSpec:

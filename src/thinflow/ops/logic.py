@@ -15,6 +15,7 @@ from thinflow.ops._numeric import broadcast_spec, pick, widen
 from thinflow.ops._shapes import broadcast, merge
 from thinflow.ops.elementwise import Binary
 from thinflow.ops.registry import OpDef, op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 
@@ -24,6 +25,7 @@ class Comparison(OpDef):
     x, y broadcast; comparisons with NaN are false, except NotEqual.
     """
 
+    traits = Trait.ELEMENTWISE
     on_ints: ClassVar[Callable[..., Any]]
 
     @classmethod
@@ -72,7 +74,7 @@ class Equal(_Equality):
     Any type; a scalar False if the shapes do not fit and incompatible_shape_error is off.
     """
 
-    commutative = True
+    traits = Trait.COMMUTATIVE | Trait.COMPARISON
     on_ints = staticmethod(operator.eq)
 
     @staticmethod
@@ -89,7 +91,7 @@ class NotEqual(_Equality):
     Any type; a scalar True if the shapes do not fit and incompatible_shape_error is off.
     """
 
-    commutative = True
+    traits = Trait.COMMUTATIVE | Trait.COMPARISON
     on_ints = staticmethod(operator.ne)
 
     @staticmethod
@@ -103,6 +105,7 @@ class NotEqual(_Equality):
 class Less(Comparison):
     """z = x < y."""
 
+    traits = Trait.COMPARISON
     on_ints = staticmethod(operator.lt)
     kernel = staticmethod(_compare(np.less))
 
@@ -111,6 +114,7 @@ class Less(Comparison):
 class LessEqual(Comparison):
     """z = x <= y."""
 
+    traits = Trait.COMPARISON
     on_ints = staticmethod(operator.le)
     kernel = staticmethod(_compare(np.less_equal))
 
@@ -119,6 +123,7 @@ class LessEqual(Comparison):
 class Greater(Comparison):
     """z = x > y."""
 
+    traits = Trait.COMPARISON
     on_ints = staticmethod(operator.gt)
     kernel = staticmethod(_compare(np.greater))
 
@@ -127,6 +132,7 @@ class Greater(Comparison):
 class GreaterEqual(Comparison):
     """z = x >= y."""
 
+    traits = Trait.COMPARISON
     on_ints = staticmethod(operator.ge)
     kernel = staticmethod(_compare(np.greater_equal))
 
@@ -135,7 +141,7 @@ class GreaterEqual(Comparison):
 class LogicalAnd(Comparison):
     """z = x and y.   bool."""
 
-    commutative = True
+    traits = Trait.COMMUTATIVE
     on_ints = staticmethod(lambda x, y: bool(x and y))
     kernel = staticmethod(_compare(np.logical_and))
 
@@ -144,7 +150,7 @@ class LogicalAnd(Comparison):
 class LogicalOr(Comparison):
     """z = x or y.   bool."""
 
-    commutative = True
+    traits = Trait.COMMUTATIVE
     on_ints = staticmethod(lambda x, y: bool(x or y))
     kernel = staticmethod(_compare(np.logical_or))
 
@@ -156,7 +162,7 @@ class LogicalOr(Comparison):
 class BitwiseAnd(Binary):
     """z = bits set in both."""
 
-    commutative = True
+    traits = Trait.COMMUTATIVE
     on_ints = staticmethod(operator.and_)
 
     @staticmethod
@@ -168,7 +174,7 @@ class BitwiseAnd(Binary):
 class BitwiseOr(Binary):
     """z = bits set in either."""
 
-    commutative = True
+    traits = Trait.COMMUTATIVE
     on_ints = staticmethod(operator.or_)
 
     @staticmethod
@@ -180,7 +186,7 @@ class BitwiseOr(Binary):
 class BitwiseXor(Binary):
     """z = bits set in one of the two."""
 
-    commutative = True
+    traits = Trait.COMMUTATIVE
     on_ints = staticmethod(operator.xor)
 
     @staticmethod
@@ -235,6 +241,8 @@ class Select(OpDef):
     x, y of one shape; condition the same, a scalar, or one bool per row (axis 0).
     """
 
+    traits = Trait.SELECT
+
     @staticmethod
     def infer(condition: TensorSpec, x: TensorSpec, y: TensorSpec) -> TensorSpec:
         shape = merge(x.shape, y.shape)
@@ -259,6 +267,8 @@ class Select(OpDef):
 @op("SelectV2")
 class SelectV2(OpDef):
     """z = x where condition, else y.   All three broadcast."""
+
+    traits = Trait.SELECT | Trait.ELEMENTWISE
 
     @staticmethod
     def infer(condition: TensorSpec, x: TensorSpec, y: TensorSpec) -> TensorSpec:

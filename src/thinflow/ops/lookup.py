@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from thinflow.ir.types import INT64, RESOURCE, DType, Shape, TensorSpec, shape_text
-from thinflow.ops._state import Effect, Resource, ResourceOp
+from thinflow.ops._state import Effect, HandleOp, Resource
 from thinflow.ops.registry import OpDef, op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 FILLERS = frozenset(
@@ -78,41 +79,47 @@ class Table(Resource):
         require(fits, f"the table has {what} of {element}, not {array.dtype}")
 
 
-@op("HashTableV2", "HashTable")
-class HashTable(ResourceOp):
-    """A table that is filled once, empty at first."""
+@op("AnonymousHashTable")
+class AnonymousHashTable(HandleOp):
+    """A table that is filled once, empty at first; another one each time this runs."""
+
+    traits = Trait.TABLE
 
     @staticmethod
     def kernel(*, key_dtype: DType | None = None, value_dtype: DType | None = None) -> Table:
         return Table(key_dtype, value_dtype)
 
 
-@op("AnonymousHashTable")
-class AnonymousHashTable(HashTable):
-    """As HashTableV2, another one each time it runs."""
+@op("HashTableV2", "HashTable")
+class HashTable(AnonymousHashTable):
+    """As AnonymousHashTable, one a session."""
 
-    resource = False
+    traits = Trait.RESOURCE
 
 
-@op("MutableHashTableV2", "MutableHashTable")
-class MutableHashTable(HashTable):
-    """A table that may change at any time, empty at first."""
+@op("AnonymousMutableHashTable")
+class AnonymousMutableHashTable(HandleOp):
+    """A table that may change at any time, empty at first; another one each time this runs."""
+
+    traits = Trait.TABLE
 
     @staticmethod
     def kernel(*, key_dtype: DType | None = None, value_dtype: DType | None = None) -> Table:
         return _empty(key_dtype, value_dtype, ())
 
 
-@op("AnonymousMutableHashTable")
-class AnonymousMutableHashTable(MutableHashTable):
-    """As MutableHashTableV2, another one each time it runs."""
+@op("MutableHashTableV2", "MutableHashTable")
+class MutableHashTable(AnonymousMutableHashTable):
+    """As AnonymousMutableHashTable, one a session."""
 
-    resource = False
+    traits = Trait.RESOURCE
 
 
-@op("MutableHashTableOfTensorsV2", "MutableHashTableOfTensors")
-class MutableHashTableOfTensors(HashTable):
-    """As MutableHashTableV2, where each value is a vector of value_shape."""
+@op("AnonymousMutableHashTableOfTensors")
+class AnonymousMutableHashTableOfTensors(HandleOp):
+    """As AnonymousMutableHashTable, where each value is a vector of value_shape."""
+
+    traits = Trait.TABLE
 
     @staticmethod
     def kernel(
@@ -121,19 +128,18 @@ class MutableHashTableOfTensors(HashTable):
         return _empty(key_dtype, value_dtype, value_shape)
 
 
-@op("AnonymousMutableHashTableOfTensors")
-class AnonymousMutableHashTableOfTensors(MutableHashTableOfTensors):
-    """As MutableHashTableOfTensorsV2, another one each time it runs."""
+@op("MutableHashTableOfTensorsV2", "MutableHashTableOfTensors")
+class MutableHashTableOfTensors(AnonymousMutableHashTableOfTensors):
+    """As AnonymousMutableHashTableOfTensors, one a session."""
 
-    resource = False
+    traits = Trait.RESOURCE
 
 
-@op("MutableDenseHashTableV2", "MutableDenseHashTable")
-class MutableDenseHashTable(OpDef):
-    """As MutableHashTableOfTensorsV2; keys are of empty_key's shape, [] or [k]."""
+@op("AnonymousMutableDenseHashTable")
+class AnonymousMutableDenseHashTable(OpDef):
+    """As AnonymousMutableHashTableOfTensors; keys are of empty_key's shape, [] or [k]."""
 
-    stateful = True
-    resource = True
+    traits = Trait.STATEFUL | Trait.TABLE
 
     @staticmethod
     def infer(empty_key: TensorSpec, *deleted_key: TensorSpec) -> TensorSpec:
@@ -152,11 +158,11 @@ class MutableDenseHashTable(OpDef):
         return table
 
 
-@op("AnonymousMutableDenseHashTable")
-class AnonymousMutableDenseHashTable(MutableDenseHashTable):
-    """As MutableDenseHashTableV2, another one each time it runs."""
+@op("MutableDenseHashTableV2", "MutableDenseHashTable")
+class MutableDenseHashTable(AnonymousMutableDenseHashTable):
+    """As AnonymousMutableDenseHashTable, one a session."""
 
-    resource = False
+    traits = Trait.RESOURCE
 
 
 def _empty(key: DType | None, value: DType | None, shape: Shape) -> Table:
@@ -168,6 +174,8 @@ def _empty(key: DType | None, value: DType | None, shape: Shape) -> Table:
 @op("InitializeTableV2", "InitializeTable")
 class InitializeTable(Effect):
     """Puts keys [n] with their values [n] into a table; a key that comes twice must mean the same."""
+
+    traits = Trait.TABLE_FILL
 
     @staticmethod
     def kernel(table: Table, keys: Array, values: Array) -> tuple[()]:
@@ -182,6 +190,8 @@ class InitializeTable(Effect):
 @op("LookupTableImportV2", "LookupTableImport")
 class LookupTableImport(Effect):
     """Puts keys with their values into a table, in place of what it held."""
+
+    traits = Trait.TABLE_FILL
 
     @staticmethod
     def kernel(table: Table, keys: Array, values: Array) -> tuple[()]:
@@ -218,7 +228,7 @@ class LookupTableFind(OpDef):
     default is one value, or one for each key.
     """
 
-    stateful = True
+    traits = Trait.STATEFUL | Trait.TABLE_FIND
 
     @staticmethod
     def infer(
@@ -247,7 +257,7 @@ class LookupTableFind(OpDef):
 class LookupTableSize(OpDef):
     """Number of keys, int64 []."""
 
-    stateful = True
+    traits = Trait.STATEFUL | Trait.TABLE_SIZE
 
     @staticmethod
     def infer(table: TensorSpec) -> TensorSpec:
@@ -262,7 +272,7 @@ class LookupTableSize(OpDef):
 class LookupTableExport(OpDef):
     """All keys [n, *key] and values [n, *value], in the order they were put in; TensorFlow promises none."""
 
-    stateful = True
+    traits = Trait.STATEFUL
     num_outputs = 2
 
     @staticmethod

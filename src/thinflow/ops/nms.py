@@ -9,6 +9,7 @@ import numpy as np
 from thinflow.ir.types import FLOAT, INT32, TensorSpec
 from thinflow.ops._shapes import Dim, rank_of
 from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 _LOWEST = float(np.finfo(np.float32).min)
@@ -138,6 +139,8 @@ def _infer_selected(
 class NonMaxSuppression(OpDef):
     """Indices of the boxes kept, best first.   boxes [n,4], scores [n], max_output_size -> int32 [k]."""
 
+    traits = Trait.NMS
+
     @staticmethod
     def infer(boxes: TensorSpec, scores: TensorSpec, limit: TensorSpec) -> TensorSpec:
         return _infer_selected(boxes, scores, limit)
@@ -150,6 +153,8 @@ class NonMaxSuppression(OpDef):
 @op("NonMaxSuppressionV2")
 class NonMaxSuppressionV2(OpDef):
     """NonMaxSuppression whose iou_threshold is an input."""
+
+    traits = Trait.NMS
 
     @staticmethod
     def infer(boxes: TensorSpec, scores: TensorSpec, limit: TensorSpec, iou: TensorSpec) -> TensorSpec:
@@ -165,6 +170,8 @@ class NonMaxSuppressionV2(OpDef):
 @op("NonMaxSuppressionV3")
 class NonMaxSuppressionV3(OpDef):
     """NonMaxSuppressionV2 that ignores boxes whose score is not above score_threshold."""
+
+    traits = Trait.NMS
 
     @staticmethod
     def infer(
@@ -190,6 +197,7 @@ class NonMaxSuppressionV4(OpDef):
     Gives indices int32 [k], 0-padded if pad_to_max_output_size; valid int32 scalar.
     """
 
+    traits = Trait.NMS
     num_outputs = 2
 
     @staticmethod
@@ -231,6 +239,7 @@ class NonMaxSuppressionV5(OpDef):
     soft_nms_sigma > 0 lowers the scores of overlapping boxes instead of dropping them.
     """
 
+    traits = Trait.NMS
     num_outputs = 3
 
     @staticmethod
@@ -277,6 +286,8 @@ class NonMaxSuppressionV5(OpDef):
 class NonMaxSuppressionWithOverlaps(OpDef):
     """NonMaxSuppressionV3 with the overlaps [n,n] given instead of boxes."""
 
+    traits = Trait.NMS
+
     @staticmethod
     def infer(
         overlaps: TensorSpec,
@@ -301,6 +312,7 @@ class CombinedNonMaxSuppression(OpDef):
     unused places are 0.
     """
 
+    traits = Trait.NMS
     num_outputs = 4
 
     @staticmethod

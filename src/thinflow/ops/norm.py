@@ -8,6 +8,7 @@ from thinflow.ir.types import FLOAT, Shape, TensorSpec
 from thinflow.ops._numeric import like, quiet, widen
 from thinflow.ops._shapes import Dim, merge, rank_of
 from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 
@@ -104,11 +105,13 @@ class _FusedBatchNorm(OpDef):
 
 @op("FusedBatchNorm", "FusedBatchNormV2")
 class FusedBatchNorm(_FusedBatchNorm):
+    traits = Trait.FUSED_BATCH_NORM | Trait.BATCH_NORM
     __doc__ = _FusedBatchNorm.__doc__
 
 
 @op("FusedBatchNormV3")
 class FusedBatchNormV3(_FusedBatchNorm):
+    traits = Trait.FUSED_BATCH_NORM | Trait.BATCH_NORM
     __doc__ = f"{_FusedBatchNorm.__doc__}\n    A sixth output is for GPUs and empty here."
 
     num_outputs = 6
@@ -166,6 +169,8 @@ class BatchNormWithGlobalNormalization(OpDef):
 
     x [n,h,w,c], the rest [c]; TensorFlow 0.x wrote it.
     """
+
+    traits = Trait.BATCH_NORM
 
     @staticmethod
     def infer(

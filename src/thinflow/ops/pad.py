@@ -11,6 +11,7 @@ from thinflow.ops._elements import constant, known_list, moved, scalar, shape_fr
 from thinflow.ops._shapes import broadcast, normalize_axis
 from thinflow.ops.array import _Free
 from thinflow.ops.registry import op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 
@@ -115,7 +116,7 @@ class BroadcastTo(_Free):
 class BroadcastArgs(_Free):
     """y = the shape that tensors of shapes a and b broadcast to.   a [r], b [s] -> y [max(r, s)]."""
 
-    commutative = True
+    traits = Trait.COMMUTATIVE
 
     @staticmethod
     def infer(a: TensorSpec, b: TensorSpec) -> TensorSpec:
@@ -158,6 +159,8 @@ def _pad(x: Array, paddings: Array, value: Any) -> Array:
 class Pad(_Free):
     """y = x with paddings[i] = (before, after) zeros along axis i.   paddings [rank,2]."""
 
+    traits = Trait.PAD
+
     @staticmethod
     def infer(x: TensorSpec, paddings: TensorSpec) -> TensorSpec:
         result = _padded(x, paddings)
@@ -172,6 +175,8 @@ class Pad(_Free):
 @op("PadV2")
 class PadV2(_Free):
     """Pad with the scalar `value` instead of zeros."""
+
+    traits = Trait.PAD
 
     @staticmethod
     def infer(x: TensorSpec, paddings: TensorSpec, value: TensorSpec) -> TensorSpec:

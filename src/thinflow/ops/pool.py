@@ -13,6 +13,7 @@ from thinflow.ops._convolve import widened
 from thinflow.ops._shapes import Dim, rank_of, same_padding, window_output
 from thinflow.ops._windows import lowest
 from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 Pads = list[tuple[int, int]]
@@ -144,6 +145,8 @@ class MaxPool(OpDef):
     ksize and strides have one value per axis of x. Windows over channels work too.
     """
 
+    traits = Trait.POOL
+
     @staticmethod
     def infer(
         x: TensorSpec,
@@ -176,6 +179,8 @@ class MaxPool(OpDef):
 @op("MaxPoolV2")
 class MaxPoolV2(OpDef):
     """MaxPool whose ksize [4] and strides [4] are inputs."""
+
+    traits = Trait.POOL
 
     @staticmethod
     def infer(
@@ -258,6 +263,8 @@ def _inside(tap: int, size: int, out: int, stride: int, before: int) -> tuple[sl
 class AvgPool(OpDef):
     """The mean of each window; padding is not counted.   x [n,h,w,c] -> y [n,oh,ow,c]."""
 
+    traits = Trait.POOL
+
     @staticmethod
     def infer(
         x: TensorSpec,
@@ -283,6 +290,8 @@ class AvgPool(OpDef):
 @op("MaxPool3D")
 class MaxPool3D(OpDef):
     """MaxPool over boxes.   x [n,d,h,w,c] -> y [n,od,oh,ow,c]."""
+
+    traits = Trait.POOL
 
     @staticmethod
     def infer(

@@ -24,6 +24,7 @@ from thinflow.ops._shapes import Dim, product
 from thinflow.ops.pool import MaxPool, window_sums
 from thinflow.ops.registry import Cost, OpDef, op, require
 from thinflow.ops.resize import resize_bilinear
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 Three = tuple[TensorSpec, TensorSpec, TensorSpec]
@@ -51,6 +52,8 @@ def _clamped(q: Array, low: Array, high: Array, top: float | None) -> Outputs:
 class QuantizedRelu(_Activation):
     """max(q, code of 0).   codes, min, max -> codes, min, max."""
 
+    traits = Trait.QUANTIZED
+
     @staticmethod
     def kernel(q: Array, low: Array, high: Array) -> Outputs:
         return _clamped(q, low, high, None)
@@ -60,6 +63,8 @@ class QuantizedRelu(_Activation):
 class QuantizedRelu6(_Activation):
     """Codes clamped to those of 0 and 6.   codes, min, max -> codes, min, max."""
 
+    traits = Trait.QUANTIZED
+
     @staticmethod
     def kernel(q: Array, low: Array, high: Array) -> Outputs:
         return _clamped(q, low, high, 6.0)
@@ -68,6 +73,8 @@ class QuantizedRelu6(_Activation):
 @op("QuantizedReluX")
 class QuantizedReluX(_Activation):
     """Codes clamped to those of 0 and max_value.   codes, max_value, min, max -> codes, min, max."""
+
+    traits = Trait.QUANTIZED
 
     @staticmethod
     def kernel(q: Array, top: Array, low: Array, high: Array) -> Outputs:
@@ -98,6 +105,8 @@ class _Pool(OpDef):
 class QuantizedMaxPool(_Pool):
     """MaxPool of codes.   codes [n,h,w,c], min, max -> codes [n,oh,ow,c], min, max."""
 
+    traits = Trait.QUANTIZED
+
     @staticmethod
     def kernel(
         q: Array, low: Array, high: Array, *, ksize: Sequence[int], strides: Sequence[int], padding: str
@@ -112,6 +121,8 @@ class QuantizedAvgPool(_Pool):
     codes [n,h,w,c], min, max -> codes [n,oh,ow,c], min, max.
     """
 
+    traits = Trait.QUANTIZED
+
     @staticmethod
     def kernel(
         q: Array, low: Array, high: Array, *, ksize: Sequence[int], strides: Sequence[int], padding: str
@@ -125,6 +136,7 @@ class QuantizedAvgPool(_Pool):
 class QuantizedReshape(OpDef):
     """Codes in another shape.   codes, shape [r], min, max -> codes, min, max."""
 
+    traits = Trait.QUANTIZED
     num_outputs = 3
 
     @staticmethod
@@ -160,6 +172,7 @@ class QuantizedConcat(OpDef):
     axis, n codes, n mins, n maxes -> codes, min, max.
     """
 
+    traits = Trait.QUANTIZED
     num_outputs = 3
 
     @staticmethod
@@ -212,6 +225,7 @@ class QuantizedResizeBilinear(OpDef):
     codes [n,h,w,c], size [2], min, max -> codes [n,*size,c], min, max.
     """
 
+    traits = Trait.QUANTIZED
     num_outputs = 3
 
     @staticmethod
@@ -252,6 +266,7 @@ class QuantizedInstanceNorm(OpDef):
     codes quint8 [n,h,w,c], min, max -> codes, min, max.
     """
 
+    traits = Trait.QUANTIZED
     num_outputs = 3
 
     @staticmethod

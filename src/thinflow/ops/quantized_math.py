@@ -30,6 +30,7 @@ from thinflow.ops._windows import layout, window
 from thinflow.ops.conv import Conv2D, DepthwiseConv2dNative
 from thinflow.ops.linear import MatMul
 from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 Three = tuple[TensorSpec, TensorSpec, TensorSpec]
@@ -77,6 +78,7 @@ class QuantizedMatMul(OpDef):
     a [m,k], b [k,n] quint8, min_a, max_a, min_b, max_b -> qint32 [m,n], min, max.
     """
 
+    traits = Trait.QUANTIZED
     num_outputs = 3
 
     @staticmethod
@@ -176,6 +178,7 @@ class QuantizedConv2D(_QuantizedConvolution):
     A qint8 filter has zero at code 0, and so has then x; the geometry is that of Conv2D in that case.
     """
 
+    traits = Trait.QUANTIZED
     plain = Conv2D
 
     @staticmethod
@@ -219,6 +222,7 @@ class QuantizedDepthwiseConv2D(_QuantizedConvolution):
     x [n,h,w,c] quint8, filter [kh,kw,c,m] qint8 -> qint32 [n,oh,ow,c*m], min, max.
     """
 
+    traits = Trait.QUANTIZED
     plain = DepthwiseConv2dNative
 
     @staticmethod
@@ -249,6 +253,7 @@ class QuantizedBiasAdd(OpDef):
     x [...,c], bias [c], four range ends -> qint32 like x, min, max.
     """
 
+    traits = Trait.QUANTIZED
     num_outputs = 3
 
     @staticmethod
@@ -300,6 +305,8 @@ class _Binary(OpDef):
 class QuantizedAdd(_Binary):
     """x + y as reals.   x, y quint8 of broadcastable shapes, four range ends -> qint32, min, max."""
 
+    traits = Trait.QUANTIZED
+
     @staticmethod
     def kernel(x: Array, y: Array, min_x: Array, max_x: Array, min_y: Array, max_y: Array) -> Outputs:
         lx, hx, ly, hy = scalar(min_x), scalar(max_x), scalar(min_y), scalar(max_y)
@@ -320,6 +327,8 @@ class QuantizedMul(_Binary):
     x, y quint8 of broadcastable shapes, four range ends -> qint32, min, max.
     """
 
+    traits = Trait.QUANTIZED
+
     @staticmethod
     def kernel(x: Array, y: Array, min_x: Array, max_x: Array, min_y: Array, max_y: Array) -> Outputs:
         lx, hx, ly, hy = scalar(min_x), scalar(max_x), scalar(min_y), scalar(max_y)
@@ -336,6 +345,7 @@ class QuantizedBatchNormWithGlobalNormalization(OpDef):
     min, max.
     """
 
+    traits = Trait.QUANTIZED
     num_outputs = 3
 
     @staticmethod

@@ -10,6 +10,7 @@ from thinflow.errors import NodeError
 from thinflow.ir.types import BOOL, INT32, INT64, DType, Shape, TensorSpec
 from thinflow.ops._state import Effect, Resource, ResourceOp
 from thinflow.ops.registry import OpDef, op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 Item = tuple[Array, ...]
@@ -95,6 +96,8 @@ def _stacked(parts: list[Array], padded: bool) -> Array:
 class FIFOQueue(ResourceOp):
     """A queue that gives the oldest first."""
 
+    traits = Trait.QUEUE
+
     @staticmethod
     def kernel(
         *, component_types: tuple[DType, ...], shapes: tuple[Shape, ...] = (), capacity: int = -1
@@ -105,6 +108,8 @@ class FIFOQueue(ResourceOp):
 @op("PaddingFIFOQueueV2", "PaddingFIFOQueue")
 class PaddingFIFOQueue(ResourceOp):
     """As FIFOQueue; batches are filled up with zeros to their longest item."""
+
+    traits = Trait.QUEUE
 
     @staticmethod
     def kernel(
@@ -118,6 +123,8 @@ class PaddingFIFOQueue(ResourceOp):
 @op("RandomShuffleQueueV2", "RandomShuffleQueue")
 class RandomShuffleQueue(ResourceOp):
     """A queue that gives any item; which ones is not as in TensorFlow."""
+
+    traits = Trait.QUEUE
 
     @staticmethod
     def kernel(
@@ -137,6 +144,8 @@ class RandomShuffleQueue(ResourceOp):
 class PriorityQueue(ResourceOp):
     """A queue that gives the item with the smallest first component, int64 [], first."""
 
+    traits = Trait.QUEUE
+
     @staticmethod
     def kernel(
         *, component_types: tuple[DType, ...] = (), shapes: tuple[Shape, ...], capacity: int = -1
@@ -149,6 +158,8 @@ class PriorityQueue(ResourceOp):
 @op("QueueEnqueueV2", "QueueEnqueue")
 class QueueEnqueue(Effect):
     """Puts one item, a tensor for each component, at the end."""
+
+    traits = Trait.ENQUEUE
 
     @staticmethod
     def kernel(queue: Queue, *components: Array) -> tuple[()]:
@@ -170,7 +181,7 @@ class QueueEnqueueMany(Effect):
 
 
 class _Dequeue(OpDef):
-    stateful = True
+    traits = Trait.STATEFUL
     num_outputs = "component_types"
 
     @staticmethod
@@ -182,6 +193,8 @@ class _Dequeue(OpDef):
 class QueueDequeue(_Dequeue):
     """One item, a tensor for each component."""
 
+    traits = Trait.DEQUEUE
+
     @staticmethod
     def kernel(queue: Queue) -> Item:
         return queue.take()
@@ -190,6 +203,8 @@ class QueueDequeue(_Dequeue):
 @op("QueueDequeueManyV2", "QueueDequeueMany")
 class QueueDequeueMany(_Dequeue):
     """n [] items side by side, a tensor [n, ...] for each component."""
+
+    traits = Trait.DEQUEUE_MANY
 
     @staticmethod
     def kernel(queue: Queue, n: Array) -> Item:
@@ -200,6 +215,8 @@ class QueueDequeueMany(_Dequeue):
 class QueueDequeueUpTo(_Dequeue):
     """As QueueDequeueMany, fewer where a closed queue has no more."""
 
+    traits = Trait.DEQUEUE_UP_TO
+
     @staticmethod
     def kernel(queue: Queue, n: Array) -> Item:
         return queue.batch(min(int(n), max(len(queue.items), 1)) if queue.closed else int(n))
@@ -209,7 +226,7 @@ class QueueDequeueUpTo(_Dequeue):
 class QueueSize(OpDef):
     """Number of items, int32 []."""
 
-    stateful = True
+    traits = Trait.STATEFUL
 
     @staticmethod
     def infer(queue: TensorSpec) -> TensorSpec:
@@ -224,7 +241,7 @@ class QueueSize(OpDef):
 class QueueIsClosed(OpDef):
     """Whether the queue was closed, bool []."""
 
-    stateful = True
+    traits = Trait.STATEFUL
 
     @staticmethod
     def infer(queue: TensorSpec) -> TensorSpec:

@@ -15,6 +15,7 @@ from thinflow.ops._elements import scalar, shape_from
 from thinflow.ops._numeric import widen
 from thinflow.ops._philox import Philox
 from thinflow.ops.registry import OpDef, op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 _fixed_seed: ContextVar[int | None] = ContextVar("fixed_seed", default=None)
@@ -56,7 +57,7 @@ class Random(OpDef):
     neither, each run differs.
     """
 
-    stateful = True
+    traits = Trait.STATEFUL
 
     @staticmethod
     def infer(shape: TensorSpec, *, dtype: DType = FLOAT) -> TensorSpec:
@@ -66,6 +67,8 @@ class Random(OpDef):
 @op("RandomUniform")
 class RandomUniform(Random):
     """y = numbers evenly spread over [0, 1)."""
+
+    traits = Trait.RANDOM_UNIFORM
 
     @staticmethod
     def kernel(shape: Array, *, seed: int = 0, seed2: int = 0, dtype: DType = FLOAT) -> Array:

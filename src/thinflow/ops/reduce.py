@@ -11,6 +11,7 @@ from thinflow.ops._elements import known_list, scalar
 from thinflow.ops._numeric import fold_elements, is_narrow, like, quiet, widen
 from thinflow.ops._shapes import normalize_axis
 from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 
@@ -69,6 +70,8 @@ class Reduction(OpDef):
 class Sum(Reduction):
     """y = sum, 0 of nothing.   Integers wrap around, narrow floats add up in float32."""
 
+    traits = Trait.REDUCTION
+
     @staticmethod
     def reduce(x: Array, **where: Any) -> Any:
         return np.sum(x, dtype=x.dtype, **where)
@@ -78,6 +81,8 @@ class Sum(Reduction):
 class Prod(Reduction):
     """y = product, 1 of nothing.   Integers wrap around."""
 
+    traits = Trait.REDUCTION
+
     @staticmethod
     def reduce(x: Array, **where: Any) -> Any:
         return np.prod(x, dtype=x.dtype, **where)
@@ -86,6 +91,8 @@ class Prod(Reduction):
 @op("Mean")
 class Mean(Reduction):
     """y = sum / count, NaN of nothing.   Integers: a 64-bit sum, divided towards zero; 0 of nothing."""
+
+    traits = Trait.REDUCTION
 
     @staticmethod
     def reduce(x: Array, **where: Any) -> Any:
@@ -109,6 +116,8 @@ def _highest(kind: np.dtype[Any]) -> Any:
 class Max(Reduction):
     """y = largest element, NaN if any is; the type's lowest value (-inf) of nothing."""
 
+    traits = Trait.REDUCTION
+
     @staticmethod
     def reduce(x: Array, **where: Any) -> Any:
         return np.max(x, initial=_lowest(x.dtype), **where)
@@ -118,6 +127,8 @@ class Max(Reduction):
 class Min(Reduction):
     """y = smallest element, NaN if any is; the type's highest value (inf) of nothing."""
 
+    traits = Trait.REDUCTION
+
     @staticmethod
     def reduce(x: Array, **where: Any) -> Any:
         return np.min(x, initial=_highest(x.dtype), **where)
@@ -126,6 +137,8 @@ class Min(Reduction):
 @op("EuclideanNorm")
 class EuclideanNorm(Reduction):
     """y = sqrt(sum of |x|^2).   Integers: the sum wraps around, the root is cut to an integer."""
+
+    traits = Trait.REDUCTION
 
     @staticmethod
     def reduce(x: Array, **where: Any) -> Any:
@@ -140,6 +153,8 @@ class EuclideanNorm(Reduction):
 class Any_(Reduction):
     """y = whether one element is true, False of nothing.   bool."""
 
+    traits = Trait.REDUCTION
+
     @staticmethod
     def reduce(x: Array, **where: Any) -> Any:
         return np.any(x, **where)
@@ -148,6 +163,8 @@ class Any_(Reduction):
 @op("All")
 class All(Reduction):
     """y = whether every element is true, True of nothing.   bool."""
+
+    traits = Trait.REDUCTION
 
     @staticmethod
     def reduce(x: Array, **where: Any) -> Any:
@@ -200,6 +217,7 @@ class ArgMax(_ArgExtreme):
     Any real type, bool.
     """
 
+    traits = Trait.ARG
     worst = -np.inf
 
     @staticmethod
@@ -214,6 +232,7 @@ class ArgMin(_ArgExtreme):
     Any real type, bool.
     """
 
+    traits = Trait.ARG
     worst = np.inf
 
     @staticmethod

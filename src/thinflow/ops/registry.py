@@ -1,10 +1,12 @@
 """One class per op: what it computes, what shape comes out, what it costs.
 
-A class is registered under one or more TensorFlow op names:
+A class is registered under one or more TensorFlow op names, and says its traits (see `traits`):
 
     @op("MatMul")
     class MatMul(OpDef):
         \"\"\"y = a @ b.   a [m,k], b [k,n] -> y [m,n].\"\"\"
+
+        traits = Trait.MATMUL
 
         @staticmethod
         def infer(a: TensorSpec, b: TensorSpec, *, transpose_a=False, transpose_b=False) -> TensorSpec: ...
@@ -29,9 +31,7 @@ Kernels know no node names: they raise ThinflowError (or a plain numpy error) an
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -40,6 +40,7 @@ from typing import Any, ClassVar, TypeVar
 from thinflow.errors import ShapeError, UnsupportedOp, closest
 from thinflow.ir.attrs import PlaceholderAttr, ShapeAttr
 from thinflow.ir.types import DType, TensorSpec
+from thinflow.ops.traits import Trait, declare, load_families
 
 
 @dataclass(frozen=True)
@@ -78,19 +79,8 @@ class OpDef:
     name: ClassVar[str] = ""
     """The first name the class was registered under."""
     names: ClassVar[tuple[str, ...]] = ()
-    stateful: ClassVar[bool] = False
-    """Has a side effect, or gives another answer next time (variables, random numbers, queues, Print)."""
-    passes_through: ClassVar[bool] = False
-    """Output 0 is input 0, unchanged (Identity, StopGradient, CheckNumerics...)."""
-    resource: ClassVar[bool] = False
-    """What it gives is made once per session and kept between runs (variables, tables, queues)."""
-    gives_reference: ClassVar[bool] = False
-    """Gives a TF1 variable itself (Variable, Assign...), whose readers see what it holds when they run."""
-    takes_reference: ClassVar[bool] = False
-    """Its first input may be a TF1 variable itself, not what that holds."""
-    commutative: ClassVar[bool] = False
-    control_flow: ClassVar[bool] = False
-    """Needs the interpreter's frame machinery (Switch, Merge, Enter, Exit, NextIteration, LoopCond)."""
+    traits: ClassVar[Trait] = Trait(0)
+    """What others may want to know about the op; those of the bases are added."""
     num_outputs: ClassVar[int | str] = 1
     """Number of output ports, or the name of the attribute that holds it (an int, or a list whose length
     counts).
@@ -99,6 +89,15 @@ class OpDef:
     infer: Callable[..., TensorSpec | tuple[TensorSpec, ...]] | None = None
     kernel: Callable[..., Any] | None = None
     cost: Callable[..., Cost] | None = None
+
+    def __init_subclass__(cls) -> None:
+        for base in cls.__bases__:
+            cls.traits |= getattr(base, "traits", Trait(0))
+
+    @classmethod
+    def has(cls, traits: Trait) -> bool:
+        """Whether it has any of these traits."""
+        return bool(cls.traits & traits)
 
 
 RULE_ERRORS = (
@@ -130,24 +129,17 @@ def op(*names: str) -> Callable[[D], D]:
                     f"op {name} is defined in both {other.__module__} and {definition.__module__}"
                 )
             _registry[name] = definition
+        declare(names, definition.traits)
         return definition
 
     return register
-
-
-@cache
-def _load_families() -> None:
-    """Import every module of this package once; their decorators fill the registry."""
-    package = importlib.import_module("thinflow.ops")
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"thinflow.ops.{module.name}")
 
 
 def find(name: str) -> type[OpDef] | None:
     """The definition of an op, None for an op thinflow does not know."""
     found = _registry.get(name)
     if found is None:
-        _load_families()
+        load_families()
         found = _registry.get(name)
     return found
 
@@ -170,7 +162,7 @@ def get(name: str) -> type[OpDef]:
 
 def all_ops() -> Iterator[tuple[str, type[OpDef]]]:
     """Every registered name with its class, sorted by name."""
-    _load_families()
+    load_families()
     return iter(sorted(_registry.items()))
 
 
@@ -286,7 +278,7 @@ def call_cost(
     if definition.cost is None or not known:
         return Cost(
             flops=sum(s.size or 0 for s in outputs)
-            if definition.cost is None and not definition.passes_through
+            if definition.cost is None and not definition.has(Trait.PASSES_THROUGH)
             else 0
         )
     return definition.cost(outputs[0], *inputs, **select_attrs(definition.cost, attrs))

@@ -17,6 +17,7 @@ from thinflow.ops._interpolate import (
     target_size,
 )
 from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 
@@ -46,6 +47,8 @@ class ResizeBilinear(OpDef):
     images [n,h,w,c], size [2] -> float32 [n,*size,c].
     """
 
+    traits = Trait.RESIZE
+
     @staticmethod
     def infer(x: TensorSpec, size: TensorSpec) -> TensorSpec:
         return infer_resize(x, size)
@@ -65,6 +68,8 @@ class ResizeBilinear(OpDef):
 @op("ResizeNearestNeighbor")
 class ResizeNearestNeighbor(OpDef):
     """The nearest pixel.   images [n,h,w,c], size [2] -> [n,*size,c], same dtype."""
+
+    traits = Trait.RESIZE
 
     @staticmethod
     def infer(x: TensorSpec, size: TensorSpec) -> TensorSpec:
@@ -88,6 +93,8 @@ class ResizeNearestNeighbor(OpDef):
 @op("ResizeBicubic")
 class ResizeBicubic(OpDef):
     """Cubic convolution of the 4 x 4 nearest pixels.   images [n,h,w,c], size [2] -> float32 [n,*size,c]."""
+
+    traits = Trait.RESIZE
 
     @staticmethod
     def infer(x: TensorSpec, size: TensorSpec) -> TensorSpec:
@@ -118,6 +125,8 @@ class ResizeBicubic(OpDef):
 @op("ResizeArea")
 class ResizeArea(OpDef):
     """Mean over the area each output pixel covers.   images [n,h,w,c], size [2] -> float32 [n,*size,c]."""
+
+    traits = Trait.RESIZE
 
     @staticmethod
     def infer(x: TensorSpec, size: TensorSpec) -> TensorSpec:

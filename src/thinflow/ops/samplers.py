@@ -12,6 +12,7 @@ from thinflow.ops._philox import Philox
 from thinflow.ops._shapes import rank_of
 from thinflow.ops.random import _generator
 from thinflow.ops.registry import OpDef, op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 Draw = Callable[[Iterator[int]], int]
@@ -20,7 +21,7 @@ MAX_SAMPLES = 1 << 24
 
 
 class _Sampler(OpDef):
-    stateful = True
+    traits = Trait.STATEFUL
     num_outputs = 3
 
     @staticmethod

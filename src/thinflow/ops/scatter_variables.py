@@ -15,6 +15,7 @@ from thinflow.ops._state import Effect, Variable
 from thinflow.ops.gather import GatherNd, _assign, _check_indices, _gather, _scatter
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.ops.slicing import TensorStridedSliceUpdate
+from thinflow.ops.traits import Trait
 from thinflow.ops.variables import _OnReference
 from thinflow.typing import Array
 
@@ -104,7 +105,7 @@ for _name, (_combine, _verb) in _COMBINATIONS.items():
 class ResourceGather(OpDef):
     """y = rows of the variable's value.   indices [i] -> y [i, rest]; the first batch_dims axes pair up."""
 
-    stateful = True
+    traits = Trait.STATEFUL
 
     @staticmethod
     def infer(variable: TensorSpec, indices: TensorSpec, *, dtype: DType, batch_dims: int = 0) -> TensorSpec:
@@ -121,7 +122,7 @@ class ResourceGather(OpDef):
 class ResourceGatherNd(OpDef):
     """y = elements or slices of the variable's value at indices [i, k]."""
 
-    stateful = True
+    traits = Trait.STATEFUL
 
     @staticmethod
     def infer(variable: TensorSpec, indices: TensorSpec, *, dtype: DType) -> TensorSpec:

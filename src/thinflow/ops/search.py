@@ -10,6 +10,7 @@ from thinflow.ir.types import BOOL, INT32, DType, TensorSpec
 from thinflow.ops._elements import scalar
 from thinflow.ops._shapes import normalize_axis, rank_of
 from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 
@@ -165,6 +166,7 @@ def _top_specs(x: TensorSpec, k: int | None, index_type: DType) -> tuple[TensorS
 class TopK(OpDef):
     """TopKV2 with k as an attribute."""
 
+    traits = Trait.TOP_K
     num_outputs = 2
 
     @staticmethod
@@ -183,6 +185,7 @@ class TopKV2(OpDef):
     x [..., n] -> both [..., k]. TensorFlow leaves the order open if `sorted` is false; here it is the same.
     """
 
+    traits = Trait.TOP_K
     num_outputs = 2
 
     @staticmethod

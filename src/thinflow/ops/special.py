@@ -10,12 +10,15 @@ from thinflow.ir.types import TensorSpec
 from thinflow.ops import _bessel, _incomplete, _integrals
 from thinflow.ops._numeric import binary, broadcast_spec, like, pick, quiet, unary, widen
 from thinflow.ops.registry import OpDef, op
+from thinflow.ops.traits import Trait
 from thinflow.ops.unary import Unary
 from thinflow.typing import Array
 
 
 class _Binary(OpDef):
     """z = f(x, y).   Inputs broadcast; floats."""
+
+    traits = Trait.ELEMENTWISE
 
     @staticmethod
     def infer(x: TensorSpec, y: TensorSpec) -> TensorSpec:
@@ -172,6 +175,8 @@ class Polygamma(_Binary):
 @op("Betainc")
 class Betainc(OpDef):
     """y = the regularized incomplete beta integral of x.   a, b, x of one shape, or scalars."""
+
+    traits = Trait.ELEMENTWISE
 
     @staticmethod
     def infer(a: TensorSpec, b: TensorSpec, x: TensorSpec) -> TensorSpec:

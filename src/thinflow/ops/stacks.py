@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from thinflow.ir.types import RESOURCE, DType, TensorSpec
 from thinflow.ops.registry import Handle, OpDef, op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 
@@ -19,7 +20,7 @@ class StackValue(Handle):
 class Stack(OpDef):
     """A new stack of at most max_size [] items (negative: any number)."""
 
-    stateful = True
+    traits = Trait.STATEFUL
 
     @staticmethod
     def infer(max_size: TensorSpec) -> TensorSpec:
@@ -34,7 +35,7 @@ class Stack(OpDef):
 class OldStack(OpDef):
     """A new stack of any number of items."""
 
-    stateful = True
+    traits = Trait.STATEFUL
 
     @staticmethod
     def infer() -> TensorSpec:
@@ -49,7 +50,7 @@ class OldStack(OpDef):
 class StackPush(OpDef):
     """x, which is on top of the stack from now on."""
 
-    stateful = True
+    traits = Trait.STATEFUL
 
     @staticmethod
     def infer(stack: TensorSpec, x: TensorSpec) -> TensorSpec:
@@ -67,7 +68,7 @@ class StackPush(OpDef):
 class StackPop(OpDef):
     """The item on top, which is taken away."""
 
-    stateful = True
+    traits = Trait.STATEFUL
 
     @staticmethod
     def infer(stack: TensorSpec, *, elem_type: DType) -> TensorSpec:
@@ -83,7 +84,7 @@ class StackPop(OpDef):
 class StackClose(OpDef):
     """Frees the stack."""
 
-    stateful = True
+    traits = Trait.STATEFUL
     num_outputs = 0
 
     @staticmethod

@@ -17,6 +17,7 @@ from thinflow.ops._elements import scalar, shape_from
 from thinflow.ops._philox import Philox
 from thinflow.ops.random import class_numbers, shuffled, sizes_of, whole_numbers
 from thinflow.ops.registry import OpDef, op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 UINT64 = dtype("uint64")
@@ -59,6 +60,7 @@ class _Keyed(OpDef):
 class StatelessRandomUniform(_Seeded):
     """y = numbers evenly spread over [0, 1).   shape [r], seed [2] -> y of that shape."""
 
+    traits = Trait.RANDOM_UNIFORM
     fill = staticmethod(_philox.uniform)
 
 
@@ -80,6 +82,7 @@ class StatelessTruncatedNormal(_Seeded):
 class StatelessRandomUniformV2(_Keyed):
     """y = numbers evenly spread over [0, 1).   shape [r], key [1], counter [2], alg -> y of that shape."""
 
+    traits = Trait.RANDOM_UNIFORM
     fill = staticmethod(_philox.uniform)
 
 

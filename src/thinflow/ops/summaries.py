@@ -12,6 +12,7 @@ from thinflow.ir.types import STRING, DType, TensorSpec
 from thinflow.ops._tensor_proto import tensor_bytes
 from thinflow.ops._wire import fields, put, put_double
 from thinflow.ops.registry import OpDef, op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 _TAG, _SIMPLE, _HISTOGRAM, _TENSOR, _METADATA = 1, 2, 5, 8, 9
@@ -31,6 +32,8 @@ def _summary(*values: bytes) -> Array:
 class ScalarSummary(_Summary):
     """A number for each tag.   tags [...], values like tags -> bytes []."""
 
+    traits = Trait.SUMMARY
+
     @staticmethod
     def kernel(tags: Array, values: Array) -> Array:
         require(
@@ -43,6 +46,8 @@ class ScalarSummary(_Summary):
 @op("MergeSummary")
 class MergeSummary(_Summary):
     """All values of N summaries in one; a tag may occur once only."""
+
+    traits = Trait.SUMMARY
 
     @staticmethod
     def kernel(*inputs: Array) -> Array:
@@ -65,6 +70,8 @@ class MergeSummary(_Summary):
 class TensorSummary(_Summary):
     """A tensor, without a tag of its own and without the name of the node, which a kernel does not know."""
 
+    traits = Trait.SUMMARY
+
     @staticmethod
     def kernel(x: Array, *, T: DType | None = None) -> Array:
         return _summary(put(_TENSOR, _stored(x, T)))
@@ -73,6 +80,8 @@ class TensorSummary(_Summary):
 @op("TensorSummaryV2")
 class TensorSummaryV2(_Summary):
     """A tensor under a tag [], with the metadata of the plugin that shows it, a message []."""
+
+    traits = Trait.SUMMARY
 
     @staticmethod
     def kernel(tag: Array, x: Array, metadata: Array, *, T: DType | None = None) -> Array:
@@ -99,6 +108,8 @@ def _limits() -> list[float]:
 @op("HistogramSummary")
 class HistogramSummary(_Summary):
     """A histogram of the values under a tag [].   values of any shape -> bytes []."""
+
+    traits = Trait.SUMMARY
 
     @staticmethod
     def kernel(tag: Array, values: Array) -> Array:

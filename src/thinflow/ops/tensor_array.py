@@ -6,6 +6,7 @@ import numpy as np
 
 from thinflow.ir.types import FLOAT, INT32, INT64, RESOURCE, STRING, DType, Shape, TensorSpec
 from thinflow.ops.registry import Handle, OpDef, op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 _FLOW = TensorSpec(FLOAT, ())
@@ -50,7 +51,7 @@ class Elements(Handle):
 class TensorArray(OpDef):
     """A new array of `size` elements -> handle, flow."""
 
-    stateful = True
+    traits = Trait.STATEFUL
     num_outputs = 2
 
     @staticmethod
@@ -68,7 +69,7 @@ class TensorArray(OpDef):
 class OldTensorArray(OpDef):
     """A new array of `size` elements -> handle, without a flow."""
 
-    stateful = True
+    traits = Trait.STATEFUL
 
     @staticmethod
     def infer(size: TensorSpec) -> TensorSpec:
@@ -85,7 +86,7 @@ class OldTensorArray(OpDef):
 class TensorArrayWrite(OpDef):
     """Sets one element -> flow."""
 
-    stateful = True
+    traits = Trait.STATEFUL
 
     @staticmethod
     def infer(handle: TensorSpec, index: TensorSpec, value: TensorSpec, flow: TensorSpec) -> TensorSpec:
@@ -101,7 +102,7 @@ class TensorArrayWrite(OpDef):
 class TensorArrayRead(OpDef):
     """One element."""
 
-    stateful = True
+    traits = Trait.STATEFUL
 
     @staticmethod
     def infer(handle: TensorSpec, index: TensorSpec, flow: TensorSpec, *, dtype: DType) -> TensorSpec:
@@ -116,7 +117,7 @@ class TensorArrayRead(OpDef):
 class TensorArrayGather(OpDef):
     """The elements at `indices` [n], stacked -> [n, ...]."""
 
-    stateful = True
+    traits = Trait.STATEFUL
 
     @staticmethod
     def infer(
@@ -139,7 +140,7 @@ class TensorArrayGather(OpDef):
 class TensorArrayPack(OpDef):
     """All elements, stacked -> [n, ...]."""
 
-    stateful = True
+    traits = Trait.STATEFUL
 
     @staticmethod
     def infer(
@@ -156,7 +157,7 @@ class TensorArrayPack(OpDef):
 class TensorArrayUnpack(OpDef):
     """Sets the elements to the rows of `value` [n, ...] -> flow."""
 
-    stateful = True
+    traits = Trait.STATEFUL
 
     @staticmethod
     def infer(handle: TensorSpec, value: TensorSpec, flow: TensorSpec) -> TensorSpec:
@@ -173,7 +174,7 @@ class TensorArrayUnpack(OpDef):
 class TensorArrayScatter(OpDef):
     """Sets the elements at `indices` [n] to the rows of `value` [n, ...] -> flow."""
 
-    stateful = True
+    traits = Trait.STATEFUL
 
     @staticmethod
     def infer(handle: TensorSpec, indices: TensorSpec, value: TensorSpec, flow: TensorSpec) -> TensorSpec:
@@ -191,7 +192,7 @@ class TensorArrayScatter(OpDef):
 class TensorArrayConcat(OpDef):
     """All elements joined along their first axis -> [sum of sizes, ...], the sizes."""
 
-    stateful = True
+    traits = Trait.STATEFUL
     num_outputs = 2
 
     @staticmethod
@@ -217,7 +218,7 @@ class TensorArrayConcat(OpDef):
 class TensorArraySplit(OpDef):
     """Cuts `value` into pieces of `lengths` [n], one per element -> flow."""
 
-    stateful = True
+    traits = Trait.STATEFUL
 
     @staticmethod
     def infer(handle: TensorSpec, value: TensorSpec, lengths: TensorSpec, flow: TensorSpec) -> TensorSpec:
@@ -239,7 +240,7 @@ class TensorArraySplit(OpDef):
 class TensorArraySize(OpDef):
     """Number of elements, int32 []."""
 
-    stateful = True
+    traits = Trait.STATEFUL
 
     @staticmethod
     def infer(handle: TensorSpec, flow: TensorSpec) -> TensorSpec:
@@ -254,7 +255,7 @@ class TensorArraySize(OpDef):
 class TensorArrayClose(OpDef):
     """Frees the array."""
 
-    stateful = True
+    traits = Trait.STATEFUL
     num_outputs = 0
 
     @staticmethod

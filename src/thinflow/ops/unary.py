@@ -12,12 +12,14 @@ from thinflow.ir.types import BOOL, UINT8, TensorSpec
 from thinflow.ops import _special
 from thinflow.ops._numeric import broadcast_spec, quiet, unary, widen
 from thinflow.ops.registry import OpDef, op
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 
 class Unary(OpDef):
     """y = f(x).   y has the shape and type of x."""
 
+    traits = Trait.ELEMENTWISE
     on_ints: ClassVar[Callable[..., Any] | None] = None
     """The op on Python integers, for elements known before the run."""
 
@@ -28,6 +30,8 @@ class Unary(OpDef):
 
 class Test(OpDef):
     """y = whether x has a property, bool.   Floats."""
+
+    traits = Trait.ELEMENTWISE
 
     @staticmethod
     def infer(x: TensorSpec) -> TensorSpec:
@@ -335,6 +339,8 @@ class Invert(Unary):
 @op("PopulationCount")
 class PopulationCount(OpDef):
     """y = number of set bits, uint8.   Integers."""
+
+    traits = Trait.ELEMENTWISE
 
     @staticmethod
     def infer(x: TensorSpec) -> TensorSpec:

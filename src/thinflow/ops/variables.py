@@ -11,15 +11,14 @@ from thinflow.errors import NodeError
 from thinflow.ir.types import BOOL, INT32, RESOURCE, DType, Shape, TensorSpec
 from thinflow.ops._state import Effect, Reference, ResourceOp, Variable
 from thinflow.ops.registry import OpDef, op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 
 class _OnReference(OpDef):
     """An op that changes a TF1 variable and hands it on."""
 
-    stateful = True
-    takes_reference = True
-    gives_reference = True
+    traits = Trait.STATEFUL | Trait.TAKES_REFERENCE | Trait.GIVES_REFERENCE
 
     @staticmethod
     def infer(x: TensorSpec, *inputs: TensorSpec) -> TensorSpec:
@@ -30,6 +29,8 @@ class _OnReference(OpDef):
 class VarHandleOp(ResourceOp):
     """The handle of a variable, which holds nothing at first."""
 
+    traits = Trait.VARIABLE
+
     @staticmethod
     def kernel(*, dtype: DType, shape: Shape = None) -> Variable:
         return Variable(dtype, shape)
@@ -39,8 +40,7 @@ class VarHandleOp(ResourceOp):
 class LiteRTVariable(OpDef):
     """The handle of a variable of a .tflite file, which holds `initial` at first."""
 
-    stateful = True
-    resource = True
+    traits = Trait.STATEFUL | Trait.RESOURCE
 
     @staticmethod
     def infer(initial: TensorSpec) -> TensorSpec:
@@ -57,9 +57,7 @@ class LiteRTVariable(OpDef):
 class VariableV2(OpDef):
     """A TF1 variable, which holds nothing at first."""
 
-    stateful = True
-    resource = True
-    gives_reference = True
+    traits = Trait.STATEFUL | Trait.RESOURCE | Trait.GIVES_REFERENCE | Trait.VARIABLE | Trait.TF1_VARIABLE
 
     @staticmethod
     def infer(*, dtype: DType, shape: Shape = None) -> TensorSpec:
@@ -87,8 +85,7 @@ class OldVariable(VariableV2):
 class TemporaryVariable(OpDef):
     """A variable of one run; what it holds at first is not defined, here zeros."""
 
-    stateful = True
-    gives_reference = True
+    traits = Trait.STATEFUL | Trait.GIVES_REFERENCE
 
     @staticmethod
     def infer(*, dtype: DType, shape: Shape) -> TensorSpec:
@@ -106,8 +103,7 @@ class TemporaryVariable(OpDef):
 class DestroyTemporaryVariable(OpDef):
     """The last value of a temporary variable."""
 
-    stateful = True
-    takes_reference = True
+    traits = Trait.STATEFUL | Trait.TAKES_REFERENCE
 
     @staticmethod
     def infer(x: TensorSpec) -> TensorSpec:
@@ -122,7 +118,7 @@ class DestroyTemporaryVariable(OpDef):
 class ReadVariableOp(OpDef):
     """What the variable holds now."""
 
-    stateful = True
+    traits = Trait.STATEFUL
 
     @staticmethod
     def infer(variable: TensorSpec, *, dtype: DType) -> TensorSpec:
@@ -137,7 +133,7 @@ class ReadVariableOp(OpDef):
 class ReadVariablesOp(OpDef):
     """What each of N variables holds now."""
 
-    stateful = True
+    traits = Trait.STATEFUL
     num_outputs = "N"
 
     @staticmethod
@@ -153,6 +149,8 @@ class ReadVariablesOp(OpDef):
 class AssignVariableOp(Effect):
     """The variable holds `value` from now on."""
 
+    traits = Trait.ASSIGN
+
     @staticmethod
     def kernel(variable: Variable, value: Array, *, validate_shape: bool = False) -> tuple[()]:
         variable.assign(value, validate_shape=validate_shape)
@@ -162,6 +160,8 @@ class AssignVariableOp(Effect):
 @op("Assign")
 class Assign(_OnReference):
     """The variable, which holds `value` from now on."""
+
+    traits = Trait.ASSIGN
 
     @staticmethod
     def kernel(variable: Variable, value: Array, *, validate_shape: bool = True) -> Variable:
@@ -238,8 +238,7 @@ class AssignSub(_OnReference):
 class IsVariableInitialized(OpDef):
     """Whether the variable holds anything yet, bool []."""
 
-    stateful = True
-    takes_reference = True
+    traits = Trait.STATEFUL | Trait.TAKES_REFERENCE
 
     @staticmethod
     def infer(variable: TensorSpec) -> TensorSpec:
@@ -254,7 +253,7 @@ class IsVariableInitialized(OpDef):
 class VariableShape(OpDef):
     """The shape of what the variable holds, out_type [rank]."""
 
-    stateful = True
+    traits = Trait.STATEFUL
 
     @staticmethod
     def infer(variable: TensorSpec, *, out_type: DType = INT32) -> TensorSpec:
@@ -289,8 +288,7 @@ class DisableCopyOnRead(Effect):
 class CountUpTo(OpDef):
     """What the variable [] held before it was raised by one; an error at `limit`."""
 
-    stateful = True
-    takes_reference = True
+    traits = Trait.STATEFUL | Trait.TAKES_REFERENCE
 
     @staticmethod
     def infer(variable: TensorSpec, *, T: DType, limit: int) -> TensorSpec:

@@ -28,7 +28,7 @@ from thinflow.lower.tflite.coding import READERS
 from thinflow.lower.tflite.convert import lower_graph
 from thinflow.lower.tflite.program import to_bytes
 from thinflow.onnx.writer import to_bytes as onnx_to_bytes
-from thinflow.ops import registry
+from thinflow.ops.traits import Trait, has
 from thinflow.typing import Array
 
 _NAMES = {"litert": "LiteRT", "onnxruntime": "ONNX Runtime"}
@@ -134,8 +134,7 @@ def _question(
 
 def is_repeatable(value: Value, begin: Sequence[Value]) -> bool:
     """Whether a value is the same in every run, given where it begins: no random numbers are in it."""
-    definitions = (registry.find(node.op) for node in needed_nodes([value], begin))
-    return not any(d is not None and d.stateful for d in definitions)
+    return not any(has(node.op, Trait.STATEFUL) for node in needed_nodes([value], begin))
 
 
 def _answers(

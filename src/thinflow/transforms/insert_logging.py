@@ -16,6 +16,7 @@ from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import RESOURCE, VARIANT, DType
 from thinflow.ops import registry
+from thinflow.ops.traits import Trait
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
 
@@ -142,7 +143,7 @@ def printable_types(node: Node, used: Sequence[Value]) -> list[DType]:
     if not used:
         raise Refuse("nothing reads its value, so a Print would never run")
     definition = registry.find(node.op)
-    if definition is not None and definition.control_flow:
+    if definition is not None and definition.has(Trait.CONTROL_FLOW):
         raise Refuse(f"a Print behind {node.op} would break the control flow")
     types = []
     for value in used:

@@ -19,13 +19,13 @@ from thinflow.ir.order import execution_order
 from thinflow.ir.tensor import Tensor
 from thinflow.ops import registry
 from thinflow.ops._defaults import defaults_of
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.colocation import rename_classes
 from thinflow.rewrite.edits import Site
 from thinflow.rewrite.rule import Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms.shared.effects import PLACEHOLDERS, is_stateless
+from thinflow.transforms.shared.effects import is_stateless
 
-_VARIABLES = frozenset({"Variable", "VariableV2"})  # two reads may see two values
 _IDENTITY_BYTES = 48
 """About what an Identity takes in the file, without the two names in it."""
 
@@ -90,9 +90,9 @@ class MergeDuplicateNodes(Transform):
 
     def may_merge(self, node: Node) -> bool:
         """Whether a node depends on nothing but its inputs and does nothing but compute."""
-        if node.op in PLACEHOLDERS or any(v.is_graph_input for v in node.outputs):
+        if has(node.op, Trait.PLACEHOLDER) or any(v.is_graph_input for v in node.outputs):
             return False
-        if any(v.node.op in _VARIABLES for v in node.inputs):
+        if any(has(v.node.op, Trait.TF1_VARIABLE) for v in node.inputs):  # two reads may see two values
             return False
         if any(isinstance(v, FunctionAttr) for v in node.attrs.values()):
             return False
@@ -125,7 +125,7 @@ class MergeDuplicateNodes(Transform):
 
 
 def _doubt(node: Node) -> str:
-    if node.op in PLACEHOLDERS or any(v.is_graph_input for v in node.outputs):
+    if has(node.op, Trait.PLACEHOLDER) or any(v.is_graph_input for v in node.outputs):
         return "it is fed from outside"
     if registry.find(node.op) is None:
         return f"thinflow does not know the op {node.op}; assume_stateless={node.op} merges it"
@@ -159,7 +159,6 @@ def _attrs_key(node: Node) -> Hashable:
 
 
 def _commutes(node: Node) -> bool:
-    definition = registry.find(node.op)
     element = node.attrs.get("T")
     is_text = getattr(element, "name", "") == "string"  # joining strings is called Add, too
-    return definition is not None and definition.commutative and not is_text
+    return has(node.op, Trait.COMMUTATIVE) and not is_text

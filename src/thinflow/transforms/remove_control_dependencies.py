@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from thinflow.ir.graph import Graph, Node
 from thinflow.ir.order import execution_order
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.rule import Transform, transform
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms.shared.effects import is_stateless
@@ -43,11 +44,6 @@ class RemoveControlDependencies(Transform):
                 node.set_control_inputs(kept)
 
 
-_LOOPS = frozenset({"Enter", "RefEnter"})
-_BRANCHES = frozenset({"Switch", "RefSwitch", "_SwitchN"})
-_MERGES = frozenset({"Merge", "RefMerge"})
-
-
 def _placed_by_control(graph: Graph) -> set[Node]:
     """Nodes without data inputs that control edges tie to a loop, or to a branch whose Merge would otherwise
     take their value whichever way was chosen. O(nodes + edges).
@@ -58,15 +54,15 @@ def _placed_by_control(graph: Graph) -> set[Node]:
     order = execution_order(graph)
     for node in order:
         sources = [v.node for v in node.inputs]
-        if node.op in _LOOPS or any(n in in_loop for n in (*sources, *node.control_inputs)):
+        if has(node.op, Trait.ENTER) or any(n in in_loop for n in (*sources, *node.control_inputs)):
             in_loop.add(node)
-        if node.op in _BRANCHES or any(n in in_branch for n in (*sources, *node.control_inputs)):
+        if has(node.op, Trait.SWITCH) or any(n in in_branch for n in (*sources, *node.control_inputs)):
             in_branch.add(node)
-        if node.op in _BRANCHES or any(n in by_data for n in sources):
+        if has(node.op, Trait.SWITCH) or any(n in by_data for n in sources):
             by_data.add(node)
     loose: set[Node] = set()  # what a Merge takes without anything in its data telling which way was chosen
     for node in reversed(order):
-        if any(r.op in _MERGES or r in loose for r in node.readers) and node not in by_data:
+        if any(has(r.op, Trait.MERGE) or r in loose for r in node.readers) and node not in by_data:
             loose.add(node)
     return {
         node

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from thinflow.errors import ParameterError
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import execution_order
-from thinflow.ops import registry
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.colocation import drop_lost_classes
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
@@ -43,8 +43,7 @@ class RemoveNodes(Transform):
             )
         if self.input_index < 0:
             raise ParameterError(f"input_index is {self.input_index}", hint="inputs are counted from 0")
-        known = [registry.find(op) for op in self.ops]
-        if not all(d is not None and d.passes_through for d in known):
+        if not all(has(op, Trait.PASSES_THROUGH) for op in self.ops):
             object.__setattr__(
                 self, "exact", False
             )  # removing a Dropout or an op of one's own is the user's wish

@@ -19,10 +19,10 @@ from thinflow.analysis.switches import inference_setting, setting_text
 from thinflow.errors import ParameterError
 from thinflow.ir.graph import Graph, Node
 from thinflow.ir.types import BOOL, DType
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
 
-_PLACEHOLDERS = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault"})
 _WORDS = {"true": 1.0, "false": 0.0}
 
 
@@ -52,7 +52,7 @@ class SetTrainingSwitches(Transform):
             _number(self.value)
 
     def apply(self, graph: Graph, trace: Trace) -> None:
-        for node in [n for n in graph if n.op in _PLACEHOLDERS]:
+        for node in [n for n in graph if has(n.op, Trait.PLACEHOLDER)]:
             if self.name_ and not any(fnmatchcase(node.name, pattern) for pattern in self.name_):
                 continue
             try:

@@ -13,11 +13,12 @@ from thinflow.ir.attrs import Attr, ShapeAttr
 from thinflow.ir.function import ARGUMENT, Selection, reachable
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import FLOAT, DType, Shape, TensorSpec, dtype
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.colocation import drop_lost_classes
 from thinflow.rewrite.rule import Transform, transform
 from thinflow.rewrite.trace import Entry, Trace
 from thinflow.transforms.flow.library import note_functions
-from thinflow.transforms.shared.effects import PLACEHOLDERS, drop_idle_control
+from thinflow.transforms.shared.effects import drop_idle_control
 
 
 @transform("strip_unused_nodes")
@@ -134,7 +135,7 @@ class StripUnusedNodes(Transform):
             # A placeholder with a default has a type and shape of its own, which the general ones do not
             # replace.
             specs[value] = self.given(
-                value, found, general=self.override or value.node.op not in PLACEHOLDERS
+                value, found, general=self.override or not has(value.node.op, Trait.PLACEHOLDER)
             )
             known = value.spec.dtype
             if known is not None and known != specs[value].dtype:
@@ -289,7 +290,7 @@ def found_spec(value: Value) -> TensorSpec:
 
     A type nobody tells is float, which most inputs are.
     """
-    declared = placeholder_spec(value.node) if value.node.op in PLACEHOLDERS else value.spec
+    declared = placeholder_spec(value.node) if has(value.node.op, Trait.PLACEHOLDER) else value.spec
     shape = value.spec.shape if declared.shape is None else declared.shape
     return TensorSpec(declared.dtype or value.spec.dtype or _type_around(value) or FLOAT, shape)
 

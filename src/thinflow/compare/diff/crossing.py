@@ -16,7 +16,7 @@ from thinflow.compare.match_tensors import is_source, match_tensors
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors, runnable
-from thinflow.ops import registry
+from thinflow.ops.traits import Trait, has
 
 
 @brief_repr
@@ -123,8 +123,7 @@ def constant_nodes(graph: Graph) -> set[Node]:
     fed = {v.node for v in graph.inputs}
     known: set[Node] = set()
     for node in runnable(graph):
-        definition = registry.find(node.op)
-        pure = definition is None or not definition.stateful
+        pure = not has(node.op, Trait.STATEFUL)
         follows = node.inputs and pure and all(v.node in known for v in node.inputs)
         if node not in fed and (node.tensor is not None or follows):
             known.add(node)

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from thinflow.analysis.summary import BATCH_NORMS
 from thinflow.compare.diff.changes import Changes
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node
 from thinflow.ir.order import ancestors, runnable
 from thinflow.ops import registry
+from thinflow.ops.traits import Trait, has
 
 AFFINE = frozenset({"Mul", "Add", "AddV2", "Sub", "Div", "RealDiv", "BiasAdd"})
 MATRIX = frozenset({"MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"})
@@ -75,8 +75,7 @@ def _unused(a: Graph, changes: Changes, found: Explanation) -> None:
 
 
 def _passes(node: Node) -> bool:
-    definition = registry.find(node.op)
-    return definition is not None and definition.passes_through
+    return has(node.op, Trait.PASSES_THROUGH)
 
 
 def _duplicates(changes: Changes, found: Explanation) -> None:
@@ -96,12 +95,12 @@ def _folds(changes: Changes, found: Explanation, constants: set[Node]) -> None:
     twin = changes.match.pairs
     altered = {w.a for w in changes.weights}
     for node in changes.removed:
-        if node in found.removed or node.op not in BATCH_NORMS | AFFINE:
+        if node in found.removed or (not has(node.op, Trait.BATCH_NORM) and node.op not in AFFINE):
             continue
         layer = _layer_before(node, twin, constants)
         if layer is None or not _has_new_weights(layer, twin[layer], altered, constants):
             continue
-        kind = "batch_norms" if node.op in BATCH_NORMS else "arithmetic"
+        kind = "batch_norms" if has(node.op, Trait.BATCH_NORM) else "arithmetic"
         found.removed[node] = kind
         found.layers.setdefault(kind, set()).add(layer)
 
@@ -109,14 +108,14 @@ def _folds(changes: Changes, found: Explanation, constants: set[Node]) -> None:
 def _layer_before(node: Node, twin: dict[Node, Node], constants: set[Node]) -> Node | None:
     """The kept convolution or matrix product a folded node belongs to, behind other nodes of the kind."""
     while True:
-        sources = [v.node for v in node.inputs[: 1 if node.op in BATCH_NORMS else None]]
+        sources = [v.node for v in node.inputs[: 1 if has(node.op, Trait.BATCH_NORM) else None]]
         carriers = [n for n in sources if n not in constants]
         if len(carriers) != 1:
             return None
         (node,) = carriers
         if _is_layer(node):
             return node if node in twin else None
-        if node.op not in BATCH_NORMS | AFFINE | PASSING:
+        if not has(node.op, Trait.BATCH_NORM) and node.op not in AFFINE | PASSING:
             return None
 
 
@@ -171,7 +170,7 @@ def _constant_nodes(graph: Graph) -> set[Node]:
     known: set[Node] = set()
     for node in runnable(graph):
         definition = registry.find(node.op)
-        stateful = definition is None or definition.stateful
+        stateful = definition is None or definition.has(Trait.STATEFUL)
         if node.tensor is not None or (
             node.inputs and not stateful and node not in fed and all(v.node in known for v in node.inputs)
         ):

@@ -212,11 +212,10 @@ def _family(op: str) -> str:
 
 def _same_up_to_order(diff: Diff, name: str) -> bool:
     """Whether a node reads the same twins, in another order that does not matter to it."""
-    from thinflow.ops import registry
+    from thinflow.ops.traits import Trait, has
 
     node = diff.a.node(name)
-    definition = registry.find(node.op)
-    if definition is None or not definition.commutative:
+    if not has(node.op, Trait.COMMUTATIVE):
         return False
     twins = [diff.changes.match.value(v) for v in node.inputs]
     theirs = list(diff.changes.match.pairs[node].inputs)

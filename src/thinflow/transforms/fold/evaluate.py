@@ -14,8 +14,9 @@ from thinflow.ir.order import execution_order
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import BOOL, STRING, TensorSpec
 from thinflow.ops import registry
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.rule import Refuse
-from thinflow.transforms.shared.effects import PLACEHOLDERS, is_stateless
+from thinflow.transforms.shared.effects import is_stateless
 from thinflow.typing import Array
 
 LARGEST_STEP = 1 << 30
@@ -64,13 +65,10 @@ class ConstantPart:
             self._classify(node, excluded)
 
     def _classify(self, node: Node, excluded: Callable[[Node], str | None]) -> None:
-        definition = registry.find(node.op)
         producers = [v.node for v in node.inputs] + list(node.control_inputs)
-        if (definition is not None and definition.control_flow) or any(
-            p in self.in_control_flow for p in producers
-        ):
+        if has(node.op, Trait.CONTROL_FLOW) or any(p in self.in_control_flow for p in producers):
             self.in_control_flow.add(node)
-        if node.op in PLACEHOLDERS or any(v.is_graph_input for v in node.outputs):
+        if has(node.op, Trait.PLACEHOLDER) or any(v.is_graph_input for v in node.outputs):
             return
         if node.tensor is not None:
             self.computable.add(node)
@@ -179,9 +177,9 @@ def _objection(node: Node) -> str | None:
     definition = registry.find(node.op)
     if definition is None:
         return "thinflow does not know the op"
-    if definition.control_flow:
+    if definition.has(Trait.CONTROL_FLOW):
         return "it steers control flow"
-    if definition.stateful:
+    if definition.has(Trait.STATEFUL):
         return "it has a side effect or gives another answer each time"
     if not is_stateless(node):
         return "it calls a function"

@@ -6,18 +6,17 @@ from thinflow.ir.attrs import FunctionAttr
 from thinflow.ir.graph import Graph, Node
 from thinflow.ir.order import execution_order
 from thinflow.ops import registry
-
-PLACEHOLDERS = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault"})
+from thinflow.ops.traits import Trait, has
 
 
 def is_stateless(node: Node) -> bool:
     """Whether the node itself does nothing but compute. Unknown ops, function calls and control flow are
     not trusted.
     """
-    if node.op in {"Const", "NoOp"} or node.op in PLACEHOLDERS:
+    if node.op in {"Const", "NoOp"} or has(node.op, Trait.PLACEHOLDER):
         return True
     definition = registry.find(node.op)
-    if definition is None or definition.stateful or definition.control_flow:
+    if definition is None or definition.has(Trait.STATEFUL | Trait.CONTROL_FLOW):
         return False
     return not any(isinstance(v, FunctionAttr) for v in node.attrs_view.values())
 

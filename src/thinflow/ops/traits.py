@@ -1,0 +1,194 @@
+"""Traits: properties that code outside this package asks an op for, instead of keeping a list of names.
+
+A class says its traits beside its shape rule; a subclass has those of its bases, too:
+
+    @op("Enter", "RefEnter")
+    class Enter(OpDef):
+        traits = Trait.ENTER | Trait.CONTROL_FLOW
+
+Whoever treats such ops alike asks by the name of the op. An op that nobody defined has no trait:
+
+    if has(node.op, Trait.ENTER | Trait.EXIT):  # either
+    switches = [n for n in graph if n.op in ops_with(Trait.SWITCH)]
+
+A trait is a fact about the op that holds in every graph, whoever asks. What only one transform or one target
+thinks of an op is no trait; it stays there.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterable
+from enum import Flag, auto
+from functools import cache
+
+
+class Trait(Flag):
+    """A property of an op; `|` makes "any of these"."""
+
+    # ---- How it runs
+
+    STATEFUL = auto()
+    """Has a side effect, or gives another answer next time (variables, random numbers, queues, Print)."""
+    RESOURCE = auto()
+    """What it gives is made once per session and kept between runs (variables, tables, queues)."""
+    GIVES_REFERENCE = auto()
+    """Gives a TF1 variable itself (Variable, Assign...), whose readers see what it holds when they run."""
+    TAKES_REFERENCE = auto()
+    """Its first input may be a TF1 variable itself, not what that holds."""
+
+    # ---- Control flow
+
+    CONTROL_FLOW = auto()
+    """Needs the interpreter's frame machinery: the next five, and LoopCond."""
+    ENTER = auto()
+    EXIT = auto()
+    NEXT_ITERATION = auto()
+    SWITCH = auto()
+    MERGE = auto()
+    WHILE = auto()
+    """Calls a condition and a body until the condition is false."""
+    IF = auto()
+    """Calls one of two functions, by a condition."""
+    CASE = auto()
+    """Calls one of many functions, by a number."""
+    CALL = auto()
+    """Calls one function, once."""
+
+    # ---- Ends of a graph, and what only watches
+
+    PLACEHOLDER = auto()
+    """Takes what the caller feeds."""
+    FED = auto()
+    """A placeholder without a default."""
+    ASSERT = auto()
+    """Stops the run if something is wrong, and else changes nothing."""
+    PRINT = auto()
+    """Writes something for people to read."""
+    SUMMARY = auto()
+    """Makes a record for TensorBoard."""
+    SHAPE_OF = auto()
+    """Reads the shape of its inputs, not their elements."""
+
+    # ---- Variables, tables, queues
+
+    VARIABLE = auto()
+    """A variable of the model, itself or a handle of it."""
+    TF1_VARIABLE = auto()
+    """A variable of the model itself, not a handle."""
+    ASSIGN = auto()
+    """Input 0, a variable, holds input 1 from now on."""
+    TABLE = auto()
+    """Makes a lookup table."""
+    TABLE_FILL = auto()
+    """Puts keys (input 1) with their values (input 2) into a table (input 0)."""
+    TABLE_FIND = auto()
+    """Looks keys (input 1) up in a table (input 0)."""
+    TABLE_SIZE = auto()
+    QUEUE = auto()
+    """Makes a queue."""
+    ENQUEUE = auto()
+    DEQUEUE = auto()
+    DEQUEUE_MANY = auto()
+    DEQUEUE_UP_TO = auto()
+
+    # ---- Data movement: the elements that come out went in
+
+    PASSES_THROUGH = auto()
+    """Output 0 is input 0, unchanged; it may be there for a check or a message (CheckNumerics, Print)."""
+    IDENTITY = auto()
+    """Its output is its one input, and nothing else happens: away with it, and no number changes."""
+    RESHAPE = auto()
+    """Input 0 in another shape, its elements in the same order."""
+    CONCAT = auto()
+    """Joins tensors along an axis that exists."""
+    SPLIT = auto()
+    GATHER = auto()
+    """Rows of input 0, at the indices in input 1."""
+    PAD = auto()
+    """Input 0 with a margin of one number around it."""
+    SELECT = auto()
+    """Elements of input 1 where input 0 is true, else of input 2."""
+
+    # ---- Arithmetic
+
+    ELEMENTWISE = auto()
+    """Each element of the output is made of the elements at its place in the inputs, which broadcast."""
+    COMMUTATIVE = auto()
+    """Two inputs may change places; not those of strings, which Add joins."""
+    ADD = auto()
+    BIAS_ADD = auto()
+    """Adds a vector (input 1) along the channels."""
+    DIVIDE = auto()
+    """The quotient, which for integers is rounded."""
+    COMPARISON = auto()
+    """Compares two numbers; gives bools."""
+    REDUCTION = auto()
+    """Makes one number of all along the axes that input 1 lists."""
+    ARG = auto()
+    """The place of the largest or smallest number along an axis."""
+    TOP_K = auto()
+    RANDOM_UNIFORM = auto()
+    """Random numbers, evenly spread over [0, 1)."""
+
+    # ---- Layers
+
+    MATMUL = auto()
+    """Product of matrices (inputs 0 and 1)."""
+    CONVOLUTION = auto()
+    """Input 0 under a moving filter, input 1: [*window, channels in, channels out or a multiplier]."""
+    CONV_TRANSPOSE = auto()
+    """The gradient of a convolution for its input: sizes, filter, what came out -> what went in."""
+    BATCH_NORM = auto()
+    """Normalizes input 0 with moments and parameters for each channel, its other inputs."""
+    FUSED_BATCH_NORM = auto()
+    """A batch norm whose inputs are x, scale, offset, mean and variance, in this order."""
+    POOL = auto()
+    """The largest or mean number under a moving window."""
+    SOFTMAX = auto()
+    """Softmax along the last axis, or its logarithm."""
+    RESIZE = auto()
+    """Images [n,h,w,c] in another size (input 1)."""
+    NMS = auto()
+    """Chooses boxes that overlap little."""
+    DECODES_IMAGE = auto()
+    """The pixels of an image file's bytes."""
+
+    # ---- Quantization
+
+    FAKE_QUANT = auto()
+    """Rounds floats to what a few bits can say."""
+    QUANTIZED = auto()
+    """Computes with TF1's eight-bit numbers, whose ranges are inputs and outputs of their own."""
+
+
+_declared: dict[str, int] = {}
+"""Op name -> its traits as bits: plain integers answer several times as fast as a Flag."""
+
+
+def declare(names: Iterable[str], traits: Trait) -> None:
+    """Note what a definition says; `registry.op` does it."""
+    _declared.update(dict.fromkeys(names, traits.value))
+    ops_with.cache_clear()
+
+
+@cache
+def load_families() -> None:
+    """Import every module of this package once; their decorators fill the registry."""
+    package = importlib.import_module("thinflow.ops")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"thinflow.ops.{module.name}")
+
+
+def has(op: str, traits: Trait) -> bool:
+    """Whether an op has any of these traits; an op that nobody defined has none."""
+    load_families()
+    return bool(_declared.get(op, 0) & traits.value)
+
+
+@cache
+def ops_with(traits: Trait) -> frozenset[str]:
+    """The names of all ops that have any of these traits."""
+    load_families()
+    return frozenset(op for op, bits in _declared.items() if bits & traits.value)
