@@ -84,7 +84,7 @@ def parts_of(
     """
     rule = find(node.op)
     assert rule is not None, f"{node.op} has no rule"
-    body = Body(node.name)
+    body = Body(node.name, node.op)
     try:
         arguments = [body.argument(n, spec, constants.get(n)) for n, spec in enumerate(specs)]
         check_count(rule, len(arguments))

@@ -13,7 +13,7 @@ import numpy as np
 
 from thinflow.decompose.rules import decompose
 from thinflow.decompose.terms import Term, polynomial, refuse_unless, where
-from thinflow.ir.types import DOUBLE, FLOAT
+from thinflow.ir.types import DOUBLE, FLOAT, DType
 
 # Upper end -> zero of lgamma to divide by, middle and half width of the interval, highest power first.
 _LGAMMA = {
@@ -103,9 +103,28 @@ def digamma(x: Term) -> Term:
 @decompose("Erfinv")
 def erfinv(x: Term) -> Term:
     """The fit covers all floats between -1 and 1."""
-    z = _in_float(x)
+    return _erfinv(_in_float(x)).cast(x.dtype)
+
+
+def _erfinv(z: Term) -> Term:
     w = -((1.0 - z) * (z + 1.0)).log()
     near = polynomial(w - 2.5, _GILES_NEAR)
     far = polynomial(w.most(5.0).root() - 3.0, _GILES_FAR)
     y = where(w < 5.0, near, far) * z
-    return where(z.magnitude().equals(1.0), z * np.inf, y).cast(x.dtype)
+    return where(z.magnitude().equals(1.0), z * np.inf, y)
+
+
+@decompose("Ndtri")
+def ndtri(x: Term) -> Term:
+    """The quantile of the standard normal distribution."""
+    return (_erfinv(_in_float(x) * 2.0 - 1.0) * math.sqrt(2)).cast(x.dtype)
+
+
+@decompose("TruncatedNormal")
+def truncated_normal(sizes: Term, *, dtype: DType, seed: int = 0, seed2: int = 0) -> Term:
+    """Other numbers of the same distribution: a normal one within two deviations, by its quantiles."""
+    limit = math.erf(math.sqrt(2))
+    drawn = sizes.body.add(
+        "RandomUniform", [sizes.value], T=sizes.dtype, dtype=FLOAT, seed=seed, seed2=seed2
+    )[0]
+    return (_erfinv(drawn * (2 * limit) - limit) * math.sqrt(2)).cast(dtype)

@@ -23,10 +23,12 @@ class Body:
     """The graph that a node is written as.
 
     Attributes:
+        op: of the node, for rules that several ops share.
         graph: holds nodes for the arguments, and what the rule adds.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, op: str = "") -> None:
+        self.op = op
         self.graph = Graph()
         self._name = name
         self._functions: dict[str, Function] = {}
@@ -40,9 +42,12 @@ class Body:
         value.spec = TensorSpec(element, spec.shape, spec.elements)
         return Term(self, value, known)
 
-    def add(self, op: str, inputs: Sequence[Value], /, *, ports: int = 1, **attrs: Attr) -> tuple[Term, ...]:
+    def add(
+        self, op: str, inputs: Sequence[Value], /, *, ports: int = 1, **attrs: Attr | str
+    ) -> tuple[Term, ...]:
         """A new node's first outputs, with types and shapes as its op's rule says."""
-        node = self.graph.add(op, inputs, f"{self._name}/{op.lower()}", attrs=attrs)
+        stored = {k: v.encode() if isinstance(v, str) else v for k, v in attrs.items()}
+        node = self.graph.add(op, inputs, f"{self._name}/{op.lower()}", attrs=stored)
         specs = infer_node(node, [v.spec for v in node.inputs])
         for port in range(ports):
             node.output(port).spec = specs[port]
@@ -93,7 +98,7 @@ class Body:
         return last
 
 
-Operand: TypeAlias = "Term | float | Array"
+Operand: TypeAlias = "Term | float | Sequence[float] | Array"
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,8 +215,19 @@ class Term:
         """The larger of both."""
         return self.apply("Maximum", other)
 
+    def clipped(self, low: Operand, high: Operand) -> Term:
+        """The nearest number between two limits."""
+        return self.most(low).least(high)
+
     def magnitude(self) -> Term:
         return self.apply("Abs")
+
+    def ones(self) -> Term:
+        """1 for each element."""
+        sizes = self.shape
+        if None in sizes:
+            return self.apply("OnesLike")
+        return self.of(np.ones([n or 0 for n in sizes]))
 
     def squared(self) -> Term:
         return self * self
@@ -237,6 +253,18 @@ class Term:
 
     def total(self, *axes: int, keep: bool = False) -> Term:
         return self.reduced("Sum", *axes, keep=keep)
+
+    def mean(self, *axes: int, keep: bool = False) -> Term:
+        return self.reduced("Mean", *axes, keep=keep)
+
+    def split(self, count: int, axis: int) -> tuple[Term, ...]:
+        """So many equal parts along an axis."""
+        over = self.body.constant(axis % len(self.shape), INT32)
+        return self.body.add("Split", [over.value, self.value], ports=count, T=self.dtype, num_split=count)
+
+    def is_all(self, number: float) -> bool:
+        """Whether all elements are known to be a number."""
+        return self.known is not None and bool((self.known == number).all())
 
     def expanded(self, axis: int) -> Term:
         """With a new axis of size 1."""

@@ -146,9 +146,26 @@ class FlowLowering(Lowering):
         known = {n: np.asarray(t.array()) for n, t in enumerate(slots) if t.is_constant}
         try:
             function = decomposing.parts_of(node, specs, known)
-            return tuple(self.inlined(function, slots))
+            start = len(self.builder.operators)
+            results = tuple(self.inlined(function, slots))
         except UnsupportedOp as error:
             raise refusal or error from error
+        self._claim(node, start, results)
+        return results
+
+    def _claim(self, node: Node, start: int, results: Sequence[Any]) -> None:
+        """Give a node's parts, the operators since `start`, its name: profiles and comparisons go by that."""
+        builder = self.builder
+        made = set()
+        for operator in builder.operators[start:]:
+            operator.origin = node.name
+            made.update(operator.outputs)
+        builder.origin.update(dict.fromkeys(made, node.name))
+        for port, tensor in enumerate(results):
+            if tensor in made:
+                made.remove(tensor)
+                tensor.name = builder.unique(node.output(port).name)
+                builder.origin[tensor] = node.output(port).name
 
     def _refuse(self, node: Node, error: UnsupportedOp, ports: set[int]) -> None:
         for value in node.inputs:  # operators read tensors, also those that stand for nothing

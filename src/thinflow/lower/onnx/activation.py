@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from thinflow.ir.graph import Node
-from thinflow.lower.onnx.builder import Builder, require, shape_of
+from thinflow.lower.onnx.builder import Builder
 from thinflow.lower.rules import lower
 from thinflow.onnx.program import Tensor
 
@@ -43,11 +43,3 @@ def selu(b: Builder, node: Node, x: Tensor) -> Tensor:
 @lower("Softmax", "LogSoftmax", to="onnx")
 def softmax(b: Builder, node: Node, x: Tensor) -> Tensor:
     return b.emit(node.op, x, axis=-1)
-
-
-@lower("L2Loss", to="onnx")
-def l2_loss(b: Builder, node: Node, x: Tensor) -> Tensor:
-    """Half the sum of squares."""
-    require(x.dtype.is_floating, "L2Loss needs a float tensor")
-    total = b.reduce("ReduceSum", b.step("Mul", x, x), range(len(shape_of(x))))
-    return b.emit("Mul", total, b.scalar(0.5, x, "half"))

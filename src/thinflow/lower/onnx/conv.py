@@ -7,9 +7,6 @@ from typing import Any
 
 from thinflow.ir.graph import Node
 from thinflow.lower.onnx.builder import Builder, require, shape_of
-from thinflow.lower.onnx.linear import fused_tail
-from thinflow.lower.onnx.pad import mirrored
-from thinflow.lower.onnx.resize import bilinear
 from thinflow.lower.rules import lower
 from thinflow.onnx.program import Tensor
 from thinflow.ops._shapes import same_padding
@@ -164,63 +161,3 @@ def depthwise(
     return convolved(
         b, x, filters, channels or 0, strides, padding, explicit_paddings, dilations or Ones, data_format
     )
-
-
-@lower("FusedPadConv2D", to="onnx")
-def fused_pad_conv2d(
-    b: Builder,
-    node: Node,
-    x: Tensor,
-    paddings: Tensor,
-    w: Tensor,
-    *,
-    mode: str,
-    strides: Sequence[int],
-    padding: str,
-) -> Tensor:
-    """A mirrored border and the convolution."""
-    return conv(b, node, mirrored(b, x, paddings, mode), w, strides=strides, padding=padding)
-
-
-@lower("FusedResizeAndPadConv2D", to="onnx")
-def fused_resize_and_pad_conv2d(
-    b: Builder,
-    node: Node,
-    x: Tensor,
-    size: Tensor,
-    paddings: Tensor,
-    w: Tensor,
-    *,
-    mode: str,
-    strides: Sequence[int],
-    padding: str,
-    resize_align_corners: bool = False,
-) -> Tensor:
-    """A resize, a mirrored border and the convolution."""
-    x = bilinear(b, x, size, "align_corners" if resize_align_corners else "asymmetric")
-    return conv(b, node, mirrored(b, x, paddings, mode), w, strides=strides, padding=padding)
-
-
-@lower("_FusedConv2D", "_FusedDepthwiseConv2dNative", to="onnx")
-def fused_conv2d(
-    b: Builder,
-    node: Node,
-    x: Tensor,
-    w: Tensor,
-    *args: Tensor,
-    strides: Sequence[int],
-    padding: str,
-    explicit_paddings: Sequence[int] = (),
-    data_format: str = "NHWC",
-    dilations: Sequence[int] = Ones,
-    fused_ops: Sequence[str] = (),
-    leakyrelu_alpha: float = 0.2,
-) -> Tensor:
-    """What TensorFlow's remapper joined, taken apart again."""
-    rule = depthwise if node.op.startswith("_FusedDepthwise") else conv
-    y = rule(
-        b, node, x, w, strides=strides, padding=padding, explicit_paddings=explicit_paddings,
-        data_format=data_format, dilations=dilations,
-    )  # fmt: skip
-    axis = 1 if is_channels_first(data_format) else -1
-    return fused_tail(b, y, list(args), fused_ops, leakyrelu_alpha, channel_axis=axis)

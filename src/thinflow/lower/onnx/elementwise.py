@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
 from thinflow.ir.graph import Node
 from thinflow.ir.types import BOOL, FLOAT, INT64
 from thinflow.lower.building import whole_exponent
@@ -128,12 +126,6 @@ def truncate_mod(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
     return b.emit("Sub", x, b.step("Mul", b.step("Div", x, y), y))
 
 
-@lower("SquaredDifference", to="onnx")
-def squared_difference(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
-    difference = b.step("Sub", x, y)
-    return b.emit("Mul", difference, difference)
-
-
 @lower("Pow", to="onnx")
 def pow_(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
     """A square or a root where the exponent says so: both are many times faster."""
@@ -167,32 +159,6 @@ def add_n(b: Builder, node: Node, *xs: Tensor) -> Tensor:
     return b.emit("Add", total, xs[-1]) if len(xs) > 1 else total
 
 
-def _guarded(b: Builder, x: Tensor, guard: Tensor, otherwise: Tensor) -> Tensor:
-    """0 where `guard` is 0, else `otherwise`."""
-    is_zero = b.step("Equal", guard, b.scalar(0, guard, "zero"))
-    return b.emit("Where", is_zero, b.scalar(0, x, "zero"), otherwise)
-
-
-@lower("DivNoNan", to="onnx")
-def div_no_nan(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
-    return _guarded(b, x, y, b.step("Div", x, y))
-
-
-@lower("MulNoNan", to="onnx")
-def mul_no_nan(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
-    return _guarded(b, x, y, b.step("Mul", x, y))
-
-
-@lower("Xdivy", to="onnx")
-def xdivy(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
-    return _guarded(b, x, x, b.step("Div", x, y))
-
-
-@lower("Xlogy", to="onnx")
-def xlogy(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
-    return _guarded(b, x, x, b.step("Mul", x, b.step("Log", y)))
-
-
 @lower("Atan2", to="onnx")
 def atan2(b: Builder, node: Node, y: Tensor, x: Tensor) -> Tensor:
     require(x.dtype is FLOAT, f"Atan2 of {x.dtype} has no ONNX form")
@@ -220,14 +186,6 @@ def clip_by_value(b: Builder, node: Node, x: Tensor, low: Tensor, high: Tensor) 
     if fixed and x.dtype is not INT64 and low.array() <= high.array():
         return b.emit("Clip", x, low, high)
     return b.result(larger(b, larger(b, x, high, smaller=True), low))
-
-
-@lower("ApproximateEqual", to="onnx")
-def approximate_equal(b: Builder, node: Node, x: Tensor, y: Tensor, *, tolerance: float = 1e-5) -> Tensor:
-    size = b.step("Abs", b.step("Sub", x, y))
-    return b.emit(
-        "Less", size, b.const(np.array(tolerance, x.dtype.numpy()), "tolerance", x.dtype), like=_BOOL
-    )
 
 
 _BOOL = Tensor("", None, BOOL)

@@ -7,7 +7,6 @@ import numpy as np
 from thinflow.ir.graph import Node
 from thinflow.ir.types import FLOAT
 from thinflow.lower.onnx.builder import Builder, require, shape_of
-from thinflow.lower.onnx.terms import Term, choose
 from thinflow.lower.rules import lower
 from thinflow.onnx.program import Tensor
 from thinflow.ops._interpolate import cubic, overlaps
@@ -73,62 +72,3 @@ def resize_area(b: Builder, node: Node, x: Tensor, size: Tensor, *, align_corner
         index = np.clip(first + np.arange(len(weights))[:, None], 0, n - 1)
         matrices.append(_dense(index, weights / scale, n))
     return b.result(_weighted(b, x, *matrices))
-
-
-@lower("CropAndResize", to="onnx")
-def crop_and_resize(
-    b: Builder,
-    node: Node,
-    x: Tensor,
-    boxes: Tensor,
-    images: Tensor,
-    size: Tensor,
-    *,
-    method: str = "bilinear",
-    extrapolation_value: float = 0.0,
-) -> Tensor:
-    """Each pixel of a crop mixes the four pixels around it, gathered from the flat image."""
-    require(method in ("bilinear", "nearest"), f"the method {method} is not known")
-    wanted = b.elements(size)
-    require(wanted is not None and None not in wanted, "the size of crops is not known")
-    _, h, w, c = shape_of(x, "x", 4)
-    require(None not in (h, w, c), "the size of the image is not known")
-    sides, out = (h or 0, w or 0), [int(n or 0) for n in wanted or ()]
-    count = shape_of(boxes, "the boxes", 2)[0]
-    at = [_positions(b, boxes, axis, sides[axis], out[axis]) for axis in (0, 1)]
-    inside = [(p >= 0) & (p <= float(n - 1)) for p, n in zip(at, sides, strict=True)]
-    flat = Term(b, b.reshaped(b.cast(x, FLOAT), (None, c)))
-    first = (Term(b, b.index(images)) * (sides[0] * sides[1])).unsqueezed(1, 2)
-
-    def pixels(rows: Term, columns: Term) -> Term:
-        row, column = (
-            p.most(0).least(float(n - 1)).index() for p, n in zip((rows, columns), sides, strict=True)
-        )
-        places = first + (row * sides[1]).unsqueezed(2) + column.unsqueezed(1)
-        found = flat.gathered(places.tensor)
-        found.tensor.shape = (count, *out, c)
-        return found
-
-    if method == "nearest":
-        y = pixels(*(p.floor() + (p - p.floor() >= 0.5).cast(FLOAT) for p in at))
-    else:
-        low, high = [p.floor() for p in at], [p.ceil() for p in at]
-        across = (at[1] - low[1]).unsqueezed(1, 3)
-        down = (at[0] - low[0]).unsqueezed(2, 3)
-        top, bottom = (
-            (left := pixels(rows, low[1])) + (pixels(rows, high[1]) - left) * across
-            for rows in (low[0], high[0])
-        )
-        y = top + (bottom - top) * down
-    there = inside[0].unsqueezed(2, 3) & inside[1].unsqueezed(1, 3)
-    return b.result(choose(there, y, extrapolation_value).tensor)
-
-
-def _positions(b: Builder, boxes: Tensor, axis: int, size: int, out: int) -> Term:
-    """Where the pixels of each crop lie along an axis of the image, float [n,out]."""
-    corners = Term(b, boxes)
-    start, stop = (corners.gathered(np.array([n]), 1) for n in (axis, axis + 2))
-    if out == 1:
-        return (start + stop) * 0.5 * float(size - 1)
-    scale = (stop - start) * float(size - 1) / float(out - 1)
-    return start * float(size - 1) + scale * np.arange(out, dtype=np.float32)

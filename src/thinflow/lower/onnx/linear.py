@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Node
-from thinflow.lower.onnx.activation import clipped
 from thinflow.lower.onnx.builder import Builder, require, shape_of
 from thinflow.lower.rules import lower
 from thinflow.onnx.program import Tensor
@@ -24,52 +22,6 @@ def matmul(
         return b.emit("Gemm", x, w, transA=int(transpose_a), transB=int(transpose_b))
     x = b.transposed(x, (1, 0)) if transpose_a else x
     return b.emit("MatMul", x, b.transposed(w, (1, 0)) if transpose_b else w)
-
-
-@lower("_FusedMatMul", to="onnx")
-def fused_matmul(
-    b: Builder,
-    node: Node,
-    x: Tensor,
-    w: Tensor,
-    *args: Tensor,
-    transpose_a: bool = False,
-    transpose_b: bool = False,
-    fused_ops: Sequence[str] = (),
-    leakyrelu_alpha: float = 0.2,
-) -> Tensor:
-    y = matmul(b, node, x, w, transpose_a=transpose_a, transpose_b=transpose_b)
-    return fused_tail(b, y, list(args), fused_ops, leakyrelu_alpha)
-
-
-_ACTIVATIONS = ("Relu", "Elu", "Tanh", "Sigmoid")
-
-
-def fused_tail(
-    b: Builder,
-    y: Tensor,
-    left: list[Tensor],
-    fused_ops: Sequence[str],
-    alpha: float,
-    *,
-    channel_axis: int = -1,
-) -> Tensor:
-    """The ops behind a fused kernel, in order."""
-    for name in fused_ops:
-        if name in ("BiasAdd", "Add"):
-            bias = left.pop(0)
-            if name == "BiasAdd" and channel_axis > 0:
-                bias = b.unsqueezed(bias, range(1, len(shape_of(y)) - channel_axis))
-            y = b.emit("Add", y, bias)
-        elif name == "LeakyRelu":
-            y = b.emit("LeakyRelu", y, alpha=float(alpha))
-        elif name == "Relu6":
-            y = clipped(b, y, 0, 6)
-        elif name in _ACTIVATIONS:
-            y = b.emit(name, y)
-        else:
-            raise UnsupportedOp(f"the fused op {name} has no ONNX form")
-    return y
 
 
 @lower("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", to="onnx")

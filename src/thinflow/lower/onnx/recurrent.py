@@ -56,48 +56,6 @@ class _Cell:
         return [t.tensor for t in (i, state, f, o, ci, co, o * co)]
 
 
-@lower("LSTMBlockCell", to="onnx")
-def lstm_block_cell(
-    b: Builder,
-    node: Node,
-    x: Tensor,
-    cs: Tensor,
-    h: Tensor,
-    w: Tensor,
-    wci: Tensor,
-    wcf: Tensor,
-    wco: Tensor,
-    bias: Tensor,
-    *,
-    forget_bias: float = 1.0,
-    cell_clip: float = 3.0,
-    use_peephole: bool = False,
-) -> tuple[Tensor, ...]:
-    peepholes = (wci, wcf, wco) if use_peephole else ()
-    cell = _Cell(w, bias, peepholes, "icfo", forget_bias, cell_clip)
-    return tuple(b.result(t, port) for port, t in enumerate(cell.step(b, x, cs, h)))
-
-
-@lower("GRUBlockCell", to="onnx")
-def gru_block_cell(
-    b: Builder, node: Node, x: Tensor, h: Tensor, w_ru: Tensor, w_c: Tensor, b_ru: Tensor, b_c: Tensor
-) -> tuple[Tensor, ...]:
-    batch, units = shape_of(h, "h", 2)
-    require(units is not None, "the number of units is not known")
-    both = b.step("Concat", x, h, shape=(batch, None), axis=1)
-    gates = (Term(b, b.step("MatMul", both, w_ru, shape=(batch, 2 * (units or 0)))) + b_ru).apply("Sigmoid")
-    r, u = (
-        Term(b, t)
-        for t in b.step_ports(
-            "Split", gates.tensor, b.ints([units or 0] * 2), shapes=[h.shape] * 2, elements=[None] * 2, axis=1
-        )
-    )
-    reset = b.step("Concat", x, (r * h).tensor, shape=(batch, None), axis=1)
-    c = (Term(b, b.step("MatMul", reset, w_c, shape=h.shape)) + b_c).apply("Tanh")
-    y = u * h + (1 - u) * c
-    return tuple(b.result(t.tensor, port) for port, t in enumerate((r, u, c, y)))
-
-
 @lower("BlockLSTM", "BlockLSTMV2", to="onnx")
 def block_lstm(
     b: Builder,

@@ -53,20 +53,6 @@ def _in_top(b: Builder, predictions: Tensor, targets: Tensor, k: Tensor) -> Tens
     return b.result((valid & odd.equals(0) & (better < k)).tensor)
 
 
-@lower("NthElement", to="onnx")
-def nth_element(b: Builder, node: Node, x: Tensor, n: Tensor, *, reverse: bool = False) -> Tensor:
-    """The last of the n + 1 smallest of each row."""
-    rank = len(shape_of(x, "x"))
-    place = Term(b, b.index(n)).reshaped(1) + 1
-    lead = shape_of(x)[:-1]
-    values, _ = b.step_ports(
-        "TopK", x, place.tensor, shapes=[(*lead, None)] * 2, elements=[None, INT64],
-        axis=-1, largest=int(reverse),
-    )  # fmt: skip
-    last = b.sliced(values, [-1], [2**31 - 1], [rank - 1], shape=(*lead, 1))
-    return b.result(b.squeezed(last, [rank - 1]))
-
-
 @lower("ListDiff", to="onnx")
 def list_diff(b: Builder, node: Node, x: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
     """What is equal to none of the others, and where it stood."""

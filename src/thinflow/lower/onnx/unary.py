@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 from thinflow.ir.graph import Node
 from thinflow.ir.types import INT64
-from thinflow.lower.onnx.builder import Builder, require
+from thinflow.lower.onnx.builder import Builder
 from thinflow.lower.rules import lower
 from thinflow.onnx.program import Tensor
 
@@ -64,32 +62,3 @@ def sign(b: Builder, node: Node, x: Tensor) -> Tensor:
 @lower("Rsqrt", to="onnx")
 def rsqrt(b: Builder, node: Node, x: Tensor) -> Tensor:
     return b.emit("Reciprocal", b.step("Sqrt", x))
-
-
-@lower("Square", to="onnx")
-def square(b: Builder, node: Node, x: Tensor) -> Tensor:
-    return b.emit("Mul", x, x)
-
-
-@lower("Expm1", to="onnx")
-def expm1(b: Builder, node: Node, x: Tensor) -> Tensor:
-    """tanh(x / 2) (e^x + 1), which keeps the digits near 0 that a difference would lose."""
-    half = b.step("Mul", x, b.scalar(0.5, x, "half"))
-    above = b.step("Add", b.step("Exp", x), b.scalar(1, x, "one"))
-    return b.emit("Mul", b.step("Tanh", half), above)
-
-
-@lower("Log1p", to="onnx")
-def log1p(b: Builder, node: Node, x: Tensor) -> Tensor:
-    return b.emit("Log", b.step("Add", x, b.scalar(1, x, "one")))
-
-
-@lower("Erfc", to="onnx")
-def erfc(b: Builder, node: Node, x: Tensor) -> Tensor:
-    return b.emit("Sub", b.scalar(1, x, "one"), b.step("Erf", x))
-
-
-@lower("IsFinite", to="onnx")
-def is_finite(b: Builder, node: Node, x: Tensor) -> Tensor:
-    require(x.dtype.is_floating, f"IsFinite of {x.dtype} makes no sense")
-    return b.emit("Less", b.step("Abs", x), b.scalar(math.inf, x, "inf"))

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from thinflow.ir.graph import Node
-from thinflow.ir.types import FLOAT, INT64
 from thinflow.lower.onnx.builder import Builder, require, shape_of
 from thinflow.lower.onnx.terms import Term, choose
 from thinflow.lower.rules import lower
@@ -85,61 +84,3 @@ def extract_image_patches(
     rows, columns, kh, kw = flat.shape
     n, _, _, c = shape_of(x)
     return b.result(b.reshaped(seen.tensor, (n, rows, columns, kh * kw * (c or 0))))
-
-
-@lower("Dilation2D", to="onnx")
-def dilation_2d(
-    b: Builder,
-    node: Node,
-    x: Tensor,
-    w: Tensor,
-    *,
-    strides: Sequence[int],
-    rates: Sequence[int],
-    padding: str,
-) -> Tensor:
-    """The largest of x + w in each window; what is beyond the edge takes no part."""
-    require(x.dtype.is_floating, f"dilation of {x.dtype} has no ONNX form")
-    window = shape_of(w, "the filter", 3)
-    require(None not in window, "the size of the filter is not known")
-    flat, inside = plane(x, [n or 0 for n in window[:2]], strides, rates, padding)
-    seen = seen_by_windows(b, x, flat) + w
-    lowest = np.finfo(x.dtype.numpy()).min
-    if not inside.all():
-        seen = choose(Term(b, b.const(inside[..., None], "inside")), seen, lowest)
-    return b.result(seen.reduced("ReduceMax", 3, 4).tensor)
-
-
-@lower("MaxPoolWithArgmax", to="onnx")
-def max_pool_with_argmax(
-    b: Builder,
-    node: Node,
-    x: Tensor,
-    *,
-    ksize: Sequence[int],
-    strides: Sequence[int],
-    padding: str,
-    include_batch_in_index: bool = False,
-) -> tuple[Tensor, Tensor]:
-    """The first of equal ones wins."""
-    require(x.dtype.is_floating or x.dtype.itemsize <= 2, f"ONNX Runtime pools no {x.dtype}")
-    require((ksize[0], ksize[3]) == (1, 1), "windows over batch and channels have no form")
-    flat, inside = plane(x, ksize[1:3], strides, (1, 1, 1, 1), padding)
-    n, h, w, c = shape_of(x)
-    seen = seen_by_windows(b, x, flat.reshape(*flat.shape[:2], -1)).cast(
-        FLOAT if not x.dtype.is_floating else x.dtype
-    )
-    places = b.const(inside.reshape(*flat.shape[:2], -1, 1), "inside")
-    kept = choose(Term(b, places), seen, np.finfo(seen.dtype.numpy()).min)
-    shape = (n, *flat.shape[:2], c)
-    found = b.step("ArgMax", kept.tensor, shape=shape, element=INT64, axis=3, keepdims=0)
-    y = b.cast(kept.reduced("ReduceMax", 3).tensor, x.dtype)
-    table = Term(b, b.const(flat.reshape(*flat.shape[:2], 1, -1), "table"))
-    taps = flat.shape[2] * flat.shape[3]
-    hit = Term(b, b.unsqueezed(found, [4])).equals(np.arange(taps))
-    pixel = choose(hit, table, 0).reduced("ReduceSum", 4)
-    where = pixel * (c or 0) + np.arange(c or 0)
-    if include_batch_in_index:
-        require(n is not None, "the batch size is not known")
-        where = where + (np.arange(n or 0) * ((h or 0) * (w or 0) * (c or 0))).reshape(-1, 1, 1, 1)
-    return b.result(y), b.typed(where.tensor, 1)

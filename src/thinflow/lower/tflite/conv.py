@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Node
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder, require, require_nhwc, shape_of
-from thinflow.lower.tflite.pad import mirrored, padded
+from thinflow.lower.tflite.pad import padded
 from thinflow.lower.tflite.program import Tensor
 
 Ones = (1, 1, 1, 1)
@@ -118,83 +117,3 @@ def geometry_3d(strides: Sequence[int], dilations: Sequence[int], data_format: s
     for axis, stride, dilation in pairs:
         options |= {f"stride_{axis}": stride, f"dilation_{axis}_factor": dilation}
     return options
-
-
-@lower("FusedPadConv2D", to="tflite")
-def fused_pad_conv2d(
-    b: Builder,
-    node: Node,
-    x: Tensor,
-    paddings: Tensor,
-    w: Tensor,
-    *,
-    mode: str,
-    strides: Sequence[int],
-    padding: str,
-) -> Tensor:
-    """A MIRROR_PAD and the convolution: TFLite has no op that does both."""
-    x = mirrored(b, x, paddings, mode)
-    return conv2d(b, node, x, w, strides=strides, padding=padding)
-
-
-@lower("FusedResizeAndPadConv2D", to="tflite")
-def fused_resize_and_pad_conv2d(
-    b: Builder,
-    node: Node,
-    x: Tensor,
-    size: Tensor,
-    paddings: Tensor,
-    w: Tensor,
-    *,
-    mode: str,
-    strides: Sequence[int],
-    padding: str,
-    resize_align_corners: bool = False,
-) -> Tensor:
-    """RESIZE_BILINEAR, MIRROR_PAD and the convolution."""
-    n, _, _, c = shape_of(x, "x", 4)
-    sides = b.elements(size) or (None, None)
-    x = b.step("RESIZE_BILINEAR", x, b.index(size), shape=(n, *sides, c), align_corners=resize_align_corners)
-    return conv2d(b, node, mirrored(b, x, paddings, mode), w, strides=strides, padding=padding)
-
-
-_ACTIVATIONS = {"Relu": "RELU", "Relu6": "RELU6", "Elu": "ELU", "Tanh": "TANH", "Sigmoid": "LOGISTIC"}
-
-
-@lower("_FusedConv2D", "_FusedDepthwiseConv2dNative", to="tflite")
-def fused_conv2d(
-    b: Builder,
-    node: Node,
-    x: Tensor,
-    w: Tensor,
-    *args: Tensor,
-    strides: Sequence[int],
-    padding: str,
-    explicit_paddings: Sequence[int] = (),
-    data_format: str = "NHWC",
-    dilations: Sequence[int] = Ones,
-    fused_ops: Sequence[str] = (),
-    leakyrelu_alpha: float = 0.2,
-) -> Tensor:
-    """What TensorFlow's remapper joined, taken apart again: fusion rejoins what LiteRT can."""
-    rule = depthwise if node.op.startswith("_FusedDepthwise") else conv2d
-    left = list(args)
-    y = rule(
-        b, node, x, w, strides=strides, padding=padding, explicit_paddings=explicit_paddings,
-        data_format=data_format, dilations=dilations,
-    )  # fmt: skip
-    return fused_tail(b, y, left, fused_ops, leakyrelu_alpha)
-
-
-def fused_tail(b: Builder, y: Tensor, left: list[Tensor], fused_ops: Sequence[str], alpha: float) -> Tensor:
-    """The ops behind a fused kernel, in order."""
-    for name in fused_ops:
-        if name in ("BiasAdd", "Add"):
-            y = b.emit("ADD", y, left.pop(0))
-        elif name == "LeakyRelu":
-            y = b.emit("LEAKY_RELU", y, alpha=alpha)
-        elif name in _ACTIVATIONS:
-            y = b.emit(_ACTIVATIONS[name], y)
-        else:
-            raise UnsupportedOp(f"the fused op {name} has no TFLite form")
-    return y

@@ -113,37 +113,15 @@ def truncate_mod(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
     return b.emit("SUB", x, b.step("MUL", quotient, y, shape=shape))
 
 
-def _guarded(b: Builder, x: Tensor, guard: Tensor, otherwise: Tensor) -> Tensor:
-    """0 where `guard` is 0, else `otherwise`."""
-    zero = b.scalar(0, guard, "zero")
-    is_zero = b.step("EQUAL", guard, zero, shape=guard.shape, element=BOOL)
-    return b.emit("SELECT_V2", is_zero, b.scalar(0, x, "zero"), otherwise)
-
-
-@lower("DivNoNan", to="tflite")
-def div_no_nan(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
-    return _guarded(b, x, y, b.step("DIV", x, y, shape=b.result_spec().shape))
-
-
-@lower("MulNoNan", to="tflite")
-def mul_no_nan(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
-    return _guarded(b, x, y, b.step("MUL", x, y, shape=b.result_spec().shape))
-
-
-@lower("Xdivy", to="tflite")
-def xdivy(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
-    return _guarded(b, x, x, b.step("DIV", x, y, shape=b.result_spec().shape))
-
-
-@lower("Xlogy", to="tflite")
-def xlogy(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
-    log = b.step("LOG", y, shape=y.shape)
-    return _guarded(b, x, x, b.step("MUL", x, log, shape=b.result_spec().shape))
-
-
 @lower("Atan2", to="tflite")
-def atan2(b: Builder, node: Node, y: Tensor, x: Tensor) -> Tensor:
-    """LiteRT's kernel does not broadcast, and does not say so."""
+def atan2(b: Builder, node: Node, y: Tensor, x: Tensor, *, _of_one_shape: bool = False) -> Tensor:
+    """LiteRT's kernel does not broadcast, and does not say so.
+
+    Args:
+        _of_one_shape: a decomposition's word for operands whose sizes are the same, known or not.
+    """
+    if _of_one_shape:
+        return b.emit("ATAN2", y, x)
     return b.emit("ATAN2", expanded(b, y, x), expanded(b, x, y))
 
 
@@ -168,9 +146,3 @@ def expanded(b: Builder, x: Tensor, other: Tensor) -> Tensor:
 @lower("ClipByValue", to="tflite")
 def clip_by_value(b: Builder, node: Node, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
     return b.emit("MAXIMUM", b.step("MINIMUM", x, high, shape=x.shape), low)
-
-
-@lower("ApproximateEqual", to="tflite")
-def approximate_equal(b: Builder, node: Node, x: Tensor, y: Tensor, *, tolerance: float = 1e-5) -> Tensor:
-    difference = b.step("SUB", x, y, shape=x.shape)
-    return b.emit("LESS", b.step("ABS", difference, shape=x.shape), b.scalar(tolerance, x))

@@ -26,12 +26,6 @@ def erf(b: Builder, node: Node, x: Tensor) -> Tensor:
     return b.emit(ERF, x)
 
 
-@lower("Erfc", to="tflite")
-def erfc(b: Builder, node: Node, x: Tensor) -> Tensor:
-    """1 - erf(x), with the digits that leaves."""
-    return b.emit("SUB", b.scalar(1, x, "one"), b.step(ERF, x, shape=x.shape))
-
-
 def fuse_gelu(wiring: Wiring, operator: Operator) -> None:
     """x * 0.5 * (1 + erf(x / sqrt 2)) -> gelu(x), with the half anywhere."""
     if activation(operator) != "NONE":

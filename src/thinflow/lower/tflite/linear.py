@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from thinflow.ir.graph import Node
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder, require, shape_of
-from thinflow.lower.tflite.conv import fused_tail
 from thinflow.lower.tflite.program import Tensor
 
 
@@ -22,22 +19,6 @@ def matmul(
     if transpose_a:
         x = b.transposed(x, (1, 0))
     return b.emit("FULLY_CONNECTED", x, w if transpose_b else b.transposed(w, (1, 0)), None)
-
-
-@lower("_FusedMatMul", to="tflite")
-def fused_matmul(
-    b: Builder,
-    node: Node,
-    x: Tensor,
-    w: Tensor,
-    *args: Tensor,
-    transpose_a: bool = False,
-    transpose_b: bool = False,
-    fused_ops: Sequence[str] = (),
-    leakyrelu_alpha: float = 0.2,
-) -> Tensor:
-    y = matmul(b, node, x, w, transpose_a=transpose_a, transpose_b=transpose_b)
-    return fused_tail(b, y, list(args), fused_ops, leakyrelu_alpha)
 
 
 @lower("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", to="tflite")

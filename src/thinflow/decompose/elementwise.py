@@ -1,0 +1,268 @@
+"""Formulas of few steps: functions of one or two numbers, and of rows."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from thinflow.decompose.rules import decompose
+from thinflow.decompose.terms import Term, refuse_unless, where
+from thinflow.ir.types import FLOAT, INT32
+
+
+@decompose("SquaredDifference")
+def squared_difference(x: Term, y: Term) -> Term:
+    return (x - y).squared()
+
+
+@decompose("Square")
+def square(x: Term) -> Term:
+    return x.squared()
+
+
+@decompose("Reciprocal", "Inv")
+def reciprocal(x: Term) -> Term:
+    refuse_unless(x.dtype.is_floating, f"it has no form for {x.dtype}")
+    return 1.0 / x
+
+
+@decompose("ApproximateEqual")
+def approximate_equal(x: Term, y: Term, *, tolerance: float = 1e-5) -> Term:
+    return (x - y).magnitude() < tolerance
+
+
+@decompose("L2Loss")
+def l2_loss(x: Term) -> Term:
+    """Half the sum of squares."""
+    refuse_unless(x.dtype.is_floating, f"it has no form for {x.dtype}")
+    return x.apply("Square").total(*range(len(x.shape))) * 0.5
+
+
+# --- 0 where an operand is 0, whatever the other is ---------------------------------------------------------
+
+
+@decompose("DivNoNan")
+def div_no_nan(x: Term, y: Term) -> Term:
+    return where(y.equals(0.0), 0.0, x / y)
+
+
+@decompose("MulNoNan")
+def mul_no_nan(x: Term, y: Term) -> Term:
+    return where(y.equals(0.0), 0.0, x * y)
+
+
+@decompose("Xdivy")
+def xdivy(x: Term, y: Term) -> Term:
+    return where(x.equals(0.0), 0.0, x / y)
+
+
+@decompose("Xlogy")
+def xlogy(x: Term, y: Term) -> Term:
+    return where(x.equals(0.0), 0.0, x * y.log())
+
+
+@decompose("Xlog1py")
+def xlog1py(x: Term, y: Term) -> Term:
+    refuse_unless(x.dtype.is_floating, f"it has no form for {x.dtype}")
+    return where(x.equals(0.0), 0.0, x * y.apply("Log1p"))
+
+
+# --- exponentials and logarithms ----------------------------------------------------------------------------
+
+
+@decompose("Expm1")
+def expm1(x: Term) -> Term:
+    """tanh(x / 2) (e^x + 1), which keeps the digits near 0 that a difference would lose."""
+    return (x * 0.5).apply("Tanh") * (x.apply("Exp") + 1.0)
+
+
+@decompose("Log1p")
+def log1p(x: Term) -> Term:
+    return (x + 1.0).log()
+
+
+@decompose("Erfc")
+def erfc(x: Term) -> Term:
+    """1 - erf(x), with the digits that leaves."""
+    return 1.0 - x.apply("Erf")
+
+
+@decompose("Softplus")
+def softplus(x: Term) -> Term:
+    """relu(x) + log(1 + exp(-|x|)), which overflows nowhere."""
+    return x.apply("Relu") + ((-x.magnitude()).apply("Exp") + 1.0).log()
+
+
+@decompose("Softsign")
+def softsign(x: Term) -> Term:
+    return x / (x.magnitude() + 1.0)
+
+
+@decompose("Selu")
+def selu(x: Term) -> Term:
+    """scale * relu(x) + scale * alpha * elu(min(x, 0)), with the constants that keep the variance at 1."""
+    scale, alpha = 1.0507009873554805, 1.6732632423543772
+    return x.apply("Relu") * scale + x.least(0.0).apply("Elu") * (scale * alpha)
+
+
+# --- trigonometry -------------------------------------------------------------------------------------------
+
+
+@decompose("Tan")
+def tan(x: Term) -> Term:
+    return x.apply("Sin") / x.apply("Cos")
+
+
+@decompose("Cosh")
+def cosh(x: Term) -> Term:
+    """(e^x + e^-x) / 2, with the half inside the exponent so that it overflows where the result does."""
+    half = math.log(2)
+    return (x - half).apply("Exp") + (-x - half).apply("Exp")
+
+
+@decompose("Sinh")
+def sinh(x: Term) -> Term:
+    """cosh x tanh x: no digits are lost near 0."""
+    return x.apply("Tanh") * cosh(x)
+
+
+@decompose("Atan")
+def atan(x: Term) -> Term:
+    return x.apply("Atan2", x.ones(), _of_one_shape=True)
+
+
+@decompose("Asin", "Acos")
+def asin(x: Term) -> Term:
+    """The angle of a point on the unit circle, given one coordinate; (1 - x)(1 + x) keeps digits near 1."""
+    other = ((1.0 - x) * (x + 1.0)).root()
+    up, across = (x, other) if x.body.op == "Asin" else (other, x)
+    return up.apply("Atan2", across, _of_one_shape=True)
+
+
+@decompose("Asinh")
+def asinh(x: Term) -> Term:
+    """sign(x) log(|x| + sqrt(x^2 + 1))."""
+    return x.apply("Sign") * (x.magnitude() + (x.squared() + 1.0).root()).log()
+
+
+@decompose("Acosh")
+def acosh(x: Term) -> Term:
+    """log(x + sqrt(x - 1) sqrt(x + 1)), which keeps digits near 1."""
+    return (x + (x - 1.0).root() * (x + 1.0).root()).log()
+
+
+@decompose("Atanh")
+def atanh(x: Term) -> Term:
+    """(log(1 + x) - log(1 - x)) / 2."""
+    return ((x + 1.0).log() - (1.0 - x).log()) * 0.5
+
+
+# --- tests --------------------------------------------------------------------------------------------------
+
+
+@decompose("IsNan")
+def is_nan(x: Term) -> Term:
+    return x.apply("NotEqual", x)
+
+
+@decompose("IsInf")
+def is_inf(x: Term) -> Term:
+    refuse_unless(x.dtype.is_floating, f"it has no form for {x.dtype}")
+    return x.magnitude().equals(math.inf)
+
+
+@decompose("IsFinite")
+def is_finite(x: Term) -> Term:
+    refuse_unless(x.dtype.is_floating, f"it has no form for {x.dtype}")
+    return x.magnitude() < math.inf
+
+
+@decompose("Invert")
+def invert(x: Term) -> Term:
+    """All bits flipped."""
+    limits = np.iinfo(x.dtype.numpy())
+    return x.apply("BitwiseXor", -1 if limits.min < 0 else limits.max)
+
+
+# --- vectors and rows ---------------------------------------------------------------------------------------
+
+
+@decompose("Cross")
+def cross(x: Term, y: Term) -> Term:
+    """The vector product of vectors of three."""
+    refuse_unless(x.shape[-1] == 3, "its vectors are not of three elements")
+    ahead, behind = (x.body.constant(places, INT32) for places in ([1, 2, 0], [2, 0, 1]))
+    return x.gathered(ahead, -1) * y.gathered(behind, -1) - x.gathered(behind, -1) * y.gathered(ahead, -1)
+
+
+@decompose("SoftmaxCrossEntropyWithLogits")
+def cross_entropy(x: Term, labels: Term) -> tuple[Term, Term]:
+    """The loss of each row, and softmax(x) - labels."""
+    log = x.apply("LogSoftmax")
+    # What has no share adds nothing, however unlikely it is.
+    shares = where(labels.equals(0.0), 0.0, labels * log)
+    return -shares.total(-1), x.apply("Softmax") - labels
+
+
+@decompose("SparseSoftmaxCrossEntropyWithLogits")
+def sparse_cross_entropy(x: Term, labels: Term) -> tuple[Term, Term]:
+    """Labels are class numbers; one that is none gives NaN."""
+    refuse_unless(len(x.shape) == 2, "a matrix of logits is needed")
+    classes = x.sized(1, "the number of classes")
+    number = labels.expanded(-1)
+    is_class = (number >= 0) & (number < classes)
+    hit = number.equals(np.arange(classes))
+    share = where(hit, x.apply("LogSoftmax"), 0.0)
+    loss = where(is_class, -share.total(1, keep=True), math.nan)
+    slope = x.apply("Softmax") - hit.cast(x.dtype)
+    return loss.reshaped([-1]), where(is_class, slope, math.nan)
+
+
+@decompose("SparseMatMul")
+def sparse_matmul(x: Term, y: Term, *, transpose_a: bool = False, transpose_b: bool = False) -> Term:
+    """Matrices that merely happen to hold many zeros."""
+    refuse_unless(x.dtype is FLOAT and y.dtype is FLOAT, f"a product of {x.dtype} and {y.dtype} has no form")
+    return x.apply("MatMul", y, transpose_a=transpose_a, transpose_b=transpose_b)
+
+
+@decompose("ConjugateTranspose")
+def conjugate_transpose(x: Term, order: Term) -> Term:
+    """Real numbers are their own conjugates."""
+    refuse_unless(x.dtype.kind != "c", f"it has no form for {x.dtype}")
+    return x.body.add("Transpose", [x.value, order.value], T=x.dtype, Tperm=order.dtype)[0]
+
+
+@decompose("NthElement")
+def nth_element(x: Term, n: Term, *, reverse: bool = False) -> Term:
+    """The last of as many as it takes, sorted."""
+    refuse_unless(n.known is not None, "its n is computed while the model runs")
+    assert n.known is not None
+    place, size = int(n.known), x.sized(-1, "the length of its rows")
+    refuse_unless(0 <= place < size, f"n is {place}, a row has {size} elements")
+    given = x if reverse else -x
+    count = x.body.constant(place + 1, INT32)
+    sorted_, _ = x.body.add("TopKV2", [given.value, count.value], ports=2, T=x.dtype, sorted=True)
+    found = sorted_.at(-1, place)
+    return found if reverse else -found
+
+
+@decompose("Bincount")
+def bincount(x: Term, size: Term, weights: Term) -> Term:
+    flat = weights if weights.shape == (0,) else weights.reshaped([-1])
+    return dense_bincount(x.reshaped([-1]), size, flat)
+
+
+@decompose("DenseBincount")
+def dense_bincount(x: Term, size: Term, weights: Term, *, binary_output: bool = False) -> Term:
+    """Sums over a one-hot axis. Values of `size` and above count for nothing."""
+    refuse_unless(size.known is not None, "its size is computed while the model runs")
+    has_weights = weights.shape != (0,)
+    refuse_unless(not has_weights or weights.shape == x.shape, "its weights are not like its values")
+    assert size.known is not None
+    bins, axis = int(size.known), len(x.shape) - 1
+    refuse_unless(bins > 0, "its size is 0")
+    hits = x.expanded(-1).equals(np.arange(bins)).cast(weights.dtype)
+    if binary_output:
+        return hits.reduced("Max", axis)
+    return (hits * weights.expanded(-1) if has_weights else hits).total(axis)

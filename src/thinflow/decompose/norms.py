@@ -1,0 +1,110 @@
+"""Batch normalization in its fused kinds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from thinflow.decompose.rules import decompose
+from thinflow.decompose.terms import Term, refuse_unless
+from thinflow.ir.types import INT32
+
+
+@decompose("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
+def batch_norm_in_training(
+    x: Term,
+    scale: Term,
+    offset: Term,
+    mean: Term,
+    variance: Term,
+    *,
+    epsilon: float = 1e-4,
+    exponential_avg_factor: float = 1.0,
+    data_format: str = "NHWC",
+    is_training: bool = True,
+) -> tuple[Term, ...]:
+    """Normalized by the mean and variance of x itself; then the statistics.
+
+    Those are the running mean and unbiased variance, of which `exponential_avg_factor` is new, and the ones
+    used here. x is centred first: x * factor - mean * factor would cancel where the mean is large.
+    """
+    refuse_unless(is_training, "with parameters of its own it is one operator")
+    sizes = x.shape
+    channels = 1 if data_format in ("NCHW", "NCDHW") else len(sizes) - 1
+    count = sizes[channels]
+    others = [n for n in range(len(sizes)) if n != channels]
+    # Axes of one element need no sum: layer norms written as batch norms have two of them.
+    summed = [n for n in others if sizes[n] != 1] or others[:1]
+    # Keeping the axes costs nothing, and lets the statistics broadcast against x as they are.
+    z = x.cast(scale.dtype)
+    used_mean = z.mean(*summed, keep=True)
+    centred = z - used_mean
+    used_variance = centred.squared().mean(*summed, keep=True)
+    factor = (used_variance + epsilon).apply("Rsqrt")
+    along = [1] * (len(sizes) - 1 - channels)
+    if not scale.is_all(1):
+        factor = factor * (scale.reshaped([-1, *along]) if along else scale)
+    y = centred * factor
+    if not offset.is_all(0):
+        y = y + (offset.reshaped([-1, *along]) if along else offset)
+    used = [t.reshaped([-1 if count is None else count]) for t in (used_mean, used_variance)]
+    new = [used[0], used[1] * _correction(z, summed, used_mean)]
+    if exponential_avg_factor != 1:
+        share, kept = exponential_avg_factor, 1 - exponential_avg_factor
+        new = [old * kept + fresh * share for old, fresh in zip((mean, variance), new, strict=True)]
+    return (y.cast(x.dtype), *new, *used)
+
+
+def _correction(x: Term, axes: list[int], mean: Term) -> Term:
+    """n / (n - 1) for n elements per channel, n if there is one: makes a variance unbiased."""
+    known = [x.shape[n] for n in axes]
+    if None not in known:
+        count = int(np.prod([n or 0 for n in known]))
+        return x.of(count / max(count - 1, 1))
+    sizes = [t.apply("Size", out_type=INT32).cast(x.dtype) for t in (x, mean)]
+    elements = sizes[0] / sizes[1]
+    return elements / (elements - 1.0).most(1.0)
+
+
+@decompose("_FusedBatchNormEx")
+def fused_batch_norm_ex(
+    x: Term,
+    scale: Term,
+    offset: Term,
+    mean: Term,
+    variance: Term,
+    *side: Term,
+    epsilon: float = 1e-4,
+    data_format: str = "NHWC",
+    is_training: bool = True,
+    activation_mode: str = "Identity",
+) -> tuple[Term, ...]:
+    """A batch norm, what is added to it, and an activation."""
+    refuse_unless(activation_mode in ("Identity", "Relu"), f"activation_mode {activation_mode} is not known")
+    inputs = [t.value for t in (x, scale, offset, mean, variance)]
+    y, *rest = x.body.add(
+        "FusedBatchNormV3", inputs, ports=5, T=x.dtype, U=scale.dtype,
+        epsilon=epsilon, data_format=data_format, is_training=is_training,
+    )  # fmt: skip
+    for addend in side:
+        y = y + addend
+    return y.apply("Relu") if activation_mode == "Relu" else y, *rest
+
+
+@decompose("BatchNormWithGlobalNormalization")
+def batch_norm_with_global_normalization(
+    x: Term,
+    mean: Term,
+    variance: Term,
+    beta: Term,
+    gamma: Term,
+    *,
+    variance_epsilon: float,
+    scale_after_normalization: bool,
+) -> Term:
+    """The batch norm of 2015, with the scale as an option."""
+    if not scale_after_normalization:
+        gamma = beta.of(np.ones(beta.sized(0, "the number of channels")))
+    inputs = [t.value for t in (x, gamma, beta, mean, variance)]
+    return x.body.add(
+        "FusedBatchNormV3", inputs, T=x.dtype, U=gamma.dtype, epsilon=variance_epsilon, is_training=False
+    )[0]
