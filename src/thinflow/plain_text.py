@@ -112,3 +112,8 @@ def file_names(names: Iterable[str], slash: str = "_") -> dict[str, str]:
         taken.add(unique.lower())
         found[name] = unique
     return found
+
+
+def first_line(error: Exception) -> str:
+    """The first line of another library's complaint, without the full stop."""
+    return str(error).partition("\n")[0].rstrip(". ") or "no reason given"

@@ -10,8 +10,9 @@ import pytest
 from thinflow.ir.types import FLOAT, INT32, dtype
 from thinflow.lower.tflite.program import Operator, Program, Subgraph, Tensor, to_bytes
 from thinflow.quantize.calibrate import calibrate
-from thinflow.quantize.int8 import Quantized, quantize_int8
+from thinflow.quantize.int8 import quantize_int8
 from thinflow.quantize.recipe import Recipe
+from thinflow.quantize.result import Quantized
 
 CONV = {"padding": "SAME", "stride_w": 1, "stride_h": 1}
 POOL = {"padding": "VALID", "stride_w": 2, "stride_h": 2, "filter_width": 2, "filter_height": 2}
@@ -100,7 +101,7 @@ def samples(program: Program, count: int = 24, seed: int = 1) -> list[dict[str, 
     ]
 
 
-def quantize(program: Program, feeds=None, **choices: Any) -> Quantized:
+def quantize(program: Program, feeds=None, **choices: Any) -> Quantized[Program]:
     recipe = Recipe(**choices)
     feeds = samples(program) if feeds is None else feeds
     return quantize_int8(program, calibrate(program, feeds, recipe).ranges, recipe)

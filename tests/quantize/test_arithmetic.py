@@ -9,7 +9,7 @@ import pytest
 
 from tests.quantize.programs import CONV, Builder, interpreter, quantize, samples
 from thinflow.lower.tflite.program import Operator, Program
-from thinflow.quantize.kernels import FUSED, KERNELS
+from thinflow.quantize.kernels.litert import CLAMPS, INT8_KERNELS
 
 
 def integer_result(program: Program, x: np.ndarray, plain: bool) -> tuple[Operator, np.ndarray, np.ndarray]:
@@ -18,8 +18,8 @@ def integer_result(program: Program, x: np.ndarray, plain: bool) -> tuple[Operat
     session.set_tensor(session.get_input_details()[0]["index"], x)
     session.invoke()
     main = program.subgraphs[0]
-    operator = next(o for o in main.operators if KERNELS.get(o.code) and KERNELS[o.code].weighted)
-    x_tensor = operator.inputs[KERNELS[operator.code].weighted.x]
+    operator = next(o for o in main.operators if o.code in INT8_KERNELS.weighted)
+    x_tensor = operator.inputs[INT8_KERNELS.table[operator.code].weighted.x]
     assert main.inputs == [x_tensor]
     assert main.outputs == operator.outputs
     return operator, x, session.get_tensor(session.get_output_details()[0]["index"])
@@ -27,7 +27,7 @@ def integer_result(program: Program, x: np.ndarray, plain: bool) -> tuple[Operat
 
 def simulate(operator: Operator, x: np.ndarray, accumulate) -> np.ndarray:
     """Output codes from input codes: int64 sums, one multiplication, one rounding, one clamp."""
-    numbers = KERNELS[operator.code].weighted
+    numbers = INT8_KERNELS.table[operator.code].weighted
     t_x, t_w = operator.inputs[numbers.x], operator.inputs[numbers.weights]
     t_b = operator.inputs[numbers.bias] if len(operator.inputs) > numbers.bias else None
     t_y = operator.outputs[0]
@@ -40,10 +40,10 @@ def simulate(operator: Operator, x: np.ndarray, accumulate) -> np.ndarray:
     s_y, z_y = t_y.quantization.scale.astype(np.float64), int(t_y.quantization.zero_point[0])
     y = np.rint(acc * (t_x.quantization.scale.astype(np.float64) * t_w.quantization.scale / s_y)) + z_y
     low, high = np.iinfo(x.dtype).min, np.iinfo(x.dtype).max
-    clamp = FUSED[operator.options.get("fused_activation_function", "NONE")]
+    clamp = CLAMPS.get(operator.options.get("fused_activation_function", "NONE"))
     if clamp is not None:
         low = max(low, round(clamp[0] / s_y[0]) + z_y)
-        high = high if clamp[1] is None else min(high, round(clamp[1] / s_y[0]) + z_y)
+        high = int(min(high, np.rint(clamp[1] / s_y[0]) + z_y))
     return np.clip(y, low, high)
 
 

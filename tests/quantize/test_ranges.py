@@ -41,7 +41,7 @@ def test_zero_is_a_code_and_ends_are_reached(a: float, b: float) -> None:
     assert found.scale == np.float32(found.scale)
     assert -128 <= found.zero_point <= 127
     ends = np.array([min(low, 0), max(high, 0), 0.0])
-    back = (found.codes(ends).astype(np.float64) - found.zero_point) * found.scale
+    back = (found.quantized(ends).astype(np.float64) - found.zero_point) * found.scale
     assert back[2] == 0
     assert np.all(np.abs(back - ends) <= found.scale * 1.01)
 

@@ -16,6 +16,7 @@ from thinflow.engines.base import Compiled
 from thinflow.engines.partition import Region
 from thinflow.errors import EngineUnavailable, FeedError, ParameterError
 from thinflow.ir.types import TensorSpec, dtype
+from thinflow.plain_text import first_line
 
 if TYPE_CHECKING:
     from thinflow.ir.graph import Graph, Node, Value
@@ -61,7 +62,7 @@ class Model:
             self.session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # its exceptions have no common base but this
             raise EngineUnavailable(
-                f"ONNX Runtime refuses the model: {_first_line(error)}",
+                f"ONNX Runtime refuses the model: {first_line(error)}",
                 hint="please report this with the model",
             ) from error
         self._inputs = [i.name for i in self.session.get_inputs()]
@@ -82,10 +83,10 @@ class Model:
         try:
             results = self.session.run(self._outputs, feeds)
         except ValueError as error:
-            raise FeedError(f"ONNX Runtime cannot be fed: {_first_line(error)}") from error
+            raise FeedError(f"ONNX Runtime cannot be fed: {first_line(error)}") from error
         except Exception as error:  # as above
             raise EngineUnavailable(
-                f"ONNX Runtime failed: {_first_line(error)}", hint="engine='reference' may say more"
+                f"ONNX Runtime failed: {first_line(error)}", hint="engine='reference' may say more"
             ) from error
         return [_fetched(y, n in self._complex_outputs) for n, y in enumerate(results)]
 
@@ -131,10 +132,6 @@ def complex_of(pairs: Array) -> Array:
     whole = np.ascontiguousarray(pairs)
     numbers: Array = whole.view(np.complex128 if whole.dtype.itemsize == 8 else np.complex64)
     return numbers.reshape(whole.shape[:-1])
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0].rstrip(". ")
 
 
 def open_file(path: str, threads: int) -> ModelFile:

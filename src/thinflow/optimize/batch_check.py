@@ -10,7 +10,7 @@ from thinflow.compare.differences import difference
 from thinflow.engines._child import run_file
 from thinflow.errors import VerificationError
 from thinflow.ir.types import TensorSpec
-from thinflow.lower.tflite.program import Signature, Tensor, to_bytes
+from thinflow.lower.tflite.program import Program, Signature, Tensor, to_bytes
 from thinflow.lower.tflite.variables import with_variables
 from thinflow.optimize.batch_sizes import HasCore, batch_note, is_open, several, told
 from thinflow.optimize.float_model import FloatModel
@@ -76,7 +76,7 @@ def checked_batch(model: FloatModel, made: Q, samples: Samples) -> Q:
     return replace(made, quantized=quantized, content=content, warnings=[note, *made.warnings])
 
 
-def _with_sizes(made: Quantized, sizes: dict[str, int]) -> Quantized:
+def _with_sizes(made: Quantized[Program], sizes: dict[str, int]) -> Quantized[Program]:
     """The program with first sizes of its inputs fixed where they are open."""
     main = made.program.subgraphs[0]
     fixed = {t: _fixed(t, sizes.get(t.name, 1)) for t in main.inputs if is_open(TensorSpec(t.dtype, t.shape))}

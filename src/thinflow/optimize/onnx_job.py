@@ -15,8 +15,7 @@ from thinflow.optimize.onnx_quantizing import OnnxQuantizedModel, onnx_quantized
 from thinflow.optimize.quality import Quality
 from thinflow.optimize.samples import rebind
 from thinflow.optimize.small_graph import SmallGraph
-from thinflow.quantize.onnx.options import check_recipe
-from thinflow.quantize.recipe import Recipe
+from thinflow.quantize.recipe import Recipe, check_recipe
 
 _CHECKED = 3
 """Samples on which the float model has to agree with the interpreter."""

@@ -14,9 +14,8 @@ from thinflow.optimize.onnx import write_onnx
 from thinflow.optimize.onnx_quantizing import onnx_quantized_model
 from thinflow.optimize.preparing import prepared
 from thinflow.optimize.quantizing import chosen_recipe
-from thinflow.quantize.onnx.options import QdqOptions, check_recipe
 from thinflow.quantize.pictures import Scaling
-from thinflow.quantize.recipe import Recipe
+from thinflow.quantize.recipe import QdqOptions, Recipe, check_recipe
 from thinflow.typing import Progress
 
 

@@ -25,13 +25,11 @@ from thinflow.optimize.float_model import float_graph, spec_after
 from thinflow.optimize.onnx import OnnxModel, onnx_model, open_or_fixed, write_onnx
 from thinflow.optimize.quantizing import chosen_recipe
 from thinflow.optimize.samples import Samples, rebind, samples_for
-from thinflow.quantize.calibrate import Calibration
-from thinflow.quantize.onnx.half import store_half
-from thinflow.quantize.onnx.observe import observe
-from thinflow.quantize.onnx.options import QdqOptions, check_recipe
-from thinflow.quantize.onnx.prepare import prepare
-from thinflow.quantize.onnx.qdq import Quantized, quantize_qdq
-from thinflow.quantize.recipe import Recipe
+from thinflow.quantize.calibrate import Calibration, calibrate
+from thinflow.quantize.prepare import prepare
+from thinflow.quantize.recipe import QdqOptions, Recipe, check_recipe
+from thinflow.quantize.result import Quantized
+from thinflow.quantize.schemes import quantize_program
 from thinflow.typing import Array, Progress
 
 
@@ -46,7 +44,7 @@ class OnnxQuantizedModel:
     """
 
     core: Core
-    quantized: Quantized
+    quantized: Quantized[Program]
     calibration: Calibration
     float_bytes: int
     warnings: list[str] = field(default_factory=list)
@@ -137,7 +135,7 @@ def _made(
     """The float model and the smaller one; see `onnx_quantized_model`."""
     if recipe.scheme == "float16":
         model = onnx_model(graph, samples, opset=opset, fixed=fixed)
-        halved = store_half(model.program)
+        halved = quantize_program(model.program, recipe)
         return model, OnnxQuantizedModel(
             model.core, halved, Calibration(), _size(model.program), list(halved.warnings)
         )
@@ -145,8 +143,10 @@ def _made(
         model = onnx_model(graph, samples, opset=opset, fixed=fixed)
     imported = prepare(model.program)
     feeds = _Rewalkable(model.core, samples)
-    calibration = observe(model.program, feeds, recipe, threads=threads, progress=progress)
-    quantized = quantize_qdq(model.program, calibration.ranges, recipe, options, imported=imported)
+    calibration = calibrate(model.program, feeds, recipe, threads=threads, progress=progress)
+    quantized = quantize_program(
+        model.program, recipe, calibration.ranges, options=options, imported=imported
+    )
     warnings = [*calibration.warnings, *quantized.warnings]
     return model, OnnxQuantizedModel(model.core, quantized, calibration, _size(model.program), warnings)
 

@@ -41,7 +41,7 @@ class QuantizedModel:
         coverage: how much of the graph it is.
     """
 
-    quantized: Quantized
+    quantized: Quantized[Program]
     calibration: Calibration
     content: bytes
     warnings: list[str] = field(default_factory=list)

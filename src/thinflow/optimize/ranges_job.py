@@ -15,7 +15,9 @@ from thinflow.optimize.float_model import FloatModel, float_graph
 from thinflow.optimize.quantizing import QuantizedModel
 from thinflow.optimize.samples import rebind, samples_for
 from thinflow.quantize.calibrate import Calibration
-from thinflow.quantize.placement import float_inputs, float_outputs, is_float, place
+from thinflow.quantize.kernels import float_inputs, float_outputs, is_float
+from thinflow.quantize.kernels.litert import INT8_KERNELS
+from thinflow.quantize.placement import place
 from thinflow.quantize.ranges import Range
 from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.schemes import quantize_program
@@ -120,7 +122,9 @@ def _require_all(
         GraphError: names the tensor.
     """
     main = program.subgraphs[0]
-    now, then = (place(main, recipe, known) for known in (ranges, {**ranges, **dict.fromkeys(missing)}))
+    now, then = (
+        place(main, INT8_KERNELS, recipe, known) for known in (ranges, {**ranges, **dict.fromkeys(missing)})
+    )
     needy = next((o for o, why in now.items() if why and not then[o]), None)
     if needy is None:
         return

@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, MutableMapping, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Collection, MutableMapping
+from typing import Any
 
 from thinflow.ir.types import Shape
-
-
-class _Operator(Protocol):
-    """What operators of all runtimes have; tensors have a `shape` and are compared by identity."""
-
-    code: str
-
-    @property
-    def inputs(self) -> Sequence[Any]: ...
-    @property
-    def outputs(self) -> Sequence[Any]: ...
-
-
-Operator = TypeVar("Operator", bound=_Operator)
+from thinflow.quantize.kernels import Operator
 
 
 def keep_batch_statistics(
-    placement: MutableMapping[Operator, str], root: str, arithmetic: Collection[str]
+    placement: MutableMapping[Any, str], root: str, arithmetic: Collection[str]
 ) -> None:
     """Keep float what applies 1/sqrt(variance) of the batch: 8 bits per tensor would blur such factors.
 
@@ -47,7 +34,7 @@ def keep_batch_statistics(
     _keep_variances(placement, root, arithmetic)
 
 
-def _keep_variances(placement: MutableMapping[Operator, str], root: str, arithmetic: Collection[str]) -> None:
+def _keep_variances(placement: MutableMapping[Any, str], root: str, arithmetic: Collection[str]) -> None:
     """Keep float what a variance is made of: mean((x - mean(x))^2).
 
     Squares of small differences vanish in eight bits, and what is left of x behind a mean is small beside x.
@@ -55,10 +42,10 @@ def _keep_variances(placement: MutableMapping[Operator, str], root: str, arithme
     """
     maker = {tensor: operator for operator in placement for tensor in operator.outputs}
 
-    def makers(operators: Collection[Operator]) -> list[Operator]:
+    def makers(operators: Collection[Any]) -> list[Any]:
         return [maker[t] for operator in operators for t in operator.inputs if t in maker]
 
-    around, means = [o for o in placement if o.code == root], set[Operator]()
+    around, means = [o for o in placement if o.code == root], set[Any]()
     while around:  # down to the mean of the squares: adding epsilon, reshaping
         found = makers(around)
         means.update(o for o in found if _is_mean(o))
@@ -70,12 +57,12 @@ def _keep_variances(placement: MutableMapping[Operator, str], root: str, arithme
         placement[operator] = placement[operator] or "it is part of a variance that is computed at run time"
 
 
-def _is_mean(operator: _Operator) -> bool:
+def _is_mean(operator: Operator) -> bool:
     """MEAN in LiteRT's words; in ONNX's a ReduceMean, which over a picture is a GlobalAveragePool."""
     return operator.code in ("MEAN", "ReduceMean", "GlobalAveragePool")
 
 
-def _is_square(operator: _Operator) -> bool:
+def _is_square(operator: Operator) -> bool:
     """x * x, or the square of a difference."""
     if operator.code == "SQUARED_DIFFERENCE":
         return True

@@ -16,7 +16,7 @@ import numpy as np
 from thinflow.ir.types import FLOAT
 from thinflow.lower.tflite.program import Operator, Program, Tensor
 from thinflow.quantize.channels import ChannelStatistics
-from thinflow.quantize.placement import is_float
+from thinflow.quantize.kernels import is_float
 from thinflow.typing import Array
 
 CORRECTED = frozenset(("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"))

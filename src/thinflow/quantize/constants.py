@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from thinflow.lower.tflite.program import Operator, Program, Subgraph, Tensor
-from thinflow.quantize.placement import is_float
+from thinflow.quantize.kernels import is_float
 from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.result import Decision, Quantized, require_float
+from thinflow.quantize.weights import memory_key
 from thinflow.tflite import schema
 
 
@@ -24,7 +25,7 @@ class Reading(Enum):
 
     DIRECT = "its kernel reads it as it is"
     BEFORE = "DEQUANTIZE stands in front of the operator"
-    BEHIND = "the operator moves the codes, and DEQUANTIZE stands behind it"
+    BEHIND = "the operator moves the integers, and DEQUANTIZE stands behind it"
 
 
 class Smaller(NamedTuple):
@@ -58,13 +59,13 @@ class Storing:
 
     def once(self, constant: Tensor, *how: Any, make: Callable[[], tuple[Tensor, Decision]]) -> Tensor:
         """The smaller form of a constant, made once for all operators that share its memory."""
-        key = (*memory(np.asarray(constant.array())), *how)
+        key = (*memory_key(np.asarray(constant.array())), *how)
         if key not in self._made:
             self._made[key], decision = make()
             self.decisions.append(decision)
         return self._made[key]
 
-    def apply(self, program: Program) -> Quantized:
+    def apply(self, program: Program) -> Quantized[Program]:
         """The program with smaller constants; the given one stays as it is.
 
         Raises:
@@ -74,11 +75,6 @@ class Storing:
         kept: list[tuple[Operator, str]] = []
         subgraphs = [_Rewriter(self, subgraph, kept).result for subgraph in program.subgraphs]
         return Quantized(replace(program, subgraphs=subgraphs), self.decisions, kept, self.warnings)
-
-
-def memory(data: np.ndarray) -> tuple[Any, ...]:
-    """What tells arrays apart that do not share all of their elements."""
-    return data.__array_interface__["data"][0], data.shape, data.strides, str(data.dtype)
 
 
 class _Rewriter:

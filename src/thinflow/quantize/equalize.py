@@ -16,8 +16,8 @@ import numpy as np
 
 from thinflow.lower.tflite.program import Operator, Program, Subgraph, Tensor
 from thinflow.quantize.channels import ChannelStatistics
-from thinflow.quantize.constants import memory
-from thinflow.quantize.placement import is_float
+from thinflow.quantize.kernels import is_float
+from thinflow.quantize.weights import memory_key
 from thinflow.typing import Array
 
 SMALLEST, LARGEST = 1e-3, 1e3  # of a factor
@@ -64,11 +64,11 @@ def find_pairs(program: Program) -> list[Pair]:
     found = []
     for operator in main.operators:
         weights = _weights(operator)
-        if weights is None or memory(weights) in shared or not _is_linear(operator):
+        if weights is None or memory_key(weights) in shared or not _is_linear(operator):
             continue
         channels = weights.shape[_OUT[operator.code]]
         reached = _next_layer(operator.outputs[0], channels, main, readers)
-        if reached is not None and memory(_known_weights(reached[1])) not in shared:
+        if reached is not None and memory_key(_known_weights(reached[1])) not in shared:
             found.append(Pair(operator, reached[1], reached[0], channels))
     return found
 
@@ -104,7 +104,7 @@ def _shared(main: Subgraph) -> set[tuple[Any, ...]]:
     for operator in main.operators:
         weights = _weights(operator)
         if weights is not None:
-            key = memory(weights)
+            key = memory_key(weights)
             (shared if key in seen else seen).add(key)
     return shared
 

@@ -1,52 +1,106 @@
-"""Constants stored as float16, half the size; LiteRT computes in float32.
+"""Constants stored as float16, half the size; the runtime computes in float32.
 
-XNNPACK unpacks them once, when the model is loaded.
+XNNPACK unpacks them once, when the model is loaded; ONNX Runtime runs the Cast behind each once.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from thinflow.ir.types import HALF
-from thinflow.lower.tflite.program import Operator, Program, Tensor
+from thinflow.ir.types import FLOAT, HALF
+from thinflow.lower.tflite import program as tflite
+from thinflow.onnx import program as onnx
+from thinflow.onnx.protos import ELEMENT_TYPES
 from thinflow.quantize.constants import Reading, Smaller, Storing
+from thinflow.quantize.kernels import is_float
+from thinflow.quantize.qdq import unique_names
 from thinflow.quantize.recipe import Recipe
-from thinflow.quantize.result import Decision
+from thinflow.quantize.result import Decision, Quantized
+from thinflow.typing import Array
 
-LARGEST = 65504.0
-SMALLEST_NORMAL = 2.0**-14
-FEWEST = 128  # elements; DEQUANTIZE and its tensor take as much room in the file as these save
+LARGEST = float(np.finfo(np.float16).max)
+SMALLEST_NORMAL = float(np.finfo(np.float16).tiny)
+FEWEST = 128  # elements; DEQUANTIZE or Cast and its tensor take as much room in the file as these save
 SUBNORMAL_PART = 0.01  # of the weights, from which on their lost bits are worth a warning
 
 
-def float16(program: Program, recipe: Recipe) -> Storing:
-    """Stores all larger float constants as float16."""
+def float16(program: tflite.Program, recipe: Recipe) -> Storing:
+    """Stores all larger float constants of a LiteRT program as float16."""
     del program  # every constant is looked at alone
     return _Half(recipe)
 
 
+def _why_not(constant: Any) -> str:
+    """What speaks against float16; empty if nothing. Infinities stay what they are."""
+    data = np.asarray(constant.array())
+    largest = float(np.abs(data[np.isfinite(data)]).max(initial=0.0))
+    if largest > LARGEST:
+        return f"constant '{constant.name}' reaches {largest:.4g}, and float16 ends at {LARGEST:g}"
+    return ""
+
+
+def _stored(constant: Any, name: str, warnings: list[str]) -> tuple[Array, Decision]:
+    """A constant in float16, and what is to be said of it."""
+    data = np.asarray(constant.array())
+    magnitude = np.abs(data)
+    part = np.count_nonzero((magnitude > 0) & (magnitude < SMALLEST_NORMAL)) / data.size
+    if part > SUBNORMAL_PART:
+        warnings.append(
+            f"{100 * part:.0f}% of '{constant.name}' are so small that float16 keeps few of their bits"
+        )
+    limits = float(data.min()), float(data.max())
+    decision = Decision(name, np.zeros(0, np.float32), 0, limits, "weights", "stored as float16")
+    return data.astype(np.float16), decision
+
+
 @dataclass
 class _Half(Storing):
-    def choose(self, operator: Operator, number: int, constant: Tensor) -> Smaller | str:
-        data = np.asarray(constant.array())
-        if data.size < FEWEST:
+    def choose(self, operator: tflite.Operator, number: int, constant: tflite.Tensor) -> Smaller | str:
+        if np.asarray(constant.array()).size < FEWEST:
             return ""
-        largest = float(np.abs(data[np.isfinite(data)]).max(initial=0.0))
-        if largest > LARGEST:
-            return f"constant '{constant.name}' reaches {largest:.4g}, and float16 ends at {LARGEST:g}"
-        stored = self.once(constant, make=lambda: self._stored(constant, data))
-        return Smaller(stored, Reading.BEFORE)
+        why = _why_not(constant)
+        if why:
+            return why
+        return Smaller(self.once(constant, make=lambda: self._half_of(constant)), Reading.BEFORE)
 
-    def _stored(self, constant: Tensor, data: np.ndarray) -> tuple[Tensor, Decision]:
-        magnitude = np.abs(data)
-        part = np.count_nonzero((magnitude > 0) & (magnitude < SMALLEST_NORMAL)) / data.size
-        if part > SUBNORMAL_PART:
-            self.warnings.append(
-                f"{100 * part:.0f}% of '{constant.name}' are so small that float16 keeps few of their bits"
-            )
+    def _half_of(self, constant: tflite.Tensor) -> tuple[tflite.Tensor, Decision]:
         name = f"{constant.name}/float16"
-        limits = float(data.min()), float(data.max())
-        decision = Decision(name, np.zeros(0, np.float32), 0, limits, "weights", "stored as float16")
-        return Tensor(name, constant.shape, HALF, data.astype(np.float16)), decision
+        stored, decision = _stored(constant, name, self.warnings)
+        return tflite.Tensor(name, constant.shape, HALF, stored), decision
+
+
+def store_half(program: onnx.Program) -> Quantized[onnx.Program]:
+    """Store all larger float constants of an ONNX program as float16. The program stays as it is.
+
+    Those in the bodies of loops and branches, and those that float16 cannot reach, stay float32.
+    """
+    result = Quantized(replace(program, operators=[]))
+    wide: dict[onnx.Tensor, onnx.Tensor] = {}
+    unique = unique_names({t.name for t in program.tensors()})
+
+    def widened(tensor: onnx.Tensor, operator: onnx.Operator) -> onnx.Tensor:
+        """What stands for a tensor: itself, or the float32 form of its new float16 constant."""
+        if tensor in wide or not is_float(tensor) or not tensor.is_constant or tensor.array().size < FEWEST:
+            return wide.get(tensor, tensor)
+        why = _why_not(tensor)
+        if why:
+            result.warnings.append(why)
+            return tensor
+        name = unique(f"{tensor.name}/float16")
+        stored, decision = _stored(tensor, name, result.warnings)
+        half = onnx.Tensor(name, tensor.shape, HALF, stored)
+        wide[tensor] = onnx.Tensor(unique(f"{tensor.name}/float32"), tensor.shape, FLOAT)
+        options = {"to": ELEMENT_TYPES[FLOAT.name]}
+        cast = onnx.Operator("Cast", [half], [wide[tensor]], options, operator.origin)
+        result.program.operators.append(cast)
+        result.decisions.append(decision)
+        return wide[tensor]
+
+    for operator in program.operators:
+        inputs = [None if t is None else widened(t, operator) for t in operator.inputs]
+        result.program.operators.append(replace(operator, inputs=inputs))
+    result.warnings = list(dict.fromkeys(result.warnings))
+    return result

@@ -7,20 +7,20 @@ QUANTIZE and DEQUANTIZE stand only where an integer region borders on floats, on
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from thinflow.ir.types import INT8, INT32, UINT8
+from thinflow.lower.tflite.column_blocks import merge_columns
 from thinflow.lower.tflite.program import Operator, Program, Quantization, Signature, Subgraph, Tensor
-from thinflow.quantize.arithmetic import ARITHMETICS
-from thinflow.quantize.columns import merge
-from thinflow.quantize.constants import memory
 from thinflow.quantize.integer_weights import weights_only
-from thinflow.quantize.kernels import COMPARISONS, Weighted
-from thinflow.quantize.placement import Placement, is_float, place
+from thinflow.quantize.kernels import Kernels, Weighted, is_float
+from thinflow.quantize.kernels.litert import BY_SCHEME
+from thinflow.quantize.placement import Placement, place
 from thinflow.quantize.ranges import (
     Assignment,
     Parameters,
@@ -31,13 +31,10 @@ from thinflow.quantize.ranges import (
 )
 from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.result import Decision, Quantized, require_float
-from thinflow.quantize.weights import quantize_bias, quantize_weights, usable_scales, weight_scales
-from thinflow.typing import Array
+from thinflow.quantize.weights import LayerScales, layer_scales, memory_key, quantize_bias, quantize_weights
 
 
-def quantize_int8(
-    program: Program, ranges: Mapping[Tensor, Range], recipe: Recipe | None = None
-) -> Quantized:
+def quantize_int8(program: Program, ranges: Mapping[Any, Range], recipe: Recipe | None = None) -> Quantized:
     """An integer version of a float program, which stays as it is and shares float constants with the result.
 
     Only the first subgraph computes in integers. Others, the bodies of loops, compute in float with weights
@@ -50,15 +47,15 @@ def quantize_int8(
         GraphError: the program is quantized already.
     """
     recipe = recipe or Recipe()
+    kernels = BY_SCHEME[recipe.scheme]
     main = program.subgraphs[0]
     require_float(program, 1)
     main = replace(main, operators=[_free_pool(o, recipe) for o in main.operators])
-    placement, assignment = _settle(main, recipe, ranges)
-    arithmetic = ARITHMETICS[recipe.scheme]
+    placement, assignment = _settle(main, kernels, recipe, ranges)
     for tensor in _integer_borders(main, recipe):
         if tensor in ranges and not tensor.is_constant:
-            assignment.of.setdefault(tensor, parameters_for(ranges[tensor], arithmetic=arithmetic))
-    rewriter = _Rewriter(main, assignment, recipe)
+            assignment.of.setdefault(tensor, parameters_for(ranges[tensor], arithmetic=kernels.arithmetic))
+    rewriter = _Rewriter(main, kernels, assignment, recipe)
     for operator in main.operators:
         rewriter.add(operator, placement.get(operator))
     subgraph = rewriter.finish()
@@ -70,36 +67,40 @@ def quantize_int8(
         key: Signature(*({n: rewriter.interface.get(t, t) for n, t in side.items()} for side in signature))
         for key, signature in program.signatures.items()
     }
-    decisions = merge(subgraph, rewriter.decisions, recipe) + bodies.decisions
+    decisions = _with_merged_columns(subgraph, rewriter.decisions, recipe) + bodies.decisions
     return Quantized(result, decisions, rewriter.kept_float, assignment.warnings)
 
 
-def _settle(main: Subgraph, recipe: Recipe, ranges: Mapping[Tensor, Range]) -> tuple[Placement, Assignment]:
+def _settle(
+    main: Subgraph, kernels: Kernels, recipe: Recipe, ranges: Mapping[Any, Range]
+) -> tuple[Placement, Assignment]:
     """Where integers are used, and with which parameters; both depend on each other for layers."""
-    arithmetic = ARITHMETICS[recipe.scheme]
     forced: dict[Operator, str] = {}
     while True:
-        placement = place(main, recipe, ranges, forced, arithmetic)
-        assignment = assign(main, placement, ranges, arithmetic)
+        placement = place(main, kernels, recipe, ranges, forced)
+        assignment = assign(main, placement, ranges, kernels)
         before = len(forced)
         for operator in (o for o, why in placement.items() if not why):
-            numbers = arithmetic.kernels[operator.code].weighted
-            if numbers is not None:
-                scales = _weight_scales(operator, numbers, assignment, recipe)
-                s_x, s_y = _edge_scales(operator, numbers, assignment)
-                if s_x * float(scales.max(initial=0)) / s_y >= arithmetic.largest_factor:
+            kernel = kernels.table[operator.code]
+            if kernel.weighted is not None:
+                s_x, s_y = _edge_scales(operator, kernel.weighted, assignment)
+                scales = layer_scales(operator, kernels, s_x, s_y, per_channel=recipe.per_channel).weights
+                if s_x * float(scales.max(initial=0)) / s_y >= kernels.largest_factor:
                     forced[operator] = "its output needs much finer steps than its inputs have"
-            elif operator.code in COMPARISONS and _largest_scale(operator, assignment) >= 1:
+            elif kernel.scale_limit <= _largest_scale(operator, kernels, assignment):
                 forced[operator] = "LiteRT compares integers only if their scales are below 1"
         if len(forced) == before:
             return placement, assignment
 
 
-def _largest_scale(operator: Operator, assignment: Assignment) -> float:
+def _largest_scale(operator: Operator, kernels: Kernels, assignment: Assignment) -> float:
     """The largest scale among the float inputs of an operator; a constant zero has 1."""
-    arithmetic = next(iter(assignment.of.values())).arithmetic
-    read = [x for x in operator.inputs if x is not None and is_float(x)]
-    constants = [parameters_for(constant_range(x), arithmetic=arithmetic) for x in read if x.is_constant]
+    if kernels.table[operator.code].scale_limit == math.inf:
+        return 0.0  # nobody asks
+    read = kernels.data_inputs(operator)
+    constants = [
+        parameters_for(constant_range(x), arithmetic=kernels.arithmetic) for x in read if x.is_constant
+    ]
     others = [assignment.of[x] for x in read if not x.is_constant]
     return max((p.scale for p in constants + others), default=0.0)
 
@@ -113,15 +114,6 @@ def _edge_scales(operator: Operator, numbers: Weighted, assignment: Assignment) 
     return assignment.of[x].scale, y.scale
 
 
-def _weight_scales(operator: Operator, numbers: Weighted, assignment: Assignment, recipe: Recipe) -> Array:
-    weights, bias = operator.inputs[numbers.weights], _bias_of(operator, numbers)
-    assert weights is not None, "placement has looked at the weights"
-    raw = weight_scales(np.asarray(weights.array()), numbers.axis if recipe.per_channel else None)
-    values = None if bias is None else np.asarray(bias.array())
-    largest_bias = ARITHMETICS[recipe.scheme].largest_bias
-    return usable_scales(raw, values, *_edge_scales(operator, numbers, assignment), largest_bias)
-
-
 def _integer_borders(main: Subgraph, recipe: Recipe) -> set[Tensor]:
     """The float inputs and outputs of the model that are to be integers.
 
@@ -131,10 +123,6 @@ def _integer_borders(main: Subgraph, recipe: Recipe) -> set[Tensor]:
     custom = {t for operator in main.operators if operator.custom_code for t in operator.outputs}
     wanted = {t for kind, tensors in sides if kind != "float32" for t in tensors if is_float(t)}
     return wanted - custom
-
-
-def _bias_of(operator: Operator, numbers: Weighted) -> Tensor | None:
-    return operator.inputs[numbers.bias] if numbers.bias < len(operator.inputs) else None
 
 
 def _free_pool(operator: Operator, recipe: Recipe) -> Operator:
@@ -153,21 +141,46 @@ def _free_pool(operator: Operator, recipe: Recipe) -> Operator:
     return replace(operator, code="MEAN", inputs=[x, axes], options={"keep_dims": True}, version=1)
 
 
+def _with_merged_columns(subgraph: Subgraph, decisions: Sequence[Decision], recipe: Recipe) -> list[Decision]:
+    """Let convolutions read several columns at once where the recipe wants it, which changes no result.
+
+    Returns:
+        The decisions about what is left, and about the tensors that hold the same numbers otherwise.
+    """
+    if recipe.columns == "off":
+        return list(decisions)
+    derived: dict[str, list[Tensor]] = {}
+    for tensor, source in merge_columns(subgraph, matrix_unit=recipe.columns == "amx").items():
+        derived.setdefault(source.name, []).append(tensor)
+    left = {t.name for t in subgraph.tensors()}
+
+    def follow(decision: Decision) -> Iterator[Decision]:
+        if decision.tensor in left:
+            yield decision
+        for tensor in derived.get(decision.tensor, ()):
+            assert tensor.quantization is not None, "integers have a scale"
+            reason = f"the numbers of '{decision.tensor}', several columns at once"
+            yield replace(decision, tensor=tensor.name, scale=tensor.quantization.scale, reason=reason)
+
+    return [new for decision in decisions for new in follow(decision)]
+
+
 class _Rewriter:
     """Builds the new subgraph step by step; a tensor may exist as floats, as integers, or in both forms."""
 
-    def __init__(self, main: Subgraph, assignment: Assignment, recipe: Recipe) -> None:
+    def __init__(self, main: Subgraph, kernels: Kernels, assignment: Assignment, recipe: Recipe) -> None:
         self.main = main
+        self.kernels = kernels
         self.assignment = assignment
         self.recipe = recipe
-        self.arithmetic = ARITHMETICS[recipe.scheme]
+        self.arithmetic = kernels.arithmetic
         self.result = Subgraph([], [], name=main.name)
         self.decisions: list[Decision] = []
         self.kept_float: list[tuple[Operator, str]] = []
         self.interface: dict[Tensor, Tensor] = {}
         self._plain: dict[Tensor, Tensor] = {}  # float forms, and whatever is not quantized
         self._integer: dict[Tensor, Tensor] = {}
-        self._tied: dict[Tensor, Tensor] = {}  # copies with the scale of a class they are tied to
+        self._shared: dict[Tensor, Tensor] = {}  # copies with the scale of tensors they share one with
         self._constants: dict[tuple[Any, ...], Tensor] = {}
         # The form that is fed or fetched keeps the name where users see it.
         self._borders = _integer_borders(main, recipe).intersection(assignment.of)
@@ -206,7 +219,7 @@ class _Rewriter:
         return fetched
 
     def _unsigned_tensor(self, tensor: Tensor) -> Tensor:
-        """A uint8 tensor at the border: the int8 codes, 128 higher."""
+        """A uint8 tensor at the border: the int8 values, 128 higher."""
         parameters = self.assignment.of[tensor]
         stored = _stored(parameters)
         stored.zero_point += 128
@@ -233,7 +246,7 @@ class _Rewriter:
     # ---------------------------------------------------------------------------------------------- operators
 
     def _add_integer(self, operator: Operator) -> None:
-        kernel = self.arithmetic.kernels[operator.code]
+        kernel = self.kernels.table[operator.code]
         special: dict[int, Tensor] = {}
         if kernel.weighted is not None:
             special = self._weights(operator, kernel.weighted)
@@ -244,10 +257,10 @@ class _Rewriter:
             elif tensor is None or not is_float(tensor):
                 inputs.append(None if tensor is None else self._as_plain(tensor))
             elif tensor.is_constant:
-                tied_to = self.assignment.of[operator.outputs[0]] if kernel.tied else None
-                inputs.append(self._constant(tensor, tied_to))
+                shared = self.assignment.of[operator.outputs[0]] if kernel.same_scale else None
+                inputs.append(self._constant(tensor, shared))
             else:
-                inputs.append(self._as_tied(tensor) if kernel.tied else self._as_integer(tensor))
+                inputs.append(self._as_shared(tensor) if kernel.same_scale else self._as_integer(tensor))
         outputs = [
             self._integer_tensor(t) if is_float(t) else self._plain_tensor(t) for t in operator.outputs
         ]
@@ -256,42 +269,41 @@ class _Rewriter:
 
     def _weights(self, operator: Operator, numbers: Weighted) -> dict[int, Tensor]:
         """int8 weights and integer bias of one operator, by input number."""
-        w, b = operator.inputs[numbers.weights], _bias_of(operator, numbers)
-        assert w is not None, "placement has looked at the weights"
-        axis = numbers.axis if self.recipe.per_channel else None
-        scales = _weight_scales(operator, numbers, self.assignment, self.recipe)
-        new = {numbers.weights: self._weight_tensor(w, scales, axis)}
-        if b is not None:
-            s_b = np.float32(_edge_scales(operator, numbers, self.assignment)[0]) * scales
-            codes = quantize_bias(np.asarray(b.array()), s_b, self.arithmetic.largest_bias)
-            quantization = Quantization(s_b, np.zeros(len(s_b), np.int64))
-            new[numbers.bias] = Tensor(b.name, b.shape, self.arithmetic.bias, codes, quantization)
+        w, b = self.kernels.weights(operator), self.kernels.bias(operator)
+        s_x, s_y = _edge_scales(operator, numbers, self.assignment)
+        scales = layer_scales(operator, self.kernels, s_x, s_y, per_channel=self.recipe.per_channel)
+        new = {numbers.weights: self._weight_tensor(w, scales)}
+        if b is not None and numbers.bias is not None and scales.bias is not None:
+            stored = quantize_bias(np.asarray(b.array()), scales.bias, self.arithmetic.largest_bias)
+            quantization = Quantization(scales.bias, np.zeros(len(scales.bias), np.int64))
+            new[numbers.bias] = Tensor(b.name, b.shape, self.arithmetic.bias, stored, quantization)
             self._record(
                 new[numbers.bias], constant_range(b), "weights", "bias: scale of input times weights"
             )
         return new
 
-    def _weight_tensor(self, w: Tensor, scales: Array, axis: int | None) -> Tensor:
+    def _weight_tensor(self, w: Tensor, scales: LayerScales) -> Tensor:
         data = np.asarray(w.array())
         # Steps of an unrolled network share their weights: several tensors, one memory.
-        key = (*memory(data), axis, scales.tobytes())
+        key = (*memory_key(data), scales.axis, scales.weights.tobytes())
         if key not in self._constants:
-            codes = quantize_weights(data, scales, axis)
-            quantization = Quantization(scales, np.zeros(len(scales), np.int64), axis or 0)
-            self._constants[key] = Tensor(w.name, w.shape, INT8, codes, quantization)
-            how = "per tensor" if axis is None else f"per channel of dimension {axis}"
-            self._record(self._constants[key], constant_range(w), "weights", f"weights: symmetric, {how}")
+            stored = quantize_weights(data, scales.weights, scales.axis)
+            zero_points = np.zeros(len(scales.weights), np.int64)
+            quantization = Quantization(scales.weights, zero_points, scales.axis or 0)
+            self._constants[key] = Tensor(w.name, w.shape, INT8, stored, quantization)
+            why = f"weights: symmetric, {scales.how}"
+            self._record(self._constants[key], constant_range(w), "weights", why)
         return self._constants[key]
 
-    def _constant(self, tensor: Tensor, tied_to: Parameters | None) -> Tensor:
-        parameters = tied_to or parameters_for(
+    def _constant(self, tensor: Tensor, shared: Parameters | None) -> Tensor:
+        parameters = shared or parameters_for(
             constant_range(tensor), "constant: its own range", self.arithmetic
         )
         key = (tensor, parameters.scale, parameters.zero_point)
         if key not in self._constants:
-            codes = parameters.codes(np.asarray(tensor.array()))
+            stored = parameters.quantized(np.asarray(tensor.array()))
             element = self.arithmetic.activation
-            self._constants[key] = Tensor(tensor.name, tensor.shape, element, codes, _stored(parameters))
+            self._constants[key] = Tensor(tensor.name, tensor.shape, element, stored, _stored(parameters))
             self._decide(self._constants[key], parameters)
         return self._constants[key]
 
@@ -315,19 +327,19 @@ class _Rewriter:
             self.result.operators.append(Operator("QUANTIZE", [source], [self._integer_tensor(tensor)]))
         return self._integer[tensor]
 
-    def _as_tied(self, tensor: Tensor) -> Tensor:
-        """The integer form with the scale of the tensors it is tied to, made by QUANTIZE if it differs."""
-        parameters = self.assignment.tied_as.get(tensor)
+    def _as_shared(self, tensor: Tensor) -> Tensor:
+        """The integer form with the scale that is shared with other tensors; QUANTIZE makes it if need be."""
+        parameters = self.assignment.shared_as.get(tensor)
         if parameters is None:
             return self._as_integer(tensor)
-        if tensor not in self._tied:
+        if tensor not in self._shared:
             source = self._as_integer(tensor)
             element, stored = self.arithmetic.activation, _stored(parameters)
             new = Tensor(f"{tensor.name}/tied", tensor.shape, element, quantization=stored)
             self._decide(new, parameters)
             self.result.operators.append(Operator("QUANTIZE", [source], [new]))
-            self._tied[tensor] = new
-        return self._tied[tensor]
+            self._shared[tensor] = new
+        return self._shared[tensor]
 
     def _plain_tensor(self, tensor: Tensor) -> Tensor:
         if tensor not in self._plain:
@@ -338,7 +350,7 @@ class _Rewriter:
     def _integer_tensor(self, tensor: Tensor) -> Tensor:
         parameters = self.assignment.of[tensor]
         hidden = tensor in self._visible or tensor in self._plain or tensor in self._unsigned
-        name = f"{tensor.name}/{self.arithmetic.name}" if hidden else tensor.name
+        name = f"{tensor.name}/{self.kernels.name}" if hidden else tensor.name
         element = self.arithmetic.activation
         self._integer[tensor] = Tensor(name, tensor.shape, element, quantization=_stored(parameters))
         self._decide(self._integer[tensor], parameters)

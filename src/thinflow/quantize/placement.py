@@ -1,49 +1,32 @@
-"""Which operators compute in integers, and for the others why not."""
+"""Which operators compute in integers, and for the others why not. For programs of any runtime.
+
+`place` looks at every operator alone, and then lets one rule after the other keep more of them float.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from thinflow.ir.types import FLOAT
-from thinflow.lower.tflite.program import Operator, Subgraph, Tensor
-from thinflow.quantize.arithmetic import EIGHT, Arithmetic
+from thinflow.ir.disjoint_sets import DisjointSets
+from thinflow.program.model import Block, Tensor
 from thinflow.quantize.batch_statistics import keep_batch_statistics
-from thinflow.quantize.kernels import FUSED, READS_ANYTHING
+from thinflow.quantize.kernels import Kernels, Operator, float_inputs, float_outputs, is_float
 from thinflow.quantize.recipe import Recipe
-from thinflow.tflite import schema
 
-Placement = dict[Operator, str]
+Placement = dict[Any, str]
 """Every operator that computes on float32 tensors -> why it stays float; "" if it becomes integer."""
-
-_ARITHMETIC = frozenset(("MUL", "ADD", "SUB", "DIV", "RESHAPE"))
-
-
-def is_float(tensor: Tensor | None) -> bool:
-    """Whether a tensor is one that quantization is about."""
-    return tensor is not None and tensor.dtype is FLOAT
-
-
-def float_inputs(operator: Operator) -> list[Tensor]:
-    """Its float32 inputs that are computed or fed, each once."""
-    return list(
-        dict.fromkeys(t for t in operator.inputs if t is not None and is_float(t) and not t.is_constant)
-    )
-
-
-def float_outputs(operator: Operator) -> list[Tensor]:
-    """Its float32 outputs."""
-    return [t for t in operator.outputs if is_float(t)]
 
 
 def place(
-    subgraph: Subgraph,
+    block: Block[Any, Any],
+    kernels: Kernels,
     recipe: Recipe,
-    observed: Collection[Tensor] | Mapping[Tensor, Any],
-    forced: Mapping[Operator, str] | None = None,
-    arithmetic: Arithmetic = EIGHT,
+    observed: Collection[Any] | Mapping[Any, Any],
+    forced: Mapping[Any, str] | None = None,
 ) -> Placement:
     """Decide for every operator that touches floats. O(operators * length of the longest float tail).
 
@@ -52,44 +35,68 @@ def place(
         forced: operators that must stay float, and why.
     """
     placement: Placement = {}
-    for operator in subgraph.operators:
-        if operator.code not in READS_ANYTHING and any(map(is_float, (*operator.inputs, *operator.outputs))):
+    for operator in block.operators:
+        touches = any(map(is_float, (*operator.inputs, *operator.outputs)))
+        if touches and operator.code not in kernels.reads_sizes:
             why = recipe.why_skipped(operator) or (forced or {}).get(operator)
-            placement[operator] = why or _why_impossible(operator, observed, arithmetic)
-    keep_batch_statistics(placement, "RSQRT", _ARITHMETIC)
-    light = {o for o in placement if o.code in arithmetic.kernels and not arithmetic.kernels[o.code].is_heavy}
-    _keep_islands(placement, light)
-    _keep_float_tails(placement, subgraph, light)
+            placement[operator] = why or _why_impossible(operator, observed, kernels)
+    keep_batch_statistics(placement, kernels.reciprocal_root, kernels.scalings)
+    neighbours = Neighbours(block, placement)
+    _keep_rows(placement, kernels, neighbours)
+    _keep_islands(placement, kernels)
+    _keep_float_tails(placement, kernels, neighbours)
     return placement
+
+
+@dataclass
+class Neighbours:
+    """Who writes and who reads the tensors of placed operators, in float or as integers.
+
+    Attributes:
+        fetched: outputs of the block.
+    """
+
+    producers: dict[Tensor, Operator]
+    readers: dict[Tensor, list[Any]]
+    fetched: frozenset[Any]
+
+    def __init__(self, block: Block[Any, Any], placed: Collection[Operator]) -> None:
+        self.producers = {t: o for o in block.operators for t in o.outputs}
+        self.readers = {}
+        for operator in placed:
+            for tensor in float_inputs(operator):
+                self.readers.setdefault(tensor, []).append(operator)
+        self.fetched = frozenset(block.outputs)
+
+    def after(self, operator: Operator) -> list[Any]:
+        """The placed operators that read what an operator writes."""
+        return [reader for t in float_outputs(operator) for reader in self.readers.get(t, ())]
+
+
+def gives_floats(operator: Operator, placement: Placement, kernels: Kernels, neighbours: Neighbours) -> bool:
+    """Whether nobody wants the integers of an operator that can give floats as well."""
+    after = neighbours.after(operator)
+    return kernels.table[operator.code].gives_floats and all(placement[reader] for reader in after)
 
 
 # ----------------------------------------------------------------------------------------- one operator alone
 
 
 def _why_impossible(
-    operator: Operator, observed: Collection[Tensor] | Mapping[Tensor, Any], arithmetic: Arithmetic
+    operator: Operator, observed: Collection[Any] | Mapping[Any, Any], kernels: Kernels
 ) -> str:
-    kernel = arithmetic.kernels.get(operator.code)
+    kernel = kernels.table.get(operator.code)
     if kernel is None:
-        custom = operator.custom_code
-        return f"custom op {custom}" if custom else arithmetic.why_not(operator.code)
-    tensors = [t for t in (*operator.inputs, *operator.outputs) if t is not None]
-    if any(t.is_variable for t in tensors) or schema.SUBGRAPH_OPTIONS & operator.options.keys():
-        return "it keeps state between runs or calls another subgraph"
-    fused = operator.options.get("fused_activation_function", "NONE")
-    if fused not in FUSED:
-        return f"LiteRT's {arithmetic.name} kernels cannot fuse {fused}"
-    if kernel.weighted is not None:
-        weights, bias = (
-            _input(operator, number) for number in (kernel.weighted.weights, kernel.weighted.bias)
-        )
-        if weights is None or not weights.is_constant:
-            return "its weights are computed at run time"
-        if not is_float(weights):
-            return f"its weights are {weights.dtype}"
-        if bias is not None and not bias.is_constant:
-            return "its bias is computed at run time"
-    for tensor in filter(is_float, tensors):
+        return kernels.why_missing(operator)
+    why = kernels.why_form(operator)
+    if why:
+        return why
+    weights, bias = kernels.weights(operator), kernels.bias(operator)
+    if kernel.weighted is not None and weights is None and not kernel.weighted.may_compute:
+        return "its weights are computed at run time"
+    if bias is not None and not bias.is_constant:
+        return "its bias is computed at run time"
+    for tensor in filter(is_float, (*kernels.data_inputs(operator), weights, bias, *operator.outputs)):
         if tensor.is_constant:
             if not np.isfinite(np.asarray(tensor.array())).all():
                 return f"constant '{tensor.name}' has values that are not finite"
@@ -98,75 +105,101 @@ def _why_impossible(
     return ""
 
 
-def _input(operator: Operator, number: int) -> Tensor | None:
-    return operator.inputs[number] if number < len(operator.inputs) else None
-
-
 # --------------------------------------------------------------------------------------------- its neighbours
 
 
-def _keep_islands(placement: Placement, light: Collection[Operator]) -> None:
-    """Keep light operators float that border on float operators and, as a group, on no heavy integer one."""
-    island: dict[Operator, Operator] = {o: o for o, why in placement.items() if not why and o in light}
+def _keep_rows(placement: Placement, kernels: Kernels, neighbours: Neighbours) -> None:
+    """Leave the bias of a product of several matrices to the kernel that gives floats."""
+    product, addition = kernels.float_row
+    for operator, why in placement.items():
+        if why or operator.code != addition:
+            continue
+        row = next((t for t in operator.inputs if t is not None and t.is_constant), None)
+        for tensor in kernels.computed_inputs(operator):
+            before = neighbours.producers.get(tensor)
+            is_alone = neighbours.readers[tensor] == [operator] and tensor not in neighbours.fetched
+            if before is None or before.code != product or placement.get(before) != "" or not is_alone:
+                continue
+            if row is not None and row.array().ndim <= 1:
+                placement[operator] = "it is added to the sums of the product"
 
-    def root(operator: Operator) -> Operator:
-        while island[operator] is not operator:
-            island[operator] = operator = island[island[operator]]
-        return operator
 
-    touching: dict[Tensor, list[Operator]] = {}
+def _keep_islands(placement: Placement, kernels: Kernels) -> None:
+    """Keep light operators float that, as a group, border on no heavy integer operator.
+
+    Where crossing costs something, only groups that border on float operators: others cost no crossing.
+    """
+    touching: dict[Tensor, list[Any]] = {}
     for operator in placement:
-        for tensor in (*float_inputs(operator), *float_outputs(operator)):
+        for tensor in (*kernels.computed_inputs(operator), *float_outputs(operator)):
             touching.setdefault(tensor, []).append(operator)
+    islands: DisjointSets[Any] = DisjointSets()
+    light = {o for o, why in placement.items() if not why and kernels.is_light(o)}
     for operators in touching.values():
-        joined = [o for o in operators if o in island]
-        for operator in joined[1:]:
-            island[root(operator)] = root(joined[0])
-    near_heavy: set[Operator] = set()
-    near_float: set[Operator] = set()
+        islands.join([o for o in operators if o in light])
+    near_heavy: set[Any] = set()
+    near_float: set[Any] = set()
     for operators in touching.values():
-        shores = {root(o) for o in operators if o in island}
-        others = [o for o in operators if o not in island]
+        shores = {islands.find(o) for o in operators if o in light}
+        others = [o for o in operators if o not in light]
         if any(not placement[o] for o in others):
             near_heavy |= shores
         if any(placement[o] for o in others):
             near_float |= shores
-    for operator in island:
-        if root(operator) in near_float and root(operator) not in near_heavy:
+    for operator in light:
+        group = islands.find(operator)
+        if group not in near_heavy and (kernels.floats_are_free or group in near_float):
             placement[operator] = "the operators around it are float"
 
 
-def _keep_float_tails(placement: Placement, subgraph: Subgraph, light: Collection[Operator]) -> None:
-    """Keep a light operator float if only float operators want its results and its inputs exist in float."""
-    readers: dict[Tensor, list[Operator]] = {}
-    for operator in placement:
-        for tensor in float_inputs(operator):
-            readers.setdefault(tensor, []).append(operator)
-    producers = subgraph.producers()
-    kept_outputs = set(subgraph.outputs)
+def _keep_float_tails(placement: Placement, kernels: Kernels, neighbours: Neighbours) -> None:
+    """Keep a light operator float if only float operators want its results, and that saves a crossing."""
+    is_tail = _is_free_tail if kernels.floats_are_free else _is_tail
+    _until_stable(
+        placement,
+        lambda o: kernels.is_light(o) and is_tail(o, placement, kernels, neighbours),
+        "its results are wanted in float only",
+    )
 
-    def is_tail(operator: Operator) -> bool:
-        after = [r for t in float_outputs(operator) for r in readers.get(t, ())]
-        if not after or any(not placement[r] for r in after) or kept_outputs.intersection(operator.outputs):
-            return False
-        return all(exists_in_float(t, operator) for t in float_inputs(operator))
 
-    def exists_in_float(tensor: Tensor, operator: Operator) -> bool:
-        producer = producers.get(tensor)
+def _is_tail(operator: Operator, placement: Placement, kernels: Kernels, neighbours: Neighbours) -> bool:
+    """Whether an operator inside the network can read floats that exist anyway."""
+    del kernels
+    after = neighbours.after(operator)
+    if not after or any(not placement[r] for r in after) or neighbours.fetched.intersection(operator.outputs):
+        return False
+
+    def exists_in_float(tensor: Tensor) -> bool:
+        producer = neighbours.producers.get(tensor)
         return (producer is None or bool(placement.get(producer))) or any(
-            placement[r] for r in readers[tensor] if r is not operator
+            placement[r] for r in neighbours.readers[tensor] if r is not operator
         )
 
-    _until_stable(placement, light, is_tail, "its results are wanted in float only")
+    return all(exists_in_float(t) for t in float_inputs(operator))
 
 
-def _until_stable(
-    placement: Placement, light: Collection[Operator], rule: Callable[[Operator], bool], reason: str
-) -> None:
+def _is_free_tail(operator: Operator, placement: Placement, kernels: Kernels, neighbours: Neighbours) -> bool:
+    """Whether only floats are wanted of an operator, the model's outputs included: from floats it computes
+    them better.
+    """
+    before: Any = neighbours.producers.get(kernels.data_inputs(operator)[0])
+    # What is cut off needs no integers of its own before it.
+    reads_integers = before is not None and placement.get(before) == ""
+    if (
+        kernels.table[operator.code].is_clamp
+        and reads_integers
+        and not kernels.table[before.code].gives_floats
+    ):
+        return False
+    return bool(float_outputs(operator)) and all(placement[r] for r in neighbours.after(operator))
+
+
+def _until_stable(placement: Placement, rule: Callable[[Any], bool], reason: str) -> None:
+    order: Sequence[Any] = list(reversed(placement))
     changed = True
     while changed:
         changed = False
-        for operator in reversed(list(placement)):
-            if not placement[operator] and operator in light and rule(operator):
+        for operator in order:
+            if not placement[operator] and rule(operator):
                 placement[operator] = reason
                 changed = True

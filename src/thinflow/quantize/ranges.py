@@ -1,23 +1,28 @@
-"""From observed ranges to one scale and zero point per tensor, tied where the kernels want them tied."""
+"""Quantization parameters of every tensor, from observed ranges; shared where kernels want them shared."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from thinflow.ir.brief import brief_repr
-from thinflow.lower.tflite.program import Operator, Subgraph, Tensor
-from thinflow.quantize.arithmetic import EIGHT, Arithmetic
-from thinflow.quantize.kernels import CLAMPS, FUSED, Fixed
-from thinflow.quantize.placement import Placement, float_inputs, float_outputs, is_float
+from thinflow.ir.disjoint_sets import DisjointSets
+from thinflow.program.model import Block, Tensor
+from thinflow.quantize.kernels import Arithmetic, Fixed, Kernels, float_inputs, float_outputs
+from thinflow.quantize.kernels.litert import EIGHT
+from thinflow.quantize.placement import Neighbours, Placement, gives_floats
+from thinflow.typing import Array
 
-MIN_WIDTH = 1e-6  # of a range, relative to max(1, its high end)
-NARROW = 8.0  # a tied range this many times narrower than its class loses 3 of its 8 bits
-UNEQUAL = 16.0  # times one part of a sum may be wider than the other
+# Of a range, relative to max(1, its high end); see `parameters_for`.
+MIN_WIDTH = 1e-6
+# A range so many times narrower than the one whose scale it shares loses 3 of its 8 bits.
+NARROW = 8.0
+# The scale of a sum follows its wider part: at 16 times its width, 4 of the 8 bits of the other one are left.
+UNEQUAL = 16.0
 
 
 class Range(NamedTuple):
@@ -31,6 +36,10 @@ class Range(NamedTuple):
         """The smallest range that holds both."""
         return self._replace(low=min(self.low, other.low), high=max(self.high, other.high))
 
+    def cut(self, low: float, high: float) -> Range:
+        """What is left of it between two limits."""
+        return self._replace(low=min(max(self.low, low), high), high=min(max(self.high, low), high))
+
     @property
     def width(self) -> float:
         """Length, zero included in the range."""
@@ -39,11 +48,11 @@ class Range(NamedTuple):
 
 @dataclass(frozen=True)
 class Parameters:
-    """real = scale * (code - zero_point).
+    """real = scale * (quantized - zero_point).
 
     Attributes:
         scale: a float32 value, normal and positive.
-        zero_point: a code; 0 in symmetric arithmetic.
+        zero_point: 0 in symmetric arithmetic.
         range: what was asked for, before it was widened to contain zero.
         reason: where it comes from.
     """
@@ -54,13 +63,13 @@ class Parameters:
     reason: str
     arithmetic: Arithmetic = EIGHT
 
-    def codes(self, values: np.ndarray) -> np.ndarray:
-        """Nearest codes of some values, ties to even; copies."""
-        return self.arithmetic.codes(values, self.scale, self.zero_point)
+    def quantized(self, values: Array) -> Array:
+        """The nearest quantized values, ties to even; copies."""
+        return self.arithmetic.quantized(values, self.scale, self.zero_point)
 
 
 def parameters_for(wanted: Range, reason: str = "observed", arithmetic: Arithmetic = EIGHT) -> Parameters:
-    """Parameters whose codes span a range; zero is always a code.
+    """Parameters whose quantized values span a range; zero is always one of them.
 
     An empty range gets scale 1, a tiny one is widened: a scale near the smallest float would overflow the
     kernels' integer factors.
@@ -86,90 +95,6 @@ def fixed_parameters(fixed: Fixed, code: str, arithmetic: Arithmetic = EIGHT) ->
     return Parameters(fixed.scale, fixed.zero_point, dictated, f"{code} always has these", arithmetic)
 
 
-@brief_repr
-@dataclass
-class Assignment:
-    """Parameters of every tensor that some integer operator reads or writes.
-
-    Attributes:
-        of: by tensor.
-        tied_as: for outputs with fixed parameters, those that operators which tie them to others must read.
-        warnings: classes in which a member loses much of its precision.
-    """
-
-    of: dict[Tensor, Parameters] = field(default_factory=dict)
-    tied_as: dict[Tensor, Parameters] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
-
-
-class _Classes:
-    """Union-find over tensors; insertion order is kept, so results do not depend on hashes."""
-
-    def __init__(self) -> None:
-        self.parent: dict[Tensor, Tensor] = {}
-
-    def find(self, tensor: Tensor) -> Tensor:
-        self.parent.setdefault(tensor, tensor)
-        while self.parent[tensor] is not tensor:
-            self.parent[tensor] = tensor = self.parent[self.parent[tensor]]
-        return tensor
-
-    def join(self, tensors: list[Tensor]) -> None:
-        for tensor in tensors[1:]:
-            self.parent[self.find(tensor)] = self.find(tensors[0])
-
-    def groups(self) -> list[list[Tensor]]:
-        members: dict[Tensor, list[Tensor]] = {}
-        for tensor in self.parent:
-            members.setdefault(self.find(tensor), []).append(tensor)
-        return list(members.values())
-
-
-def assign(
-    subgraph: Subgraph,
-    placement: Placement,
-    observed: Mapping[Tensor, Range],
-    arithmetic: Arithmetic = EIGHT,
-) -> Assignment:
-    """Parameters for all tensors at integer operators, from the ranges of the tensors alone. O(tensors)."""
-    integer = [o for o, why in placement.items() if not why]
-    wanted = _wanted_ranges(subgraph, placement, observed, arithmetic)
-    classes = _Classes()
-    for operator in integer:
-        tensors = [*float_outputs(operator), *float_inputs(operator)]
-        for tensor in tensors:
-            classes.find(tensor)
-        if arithmetic.kernels[operator.code].tied:
-            classes.join(tensors)
-            for constant in operator.inputs:
-                if constant is not None and is_float(constant) and constant.is_constant and tensors:
-                    wanted[tensors[0]] = wanted[tensors[0]].union(constant_range(constant))
-    result = Assignment()
-    # Symmetric codes do not saturate at 0.
-    absorbed = {} if arithmetic.is_symmetric else _absorb_clamps(subgraph, integer, classes, arithmetic)
-    writers = {t: o for o in integer for t in float_outputs(o)}
-    for members in classes.groups():
-        _assign_class(members, wanted, writers, absorbed, arithmetic, result)
-    result.warnings += _unequal_sums(integer, result)
-    return result
-
-
-def _unequal_sums(integer: list[Operator], result: Assignment) -> list[str]:
-    """Sums in which rounding hides one of the two parts."""
-    found = []
-    for operator in integer:
-        parts = [t for t in float_inputs(operator) if t in result.of]
-        if operator.code in {"ADD", "SUB"} and len(parts) == 2:
-            small, large = sorted(parts, key=lambda t: result.of[t].scale)
-            ratio = result.of[large].scale / result.of[small].scale
-            if ratio > UNEQUAL:
-                found.append(
-                    f"{operator.code} '{operator.outputs[0].name}': '{large.name}' spans {ratio:.0f} times as"
-                    f" much as '{small.name}', which is mostly rounded away"
-                )
-    return found
-
-
 def constant_range(tensor: Tensor) -> Range:
     """Extremes of a constant; O(its elements)."""
     data = np.asarray(tensor.array())
@@ -178,94 +103,192 @@ def constant_range(tensor: Tensor) -> Range:
     )
 
 
-def _assign_class(
-    members: list[Tensor],
-    wanted: Mapping[Tensor, Range],
-    writers: Mapping[Tensor, Operator],
-    absorbed: Mapping[Tensor, str],
-    arithmetic: Arithmetic,
-    result: Assignment,
-) -> None:
-    """One class of tied tensors. A fixed output rules it if all of it fits; else it is requantized."""
-    kernels = arithmetic.kernels
-    fixed = {t: f for t in members if t in writers and (f := kernels[writers[t].code].fixed) is not None}
-    ranges = {t: wanted[t] for t in members if t not in absorbed}
-    union = next(iter(ranges.values()))
-    for one in ranges.values():
-        union = union.union(one)
-    if fixed:
-        first = next(iter(fixed))
-        parameters = fixed_parameters(fixed[first], writers[first].code, arithmetic)
-        slack = parameters.scale
-        fits = parameters.range.low - slack <= union.low and union.high <= parameters.range.high + slack
-        if len(set(fixed.values())) == 1 and fits:
-            result.of.update(dict.fromkeys(members, parameters))
-            return
-    bits = 8 * arithmetic.activation.itemsize
-    shared = f"shared by {len(members)} tensors" if len(members) > 1 else "observed"
-    parameters = parameters_for(union, shared, arithmetic)
-    for tensor in members:
-        if tensor in fixed:
-            result.of[tensor] = fixed_parameters(fixed[tensor], writers[tensor].code, arithmetic)
-            result.tied_as[tensor] = parameters
-        else:
-            result.of[tensor] = parameters
-        own = wanted[tensor].width
-        if tensor not in absorbed and 0 < own * NARROW < union.width:
-            result.warnings.append(
-                f"'{tensor.name}' spans {own:.4g} but shares the scale of a range of {union.width:.4g}"
-                f" and keeps {bits - math.log2(union.width / own):.1f} of {bits} bits"
-            )
+@brief_repr
+@dataclass
+class Assignment:
+    """Parameters of every tensor that some integer operator reads or writes.
 
-
-def _wanted_ranges(
-    subgraph: Subgraph, placement: Placement, observed: Mapping[Tensor, Range], arithmetic: Arithmetic
-) -> dict[Tensor, Range]:
-    """The observed ranges, cut to what fused activations pass and saturating readers distinguish."""
-    wanted = dict(observed)
-    for operator in placement:
-        fused = operator.options.get("fused_activation_function", "NONE")
-        clamp = FUSED.get(operator.code if operator.code in CLAMPS else fused)
-        if clamp is not None:
-            wanted |= {t: _cut(wanted[t], *clamp) for t in operator.outputs if t in wanted}
-    consumers = subgraph.consumers()
-    for tensor in list(wanted):
-        readers = {o.code for o, _ in consumers.get(tensor, ())}
-        if len(readers) == 1 and tensor not in subgraph.outputs:
-            limit = arithmetic.saturates.get(readers.pop())
-            if limit is not None:
-                wanted[tensor] = _cut(wanted[tensor], -limit, limit)
-    return wanted
-
-
-def _cut(wanted: Range, low: float, high: float | None) -> Range:
-    inside = wanted._replace(low=max(wanted.low, low), high=max(wanted.high, low))
-    return inside if high is None else inside._replace(low=min(inside.low, high), high=min(inside.high, high))
-
-
-def _absorb_clamps(
-    subgraph: Subgraph, integer: list[Operator], classes: _Classes, arithmetic: Arithmetic
-) -> dict[Tensor, str]:
-    """Let the only input of a RELU take the RELU's output range: its codes saturate, which clamps.
-
-    Only for inputs that nothing else reads and that are tied to nothing. Joins the two tensors' classes.
+    Attributes:
+        of: by tensor.
+        shared_as: for outputs with fixed parameters, those that operators which share them with others read.
+        absorbed: output of a clamp -> its input, which has its parameters and thus the same integers.
+        warnings: tensors that lose much of their precision.
     """
-    absorbed: dict[Tensor, str] = {}
-    consumers = subgraph.consumers()
-    sizes: dict[Tensor, int] = {}
-    for group in classes.groups():
-        sizes[classes.find(group[0])] = len(group)
-    producers = subgraph.producers()
-    for operator in integer:
-        if operator.code not in CLAMPS:
-            continue
-        x, y = operator.inputs[0], operator.outputs[0]
-        if x is None or len(consumers[x]) > 1 or x in subgraph.outputs or sizes.get(classes.find(x), 0) != 1:
-            continue
-        producer = producers.get(x)
-        kernel = arithmetic.kernels.get(producer.code) if producer is not None else None
-        if kernel is not None and kernel.fixed is not None:
-            continue
-        absorbed[x] = operator.code
-        classes.join([y, x])
-    return absorbed
+
+    of: dict[Any, Parameters] = field(default_factory=dict)
+    shared_as: dict[Any, Parameters] = field(default_factory=dict)
+    absorbed: dict[Any, Any] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+
+def assign(
+    block: Block[Any, Any],
+    placement: Placement,
+    observed: Mapping[Any, Range],
+    kernels: Kernels,
+    imported: Mapping[Any, Range] | None = None,
+) -> Assignment:
+    """Parameters for all tensors at integer operators, from the ranges of the tensors alone. O(tensors).
+
+    Args:
+        observed: the range of every such tensor.
+        imported: ranges the model was trained with, which rule the tensors that share parameters with theirs.
+    """
+    return _Assigner(block, placement, kernels, {**(imported or {}), **observed}, imported or {}).result
+
+
+class _Assigner:
+    """Joins tensors that share parameters, and settles one set after the other."""
+
+    def __init__(
+        self,
+        block: Block[Any, Any],
+        placement: Placement,
+        kernels: Kernels,
+        observed: Mapping[Any, Range],
+        imported: Mapping[Any, Range],
+    ) -> None:
+        self.kernels, self.imported = kernels, imported
+        self.neighbours = Neighbours(block, placement)
+        self.integer = [o for o, why in placement.items() if not why]
+        self.wanted = dict(observed)
+        self.sets: DisjointSets[Any] = DisjointSets()
+        self.writers = {t: o for o in self.integer for t in float_outputs(o)}
+        self.result = Assignment()
+        self._limit_ranges(placement)
+        for operator in self.integer:
+            is_sum = gives_floats(operator, placement, kernels, self.neighbours)
+            self._join(operator, [] if is_sum else float_outputs(operator))
+        # Symmetric integers do not saturate at 0.
+        if not kernels.arithmetic.is_symmetric:
+            self._absorb_clamps()
+        for members in self.sets.sets():
+            self._settle(members)
+        self.result.warnings += self._unequal_sums()
+
+    def _limit_ranges(self, placement: Placement) -> None:
+        """Cut the observed ranges to what clamps pass and saturating readers distinguish."""
+        kernels, wanted = self.kernels, self.wanted
+        for operator in placement:
+            limits = kernels.clamp(operator)
+            if limits is not None:
+                wanted |= {t: wanted[t].cut(*limits) for t in operator.outputs if t in wanted}
+        for operator in self.integer:
+            known = kernels.table[operator.code].known_range
+            if known is not None:
+                wanted[operator.outputs[0]] = Range(*known, "fixed")
+        for tensor in list(wanted):
+            readers = self.neighbours.readers.get(tensor, ())
+            codes = {o.code for o in readers}
+            # A reader in float does distinguish them.
+            if (
+                len(codes) == 1
+                and tensor not in self.neighbours.fetched
+                and not any(map(placement.get, readers))
+            ):
+                limit = kernels.saturates.get(codes.pop())
+                if limit is not None:
+                    wanted[tensor] = wanted[tensor].cut(-limit, limit)
+
+    def _join(self, operator: Any, outputs: Sequence[Any]) -> None:
+        """Note the tensors of an integer operator; join those that its kernel wants to share parameters."""
+        kernels = self.kernels
+        tensors = [*outputs, *kernels.computed_inputs(operator)]
+        for tensor in tensors:
+            self.sets.find(tensor)
+        if kernels.table[operator.code].same_scale and tensors:
+            self.sets.join(tensors)
+            for constant in (t for t in kernels.data_inputs(operator) if t.is_constant):
+                self.wanted[tensors[0]] = self.wanted[tensors[0]].union(constant_range(constant))
+
+    def _absorb_clamps(self) -> None:
+        """Let the only input of a clamp take its output's range: quantized values saturate, which clamps.
+
+        Only for inputs that nothing else reads and that share parameters with nothing. Joins both sets.
+        """
+        kernels, near = self.kernels, self.neighbours
+        alone = {members[0] for members in self.sets.sets() if len(members) == 1}
+        for operator in self.integer:
+            if not kernels.table[operator.code].is_clamp:
+                continue
+            x, y = kernels.data_inputs(operator)[0], operator.outputs[0]
+            if near.readers[x] != [operator] or x in near.fetched or x not in alone:
+                continue
+            writer = self.writers.get(x)
+            if writer is None and kernels.floats_are_free:
+                continue  # quantizing x is the clamp
+            kernel = None if writer is None else kernels.table[writer.code]
+            if kernel is None or (kernel.fixed is None and kernel.known_range is None):
+                self.result.absorbed[y] = x
+                self.sets.join([y, x])
+
+    def _settle(self, members: list[Any]) -> None:
+        """One set of tensors with the same parameters: the smallest range that holds all of them.
+
+        A fixed output rules the set if all of it fits; else it is requantized for the others.
+        """
+        result, kernels = self.result, self.kernels
+        inputs_of_clamps = {result.absorbed[t] for t in members if t in result.absorbed}
+        counted = [t for t in members if t not in inputs_of_clamps]
+        given = [self.imported[t] for t in members if t in self.imported]
+        union = _union(given or [self.wanted[t] for t in counted])
+        fixed = {t: f for t in members if (f := self._fixed(t)) is not None}
+        if fixed:
+            parameters = next(iter(fixed.values()))
+            slack = parameters.scale
+            fits = parameters.range.low - slack <= union.low and union.high <= parameters.range.high + slack
+            if len({(p.scale, p.zero_point) for p in fixed.values()}) == 1 and fits:
+                result.of.update(dict.fromkeys(members, parameters))
+                return
+        alone = "given by the model" if given else "observed"
+        reason = f"shared by {len(members)} tensors" if len(members) > 1 else alone
+        parameters = parameters_for(union, reason, kernels.arithmetic)
+        for tensor in members:
+            result.of[tensor] = fixed.get(tensor, parameters)
+            if tensor in fixed:
+                result.shared_as[tensor] = parameters
+        if not given:
+            result.warnings += self._narrow(counted, union)
+
+    def _fixed(self, tensor: Any) -> Parameters | None:
+        """The parameters that the kernel which writes a tensor dictates."""
+        writer = self.writers.get(tensor)
+        if writer is None:
+            return None
+        fixed = self.kernels.table[writer.code].fixed
+        return None if fixed is None else fixed_parameters(fixed, writer.code, self.kernels.arithmetic)
+
+    def _narrow(self, tensors: Sequence[Any], union: Range) -> list[str]:
+        """What is lost where a tensor shares the scale of a much wider one."""
+        bits = 8 * self.kernels.arithmetic.activation.itemsize
+        texts = []
+        for tensor in tensors:
+            own = self.wanted[tensor].width
+            if 0 < own * NARROW < union.width:
+                texts.append(
+                    f"'{tensor.name.removesuffix('/raw')}' spans {own:.4g} but shares the scale of a range of"
+                    f" {union.width:.4g} and keeps {bits - math.log2(union.width / own):.1f} of {bits} bits"
+                )
+        return texts
+
+    def _unequal_sums(self) -> list[str]:
+        """Sums in which rounding hides one of the two parts."""
+        texts = []
+        for operator in self.integer:
+            parts = [t for t in float_inputs(operator) if t in self.result.of]
+            if operator.code.upper() in {"ADD", "SUB"} and len(parts) == 2:
+                small, large = sorted(parts, key=lambda t: self.result.of[t].scale)
+                ratio = self.result.of[large].scale / self.result.of[small].scale
+                if ratio > UNEQUAL:
+                    texts.append(
+                        f"{operator.code} '{operator.outputs[0].name}': '{large.name}' spans"
+                        f" {ratio:.0f} times as much as '{small.name}', which is mostly rounded away"
+                    )
+        return texts
+
+
+def _union(ranges: Sequence[Range]) -> Range:
+    union = ranges[0]
+    for one in ranges[1:]:
+        union = union.union(one)
+    return union

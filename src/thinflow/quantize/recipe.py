@@ -32,7 +32,7 @@ COLUMNS = {
     "portable": "where that is no loss on common processors",
     "amx": "for processors that multiply matrices of int8 in one instruction; slower on others",
 }
-"""Where convolutions of images with few channels read several columns at once; the codes stay the same."""
+"""Where convolutions of images with few channels read several columns at once; the numbers stay the same."""
 
 
 @dataclass(frozen=True)
@@ -136,3 +136,59 @@ def require_scheme(name: str) -> None:
             f"there is no quantization scheme '{name}'",
             hint=closest(name, SCHEMES) or f"there are: {', '.join(SCHEMES)}",
         )
+
+
+# ------------------------------------------------------------------------------------------------ ONNX models
+
+ACTIVATIONS = ("uint8", "int8")
+"""Types that the activations of an ONNX model can be stored in."""
+
+ONNX_SCHEMES = ("int8", "float16")
+"""Those of `SCHEMES` that have an ONNX form."""
+
+
+@dataclass(frozen=True)
+class QdqOptions:
+    """What there is to choose about 8-bit ONNX models besides the recipe: how integers are stored.
+
+    Attributes:
+        activations: their type, "uint8" or "int8". The numbers are the same, 128 apart.
+        reduce_range: weights of 7 bits. x86 processors without VNNI add two products in 16 bits and saturate;
+            with 7 bits they cannot. It costs accuracy and is of no use anywhere else.
+    """
+
+    activations: str = "uint8"
+    reduce_range: bool = False
+
+    def __post_init__(self) -> None:
+        if self.activations not in ACTIVATIONS:
+            raise ParameterError(
+                f"activations cannot be {self.activations}", hint=f"choose {' or '.join(ACTIVATIONS)}"
+            )
+
+    @property
+    def offset(self) -> int:
+        """What is added to quantized values from -128 to 127."""
+        return 128 if self.activations == "uint8" else 0
+
+    @property
+    def weight_max(self) -> int:
+        """The largest quantized weight."""
+        return 64 if self.reduce_range else 127
+
+
+def check_recipe(recipe: Recipe) -> None:
+    """Refuse what only LiteRT models can have.
+
+    Raises:
+        ParameterError: names it.
+    """
+    if recipe.scheme not in ONNX_SCHEMES:
+        raise ParameterError(
+            f"scheme '{recipe.scheme}' has no ONNX form",
+            hint=f"choose {' or '.join(ONNX_SCHEMES)}, or write a .tflite file",
+        )
+    if recipe.skip_ops:
+        raise ParameterError("skip_ops names LiteRT ops", hint="for .onnx use skip_nodes")
+    if (recipe.input_type, recipe.output_type) != ("float32", "float32"):
+        raise ParameterError("inputs and outputs of an ONNX model stay float32", hint="leave the types out")

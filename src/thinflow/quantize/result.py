@@ -1,13 +1,16 @@
-"""What every scheme hands back: the new program, and what was decided for each tensor."""
+"""Result of every scheme: the new program, and what was decided for each tensor."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
 from thinflow.errors import GraphError
 from thinflow.ir.brief import brief_repr
-from thinflow.lower.tflite.program import Operator, Program
+from thinflow.lower.tflite.program import Program
 from thinflow.typing import Array
+
+P = TypeVar("P")
 
 
 @brief_repr
@@ -34,8 +37,8 @@ class Decision:
 
 @brief_repr
 @dataclass
-class Quantized:
-    """A smaller program and how it came to be.
+class Quantized(Generic[P]):
+    """A smaller program, of LiteRT or ONNX, and how it came to be.
 
     Attributes:
         decisions: one per quantized tensor, in the order of the program.
@@ -43,9 +46,9 @@ class Quantized:
         warnings: what is likely to cost accuracy.
     """
 
-    program: Program
+    program: P
     decisions: list[Decision] = field(default_factory=list)
-    float_operators: list[tuple[Operator, str]] = field(default_factory=list)
+    float_operators: list[tuple[Any, str]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any, overload
 
-from thinflow.lower.tflite.program import Program, Tensor
+from thinflow.lower.tflite.program import Program
+from thinflow.onnx import program as onnx
 from thinflow.quantize.constants import Storing
-from thinflow.quantize.half import float16
+from thinflow.quantize.half import float16, store_half
 from thinflow.quantize.int8 import quantize_int8
 from thinflow.quantize.integer_weights import dynamic, weights_only
+from thinflow.quantize.qdq import quantize_qdq
 from thinflow.quantize.ranges import Range
-from thinflow.quantize.recipe import Recipe
+from thinflow.quantize.recipe import QdqOptions, Recipe, check_recipe
 from thinflow.quantize.result import Quantized
 
 _STORING: dict[str, Callable[[Program, Recipe], Storing]] = {
@@ -27,18 +30,43 @@ def storing(program: Program, recipe: Recipe) -> Storing | None:
     return None if make is None else make(program, recipe)
 
 
+@overload
 def quantize_program(
-    program: Program, recipe: Recipe, ranges: Mapping[Tensor, Range] | None = None
-) -> Quantized:
+    program: Program, recipe: Recipe, ranges: Mapping[Any, Range] | None = None
+) -> Quantized[Program]: ...
+@overload
+def quantize_program(
+    program: onnx.Program,
+    recipe: Recipe,
+    ranges: Mapping[Any, Range] | None = None,
+    *,
+    options: QdqOptions | None = None,
+    imported: Mapping[Any, Range] | None = None,
+) -> Quantized[onnx.Program]: ...
+def quantize_program(
+    program: Program | onnx.Program,
+    recipe: Recipe,
+    ranges: Mapping[Any, Range] | None = None,
+    *,
+    options: QdqOptions | None = None,
+    imported: Mapping[Any, Range] | None = None,
+) -> Quantized[Any]:
     """The program in a recipe's scheme; the given one stays as it is and shares constants with it.
 
     Args:
         ranges: of activations, see `calibrate`; only schemes with `Recipe.needs_samples` look at them.
+        options, imported: for ONNX; see `quantize_qdq`.
 
     Raises:
         GraphError: the program is quantized already.
-        ParameterError: the recipe names operators that the program does not have.
+        ParameterError: the recipe names operators that the program does not have, or asks for what an ONNX
+            model cannot have.
     """
+    if isinstance(program, onnx.Program):
+        check_recipe(recipe)
+        if recipe.scheme == "float16":
+            return store_half(program)
+        return quantize_qdq(program, ranges or {}, recipe, options, imported=imported)
     recipe.check_names(o for subgraph in program.subgraphs for o in subgraph.operators)
     scheme = storing(program, recipe)
     return quantize_int8(program, ranges or {}, recipe) if scheme is None else scheme.apply(program)

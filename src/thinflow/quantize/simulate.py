@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from thinflow.lower.tflite.program import Operator, Program, Quantization, Tensor
-from thinflow.quantize.arithmetic import ARITHMETICS
 from thinflow.quantize.constants import Storing
+from thinflow.quantize.kernels import is_float
+from thinflow.quantize.kernels.litert import BY_SCHEME
 from thinflow.quantize.layers import weights_of
-from thinflow.quantize.placement import is_float, place
-from thinflow.quantize.ranges import Assignment, Parameters, Range, assign
+from thinflow.quantize.placement import place
+from thinflow.quantize.ranges import Parameters, Range, assign
 from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.weights import quantize_weights, usable_scales, weight_scales
 from thinflow.typing import Array
@@ -35,14 +37,11 @@ def rounded_weights(program: Program, recipe: Recipe, scheme: Storing | None = N
 
 
 def _integer_weights(operator: Operator, recipe: Recipe) -> Array | None:
-    kernel = ARITHMETICS[recipe.scheme].kernels.get(operator.code)
-    if kernel is None or kernel.weighted is None:
+    kernels = BY_SCHEME[recipe.scheme]
+    tensor = kernels.weights(operator)
+    if tensor is None or not is_float(tensor):
         return None
-    numbers = kernel.weighted
-    tensor = operator.inputs[numbers.weights]
-    if tensor is None or not tensor.is_constant or not is_float(tensor):
-        return None
-    axis = numbers.axis if recipe.per_channel else None
+    axis = kernels.weight_axis(operator) if recipe.per_channel else None
     data = np.asarray(tensor.array())
     if not np.isfinite(data).all():
         return None
@@ -61,25 +60,22 @@ def _stored_weights(operator: Operator, scheme: Storing) -> Array | None:
     return dequantized(np.asarray(smaller.tensor.array()), smaller.tensor.quantization)
 
 
-def dequantized(codes: Array, quantization: Quantization | None) -> Array:
+def dequantized(stored: Array, quantization: Quantization | None) -> Array:
     """float32 numbers that stored ones stand for."""
     if quantization is None:
-        return codes.astype(np.float32)
-    shape = [1] * codes.ndim
+        return stored.astype(np.float32)
+    shape = [1] * stored.ndim
     if quantization.is_per_channel:
         shape[quantization.axis] = -1
-    return codes.astype(np.float32) * quantization.scale.reshape(shape)
+    return stored.astype(np.float32) * quantization.scale.reshape(shape)
 
 
 def activation_parameters(
-    program: Program, recipe: Recipe, ranges: Mapping[Tensor, Range]
+    program: Program, recipe: Recipe, ranges: Mapping[Any, Range]
 ) -> dict[Tensor, Parameters]:
     """Of every activation that the scheme stores as integers, its constants left out."""
-    main = program.subgraphs[0]
-    arithmetic = ARITHMETICS[recipe.scheme]
-    placement = place(main, recipe, ranges, None, arithmetic)
-    assignment: Assignment = assign(main, placement, ranges, arithmetic)
-    return assignment.of
+    main, kernels = program.subgraphs[0], BY_SCHEME[recipe.scheme]
+    return assign(main, place(main, kernels, recipe, ranges), ranges, kernels).of
 
 
 def simulated(

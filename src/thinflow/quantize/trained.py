@@ -1,20 +1,19 @@
-"""Ranges that a model was trained with: FAKE_QUANT operators, and what follows for other tensors."""
+"""Ranges that a LiteRT model was trained with: FAKE_QUANT operators, and what follows for other tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
-from thinflow.lower.tflite.program import Operator, Program, Signature, Subgraph, Tensor
+from thinflow.lower.tflite.program import Operator, Program, Signature, Subgraph
 from thinflow.lower.tflite.wiring import Wiring
-from thinflow.quantize.kernels import CLAMPS, FUSED, KERNELS
-from thinflow.quantize.placement import float_inputs, float_outputs
-from thinflow.quantize.ranges import Range
-
-_CODES = 256
+from thinflow.quantize.kernels import float_inputs, float_outputs
+from thinflow.quantize.kernels.litert import CLAMPS, INT8_KERNELS
+from thinflow.quantize.ranges import Range, fixed_parameters
 
 
-def without_fake_quants(program: Program) -> tuple[Program, dict[Tensor, Range]]:
+def without_fake_quants(program: Program) -> tuple[Program, dict[Any, Range]]:
     """The program without the simulated quantization of its main subgraph, and the ranges that it stated.
 
     The tensors are those of the given program, which stays as it is. O(operators).
@@ -25,7 +24,7 @@ def without_fake_quants(program: Program) -> tuple[Program, dict[Tensor, Range]]
     copies = [replace(o, inputs=list(o.inputs), outputs=list(o.outputs)) for o in main.operators]
     subgraph = Subgraph(list(main.inputs), list(main.outputs), copies, name=main.name)
     wiring = Wiring(subgraph)
-    trained: dict[Tensor, Range] = {}
+    trained: dict[Any, Range] = {}
     for operator in copies:
         if operator.code == "FAKE_QUANT":
             _take_out(wiring, operator, trained)
@@ -35,7 +34,7 @@ def without_fake_quants(program: Program) -> tuple[Program, dict[Tensor, Range]]
     return made, trained
 
 
-def _take_out(wiring: Wiring, operator: Operator, trained: dict[Tensor, Range]) -> None:
+def _take_out(wiring: Wiring, operator: Operator, trained: dict[Any, Range]) -> None:
     """Without it, what it was done to has its range. An output of the model keeps its tensor."""
     x, y = operator.inputs[0], operator.outputs[0]
     if x is None or x.is_constant:
@@ -52,7 +51,7 @@ def _take_out(wiring: Wiring, operator: Operator, trained: dict[Tensor, Range]) 
         trained[x] = trained[y] = given
 
 
-def spread(program: Program, known: Mapping[Tensor, Range]) -> dict[Tensor, Range]:
+def spread(program: Program, known: Mapping[Any, Range]) -> dict[Any, Range]:
     """Known ranges, and those that follow: of what only moves numbers around, and of what the kernel fixes.
 
     O(operators * depth of what moves numbers around).
@@ -60,23 +59,22 @@ def spread(program: Program, known: Mapping[Tensor, Range]) -> dict[Tensor, Rang
     found = dict(known)
     operators = program.subgraphs[0].operators
     for operator in operators:
-        kernel = KERNELS.get(operator.code)
+        kernel = INT8_KERNELS.table.get(operator.code)
         if kernel is not None and kernel.fixed is not None:
-            low = kernel.fixed.scale * (-(_CODES // 2) - kernel.fixed.zero_point)
-            fixed = Range(low, low + kernel.fixed.scale * (_CODES - 1), "fixed")
+            fixed = fixed_parameters(kernel.fixed, operator.code).range
             found.update((t, fixed) for t in float_outputs(operator) if t not in known)
     while _spread_once(operators, found):
         pass
     return found
 
 
-def _spread_once(operators: list[Operator], found: dict[Tensor, Range]) -> bool:
+def _spread_once(operators: list[Operator], found: dict[Any, Range]) -> bool:
     """Share the range of each operator that ties its tensors together; whether any was new."""
     before = len(found)
     for operator in operators:
         _bound(operator, found)
-        kernel = KERNELS.get(operator.code)
-        if kernel is None or not kernel.tied:
+        kernel = INT8_KERNELS.table.get(operator.code)
+        if kernel is None or not kernel.same_scale:
             continue
         tensors = [t for t in (*float_inputs(operator), *float_outputs(operator)) if not t.is_constant]
         stated = [found[t] for t in tensors if t in found]
@@ -89,7 +87,7 @@ def _spread_once(operators: list[Operator], found: dict[Tensor, Range]) -> bool:
     return len(found) > before
 
 
-def _bound(operator: Operator, found: dict[Tensor, Range]) -> None:
+def _bound(operator: Operator, found: dict[Any, Range]) -> None:
     """A mean lies in the range of its input, and so does what a clamp leaves of it."""
     x = operator.inputs[0] if operator.inputs else None
     if x not in found or x is None or operator.outputs[0] in found:
@@ -98,7 +96,4 @@ def _bound(operator: Operator, found: dict[Tensor, Range]) -> None:
     if operator.code == "MEAN":
         found[operator.outputs[0]] = given
     elif operator.code in CLAMPS:
-        low, high = FUSED[operator.code] or (None, None)
-        least = given.low if low is None else max(given.low, low)
-        most = given.high if high is None else min(given.high, high)
-        found[operator.outputs[0]] = given._replace(low=min(least, most), high=max(least, most))
+        found[operator.outputs[0]] = given.cut(*CLAMPS[operator.code])

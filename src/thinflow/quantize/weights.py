@@ -2,20 +2,78 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
+from thinflow.quantize.kernels import Kernels, Operator
 from thinflow.typing import Array
 
-WEIGHT_MAX = 127  # -128 is not used: kernels rely on the symmetric range
+# -128 and -8 are not used: kernels rely on the symmetric range.
+WEIGHT_MAX = 127
 INT4_MAX = 7
 BIAS_MAX = 2**31 - 1
-_SMALLEST_STEP = (
-    2.0**-28
-)  # of an output code per weight code and input code; runtimes take factors from 2^-32 on
+# Of s_x * s_w / s_y. Runtimes take factors from 2^-32 on; this keeps 16 times away from there.
+_SMALLEST_FACTOR = 2.0**-28
+
+
+class LayerScales(NamedTuple):
+    """How one layer with constant weights becomes integer.
+
+    Attributes:
+        axis: of the weights with a scale per entry; None for one scale.
+        weights: float32 [entries], the scales of the weights.
+        bias: float32 [entries], those of the bias; None without one.
+        bias_row: the bias in real numbers, one per entry.
+    """
+
+    axis: int | None
+    weights: Array
+    bias: Array | None
+    bias_row: Array | None
+
+    @property
+    def how(self) -> str:
+        """For reports: per what there is a scale."""
+        return "per tensor" if self.axis is None else f"per channel of dimension {self.axis}"
+
+
+def layer_scales(
+    operator: Operator,
+    kernels: Kernels,
+    s_x: float,
+    s_y: float,
+    *,
+    per_channel: bool = True,
+    weight_max: int = WEIGHT_MAX,
+) -> LayerScales:
+    """The scales of an operator's constant weights and bias.
+
+    Args:
+        s_x, s_y: scales of its input and output; 0 for an output of any scale.
+        weight_max: the largest quantized weight.
+    """
+    weights, bias = kernels.weights(operator), kernels.bias(operator)
+    axis = kernels.weight_axis(operator) if per_channel else None
+    raw = weight_scales(np.asarray(weights.array()), axis) * (WEIGHT_MAX / weight_max)
+    row = None if bias is None else _row(np.asarray(bias.array()), raw.size)
+    scales = usable_scales(raw, row, s_x, s_y, kernels.arithmetic.largest_bias)
+    return LayerScales(axis, scales, None if row is None else np.float32(s_x) * scales, row)
+
+
+def _row(bias: Array, count: int) -> Array:
+    """A bias as one number per output channel, or as one that fits the one scale there is."""
+    flat = bias.reshape(-1)
+    return np.broadcast_to(flat, (count,)) if flat.size == 1 and count > 1 else flat
+
+
+def memory_key(data: Array) -> tuple[Any, ...]:
+    """What tells arrays apart that do not share all of their elements."""
+    return data.__array_interface__["data"][0], data.shape, data.strides, str(data.dtype)
 
 
 def weight_scales(w: Array, axis: int | None, limit: int = WEIGHT_MAX) -> Array:
-    """float64 [channels along axis], or [1] for None: the largest number is code `limit`. 0 for all zeros."""
+    """float64 [channels along axis], or [1] for None: the largest number becomes `limit`. 0 for all zeros."""
     others = None if axis is None else tuple(i for i in range(w.ndim) if i != axis)
     if not w.size:
         return np.zeros(1 if axis is None else w.shape[axis])
@@ -34,11 +92,12 @@ def usable_scales(
     """
     nonzero = scales[scales > 0]
     scales = np.where(scales > 0, scales, nonzero.min() if nonzero.size else 1 / WEIGHT_MAX)
-    scales = np.maximum(scales, _SMALLEST_STEP * s_y / s_x)
+    scales = np.maximum(scales, _SMALLEST_FACTOR * s_y / s_x)
     if bias is not None:
         largest = np.abs(bias.astype(np.float64))
         if scales.size == 1:
             largest = largest.max(initial=0)
+        # s_x * s_w is rounded to float32 once more, by at most 6e-8 of it.
         scales = np.maximum(scales, largest * (1 + 1e-7) / (s_x * largest_bias))
     # The rounding to float32 may not fall below the limits again.
     rounded = scales.astype(np.float32)
@@ -46,11 +105,11 @@ def usable_scales(
 
 
 def quantize_weights(w: Array, scales: Array, axis: int | None, limit: int = WEIGHT_MAX) -> Array:
-    """int8 codes from -limit to limit, of the shape of `w`; copies."""
-    codes = np.divide(w, _along(scales, axis, w.ndim), dtype=np.float32)
-    np.rint(codes, out=codes)
-    np.clip(codes, -limit, limit, out=codes)
-    return codes.astype(np.int8)
+    """int8 from -limit to limit, of the shape of `w`; copies."""
+    quantized = np.divide(w, _along(scales, axis, w.ndim), dtype=np.float32)
+    np.rint(quantized, out=quantized)
+    np.clip(quantized, -limit, limit, out=quantized)
+    return quantized.astype(np.int8)
 
 
 def _along(scales: Array, axis: int | None, rank: int) -> Array:
@@ -78,7 +137,7 @@ def clipped_scales(w: Array, scales: Array, axis: int | None, limit: int) -> Arr
 
 
 def quantize_bias(bias: Array, scales: Array, largest_bias: int = BIAS_MAX) -> Array:
-    """Codes with the scale s_x * s_w as float32; int32, or int64 if `largest_bias` needs it."""
-    codes = np.rint(bias.astype(np.float64) / scales.astype(np.float64))
-    codes = np.clip(codes, -largest_bias, largest_bias)
-    return codes.astype(np.int32 if largest_bias <= BIAS_MAX else np.int64)
+    """A bias with the scale s_x * s_w as float32; int32, or int64 if `largest_bias` needs it."""
+    quantized = np.rint(bias.astype(np.float64) / scales.astype(np.float64))
+    quantized = np.clip(quantized, -largest_bias, largest_bias)
+    return quantized.astype(np.int32 if largest_bias <= BIAS_MAX else np.int64)

@@ -1,4 +1,4 @@
-"""Say a float ONNX program in the ops that have integer kernels.
+"""Float ONNX programs in the ops that have integer kernels.
 
 FakeQuant(x) becomes x, whose range is then known; a ReduceMean over a picture is a GlobalAveragePool;
 x - c and x / c become x + (-c) and x * (1/c).
@@ -6,25 +6,27 @@ x - c and x / c become x + (-c) and x * (1/c).
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from thinflow.lower.onnx.wiring import Wiring, new_constant
 from thinflow.onnx.program import Operator, Program, Tensor
 from thinflow.program.wiring import constant_of
-from thinflow.quantize.onnx.kernels import is_float
+from thinflow.quantize.kernels import is_float
 from thinflow.quantize.ranges import Range
 
 _TINY = float(np.finfo(np.float32).tiny)
 
 
-def prepare(program: Program) -> dict[Tensor, Range]:
+def prepare(program: Program) -> dict[Any, Range]:
     """Rewrite a program for quantization, in place.
 
     Returns:
         The ranges the model was trained with, by tensor.
     """
     wiring = Wiring(program)
-    imported: dict[Tensor, Range] = {}
+    imported: dict[Any, Range] = {}
     for operator in list(program.operators):
         if operator.code == "FakeQuant":
             _import_range(wiring, operator, imported)
@@ -36,7 +38,7 @@ def prepare(program: Program) -> dict[Tensor, Range]:
     return imported
 
 
-def _import_range(wiring: Wiring, operator: Operator, imported: dict[Tensor, Range]) -> None:
+def _import_range(wiring: Wiring, operator: Operator, imported: dict[Any, Range]) -> None:
     """Take out a simulated quantization; what it is done to has its range."""
     x, y = operator.inputs[0], operator.outputs[0]
     if x is None:
@@ -80,7 +82,7 @@ def _pool_all(wiring: Wiring, operator: Operator) -> None:
 
 
 def _commute(wiring: Wiring, operator: Operator) -> None:
-    """The operation that ONNX Runtime has for codes, with the opposite of a constant."""
+    """The operation that ONNX Runtime has for integers, with the opposite of a constant."""
     x, c = operator.inputs
     array = constant_of(c)
     if x is None or c is None or x.is_constant or array is None or c.dtype.name != "float":

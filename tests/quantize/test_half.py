@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.quantize.onnx.programs import Net, check, optimized_codes, run
+from tests.quantize.onnx_programs import Net, check, optimized_codes, run
 from thinflow.onnx.writer import to_bytes
-from thinflow.quantize.onnx.half import store_half
+from thinflow.quantize.half import store_half
 
 
 def dense(net: Net, scale: float = 1.0):

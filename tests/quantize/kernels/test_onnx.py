@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.quantize.onnx.programs import Net, optimized_codes, run
+from tests.quantize.onnx_programs import Net, optimized_codes, run
 from thinflow.ir.types import INT64
 from thinflow.onnx.program import Tensor
-from thinflow.quantize.onnx.kernels import KERNELS, why_not_int8
-from thinflow.quantize.onnx.options import QdqOptions
+from thinflow.quantize.kernels.onnx import INT8_KERNELS
+from thinflow.quantize.recipe import QdqOptions
 
 SHAPE = (1, 4, 6, 6)
 I64 = np.int64
@@ -171,9 +171,9 @@ def test_arg_max_reads_codes(tmp_path: Path) -> None:
 
 
 def test_all_kernels_are_tested() -> None:
-    assert set(KERNELS) == {*CASES, "Gemm", "MatMul", "ArgMax"}
+    assert set(INT8_KERNELS.table) == {*CASES, "Gemm", "MatMul", "ArgMax"}
 
 
 def test_what_has_no_kernel_says_so() -> None:
-    assert why_not_int8("Exp") == "its results span more orders of magnitude than 8 bits hold"
-    assert why_not_int8("Loop") == "ONNX Runtime has no 8-bit kernel for Loop"
+    assert INT8_KERNELS.why_not("Exp") == "its results span more orders of magnitude than 8 bits hold"
+    assert INT8_KERNELS.why_not("Loop") == "ONNX Runtime has no 8-bit kernel for Loop"

@@ -12,11 +12,11 @@ import pytest
 from thinflow.ir.types import FLOAT, dtype
 from thinflow.onnx.program import Operator, Program, Tensor
 from thinflow.onnx.writer import to_bytes
-from thinflow.quantize.onnx.observe import observe
-from thinflow.quantize.onnx.options import QdqOptions
-from thinflow.quantize.onnx.prepare import prepare
-from thinflow.quantize.onnx.qdq import Quantized, quantize_qdq
-from thinflow.quantize.recipe import Recipe
+from thinflow.quantize.calibrate import calibrate
+from thinflow.quantize.prepare import prepare
+from thinflow.quantize.qdq import quantize_qdq
+from thinflow.quantize.recipe import QdqOptions, Recipe
+from thinflow.quantize.result import Quantized
 
 
 class Net:
@@ -53,13 +53,13 @@ class Net:
         shape = tuple(n or 2 for n in self.x.shape)
         return [{"x": rng.standard_normal(shape).astype(np.float32)} for _ in range(count)]
 
-    def quantize(self, *outputs: Tensor, options: QdqOptions | None = None, **choices) -> Quantized:
+    def quantize(self, *outputs: Tensor, options: QdqOptions | None = None, **choices) -> Quantized[Program]:
         """Calibrated on `samples`; found valid by the program itself and by the onnx package."""
         pytest.importorskip("onnxruntime")
         self.program.outputs = list(outputs)
         recipe = Recipe(few_samples=0, **choices)
         imported = prepare(self.program)
-        ranges = observe(self.program, self.samples(), recipe).ranges
+        ranges = calibrate(self.program, self.samples(), recipe).ranges
         result = quantize_qdq(self.program, ranges, recipe, options, imported=imported)
         result.program.validate()
         check(result.program)

@@ -7,13 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.quantize.onnx.programs import Net, constant_named, optimized_codes, run
+from tests.quantize.onnx_programs import Net, constant_named, optimized_codes, run
 from thinflow.errors import EngineUnavailable, FeedError, ParameterError
 from thinflow.onnx.program import Operator, Program, Tensor
-from thinflow.quantize.onnx.observe import observe
-from thinflow.quantize.onnx.options import QdqOptions
-from thinflow.quantize.onnx.qdq import quantize_qdq
-from thinflow.quantize.recipe import Recipe
+from thinflow.quantize.calibrate import calibrate
+from thinflow.quantize.qdq import quantize_qdq
+from thinflow.quantize.recipe import QdqOptions, Recipe
 
 SHAPE = (1, 4, 6, 6)
 
@@ -234,7 +233,7 @@ def test_weights_that_are_not_finite_stay_float(value: float) -> None:
     w = np.full((4, 4, 1, 1), value, np.float32)
     y = net.op("Conv", net.x, w, shape=SHAPE, kernel_shape=(1, 1))
     program = Program([net.x], [y], net.program.operators)
-    ranges = observe(program, net.samples(), Recipe(few_samples=0)).ranges
+    ranges = calibrate(program, net.samples(), Recipe(few_samples=0)).ranges
     ((_, why),) = quantize_qdq(program, ranges).float_operators
     assert "not finite" in why or "no finite value" in why
 
@@ -360,17 +359,17 @@ class TestBadInput:
         net = Net(*SHAPE)
         program = Program([net.x], [net.conv(net.x)], net.program.operators)
         with pytest.raises(FeedError, match="there are no calibration samples"):
-            observe(program, [])
+            calibrate(program, [])
         with pytest.raises(FeedError, match="nothing is given for input 'x'"):
-            observe(program, [{}])
+            calibrate(program, [{}])
         with pytest.raises(FeedError, match="x"):
-            observe(program, [{"x": np.zeros((1, 4, 6), np.float32)}])
+            calibrate(program, [{"x": np.zeros((1, 4, 6), np.float32)}])
 
     def test_runtime(self) -> None:
         pytest.importorskip("onnxruntime")
         x, y = Tensor("x", (2,), Net(2).x.dtype), Tensor("y", (2,), Net(2).x.dtype)
         with pytest.raises(EngineUnavailable, match="cannot load the float model"):
-            observe(Program([x], [y], [Operator("NoSuchOp", [x], [y])]), [])
+            calibrate(Program([x], [y], [Operator("NoSuchOp", [x], [y])]), [])
         sizes = Tensor("sizes", (1,), Net(2).x.dtype)
         three = np.array([3], np.int64)
         program = Program(
@@ -379,4 +378,4 @@ class TestBadInput:
             [Operator("Reshape", [x, Tensor("three", (1,), Net.const(Net(2), three).dtype, three)], [sizes])],
         )
         with pytest.raises(EngineUnavailable, match="the float model"):
-            observe(program, [{"x": np.zeros(2, np.float32)}])
+            calibrate(program, [{"x": np.zeros(2, np.float32)}])

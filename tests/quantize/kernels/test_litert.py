@@ -10,8 +10,7 @@ import pytest
 from tests.quantize.programs import INT, POOL, Builder, codes, quantize, run, samples, scale_of
 from thinflow.ir.types import BOOL, FLOAT, INT64
 from thinflow.lower.tflite.program import Tensor
-from thinflow.quantize.arithmetic import ARITHMETICS
-from thinflow.quantize.kernels import INT16_KERNELS, KERNELS, why_not_int8, why_not_int16
+from thinflow.quantize.kernels.litert import BY_SCHEME, INT8_KERNELS, INT16_KERNELS
 
 Build = Callable[[Builder], Tensor | list[Tensor]]
 HWC = (1, 6, 6, 4)
@@ -97,11 +96,11 @@ CASES: dict[str, Build] = {
 
 
 def test_every_kernel_has_a_case() -> None:
-    assert set(CASES) == set(KERNELS)
+    assert set(CASES) == set(INT8_KERNELS.table)
 
 
 @pytest.mark.parametrize("plain", [False, True], ids=["xnnpack", "builtin"])
-@pytest.mark.parametrize(("scheme", "code"), [(s, c) for s in ARITHMETICS for c in ARITHMETICS[s].kernels])
+@pytest.mark.parametrize(("scheme", "code"), [(s, c) for s in BY_SCHEME for c in BY_SCHEME[s].table])
 def test_kernel(scheme: str, code: str, plain: bool) -> None:
     builder = Builder()
     made = CASES[code](builder)
@@ -117,22 +116,22 @@ def test_kernel(scheme: str, code: str, plain: bool) -> None:
     for y, float_y, integer_y in zip(operator.outputs, expected, found, strict=True):
         assert float_y.shape == integer_y.shape
         if float_y.dtype == np.float32:
-            assert y.dtype is ARITHMETICS[scheme].activation
+            assert y.dtype is BY_SCHEME[scheme].arithmetic.activation
             allowed = scale_of(y) * tolerance(code, operator)
-            if scheme == "int16x8" and KERNELS[code].weighted:
+            if scheme == "int16x8" and INT8_KERNELS.table[code].weighted:
                 allowed = np.abs(float_y).max() / 100  # int8 weights, not activations, make the error
             assert np.abs(integer_y - float_y).max() <= allowed
         else:
             assert np.mean(integer_y == float_y) >= 0.9
 
 
-@pytest.mark.parametrize("code", sorted(set(KERNELS) - set(INT16_KERNELS)))
+@pytest.mark.parametrize("code", sorted(set(INT8_KERNELS.table) - set(INT16_KERNELS.table)))
 def test_no_int16_kernel(code: str) -> None:
     builder = Builder()
     made = CASES[code](builder)
     program = builder.program(*(made if isinstance(made, list) else [made]))
     ((operator, why),) = quantize(program, scheme="int16x8").float_operators
-    assert (operator.code, why) == (code, why_not_int16(code))
+    assert (operator.code, why) == (code, INT16_KERNELS.why_not(code))
     assert "int16" in why
 
 
@@ -140,13 +139,13 @@ def tolerance(code: str, operator) -> float:
     """Codes of the output: one for its own rounding, the rest for that of the inputs."""
     if code in {"CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED", "BATCH_MATMUL"}:
         return 4
-    return 4 if KERNELS[code].fixed or not KERNELS[code].tied else 1.01
+    return 4 if INT8_KERNELS.table[code].fixed or not INT8_KERNELS.table[code].same_scale else 1.01
 
 
 def test_reasons() -> None:
-    assert why_not_int8("RSQRT") == "its results span more orders of magnitude than 8 bits hold"
-    assert why_not_int16("DIV") == "its results span more orders of magnitude than 16 bits hold"
-    assert why_not_int8("CONV_3D") == "LiteRT has no int8 kernel for CONV_3D"
+    assert INT8_KERNELS.why_not("RSQRT") == "its results span more orders of magnitude than 8 bits hold"
+    assert INT16_KERNELS.why_not("DIV") == "its results span more orders of magnitude than 16 bits hold"
+    assert INT8_KERNELS.why_not("CONV_3D") == "LiteRT has no int8 kernel for CONV_3D"
 
 
 def test_op_without_kernel_stays_float() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, note, settings
 
 from tests.networks import Network, networks
-from tests.quantize.onnx.programs import check, run
+from tests.quantize.onnx_programs import check, run
 from thinflow.interpreter import Plan
 from thinflow.ir.text import graph_text
 from thinflow.onnx.program import OPSETS

@@ -1,0 +1,149 @@
+"""Which LiteRT ops compute in int8 and in int16, and what their kernels demand of scales and zero points.
+
+The runtime does not check all of it: an AVERAGE_POOL_2D with two scales runs and is wrong. What stands here
+was found by running each kernel, and the tests run each again.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from thinflow.ir.types import INT8, INT32, INT64, dtype
+from thinflow.quantize.kernels import (
+    Arithmetic,
+    Fixed,
+    Kernel,
+    Kernels,
+    Operator,
+    Weighted,
+    input_at,
+    is_float,
+    table_of,
+)
+from thinflow.tflite import schema
+
+# XNNPACK and the builtin kernels add int8 products in 32 bits.
+EIGHT = Arithmetic(INT8, INT32, -128, 127, False, largest_bias=2**31 - 1)
+
+# LiteRT multiplies a 48-bit sum by a 16-bit factor and shifts it left by at most 7 bits; a bias of 2^46
+# leaves room for the products.
+SIXTEEN = Arithmetic(dtype("int16"), INT64, -32767, 32767, True, largest_bias=2**46)
+
+_FREE = Kernel()
+_SAME = Kernel(same_scale=True)
+
+_ROWS: dict[str, Kernel] = {
+    "CONV_2D FULLY_CONNECTED": Kernel(Weighted(0, 1, 2, 0), is_heavy=True),
+    "DEPTHWISE_CONV_2D": Kernel(Weighted(0, 1, 2, 3), is_heavy=True),
+    "TRANSPOSE_CONV": Kernel(Weighted(2, 1, 3, 0), is_heavy=True),
+    "BATCH_MATMUL": Kernel(is_heavy=True),
+    "ADD SUB MUL MEAN SUM": _FREE,
+    "RELU RELU6 RELU_N1_TO_1": Kernel(is_clamp=True),
+    "LEAKY_RELU PRELU ELU HARD_SWISH GELU ABS": _FREE,
+    # The comparing kernels end the process if a scale is 1 or more.
+    "LESS LESS_EQUAL GREATER GREATER_EQUAL": Kernel(scale_limit=1.0),
+    "ARG_MAX ARG_MIN": _FREE,
+    "AVERAGE_POOL_2D MAX_POOL_2D MAXIMUM MINIMUM REDUCE_MAX REDUCE_MIN RESIZE_BILINEAR": _SAME,
+    "CONCATENATION RESHAPE SQUEEZE EXPAND_DIMS TRANSPOSE PAD PADV2 MIRROR_PAD SLICE STRIDED_SLICE SPLIT"
+    " SPLIT_V GATHER GATHER_ND PACK UNPACK TILE BROADCAST_TO REVERSE_V2 SPACE_TO_DEPTH DEPTH_TO_SPACE"
+    " SPACE_TO_BATCH_ND BATCH_TO_SPACE_ND RESIZE_NEAREST_NEIGHBOR TOPK_V2 SELECT SELECT_V2"
+    " DYNAMIC_UPDATE_SLICE": _SAME,
+    "LOGISTIC SOFTMAX": Kernel(fixed=Fixed(1 / 256, -128)),
+    "TANH L2_NORMALIZATION": Kernel(fixed=Fixed(1 / 128, 0)),
+    "LOG_SOFTMAX": Kernel(fixed=Fixed(16 / 256, 127)),
+}
+_INT16_ROWS: dict[str, Kernel] = {
+    **_ROWS,
+    "ADD SUB": Kernel(options=(("pot_scale_int16", False),)),
+    "LOGISTIC SOFTMAX TANH": Kernel(fixed=Fixed(1 / 32768, 0)),
+}
+_NO_INT16 = frozenset(
+    (
+        *("RELU_N1_TO_1", "ELU", "HARD_SWISH", "PRELU", "ARG_MAX", "ARG_MIN", "SPACE_TO_DEPTH"),
+        *("DEPTH_TO_SPACE", "L2_NORMALIZATION", "LOG_SOFTMAX"),
+    )
+)
+
+CLAMPS = {"RELU": (0.0, math.inf), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}
+"""Activations, fused or on their own, that do nothing but clamp, and the limits."""
+
+_WIDE = "its results span more orders of magnitude than 8 bits hold"
+_WRONG = "LiteRT's int8 kernel for it ignores scale and zero point"
+_NOT_INT8: dict[str, str] = {
+    **dict.fromkeys(("RSQRT", "SQRT", "EXP", "LOG", "POW", "DIV", "REDUCE_PROD"), _WIDE),
+    "SQUARED_DIFFERENCE": "squares of small differences vanish in 8 bits",
+    **dict.fromkeys(("NEG", "SCATTER_ND", "CAST"), _WRONG),
+    **dict.fromkeys(("EQUAL", "NOT_EQUAL"), "rounded numbers are equal where the numbers are not"),
+}
+
+_NOT_INT16: dict[str, str] = {
+    **dict.fromkeys(
+        ("RSQRT", "SQRT", "EXP", "LOG", "POW", "DIV", "REDUCE_PROD"), _WIDE.replace("8 bits", "16 bits")
+    ),
+    "PRELU": "LiteRT's int16 kernel for it ignores scales",
+}
+
+
+class LiteRTKernels(Kernels):
+    """LiteRT's integer kernels in one arithmetic."""
+
+    def why_form(self, operator: Operator) -> str:
+        tensors: list[Any] = [t for t in (*operator.inputs, *operator.outputs) if t is not None]
+        if any(t.is_variable for t in tensors) or schema.SUBGRAPH_OPTIONS & operator.options.keys():
+            return "it keeps state between runs or calls another subgraph"
+        fused = _fused(operator)
+        if fused != "NONE" and fused not in CLAMPS:
+            return f"LiteRT's {self.name} kernels cannot fuse {fused}"
+        weighted = self.table[operator.code].weighted
+        if weighted is not None:
+            weights = input_at(operator, weighted.weights)
+            if weights is not None and weights.is_constant and not is_float(weights):
+                return f"its weights are {weights.dtype}"
+        return ""
+
+    def clamp(self, operator: Operator) -> tuple[float, float] | None:
+        return CLAMPS.get(operator.code if operator.code in CLAMPS else _fused(operator))
+
+    def why_missing(self, operator: Operator) -> str:
+        custom: str = getattr(operator, "custom_code", "")
+        return f"custom op {custom}" if custom else self.why_not(operator.code)
+
+
+def _fused(operator: Operator) -> str:
+    return str(operator.options.get("fused_activation_function", "NONE"))
+
+
+_SHARED: dict[str, Any] = {
+    "reads_sizes": frozenset(("SHAPE", "RANK")),
+    "decides": frozenset(("SOFTMAX", "LOG_SOFTMAX", "ARG_MAX", "ARG_MIN", "TOPK_V2")),
+    "reciprocal_root": "RSQRT",
+    "scalings": frozenset(("MUL", "ADD", "SUB", "DIV", "RESHAPE")),
+}
+
+# 1 - sigmoid(8) is 3.4e-4 and 1 - tanh(4) is 6.7e-4, both less than a tenth of the output's scale.
+# XNNPACK refuses to run a model whose s_x * s_w / s_y is 256 or more.
+INT8_KERNELS = LiteRTKernels(
+    arithmetic=EIGHT,
+    table=table_of(_ROWS),
+    refusals=_NOT_INT8,
+    missing="LiteRT has no int8 kernel for {}",
+    saturates={"LOGISTIC": 8.0, "TANH": 4.0},
+    largest_factor=256.0,
+    **_SHARED,
+)
+
+# 1 - sigmoid(10.5) and 1 - tanh(5.6) are 2.8e-5, just below the output's scale of 1/32768.
+# 128 is the factor that a left shift by 7 bits makes, the largest of the 48-bit requantization.
+INT16_KERNELS = LiteRTKernels(
+    arithmetic=SIXTEEN,
+    table={code: kernel for code, kernel in table_of(_INT16_ROWS).items() if code not in _NO_INT16},
+    refusals=_NOT_INT16,
+    missing="LiteRT has no int16 kernel for {}",
+    saturates={"LOGISTIC": 10.5, "TANH": 5.6},
+    largest_factor=128.0,
+    **_SHARED,
+)
+
+BY_SCHEME: dict[str, LiteRTKernels] = {"int8": INT8_KERNELS, "int16x8": INT16_KERNELS}
+"""Kernels of schemes that compute in integers; those that only store weights smaller have none."""

@@ -1,1 +1,0 @@
-"""Eight-bit ONNX models: QuantizeLinear and DequantizeLinear around what runs on integers."""

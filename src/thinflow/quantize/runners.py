@@ -1,0 +1,178 @@
+"""Runtimes that run float programs and show what every tensor held."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from thinflow.errors import EngineUnavailable, FeedError, closest
+from thinflow.ir.types import TensorSpec
+from thinflow.lower.tflite import program as tflite
+from thinflow.onnx import program as onnx
+from thinflow.onnx import writer as onnx_writer
+from thinflow.plain_text import first_line
+from thinflow.quantize.fitting import fit
+from thinflow.typing import Array
+
+if TYPE_CHECKING:
+    from ai_edge_litert.interpreter import Interpreter
+    from onnxruntime import InferenceSession
+
+Feed = Mapping[str, Array]
+
+
+class Runner(Protocol):
+    """Runs a float program and shows its tensors."""
+
+    def run(self, feed: Feed, where: str) -> None: ...
+
+    def view(self, tensor: Any) -> Array:
+        """What a tensor held in the last run."""
+
+
+class LiteRTRunner:
+    """A LiteRT interpreter that keeps every intermediate tensor until the next run."""
+
+    def __init__(self, program: tflite.Program, threads: int) -> None:
+        # Delegates hide the tensors inside the regions they take over, so there must be none.
+        try:
+            from ai_edge_litert.interpreter import Interpreter, OpResolverType
+        except ImportError as e:
+            raise EngineUnavailable(
+                f"LiteRT cannot be imported: {e}", hint="pip install ai-edge-litert"
+            ) from e
+        main = program.subgraphs[0]
+        try:
+            self.interpreter: Interpreter = Interpreter(
+                model_content=tflite.to_bytes(program),
+                num_threads=1 if any(map(_taken_for_dense, main.operators)) else threads,
+                experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+                experimental_preserve_all_tensors=True,
+            )
+        except (RuntimeError, ValueError) as e:
+            raise EngineUnavailable(f"LiteRT cannot load the float model: {first_line(e)}") from e
+        self.index = {tensor: i for i, tensor in enumerate(main.tensors())}
+        self.names = _feed_names(program)
+        self.inputs = main.inputs
+        self.allocated: dict[tflite.Tensor, tuple[int, ...]] | None = None
+
+    def run(self, feed: Feed, where: str) -> None:
+        arrays = self._arrays(feed, where)
+        shapes = {t: a.shape for t, a in arrays.items()}
+        try:
+            if shapes != self.allocated:
+                for tensor, shape in shapes.items():
+                    self.interpreter.resize_tensor_input(self.index[tensor], shape)
+                self.interpreter.allocate_tensors()
+                self.allocated = shapes
+            for tensor, array in arrays.items():
+                self.interpreter.set_tensor(self.index[tensor], array)
+            self.interpreter.invoke()
+        except (RuntimeError, ValueError) as e:
+            raise EngineUnavailable(f"LiteRT cannot run the float model: {first_line(e)}", where) from e
+
+    def view(self, tensor: tflite.Tensor) -> Array:
+        """The tensor's memory, valid until the next run; a copy where the runtime gives no view."""
+        index = self.index[tensor]
+        with suppress(RuntimeError, ValueError):
+            view: Array = self.interpreter.tensor(index)()
+            return view
+        return np.zeros(0, np.float32)  # a branch that did not run
+
+    def _arrays(self, feed: Feed, where: str) -> dict[tflite.Tensor, Array]:
+        given: dict[tflite.Tensor, Array] = {}
+        for name, array in feed.items():
+            tensor = self.names.get(name) or self.names.get(name.removesuffix(":0"))
+            if tensor is None:
+                hint = closest(name, self.names) or f"it has: {', '.join(t.name for t in self.inputs)}"
+                raise FeedError(f"the model has no input '{name}'", where, hint=hint)
+            given[tensor] = np.asarray(
+                fit(np.asarray(array), name, TensorSpec(tensor.dtype, tensor.shape), where), order="C"
+            )
+        for tensor in self.inputs:
+            if tensor not in given:
+                raise FeedError(f"nothing is given for input '{tensor.name}'", where)
+        return given
+
+
+def _taken_for_dense(operator: tflite.Operator) -> bool:
+    """Whether LiteRT's own CONV_2D goes wrong on several threads.
+
+    It takes a filter as large as the image, without padding in front, for a dense layer: one pixel is
+    computed. SAME padding behind may ask for more of them, and these stay whatever was in memory.
+    """
+    if operator.code != "CONV_2D" or operator.options.get("padding") != "SAME":
+        return False
+    x, w = (t.shape if t is not None else None for t in operator.inputs[:2])
+    kernel = w[1:3] if w is not None else (2, 2)
+    image = x[1:3] if x is not None else (None, None)
+    fits = (k in (None, 1, 2) and d in (None, k) for k, d in zip(kernel, image, strict=True))
+    return kernel != (1, 1) and all(fits)
+
+
+def _feed_names(program: tflite.Program) -> dict[str, tflite.Tensor]:
+    """Every name an input can be fed by: its own without ":0", and those in signatures."""
+    main = program.subgraphs[0]
+    names = {}
+    for signature in program.signatures.values():
+        names.update({name: t for name, t in signature.inputs.items() if t in main.inputs})
+    for tensor in main.inputs:
+        names[tensor.name] = names[tensor.name.removesuffix(":0")] = tensor
+    return names
+
+
+class OnnxRunner:
+    """An ONNX Runtime session that gives every watched tensor."""
+
+    def __init__(self, program: onnx.Program, watched: list[onnx.Tensor], threads: int) -> None:
+        self._inputs = {t.name: t for t in program.inputs}
+        fetched = [t for t in watched if t not in program.inputs]
+        self._names = list(dict.fromkeys(t.name for t in (*program.outputs, *fetched)))
+        # Fetched tensors need no declared sizes.
+        extra = [t for t in fetched if t not in program.outputs]
+        self._session = _session(
+            onnx_writer.to_bytes(replace(program, outputs=[*program.outputs, *extra])), threads
+        )
+        self._found: dict[str, Array] = {}
+
+    def run(self, feed: Feed, where: str) -> None:
+        arrays = self._arrays(feed, where)
+        try:
+            results = self._session.run(self._names, arrays)
+        except Exception as e:  # its exceptions have no common base but this
+            raise EngineUnavailable(f"ONNX Runtime cannot run the float model: {first_line(e)}", where) from e
+        self._found = {**arrays, **{n: np.asarray(y) for n, y in zip(self._names, results, strict=True)}}
+
+    def view(self, tensor: onnx.Tensor) -> Array:
+        return self._found[tensor.name]
+
+    def _arrays(self, feed: Mapping[str, Array], where: str) -> dict[str, Array]:
+        missing = [name for name in self._inputs if name not in feed]
+        if missing:
+            raise FeedError(f"nothing is given for input '{missing[0]}'", where)
+        return {
+            name: np.ascontiguousarray(
+                fit(np.asarray(feed[name]), name, TensorSpec(tensor.dtype, tensor.shape), where)
+            )
+            for name, tensor in self._inputs.items()
+        }
+
+
+def _session(content: bytes, threads: int) -> InferenceSession:
+    try:
+        import onnxruntime
+    except ImportError as e:
+        raise EngineUnavailable(
+            "the package onnxruntime is missing", hint="pip install 'thinflow[onnx]'"
+        ) from e
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 4
+    try:
+        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    except Exception as e:  # as above
+        raise EngineUnavailable(f"ONNX Runtime cannot load the float model: {first_line(e)}") from e
