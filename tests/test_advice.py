@@ -179,7 +179,7 @@ def channels_first(folder: Path) -> Advice:
     return graph, hint_of(graph), "to_nhwc"
 
 
-@advice("lower/tflite/coding.py", "freeze_requantization_ranges")
+@advice("lower/tflite/quantized_context.py", "freeze_requantization_ranges")
 def ranges_found_anew(folder: Path) -> Advice:
     graph = thinflow.transform(digits.build(0), "quantize_weights quantize_nodes", verify=False)
     path = folder / "ranges.txt"

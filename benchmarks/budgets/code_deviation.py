@@ -20,7 +20,7 @@ from thinflow.interpreter import Plan
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Value
 from thinflow.ir.types import QINT8, QUINT8, dtype
-from thinflow.lower.tflite.coding import READERS
+from thinflow.lower.tflite.quantized_context import READERS
 
 TITLE = "codes of eight-bit graphs"
 IN_QUICK = True

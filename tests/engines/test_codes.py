@@ -15,7 +15,7 @@ from thinflow.engines._codes import FLOPS_WORTH_A_CODE, better_exact
 from thinflow.engines.session import Session
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph
-from thinflow.lower.tflite.coding import READERS
+from thinflow.lower.tflite.quantized_context import READERS
 from thinflow.synthetic import synthetic_array
 from thinflow.zoo import build
 

@@ -21,7 +21,7 @@ from tests.lower.tflite.test_quantized import WIDE, fed, narrowed, stored, three
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import QINT8, QINT32, QUINT8, DType
-from thinflow.lower.onnx import eight_bit
+from thinflow.lower.onnx import quantized_context
 
 MANY = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 ENGINES = pytest.mark.parametrize("engine", ["litert", "onnxruntime"])
@@ -38,7 +38,7 @@ _SIZES = st.tuples(st.integers(1, 2), st.integers(2, 6), st.integers(2, 6), st.s
 @pytest.fixture(autouse=True, scope="module")
 def small_tensors_too():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(eight_bit, "FEWEST", 0)
+        patch.setattr(quantized_context, "FEWEST", 0)
         yield
 
 

@@ -15,8 +15,7 @@ from thinflow.api import load, transform
 from thinflow.api.converting import convert_verified
 from thinflow.errors import VerificationError
 from thinflow.ir.graph import Graph
-from thinflow.lower.tflite import symmetric
-from thinflow.lower.tflite.sums import Products
+from thinflow.lower.quantized.accumulators import LayerPlan
 from thinflow.optimize import codes
 from thinflow.optimize.codes import check_codes, holds_codes
 from thinflow.synthetic import synthetic_array
@@ -44,13 +43,8 @@ def test_every_op_is_within_a_code(digits: Graph):
 
 
 def test_a_wrong_bias_is_found(digits: Graph, monkeypatch: pytest.MonkeyPatch):
-    right = symmetric.split
-
-    def wrong(*args):
-        parts = right(*args)
-        return symmetric.Split(parts.weights, parts.copies, parts.shift + 20000, parts.error)
-
-    monkeypatch.setitem(Products.rounded.__globals__, "split", wrong)
+    right = LayerPlan.whole_bias
+    monkeypatch.setattr(LayerPlan, "whole_bias", lambda plan, weights, to: right(plan, weights, to) + 20000)
     with pytest.raises(VerificationError, match=r"codes off the graph's, at most \d+ are expected"):
         check(digits)
 

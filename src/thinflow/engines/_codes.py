@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from thinflow.engines import _worth
 from thinflow.ir.graph import Graph, Node
-from thinflow.lower.tflite.coding import READERS
+from thinflow.lower.tflite.quantized_context import READERS
 from thinflow.ops import registry
 
 FLOPS_WORTH_A_CODE = 1e5

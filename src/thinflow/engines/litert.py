@@ -281,7 +281,7 @@ def _unsupported_unit(graph: Graph, inputs: Sequence[Value], outputs: Sequence[V
 
 def _inner(graph: Graph) -> Collection[Value]:
     from thinflow.engines._codes import better_exact
-    from thinflow.lower.tflite.inner import inner_values
+    from thinflow.lower.tflite.internal_values import inner_values
 
     return () if better_exact(graph) else inner_values(graph)
 

@@ -24,9 +24,9 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import FLOAT, QINT32, dtype
 from thinflow.lower.lowering import needed_nodes
 from thinflow.lower.onnx.convert import lower_graph as onnx_lower_graph
-from thinflow.lower.tflite.coding import READERS
 from thinflow.lower.tflite.convert import lower_graph
 from thinflow.lower.tflite.program import to_bytes
+from thinflow.lower.tflite.quantized_context import READERS
 from thinflow.onnx.writer import to_bytes as onnx_to_bytes
 from thinflow.ops.traits import Trait, has
 from thinflow.typing import Array

@@ -30,7 +30,7 @@ from thinflow.ir.states import State, states_of, without_states
 from thinflow.ir.types import BFLOAT16, HALF, STRING, TensorSpec
 from thinflow.lower.operands import WIDENING
 from thinflow.lower.tflite.convert import unsupported, unsupported_unit
-from thinflow.lower.tflite.inner import inner_values
+from thinflow.lower.tflite.internal_values import inner_values
 from thinflow.synthetic import concrete_shape, declared_spec
 from thinflow.transforms.flow.to_frames import WHILES
 from thinflow.typing import Array

@@ -15,7 +15,7 @@ from thinflow.ir.brief import brief_repr
 from thinflow.ir.counterparts import counterparts
 from thinflow.ir.graph import Graph
 from thinflow.ir.notebook import table_html
-from thinflow.lower.onnx.quant import range_only
+from thinflow.lower.onnx.fake_quant import range_only
 from thinflow.onnx.program import DEFAULT_OPSET, Program, check_opset
 from thinflow.onnx.writer import to_bytes, write_program
 from thinflow.optimize.batch_check import why_one_batch

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tests.lower.onnx.harness import Net, run_onnx
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import QINT8, QINT32, QUINT8
-from thinflow.lower.onnx import eight_bit
+from thinflow.lower.onnx import quantized_context
 from thinflow.lower.onnx.convert import lower_graph
-from thinflow.lower.onnx.eight_bit import bit_for_bit
+from thinflow.lower.onnx.quantized_context import bit_for_bit
 
 FEW = settings(max_examples=25, deadline=None)
 WIDE = {"T1": QUINT8, "T2": QUINT8, "Toutput": QINT32}
@@ -28,7 +28,7 @@ EXTENDED = pytest.mark.parametrize("extended", [False, True], ids=["plain", "ext
 @pytest.fixture(autouse=True, scope="module")
 def small_tensors_too():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(eight_bit, "FEWEST", 0)
+        patch.setattr(quantized_context, "FEWEST", 0)
         yield
 
 
@@ -334,11 +334,11 @@ def test_exact_codes_where_they_are_asked_for():
 
 
 def test_few_codes_are_exact(monkeypatch):
-    monkeypatch.setattr(eight_bit, "FEWEST", 6 * 6 * 4 + 1)
+    monkeypatch.setattr(quantized_context, "FEWEST", 6 * 6 * 4 + 1)
     net = Net()
     result = frozen(net, conv(net, (1, 6, 6, 20), (3, 3), 4, 1, "SAME", -1, 3))
     check_codes(net, result, most=0)
-    monkeypatch.setattr(eight_bit, "FEWEST", 6 * 6 * 4)
+    monkeypatch.setattr(quantized_context, "FEWEST", 6 * 6 * 4)
     assert operators(net, result[0])["QLinearConv"] == 1
 
 

@@ -21,7 +21,7 @@ from tests.lower.onnx.test_eight_bit import (
 )
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import QINT8, QINT32, QUINT8
-from thinflow.lower.onnx import eight_bit
+from thinflow.lower.onnx import quantized_context
 from thinflow.lower.onnx.convert import lower_graph
 
 FEW = settings(max_examples=25, deadline=None)
@@ -31,7 +31,7 @@ STEPS = (1, 1, 1, 1)
 @pytest.fixture(autouse=True, scope="module")
 def small_tensors_too():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(eight_bit, "FEWEST", 0)
+        patch.setattr(quantized_context, "FEWEST", 0)
         yield
 
 

@@ -24,7 +24,7 @@ from tests.lower.onnx.test_eight_bit import (
     used_range,
 )
 from thinflow.ir.types import QINT8, QINT32, QUINT8
-from thinflow.lower.onnx import eight_bit, integers, layout
+from thinflow.lower.onnx import integers, layout, quantized_context
 
 CLAMPED = pytest.mark.parametrize("clamp", sorted(CLAMPS, key=str))
 
@@ -32,7 +32,7 @@ CLAMPED = pytest.mark.parametrize("clamp", sorted(CLAMPS, key=str))
 @pytest.fixture(autouse=True, scope="module")
 def small_tensors_too():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(eight_bit, "FEWEST", 0)
+        patch.setattr(quantized_context, "FEWEST", 0)
         yield
 
 

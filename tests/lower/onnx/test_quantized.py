@@ -9,7 +9,7 @@ from tests.lower.onnx.harness import Net, run_onnx
 from tests.lower.tflite.test_ops import f
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import QINT8, QINT32, QUINT8
-from thinflow.lower.onnx.eight_bit import bit_for_bit
+from thinflow.lower.onnx.quantized_context import bit_for_bit
 
 X = f(2, 6, 5, 3, low=-3.0, high=5.0)
 RANGE = (np.float32(-3), np.float32(5))

@@ -12,7 +12,7 @@ from tests.lower.tflite.test_ops import C, b, f, i, ints
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import INT32
 from thinflow.lower import rules
-from thinflow.lower.tflite.coding import READERS
+from thinflow.lower.tflite.quantized_context import READERS
 
 POSITIVE = f(3, 4, low=1.0, high=3.0)
 PIXELS = f(2, 5, 4, 3, low=0.0, high=1.0)

@@ -8,8 +8,8 @@ import pytest
 from tests.lower.tflite.harness import compare, run_litert
 from thinflow.errors import UnsupportedOp
 from thinflow.formats.graphdef import load
-from thinflow.lower.tflite.coding import READERS
 from thinflow.lower.tflite.convert import lower_graph
+from thinflow.lower.tflite.quantized_context import READERS
 
 FEWEST_LOWERED = 174
 """Of the graphs in ../shared/conformance; raise it when more can be lowered."""

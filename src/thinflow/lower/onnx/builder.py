@@ -37,7 +37,7 @@ class Builder(Building[Tensor]):
         blocks: tensor that SpaceToBatch made -> what of, the block, and the border: two numbers per axis.
         extended: whether ops may be written that ONNX Runtime alone has, such as com.microsoft.QLinearAdd.
         limits_bytes: whether Max and Min of uint8 may be written, which ONNX Runtime has since 1.24.
-        notes: what rules tell later ones of a tensor, by kind; see `eight_bit`.
+        notes: what rules tell later ones of a tensor, by kind; see `quantized_context`.
     """
 
     def __init__(self, specs: Mapping[Value, TensorSpec] | None = None, opset: int = DEFAULT_OPSET) -> None:

@@ -16,8 +16,8 @@ from thinflow.ir.types import FLOAT, INT32, DType
 from thinflow.lower.onnx.borders import without_border
 from thinflow.lower.onnx.builder import Builder, shape_of
 from thinflow.lower.onnx.conv import geometry
+from thinflow.lower.quantized.geometry import centred_windows
 from thinflow.onnx.program import Tensor
-from thinflow.ops.quantized_math import _origin_pads
 from thinflow.typing import Array
 
 _FEWEST_CHANNELS = 16
@@ -214,21 +214,14 @@ def _centred_windows(
     b: Builder, x: Tensor, window: tuple[int, int], strides: Sequence[int], padding: str
 ) -> tuple[Tensor, dict[str, Any]] | None:
     """x without the pixels that no window sees, and the options of its convolution; None without windows."""
-    sizes = [n or 0 for n in shape_of(x)[1:3]]
-    axes = [_origin_pads(n, k, s, padding) for n, k, s in zip(sizes, window, strides[1:3], strict=True)]
-    if min(out for _, _, out in axes) < 1:
+    inner, border = without_border(b, x)
+    batch, *sizes, depth = shape_of(inner)
+    axes = centred_windows([n or 0 for n in sizes], window, strides[1:3], padding, border)
+    if min(axis.count for axis in axes) < 1:
         return None
-    x, border = without_border(b, x)
-    befores = [before + more for (before, _, _), more in zip(axes, border[:2], strict=True)]
-    afters = [after + more for (_, after, _), more in zip(axes, border[2:], strict=True)]
-    _, height, width, depth = shape_of(x)
-    sizes = [height or 0, width or 0]
-    starts, ends = (
-        [max(-n, 0) for n in befores],
-        [size - max(-n, 0) for size, n in zip(sizes, afters, strict=True)],
-    )
+    starts, ends = [axis.start for axis in axes], [axis.end for axis in axes]
     if starts != [0, 0] or ends != sizes:
-        shape = (x.shape[0] if x.shape else None, *(e - s for s, e in zip(starts, ends, strict=True)), depth)
-        x = b.sliced(x, starts, ends, [1, 2], shape=shape)
-    pads = tuple(max(n, 0) for n in (*befores, *afters))
-    return x, {"kernel_shape": window, "strides": tuple(strides[1:3]), "pads": pads}
+        shape = (batch, *(end - start for start, end in zip(starts, ends, strict=True)), depth)
+        inner = b.sliced(inner, starts, ends, [1, 2], shape=shape)
+    pads = (*(axis.before for axis in axes), *(axis.after for axis in axes))
+    return inner, {"kernel_shape": window, "strides": tuple(strides[1:3]), "pads": pads}

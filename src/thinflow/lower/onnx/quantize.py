@@ -8,13 +8,13 @@ import numpy as np
 
 from thinflow.ir.graph import Node
 from thinflow.ir.types import FLOAT, INT32, QINT8, QINT32, QUINT8, UINT8, DType
-from thinflow.lower.onnx import eight_bit
+from thinflow.lower.onnx import quantized_context
 from thinflow.lower.onnx.borders import inside_border, with_border
 from thinflow.lower.onnx.builder import Builder, number, require, shape_of
-from thinflow.lower.onnx.codes import as_codes, decoded, encoded, range_of
-from thinflow.lower.onnx.eight_bit import Coded, Wide, coded_of, coded_over, is_exact, known_grid
-from thinflow.lower.onnx.eight_bit_between import between
-from thinflow.lower.onnx.quant import noted_grid
+from thinflow.lower.onnx.fake_quant import noted_grid
+from thinflow.lower.onnx.quantization_formulas import as_codes, decoded, encoded, range_of
+from thinflow.lower.onnx.quantized_context import Coded, Wide, coded_of, coded_over, is_exact, known_grid
+from thinflow.lower.onnx.requantized_float_layers import requantized_layer
 from thinflow.lower.onnx.terms import Term, choose
 from thinflow.lower.rules import lower
 from thinflow.onnx.program import Tensor
@@ -84,24 +84,26 @@ def _note_kernel(
         is_whole: whether the range is what x uses. It is then not widened, should it be narrow.
     """
     if T is QINT32:
-        wide = Wide(low, high, lambda to: eight_bit.encoded(b, x, to), lambda: x)
-        eight_bit.note_wide(b, q, wide)
+        wide = Wide(low, high, lambda to: quantized_context.encoded(b, x, to), lambda: x)
+        quantized_context.note_wide(b, q, wide)
     is_known = low.is_constant and high.is_constant
     if T not in (QUINT8, QINT8) or (is_known and known_grid(low, high, UINT8) is None):
         return
     inner, border = inside_border(b, x)
     source = None
     if is_whole:
-        codes, scale, zero = eight_bit.quantized(b, inner)
+        codes, scale, zero = quantized_context.quantized(b, inner)
     else:
         to = coded_over(b, Term(b, low), Term(b, high))
-        codes, source = between(b, inner, to) if is_known else (eight_bit.encoded(b, inner, to), None)
+        codes, source = (
+            requantized_layer(b, inner, to) if is_known else (quantized_context.encoded(b, inner, to), None)
+        )
         scale, zero = to.scale, to.zero
     codes = with_border(b, codes, zero, border, x.shape)
     coded = Coded(codes, scale, zero, low, high)
     if border is None:
         coded = replace(coded, source=source, reals=(lambda: x) if is_whole else None)
-    eight_bit.note_coded(b, q, coded)
+    quantized_context.note_coded(b, q, coded)
 
 
 def _is_end_of(b: Builder, end: Tensor, code: str, x: Tensor) -> bool:
@@ -166,7 +168,7 @@ def dequantize(
         coded = coded_of(b, q, low, high)
         if coded is not None and not q.is_constant and not is_exact(q):
             is_inner = coded.is_measured and _is_for_layers(node)
-            return b.typed((eight_bit.reals_of if is_inner else eight_bit.decoded)(b, coded))
+            return b.typed((quantized_context.reals_of if is_inner else quantized_context.decoded)(b, coded))
         return b.typed(decoded(codes, range_of(b, low, high, q.dtype)).tensor)
     if mode == "MIN_COMBINED":
         span = float(np.float32(t.high) - np.float32(t.low))

@@ -9,9 +9,10 @@ import numpy as np
 
 from thinflow.ir.graph import Node
 from thinflow.ir.types import DOUBLE, FLOAT, INT32, INT64
-from thinflow.lower.code_sums import Addend, addends, is_single
+from thinflow.lower.onnx.accumulators import convolution, matrix_product
 from thinflow.lower.onnx.builder import Builder, require, shape_of
-from thinflow.lower.onnx.codes import (
+from thinflow.lower.onnx.integers import conv_of, whole_conv
+from thinflow.lower.onnx.quantization_formulas import (
     Range,
     code_of,
     decoded,
@@ -23,7 +24,7 @@ from thinflow.lower.onnx.codes import (
     wrapped,
     zero_code,
 )
-from thinflow.lower.onnx.eight_bit import (
+from thinflow.lower.onnx.quantized_context import (
     Coded,
     coded_of,
     known_grid,
@@ -31,15 +32,13 @@ from thinflow.lower.onnx.eight_bit import (
     these_very,
     weights_of,
 )
-from thinflow.lower.onnx.eight_bit_addends import middle_of
-from thinflow.lower.onnx.eight_bit_products import convolution, matrix_product
-from thinflow.lower.onnx.eight_bit_sums import combined
-from thinflow.lower.onnx.integers import conv_of, whole_conv
+from thinflow.lower.onnx.quantized_sums import combined
 from thinflow.lower.onnx.terms import Term, choose
 from thinflow.lower.onnx.windows import plane, seen_by_windows
+from thinflow.lower.quantized.addends import Addend, addends, is_single, middle_of
+from thinflow.lower.quantized.geometry import centred_windows
 from thinflow.lower.rules import lower
 from thinflow.onnx.program import Tensor
-from thinflow.ops.quantized_math import _origin_pads
 from thinflow.typing import Array
 
 Three = tuple[Tensor, Tensor, Tensor]
@@ -192,11 +191,12 @@ def _moved_plane(
     """As `plane`, where windows move to the centre when the stride leaves pixels over."""
     h, w = shape_of(x, "x", 4)[1:3]
     require(h is not None and w is not None, "the size of the image is not known")
-    lists = []
-    for size, k, stride in zip((h or 0, w or 0), window, strides[1:3], strict=True):
-        before, _, out = _origin_pads(size, k, stride, padding)
-        lists.append(np.arange(out)[:, None] * stride + np.arange(k) - before)
-    return plane(x, window, strides, (1, 1, 1, 1), padding, (lists[0], lists[1]))
+    axes = centred_windows((h or 0, w or 0), window, strides[1:3], padding)
+    rows, columns = (
+        np.arange(axis.count)[:, None] * stride + np.arange(k) - axis.before + axis.start
+        for axis, k, stride in zip(axes, window, strides[1:3], strict=True)
+    )
+    return plane(x, window, strides, (1, 1, 1, 1), padding, (rows, columns))
 
 
 @lower("QuantizedDepthwiseConv2D", to="onnx")

@@ -12,12 +12,13 @@ import numpy as np
 
 from thinflow.ir.graph import Node
 from thinflow.ir.types import DOUBLE, FLOAT, INT8, INT32, UINT8
-from thinflow.lower.onnx import eight_bit
+from thinflow.lower.onnx import quantized_context
 from thinflow.lower.onnx.array import reshape
 from thinflow.lower.onnx.builder import END, Builder, ints, require, shape_of
-from thinflow.lower.onnx.codes import code_of, decoded, encoded, range_of
 from thinflow.lower.onnx.conv import geometry
-from thinflow.lower.onnx.eight_bit import (
+from thinflow.lower.onnx.pool import max_pool
+from thinflow.lower.onnx.quantization_formulas import code_of, decoded, encoded, range_of
+from thinflow.lower.onnx.quantized_context import (
     Coded,
     coded_of,
     coded_over,
@@ -26,7 +27,6 @@ from thinflow.lower.onnx.eight_bit import (
     note_wide,
     wide_of,
 )
-from thinflow.lower.onnx.pool import max_pool
 from thinflow.lower.onnx.terms import Term, choose
 from thinflow.lower.onnx.windows import plane, seen_by_windows
 from thinflow.lower.rules import lower
@@ -40,7 +40,7 @@ def _clamped(b: Builder, q: Tensor, low: Tensor, high: Tensor, top: Term | None)
     """Codes within those of 0 and top."""
     is_known = top is None or (top.tensor.is_constant and bool(top.tensor.array() >= 0))
     most = float(top.tensor.array()) if top is not None and is_known else math.inf
-    coded = None if q.dtype is not UINT8 or eight_bit.is_exact(q) else coded_of(b, q, low, high)
+    coded = None if q.dtype is not UINT8 or quantized_context.is_exact(q) else coded_of(b, q, low, high)
     if coded is not None and is_known:
         return b.result(handed_on(b, _limited(b, coded, most), coded)), low, high
     r = range_of(b, low, high, q.dtype)
@@ -106,7 +106,7 @@ def quantized_pool(
             y = max_pool(b, node, q, ksize=ksize, strides=strides, padding=padding)
         reals = None if coded is None or tuple(ksize[1:3]) != (1, 1) else _thinned(b, coded, strides)
         return handed_on(b, b.result(y), coded, reals=reals), low, high
-    if coded is not None and q.dtype is UINT8 and not eight_bit.is_exact(q):
+    if coded is not None and q.dtype is UINT8 and not quantized_context.is_exact(q):
         mean = _mean(b, coded, geometry(shape_of(q, "x", 4)[1:3], ksize[1:3], strides[1:3], (1, 1), padding))
         return handed_on(b, b.result(mean), coded), low, high
     flat, inside = plane(q, ksize[1:3], strides, (1, 1, 1, 1), padding)
@@ -132,9 +132,9 @@ def _mean(b: Builder, x: Coded, options: dict[str, Any]) -> Tensor:
         inputs, options = (x.codes, x.scale, x.zero, x.scale, x.zero), {"channels_last": 1, **options}
         return b.step("com.microsoft.QLinearAveragePool", *inputs, shape=b.result_spec().shape, **options)
     n, rows, columns, depth = b.result_spec().shape or (None,) * 4
-    reals = b.channels_first(eight_bit.decoded(b, x))
+    reals = b.channels_first(quantized_context.decoded(b, x))
     y = b.step("AveragePool", reals, shape=(n, depth, rows, columns), count_include_pad=0, **options)
-    return b.transposed(eight_bit.encoded(b, y, x), (0, 2, 3, 1))
+    return b.transposed(quantized_context.encoded(b, y, x), (0, 2, 3, 1))
 
 
 @lower("QuantizedConcat", to="onnx")
@@ -145,7 +145,7 @@ def quantized_concat(b: Builder, node: Node, axis: Tensor, *rest: Tensor) -> Thr
     parts = rest[:n]
     coded = [coded_of(b, rest[k], rest[n + k], rest[2 * n + k]) for k in range(n)]
     known = [c for c in coded if c is not None]
-    if len(known) == n and not all(eight_bit.is_exact(q) for q in parts):
+    if len(known) == n and not all(quantized_context.is_exact(q) for q in parts):
         return _joined(b, axis, known)
     ranges = [range_of(b, rest[n + k], rest[2 * n + k], parts[k].dtype) for k in range(n)]
     low, high = ranges[0].low, ranges[0].high
@@ -173,13 +173,13 @@ def _joined(b: Builder, axis: Tensor, parts: list[Coded]) -> Three:
     to = coded_over(b, low, high)
     moved = [
         part.codes if is_same(part.low, low.tensor) and is_same(part.high, high.tensor)
-        else eight_bit.encoded(b, eight_bit.decoded(b, part), to)
+        else quantized_context.encoded(b, quantized_context.decoded(b, part), to)
         for part in parts
     ]  # fmt: skip
     (place,) = ints(axis, "the axis")
     y = b.result(b.step("Concat", *moved, shape=b.result_spec().shape, axis=place))
     coded = Coded(y, to.scale, to.zero, low.tensor, high.tensor)
-    return eight_bit.note_coded(b, y, coded), b.result(low.tensor, 1), b.result(high.tensor, 2)
+    return quantized_context.note_coded(b, y, coded), b.result(low.tensor, 1), b.result(high.tensor, 2)
 
 
 @lower("QuantizedInstanceNorm", to="onnx")

@@ -8,7 +8,7 @@ from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Node
 from thinflow.ir.types import DOUBLE, FLOAT, INT32, INT64, QUINT8, DType
 from thinflow.lower.onnx.builder import Builder, shape_of
-from thinflow.lower.onnx.codes import (
+from thinflow.lower.onnx.quantization_formulas import (
     Range,
     decoded,
     encoded,
@@ -16,7 +16,7 @@ from thinflow.lower.onnx.codes import (
     range_of,
     real_of,
 )
-from thinflow.lower.onnx.eight_bit import (
+from thinflow.lower.onnx.quantized_context import (
     note_measured,
     requantized,
     wide_of,

@@ -13,8 +13,8 @@ from thinflow.ir.types import FLOAT, INT32, INT64, DType, TensorSpec
 from thinflow.lower.building import REFUSED, Building, Dims
 from thinflow.lower.operands import ints, require, shape_of
 from thinflow.lower.tflite import kernels
-from thinflow.lower.tflite.coding import Coding
 from thinflow.lower.tflite.program import Operator, Tensor
+from thinflow.lower.tflite.quantized_context import QuantizedContext
 from thinflow.tflite.options import encode_options
 from thinflow.wire import flexbuffer
 
@@ -23,14 +23,14 @@ class Builder(Building[Tensor]):
     """Collects the operators of one subgraph, node by node.
 
     Attributes:
-        coding: what is known of eight-bit codes.
+        quantized: what is known of quantized values.
     """
 
     operators: list[Operator]
 
     def __init__(self, specs: Mapping[Value, TensorSpec] | None = None) -> None:
         super().__init__(Tensor, specs)
-        self.coding = Coding()
+        self.quantized = QuantizedContext()
 
     def value(self, value: Value, *, like: Tensor | None = None, element: DType | None = None) -> Tensor:
         """As in the base class; a part of a complex value where rules are asked for parts."""

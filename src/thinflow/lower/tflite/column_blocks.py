@@ -1,12 +1,4 @@
-"""Convolutions of eight-bit images with few channels: several columns at once.
-
-Integer kernels multiply many channels of a pixel in one step; an image of 3 channels leaves most of that
-idle. A row of pixels [w,c] is also a row of blocks of b columns [w/b,b c], and n = b/s neighbouring results,
-where s is the stride, are one result with n times as many channels:
-
-    conv(x [h,w,c], f [m,kh,kw,c], stride s)  =  conv(x [h,w/b,b c], g [n m,kh,taps,b c], stride 1)
-
-Some of g is zero, so every sum is the same to the bit.
+"""Convolutions of int8 images with few channels: several columns at once, as `quantized.geometry` tells.
 
 Blocks as wide as the stride (n = 1) hold few zeros. XNNPACK's convolutions for x86, for Arm's i8mm and for
 most 64-bit Arm processors without dot products multiply 8 channels in one step, those for Arm's dot products
@@ -18,11 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from thinflow.ir.types import INT8, INT32
+from thinflow.lower.quantized.geometry import ColumnBlocks, column_blocks
 from thinflow.lower.tflite.program import Operator, Quantization, Subgraph, Tensor
 from thinflow.ops._shapes import same_padding
 from thinflow.typing import Array
@@ -40,23 +32,6 @@ _ROUNDING = 2
 """Steps of the unit that turning its sums into codes takes."""
 _WORTH = 0.7
 """Times the unit's steps that may be left."""
-
-
-@dataclass(frozen=True)
-class _Blocks:
-    """How columns are put together.
-
-    Attributes:
-        times: neighbouring results that are computed at once.
-        columns: of a block.
-        taps: blocks that they are computed from.
-        start: the column within those where the window of the first result starts.
-    """
-
-    times: int
-    columns: int
-    taps: int
-    start: int
 
 
 def merge_columns(subgraph: Subgraph, *, matrix_unit: bool = False) -> dict[Tensor, Tensor]:
@@ -105,7 +80,7 @@ def _sizes(x: Tensor | None) -> tuple[int, int, int]:
     return height, width, channels
 
 
-def _best(operator: Operator, matrix_unit: bool) -> _Blocks | None:
+def _best(operator: Operator, matrix_unit: bool) -> ColumnBlocks | None:
     """The blocks that take fewest steps; None if the convolution is better left alone."""
     best = _for_matrix_unit(operator) if matrix_unit else None
     if best is not None or operator.options["stride_w"] == 1:
@@ -114,7 +89,7 @@ def _best(operator: Operator, matrix_unit: bool) -> _Blocks | None:
     return blocks if blocks is not None and _is_light(operator, blocks) else None
 
 
-def _is_light(operator: Operator, blocks: _Blocks) -> bool:
+def _is_light(operator: Operator, blocks: ColumnBlocks) -> bool:
     """Whether no kernel that multiplies several channels in one step has more to do than before."""
     _, kw, depth = _sizes(operator.inputs[1])
     for channels, times in _AT_MOST.items():
@@ -124,13 +99,13 @@ def _is_light(operator: Operator, blocks: _Blocks) -> bool:
     return True
 
 
-def _for_matrix_unit(operator: Operator) -> _Blocks | None:
+def _for_matrix_unit(operator: Operator) -> ColumnBlocks | None:
     """The blocks for which a matrix unit takes fewest steps, if that is worth it."""
     kh, kw, depth = _sizes(operator.inputs[1])
     count = _sizes(operator.outputs[0])[2]
     if depth >= _TILE:
         return None
-    steps: dict[_Blocks, float] = {}
+    steps: dict[ColumnBlocks, float] = {}
     for times in range(1, _MOST_TIMES + 1):
         blocks = _blocks(operator, times)
         if blocks is not None and blocks.columns > 1:
@@ -144,31 +119,28 @@ def _steps(taps: int, depth: int, count: int) -> int:
     return (taps * math.ceil(depth / _TILE) + _ROUNDING) * math.ceil(count / _TILE)
 
 
-def _blocks(operator: Operator, times: int) -> _Blocks | None:
+def _blocks(operator: Operator, times: int) -> ColumnBlocks | None:
     """Blocks for so many results at once; None where they do not come out even."""
     kw, width = _sizes(operator.inputs[1])[1], _sizes(operator.inputs[0])[1]
     stride, results = operator.options["stride_w"], _sizes(operator.outputs[0])[1]
-    columns = stride * times
-    if width % columns or results % times:
+    if width % (stride * times) or results % times:
         return None
     is_same = operator.options["padding"] == "SAME"
     before = same_padding(width, kw, stride)[0] if is_same else 0
-    ahead = math.ceil(before / columns)  # blocks before the results' own
-    last = (stride * (times - 1) - before + kw - 1) // columns
-    # SAME pads as many blocks behind as before, or one more.
-    taps = max(ahead + last + 1, 2 * ahead + 1)
-    is_even = (taps - 1) // 2 == ahead if is_same else width // columns - taps + 1 == results // times
-    return _Blocks(times, columns, taps, ahead * columns - before) if is_even else None
+    blocks = column_blocks(kw, stride, before, times, symmetric=True)
+    # SAME pads as many blocks behind as before, or one more; VALID has none of them.
+    even = (blocks.taps - 1) // 2 if is_same else width // blocks.columns - blocks.taps + 1
+    return blocks if even == (blocks.ahead if is_same else results // times) else None
 
 
-def _of_blocks(operator: Operator, blocks: _Blocks, made: dict[Tensor, Tensor]) -> list[Operator]:
+def _of_blocks(operator: Operator, blocks: ColumnBlocks, made: dict[Tensor, Tensor]) -> list[Operator]:
     """The convolution of blocks, and what reshapes its input and result; `made` learns of their tensors."""
     x, filters, bias = (t for t in operator.inputs if t is not None)
     y = operator.outputs[0]
     (height, width, depth), (rows, results, count) = _sizes(x), _sizes(y)
     wide = _like(x, (height, width // blocks.columns, blocks.columns * depth))
     narrow = y if blocks.times == 1 else _like(y, (rows, results // blocks.times, blocks.times * count))
-    weights = _repeated(filters, _in_blocks(np.asarray(filters.array()), blocks), blocks.times)
+    weights = _repeated(filters, _filters(np.asarray(filters.array()), blocks), blocks.times)
     addend = bias
     if blocks.times > 1:
         addend = _repeated(bias, np.tile(np.asarray(bias.array()), blocks.times), blocks.times)
@@ -180,14 +152,9 @@ def _of_blocks(operator: Operator, blocks: _Blocks, made: dict[Tensor, Tensor]) 
     return [_reshape(operator, x, wide), conv, *([] if narrow is y else [_reshape(operator, narrow, y)])]
 
 
-def _in_blocks(filters: Array, blocks: _Blocks) -> Array:
-    """Filters [m,kh,kw,c] as [times m,kh,taps,columns c]: each at the place of its result, among zeros."""
-    count, kh, kw, depth = filters.shape
-    found = np.zeros((blocks.times, count, kh, blocks.taps * blocks.columns, depth), filters.dtype)
-    for number in range(blocks.times):
-        start = blocks.start + number * blocks.columns // blocks.times
-        found[number, :, :, start : start + kw] = filters
-    return found.reshape(blocks.times * count, kh, blocks.taps, blocks.columns * depth)
+def _filters(filters: Array, blocks: ColumnBlocks) -> Array:
+    """Filters [m,kh,kw,c] as [times m,kh,taps,columns c]."""
+    return np.ascontiguousarray(blocks.filters(filters.transpose(1, 2, 3, 0)).transpose(3, 0, 1, 2))
 
 
 def _repeated(x: Tensor, array: Array, times: int) -> Tensor:

@@ -20,7 +20,7 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import BOOL, DType
 from thinflow.lower.control import FlowLowering, Maker
 from thinflow.lower.lowering import Lowering, Specs, Target, raise_refusals
-from thinflow.lower.tflite import coding
+from thinflow.lower.tflite import quantized_context
 from thinflow.lower.tflite.bodies import Body, stored, without_twins
 from thinflow.lower.tflite.builder import Builder
 from thinflow.lower.tflite.calls import block_lstm
@@ -80,7 +80,7 @@ class ControlLowering(FlowLowering):
         super().__init__(TARGET, specs, constants, around=around)
         known = around if around is not None else constants
         if isinstance(known, ControlLowering):
-            self.builder.coding.grids = known.builder.coding.grids
+            self.builder.quantized.grids = known.builder.quantized.grids
         self.subgraphs: list[Subgraph] = [] if around is None else around.subgraphs
         self.tables: dict[int, int] = {} if around is None else around.tables
         self._contents: dict[Any, int] = {} if around is None else around._contents
@@ -106,10 +106,10 @@ class ControlLowering(FlowLowering):
     def operand(self, node: Node, value: Value) -> Slot:
         """What a rule is handed: int8 codes and 32-bit sums only where it knows them."""
         slot = self.read(value)
-        if node.op in coding.READERS:
+        if node.op in quantized_context.READERS:
             return slot
         self.builder.begin(node)
-        found: Slot = coding.stored(self.builder, value, slot)
+        found: Slot = quantized_context.stored(self.builder, value, slot)
         return found
 
     def _apply(self, node: Node) -> tuple[Any, ...]:
@@ -136,7 +136,7 @@ class ControlLowering(FlowLowering):
 
     def undo(self, mark: tuple[int, ...]) -> None:
         super().undo(mark)
-        self.builder.coding.keep(self.builder.operators)
+        self.builder.quantized.keep(self.builder.operators)
         del self.subgraphs[mark[1] :]
 
     def within(self) -> ControlLowering:

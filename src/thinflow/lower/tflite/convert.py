@@ -14,11 +14,11 @@ from thinflow.lower.building import REFUSED
 from thinflow.lower.control import steps
 from thinflow.lower.lowering import Specs, raise_refusals
 from thinflow.lower.tflite.bodies import called_by, numbered
-from thinflow.lower.tflite.coding import stored
 from thinflow.lower.tflite.control import ControlLowering
 from thinflow.lower.tflite.fuse import fuse
-from thinflow.lower.tflite.inner import border, inner_groups
+from thinflow.lower.tflite.internal_values import border, inner_groups
 from thinflow.lower.tflite.program import Operator, Program, Signature, Subgraph, Tensor
+from thinflow.lower.tflite.quantized_context import stored
 from thinflow.lower.tflite.slots import copied
 
 SIGNATURE = "serving_default"

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from thinflow.lower.tflite import fuse_arithmetic as arithmetic
 from thinflow.lower.tflite import fuse_channels as channels
 from thinflow.lower.tflite import fuse_layout as layout
-from thinflow.lower.tflite.channel_steps import merge_addends
 from thinflow.lower.tflite.clamps import drop_clamps
-from thinflow.lower.tflite.coding import is_coded
 from thinflow.lower.tflite.column_blocks import merge_columns
 from thinflow.lower.tflite.fewer import drop_flattening, fuse_prelu
 from thinflow.lower.tflite.gelu import expand_erf, fuse_gelu
 from thinflow.lower.tflite.program import Operator, Subgraph
+from thinflow.lower.tflite.quantized_context import is_quantized
+from thinflow.lower.tflite.quantized_passes import merge_addends
 from thinflow.lower.tflite.wiring import Wiring
 
 Rule = Callable[[Wiring, Operator], None]
@@ -81,7 +81,7 @@ def fuse(subgraph: Subgraph, *, matrix_unit: bool | None = None) -> None:
 def _apply(rules: Mapping[str, Sequence[Rule]], subgraph: Subgraph) -> int:
     """One round over all operators but those on codes, which are no reals; how many inputs it changed."""
     wiring = Wiring(subgraph)
-    for operator in [o for o in subgraph.operators if not is_coded(o)]:
+    for operator in [o for o in subgraph.operators if not is_quantized(o)]:
         for rule in rules.get(operator.code, ()):
             if not wiring.is_gone(operator) and rule in rules.get(operator.code, ()):
                 rule(wiring, operator)

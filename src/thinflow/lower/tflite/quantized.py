@@ -1,4 +1,4 @@
-"""Products and sums of eight-bit codes. They become operators where Requantize rounds them: see `sums`."""
+"""Products and sums of quantized values. They become operators where Requantize rounds them."""
 
 from __future__ import annotations
 
@@ -14,39 +14,40 @@ from thinflow.analysis.grids import Grid
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.types import FLOAT, INT8
-from thinflow.lower.code_sums import Addend, addends, is_single
+from thinflow.lower.quantized.accumulators import LayerPlan, RequantTarget
+from thinflow.lower.quantized.addends import Addend, addends, is_single, middle_of
+from thinflow.lower.quantized.geometry import centred_windows
 from thinflow.lower.rules import lower
+from thinflow.lower.tflite.accumulators import LayerAccumulators, PairAccumulators, QuantizedValue
 from thinflow.lower.tflite.builder import Builder, require, shape_of
-from thinflow.lower.tflite.coding import as_int8, centred, grid_of, own_codes
 from thinflow.lower.tflite.conv import geometry
+from thinflow.lower.tflite.dynamic_ranges import DynamicallyQuantized, FloatAccumulators, sum_of
 from thinflow.lower.tflite.formulas import Float
-from thinflow.lower.tflite.measured import Measured, Reals, sum_of
 from thinflow.lower.tflite.pad import grown
-from thinflow.lower.tflite.pairs import Pairs
 from thinflow.lower.tflite.program import Quantization, Tensor
-from thinflow.lower.tflite.sums import Products, Slot
-from thinflow.ops._quantized import codes_of, decode
-from thinflow.ops.quantized_math import _origin_pads
+from thinflow.lower.tflite.quantized_context import as_int8, centred, grid_of, quantized_step
+from thinflow.ops._quantized import decode
+from thinflow.typing import Array
 
 Three = tuple[Any, ...]
 _ONES = (1, 1, 1, 1)
 
 
-def with_range(b: Builder, codes: Slot) -> Three:
-    """A node's outputs: codes, and the ends of their range, which are constants where they are known."""
-    grid = b.coding.grid(b.node.output())
+def with_range(b: Builder, codes: QuantizedValue) -> Three:
+    """A node's outputs: quantized values, and the ends of their range as constants where they are known."""
+    grid = b.quantized.grid(b.node.output())
     if grid is None:
         return (codes,)
     return codes, b.const(np.float32(grid.low), "min"), b.const(np.float32(grid.high), "max")
 
 
-def reals_of(b: Builder, x: Slot, value: Value) -> Tensor:
-    """What codes stand for, as a float tensor."""
-    if isinstance(x, Measured):
+def dequantized(b: Builder, x: QuantizedValue, value: Value) -> Tensor:
+    """What quantized values stand for, as a float tensor."""
+    if isinstance(x, DynamicallyQuantized):
         return x.decoded(b)
-    if isinstance(x, Reals):
+    if isinstance(x, FloatAccumulators):
         return x.tensor
-    x = tensor_of(b, x, value)
+    x = stored_tensor(b, x, value)
     grid = grid_of(b, value, b.node)
     if x.is_constant:
         codes = np.asarray(x.array())
@@ -57,18 +58,18 @@ def reals_of(b: Builder, x: Slot, value: Value) -> Tensor:
 
 
 def decoded_zero(grid: Grid) -> float:
-    """What the code of 0 decodes to: a step beside 0 where 0 lies half-way between two codes.
+    """What the zero point decodes to: a step beside 0 where 0 lies half-way between two quantized values.
 
-    TensorFlow's kernels round the lower end of the range in double where they multiply codes, and in float32
-    where they decode them.
+    TensorFlow's kernels round the lower end of the range in double where they multiply, and in float32 where
+    they decode.
     """
     zero = np.array([grid.zero_point], grid.dtype.numpy())
     real = float(decode(zero, np.float32(grid.low), np.float32(grid.high))[0])
     return real if abs(real) > 0.5 * grid.scale else 0.0
 
 
-def tensor_of(b: Builder, x: Slot, value: Value) -> Tensor:
-    """Codes that are stored.
+def stored_tensor(b: Builder, x: QuantizedValue, value: Value) -> Tensor:
+    """Quantized values that are stored.
 
     Raises:
         UnsupportedOp: they are not.
@@ -76,15 +77,10 @@ def tensor_of(b: Builder, x: Slot, value: Value) -> Tensor:
     return x if isinstance(x, Tensor) else x.stored(b, value)
 
 
-def _weights(b: Builder, w: Slot, value: Value) -> tuple[Tensor, Grid]:
+def _weights(b: Builder, w: QuantizedValue, value: Value) -> tuple[Tensor, Grid]:
     if not isinstance(w, Tensor) or not w.is_constant:
         raise UnsupportedOp("its weights are computed while the model runs; LiteRT's kernel wants them fixed")
     return w, grid_of(b, value, b.node)
-
-
-def _coded_zero(grid: Grid) -> int:
-    """The code of 0, counted from the lowest code."""
-    return grid.zero_point - codes_of(grid.dtype.numpy()).low
 
 
 # --- convolutions and matrices ------------------------------------------------------------------------------
@@ -94,14 +90,14 @@ def _coded_zero(grid: Grid) -> int:
 def quantized_conv_2d(
     b: Builder,
     node: Node,
-    x: Slot,
-    w: Slot,
+    x: QuantizedValue,
+    w: QuantizedValue,
     *ranges: Tensor,
     strides: Sequence[int],
     padding: str,
     dilations: Sequence[int] = _ONES,
 ) -> Three:
-    """A CONV_2D with int8 weights; one of reals where the range of x is found while the model runs."""
+    """A CONV_2D with int8 weights; a float one where the range of x is measured while the model runs."""
     options = geometry(strides, dilations, "NHWC")
     codes, of_w = _weights(b, w, node.inputs[1])
     require(
@@ -110,36 +106,36 @@ def quantized_conv_2d(
     )
     weights = centred(codes, of_w)
     kh, kw, depth, count = weights.shape
-    if isinstance(x, Measured):
+    if isinstance(x, DynamicallyQuantized):
         real, padding = _windowed(b, x.centred(b), (kh, kw), strides, padding)
         filters = _real_weights(b, codes, of_w, (3, 0, 1, 2))
         zeros = b.const(np.zeros(count, np.float32), "bias")
         shape = b.result_spec().shape
         y = b.step("CONV_2D", real, filters, zeros, shape=shape, padding=padding, **options)
-        return with_range(b, Reals(y))
+        return with_range(b, FloatAccumulators(y))
     of_x = grid_of(b, node.inputs[0], node)
-    finish = partial(_conv, (kh, kw), of_w.scale, strides, padding, options)
-    sums = Products(
-        as_int8(b, tensor_of(b, x, node.inputs[0]), of_x),
-        b.result_spec().shape,
-        zero=_coded_zero(of_x),
-        weights=weights.reshape(kh * kw, depth, count),
-        scale=of_x.scale * of_w.scale,
-        finish=finish,
-    )
-    return with_range(b, sums)
+    finish = partial(_conv, (kh, kw), strides, padding, options)
+    plan = _plan(of_x, of_w, weights.reshape(kh * kw, depth, count))
+    source = as_int8(b, stored_tensor(b, x, node.inputs[0]), of_x)
+    shape = b.result_spec().shape
+    return with_range(b, LayerAccumulators(tensor=source, shape=shape, plan=plan, finish=finish))
+
+
+def _plan(of_x: Grid, of_w: Grid, weights: Array) -> LayerPlan:
+    """Of a layer with weights [taps,c,m] less their zero point."""
+    zero = RequantTarget.of(of_x).zero_point
+    return LayerPlan(weights=weights, input_scale=of_x.scale, input_zero=zero, unit=of_w.scale)
 
 
 def _conv(
     window: tuple[int, int],
-    scale: float,
     strides: Sequence[int],
     padding: str,
     options: dict[str, Any],
     b: Builder,
     x: Tensor,
-    weights: np.ndarray,
-    scales: np.ndarray,
+    weights: Array,
+    scales: Array,
     bias: Tensor,
     y: Tensor,
     activation: str,
@@ -147,7 +143,7 @@ def _conv(
     """weights int8 [kh*kw,c,m]."""
     x, padding = _windowed(b, x, window, strides, padding)
     filters = weights.reshape(*window, *weights.shape[1:]).transpose(3, 0, 1, 2)
-    inputs = [x, _codes(b, np.ascontiguousarray(filters), scale * scales), bias]
+    inputs = [x, _filters(b, filters, scales), bias]
     b.append("CONV_2D", inputs, [y], options | {"padding": padding, "fused_activation_function": activation})
 
 
@@ -157,10 +153,10 @@ def _real_weights(b: Builder, codes: Tensor, grid: Grid, order: Sequence[int]) -
     return b.step("DEQUANTIZE", stored, shape=stored.shape, element=FLOAT)
 
 
-def _codes(b: Builder, weights: np.ndarray, scales: np.ndarray) -> Tensor:
-    """Weights [m,...] with a scale for all, or for each m."""
-    tensor = b.const(weights, "filter", INT8)
-    tensor.quantization = Quantization(scales.astype(np.float32), np.zeros(len(scales), np.int64))
+def _filters(b: Builder, weights: Array, scales: Array) -> Tensor:
+    """int8 weights [m,...] with a scale for all, or for each m."""
+    tensor = b.const(np.ascontiguousarray(weights), "filter", INT8)
+    tensor.quantization = Quantization(scales, np.zeros(len(scales), np.int64))
     return tensor
 
 
@@ -179,26 +175,27 @@ def _windowed(
     ):
         require(strides[1] <= 2, "the size of the image is not known")
         return x, padding
-    axes = [_origin_pads(s or 0, k, strides[1], padding) for s, k in zip(sides, window, strict=True)]
-    require(min(out for _, _, out in axes) > 0, "the result is empty")
-    if all(before >= 0 and (after >= 0 or padding == "VALID") for before, after, _ in axes):
+    axes = centred_windows([s or 0 for s in sides], window, strides[1:3], padding)
+    require(min(axis.count for axis in axes) > 0, "the result is empty")
+    sizes = [axis.end - axis.start for axis in axes]
+    # Without padding LiteRT leaves out the last pixels by itself.
+    if not any(axis.start for axis in axes) and (padding == "VALID" or sizes == sides):
         return x, padding
-    starts = [max(-before, 0) for before, _, _ in axes]
-    ends = [(s or 0) - max(-after, 0) for s, (_, after, _) in zip(sides, axes, strict=True)]
-    sizes = [end - start for start, end in zip(starts, ends, strict=True)]
-    begin, size = b.ints([0, *starts, 0], "begin"), b.ints([-1, *sizes, -1], "size")
+    pads = [(axis.before, axis.after) for axis in axes]
+    begin = b.ints([0, *(axis.start for axis in axes), 0], "begin")
+    size = b.ints([-1, *sizes, -1], "size")
     x = _reshaped(b, "SLICE", x, (n, *sizes, c), begin, size)
-    pairs = [(0, 0), *((max(before, 0), max(after, 0)) for before, after, _ in axes), (0, 0)]
-    if any(low or high for low, high in pairs):
+    if any(map(any, pads)):
+        pairs = [(0, 0), *pads, (0, 0)]
         x = _reshaped(b, "PAD", x, grown(x.shape, pairs), b.const(np.array(pairs, np.int32), "paddings"))
     return x, "VALID"
 
 
 def _reshaped(b: Builder, code: str, x: Tensor, shape: Any, *more: Tensor) -> Tensor:
-    """An operator that keeps the grid, or reals."""
+    """An operator that keeps the quantization parameters, or real values."""
     if x.quantization is None:
         return b.step(code, x, *more, shape=shape)
-    y = own_codes(b, code.lower(), shape, x)
+    y = quantized_step(b, code.lower(), shape, x)
     b.append(code, [x, *more], [y], {})
     return y
 
@@ -207,8 +204,8 @@ def _reshaped(b: Builder, code: str, x: Tensor, shape: Any, *more: Tensor) -> Te
 def quantized_mat_mul(
     b: Builder,
     node: Node,
-    x: Slot,
-    w: Slot,
+    x: QuantizedValue,
+    w: QuantizedValue,
     *ranges: Tensor,
     transpose_a: bool = False,
     transpose_b: bool = False,
@@ -217,39 +214,25 @@ def quantized_mat_mul(
     codes, of_w = _weights(b, w, node.inputs[1])
     weights = centred(codes, of_w)
     weights = weights.T if transpose_b else weights
-    if isinstance(x, Measured):
+    if isinstance(x, DynamicallyQuantized):
         matrix = _real_weights(b, codes, of_w, (0, 1) if transpose_b else (1, 0))
         real = b.transposed(x.centred(b), (1, 0)) if transpose_a else x.centred(b)
         y = b.step("FULLY_CONNECTED", real, matrix, None, shape=b.result_spec().shape)
-        return with_range(b, Reals(y))
+        return with_range(b, FloatAccumulators(y))
     of_x = grid_of(b, node.inputs[0], node)
-    left = as_int8(b, tensor_of(b, x, node.inputs[0]), of_x)
+    left = as_int8(b, stored_tensor(b, x, node.inputs[0]), of_x)
     if transpose_a:
         turned = shape_of(left, "the first matrix", 2)[::-1]
         left = _reshaped(b, "TRANSPOSE", left, turned, b.ints((1, 0), "order"))
-    sums = Products(
-        left,
-        b.result_spec().shape,
-        zero=_coded_zero(of_x),
-        weights=weights[None],
-        scale=of_x.scale * of_w.scale,
-        finish=partial(_product, of_w.scale),
-    )
-    return with_range(b, sums)
+    plan, shape = _plan(of_x, of_w, weights[None]), b.result_spec().shape
+    return with_range(b, LayerAccumulators(tensor=left, shape=shape, plan=plan, finish=_product))
 
 
 def _product(
-    scale: float,
-    b: Builder,
-    x: Tensor,
-    weights: np.ndarray,
-    scales: np.ndarray,
-    bias: Tensor,
-    y: Tensor,
-    activation: str,
+    b: Builder, x: Tensor, weights: Array, scales: Array, bias: Tensor, y: Tensor, activation: str
 ) -> None:
     """weights int8 [1,c,m]."""
-    inputs = [x, _codes(b, np.ascontiguousarray(weights[0].T), scale * scales), bias]
+    inputs = [x, _filters(b, weights[0].T, scales), bias]
     b.append("FULLY_CONNECTED", inputs, [y], {"fused_activation_function": activation})
 
 
@@ -257,77 +240,80 @@ def _product(
 
 
 @lower("QuantizedBiasAdd", to="tflite")
-def quantized_bias_add(b: Builder, node: Node, x: Slot, bias: Slot, *ranges: Tensor) -> Three:
+def quantized_bias_add(
+    b: Builder, node: Node, x: QuantizedValue, bias: QuantizedValue, *ranges: Tensor
+) -> Three:
     """ADD, or the bias of the convolution in front of it."""
     return _pair(b, node, "ADD", x, bias)
 
 
 @lower("QuantizedAdd", to="tflite")
-def quantized_add(b: Builder, node: Node, x: Slot, y: Slot, *ranges: Tensor) -> Three:
+def quantized_add(b: Builder, node: Node, x: QuantizedValue, y: QuantizedValue, *ranges: Tensor) -> Three:
     return _pair(b, node, "ADD", x, y)
 
 
 @lower("QuantizedMul", to="tflite")
-def quantized_mul(b: Builder, node: Node, x: Slot, y: Slot, *ranges: Tensor) -> Three:
+def quantized_mul(b: Builder, node: Node, x: QuantizedValue, y: QuantizedValue, *ranges: Tensor) -> Three:
     return _pair(b, node, "MUL", x, y)
 
 
-def _pair(b: Builder, node: Node, code: str, x: Slot, y: Slot) -> Three:
+def _pair(b: Builder, node: Node, code: str, x: QuantizedValue, y: QuantizedValue) -> Three:
     first, second = node.inputs[:2]
-    if isinstance(x, Measured) or isinstance(y, Measured):
-        return with_range(b, Reals(_in_float(b, node, x, y)))
+    if isinstance(x, DynamicallyQuantized) or isinstance(y, DynamicallyQuantized):
+        return with_range(b, FloatAccumulators(_in_float(b, node, x, y)))
     grids = grid_of(b, first, node), grid_of(b, second, node)
-    left = as_int8(b, tensor_of(b, x, first), grids[0])
-    right = as_int8(b, tensor_of(b, y, second), grids[1])
-    pairs = Pairs(left, b.result_spec().shape, code=code, other=right)
+    left = as_int8(b, stored_tensor(b, x, first), grids[0])
+    right = as_int8(b, stored_tensor(b, y, second), grids[1])
+    pair = PairAccumulators(tensor=left, other=right, shape=b.result_spec().shape, code=code)
     if code == "ADD":
         parts = addends(node.op, grids, [is_single(b.spec(v).shape) for v in (first, second)])
-        pairs = replace(pairs, addends=parts, folded=_folding(b, node, (left, right), parts))
-    return with_range(b, pairs)
+        pair = replace(pair, addends=parts, joined=_in_layer(b, node, (left, right), parts))
+    return with_range(b, pair)
 
 
-def _in_float(b: Builder, node: Node, x: Slot, y: Slot) -> Tensor:
-    """The sums or products of codes of which one has a range that is found while the model runs, as reals."""
-    left, right = (_measured_of(b, s, v, node) for s, v in ((x, node.inputs[0]), (y, node.inputs[1])))
+def _in_float(b: Builder, node: Node, x: QuantizedValue, y: QuantizedValue) -> Tensor:
+    """Sums or products of which one operand has a range that is measured while the model runs, as reals."""
+    left, right = (_dynamic(b, s, v, node) for s, v in ((x, node.inputs[0]), (y, node.inputs[1])))
     if node.op != "QuantizedMul":
         return sum_of(b, node.op, left, right, b.result_spec().shape)
     return b.step("MUL", left.centred(b), right.centred(b), shape=b.result_spec().shape)
 
 
-def _measured_of(b: Builder, x: Slot, value: Value, node: Node) -> Measured:
-    """Codes by their reals, also those of a known range."""
-    if isinstance(x, Measured):
+def _dynamic(b: Builder, x: QuantizedValue, value: Value, node: Node) -> DynamicallyQuantized:
+    """Quantized values as those of a measured range, also where theirs is known."""
+    if isinstance(x, DynamicallyQuantized):
         return x
     own = grid_of(b, value, node)
-    stored = as_int8(b, tensor_of(b, x, value), own)
+    stored = as_int8(b, stored_tensor(b, x, value), own)
     if stored.is_constant:
         codes = b.const(np.asarray(stored.array()).astype(np.float32) + 128, "codes", FLOAT)
     else:
         real = Float(b, b.step("DEQUANTIZE", stored, shape=stored.shape, element=FLOAT))
-        codes = (real * (1 / own.scale) + float(_coded_zero(own))).rounded().tensor
+        codes = (real * (1 / own.scale) + float(RequantTarget.of(own).zero_point)).rounded().tensor
     low, high = (b.const(np.float32(end), "end", FLOAT) for end in (own.low, own.high))
-    return Measured(codes, low, high, own.dtype)
+    return DynamicallyQuantized(codes, low, high, own.dtype)
 
 
-def _folding(b: Builder, node: Node, tensors: Sequence[Tensor], parts: Sequence[Addend]) -> Products | None:
-    """The addition as part of the convolution in front, if it adds a constant per channel to it."""
+def _in_layer(
+    b: Builder, node: Node, tensors: Sequence[Tensor], parts: Sequence[Addend]
+) -> LayerAccumulators | None:
+    """The addition as part of the layer in front, if it adds a constant per channel to it."""
     for number in (0, 1):
         value, x, other = node.inputs[number], tensors[number], tensors[1 - number]
-        made = b.coding.sums.get(x)
+        made = b.quantized.sums.get(x)
         if made is None or not other.is_constant or len(value.uses) > 1 or value.is_graph_output:
             continue
         sums, to = made
-        if isinstance(sums, Products) and _is_per_channel(other, sums):
-            excess = parts[number].excess
-            middle, blur = (excess.max() + excess.min()) / 2, (excess.max() - excess.min()) / 2
+        if isinstance(sums, LayerAccumulators) and _is_per_channel(other, sums):
+            middle, blur = middle_of(parts[number : number + 1])
             reals = parts[1 - number].reals[np.asarray(other.array()).astype(np.int16) + 128]
-            return sums.plus(reals.reshape(-1) + middle, to, float(blur))
+            return sums.plus(reals.reshape(-1) + middle, to, blur)
     return None
 
 
-def _is_per_channel(other: Tensor, sums: Products) -> bool:
+def _is_per_channel(other: Tensor, sums: LayerAccumulators) -> bool:
     """Whether a constant is one number per channel of the sums, or one for all."""
-    shape, count = other.shape or (), sums.weights.shape[-1]
+    shape, count = other.shape or (), sums.plan.weights.shape[-1]
     rank = len(sums.shape or ())
     return len(shape) <= rank and (
         shape == () or (shape[-1] in (1, count) and math.prod(n or 0 for n in shape) == shape[-1])

@@ -1,4 +1,4 @@
-"""Ops on eight-bit codes that keep the grid, and joining."""
+"""Ops on quantized values that keep the quantization parameters, and joining."""
 
 from __future__ import annotations
 
@@ -9,56 +9,66 @@ import numpy as np
 
 from thinflow.ir.graph import Node
 from thinflow.lower.rules import lower
+from thinflow.lower.tflite.accumulators import Accumulators, QuantizedValue
 from thinflow.lower.tflite.builder import Builder, ints, require, shape_of
-from thinflow.lower.tflite.coding import as_int8, grid_of, landed, own_codes, quantization
+from thinflow.lower.tflite.dynamic_ranges import DynamicallyQuantized, FloatAccumulators
 from thinflow.lower.tflite.formulas import Float
-from thinflow.lower.tflite.measured import Measured, Reals
 from thinflow.lower.tflite.program import Tensor
-from thinflow.lower.tflite.quantized import tensor_of, with_range
-from thinflow.lower.tflite.sums import Slot, Sums
+from thinflow.lower.tflite.quantized import stored_tensor, with_range
+from thinflow.lower.tflite.quantized_context import (
+    as_int8,
+    grid_of,
+    parameters_of,
+    quantized_result,
+    quantized_step,
+)
 from thinflow.ops._interpolate import linear
 
 Three = tuple[Any, ...]
 _MEANS = ("AVERAGE_POOL_2D", "RESIZE_BILINEAR")
-"""What makes reals of whole numbers."""
+"""Codes whose results of whole numbers have fractions."""
 
 
-def _same_grid(b: Builder, node: Node, code: str, x: Slot, *more: Tensor, **options: Any) -> Three:
-    """An operator whose result is on the grid of its first input."""
-    if isinstance(x, Reals):
-        return with_range(b, Reals(b.step(code, x.tensor, *more, shape=b.result_spec().shape, **options)))
-    if isinstance(x, Measured):
+def _same_parameters(
+    b: Builder, node: Node, code: str, x: QuantizedValue, *more: Tensor, **options: Any
+) -> Three:
+    """An operator whose result has the quantization parameters of its first input."""
+    if isinstance(x, FloatAccumulators):
+        return with_range(
+            b, FloatAccumulators(b.step(code, x.tensor, *more, shape=b.result_spec().shape, **options))
+        )
+    if isinstance(x, DynamicallyQuantized):
         made = Float(b, b.step(code, x.tensor, *more, shape=b.result_spec().shape, **options))
-        return with_range(b, x.with_codes(made.rounded() if code in _MEANS else made))
+        return with_range(b, x.with_values(made.rounded() if code in _MEANS else made))
     value = node.inputs[0]
-    codes = as_int8(b, tensor_of(b, x, value), grid_of(b, value, node))
-    y = landed(b, grid_of(b, node.output()))
+    codes = as_int8(b, stored_tensor(b, x, value), grid_of(b, value, node))
+    y = quantized_result(b, grid_of(b, node.output()))
     b.append(code, [codes, *more], [y], options)
     return with_range(b, y)
 
 
 @lower("QuantizedRelu", "QuantizedRelu6", to="tflite")
-def quantized_relu(b: Builder, node: Node, x: Slot, low: Tensor, high: Tensor) -> Three:
-    """Part of the operator that makes the codes, where nobody else reads them."""
+def quantized_relu(b: Builder, node: Node, x: QuantizedValue, low: Tensor, high: Tensor) -> Three:
+    """Part of the operator that requantizes, where nobody else reads its result."""
     code = "RELU" if node.op == "QuantizedRelu" else "RELU6"
-    if isinstance(x, Sums):
+    if isinstance(x, Accumulators):
         return with_range(b, x.activated(b, code))
-    if isinstance(x, Measured):
+    if isinstance(x, DynamicallyQuantized):
         codes = Float(b, x.tensor).most(x.zero(b))
-        return with_range(b, x.with_codes(codes.least(x.code_of(b, 6.0)) if code == "RELU6" else codes))
+        return with_range(b, x.with_values(codes.least(x.quantized(b, 6.0)) if code == "RELU6" else codes))
     value = node.inputs[0]
-    made = b.coding.sums.get(x) if isinstance(x, Tensor) else None
+    made = b.quantized.sums.get(x) if isinstance(x, Tensor) else None
     if made is not None and len(value.uses) == 1 and not value.is_graph_output:
         sums, to = made
-        return with_range(b, sums.activated(b, code).rounded(b, to))
-    return _same_grid(b, node, code, x)
+        return with_range(b, sums.activated(b, code).requantized(b, to))
+    return _same_parameters(b, node, code, x)
 
 
 @lower("QuantizedMaxPool", "QuantizedAvgPool", to="tflite")
 def quantized_pool(
     b: Builder,
     node: Node,
-    x: Slot,
+    x: QuantizedValue,
     low: Tensor,
     high: Tensor,
     *,
@@ -78,24 +88,26 @@ def quantized_pool(
         "filter_width": ksize[2],
     }
     code = "MAX_POOL_2D" if node.op == "QuantizedMaxPool" else "AVERAGE_POOL_2D"
-    return _same_grid(b, node, code, x, **options)
+    return _same_parameters(b, node, code, x, **options)
 
 
 @lower("QuantizedReshape", to="tflite")
-def quantized_reshape(b: Builder, node: Node, x: Slot, shape: Tensor, low: Tensor, high: Tensor) -> Three:
+def quantized_reshape(
+    b: Builder, node: Node, x: QuantizedValue, shape: Tensor, low: Tensor, high: Tensor
+) -> Three:
     result = b.result_spec().shape
     if result is not None and result.count(None) <= 1:
         sizes = [-1 if n is None else n for n in result]
         inputs, options = b.reshape_operands(sizes, shape)
-        return _same_grid(b, node, "RESHAPE", x, *inputs[1:], **options)
-    return _same_grid(b, node, "RESHAPE", x, b.index(shape))
+        return _same_parameters(b, node, "RESHAPE", x, *inputs[1:], **options)
+    return _same_parameters(b, node, "RESHAPE", x, b.index(shape))
 
 
 @lower("QuantizedResizeBilinear", to="tflite")
 def quantized_resize(
     b: Builder,
     node: Node,
-    x: Slot,
+    x: QuantizedValue,
     size: Tensor,
     low: Tensor,
     high: Tensor,
@@ -113,29 +125,29 @@ def quantized_resize(
             f"resizing {side} to {new} pixels by weights of 7 bits is more than a code off LiteRT's",
         )
     options = {"align_corners": align_corners, "half_pixel_centers": half_pixel_centers}
-    return _same_grid(b, node, "RESIZE_BILINEAR", x, b.index(size), **options)
+    return _same_parameters(b, node, "RESIZE_BILINEAR", x, b.index(size), **options)
 
 
 @lower("QuantizedConcat", to="tflite")
-def quantized_concat(b: Builder, node: Node, axis: Tensor, *rest: Slot) -> Three:
-    """Codes on other grids are moved to that of the result first."""
+def quantized_concat(b: Builder, node: Node, axis: Tensor, *rest: QuantizedValue) -> Three:
+    """Parts with other quantization parameters are requantized to those of the result first."""
     (place,) = ints(axis, "the axis")
     grid = grid_of(b, node.output())
     count = len(rest) // 3
     parts = []
     for x, value in zip(rest[:count], node.inputs[1 : 1 + count], strict=True):
         own = grid_of(b, value, node)
-        codes = as_int8(b, tensor_of(b, x, value), own)
+        codes = as_int8(b, stored_tensor(b, x, value), own)
         parts.append(codes if (own.low, own.high) == (grid.low, grid.high) else _moved(b, codes, grid))
     rank = len(shape_of(parts[0], "the first input"))
     require(0 <= place < rank, f"axis {place} is out of range for rank {rank}")
-    y = landed(b, grid)
+    y = quantized_result(b, grid)
     b.append("CONCATENATION", parts, [y], {"axis": place})
     return with_range(b, y)
 
 
 def _moved(b: Builder, x: Tensor, grid: Any) -> Tensor:
-    y = own_codes(b, "moved", x.shape, x)
-    y.quantization = quantization(grid)
+    y = quantized_step(b, "moved", x.shape, x)
+    y.quantization = parameters_of(grid)
     b.append("QUANTIZE", [x], [y], {})
     return y

@@ -1,7 +1,7 @@
-"""Eight-bit codes on a range that is found while the model runs, computed in float.
+"""Quantized values whose range is measured while the model runs, computed in float.
 
-LiteRT's integer kernels want ranges that are constants. Codes are whole numbers that float holds exactly, so
-everything is computed in float with the same roundings as TensorFlow's.
+LiteRT's integer kernels want constant quantization parameters. Quantized values are whole numbers that float
+holds exactly, so everything is computed in float with the same roundings as TensorFlow's.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NoReturn
 from thinflow.ir.graph import Value
 from thinflow.ir.types import QINT32, QUINT8, DType
 from thinflow.lower.building import Dims
-from thinflow.lower.code_sums import BIAS_FACTOR, SUM_FACTOR
-from thinflow.lower.tflite.coding import not_fixed
+from thinflow.lower.quantized.addends import BIAS_FACTOR, SUM_FACTOR
 from thinflow.lower.tflite.formulas import Float
 from thinflow.lower.tflite.program import Tensor
+from thinflow.lower.tflite.quantized_context import unfixed_range
 from thinflow.ops._quantized import is_native
 
 if TYPE_CHECKING:
@@ -23,15 +23,16 @@ if TYPE_CHECKING:
 
 _LAST = 255.0
 _UP = 0.5 + 2.0**-16
-"""Rounds halves up, and what float32 cannot tell from a half."""
+"""Rounds halves up, and what float32 cannot tell from a half: up to 255 its numbers are 2**-16 apart."""
 _SPLIT = 4097.0
+"""2**12 + 1: Veltkamp's factor for halves of 12 bits, of float32's 24."""
 _ONE_LESS = 2.0**-32
 """Part of a range by which 2**32 - 1 steps are shorter than 2**32."""
 
 
 @dataclass(frozen=True, eq=False)
-class Reals:
-    """32-bit codes by the reals that they stand for.
+class FloatAccumulators:
+    """32-bit accumulators by the real values that they stand for.
 
     Attributes:
         tensor: float.
@@ -48,22 +49,22 @@ class Reals:
         return self.tensor.shape
 
     def stored(self, b: Builder, value: Value) -> NoReturn:
-        """Refuse to hand the codes out.
+        """Refuse to hand the quantized values out.
 
         Raises:
             UnsupportedOp: always.
         """
-        raise not_fixed(value)
+        raise unfixed_range(value)
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
-    """Eight-bit codes.
+class DynamicallyQuantized:
+    """8-bit quantized values.
 
     Attributes:
-        tensor: float, whole numbers counted from the lowest code: 0 to 255.
+        tensor: float, whole numbers counted from the lowest value: 0 to 255.
         low, high: the ends of the range as they are handed on, float [].
-        dtype: of the codes.
+        dtype: quint8 or qint8.
     """
 
     tensor: Tensor
@@ -79,48 +80,48 @@ class Measured:
         return self.tensor.shape
 
     def stored(self, b: Builder, value: Value) -> NoReturn:
-        """Refuse to hand the codes out.
+        """Refuse to hand the quantized values out.
 
         Raises:
             UnsupportedOp: always.
         """
-        raise not_fixed(value)
+        raise unfixed_range(value)
 
-    def with_codes(self, codes: Float) -> Measured:
-        """Other codes on the same range."""
-        return replace(self, tensor=codes.tensor)
+    def with_values(self, values: Float) -> DynamicallyQuantized:
+        """Other values with the same range."""
+        return replace(self, tensor=values.tensor)
 
     def centred(self, b: Builder) -> Tensor:
-        """The reals of the codes as products take them, float: 0 is one of them."""
-        made = b.coding.floats.get((self.tensor, "centred"))
+        """Real values as products take them, float: 0 is one of them."""
+        made = b.quantized.floats.get((self.tensor, "centred"))
         if made is None:
             made = ((Float(b, self.tensor) - self.zero(b)) * self.step(b)).tensor
-            b.coding.floats[self.tensor, "centred"] = made
+            b.quantized.floats[self.tensor, "centred"] = made
         return made
 
     def decoded(self, b: Builder) -> Tensor:
-        """The reals of the codes as Dequantize and sums take them, float."""
-        made = b.coding.floats.get((self.tensor, "decoded"))
+        """Real values as Dequantize and sums take them, float."""
+        made = b.quantized.floats.get((self.tensor, "decoded"))
         if made is None:
             made = (Float(b, self.tensor) * self.step(b) + self.least(b)).tensor
-            b.coding.floats[self.tensor, "decoded"] = made
+            b.quantized.floats[self.tensor, "decoded"] = made
         return made
 
     def step(self, b: Builder) -> Float:
-        """The width of one code, []."""
+        """The scale, []."""
         return (Float(b, self.high) - self.low) / _LAST
 
     def least(self, b: Builder) -> Float:
-        """The real of the lowest code, [], on a grid that holds 0."""
+        """The real value of the lowest one, [], by parameters for which 0 is exact."""
         step = self.step(b)
         return -(-Float(b, self.low) / step + 0.5).floor() * step
 
     def zero(self, b: Builder) -> Float:
-        """The code of 0, []."""
+        """The zero point, []."""
         return (-Float(b, self.low) * per_step(Float(b, self.low), Float(b, self.high)) + _UP).floor()
 
-    def code_of(self, b: Builder, real: float) -> Float:
-        """The code of a real of at least 0, []."""
+    def quantized(self, b: Builder, real: float) -> Float:
+        """A real value of at least 0, quantized, []."""
         per = per_step(Float(b, self.low), Float(b, self.high))
         return ((per * real + _UP).floor() + self.zero(b)).least(_LAST)
 
@@ -130,16 +131,16 @@ def per_step(low: Float, high: Float) -> Float:
     return _LAST / (high - low)
 
 
-def measured(
+def quantize_dynamically(
     b: Builder, x: Tensor, low: Tensor, high: Tensor, dtype: DType, least_width: float, *, is_within: bool
-) -> Measured:
-    """Reals as QuantizeV2 rounds them in the mode MIN_FIRST.
+) -> DynamicallyQuantized:
+    """Real values as QuantizeV2 rounds them in the mode MIN_FIRST.
 
     Args:
         b: emits.
         x: float.
         low, high: the range that is asked for, of one element each.
-        dtype: of the codes, quint8 or qint8.
+        dtype: of the result, quint8 or qint8.
         least_width: the op's `ensure_minimum_range`.
         is_within: whether x is known to lie between low and high.
     """
@@ -150,17 +151,17 @@ def measured(
     per = per_step(first, last)
     scaled = Float(b, x) * per
     if dtype is QUINT8 and not is_native():
-        codes = (scaled + -first * per).rounded()  # oneDNN's kernel, whose grid need not hold 0
+        codes = (scaled + -first * per).rounded()  # oneDNN's kernel, for which 0 need not be exact
     else:
         codes = scaled.rounded_away() + (-first * per + 0.5).floor()
     codes = codes if is_within else codes.most(0.0).least(_LAST)
-    return Measured(codes.tensor, first.tensor, last.tensor, dtype)
+    return DynamicallyQuantized(codes.tensor, first.tensor, last.tensor, dtype)
 
 
 # --- sums ---------------------------------------------------------------------------------------------------
 
 
-def sum_of(b: Builder, op: str, x: Measured, y: Measured, shape: Dims) -> Tensor:
+def sum_of(b: Builder, op: str, x: DynamicallyQuantized, y: DynamicallyQuantized, shape: Dims) -> Tensor:
     """What QuantizedAdd or QuantizedBiasAdd makes of two operands, as reals of a shape."""
     if op == "QuantizedBiasAdd":
         addend = Float(b, y.decoded(b)) - _lost(_farthest(b, x, y))
@@ -170,7 +171,7 @@ def sum_of(b: Builder, op: str, x: Measured, y: Measured, shape: Dims) -> Tensor
     return b.step("ADD", _moved(b, x, most).tensor, _moved(b, y, most).tensor, shape=shape)
 
 
-def _farthest(b: Builder, x: Measured, y: Measured) -> Float:
+def _farthest(b: Builder, x: DynamicallyQuantized, y: DynamicallyQuantized) -> Float:
     """The greatest magnitude of the ends of both ranges, [], where low <= high."""
     ends = [end for m in (x, y) for end in (Float(b, m.high), -Float(b, m.low))]
     found = ends[0]
@@ -180,7 +181,7 @@ def _farthest(b: Builder, x: Measured, y: Measured) -> Float:
 
 
 def _lost(most: Float) -> Float:
-    """What QuantizedBiasAdd takes off each sum: float32 cannot tell the middle code of its 32-bit grid.
+    """What QuantizedBiasAdd takes off each sum: float32 cannot tell its 32-bit zero point.
 
     That is most / 64 if the steps in a real of 1, as float32, times the end of the range are not half of all
     steps, else 0.
@@ -206,8 +207,8 @@ def _halves(x: Float) -> tuple[Float, Float]:
     return high, x - high
 
 
-def _moved(b: Builder, x: Measured, most: Float) -> Float:
-    """What QuantizedAdd adds for codes: those of its 32-bit grid are counted from that of the lowest one."""
+def _moved(b: Builder, x: DynamicallyQuantized, most: Float) -> Float:
+    """What QuantizedAdd adds for values: 32-bit ones are counted from that of the lowest one."""
     per = 2.0**31 / SUM_FACTOR / most
     least = x.least(b)
     first = (least * per).rounded()

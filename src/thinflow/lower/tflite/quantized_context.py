@@ -1,8 +1,8 @@
-"""What a lowering knows of eight-bit codes, and how they stand in a LiteRT program.
+"""Quantization parameters of a graph's values, and int8 tensors of a LiteRT program that have them.
 
 Every quantized tensor is int8 inside of a program, whatever its type in the graph: accelerated kernels are
-many times faster for int8 than for uint8. Codes of quint8 are moved by 128, and so is their zero point, which
-changes no real. Where such values enter or leave the program they are uint8, as the graph says.
+many times faster for int8 than for uint8. Values of quint8 are moved by 128, and so is their zero point,
+which changes no real value. Where they enter or leave the program they are uint8, as the graph says.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import INT8
 from thinflow.lower.operands import require
+from thinflow.lower.quantized.accumulators import RequantTarget
 from thinflow.lower.tflite.program import Operator, Quantization, Tensor
 from thinflow.ops._quantized import codes_of
+from thinflow.typing import Array
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -37,19 +39,19 @@ READERS = frozenset(
     QuantizedMaxPool QuantizedAvgPool QuantizedReshape QuantizedConcat QuantizedResizeBilinear QuantizeV2
     Requantize RequantizationRange QuantizeDownAndShrinkRange Dequantize""".split()  # noqa: SIM905
 )
-"""Ops whose rules take codes as they stand in the program."""
+"""Ops whose rules take quantized values as they stand in the program."""
 
 
 @dataclass
-class Coding:
-    """Of one run.
+class QuantizedContext:
+    """What one lowering knows of quantized values.
 
     Attributes:
-        grids: graph -> the grids of its values, found when first asked for.
-        signed: tensor of uint8 codes -> the same in int8.
+        grids: graph -> the quantization parameters of its values, inferred when first asked for.
+        signed: uint8 tensor -> the same in int8.
         unsigned: the other way around.
-        sums: tensor of codes -> the `Sums` it was rounded from, and the `Landing`.
-        floats: codes in float, and a form of reals -> these reals.
+        sums: int8 tensor -> the accumulators it was requantized from, and the target.
+        floats: quantized values in float, and a form of real values -> these.
     """
 
     grids: dict[Graph, Mapping[Value, Grid]] = field(default_factory=dict)
@@ -59,7 +61,7 @@ class Coding:
     floats: dict[tuple[Tensor, str], Tensor] = field(default_factory=dict)
 
     def grid(self, value: Value) -> Grid | None:
-        """The reals that a value's codes stand for; None if that is not known before the model runs."""
+        """The quantization parameters of a value; None if they are not known before the model runs."""
         graph = value.node.graph
         if graph is None:
             return None
@@ -68,7 +70,7 @@ class Coding:
         return self.grids[graph].get(value)
 
     def keep(self, operators: Iterable[Operator]) -> None:
-        """Forget what operators made that are gone."""
+        """Forget tensors whose operators are gone."""
         if not (self.signed or self.unsigned or self.sums or self.floats):
             return
         written = {t for operator in operators for t in operator.outputs}
@@ -79,19 +81,19 @@ class Coding:
 
 
 def grid_of(b: Builder, value: Value, reader: Node | None = None) -> Grid:
-    """The grid of a value whose range is known and holds 0.
+    """The quantization parameters of a value whose range is known and holds 0.
 
     Args:
         b: knows the graph.
-        value: codes.
-        reader: who reads them: stored codes may be shared by nodes that give them different ranges.
+        value: quantized.
+        reader: who reads it: constants may be shared by nodes that give them different ranges.
 
     Raises:
         UnsupportedOp: the range is not known, or does not hold 0.
     """
-    grid = b.coding.grid(value) or (None if reader is None else _stored_grid(value, reader))
+    grid = b.quantized.grid(value) or (None if reader is None else _stored_grid(value, reader))
     if grid is None:
-        raise not_fixed(value)
+        raise unfixed_range(value)
     require(
         grid.holds_zero,
         f"the range of '{value.name}', {grid.low:.6g} to {grid.high:.6g}, does not hold 0",
@@ -101,7 +103,7 @@ def grid_of(b: Builder, value: Value, reader: Node | None = None) -> Grid:
 
 
 def _stored_grid(value: Value, reader: Node) -> Grid | None:
-    """The grid that a node gives stored codes by constants."""
+    """The quantization parameters that a node gives a constant by constants."""
     codes = value.node.tensor
     for place in operands(reader) if codes is not None else ():
         ends = [reader.inputs[i].node.tensor for i in (place.low, place.high)]
@@ -111,8 +113,8 @@ def _stored_grid(value: Value, reader: Node) -> Grid | None:
     return None
 
 
-def not_fixed(value: Value) -> UnsupportedOp:
-    """The refusal of codes whose range is measured while the model runs."""
+def unfixed_range(value: Value) -> UnsupportedOp:
+    """The refusal of values whose range is measured while the model runs."""
     return UnsupportedOp(
         f"the range of '{value.name}' is found anew in every run, and LiteRT's integer kernels need it fixed:"
         f" see the transform '{FREEZE}'",
@@ -120,64 +122,58 @@ def not_fixed(value: Value) -> UnsupportedOp:
     )
 
 
-def quantization(grid: Grid) -> Quantization:
-    """How int8 codes stand for the reals of a grid."""
-    zero = grid.zero_point - 128 - codes_of(grid.dtype.numpy()).low
-    return Quantization(np.array([grid.scale], np.float32), np.array([zero], np.int64))
+def parameters_of(known: Grid | RequantTarget) -> Quantization:
+    """Quantization parameters as those of an int8 tensor."""
+    to = known if isinstance(known, RequantTarget) else RequantTarget.of(known)
+    return Quantization(np.array([to.scale], np.float32), np.array([to.zero_point - 128], np.int64))
 
 
-def zero_of(x: Tensor) -> int:
-    """The int8 code of 0."""
-    assert x.quantization is not None
-    return int(x.quantization.zero_point[0])
-
-
-def landed(b: Builder, grid: Grid) -> Tensor:
-    """A new int8 tensor for the codes that the current node makes."""
+def quantized_result(b: Builder, known: Grid | RequantTarget) -> Tensor:
+    """A new int8 tensor for the result of the current node."""
     y = b.value(b.node.output(), element=INT8)
-    y.quantization = quantization(grid)
+    y.quantization = parameters_of(known)
     return y
 
 
-def own_codes(b: Builder, suffix: str, shape: tuple[int | None, ...] | None, like: Tensor) -> Tensor:
-    """A new int8 tensor on the way, on the grid of another one."""
+def quantized_step(b: Builder, suffix: str, shape: tuple[int | None, ...] | None, like: Tensor) -> Tensor:
+    """A new int8 tensor on the way, with the quantization parameters of another one."""
     y = b.own(suffix, shape, INT8)
     y.quantization = like.quantization
     return y
 
 
 def as_int8(b: Builder, x: Tensor, grid: Grid) -> Tensor:
-    """Codes on a grid as an int8 tensor that says so."""
+    """Quantized values as an int8 tensor that states its parameters."""
     if x.is_constant:
         return _constant(b, x, grid)
     if x.dtype is INT8 or x.dtype.name == "qint8":
-        x.dtype, x.quantization = INT8, x.quantization or quantization(grid)  # stored alike
+        x.dtype, x.quantization = INT8, x.quantization or parameters_of(grid)  # stored alike
         return x
-    found = b.coding.signed.get(x)
+    found = b.quantized.signed.get(x)
     if found is None:
-        signed = quantization(grid)
+        signed = parameters_of(grid)
         x.quantization = Quantization(signed.scale, signed.zero_point + 128)
         found = b.own("int8", x.shape, INT8)
         found.quantization = signed
         b.append("QUANTIZE", [x], [found], {})
-        b.coding.signed[x] = found
+        b.quantized.signed[x] = found
     return found
 
 
-def centred(x: Tensor, grid: Grid) -> np.ndarray:
-    """Constant codes less the code of 0, int16."""
-    return np.asarray(x.array()).astype(np.int16) - np.int16(grid.zero_point)
+def centred(x: Tensor, grid: Grid) -> Array:
+    """A constant less its zero point, float64."""
+    return np.asarray(x.array()).astype(np.float64) - grid.zero_point
 
 
 def _constant(b: Builder, x: Tensor, grid: Grid) -> Tensor:
-    codes = np.asarray(x.array()).astype(np.int16) - (128 + codes_of(grid.dtype.numpy()).low)
-    y = b.const(codes.astype(np.int8), "codes", INT8)
-    y.quantization = quantization(grid)
+    values = np.asarray(x.array()).astype(np.int16) - (128 + codes_of(grid.dtype.numpy()).low)
+    y = b.const(values.astype(np.int8), "codes", INT8)
+    y.quantization = parameters_of(grid)
     return y
 
 
 def stored(b: Builder, value: Value, x: Any) -> Any:
-    """What stands for a value, in the value's own type: for ops that know nothing of codes, and as a result.
+    """A value in its own type: for ops that know no quantized values, and as a result.
 
     Raises:
         UnsupportedOp: it is nothing that can be stored.
@@ -185,38 +181,22 @@ def stored(b: Builder, value: Value, x: Any) -> Any:
     if not isinstance(x, Tensor):
         return x.stored(b, value) if hasattr(x, "stored") else x
     spec = b.spec(value).dtype
-    grid = b.coding.grid(value) if x.dtype.is_quantized and x.quantization is None else None
+    grid = b.quantized.grid(value) if x.dtype.is_quantized and x.quantization is None else None
     if grid is not None and grid.holds_zero and not x.is_constant:
-        signed = quantization(grid)
+        signed = parameters_of(grid)
         x.quantization = Quantization(signed.scale, signed.zero_point + 128 * (x.dtype.name == "quint8"))
     if x.dtype is not INT8 or spec is None or spec.name not in ("quint8", "uint8"):
         return x
-    found = b.coding.unsigned.get(x)
+    found = b.quantized.unsigned.get(x)
     if found is None:
         found = b.own("uint8", x.shape, spec)
         q = x.quantization or Quantization(np.ones(1, np.float32), np.zeros(1, np.int64))
         found.quantization = Quantization(q.scale, q.zero_point + 128)
         b.append("QUANTIZE", [x], [found], {})
-        b.coding.unsigned[x] = found
+        b.quantized.unsigned[x] = found
     return found
 
 
-def is_coded(operator: Operator) -> bool:
-    """Whether an operator reads or writes codes."""
+def is_quantized(operator: Operator) -> bool:
+    """Whether an operator reads or writes quantized values."""
     return any(t is not None and t.quantization is not None for t in (*operator.inputs, *operator.outputs))
-
-
-__all__ = [
-    "READERS",
-    "Coding",
-    "as_int8",
-    "centred",
-    "grid_of",
-    "is_coded",
-    "landed",
-    "not_fixed",
-    "own_codes",
-    "quantization",
-    "stored",
-    "zero_of",
-]

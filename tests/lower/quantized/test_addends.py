@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from thinflow.analysis.grids import Grid, grid
 from thinflow.ir.types import QINT8, QUINT8, DType
-from thinflow.lower.code_sums import addends, steps_of
+from thinflow.lower.quantized.addends import _steps_of, addends
 from thinflow.ops import registry
 from thinflow.ops._quantized import codes_of
 
@@ -44,9 +44,9 @@ def test_sums_of_all_codes_with_another(op: str, first: Any, second: Any, T: DTy
 
 @settings(max_examples=50, deadline=None)
 @given(first=_RANGE, second=_RANGE, T=_TYPES)
-def test_steps_of_a_bias_are_those_of_the_table(first: Any, second: Any, T: DType) -> None:
+def test__steps_of_a_bias_are_those_of_the_table(first: Any, second: Any, T: DType) -> None:
     for addend in addends("QuantizedBiasAdd", _grids(first, second, T), (False, False)):
-        steps = steps_of(addend)
+        steps = _steps_of(addend)
         if steps is None:
             continue
         low, narrow = codes_of(T.numpy()).low, np.float32

@@ -27,12 +27,13 @@ from thinflow.analysis.grids import Grid, grid
 from thinflow.ir.types import FLOAT, INT8, INT32, QINT8, QUINT8, UINT8, DType
 from thinflow.lower.onnx.builder import Builder
 from thinflow.lower.onnx.terms import Term
+from thinflow.lower.quantized.accumulators import RequantTarget, steps_from_low_end
 from thinflow.onnx.program import Tensor
 from thinflow.ops._quantized import is_native
 from thinflow.typing import Array
 
 if TYPE_CHECKING:
-    from thinflow.lower.onnx.eight_bit_layers import Products
+    from thinflow.lower.onnx.accumulators import Layer
 
 _HALF = 128
 FEWEST = 64
@@ -62,7 +63,7 @@ class Coded:
     low: Tensor
     high: Tensor
     is_measured: bool = False
-    source: Products | None = None
+    source: Layer | None = None
     reals: Callable[[], Tensor] | None = None
 
     @property
@@ -87,6 +88,12 @@ class Target:
     clamped: bool = False
     top: float = math.inf
 
+    @property
+    def fixed(self) -> RequantTarget:
+        """The same in numbers, which are constants."""
+        low = 0.0 if self.clamped else -math.inf
+        return RequantTarget(float(self.scale.array()), int(self.zero.array()), self.shift, low, self.top)
+
 
 @dataclass(frozen=True)
 class Wide:
@@ -99,7 +106,7 @@ class Wide:
         ends: emits the least and the greatest of the sums as float [], where that is cheaper than `reals`.
         clamped: whether what is below 0 is 0.
         top: what is above is this.
-        products: the layer that adds them up.
+        layer: what adds them up.
     """
 
     low: Tensor
@@ -109,7 +116,7 @@ class Wide:
     ends: Callable[[], tuple[Tensor, Tensor]] | None = None
     clamped: bool = False
     top: float = math.inf
-    products: Products | None = None
+    layer: Layer | None = None
 
 
 _exactly: ContextVar[bool] = ContextVar("bit_for_bit", default=False)
@@ -322,18 +329,18 @@ def _frozen(b: Builder, wide: Wide, known: Grid, low: Tensor, high: Tensor) -> C
     shift = _HALF if known.dtype is QINT8 else 0
     scale, zero = _constants(b, known, shift)
     # Unsigned codes divide the range from its lower end, signed ones from 0.
-    from_end = 0.0 if shift else (-known.low / known.scale - known.zero_point) * known.scale
+    from_end = 0.0 if shift else steps_from_low_end(known) * known.scale
     to = Target(scale, zero, from_end, wide.clamped, wide.top)
     is_clamped = wide.clamped or wide.top < math.inf
-    source = None if is_clamped or wide.products is None else wide.products.rounded(to)
+    source = None if is_clamped or wide.layer is None else wide.layer.requantized(to)
     return Coded(limited(b, wide.narrow(to), to), scale, zero, low, high, source=source)
 
 
 def limited(b: Builder, codes: Tensor, to: Target) -> Tensor:
     """Codes of a known grid, those that a clamp leaves."""
-    zero, scale = int(to.zero.array()), float(to.scale.array())
-    least = zero if to.clamped else 0
-    most = min(255.0, zero + to.top / scale)
+    fixed = to.fixed
+    least = fixed.zero_point if to.clamped else 0
+    most = min(255.0, fixed.zero_point + fixed.high / fixed.scale)
     if least <= 0 and round(most) >= 255:
         return codes
     ends = [b.const(np.array(n, np.uint8), "end") for n in (least, max(round(most), 0))]

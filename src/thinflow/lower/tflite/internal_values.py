@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from thinflow.analysis.grids import Grid, code_type, known_grids
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import QINT32
-from thinflow.lower.tflite.coding import READERS
 from thinflow.lower.tflite.complex import has_form
+from thinflow.lower.tflite.quantized_context import READERS
 
 _MEASURING = frozenset({"RequantizationRange", "QuantizeDownAndShrinkRange"})
 

@@ -9,10 +9,11 @@ from functools import cached_property
 
 import numpy as np
 
-from thinflow.lower.code_sums import Addend
+from thinflow.ir.types import FLOAT
+from thinflow.lower.onnx.accumulators import SHALLOW
 from thinflow.lower.onnx.affine import moved_in_blocks, scaled_and_moved
 from thinflow.lower.onnx.builder import Builder
-from thinflow.lower.onnx.eight_bit import (
+from thinflow.lower.onnx.quantized_context import (
     Coded,
     Target,
     Wide,
@@ -22,22 +23,14 @@ from thinflow.lower.onnx.eight_bit import (
     quantized,
     reals_of,
 )
-from thinflow.lower.onnx.eight_bit_addends import STRAIGHT, addend_reals, middle_of
-from thinflow.lower.onnx.eight_bit_layers import SHALLOW
 from thinflow.lower.onnx.terms import Term
+from thinflow.lower.quantized.accumulators import COARSEST_OPERAND, MAX_BLUR, NEGLIGIBLE, TOLERANCE
+from thinflow.lower.quantized.addends import STRAIGHT, Addend, middle_of
 from thinflow.onnx.program import Tensor
 from thinflow.typing import Array
 
 _LARGE = 100_000
 """Elements from which on finding out a range channel by channel pays."""
-_LIMIT = 0.9
-"""Codes that a result may move by: rounding adds up to half a code, so it stays within one."""
-_FINE = 0.05
-"""Codes that a result may move by unheeded."""
-_BLUR = 0.6
-"""Codes that a result may move by because the rounding in front is left out."""
-_COARSEST = 256.0
-"""Steps of a result that a step of an operand may be, for the op that takes both as codes."""
 _HAS_NOT = 18
 """The first op set with BitwiseNot."""
 
@@ -76,8 +69,8 @@ class Pair:
     def reals(self) -> Tensor:
         """The results as float."""
         widest = max((a.grid.scale for a in self.addends), default=0.0)
-        if self.addends and middle_of(self.addends)[1] > _FINE * widest:
-            return self._exactly(_FINE * widest)
+        if self.addends and middle_of(self.addends)[1] > NEGLIGIBLE * widest:
+            return self._exactly(NEGLIGIBLE * widest)
         x, other = reals_of(self.b, self.x), self._other(0.0)
         if self.code == "Add":
             joined = scaled_and_moved(self.b, x, other) or moved_in_blocks(self.b, x, other)
@@ -128,18 +121,18 @@ class Pair:
         if joined is not None:
             return joined
         pair, target, left = _moved(self, to, middle + to.shift)
-        is_fine = max(a.grid.scale for a in self.addends) <= _COARSEST * step
-        if self.b.extended and is_fine and left + blur <= _LIMIT * step:
+        is_fine = max(a.grid.scale for a in self.addends) <= COARSEST_OPERAND * step
+        if self.b.extended and is_fine and left + blur <= TOLERANCE * step:
             return pair.emit(target)
         total = self._exactly(step)
-        if abs(to.shift) > _FINE * step:
+        if abs(to.shift) > NEGLIGIBLE * step:
             total = self.b.step("Add", total, self.b.const(np.float32(to.shift), "shift"))
         return encoded(self.b, total, to)
 
     def _exactly(self, step: float) -> Tensor:
         """The sums as float, as exact as a result of these steps shows."""
         pairs = zip((self.x, self.y), self.addends, strict=True)
-        return self.b.step("Add", *(addend_reals(self.b, q, a, step) for q, a in pairs))
+        return self.b.step("Add", *(_expressed(self.b, q, a, step) for q, a in pairs))
 
     def _in_layer(self, offset: float, to: Target, blur: float = 0.0) -> Tensor | None:
         """The results of a constant per channel, added to by the layer in front; None if there is none.
@@ -149,11 +142,11 @@ class Pair:
         for layer, other in ((self.x.source, self.y), (self.y.source, self.x)):
             if self.code != "Add" or layer is None:
                 continue
-            is_rounded = layer.step / 2 + blur > _BLUR * float(to.scale.array())
-            if is_rounded and len(layer.columns) > SHALLOW:
+            is_blurred = layer.plan.blur + blur > MAX_BLUR * to.fixed.scale
+            if is_blurred and len(layer.plan.columns) > SHALLOW:
                 continue
             reals = _vector(other)
-            if reals is not None and reals.size in (1, layer.columns.shape[1]):
+            if reals is not None and reals.size in (1, layer.plan.weights.shape[-1]):
                 return layer.plus(reals.reshape(-1) + offset).narrow(self.b, to)
         return None
 
@@ -195,6 +188,16 @@ class Pair:
             top, bottom = top.most(bottom), top.least(bottom)
         axes = range(4)
         return bottom.reduced("ReduceMin", *axes).tensor, top.reduced("ReduceMax", *axes).tensor
+
+
+def _expressed(b: Builder, x: Coded, addend: Addend, step: float) -> Tensor:
+    """What the kernel adds for quantized values, float; `step` is the scale of the result."""
+    if x.codes.is_constant:
+        return b.const(addend.reals[x.codes.array().astype(np.int16)].astype(np.float32), "addend")
+    first = float(addend.grid.zero_point - addend.zero_point)
+    return addend.expressed(
+        lambda: Term(b, decoded(b, x)), lambda: Term(b, b.cast(x.codes, FLOAT)) + first, step
+    ).tensor
 
 
 def _vector(x: Coded) -> Array | None:

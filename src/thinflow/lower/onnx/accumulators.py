@@ -1,0 +1,237 @@
+"""Layers of quantized values with constant weights: one kernel that adds a bias, clamps and requantizes.
+
+ONNX Runtime's quickest kernels for shallow sums, those of depthwise layers above all, want weights with a
+zero point of 0. Where weights less their own zero point do not fit into int8, channels of the input are given
+twice, and their weights divided among both; or else channels of the result get scales of their own.
+
+Where the kernel's own saturation is not that of the ops that were joined, results are limited per channel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from thinflow.ir.types import FLOAT, INT8, INT32, UINT8
+from thinflow.lower.onnx.builder import Builder, shape_of
+from thinflow.lower.onnx.column_blocks import merged
+from thinflow.lower.onnx.integers import Conv, as_product, is_product
+from thinflow.lower.onnx.quantized_context import Coded, Target, Wide, constant_reals, decoded, scaled
+from thinflow.lower.quantized.accumulators import LayerPlan, RequantTarget
+from thinflow.lower.quantized.int8_weights import INT8_MOST, Int8Weights, in_channels, unscaled
+from thinflow.onnx.program import Operator, Tensor
+from thinflow.typing import Array
+
+_MOST = 2**30
+"""A bias beyond might overflow the sum that it is added to."""
+SHALLOW = 192
+"""Products per sum up to which leaving out a pass over 32-bit sums is worth more than the fastest product."""
+_DEEP = 96
+"""Products per sum from which on those of eight bits are worth copying what windows see."""
+_INT8_LEAST = -128
+_FOUR = 4
+"""Channels that kernels read at once."""
+_FEWER = 16
+"""Times as many channels as fours of them that are given twice, so that this costs less than it saves: a
+quarter more products at most."""
+_LIMITS = {"low": "Max", "high": "Min"}
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """A convolution of quantized values with constant weights.
+
+    Attributes:
+        conv: the geometry, and the input.
+        x: the input's quantization parameters, which are constants.
+        plan: what is added up; weights are [kh kw,c,m], or [kh kw,1,c m] per channel.
+        shape: of the filter, [kh,kw,c,m].
+        zero: the zero point of weights that were stored; None if they were real.
+    """
+
+    conv: Conv
+    x: Coded
+    plan: LayerPlan
+    shape: tuple[int, ...]
+    zero: int | None = None
+
+    def narrow(self, b: Builder, to: Target) -> Tensor | None:
+        """The sums as uint8 values; None if that may be over a step off, or is not worth it."""
+        wanted = to.fixed
+        limits, weights = self.plan.early_saturation(wanted), self._int8_weights(wanted)
+        if weights is None or len(limits) > 1 or (limits and not b.limits_bytes):
+            return None
+        bias = self.plan.whole_bias(weights, wanted)
+        if np.abs(bias).max(initial=0) >= _MOST:
+            return None
+        y = self._emit(b, weights, bias, to)
+        for end, reals in limits.items():
+            y = self._limited(b, y, _LIMITS[end], wanted.values(reals))
+        return y
+
+    def requantized(self, to: Target) -> Layer:
+        """The layer after a requantization that is left out."""
+        return replace(self, plan=self.plan.requantized(to.fixed))
+
+    def plus(self, bias: Array) -> Layer:
+        """The sums and real values, [k] or []."""
+        return replace(self, plan=self.plan.plus(bias))
+
+    def _limited(self, b: Builder, y: Tensor, code: str, ends: Array) -> Tensor:
+        """y or its ends, whichever is more (less). They are given for a row: pixel by pixel is slower."""
+        rows = np.broadcast_to(ends, tuple(n or 0 for n in self.conv.shape[2:]))[None, None]
+        result = b.own("limited", y.shape, UINT8)
+        inputs: list[Tensor | None] = [y, b.const(np.ascontiguousarray(rows), "ends", UINT8)]
+        b.operators.append(Operator(code, inputs, [result], {}, origin=b.node.name))
+        return result
+
+    def _int8_weights(self, to: RequantTarget) -> Int8Weights | None:
+        plan = self.plan
+        if self.zero is not None and len(plan.columns) > SHALLOW:
+            return self._as_stored(self.zero)
+        found = None if self.zero is None else self._divided()
+        if found is None:
+            step = to.scale / plan.scale
+            # TensorFlow's own sums were rounded to joined scales: what is finer than those cannot show.
+            coarsest = max(step, 2 * plan.blur / plan.scale)
+            found = in_channels(plan.columns, plan.input_zero, step, coarsest, all_channels=plan.is_real)
+        return self._as_stored(self.zero) if found is None and self.zero is not None else found
+
+    def _as_stored(self, zero: int) -> Int8Weights:
+        return unscaled(self.plan.weights + zero, zero=zero)
+
+    def _divided(self) -> Int8Weights | None:
+        """Weights around 0 that fit, of a few channels more; None if they are too many, or x has odd ones."""
+        weights = self.plan.weights
+        depth = weights.shape[1]
+        is_wide = (weights < _INT8_LEAST) | (weights > INT8_MOST)
+        starts = sorted({int(c) // _FOUR * _FOUR for c in np.nonzero(is_wide)[1]})
+        if "group" in self.conv.options or depth % _FOUR or len(starts) * _FEWER > depth:
+            return None
+        first = np.clip(weights, _INT8_LEAST, INT8_MOST)
+        rest = [(weights - first)[:, c : c + _FOUR] for c in starts]
+        return unscaled(np.concatenate([first, *rest], axis=1), copies=tuple((c, _FOUR) for c in starts))
+
+    def _emit(self, b: Builder, weights: Int8Weights, bias: Array, to: Target) -> Tensor:
+        conv, times = replace(self.conv, x=self._with_copies(b, weights.copies)), 1
+        values = weights.values.reshape(*self.shape[:2], -1, self.shape[3])
+        found = None if weights.zero else merged(b, conv, values)
+        if found is not None:
+            conv, values, times = found
+        scales = (weights.scales * self.plan.unit).astype(np.float32)
+        scales = np.tile(scales, times) if scales.size > 1 else scales.reshape(())
+        rest = (
+            b.const(scales, "scale"),
+            b.const(np.full(scales.shape, weights.zero, np.int8), "zero", INT8),
+            *(to.scale, to.zero),
+            *([b.const(np.tile(bias, times).astype(np.int32), "bias", INT32)] if bias.any() else []),
+        )
+        code = "com.microsoft.QLinearConv" if b.extended else "QLinearConv"
+        w = b.const(values, "weights", INT8)
+        y = conv.emit(b, code, w, *rest, of_x=(self.x.scale, self.x.zero), element=UINT8)
+        return y if found is None else b.reshaped(y, self.conv.shape)
+
+    def _with_copies(self, b: Builder, copies: tuple[tuple[int, int], ...]) -> Tensor:
+        """The input [n,h,w,c], some channels once more."""
+        x = self.conv.x
+        if not copies:
+            return x
+        n, height, width, depth = shape_of(x)
+        parts = [
+            b.sliced(x, [start], [start + count], [3], shape=(n, height, width, count))
+            for start, count in copies
+        ]
+        shape = (n, height, width, (depth or 0) + sum(count for _, count in copies))
+        return b.step("Concat", x, *parts, shape=shape, axis=3)
+
+
+def layer_of(conv: Conv, x: Coded, w: Coded) -> Layer | None:
+    """A convolution of quantized values; None if parameters or sizes are not known."""
+    constant = (x.scale, x.zero, w.codes, w.scale, w.zero)
+    if not all(t.is_constant for t in constant) or w.codes.dtype is not INT8 or None in conv.shape[1:]:
+        return None
+    zero = int(w.zero.array())
+    weights = w.codes.array().astype(np.float64) - zero
+    return planned(conv, x, weights, float(w.scale.array()), zero)
+
+
+def planned(conv: Conv, x: Coded, weights: Array, unit: float = 1.0, zero: int | None = None) -> Layer:
+    """A convolution with weights [kh,kw,c,m]: real ones, or stored ones less their zero point."""
+    taps, depth = math.prod(weights.shape[:2]), weights.shape[2]
+    plan = LayerPlan(
+        weights=weights.reshape(taps, 1 if "group" in conv.options else depth, -1),
+        input_scale=float(x.scale.array()),
+        input_zero=int(x.zero.array()),
+        unit=unit,
+        is_real=zero is None,
+    )
+    return Layer(conv, x, plan, weights.shape, zero)
+
+
+def convolution(
+    b: Builder, conv: Conv, x: Coded, w: Coded, sums: Callable[[], Tensor], low: Tensor, high: Tensor
+) -> Wide:
+    """The forms of a convolution whose 32-bit sums are given."""
+    layer = layer_of(conv, x, w)
+
+    def narrow(to: Target) -> Tensor:
+        found = None if layer is None or not to.scale.is_constant else layer.narrow(b, to)
+        if found is not None:
+            return found
+        rest = (w.scale, w.zero, to.scale, to.zero, *_bias(b, x, w, to, conv.shape[3]))
+        code = "com.microsoft.QLinearConv" if b.extended else "QLinearConv"
+        return conv.emit(b, code, w.codes, *rest, of_x=(x.scale, x.zero), element=UINT8)
+
+    def reals() -> Tensor:
+        if is_product(conv, w.codes):
+            return scaled(b, sums(), x.scale, w.scale)
+        found = _of_blocks(b, conv, x, w)
+        return _of_reals(b, conv, x, w) if found is None else found
+
+    return Wide(low, high, narrow, reals, layer=layer)
+
+
+def _of_blocks(b: Builder, conv: Conv, x: Coded, w: Coded) -> Tensor | None:
+    """A convolution of few channels as a product of blocks of columns; None where that is no quicker."""
+    if not (w.codes.is_constant and w.zero.is_constant) or "group" in conv.options:
+        return None
+    zero = int(w.zero.array())
+    values = w.codes.array().astype(np.int16) - zero
+    found = merged(b, conv, values) if math.prod(values.shape[:3]) >= _DEEP else None
+    if found is None:
+        return None
+    blocks, filters, _ = found
+    weights = b.const((filters + zero).astype(np.int8), "blocks", INT8)
+    product = as_product(b, blocks, weights, (x.zero, w.zero))
+    return b.reshaped(scaled(b, product, x.scale, w.scale), conv.shape)
+
+
+def _of_reals(b: Builder, conv: Conv, x: Coded, w: Coded) -> Tensor:
+    """The convolution of real values, by a kernel for floats: quicker where sums are short."""
+    image = decoded(b, replace(x, codes=conv.x))
+    weights = constant_reals(w)
+    filters = decoded(b, w) if weights is None else b.const(weights.astype(np.float32), "filters")
+    return replace(conv, x=image).emit(b, "Conv", filters, element=FLOAT)
+
+
+def _bias(b: Builder, x: Coded, w: Coded, to: Target, count: int | None) -> tuple[Tensor, ...]:
+    """What to add to the sums, int32 [k]; nothing if the scale of a sum is not known."""
+    if x.unit is None or w.unit is None or not count:
+        return ()
+    bias = round(to.shift / (x.unit * w.unit))
+    return (b.const(np.full(count, bias, np.int32), "bias", INT32),) if 0 < abs(bias) < _MOST else ()
+
+
+def matrix_product(b: Builder, x: Coded, w: Coded, low: Tensor, high: Tensor) -> tuple[Tensor, Wide]:
+    """The 32-bit sums of a matrix product, int32 [m,n], and their other forms."""
+    shape = b.result_spec().shape
+    q = b.step("MatMulInteger", x.codes, w.codes, x.zero, w.zero, shape=shape, element=INT32)
+
+    def narrow(to: Target) -> Tensor:
+        inputs = (x.codes, x.scale, x.zero, w.codes, w.scale, w.zero, to.scale, to.zero)
+        return b.step("QLinearMatMul", *inputs, shape=shape, element=UINT8)
+
+    return q, Wide(low, high, narrow, lambda: scaled(b, q, x.scale, w.scale))

@@ -1,0 +1,190 @@
+"""What TensorFlow's kernels add up for 8-bit quantized values.
+
+QuantizedAdd and QuantizedBiasAdd requantize both operands to 32 bits before they add them. That scale is none
+of theirs, and float32 cannot even tell its zero point. So what a value adds is not quite the real value that
+it stands for: up to 1/64 of the wider range beside it, and more than that in steps of a narrow result. Both
+operands count by themselves, so a table of 256 real values for each says all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from thinflow.analysis.grids import Grid
+from thinflow.errors import UnsupportedOp
+from thinflow.lower.quantized.accumulators import NEGLIGIBLE
+from thinflow.ops._quantized import F32, code_of, codes_of, decode, encode
+from thinflow.ops.quantized_math import _widened
+from thinflow.typing import Array
+
+BIAS_FACTOR, SUM_FACTOR = 2.0**17, 2.0**14
+"""How far the 32-bit ranges of QuantizedBiasAdd and QuantizedAdd reach, in ends of the operands' ranges: the
+kernels' own constants, which leave room for sums."""
+STRAIGHT = 0.3
+"""Steps of the result that an operand's line may be off: both together stay well below TOLERANCE."""
+
+
+class Expression(Protocol):
+    """A tensor under construction, as a target's formulas have it."""
+
+    def __add__(self: E, other: float) -> E: ...
+
+    def __mul__(self: E, other: float) -> E: ...
+
+    def rounded(self: E) -> E: ...
+
+
+E = TypeVar("E", bound=Expression)
+
+
+@dataclass(frozen=True)
+class Addend:
+    """One operand of a sum.
+
+    Attributes:
+        grid: its quantization parameters.
+        reals: what the kernel adds for each quantized value, float64 [256], the lowest one first.
+        step: the real value that a 32-bit step stands for.
+    """
+
+    grid: Grid
+    reals: Array
+    step: float
+
+    @property
+    def excess(self) -> Array:
+        """How much more that is than what the values stand for, float64 [256]."""
+        return self.reals - self.exact
+
+    @property
+    def exact(self) -> Array:
+        """What the values stand for, float64 [256]."""
+        return (np.arange(256) - self.zero_point) * self.grid.scale
+
+    @property
+    def zero_point(self) -> int:
+        """Counted from the lowest value."""
+        return self.grid.zero_point - codes_of(self.grid.dtype.numpy()).low
+
+    def line(self) -> tuple[float, float, float]:
+        """Slope and intercept of the line through `reals` over `exact`, and how far that is off."""
+        first, last = self.exact[[0, -1]]
+        slope = float((self.reals[-1] - self.reals[0]) / (last - first))
+        rest = self.reals - slope * self.exact
+        intercept = float(rest.max() + rest.min()) / 2
+        return slope, intercept, float(np.abs(rest - intercept).max())
+
+    def expressed(self, real: Callable[[], E], values: Callable[[], E], step: float) -> E:
+        """What the kernel adds, as a formula: a line over what values stand for, or rounded as it rounds.
+
+        Args:
+            real: emits what the quantized values stand for.
+            values: emits these, counted from the lowest of their type, as float.
+            step: of the result.
+
+        Raises:
+            UnsupportedOp: the kernel computes it in another way than the formula.
+        """
+        slope, intercept, rest = self.line()
+        if rest > STRAIGHT * step:
+            return self._as_rounded(values())
+        found = real()
+        if abs(slope - 1) * 255 * self.grid.scale > NEGLIGIBLE * step:
+            found = found * slope
+        return found + intercept if abs(intercept) > NEGLIGIBLE * step else found
+
+    def _as_rounded(self, values: E) -> E:
+        """In the operations and the precision of the kernel."""
+        steps = _steps_of(self)
+        if steps is None:
+            raise UnsupportedOp(
+                "its result is so much finer than its operands that TensorFlow's roundings would show",
+                hint="give the result a wider range",
+            )
+        return ((values * steps.width + steps.base) * steps.per).rounded() * self.step + steps.more
+
+
+def middle_of(addends: Sequence[Addend]) -> tuple[float, float]:
+    """What sums are above those of what values stand for, and by how much more or less, in reals."""
+    highest = sum(float(a.excess.max()) for a in addends)
+    lowest = sum(float(a.excess.min()) for a in addends)
+    return (highest + lowest) / 2, (highest - lowest) / 2
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """How QuantizedBiasAdd requantizes, in float32: round((value * width + base) * per).
+
+    Attributes:
+        width: of a value.
+        base: the real value of 0.
+        per: 32-bit steps in a real value of 1.
+        more: what is added to all sums, in reals.
+    """
+
+    width: float
+    base: float
+    per: float
+    more: float
+
+
+def _steps_of(addend: Addend) -> _Steps | None:
+    """The numbers of that formula; None if the kernel does something else with these values."""
+    own, low = addend.grid, codes_of(addend.grid.dtype.numpy()).low
+    zero = np.zeros(1, own.dtype.numpy())
+    base = decode(zero, F32(own.low), F32(own.high))[0]
+    width = F32(np.float64(F32(own.high) - F32(own.low)) / 255)
+    exact = F32((2.0**32 - 1) / (addend.step * 2.0**32))
+    values = np.arange(low, low + 256).astype(F32)
+    # The kernel rounds halves away from 0, this to the even number: a slightly greater factor helps.
+    for per in (exact, np.nextafter(exact, F32(np.inf))):
+        steps = np.rint((values * width + base) * per).astype(np.float64)
+        more = (addend.reals - steps * addend.step)[addend.zero_point]
+        if np.allclose(steps * addend.step + more, addend.reals, rtol=0, atol=addend.step / 2):
+            return _Steps(float(width), float(base), float(per), float(more))
+    return None
+
+
+def addends(op: str, grids: Sequence[Grid], alone: Sequence[bool]) -> tuple[Addend, Addend]:
+    """Both operands of QuantizedAdd or QuantizedBiasAdd.
+
+    Args:
+        op: which of them.
+        grids: of both.
+        alone: whether each has a single element, which QuantizedAdd requantizes in another way (the first
+            one, if both have).
+    """
+    most = _most(op, grids)
+    step = float(most) * 2.0**-31
+    single = bool(alone[0]), bool(alone[1]) and not alone[0]
+    tables = [_in_32_bits(op, grid, most, a) * step for grid, a in zip(grids, single, strict=True)]
+    if op == "QuantizedBiasAdd":
+        tables[0] = tables[0] + float(code_of(0.0, -most, most, np.int32)) * step
+    first, second = (Addend(g, t, step) for g, t in zip(grids, tables, strict=True))
+    return first, second
+
+
+def is_single(shape: Sequence[int | None] | None) -> bool:
+    """Whether a tensor is known to have one element."""
+    return shape is not None and all(n == 1 for n in shape)
+
+
+def _most(op: str, grids: Sequence[Grid]) -> np.float32:
+    """The end of the 32-bit range."""
+    lows, highs = zip(*((F32(g.low), F32(g.high)) for g in grids), strict=True)
+    if op == "QuantizedBiasAdd":
+        return F32(max(*highs, *(-low for low in lows)) * F32(BIAS_FACTOR))
+    return F32(max(abs(min(lows)), abs(max(highs))) * F32(SUM_FACTOR))
+
+
+def _in_32_bits(op: str, grid: Grid, most: np.float32, alone: bool) -> Array:
+    """The 32-bit values of all 8-bit ones, float64 [256]."""
+    limits, low, high = codes_of(grid.dtype.numpy()), F32(grid.low), F32(grid.high)
+    values = np.arange(limits.low, limits.high + 1).astype(grid.dtype.numpy())
+    if op == "QuantizedBiasAdd":
+        return encode(decode(values, low, high), -most, most, np.int32).astype(np.float64)
+    return _widened(values, low, high, most, alone).astype(np.float64)
