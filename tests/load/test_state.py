@@ -24,7 +24,7 @@ from thinflow.api import freeze_with_report, opening_notes
 from thinflow.cli import main
 from thinflow.errors import FormatError, UnsupportedOp
 from thinflow.ir.types import FLOAT, INT64
-from thinflow.load.model import Frozen
+from thinflow.load.frozen import Frozen
 
 X = np.float32([1, -1, 2])
 

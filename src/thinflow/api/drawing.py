@@ -60,17 +60,13 @@ def draw(
         ParameterError: another suffix, or PNG without Graphviz.
         WriteError: the file cannot be written.
     """
-    from thinflow.analysis.interface import guess_interface
-    from thinflow.analysis.shapes import infer_shapes
     from thinflow.drawing.picture import picture
     from thinflow.formats._files import write_file
+    from thinflow.load.graphs import declare_interface
 
     kind = _kind(path)
     graph = stored_graph(source, tags).clone()
-    infer_shapes(graph)
-    if not graph.outputs:
-        guess = guess_interface(graph)
-        graph.inputs, graph.outputs = guess.chosen_inputs, guess.chosen_outputs
+    declare_interface(graph)
     title = Path(graph.path).name or "graph"
     drawn = picture(graph, title, constants=constants, depth=depth, functions=functions)
     data, by = _written(drawn, kind, engine)

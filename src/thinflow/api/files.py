@@ -137,7 +137,7 @@ def summarize(
         FormatError: not a model.
     """
     from thinflow.analysis.summary import summarize as summarize_graph
-    from thinflow.load.opening import open_model
+    from thinflow.load.sources import open_model
 
     with paused_gc():
         # A copy, since assuming sizes leaves its mark on the values.

@@ -12,7 +12,7 @@ from thinflow.ir.graph import Graph
 if TYPE_CHECKING:
     from thinflow.formats.checkpoint import Checkpoint
     from thinflow.load.describing import ModelInfo
-    from thinflow.load.model import Frozen
+    from thinflow.load.frozen import Frozen
     from thinflow.load.variable_states import VariableState
 
 
@@ -91,7 +91,7 @@ def freeze_with_report(
             `freeze`.
     """
     from thinflow.formats.metagraph import read_saver
-    from thinflow.load.model import Options
+    from thinflow.load.frozen import Options
     from thinflow.load.sources import freeze_source
 
     options = Options(

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from thinflow.analysis.interface import guess_interface
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.bench.feeding import Feeds, FeedsFor, Made, Shapes, by_position, check_rank
 from thinflow.bench.file_inputs import input_specs, sensible_inputs
@@ -20,7 +19,8 @@ from thinflow.errors import FeedError, FormatError, ParameterError, closest
 from thinflow.formats._files import map_file
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import TensorSpec
-from thinflow.load.opening import open_model, options_for
+from thinflow.load.graphs import declare_interface
+from thinflow.load.sources import open_model, options_for
 from thinflow.synthetic import declared_spec, likely_shape, open_sizes, override_shapes
 
 
@@ -197,15 +197,7 @@ def _graph_subject(
     inputs: Sequence[str] | None,
     outputs: Sequence[str] | None,
 ) -> GraphSubject:
-    infer_shapes(graph)
-    if inputs is not None:
-        graph.inputs = [graph.value(n) for n in inputs]
-    if outputs is not None:
-        graph.outputs = [graph.value(n) for n in outputs]
-    if not graph.inputs or not graph.outputs:
-        guess = guess_interface(graph)
-        graph.inputs = graph.inputs or guess.chosen_inputs
-        graph.outputs = graph.outputs or guess.chosen_outputs
+    declare_interface(graph, inputs, outputs)
     if callable(feeds):
         feeds = feeds(path or name, {v.name: declared_spec(v) for v in graph.inputs})
     known = [v.name.removesuffix(":0") for v in graph.inputs]

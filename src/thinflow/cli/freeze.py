@@ -11,7 +11,7 @@ from thinflow.cli._options import add_json, add_model_options, names
 from thinflow.errors import ParameterError
 
 if TYPE_CHECKING:
-    from thinflow.load.model import Frozen
+    from thinflow.load.frozen import Frozen
 
 EXAMPLES = """
   thinflow freeze export_dir -o frozen.pb

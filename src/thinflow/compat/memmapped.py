@@ -26,6 +26,6 @@ def convert_memmapped(source: Source, path: str | os.PathLike[str], *, min_bytes
         WriteError: the package cannot be written.
     """
     from thinflow.formats._memmapped_writer import write
-    from thinflow.load.opening import open_model
+    from thinflow.load.sources import open_model
 
     return write(source if isinstance(source, Graph) else open_model(source), path, min_bytes=min_bytes)

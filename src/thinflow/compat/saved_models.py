@@ -129,7 +129,7 @@ def run_signature(
         FeedError: an unknown, missing or unfit input.
     """
     from thinflow.engines.session import Session
-    from thinflow.load.opening import open_model
+    from thinflow.load.sources import open_model
 
     signature = meta_graph(folder, tags).signatures.get(key)
     if signature is None:

@@ -19,7 +19,7 @@ from thinflow.errors import ParameterError
 from thinflow.formats.step_stats import from_bytes
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph, Value
-from thinflow.load.opening import open_model
+from thinflow.load.sources import open_model
 
 if TYPE_CHECKING:
     from thinflow.typing import Array, Feed

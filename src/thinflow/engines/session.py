@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from thinflow.engines import find
 from thinflow.engines._feeds import Feed, Port
-from thinflow.engines._files import ModelFile, engine_of, open_file, path_of, signature_to_run
+from thinflow.engines._open_model import open_for_engine
 from thinflow.engines._threads import side_by_side
 from thinflow.engines.base import Compiled
 from thinflow.errors import (
-    EngineUnavailable,
     FeedError,
     GraphError,
     ParameterError,
-    ThinflowError,
     closest,
 )
 from thinflow.ir.notebook import table_html
@@ -29,11 +26,6 @@ if TYPE_CHECKING:
     from thinflow.typing import Array, ArrayLike
 
     Feeds = Mapping[str, ArrayLike] | Mapping[Value, ArrayLike] | Mapping[str | Value, ArrayLike]
-
-logger = logging.getLogger(__name__)
-
-_AMBIGUOUS = frozenset({"duplicate name", "port"})
-"""Problems after which nobody can say what the graph computes; others show when the part concerned runs."""
 
 
 class Session:
@@ -102,8 +94,6 @@ class Session:
             )
         self.threads = threads
         self.inter_op_threads = inter_op_threads
-        self.graph: Graph | None = None
-        self._file: ModelFile | None = None
         self._undecided = False
         self._cache = cache
         self._calls: dict[Any, _Call] = {}
@@ -111,58 +101,17 @@ class Session:
         self._last: Compiled | None = None
         self._state: Any = None
         self._held: dict[Value, Array] = {}
-        own = engine_of(graph)
-        self.codes: dict[str, tuple[float, int]] = {}
-        self.refusal = ""
-        self.is_lifted = bool(own) and engine == "reference"
-        if self.is_lifted:
-            (graph, self.codes), own = _lifted(graph, signature), ""
-        if own:
-            if engine not in ("auto", own):
-                raise EngineUnavailable(
-                    f"this file runs on the engine '{own}' only",
-                    path_of(graph),
-                    hint=f"give the .pb for engine='{engine}'",
-                )
-            lifted = self._opened_file(graph, own, signature) if engine == "auto" else None
-            if lifted is None:
-                self.engine = own
-                if self._file is None:
-                    with side_by_side(inter_op_threads):
-                        self._file = open_file(graph, own, threads, signature)
-                return
-            (graph, self.codes), self.is_lifted, engine = lifted, True, "reference"
-        self.graph = _loaded(graph) if isinstance(graph, str | os.PathLike) else graph
-        _check(self.graph)
-        self._held = _stored(self.graph)
+        opened = open_for_engine(graph, engine, threads, inter_op_threads, signature)
+        self.graph, self._file = opened.graph, opened.file
+        self.is_lifted, self.refusal, self.codes = opened.is_lifted, opened.refusal, opened.codes
+        if self._file is not None:
+            self.engine = self._file.engine
+            return
+        engine = "reference" if self.is_lifted else engine
+        self._held = _stored(self._graph)
         self._undecided = measure or cache is not None
-        self.engine = _default_engine(self.graph) if engine == "auto" else engine
+        self.engine = _default_engine(self._graph) if engine == "auto" else engine
         self._engine = find(self.engine)
-
-    def _opened_file(
-        self, model: str | os.PathLike[str] | Graph, own: str, signature: str | None
-    ) -> tuple[Graph, dict[str, tuple[float, int]]] | None:
-        """Open a file in its own engine; what the interpreter can run instead where that refuses the file.
-
-        Raises:
-            EngineUnavailable: it is refused or cannot be had, and the interpreter does not run it either.
-        """
-        from thinflow.engines._choice import usable_engines
-
-        try:
-            with side_by_side(self.inter_op_threads):
-                self._file = open_file(model, own, self.threads, signature)
-            return None
-        except EngineUnavailable as error:
-            if not usable_engines([own]):
-                raise
-            try:
-                lifted = _lifted(model, signature)
-            except ThinflowError:
-                raise error from None
-            self.refusal = error.problem
-            logger.warning("%s: %s; the interpreter runs it", path_of(model), error.problem)
-            return lifted
 
     def __repr__(self) -> str:
         return f"Session({self._path or 'graph'}, engine={self.engine!r}, threads={self.threads})"
@@ -435,79 +384,12 @@ def _default_engine(graph: Graph) -> str:
     return "litert" if usable_engines(["litert"]) else "reference"
 
 
-def _lifted(
-    model: str | os.PathLike[str] | Graph, signature: str | None = None
-) -> tuple[Graph, dict[str, tuple[float, int]]]:
-    """A LiteRT or ONNX model in TensorFlow's ops, for the interpreter, and what its codes stand for.
-
-    Raises:
-        UnsupportedOp: it has an op that cannot be said so.
-    """
-    from thinflow import formats
-    from thinflow.analysis.shapes import infer_shapes
-    from thinflow.lift import lift
-
-    if signature is None and engine_of(model) == "litert":
-        signature = signature_to_run(model)
-    chosen = {} if signature is None else {"signature": signature}
-    source = formats.load(model, **chosen) if isinstance(model, str | os.PathLike) else model.clone()
-    infer_shapes(source)
-    graph = lift(source)
-    infer_shapes(graph)
-    return graph, _codes(source, graph)
-
-
-def _codes(source: Graph, graph: Graph) -> dict[str, tuple[float, int]]:
-    """Name in the lifted graph -> scale and zero point, of the values of one scale that its file states."""
-    from thinflow.analysis.foreign_grids import grid_of
-
-    found = {}
-    for node in source:
-        for value in node.outputs if node.tensor is None else ():
-            grid = grid_of(value)
-            if grid is not None and not grid.is_per_channel:
-                name = graph.aliases.get(value.name, value.name)
-                found[name] = (grid.scale[0], grid.zero_point[0] if grid.zero_point else 0)
-    return found
-
-
-def _loaded(path: str | os.PathLike[str]) -> Graph:
-    """The graph in a file, with its inputs and outputs, guessed if it does not say."""
-    from thinflow.analysis.interface import guess_interface
-    from thinflow.analysis.shapes import infer_shapes
-    from thinflow.ir.states import declare_states
-    from thinflow.load.opening import open_model
-
-    graph = open_model(path, state="auto")
-    infer_shapes(graph)
-    if not graph.inputs or not graph.outputs:
-        guess = guess_interface(graph)
-        graph.inputs = graph.inputs or guess.chosen_inputs
-        graph.outputs = graph.outputs or guess.chosen_outputs
-    declare_states(graph)
-    return graph
-
-
-def _check(graph: Graph) -> None:
-    from thinflow.analysis.shapes import port_count
-    from thinflow.ir.check import find_problems
-
-    broken = next((p for p in find_problems(graph, port_count) if p.kind in _AMBIGUOUS), None)
-    if broken is not None:
-        raise GraphError(
-            f"the graph is broken: {broken}",
-            graph.path,
-            hint="`thinflow inspect MODEL` lists everything wrong",
-        )
-
-
 def declared_spec(port: Any) -> TensorSpec:
     """Type and shape of an input: what is known of it, else what its placeholder declares."""
+    from thinflow.analysis.shapes import placeholder_spec
+
     spec: TensorSpec = port.spec
     node = getattr(port, "node", None)
     if spec.dtype is not None or node is None:
         return spec
-    if node.op not in {"Placeholder", "PlaceholderV2", "PlaceholderWithDefault"}:
-        return TensorSpec()
-    shape = node.get("shape")
-    return TensorSpec(node.get("dtype"), shape if isinstance(shape, tuple) else None)
+    return placeholder_spec(node) if node.op.startswith("Placeholder") else TensorSpec()

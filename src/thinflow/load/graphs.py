@@ -110,30 +110,49 @@ def _opened(
     options: dict[str, Any],
 ) -> tuple[Graph, bool]:
     """The graph, and whether its inputs are guessed."""
-    from thinflow.analysis.interface import guess_interface
-    from thinflow.analysis.shapes import infer_shapes
-    from thinflow.load.opening import open_model
-    from thinflow.synthetic import override_shapes
+    from thinflow.load.sources import open_model
 
     with paused_gc():
         graph = (
             source.clone() if isinstance(source, Graph) else open_model(source, outputs=outputs, **options)
         )
-        infer_shapes(graph)
-        guessed = inputs is None and not graph.inputs
-        guess = guess_interface(graph) if guessed or (outputs is None and not graph.outputs) else None
-        if inputs is not None:
-            graph.inputs = _values(graph, inputs, "input")
-        elif guess is not None and guessed:
-            graph.inputs = guess.chosen_inputs
-        if outputs is not None:
-            graph.outputs = _values(graph, outputs, "output")
-        elif guess is not None and not graph.outputs:
-            graph.outputs = guess.chosen_outputs
-        declare_states(graph)
-        if shapes:
-            infer_shapes(graph, override_shapes(graph.inputs, shapes))
-    return graph, guessed
+        return graph, declare_interface(graph, inputs, outputs, shapes)
+
+
+def declare_interface(
+    graph: Graph,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    shapes: Shapes | None = None,
+) -> bool:
+    """Infer all shapes, and set inputs and outputs: as named, else as declared, else as guessed.
+
+    Args:
+        graph: edited.
+        inputs, outputs, shapes: as for `load`.
+
+    Returns:
+        Whether the inputs are guessed.
+    """
+    from thinflow.analysis.interface import guess_interface
+    from thinflow.analysis.shapes import infer_shapes
+    from thinflow.synthetic import override_shapes
+
+    infer_shapes(graph)
+    guessed = inputs is None and not graph.inputs
+    guess = guess_interface(graph) if guessed or (outputs is None and not graph.outputs) else None
+    if inputs is not None:
+        graph.inputs = _values(graph, inputs, "input")
+    elif guess is not None and guessed:
+        graph.inputs = guess.chosen_inputs
+    if outputs is not None:
+        graph.outputs = _values(graph, outputs, "output")
+    elif guess is not None and not graph.outputs:
+        graph.outputs = guess.chosen_outputs
+    declare_states(graph)
+    if shapes:
+        infer_shapes(graph, override_shapes(graph.inputs, shapes))
+    return guessed
 
 
 def _values(graph: Graph, names: Sequence[str] | str, role: str) -> list[Value]:

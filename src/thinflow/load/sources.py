@@ -1,20 +1,24 @@
-"""What people freeze: a SavedModel's folder, a `.meta` file, or a graph with a checkpoint."""
+"""Models of any kind opened as graphs that run: files, SavedModel folders, `.meta` files, checkpoints."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from thinflow.analysis.interface import guess_interface
-from thinflow.analysis.opened import SIGNATURE
+from thinflow.analysis.opened import SIGNATURE, tell_unkept
 from thinflow.analysis.shapes import infer_shapes
-from thinflow.errors import GraphError, ParameterError
+from thinflow.errors import GraphError, ParameterError, UnsupportedOp
 from thinflow.formats import load, metagraph, recognise, savedmodel
 from thinflow.formats.checkpoint import find_prefix, open_checkpoint
 from thinflow.formats.metagraph import MetaGraph
+from thinflow.ir.garbage import paused_gc
 from thinflow.ir.graph import Graph
 from thinflow.ir.states import declare_states
-from thinflow.load.model import Frozen, Options, freeze_graph, freeze_metagraph
+from thinflow.load.frozen import Frozen, Options
+from thinflow.load.keeping import AUTO, FREEZE, INPUTS, KEEP, require_choice
+from thinflow.load.model import freeze_graph, freeze_metagraph
 
 PathLike = str | os.PathLike[str]
 _SHOWN_SIGNATURES = 5
@@ -23,6 +27,72 @@ _SHOWN_SIGNATURES = 5
 def holds_variables(path: PathLike) -> bool:
     """Whether a file or folder is of a format that keeps values outside the graph."""
     return recognise(path).name in {"savedmodel", "metagraph"}
+
+
+def options_for(path: PathLike, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Of options that are meant for several models, those that this one takes.
+
+    Args:
+        path: of a model.
+        options: `tags` and `signature`, which go with models that hold variables, and `checkpoint`.
+    """
+    keeps_variables = holds_variables(path)
+    return {name: value for name, value in options.items() if keeps_variables or name == "checkpoint"}
+
+
+def open_model(
+    path: PathLike,
+    *,
+    outputs: Sequence[str] | None = None,
+    checkpoint: PathLike | None = None,
+    tags: str | None = None,
+    signature: str | None = None,
+    state: str = "freeze",
+    **options: Any,
+) -> Graph:
+    """The graph of a model. Variables kept outside of it become constants, views of the mapped checkpoint.
+
+    Args:
+        path: a file or folder of any format thinflow reads.
+        outputs: names of the values wanted; of a model with variables only what they need is kept.
+        checkpoint: what leads to the checkpoint of a graph that comes without its weights.
+        tags, signature: which graph of a SavedModel, and which inputs and outputs of it.
+        state: what becomes of variables that runs change: "freeze" (every run begins with what was saved),
+            "keep" (see `Graph.states`), "inputs" (the same, for the caller to hand on), or "auto": kept if
+            that is possible.
+        options: what else the format can be told.
+
+    Raises:
+        FormatError: no such file, or not a model.
+        ParameterError: an option that this format does not have.
+        UnsupportedOp: state is changed in a way that cannot be followed.
+
+    Shapes are not inferred, and inputs only declared if the model does.
+    """
+    require_choice(state)
+
+    if checkpoint is None and not holds_variables(path):
+        with paused_gc():
+            return load(path, tags=tags, signature=signature, **options)
+    names: dict[str, Any] = {"checkpoint": checkpoint, "tags": tags, "signature": signature}
+    with paused_gc():
+        return _frozen(path, outputs, state, names)
+
+
+def _frozen(path: PathLike, outputs: Sequence[str] | None, state: str, names: dict[str, Any]) -> Graph:
+    """A frozen graph, with its state if that is wanted."""
+    keep = FREEZE if state == FREEZE else KEEP
+    try:
+        options = Options(allow_absent_files=True, state=keep)
+        graph = freeze_source(path, outputs, **names, options=options, finish=False).graph
+    except UnsupportedOp as error:
+        if state != AUTO:
+            raise
+        graph = _frozen(path, outputs, FREEZE, names)
+        tell_unkept(graph, error.problem)
+    if state == INPUTS:
+        graph.states = ()
+    return graph
 
 
 def freeze_source(

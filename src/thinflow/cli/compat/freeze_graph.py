@@ -12,7 +12,7 @@ from thinflow.errors import ParameterError
 from thinflow.plain_text import one_line
 
 if TYPE_CHECKING:
-    from thinflow.load.model import Frozen
+    from thinflow.load.frozen import Frozen
 
 EXAMPLES = """
   thinflow freeze_graph --input_graph=graph.pb --input_binary=true --input_checkpoint=model.ckpt-7 \

@@ -22,7 +22,7 @@ Source = str | os.PathLike[str] | bytes | BinaryIO | Graph
 def graph_of(model: Source, assets: str | os.PathLike[str] | None) -> Graph:
     from thinflow.analysis.shapes import infer_shapes
     from thinflow.formats import graphdef
-    from thinflow.load.opening import open_model
+    from thinflow.load.sources import open_model
 
     if isinstance(model, Graph):
         infer_shapes(model)

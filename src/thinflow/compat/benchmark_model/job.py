@@ -8,7 +8,6 @@ from typing import TypeVar
 
 import numpy as np
 
-from thinflow.analysis.interface import guess_interface
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.bench.feeding import check_rank
 from thinflow.bench.file_inputs import amounts, input_specs
@@ -31,7 +30,8 @@ from thinflow.formats import benchmark_entries, step_stats
 from thinflow.formats._files import check_folder
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import TensorSpec, dtype
-from thinflow.load.opening import open_model
+from thinflow.load.graphs import declare_interface
+from thinflow.load.sources import open_model
 from thinflow.synthetic.strings import known_maker
 from thinflow.typing import Array
 
@@ -110,12 +110,11 @@ def _opened(settings: Settings) -> Graph | str:
     if is_file(settings.path):
         return settings.path
     graph = open_model(settings.path)
-    infer_shapes(graph)
-    guess = guess_interface(graph)
+    declare_interface(graph)
     if not settings.input_layers:
-        settings.input_layers = [v.name for v in graph.inputs or guess.chosen_inputs]
+        settings.input_layers = [v.name for v in graph.inputs]
     if not settings.output_layers:
-        settings.output_layers = [v.name for v in graph.outputs or guess.chosen_outputs]
+        settings.output_layers = [v.name for v in graph.outputs]
     if not settings.output_layers:
         raise GraphError("no output can be guessed", settings.path, "name it: --output_layer=NAME")
     return graph
