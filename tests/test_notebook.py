@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import thinflow
+from tests.checkpoints import write_checkpoint
 from thinflow import zoo
-from thinflow.formats._bundle_writer import write_checkpoint
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.notebook import markdown_html, table_html, text_html
 from thinflow.ir.types import FLOAT

@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.bench import Bench
 from benchmarks.lines import Line, judged
 from benchmarks.processes import in_turns, run
-from thinflow.formats._bundle_writer import write_checkpoint
+from tests.checkpoints import write_checkpoint
 from thinflow.ir.tensor import Tensor
 from thinflow.wire import protos
 from thinflow.wire.sstable import table_chunks

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.checkpoints import write_checkpoint
 from thinflow.errors import FormatError, ThinflowError
-from thinflow.formats._bundle_writer import write_checkpoint
 from thinflow.formats._slices import WHOLE, Slice, decode_key, encode_key
 from thinflow.formats.checkpoint import Checkpoint, find_prefix, open_checkpoint
 from thinflow.ir.tensor import Tensor

@@ -15,7 +15,7 @@ from thinflow import api, formats
 from thinflow.cli import main
 from thinflow.errors import FormatError, ParameterError
 from thinflow.formats import _sealing, _secrecy
-from thinflow.formats.pack import MAGIC, open_pack, read_key_file, write_pack
+from thinflow.formats.packed_bytes import MAGIC, open_pack, read_key_file, write_pack
 
 pytest.importorskip("cryptography", reason="needs the extra `pack`")
 

@@ -19,7 +19,7 @@ from thinflow import api
 from thinflow.cli import main
 from thinflow.errors import FormatError, ThinflowError
 from thinflow.formats import _sealing, _secrecy
-from thinflow.formats.pack import MAGIC, Interface, open_pack
+from thinflow.formats.packed_bytes import MAGIC, Interface, open_pack
 
 TEXT = "x = Placeholder() {dtype=float, shape=shape[2]}\ny = Neg(x) {T=float}\ninputs: x\noutputs: y"
 KEY = bytes(range(32))

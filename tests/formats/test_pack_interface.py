@@ -11,7 +11,7 @@ import thinflow
 from tests.transforms.golden import parse_graph
 from thinflow import api
 from thinflow.errors import FormatError
-from thinflow.formats import _sealing, _secrecy, pack
+from thinflow.formats import _sealing, _secrecy, packed_bytes
 
 TEXT = """
     image = Placeholder() {dtype=float, shape=shape[1,2]}
@@ -73,20 +73,20 @@ def test_a_graph_without_ends_is_guessed_as_before(tmp_path: Path) -> None:
     graph = parse_graph(TEXT)
     graph.inputs, graph.outputs = [], []
     thinflow.save(graph, tmp_path / "m.tfpack")
-    assert "interface" not in pack.open_pack(tmp_path / "m.tfpack").header
+    assert "interface" not in packed_bytes.open_pack(tmp_path / "m.tfpack").header
     assert ends(tmp_path / "m.tfpack")[1] == ["out", "also"]
 
 
 def changed(path: Path, header: dict[str, object]) -> Path:
     """The package with another header in front of the same payload."""
-    stored = pack.open_pack(path)
-    path.write_bytes(pack._front(header) + bytes(stored.payload))
+    stored = packed_bytes.open_pack(path)
+    path.write_bytes(packed_bytes._front(header) + bytes(stored.payload))
     return path
 
 
 def test_changed_names_are_noticed(tmp_path: Path) -> None:
     thinflow.save(parse_graph(TEXT), tmp_path / "m.tfpack")
-    header = json.loads(json.dumps(pack.open_pack(tmp_path / "m.tfpack").header))
+    header = json.loads(json.dumps(packed_bytes.open_pack(tmp_path / "m.tfpack").header))
     header["interface"]["outputs"] = ["out"]
     with pytest.raises(FormatError, match="the checksum is wrong"):
         thinflow.load(changed(tmp_path / "m.tfpack", header))
@@ -95,18 +95,21 @@ def test_changed_names_are_noticed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("interface", "message"),
     [
-        (pack.Interface(("nobody",), ("out",)), "names an input or output that is not there: .*nobody"),
+        (
+            packed_bytes.Interface(("nobody",), ("out",)),
+            "names an input or output that is not there: .*nobody",
+        ),
         ({"inputs": 3}, "the names of its inputs and outputs are damaged"),
         ({"inputs": [], "outputs": [], "aliases": [1]}, "the names of its inputs and outputs are damaged"),
     ],
 )
 def test_damaged_names(interface: object, message: str, tmp_path: Path) -> None:
-    class Given(pack.Interface):
+    class Given(packed_bytes.Interface):
         def data(self) -> dict[str, object]:  # type: ignore[override]
-            return interface.data() if isinstance(interface, pack.Interface) else interface  # type: ignore
+            return interface.data() if isinstance(interface, packed_bytes.Interface) else interface  # type: ignore
 
     from thinflow.formats import graphdef
 
-    pack.write_pack(tmp_path / "m.tfpack", graphdef.to_chunks(parse_graph(TEXT)), interface=Given())
+    packed_bytes.write_pack(tmp_path / "m.tfpack", graphdef.to_chunks(parse_graph(TEXT)), interface=Given())
     with pytest.raises(FormatError, match=message):
         thinflow.load(tmp_path / "m.tfpack")

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.checkpoints import write_checkpoint
 from tests.library import node
-from thinflow.formats._bundle_writer import write_checkpoint
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import FLOAT, DType
 from thinflow.wire import protos

@@ -11,8 +11,8 @@ import pytest
 import tensorflow as tf
 
 import thinflow
+from tests.checkpoints import write_checkpoint
 from tests.oracle.test_freezing import assert_same, frozen_in_tensorflow
-from thinflow.formats._bundle_writer import write_checkpoint
 from thinflow.formats.checkpoint import open_checkpoint
 from thinflow.ir.tensor import Tensor
 

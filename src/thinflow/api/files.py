@@ -89,7 +89,7 @@ def runtime_format(path: str | os.PathLike[str]) -> str:
         FormatError: no such file, or one that cannot hold a model.
     """
     from thinflow.formats import recognise
-    from thinflow.formats.contents import packed_kind
+    from thinflow.formats.packed_bytes import packed_kind
 
     name = packed_kind(path) or recognise(path).name
     return name if name in ("tflite", "onnx") else ""

@@ -37,14 +37,14 @@ def pack(
         WriteError: it cannot be written.
     """
     from thinflow.engines._files import path_of
-    from thinflow.formats.pack import Interface, write_pack
+    from thinflow.formats.packed_bytes import Interface, write_pack
 
     secret = key.encode() if isinstance(key, str) else key
     if secret is not None and not secret:
         raise ParameterError("the key is empty", hint="give a passphrase, or 32 random bytes")
     kind = _stored_kind(source)
     if kind:
-        from thinflow.formats.contents import as_one_piece
+        from thinflow.formats.one_piece import as_one_piece
 
         return write_pack(path, [as_one_piece(path_of(source), kind)], kind=kind, secret=secret)
     from thinflow.formats import graphdef
@@ -80,7 +80,7 @@ def unpack(
         FormatError: not a package, a wrong key, or a changed file.
     """
     from thinflow.formats._files import write_file
-    from thinflow.formats.pack import open_pack
+    from thinflow.formats.packed_bytes import open_pack
 
     secret = key.encode() if isinstance(key, str) else key
     return write_file(path, [open_pack(source).model(secret)])
@@ -88,6 +88,6 @@ def unpack(
 
 def read_key_file(path: str | os.PathLike[str]) -> bytes:
     """The key in a file: 32 bytes, 64 hexadecimal digits, or a passphrase."""
-    from thinflow.formats.pack import read_key_file as read
+    from thinflow.formats.packed_bytes import read_key_file as read
 
     return read(path)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thinflow.formats._secrecy import may_write_copies
-from thinflow.formats.pack import child_environment
+from thinflow.formats.packed_bytes import child_environment
 
 if TYPE_CHECKING:
     from thinflow.bench.subjects import GraphSubject

@@ -21,7 +21,7 @@ from thinflow.bench.subjects import (
 )
 from thinflow.errors import EngineUnavailable, GraphError, ParameterError, UnsupportedOp
 from thinflow.formats._secrecy import may_write_copies
-from thinflow.formats.contents import content_of
+from thinflow.formats.packed_bytes import content_of
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import TensorSpec

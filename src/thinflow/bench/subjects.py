@@ -27,7 +27,7 @@ from thinflow.engines._mapped import mapped, release_pages
 from thinflow.engines.base import Compiled
 from thinflow.engines.litert import Model
 from thinflow.errors import EngineUnavailable, GraphError, ThinflowError
-from thinflow.formats.contents import content_of
+from thinflow.formats.packed_bytes import content_of
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import TensorSpec
 from thinflow.synthetic import concrete_shape, explain_open_sizes, naming_open_sizes, synthetic_array

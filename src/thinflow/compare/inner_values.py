@@ -23,7 +23,7 @@ from thinflow.engines._files import has_signature, is_file, open_file, path_of
 from thinflow.engines.session import Session
 from thinflow.errors import ThinflowError
 from thinflow.formats._foreign import file_name
-from thinflow.formats.contents import bytes_of, content_of
+from thinflow.formats.packed_bytes import bytes_of, content_of
 from thinflow.ir.graph import Graph, Value
 from thinflow.onnx import protos as onnx_protos
 from thinflow.typing import Array

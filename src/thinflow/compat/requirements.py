@@ -101,7 +101,7 @@ def micro_resolver(source: Source) -> Requirements:
     """
     from thinflow.compat import registration
     from thinflow.engines._files import engine_of
-    from thinflow.formats.contents import bytes_of
+    from thinflow.formats.packed_bytes import bytes_of
     from thinflow.tflite.reader import read_program
 
     outside: list[str] = []
@@ -128,7 +128,7 @@ def onnxruntime_config(source: Source) -> Requirements:
     from thinflow.compat import registration
     from thinflow.engines._files import engine_of
     from thinflow.formats._onnx_ops import needed_ops
-    from thinflow.formats.contents import bytes_of
+    from thinflow.formats.packed_bytes import bytes_of
 
     if not isinstance(source, Graph) and engine_of(source) == "onnxruntime":
         return Requirements(registration.onnx_config(needed_ops(bytes_of(source))), [])

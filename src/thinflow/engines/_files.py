@@ -142,7 +142,7 @@ def engine_of(path: str | os.PathLike[str] | Graph) -> str:
     except OSError:
         return ""  # the loader of graphs says what is wrong
     if head.startswith(_PACKED):
-        from thinflow.formats.contents import packed_kind
+        from thinflow.formats.packed_bytes import packed_kind
 
         return _ENGINES.get(packed_kind(path), "")
     if head[4:8] == b"TFL3":
@@ -168,7 +168,7 @@ def file_content(path: str) -> bytes | str:
         return path  # the engine says what is wrong
     if not is_packed:  # the readers of formats take longer to import than a small model to open
         return path
-    from thinflow.formats.contents import content_of
+    from thinflow.formats.packed_bytes import content_of
 
     return content_of(path)
 
@@ -182,7 +182,7 @@ def has_signature(model: str | os.PathLike[str] | Graph, key: str | None) -> boo
     """Whether a model that an engine runs from its file is a .tflite file with that signature."""
     if key is None or engine_of(model) != "litert":
         return False
-    from thinflow.formats.contents import bytes_of
+    from thinflow.formats.packed_bytes import bytes_of
     from thinflow.formats.tflite import signature_names
 
     return key in signature_names(bytes_of(path_of(model)))
@@ -194,7 +194,7 @@ def signature_to_run(model: str | os.PathLike[str] | Graph) -> str | None:
     Raises:
         GraphError: it has several, and none is the default.
     """
-    from thinflow.formats.contents import bytes_of
+    from thinflow.formats.packed_bytes import bytes_of
     from thinflow.formats.tflite import default_signature
 
     if not isinstance(model, str | os.PathLike) and "signature" in model.facts:

@@ -6,7 +6,6 @@ Each format is a module here that defines `FORMAT`; see `thinflow.formats.format
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -80,13 +79,6 @@ def named(name: str) -> Format:
         f"'{name}' is not a graph format",
         hint=closest(name, choices) or f"choose one of {', '.join(sorted(choices))}",
     )
-
-
-def writable_suffixes() -> Iterator[str]:
-    """File name endings that ask for a format `save` can write."""
-    for format in formats():
-        if format.save is not None:
-            yield from format.suffixes
 
 
 def save(graph: Graph, path: str | os.PathLike[str], *, format: str | None = None) -> int:

@@ -16,6 +16,7 @@ from typing import Any
 
 from thinflow.errors import FormatError, GraphError, ParameterError
 from thinflow.formats._files import write_file
+from thinflow.formats.packed_bytes import bytes_of
 from thinflow.ir.attrs import Attr, ShapeAttr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.names import LEGAL_NAME
@@ -93,8 +94,6 @@ def copy_file(graph: Graph, path: str | os.PathLike[str], vocabulary: str, kind:
             graph.path,
             hint="change the TensorFlow model it was made from, and convert that",
         )
-    from thinflow.formats.contents import bytes_of
-
     return write_file(path, [bytes_of(graph.path)])
 
 

@@ -89,8 +89,8 @@ class Format:
 @functools.cache
 def formats() -> tuple[Format, ...]:
     """Every format, in the order of asking."""
-    import thinflow.formats as package
-
+    # By its name, as every format imports this module: the package would be a circle.
+    package = import_module(__package__)
     found: list[Format] = []
     for module in iter_modules(package.__path__):
         if not module.name.startswith("_"):

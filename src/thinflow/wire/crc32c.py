@@ -42,12 +42,6 @@ def masked(crc: int) -> int:
     return (((crc >> 15) | (crc << 17)) + _MASK_DELTA) & _ONES
 
 
-def unmasked(stored: int) -> int:
-    """The checksum behind a stored one."""
-    rotated = (stored - _MASK_DELTA) & _ONES
-    return ((rotated >> 17) | (rotated << 15)) & _ONES
-
-
 def _advance(register: int, view: memoryview) -> int:
     """The register after the bytes of `view`, one after the other, four by four where there are many."""
     table = _byte_table()

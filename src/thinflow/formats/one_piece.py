@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from thinflow.errors import FormatError
 from thinflow.formats._files import map_file
 from thinflow.formats._foreign import beside
 from thinflow.formats._onnx_model import Model
+from thinflow.formats.packed_bytes import bytes_of
 from thinflow.onnx import protos as onnx_protos
 from thinflow.wire.protos import parse, serialize
 
@@ -17,9 +19,21 @@ Data = memoryview | bytes
 
 
 _MAX_MESSAGE = 2**31 - 1
+"""Bytes that protobuf writes as one message: its lengths are signed 32-bit numbers."""
 
 
-def tflite_in_one(data: memoryview, path: Path) -> Data:
+def as_one_piece(path: str | os.PathLike[str], kind: str) -> memoryview:
+    """The bytes of a .tflite or .onnx file, with the weights that it keeps in files beside it.
+
+    Raises:
+        FormatError: it is damaged, or one of those files is.
+    """
+    data = bytes_of(path)
+    whole = {"tflite": _tflite_in_one, "onnx": _onnx_in_one}[kind]
+    return memoryview(whole(data, Path(path)))
+
+
+def _tflite_in_one(data: memoryview, path: Path) -> Data:
     """A .tflite file with all its weights; as it is if it has them.
 
     Raises:
@@ -43,7 +57,7 @@ def tflite_in_one(data: memoryview, path: Path) -> Data:
         raise error.at(str(path)) from error
 
 
-def onnx_in_one(data: memoryview, path: Path) -> Data:
+def _onnx_in_one(data: memoryview, path: Path) -> Data:
     """An .onnx file with all its weights; as it is if it has them.
 
     Raises:

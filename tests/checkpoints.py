@@ -1,4 +1,4 @@
-"""Writing version 2 checkpoints: one shard, little-endian, the same bytes as TensorFlow writes."""
+"""Version 2 checkpoints to test with: one shard, little-endian, the same bytes as TensorFlow writes."""
 
 from __future__ import annotations
 
