@@ -6,13 +6,13 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tests.tables import table_chunks
 from thinflow.formats._files import write_file
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import STRING
 from thinflow.wire import protos
 from thinflow.wire.crc32c import crc32c, masked
 from thinflow.wire.fields import encode_varint
-from thinflow.wire.sstable import table_chunks
 
 
 def write_checkpoint(prefix: str | os.PathLike[str], tensors: Mapping[str, Tensor]) -> int:

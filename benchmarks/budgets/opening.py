@@ -11,9 +11,9 @@ from benchmarks.bench import Bench
 from benchmarks.lines import Line, judged
 from benchmarks.processes import in_turns, run
 from tests.checkpoints import write_checkpoint
+from tests.tables import table_chunks
 from thinflow.ir.tensor import Tensor
 from thinflow.wire import protos
-from thinflow.wire.sstable import table_chunks
 
 TITLE = "Opening checkpoints and SavedModels"
 IN_QUICK = True

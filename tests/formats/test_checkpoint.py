@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.checkpoints import write_checkpoint
+from tests.tables import table_chunks
 from thinflow.errors import FormatError, ThinflowError
 from thinflow.formats._slices import WHOLE, Slice, decode_key, encode_key
 from thinflow.formats.checkpoint import Checkpoint, find_prefix, open_checkpoint
@@ -23,7 +24,7 @@ from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import dtype
 from thinflow.wire import protos
 from thinflow.wire.crc32c import crc32c, masked
-from thinflow.wire.sstable import Table, table_chunks
+from thinflow.wire.sstable import Table
 
 RNG = np.random.default_rng(0)
 VALUES: dict[str, Any] = {

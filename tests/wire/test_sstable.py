@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tables import table_chunks
 from thinflow.errors import FormatError
 from thinflow.wire.crc32c import crc32c, masked
 from thinflow.wire.fields import encode_varint
-from thinflow.wire.sstable import MAGIC, Table, is_table, table_chunks
+from thinflow.wire.sstable import MAGIC, Table, is_table
 
 PAIRS = st.dictionaries(st.binary(max_size=20), st.binary(max_size=50), max_size=60)
 
