@@ -122,6 +122,20 @@ class Operator(Generic[T]):
 O = TypeVar("O", bound=Operator[Any])  # noqa: E741 (beside T for tensors)
 
 
+class Left(NamedTuple):
+    """What fusion left as it is, though it nearly qualified.
+
+    Attributes:
+        node: name of the source node.
+        op: code of the operator.
+        text: why.
+    """
+
+    node: str
+    op: str
+    text: str
+
+
 class Span(NamedTuple):
     """When a tensor has to be in memory: from the operator that writes it to the last one that reads it.
 
@@ -143,12 +157,14 @@ class Block(Generic[T, O]):
         inputs, outputs: in order.
         operators: each after those that write what it reads.
         name: of the block; what it is for is the format's affair.
+        left: what fusion left alone, and why.
     """
 
     inputs: list[T]
     outputs: list[T]
     operators: list[O] = field(default_factory=list)
     name: str = "main"
+    left: list[Left] = field(default_factory=list, repr=False)
 
     # --- what is there ------------------------------------------------------------------------------------
 

@@ -98,13 +98,13 @@ class Wiring(Generic[T, O]):
         operator.code, operator.options = code, options
         self.set_inputs(operator, inputs)
 
-    def insert(self, operator: O) -> O:
-        """A new operator; `finish` puts it where it can run."""
+    def add(self, like: O, code: str, inputs: Sequence[T | None], output: T, **options: Any) -> T:
+        """A new operator for the source node of another; `finish` puts it where it can run. Its output."""
+        operator = type(like)(code, [], [output], options, like.origin)
         self._added.append(operator)
-        self._producers.update(dict.fromkeys(operator.outputs, operator))
-        inputs, operator.inputs = operator.inputs, []
+        self._producers[output] = operator
         self.set_inputs(operator, inputs)
-        return operator
+        return output
 
     def bypass(self, operator: O, source: T) -> None:
         """Take out an operator with one output; whoever read that reads `source` instead."""

@@ -78,7 +78,7 @@ def _pool_all(wiring: Wiring, operator: Operator) -> None:
         pooled = Tensor(f"{y.name}/pooled", (*x.shape[:2], 1, 1), y.dtype)
         wiring.set_output(operator, 0, pooled)
         places = new_constant(f"{y.name}/places", np.array([2, 3], np.int64))
-        wiring.add("Squeeze", [pooled, places], y, operator.origin)
+        wiring.add(operator, "Squeeze", [pooled, places], y)
 
 
 def _commute(wiring: Wiring, operator: Operator) -> None:

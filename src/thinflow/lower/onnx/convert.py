@@ -14,8 +14,7 @@ from thinflow.lower.building import REFUSED, Dims
 from thinflow.lower.control import steps
 from thinflow.lower.lowering import Specs, raise_refusals
 from thinflow.lower.onnx.control import OnnxLowering, lowering
-from thinflow.lower.onnx.fuse import fuse
-from thinflow.lower.onnx.fuse_channels import fuse_channels
+from thinflow.lower.onnx.fuse import fuse, fuse_channels
 from thinflow.lower.onnx.layout import settle_layout
 from thinflow.onnx.program import DEFAULT_OPSET, Operator, Program, Tensor, check_opset
 from thinflow.program.model import name_uniquely

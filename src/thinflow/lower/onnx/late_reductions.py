@@ -40,7 +40,7 @@ def _flat(wiring: Wiring, transpose: Operator) -> Tensor:
             return reader.outputs[0]
     flat = Tensor(f"{y.name}/flat", (None,), y.dtype)
     sizes = new_constant(f"{y.name}/all", np.array([-1], np.int64))
-    return wiring.add("Reshape", [y, sizes], flat, transpose.origin)
+    return wiring.add(transpose, "Reshape", [y, sizes], flat)
 
 
 def is_whole(operator: Operator) -> bool:

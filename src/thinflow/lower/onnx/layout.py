@@ -102,7 +102,7 @@ def _below(wiring: Wiring, operator: Operator, order: Order, number: int = 0) ->
     output = operator.outputs[number]
     raw = Tensor(f"{output.name}/raw", _moved(output.shape, inverse(order)), output.dtype)
     wiring.set_output(operator, number, raw)
-    wiring.add("Transpose", [raw], output, operator.origin, perm=tuple(order))
+    wiring.add(operator, "Transpose", [raw], output, perm=tuple(order))
 
 
 def _moved(shape: tuple[int | None, ...] | None, order: Sequence[int]) -> tuple[int | None, ...] | None:
@@ -225,14 +225,12 @@ def _in_layout(wiring: Wiring, operator: Operator, tensor: Tensor, back: Order) 
         full_shape = (1,) * (rank - len(shape)) + shape
         sizes = np.array([-1 if n is None else n for n in full_shape], np.int64)
         spread = Tensor(f"{name}/spread", full_shape, tensor.dtype)
-        tensor = wiring.add(
-            "Reshape", [tensor, new_constant(f"{name}/sizes", sizes)], spread, operator.origin
-        )
+        tensor = wiring.add(operator, "Reshape", [tensor, new_constant(f"{name}/sizes", sizes)], spread)
     found = _existing(wiring, tensor, back)
     if found is not None:
         return found
     output = Tensor(f"{name}/moved", _moved(tensor.shape, back), tensor.dtype)
-    return wiring.add("Transpose", [tensor], output, operator.origin, perm=back)
+    return wiring.add(operator, "Transpose", [tensor], output, perm=back)
 
 
 # --- one operand --------------------------------------------------------------------------------------------
@@ -373,7 +371,7 @@ def _push_shape(wiring: Wiring, operator: Operator, source: Tensor, order: Order
     wiring.set_input(operator, 0, source)
     wiring.set_output(operator, 0, raw)
     places = new_constant(f"{output.name}/order", np.array(order, np.int64))
-    wiring.add("Gather", [raw, places], output, operator.origin, axis=0)
+    wiring.add(operator, "Gather", [raw, places], output, axis=0)
 
 
 _Push = Callable[[Wiring, Operator, Tensor, Order], None]

@@ -41,7 +41,7 @@ def _join(wiring: Wiring, maximum: Operator, total: Operator) -> None:
             return
         greatest = _maxima(wiring, conv, count)
         moved = Tensor(f"{maximum.outputs[0].name}/moved", greatest.shape, FLOAT)
-        wiring.add("Add", [greatest, bias], moved, total.origin)
+        wiring.add(total, "Add", [greatest, bias], moved)
         for operator, source in ((maximum, moved), *((o, greatest) for o in others)):
             wiring.set_inputs(operator, [source])
             operator.options.pop("axes", None)
@@ -53,11 +53,9 @@ def _maxima(wiring: Wiring, conv: Operator, count: int) -> Tensor:
     y = conv.outputs[0]
     batch = None if y.shape is None else y.shape[0]
     pooled = Tensor(f"{y.name}/maxima", (batch, count, 1, 1), FLOAT)
-    wiring.add("GlobalMaxPool", [y], pooled, conv.origin)
+    wiring.add(conv, "GlobalMaxPool", [y], pooled)
     sizes = new_constant(f"{y.name}/maxima/sizes", np.array([-1, count], np.int64))
-    return wiring.add(
-        "Reshape", [pooled, sizes], Tensor(f"{pooled.name}/rows", (batch, count), FLOAT), conv.origin
-    )
+    return wiring.add(conv, "Reshape", [pooled, sizes], Tensor(f"{pooled.name}/rows", (batch, count), FLOAT))
 
 
 def _convolution(wiring: Wiring, x: Tensor | None) -> Operator | None:

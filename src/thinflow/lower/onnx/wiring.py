@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import TypeAlias
 
 from thinflow.ir.types import INT64, DType
 from thinflow.onnx.program import Operator, Tensor
-from thinflow.program import wiring
+from thinflow.program import fusion, wiring
 from thinflow.typing import Array
 
+Match: TypeAlias = fusion.Match[Tensor, Operator]
+Rewrite: TypeAlias = fusion.Rewrite[Tensor, Operator]
 
-class Wiring(wiring.Wiring[Tensor, Operator]):
-    """A program with its edges in both directions."""
 
-    def add(
-        self, code: str, inputs: Sequence[Tensor | None], output: Tensor, origin: str, **options: Any
-    ) -> Tensor:
-        """A new operator; returns its output."""
-        return self.insert(Operator(code, list(inputs), [output], options, origin)).outputs[0]
+Wiring: TypeAlias = wiring.Wiring[Tensor, Operator]
 
 
 def new_constant(name: str, array: Array, element: DType = INT64) -> Tensor:

@@ -1,76 +1,66 @@
-"""Fewer operators for the same result: what LiteRT's kernels can do in one step is put into one operator.
-
-Each rule looks at one operator and its neighbours, and either declines or rewires the subgraph. None changes
-an array: weights may be shared, so a rule that needs other numbers makes a tensor of its own.
-"""
+"""Fewer operators for the same result: what LiteRT's kernels can do in one step is put into one operator."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import numpy as np
 
+from thinflow.ir.types import INT8
 from thinflow.lower.tflite import fuse_arithmetic as arithmetic
 from thinflow.lower.tflite import fuse_channels as channels
 from thinflow.lower.tflite import fuse_layout as layout
-from thinflow.lower.tflite.clamps import drop_clamps
 from thinflow.lower.tflite.column_blocks import merge_columns
-from thinflow.lower.tflite.fewer import drop_flattening, fuse_prelu
-from thinflow.lower.tflite.gelu import expand_erf, fuse_gelu
+from thinflow.lower.tflite.gelu import FuseGelu, expand_erf
 from thinflow.lower.tflite.program import Operator, Subgraph
 from thinflow.lower.tflite.quantized_context import is_quantized
 from thinflow.lower.tflite.quantized_passes import merge_addends
-from thinflow.lower.tflite.wiring import Wiring
+from thinflow.lower.tflite.wiring import activation
+from thinflow.program import fusion
 
-Rule = Callable[[Wiring, Operator], None]
-_MAX_ROUNDS = 20
-
-RULES: dict[str, Sequence[Rule]] = {
-    "RELU": (arithmetic.fuse_activation,),
-    "RELU6": (arithmetic.fuse_activation,),
-    "RELU_N1_TO_1": (arithmetic.fuse_activation,),
-    "MAXIMUM": (arithmetic.fuse_leaky_relu,),
-    "MINIMUM": (arithmetic.fuse_relu6,),
-    "ADD": (arithmetic.drop_neutral, fuse_prelu, arithmetic.fuse_bias, arithmetic.merge_constants),
-    "SUB": (arithmetic.invert_constant,),
-    "DIV": (arithmetic.invert_constant,),
-    "MUL": (
-        arithmetic.drop_neutral,
-        arithmetic.fuse_hard_swish,
-        fuse_gelu,
-        arithmetic.fuse_scale,
-        arithmetic.merge_constants,
-    ),
-    "CONV_2D": (layout.fuse_pad, arithmetic.fuse_input_scale),
-    "DEPTHWISE_CONV_2D": (layout.fuse_pad, arithmetic.fuse_input_scale),
-    "FULLY_CONNECTED": (drop_flattening, arithmetic.fuse_input_scale),
-    "BATCH_TO_SPACE_ND": (layout.fuse_dilation,),
-    "RESHAPE": (layout.merge_reshapes, layout.drop_reshape, layout.keep_dims),
-    "TRANSPOSE": (layout.merge_transposes, layout.simplify_transpose),
-    "CAST": (layout.drop_cast,),
-    "PAD": (layout.drop_empty_pad,),
-    "PADV2": (layout.drop_empty_pad,),
-    "MIRROR_PAD": (layout.drop_empty_pad,),
-    "TILE": (layout.drop_tile,),
-    "CONCATENATION": (layout.drop_single_join,),
-}
-
-LAST_RULES: dict[str, Sequence[Rule]] = {
-    "ADD": (channels.to_depthwise,),
-    "MAX_POOL_2D": (channels.pool_to_depthwise,),
-    "AVERAGE_POOL_2D": (channels.pool_to_depthwise,),
-}
+# Where several rules are for one op, the first that fits decides.
+RULES = fusion.by_code(
+    arithmetic.FuseActivation(),
+    arithmetic.FuseLeakyRelu(),
+    arithmetic.FuseRelu6(),
+    arithmetic.DropNeutral(),
+    arithmetic.FusePrelu(),
+    arithmetic.FuseHardSwish(),
+    FuseGelu(),
+    arithmetic.FuseBias(),
+    arithmetic.FuseScale(),
+    arithmetic.MergeConstants(),
+    arithmetic.InvertConstant(),
+    layout.FusePad(),
+    layout.DropFlattening(),
+    arithmetic.FuseInputScale(),
+    layout.FuseDilation(),
+    layout.MergeReshapes(),
+    layout.DropReshape(),
+    layout.KeepDims(),
+    layout.MergeTransposes(),
+    layout.SimplifyTranspose(),
+    layout.DropCast(),
+    layout.DropEmptyPad(),
+    layout.DropTile(),
+    layout.DropSingleJoin(),
+)
+LAST_RULES = fusion.by_code(channels.ToDepthwise(), channels.PoolToDepthwise())
 """For what the others have left: a convolution nearby takes arithmetic for less."""
+
+_LOWEST, _HIGHEST = -128, 127
+_APART = frozenset(("ADD", "MUL"))
+"""Ops whose clamp is a pass over memory of its own in XNNPACK."""
 
 
 def fuse(subgraph: Subgraph, *, matrix_unit: bool | None = None) -> None:
     """Apply every rule until none finds anything, then the last ones; then what concerns codes, and ERF.
 
+    Operators on codes, which are no reals, stay for the rules about them.
+
     Args:
         matrix_unit: see `merge_columns`; None for any processor or accelerator, where layers keep their form.
     """
-    for _ in range(_MAX_ROUNDS):
-        if not _apply(RULES, subgraph):
-            break
-    _apply(LAST_RULES, subgraph)
+    fusion.fuse(subgraph, RULES, keep=is_quantized)
+    fusion.fuse(subgraph, LAST_RULES, rounds=1, keep=is_quantized)
     merge_addends(subgraph)
     if matrix_unit is not None:
         merge_columns(subgraph, matrix_unit=matrix_unit)
@@ -78,13 +68,17 @@ def fuse(subgraph: Subgraph, *, matrix_unit: bool | None = None) -> None:
     expand_erf(subgraph)
 
 
-def _apply(rules: Mapping[str, Sequence[Rule]], subgraph: Subgraph) -> int:
-    """One round over all operators but those on codes, which are no reals; how many inputs it changed."""
-    wiring = Wiring(subgraph)
-    for operator in [o for o in subgraph.operators if not is_quantized(o)]:
-        for rule in rules.get(operator.code, ()):
-            if not wiring.is_gone(operator) and rule in rules.get(operator.code, ()):
-                rule(wiring, operator)
-    wiring.finish()
-    subgraph.remove_dead()
-    return wiring.changes
+def drop_clamps(subgraph: Subgraph) -> None:
+    """Take activations away that no quantized value could change. O(operators)."""
+    for operator in subgraph.operators:
+        if operator.code in _APART and _saturates(operator):
+            operator.options["fused_activation_function"] = "NONE"
+
+
+def _saturates(operator: Operator) -> bool:
+    """Whether the lowest int8 stands for 0 and, with RELU6, the highest one for no more than 6."""
+    y, clamp = operator.outputs[0], activation(operator)
+    if y.dtype is not INT8 or y.quantization is None or clamp not in ("RELU", "RELU6"):
+        return False
+    scale, zero = np.float32(y.quantization.scale[0]), int(y.quantization.zero_point[0])
+    return zero == _LOWEST and (clamp == "RELU" or zero + int(np.float32(6) / scale + 0.5) >= _HIGHEST)

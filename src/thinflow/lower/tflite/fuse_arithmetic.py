@@ -6,13 +6,14 @@ import numpy as np
 
 from thinflow.ir.types import FLOAT
 from thinflow.lower.tflite.program import Operator, Tensor
-from thinflow.lower.tflite.wiring import Wiring, activation, new_constant
-from thinflow.program.wiring import is_number, keeps_shape, with_constant
+from thinflow.lower.tflite.wiring import Match, Rewrite, activation, is_plain, new_constant, plain
+from thinflow.program.fusion import Step, computed, const, need, only_if, op, value
+from thinflow.program.wiring import keeps_shape
 from thinflow.typing import Array
 
-_CAN_ACTIVATE = frozenset(
-    """CONV_2D DEPTHWISE_CONV_2D TRANSPOSE_CONV CONV_3D FULLY_CONNECTED ADD SUB MUL DIV MAX_POOL_2D
-    AVERAGE_POOL_2D""".split()  # noqa: SIM905
+_CAN_ACTIVATE = (
+    "CONV_2D|DEPTHWISE_CONV_2D|TRANSPOSE_CONV|CONV_3D|FULLY_CONNECTED|ADD|SUB|MUL|DIV|MAX_POOL_2D"
+    "|AVERAGE_POOL_2D"
 )
 # op -> (input number of the weights, of the bias, axis of the weights that counts output channels)
 _WEIGHTED = {
@@ -23,205 +24,258 @@ _WEIGHTED = {
     "CONV_3D": (1, 2, 4),
 }
 _TINY = 1e-30  # below, the reciprocal loses digits or overflows
+_BROADCASTS = "the constant broadcasts to another shape"
 
 
-def fuse_activation(wiring: Wiring, operator: Operator) -> None:
+class FuseActivation(Rewrite):
     """relu(conv(x)) -> conv with a fused activation."""
-    before = wiring.sole_producer(operator.inputs[0], *_CAN_ACTIVATE)
-    if before is None or activation(before) != "NONE" or before.outputs[0].dtype is not FLOAT:
-        return
-    before.options["fused_activation_function"] = operator.code
-    wiring.absorb(operator, before)
+
+    patterns = (op("RELU|RELU6|RELU_N1_TO_1", op(_CAN_ACTIVATE, name="before", where=plain)),)
+
+    def replace(self, m: Match) -> None:
+        before = m.operator("before")
+        need(before.outputs[0].dtype is FLOAT, "LiteRT fuses activations of float32 only")
+        before.options["fused_activation_function"] = m.head.code
+        m.wiring.absorb(m.head, before)
 
 
-def fuse_relu6(wiring: Wiring, operator: Operator) -> None:
+class FuseRelu6(Rewrite):
     """min(relu(x), 6) -> relu6(x)."""
-    x, limit = with_constant(operator)
-    if (
-        x is None
-        or limit is None
-        or limit.size != 1
-        or float(limit.reshape(())) != 6.0
-        or limit.ndim > len(x.shape or ())
-    ):
-        return
-    relu = wiring.sole_producer(x, "RELU")
-    if relu is not None:
-        relu.code = "RELU6"
-        wiring.absorb(operator, relu)
-        return
-    before = wiring.sole_producer(x, *_CAN_ACTIVATE)
-    if before is not None and activation(before) == "RELU":
-        before.options["fused_activation_function"] = "RELU6"
-        wiring.absorb(operator, before)
 
-
-def fuse_bias(wiring: Wiring, operator: Operator) -> None:
-    """conv(x) + b -> conv(x, b)      b [channels] or one number."""
-    before, addend = _channel_operand(wiring, operator)
-    if before is None or addend is None:
-        return
-    place = _WEIGHTED[before.code][1]
-    bias = before.inputs[place] if place < len(before.inputs) else None
-    if bias is not None and not bias.is_constant:
-        return
-    old = None if bias is None else np.asarray(bias.array())
-    total = addend if old is None or not old.any() else old + addend
-    wiring.set_input(before, place, new_constant(f"{operator.outputs[0].name}/bias", total))
-    before.options["fused_activation_function"] = activation(operator)
-    wiring.absorb(operator, before)
-
-
-def fuse_scale(wiring: Wiring, operator: Operator) -> None:
-    """conv(x, w, b) * s -> conv(x, w * s, b * s)      s [channels] or one number."""
-    before, factor = _channel_operand(wiring, operator)
-    if before is None or factor is None:
-        return
-    at_weights, at_bias, axis = _WEIGHTED[before.code]
-    weights = before.inputs[at_weights]
-    bias = before.inputs[at_bias] if at_bias < len(before.inputs) else None
-    if weights is None or not weights.is_constant or (bias is not None and not bias.is_constant):
-        return
-    array = np.asarray(weights.array())
-    along = [1] * array.ndim
-    along[axis] = -1
-    name = operator.outputs[0].name
-    wiring.set_input(before, at_weights, new_constant(f"{name}/weights", array * factor.reshape(along)))
-    if bias is not None and np.asarray(bias.array()).any():
-        wiring.set_input(before, at_bias, new_constant(f"{name}/bias", np.asarray(bias.array()) * factor))
-    before.options["fused_activation_function"] = activation(operator)
-    wiring.absorb(operator, before)
-
-
-def _channel_operand(wiring: Wiring, operator: Operator) -> tuple[Operator | None, Array | None]:
-    """The convolution in front of an operator and its constant operand as [channels]; else (None, None)."""
-    x, constant = with_constant(operator)
-    before = wiring.sole_producer(x, *_WEIGHTED)
-    if before is None or constant is None or x is None or x.shape is None or activation(before) != "NONE":
-        return None, None
-    at_weights, _, axis = _WEIGHTED[before.code]
-    weights = before.inputs[at_weights]
-    channels = None if weights is None or weights.shape is None else weights.shape[axis]
-    if channels is None or constant.dtype != np.float32 or constant.ndim > len(x.shape):
-        return None, None
-    if constant.size == 1:
-        return before, np.full(channels, constant.reshape(()), np.float32)
-    if constant.size != channels or constant.shape[-1] != channels:
-        return None, None
-    return before, constant.reshape(-1)
-
-
-def fuse_input_scale(wiring: Wiring, operator: Operator) -> None:
-    """conv(x * s, w) -> conv(x, w * s)      s [channels of x] or one number; a border of zeros stays."""
-    scale = wiring.sole_producer(operator.inputs[0], "MUL")
-    weights = operator.inputs[1]
-    if scale is None or activation(scale) != "NONE" or weights is None or not weights.is_constant:
-        return
-    x, factor = with_constant(scale)
-    array = np.asarray(weights.array())
-    if (
-        x is None
-        or factor is None
-        or not keeps_shape(x, factor)
-        or factor.dtype != np.float32
-        or array.dtype != np.float32
-    ):
-        return
-    per_input = operator.code != "DEPTHWISE_CONV_2D"  # a depthwise filter's last axis counts outputs
-    if factor.size != 1 and (
-        not per_input or factor.size != factor.shape[-1] or factor.size != array.shape[-1]
-    ):
-        return
-    wiring.set_input(
-        operator, 1, new_constant(f"{operator.outputs[0].name}/weights", array * factor.reshape(-1))
+    patterns = (
+        op("MINIMUM", op("RELU", name="relu"), const("limit"), any_order=True),
+        op(
+            "MINIMUM",
+            op(_CAN_ACTIVATE, name="before", when=lambda o: activation(o) == "RELU"),
+            const("limit"),
+            any_order=True,
+        ),
     )
-    wiring.bypass(scale, x)
 
-
-def merge_constants(wiring: Wiring, operator: Operator) -> None:
-    """(x + a) + b -> x + (a + b), and so for products."""
-    x, second = with_constant(operator)
-    before = wiring.sole_producer(x, operator.code)
-    if before is None or second is None or activation(before) != "NONE":
-        return
-    source, first = with_constant(before)
-    if source is None or first is None or source.dtype is not FLOAT or not keeps_shape(source, first):
-        return
-    if keeps_shape(source, second):
-        merged = first + second if operator.code == "ADD" else first * second
-        wiring.set_input(operator, 0, source)
-        wiring.set_input(operator, 1, new_constant(f"{operator.outputs[0].name}/const", merged))
-
-
-def invert_constant(wiring: Wiring, operator: Operator) -> None:
-    """x - c -> x + -c and x / c -> x * 1/c, which then merge with their neighbours."""
-    y = operator.inputs[1]
-    if y is None or not y.is_constant or y.dtype is not FLOAT:
-        return
-    array = np.asarray(y.array())
-    if operator.code == "DIV" and not (np.isfinite(array).all() and (np.abs(array) > _TINY).all()):
-        return
-    inverse = -array if operator.code == "SUB" else np.float32(1) / array
-    operator.code = "ADD" if operator.code == "SUB" else "MUL"
-    operator.options.pop("pot_scale_int16", None)
-    wiring.set_input(operator, 1, new_constant(f"{operator.outputs[0].name}/const", inverse))
-
-
-def drop_neutral(wiring: Wiring, operator: Operator) -> None:
-    """x + 0 and x * 1."""
-    x, constant = with_constant(operator)
-    neutral = 0 if operator.code == "ADD" else 1
-    if x is None or constant is None or activation(operator) != "NONE":
-        return
-    if (constant == neutral).all() and keeps_shape(x, constant):
-        wiring.bypass(operator, x)
-
-
-def fuse_hard_swish(wiring: Wiring, operator: Operator) -> None:
-    """x * (relu6(x + 3) / 6) -> hard_swish(x), with the sixth anywhere."""
-    if activation(operator) != "NONE" or operator.outputs[0].dtype is not FLOAT:
-        return
-    for x, gate in (operator.inputs, operator.inputs[::-1]):
-        sixth = wiring.sole_producer(gate, "MUL")
-        if x is None or sixth is None or activation(sixth) != "NONE":
-            continue
-        inner, factor = with_constant(sixth)
-        if factor is not None and is_number(factor, 1 / 6) and _is_gate_of(wiring, inner, x):
-            wiring.become(operator, "HARD_SWISH", x)
+    def replace(self, m: Match) -> None:
+        limit = m.array("limit")
+        need(limit.size == 1 and float(limit.reshape(())) == 6.0, "the limit is not 6, as RELU6 has it")
+        if (relu := m.operators.get("relu")) is not None:
+            need(limit.ndim <= len(relu.outputs[0].shape or ()), _BROADCASTS)
+            relu.code = "RELU6"
+            m.wiring.absorb(m.head, relu)
             return
-    product, factor = with_constant(operator)
-    before = wiring.sole_producer(product, "MUL")
-    if (
-        before is not None
-        and factor is not None
-        and is_number(factor, 1 / 6)
-        and activation(before) == "NONE"
-    ):
-        for x, gate in (before.inputs, before.inputs[::-1]):
-            if x is not None and _is_gate_of(wiring, gate, x):
-                wiring.become(operator, "HARD_SWISH", x)
-                return
+        before = m.operator("before")
+        need(limit.ndim <= len(before.outputs[0].shape or ()), _BROADCASTS)
+        before.options["fused_activation_function"] = "RELU6"
+        m.wiring.absorb(m.head, before)
 
 
-def _is_gate_of(wiring: Wiring, gate: Tensor | None, x: Tensor) -> bool:
-    """Whether `gate` is relu6(x + 3) and read nowhere else."""
-    shifted = wiring.sole_producer(gate, "ADD")
-    if shifted is None or activation(shifted) != "RELU6":
-        return False
-    source, three = with_constant(shifted)
-    return source is x and three is not None and is_number(three, 3)
-
-
-def fuse_leaky_relu(wiring: Wiring, operator: Operator) -> None:
+class FuseLeakyRelu(Rewrite):
     """max(x, a * x) -> leaky_relu(x, a)      0 <= a <= 1."""
-    for x, slope in (operator.inputs, operator.inputs[::-1]):
-        scaled = wiring.sole_producer(slope, "MUL")
-        if x is None or x.dtype is not FLOAT or scaled is None or activation(scaled) != "NONE":
-            continue
-        source, factor = with_constant(scaled)
-        if source is x and factor is not None and factor.size == 1 and keeps_shape(x, factor):
-            alpha = float(factor.reshape(()))
-            if 0 <= alpha <= 1:
-                wiring.become(operator, "LEAKY_RELU", x)
-                operator.options["alpha"] = alpha
-                return
+
+    patterns = (
+        op(
+            "MAXIMUM",
+            computed("x"),
+            op("MUL", computed("x"), const("slope"), any_order=True, where=plain),
+            any_order=True,
+        ),
+    )
+
+    def replace(self, m: Match) -> None:
+        x, slope = m.tensor("x"), m.array("slope")
+        need(x.dtype is FLOAT, f"LEAKY_RELU takes float32, not {x.dtype}")
+        need(slope.size == 1 and keeps_shape(x, slope), "the slope is not one number")
+        alpha = float(slope.reshape(()))
+        need(0 <= alpha <= 1, f"a slope of {alpha:g} is not between 0 and 1")
+        m.wiring.become(m.head, "LEAKY_RELU", x, alpha=alpha)
+
+
+class FusePrelu(Rewrite):
+    """relu(x) + a * relu(-x) -> prelu(x, -a), and relu(x) + a * (x - |x|) -> prelu(x, 2 a)."""
+
+    patterns = tuple(
+        op(
+            "ADD",
+            op("RELU", value("x")),
+            op("MUL", part, const("factors"), any_order=True, where=plain),
+            any_order=True,
+            when=is_plain,
+        )
+        for part in (
+            op("RELU", op("NEG", value("x")), name="negative"),
+            op("SUB", value("x"), op("ABS", value("x")), where=plain),
+        )
+    )
+
+    def replace(self, m: Match) -> None:
+        x, factors = m.tensor("x"), m.array("factors")
+        slopes = np.asarray(-factors if "negative" in m.operators else 2 * factors, factors.dtype)
+        need(_fits(x, slopes), "the kernel takes slopes of no more axes than x, of its sizes or 1")
+        alpha = new_constant(f"{m.output.name}/slopes", slopes)
+        m.wiring.become(m.head, "PRELU", x, alpha)
+
+
+def _fits(x: Tensor, slopes: Array) -> bool:
+    """Whether the kernel of PRELU takes the slopes: no more axes than x, and sizes that are x's or 1."""
+    return slopes.ndim > 0 and keeps_shape(x, slopes)
+
+
+def _layer(code: str, constant: str) -> tuple[Step]:
+    """A binary operator between a layer and a constant."""
+    return (op(code, op("|".join(_WEIGHTED), name="before", where=plain), const(constant), any_order=True),)
+
+
+class FuseBias(Rewrite):
+    """conv(x) + b -> conv(x, b)      b [channels] or one number."""
+
+    patterns = _layer("ADD", "addend")
+
+    def replace(self, m: Match) -> None:
+        before, name = m.operator("before"), m.output.name
+        addend = _per_channel(before, m.array("addend"))
+        place = _WEIGHTED[before.code][1]
+        bias = before.inputs[place] if place < len(before.inputs) else None
+        need(bias is None or bias.is_constant, "the layer's bias is computed while the model runs")
+        old = None if bias is None else bias.array()
+        total = addend if old is None or not old.any() else old + addend
+        m.wiring.set_input(before, place, new_constant(f"{name}/bias", total))
+        before.options["fused_activation_function"] = activation(m.head)
+        m.wiring.absorb(m.head, before)
+
+
+class FuseScale(Rewrite):
+    """conv(x, w, b) * s -> conv(x, w * s, b * s)      s [channels] or one number."""
+
+    patterns = _layer("MUL", "factor")
+
+    def replace(self, m: Match) -> None:
+        before, name = m.operator("before"), m.output.name
+        factor = _per_channel(before, m.array("factor"))
+        at_weights, at_bias, axis = _WEIGHTED[before.code]
+        weights = before.inputs[at_weights]
+        bias = before.inputs[at_bias] if at_bias < len(before.inputs) else None
+        need(weights is not None and weights.is_constant, "the weights are computed while the model runs")
+        need(bias is None or bias.is_constant, "the layer's bias is computed while the model runs")
+        assert weights is not None
+        array = weights.array()
+        along = [1] * array.ndim
+        along[axis] = -1
+        m.wiring.set_input(before, at_weights, new_constant(f"{name}/weights", array * factor.reshape(along)))
+        if bias is not None and bias.array().any():
+            m.wiring.set_input(before, at_bias, new_constant(f"{name}/bias", bias.array() * factor))
+        before.options["fused_activation_function"] = activation(m.head)
+        m.wiring.absorb(m.head, before)
+
+
+def _per_channel(layer: Operator, constant: Array) -> Array:
+    """A constant operand of what a layer gives as float32 [channels].
+
+    Raises:
+        Refuse: it is something else.
+    """
+    shape = layer.outputs[0].shape
+    at_weights, _, axis = _WEIGHTED[layer.code]
+    weights = layer.inputs[at_weights]
+    channels = None if weights is None or weights.shape is None else weights.shape[axis]
+    need(shape is not None and channels is not None, "the number of channels is not known")
+    need(constant.dtype == np.float32, "the constant is not float32")
+    need(constant.ndim <= len(shape or ()), _BROADCASTS)
+    if constant.size == 1:
+        return np.full(channels or 0, constant.reshape(()), np.float32)
+    need(constant.size == channels == constant.shape[-1], "the constant differs along more than the channels")
+    return constant.reshape(-1)
+
+
+class FuseInputScale(Rewrite):
+    """conv(x * s, w) -> conv(x, w * s)      s [channels of x] or one number; a border of zeros stays."""
+
+    patterns = (
+        op(
+            "CONV_2D|DEPTHWISE_CONV_2D|FULLY_CONNECTED",
+            op("MUL", computed("x"), const("factor"), any_order=True, name="scale", where=plain),
+            const("weights"),
+        ),
+    )
+
+    def replace(self, m: Match) -> None:
+        x, factor, array = m.tensor("x"), m.array("factor"), m.array("weights")
+        need(keeps_shape(x, factor), _BROADCASTS)
+        need(factor.dtype == array.dtype == np.float32, "the factor and the weights are not both float32")
+        # A depthwise filter's last axis counts outputs.
+        per_input = m.head.code != "DEPTHWISE_CONV_2D"
+        fits = per_input and factor.size == factor.shape[-1:][0] == array.shape[-1] if factor.ndim else False
+        need(factor.size == 1 or fits, "the factor differs along more than the layer's input channels")
+        weights = new_constant(f"{m.output.name}/weights", array * factor.reshape(-1))
+        m.wiring.set_input(m.head, 1, weights)
+        m.wiring.bypass(m.operator("scale"), x)
+
+
+class MergeConstants(Rewrite):
+    """(x + a) + b -> x + (a + b), and so for products."""
+
+    patterns = tuple(
+        op(
+            code,
+            op(code, computed("x"), const("first"), any_order=True, where=plain),
+            const("second"),
+            any_order=True,
+        )
+        for code in ("ADD", "MUL")
+    )
+
+    def replace(self, m: Match) -> None:
+        x, first, second = m.tensor("x"), m.array("first"), m.array("second")
+        need(x.dtype is FLOAT, "only constants of float32 are merged")
+        need(keeps_shape(x, first) and keeps_shape(x, second), _BROADCASTS)
+        merged = first + second if m.head.code == "ADD" else first * second
+        m.wiring.set_input(m.head, 0, x)
+        m.wiring.set_input(m.head, 1, new_constant(f"{m.output.name}/const", merged))
+
+
+class InvertConstant(Rewrite):
+    """x - c -> x + -c and x / c -> x * 1/c, which then merge with their neighbours."""
+
+    patterns = (op("SUB|DIV", value("x"), const("c")),)
+
+    def replace(self, m: Match) -> None:
+        only_if(m.tensor("c").dtype is FLOAT)
+        array, is_sum = m.array("c"), m.head.code == "SUB"
+        sound = is_sum or (np.isfinite(array).all() and (np.abs(array) > _TINY).all())
+        need(sound, "the reciprocal of a divisor is no finite number of full precision")
+        inverse = -array if is_sum else np.float32(1) / array
+        m.head.code = "ADD" if is_sum else "MUL"
+        m.head.options.pop("pot_scale_int16", None)
+        m.wiring.set_input(m.head, 1, new_constant(f"{m.output.name}/const", inverse))
+
+
+class DropNeutral(Rewrite):
+    """x + 0 and x * 1."""
+
+    patterns = (op("ADD|MUL", computed("x"), const("c"), any_order=True, when=is_plain),)
+
+    def replace(self, m: Match) -> None:
+        x, constant = m.tensor("x"), m.array("c")
+        only_if((constant == (0 if m.head.code == "ADD" else 1)).all())
+        need(keeps_shape(x, constant), _BROADCASTS)
+        m.wiring.bypass(m.head, x)
+
+
+def _hard_swish() -> tuple[Step, ...]:
+    gate = op("ADD", value("x"), const("3", 3), any_order=True, when=lambda o: activation(o) == "RELU6")
+    sixth = const("1/6", 1 / 6)
+
+    def product(*factors: Step) -> Step:
+        return op("MUL", value("x"), *factors, any_order=True, where=plain)
+
+    return (
+        op("MUL", value("x"), op("MUL", gate, sixth, any_order=True, where=plain), any_order=True),
+        op("MUL", product(gate), sixth, any_order=True),
+    )
+
+
+class FuseHardSwish(Rewrite):
+    """x * (relu6(x + 3) / 6) -> hard_swish(x), with the sixth anywhere."""
+
+    patterns = _hard_swish()
+
+    def replace(self, m: Match) -> None:
+        need(is_plain(m.head), f"the product ends in {activation(m.head)}")
+        need(m.output.dtype is FLOAT, f"HARD_SWISH takes float32, not {m.output.dtype}")
+        m.wiring.become(m.head, "HARD_SWISH", m.tensor("x"))

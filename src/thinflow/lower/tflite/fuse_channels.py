@@ -12,50 +12,61 @@ import numpy as np
 
 from thinflow.ir.types import FLOAT
 from thinflow.lower.tflite.program import Operator, Tensor
-from thinflow.lower.tflite.wiring import Wiring, activation, new_constant
-from thinflow.program.wiring import with_constant
+from thinflow.lower.tflite.wiring import Match, Rewrite, activation, new_constant, plain
+from thinflow.program.fusion import computed, const, need, only_if, op, value
 from thinflow.typing import Array
 
 
-def to_depthwise(wiring: Wiring, operator: Operator) -> None:
+class ToDepthwise(Rewrite):
     """relu(x * s + b) -> depthwise convolution by s [1,1,1,channels] with bias b and the activation.
 
     x [n,h,w,channels]. One of s and b may be a single number; two would be quick as they are.
     """
-    scaled, addend = with_constant(operator)
-    product = wiring.sole_producer(scaled, "MUL")
-    if product is None or activation(product) != "NONE":
-        return
-    x, factor = with_constant(product)
-    channels = _channels(x)
-    if x is None or factor is None or addend is None or channels is None:
-        return
-    s, b = _per_channel(factor, channels), _per_channel(addend, channels)
-    if s is None or b is None or factor.size == addend.size == 1 != channels:
-        return
-    name = operator.outputs[0].name
-    wiring.set_input(operator, 0, x)
-    wiring.set_input(operator, 1, new_constant(f"{name}/weights", s.reshape(1, 1, 1, -1)))
-    wiring.set_input(operator, 2, new_constant(f"{name}/bias", b))
-    _become_one_tap(operator, (1, 1))
+
+    patterns = (
+        op(
+            "ADD",
+            op("MUL", computed("x"), const("factor"), any_order=True, where=plain),
+            const("addend"),
+            any_order=True,
+        ),
+    )
+
+    def replace(self, m: Match) -> None:
+        x, factor, addend = m.tensor("x"), m.array("factor"), m.array("addend")
+        channels = _channels(x)
+        only_if(channels)
+        s, b = _per_channel(factor, channels or 0), _per_channel(addend, channels or 0)
+        need(s is not None and b is not None, "factor and addend differ along more than the channels")
+        only_if(not factor.size == addend.size == 1 != channels)
+        assert s is not None
+        assert b is not None
+        m.wiring.set_input(m.head, 0, x)
+        m.wiring.set_input(m.head, 1, new_constant(f"{m.output.name}/weights", s.reshape(1, 1, 1, -1)))
+        m.wiring.set_input(m.head, 2, new_constant(f"{m.output.name}/bias", b))
+        _become_one_tap(m.head, (1, 1))
 
 
-def pool_to_depthwise(wiring: Wiring, operator: Operator) -> None:
+class PoolToDepthwise(Rewrite):
     """Pooling over windows of one pixel, which only skips pixels -> depthwise convolution by ones.
 
     XNNPACK refuses such pools; left to LiteRT's own kernels, each would cut the model in two.
     """
-    x, options = operator.inputs[0], operator.options
-    window = options["filter_height"], options["filter_width"]
-    strides = options["stride_h"], options["stride_w"]
-    channels = _channels(x)
-    if channels is None or window != (1, 1) or strides == (1, 1):
-        return
-    name = operator.outputs[0].name
-    ones = np.ones((1, 1, 1, channels), np.float32)
-    wiring.set_input(operator, 1, new_constant(f"{name}/weights", ones))
-    wiring.set_input(operator, 2, new_constant(f"{name}/bias", np.zeros(channels, np.float32)))
-    _become_one_tap(operator, strides)
+
+    patterns = (op("MAX_POOL_2D|AVERAGE_POOL_2D", value("x")),)
+
+    def replace(self, m: Match) -> None:
+        options = m.head.options
+        window = options["filter_height"], options["filter_width"]
+        strides = options["stride_h"], options["stride_w"]
+        only_if(window == (1, 1) and strides != (1, 1))
+        channels = _channels(m.tensor("x"))
+        need(channels, "the channels are not known, or not float32")
+        ones = np.ones((1, 1, 1, channels or 0), np.float32)
+        m.wiring.set_input(m.head, 1, new_constant(f"{m.output.name}/weights", ones))
+        zeros = new_constant(f"{m.output.name}/bias", np.zeros(channels or 0, np.float32))
+        m.wiring.set_input(m.head, 2, zeros)
+        _become_one_tap(m.head, strides)
 
 
 def _become_one_tap(operator: Operator, strides: tuple[int, int]) -> None:
@@ -72,9 +83,9 @@ def _become_one_tap(operator: Operator, strides: tuple[int, int]) -> None:
     operator.code = "DEPTHWISE_CONV_2D"
 
 
-def _channels(x: Tensor | None) -> int | None:
+def _channels(x: Tensor) -> int | None:
     """The last size of a float32 image batch; None if it is something else or unknown."""
-    if x is None or x.dtype is not FLOAT or x.shape is None or len(x.shape) != 4:
+    if x.dtype is not FLOAT or x.shape is None or len(x.shape) != 4:
         return None
     return x.shape[-1] or None
 

@@ -7,29 +7,31 @@ from collections.abc import Sequence
 import numpy as np
 
 from thinflow.lower.tflite.program import Operator
-from thinflow.lower.tflite.wiring import Wiring, new_constant
+from thinflow.lower.tflite.wiring import Match, Rewrite, new_constant
 from thinflow.ops._shapes import same_padding
+from thinflow.program.fusion import const, need, only_if, op, value
+from thinflow.typing import Array
 
-_REDUCERS = ("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD")
 
-
-def fuse_pad(wiring: Wiring, operator: Operator) -> None:
+class FusePad(Rewrite):
     """VALID conv(pad(x)) -> SAME conv(x) where SAME would add just those zeros."""
-    pad = wiring.producer(operator.inputs[0])
-    if pad is None or pad.code != "PAD" or operator.options.get("padding") != "VALID":
-        return
-    x, paddings = pad.inputs
-    if x is None or paddings is None or not paddings.is_constant or x.shape is None:
-        return
-    pads = np.asarray(paddings.array()).tolist()
-    if (
-        len(pads) == 4
-        and not any(pads[0])
-        and not any(pads[3])
-        and _is_same(operator, x.shape[1:3], pads[1:3])
-    ):
-        operator.options["padding"] = "SAME"
-        wiring.set_input(operator, 0, x)
+
+    patterns = (
+        op(
+            "CONV_2D|DEPTHWISE_CONV_2D",
+            op("PAD", value("x"), const("pads"), shared=True),
+            when=lambda o: o.options.get("padding") == "VALID",
+        ),
+    )
+
+    def replace(self, m: Match) -> None:
+        shape, pads = m.tensor("x").shape, m.array("pads").tolist()
+        need(shape is not None, "the sizes of what is padded are not known")
+        need(len(pads) == 4 and not any(pads[0]) and not any(pads[3]), "more than height and width is padded")
+        fits = _is_same(m.head, (shape or ())[1:3], pads[1:3])
+        need(fits, f"SAME would not pad by {pads[1]} and {pads[2]}")
+        m.head.options["padding"] = "SAME"
+        m.wiring.set_input(m.head, 0, m.tensor("x"))
 
 
 def _is_same(operator: Operator, sizes: Sequence[int | None], pads: Sequence[Sequence[int]]) -> bool:
@@ -48,140 +50,183 @@ def _is_same(operator: Operator, sizes: Sequence[int | None], pads: Sequence[Seq
     return True
 
 
-def fuse_dilation(wiring: Wiring, operator: Operator) -> None:
+class FuseDilation(Rewrite):
     """batch_to_space(conv(space_to_batch(x))) -> dilated conv(x): how TensorFlow spells dilation."""
-    conv = wiring.sole_producer(operator.inputs[0], "CONV_2D", "DEPTHWISE_CONV_2D")
-    split = None if conv is None else wiring.sole_producer(conv.inputs[0], "SPACE_TO_BATCH_ND")
-    if conv is None or split is None:
-        return
-    x = split.inputs[0]
-    tables = [t.array() for t in (*split.inputs[1:], *operator.inputs[1:]) if t is not None and t.is_constant]
-    if len(tables) != 4 or x is None or x.shape is None or len(x.shape) != 4:
-        return
-    block, pads, block_after, crops = (np.asarray(t) for t in tables)
-    options = conv.options
-    plain = options["stride_h"] == options["stride_w"] == 1 and options["padding"] == "VALID"
-    plain &= options.get("dilation_h_factor", 1) == options.get("dilation_w_factor", 1) == 1
-    border = pads - crops
-    if not plain or block.shape != (2,) or (block != block_after).any() or (border < 0).any():
-        return
-    dilated = {**options, "dilation_h_factor": int(block[0]), "dilation_w_factor": int(block[1])}
-    trial = Operator(conv.code, list(conv.inputs), [], dilated)
-    if border.any():
-        if not _is_same(trial, x.shape[1:3], border.tolist()):
-            return
-        dilated["padding"] = "SAME"
-    conv.options = dilated
-    wiring.set_input(conv, 0, x)
-    wiring.absorb(operator, conv)
+
+    patterns = (
+        op(
+            "BATCH_TO_SPACE_ND",
+            op(
+                "CONV_2D|DEPTHWISE_CONV_2D",
+                op("SPACE_TO_BATCH_ND", value("x"), const("block"), const("pads")),
+                name="conv",
+            ),
+            const("block_after"),
+            const("crops"),
+        ),
+    )
+
+    def replace(self, m: Match) -> None:
+        x, conv = m.tensor("x"), m.operator("conv")
+        block, pads, block_after, crops = map(m.array, ("block", "pads", "block_after", "crops"))
+        need(x.shape is not None and len(x.shape) == 4, "what is dilated is not known to be images")
+        options, border = conv.options, pads - crops
+        plain = options["stride_h"] == options["stride_w"] == 1 and options["padding"] == "VALID"
+        plain &= options.get("dilation_h_factor", 1) == options.get("dilation_w_factor", 1) == 1
+        need(plain, "the convolution has a stride, a padding or a dilation of its own")
+        need(block.shape == (2,) and (block == block_after).all(), "the blocks before and after it differ")
+        need((border >= 0).all(), "more is cropped than was padded")
+        dilated = {**options, "dilation_h_factor": int(block[0]), "dilation_w_factor": int(block[1])}
+        if border.any():
+            trial = Operator(conv.code, list(conv.inputs), [], dilated)
+            fits = _is_same(trial, (x.shape or ())[1:3], border.tolist())
+            need(fits, f"SAME would not pad by {border.tolist()}")
+            dilated["padding"] = "SAME"
+        conv.options = dilated
+        m.wiring.set_input(conv, 0, x)
+        m.wiring.absorb(m.head, conv)
 
 
-def keep_dims(wiring: Wiring, operator: Operator) -> None:
+class DropFlattening(Rewrite):
+    """fully_connected(reshape(x)) -> fully_connected(x), which flattens all but the last axis by itself."""
+
+    patterns = (
+        op(
+            "FULLY_CONNECTED",
+            op("RESHAPE|SQUEEZE", value("x"), name="flat", shared=True),
+            value("weights"),
+            when=lambda o: not o.options.get("keep_num_dims"),
+        ),
+    )
+
+    def replace(self, m: Match) -> None:
+        x, flat, units = m.tensor("x"), m.operator("flat").outputs[0].shape, m.tensor("weights").shape
+        # Flattening images to rows is no near miss: it is what reshapes before dense layers are for.
+        only_if(x.shape and units and flat is not None and len(flat) == 2 and flat[1] == x.shape[-1])
+        only_if(x.shape and units and x.shape[-1] is not None and x.shape[-1] == units[1])
+        m.wiring.set_input(m.head, 0, x)
+
+
+class KeepDims(Rewrite):
     """reshape(mean(x)) -> mean(x, keep_dims), where the reshape only puts the sizes of 1 back."""
-    before = wiring.sole_producer(operator.inputs[0], *_REDUCERS)
-    if before is None or before.options.get("keep_dims"):
-        return
-    x, axes = before.inputs
-    if x is None or axes is None or not axes.is_constant or x.shape is None:
-        return
-    gone = {int(a) % len(x.shape) for a in np.asarray(axes.array()).ravel()}
-    kept = tuple(1 if a in gone else n for a, n in enumerate(x.shape))
-    if operator.outputs[0].shape == kept and kept.count(None) <= 1:
-        before.options["keep_dims"] = True
-        wiring.absorb(operator, before)
+
+    patterns = (
+        op(
+            "RESHAPE",
+            op(
+                "MEAN|SUM|REDUCE_MAX|REDUCE_MIN|REDUCE_PROD",
+                value("x"),
+                const("axes"),
+                name="before",
+                when=lambda o: not o.options.get("keep_dims"),
+            ),
+        ),
+    )
+
+    def replace(self, m: Match) -> None:
+        shape = m.tensor("x").shape
+        need(shape is not None, "the rank of what is reduced is not known")
+        gone = {int(a) % len(shape or ()) for a in m.array("axes").ravel()}
+        kept = tuple(1 if a in gone else n for a, n in enumerate(shape or ()))
+        only_if(m.output.shape == kept and kept.count(None) <= 1)
+        m.operator("before").options["keep_dims"] = True
+        m.wiring.absorb(m.head, m.operator("before"))
 
 
-def merge_reshapes(wiring: Wiring, operator: Operator) -> None:
+class MergeReshapes(Rewrite):
     """reshape(reshape(x)) -> reshape(x), where the last shape is fixed."""
-    before = wiring.producer(operator.inputs[0])
-    if before is None or before.code not in ("RESHAPE", "SQUEEZE", "EXPAND_DIMS"):
-        return
-    shape = operator.inputs[1] if len(operator.inputs) > 1 else None
-    if (shape is None or shape.is_constant) and before.inputs[0] is not None:
-        wiring.set_input(operator, 0, before.inputs[0])
+
+    patterns = (op("RESHAPE", op("RESHAPE|SQUEEZE|EXPAND_DIMS", value("x"), shared=True)),)
+
+    def replace(self, m: Match) -> None:
+        shape = m.head.inputs[1] if len(m.head.inputs) > 1 else None
+        need(shape is None or shape.is_constant, "the shape is computed while the model runs")
+        m.wiring.set_input(m.head, 0, m.tensor("x"))
 
 
-def drop_reshape(wiring: Wiring, operator: Operator) -> None:
+class DropReshape(Rewrite):
     """A RESHAPE to the shape a tensor has: equal known sizes leave room for at most one unknown."""
-    x, y = operator.inputs[0], operator.outputs[0]
-    if (
-        x is not None
-        and x.shape is not None
-        and x.shape == y.shape
-        and x.shape.count(None) <= 1
-        and 0 not in x.shape
-    ):
-        wiring.bypass(operator, x)
+
+    patterns = (op("RESHAPE", value("x")),)
+
+    def replace(self, m: Match) -> None:
+        shape = m.tensor("x").shape
+        only_if(shape is not None and shape == m.output.shape and shape.count(None) <= 1 and 0 not in shape)
+        m.wiring.bypass(m.head, m.tensor("x"))
 
 
-def merge_transposes(wiring: Wiring, operator: Operator) -> None:
+class MergeTransposes(Rewrite):
     """transpose(transpose(x)) -> transpose(x)."""
-    before = wiring.producer(operator.inputs[0])
-    if before is None or before.code != "TRANSPOSE" or before.inputs[0] is None:
-        return
-    first, second = _order(before), _order(operator)
-    if first is not None and second is not None and len(first) == len(second):
+
+    patterns = (op("TRANSPOSE", op("TRANSPOSE", value("x"), const("first"), shared=True), const("second")),)
+
+    def replace(self, m: Match) -> None:
+        first, second = _axes(m.array("first")), _axes(m.array("second"))
+        only_if(len(first) == len(second))
         order = np.array([first[a] for a in second], np.int32)
-        wiring.set_input(operator, 0, before.inputs[0])
-        wiring.set_input(operator, 1, new_constant(f"{operator.outputs[0].name}/order", order))
+        m.wiring.set_input(m.head, 0, m.tensor("x"))
+        m.wiring.set_input(m.head, 1, new_constant(f"{m.output.name}/order", order))
 
 
-def simplify_transpose(wiring: Wiring, operator: Operator) -> None:
+class SimplifyTranspose(Rewrite):
     """A TRANSPOSE that keeps the order is nothing; one that only moves axes of size 1 is a RESHAPE."""
-    x, y, order = operator.inputs[0], operator.outputs[0], _order(operator)
-    if x is None or order is None:
-        return
-    if order == sorted(order):
-        wiring.bypass(operator, x)
-    elif (
-        x.shape is not None
-        and y.shape is not None
-        and len(order) == len(x.shape)
-        and y.shape.count(None) <= 1
-    ):
-        moved = [a for a in order if x.shape[a] != 1]
-        if moved == sorted(moved) and 0 not in y.shape:
-            operator.code, operator.options = "RESHAPE", {}
-            sizes = np.array([-1 if n is None else n for n in y.shape], np.int32)
-            wiring.set_input(operator, 1, new_constant(f"{y.name}/shape", sizes))
+
+    patterns = (op("TRANSPOSE", value("x"), const("order")),)
+
+    def replace(self, m: Match) -> None:
+        x, y, order = m.tensor("x").shape, m.output.shape, _axes(m.array("order"))
+        if order == sorted(order):
+            m.wiring.bypass(m.head, m.tensor("x"))
+            return
+        only_if(x is not None and y is not None and len(order) == len(x))
+        assert x is not None
+        assert y is not None
+        moved = [a for a in order if x[a] != 1]
+        only_if(moved == sorted(moved) and 0 not in y and y.count(None) <= 1)
+        m.head.code, m.head.options = "RESHAPE", {}
+        sizes = np.array([-1 if n is None else n for n in y], np.int32)
+        m.wiring.set_input(m.head, 1, new_constant(f"{m.output.name}/shape", sizes))
 
 
-def _order(operator: Operator) -> list[int] | None:
-    order = operator.inputs[1]
-    if order is None or not order.is_constant:
-        return None
-    axes: list[int] = np.asarray(order.array()).tolist()
+def _axes(order: Array) -> list[int]:
+    axes: list[int] = order.tolist()
     return [a % len(axes) for a in axes]
 
 
-def drop_cast(wiring: Wiring, operator: Operator) -> None:
-    x = operator.inputs[0]
-    if x is not None and x.dtype is operator.outputs[0].dtype:
-        wiring.bypass(operator, x)
+class DropCast(Rewrite):
+    """A CAST to the type a tensor has."""
+
+    patterns = (op("CAST", value("x")),)
+
+    def replace(self, m: Match) -> None:
+        only_if(m.tensor("x").dtype is m.output.dtype)
+        m.wiring.bypass(m.head, m.tensor("x"))
 
 
-def drop_empty_pad(wiring: Wiring, operator: Operator) -> None:
-    x, paddings = operator.inputs[:2]
-    if (
-        x is not None
-        and paddings is not None
-        and paddings.is_constant
-        and not np.asarray(paddings.array()).any()
-    ):
-        wiring.bypass(operator, x)
+class DropEmptyPad(Rewrite):
+    """A border of no width."""
+
+    patterns = (op("PAD|PADV2|MIRROR_PAD", value("x"), const("pads")),)
+
+    def replace(self, m: Match) -> None:
+        only_if(not m.array("pads").any())
+        m.wiring.bypass(m.head, m.tensor("x"))
 
 
-def drop_tile(wiring: Wiring, operator: Operator) -> None:
-    x, multiples = operator.inputs
-    if (
-        x is not None
-        and multiples is not None
-        and multiples.is_constant
-        and (np.asarray(multiples.array()) == 1).all()
-    ):
-        wiring.bypass(operator, x)
+class DropTile(Rewrite):
+    """A TILE that repeats nothing."""
+
+    patterns = (op("TILE", value("x"), const("multiples")),)
+
+    def replace(self, m: Match) -> None:
+        only_if((m.array("multiples") == 1).all())
+        m.wiring.bypass(m.head, m.tensor("x"))
 
 
-def drop_single_join(wiring: Wiring, operator: Operator) -> None:
-    if len(operator.inputs) == 1 and operator.inputs[0] is not None:
-        wiring.bypass(operator, operator.inputs[0])
+class DropSingleJoin(Rewrite):
+    """A CONCATENATION of one part."""
+
+    patterns = (op("CONCATENATION", value("x"), when=lambda o: len(o.inputs) == 1),)
+
+    def replace(self, m: Match) -> None:
+        m.wiring.bypass(m.head, m.tensor("x"))

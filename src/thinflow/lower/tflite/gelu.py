@@ -15,7 +15,16 @@ from thinflow.ir.types import BOOL
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder
 from thinflow.lower.tflite.program import Operator, Subgraph, Tensor
-from thinflow.lower.tflite.wiring import Wiring, activation, new_constant
+from thinflow.lower.tflite.wiring import (
+    Match,
+    Rewrite,
+    Wiring,
+    activation,
+    is_plain,
+    new_constant,
+    plain,
+)
+from thinflow.program.fusion import Step, const, need, op, value
 from thinflow.program.wiring import is_number, with_constant
 
 ERF = "ERF"
@@ -26,39 +35,34 @@ def erf(b: Builder, node: Node, x: Tensor) -> Tensor:
     return b.emit(ERF, x)
 
 
-def fuse_gelu(wiring: Wiring, operator: Operator) -> None:
+def _gelu() -> tuple[Step, ...]:
+    """x * 0.5 * (1 + erf(x / sqrt 2)), and with 1 - erf(-x / sqrt 2), which is the same number; the half
+    anywhere.
+    """
+    function, one, half = op(ERF, value("scaled")), const("1", 1), const("0.5", 0.5)
+    found = []
+    for outer in (
+        op("ADD", function, one, any_order=True, where=plain),
+        op("SUB", one, function, name="less", where=plain),
+    ):
+        halved = op("MUL", value("x"), half, any_order=True, where=plain)
+        whole = op("MUL", value("x"), outer, any_order=True, where=plain)
+        found += [op("MUL", halved, outer, any_order=True), op("MUL", whole, half, any_order=True)]
+    return tuple(found)
+
+
+class FuseGelu(Rewrite):
     """x * 0.5 * (1 + erf(x / sqrt 2)) -> gelu(x), with the half anywhere."""
-    if activation(operator) != "NONE":
-        return
-    for half, other in (operator.inputs, operator.inputs[::-1]):
-        x = _argument(wiring, other)
-        if x is not None and _is_half_of(wiring, half, x):
-            wiring.become(operator, "GELU", x)
-            return
-    product, factor = with_constant(operator)
-    before = wiring.sole_producer(product, "MUL")
-    if before is None or factor is None or not is_number(factor, 0.5) or activation(before) != "NONE":
-        return
-    for first, second in (before.inputs, before.inputs[::-1]):
-        x = _argument(wiring, second)
-        if x is not None and first is x:
-            wiring.become(operator, "GELU", x)
-            return
 
+    patterns = _gelu()
 
-def _argument(wiring: Wiring, tensor: Tensor | None) -> Tensor | None:
-    """The x of 1 + erf(x / sqrt 2), or of 1 - erf(-x / sqrt 2), which is the same number."""
-    outer = wiring.sole_producer(tensor, "ADD", "SUB")
-    if outer is None or activation(outer) != "NONE":
-        return None
-    value, one = with_constant(outer)
-    function = wiring.sole_producer(value, ERF)
-    if function is None or one is None or not is_number(one, 1):
-        return None
-    if outer.code == "SUB" and outer.inputs[1] is not value:
-        return None  # erf - 1
-    x, factor = _scaled(wiring, function.inputs[0])
-    return x if is_number(np.float32(factor if outer.code == "ADD" else -factor), math.sqrt(0.5)) else None
+    def replace(self, m: Match) -> None:
+        need(is_plain(m.head), f"the product ends in {activation(m.head)}")
+        x, factor = _scaled(m.wiring, m.tensor("scaled"))
+        need(x is m.tensor("x"), "the error function is not of what it is multiplied with")
+        sign = -1 if "less" in m.operators else 1
+        need(is_number(np.float32(sign * factor), math.sqrt(0.5)), "x is not divided by the root of 2")
+        m.wiring.become(m.head, "GELU", m.tensor("x"))
 
 
 def _scaled(wiring: Wiring, tensor: Tensor | None) -> tuple[Tensor | None, float]:
@@ -74,14 +78,6 @@ def _scaled(wiring: Wiring, tensor: Tensor | None) -> tuple[Tensor | None, float
             tensor = source
         factor *= float(number.reshape(()))
     return tensor, factor
-
-
-def _is_half_of(wiring: Wiring, tensor: Tensor | None, x: Tensor) -> bool:
-    half = wiring.sole_producer(tensor, "MUL")
-    if half is None or activation(half) != "NONE":
-        return False
-    source, factor = with_constant(half)
-    return source is x and factor is not None and is_number(factor, 0.5)
 
 
 def expand_erf(subgraph: Subgraph) -> None:

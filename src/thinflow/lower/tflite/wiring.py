@@ -8,15 +8,27 @@ import numpy as np
 
 from thinflow.ir.types import FLOAT, INT32
 from thinflow.lower.tflite.program import Operator, Tensor
-from thinflow.program import wiring
+from thinflow.program import fusion, wiring
 from thinflow.typing import Array
 
 Wiring: TypeAlias = wiring.Wiring[Tensor, Operator]
+Match: TypeAlias = fusion.Match[Tensor, Operator]
+Rewrite: TypeAlias = fusion.Rewrite[Tensor, Operator]
 
 
 def activation(operator: Operator) -> str:
     """The activation that an operator ends in; "NONE" if it has none."""
     return str(operator.options.get("fused_activation_function", "NONE"))
+
+
+def is_plain(operator: Operator) -> bool:
+    """Whether an operator ends in no activation."""
+    return activation(operator) == "NONE"
+
+
+def plain(operator: Operator) -> str:
+    """Why an operator does not give its plain result; "" if it does."""
+    return "" if is_plain(operator) else f"'{operator.outputs[0].name}' ends in {activation(operator)}"
 
 
 def new_constant(name: str, array: Array) -> Tensor:

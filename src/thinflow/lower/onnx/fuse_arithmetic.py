@@ -1,0 +1,207 @@
+"""Fusion of arithmetic: biases, factors and bounds move into the operators beside them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from thinflow.ir.types import DOUBLE, FLOAT
+from thinflow.lower.onnx.wiring import Match, Rewrite, Wiring, new_constant
+from thinflow.onnx.program import Operator, Tensor
+from thinflow.program.fusion import computed, const, need, only_if, op, value
+from thinflow.program.wiring import with_constant
+from thinflow.typing import Array
+
+_CLOSE = 1e-6  # to the root of a half, in the float32 that models say it in
+_FOLDED = ("Conv", "ConvTranspose", "DequantizeLinear")
+"""What run-time optimizers fold factor and addend into, one by one, or look for right before them."""
+
+
+def _has_no_bias(operator: Operator) -> str:
+    return "" if len(operator.inputs) <= 2 else f"{operator.code} has a bias already"
+
+
+class FuseBias(Rewrite):
+    """add(conv(x, w), b) -> conv(x, w, b), b one number per channel or one for all."""
+
+    patterns = (
+        op(
+            "Add",
+            op("Conv|ConvTranspose", value("x"), value("w"), name="conv", where=_has_no_bias),
+            const("b"),
+            any_order=True,
+        ),
+    )
+
+    def replace(self, m: Match) -> None:
+        conv, weights, constant = m.operator("conv"), m.tensor("w"), m.array("b")
+        rank = None if conv.outputs[0].shape is None else len(conv.outputs[0].shape)
+        need(rank is not None and weights.shape is not None, "the ranks are not known")
+        assert weights.shape is not None
+        only_if(m.output.dtype is weights.dtype)
+        groups = int(conv.options.get("group", 1))
+        count = weights.shape[0] if conv.code == "Conv" else (weights.shape[1] or 0) * groups
+        sizes = (1,) * ((rank or 0) - constant.ndim) + constant.shape
+        need(count is not None and len(sizes) == rank, "the number of channels is not known")
+        per_channel = sizes[1] in (1, count) and all(n == 1 for a, n in enumerate(sizes) if a != 1)
+        need(per_channel, "the addend differs along more than the channels")
+        bias = np.ascontiguousarray(np.broadcast_to(constant.reshape(-1), (count or 0,)))
+        m.wiring.set_input(conv, 2, new_constant(f"{m.output.name}/bias", bias, weights.dtype))
+        m.wiring.absorb(m.head, conv)
+
+
+class FuseGemm(Rewrite):
+    """add(matmul(x, w), b) -> gemm(x, w, b), for matrices of floats and a row b."""
+
+    patterns = (
+        op(
+            "Add",
+            op("MatMul|Gemm", value("x"), value("w"), name="matmul", where=_has_no_bias),
+            const("b"),
+            any_order=True,
+        ),
+    )
+
+    def replace(self, m: Match) -> None:
+        matmul, constant = m.operator("matmul"), m.array("b")
+        shapes = [m.tensor("x").shape, m.tensor("w").shape, m.output.shape]
+        need(all(s is not None and len(s) == 2 for s in shapes), "Gemm takes matrices only")
+        _, weights, result = (s or () for s in shapes)
+        only_if(matmul.outputs[0].dtype.is_floating)
+        units = weights[1 - matmul.options.get("transB", 0)]
+        is_row = constant.ndim <= 2 and constant.shape[:-1] in ((), (1,))
+        need(is_row and constant.shape[-1:] in ((), (1,), (units,)), "the addend is not one row")
+        need(result[1] == units, "the number of columns is not known")
+        matmul.code = "Gemm"
+        m.wiring.set_input(matmul, 2, m.tensor("b"))
+        m.wiring.absorb(m.head, matmul)
+
+
+class DropNeutral(Rewrite):
+    """x + 0, x * 1 and the like."""
+
+    patterns = (
+        op("Add|Mul", computed("x"), const("c"), any_order=True),
+        op("Sub|Div", computed("x"), const("c")),
+    )
+
+    def replace(self, m: Match) -> None:
+        shape, constant = m.tensor("x").shape, m.array("c")
+        only_if(constant.size == 1 and constant.reshape(()) == (0 if m.head.code in ("Add", "Sub") else 1))
+        need(shape is not None and constant.ndim <= len(shape), "the constant has more axes than x")
+        m.wiring.bypass(m.head, m.tensor("x"))
+
+
+class FuseClip(Rewrite):
+    """min(max(x, low), high) with fixed numbers -> clip(x, low, high)."""
+
+    patterns = (
+        op("Min", op("Max", computed("x"), const("low"), any_order=True), const("high"), any_order=True),
+        op("Min", op("Relu", value("x")), const("high"), any_order=True),
+    )
+
+    def replace(self, m: Match) -> None:
+        x, high, dtype = m.tensor("x"), m.array("high"), m.output.dtype
+        low = m.array("low") if "low" in m.tensors else np.zeros((), high.dtype)
+        only_if(dtype.is_floating)
+        need(low.size == high.size == 1 and low <= high, "the bounds are not two numbers in order")
+        need(max(low.ndim, high.ndim) <= len(x.shape or ()), "a bound has more axes than x")
+        limits = [
+            new_constant(f"{m.output.name}/{what}", n.reshape(()), x.dtype)
+            for what, n in (("low", low), ("high", high))
+        ]
+        m.wiring.become(m.head, "Clip", x, *limits)
+
+
+class FuseRelu(Rewrite):
+    """clip(relu(x), low, high) -> clip(x, low, high), for a low from 0."""
+
+    patterns = (op("Clip", op("Relu", value("x")), const("low")),)
+
+    def replace(self, m: Match) -> None:
+        need(m.array("low") >= 0, "the lower bound is below 0")
+        m.wiring.set_input(m.head, 0, m.tensor("x"))
+
+
+class FuseErf(Rewrite):
+    """1 + erf(x * sqrt 0.5) and 1 - erf(-x * sqrt 0.5) -> 1 + erf(x / sqrt 2).
+
+    So ONNX Runtime looks for the inner part of a GELU: x * 0.5 * (1 + erf(x / sqrt 2)) becomes one op there.
+    Others write 1 - erf(-x * sqrt 0.5), or multiply where it divides; then it takes them one by one.
+    """
+
+    patterns = (
+        op("Add", op("Erf", value("scaled"), name="erf"), const("1"), any_order=True),
+        op("Sub", const("1"), op("Erf", value("scaled"), name="erf")),
+    )
+
+    def replace(self, m: Match) -> None:
+        argument, erf, one = m.tensor("scaled"), m.operator("erf").outputs[0], m.array("1")
+        only_if(one.size == 1 and one.reshape(()) == 1)
+        x, factor = _scaled(m.wiring, argument)
+        sign = -1.0 if m.head.code == "Sub" else 1.0
+        only_if(x is not None and abs(sign * factor - math.sqrt(0.5)) <= _CLOSE)
+        root = new_constant(f"{erf.name}/sqrt_2", np.array(math.sqrt(2), one.dtype), erf.dtype)
+        divided = Tensor(f"{erf.name}/divided", argument.shape, argument.dtype)
+        m.wiring.add(m.head, "Div", [x, root], divided)
+        m.wiring.set_input(m.operator("erf"), 0, divided)
+        m.head.code = "Add"
+
+
+def _scaled(wiring: Wiring, tensor: Tensor | None) -> tuple[Tensor | None, float]:
+    """What a tensor is a multiple of, through Mul and Neg, and the factor."""
+    factor = 1.0
+    while (step := wiring.sole_producer(tensor, "Mul", "Neg")) is not None:
+        if step.code == "Neg":
+            tensor, factor = step.inputs[0], -factor
+            continue
+        source, number = with_constant(step)
+        if source is None or number is None or number.size != 1:
+            break
+        tensor, factor = source, factor * float(number.reshape(()))
+    return tensor, factor
+
+
+class FuseChannels(Rewrite):
+    """A factor and an addend per channel as one operator.
+
+        add(mul(x, f), a) -> BatchNormalization(x, f, a, mean 0, variance 1)    x [n,c,...], f and a [c,1,...]
+
+    It reads and writes x once instead of twice. Norms in front of an activation look so, as no convolution
+    before them takes the factor in.
+    """
+
+    patterns = (
+        op(
+            "Add",
+            op("Mul", computed("x"), const("factor"), any_order=True, name="product"),
+            const("addend"),
+            any_order=True,
+        ),
+    )
+
+    def replace(self, m: Match) -> None:
+        x, readers = m.tensor("x"), m.wiring.readers(m.output)
+        only_if(x.dtype in (FLOAT, DOUBLE) and x.shape is not None and len(x.shape) >= 3)
+        scale, offset = _per_channel(x, m.array("factor")), _per_channel(x, m.array("addend"))
+        need(not m.wiring.producer(x, *_FOLDED), "ONNX Runtime folds both into the layer before")
+        need(all(r.code != "QuantizeLinear" for r in readers), "it is quantized, which keeps the two apart")
+        need(scale is not None and offset is not None, "factor and addend do not both go by the channel")
+        assert scale is not None
+        assert offset is not None
+        zeros, ones = np.zeros_like(scale), np.ones_like(scale)
+        rows = {"scale": scale, "offset": offset, "mean": zeros, "variance": ones}
+        constants = [new_constant(f"{m.output.name}/{n}", row, x.dtype) for n, row in rows.items()]
+        m.wiring.remove(m.operator("product"))
+        m.wiring.become(m.head, "BatchNormalization", x, *constants, epsilon=0.0)
+
+
+def _per_channel(x: Tensor, array: Array) -> Array | None:
+    """The numbers of an operand that differs along axis 1 alone, [c]; None if it is another one."""
+    rank = len(x.shape or ())
+    sizes = (1,) * (rank - array.ndim) + array.shape
+    count = x.shape[1] if x.shape is not None else None
+    if count is None or len(sizes) != rank or any(n != 1 for axis, n in enumerate(sizes) if axis != 1):
+        return None
+    return np.ascontiguousarray(array.reshape(-1)) if sizes[1] == count else None
