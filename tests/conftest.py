@@ -69,6 +69,6 @@ def rng() -> np.random.Generator:
 @pytest.fixture
 def every_region_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     """Engines run whatever they can, however little it saves."""
-    from thinflow.engines import _worth
+    from thinflow.engines import _cost_model
 
-    monkeypatch.setattr(_worth, "too_small", lambda _: "")
+    monkeypatch.setattr(_cost_model, "too_small", lambda _: "")

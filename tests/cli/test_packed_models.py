@@ -17,7 +17,7 @@ from thinflow.bench.memory import measure_memory
 from thinflow.bench.opened import open_subjects
 from thinflow.bench.profile import profile
 from thinflow.cli import main
-from thinflow.engines import _child, _mapped
+from thinflow.engines import _child, _temporary_files
 from thinflow.engines.session import Session
 from thinflow.errors import EngineUnavailable, FormatError, ParameterError
 from thinflow.formats import _sealing, _secrecy, pack
@@ -58,7 +58,7 @@ def nothing_leaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
     monkeypatch.setattr(_sealing, "_SCRYPT_COST", 1 << 4)
     monkeypatch.setattr(_secrecy, "_met", False)
-    monkeypatch.setattr(_mapped, "SMALL_BYTES", 0)
+    monkeypatch.setattr(_temporary_files, "SMALL_BYTES", 0)
     remove, unlink, leaks = shutil.rmtree, os.unlink, []
 
     def look() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import thinflow
-from thinflow.engines._overflow import overflow_on
+from thinflow.engines.onnxruntime import overflow_on
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph
 from thinflow.ir.tensor import Tensor

@@ -11,7 +11,7 @@ from tests.lower.tflite.harness import Net
 from tests.lower.tflite.test_quantized import fed, measured, narrowed, reals, stored, two
 from thinflow.analysis.loops import infer_with_loops
 from thinflow.api import load, transform
-from thinflow.engines._codes import FLOPS_WORTH_A_CODE, better_exact
+from thinflow.engines._cost_model import EXACT_FLOPS, better_exact
 from thinflow.engines.session import Session
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph
@@ -66,7 +66,7 @@ def test_little_arithmetic_keeps_tensorflows_codes():
     np.testing.assert_array_equal(result, net.reference(y)[0])
     net, _ = net_of(24, lambda net, wide: narrowed(net, wide, -9, 9))
     infer_with_loops(net.graph)
-    assert FLOPS_WORTH_A_CODE < 2 * 24 * 24 * 9 * 8 * 16
+    assert EXACT_FLOPS < 2 * 24 * 24 * 9 * 8 * 16
     assert not better_exact(net.graph)
 
 

@@ -13,7 +13,7 @@ from tests.lower.onnx.harness import Net
 from tests.lower.tflite.test_control import counted
 from tests.lower.tflite.test_ops import conv, f
 from thinflow import engines
-from thinflow.engines import _mapped, _regions, _stored, onnxruntime
+from thinflow.engines import _regions, _temporary_files, onnxruntime
 from thinflow.engines.session import Session
 from thinflow.errors import EngineUnavailable, UnsupportedOp, WriteError
 
@@ -127,7 +127,7 @@ def test_constants_can_be_fetched():
 
 def test_weights_of_large_models_are_in_a_file_of_their_own(monkeypatch, tmp_path):
     """So that ONNX Runtime maps them. The files are gone once it has."""
-    monkeypatch.setattr(_mapped, "SMALL_BYTES", 10)
+    monkeypatch.setattr(_temporary_files, "SMALL_BYTES", 10)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     seen = []
     real = onnxruntime.Model
@@ -155,7 +155,7 @@ def test_a_full_disk_keeps_the_model_in_memory(monkeypatch):
     def full(**options):
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(_mapped, "SMALL_BYTES", 10)
+    monkeypatch.setattr(_temporary_files, "SMALL_BYTES", 10)
     monkeypatch.setattr(tempfile, "mkdtemp", full)
     net = Net()
     x, y = network(net)
@@ -166,7 +166,7 @@ def test_a_full_disk_keeps_the_model_in_memory(monkeypatch):
     def too_large(program):
         raise WriteError("3000 MiB of weights do not fit a protobuf file")
 
-    monkeypatch.setattr(_stored, "to_bytes", too_large)
+    monkeypatch.setattr(_temporary_files, "to_bytes", too_large)
     session = Session(net.graph, "onnxruntime")
     session.run([y], {x: net.feeds[x]})
     assert "do not fit a protobuf file" in session.reasons["conv"]

@@ -23,7 +23,7 @@ from thinflow.bench.feeding import (
 )
 from thinflow.engines._feeds import Feed
 from thinflow.engines._files import FilePort, open_file
-from thinflow.engines._mapped import mapped, release_pages
+from thinflow.engines._temporary_files import mapped, release_pages
 from thinflow.engines.base import Compiled
 from thinflow.engines.litert import Model
 from thinflow.errors import EngineUnavailable, GraphError, ThinflowError

@@ -91,7 +91,7 @@ def _cut(
 ) -> _Compiled:
     """One graph, or one body of those that it calls, cut into regions."""
     from thinflow.analysis.loops import infer_with_loops
-    from thinflow.engines import _worth
+    from thinflow.engines import _cost_model
     from thinflow.engines._units import divide
     from thinflow.interpreter import Plan
 
@@ -105,7 +105,7 @@ def _cut(
         why = next(read, "")
         refused |= dict.fromkeys(unit, why) if why else {}
     # A graph that the engine runs whole has no border that could be saved; a body always has.
-    too_small = _worth.too_small if refused or is_body else lambda _: ""
+    too_small = _cost_model.too_small if refused or is_body else lambda _: ""
     regions, left = partition(
         division.nodes,
         inputs,

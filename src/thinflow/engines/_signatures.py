@@ -1,17 +1,28 @@
-"""One signature of a .tflite file, run by the names that it gives to its inputs and outputs."""
+"""Inputs and outputs of .tflite files, and models run by the names that a signature gives to them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from thinflow.engines._files import FilePort, ModelFile
 from thinflow.errors import EngineUnavailable, FeedError, GraphError, closest
+from thinflow.ir.types import TensorSpec, dtype
 from thinflow.tflite.runtime import quiet
 
 if TYPE_CHECKING:
-    from thinflow.engines.litert import Model
     from thinflow.typing import Array
+
+
+class Model(Protocol):
+    """A model in LiteRT that knows how to start anew; see `litert.Model`."""
+
+    interpreter: Any
+
+    @property
+    def keeps_state(self) -> bool: ...
+
+    def restart(self) -> None: ...
 
 
 class SignatureModel:
@@ -23,8 +34,6 @@ class SignatureModel:
     """
 
     def __init__(self, model: Model, key: str) -> None:
-        from thinflow.engines.litert import port_of
-
         self._model, self._key, self._has_run = model, key, False
         self._runner = model.interpreter.get_signature_runner(key)
         taken, given = self._runner.get_input_details(), self._runner.get_output_details()
@@ -86,3 +95,17 @@ def open_signature(model: Model, path: str, key: str) -> ModelFile:
 
 def _named(port: FilePort, name: str) -> FilePort:
     return FilePort(name, port.spec, port.grid)
+
+
+def port_of(detail: Mapping[str, Any]) -> FilePort:
+    """An input or output as LiteRT's details of its tensor tell it."""
+    sizes = detail["shape_signature"].tolist() or detail["shape"].tolist()
+    # An unknown rank looks like a scalar.
+    shape = tuple(None if n < 0 else n for n in sizes) or None
+    return FilePort(detail["name"], TensorSpec(dtype(detail["dtype"]), shape), _grid(detail))
+
+
+def _grid(detail: Mapping[str, Any]) -> tuple[float, int] | None:
+    """Scale and zero point of an eight-bit (or sixteen-bit) tensor."""
+    scale, zero = detail["quantization"]
+    return (float(scale), int(zero)) if scale and dtype(detail["dtype"]).is_integer else None

@@ -10,15 +10,16 @@ from dataclasses import dataclass, field
 
 from thinflow.control_flow.steps import Branching, Step, constant_nodes, gathered, nodes_of
 from thinflow.interpreter import Plan
+from thinflow.ir.disjoint_sets import DisjointSets
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import VARIANT
+from thinflow.ops.traits import Trait, has
 
 Unsupported = Callable[[Graph, Iterable[Node]], dict[Node, str]]
 UnsupportedUnit = Callable[[Graph, Sequence[Value], Sequence[Value]], str]
 
-_CARRIERS = frozenset(
-    {"Identity", "Enter", "RefEnter", "Merge", "RefMerge", "Switch", "RefSwitch", "NextIteration", "Exit"}
-)
+_CARRIES = Trait.IDENTITY | Trait.ENTER | Trait.MERGE | Trait.SWITCH | Trait.NEXT_ITERATION | Trait.EXIT
+"""Hands an array or list on as it is."""
 _FLOW_WRITERS = ("TensorArrayWrite", "TensorArrayScatter", "TensorArraySplit", "TensorArrayUnpack")
 
 
@@ -71,7 +72,7 @@ def divide(plan: Plan, inner: Collection[Value] = ()) -> Division:
     """
     steps = gathered(plan.steps)
     groups = [nodes_of(step) for step in steps]
-    together = _Groups(n for group in groups for n in group)
+    together: DisjointSets[Node] = DisjointSets(n for group in groups for n in group)
     for group in groups:
         together.join(group)
     _join_arrays(together)
@@ -94,35 +95,7 @@ def _branchings(
     return {node: branching for node, branching in found if branching is not None}
 
 
-class _Groups:
-    """Nodes, some of which belong together."""
-
-    def __init__(self, nodes: Iterable[Node]) -> None:
-        self._root = {n: n for n in nodes}
-        self._joined: set[Node] = set()
-
-    def __contains__(self, node: Node) -> bool:
-        return node in self._root
-
-    def __iter__(self) -> Iterator[Node]:
-        return iter(self._root)
-
-    def root(self, node: Node) -> Node:
-        root = self._root
-        while root[node] is not node:
-            root[node] = node = root[root[node]]
-        return node
-
-    def is_alone(self, node: Node) -> bool:
-        return node not in self._joined
-
-    def join(self, nodes: Sequence[Node]) -> None:
-        for node in nodes[1:]:
-            self._root[self.root(node)] = self.root(nodes[0])
-            self._joined.update((node, nodes[0]))
-
-
-def _join_arrays(together: _Groups) -> None:
+def _join_arrays(together: DisjointSets[Node]) -> None:
     """Put all that touch one array or list together."""
     stack = [v for n in list(together) for v in n.outputs if _is_array(v)]
     seen = set(stack)
@@ -131,7 +104,7 @@ def _join_arrays(together: _Groups) -> None:
         readers = [r for r in value.readers if r in together]
         together.join([value.node, *readers] if value.node in together else readers)
         for reader in readers:
-            if reader.op in _CARRIERS:
+            if has(reader.op, _CARRIES):
                 passed = [v for v in reader.outputs if v not in seen and v.dtype == value.dtype]
                 seen.update(passed)
                 stack += passed
@@ -145,16 +118,16 @@ def _is_array(value: Value) -> bool:
     return value.dtype is VARIANT
 
 
-def _sorted(together: _Groups, constants: set[Node]) -> list[list[Node]]:
+def _sorted(together: DisjointSets[Node], constants: set[Node]) -> list[list[Node]]:
     """Groups in an order in which they can run; those that need each other are one unit."""
     members: dict[Node, list[Node]] = {}
     for node in together:
         if node not in constants:
-            members.setdefault(together.root(node), []).append(node)
+            members.setdefault(together.find(node), []).append(node)
     before: dict[Node, list[Node]] = {}
     for root, nodes in members.items():
         producers = [p for n in nodes for p in (*(v.node for v in n.inputs), *n.control_inputs)]
-        roots = dict.fromkeys(together.root(p) for p in producers if p in together and p not in constants)
+        roots = dict.fromkeys(together.find(p) for p in producers if p in together and p not in constants)
         before[root] = [r for r in roots if r is not root]
     return [[n for root in component for n in members[root]] for component in _components(before)]
 

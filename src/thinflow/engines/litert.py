@@ -5,13 +5,13 @@ What LiteRT can run is lowered region by region; the rest runs in the interprete
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from thinflow.engines._files import FilePort, ModelFile, file_content
+from thinflow.engines._signatures import open_signature, port_of
 from thinflow.errors import EngineUnavailable, FeedError
-from thinflow.ir.types import TensorSpec, dtype
 
 if TYPE_CHECKING:
     from thinflow.engines._regions import Backend
@@ -191,20 +191,6 @@ def _scalar_string(array: Array) -> Array:
     return np.array(text, f"S{len(text)}")
 
 
-def port_of(detail: Mapping[str, Any]) -> FilePort:
-    """An input or output as LiteRT's details of its tensor tell it."""
-    sizes = detail["shape_signature"].tolist() or detail["shape"].tolist()
-    # An unknown rank looks like a scalar.
-    shape = tuple(None if n < 0 else n for n in sizes) or None
-    return FilePort(detail["name"], TensorSpec(dtype(detail["dtype"]), shape), _grid(detail))
-
-
-def _grid(detail: Mapping[str, Any]) -> tuple[float, int] | None:
-    """Scale and zero point of an eight-bit (or sixteen-bit) tensor."""
-    scale, zero = detail["quantization"]
-    return (float(scale), int(zero)) if scale and dtype(detail["dtype"]).is_integer else None
-
-
 def _shortened(told: str) -> str:
     """What LiteRT says, without the end of a long list: it says the same of every tensor, in one line."""
     return told if len(told) <= _MOST_TOLD else told[:_MOST_TOLD].rstrip() + "..."
@@ -229,8 +215,6 @@ def open_file(path: str, threads: int, signature: str | None = None) -> ModelFil
 
         signature = signature_to_run(path)
     if signature is not None:
-        from thinflow.engines._signatures import open_signature
-
         return open_signature(model, path, signature)
     return ModelFile(path, "litert", model, model.input_ports, model.output_ports, model.signature_names)
 
@@ -265,7 +249,7 @@ def _backend() -> Backend:
 
 
 def _unsupported(graph: Graph, nodes: Iterable[Node]) -> dict[Node, str]:
-    from thinflow.engines._codes import better_exact
+    from thinflow.engines._cost_model import better_exact
     from thinflow.lower.tflite.convert import unsupported
 
     nodes, exact = list(nodes), better_exact(graph)
@@ -280,14 +264,14 @@ def _unsupported_unit(graph: Graph, inputs: Sequence[Value], outputs: Sequence[V
 
 
 def _inner(graph: Graph) -> Collection[Value]:
-    from thinflow.engines._codes import better_exact
+    from thinflow.engines._cost_model import better_exact
     from thinflow.lower.tflite.internal_values import inner_values
 
     return () if better_exact(graph) else inner_values(graph)
 
 
 def _lowered(graph: Graph, region: Region, threads: int) -> Model:
-    from thinflow.engines._mapped import mapped, release_pages
+    from thinflow.engines._temporary_files import mapped, release_pages
     from thinflow.lower.tflite.convert import lower_graph
     from thinflow.lower.tflite.program import write_program
     from thinflow.tflite.runtime import multiplies_matrices

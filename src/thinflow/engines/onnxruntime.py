@@ -5,11 +5,13 @@ What ONNX can express is lowered region by region; the rest runs in the interpre
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Collection, Iterable, Sequence
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thinflow.engines._files import FilePort, ModelFile, file_content
-from thinflow.engines._overflow import products_may_overflow
 from thinflow.engines._regions import Backend, compile_regions
 from thinflow.engines._threads import inter_op_threads
 from thinflow.engines.base import Compiled
@@ -134,6 +136,28 @@ def complex_of(pairs: Array) -> Array:
     return numbers.reshape(whole.shape[:-1])
 
 
+_X86 = frozenset({"x86_64", "amd64", "i386", "i686", "x86"})
+
+
+@cache
+def products_may_overflow() -> bool:
+    """Whether ONNX Runtime's fastest eight-bit products may be wrong here: on x86 not known to have VNNI.
+
+    Without it they add pairs of unsigned times signed integers in 16 bits, which may be too few.
+    """
+    return overflow_on(platform.machine(), Path("/proc/cpuinfo"))
+
+
+def overflow_on(machine: str, description: Path) -> bool:
+    """Whether sums may overflow, given the kind of machine and Linux's description of its processors."""
+    if machine.lower() not in _X86:
+        return False
+    try:
+        return "vnni" not in description.read_text("utf-8", "replace")
+    except OSError:
+        return True
+
+
 def open_file(path: str, threads: int) -> ModelFile:
     """An .onnx file ready to run as it is.
 
@@ -193,8 +217,7 @@ def _limits_bytes() -> bool:
 
 
 def _lowered(graph: Graph, region: Region, threads: int) -> Model:
-    from thinflow.engines._mapped import release_pages
-    from thinflow.engines._stored import stored
+    from thinflow.engines._temporary_files import release_pages, stored
     from thinflow.lower.onnx.convert import lower_graph
 
     whole = lower_graph(

@@ -16,6 +16,7 @@ class DisjointSets(Generic[T]):
 
     def __init__(self, items: Iterable[T] = ()) -> None:
         self._parent = {item: item for item in items}
+        self._joined: set[T] = set()
 
     def __contains__(self, item: object) -> bool:
         return item in self._parent
@@ -36,6 +37,12 @@ class DisjointSets(Generic[T]):
         """Make one set of those of some items; that of the first one stands for it."""
         for item in items:
             self._parent[self.find(item)] = self.find(items[0])
+        if len(items) > 1:
+            self._joined.update(items)
+
+    def is_alone(self, item: T) -> bool:
+        """Whether an item was never joined with another one."""
+        return item not in self._joined
 
     def sets(self) -> list[list[T]]:
         """All sets, in the order of their first items."""

@@ -9,7 +9,7 @@ import pytest
 
 from tests.lower.tflite import harness
 from tests.lower.tflite.harness import compare
-from thinflow.engines._overflow import products_may_overflow
+from thinflow.engines.onnxruntime import products_may_overflow
 from thinflow.lower.onnx.convert import Lowered, lower_graph
 from thinflow.onnx.program import DEFAULT_OPSET
 from thinflow.onnx.writer import to_bytes

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import thinflow
-from thinflow.engines import _mapped
+from thinflow.engines import _temporary_files
 from thinflow.engines.session import Session
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph
@@ -29,14 +29,14 @@ def write() -> tuple[int, Iterator[bytes]]:
 
 
 def test_small_models_stay_in_memory(folder: Path) -> None:
-    with _mapped.mapped(write, ".tflite") as content:
+    with _temporary_files.mapped(write, ".tflite") as content:
         assert content == b"abcdef"
         assert not list(folder.iterdir())
 
 
 def test_large_models_go_to_a_file_that_vanishes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_mapped, "SMALL_BYTES", 5)
-    with _mapped.mapped(write, ".tflite") as content:
+    monkeypatch.setattr(_temporary_files, "SMALL_BYTES", 5)
+    with _temporary_files.mapped(write, ".tflite") as content:
         assert isinstance(content, str)
         assert Path(content).read_bytes() == b"abcdef"
         assert Path(content).parent == folder
@@ -44,15 +44,15 @@ def test_large_models_go_to_a_file_that_vanishes(folder: Path, monkeypatch: pyte
 
 
 def test_without_room_they_stay_in_memory(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_mapped, "SMALL_BYTES", 5)
+    monkeypatch.setattr(_temporary_files, "SMALL_BYTES", 5)
     monkeypatch.setattr(tempfile, "tempdir", str(folder / "absent"))
-    with _mapped.mapped(write, ".tflite") as content:
+    with _temporary_files.mapped(write, ".tflite") as content:
         assert content == b"abcdef"
 
 
 def test_the_file_vanishes_after_an_error_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_mapped, "SMALL_BYTES", 5)
-    with pytest.raises(ValueError, match="refused"), _mapped.mapped(write, ".tflite"):
+    monkeypatch.setattr(_temporary_files, "SMALL_BYTES", 5)
+    with pytest.raises(ValueError, match="refused"), _temporary_files.mapped(write, ".tflite"):
         raise ValueError("refused")
     assert not list(folder.iterdir())
 
@@ -60,7 +60,7 @@ def test_the_file_vanishes_after_an_error_too(folder: Path, monkeypatch: pytest.
 def test_a_session_on_a_mapped_graph(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The weights can be read again after their pages were given back, and LiteRT after its file is gone."""
     pytest.importorskip("ai_edge_litert")
-    monkeypatch.setattr(_mapped, "SMALL_BYTES", 0)
+    monkeypatch.setattr(_temporary_files, "SMALL_BYTES", 0)
     weights = np.random.default_rng(0).standard_normal((64, 512)).astype(np.float32)
     graph = Graph()
     x = graph.add("Placeholder", name="x", attrs={"dtype": FLOAT, "shape": ShapeAttr((1, 64))}).output()

@@ -1,4 +1,4 @@
-"""Whether moving values across the border between two engines pays.
+"""Cost model: whether moving values across the border between two engines pays.
 
 A region that an engine runs costs a call of the engine, and a copy of every value that goes in or out. What
 it saves is the interpreter's time for its nodes. Both are estimated, from the sizes of the values and the
@@ -15,9 +15,10 @@ from dataclasses import replace
 from thinflow.engines.partition import Region
 from thinflow.errors import ThinflowError
 from thinflow.ir.function import mentioned
-from thinflow.ir.graph import Node, Value
+from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import NEXT_ITERATIONS
 from thinflow.ir.types import TensorSpec
+from thinflow.lower.tflite.quantized_context import READERS
 from thinflow.ops import registry
 from thinflow.ops.traits import Trait
 
@@ -32,6 +33,9 @@ TOUCHED_BYTES_PER_SECOND = 4e9
 """What the interpreter reads and writes."""
 FLOPS_PER_SECOND = 5e9
 """What the interpreter computes; that of an engine is left out, being many times faster."""
+
+EXACT_FLOPS = 1e5
+"""Eight-bit arithmetic, in the whole graph, that takes the interpreter less than a tenth of a millisecond."""
 
 
 def too_small(region: Region) -> str:
@@ -88,3 +92,21 @@ def _bytes(value: Value) -> int:
     """Size of a value in memory, open sizes taken for 1; 0 where nothing is known."""
     (spec,) = _settled([value])
     return spec.size_bytes or 0
+
+
+def better_exact(graph: Graph) -> dict[Node, str]:
+    """The eight-bit ops of a graph that does little arithmetic with them, with the reason; else nothing.
+
+    LiteRT's kernels round some results to a neighbour of TensorFlow's. The interpreter does not, and is fast
+    enough where there is little to compute. Shapes have to be inferred. O(nodes).
+    """
+    nodes = [node for node in graph if node.op in READERS]
+    total = 0.0
+    for node in nodes:
+        total += flops(node, registry.get(node.op))
+        if total > EXACT_FLOPS:
+            return {}
+    why = (
+        "with so little eight-bit arithmetic the interpreter does, and its codes are TensorFlow's to the last"
+    )
+    return dict.fromkeys(nodes, why)
