@@ -4,30 +4,15 @@ from __future__ import annotations
 
 import difflib
 import doctest
-import importlib.util
 import re
 import shutil
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.scripts import ROOT, script
 from thinflow.cli import COMMANDS, main
 from thinflow.transforms import names
-
-ROOT = Path(__file__).resolve().parents[1]
-
-
-def script(name: str) -> Any:
-    """A script of docs/, which is no package."""
-    spec = importlib.util.spec_from_file_location(f"docs_{name}", ROOT / "docs" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # dataclasses look there
-    spec.loader.exec_module(module)
-    return module
-
 
 _make_outputs, _make_transforms = script("_make_outputs"), script("_make_transforms")
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.formats.test_checkpoint import PARTS, V1_VALUES, partitioned, v1_entries, write_table
+from tests.checkpoints import PARTS, V1_VALUES, partitioned, v1_entries, write_table
 from tests.load.builders import write_values
 from thinflow.cli import main
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from tests.conformance.cases import ABSOLUTE, RELATIVE, difference, is_exact
 from tests.ops._agreement import Case
-from tests.ops.test_all import cases
+from tests.ops.cases import cases
 from thinflow.engines import find
 from thinflow.engines._child import can_fork, in_child
 from thinflow.errors import ThinflowError

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.conformance import op_cases
-from tests.ops.test_all import cases
-from tests.test_docs import script
+from tests.ops.cases import cases
+from tests.scripts import script
 from thinflow.ops import registry
 
 _make = script("_make_ops_table")

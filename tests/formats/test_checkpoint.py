@@ -5,45 +5,34 @@ from __future__ import annotations
 import contextlib
 import json
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.checkpoints import write_checkpoint
-from tests.tables import table_chunks
+from tests.checkpoints import (
+    PARTS,
+    V1_VALUES,
+    VALUES,
+    WEIGHTS,
+    index_entries,
+    partitioned,
+    read_all,
+    rewrite_index,
+    tensors,
+    v1_entries,
+    write_checkpoint,
+    write_table,
+)
 from thinflow.errors import FormatError, ThinflowError
-from thinflow.formats._slices import WHOLE, Slice, decode_key, encode_key
-from thinflow.formats.checkpoint import Checkpoint, find_prefix, open_checkpoint
-from thinflow.ir.tensor import Tensor
-from thinflow.ir.types import dtype
+from thinflow.formats._slices import Slice, decode_key, encode_key
+from thinflow.formats.checkpoint import find_prefix, open_checkpoint
 from thinflow.wire import protos
 from thinflow.wire.crc32c import crc32c, masked
-from thinflow.wire.sstable import Table
-
-RNG = np.random.default_rng(0)
-VALUES: dict[str, Any] = {
-    "a/float": RNG.normal(size=(2, 3)).astype("float32"),
-    "b/half": np.array([1.5, -2], "float16"),
-    "c/bfloat16": np.array([1.5, -2], ml_dtypes.bfloat16),
-    "d/bool": np.array([True, False, True]),
-    "e/scalar": np.int64(7),
-    "f/complex": np.array([1 + 2j, -3j], "complex64"),
-    "g/string": np.array([[b"", b"xy"], [b"abcd", b"\xff\0"]], object),
-    "h/empty": np.zeros((0, 4), "float32"),
-    "i/float8": np.array([1.5, -2], ml_dtypes.float8_e4m3fn),
-    "j/int4": np.array([-8, 7, 3], ml_dtypes.int4),
-    "k/uint16": np.array([1, 65535], "uint16"),
-}
-
-
-def tensors(values: Mapping[str, Any] = VALUES) -> dict[str, Tensor]:
-    return {name: Tensor.from_array(value) for name, value in values.items()}
 
 
 @pytest.fixture
@@ -54,15 +43,6 @@ def prefix(tmp_path: Path) -> Path:
 
 def data_file(prefix: Path) -> Path:
     return Path(f"{prefix}.data-00000-of-00001")
-
-
-def index_entries(prefix: Path) -> dict[bytes, bytes]:
-    data = Path(f"{prefix}.index").read_bytes()
-    return {key: bytes(value) for key, value in Table(memoryview(data))}
-
-
-def rewrite_index(prefix: Path, entries: Mapping[bytes, bytes]) -> None:
-    Path(f"{prefix}.index").write_bytes(b"".join(table_chunks(sorted(entries.items()))))
 
 
 def edit_entry(prefix: Path, name: str, edit: Callable[[Any], None]) -> None:
@@ -300,34 +280,6 @@ def test_big_endian(prefix: Path) -> None:
 # --- partitioned variables ----------------------------------------------------------------------------------
 
 
-def partitioned(
-    tmp_path: Path, parts: list[tuple[Slice, Any]], shape: tuple[int, ...], key_form: Any = None
-) -> Path:
-    """A checkpoint of one variable `v` kept in parts."""
-    prefix = tmp_path / "parts"
-    names = {f"v/{i}": value for i, (_, value) in enumerate(parts)}
-    write_checkpoint(prefix, tensors(names))
-    entries = index_entries(prefix)
-    whole = protos.message("BundleEntryProto")(dtype=1)
-    for size in shape:
-        whole.shape.dim.add(size=size)
-    found: dict[bytes, bytes] = {b"": entries[b""]}
-    for i, (part, _) in enumerate(parts):
-        message = whole.slices.add()
-        for start, length in part.extents:
-            extent = message.extent.add(start=start)
-            if length != WHOLE:
-                extent.length = length
-        key = encode_key(b"v", key_form(part) if key_form else part)
-        found[key] = entries[f"v/{i}".encode()]
-    rewrite_index(prefix, {**found, b"v": protos.serialize(whole)})
-    return prefix
-
-
-WEIGHTS = RNG.normal(size=(5, 4)).astype("float32")
-PARTS = [(Slice(((0, 3), (0, WHOLE))), WEIGHTS[:3]), (Slice(((3, 2), (0, WHOLE))), WEIGHTS[3:])]
-
-
 def test_a_partitioned_variable(tmp_path: Path) -> None:
     checkpoint = open_checkpoint(partitioned(tmp_path, PARTS, (5, 4)))
     assert checkpoint.names() == ["v"]
@@ -403,43 +355,6 @@ def test_any_bytes_are_a_key_or_a_clear_error(key: bytes) -> None:
 # --- version 1 ----------------------------------------------------------------------------------------------
 
 
-def v1_entries(values: Mapping[str, Any]) -> dict[bytes, bytes]:
-    """A version 1 table as TensorFlow fills it: types and shapes in the directory only."""
-    directory = protos.message("SavedTensorSlices")()
-    directory.meta.versions.producer = 1
-    entries = {}
-    for name, value in values.items():
-        array = np.asarray(value)
-        meta = directory.meta.tensor.add(name=name, type=dtype(array.dtype).number)
-        meta.shape.SetInParent()
-        for size in array.shape:
-            meta.shape.dim.add(size=size)
-        stored = protos.message("SavedTensorSlices")()
-        stored.data.name = name
-        field = {"f": "float_val", "i": "int_val", "O": "string_val", "V": "half_val"}[array.dtype.kind]
-        if array.dtype == np.float16:
-            stored.data.data.half_val.extend(array.view(np.uint16).ravel().tolist())
-        else:
-            getattr(stored.data.data, field).extend(array.ravel().tolist())
-        part = Slice(((0, WHOLE),) * array.ndim)
-        entries[encode_key(name.encode(), part)] = protos.serialize(stored)
-    entries[b""] = protos.serialize(directory)
-    return entries
-
-
-V1_VALUES = {
-    "w": WEIGHTS,
-    "half": np.array([1.5, -2], np.float16),
-    "step": np.int32(7),
-    "words": np.array([b"a", b""], object),
-}
-
-
-def write_table(path: Path, entries: Mapping[bytes, bytes]) -> Path:
-    path.write_bytes(b"".join(table_chunks(sorted(entries.items()))))
-    return path
-
-
 def test_version_1(tmp_path: Path) -> None:
     checkpoint = open_checkpoint(write_table(tmp_path / "model.ckpt-7", v1_entries(V1_VALUES)))
     assert checkpoint.version == 1
@@ -502,12 +417,6 @@ def test_checkpoints_of_tensorflow(shared: Path, name: str, tmp_path: Path) -> N
     assert all(copy[name].same_as(checkpoint[name]) for name in checkpoint)
     if name == "ckpt_v2_ref":  # written by TensorFlow from the same values
         assert Path(f"{tmp_path / 'copy'}.index").read_bytes() == (folder / "model.ckpt-7.index").read_bytes()
-
-
-def read_all(checkpoint: Checkpoint) -> None:
-    for name in checkpoint:
-        checkpoint[name].numpy()
-    checkpoint.full_names()
 
 
 @given(st.data())

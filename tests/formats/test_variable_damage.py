@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import thinflow
+from tests.checkpoints import V1_VALUES, read_all, v1_entries, write_table
 from tests.formats.chunked import write_chunked
-from tests.formats.test_checkpoint import V1_VALUES, read_all, v1_entries, write_table
-from tests.formats.test_foreign_damage import FILES, MOST_SECONDS, damaged
+from tests.formats.damage import FILES, MOST_SECONDS, damaged
 from tests.load.builders import (
     SIGNATURE,
     VALUES,

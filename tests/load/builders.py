@@ -9,9 +9,15 @@ from typing import Any
 import numpy as np
 
 from tests.checkpoints import write_checkpoint
-from tests.library import node
+from tests.library import graph_of, node
+from thinflow.engines.session import Session
+from thinflow.formats import graphdef
+from thinflow.ir.check import find_problems
+from thinflow.ir.graph import Graph
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import FLOAT, DType
+from thinflow.load.restoring import variables
+from thinflow.load.variable_handles import replace_variables
 from thinflow.wire import protos
 
 W = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
@@ -135,3 +141,18 @@ def product(out: str = "y", weights: str = "w") -> list[str]:
 
 
 SIGNATURE = {"serving_default": ({"image": "x:0"}, {"scores": "y:0"})}
+
+
+def frozen(nodes: Iterable[str], functions: Iterable[str] = ()) -> Graph:
+    """The graph with every variable holding W, written and read back, so that nothing is lost on the way."""
+    graph = graph_of(nodes, functions)
+    replace_variables(graph, {v: Tensor.from_array(W) for v in variables(graph)})
+    again = graphdef.from_bytes(graphdef.to_bytes(graph))
+    assert not [p for p in find_problems(again) if p.kind != "unused"]
+    return again
+
+
+def answer(graph: Graph, **feeds: np.ndarray) -> np.ndarray:
+    graph.inputs = [graph.value(name) for name in feeds]
+    graph.outputs = [graph.value("y")]
+    return Session(graph, engine="reference").run(["y"], feeds)[0]

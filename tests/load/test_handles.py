@@ -2,39 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 import pytest
 
-from tests.library import constant, function, graph_of, node, stored_name
-from tests.load.builders import W, placeholder, read, reference, variable
-from thinflow.engines.session import Session
+from tests.library import constant, function, node, stored_name
+from tests.load.builders import W, answer, frozen, placeholder, read, reference, variable
 from thinflow.errors import GraphError, UnsupportedOp
-from thinflow.formats import graphdef
-from thinflow.ir.check import find_problems
-from thinflow.ir.graph import Graph
-from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import BOOL, FLOAT, INT32, RESOURCE
-from thinflow.load.restoring import variables
-from thinflow.load.variable_handles import replace_variables
 
 X = np.array([[1, -1]], np.float32)
-
-
-def frozen(nodes: Iterable[str], functions: Iterable[str] = ()) -> Graph:
-    """The graph with every variable holding W, written and read back, so that nothing is lost on the way."""
-    graph = graph_of(nodes, functions)
-    replace_variables(graph, {v: Tensor.from_array(W) for v in variables(graph)})
-    again = graphdef.from_bytes(graphdef.to_bytes(graph))
-    assert not [p for p in find_problems(again) if p.kind != "unused"]
-    return again
-
-
-def answer(graph: Graph, **feeds: np.ndarray) -> np.ndarray:
-    graph.inputs = [graph.value(name) for name in feeds]
-    graph.outputs = [graph.value("y")]
-    return Session(graph, engine="reference").run(["y"], feeds)[0]
 
 
 BODY = function("use", {"x": FLOAT, "w": RESOURCE}, [

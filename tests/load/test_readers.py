@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from tests.library import constant, node
-from tests.load.builders import W, placeholder, reference, variable
-from tests.load.test_handles import answer, frozen
+from tests.load.builders import W, answer, frozen, placeholder, reference, variable
 from thinflow.ir.types import FLOAT, INT32, INT64, RESOURCE
 
 ROWS = np.array([1, 0, 1], np.int32)

@@ -9,8 +9,15 @@ import pytest
 
 import thinflow
 from tests.library import constant, graph_of, node
-from tests.load.builders import placeholder, read, text_constant, variable, write_model, write_values
-from tests.load.test_model import meta_text
+from tests.load.builders import (
+    meta_text,
+    placeholder,
+    read,
+    text_constant,
+    variable,
+    write_model,
+    write_values,
+)
 from thinflow.api import freeze_with_report
 from thinflow.errors import FormatError, ThinflowError
 from thinflow.ir.graph import Node

@@ -7,22 +7,19 @@ what needs no kernel.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator, Sequence
-from functools import cache
 from inspect import Parameter
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.ops._agreement import Case, _weakened, spec_of
+from tests.ops._agreement import _weakened, spec_of
+from tests.ops.cases import HERE, cases
 from thinflow.ir.types import TensorSpec
 from thinflow.ops import registry
 from thinflow.ops.registry import OpDef
 
-HERE = Path(__file__).parent
 OPS = dict(registry.all_ops())
 FUNCTIONS = ("infer", "kernel", "cost")
 
@@ -36,19 +33,6 @@ test_resources.py run them in sequences."""
 
 ROUNDS = 6
 """Random ways to forget things, per case."""
-
-
-@cache
-def cases() -> dict[str, list[Case]]:
-    """Every case there is, by op name."""
-    found: dict[str, list[Case]] = {}
-    for file in sorted(HERE.glob("test_*.py")):
-        if file.stem != Path(__file__).stem:
-            module = importlib.import_module(f"tests.ops.{file.stem}")
-            for table in (getattr(module, "CASES", {}), getattr(module, "MORE", {})):
-                for name, given in table.items():
-                    found.setdefault(name, []).extend(given)
-    return found
 
 
 def test_every_kernel_has_a_case() -> None:

@@ -8,20 +8,11 @@ import numpy as np
 import pytest
 
 import thinflow
+from tests.optimize.graphs import BYTES
 from tests.transforms.golden import parse_graph
 from thinflow.cli import main
 from thinflow.optimize.angles import is_angle, same_turn
 
-BYTES = """
-x = Placeholder() {dtype=string, shape=shape[1]}
-n = DecodeRaw(x) {out_type=float}
-d = Const() {dtype=int32, value=int32[2]{1,7}}
-r = Reshape(n, d) {T=float, Tshape=int32}
-w = Const() {dtype=float, value=float[7,2]{range}}
-y = MatMul(r, w) {T=float}
-inputs: x
-outputs: y
-"""
 NUMBERS = """
 x = Placeholder() {dtype=string, shape=shape[4]}
 u = StringUpper(x)

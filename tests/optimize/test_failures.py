@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import thinflow
-from tests.optimize.test_core_feeds import BYTES
+from tests.optimize.graphs import BYTES
 from tests.transforms.golden import parse_graph
 from thinflow.cli import main
 from thinflow.errors import (

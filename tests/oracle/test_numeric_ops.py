@@ -13,7 +13,7 @@ import tensorflow as tf
 from tensorflow.python.framework import kernels, op_def_registry
 
 from tests.ops._agreement import Array, Case, run
-from tests.ops.test_all import cases
+from tests.ops.cases import cases
 from tests.oracle.test_ops import CASES_SKIPPED, COMPARED_OUTPUTS, SKIPPED, _check, _in_tensorflow
 from thinflow.errors import ThinflowError
 from thinflow.ir.types import DType, dtype

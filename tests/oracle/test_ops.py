@@ -13,7 +13,7 @@ import tensorflow as tf
 from tensorflow.python.framework import op_def_library, op_def_registry
 
 from tests.ops._agreement import Array, run
-from tests.ops.test_all import cases
+from tests.ops.cases import cases
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.types import DType
 

@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 
 from tests.networks import Network, networks
 from tests.oracle._frozen import run_in_tensorflow, to_message
-from tests.transforms.test_random import OPTIONS
+from tests.transforms.random_calls import OPTIONS
 from thinflow.analysis.shapes import infer_shapes, port_count
 from thinflow.errors import ThinflowError
 from thinflow.ir.graph import Graph

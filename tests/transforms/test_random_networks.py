@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from tests.networks import Network, networks
 from tests.transforms.golden import parse_graph
+from tests.transforms.random_calls import OPTIONS, calls
 from tests.transforms.support import apply, assert_same_numbers, to_bytes
-from tests.transforms.test_random import OPTIONS, calls
 from thinflow.analysis.shapes import infer_shapes, port_count
 from thinflow.formats import graphdef
 from thinflow.ir.attrs import FunctionAttr
