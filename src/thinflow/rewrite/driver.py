@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from thinflow.ir.garbage import paused_gc
@@ -9,9 +10,9 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import match_order
 from thinflow.rewrite.colocation import drop_lost_classes
 from thinflow.rewrite.edits import Site, sweep
-from thinflow.rewrite.pattern import Match, Miss, NodePattern, match, required
+from thinflow.rewrite.pattern import HeadPattern, Match, Miss, NodePattern, match, required
 from thinflow.rewrite.rule import Refuse, Transform
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.trace import Entry, Trace
 
 NEAR_MISS_DEPTH = 1
 """A try that matched more nodes than this is told as a near miss."""
@@ -22,28 +23,45 @@ class Rewrite(Transform):
 
     The driver refuses when a node inside the match has a reader outside or is asked for by name. It gives the
     replacement the name, position, device and readers of the head and the control edges of the whole match,
-    and sweeps what nobody uses any more. Only the head's output 0 may be used.
+    and sweeps what nobody uses any more.
     """
 
-    pattern: ClassVar[NodePattern]
+    pattern: ClassVar[HeadPattern]
+    """What to look for. Where it depends on options, a property."""
     until_fixpoint: ClassVar[bool] = True
     """Whether to search again after a pass that changed something. False for a pattern that matches what the
-    transform builds."""
+    transform builds, and for one whose check is dear and never becomes true by another match's change."""
+    in_file_order: ClassVar[bool] = False
+    """Whether heads are tried as they stand in the file, instead of in the Graph Transform Tool's order,
+    which decides which of two overlapping matches wins."""
+    outputs: ClassVar[int] = 1
+    """How many outputs of the head the replacement stands for; the others must not be used. 0 for a head that
+    stays and is edited in place: `build` returns None then."""
+    near_misses: ClassVar[bool] = True
+    """Whether to tell of tries that matched more than the head. False for patterns whose inner nodes are
+    common by themselves."""
+
+    def prepare(self, graph: Graph, trace: Trace) -> Mapping[str, object]:
+        """What has to be known before the first match, such as shapes; every match binds what it returns."""
+        return {}
 
     def check(self, m: Match) -> None:
-        """Raise Refuse(reason, node) if this match must stay. Changes nothing."""
+        """Raise Refuse(reason, node) if this match must stay. Only reads; may bind what `build` needs."""
 
-    def build(self, m: Match, site: Site) -> Value:
+    def build(self, m: Match, site: Site) -> Value | Sequence[Value] | None:
         """Build the replacement at the site and return its value: output 0 of a node made there, or a value
-        that is there already. Raise Refuse before the first edit only.
+        that is there already; one for each of `outputs`; or None after editing the head in place. Raise
+        Refuse before the first edit only.
         """
         raise NotImplementedError
 
     def describe(self, m: Match) -> str:
-        """What was done, for the ledger."""
+        """What is done, for the ledger. Asked before the first edit."""
         return "replaced"
 
     def why_nothing(self, graph: Graph) -> str:
+        if not isinstance(self.pattern, NodePattern):
+            return super().why_nothing(graph)
         present = {node.op for node in graph}
         for wanted in required(self.pattern):
             if "*" not in wanted and not wanted & present:
@@ -56,46 +74,55 @@ class Rewrite(Transform):
 
     def apply(self, graph: Graph, trace: Trace) -> None:
         names = {node.name for node in graph}
+        told = len(trace.left)
+        pattern = self.pattern
+        facts = self.prepare(graph, trace)
         while True:
-            trace.forget_left()
+            trace.forget_left(told)
             before = len(trace.changes)
             with paused_gc():
-                for head in match_order(graph):
-                    if head.graph is graph and self.pattern.accepts(head.op):
-                        self._try(graph, head, trace)
+                for head in list(graph) if self.in_file_order else match_order(graph):
+                    if head.graph is graph and pattern.accepts(head.op):
+                        self._try(graph, head, match(pattern, head, facts), trace)
             if len(trace.changes) == before or not self.until_fixpoint:
                 break
         drop_lost_classes(graph, names)
 
-    def _try(self, graph: Graph, head: Node, trace: Trace) -> None:
-        found = match(self.pattern, head)
+    def _try(self, graph: Graph, head: Node, found: Match | Miss, trace: Trace) -> None:
         if isinstance(found, Miss):
-            if found.depth > NEAR_MISS_DEPTH:
+            if self.near_misses and found.depth > NEAR_MISS_DEPTH:
                 trace.leave(head, found.reason)
             return
         site = Site(graph, head, self.name)
         try:
-            refuse_shared(found)
+            refuse_shared_inside(found)
             self.check(found)
-            what = self.describe(found)
-            replacement = self.build(found, site)
-            if replacement.node not in site.made and head.is_protected:
-                raise Refuse(f"'{head.name}' is asked for by name", head)
+            if self.outputs:
+                refuse_used_head(head, self.outputs)
+            done = Entry(head.name, head.op, self.describe(found))
+            loose = [*found.claimed[1:], *(v.node for n in found.claimed for v in n.inputs)]
+            built = self.build(found, site)
+            if built is not None:
+                self._replace(graph, found, [built] if isinstance(built, Value) else built, site)
         except Refuse as refusal:
             trace.leave(refusal.node or head, refusal.reason)
             return
-        trace.changed(head, what)
-        loose = [*found.claimed[1:], *(v.node for n in found.claimed for v in n.inputs)]
-        _hand_over_control(found)
-        if replacement.node in site.made:
-            graph.replace(head, replacement.node)
-        else:
-            graph.bypass(head, {0: replacement})
+        trace.changes.append(done)
         sweep(graph, loose)
 
+    def _replace(self, graph: Graph, m: Match, values: Sequence[Value], site: Site) -> None:
+        head, top = m.head, values[0].node
+        if top not in site.made and head.is_protected:
+            raise Refuse(f"'{head.name}' is asked for by name", head)
+        _hand_over_control(m)
+        if top in site.made:
+            graph.replace(head, top, dict(enumerate(values)) if len(values) > 1 else None)
+        else:
+            graph.bypass(head, dict(enumerate(values)))
 
-def refuse_shared(m: Match) -> None:
-    """Refuse if a node inside the match is also used outside of it, or the head is more than its output 0.
+
+def refuse_shared_inside(m: Match) -> None:
+    """Refuse if a node inside the match is also used outside of it.
 
     Nodes that merely wait for a node inside do not count: they will wait for what the match reads.
     """
@@ -106,11 +133,15 @@ def refuse_shared(m: Match) -> None:
         for reader in (use.node for value in node.outputs for use in value.uses):
             if reader not in inside:
                 raise Refuse(f"'{node.name}' is also used by '{reader.name}'", node)
-    if m.head.output().is_graph_input:
-        raise Refuse(f"'{m.head.name}' is an input of the graph", m.head)
-    for value in m.head.outputs:
-        if value.port > 0 and (value.uses or value.is_graph_output):
-            raise Refuse(f"output {value.port} of '{m.head.name}' is used", m.head)
+
+
+def refuse_used_head(head: Node, outputs: int) -> None:
+    """Refuse if the head is an input of the graph, or used at more than its first outputs."""
+    if head.output().is_graph_input:
+        raise Refuse(f"'{head.name}' is an input of the graph", head)
+    for value in head.outputs:
+        if value.port >= outputs and (value.uses or value.is_graph_output):
+            raise Refuse(f"output {value.port} of '{head.name}' is used", head)
 
 
 def _hand_over_control(m: Match) -> None:

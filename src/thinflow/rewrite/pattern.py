@@ -11,13 +11,14 @@ it, so that near misses can be told.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from thinflow.ir.graph import Node, Value
+from thinflow.ops.traits import Trait, has, ops_with
 
 TRANSPARENT = frozenset({"Identity", "StopGradient", "PreventGradient", "Snapshot"})
 """Ops whose output is their input: patterns look through them."""
@@ -38,10 +39,18 @@ class ConstValue:
 
 
 @dataclass(frozen=True)
+class OutputOf:
+    """Matches one output of a node that is bound already, and nothing else."""
+
+    name: str
+    port: int
+
+
+@dataclass(frozen=True)
 class NodePattern:
     """Matches a node by op and, if inputs are given, by its data inputs; see `node`."""
 
-    ops: frozenset[str]
+    wanted: frozenset[str] | Trait
     inputs: tuple[Pattern, ...] | None
     name: str
     commutative: bool
@@ -52,7 +61,28 @@ class NodePattern:
 
     def accepts(self, op: str) -> bool:
         """Whether a node of that op may stand here."""
-        return op in self.ops or "*" in self.ops
+        if isinstance(self.wanted, Trait):
+            return has(op, self.wanted)
+        return op in self.wanted or "*" in self.wanted
+
+    @property
+    def ops(self) -> frozenset[str]:
+        """The names of the ops that may stand here, `*` for any."""
+        return ops_with(self.wanted) if isinstance(self.wanted, Trait) else self.wanted
+
+
+@dataclass(frozen=True)
+class AnyOf:
+    """Matches what one of several patterns does; the first that does counts."""
+
+    patterns: tuple[NodePattern, ...]
+
+    def accepts(self, op: str) -> bool:
+        """Whether a node of that op may stand here."""
+        return any(pattern.accepts(op) for pattern in self.patterns)
+
+
+HeadPattern = NodePattern | AnyOf
 
 
 @dataclass(frozen=True)
@@ -69,7 +99,7 @@ class ManyInputs:
     name: str
 
 
-SingleInput = AnyValue | ConstValue | NodePattern
+SingleInput = AnyValue | ConstValue | OutputOf | NodePattern | AnyOf
 Pattern = SingleInput | OptionalInput | ManyInputs
 
 
@@ -83,6 +113,16 @@ def const(name: str = "") -> ConstValue:
     return ConstValue(name)
 
 
+def output_of(name: str, port: int) -> OutputOf:
+    """Output `port` of the node bound under a name by a pattern to the left or around."""
+    return OutputOf(name, port)
+
+
+def any_of(*patterns: NodePattern) -> AnyOf:
+    """One of several patterns, tried in this order."""
+    return AnyOf(patterns)
+
+
 def optional(pattern: SingleInput) -> OptionalInput:
     """A last input that may be absent; its name is bound only if it is there."""
     return OptionalInput(pattern)
@@ -94,7 +134,7 @@ def many(name: str) -> ManyInputs:
 
 
 def node(
-    ops: str,
+    ops: str | Trait,
     *inputs: Pattern | str,
     name: str = "",
     commutative: bool = False,
@@ -104,10 +144,10 @@ def node(
     no_inputs: bool = False,
     through: Iterable[str] = TRANSPARENT,
 ) -> NodePattern:
-    """A node of one of the ops ("A|B").
+    """A node of one of the ops ("A|B"), or with one of the traits.
 
     Args:
-        ops: op names separated by `|`; `*` is any op.
+        ops: op names separated by `|`, `*` is any op; or traits.
         inputs: one pattern per data input, all of them; none at all matches any inputs. A string is short for
             a pattern without a name: `"*"` some input, `"Const"` a constant, else a node of that op.
         name: to bind the node under.
@@ -120,7 +160,7 @@ def node(
         through: ops that may stand between the node and its reader.
     """
     listed = () if no_inputs else tuple(map(_spelled_out, inputs)) or None
-    alternatives = frozenset(ops.split("|"))
+    alternatives = ops if isinstance(ops, Trait) else frozenset(ops.split("|"))
     return NodePattern(alternatives, listed, name, commutative, boundary, where, port, frozenset(through))
 
 
@@ -165,6 +205,10 @@ class Match:
         """What is bound under a name; None if nothing is, because it was optional."""
         return self.bound.get(name)
 
+    def bind(self, name: str, value: object) -> None:
+        """Keep what a check found for the build under a name."""
+        self.bound[name] = value
+
     def array(self, name: str) -> np.ndarray[Any, Any]:
         """The numbers of a bound constant."""
         tensor = constant_node(self.bound[name])
@@ -195,14 +239,15 @@ def constant_node(value: Value) -> Node | None:
     return source.node if source.node.tensor is not None and not source.is_graph_input else None
 
 
-def match(pattern: NodePattern, head: Node) -> Match | Miss:
-    """Try a pattern with its outermost node at `head`."""
+def match(pattern: HeadPattern, head: Node, facts: Mapping[str, object] | None = None) -> Match | Miss:
+    """Try a pattern with its outermost node at `head`; `facts` are bound besides."""
     furthest = Miss(0, "", head)
-    for result in _match_node(pattern, head, Match(head)):
-        if isinstance(result, Match):
-            return result
-        if result.depth > furthest.depth or not furthest.reason:
-            furthest = result
+    for alternative in pattern.patterns if isinstance(pattern, AnyOf) else (pattern,):
+        for result in _match_node(alternative, head, Match(head, dict(facts or {}))):
+            if isinstance(result, Match):
+                return result
+            if result.depth > furthest.depth or not furthest.reason:
+                furthest = result
     return furthest
 
 
@@ -275,7 +320,15 @@ def _match_places(places: Sequence[Place], so_far: Match) -> Iterator[Match | Mi
 def _match_place(place: Place, so_far: Match) -> Iterator[Match | Miss]:
     pattern, value = place
     if isinstance(value, tuple):
+        assert isinstance(pattern, ManyInputs)
         yield _bind(so_far, pattern.name, value)
+    elif isinstance(pattern, AnyOf):
+        for alternative in pattern.patterns:
+            yield from _match_producer(alternative, value, so_far)
+    elif isinstance(pattern, OutputOf):
+        wanted = so_far.bound[pattern.name].output(pattern.port)
+        reason = f"'{value.name}' is read where '{wanted.name}' should be"
+        yield so_far if value is wanted else Miss(so_far.depth, reason, value.node)
     elif isinstance(pattern, NodePattern):
         yield from _match_producer(pattern, value, so_far)
     elif isinstance(pattern, ConstValue) and constant_node(value) is None:

@@ -6,7 +6,9 @@ fake_quant(w, lo, hi)  ->  Dequantize(codes, lo, hi)                            
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,8 +17,10 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import QINT32, QUINT8
 from thinflow.ops.fake_quant import nudged_range
-from thinflow.rewrite.edits import Site, sweep
-from thinflow.rewrite.rule import Refuse, Transform, transform
+from thinflow.rewrite.driver import Rewrite
+from thinflow.rewrite.edits import Site
+from thinflow.rewrite.pattern import Match, any_value, many, node
+from thinflow.rewrite.rule import Refuse, transform
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms.quantized.ops import TO_EIGHT_BITS
 from thinflow.transforms.quantized.values import FAKE_QUANTS, MIN_FIRST, constant, has_loops, ports
@@ -74,42 +78,39 @@ def _written(node: Node) -> tuple[float, float]:
 
 @transform("convert_fake_quants")
 @dataclass(frozen=True)
-class ConvertFakeQuants(Transform):
+class ConvertFakeQuants(Rewrite):
     """Turn FakeQuantWithMinMaxVars and ...Args of eight bits into QuantizeV2 and Requantize. A step of
     quantize_nodes.
     """
 
     exact = False
+    in_file_order = True
+    until_fixpoint = False
+    pattern: ClassVar = node("|".join(FAKE_QUANTS), any_value("x"), many("ends"), name="fake")
 
-    def apply(self, graph: Graph, trace: Trace) -> None:
+    def prepare(self, graph: Graph, trace: Trace) -> Mapping[str, object]:
         infer_shapes(graph)
-        in_loops = has_loops(graph)
-        for node in graph:
-            if node.op not in FAKE_QUANTS or not node.inputs:
-                continue
-            weights = const_tensor(node.inputs[0])
-            try:
-                levels = levels_of(node, weights is not None)
-                if node.output().is_graph_input:
-                    raise Refuse("it is an input of the graph")
-                if weights is not None and not is_finite(weights.numpy()):
-                    raise Refuse("it reads values that are not finite")
-            except Refuse as refusal:
-                trace.leave(node, refusal.reason)
-                continue
-            trace.changed(node, f"quantizes to {levels.low:.6g} to {levels.high:.6g}")
-            site = Site(graph, node, self.name)
-            sources = [v.node for v in node.inputs]
-            if weights is not None:
-                result = _stored(node, weights, levels, site)
-            else:
-                result = _computed(node, levels, site, in_loops)
-            decoded = site.add(
-                "Dequantize", *result, name=f"{node.name}_eightbit/dequantize", attrs=MIN_FIRST
-            )
-            decoded.node.device = node.device
-            graph.replace(node, decoded.node)
-            sweep(graph, sources)
+        return {"in_loops": has_loops(graph)}
+
+    def check(self, m: Match) -> None:
+        weights = const_tensor(m.x)
+        m.bind("levels", levels_of(m.fake, weights is not None))
+        if m.fake.output().is_graph_input:
+            raise Refuse("it is an input of the graph")
+        if weights is not None and not is_finite(weights.numpy()):
+            raise Refuse("it reads values that are not finite")
+
+    def describe(self, m: Match) -> str:
+        return f"quantizes to {m.levels.low:.6g} to {m.levels.high:.6g}"
+
+    def build(self, m: Match, site: Site) -> Value:
+        weights = const_tensor(m.x)
+        if weights is not None:
+            result = _stored(m.fake, weights, m.levels, site)
+        else:
+            result = _computed(m.fake, m.levels, site, m.in_loops)
+        name = f"{m.fake.name}_eightbit/dequantize"
+        return site.add("Dequantize", *result, name=name, attrs=MIN_FIRST, device=m.fake.device)
 
 
 def _computed(node: Node, levels: Levels, site: Site, in_loops: bool) -> tuple[Value, Value, Value]:

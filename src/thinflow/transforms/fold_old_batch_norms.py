@@ -16,7 +16,7 @@ from thinflow.rewrite.rule import Transform, transform
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms.flow.library import note_functions
 from thinflow.transforms.fold.forward import fold_forward
-from thinflow.transforms.fold.norms import lower_norms
+from thinflow.transforms.fold.norms import LowerNorms
 from thinflow.transforms.fold.pieces import Mode
 from thinflow.transforms.fold.shared_producers import fold_all
 
@@ -45,6 +45,16 @@ class FoldOldBatchNorms(Transform):
         if self.fold_forward:
             fold_forward(graph, trace, self.name)
         if self.lower_unfoldable:
-            lower_norms(graph, trace, self.name)
+            self._lower(graph, trace)
         drop_lost_classes(graph, names)
         note_functions(graph, trace, "nothing inside it is folded")
+
+    def _lower(self, graph: Graph, trace: Trace) -> None:
+        """Why a norm was not folded is of no interest once it is lowered; why it was neither is told once."""
+        told = {entry.node for entry in trace.left}
+        lowering = Trace()
+        LowerNorms().apply(graph, lowering)
+        lowered = {entry.node for entry in lowering.changes}
+        trace.changes += lowering.changes
+        trace.left = [entry for entry in trace.left if entry.node not in lowered]
+        trace.left += [entry for entry in lowering.left if entry.node not in told]

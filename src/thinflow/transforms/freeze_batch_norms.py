@@ -15,6 +15,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,8 +26,10 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import FLOAT, DType
-from thinflow.rewrite.edits import Site, sweep
-from thinflow.rewrite.rule import Refuse, Transform, transform
+from thinflow.rewrite.driver import Rewrite
+from thinflow.rewrite.edits import Site
+from thinflow.rewrite.pattern import Match, node
+from thinflow.rewrite.rule import Refuse, transform
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms.fold.norms import FUSED_NORMS, channels_first, is_training
 from thinflow.transforms.fold.producers import store
@@ -39,7 +42,7 @@ Statistics = dict[str, tuple[Array, Array]]
 
 @transform("freeze_batch_norms")
 @dataclass(frozen=True)
-class FreezeBatchNorms(Transform):
+class FreezeBatchNorms(Rewrite):
     """Turn FusedBatchNorm ops from training to inference mode.
 
     Attributes:
@@ -47,48 +50,48 @@ class FreezeBatchNorms(Transform):
     """
 
     exact = False  # a batch is no longer normalised by itself
+    in_file_order = True
+    until_fixpoint = False
+    outputs = 0
+    pattern: ClassVar = node("|".join(FUSED_NORMS), name="norm")
 
     statistics: str
 
     def for_function(self) -> None:
         return None  # statistics are measured in the graph itself
 
-    def apply(self, graph: Graph, trace: Trace) -> None:
-        statistics = load_statistics(self.statistics)
-        for node in list(graph):
-            if node.op not in FUSED_NORMS:
-                continue
-            try:
-                self._freeze(graph, node, statistics)
-                trace.changed(node, "uses fixed statistics now")
-            except Refuse as refusal:
-                trace.leave(node, refusal.reason)
+    def prepare(self, graph: Graph, trace: Trace) -> Mapping[str, object]:
+        return {"measured": load_statistics(self.statistics)}
 
-    def _freeze(self, graph: Graph, node: Node, statistics: Statistics) -> None:
-        if not is_training(node):
+    def check(self, m: Match) -> None:
+        norm = m.norm
+        if not is_training(norm):
             raise Refuse("it is in inference mode already")
-        if is_sample_norm(node):
+        if is_sample_norm(norm):
             raise Refuse("it normalises each sample by itself: there are no statistics of the batch to store")
-        if len(node.inputs) != 5:
-            raise Refuse(f"it has {len(node.inputs)} inputs, not 5")
-        for value in side_outputs(node):
+        if len(norm.inputs) != 5:
+            raise Refuse(f"it has {len(norm.inputs)} inputs, not 5")
+        for value in side_outputs(norm):
             who = f"used by '{value.uses[0].node.name}'" if value.uses else "asked for"
             raise Refuse(f"its output {value.port}, a statistic of the batch, is {who}")
-        if node.name not in statistics:
-            raise Refuse(f"the statistics have no '{node.name}/mean'")
-        mean, variance = statistics[node.name]
-        gamma = const_tensor(node.inputs[1])
+        if norm.name not in m.measured:
+            raise Refuse(f"the statistics have no '{norm.name}/mean'")
+        mean, variance = m.measured[norm.name]
+        gamma = const_tensor(norm.inputs[1])
         if gamma is not None and gamma.shape != mean.shape:
             raise Refuse(f"the statistics are for {mean.size} channels, it has {gamma.size}")
-        element = node.attrs.get("T" if node.op == "FusedBatchNorm" else "U")
+        element = norm.attrs.get("T" if norm.op == "FusedBatchNorm" else "U")
         like = Tensor.from_array(np.zeros(0, np.float32), element if isinstance(element, DType) else FLOAT)
-        tensors = {3: store(mean, like, node), 4: store(variance, like, node)}
-        site = Site(graph, node, self.name)
-        loose = [node.inputs[i].node for i in tensors]
-        for (index, tensor), what in zip(tensors.items(), ("mean", "variance"), strict=True):
-            node.set_input(index, site.constant(tensor, f"{node.name}/{what}"))
-        node.attrs["is_training"] = False
-        sweep(graph, loose)
+        m.bind("mean", store(mean, like, norm))
+        m.bind("variance", store(variance, like, norm))
+
+    def describe(self, m: Match) -> str:
+        return "uses fixed statistics now"
+
+    def build(self, m: Match, site: Site) -> None:
+        for index, what in ((3, "mean"), (4, "variance")):
+            m.norm.set_input(index, site.constant(m.bound[what], f"{m.norm.name}/{what}"))
+        m.norm.attrs["is_training"] = False
 
 
 def measure_batch_norms(graph: Graph, feeds: Iterable[Mapping[Value, Array]]) -> Statistics:
@@ -108,18 +111,18 @@ def measure_batch_norms(graph: Graph, feeds: Iterable[Mapping[Value, Array]]) ->
     outputs = list(graph.outputs) or [n.output() for n in norms]
     needed = ancestors(v.node for v in outputs)
     wanted: dict[Value, list[Node]] = {}
-    for node in norms:
-        if node in needed:
-            wanted.setdefault(node.inputs[0], []).append(node)
+    for norm in norms:
+        if norm in needed:
+            wanted.setdefault(norm.inputs[0], []).append(norm)
     sums: Statistics = {}
     counts: Counter[str] = Counter()
 
     def observe(value: Value, array: Array) -> None:
-        for node in wanted.get(value, ()):
-            mean, variance = _moments(array, node)
-            old = sums.get(node.name, (np.zeros_like(mean), np.zeros_like(variance)))
-            sums[node.name] = (old[0] + mean, old[1] + variance)
-            counts[node.name] += 1
+        for norm in wanted.get(value, ()):
+            mean, variance = _moments(array, norm)
+            old = sums.get(norm.name, (np.zeros_like(mean), np.zeros_like(variance)))
+            sums[norm.name] = (old[0] + mean, old[1] + variance)
+            counts[norm.name] += 1
 
     measured = False
     for feed in feeds:

@@ -6,6 +6,7 @@ conv(pad(x, p), w)         ->  conv(x, w, padding=EXPLICIT or SAME)      explici
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -59,9 +60,9 @@ class FusePadAndConv(Rewrite):
 
     explicit: bool = False
 
-    def apply(self, graph: Graph, trace: Trace) -> None:
+    def prepare(self, graph: Graph, trace: Trace) -> Mapping[str, object]:
         infer_shapes(graph)
-        super().apply(graph, trace)
+        return {}
 
     def check(self, m: Match) -> None:
         if m.pad.op == "MirrorPad":

@@ -5,6 +5,7 @@ conv(resize_bilinear(x, size), w)  ->  fused_resize_and_pad_conv(x, size, no pad
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -33,9 +34,9 @@ class FuseResizeAndConv(Rewrite):
         name="conv",
     )
 
-    def apply(self, graph: Graph, trace: Trace) -> None:
+    def prepare(self, graph: Graph, trace: Trace) -> Mapping[str, object]:
         infer_shapes(graph)
-        super().apply(graph, trace)
+        return {}
 
     def check(self, m: Match) -> None:
         check_conv(m.conv)

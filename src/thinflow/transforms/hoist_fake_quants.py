@@ -9,13 +9,15 @@ order; so ops that only move, choose or clamp numbers may come before or after.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.graph import Node, Value
+from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site
-from thinflow.rewrite.rule import Refuse, Transform, transform
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.pattern import Match, any_value, node
+from thinflow.rewrite.rule import Refuse, transform
 from thinflow.transforms.shared.constants import const_tensor
 
 _MOVERS = frozenset({"ExpandDims", "Identity", "MaxPool", "Reshape", "Squeeze", "Transpose"})
@@ -23,45 +25,28 @@ _PADS = frozenset({"Pad", "PadV2"})
 Bounds = tuple[float, float]
 
 
-@transform("hoist_fake_quants")
-@dataclass(frozen=True)
-class HoistFakeQuants(Transform):
-    """Hoist every FakeQuantWithMinMaxVars of a constant range. A step of quantize_nodes."""
-
-    tolerance = 1e-6
-
-    def apply(self, graph: Graph, trace: Trace) -> None:
-        for node in graph:
-            if node.op != "FakeQuantWithMinMaxVars" or len(node.inputs) != 3:
-                continue
-            try:
-                chain = _chain(node, _bounds(node))
-            except Refuse as refusal:
-                trace.leave(node, refusal.reason)
-                continue
-            if chain:
-                trace.changed(node, f"moved in front of '{chain[-1].name}'")
-                _hoist(graph, node, chain, self.name)
-
-
-def _bounds(node: Node) -> Bounds:
-    ends = [const_tensor(v) for v in node.inputs[1:]]
+def _bounds(fake: Node) -> Bounds | None:
+    """The range of a fake quantization, if it is constant."""
+    ends = [const_tensor(v) for v in fake.inputs[1:]]
     numbers = [float(t.numpy().reshape(())) for t in ends if t is not None and t.size == 1]
-    if len(numbers) < 2:
-        raise Refuse("its range is not constant")
-    if node.control_inputs:
-        raise Refuse("it waits for other nodes")
-    return numbers[0], numbers[1]
+    return (numbers[0], numbers[1]) if len(numbers) == 2 else None
 
 
-def _chain(node: Node, bounds: Bounds) -> list[Node]:
+def _chain(fake: Node, bounds: Bounds) -> list[Node]:
     """The nodes to move in front of, nearest first."""
     chain: list[Node] = []
-    reader, value = node, node.inputs[0]
+    reader, value = fake, fake.inputs[0]
     while _is_only_for(reader, value) and _commutes(value.node, bounds):
         chain.append(value.node)
         reader, value = value.node, value.node.inputs[0]
     return chain
+
+
+def _in_place(fake: Node) -> str | None:
+    """Why there is nothing to do: nothing stands between it and the op that it was trained for."""
+    bounds = _bounds(fake)
+    moves = bounds is None or fake.control_inputs or _chain(fake, bounds)
+    return None if moves else "it stands where it belongs"
 
 
 def _is_only_for(reader: Node, value: Value) -> bool:
@@ -91,11 +76,40 @@ def _pads_zeros(node: Node) -> bool:
     return value is not None and not np.any(value.numpy())
 
 
-def _hoist(graph: Graph, node: Node, chain: list[Node], origin: str) -> None:
-    last = chain[-1]
-    site = Site(graph, last, origin)
-    inputs = (last.inputs[0], *node.inputs[1:])
-    moved = site.add(node.op, *inputs, name=f"{node.name}_hoisted", attrs=node.attrs, device=node.device)
-    moved.spec = last.inputs[0].spec
-    last.set_input(0, moved)
-    graph.replace(node, chain[0])
+@transform("hoist_fake_quants")
+@dataclass(frozen=True)
+class HoistFakeQuants(Rewrite):
+    """Hoist every FakeQuantWithMinMaxVars of a constant range. A step of quantize_nodes."""
+
+    tolerance = 1e-6
+    in_file_order = True
+    until_fixpoint = False
+    pattern: ClassVar = node(
+        "FakeQuantWithMinMaxVars",
+        *(any_value("x"), any_value("low"), any_value("high")),
+        name="fake",
+        where=_in_place,
+    )
+
+    def check(self, m: Match) -> None:
+        bounds = _bounds(m.fake)
+        if bounds is None:
+            raise Refuse("its range is not constant")
+        if m.fake.control_inputs:
+            raise Refuse("it waits for other nodes")
+        m.bind("chain", _chain(m.fake, bounds))
+
+    def describe(self, m: Match) -> str:
+        return f"moved in front of '{m.chain[-1].name}'"
+
+    def build(self, m: Match, site: Site) -> Value:
+        fake: Node = m.fake
+        nearest: Node = m.chain[0]
+        last: Node = m.chain[-1]
+        x, name = last.inputs[0], f"{fake.name}_hoisted"
+        before_last = Site(site.graph, last, self.name)
+        moved = before_last.add(fake.op, x, m.low, m.high, name=name, attrs=fake.attrs, device=fake.device)
+        moved.spec = x.spec
+        last.set_input(0, moved)
+        site.made.add(nearest)  # it takes the place and the name of what stood behind it
+        return nearest.output()

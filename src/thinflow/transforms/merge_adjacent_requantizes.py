@@ -6,20 +6,30 @@ Requantize(QuantizeV2(Dequantize(Requantize(x, range(x))), lo, hi), lo, hi)  -> 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.graph import Node, Value
 from thinflow.ir.types import QINT32, QUINT8
-from thinflow.rewrite.edits import sweep
-from thinflow.rewrite.rule import Refuse, Transform, transform
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.driver import Rewrite
+from thinflow.rewrite.edits import Site
+from thinflow.rewrite.pattern import Match, any_value, node, output_of
+from thinflow.rewrite.rule import Refuse, transform
 from thinflow.transforms.quantized.ranges import measuring
-from thinflow.transforms.quantized.values import coded_source, ports
+from thinflow.transforms.quantized.values import coded_source
 from thinflow.transforms.shared.constants import const_tensor
+
+
+def _other(node: Node) -> str | None:
+    """Why what is between the two does not hand quantized values on as they are."""
+    if node.op == "Requantize":
+        return None if node.get("out_type") is QUINT8 else "it does not make quint8"
+    plain = node.get("T") is QINT32 and node.get("mode") == "MIN_FIRST"
+    return None if plain and coded_source(node.inputs[0]) is not None else "it quantizes in another way"
 
 
 @transform("merge_adjacent_requantizes")
 @dataclass(frozen=True)
-class MergeAdjacentRequantizes(Transform):
+class MergeAdjacentRequantizes(Rewrite):
     """Skip a measured range where a constant one follows. A step of quantize_nodes.
 
     Attributes:
@@ -28,50 +38,50 @@ class MergeAdjacentRequantizes(Transform):
     """
 
     exact = False
+    in_file_order = True
+    until_fixpoint = False
+    near_misses = False
+    outputs = 0
+    pattern: ClassVar = node(
+        "Requantize",
+        node(
+            "QuantizeV2",
+            node(
+                "Dequantize",
+                node("Requantize", name="first", boundary=True, through=(), where=_other),
+                *(output_of("first", 1), output_of("first", 2)),
+                boundary=True,
+            ),
+            *(any_value(), any_value()),
+            name="quantize",
+            boundary=True,
+            through=(),
+            where=_other,
+        ),
+        *(output_of("quantize", 1), output_of("quantize", 2)),
+        *(any_value("low"), any_value("high")),
+        name="requantize",
+    )
 
     fallback_min: float | None = None
     fallback_max: float | None = None
 
-    def apply(self, graph: Graph, trace: Trace) -> None:
-        for node in graph:
-            quantize = node.inputs[0].node if node.inputs else node
-            if node.op != "Requantize" or quantize.op != "QuantizeV2" or quantize is node:
-                continue
-            try:
-                first = self._first(node, quantize)
-            except Refuse as refusal:
-                trace.leave(node, refusal.reason)
-                continue
-            if first is None:
-                continue
-            trace.changed(node, f"reads '{first.inputs[0].name}' directly")
-            node.set_inputs([*first.inputs[:3], *node.inputs[3:]])
-            sweep(graph, [quantize])
-
-    def _first(self, node: Node, quantize: Node) -> Node | None:
-        """The Requantize to skip; None if the pattern is another one.
-
-        Raises:
-            Refuse: it must stay.
-        """
-        plain = quantize.get("T") is QINT32 and quantize.get("mode") == "MIN_FIRST"
-        if not plain or node.inputs[:3] != ports(quantize) or len(node.inputs) != 5:
-            return None
-        coded = coded_source(quantize.inputs[0])
-        if coded is None:
-            return None
-        first = coded[0].node
-        if first.op != "Requantize" or coded != ports(first) or first.get("out_type") is not QUINT8:
-            return None
-        if measuring(first) is None and not self._is_fallback(first):
-            raise Refuse(f"'{first.name}' has a range of its own")
-        if any(_number(v) is None for v in node.inputs[3:]):
+    def check(self, m: Match) -> None:
+        low, high = _number(m.low), _number(m.high)
+        if measuring(m.first) is None and not self._is_fallback(m.first):
+            raise Refuse(f"'{m.first.name}' has a range of its own")
+        if low is None or high is None:
             raise Refuse("its range is not constant")
-        if [_number(v) for v in quantize.inputs[1:]] != [_number(v) for v in node.inputs[3:]]:
-            raise Refuse(f"'{quantize.name}' has another range")
-        if quantize.control_inputs or quantize.is_protected:
-            raise Refuse(f"'{quantize.name}' is needed for itself")
-        return first
+        if [_number(v) for v in m.quantize.inputs[1:]] != [low, high]:
+            raise Refuse(f"'{m.quantize.name}' has another range")
+        if m.quantize.control_inputs or m.quantize.is_protected:
+            raise Refuse(f"'{m.quantize.name}' is needed for itself")
+
+    def describe(self, m: Match) -> str:
+        return f"reads '{m.first.inputs[0].name}' directly"
+
+    def build(self, m: Match, site: Site) -> None:
+        m.requantize.set_inputs([*m.first.inputs[:3], m.low, m.high])
 
     def _is_fallback(self, node: Node) -> bool:
         ends = [_number(v) for v in node.inputs[3:]]

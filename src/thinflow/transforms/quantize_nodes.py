@@ -22,7 +22,7 @@ from thinflow.transforms.merge_duplicate_nodes import MergeDuplicateNodes
 from thinflow.transforms.quantize_placeholders import QuantizePlaceholders, check_range
 from thinflow.transforms.quantized.fake_quant import FakeQuantizer, logged_ranges, sampled_ranges
 from thinflow.transforms.quantized.ops import Bounds, OpQuantizer
-from thinflow.transforms.quantized.ranges import clamp_first, sign_biases, widen_ranges
+from thinflow.transforms.quantized.ranges import ClampFirst, SignBiases, WidenRanges
 from thinflow.transforms.quantized.table import EIGHT_BIT
 from thinflow.transforms.remove_redundant_quantizations import RemoveRedundantQuantizations
 
@@ -106,9 +106,8 @@ class QuantizeNodes(Transform):
         RemoveRedundantQuantizations().apply(graph, trace)
         if not trace.changes:
             return
-        clamp_first(graph)
-        sign_biases(graph, self.name)
-        widen_ranges(graph, self.name)
+        for finishing in (ClampFirst(), SignBiases(), WidenRanges()):
+            finishing.apply(graph, Trace())  # of no interest by themselves: they tune what was told above
         self._merge(graph, trace)
         self._complain(trace)
 

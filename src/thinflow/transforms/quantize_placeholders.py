@@ -6,16 +6,17 @@ x: float  ->  x: quint8, read through Dequantize(x, input_min, input_max)
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from thinflow.errors import ParameterError
 from thinflow.ir.attrs import attr_text
-from thinflow.ir.graph import Graph, Node
 from thinflow.ir.types import FLOAT, QUINT8, TensorSpec
+from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site
-from thinflow.rewrite.rule import Refuse, Transform, transform
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.pattern import Match, node
+from thinflow.rewrite.rule import Refuse, transform
 from thinflow.transforms.quantized.values import MIN_FIRST, constant
 
 
@@ -34,7 +35,7 @@ def check_range(name: str, low: float | None, high: float | None) -> None:
 
 @transform("quantize_placeholders")
 @dataclass(frozen=True)
-class QuantizePlaceholders(Transform):
+class QuantizePlaceholders(Rewrite):
     """Make every float placeholder a quint8 one. A step of quantize_nodes.
 
     Attributes:
@@ -43,6 +44,10 @@ class QuantizePlaceholders(Transform):
     """
 
     exact = False
+    in_file_order = True
+    outputs = 0
+    until_fixpoint = False
+    pattern: ClassVar = node("Placeholder|PlaceholderV2", name="x")
 
     input_min: float
     input_max: float
@@ -50,28 +55,20 @@ class QuantizePlaceholders(Transform):
     def __post_init__(self) -> None:
         check_range("input", self.input_min, self.input_max)
 
-    def apply(self, graph: Graph, trace: Trace) -> None:
-        for node in graph:
-            if node.op not in {"Placeholder", "PlaceholderV2"}:
-                continue
-            try:
-                self._check(node)
-            except Refuse as refusal:
-                trace.leave(node, refusal.reason)
-                continue
-            trace.changed(node, f"takes codes of {self.input_min:g} to {self.input_max:g}")
-            self._decode(graph, node)
-
-    def _check(self, node: Node) -> None:
-        element = node.attrs.get("dtype")
+    def check(self, m: Match) -> None:
+        element = m.x.attrs.get("dtype")
         if element is not FLOAT:
             raise Refuse(f"it is {attr_text(element) if element is not None else 'of no type'}, not float")
-        if node.output().is_graph_output:
+        if m.x.output().is_graph_output:
             raise Refuse("it is an output of the graph, too")
 
-    def _decode(self, graph: Graph, node: Node) -> None:
+    def describe(self, m: Match) -> str:
+        return f"takes codes of {self.input_min:g} to {self.input_max:g}"
+
+    def build(self, m: Match, site: Site) -> None:
+        node = m.x
         following = node.output().readers
-        site = Site(graph, following[0] if following else node, self.name)
+        site = Site(site.graph, following[0] if following else node, self.name)
         base = f"{node.name}_eightbit"
         low, high = (
             constant(site, np.array(end, np.float32), f"{base}/{which}")
@@ -80,7 +77,7 @@ class QuantizePlaceholders(Transform):
         node.attrs["dtype"] = QUINT8
         value = node.output()
         if not value.uses:
-            graph.remove(low.node, high.node)
+            site.graph.remove(low.node, high.node)
             return
         decoded = site.add("Dequantize", value, low, high, name=f"{base}/dequantize", attrs=MIN_FIRST)
         decoded.node.device = node.device

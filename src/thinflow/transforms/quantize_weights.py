@@ -7,20 +7,22 @@ w  ->  Cast(q) * scale           with axis=auto: q = round(w / scale), one scale
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from thinflow.errors import ParameterError
 from thinflow.ir.attrs import Attr
-from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.graph import Node, Value
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import FLOAT, INT8, QINT8, QUINT8, dtype
 from thinflow.ops._quantized import code_of, decode
+from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site
-from thinflow.rewrite.rule import Refuse, Transform, transform
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.pattern import Match, node
+from thinflow.rewrite.rule import Refuse, transform
 from thinflow.transforms.quantized.weights import channel_axes, is_parameter, is_scale, uses_behind
-from thinflow.transforms.shared.constants import SMALLEST_NORMAL, is_finite, stored_once
+from thinflow.transforms.shared.constants import SMALLEST_NORMAL, is_finite, other_than_floating, stored_once
 from thinflow.typing import Array
 
 _DEFAULT_SIZE = 1024
@@ -31,7 +33,7 @@ _BELOW_HALF = np.float32(0.49999997)  # x + this, truncated, is x rounded; with 
 
 @transform("quantize_weights")
 @dataclass(frozen=True)
-class QuantizeWeights(Transform):
+class QuantizeWeights(Rewrite):
     """Replace float constants by 8-bit ones and a Dequantize of the old name.
 
     Attributes:
@@ -48,6 +50,9 @@ class QuantizeWeights(Transform):
     """
 
     exact = False
+    in_file_order = True
+    until_fixpoint = False
+    pattern: ClassVar = node("Const", name="w", where=other_than_floating)
 
     minimum_size: int = _DEFAULT_SIZE
     mode: str = "MIN_FIRST"
@@ -82,27 +87,39 @@ class QuantizeWeights(Transform):
                 f"'{wrong[0]}' is not a floating-point type", hint="write half, bfloat16 or double"
             )
 
-    def apply(self, graph: Graph, trace: Trace) -> None:
-        accepted = {FLOAT, *(dtype(name) for name in self.dtype)}
-        for node in graph:
-            tensor = node.tensor
-            if tensor is None or not tensor.dtype.is_floating:
-                continue
-            try:
-                if tensor.dtype not in accepted:
-                    raise Refuse(f"it is {tensor.dtype}; dtype={tensor.dtype} includes it")
-                self.check(node, tensor)
-                axes = channel_axes(node) if self.axis == "auto" else None
-                mode = "legacy" if self.legacy else self.mode
-                plan = PerChannel(tensor, axes) if axes is not None else PerTensor(tensor, mode)
-                self.check_error(tensor, plan)
-            except Refuse as refusal:
-                trace.leave(node, refusal.reason)
-                continue
-            trace.changed(node, plan.description)
-            self.put(graph, node, plan)
+    def check(self, m: Match) -> None:
+        tensor = m.w.tensor
+        if tensor.dtype not in {FLOAT, *(dtype(name) for name in self.dtype)}:
+            raise Refuse(f"it is {tensor.dtype}; dtype={tensor.dtype} includes it")
+        self.check_use(m.w, tensor)
+        axes = channel_axes(m.w) if self.axis == "auto" else None
+        mode = "legacy" if self.legacy else self.mode
+        plan = PerChannel(tensor, axes) if axes is not None else PerTensor(tensor, mode)
+        self.check_error(tensor, plan)
+        m.bind("plan", plan)
 
-    def check(self, node: Node, tensor: Tensor) -> None:
+    def describe(self, m: Match) -> str:
+        return str(m.plan.description)
+
+    def build(self, m: Match, site: Site) -> Value:
+        """What the constant waited for, the 8-bit constant waits for."""
+        weights: Node = m.w
+        stored, result = m.plan.build(site, weights)
+        if m.w.tensor.dtype is not FLOAT:
+            attrs = {"SrcT": FLOAT, "DstT": m.w.tensor.dtype}
+            result = site.add("Cast", result, name=f"{weights.name}_restored", attrs=attrs)
+        for awaited in weights.control_inputs:
+            stored.node.add_control_input(awaited)
+            weights.remove_control_input(awaited)
+        for key, attr in weights.attrs.items():
+            if key.startswith("_"):
+                result.node.attrs[key] = attr
+        for value in (stored, result):
+            value.node.device = weights.device
+        made: Value = result
+        return made
+
+    def check_use(self, node: Node, tensor: Tensor) -> None:
         """Raise Refuse if the constant must stay, judging by everything but its numbers."""
         if tensor.size < self.minimum_size:
             raise Refuse(f"it has {tensor.size} values, fewer than {self.minimum_size}")
@@ -140,27 +157,6 @@ class QuantizeWeights(Transform):
         error = float(np.abs(values - plan.restored).max()) / largest if largest else 0.0
         if error > self.max_error:
             raise Refuse(f"it would be off by {error:.2g} of its largest value, more than {self.max_error:g}")
-
-    def put(self, graph: Graph, node: Node, plan: PerTensor | PerChannel) -> None:
-        """Build the replacement where the constant stands. What it waited for, the 8-bit constant waits
-        for.
-        """
-        site = Site(graph, node, self.name)
-        tensor = node.tensor
-        assert tensor is not None
-        stored, result = plan.build(site, node)
-        if tensor.dtype is not FLOAT:
-            attrs = {"SrcT": FLOAT, "DstT": tensor.dtype}
-            result = site.add("Cast", result, name=f"{node.name}_restored", attrs=attrs)
-        for awaited in node.control_inputs:
-            stored.node.add_control_input(awaited)
-            node.remove_control_input(awaited)
-        for key, attr in node.attrs.items():
-            if key.startswith("_"):
-                result.node.attrs[key] = attr
-        for value in (stored, result):
-            value.node.device = node.device
-        graph.replace(node, result.node)
 
 
 class PerTensor:

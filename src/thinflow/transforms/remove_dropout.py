@@ -7,90 +7,17 @@ select(u >= 0, mul(x, 1), 0)      ->  x     the same, as newer releases write it
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
-from thinflow.ir.graph import Graph, Node, Value
-from thinflow.rewrite.colocation import drop_lost_classes
-from thinflow.rewrite.edits import sweep
-from thinflow.rewrite.pattern import Miss, NodePattern, any_value, constant_node, match, node, source_of
-from thinflow.rewrite.rule import Refuse, Transform, transform
-from thinflow.rewrite.trace import Trace
+from thinflow.ir.graph import Node, Value
+from thinflow.rewrite.driver import Rewrite
+from thinflow.rewrite.edits import Site
+from thinflow.rewrite.pattern import Match, any_of, any_value, constant_node, node, source_of
+from thinflow.rewrite.rule import Refuse, transform
 
-_KEEPS = (
-    node("GreaterEqual", any_value("random"), any_value("rate")),
-    node("LessEqual", any_value("rate"), any_value("random")),
-)
-_MASKS: tuple[NodePattern, ...] = (
-    node("Floor", node("Add|AddV2", any_value("keep"), any_value("random"), commutative=True)),
-    *(node("Cast", keeps) for keeps in _KEEPS),
-)
 _UNIFORM = frozenset({"RandomUniform", "StatelessRandomUniform", "StatelessRandomUniformV2"})
-_SELECTS = frozenset({"Select", "SelectV2"})
-
-
-@transform("remove_dropout")
-@dataclass(frozen=True)
-class RemoveDropout(Transform):
-    """Remove dropout whose keep probability is the constant 1."""
-
-    tolerance = 1e-6
-
-    def apply(self, graph: Graph, trace: Trace) -> None:
-        names = {node.name for node in graph}
-        for head in graph:
-            if head.op != "Mul" and head.op not in _SELECTS:
-                continue
-            try:
-                kept = _kept_value(head) if head.op == "Mul" else _selected_value(head)
-            except Refuse as refusal:
-                trace.leave(head, refusal.reason)
-                continue
-            if kept is None:
-                continue
-            if head.is_protected:
-                trace.leave(head, "it is asked for by name")
-                continue
-            trace.changed(head, f"dropout that keeps everything; its readers read '{kept.name}'")
-            sources = [v.node for v in head.inputs]
-            graph.bypass(head, {0: kept})
-            sweep(graph, sources)
-        drop_lost_classes(graph, names)
-
-
-def _kept_value(head: Node) -> Value | None:
-    """What a dropout at this Mul lets through; None if it is no dropout.
-
-    Raises:
-        Refuse: it is one, and may drop something.
-    """
-    for data, mask in (head.inputs, head.inputs[::-1]):
-        mask_node = source_of(mask).node
-        for pattern in _MASKS:
-            found = match(pattern, mask_node)
-            if isinstance(found, Miss):
-                continue
-            random = _uniform(found.random)
-            swapped = "keep" in found.bound and random is None
-            if swapped:
-                random = _uniform(found.keep)
-            if random is None:
-                continue
-            threshold = found.bound.get("rate") or (found.random if swapped else found.keep)
-            _require_constant(threshold, 1.0 if "keep" in found.bound else 0.0)
-            return _unscaled(data)
-    return None
-
-
-def _selected_value(head: Node) -> Value | None:
-    """As `_kept_value`, for a selection between the data and zero."""
-    if len(head.inputs) != 3 or not _is_zero(head.inputs[2]):
-        return None
-    for keeps in _KEEPS:
-        found = match(keeps, source_of(head.inputs[0]).node)
-        if not isinstance(found, Miss) and _uniform(found.random) is not None:
-            _require_constant(found.rate, 0.0)
-            return _unscaled(head.inputs[1])
-    return None
 
 
 def _is_zero(value: Value) -> bool:
@@ -138,3 +65,66 @@ def _constant(value: Value) -> float | None:
     if found is None or found.tensor is None or found.tensor.size != 1:
         return None
     return float(found.tensor.numpy().ravel()[0])
+
+
+def _needs_uniform(index: int) -> Callable[[Node], str | None]:
+    """A condition: input `index` is a random number in [0, 1)."""
+    return lambda node: None if _uniform(node.inputs[index]) is not None else "nothing in it is random"
+
+
+# All but the head are only looked at: other readers of a mask do not matter, since the mask is not changed.
+_KEEPS = (
+    node("GreaterEqual", "*", any_value("rate"), boundary=True, where=_needs_uniform(0)),
+    node("LessEqual", any_value("rate"), "*", boundary=True, where=_needs_uniform(1)),
+)
+_FLOORS = (
+    node("Add|AddV2", any_value("keep"), "*", boundary=True, where=_needs_uniform(1)),
+    node("Add|AddV2", "*", any_value("keep"), boundary=True, where=_needs_uniform(0)),
+)
+
+
+_MASKS = (
+    node("Floor", any_of(*_FLOORS), boundary=True),
+    node("Cast", any_of(*_KEEPS), boundary=True),
+)
+
+
+def _not_zero(select: Node) -> str | None:
+    return None if _is_zero(select.inputs[2]) else "what it takes instead of the data is not zero"
+
+
+@transform("remove_dropout")
+@dataclass(frozen=True)
+class RemoveDropout(Rewrite):
+    """Remove dropout whose keep probability is the constant 1."""
+
+    tolerance = 1e-6
+    in_file_order = True
+    until_fixpoint = False
+    near_misses = False
+    pattern: ClassVar = any_of(
+        node(
+            "Mul",
+            any_value("data"),
+            any_of(*_MASKS),
+            commutative=True,
+            name="head",
+        ),
+        node(
+            "Select|SelectV2", any_of(*_KEEPS), any_value("data"), any_value(), name="head", where=_not_zero
+        ),
+    )
+
+    def check(self, m: Match) -> None:
+        if m.get("keep") is not None:
+            _require_constant(m.keep, 1.0)
+        else:
+            _require_constant(m.rate, 0.0)
+        if m.head.is_protected:
+            raise Refuse("it is asked for by name")
+
+    def describe(self, m: Match) -> str:
+        return f"dropout that keeps everything; its readers read '{_unscaled(m.data).name}'"
+
+    def build(self, m: Match, site: Site) -> Value:
+        return _unscaled(m.data)

@@ -6,55 +6,66 @@ QuantizeV2(y, Min(y), Max(y)) with y = Dequantize(q, lo, hi)  ->  q, lo, hi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.graph import Node, Value
 from thinflow.ir.types import QUINT8
-from thinflow.rewrite.edits import sweep
-from thinflow.rewrite.rule import Refuse, Transform, transform
-from thinflow.rewrite.trace import Trace
-from thinflow.transforms.quantized.values import coded_source, source_of
+from thinflow.rewrite.driver import Rewrite
+from thinflow.rewrite.edits import Site
+from thinflow.rewrite.pattern import Match, any_value, node
+from thinflow.rewrite.rule import Refuse, transform
+from thinflow.transforms.quantized.values import Coded, coded_source, source_of
 
 
-@transform("remove_redundant_quantizations")
-@dataclass(frozen=True)
-class RemoveRedundantQuantizations(Transform):
-    """Read codes directly instead of decoding, measuring and coding them again. A step of quantize_nodes."""
-
-    exact = False
-
-    def apply(self, graph: Graph, trace: Trace) -> None:
-        for node in graph:
-            if node.op != "QuantizeV2" or len(node.inputs) != 3:
-                continue
-            x, low, high = node.inputs
-            coded = coded_source(x)
-            is_plain = node.get("T") is QUINT8 and node.get("mode") == "MIN_FIRST"
-            if coded is None or not is_plain or not (_measures("Min", low, x) and _measures("Max", high, x)):
-                continue
-            try:
-                _check(node)
-            except Refuse as refusal:
-                trace.leave(node, refusal.reason)
-                continue
-            trace.changed(node, f"'{coded[0].name}' has these codes")
-            sources = [v.node for v in node.inputs]
-            graph.bypass(node, dict(enumerate(coded)))
-            sweep(graph, sources)
+def _other(quantize: Node) -> str | None:
+    """Why a QuantizeV2 over Min and Max does not make the codes that its input was decoded from."""
+    x, low, high = quantize.inputs
+    is_plain = quantize.get("T") is QUINT8 and quantize.get("mode") == "MIN_FIRST"
+    if coded_source(x) is not None and is_plain and _measures(low, x) and _measures(high, x):
+        return None
+    return "it makes other codes"
 
 
-def _check(node: Node) -> None:
-    if node.is_protected:
-        raise Refuse("it is asked for by name")
-    if node.control_inputs or node.control_outputs:
-        raise Refuse("it waits for other nodes, or they for it")
-
-
-def _measures(op: str, value: Value, x: Value) -> bool:
-    """Whether a value is the minimum or maximum of all that x holds."""
+def _measures(value: Value, x: Value) -> bool:
+    """Whether a Min or Max is that of all that x holds."""
     node = value.node
-    if node.op != op or value.port != 0 or value.is_graph_input or not node.inputs:
+    if value.is_graph_input or not node.inputs:
         return False
     read = source_of(node.inputs[0])
     if read.node.op == "Reshape" and not read.is_graph_input:
         read = source_of(read.node.inputs[0])
     return read is source_of(x) and value.shape in (None, ())
+
+
+@transform("remove_redundant_quantizations")
+@dataclass(frozen=True)
+class RemoveRedundantQuantizations(Rewrite):
+    """Read codes directly instead of decoding, measuring and coding them again. A step of quantize_nodes."""
+
+    exact = False
+    in_file_order = True
+    until_fixpoint = False
+    near_misses = False
+    outputs = 3
+    pattern: ClassVar = node(
+        "QuantizeV2",
+        any_value("x"),
+        node("Min", boundary=True, through=()),
+        node("Max", boundary=True, through=()),
+        name="quantize",
+        where=_other,
+    )
+
+    def check(self, m: Match) -> None:
+        if m.quantize.is_protected:
+            raise Refuse("it is asked for by name")
+        if m.quantize.control_inputs or m.quantize.control_outputs:
+            raise Refuse("it waits for other nodes, or they for it")
+        m.bind("coded", coded_source(m.x))
+
+    def describe(self, m: Match) -> str:
+        return f"'{m.coded[0].name}' has these codes"
+
+    def build(self, m: Match, site: Site) -> Coded:
+        coded: Coded = m.coded
+        return coded

@@ -12,11 +12,14 @@ A condition is constant if it is a constant or the default of a placeholder that
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.rewrite.colocation import drop_lost_classes
-from thinflow.rewrite.edits import sweep
-from thinflow.rewrite.rule import Transform, transform
+from thinflow.rewrite.driver import Rewrite
+from thinflow.rewrite.edits import Site, sweep
+from thinflow.rewrite.pattern import Match, any_value, node
+from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms.flow.constant_branches import resolve_calls, resolve_switches
 
@@ -47,7 +50,7 @@ class RemoveTrainingOps(Transform):
         if self.queues:
             empty_queues(graph, trace)
         if self.defaults:
-            take_defaults(graph, trace)
+            TakeDefaults().apply(graph, trace)
         if self.branches:
             resolve_switches(graph, trace, self.name)
             resolve_calls(graph, trace)
@@ -79,18 +82,18 @@ _COUNTS = frozenset({"QueueSize", "QueueSizeV2", "QueueClose", "QueueCloseV2"})
 
 def remove_ops(graph: Graph, ops: frozenset[str], what: str, trace: Trace) -> None:
     """Take nodes out that only look at values: readers read the value, nobody waits, and then they go."""
-    for node in list(graph):
-        if node.graph is not graph or node.op not in ops:
+    for looker in list(graph):
+        if looker.graph is not graph or looker.op not in ops:
             continue
-        if node.is_protected:
-            trace.leave(node, "it is asked for by name")
-        elif node.op in _HANDS_ON and node.inputs:
-            trace.changed(node, f"{what}; its readers read '{node.inputs[0].name}'")
-            sources = [v.node for v in node.inputs]
-            graph.bypass(node, {0: node.inputs[0]})
+        if looker.is_protected:
+            trace.leave(looker, "it is asked for by name")
+        elif looker.op in _HANDS_ON and looker.inputs:
+            trace.changed(looker, f"{what}; its readers read '{looker.inputs[0].name}'")
+            sources = [v.node for v in looker.inputs]
+            graph.bypass(looker, {0: looker.inputs[0]})
             sweep(graph, sources)
         else:
-            _forget(graph, node, what, trace)
+            _forget(graph, looker, what, trace)
 
 
 def _forget(graph: Graph, node: Node, what: str, trace: Trace) -> None:
@@ -105,17 +108,24 @@ def _forget(graph: Graph, node: Node, what: str, trace: Trace) -> None:
         sweep(graph, [node])
 
 
-def take_defaults(graph: Graph, trace: Trace) -> None:
+class TakeDefaults(Rewrite):
     """Let every placeholder with a default that is no input of the graph be its default."""
-    for node in list(graph):
-        if node.op != "PlaceholderWithDefault" or not node.inputs:
-            continue
-        if node.is_protected:
-            role = "input" if node.output().is_graph_input else "output"
-            trace.leave(node, f"it is an {role} of the graph")
-            continue
-        trace.changed(node, f"nobody feeds it; its readers read '{node.inputs[0].name}'")
-        graph.bypass(node, {0: node.inputs[0]})
+
+    in_file_order = True
+    until_fixpoint = False
+    pattern: ClassVar = node("PlaceholderWithDefault", any_value("default"), name="placeholder")
+
+    def check(self, m: Match) -> None:
+        if m.placeholder.is_protected:
+            role = "input" if m.placeholder.output().is_graph_input else "output"
+            raise Refuse(f"it is an {role} of the graph")
+
+    def describe(self, m: Match) -> str:
+        return f"nobody feeds it; its readers read '{m.default.name}'"
+
+    def build(self, m: Match, site: Site) -> Value:
+        default: Value = m.default
+        return default
 
 
 def empty_queues(graph: Graph, trace: Trace) -> None:
@@ -131,13 +141,13 @@ def empty_queues(graph: Graph, trace: Trace) -> None:
             trace.leave(queue, reason)
             continue
         values: dict[int, Value] = dict(enumerate(fills[0].inputs[1:]))
-        for node in takes:
-            trace.changed(node, f"reads what '{fills[0].name}' puts into '{queue.name}'")
-            graph.bypass(node, values)
-        for node in (*(n for n in users if n not in takes), queue):
-            trace.changed(node, "belongs to a queue that is not needed any more")
-            for waiter in node.control_outputs:
-                waiter.remove_control_input(node)
+        for take in takes:
+            trace.changed(take, f"reads what '{fills[0].name}' puts into '{queue.name}'")
+            graph.bypass(take, values)
+        for useless in (*(n for n in users if n not in takes), queue):
+            trace.changed(useless, "belongs to a queue that is not needed any more")
+            for waiter in useless.control_outputs:
+                waiter.remove_control_input(useless)
         graph.remove(*(n for n in users if n not in takes), queue)
 
 

@@ -6,16 +6,27 @@ w  ->  lo + step * (floor((w - lo) / step) + 1/2),   step = (hi - lo) / num_step
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from thinflow.errors import ParameterError
 from thinflow.ir.graph import Graph, Node
 from thinflow.ir.tensor import Tensor
-from thinflow.rewrite.rule import Refuse, Transform, transform
+from thinflow.rewrite.driver import Rewrite
+from thinflow.rewrite.edits import Site
+from thinflow.rewrite.pattern import Match, node
+from thinflow.rewrite.rule import Refuse, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms.shared.constants import SMALLEST_NORMAL, all_equal, is_finite, stored_once
+from thinflow.transforms.shared.constants import (
+    SMALLEST_NORMAL,
+    all_equal,
+    is_finite,
+    other_than_floating,
+    stored_once,
+)
 from thinflow.typing import Array
 
 _SAMPLE = 1 << 16
@@ -23,7 +34,7 @@ _SAMPLE = 1 << 16
 
 @transform("round_weights")
 @dataclass(frozen=True)
-class RoundWeights(Transform):
+class RoundWeights(Rewrite):
     """Round floating-point constants to `num_steps` levels.
 
     Attributes:
@@ -35,6 +46,10 @@ class RoundWeights(Transform):
     """
 
     exact = False
+    in_file_order = True
+    until_fixpoint = False
+    outputs = 0
+    pattern: ClassVar = node("Const", name="w", where=other_than_floating)
 
     num_steps: int = 256
     minimum_size: int = 16
@@ -47,22 +62,23 @@ class RoundWeights(Transform):
         if self.legacy:
             object.__setattr__(self, "repeatable", False)
 
-    def apply(self, graph: Graph, trace: Trace) -> None:
+    def prepare(self, graph: Graph, trace: Trace) -> Mapping[str, object]:
         if self.num_steps == 1:
             trace.warnings.append(
                 "num_steps=1 gives each constant a single level; 2 is the least that makes sense"
             )
-        for node in graph:
-            tensor = node.tensor
-            if tensor is None or not tensor.dtype.is_floating:
-                continue
-            try:
-                what, rounded = self.round(node, tensor)
-            except Refuse as refusal:
-                trace.leave(node, refusal.reason)
-                continue
-            trace.changed(node, what)
-            node.attrs["value"] = rounded
+        return {}
+
+    def check(self, m: Match) -> None:
+        what, rounded = self.round(m.w, m.w.tensor)
+        m.bind("what", what)
+        m.bind("rounded", rounded)
+
+    def describe(self, m: Match) -> str:
+        return str(m.what)
+
+    def build(self, m: Match, site: Site) -> None:
+        m.w.attrs["value"] = m.rounded
 
     def round(self, node: Node, tensor: Tensor) -> tuple[str, Tensor]:
         """What was done and the new tensor.

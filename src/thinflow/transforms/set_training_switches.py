@@ -17,10 +17,13 @@ import numpy as np
 
 from thinflow.analysis.switches import inference_setting, setting_text
 from thinflow.errors import ParameterError
-from thinflow.ir.graph import Graph, Node
+from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import BOOL, DType
-from thinflow.ops.traits import Trait, has
-from thinflow.rewrite.rule import Refuse, Transform, transform
+from thinflow.ops.traits import Trait
+from thinflow.rewrite.driver import Rewrite
+from thinflow.rewrite.edits import Site
+from thinflow.rewrite.pattern import Match, NodePattern, node
+from thinflow.rewrite.rule import Refuse, transform
 from thinflow.rewrite.trace import Trace
 
 _WORDS = {"true": 1.0, "false": 0.0}
@@ -28,7 +31,7 @@ _WORDS = {"true": 1.0, "false": 0.0}
 
 @transform("set_training_switches")
 @dataclass(frozen=True)
-class SetTrainingSwitches(Transform):
+class SetTrainingSwitches(Rewrite):
     """Turn scalar placeholders into constants.
 
     Attributes:
@@ -38,6 +41,8 @@ class SetTrainingSwitches(Transform):
     """
 
     exact = False  # before, there is nothing to run without values for the switches
+    in_file_order = True
+    until_fixpoint = False
 
     name_: tuple[str, ...] = ()
     value: str | None = None
@@ -51,37 +56,35 @@ class SetTrainingSwitches(Transform):
         if self.value is not None:
             _number(self.value)
 
-    def apply(self, graph: Graph, trace: Trace) -> None:
-        for node in [n for n in graph if has(n.op, Trait.PLACEHOLDER)]:
-            if self.name_ and not any(fnmatchcase(node.name, pattern) for pattern in self.name_):
-                continue
-            try:
-                setting = self._setting(node)
-            except Refuse as refusal:
-                trace.leave(node, refusal.reason)
-                continue
-            if setting is not None:
-                trace.changed(node, f"is {setting_text(setting)} now")
-                graph.replace(node, _constant(graph, node, setting))
+    @property
+    def pattern(self) -> NodePattern:  # type: ignore[override]
+        return node(Trait.PLACEHOLDER, name="switch", where=self._other)
 
-    def _setting(self, node: Node) -> bool | float | None:
-        """What to set a placeholder to; None for no switch.
+    def _other(self, node: Node) -> str | None:
+        """Why a placeholder is not meant at all."""
+        if self.name_:
+            chosen = any(fnmatchcase(node.name, pattern) for pattern in self.name_)
+        else:
+            chosen = node.op != "PlaceholderWithDefault" and inference_setting(node) is not None
+        return None if chosen else "it is not one of those to set"
 
-        Raises:
-            Refuse: it cannot be set.
-        """
-        if not self.name_ and (node.op == "PlaceholderWithDefault" or inference_setting(node) is None):
-            return None
-        if node.output().is_graph_input:
+    def check(self, m: Match) -> None:
+        if m.switch.output().is_graph_input:
             raise Refuse("it is an input of the graph")
-        if node.is_protected:
+        if m.switch.is_protected:
             raise Refuse("it is asked for by name")
-        if self.value is not None:
-            return _number(self.value)
-        setting = inference_setting(node)
+        setting = inference_setting(m.switch) if self.value is None else _number(self.value)
         if setting is None:
             raise Refuse("it does not look like a training switch: say what it is to be with value=")
-        return setting
+        m.bind("setting", setting)
+
+    def describe(self, m: Match) -> str:
+        return f"is {setting_text(m.setting)} now"
+
+    def build(self, m: Match, site: Site) -> Value:
+        element = m.switch.get("dtype")
+        kind = element if isinstance(element, DType) and element.numpy_name else BOOL
+        return site.constant(np.asarray(m.setting, kind.numpy()), f"{m.switch.name}/setting")
 
 
 def set_switches(graph: Graph) -> list[str]:
@@ -98,9 +101,3 @@ def _number(text: str) -> float:
     if not re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", word):
         raise ParameterError(f"value={text} is no number", hint="write a number, true or false")
     return float(word)
-
-
-def _constant(graph: Graph, node: Node, setting: bool | float) -> Node:
-    element = node.get("dtype")
-    kind = element if isinstance(element, DType) and element.numpy_name else BOOL
-    return graph.constant(np.asarray(setting, kind.numpy()), f"{node.name}/setting", before=node).node

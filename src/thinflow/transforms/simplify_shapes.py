@@ -8,60 +8,34 @@ That needs all sizes but one, which the Reshape then finds itself. Shapes known 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from thinflow.ir.graph import Graph, Node
+from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import INT32, INT64, DType
-from thinflow.rewrite.colocation import drop_lost_classes
-from thinflow.rewrite.edits import Site, sweep
-from thinflow.rewrite.rule import Refuse, Transform, transform
+from thinflow.rewrite.driver import Rewrite
+from thinflow.rewrite.edits import Site
+from thinflow.rewrite.pattern import Match, any_value, node
+from thinflow.rewrite.rule import Refuse, transform
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms.shared.effects import in_loops
 from thinflow.transforms.simplify.identities import known_shapes
 
 
-@transform("simplify_shapes")
-@dataclass(frozen=True)
-class SimplifyShapes(Transform):
-    """Let every Reshape whose sizes are known but for one read a constant."""
-
-    def apply(self, graph: Graph, trace: Trace) -> None:
-        reshapes = [n for n in graph if n.op == "Reshape" and len(n.inputs) == 2]
-        open_ones = [n for n in reshapes if n.inputs[1].node.tensor is None]
-        if not open_ones:
-            return
-        names = {node.name for node in graph}
-        known_shapes(graph)
-        loops = in_loops(graph)
-        for node in open_ones:
-            try:
-                if node in loops:
-                    raise Refuse("it is in a loop")
-                self._settle(graph, node, _sizes(node), trace)
-            except Refuse as refusal:
-                trace.leave(node, refusal.reason)
-        drop_lost_classes(graph, names)
-
-    def _settle(self, graph: Graph, node: Node, sizes: list[int], trace: Trace) -> None:
-        old = node.inputs[1]
-        element = old.dtype or INT32
-        trace.changed(node, f"takes the constant shape {sizes}")
-        tensor = Tensor.from_array(np.asarray(sizes, element.numpy()), element)
-        site = Site(graph, node, self.name)
-        node.set_input(1, site.constant(tensor, f"{node.name}/shape"))
-        sweep(graph, [old.node])
+def _has_constant_shape(reshape: Node) -> str | None:
+    return "its shape is constant" if reshape.inputs[1].node.tensor is not None else None
 
 
-def _sizes(node: Node) -> list[int]:
+def _sizes(wanted: Value) -> list[int]:
     """The sizes a Reshape asks for, -1 for the one it has to find.
 
     Raises:
         Refuse: too little is known.
     """
-    wanted = node.inputs[1]
     if wanted.is_graph_input:
         raise Refuse("its shape is fed")
     element = wanted.dtype
@@ -76,3 +50,35 @@ def _sizes(node: Node) -> list[int]:
     if unknown and (0 in found or -1 in found):
         raise Refuse("one size is not known, and another is 0 or to be found")
     return [-1 if size is None else size for size in found]
+
+
+@transform("simplify_shapes")
+@dataclass(frozen=True)
+class SimplifyShapes(Rewrite):
+    """Let every Reshape whose sizes are known but for one read a constant."""
+
+    in_file_order = True
+    until_fixpoint = False
+    outputs = 0
+    pattern: ClassVar = node(
+        "Reshape", any_value("x"), any_value("shape"), name="reshape", where=_has_constant_shape
+    )
+
+    def prepare(self, graph: Graph, trace: Trace) -> Mapping[str, object]:
+        if all(_has_constant_shape(n) for n in graph if n.op == "Reshape" and len(n.inputs) == 2):
+            return {}
+        known_shapes(graph)
+        return {"loops": in_loops(graph)}
+
+    def check(self, m: Match) -> None:
+        if m.reshape in m.loops:
+            raise Refuse("it is in a loop")
+        m.bind("sizes", _sizes(m.shape))
+
+    def describe(self, m: Match) -> str:
+        return f"takes the constant shape {m.sizes}"
+
+    def build(self, m: Match, site: Site) -> None:
+        element = m.shape.dtype
+        tensor = Tensor.from_array(np.asarray(m.sizes, element.numpy()), element)
+        m.reshape.set_input(1, site.constant(tensor, f"{m.reshape.name}/shape"))

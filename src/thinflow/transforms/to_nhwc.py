@@ -17,9 +17,8 @@ from thinflow.rewrite.colocation import drop_lost_classes
 from thinflow.rewrite.edits import sweep
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms.cancel_transposes import unit_transposes
 from thinflow.transforms.layout.axes import Made, Perm, Plan
-from thinflow.transforms.layout.transposes import Sinker
+from thinflow.transforms.layout.transposes import Sinker, reshape_unit_transposes
 from thinflow.transforms.shared.constants import const_tensor, side_outputs
 from thinflow.transforms.shared.effects import in_loops
 from thinflow.transforms.simplify.identities import known_shapes
@@ -59,7 +58,7 @@ class ToNhwc(Transform):
             except Refuse as refusal:
                 trace.leave(node, refusal.reason)
         sinker.run()
-        unit_transposes(graph, trace, self.name)
+        reshape_unit_transposes(graph, trace)
         drop_lost_classes(graph, names)
 
     def _convert(self, sinker: Sinker, node: Node, trace: Trace) -> None:

@@ -8,16 +8,19 @@ A training norm has no such form: it uses the statistics of each batch.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from thinflow.analysis.sample_norms import is_sample_norm
-from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.graph import Node, Value
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import FLOAT, DType
-from thinflow.rewrite.edits import Site, sweep
+from thinflow.rewrite.driver import Rewrite
+from thinflow.rewrite.edits import Site
+from thinflow.rewrite.pattern import Match
+from thinflow.rewrite.pattern import node as any_node
 from thinflow.rewrite.rule import Refuse
-from thinflow.rewrite.trace import Trace
 from thinflow.transforms.fold.producers import store
 from thinflow.transforms.shared.constants import awaited_by_constant, const_tensor, numbers, side_outputs
 from thinflow.typing import Array
@@ -113,57 +116,42 @@ def _vector(node: Node, value: Value, what: str) -> Array:
     return numbers(tensor, node)
 
 
-def lower_norms(graph: Graph, trace: Trace, origin: str) -> None:
-    """Turn every inference norm with constant parameters into a Mul and an AddV2."""
-    lowered: set[str] = set()
-    told = {entry.node for entry in trace.left}
-    for node in list(graph):
-        if node.op not in NORMS or node.graph is not graph:
-            continue
-        try:
-            norm = read_norm(node)
-            for value in side_outputs(node):
-                raise Refuse(f"its output {value.port} is used", node)
-            lowered.add(node.name)
-            _lower(graph, norm, trace, origin)
-        except Refuse as refusal:
-            if node.name not in told:
-                trace.leave(node, refusal.reason)
-    trace.left = [entry for entry in trace.left if entry.node not in lowered]
+class LowerNorms(Rewrite):
+    """Turn inference norms with constant parameters into a Mul and an AddV2 each."""
 
+    name = "fold_old_batch_norms"
+    in_file_order = True
+    until_fixpoint = False
+    pattern: ClassVar = any_node("|".join(NORMS), name="node")
 
-def _lower(graph: Graph, norm: Norm, trace: Trace, origin: str) -> None:
-    node = norm.node
-    element = node.attrs.get("T")
-    element = element if isinstance(element, DType) else FLOAT
-    like = Tensor.from_array(np.zeros((), element.numpy()), element)
-    scale, offset = (store(_shaped(norm, v), like, node) for v in (norm.scale, norm.offset))
-    trace.changed(node, "turned into a Mul and an AddV2")
-    site = Site(graph, node, origin)
-    loose = [v.node for v in norm.parameters]
-    awaited = list(dict.fromkeys(n for v in norm.parameters for n in awaited_by_constant(v)))
+    def check(self, m: Match) -> None:
+        norm = read_norm(m.node)
+        for value in side_outputs(m.node):
+            raise Refuse(f"its output {value.port} is used", m.node)
+        element = m.node.attrs.get("T")
+        element = element if isinstance(element, DType) else FLOAT
+        like = Tensor.from_array(np.zeros((), element.numpy()), element)
+        m.bind("norm", norm)
+        m.bind("scale", store(_shaped(norm, norm.scale), like, m.node))
+        m.bind("offset", store(_shaped(norm, norm.offset), like, m.node))
 
-    def constant(tensor: Tensor, name: str) -> Value:
-        value = site.constant(tensor, f"{node.name}/{name}")
-        value.node.set_control_inputs(awaited)
-        return value
+    def describe(self, m: Match) -> str:
+        return "turned into a Mul and an AddV2"
 
-    attrs = {"T": element}
-    factor, addend = constant(scale, "scale"), constant(offset, "offset")
-    product = site.add(
-        "Mul", node.inputs[0], factor, name=f"{node.name}/mul", attrs=attrs, device=node.device
-    )
-    total = site.add("AddV2", product, addend, name=f"{node.name}/add", attrs=attrs, device=node.device)
-    graph.replace(node, total.node, ports={v.port: total for v in node.outputs})
-    sweep(graph, loose)
+    def build(self, m: Match, site: Site) -> Value:
+        name, device = m.node.name, m.node.device
+        awaited = list(dict.fromkeys(n for v in m.norm.parameters for n in awaited_by_constant(v)))
+        scale, offset = (site.constant(m.bound[what], f"{name}/{what}") for what in ("scale", "offset"))
+        for made in (scale, offset):
+            made.node.set_control_inputs(awaited)
+        attrs = {"T": m.scale.dtype}
+        product = site.add("Mul", m.node.inputs[0], scale, name=f"{name}/mul", attrs=attrs, device=device)
+        return site.add("AddV2", product, offset, name=f"{name}/add", attrs=attrs, device=device)
 
 
 def _shaped(norm: Norm, vector: Array) -> Array:
     """[C] for channels last, [C,1,1] or [C,1,1,1] for channels first."""
     if not norm.channels_first:
         return vector
-    return vector.reshape(-1, *[1] * (len(_layout(norm.node)) - 2))
-
-
-def _layout(node: Node) -> str:
-    return str(node.get("data_format", "NHWC"))
+    rank = len(str(norm.node.get("data_format", "NHWC")))
+    return vector.reshape(-1, *[1] * (rank - 2))

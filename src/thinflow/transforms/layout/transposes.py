@@ -9,6 +9,9 @@ One pass in execution order is enough: each node is moved past once. How an op r
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import numpy as np
 
 from thinflow.ir.attrs import Attr
@@ -16,7 +19,11 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import execution_order
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import INT32, Shape
+from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site, sweep
+from thinflow.rewrite.pattern import Match
+from thinflow.rewrite.pattern import node as any_node
+from thinflow.rewrite.rule import Refuse
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms.layout.axes import Perm, Plan, plan_for
 from thinflow.transforms.shared.constants import awaited_by_constant, const_tensor, side_outputs
@@ -196,3 +203,56 @@ class Sinker:
         made = site.constant(content, f"{node.name}/{what}")
         made.node.set_control_inputs(awaited_by_constant(like) if tensor is not None else ())
         return made
+
+
+def _reshape_sizes(transpose: Node) -> list[int] | None:
+    """The shape of a transpose that only moves axes of size 1, -1 for an unknown size; None for another."""
+    perm = perm_of(transpose)
+    shape = transpose.inputs[0].shape if perm is not None else None
+    if perm is None or shape is None or perm == tuple(range(len(perm))):
+        return None
+    target = permuted(shape, perm)
+    if target is None or 0 in target or sum(d is None for d in target) > 1:
+        return None
+    moved, kept = [a for a in perm if shape[a] != 1], [a for a, d in enumerate(shape) if d != 1]
+    return [-1 if d is None else d for d in target] if moved == kept else None
+
+
+class UnitTransposes(Rewrite):
+    """Turn a transpose that only moves axes of size 1, and so leaves the elements in their order, into a
+    Reshape.
+    """
+
+    name = "cancel_transposes"
+    in_file_order = True
+    until_fixpoint = False
+    outputs = 0
+    pattern: ClassVar = any_node(
+        "Transpose",
+        name="transpose",
+        where=lambda n: None if _reshape_sizes(n) else "it moves other axes",
+    )
+
+    def prepare(self, graph: Graph, trace: Trace) -> Mapping[str, object]:
+        return {"loops": in_loops(graph)}
+
+    def check(self, m: Match) -> None:
+        if m.transpose in m.loops:
+            raise Refuse("it is in a loop")
+
+    def describe(self, m: Match) -> str:
+        return "only moves axes of size 1: it is a Reshape"
+
+    def build(self, m: Match, site: Site) -> None:
+        sizes = np.asarray(_reshape_sizes(m.transpose), np.int32)
+        m.transpose.op = "Reshape"
+        m.transpose.set_inputs([m.transpose.inputs[0], site.constant(sizes, f"{m.transpose.name}/shape")])
+        m.transpose.attrs.pop("Tperm", None)
+        m.transpose.attrs["Tshape"] = INT32
+
+
+def reshape_unit_transposes(graph: Graph, trace: Trace) -> None:
+    """Turn every transpose that only moves axes of size 1 into a Reshape."""
+    turned = Trace()
+    UnitTransposes().apply(graph, turned)
+    trace.changes += turned.changes  # what is in a loop is no news

@@ -10,12 +10,19 @@ of the Requantize, which also leaves all eight bits for what passes it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import numpy as np
 
 from thinflow.ir.graph import Graph, Node
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import FLOAT, QINT8, QINT32, QUINT8
-from thinflow.rewrite.edits import Site, sweep
+from thinflow.rewrite.driver import Rewrite
+from thinflow.rewrite.edits import Site
+from thinflow.rewrite.pattern import Match, any_value, node, output_of
+from thinflow.rewrite.rule import Refuse
+from thinflow.rewrite.trace import Trace
 from thinflow.transforms.quantized.values import constant, has_loops, ports
 from thinflow.transforms.shared.constants import stored_once
 
@@ -45,47 +52,6 @@ def measuring(requantize: Node) -> Node | None:
     if found.op != "RequantizationRange" or not is_whole or found.inputs != requantize.inputs[:3]:
         return None
     return found
-
-
-def clamp_first(graph: Graph) -> None:
-    """Move each QuantizedRelu in front of the Requantize that only it reads."""
-    for relu in graph:
-        if relu.op not in _CLAMPS or len(relu.inputs) != 3:
-            continue
-        requantize = relu.inputs[0].node
-        found = measuring(requantize)
-        if found is None or relu.inputs != ports(requantize):
-            continue
-        loose_ends = (relu, requantize, found)
-        if any(n.is_protected or n.control_inputs or n.control_outputs for n in loose_ends):
-            continue
-        if requantize.readers == (relu,) and found.readers == (requantize,):
-            _swap(relu, requantize, found)
-
-
-def _swap(relu: Node, requantize: Node, found: Node) -> None:
-    wide = requantize.inputs[:3]
-    for value, narrow in zip(ports(relu), ports(requantize), strict=True):
-        value.replace_uses(narrow)
-    relu.set_inputs(wide)
-    relu.attrs.update({"Tinput": QINT32, "out_type": QINT32})
-    found.set_inputs(ports(relu))
-    requantize.set_inputs([*ports(relu), found.output(0), found.output(1)])
-
-
-def widen_ranges(graph: Graph, origin: str) -> None:
-    """Let measured ranges reach beyond zero where an op needs it."""
-    in_loops = has_loops(graph)
-    for node in graph:
-        found = measuring(node)
-        if found is None or not _is_wanted(node, found.inputs[0].node.op in _CLAMPS, _may_be_uniform(node)):
-            continue
-        site = Site(graph, node, origin)
-        near = (found,) if in_loops else ()
-        least = constant(site, np.array(_LEAST, np.float32), f"{found.name}/least", near)
-        high = site.add("Maximum", found.output(1), least, name=f"{found.name}/max", attrs={"T": FLOAT})
-        high.node.device = node.device
-        node.set_input(4, high)
 
 
 def _may_be_uniform(requantize: Node) -> bool:
@@ -122,28 +88,114 @@ _TYPE_OF_CODES = {"Requantize": "out_type", "QuantizeV2": "T"}
 _OFFSET = 128
 
 
-def sign_biases(graph: Graph, origin: str) -> None:
-    """Let every QuantizedBiasAdd of a constant read signed codes, where it alone reads them."""
-    for node in graph:
-        if node.op != "QuantizedBiasAdd" or len(node.inputs) != 6 or node.get("T1") is not QUINT8:
-            continue
-        source, bias = node.inputs[0].node, node.inputs[1]
-        tensor = bias.node.tensor
-        if not _is_only_for(source, node) or tensor is None or tensor.dtype is not QUINT8:
-            continue
-        source.attrs[_TYPE_OF_CODES[source.op]] = QINT8
-        node.attrs.update({"T1": QINT8, "T2": QINT8})
-        codes = (tensor.numpy().astype(np.int16) - _OFFSET).astype(np.int8)
-        site = Site(graph, node, origin)
-        signed = stored_once(Tensor.from_array(codes, QINT8))
-        node.set_input(1, constant(site, signed, f"{bias.node.name}/signed", bias.node.control_inputs))
-        sweep(graph, [bias.node])
+def _not_measured(requantize: Node) -> str | None:
+    return None if measuring(requantize) is not None else "its range is not measured"
 
 
-def _is_only_for(source: Node, reader: Node) -> bool:
-    """Whether codes are made by an op that can make signed ones as well, for one reader."""
-    codes, low, high = reader.inputs[0], *reader.inputs[2:4]
-    is_plain = source.op == "Requantize" or source.get("mode") == "MIN_FIRST"
-    if source.op not in _TYPE_OF_CODES or not is_plain or source.is_protected:
-        return False
-    return (codes, low, high) == ports(source) and source.readers == (reader,)
+class ClampFirst(Rewrite):
+    """Move each QuantizedRelu in front of the Requantize that only it reads."""
+
+    in_file_order = True
+    until_fixpoint = False
+    outputs = 0
+    pattern: ClassVar = node(
+        "|".join(_CLAMPS),
+        node(
+            "Requantize",
+            *(any_value(), any_value(), any_value()),
+            node("RequantizationRange", name="range", through=()),
+            output_of("range", 1),
+            name="requantize",
+            through=(),
+            where=_not_measured,
+        ),
+        *(output_of("requantize", 1), output_of("requantize", 2)),
+        name="relu",
+    )
+
+    def check(self, m: Match) -> None:
+        ends = (m.relu, m.requantize, m.range)
+        if any(n.is_protected or n.control_inputs or n.control_outputs for n in ends):
+            raise Refuse("one of them is needed for itself")
+
+    def build(self, m: Match, site: Site) -> None:
+        relu, requantize, found = m.relu, m.requantize, m.range
+        wide = requantize.inputs[:3]
+        for value, narrow in zip(ports(relu), ports(requantize), strict=True):
+            value.replace_uses(narrow)
+        relu.set_inputs(wide)
+        relu.attrs.update({"Tinput": QINT32, "out_type": QINT32})
+        found.set_inputs(ports(relu))
+        requantize.set_inputs([*ports(relu), found.output(0), found.output(1)])
+
+
+class WidenRanges(Rewrite):
+    """Let measured ranges reach beyond zero where an op needs it."""
+
+    name = "quantize_nodes"
+    in_file_order = True
+    until_fixpoint = False
+    outputs = 0
+    pattern: ClassVar = node("Requantize", name="requantize", where=_not_measured)
+
+    def prepare(self, graph: Graph, trace: Trace) -> Mapping[str, object]:
+        return {"in_loops": has_loops(graph)}
+
+    def check(self, m: Match) -> None:
+        found = measuring(m.requantize)
+        assert found is not None
+        is_clamped = found.inputs[0].node.op in _CLAMPS
+        if not _is_wanted(m.requantize, is_clamped, _may_be_uniform(m.requantize)):
+            raise Refuse("no op needs more")
+        m.bind("range", found)
+
+    def build(self, m: Match, site: Site) -> None:
+        found: Node = m.range
+        near = (found,) if m.in_loops else ()
+        least = constant(site, np.array(_LEAST, np.float32), f"{found.name}/least", near)
+        high = site.add("Maximum", found.output(1), least, name=f"{found.name}/max", attrs={"T": FLOAT})
+        high.node.device = m.requantize.device
+        m.requantize.set_input(4, high)
+
+
+_TYPE_ATTRIBUTE = {"Requantize": "out_type", "QuantizeV2": "T"}
+_OFFSET = 128
+
+
+class SignBiases(Rewrite):
+    """Let every QuantizedBiasAdd of a constant read signed values, where it alone reads them.
+
+        QuantizedBiasAdd(Requantize(x) quint8, b)  ->  QuantizedBiasAdd(Requantize(x) qint8, b - 128)
+
+    The kernels that make unsigned values divide the range from its lower end; those that read them move that
+    end until zero is a quantized value. All values so are off by the same part of a step, which deep networks
+    amplify. The kernels for signed values agree with their readers, and of the eight-bit ops BiasAdd takes
+    signed ones.
+    """
+
+    name = "quantize_nodes"
+    in_file_order = True
+    until_fixpoint = False
+    outputs = 0
+    pattern: ClassVar = node(
+        "QuantizedBiasAdd",
+        node("|".join(_TYPE_ATTRIBUTE), name="source", through=()),
+        any_value("bias"),
+        *(output_of("source", 1), output_of("source", 2)),
+        *(any_value(), any_value()),
+        name="add",
+    )
+
+    def check(self, m: Match) -> None:
+        tensor = m.bias.node.tensor
+        is_plain = m.source.op == "Requantize" or m.source.get("mode") == "MIN_FIRST"
+        if tensor is None or tensor.dtype is not QUINT8 or m.add.get("T1") is not QUINT8 or not is_plain:
+            raise Refuse("its values have another type")
+
+    def build(self, m: Match, site: Site) -> None:
+        bias: Node = m.bias.node
+        m.source.attrs[_TYPE_ATTRIBUTE[m.source.op]] = QINT8
+        m.add.attrs.update({"T1": QINT8, "T2": QINT8})
+        values = (m.bias.node.tensor.numpy().astype(np.int16) - _OFFSET).astype(np.int8)
+        signed = stored_once(Tensor.from_array(values, QINT8))
+        m.add.set_input(1, constant(site, signed, f"{bias.name}/signed", bias.control_inputs))

@@ -86,6 +86,12 @@ SMALLEST_NORMAL = np.float32(1.1754944e-38)
 """The smallest positive float32 with full precision."""
 
 
+def other_than_floating(node: Node) -> str | None:
+    """Why a node is no constant of floating-point numbers; None if it is one."""
+    tensor = node.tensor
+    return None if tensor is not None and tensor.dtype.is_floating else "it holds no floating-point numbers"
+
+
 def is_finite(values: Array) -> bool:
     """Whether no element is infinite or NaN."""
     if values.dtype.kind != "f":  # bfloat16 and the like, which numpy does not know as floats
