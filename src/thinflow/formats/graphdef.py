@@ -129,7 +129,11 @@ def load(path: str | os.PathLike[str]) -> Graph:
 
 def from_text(text: memoryview | bytes | str) -> Graph:
     """The graph in a text GraphDef."""
-    message = protos.from_text("GraphDef", text if isinstance(text, str) else bytes(text))
+    return from_message(protos.from_text("GraphDef", text if isinstance(text, str) else bytes(text)))
+
+
+def from_message(message: Any) -> Graph:
+    """The graph in a GraphDef message."""
     return from_bytes(protos.serialize(message))
 
 
@@ -243,7 +247,12 @@ def to_bytes(graph: Graph) -> bytes:
 
 def to_text(graph: Graph) -> str:
     """The graph in protobuf's text format."""
-    return protos.to_text(protos.parse("GraphDef", to_bytes(graph)))
+    return protos.to_text(to_message(graph))
+
+
+def to_message(graph: Graph) -> Any:
+    """The GraphDef message."""
+    return protos.parse("GraphDef", to_bytes(graph))
 
 
 def to_chunks(graph: Graph) -> Iterator[bytes | memoryview]:

@@ -7,9 +7,10 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from thinflow.errors import ParameterError, ThinflowError, TransformError
+from thinflow.ir.copying import copy_into
 from thinflow.ir.graph import Graph, Value
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
@@ -35,7 +36,7 @@ class Param:
     repeated: bool = False
     meaning: str = ""
 
-    kind = str
+    kind: ClassVar[type] = str
 
     def as_field(self) -> tuple[str, Any, Any]:
         """Name, type and default for the dataclass that holds the options."""
@@ -53,19 +54,19 @@ class StrParam(Param):
 class IntParam(Param):
     """A parameter that is a whole number."""
 
-    kind = int  # type: ignore[assignment]
+    kind = int
 
 
 class FloatParam(Param):
     """A parameter that is a number."""
 
-    kind = float  # type: ignore[assignment]
+    kind = float
 
 
 class BoolParam(Param):
     """A parameter that is true or false."""
 
-    kind = bool  # type: ignore[assignment]
+    kind = bool
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,8 @@ def register(
                         f"it returned {type(given).__name__}",
                         hint="return a Graph, or None after changing it",
                     )
-                graph.__dict__.update(_adopted(given, graph))
+                Graph.__init__(graph)  # its callers hold the graph itself: it is emptied, and filled anew
+                copy_into(graph, given)
             _tell_changes(before, graph, trace)
 
         _make(name, params, function, apply, tolerance=tolerance, exact=exact, repeatable=repeatable)
@@ -142,14 +144,14 @@ def register_raw(name: str, params: Sequence[Param] = (), **about: Any) -> Calla
     def decorate(function: OfMessages) -> OfMessages:
         @functools.wraps(function)
         def with_message(editor: Editor, ctx: Context) -> Graph:
-            from thinflow.formats import graphdef
-            from thinflow.wire.protos import message, parse, serialize
+            from thinflow.formats.graphdef import from_message, to_message
 
             graph = editor.graph
-            given = function(parse("GraphDef", graphdef.to_bytes(graph)), ctx)
-            if not isinstance(given, message("GraphDef")):
+            message = to_message(graph)
+            given = function(message, ctx)
+            if not isinstance(given, type(message)):
                 raise TransformError(f"it returned {type(given).__name__}", hint="return the GraphDef")
-            new = graphdef.from_bytes(serialize(given))
+            new = from_message(given)
             new.inputs = [new.value(v.name) for v in graph.inputs]
             new.outputs = [new.value(v.name) for v in graph.outputs]
             return new
@@ -221,10 +223,3 @@ def _tell_changes(before: dict[str, str], graph: Graph, trace: Trace) -> None:
     first = next(iter(graph), None)
     if gone and not trace.changes and first is not None:
         trace.changed(first, f"{len(gone)} nodes are gone: {', '.join(gone[:3])}")
-
-
-def _adopted(given: Graph, graph: Graph) -> dict[str, Any]:
-    """What a graph consists of, for another to hold."""
-    for node in given:
-        node.graph = graph
-    return given.__dict__
