@@ -93,6 +93,8 @@ FORMULAS = [
     ("DenseBincount", [COUNTED, Constant(6, np.int32), NOTHING], {}, 1),
     ("DenseBincount", [COUNTED, Constant(6, np.int32), NOTHING], {"binary_output": True}, 1),
     ("DenseBincount", [COUNTED, Constant(6, np.int32), f(2, 4)], {}, 1),
+    ("DenseBincount", [COUNTED, np.array(6, np.int32), NOTHING], {}, 1),
+    ("DenseBincount", [COUNTED, Constant(0, np.int32), NOTHING], {}, 1),
     ("Bincount", [COUNTED, Constant(6, np.int32), NOTHING], {}, 1),
 ]
 
@@ -112,8 +114,6 @@ def test_formulas(op, operands, attrs, ports):
         ("NthElement", [f(3), np.array(0, np.int32)], "n is computed while the model runs"),
         ("NthElement", [f(3), Constant(3, np.int32)], "n is 3, a row has 3 elements"),
         ("Cross", [f(2, 4), f(2, 4)], "not of three elements"),
-        ("DenseBincount", [COUNTED, np.array(6, np.int32), NOTHING], "size is computed"),
-        ("DenseBincount", [COUNTED, Constant(0, np.int32), NOTHING], "size is 0"),
         ("DenseBincount", [COUNTED, Constant(6, np.int32), f(2, 3)], "weights are not like"),
     ],
 )

@@ -245,24 +245,3 @@ def nth_element(x: Term, n: Term, *, reverse: bool = False) -> Term:
     sorted_, _ = x.body.add("TopKV2", [given.value, count.value], ports=2, T=x.dtype, sorted=True)
     found = sorted_.at(-1, place)
     return found if reverse else -found
-
-
-@decompose("Bincount")
-def bincount(x: Term, size: Term, weights: Term) -> Term:
-    flat = weights if weights.shape == (0,) else weights.reshaped([-1])
-    return dense_bincount(x.reshaped([-1]), size, flat)
-
-
-@decompose("DenseBincount")
-def dense_bincount(x: Term, size: Term, weights: Term, *, binary_output: bool = False) -> Term:
-    """Sums over a one-hot axis. Values of `size` and above count for nothing."""
-    refuse_unless(size.known is not None, "its size is computed while the model runs")
-    has_weights = weights.shape != (0,)
-    refuse_unless(not has_weights or weights.shape == x.shape, "its weights are not like its values")
-    assert size.known is not None
-    bins, axis = int(size.known), len(x.shape) - 1
-    refuse_unless(bins > 0, "its size is 0")
-    hits = x.expanded(-1).equals(np.arange(bins)).cast(weights.dtype)
-    if binary_output:
-        return hits.reduced("Max", axis)
-    return (hits * weights.expanded(-1) if has_weights else hits).total(axis)

@@ -23,7 +23,7 @@ from thinflow.decompose.terms import Body, Term
 from thinflow.errors import ThinflowError, UnsupportedOp
 from thinflow.ir.function import Function
 from thinflow.ir.graph import Node
-from thinflow.ir.types import TensorSpec
+from thinflow.ir.types import INT32, DType, TensorSpec
 from thinflow.ops._failures import in_words
 from thinflow.ops.registry import select_attrs, signature
 
@@ -70,7 +70,10 @@ def decomposed() -> list[str]:
 
 
 def parts_of(
-    node: Node, specs: Sequence[TensorSpec], constants: Mapping[int, np.ndarray[Any, Any]]
+    node: Node,
+    specs: Sequence[TensorSpec],
+    constants: Mapping[int, np.ndarray[Any, Any]],
+    index: DType = INT32,
 ) -> Function:
     """A node whose op has a rule, as a function of simpler ops that takes the node's inputs.
 
@@ -78,13 +81,14 @@ def parts_of(
         node: not changed.
         specs: types and shapes of its inputs.
         constants: index of an input -> its elements, for those that are constant.
+        index: the integer type in which the target counts places.
 
     Raises:
         UnsupportedOp: the rule cannot express the node; placed at the node.
     """
     rule = find(node.op)
     assert rule is not None, f"{node.op} has no rule"
-    body = Body(node.name, node.op)
+    body = Body(node.name, node, index)
     try:
         arguments = [body.argument(n, spec, constants.get(n)) for n, spec in enumerate(specs)]
         check_count(rule, len(arguments))

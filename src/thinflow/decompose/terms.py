@@ -12,7 +12,7 @@ from thinflow.analysis.shapes import infer_node
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.attrs import Attr, FunctionAttr
 from thinflow.ir.function import ARGUMENT, Function
-from thinflow.ir.graph import Graph, Value
+from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import BOOL, FLOAT, INT32, DType, TensorSpec
 from thinflow.typing import Array
 
@@ -23,16 +23,21 @@ class Body:
     """The graph that a node is written as.
 
     Attributes:
-        op: of the node, for rules that several ops share.
+        node: what is written, for rules that several ops share; None for the body of a loop.
+        index: the integer type in which the target counts places.
         graph: holds nodes for the arguments, and what the rule adds.
     """
 
-    def __init__(self, name: str, op: str = "") -> None:
-        self.op = op
+    def __init__(self, name: str, node: Node | None = None, index: DType = INT32) -> None:
+        self.node, self.index = node, index
         self.graph = Graph()
         self._name = name
         self._functions: dict[str, Function] = {}
         self.graph.functions = self._functions
+
+    @property
+    def op(self) -> str:
+        return "" if self.node is None else self.node.op
 
     def argument(self, index: int, spec: TensorSpec, known: Array | None = None) -> Term:
         """What stands for an input of the node; its elements are known if it is constant."""
@@ -69,7 +74,7 @@ class Body:
         types = (INT32, *(t.dtype for t in first))
         names = [f"{self._name}/{part}_{number}" for part in ("condition", "turn")]
         for name, is_turn in zip(names, (False, True), strict=True):
-            inner = Body(self._name)
+            inner = Body(self._name, index=self.index)
             count, *rest = (
                 inner.argument(n, s)
                 for n, s in enumerate((TensorSpec(INT32, ()), *(t.value.spec for t in first)))
@@ -131,6 +136,23 @@ class Term:
         if found is None:
             raise UnsupportedOp("its rank is not known", hint="give the shapes of the inputs")
         return found
+
+    @property
+    def elements(self) -> tuple[int | None, ...] | None:
+        """A small integer tensor's elements as far as they are known; see `TensorSpec.elements`."""
+        if self.known is not None:
+            return tuple(int(n) for n in self.known.ravel().tolist())
+        return self.value.spec.elements
+
+    def ints(self, what: str) -> list[int]:
+        """The elements of a constant.
+
+        Raises:
+            UnsupportedOp: they are computed while the model runs.
+        """
+        if self.known is None:
+            raise UnsupportedOp(f"{what} is computed while the model runs, and has to be fixed")
+        return [int(n) for n in self.known.ravel().tolist()]
 
     def sized(self, axis: int, what: str) -> int:
         """The size of an axis.

@@ -145,7 +145,7 @@ class FlowLowering(Lowering):
         specs = [self.builder.tensor_spec(t) for t in slots]
         known = {n: np.asarray(t.array()) for n, t in enumerate(slots) if t.is_constant}
         try:
-            function = decomposing.parts_of(node, specs, known)
+            function = decomposing.parts_of(node, specs, known, self.target.index)
             start = len(self.builder.operators)
             results = tuple(self.inlined(function, slots))
         except UnsupportedOp as error:

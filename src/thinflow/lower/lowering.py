@@ -11,7 +11,7 @@ import numpy as np
 
 from thinflow.errors import ThinflowError, UnsupportedOp
 from thinflow.ir.graph import Node, Value
-from thinflow.ir.types import DType, TensorSpec, dtype
+from thinflow.ir.types import INT32, DType, TensorSpec, dtype
 from thinflow.lower import rules
 from thinflow.lower.building import REFUSED
 from thinflow.ops import registry
@@ -34,6 +34,7 @@ class Target:
     Attributes:
         name: as rules are registered, which is the name of their package ("onnx").
         label: as users know it ("ONNX").
+        index: the integer type in which its kernels count places.
         builder: makes a builder; gets the specs and returns an object with what `Building` has, and
             `refuse(error, ports, inputs)`.
     """
@@ -41,6 +42,7 @@ class Target:
     name: str
     label: str
     builder: Callable[[Specs | None], Any]
+    index: DType = INT32
 
 
 def reasons_against(target: Target, nodes: Iterable[Node], specs: Specs | None) -> dict[Node, str]:

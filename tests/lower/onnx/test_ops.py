@@ -7,7 +7,6 @@ import pytest
 
 from tests.lower.onnx.cases import MORE, RANDOM
 from tests.lower.onnx.harness import Net, compare, run_onnx
-from tests.lower.test_places import OPS
 from tests.lower.tflite import test_ops as others
 from tests.lower.tflite.test_ops import BOXES, I32, I64, SCORES, C, b, conv, converted, f, i, ints, ports
 from thinflow.errors import ParameterError, ThinflowError, UnsupportedOp
@@ -159,7 +158,7 @@ def test_every_rule_is_tried():
     below = {"FakeQuantWithMinMaxArgs", "FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel",
              "IdentityN", "RandomUniform", "RandomStandardNormal", "ShapeN", "AsString",
              "ReduceJoin", "RegexFullMatch", "StaticRegexFullMatch", "StringJoin",
-             "StringToNumber", *OPS} - {"SparseReshape"}  # fmt: skip
+             "StringToNumber"}  # fmt: skip
     elsewhere = (
         "NonMaxSuppression",
         "Quantize",

@@ -290,7 +290,7 @@ class OnnxLowering(FlowLowering):
 
 def target(opset: int) -> Target:
     """ONNX at some version of its op set."""
-    return Target("onnx", "ONNX", lambda specs: Builder(specs, opset))
+    return Target("onnx", "ONNX", lambda specs: Builder(specs, opset), INT64)
 
 
 def lowering(opset: int, specs: Specs | None, constants: Lowering | None = None) -> OnnxLowering:

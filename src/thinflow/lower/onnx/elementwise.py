@@ -74,8 +74,14 @@ def _has_signs(x: Tensor) -> bool:
 
 
 @lower("RealDiv", "Div", "TruncateDiv", to="onnx")
-def div(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
-    """Integers are divided towards zero."""
+def div(b: Builder, node: Node, x: Tensor, y: Tensor, *, _is_safe: bool = False) -> Tensor:
+    """Integers are divided towards zero.
+
+    Args:
+        _is_safe: a decomposition's word that y is above 0.
+    """
+    if _is_safe:
+        return b.emit("Div", x, y)
     require(node.op != "RealDiv" or x.dtype.is_floating, f"RealDiv of {x.dtype} has no ONNX form")
     if node.op == "TruncateDiv" and x.dtype.is_floating:
         return _truncated(b, b.step("Div", x, y))
@@ -104,8 +110,14 @@ def floor_div(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
 
 
 @lower("FloorMod", to="onnx")
-def floor_mod(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
-    """The rest has the sign of y, as Mod has for integers only."""
+def floor_mod(b: Builder, node: Node, x: Tensor, y: Tensor, *, _is_safe: bool = False) -> Tensor:
+    """The rest has the sign of y, as Mod has for integers only.
+
+    Args:
+        _is_safe: a decomposition's word that y is above 0.
+    """
+    if _is_safe:
+        return b.emit("Mod", x, y)
     if not x.dtype.is_floating:
         return b.emit("Mod", x, _divisor(b, y, also=[-1] if _has_signs(x) else []))
     rest = b.step("Mod", x, y, fmod=1)

@@ -63,8 +63,16 @@ def gather_nd(b: Builder, node: Node, x: Tensor, indices: Tensor) -> Tensor:
 
 
 @lower("ScatterNd", to="onnx")
-def scatter_nd(b: Builder, node: Node, indices: Tensor, updates: Tensor, shape: Tensor) -> Tensor:
-    """What meets in one place is added."""
+def scatter_nd(
+    b: Builder, node: Node, indices: Tensor, updates: Tensor, shape: Tensor, *, _is_unique: bool = False
+) -> Tensor:
+    """What meets in one place is added.
+
+    Args:
+        _is_unique: a decomposition's word that nothing meets, so that elements of any type can be written.
+    """
+    if _is_unique:
+        return b.emit("ScatterND", b.filled(b.index(shape), 0, updates.dtype), b.index(indices), updates)
     _require_sums(updates)
     return b.result(_added(b, b.index(indices), updates, b.index(shape)))
 
@@ -158,23 +166,33 @@ _UNSORTED = {"Sum": "add", "Prod": "mul", "Max": "max", "Min": "min"}
 
 
 @lower(*(f"UnsortedSegment{kind}" for kind in _UNSORTED), to="onnx")
-def unsorted_segment(b: Builder, node: Node, x: Tensor, segments: Tensor, count: Tensor) -> Tensor:
-    """Rows with a negative number count nowhere: they are collected in one row more, which is cut off."""
+def unsorted_segment(
+    b: Builder, node: Node, x: Tensor, segments: Tensor, count: Tensor, *, _is_in_range: bool = False
+) -> Tensor:
+    """Rows with a negative number count nowhere: they are collected in one row more, which is cut off.
+
+    Args:
+        _is_in_range: a decomposition's word that no number is negative.
+    """
     how = _UNSORTED[node.op.removeprefix("UnsortedSegment")]
     require(how in ("add", "mul") or b.opset >= 18, "ScatterND takes max and min since opset 18 only")
     require(len(shape_of(segments, "the segment numbers")) == 1, "a vector of segment numbers is needed")
-    _require_sums(x)
+    element, x = x.dtype, b.cast(x, kernels.combining(x.dtype))
     limits = np.finfo(x.dtype.numpy()) if x.dtype.is_floating else np.iinfo(x.dtype.numpy())
     start = {"add": 0, "mul": 1, "max": limits.min, "min": limits.max}[how]
     total = Term(b, b.reshaped(b.index(count), (1,)))
     segments = b.index(segments)
-    places = _behind_the_last(b, segments, total)
     shape = shape_of(x, "x")
-    rows = b.filled(b.joined((total + 1).tensor, inner_sizes(b, x)), start, x.dtype)
-    filled = b.step("ScatterND", rows, b.unsqueezed(places, [1]), x, shape=(None, *shape[1:]), reduction=how)
     known = int(number(count, "the number of segments")) if count.is_constant else None
-    zero = b.ints([0], "zero")
-    return b.result(b.step("Slice", filled, zero, total.tensor, zero, shape=(known, *shape[1:])))
+    if not _is_in_range:
+        segments = _behind_the_last(b, segments, total)
+    height = total if _is_in_range else total + 1
+    rows = b.filled(b.joined(height.tensor, inner_sizes(b, x)), start, x.dtype)
+    y = b.step("ScatterND", rows, b.unsqueezed(segments, [1]), x, shape=(None, *shape[1:]), reduction=how)
+    if not _is_in_range:
+        zero = b.ints([0], "zero")
+        y = b.step("Slice", y, zero, total.tensor, zero, shape=(known, *shape[1:]))
+    return b.result(b.cast(y, element))
 
 
 def _behind_the_last(b: Builder, segments: Tensor, total: Term) -> Tensor:

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from math import prod
 
 from thinflow.ir.graph import Node, Value
+from thinflow.ops.traits import Trait, has
 
-_PASSING = frozenset(
-    {"Identity", "StopGradient", "Snapshot", "Reshape", "ExpandDims", "Squeeze", "EnsureShape"}
-)
 _DEPTH = 32
 
 
@@ -41,7 +39,7 @@ def _taken_apart(value: Value, depth: int) -> list[Size] | None:
         return [Size(int(n)) for n in _numbers(value) or ()] if node.tensor.dtype.is_integer else None
     if value.port or not node.inputs:
         return None
-    if node.op in _PASSING or (node.op == "Cast" and _widens(node)):
+    if has(node.op, Trait.PASSES_THROUGH | Trait.RESHAPE) or (node.op == "Cast" and _widens(node)):
         return sizes_of(node.inputs[0], depth - 1)
     if node.op in ("Pack", "ConcatV2"):
         parts = [sizes_of(v, depth - 1) for v in node.inputs[: -1 if node.op == "ConcatV2" else None]]

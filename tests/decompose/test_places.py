@@ -1,4 +1,4 @@
-"""Sparse and ragged tensors in LiteRT's and ONNX's words, against the reference kernels."""
+"""Sparse and ragged tensors as simpler ops, in LiteRT and in ONNX Runtime, against the reference kernels."""
 
 from __future__ import annotations
 
@@ -11,13 +11,6 @@ from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import FLOAT, INT32, INT64
 
 TARGETS = {"tflite": tflite_harness.Net, "onnx": onnx_harness.Net}
-
-OPS = {
-    *("SparseReshape", "SparseFillEmptyRows", "RaggedFillEmptyRows", "RaggedTensorToTensor"),
-    *("RaggedTensorToSparse", "RaggedGather", "RaggedBincount", "SparseBincount", "SparseReorder"),
-    "SparseReduceSum",
-}
-"""What is tried here for both targets."""
 
 
 @pytest.fixture(params=sorted(TARGETS))

@@ -1,0 +1,201 @@
+"""Sparse tensors, by steps on places: indices [m,r], values [m] and the shape they lie in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from thinflow.decompose.places import (
+    SAFE_DIVISOR,
+    added_up,
+    columns_of,
+    counting,
+    filled,
+    head,
+    number,
+    order,
+    places,
+    put,
+    result,
+    shaped,
+    size,
+    sum_of_ones,
+    where_true,
+)
+from thinflow.decompose.rules import decompose
+from thinflow.decompose.sizes import axes_joined, sizes_of
+from thinflow.decompose.terms import Term, joined, refuse_unless, stacked, where
+from thinflow.ir.graph import Value
+from thinflow.ir.types import INT64
+from thinflow.ops.traits import Trait, has
+
+_MOST_PLACES = 2**31
+"""Positions that the smaller of the types of places can name."""
+
+
+@decompose("SparseReshape")
+def sparse_reshape(indices: Term, shape: Term, new: Term) -> tuple[Term, Term]:
+    """Axes that are only joined need no division, and stay exact in 64 bits. Else all goes by way of the flat
+    position.
+    """
+    rank, wanted = indices.sized(1, "the rank of the sparse tensor"), new.sized(0, "the new rank")
+    node = indices.body.node
+    assert node is not None
+    old, sizes = sizes_of(node.inputs[1]), sizes_of(node.inputs[2])
+    if wanted and rank and old is not None and sizes is not None and len(old) == rank:
+        groups = axes_joined(old, sizes)
+        if groups is not None:
+            return _by_joined_axes(indices, shape, groups)
+    refuse_unless(bool(rank and wanted), "a scalar has no places")
+    refuse_unless(
+        indices.body.index is INT64 or _is_small(node.inputs[1], shape),
+        "its sizes are computed while the model runs, and may be more than 32 bits hold",
+    )
+    return _by_position(places(indices), places(shape), places(new))
+
+
+def _by_joined_axes(indices: Term, shape: Term, groups: Sequence[Sequence[int]]) -> tuple[Term, Term]:
+    """Each new axis from those it is made of."""
+    if [list(g) for g in groups] == [[a] for a in range(len(groups))]:
+        return indices, shape
+    old = columns_of(indices)
+    columns, sizes = [], []
+    for group in groups:
+        column = total = None
+        for axis in group:
+            count = shape.at(0, axis)
+            column = old[axis] if column is None else column * count + old[axis]
+            total = count if total is None else total * count
+        columns.append(old[0] - old[0] if column is None else column)
+        sizes.append(shape.of(1) if total is None else total)
+    return stacked(columns, 1), stacked(sizes, 0)
+
+
+def _by_position(indices: Term, shape: Term, new: Term) -> tuple[Term, Term]:
+    """By the position each value has in the order of rows."""
+    flat, *others = columns_of(indices)
+    before = [shape.at(0, axis) for axis in range(len(others) + 1)]
+    for count, column in zip(before[1:], others, strict=True):
+        flat = flat * count + column
+    after = _settled(before, new)
+    columns = []
+    for count in after[:0:-1]:
+        # A size of 0 has no values, but constants would be divided ahead.
+        divisor = count.most(1)
+        columns.append(flat.apply("FloorMod", divisor, **SAFE_DIVISOR))
+        flat = flat.apply("TruncateDiv", divisor, **SAFE_DIVISOR)
+    columns.append(flat)
+    return result(stacked(columns[::-1], 1)), result(stacked(after, 0), 1)
+
+
+def _settled(before: Sequence[Term], new: Term) -> list[Term]:
+    """The new sizes, with what the others leave in place of -1."""
+    known = new.elements or (None,) * (new.shape[0] or 0)
+    after = [new.at(0, a) if n is None else new.of(n) for a, n in enumerate(known)]
+    if None not in known and -1 not in known:
+        return after
+    total = given = new.of(1)
+    for count in before:
+        total = total * count
+    for count in after:
+        given = given * where(count < 0, 1, count)
+    left = total.apply("TruncateDiv", given.most(1), **SAFE_DIVISOR)
+    pairs = zip(after, known, strict=True)
+    return [
+        left if n == -1 else count if n is not None else where(count < 0, left, count) for count, n in pairs
+    ]
+
+
+def _is_small(value: Value, shape: Term) -> bool:
+    """Whether a shape is known to have few elements: it is fixed, or that of a tensor in memory."""
+    known = shape.elements
+    if known is not None and None not in known:
+        return prod(n or 0 for n in known) < _MOST_PLACES
+    while value.node.op == "Cast" or has(value.node.op, Trait.PASSES_THROUGH):
+        value = value.node.inputs[0]
+    return has(value.node.op, Trait.SHAPE_OF)
+
+
+def rows_filled(
+    columns: Sequence[Term], values: Term, count: Term, default: Term
+) -> tuple[list[Term], Term, Term, Term]:
+    """What SparseFillEmptyRows and RaggedFillEmptyRows give: (columns [k], values [k], is empty, where went).
+
+    A default stands in column 0 of each of `count` rows without values; rows come in order, and the values of
+    each as they were.
+
+    Args:
+        columns: the indices, by axis; the first is the row.
+    """
+    rows = places(columns[0])
+    is_empty = sum_of_ones(rows, count).equals(0)
+    empty = where_true(is_empty)
+    every = joined([rows, empty], 0)
+    ranked = order(every)
+    added = size(empty)
+    found = [every.gathered(ranked)]
+    # Rows are counted, so they are few; columns may be any number of 64 bits.
+    for column in columns[1:]:
+        zeros = filled(added, column.of(0))
+        found.append(joined([column, zeros], 0).gathered(ranked))
+    filled_up = joined([values, filled(added, default)], 0).gathered(ranked)
+    total = size(every)
+    went = head(put(counting(total), ranked, total), size(rows))
+    return found, filled_up, is_empty, went
+
+
+@decompose("SparseFillEmptyRows")
+def sparse_fill_empty_rows(indices: Term, values: Term, shape: Term, default: Term) -> tuple[Term, ...]:
+    columns = columns_of(indices)
+    refuse_unless(bool(columns), "a scalar has no rows")
+    found, every, is_empty, went = rows_filled(columns, values, places(shape.at(0, 0)), default)
+    return stacked([c.cast(INT64) for c in found], 1), every, is_empty, result(went, 3)
+
+
+@decompose("SparseReorder")
+def sparse_reorder(indices: Term, values: Term, shape: Term) -> tuple[Term, Term]:
+    """By the last axis, then by the one before it, and so on."""
+    for axis in reversed(range(indices.sized(1, "the rank of the sparse tensor"))):
+        ranked = order(indices.at(1, axis))
+        indices, values = indices.gathered(ranked), values.gathered(ranked)
+    return indices, values
+
+
+@decompose("SparseReduceSum")
+def sparse_reduce_sum(
+    indices: Term, values: Term, shape: Term, axes: Term, *, keep_dims: bool = False
+) -> Term:
+    """Dense sums along some axes."""
+    columns = columns_of(indices)
+    gone = {a % len(columns) for a in axes.ints("the axes")}
+    kept = [a for a in range(len(columns)) if a not in gone]
+    sizes = {a: places(shape.at(0, a)) for a in kept}
+    at = total = None
+    for axis in kept:
+        own = places(columns[axis])
+        at = own if at is None else at * sizes[axis] + own
+        total = sizes[axis] if total is None else total * sizes[axis]
+    one = number(indices.body, 1)
+    if at is None or total is None:
+        at, total = filled(size(indices), one - 1), one
+    y = added_up(values, at, total)
+    dims = [sizes.get(a, one) for a in range(len(columns)) if keep_dims or a in kept]
+    return shaped(y, dims) if dims else y.reshaped([])
+
+
+@decompose("SparseTensorDenseMatMul")
+def sparse_tensor_dense_matmul(
+    indices: Term,
+    values: Term,
+    shape: Term,
+    dense: Term,
+    *,
+    adjoint_a: bool = False,
+    adjoint_b: bool = False,
+) -> Term:
+    """Rows of the dense matrix [k,n], times the values, added up."""
+    refuse_unless(len(dense.shape) == 2, "a dense matrix is needed")
+    dense = dense.transposed() if adjoint_b else dense
+    rows, columns = (places(c) for c in columns_of(indices)[:: -1 if adjoint_a else 1])
+    parts = dense.gathered(columns) * values.expanded(1)
+    return added_up(parts, rows, places(shape.at(0, 1 if adjoint_a else 0)))
