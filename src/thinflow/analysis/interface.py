@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
 
 from thinflow.analysis.reader_shapes import asked_shape
 from thinflow.analysis.shapes import port_count
 from thinflow.analysis.switches import inference_setting, setting_text
-from thinflow.analysis.training import answers, is_trained
+from thinflow.analysis.training import answers, variables
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors
 from thinflow.ir.types import RESOURCE, STRING, DType, Shape, shape_text
-from thinflow.ops.traits import Trait, has
+from thinflow.ops.traits import Trait, has, ops_with
 
 DECODERS = {
     "DecodeJpeg": "decodes a JPEG",
@@ -45,52 +46,40 @@ FEATURES = {
     "ExpandDims": "adding the batch",
     "ExpandDimsV2": "adding the batch",
 }
-POSTPROCESSING = {
-    "NonMaxSuppression": "non-maximum suppression",
-    "NonMaxSuppressionV2": "non-maximum suppression",
-    "NonMaxSuppressionV3": "non-maximum suppression",
-    "NonMaxSuppressionV4": "non-maximum suppression",
-    "NonMaxSuppressionV5": "non-maximum suppression",
-    "CombinedNonMaxSuppression": "non-maximum suppression",
-    "TopKV2": "top-k selection",
-    "TopK": "top-k selection",
-    "ArgMax": "arg-max",
-    "Softmax": "softmax",
-}
-SOURCES = frozenset(
-    {
-        "IteratorGetNext",
-        "IteratorV2",
-        "QueueDequeueV2",
-        "QueueDequeueManyV2",
-        "QueueDequeueUpToV2",
-        "QueueDequeueMany",
+
+
+@cache
+def postprocessing() -> dict[str, str]:
+    """Ops at the end of a model that do not compute but choose, and what they do in words."""
+    return {
+        **dict.fromkeys(ops_with(Trait.NMS), "non-maximum suppression"),
+        **dict.fromkeys(ops_with(Trait.TOP_K), "top-k selection"),
+        "ArgMax": "arg-max",
+        "Softmax": "softmax",
     }
-    | {"FIFOQueueV2", "ReaderReadV2", "ReaderRead"}
-)
-HEAVY = frozenset(
-    {"Conv2D", "DepthwiseConv2dNative", "Conv3D", "MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"}
-    | {
-        "Conv2DBackpropInput",
-        "QuantizedConv2D",
-        "QuantizedMatMul",
-        "FusedPadConv2D",
-        "FusedResizeAndPadConv2D",
-        "Gather",
-        "GatherV2",
+
+
+@cache
+def heavy_ops() -> frozenset[str]:
+    """Ops that do a model's work: what stands before the first of them prepares its input."""
+    layers = Trait.CONVOLUTION | Trait.CONV_TRANSPOSE | Trait.FUSED_CONV | Trait.MATMUL | Trait.GATHER
+    loops = Trait.WHILE | Trait.ENTER
+    return ops_with(layers | loops) | {
+        *("QuantizedConv2D", "QuantizedMatMul", "TensorArrayScatterV3", "TensorArrayV3")
     }
-    | {"Enter", "TensorArrayScatterV3", "TensorArrayV3", "While", "StatelessWhile"}
-)
+
+
+def _is_source(op: str) -> bool:
+    """Whether an op takes samples out of a queue, a file or a data set."""
+    dequeues = Trait.DEQUEUE | Trait.DEQUEUE_MANY | Trait.DEQUEUE_UP_TO
+    return has(op, Trait.QUEUE | dequeues) or op.startswith(("Iterator", "ReaderRead"))
+
+
 _MANY_SINKS = 50
-_SHAPING = frozenset({"Identity", "Reshape", "Squeeze", "ExpandDims"})
-_ANSWERS_FIRST = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", "Merge", "RefMerge"})
-"""Of several values the first is what is computed, the others say how."""
 _NOT_OUTPUTS = re.compile(
     r"Const|NoOp|Placeholder.*|Assign.*|.*Save.*|.*Restore.*|.*Summary.*|Print|PrintV2|Assert|Variable.*|VarHandleOp|"
     r".*Initializer.*|InitializeTable.*|.*Dataset.*|.*Iterator.*|Queue.*|.*Queue|.*QueueV2|Apply.*|ResourceApply.*|ScatterUpdate|CountUpTo|StringFormat"
 )
-_LAST_RESORT = frozenset({"Print", "PlaceholderWithDefault", "StringFormat"})
-"""Outputs after all, in a graph that has no others."""
 _DEBRIS = re.compile(
     r"(^|/)(gradients?|train(ing)?|optimizer|adam|momentum|rmsprop|sgd|save|saver|init|report_uninitialized|global_step|"
     r"(\w+_)?loss(es)?|cross_entropy|xentropy|accuracy|total_loss|l2_loss|l2_regularizer|regularizer|summar(y|ies)|eval|metrics?|"
@@ -183,14 +172,14 @@ def guess_interface(graph: Graph) -> Interface:
     inputs = _inputs(graph, needed)
     interface = Interface(inputs, outputs)
     _find_cut(graph, needed, interface)
-    ends = {node for node in needed if node.op in POSTPROCESSING and not _leads_to(node, HEAVY)}
-    interface.postprocessing = list(dict.fromkeys(POSTPROCESSING[n.op] for n in graph if n in ends))
+    ends = {node for node in needed if node.op in postprocessing() and not _leads_to(node, heavy_ops())}
+    interface.postprocessing = list(dict.fromkeys(postprocessing()[n.op] for n in graph if n in ends))
     return interface
 
 
 def _answered(graph: Graph) -> list[Candidate]:
     """What a graph with variables was trained to compute, before all else; empty if that cannot be told."""
-    found = answers(graph) if is_trained(graph) else {}
+    found = answers(graph) if variables(graph) else {}
     sizes = {value: len(ancestors([value.node])) for value in found} if len(found) <= _MANY_SINKS else {}
     biggest = max(sizes.values(), default=1)
     candidates = []
@@ -222,14 +211,16 @@ def _outputs(graph: Graph) -> list[Candidate]:
     for node in unread:
         if not _NOT_OUTPUTS.fullmatch(node.op):
             sizes[node] = 0
-    if not sizes:
-        sizes = {node: 0 for node in unread if node.op in _LAST_RESORT}
+    if not sizes:  # then these are outputs after all
+        last = ops_with(Trait.PRINT) | {"PlaceholderWithDefault"}
+        sizes = {node: 0 for node in unread if node.op in last}
     # For many sinks (a training graph) the number of ancestors is not worth quadratic time.
     if len(sizes) <= _MANY_SINKS:
         sizes = {node: len(ancestors([node])) for node in sizes}
     biggest = max(sizes.values(), default=1)
     for node, size in sizes.items():
-        count = 1 if node.op in _ANSWERS_FIRST else port_count(node) or 1
+        # The other outputs of these say how the first was computed.
+        count = 1 if has(node.op, Trait.FUSED_BATCH_NORM | Trait.MERGE) else port_count(node) or 1
         found += [_rank_output(node.output(port), size, biggest) for port in range(count)]
     found.sort(key=lambda c: -c.score)
     best = found[0].score if found else 0
@@ -245,9 +236,9 @@ def is_class_scores(value: Value) -> bool:
     A softmax is; so are logits, the bare result of a matrix product; a sigmoid may be a reconstruction.
     """
     node = value.node
-    while node.op in _SHAPING and node.inputs:
+    while has(node.op, Trait.IDENTITY | Trait.RESHAPE) and node.inputs:
         node = node.inputs[0].node
-    return node.op in {"Softmax", "LogSoftmax", "MatMul", "BiasAdd", "Add", "AddV2", "Dequantize"}
+    return node.op in ("MatMul", "Dequantize") or has(node.op, Trait.SOFTMAX | Trait.BIAS_ADD | Trait.ADD)
 
 
 def _rank_output(value: Value, size: int, biggest: int) -> Candidate:
@@ -268,8 +259,8 @@ def _rank_output(value: Value, size: int, biggest: int) -> Candidate:
         passed.add(source)
     if source.op in {"Softmax", "Sigmoid", "LogSoftmax"}:
         weigh(2, f"is a {source.op}" + (f", {width} wide" if width else ""))
-    elif source.op in POSTPROCESSING:
-        weigh(1, f"ends in {POSTPROCESSING[source.op]}")
+    elif source.op in postprocessing():
+        weigh(1, f"ends in {postprocessing()[source.op]}")
     elif value.shape is not None:
         candidate.reasons.append(f"{source.op} of shape {shape_text(value.shape)}")
     if node.control_outputs:
@@ -324,7 +315,7 @@ def _find_cut(graph: Graph, needed: set[Node], interface: Interface) -> None:
     """If decoding or a queue stands in front, find where the model proper begins: the value a first heavy op
     reads.
     """
-    starts = [n for n in graph if n in needed and (n.op in DECODERS or n.op in SOURCES)]
+    starts = [n for n in graph if n in needed and (n.op in DECODERS or _is_source(n.op))]
     if not starts:
         return
     chain = _downstream(starts, needed)
@@ -341,14 +332,14 @@ def _find_cut(graph: Graph, needed: set[Node], interface: Interface) -> None:
 
 def _downstream(starts: Iterable[Node], needed: set[Node]) -> set[Node]:
     """Nodes that depend on the starts, up to where the first heavy op reads."""
-    chain: set[Node] = set()
+    chain, heavy = set[Node](), heavy_ops()
     stack = list(starts)
     while stack:
         node = stack.pop()
-        if node in chain or node not in needed or node.op in HEAVY:
+        if node in chain or node not in needed or node.op in heavy:
             continue
         chain.add(node)
-        if any(r.op in HEAVY for v in node.outputs for r in v.readers):
+        if any(r.op in heavy for v in node.outputs for r in v.readers):
             continue
         stack.extend(r for v in node.outputs for r in v.readers)
     return chain

@@ -8,6 +8,7 @@ from thinflow.errors import ThinflowError
 from thinflow.ir.function import reachable
 from thinflow.ir.graph import Graph, Node
 from thinflow.ir.types import BFLOAT16, HALF, DType
+from thinflow.ops.traits import Trait, has
 
 USUAL = 1e-4
 """Relative difference up to which answers of float models count as the same."""
@@ -15,7 +16,6 @@ _STEPS = {HALF: 2.0**-10, BFLOAT16: 2.0**-7}
 """Distance of 1 to the next number."""
 _SPARE = 8
 """Steps by which rounding may add up. An LSTM and a GRU over six steps each in bfloat16 make 4.4."""
-_NO_STEP = frozenset({"Cast", "Const", "Identity", "Placeholder", "PlaceholderWithDefault", "Dequantize"})
 
 
 def computed_in(*graphs: Graph) -> DType | None:
@@ -50,7 +50,11 @@ def _nodes(graph: Graph) -> Iterator[Node]:
 
 
 def _types(node: Node) -> Iterator[DType]:
-    if node.op in _NO_STEP or not node.inputs:
+    if (
+        not node.inputs
+        or node.op in ("Cast", "Dequantize")
+        or has(node.op, Trait.IDENTITY | Trait.PLACEHOLDER)
+    ):
         return
     for attr in node.attrs_view.values():
         yield from (t for t in (attr if isinstance(attr, tuple) else (attr,)) if isinstance(t, DType))

@@ -7,11 +7,7 @@ from collections.abc import Sequence
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Node
 from thinflow.ir.types import Shape, TensorSpec
-
-_ONE = frozenset({"QueueDequeue", "QueueDequeueV2"})
-_MANY = frozenset({"QueueDequeueMany", "QueueDequeueManyV2"})
-_UP_TO = frozenset({"QueueDequeueUpTo", "QueueDequeueUpToV2"})
-DEQUEUES = _ONE | _MANY | _UP_TO
+from thinflow.ops.traits import Trait, has
 
 
 def queued_specs(
@@ -20,7 +16,7 @@ def queued_specs(
     """The specs of a dequeue's outputs, with the shapes that its queue declares.
 
     Args:
-        node: one of DEQUEUES, reading the queue and, but for a single element, how many to take.
+        node: takes something out, reading the queue and, but for a single element, how many to take.
         inputs: specs of what it reads.
         declared: what the op itself says: types only.
     """
@@ -28,7 +24,7 @@ def queued_specs(
     if not isinstance(shapes, tuple) or len(shapes) != len(declared):
         return tuple(declared)
     each = [s.dims if isinstance(s, ShapeAttr) else None for s in shapes]
-    leading = () if node.op in _ONE else (_count(node, inputs),)
+    leading = () if has(node.op, Trait.DEQUEUE) else (_count(node, inputs),)
     return tuple(
         TensorSpec(spec.dtype, _below(leading, shape)) for spec, shape in zip(declared, each, strict=True)
     )
@@ -40,5 +36,5 @@ def _below(leading: tuple[int | None, ...], shape: Shape) -> Shape:
 
 def _count(node: Node, inputs: Sequence[TensorSpec]) -> int | None:
     """How many elements a dequeue takes; None if that is not known."""
-    known = inputs[1].elements if node.op in _MANY and len(inputs) > 1 else None
+    known = inputs[1].elements if has(node.op, Trait.DEQUEUE_MANY) and len(inputs) > 1 else None
     return known[0] if known else None

@@ -8,26 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from thinflow.analysis.sample_norms import FUSED
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.types import Shape
+from thinflow.ops.traits import Trait, has
 
 _MOST_NODES = 64
 """How many nodes between the input and what tells its shape are looked at."""
-_SAME = frozenset(
-    {"Identity", "StopGradient", "Cast", "Relu", "Relu6", "Tanh", "Sigmoid", "Neg", "Abs", "Square", "Sqrt"}
-    | {"Exp", "Log"}
-)
-"""Ops whose result has the shape of their one input."""
-_SCALED = frozenset({"Add", "AddV2", "Sub", "Mul", "Div", "RealDiv", "Maximum", "Minimum"})
-"""The same, where the other input is one number."""
-_PICTURES = frozenset(
-    {"MaxPool", "AvgPool", "LRN", "ResizeBilinear", "ResizeNearestNeighbor", "ResizeBicubic"}
-    | {"DepthToSpace", "SpaceToDepth"}
-)
-"""Ops that take four axes, of which they do not tell the channels."""
-_FILTERS = {"Conv2D": 4, "DepthwiseConv2dNative": 4, "Conv3D": 5}
-"""Op -> how many axes its first input has; the last but one of its filters are the channels."""
 
 
 def asked_shape(value: Value, declared: Shape) -> Shape:
@@ -52,24 +38,27 @@ def _shapes(value: Value) -> Iterator[tuple[int | None, ...]]:
     while pending and seen < _MOST_NODES:
         for use in pending.pop().uses:
             seen += 1
-            if use.node.op in _SAME or (use.node.op in _SCALED and _other_is_one(use.node, use.index)):
+            if _keeps_shape(use.node, use.index):
                 pending.append(use.node.output())
             elif use.index == 0 and (shape := _asked(use.node)) is not None:
                 yield shape
 
 
-def _other_is_one(node: Node, index: int) -> bool:
+def _keeps_shape(node: Node, index: int) -> bool:
+    """Whether the result has the shape of an input: the only one, or the other is a single number."""
+    if not has(node.op, Trait.ELEMENTWISE | Trait.IDENTITY):
+        return False
     tensor = node.inputs[1 - index].node.tensor if len(node.inputs) == 2 else None
-    return tensor is not None and not tensor.shape
+    return len(node.inputs) == 1 or (tensor is not None and not tensor.shape)
 
 
 def _asked(node: Node) -> Shape:
     """What an op asks of its first input; None if it takes any."""
-    if node.op in _FILTERS:
-        return _placed(node, _FILTERS[node.op], _constant_size(node, 1, -2))
-    if node.op in FUSED:
+    if has(node.op, Trait.CONVOLUTION):
+        return _placed(node, 5 if node.op == "Conv3D" else 4, _constant_size(node, 1, -2))
+    if has(node.op, Trait.FUSED_BATCH_NORM):
         return _placed(node, 4, _constant_size(node, 1, 0))
-    if node.op in _PICTURES:
+    if has(node.op, Trait.TAKES_IMAGES):
         return (None,) * 4
     if node.op == "MatMul":
         rows = _constant_size(node, 1, 1 if node.get("transpose_b", False) else 0)

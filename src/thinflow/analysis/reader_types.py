@@ -6,20 +6,7 @@ from collections.abc import Sequence
 
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.types import UNKNOWN, DType, TensorSpec
-
-_TYPED = frozenset(
-    {"Conv2D", "Conv2DBackpropInput", "Conv3D", "DepthwiseConv2dNative", "MatMul", "BatchMatMul"}
-    | {"BatchMatMulV2", "BiasAdd", "BiasAddV1", "Add", "AddV2", "AddN", "Sub", "Mul", "Div", "RealDiv"}
-    | {"Maximum", "Minimum", "SquaredDifference", "Pow", "Relu", "Relu6", "Elu", "Selu", "LeakyRelu"}
-    | {"Sigmoid", "Tanh", "Softplus", "Softmax", "LogSoftmax", "Exp", "Log", "Sqrt", "Rsqrt", "Square"}
-    | {"Neg", "Abs", "Identity", "Reshape", "Squeeze", "ExpandDims", "Transpose", "Mean", "Sum", "Max", "Min"}
-    | {"MaxPool", "AvgPool", "LRN", "FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", "Pad", "PadV2"}
-    | {"MirrorPad", "StridedSlice", "Slice", "Unpack", "Pack", "ArgMax", "Tile", "DepthToSpace"}
-    | {"BatchNormWithGlobalNormalization", "SpaceToDepth", "ResizeBilinear", "ResizeNearestNeighbor"}
-)
-"""Ops whose first input has the type that their attribute T names."""
-_EVERY = frozenset({"Add", "AddV2", "AddN", "Sub", "Mul", "Div", "RealDiv", "Maximum", "Minimum", "Pack"})
-"""Of these, the ones of which that holds for every input."""
+from thinflow.ops.traits import Trait, has
 
 
 def unknown_specs(node: Node) -> tuple[TensorSpec, ...]:
@@ -44,7 +31,7 @@ def _asked_for(value: Value) -> DType | None:
 
 def _stated(node: Node, index: int) -> DType | None:
     """The type an op says its input has; None if it says none."""
-    if node.op not in _TYPED or (index and node.op not in _EVERY):
+    if not has(node.op, Trait.T_OF_ALL_INPUTS if index else Trait.T_OF_ALL_INPUTS | Trait.T_OF_FIRST_INPUT):
         return None
     element = node.attrs_view.get("T")
     return element if isinstance(element, DType) else None

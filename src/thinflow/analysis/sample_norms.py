@@ -11,16 +11,14 @@ from __future__ import annotations
 
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.order import ancestors
+from thinflow.ops.traits import Trait, has
 
-FUSED = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"})
-_PASSES = frozenset({"Identity", "Cast", "StopGradient", "CheckNumerics"})
 _MOST_STEPS = 8
-_FEEDS = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "Shape", "ShapeN", "Size"})
 
 
 def uses_batch_statistics(node: Node) -> bool:
     """Whether a fused norm is in training mode, which is also what an absent attribute means."""
-    return node.op in FUSED and node.get("is_training", True) is not False
+    return has(node.op, Trait.FUSED_BATCH_NORM) and node.get("is_training", True) is not False
 
 
 def is_sample_norm(node: Node) -> bool:
@@ -43,7 +41,7 @@ def _source(value: Value) -> Node:
     """What makes a value, past what hands it on."""
     node = value.node
     for _ in range(_MOST_STEPS):
-        if node.op not in _PASSES or not node.inputs:
+        if not node.inputs or not (node.op == "Cast" or has(node.op, Trait.PASSES_THROUGH)):
             break
         node = node.inputs[0].node
     return node
@@ -54,7 +52,9 @@ def _follows_the_batch(scale: Value) -> bool:
     source = _source(scale)
     if source.op != "Fill":
         return source.op == "OnesLike"
-    return any(n.op in _FEEDS for n in ancestors([source.inputs[0].node]))
+    # A rank is the same for every batch; sizes and what is fed are not.
+    sizes = (n for n in ancestors([source.inputs[0].node]) if n.op != "Rank")
+    return any(has(n.op, Trait.PLACEHOLDER | Trait.SHAPE_OF) for n in sizes)
 
 
 def _begins_with_one(sizes: Value) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from thinflow.analysis import foreign
 from thinflow.analysis.calls import CallShapes, completed
-from thinflow.analysis.queued import DEQUEUES, queued_specs
+from thinflow.analysis.queued import queued_specs
 from thinflow.analysis.reader_shapes import asked_shape
 from thinflow.analysis.reader_types import typed_inputs, unknown_specs
 from thinflow.analysis.rule_results import RuleResults
@@ -114,7 +114,7 @@ def _node_specs(node: Node, inputs: Sequence[TensorSpec], calls: CallShapes) -> 
         return foreign.infer(node, inputs)
     called = calls.results(node, inputs)
     declared = _declared_results(node, inputs, calls.rules)
-    if node.op in DEQUEUES:
+    if has(node.op, Trait.DEQUEUE | Trait.DEQUEUE_MANY | Trait.DEQUEUE_UP_TO):
         return queued_specs(node, inputs, declared)
     return declared if called is None else completed(called, declared)
 

@@ -75,6 +75,11 @@ class Summary:
     precision: str = ""
     file_bytes: int = 0
 
+    @property
+    def has_variables(self) -> bool:
+        """Whether the graph was never frozen."""
+        return any(has(op, Trait.VARIABLE) for op in self.ops)
+
     def _repr_html_(self) -> str:
         count = f"{len(self.graph)} nodes, {self.parameters.count} parameters"
         return text_html(f"{self.graph.path or 'graph'}: {count}\n{self}")

@@ -14,12 +14,11 @@ from collections.abc import Iterator, Sequence
 
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import BOOL, DType
+from thinflow.ops.traits import Trait, has
 
 SWITCH_NAME = re.compile(r"(keep_?prob|drop_?out|is_?train|phase|learning_?phase|training)", re.IGNORECASE)
 _KEEP_NAME = re.compile(r"(keep_?(prob|rate)|drop_?out)", re.IGNORECASE)
 _RATE_NAME = re.compile(r"drop_?(out_?)?(rate|prob)", re.IGNORECASE)
-_HANDS_ON = frozenset({"Identity", "Switch", "Merge", "Enter", "StopGradient", "Cast"})
-_RANDOM = frozenset({"RandomUniform", "StatelessRandomUniform", "StatelessRandomUniformV2"})
 _MOST_STEPS = 8
 """How far dropout's random numbers and its comparison may be apart: they are scaled and moved between."""
 
@@ -87,7 +86,7 @@ def _dropout_setting(value: Value) -> float | None:
         here = waiting.pop()
         for use in here.uses:
             reader = use.node
-            if reader.op in _HANDS_ON:
+            if _hands_on(reader):
                 fresh = [v for v in reader.outputs if v not in seen]
                 seen.update(fresh)
                 waiting += fresh
@@ -96,13 +95,19 @@ def _dropout_setting(value: Value) -> float | None:
     return None
 
 
+def _hands_on(node: Node) -> bool:
+    """Whether what comes out is what goes in, as another type at most."""
+    steers = Trait.SWITCH | Trait.MERGE | Trait.ENTER
+    return node.op == "Cast" or has(node.op, Trait.PASSES_THROUGH | steers)
+
+
 def _role(reader: Node, index: int) -> float | None:
     """What reading an input at `index` makes of it: compared with random numbers it is a rate, taken from
     one and then compared, or added to them, it is the share to keep.
     """
     if reader.op in {"GreaterEqual", "LessEqual"}:
         return 0.0 if _is_random(reader, 1 - index) else None
-    if reader.op in {"Add", "AddV2"}:
+    if has(reader.op, Trait.ADD):
         floored = any(r.op == "Floor" for r in reader.output().readers)
         return 1.0 if floored and _is_random(reader, 1 - index) else None
     if reader.op == "Sub" and index == 1 and _compared(reader.output()):
@@ -124,9 +129,9 @@ def _is_random(node: Node, index: int) -> bool:
         if not waiting:
             return False
         here = waiting.pop(0)
-        if here.op in _RANDOM:
+        if has(here.op, Trait.RANDOM_UNIFORM):
             return True
-        if here.op in {"Add", "AddV2", "Mul", "Sub", *_HANDS_ON}:
+        if here.op in ("Mul", "Sub") or has(here.op, Trait.ADD) or _hands_on(here):
             waiting += [v.node for v in here.inputs]
     return False
 

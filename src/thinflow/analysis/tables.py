@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -9,12 +10,12 @@ from typing import Any
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import DType
+from thinflow.ops.traits import Trait, has
 
-_TABLES = frozenset({"HashTable", "HashTableV2", "MutableHashTable", "MutableHashTableV2"})
-_FILLERS = frozenset({"InitializeTable", "InitializeTableV2", "LookupTableImport", "LookupTableImportV2"})
-_FINDERS = frozenset({"LookupTableFind", "LookupTableFindV2"})
-_READERS = _FINDERS | {"LookupTableSize", "LookupTableSizeV2"}
+_READS = Trait.TABLE_FIND | Trait.TABLE_SIZE
 _PASSING = frozenset({"Identity"})
+_TABLES = re.compile(r"(Mutable)?HashTable(V2)?")
+"""Tables of one value a key, that live as long as the session."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +38,11 @@ def content_of(reader: Node) -> Content | str:
     table = _source(reader.inputs[0]) if reader.inputs else None
     if table is None:
         return "it reads no table"
-    if table.op not in _TABLES:
+    if not _TABLES.fullmatch(table.op):
         return f"its table is a {table.op}"
     users = list(_users(table))
-    fillers = [u for u in users if u.op in _FILLERS]
-    others = [u for u in users if u.op not in _FILLERS | _READERS]
+    fillers = [u for u in users if has(u.op, Trait.TABLE_FILL)]
+    others = [u for u in users if not has(u.op, Trait.TABLE_FILL | _READS)]
     if others:
         return f"the table is also given to '{others[0].name}' ({others[0].op})"
     if _is_shared(table):
@@ -62,11 +63,11 @@ def content_of(reader: Node) -> Content | str:
 def fixed_tables(graph: Graph) -> set[Node]:
     """Tables all of whose readers know what they hold, with what fills them and hands them on."""
     found: set[Node] = set()
-    for table in (n for n in graph if n.op in _TABLES):
+    for table in (n for n in graph if _TABLES.fullmatch(n.op)):
         users = list(_users(table))
-        readers = [u for u in users if u.op in _READERS]
+        readers = [u for u in users if has(u.op, _READS)]
         if readers and all(isinstance(content_of(r), Content) for r in readers):
-            found |= {table, *(u for u in users if u.op in _FILLERS), *_passing(table)}
+            found |= {table, *(u for u in users if has(u.op, Trait.TABLE_FILL)), *_passing(table)}
     return found
 
 
@@ -104,7 +105,7 @@ def _is_shared(table: Node) -> bool:
     if not name or table.graph is None:
         return False
     mine = (name, table.get("container", ""))
-    others = (n for n in table.graph if n.op in _TABLES and n is not table)
+    others = (n for n in table.graph if _TABLES.fullmatch(n.op) and n is not table)
     return any((n.get("shared_name", ""), n.get("container", "")) == mine for n in others)
 
 

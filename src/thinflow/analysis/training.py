@@ -12,14 +12,14 @@ from collections.abc import Iterable, Iterator
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors
 from thinflow.ir.types import BOOL, RESOURCE, STRING
+from thinflow.ops.traits import Trait, has
 
-VARIABLES = frozenset({"Variable", "VariableV2", "AutoReloadVariable", "VarHandleOp"})
 _FEEDS = re.compile(
     r"Placeholder.*|Iterator.*|.*Queue.*Dequeue.*|QueueDequeue.*|OneShotIterator|Reader.*|Decode.*"
 )
 _MACHINERY = re.compile(
-    r".*Assign.*|.*Apply.*|Save.*|Restore.*|.*Summary.*|VarIsInitializedOp|IsVariableInitialized|NoOp|Print|"
-    r"Assert|Stack.*|Scatter.*|ResourceScatter.*|Write.*|.*Queue.*Enqueue.*|QueueEnqueue.*|PrintV2"
+    r".*Assign.*|.*Apply.*|Save.*|Restore.*|.*Summary.*|.*Is(Variable)?Initialized.*|NoOp|"
+    r"Stack.*|Scatter.*|ResourceScatter.*|Write.*|.*Queue.*Enqueue.*|QueueEnqueue.*"
 )
 _MACHINERY_SCOPE = re.compile(
     r"(^|/)(gradients|save|report_uninitialized_variables|init|IsInitialized|Initializer|global_step)(_\d+)?(/|$)"
@@ -33,7 +33,6 @@ _ANSWER_NAME = re.compile(
     r"(^|/)(embeddings?|predictions?|prob(s|abilit(y|ies))?|logits|softmax|scores?|outputs?|results?)(_\d+)?$",
     re.IGNORECASE,
 )
-_ANSWER_OPS = frozenset({"Softmax", "Sigmoid", "LogSoftmax"})
 _LOSS_OPS = frozenset(
     {
         "Mean",
@@ -55,16 +54,13 @@ _LOSS_OPS = frozenset(
     | {"Greater", "ZerosLike", "Const", "Rsqrt", "Sqrt", "LogicalAnd", "Prod"}
 )
 """Ops that lead from answers to a loss or a score; none of them ends a model by itself."""
-_UPDATES = re.compile(r".*Assign.*|.*Apply.*|.*Scatter(Update|Add|Sub|NdUpdate|NdAdd)")
+_UPDATES = re.compile(r".*Assign.*|.*Apply.*|.*Scatter(Nd)?(Update|Add)|.*ScatterSub")
 """Ops that only write: what nobody but them reads is the next value of a variable, such as a moving mean."""
-_SIZES = frozenset({"Shape", "ShapeN", "Size", "Rank"})
-_TOTALS = frozenset({"Mean", "Sum", "AddN"})
-_LAYER_SUMS = frozenset({"Add", "AddV2", "Mul", "Sub"})
 
 
-def is_trained(graph: Graph) -> bool:
-    """Whether a graph has variables, so that savers, initializers and optimizers stand beside the model."""
-    return any(node.op in VARIABLES for node in graph)
+def variables(graph: Graph) -> list[Node]:
+    """The variables of a graph that was not frozen: savers, initializers and optimizers stand beside it."""
+    return [node for node in graph if has(node.op, Trait.VARIABLE)]
 
 
 def answers(graph: Graph) -> dict[Value, str]:
@@ -76,7 +72,7 @@ def answers(graph: Graph) -> dict[Value, str]:
         Empty if nothing depends on anything that is fed.
     """
     forward = _forward(graph)
-    learned = _downstream((n for n in graph if n.op in VARIABLES), set(graph))
+    learned = _downstream(variables(graph), set(graph))
     ends = [node for node in graph if node in forward and _is_end(node, forward)]
     losses = [node for node in ends if _is_loss(node)]
     found = {
@@ -101,13 +97,18 @@ def answers(graph: Graph) -> dict[Value, str]:
 
 def _is_like_an_answer(node: Node) -> bool:
     """Whether its op or its name say that it is one."""
-    return node.op in _ANSWER_OPS or bool(_ANSWER_NAME.search(node.name))
+    return node.op == "Sigmoid" or has(node.op, Trait.SOFTMAX) or bool(_ANSWER_NAME.search(node.name))
 
 
 def _forward(graph: Graph) -> set[Node]:
     """What depends on something fed and is not there for training or saving."""
     machinery = {
-        node for node in graph if _MACHINERY.fullmatch(node.op) or _MACHINERY_SCOPE.search(node.name)
+        node
+        for node in graph
+        if _MACHINERY.fullmatch(node.op)
+        or node.op == "Assert"
+        or has(node.op, Trait.PRINT)
+        or _MACHINERY_SCOPE.search(node.name)
     }
     others = {node for node in graph if node not in machinery}
     return _downstream((n for n in others if _FEEDS.fullmatch(n.op)), others)
@@ -127,7 +128,7 @@ def _downstream(starts: Iterable[Node], within: set[Node]) -> set[Node]:
 
 def _is_end(node: Node, forward: set[Node]) -> bool:
     """Whether nothing of the model reads a node, and it is not a by-product of a loop or a condition."""
-    if _FEEDS.fullmatch(node.op) or node.op in _SIZES or node.output().dtype in {STRING, RESOURCE}:
+    if _FEEDS.fullmatch(node.op) or has(node.op, Trait.SHAPE_OF) or node.output().dtype in {STRING, RESOURCE}:
         return False
     readers = [reader for value in node.outputs for reader in value.readers]
     if any(reader in forward or _UPDATES.fullmatch(reader.op) for reader in readers):
@@ -136,7 +137,7 @@ def _is_end(node: Node, forward: set[Node]) -> bool:
         return False
     if node.op in {"Identity", "Switch"} and node.inputs and node.output().dtype is BOOL:
         return node.inputs[0].node.op != "Switch" and node.op != "Switch"
-    return not (node.op in {"Exit", "RefExit"} and _is_by_product(node, forward))
+    return not (has(node.op, Trait.EXIT) and _is_by_product(node, forward))
 
 
 def _is_by_product(exit_node: Node, forward: set[Node]) -> bool:
@@ -154,7 +155,8 @@ def _is_by_product(exit_node: Node, forward: set[Node]) -> bool:
 def _is_loss(node: Node) -> bool:
     """A single number, or something called a loss or a score."""
     shape = node.output().shape
-    return shape == () or (shape is None and node.op in _TOTALS) or bool(_LOSS_SCOPE.search(node.name))
+    is_total = node.op == "AddN" or has(node.op, Trait.REDUCTION)
+    return shape == () or (shape is None and is_total) or bool(_LOSS_SCOPE.search(node.name))
 
 
 def _unread(node: Node) -> Iterator[Value]:
@@ -185,6 +187,8 @@ def _ends_a_model(node: Node, forward: set[Node], learned: set[Node]) -> bool:
         return False
     if _is_like_an_answer(node):
         return True
-    if node.op in _LAYER_SUMS:  # a bias or a scale: one side is learned and depends on no input
+    if node.op in ("Mul", "Sub") or has(
+        node.op, Trait.ADD
+    ):  # a bias or a scale: one side is learned and depends on no input
         return any(v.node in learned and v.node not in forward for v in node.inputs)
     return node.op not in _LOSS_OPS

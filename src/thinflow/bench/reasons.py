@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from thinflow.bench.profile_text import RowProfile
     from thinflow.bench.report import BenchmarkReport
 
-_CONVERSIONS = ("QUANTIZE", "DEQUANTIZE", "QuantizeLinear", "DequantizeLinear", "QuantizeV2", "Dequantize")
 _SHARE = 0.5
 """Of the time that a model takes more, what takes less of it is no reason."""
 
@@ -32,8 +31,9 @@ def reason(slow: Profile, fast: Profile) -> str:
     """What most of the additional time goes into; empty if there is no such thing, or no additional time."""
     before, after = _ms_by_op(fast), _ms_by_op(slow)
     more = sum(after.values()) - sum(before.values())
-    gaps = {op: ms - before.get(op, 0.0) for op, ms in after.items() if op not in _CONVERSIONS}
-    converting = sum(after.get(op, 0.0) - before.get(op, 0.0) for op in _CONVERSIONS)
+    conversions = {"QUANTIZE", "DEQUANTIZE", "QuantizeLinear", "DequantizeLinear", "QuantizeV2", "Dequantize"}
+    gaps = {op: ms - before.get(op, 0.0) for op, ms in after.items() if op not in conversions}
+    converting = sum(after.get(op, 0.0) - before.get(op, 0.0) for op in conversions)
     op = max(gaps, key=lambda name: gaps[name], default="")
     added, least = f"it takes {more:.3g} ms more", _SHARE * more
     if more > 0 and converting >= max(least, gaps.get(op, 0.0)):

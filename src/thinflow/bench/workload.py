@@ -17,10 +17,16 @@ if TYPE_CHECKING:
     from thinflow.ir.graph import Graph, Node, Value
 
 _SMALL = frozenset({INT8, UINT8, QINT8, QUINT8, *map(dtype, ("int4", "uint4", "int2"))})
-_CONVERSIONS = frozenset({"QuantizeV2", "Dequantize", "tfl.QUANTIZE", "tfl.DEQUANTIZE"})
-"""Those of ONNX are not among them: they are how its models say that the ops between are eight-bit."""
 _PRODUCT = re.compile(r"conv|matmul|gemm|fully_?connected|einsum|lstm|gru|rnn|attention", re.IGNORECASE)
 _ACTIVATIONS = frozenset({"onnx.Relu", "onnx.Clip"})
+
+
+def _converts(op: str) -> bool:
+    """Whether an op leads between floats and eight bits.
+
+    Those of ONNX do not: they are how its models say that the ops between them are eight-bit.
+    """
+    return op in ("QuantizeV2", "Dequantize", "tfl.QUANTIZE", "tfl.DEQUANTIZE")
 
 
 @brief_repr
@@ -99,7 +105,7 @@ def workload_of(graph: Graph) -> Workload:
         sum(heavy[n] for n in integer),
         len(heavy),
         tuple(n.name for n in graph if n in heavy and n not in integer),
-        sum(n.op in _CONVERSIONS for n in needed),
+        sum(_converts(n.op) for n in needed),
         tuple(n.name for n in graph if n in needed and (_holds_functions(n) or _may_be_heavy(n, cost))),
     )
 

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from thinflow.analysis.summary import Summary
     from thinflow.ir.graph import Graph
 
-_SOURCES = frozenset({"Const", "Placeholder"})
 _FLEX = "tfl.custom.Flex"
 
 
@@ -33,7 +32,7 @@ def verdict(summary: Summary, cost: str) -> str:
         about.append(f"opset {facts['opset']}")
     if "producer" in facts:
         about.append(f"made by {facts['producer']}")
-    count = sum(n for op, n in summary.ops.items() if op not in _SOURCES)
+    count = sum(n for op, n in summary.ops.items() if op not in ("Const", "Placeholder"))
     size = f", {human_bytes(summary.file_bytes)}" if summary.file_bytes else ""
     name = Path(graph.path).name or "the graph"
     kind = "a LiteRT model" if is_tflite else "an ONNX model"

@@ -6,7 +6,6 @@ from typing import Any
 
 from thinflow.cli._console import human_bytes
 
-_VARIABLES = frozenset({"Variable", "VariableV2", "VarHandleOp"})
 _SHOWN_REASONS = 6
 
 
@@ -42,7 +41,9 @@ def ledger_lines(result: Any, *, verified: bool) -> list[str]:
 
 def about_variables(graph: Any) -> list[str]:
     """What is worth saying of a graph that was never frozen: a line, or none."""
-    left = [node.name for node in graph if node.op in _VARIABLES]
+    from thinflow.analysis.training import variables
+
+    left = [node.name for node in variables(graph)]
     if not left:
         return []
     what = f"{len(left)} variable{'s' if len(left) > 1 else ''} left, first '{left[0]}'"

@@ -44,7 +44,6 @@ EXAMPLES = """
   thinflow inspect model.pb --json | jq .outputs
 """
 _SHOWN = 5
-_VARIABLES = ("Variable", "VariableV2", "VarHandleOp")
 _DEVICES = {"a 2016 phone": 15e9, "a Raspberry Pi 3": 5e9}
 """Floating-point operations a second, the rules of thumb of TensorFlow's mobile guide."""
 
@@ -204,7 +203,7 @@ def _verdict(summary: Summary) -> str:
     broken = _broken(summary)
     if broken:
         return f"{name} is a BROKEN GraphDef of {len(graph)} nodes{size}: {broken[0]}"
-    has_variables = any(op in summary.ops for op in _VARIABLES)
+    has_variables = summary.has_variables
     kind = "GraphDef with variables (not frozen)" if has_variables else "frozen GraphDef"
     flops, partly = summary.cost.total.flops, "at least " if _uncounted(summary) else ""
     cost = f", {partly}{flop_text(flops)} a run" if flops else ""
@@ -343,11 +342,7 @@ def next_command(
         return _foreign.next_command(summary, args.model)
     if summary.problems:  # `optimize` takes sound graphs only
         return _closer_look(model, args)
-    if (
-        info is None
-        and "checkpoint" not in model_options(args)
-        and any(op in summary.ops for op in _VARIABLES)
-    ):
+    if info is None and "checkpoint" not in model_options(args) and summary.has_variables:
         return f"thinflow freeze {model} --checkpoint PREFIX -o frozen.pb"
     if reasons:  # nothing that runs it would get far
         return _closer_look(model, args)

@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 from thinflow.errors import GraphError, NodeError
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import MERGES, NEXT_ITERATIONS, execution_order
+from thinflow.ops.traits import Trait, has
 
-ENTERS = frozenset({"Enter", "RefEnter"})
-EXITS = frozenset({"Exit", "RefExit"})
-
+_STEERS = Trait.ENTER | Trait.NEXT_ITERATION | Trait.EXIT
 MAX_ITERATIONS = 1_000_000
 """A loop that turns more often is taken to be endless, unless `turning_at_most` says otherwise."""
 _LIMIT: ContextVar[int | None] = ContextVar("thinflow_max_iterations", default=None)
@@ -95,7 +94,7 @@ def schedule(graph: Graph, needed: Iterable[Node]) -> list[Step]:
     """
     wanted = set(needed)
     order = [n for n in execution_order(graph) if n in wanted]
-    if not any(n.op in ENTERS for n in order):
+    if not any(has(n.op, Trait.ENTER) for n in order):
         return list(order)
     return list(_sorted_units(_Frames(order).units("")[1]))
 
@@ -109,7 +108,7 @@ class _Frames:
         self.parents: dict[str, str] = {}
         for node in order:
             around = self._around(node)
-            if node.op in ENTERS:
+            if has(node.op, Trait.ENTER):
                 name = str(node.get("frame_name", ""))
                 if self.parents.setdefault(name, around) != around or not name:
                     raise GraphError(
@@ -125,7 +124,7 @@ class _Frames:
         innermost, depth = "", 0
         for producer in _producers(node):
             frame = self.frame_of.get(producer, "")  # what NextIteration hands back is not known yet
-            if producer.op in EXITS and frame:  # one that is fed is in no frame
+            if has(producer.op, Trait.EXIT) and frame:  # one that is fed is in no frame
                 frame = self.parents[frame]
             if self._depth(frame) > depth:
                 innermost, depth = frame, self._depth(frame)
@@ -179,7 +178,7 @@ class _Frames:
         if not frame:
             return set()
         own = [n for n in self.order if self.frame_of[n] == frame]
-        return {n for n in own if n.op in ENTERS | NEXT_ITERATIONS | EXITS or _is_loop_variable(n)}
+        return {n for n in own if has(n.op, _STEERS) or _is_loop_variable(n)}
 
     def _loop(self, name: str) -> Loop:
         own = [n for n in self.order if self.frame_of[n] == name]
@@ -189,11 +188,11 @@ class _Frames:
                 f"the loop '{name}' has no LoopCond", hint="it was cut; keep the whole loop or none of it"
             )
         loop = Loop(name, condition)
-        loop.enters = [n for n in own if n.op in ENTERS]
-        loop.exits = [n for n in own if n.op in EXITS]
+        loop.enters = [n for n in own if has(n.op, Trait.ENTER)]
+        loop.exits = [n for n in own if has(n.op, Trait.EXIT)]
         for node in own:
             if _is_loop_variable(node):
-                enter = next((v.node for v in node.inputs if v.node.op in ENTERS), None)
+                enter = next((v.node for v in node.inputs if has(v.node.op, Trait.ENTER)), None)
                 following = next(v.node for v in node.inputs if v.node.op in NEXT_ITERATIONS)
                 if enter is None:
                     raise GraphError("the loop variable has no Enter", node.where, hint="the file is damaged")

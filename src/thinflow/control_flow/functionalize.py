@@ -12,11 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from thinflow.control_flow.frames import Loop
-from thinflow.control_flow.steps import SWITCHES, Branching, Step, decides, nodes_of, reads, root_of
+from thinflow.control_flow.steps import Branching, Step, decides, nodes_of, reads, root_of
 from thinflow.errors import GraphError, UnsupportedOp
 from thinflow.ir.function import ARGUMENT, Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import BOOL
+from thinflow.ops.traits import Trait, has
 
 
 def branch_functions(branching: Branching) -> tuple[list[Value], list[Function]]:
@@ -98,7 +99,7 @@ def loop_functions(loop: Loop) -> LoopFunctions:
     inner = [*variables, *fixed, *loop.free]
     going_on = loop.condition.inputs[0]
     nodes = [n for s in (*loop.head, *loop.body) for n in nodes_of(s)]
-    switches = [n for n in nodes if n.op in SWITCHES and root_of(n.inputs[1]).node is loop.condition]
+    switches = [n for n in nodes if has(n.op, Trait.SWITCH) and root_of(n.inputs[1]).node is loop.condition]
     nodes = [n for n in nodes if n not in set(switches) and n is not loop.condition]
 
     def function(name: str, side: int, wanted: Sequence[Value], waiting: Sequence[Node] = ()) -> Function:

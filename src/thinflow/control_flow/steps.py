@@ -15,10 +15,7 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import MERGES, ancestors
 from thinflow.ir.types import RESOURCE, VARIANT
 from thinflow.ops import registry
-from thinflow.ops.traits import Trait
-
-SWITCHES = frozenset({"Switch", "RefSwitch", "_SwitchN"})
-_ALIASES = frozenset({"Identity", "RefIdentity", "StopGradient", "PreventGradient", "Snapshot"})
+from thinflow.ops.traits import Trait, has
 
 
 @dataclass(eq=False)
@@ -198,13 +195,13 @@ def _needed(steps: Sequence[Step], outputs: Sequence[Value], fed: set[Value]) ->
 
 def root_of(value: Value) -> Value:
     """What a value is but for Identity."""
-    while value.node.op in _ALIASES and value.node.inputs:
+    while has(value.node.op, Trait.IDENTITY) and value.node.inputs:
         value = value.node.inputs[0]
     return value
 
 
 def is_switch(step: Step) -> TypeGuard[Node]:
-    return isinstance(step, Node) and step.op in SWITCHES
+    return isinstance(step, Node) and has(step.op, Trait.SWITCH)
 
 
 def _conditions(steps: Sequence[Step]) -> dict[Step, _Conditions]:

@@ -11,8 +11,6 @@ from thinflow.ir.graph import Graph, Node, Value
 
 MOST_BOXES = 1000
 """More than these nobody can read: scopes are then drawn as one box each."""
-_CARRIERS = frozenset({"Identity", "ReadVariableOp"})
-_INPUTS = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "_Arg"})
 
 
 @dataclass(frozen=True)
@@ -120,7 +118,8 @@ def _hidden_constants(graph: Graph) -> dict[Node, str]:
             hidden[node] = f"{node.tensor.dtype}{_sizes(node.tensor.shape)}"
     for node in graph:
         sources = [v.node for v in node.inputs]
-        if node.op in _CARRIERS and len(sources) == 1 and sources[0] in hidden and not node.is_protected:
+        passes = node.op in ("Identity", "ReadVariableOp")
+        if passes and len(sources) == 1 and sources[0] in hidden and not node.is_protected:
             hidden[node] = hidden[sources[0]]
     return {
         node: text
@@ -150,7 +149,7 @@ def _counted(texts: Sequence[str]) -> list[str]:
 def _kind(node: Node) -> str:
     if any(v.is_graph_output for v in node.outputs):
         return "output"
-    if node.op in _INPUTS or any(v.is_graph_input for v in node.outputs):
+    if node.op == "_Arg" or node.op.startswith("Placeholder") or any(v.is_graph_input for v in node.outputs):
         return "input"
     return "constant" if node.tensor is not None else "op"
 

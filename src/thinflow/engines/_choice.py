@@ -16,6 +16,7 @@ from thinflow.engines import find, names
 from thinflow.engines.base import Compiled
 from thinflow.errors import EngineUnavailable, FormatError, ThinflowError
 from thinflow.ir.attrs import attr_key
+from thinflow.ops.traits import Trait, has
 
 if TYPE_CHECKING:
     from thinflow.ir.graph import Graph, Value
@@ -31,8 +32,6 @@ _HOPELESS = 5.0
 _FIRST = ("litert", "onnxruntime")
 MOST_BYTES = 16 << 20
 """Of a file of choices."""
-_MEASURING = frozenset({"RequantizationRange", "QuantizeDownAndShrinkRange"})
-_PRODUCTS = frozenset({"QuantizedConv2D", "QuantizedMatMul"})
 _MANY_WEIGHTS = 100_000
 """Fewer are multiplied fast enough by any engine."""
 _PACKAGES = ("ai-edge-litert", "onnxruntime", "numpy")
@@ -52,9 +51,13 @@ def usable_engines(candidates: Sequence[str] | None = None) -> list[str]:
 
 def measures_ranges(graph: Graph) -> bool:
     """Whether a graph multiplies many eight-bit weights, and measures the ranges of results in each run."""
-    if not any(node.op in _MEASURING for node in graph):
+    if not any(has(node.op, Trait.MEASURES_RANGE) for node in graph):
         return False
-    factors = (node.inputs[1].node.tensor for node in graph if node.op in _PRODUCTS and len(node.inputs) > 1)
+    factors = (
+        node.inputs[1].node.tensor
+        for node in graph
+        if has(node.op, Trait.QUANTIZED_PRODUCT) and len(node.inputs) > 1
+    )
     return sum(tensor.size or 0 for tensor in factors if tensor is not None) > _MANY_WEIGHTS
 
 

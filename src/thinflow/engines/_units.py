@@ -20,7 +20,6 @@ UnsupportedUnit = Callable[[Graph, Sequence[Value], Sequence[Value]], str]
 
 _CARRIES = Trait.IDENTITY | Trait.ENTER | Trait.MERGE | Trait.SWITCH | Trait.NEXT_ITERATION | Trait.EXIT
 """Hands an array or list on as it is."""
-_FLOW_WRITERS = ("TensorArrayWrite", "TensorArrayScatter", "TensorArraySplit", "TensorArrayUnpack")
 
 
 @dataclass
@@ -111,10 +110,8 @@ def _join_arrays(together: DisjointSets[Node]) -> None:
 
 
 def _is_array(value: Value) -> bool:
-    op = value.node.op
-    if op.startswith("TensorArray"):
-        makes = op.startswith(("TensorArrayV", *_FLOW_WRITERS)) or op == "TensorArray"
-        return makes
+    if value.node.op.startswith("TensorArray"):
+        return has(value.node.op, Trait.TENSOR_ARRAY | Trait.TENSOR_ARRAY_WRITE)
     return value.dtype is VARIANT
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from thinflow.errors import GraphError, ThinflowError, closest
 from thinflow.ir.attrs import Attr, FunctionAttr, attr_key
 from thinflow.ir.function import Function
 from thinflow.ir.graph import Node
+from thinflow.ops.traits import Trait, ops_with
 
 Runner = Callable[[Sequence[Any]], Sequence[Any]]
 """Output values from input values."""
@@ -129,8 +131,8 @@ def caller(node: Node, bodies: Bodies) -> Runner | None:
     try:
         if node.op in bodies.functions:
             run = bodies.body(FunctionAttr(node.op, node.attrs))
-        elif node.op in _RULES:
-            run = _RULES[node.op](node, bodies)
+        elif node.op in _rules():
+            run = _rules()[node.op](node, bodies)
         else:
             return None
     except ThinflowError as error:
@@ -212,10 +214,12 @@ def is_true(value: Any) -> bool:
     return bool(array[()]) if array.ndim == 0 else array.size > 0
 
 
-_RULES: dict[str, Callable[[Node, Bodies], Runner]] = {
-    **dict.fromkeys(("PartitionedCall", "StatefulPartitionedCall"), _plain_call),
-    **dict.fromkeys(("If", "StatelessIf"), _if),
-    **dict.fromkeys(("Case", "StatelessCase"), _case),
-    **dict.fromkeys(("While", "StatelessWhile"), _while),
-    "For": _for,
-}
+@cache
+def _rules() -> dict[str, Callable[[Node, Bodies], Runner]]:
+    return {
+        **dict.fromkeys(ops_with(Trait.CALL), _plain_call),
+        **dict.fromkeys(ops_with(Trait.IF), _if),
+        **dict.fromkeys(ops_with(Trait.CASE), _case),
+        **dict.fromkeys(ops_with(Trait.WHILE), _while),
+        "For": _for,
+    }

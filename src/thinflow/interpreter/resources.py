@@ -12,6 +12,7 @@ from thinflow.ir.function import ARGUMENT
 from thinflow.ir.graph import Node
 from thinflow.ir.order import ancestors
 from thinflow.ops.lookup import FILLERS, Table
+from thinflow.ops.traits import Trait, has
 
 
 def resource_runner(node: Node, bodies: Bodies) -> Runner:
@@ -43,12 +44,6 @@ def _fill(node: Node, table: Table, bodies: Bodies) -> None:
             plan.compute([table])
 
 
-_UNREADY = frozenset(
-    {"Placeholder", "PlaceholderV2", "Restore", "RestoreV2", "VarHandleOp", "VariableV2", ARGUMENT}
-)
-"""What comes out of these is known only later: a table restored from a checkpoint, say."""
-
-
 def _initializes(reader: Node, table: Node, bodies: Bodies) -> bool:
     """Whether a node fills the table by itself, or calls a function that does nothing else with it."""
     if reader.op in ("PartitionedCall", "StatefulPartitionedCall"):
@@ -66,5 +61,8 @@ def _initializes(reader: Node, table: Node, bodies: Bodies) -> bool:
 
 
 def _is_ready(nodes: Sequence[Node]) -> bool:
-    """Whether the graph alone says what these give."""
-    return not any(n.op in _UNREADY for n in ancestors(nodes))
+    """Whether the graph alone says what these give: nothing is fed, restored or kept in a variable."""
+    return not any(
+        n.op in ("Restore", "RestoreV2", ARGUMENT) or has(n.op, Trait.FED | Trait.VARIABLE)
+        for n in ancestors(nodes)
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from thinflow.interpreter.resources import resource_runner
 from thinflow.interpreter.values import DEAD
 from thinflow.ir.graph import Node
 from thinflow.ir.order import MERGES
-from thinflow.ops.traits import Trait, has
+from thinflow.ops.traits import Trait, has, ops_with
 
 
 def runner(node: Node, bodies: Bodies) -> Runner:
@@ -23,8 +23,8 @@ def runner(node: Node, bodies: Bodies) -> Runner:
     Raises:
         NodeError: nothing can; placed at the node.
     """
-    if node.op in _CONTROL_FLOW:
-        return _CONTROL_FLOW[node.op]
+    if node.op in _control_flow():
+        return _control_flow()[node.op]
     if node.op == "_SwitchN":
         return partial(_switch_n, int(node.get("num_outs", 0)))
     if has(node.op, Trait.RESOURCE):
@@ -64,10 +64,11 @@ def _switch_n(count: int, inputs: Sequence[Any]) -> Sequence[Any]:
     return [data if port == taken else DEAD for port in range(count)]
 
 
-_CONTROL_FLOW: dict[str, Runner] = {
-    **dict.fromkeys(MERGES, _merge),
-    **dict.fromkeys(("Switch", "RefSwitch"), _switch),
-    **dict.fromkeys(
-        ("Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration", "LoopCond"), tuple
-    ),
-}
+@cache
+def _control_flow() -> dict[str, Runner]:
+    passing = Trait.ENTER | Trait.EXIT | Trait.NEXT_ITERATION
+    return {
+        **dict.fromkeys(MERGES, _merge),
+        **dict.fromkeys(("Switch", "RefSwitch"), _switch),
+        **dict.fromkeys(ops_with(passing) | {"LoopCond"}, tuple),
+    }

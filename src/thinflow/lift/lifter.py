@@ -16,6 +16,7 @@ from thinflow.ir.names import LEGAL_NAME
 from thinflow.ir.types import DType, TensorSpec
 from thinflow.lift.options import refuse_unread
 from thinflow.lift.quantized import dequantized_operands, rounded_results
+from thinflow.ops.traits import Trait, has
 
 if TYPE_CHECKING:
     import numpy as np
@@ -188,16 +189,13 @@ class Call:
 
 def _inferred(node: Node) -> tuple[TensorSpec, ...]:
     """What the op's rule says of its results; nothing where it has none, or its operands do not fit."""
-    if node.op in _CALLERS:
+    # Their functions are lifted later; the file says what they give.
+    if has(node.op, Trait.IF | Trait.WHILE | Trait.CALL):
         return ()
     try:
         return infer_node(node, [v.spec for v in node.inputs])
     except ThinflowError:  # the run will say so, if it is so
         return ()
-
-
-_CALLERS = frozenset({"StatelessIf", "StatelessWhile", "PartitionedCall"})
-"""Ops whose functions are lifted later; the file says what they give."""
 
 
 def _both(made: TensorSpec, stated: TensorSpec) -> TensorSpec:

@@ -114,7 +114,7 @@ class _OverLastAxis(OpDef):
 class Softmax(_OverLastAxis):
     """y = e^x / sum of e^x over the last axis.   x [..., n] -> y [..., n], floats."""
 
-    traits = Trait.SOFTMAX
+    traits = Trait.SOFTMAX | Trait.T_OF_FIRST_INPUT
     kernel = staticmethod(unary(_softmax))
 
 
@@ -122,7 +122,7 @@ class Softmax(_OverLastAxis):
 class LogSoftmax(_OverLastAxis):
     """y = x - log(sum of e^x over the last axis).   x [..., n] -> y [..., n], floats."""
 
-    traits = Trait.SOFTMAX
+    traits = Trait.SOFTMAX | Trait.T_OF_FIRST_INPUT
     kernel = staticmethod(unary(_log_softmax))
 
 

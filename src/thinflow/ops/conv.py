@@ -91,7 +91,7 @@ class Conv2D(OpDef):
     filter.
     """
 
-    traits = Trait.CONVOLUTION
+    traits = Trait.CONVOLUTION | Trait.T_OF_FIRST_INPUT
 
     @staticmethod
     def infer(
@@ -128,7 +128,7 @@ class Conv2D(OpDef):
 class Conv3D(OpDef):
     """As Conv2D with a depth axis.   x [n,d,h,w,c], filter [kd,kh,kw,c/groups,m] -> y [n,od,oh,ow,m]."""
 
-    traits = Trait.CONVOLUTION
+    traits = Trait.CONVOLUTION | Trait.T_OF_FIRST_INPUT
 
     @staticmethod
     def infer(
@@ -163,7 +163,7 @@ class Conv3D(OpDef):
 class DepthwiseConv2dNative(OpDef):
     """Channel c is filtered by its own m filters.   x [n,h,w,c], filter [kh,kw,c,m] -> y [n,oh,ow,c*m]."""
 
-    traits = Trait.CONVOLUTION
+    traits = Trait.CONVOLUTION | Trait.T_OF_FIRST_INPUT
 
     @staticmethod
     def infer(

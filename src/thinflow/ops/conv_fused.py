@@ -14,6 +14,7 @@ from thinflow.ops._shapes import Dim, rank_of
 from thinflow.ops.conv import Conv2D, DepthwiseConv2dNative
 from thinflow.ops.registry import Cost, OpDef, op, require
 from thinflow.ops.resize import resize_bilinear
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 
@@ -45,6 +46,8 @@ def _mirror(x: Array, paddings: Array, mode: str) -> Array:
 class FusedPadConv2D(OpDef):
     """Conv2D(MirrorPad(x)).   x [n,h,w,c], paddings [4,2], filter [kh,kw,c,m] -> y [n,oh,ow,m]."""
 
+    traits = Trait.FUSED_CONV
+
     @staticmethod
     def infer(
         x: TensorSpec, paddings: TensorSpec, w: TensorSpec, *, strides: Sequence[int], padding: str
@@ -69,6 +72,8 @@ class FusedResizeAndPadConv2D(OpDef):
 
     x [n,h,w,c], size [2], paddings [4,2], filter [kh,kw,c,m] -> y [n,oh,ow,m].
     """
+
+    traits = Trait.FUSED_CONV
 
     @staticmethod
     def infer(

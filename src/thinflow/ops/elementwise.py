@@ -20,7 +20,7 @@ from thinflow.typing import Array
 class Binary(OpDef):
     """z = f(x, y).   x, y broadcast; z has their common type."""
 
-    traits = Trait.ELEMENTWISE
+    traits = Trait.ELEMENTWISE | Trait.T_OF_ALL_INPUTS
     on_ints: ClassVar[Callable[..., Any] | None] = None
     """The op on Python integers (None: no answer), for elements known before the run."""
 
@@ -90,7 +90,7 @@ class SquaredDifference(Binary):
 class AddN(OpDef):
     """y = x0 + x1 + ...   All of one shape, no broadcasting; integers wrap around."""
 
-    traits = Trait.COMMUTATIVE | Trait.ELEMENTWISE
+    traits = Trait.COMMUTATIVE | Trait.ELEMENTWISE | Trait.T_OF_ALL_INPUTS
 
     @staticmethod
     def infer(*xs: TensorSpec) -> TensorSpec:
@@ -171,7 +171,7 @@ def _int_truncated(x: int, y: int) -> int | None:
 class RealDiv(Binary):
     """z = x / y.   Integers (Div only) round towards zero and refuse a zero divisor; floats follow IEEE."""
 
-    traits = Trait.DIVIDE
+    traits = Trait.DIVIDE | Trait.HAS_DIVISOR
     on_ints = staticmethod(_int_truncated)
     kernel = staticmethod(binary(_divide))
 
@@ -180,6 +180,7 @@ class RealDiv(Binary):
 class FloorDiv(Binary):
     """z = floor(x / y).   Floats round the quotient first, so 1 by 0.1 is 10, unlike Python's //."""
 
+    traits = Trait.HAS_DIVISOR
     on_ints = staticmethod(lambda x, y: x // y if y else None)
     kernel = staticmethod(_floor_divide)
 
@@ -188,6 +189,7 @@ class FloorDiv(Binary):
 class TruncateDiv(Binary):
     """z = x / y rounded towards zero."""
 
+    traits = Trait.HAS_DIVISOR
     on_ints = staticmethod(_int_truncated)
     kernel = staticmethod(_truncate_divide)
 
@@ -196,6 +198,7 @@ class TruncateDiv(Binary):
 class FloorMod(Binary):
     """z = x - floor(x / y) * y: the sign of y.   Integers, floats."""
 
+    traits = Trait.HAS_DIVISOR
     on_ints = staticmethod(lambda x, y: x % y if y else None)
     kernel = staticmethod(binary(_floor_remainder))
 
@@ -204,6 +207,7 @@ class FloorMod(Binary):
 class TruncateMod(Binary):
     """z = x - trunc(x / y) * y: the sign of x, as C's % and fmod.   Integers, floats."""
 
+    traits = Trait.HAS_DIVISOR
     on_ints = staticmethod(lambda x, y: abs(x) % abs(y) * (-1 if x < 0 else 1) if y else None)
     kernel = staticmethod(binary(_remainder))
 
@@ -212,6 +216,7 @@ class TruncateMod(Binary):
 class DivNoNan(Binary):
     """z = x / y, but 0 wherever y is 0, even if x is NaN.   Floats, complex."""
 
+    traits = Trait.HAS_DIVISOR
     kernel = staticmethod(binary(lambda x, y: np.where(y == 0, 0, x / y)))
 
 
@@ -300,7 +305,7 @@ class Minimum(Binary):
 class ClipByValue(OpDef):
     """y = max(min(t, high), low): low wins if they cross.   low, high: scalars or of t's shape."""
 
-    traits = Trait.ELEMENTWISE
+    traits = Trait.ELEMENTWISE | Trait.T_OF_ALL_INPUTS
 
     @staticmethod
     def infer(t: TensorSpec, low: TensorSpec, high: TensorSpec) -> TensorSpec:
@@ -322,7 +327,7 @@ class ClipByValue(OpDef):
 class ApproximateEqual(OpDef):
     """z = |x - y| < tolerance, bool.   x, y: one shape, no broadcasting."""
 
-    traits = Trait.COMMUTATIVE | Trait.ELEMENTWISE
+    traits = Trait.COMMUTATIVE | Trait.ELEMENTWISE | Trait.T_OF_ALL_INPUTS
 
     @staticmethod
     def infer(x: TensorSpec, y: TensorSpec) -> TensorSpec:

@@ -9,6 +9,7 @@ import numpy as np
 from thinflow.ir.types import STRING, TensorSpec
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.ops.strings import _map, _Textual
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 
@@ -66,6 +67,8 @@ class StringFormat(OpDef):
 
     An axis longer than 2 * summarize shows its first and last `summarize` entries only (-1: all of them).
     """
+
+    traits = Trait.PRINT
 
     @staticmethod
     def infer(*xs: TensorSpec) -> TensorSpec:

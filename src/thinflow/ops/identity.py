@@ -31,7 +31,7 @@ from thinflow.typing import Array
 class Identity(OpDef):
     """y = x.   Any type."""
 
-    traits = Trait.PASSES_THROUGH | Trait.IDENTITY
+    traits = Trait.PASSES_THROUGH | Trait.IDENTITY | Trait.T_OF_FIRST_INPUT
 
     @staticmethod
     def infer(x: TensorSpec) -> TensorSpec:

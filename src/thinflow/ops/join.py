@@ -26,6 +26,8 @@ def _merge_all(shapes: Iterable[Shape]) -> Shape:
 class Pack(_Free):
     """y = the n inputs side by side along a new `axis` (of y) of size n."""
 
+    traits = Trait.T_OF_ALL_INPUTS
+
     @staticmethod
     def infer(*xs: TensorSpec, axis: int = 0) -> TensorSpec:
         shape = _merge_all(x.shape for x in xs)
@@ -44,6 +46,7 @@ class Pack(_Free):
 class Unpack(_Free):
     """y_i = x[..., i, ...] along `axis`, for each of the `num` places."""
 
+    traits = Trait.T_OF_FIRST_INPUT
     num_outputs = "num"
 
     @staticmethod

@@ -34,7 +34,7 @@ def _product(a: Array, b: Array) -> Array:
 class MatMul(OpDef):
     """y = a @ b.   a [m,k] ([k,m] if transpose_a), b [k,n] ([n,k] if transpose_b) -> y [m,n]."""
 
-    traits = Trait.MATMUL
+    traits = Trait.MATMUL | Trait.T_OF_FIRST_INPUT
 
     @staticmethod
     def infer(
@@ -63,7 +63,7 @@ class BatchMatMul(OpDef):
     V3 takes two types and sums in a third, Tout: int8 by int8 gives int32.
     """
 
-    traits = Trait.MATMUL
+    traits = Trait.MATMUL | Trait.T_OF_FIRST_INPUT
 
     @staticmethod
     def infer(
@@ -105,7 +105,7 @@ class BiasAdd(OpDef):
     x [n,...,c] (NHWC) or [n,c,...] (NCHW), bias [c] -> y like x.
     """
 
-    traits = Trait.BIAS_ADD
+    traits = Trait.BIAS_ADD | Trait.T_OF_FIRST_INPUT
 
     @staticmethod
     def infer(x: TensorSpec, bias: TensorSpec, *, data_format: str = "NHWC") -> TensorSpec:

@@ -25,7 +25,7 @@ class Comparison(OpDef):
     x, y broadcast; comparisons with NaN are false, except NotEqual.
     """
 
-    traits = Trait.ELEMENTWISE
+    traits = Trait.ELEMENTWISE | Trait.T_OF_ALL_INPUTS
     on_ints: ClassVar[Callable[..., Any]]
 
     @classmethod

@@ -105,13 +105,13 @@ class _FusedBatchNorm(OpDef):
 
 @op("FusedBatchNorm", "FusedBatchNormV2")
 class FusedBatchNorm(_FusedBatchNorm):
-    traits = Trait.FUSED_BATCH_NORM | Trait.BATCH_NORM
+    traits = Trait.FUSED_BATCH_NORM | Trait.BATCH_NORM | Trait.T_OF_FIRST_INPUT
     __doc__ = _FusedBatchNorm.__doc__
 
 
 @op("FusedBatchNormV3")
 class FusedBatchNormV3(_FusedBatchNorm):
-    traits = Trait.FUSED_BATCH_NORM | Trait.BATCH_NORM
+    traits = Trait.FUSED_BATCH_NORM | Trait.BATCH_NORM | Trait.T_OF_FIRST_INPUT
     __doc__ = f"{_FusedBatchNorm.__doc__}\n    A sixth output is for GPUs and empty here."
 
     num_outputs = 6
@@ -170,7 +170,7 @@ class BatchNormWithGlobalNormalization(OpDef):
     x [n,h,w,c], the rest [c]; TensorFlow 0.x wrote it.
     """
 
-    traits = Trait.BATCH_NORM
+    traits = Trait.BATCH_NORM | Trait.T_OF_FIRST_INPUT
 
     @staticmethod
     def infer(
@@ -207,6 +207,8 @@ class LRN(OpDef):
 
     x [n,h,w,c].
     """
+
+    traits = Trait.TAKES_IMAGES | Trait.T_OF_FIRST_INPUT
 
     @staticmethod
     def infer(x: TensorSpec) -> TensorSpec:

@@ -19,6 +19,8 @@ from thinflow.typing import Array
 class Slice(_Free):
     """y = x[begin : begin + size] per axis; a size of -1 means up to the end.   begin, size [rank of x]."""
 
+    traits = Trait.T_OF_FIRST_INPUT
+
     @staticmethod
     def infer(x: TensorSpec, begin: TensorSpec, size: TensorSpec) -> TensorSpec:
         starts, sizes = known_list(begin), known_list(size)
@@ -55,6 +57,8 @@ class Slice(_Free):
 @op("Tile")
 class Tile(_Free):
     """y = x repeated multiples[i] times along axis i."""
+
+    traits = Trait.T_OF_FIRST_INPUT
 
     @staticmethod
     def infer(x: TensorSpec, multiples: TensorSpec) -> TensorSpec:
@@ -159,7 +163,7 @@ def _pad(x: Array, paddings: Array, value: Any) -> Array:
 class Pad(_Free):
     """y = x with paddings[i] = (before, after) zeros along axis i.   paddings [rank,2]."""
 
-    traits = Trait.PAD
+    traits = Trait.PAD | Trait.T_OF_FIRST_INPUT
 
     @staticmethod
     def infer(x: TensorSpec, paddings: TensorSpec) -> TensorSpec:
@@ -176,7 +180,7 @@ class Pad(_Free):
 class PadV2(_Free):
     """Pad with the scalar `value` instead of zeros."""
 
-    traits = Trait.PAD
+    traits = Trait.PAD | Trait.T_OF_FIRST_INPUT
 
     @staticmethod
     def infer(x: TensorSpec, paddings: TensorSpec, value: TensorSpec) -> TensorSpec:
@@ -192,6 +196,8 @@ class PadV2(_Free):
 @op("MirrorPad")
 class MirrorPad(_Free):
     """Pad with a mirror image: `REFLECT` leaves the edge out of the image, `SYMMETRIC` repeats it."""
+
+    traits = Trait.T_OF_FIRST_INPUT
 
     @staticmethod
     def infer(x: TensorSpec, paddings: TensorSpec, *, mode: str) -> TensorSpec:

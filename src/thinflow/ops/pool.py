@@ -145,7 +145,7 @@ class MaxPool(OpDef):
     ksize and strides have one value per axis of x. Windows over channels work too.
     """
 
-    traits = Trait.POOL
+    traits = Trait.POOL | Trait.TAKES_IMAGES | Trait.T_OF_FIRST_INPUT
 
     @staticmethod
     def infer(
@@ -180,7 +180,7 @@ class MaxPool(OpDef):
 class MaxPoolV2(OpDef):
     """MaxPool whose ksize [4] and strides [4] are inputs."""
 
-    traits = Trait.POOL
+    traits = Trait.POOL | Trait.TAKES_IMAGES
 
     @staticmethod
     def infer(
@@ -263,7 +263,7 @@ def _inside(tap: int, size: int, out: int, stride: int, before: int) -> tuple[sl
 class AvgPool(OpDef):
     """The mean of each window; padding is not counted.   x [n,h,w,c] -> y [n,oh,ow,c]."""
 
-    traits = Trait.POOL
+    traits = Trait.POOL | Trait.TAKES_IMAGES | Trait.T_OF_FIRST_INPUT
 
     @staticmethod
     def infer(

@@ -20,6 +20,7 @@ from thinflow.ops._quantized import (
 )
 from thinflow.ops._shapes import Dim
 from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 
@@ -100,6 +101,7 @@ class QuantizeV2(OpDef):
     hold zero and to be at least ensure_minimum_range of its magnitude.
     """
 
+    traits = Trait.QUANTIZE
     num_outputs = 3
 
     @staticmethod
@@ -156,6 +158,8 @@ class Dequantize(OpDef):
 
     codes T, min, max -> float (or bfloat16) like codes. The modes are those of QuantizeV2.
     """
+
+    traits = Trait.DEQUANTIZE
 
     @staticmethod
     def infer(q: TensorSpec, low: TensorSpec, high: TensorSpec, *, dtype: DType = FLOAT) -> TensorSpec:

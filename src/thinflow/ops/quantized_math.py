@@ -78,7 +78,7 @@ class QuantizedMatMul(OpDef):
     a [m,k], b [k,n] quint8, min_a, max_a, min_b, max_b -> qint32 [m,n], min, max.
     """
 
-    traits = Trait.QUANTIZED
+    traits = Trait.QUANTIZED | Trait.QUANTIZED_PRODUCT
     num_outputs = 3
 
     @staticmethod
@@ -178,7 +178,7 @@ class QuantizedConv2D(_QuantizedConvolution):
     A qint8 filter has zero at code 0, and so has then x; the geometry is that of Conv2D in that case.
     """
 
-    traits = Trait.QUANTIZED
+    traits = Trait.QUANTIZED | Trait.QUANTIZED_PRODUCT
     plain = Conv2D
 
     @staticmethod
@@ -222,7 +222,7 @@ class QuantizedDepthwiseConv2D(_QuantizedConvolution):
     x [n,h,w,c] quint8, filter [kh,kw,c,m] qint8 -> qint32 [n,oh,ow,c*m], min, max.
     """
 
-    traits = Trait.QUANTIZED
+    traits = Trait.QUANTIZED | Trait.QUANTIZED_PRODUCT
     plain = DepthwiseConv2dNative
 
     @staticmethod

@@ -18,6 +18,7 @@ from thinflow.ops._quantized import (
     to_int64,
 )
 from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 Three = tuple[TensorSpec, TensorSpec, TensorSpec]
@@ -62,6 +63,7 @@ def _to_quint8(q: Array, in_low: np.float32, in_high: np.float32, low: np.float3
 class RequantizationRange(OpDef):
     """The range 32-bit codes really use.   codes qint32, min, max -> min, max."""
 
+    traits = Trait.MEASURES_RANGE
     num_outputs = 2
 
     @staticmethod
@@ -113,6 +115,7 @@ class Requantize(OpDef):
 class QuantizeDownAndShrinkRange(OpDef):
     """RequantizationRange and Requantize in one.   codes qint32, min, max -> quint8, min, max."""
 
+    traits = Trait.MEASURES_RANGE
     num_outputs = 3
 
     @staticmethod
@@ -137,6 +140,7 @@ class RequantizationRangePerChannel(OpDef):
     codes qint32 [...,c], min [c], max [c] -> min, max.
     """
 
+    traits = Trait.MEASURES_RANGE
     num_outputs = 2
 
     @staticmethod

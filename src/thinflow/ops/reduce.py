@@ -70,7 +70,7 @@ class Reduction(OpDef):
 class Sum(Reduction):
     """y = sum, 0 of nothing.   Integers wrap around, narrow floats add up in float32."""
 
-    traits = Trait.REDUCTION
+    traits = Trait.REDUCTION | Trait.T_OF_FIRST_INPUT
 
     @staticmethod
     def reduce(x: Array, **where: Any) -> Any:
@@ -81,7 +81,7 @@ class Sum(Reduction):
 class Prod(Reduction):
     """y = product, 1 of nothing.   Integers wrap around."""
 
-    traits = Trait.REDUCTION
+    traits = Trait.REDUCTION | Trait.T_OF_FIRST_INPUT
 
     @staticmethod
     def reduce(x: Array, **where: Any) -> Any:
@@ -92,7 +92,7 @@ class Prod(Reduction):
 class Mean(Reduction):
     """y = sum / count, NaN of nothing.   Integers: a 64-bit sum, divided towards zero; 0 of nothing."""
 
-    traits = Trait.REDUCTION
+    traits = Trait.REDUCTION | Trait.T_OF_FIRST_INPUT
 
     @staticmethod
     def reduce(x: Array, **where: Any) -> Any:
@@ -116,7 +116,7 @@ def _highest(kind: np.dtype[Any]) -> Any:
 class Max(Reduction):
     """y = largest element, NaN if any is; the type's lowest value (-inf) of nothing."""
 
-    traits = Trait.REDUCTION
+    traits = Trait.REDUCTION | Trait.T_OF_FIRST_INPUT
 
     @staticmethod
     def reduce(x: Array, **where: Any) -> Any:
@@ -127,7 +127,7 @@ class Max(Reduction):
 class Min(Reduction):
     """y = smallest element, NaN if any is; the type's highest value (inf) of nothing."""
 
-    traits = Trait.REDUCTION
+    traits = Trait.REDUCTION | Trait.T_OF_FIRST_INPUT
 
     @staticmethod
     def reduce(x: Array, **where: Any) -> Any:
@@ -138,7 +138,7 @@ class Min(Reduction):
 class EuclideanNorm(Reduction):
     """y = sqrt(sum of |x|^2).   Integers: the sum wraps around, the root is cut to an integer."""
 
-    traits = Trait.REDUCTION
+    traits = Trait.REDUCTION | Trait.T_OF_FIRST_INPUT
 
     @staticmethod
     def reduce(x: Array, **where: Any) -> Any:
@@ -217,7 +217,7 @@ class ArgMax(_ArgExtreme):
     Any real type, bool.
     """
 
-    traits = Trait.ARG
+    traits = Trait.ARG | Trait.T_OF_FIRST_INPUT
     worst = -np.inf
 
     @staticmethod
@@ -232,7 +232,7 @@ class ArgMin(_ArgExtreme):
     Any real type, bool.
     """
 
-    traits = Trait.ARG
+    traits = Trait.ARG | Trait.T_OF_FIRST_INPUT
     worst = np.inf
 
     @staticmethod

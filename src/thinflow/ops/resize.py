@@ -47,7 +47,7 @@ class ResizeBilinear(OpDef):
     images [n,h,w,c], size [2] -> float32 [n,*size,c].
     """
 
-    traits = Trait.RESIZE
+    traits = Trait.RESIZE | Trait.TAKES_IMAGES | Trait.T_OF_FIRST_INPUT
 
     @staticmethod
     def infer(x: TensorSpec, size: TensorSpec) -> TensorSpec:
@@ -69,7 +69,7 @@ class ResizeBilinear(OpDef):
 class ResizeNearestNeighbor(OpDef):
     """The nearest pixel.   images [n,h,w,c], size [2] -> [n,*size,c], same dtype."""
 
-    traits = Trait.RESIZE
+    traits = Trait.RESIZE | Trait.TAKES_IMAGES | Trait.T_OF_FIRST_INPUT
 
     @staticmethod
     def infer(x: TensorSpec, size: TensorSpec) -> TensorSpec:
@@ -94,7 +94,7 @@ class ResizeNearestNeighbor(OpDef):
 class ResizeBicubic(OpDef):
     """Cubic convolution of the 4 x 4 nearest pixels.   images [n,h,w,c], size [2] -> float32 [n,*size,c]."""
 
-    traits = Trait.RESIZE
+    traits = Trait.RESIZE | Trait.TAKES_IMAGES | Trait.T_OF_FIRST_INPUT
 
     @staticmethod
     def infer(x: TensorSpec, size: TensorSpec) -> TensorSpec:
@@ -126,7 +126,7 @@ class ResizeBicubic(OpDef):
 class ResizeArea(OpDef):
     """Mean over the area each output pixel covers.   images [n,h,w,c], size [2] -> float32 [n,*size,c]."""
 
-    traits = Trait.RESIZE
+    traits = Trait.RESIZE | Trait.TAKES_IMAGES | Trait.T_OF_FIRST_INPUT
 
     @staticmethod
     def infer(x: TensorSpec, size: TensorSpec) -> TensorSpec:

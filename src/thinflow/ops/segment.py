@@ -11,6 +11,7 @@ from thinflow.ops._elements import scalar
 from thinflow.ops._numeric import like, quiet, widen
 from thinflow.ops._shapes import Dim
 from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 
@@ -121,10 +122,14 @@ class SegmentSum(_Sorted):
     x [n,...], sorted segments [n] -> y [last + 1,...].
     """
 
+    traits = Trait.SEGMENT
+
 
 @op("SegmentMean")
 class SegmentMean(_Sorted):
     """y[s] = mean of the rows of segment s, 0 without any; integers round towards zero."""
+
+    traits = Trait.SEGMENT
 
     @classmethod
     def combine(cls, x: Array, segments: Array, count: int) -> Array:
@@ -136,6 +141,7 @@ class SegmentMean(_Sorted):
 class SegmentProd(_Sorted):
     """y[s] = product of the rows of segment s, 1 without any."""
 
+    traits = Trait.SEGMENT
     ufunc = np.multiply
     empty = 1
 
@@ -144,6 +150,7 @@ class SegmentProd(_Sorted):
 class SegmentMax(_Sorted):
     """y[s] = largest of the rows of segment s, 0 without any."""
 
+    traits = Trait.SEGMENT
     ufunc = np.maximum
 
 
@@ -151,6 +158,7 @@ class SegmentMax(_Sorted):
 class SegmentMin(_Sorted):
     """y[s] = smallest of the rows of segment s, 0 without any."""
 
+    traits = Trait.SEGMENT
     ufunc = np.minimum
 
 

@@ -11,6 +11,7 @@ from thinflow.ir.types import TensorSpec
 from thinflow.ops._elements import known_list, moved
 from thinflow.ops.array import _Free
 from thinflow.ops.registry import op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 Bound = int | None
@@ -131,6 +132,8 @@ class StridedSlice(_Free):
     begin_mask, end_mask: that bound is absent. ellipsis_mask: the entry is `...`. new_axis_mask: it is a new
     axis of size 1. shrink_axis_mask: it is a single place, begin, and its axis disappears.
     """
+
+    traits = Trait.T_OF_FIRST_INPUT
 
     @staticmethod
     def infer(

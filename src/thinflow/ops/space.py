@@ -11,6 +11,7 @@ from thinflow.ops._elements import known_list
 from thinflow.ops._shapes import product, rank_of, same_padding, window_output
 from thinflow.ops.array import _Free
 from thinflow.ops.registry import op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 Dim = int | None
@@ -193,6 +194,8 @@ def _from_nhwc(y: Array, data_format: str) -> Array:
 class SpaceToDepth(_Free):
     """y = each block of b by b places as channels, row by row.   x [n,h,w,c] -> y [n, h/b, w/b, b*b*c]."""
 
+    traits = Trait.TAKES_IMAGES | Trait.T_OF_FIRST_INPUT
+
     @staticmethod
     def infer(x: TensorSpec, *, block_size: int, data_format: str = "NHWC") -> TensorSpec:
         def resize(h: Dim, w: Dim, c: Dim) -> tuple[Dim, ...]:
@@ -219,6 +222,8 @@ class SpaceToDepth(_Free):
 @op("DepthToSpace")
 class DepthToSpace(_Free):
     """The inverse of SpaceToDepth.   x [n,h,w,b*b*c] -> y [n, h*b, w*b, c]."""
+
+    traits = Trait.TAKES_IMAGES | Trait.T_OF_FIRST_INPUT
 
     @staticmethod
     def infer(x: TensorSpec, *, block_size: int, data_format: str = "NHWC") -> TensorSpec:

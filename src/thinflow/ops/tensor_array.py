@@ -51,7 +51,7 @@ class Elements(Handle):
 class TensorArray(OpDef):
     """A new array of `size` elements -> handle, flow."""
 
-    traits = Trait.STATEFUL
+    traits = Trait.STATEFUL | Trait.TENSOR_ARRAY
     num_outputs = 2
 
     @staticmethod
@@ -69,7 +69,7 @@ class TensorArray(OpDef):
 class OldTensorArray(OpDef):
     """A new array of `size` elements -> handle, without a flow."""
 
-    traits = Trait.STATEFUL
+    traits = Trait.STATEFUL | Trait.TENSOR_ARRAY
 
     @staticmethod
     def infer(size: TensorSpec) -> TensorSpec:
@@ -86,7 +86,7 @@ class OldTensorArray(OpDef):
 class TensorArrayWrite(OpDef):
     """Sets one element -> flow."""
 
-    traits = Trait.STATEFUL
+    traits = Trait.STATEFUL | Trait.TENSOR_ARRAY_WRITE
 
     @staticmethod
     def infer(handle: TensorSpec, index: TensorSpec, value: TensorSpec, flow: TensorSpec) -> TensorSpec:
@@ -157,7 +157,7 @@ class TensorArrayPack(OpDef):
 class TensorArrayUnpack(OpDef):
     """Sets the elements to the rows of `value` [n, ...] -> flow."""
 
-    traits = Trait.STATEFUL
+    traits = Trait.STATEFUL | Trait.TENSOR_ARRAY_WRITE
 
     @staticmethod
     def infer(handle: TensorSpec, value: TensorSpec, flow: TensorSpec) -> TensorSpec:
@@ -174,7 +174,7 @@ class TensorArrayUnpack(OpDef):
 class TensorArrayScatter(OpDef):
     """Sets the elements at `indices` [n] to the rows of `value` [n, ...] -> flow."""
 
-    traits = Trait.STATEFUL
+    traits = Trait.STATEFUL | Trait.TENSOR_ARRAY_WRITE
 
     @staticmethod
     def infer(handle: TensorSpec, indices: TensorSpec, value: TensorSpec, flow: TensorSpec) -> TensorSpec:
@@ -218,7 +218,7 @@ class TensorArrayConcat(OpDef):
 class TensorArraySplit(OpDef):
     """Cuts `value` into pieces of `lengths` [n], one per element -> flow."""
 
-    traits = Trait.STATEFUL
+    traits = Trait.STATEFUL | Trait.TENSOR_ARRAY_WRITE
 
     @staticmethod
     def infer(handle: TensorSpec, value: TensorSpec, lengths: TensorSpec, flow: TensorSpec) -> TensorSpec:

@@ -56,6 +56,13 @@ class Trait(Flag):
     CALL = auto()
     """Calls one function, once."""
 
+    # ---- Types
+
+    T_OF_FIRST_INPUT = auto()
+    """The attribute T is the type of input 0."""
+    T_OF_ALL_INPUTS = auto()
+    """The attribute T is the type of every input."""
+
     # ---- Ends of a graph, and what only watches
 
     PLACEHOLDER = auto()
@@ -65,7 +72,7 @@ class Trait(Flag):
     ASSERT = auto()
     """Stops the run if something is wrong, and else changes nothing."""
     PRINT = auto()
-    """Writes something for people to read."""
+    """Writes something for people to read, or words it."""
     SUMMARY = auto()
     """Makes a record for TensorBoard."""
     SHAPE_OF = auto()
@@ -86,6 +93,10 @@ class Trait(Flag):
     TABLE_FIND = auto()
     """Looks keys (input 1) up in a table (input 0)."""
     TABLE_SIZE = auto()
+    TENSOR_ARRAY = auto()
+    """Makes a tensor array."""
+    TENSOR_ARRAY_WRITE = auto()
+    """Puts something into a tensor array, and gives the array."""
     QUEUE = auto()
     """Makes a queue."""
     ENQUEUE = auto()
@@ -122,10 +133,14 @@ class Trait(Flag):
     """Adds a vector (input 1) along the channels."""
     DIVIDE = auto()
     """The quotient, which for integers is rounded."""
+    HAS_DIVISOR = auto()
+    """Input 1 divides, be it a quotient or a remainder that comes out."""
     COMPARISON = auto()
     """Compares two numbers; gives bools."""
     REDUCTION = auto()
     """Makes one number of all along the axes that input 1 lists."""
+    SEGMENT = auto()
+    """Reduces rows that belong together: those with one number in input 1, which is in order."""
     ARG = auto()
     """The place of the largest or smallest number along an axis."""
     TOP_K = auto()
@@ -138,6 +153,8 @@ class Trait(Flag):
     """Product of matrices (inputs 0 and 1)."""
     CONVOLUTION = auto()
     """Input 0 under a moving filter, input 1: [*window, channels in, channels out or a multiplier]."""
+    FUSED_CONV = auto()
+    """A convolution with what stands before it: a resize, a margin."""
     CONV_TRANSPOSE = auto()
     """The gradient of a convolution for its input: sizes, filter, what came out -> what went in."""
     BATCH_NORM = auto()
@@ -148,6 +165,8 @@ class Trait(Flag):
     """The largest or mean number under a moving window."""
     SOFTMAX = auto()
     """Softmax along the last axis, or its logarithm."""
+    TAKES_IMAGES = auto()
+    """Input 0 has four axes: [n,h,w,c], unless `data_format` names another order."""
     RESIZE = auto()
     """Images [n,h,w,c] in another size (input 1)."""
     NMS = auto()
@@ -159,6 +178,14 @@ class Trait(Flag):
 
     FAKE_QUANT = auto()
     """Rounds floats to what a few bits can say."""
+    QUANTIZE = auto()
+    """Floats to eight-bit numbers of a given range."""
+    DEQUANTIZE = auto()
+    """Eight-bit numbers to the floats they stand for."""
+    MEASURES_RANGE = auto()
+    """Finds the range of the numbers at hand, so that it is known only once they are."""
+    QUANTIZED_PRODUCT = auto()
+    """A matrix product or convolution of TF1's eight-bit numbers; input 1 are the weights."""
     QUANTIZED = auto()
     """Computes with TF1's eight-bit numbers, whose ranges are inputs and outputs of their own."""
 

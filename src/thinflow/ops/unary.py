@@ -19,7 +19,7 @@ from thinflow.typing import Array
 class Unary(OpDef):
     """y = f(x).   y has the shape and type of x."""
 
-    traits = Trait.ELEMENTWISE
+    traits = Trait.ELEMENTWISE | Trait.T_OF_ALL_INPUTS
     on_ints: ClassVar[Callable[..., Any] | None] = None
     """The op on Python integers, for elements known before the run."""
 
@@ -31,7 +31,7 @@ class Unary(OpDef):
 class Test(OpDef):
     """y = whether x has a property, bool.   Floats."""
 
-    traits = Trait.ELEMENTWISE
+    traits = Trait.ELEMENTWISE | Trait.T_OF_ALL_INPUTS
 
     @staticmethod
     def infer(x: TensorSpec) -> TensorSpec:

@@ -81,6 +81,11 @@ class OldVariable(VariableV2):
         return Reference(dtype, shape or None)
 
 
+@op("AutoReloadVariable")
+class AutoReloadVariable(VariableV2):
+    """A TF1 variable that a server fills from a file; here it is one to be frozen."""
+
+
 @op("TemporaryVariable")
 class TemporaryVariable(OpDef):
     """A variable of one run; what it holds at first is not defined, here zeros."""

@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 
 from thinflow.analysis.cost import graph_cost
-from thinflow.analysis.interface import HEAVY
+from thinflow.analysis.interface import heavy_ops
 from thinflow.analysis.loops import infer_with_loops
 from thinflow.analysis.tables import fixed_tables
 from thinflow.engines._units import Division, UnsupportedUnit, divide
@@ -263,13 +263,15 @@ def _lost_loop(
 ) -> Node | None:
     """A loop or a branching that is refused and does the work, so that no model without it is of use."""
     missing: list[Node] = []
-    if not any(n.op in HEAVY - _PRODUCTS for n in core):
+    if not any(n.op in heavy_ops() - _PRODUCTS for n in core):
         missing += [n for n in nodes if n in together and n in refused]
     contained = [m for n in core for m in (n, *calls_inside(n))]
-    if not any(n.op in HEAVY for n in contained):
+    if not any(n.op in heavy_ops() for n in contained):
         calls = [(n, calls_inside(n)) for n in nodes if n in refused]
         missing += [
-            n for n, inside in calls if len(inside) > len(contained) and any(m.op in HEAVY for m in inside)
+            n
+            for n, inside in calls
+            if len(inside) > len(contained) and any(m.op in heavy_ops() for m in inside)
         ]
     return next((n for n in missing if calls_inside(n)), missing[0] if missing else None)
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from thinflow.analysis.summary import Summary
-from thinflow.analysis.training import VARIABLES
 from thinflow.errors import GraphError, ParameterError
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.check import require_valid
 from thinflow.ir.graph import Graph
+from thinflow.ops.traits import Trait, has
 from thinflow.optimize.finishing import stem_of
 from thinflow.optimize.samples import Samples
 from thinflow.quantize.recipe import Recipe
@@ -124,7 +124,7 @@ def _require_frozen(graph: Graph) -> None:
     Raises:
         GraphError: names the first.
     """
-    variable = next((n for n in graph if n.op in VARIABLES), None)
+    variable = next((n for n in graph if has(n.op, Trait.VARIABLE)), None)
     if variable is not None:
         raise GraphError(
             f"the graph is not frozen: '{variable.name}' is a variable, its values are in a checkpoint",

@@ -18,11 +18,16 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors, runnable
 from thinflow.ir.types import dtype
 from thinflow.ops.random import repeatable_randomness
+from thinflow.ops.traits import Trait, has
 from thinflow.typing import Array
 
-SOURCES = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "Const"})
 PLAIN = "fiubc"
 """Kinds of arrays that an .npz file holds as they are; others become constants of the graph."""
+
+
+def is_source(node: Node) -> bool:
+    """Whether a node computes nothing: what it gives is fed, or stands in the file."""
+    return node.op == "Const" or has(node.op, Trait.PLACEHOLDER)
 
 
 @brief_repr
@@ -36,7 +41,7 @@ class Candidate:
     @property
     def work(self) -> list[Node]:
         """The nodes that do something, in running order: all but inputs and constants."""
-        return [n for n in runnable(self.graph) if n.op not in SOURCES]
+        return [n for n in runnable(self.graph) if not is_source(n)]
 
     def recorded(self) -> dict[str, Array]:
         """The value of everything the reference can compute, by name."""
@@ -89,7 +94,7 @@ def pruned(
 ) -> Candidate | None:
     """The graph reduced, in place, to what the outputs need; None if they need nothing that works."""
     needed = ancestors(v.node for v in outputs)
-    if all(n.op in SOURCES for n in needed) or any(v.node.op in SOURCES for v in outputs):
+    if all(is_source(n) for n in needed) or any(is_source(v.node) for v in outputs):
         return None
     graph.inputs = [v for v in inputs if v.node in needed]
     graph.outputs = list(outputs)

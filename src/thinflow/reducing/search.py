@@ -19,11 +19,11 @@ from thinflow.ir.graph import Graph, Node
 from thinflow.ir.notebook import text_html
 from thinflow.plain_text import one_line, shown
 from thinflow.reducing.candidate import (
-    SOURCES,
     Candidate,
     bypassed,
     cut,
     first,
+    is_source,
     passing_input,
     with_constant,
     without_trimmings,
@@ -293,7 +293,7 @@ class Reduction:
     @property
     def verdict(self) -> str:
         """One line."""
-        ops = ", ".join(dict.fromkeys(n.op for n in self.graph if n.op not in SOURCES))
+        ops = ", ".join(dict.fromkeys(n.op for n in self.graph if not is_source(n)))
         size = f"{self.nodes[0]} nodes reduced to {self.nodes[1]} ({ops})"
         return f"{size} in {self.trials} trials: {self.outcome}"
 

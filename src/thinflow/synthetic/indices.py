@@ -7,31 +7,13 @@ from collections.abc import Iterator
 from thinflow.analysis.tables import Content, content_of
 from thinflow.ir.graph import Node, Use, Value
 from thinflow.ir.types import Shape
-from thinflow.rewrite.pattern import TRANSPARENT
+from thinflow.ops.traits import Trait, has
 
-_LOOKUPS = frozenset({"LookupTableFind", "LookupTableFindV2"})
-_GATHERS = frozenset({"Gather", "GatherV2", "ResourceGather"})
-_CARRIERS = TRANSPARENT | {
-    *(
-        "Abs",
-        "BroadcastTo",
-        "Cast",
-        "EnsureShape",
-        "ExpandDims",
-        "FloorMod",
-        "MirrorPad",
-        "Pad",
-        "PlaceholderWithDefault",
-    ),
-    *("Relu", "Reshape", "ReverseV2", "Slice", "SplitV", "Squeeze", "StridedSlice", "Tile", "Transpose"),
-    "Unpack",
-}
+_CARRIERS = frozenset(
+    {"Abs", "BroadcastTo", "Cast", "EnsureShape", "FloorMod", "MirrorPad", "Pad", "PlaceholderWithDefault"}
+    | {"Relu", "ReverseV2", "Slice", "StridedSlice", "Tile", "Transpose", "Unpack"}
+)
 """What hands its first input's integers on, none larger than those that came in."""
-_JOINERS = frozenset({"ConcatV2", "Maximum", "Minimum", "Pack", "Select", "SelectV2", "Split"})
-"""What does so with others of its inputs."""
-
-_DIVISIONS = frozenset({"Div", "DivNoNan", "FloorDiv", "FloorMod", "Mod", "TruncateDiv", "TruncateMod"})
-_SEGMENTED = frozenset(f"Segment{how}" for how in ("Max", "Mean", "Min", "Prod", "Sum"))
 
 
 def index_limit(value: Value) -> int | None:
@@ -43,7 +25,7 @@ def index_limit(value: Value) -> int | None:
 def known_keys(value: Value) -> list[int]:
     """The numbers that a table holds in which those of a value are looked up; none if in none."""
     for use in uses_of(value):
-        content = content_of(use.node) if use.index == 1 and use.node.op in _LOOKUPS else ""
+        content = content_of(use.node) if use.index == 1 and has(use.node.op, Trait.TABLE_FIND) else ""
         if isinstance(content, Content) and content.key.is_integer:
             return list(content.items)
     return []
@@ -51,12 +33,12 @@ def known_keys(value: Value) -> list[int]:
 
 def is_divisor(value: Value) -> bool:
     """Whether something is divided by these numbers."""
-    return any(use.index == 1 and use.node.op in _DIVISIONS for use in uses_of(value))
+    return any(use.index == 1 and has(use.node.op, Trait.HAS_DIVISOR) for use in uses_of(value))
 
 
 def is_segmentation(value: Value) -> bool:
     """Whether the numbers say which rows belong together, which must be in order."""
-    return any(use.index == 1 and use.node.op in _SEGMENTED for use in uses_of(value))
+    return any(use.index == 1 and has(use.node.op, Trait.SEGMENT) for use in uses_of(value))
 
 
 def uses_of(value: Value) -> Iterator[Use]:
@@ -65,16 +47,24 @@ def uses_of(value: Value) -> Iterator[Use]:
     while pending:
         for use in pending.pop().uses:
             yield use
-            if use.node.op in _JOINERS or (use.index == 0 and use.node.op in _CARRIERS):
+            if _hands_on(use):
                 new = [v for v in use.node.outputs if v not in seen]
                 seen.update(new)
                 pending.extend(new)
 
 
+def _hands_on(use: Use) -> bool:
+    """Whether numbers that come out of the reader are among those that went in, or smaller."""
+    op = use.node.op
+    if op in ("Maximum", "Minimum", "Pack") or has(op, Trait.CONCAT | Trait.SELECT | Trait.SPLIT):
+        return True
+    return use.index == 0 and (op in _CARRIERS or has(op, Trait.IDENTITY | Trait.RESHAPE))
+
+
 def _table_size(use: Use) -> int | None:
     """Rows of the table that a gather looks into with these indices; None for any other reader."""
     node = use.node
-    if node.op in _GATHERS and use.index == 1:
+    if use.index == 1 and (node.op == "ResourceGather" or has(node.op, Trait.GATHER)):
         return _size_at(node.inputs[0], _axis(node))
     if node.op == "GatherNd" and use.index == 1:
         shape = _shape(node.inputs[0])

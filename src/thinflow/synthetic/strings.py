@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -14,22 +15,16 @@ from thinflow.analysis.tables import Content, content_of
 from thinflow.errors import ThinflowError
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.types import STRING, DType
-from thinflow.rewrite.pattern import TRANSPARENT
+from thinflow.ops.traits import Trait, has
 from thinflow.synthetic.files import synthetic_png, synthetic_wav
 from thinflow.synthetic.messages import example_maker
 
 Maker = Callable[[np.random.Generator], bytes]
 
 _WORDS = (b"the", b"a", b"small", b"model", b"runs", b"on", b"every", b"phone", b"and", b"board", b"today")
-_PICTURES = frozenset(
-    {"DecodeJpeg", "DecodePng", "DecodeImage", "DecodeBmp", "DecodeGif", "DecodeAndCropJpeg"}
-)
-_CARRIERS = frozenset({
-    "ExpandDims", "Reshape", "Squeeze", "Pack", "StridedSlice", "GatherV2", "Unpack",
-    "StringLower", "StringStrip", "StringUpper", "RegexReplace", "StaticRegexReplace",
-})  # fmt: skip
-"""What hands strings on in another arrangement, or much as they are."""
-_LOOKUPS = frozenset({"LookupTableFind", "LookupTableFindV2"})
+
+
+_EDIT = re.compile(r"String(Lower|Strip|Upper)|(Static)?RegexReplace")
 
 
 def words(rng: np.random.Generator) -> bytes:
@@ -58,21 +53,27 @@ def _readers(value: Value) -> Iterator[tuple[Node, int]]:
         current = pending.pop()
         for use in current.uses:
             yield use.node, use.index
-            if use.index == 0 and use.node.op in TRANSPARENT | _CARRIERS:
+            if use.index == 0 and _hands_on(use.node.op):
                 new = [v for v in use.node.outputs if v not in seen]
                 seen.update(new)
                 pending.extend(new)
 
 
+def _hands_on(op: str) -> bool:
+    """Whether an op gives the strings it gets, in another arrangement or much as they are."""
+    moves = Trait.IDENTITY | Trait.RESHAPE | Trait.GATHER
+    return has(op, moves) or op in ("Pack", "StridedSlice", "Unpack") or _EDIT.fullmatch(op) is not None
+
+
 def _maker_of_reader(node: Node, port: int) -> Maker | None:
-    if node.op in _LOOKUPS and port == 1:
+    if has(node.op, Trait.TABLE_FIND) and port == 1:
         return _key_maker(node)
     if port != 0:
         return None
     if node.op == "DecodeWav":
         wanted = node.get("desired_samples", -1)
         return partial(synthetic_wav, samples=wanted if isinstance(wanted, int) and wanted > 0 else 16000)
-    if node.op in _PICTURES:
+    if has(node.op, Trait.DECODES_IMAGE):
         return synthetic_png
     if node.op == "DecodeBase64":
         inner = maker_for(node.output())

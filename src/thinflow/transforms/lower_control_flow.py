@@ -13,11 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from thinflow.analysis.loops import infer_with_loops
-from thinflow.control_flow.frames import ENTERS
 from thinflow.errors import ThinflowError, TransformError
 from thinflow.ir.attrs import Attr
 from thinflow.ir.function import mentioned, reachable
 from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.colocation import drop_lost_classes
 from thinflow.rewrite.edits import sweep
 from thinflow.rewrite.rule import Refuse, Transform, transform
@@ -67,7 +67,7 @@ class LowerControlFlow(Transform):
         functions = graph.functions
         library = Library(functions, endless(mentioned_in(graph), lambda f: mentioned_in(functions[f].graph)))
         infer_with_loops(graph)
-        frames = {str(n.get("frame_name", "")) for n in graph if n.op in ENTERS}
+        frames = {str(n.get("frame_name", "")) for n in graph if has(n.op, Trait.ENTER)}
         stack = calls[::-1]
         added = 0
         while stack:

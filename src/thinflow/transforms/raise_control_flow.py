@@ -12,10 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from thinflow.analysis.loops import infer_with_loops
-from thinflow.control_flow.frames import ENTERS
-from thinflow.control_flow.steps import SWITCHES
 from thinflow.errors import ThinflowError
 from thinflow.ir.graph import Graph
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.colocation import drop_lost_classes
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Entry, Trace
@@ -62,7 +61,7 @@ class _InBody(Transform):
         self._made = made
 
     def apply(self, graph: Graph, trace: Trace) -> None:
-        if any(node.op in ENTERS or node.op in SWITCHES for node in graph):
+        if any(has(node.op, Trait.ENTER | Trait.SWITCH) for node in graph):
             while self._round(graph, self._made, trace):
                 trace.forget_left()
 
@@ -71,7 +70,7 @@ class _InBody(Transform):
         try:
             units = units_of(graph)
         except ThinflowError as error:
-            first = next(n for n in graph if n.op in ENTERS or n.op in SWITCHES)
+            first = next(n for n in graph if has(n.op, Trait.ENTER | Trait.SWITCH))
             trace.leave(first, error.problem)
             return False
         infer_with_loops(graph)

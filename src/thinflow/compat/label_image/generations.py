@@ -7,8 +7,8 @@ from dataclasses import replace
 from thinflow.compat.label_image.pictures import Preparation
 from thinflow.engines.session import Session
 from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ops.traits import Trait, has
 
-_DECODERS = frozenset({"DecodeJpeg", "DecodePng", "DecodeGif", "DecodeBmp", "DecodeImage"})
 _INPUT, _MEAN, _STD = "Mul", 128.0, 128.0
 """Of Inception v3 of 2015 and what was retrained from it: pixels from -1 to 1."""
 
@@ -45,7 +45,7 @@ def as_of_2015(
 def _content(graph: Graph, output: str) -> Value | None:
     """The string that the only decoder of pictures behind an output takes."""
     end = graph.find(output.partition(":")[0])
-    decoders = [] if end is None else [node for node in _behind(end) if node.op in _DECODERS]
+    decoders = [] if end is None else [node for node in _behind(end) if has(node.op, Trait.DECODES_IMAGE)]
     return decoders[0].inputs[0] if len(decoders) == 1 and decoders[0].inputs else None
 
 

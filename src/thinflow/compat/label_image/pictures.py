@@ -28,7 +28,6 @@ _DECODERS: tuple[tuple[bytes, str, dict[str, Any]], ...] = (
     (b"BM", "DecodeBmp", {"channels": 0}),
     (b"\xff\xd8", "DecodeJpeg", {"channels": 3}),
 )
-_SETS_CHANNELS = frozenset({"DecodePng", "DecodeJpeg"})
 _LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # ITU-R BT.601, as the decoders weigh colours
 
 
@@ -155,7 +154,7 @@ def pixels(path: Path, preparation: Preparation) -> Array:
     if found is None:
         raise FormatError("this is not a picture", str(path), "give a JPEG, PNG, GIF or BMP file")
     op, attrs = found
-    if preparation.channels and op in _SETS_CHANNELS:
+    if preparation.channels and attrs.get("channels"):
         attrs = {**attrs, "channels": preparation.channels}
     graph = _picture_graph(op, attrs, preparation)
     try:
