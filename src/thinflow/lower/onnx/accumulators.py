@@ -19,7 +19,14 @@ from thinflow.ir.types import FLOAT, INT8, INT32, UINT8
 from thinflow.lower.onnx.builder import Builder, shape_of
 from thinflow.lower.onnx.column_blocks import merged
 from thinflow.lower.onnx.integers import Conv, as_product, is_product
-from thinflow.lower.onnx.quantized_context import Coded, Target, Wide, constant_reals, decoded, scaled
+from thinflow.lower.onnx.quantized_context import (
+    Accumulators,
+    QuantizedTensor,
+    TargetTensors,
+    constant_reals,
+    dequantized,
+    scaled,
+)
 from thinflow.lower.quantized.accumulators import LayerPlan, RequantTarget
 from thinflow.lower.quantized.int8_weights import INT8_MOST, Int8Weights, in_channels, unscaled
 from thinflow.onnx.program import Operator, Tensor
@@ -53,12 +60,12 @@ class Layer:
     """
 
     conv: Conv
-    x: Coded
+    x: QuantizedTensor
     plan: LayerPlan
     shape: tuple[int, ...]
     zero: int | None = None
 
-    def narrow(self, b: Builder, to: Target) -> Tensor | None:
+    def narrow(self, b: Builder, to: TargetTensors) -> Tensor | None:
         """The sums as uint8 values; None if that may be over a step off, or is not worth it."""
         wanted = to.fixed
         limits, weights = self.plan.early_saturation(wanted), self._int8_weights(wanted)
@@ -72,7 +79,7 @@ class Layer:
             y = self._limited(b, y, _LIMITS[end], wanted.values(reals))
         return y
 
-    def requantized(self, to: Target) -> Layer:
+    def requantized(self, to: TargetTensors) -> Layer:
         """The layer after a requantization that is left out."""
         return replace(self, plan=self.plan.requantized(to.fixed))
 
@@ -115,7 +122,7 @@ class Layer:
         rest = [(weights - first)[:, c : c + _FOUR] for c in starts]
         return unscaled(np.concatenate([first, *rest], axis=1), copies=tuple((c, _FOUR) for c in starts))
 
-    def _emit(self, b: Builder, weights: Int8Weights, bias: Array, to: Target) -> Tensor:
+    def _emit(self, b: Builder, weights: Int8Weights, bias: Array, to: TargetTensors) -> Tensor:
         conv, times = replace(self.conv, x=self._with_copies(b, weights.copies)), 1
         values = weights.values.reshape(*self.shape[:2], -1, self.shape[3])
         found = None if weights.zero else merged(b, conv, values)
@@ -148,17 +155,19 @@ class Layer:
         return b.step("Concat", x, *parts, shape=shape, axis=3)
 
 
-def layer_of(conv: Conv, x: Coded, w: Coded) -> Layer | None:
+def layer_of(conv: Conv, x: QuantizedTensor, w: QuantizedTensor) -> Layer | None:
     """A convolution of quantized values; None if parameters or sizes are not known."""
-    constant = (x.scale, x.zero, w.codes, w.scale, w.zero)
-    if not all(t.is_constant for t in constant) or w.codes.dtype is not INT8 or None in conv.shape[1:]:
+    constant = (x.scale, x.zero, w.values, w.scale, w.zero)
+    if not all(t.is_constant for t in constant) or w.values.dtype is not INT8 or None in conv.shape[1:]:
         return None
     zero = int(w.zero.array())
-    weights = w.codes.array().astype(np.float64) - zero
+    weights = w.values.array().astype(np.float64) - zero
     return planned(conv, x, weights, float(w.scale.array()), zero)
 
 
-def planned(conv: Conv, x: Coded, weights: Array, unit: float = 1.0, zero: int | None = None) -> Layer:
+def planned(
+    conv: Conv, x: QuantizedTensor, weights: Array, unit: float = 1.0, zero: int | None = None
+) -> Layer:
     """A convolution with weights [kh,kw,c,m]: real ones, or stored ones less their zero point."""
     taps, depth = math.prod(weights.shape[:2]), weights.shape[2]
     plan = LayerPlan(
@@ -172,34 +181,40 @@ def planned(conv: Conv, x: Coded, weights: Array, unit: float = 1.0, zero: int |
 
 
 def convolution(
-    b: Builder, conv: Conv, x: Coded, w: Coded, sums: Callable[[], Tensor], low: Tensor, high: Tensor
-) -> Wide:
+    b: Builder,
+    conv: Conv,
+    x: QuantizedTensor,
+    w: QuantizedTensor,
+    sums: Callable[[], Tensor],
+    low: Tensor,
+    high: Tensor,
+) -> Accumulators:
     """The forms of a convolution whose 32-bit sums are given."""
     layer = layer_of(conv, x, w)
 
-    def narrow(to: Target) -> Tensor:
+    def narrow(to: TargetTensors) -> Tensor:
         found = None if layer is None or not to.scale.is_constant else layer.narrow(b, to)
         if found is not None:
             return found
         rest = (w.scale, w.zero, to.scale, to.zero, *_bias(b, x, w, to, conv.shape[3]))
         code = "com.microsoft.QLinearConv" if b.extended else "QLinearConv"
-        return conv.emit(b, code, w.codes, *rest, of_x=(x.scale, x.zero), element=UINT8)
+        return conv.emit(b, code, w.values, *rest, of_x=(x.scale, x.zero), element=UINT8)
 
     def reals() -> Tensor:
-        if is_product(conv, w.codes):
+        if is_product(conv, w.values):
             return scaled(b, sums(), x.scale, w.scale)
         found = _of_blocks(b, conv, x, w)
         return _of_reals(b, conv, x, w) if found is None else found
 
-    return Wide(low, high, narrow, reals, layer=layer)
+    return Accumulators(low, high, narrow, reals, layer=layer)
 
 
-def _of_blocks(b: Builder, conv: Conv, x: Coded, w: Coded) -> Tensor | None:
+def _of_blocks(b: Builder, conv: Conv, x: QuantizedTensor, w: QuantizedTensor) -> Tensor | None:
     """A convolution of few channels as a product of blocks of columns; None where that is no quicker."""
-    if not (w.codes.is_constant and w.zero.is_constant) or "group" in conv.options:
+    if not (w.values.is_constant and w.zero.is_constant) or "group" in conv.options:
         return None
     zero = int(w.zero.array())
-    values = w.codes.array().astype(np.int16) - zero
+    values = w.values.array().astype(np.int16) - zero
     found = merged(b, conv, values) if math.prod(values.shape[:3]) >= _DEEP else None
     if found is None:
         return None
@@ -209,15 +224,17 @@ def _of_blocks(b: Builder, conv: Conv, x: Coded, w: Coded) -> Tensor | None:
     return b.reshaped(scaled(b, product, x.scale, w.scale), conv.shape)
 
 
-def _of_reals(b: Builder, conv: Conv, x: Coded, w: Coded) -> Tensor:
+def _of_reals(b: Builder, conv: Conv, x: QuantizedTensor, w: QuantizedTensor) -> Tensor:
     """The convolution of real values, by a kernel for floats: quicker where sums are short."""
-    image = decoded(b, replace(x, codes=conv.x))
+    image = dequantized(b, replace(x, values=conv.x))
     weights = constant_reals(w)
-    filters = decoded(b, w) if weights is None else b.const(weights.astype(np.float32), "filters")
+    filters = dequantized(b, w) if weights is None else b.const(weights.astype(np.float32), "filters")
     return replace(conv, x=image).emit(b, "Conv", filters, element=FLOAT)
 
 
-def _bias(b: Builder, x: Coded, w: Coded, to: Target, count: int | None) -> tuple[Tensor, ...]:
+def _bias(
+    b: Builder, x: QuantizedTensor, w: QuantizedTensor, to: TargetTensors, count: int | None
+) -> tuple[Tensor, ...]:
     """What to add to the sums, int32 [k]; nothing if the scale of a sum is not known."""
     if x.unit is None or w.unit is None or not count:
         return ()
@@ -225,13 +242,15 @@ def _bias(b: Builder, x: Coded, w: Coded, to: Target, count: int | None) -> tupl
     return (b.const(np.full(count, bias, np.int32), "bias", INT32),) if 0 < abs(bias) < _MOST else ()
 
 
-def matrix_product(b: Builder, x: Coded, w: Coded, low: Tensor, high: Tensor) -> tuple[Tensor, Wide]:
+def matrix_product(
+    b: Builder, x: QuantizedTensor, w: QuantizedTensor, low: Tensor, high: Tensor
+) -> tuple[Tensor, Accumulators]:
     """The 32-bit sums of a matrix product, int32 [m,n], and their other forms."""
     shape = b.result_spec().shape
-    q = b.step("MatMulInteger", x.codes, w.codes, x.zero, w.zero, shape=shape, element=INT32)
+    q = b.step("MatMulInteger", x.values, w.values, x.zero, w.zero, shape=shape, element=INT32)
 
-    def narrow(to: Target) -> Tensor:
-        inputs = (x.codes, x.scale, x.zero, w.codes, w.scale, w.zero, to.scale, to.zero)
+    def narrow(to: TargetTensors) -> Tensor:
+        inputs = (x.values, x.scale, x.zero, w.values, w.scale, w.zero, to.scale, to.zero)
         return b.step("QLinearMatMul", *inputs, shape=shape, element=UINT8)
 
-    return q, Wide(low, high, narrow, lambda: scaled(b, q, x.scale, w.scale))
+    return q, Accumulators(low, high, narrow, lambda: scaled(b, q, x.scale, w.scale))

@@ -19,7 +19,7 @@ def inside_border(b: Builder, x: Tensor) -> tuple[Tensor, Border | None]:
 
 
 def with_border(b: Builder, codes: Tensor, zero: Tensor, border: Border | None, shape: Dims) -> Tensor:
-    """Codes with codes of 0 around them, which a convolution that reads them may add itself."""
+    """Values with their zero point around them, which a convolution that reads them may add itself."""
     if border is None:
         return codes
     pads = b.ints([0, *border[:2], 0, 0, *border[2:], 0], "pads")
@@ -47,6 +47,6 @@ def border_of_zeros(pad: Operator) -> Border | None:
 
 
 def without_border(b: Builder, x: Tensor) -> tuple[Tensor, Border]:
-    """Codes without the zeros around them, and how many there were: above, left, below and right."""
+    """Values without the zeros around them, and how many there were: above, left, below and right."""
     found = b.notes.get(("border", x))
     return (x, (0, 0, 0, 0)) if found is None else found

@@ -11,7 +11,9 @@ from contextlib import contextmanager
 import numpy as np
 
 from thinflow.ir.graph import Graph, Node
-from thinflow.lower.onnx.builder import Builder, require
+from thinflow.lower.onnx.builder import Builder, number, require, shape_of
+from thinflow.lower.onnx.quantization_formulas import along
+from thinflow.lower.onnx.terms import Term, choose
 from thinflow.lower.rules import lower
 from thinflow.onnx.program import Tensor
 from thinflow.ops._quantized import round_away
@@ -78,7 +80,7 @@ def range_only(graph: Graph) -> Iterator[None]:
 def noted_grid(
     b: Builder, x: Tensor, low: Array, high: Array, bits: int, *, signed: bool, narrow: bool, half_up: bool
 ) -> Tensor:
-    """The note for a grid with a step at 0 and as many below it as above; the ends broadcast against x.
+    """The note for a zero point of 0 in the middle of the range; the ends broadcast against x.
 
     Raises:
         UnsupportedOp: the range is empty.
@@ -148,3 +150,105 @@ def _steps(low: Array, high: Array, num_bits: int, narrow_range: bool) -> tuple[
     low = ((lowest - zero) * scale).astype(np.float32)
     high = ((highest - zero) * scale).astype(np.float32)
     return low, high, inverse, scale
+
+
+# --- a zero point of 0 -----------------------------------------------------------------------
+
+
+def _rounded(
+    b: Builder,
+    x: Tensor,
+    low: Tensor,
+    high: Tensor,
+    bits: int,
+    signed: bool,
+    given: bool,
+    half_up: bool,
+    narrow: bool,
+    axis: int,
+    note: bool,
+) -> Tensor:
+    """x rounded to the steps that some bits make of the range, in the type of x."""
+    require(1 <= bits <= (61 if signed else 62), f"num_bits is {bits}")
+    require(x.dtype.name in ("float", "double"), f"a grid of {x.dtype} has no ONNX form")
+    value = Term(b, x)
+    if note and given and low.is_constant and high.is_constant:
+        ends_now = [along(b, t, x, axis).tensor.array() for t in (low, high)]
+        return noted_grid(b, x, ends_now[0], ends_now[1], bits, signed=signed, narrow=narrow, half_up=half_up)
+    if given:
+        ends = [along(b, t, x, axis) for t in (low, high)]
+    else:
+        rank = len(shape_of(x, "x"))
+        others = [a for a in range(rank) if a != axis]
+        ends = [value.reduced(code, *others, keep=axis >= 0) for code in ("ReduceMin", "ReduceMax")]
+    least = float(-(1 << (bits - 1)) + (1 if narrow else 0)) if signed else 0.0
+    most = float((1 << (bits - 1)) - 1 if signed else (1 << bits) - 1)
+    limit = float(np.finfo(x.dtype.numpy()).max)
+    by_low = choose(ends[0] * least > 0, least / ends[0], limit)
+    by_high = choose(ends[1] * most > 0, most / ends[1], limit)
+    decides = by_low < by_high
+    scale = choose(decides, by_low, by_high)
+    inverse = choose(decides, ends[0] / least, ends[1] / most) if least else ends[1] / most
+    if given:
+        bottom = choose(decides, ends[0], inverse * least)
+        top = choose(decides, inverse * most, ends[1])
+        value = value.least(top).most(bottom)
+    scaled = value * scale
+    whole = (scaled + 0.5).floor() if half_up else scaled.rounded()
+    return b.result((whole * inverse).tensor)
+
+
+@lower("QuantizeAndDequantizeV2", "QuantizeAndDequantizeV4", to="onnx")
+def quantize_and_dequantize(
+    b: Builder,
+    node: Node,
+    x: Tensor,
+    low: Tensor,
+    high: Tensor,
+    *,
+    signed_input: bool = True,
+    num_bits: int = 8,
+    range_given: bool = False,
+    round_mode: str = "HALF_TO_EVEN",
+    narrow_range: bool = False,
+    axis: int = -1,
+    _range_only: bool = False,
+) -> Tensor:
+    up = round_mode == "HALF_UP"
+    return _rounded(b, x, low, high, num_bits, signed_input, range_given, up, narrow_range, axis, _range_only)
+
+
+@lower("QuantizeAndDequantizeV3", to="onnx")
+def quantize_and_dequantize_v3(
+    b: Builder,
+    node: Node,
+    x: Tensor,
+    low: Tensor,
+    high: Tensor,
+    bits: Tensor,
+    *,
+    signed_input: bool = True,
+    range_given: bool = True,
+    narrow_range: bool = False,
+    axis: int = -1,
+    _range_only: bool = False,
+) -> Tensor:
+    count = int(number(bits, "num_bits"))
+    return _rounded(b, x, low, high, count, signed_input, range_given, False, narrow_range, axis, _range_only)
+
+
+@lower("QuantizeAndDequantize", to="onnx")
+def quantize_and_dequantize_v1(
+    b: Builder,
+    node: Node,
+    x: Tensor,
+    *,
+    signed_input: bool = True,
+    num_bits: int = 8,
+    range_given: bool = False,
+    input_min: float = 0.0,
+    input_max: float = 0.0,
+    _range_only: bool = False,
+) -> Tensor:
+    low, high = b.scalar(input_min, x, "low"), b.scalar(input_max, x, "high")
+    return _rounded(b, x, low, high, num_bits, signed_input, range_given, False, False, -1, _range_only)

@@ -1,6 +1,6 @@
-"""Products of eight-bit codes by ONNX's integer ops, which add them up in 32 bits that wrap around.
+"""Products of 8-bit values by ONNX's integer ops, which add them up in 32 bits that wrap around.
 
-They take the code of 0 as one of the codes: a range has to be known, and to hold 0.
+They take the zero point as one of the values: a range has to be known, and to hold 0.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from thinflow.onnx.program import Tensor
 from thinflow.typing import Array
 
 _FEWEST_CHANNELS = 16
-"""Below, copying what windows see takes longer than the product saves."""
+"""Below, copying what windows see takes longer than the product saves: pixels are copied one by one."""
 _MOST_PLACES = 1 << 20
 """Pixels that windows see up to which the model holds where each of them is."""
 
@@ -76,7 +76,7 @@ def conv_of(
     *,
     per_channel: bool = False,
 ) -> Conv | None:
-    """A convolution of codes, uint8 x [n,h,w,c] with w [kh,kw,c,m].
+    """A convolution of quantized values, uint8 x [n,h,w,c] with w [kh,kw,c,m].
 
     Args:
         dilations: None for the geometry of QuantizedConv2D, whose windows move to the centre when the stride
@@ -108,7 +108,7 @@ def conv_of(
 
 
 def whole_conv(b: Builder, conv: Conv, w: Tensor, zeros: tuple[Tensor, Tensor]) -> Tensor:
-    """A convolution of x less its code of 0 with w less its own, int32 [n,oh,ow,k]."""
+    """A convolution of x less its zero point with w less its own, int32 [n,oh,ow,k]."""
     if is_product(conv, w):
         return as_product(b, conv, w, zeros)
     if _is_small(w, zeros[1]):
@@ -124,7 +124,7 @@ def whole_conv(b: Builder, conv: Conv, w: Tensor, zeros: tuple[Tensor, Tensor]) 
 
 
 def _is_small(w: Tensor, zero: Tensor) -> bool:
-    """Whether sums of a filter's products with codes are so small that float holds them all."""
+    """Whether sums of a filter's products with 8-bit values are so small that float holds them all."""
     if not (w.is_constant and zero.is_constant):
         return False
     sizes = np.abs(w.array().astype(np.int64) - int(zero.array()))
@@ -151,7 +151,7 @@ def as_product(b: Builder, conv: Conv, w: Tensor, zeros: tuple[Tensor, Tensor]) 
 
 
 def _windows(b: Builder, conv: Conv, window: tuple[int, int], zero: Tensor) -> Tensor:
-    """What each window sees [n,oh,ow,kh kw c]; borders have the code of 0."""
+    """What each window sees [n,oh,ow,kh kw c]; borders have the zero point."""
     x, options = conv.x, conv.options
     n, height, width, depth = shape_of(x)
     top, left, bottom, right = options.get("pads", (0, 0, 0, 0))

@@ -1,6 +1,6 @@
-"""Codes of quantized numbers and the reals they stand for, as formulas.
+"""Quantization and dequantization bit for bit, as formulas.
 
-The grids are those of `thinflow.ops._quantized`, step by step in the same precision.
+The quantization parameters are those of `thinflow.ops._quantized`, step by step in the same precision.
 """
 
 from __future__ import annotations
@@ -10,19 +10,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from thinflow.ir.types import DOUBLE, FLOAT, INT32, INT64, DType
-from thinflow.lower.onnx.builder import Builder
+from thinflow.lower.onnx.builder import Builder, require, shape_of
 from thinflow.lower.onnx.terms import Term, choose
 from thinflow.onnx.program import Tensor
 from thinflow.ops._quantized import Codes, codes_of
 
+Three = tuple[Tensor, Tensor, Tensor]
+"""Quantized values and the ends of their range."""
+
 
 @dataclass(frozen=True)
 class Range:
-    """What the codes of one type span.
+    """The range of the quantized values of one type.
 
     Attributes:
-        low, high: the reals of the lowest and the highest code, float [].
-        codes: of the type.
+        low, high: the real values of the lowest and the highest value, float [].
+        values: of the type.
         dtype: the integer type that holds them.
     """
 
@@ -48,71 +51,71 @@ def range_of(b: Builder, low: Tensor | Term, high: Tensor | Term, element: DType
     return Range(ends[0], ends[1], codes_of(plain.numpy()), plain)
 
 
-def as_codes(x: Term, element: DType) -> Term:
+def as_type(x: Term, element: DType) -> Term:
     """Whole numbers within the range of a type, in that type."""
     return x.cast(INT32).cast(element) if element is not INT32 else x.cast(INT32)
 
 
-def decoded(q: Term, r: Range) -> Term:
-    """Codes as reals, float (the grid of MIN_FIRST)."""
+def dequantize_exactly(q: Term, r: Range) -> Term:
+    """Quantized values as real ones, float (the mode MIN_FIRST)."""
     w = (r.width / float(r.codes.steps - 1)).cast(FLOAT)
     least = choose(r.is_empty, r.low, (r.low / w).rounded_away() * w)
     base = least - w * float(r.codes.low)
     return q.cast(FLOAT) * w + base
 
 
-def encoded(x: Term, r: Range) -> Term:
-    """Reals as codes (the same grid)."""
+def quantize_exactly(x: Term, r: Range) -> Term:
+    """Real values quantized (the same mode)."""
     k = choose(r.is_empty, r.low * 0, (float(r.codes.steps - 1) / r.width).cast(FLOAT))
     zero = (r.low * k).rounded_away()
     v = (x * k).rounded_away() - (zero - float(r.codes.low))
-    return as_codes(v.most(float(r.codes.low)).least(float(min(r.codes.high, 2147483520))), r.dtype)
+    return as_type(v.most(float(r.codes.low)).least(float(min(r.codes.high, 2147483520))), r.dtype)
 
 
 def _per_code(t: Codes) -> float:
-    """What part of a range one code covers. `steps` is a power of two, so dividing by it first is exact.
+    """What part of a range one step covers. `steps` is a power of two, so dividing by it first is exact.
 
     The factor steps / (steps - 1) alone is so near to 1 that ONNX Runtime would take it for 1.
     """
     return t.steps / (t.steps - 1.0) / t.steps
 
 
-def unclamped_code(x: Term, r: Range) -> Term:
-    """The code of a real (double) before saturation, int64."""
+def unclamped_value(x: Term, r: Range) -> Term:
+    """A real value (double) quantized, before saturation, int64."""
     t = r.codes
     k = 1.0 / (r.width * _per_code(t))
     code = (x * k).rounded_away() - (r.low.cast(DOUBLE) * k).rounded_away()
     return choose(r.is_empty, Term(x.b, x.b.int64(t.low)), code.cast(INT64) + t.low)
 
 
-def code_of(x: Term, r: Range) -> Term:
-    """The code of a real (double), int64."""
-    return unclamped_code(x, r).most(r.codes.low).least(r.codes.high)
+def quantized_value(x: Term, r: Range) -> Term:
+    """A real value (double) quantized, int64."""
+    return unclamped_value(x, r).most(r.codes.low).least(r.codes.high)
 
 
-def real_of(q: Term, r: Range) -> Term:
-    """The real that a code stands for, float (the scalar helpers' grid)."""
+def real_value(q: Term, r: Range) -> Term:
+    """The real value of a quantized one, float (as the scalar helpers of TensorFlow's kernels have it)."""
     t = r.codes
     w = r.width * _per_code(t)
     single = w.cast(FLOAT)
     least = ((r.low / single).rounded_away() * single).cast(DOUBLE)
-    value = ((numbers(q, r) - float(t.low)) * w + least).cast(FLOAT)
+    value = ((in_double(q, r) - float(t.low)) * w + least).cast(FLOAT)
     return choose(r.is_empty, r.low, value)
 
 
-def numbers(q: Term, r: Range) -> Term:
-    """Codes in double. As in TensorFlow, 32-bit codes lose their low bits to float."""
+def in_double(q: Term, r: Range) -> Term:
+    """Values in double. As in TensorFlow, 32-bit values lose their low bits to float."""
     return (q.cast(FLOAT) if r.dtype is INT32 else q).cast(DOUBLE)
 
 
-def zero_code(r: Range) -> Term:
-    """The code of 0, not saturated, int64."""
+def zero_point(r: Range) -> Term:
+    """The zero point, not saturated, int64."""
     zero = Term(r.low.b, r.low.b.const(np.float64(0), "zero"))
-    return unclamped_code(zero, r).cast(INT32).cast(INT64)
+    return unclamped_value(zero, r).cast(INT32).cast(INT64)
 
 
-def level(r: Range, steps: int | None = None) -> Term:
-    """The width of one code."""
+def scale_of(r: Range, steps: int | None = None) -> Term:
+    """The scale."""
     count = r.codes.high - r.codes.low if steps is None else steps
     return (r.high - r.low) / float(count)
 
@@ -120,3 +123,17 @@ def level(r: Range, steps: int | None = None) -> Term:
 def wrapped(x: Term) -> Term:
     """Whole numbers reduced to int32."""
     return x.cast(INT64).cast(INT32)
+
+
+def along(b: Builder, values: Tensor, x: Tensor, axis: int) -> Term:
+    """Ends of ranges, shaped to broadcast against x."""
+    if axis < 0:
+        return Term(b, b.reshaped(values, ()))
+    rank = len(shape_of(x, "x"))
+    require(axis < rank, f"axis {axis} is out of range for rank {rank}")
+    return Term(b, b.unsqueezed(values, range(1, rank - axis)))
+
+
+def three(b: Builder, values: Term, low: Term, high: Term) -> Three:
+    """The outputs of a node: quantized values and the ends of their range."""
+    return b.result(values.tensor), b.result(low.tensor, 1), b.result(high.tensor, 2)

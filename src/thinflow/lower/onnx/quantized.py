@@ -1,4 +1,4 @@
-"""Arithmetic on codes: products and sums in 32 bits, and back to eight."""
+"""Products and sums of quantized values, in 32 bits."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ from thinflow.lower.onnx.builder import Builder, require, shape_of
 from thinflow.lower.onnx.integers import conv_of, whole_conv
 from thinflow.lower.onnx.quantization_formulas import (
     Range,
-    code_of,
-    decoded,
-    encoded,
-    level,
+    Three,
+    dequantize_exactly,
+    quantize_exactly,
+    quantized_value,
     range_of,
-    real_of,
-    unclamped_code,
+    real_value,
+    scale_of,
+    three,
+    unclamped_value,
     wrapped,
-    zero_code,
+    zero_point,
 )
 from thinflow.lower.onnx.quantized_context import (
-    Coded,
-    coded_of,
-    known_grid,
-    note_wide,
-    these_very,
+    QuantizedTensor,
+    in_own_type,
+    known_parameters,
+    note_accumulators,
+    quantized_of,
     weights_of,
 )
 from thinflow.lower.onnx.quantized_sums import combined
@@ -41,16 +43,10 @@ from thinflow.lower.rules import lower
 from thinflow.onnx.program import Tensor
 from thinflow.typing import Array
 
-Three = tuple[Tensor, Tensor, Tensor]
-
-
-def _three(b: Builder, codes: Term, low: Term, high: Term) -> Three:
-    return b.result(codes.tensor), b.result(low.tensor, 1), b.result(high.tensor, 2)
-
 
 def _centred(b: Builder, q: Tensor, r: Range) -> Term:
-    """Codes less the code of 0, in double: their products and sums are exact."""
-    return (Term(b, b.cast(q, INT64)) - zero_code(r)).cast(DOUBLE)
+    """Values less the zero point, in double: their products and sums are exact."""
+    return (Term(b, b.cast(q, INT64)) - zero_point(r)).cast(DOUBLE)
 
 
 def _product_range(x: Term, y: Term) -> tuple[Term, Term]:
@@ -73,25 +69,25 @@ def quantized_mat_mul(
     transpose_b: bool = False,
 ) -> Three:
     of_x, of_w = range_of(b, min_x, max_x, x.dtype), range_of(b, min_w, max_w, w.dtype)
-    limits = _product_range(level(of_x), level(of_w))
-    coded, weights = coded_of(b, x, min_x, max_x), weights_of(b, w, min_w, max_w)
-    if coded is not None and weights is not None:
-        coded, weights = (
-            replace(c, codes=b.transposed(c.codes, (1, 0))) if is_turned else c
-            for c, is_turned in ((these_very(b, x, coded), transpose_a), (weights, transpose_b))
+    limits = _product_range(scale_of(of_x), scale_of(of_w))
+    params, weights = quantized_of(b, x, min_x, max_x), weights_of(b, w, min_w, max_w)
+    if params is not None and weights is not None:
+        params, weights = (
+            replace(c, values=b.transposed(c.values, (1, 0))) if is_turned else c
+            for c, is_turned in ((in_own_type(b, x, params), transpose_a), (weights, transpose_b))
         )
-        y, wide = matrix_product(b, coded, weights, *(t.tensor for t in limits))
-        return _three(b, Term(b, note_wide(b, y, wide)), *limits)
+        y, sums = matrix_product(b, params, weights, *(t.tensor for t in limits))
+        return three(b, Term(b, note_accumulators(b, y, sums)), *limits)
     left, right = _centred(b, x, of_x).tensor, _centred(b, w, of_w).tensor
     left = b.transposed(left, (1, 0)) if transpose_a else left
     right = b.transposed(right, (1, 0)) if transpose_b else right
     product = Term(b, b.step("MatMul", left, right, shape=b.result_spec().shape))
-    return _three(b, wrapped(product), *limits)
+    return three(b, wrapped(product), *limits)
 
 
 def _code_level(r: Range) -> Term:
-    """Signed filters are symmetric and never use the lowest code."""
-    return level(r, 254 if r.dtype.name == "int8" else None)
+    """The scale of an operand: signed filters are symmetric and never use the lowest value."""
+    return scale_of(r, 254 if r.dtype.name == "int8" else None)
 
 
 @lower("QuantizedConv2D", to="onnx")
@@ -109,51 +105,51 @@ def quantized_conv_2d(
     padding: str,
     dilations: Sequence[int] = (1, 1, 1, 1),
 ) -> Three:
-    """By kernels for integers where the codes of 0 are known, else as products of windows, in double."""
+    """By kernels for integers where zero points are known, else as products of windows, in double."""
     of_x, of_w = range_of(b, min_x, max_x, x.dtype), range_of(b, min_w, max_w, w.dtype)
     kh, kw, depth, count = (n or 0 for n in shape_of(w, "the filter", 4))
     require(depth > 0, "the size of the filter is not known")
     limits = _product_range(_code_level(of_x), _code_level(of_w))
     is_signed = w.dtype.name == "int8"
     require(is_signed or tuple(dilations) == (1, 1, 1, 1), "quantized convolutions have no dilations")
-    both: tuple[Coded | None, Coded | None]
+    both: tuple[QuantizedTensor | None, QuantizedTensor | None]
     if is_signed:
         both = _raw(b, x, of_x), _raw(b, w, of_w)
     else:
-        both = coded_of(b, x, min_x, max_x), weights_of(b, w, min_w, max_w)
+        both = quantized_of(b, x, min_x, max_x), weights_of(b, w, min_w, max_w)
     whole = _whole(b, x, *both, limits, strides, padding, dilations if is_signed else None)
     if whole is not None:
-        return _three(b, whole, *limits)
+        return three(b, whole, *limits)
     if w.dtype.name == "int8":
         flat, inside = plane(x, (kh, kw), strides, dilations, padding)
-        codes, border = Term(b, b.cast(x, DOUBLE)), Term(b, b.const(np.float64(0), "border"))
+        values, border = Term(b, b.cast(x, DOUBLE)), Term(b, b.const(np.float64(0), "border"))
         weights = Term(b, b.cast(w, DOUBLE))
     else:
         flat, inside = _moved_plane(x, (kh, kw), strides, padding)
-        zero = zero_code(of_x)
-        codes, weights = _centred(b, x, of_x), _centred(b, w, of_w)
+        zero = zero_point(of_x)
+        values, weights = _centred(b, x, of_x), _centred(b, w, of_w)
         border = choose(zero > 255, zero.apply("Mod", 256) - zero, 0).cast(DOUBLE)
-    seen = seen_by_windows(b, codes.tensor, flat)
+    seen = seen_by_windows(b, values.tensor, flat)
     seen = choose(Term(b, b.const(inside[..., None], "inside")), seen, border)
     rows, columns = flat.shape[:2]
     n = shape_of(x)[0]
     patches = b.reshaped(seen.tensor, (n, rows, columns, kh * kw * depth))
     y = b.step("MatMul", patches, b.reshaped(weights.tensor, (kh * kw * depth, count)),
                shape=(n, rows, columns, count))  # fmt: skip
-    return _three(b, wrapped(Term(b, y)), *limits)
+    return three(b, wrapped(Term(b, y)), *limits)
 
 
-def _raw(b: Builder, q: Tensor, r: Range) -> Coded:
-    """Codes next to a signed filter: 0 is code 0."""
+def _raw(b: Builder, q: Tensor, r: Range) -> QuantizedTensor:
+    """The parameters of values next to a signed filter: their zero point is 0."""
     scale, zero = _code_level(r).tensor, b.const(np.array(0, q.dtype.numpy()), "zero")
-    return Coded(q, scale, zero, r.low.tensor, r.high.tensor)
+    return QuantizedTensor(q, scale, zero, r.low.tensor, r.high.tensor)
 
 
 def _whole(
     b: Builder,
     q: Tensor,
-    x: Coded | None,
-    w: Coded | None,
+    x: QuantizedTensor | None,
+    w: QuantizedTensor | None,
     limits: tuple[Term, Term],
     strides: Sequence[int],
     padding: str,
@@ -161,28 +157,28 @@ def _whole(
     *,
     per_channel: bool = False,
 ) -> Term | None:
-    """A convolution of q by kernels for integers; None if the codes of 0 or the sizes are not known.
+    """A convolution of q by kernels for integers; None if zero points or the sizes are not known.
 
-    Its sums are those of q; its other forms may take the codes in x, which are within one of q.
+    Its sums are those of q; its other forms may take the values in x, which are within one of q.
     """
     if x is None or w is None:
         return None
     found = (
-        conv_of(b, codes, w.codes, strides, padding, dilations, per_channel=per_channel)
-        for codes in dict.fromkeys((q, x.codes))
+        conv_of(b, values, w.values, strides, padding, dilations, per_channel=per_channel)
+        for values in dict.fromkeys((q, x.values))
     )
     convs = [conv for conv in found if conv is not None]
     if not convs:
         return None
     conv, quick = convs[0], convs[-1]
     zeros = x.zero, w.zero
-    y = whole_conv(b, conv, w.codes, zeros)
+    y = whole_conv(b, conv, w.values, zeros)
 
-    def sums() -> Tensor:
-        return y if quick is conv else whole_conv(b, quick, w.codes, zeros)
+    def exact_sums() -> Tensor:
+        return y if quick is conv else whole_conv(b, quick, w.values, zeros)
 
-    wide = convolution(b, quick, x, w, sums, limits[0].tensor, limits[1].tensor)
-    return Term(b, note_wide(b, y, wide))
+    sums = convolution(b, quick, x, w, exact_sums, limits[0].tensor, limits[1].tensor)
+    return Term(b, note_accumulators(b, y, sums))
 
 
 def _moved_plane(
@@ -214,7 +210,7 @@ def quantized_depthwise(
     padding: str,
     dilations: Sequence[int] = (1, 1, 1, 1),
 ) -> Three:
-    """Sums of products per channel; 0 is code 0."""
+    """Sums of products per channel; zero points are 0."""
     of_x, of_w = range_of(b, min_x, max_x, x.dtype), range_of(b, min_w, max_w, w.dtype)
     kh, kw, depth, count = (n or 0 for n in shape_of(w, "the filter", 4))
     require(depth > 0, "the size of the filter is not known")
@@ -222,13 +218,13 @@ def quantized_depthwise(
     both = _raw(b, x, of_x), _raw(b, w, of_w)
     whole = _whole(b, x, *both, limits, strides, padding, dilations, per_channel=True)
     if whole is not None:
-        return _three(b, whole, *limits)
+        return three(b, whole, *limits)
     flat, inside = plane(x, (kh, kw), strides, dilations, padding)
     seen = seen_by_windows(b, b.cast(x, DOUBLE), flat)
     seen = choose(Term(b, b.const(inside[..., None], "inside")), seen, 0).unsqueezed(6)
     total = (seen * b.cast(w, DOUBLE)).reduced("ReduceSum", 3, 4)
     y = b.reshaped(total.tensor, (shape_of(x)[0], *flat.shape[:2], depth * count))
-    return _three(b, wrapped(Term(b, y)), *limits)
+    return three(b, wrapped(Term(b, y)), *limits)
 
 
 @lower("QuantizedBiasAdd", to="onnx")
@@ -244,55 +240,60 @@ def quantized_bias_add(
 ) -> Three:
     of_x, of_b = range_of(b, min_x, max_x, x.dtype), range_of(b, min_b, max_b, bias.dtype)
     most = of_x.high.most(-of_x.low).most(of_b.high).most(-of_b.low) * float(1 << 17)
-    wide = range_of(b, -most, most, INT32)
-    zero = code_of(Term(b, b.const(np.float64(0), "zero")), wide)
-    parts = [encoded(decoded(Term(b, q), r), wide).cast(INT64) for q, r in ((x, of_x), (bias, of_b))]
+    sums = range_of(b, -most, most, INT32)
+    zero = quantized_value(Term(b, b.const(np.float64(0), "zero")), sums)
+    parts = [
+        quantize_exactly(dequantize_exactly(Term(b, q), r), sums).cast(INT64)
+        for q, r in ((x, of_x), (bias, of_b))
+    ]
     total = wrapped(parts[0] + parts[1] + zero)
-    coded = _to_join(node, coded_of(b, x, min_x, max_x))
-    other = coded_of(b, bias, min_b, max_b)
-    known = _addends(node, (coded, other), (x, bias))
-    offset = None if coded is None or coded.is_measured else _bias_offset(wide)
-    _note_combined(b, "Add", total, coded, other, wide, offset, known)
-    return _three(b, total, wide.low, wide.high)
+    params = _to_join(node, quantized_of(b, x, min_x, max_x))
+    other = quantized_of(b, bias, min_b, max_b)
+    known = _addends(node, (params, other), (x, bias))
+    offset = None if params is None or params.is_measured else _bias_offset(sums)
+    _note_combined(b, "Add", total, params, other, sums, offset, known)
+    return three(b, total, sums.low, sums.high)
 
 
-def _to_join(node: Node, x: Coded | None, number: int = 0) -> Coded | None:
-    """An operand, which may become part of what follows if nobody else reads its codes."""
+def _to_join(node: Node, x: QuantizedTensor | None, number: int = 0) -> QuantizedTensor | None:
+    """An operand, which may become part of what follows if nobody else reads its values."""
     is_shared = len(set(node.inputs[number].readers)) > 1
     return replace(x, source=None) if x is not None and is_shared else x
 
 
-def _bias_offset(wide: Range) -> Term:
-    """What the sum of nothing and nothing is in a 32-bit range, of which float cannot tell the middle code.
+def _bias_offset(sums: Range) -> Term:
+    """What the sum of nothing and nothing is in a 32-bit range, of which float cannot tell the zero point.
 
-    Up to 4 of 255 codes, depending on the last bits of the range.
+    Up to 4 of 255 values, depending on the last bits of the range.
     """
-    k = (float(2**32 - 1) / wide.width).cast(FLOAT)
-    return (wide.high * k - 2.0**31) * wide.high * 2.0**-30
+    k = (float(2**32 - 1) / sums.width).cast(FLOAT)
+    return (sums.high * k - 2.0**31) * sums.high * 2.0**-30
 
 
 def _note_combined(
     b: Builder,
     code: str,
     q: Term,
-    x: Coded | None,
-    y: Coded | None,
+    x: QuantizedTensor | None,
+    y: QuantizedTensor | None,
     r: Range,
     offset: Term | None = None,
     known: Sequence[Addend] = (),
 ) -> None:
     if x is not None and y is not None:
-        note_wide(b, q.tensor, combined(b, code, x, y, r.low.tensor, r.high.tensor, offset, known))
+        note_accumulators(b, q.tensor, combined(b, code, x, y, r.low.tensor, r.high.tensor, offset, known))
 
 
-def _addends(node: Node, coded: Sequence[Coded | None], codes: Sequence[Tensor]) -> tuple[Addend, ...]:
-    """What the kernel adds for the codes of two operands; nothing if their ranges are not known."""
-    pairs = zip(coded, codes, strict=True)
-    grids = [None if c is None else known_grid(c.low, c.high, q.dtype) for c, q in pairs]
+def _addends(
+    node: Node, params: Sequence[QuantizedTensor | None], values: Sequence[Tensor]
+) -> tuple[Addend, ...]:
+    """What the kernel adds for two operands; nothing if their ranges are not known."""
+    pairs = zip(params, values, strict=True)
+    grids = [None if c is None else known_parameters(c.low, c.high, q.dtype) for c, q in pairs]
     first, second = grids
     if first is None or second is None:
         return ()
-    return addends(node.op, (first, second), [is_single(q.shape) for q in codes])
+    return addends(node.op, (first, second), [is_single(q.shape) for q in values])
 
 
 @lower("QuantizedMul", to="onnx")
@@ -301,9 +302,11 @@ def quantized_mul(
 ) -> Three:
     of_x, of_y = range_of(b, min_x, max_x, x.dtype), range_of(b, min_y, max_y, y.dtype)
     product = wrapped(_centred(b, x, of_x) * _centred(b, y, of_y))
-    limits = range_of(b, *_product_range(level(of_x), level(of_y)), INT32)
-    _note_combined(b, "Mul", product, coded_of(b, x, min_x, max_x), coded_of(b, y, min_y, max_y), limits)
-    return _three(b, product, limits.low, limits.high)
+    limits = range_of(b, *_product_range(scale_of(of_x), scale_of(of_y)), INT32)
+    _note_combined(
+        b, "Mul", product, quantized_of(b, x, min_x, max_x), quantized_of(b, y, min_y, max_y), limits
+    )
+    return three(b, product, limits.low, limits.high)
 
 
 @lower("QuantizedAdd", to="onnx")
@@ -313,26 +316,28 @@ def quantized_add(
     require(all(t.shape is not None and None not in t.shape for t in (x, y)), "the sizes are not known")
     of_x, of_y = range_of(b, min_x, max_x, x.dtype), range_of(b, min_y, max_y, y.dtype)
     most = of_x.low.least(of_y.low).magnitude().most(of_x.high.most(of_y.high).magnitude()) * float(1 << 14)
-    wide = range_of(b, -most, most, INT32)
+    sums = range_of(b, -most, most, INT32)
     x_alone, y_alone = (int(np.prod([n or 0 for n in shape_of(t)])) == 1 for t in (x, y))
-    parts = _widened(b, x, of_x, wide, x_alone), _widened(b, y, of_y, wide, y_alone and not x_alone)
+    parts = _widened(b, x, of_x, sums, x_alone), _widened(b, y, of_y, sums, y_alone and not x_alone)
     total = wrapped(parts[0] + parts[1])
-    coded = [
-        _to_join(node, coded_of(b, q, least, most), number)
+    params = [
+        _to_join(node, quantized_of(b, q, least, most), number)
         for number, (q, least, most) in enumerate(((x, min_x, max_x), (y, min_y, max_y)))
     ]
-    known = _addends(node, coded, (x, y))
+    known = _addends(node, params, (x, y))
     offset = Term(b, b.const(np.float32(middle_of(known)[0]), "offset")) if known else None
-    _note_combined(b, "Add", total, coded[0], coded[1], wide, offset, known)
-    return _three(b, total, wide.low, wide.high)
+    _note_combined(b, "Add", total, params[0], params[1], sums, offset, known)
+    return three(b, total, sums.low, sums.high)
 
 
-def _widened(b: Builder, q: Tensor, r: Range, wide: Range, alone: bool) -> Term:
-    """Codes moved to a 32-bit range, int64."""
+def _widened(b: Builder, q: Tensor, r: Range, sums: Range, alone: bool) -> Term:
+    """Values requantized to a 32-bit range, int64."""
     if alone:
-        return code_of(real_of(Term(b, q), r).cast(DOUBLE), wide)
+        return quantized_value(real_value(Term(b, q), r).cast(DOUBLE), sums)
     zero, one = (
-        unclamped_code(real_of(Term(b, b.const(np.array(c, r.dtype.numpy()), "code")), r).cast(DOUBLE), wide)
+        unclamped_value(
+            real_value(Term(b, b.const(np.array(c, r.dtype.numpy()), "code")), r).cast(DOUBLE), sums
+        )
         for c in (0, 1)
     )
     y = Term(b, b.cast(q, INT64)) * (one - zero) + zero

@@ -1,4 +1,4 @@
-"""Ops on codes that hand their range on."""
+"""Ops on quantized values that hand their range on."""
 
 from __future__ import annotations
 
@@ -12,20 +12,29 @@ import numpy as np
 
 from thinflow.ir.graph import Node
 from thinflow.ir.types import DOUBLE, FLOAT, INT8, INT32, UINT8
-from thinflow.lower.onnx import quantized_context
 from thinflow.lower.onnx.array import reshape
 from thinflow.lower.onnx.builder import END, Builder, ints, require, shape_of
 from thinflow.lower.onnx.conv import geometry
 from thinflow.lower.onnx.pool import max_pool
-from thinflow.lower.onnx.quantization_formulas import code_of, decoded, encoded, range_of
+from thinflow.lower.onnx.quantization_formulas import (
+    Three,
+    dequantize_exactly,
+    quantize_exactly,
+    quantized_value,
+    range_of,
+)
 from thinflow.lower.onnx.quantized_context import (
-    Coded,
-    coded_of,
-    coded_over,
-    handed_on,
+    QuantizedTensor,
+    accumulators_of,
+    dequantized,
+    is_exact,
     is_same,
-    note_wide,
-    wide_of,
+    note_accumulators,
+    note_quantized,
+    quantized,
+    quantized_of,
+    target_over,
+    with_parameters,
 )
 from thinflow.lower.onnx.terms import Term, choose
 from thinflow.lower.onnx.windows import plane, seen_by_windows
@@ -33,34 +42,34 @@ from thinflow.lower.rules import lower
 from thinflow.onnx.program import Tensor
 from thinflow.ops._quantized import is_native
 
-Three = tuple[Tensor, Tensor, Tensor]
-
 
 def _clamped(b: Builder, q: Tensor, low: Tensor, high: Tensor, top: Term | None) -> Three:
-    """Codes within those of 0 and top."""
+    """Values between the zero point and that of `top`."""
     is_known = top is None or (top.tensor.is_constant and bool(top.tensor.array() >= 0))
     most = float(top.tensor.array()) if top is not None and is_known else math.inf
-    coded = None if q.dtype is not UINT8 or quantized_context.is_exact(q) else coded_of(b, q, low, high)
-    if coded is not None and is_known:
-        return b.result(handed_on(b, _limited(b, coded, most), coded)), low, high
+    params = None if q.dtype is not UINT8 or is_exact(q) else quantized_of(b, q, low, high)
+    if params is not None and is_known:
+        return b.result(with_parameters(b, _limited(b, params, most), params)), low, high
     r = range_of(b, low, high, q.dtype)
-    codes = Term(b, b.cast(q, INT32)).most(code_of(Term(b, b.const(np.float64(0), "zero")), r).cast(INT32))
+    values = Term(b, b.cast(q, INT32)).most(
+        quantized_value(Term(b, b.const(np.float64(0), "zero")), r).cast(INT32)
+    )
     if top is not None:
-        codes = codes.least(code_of(top.cast(DOUBLE), r).cast(INT32))
-    y = b.cast(codes.tensor, q.dtype)
-    wide = wide_of(b, q, low, high)
-    if wide is not None and is_known:
-        note_wide(b, y, replace(wide, clamped=True, top=min(wide.top, most)))
+        values = values.least(quantized_value(top.cast(DOUBLE), r).cast(INT32))
+    y = b.cast(values.tensor, q.dtype)
+    sums = accumulators_of(b, q, low, high)
+    if sums is not None and is_known:
+        note_accumulators(b, y, replace(sums, clamped=True, top=min(sums.top, most)))
     return b.result(y), low, high
 
 
-def _limited(b: Builder, x: Coded, top: float) -> Tensor:
-    """Codes of at least 0, and at most a number."""
+def _limited(b: Builder, x: QuantizedTensor, top: float) -> Tensor:
+    """Values of at least the zero point, and at most that of a real value."""
     ends = [x.zero]
     if top < math.inf:
         code = (top / Term(b, x.scale)).rounded() + b.cast(x.zero, FLOAT)
         ends.append(b.cast(code.least(255.0).most(0.0).tensor, UINT8))
-    return b.step("Clip", x.codes, *ends, shape=x.codes.shape)
+    return b.step("Clip", x.values, *ends, shape=x.values.shape)
 
 
 @lower("QuantizedRelu", to="onnx")
@@ -80,7 +89,7 @@ def quantized_relu_x(b: Builder, node: Node, q: Tensor, top: Tensor, low: Tensor
 
 @lower("QuantizedReshape", to="onnx")
 def quantized_reshape(b: Builder, node: Node, q: Tensor, shape: Tensor, low: Tensor, high: Tensor) -> Three:
-    return handed_on(b, reshape(b, node, q, shape), coded_of(b, q, low, high)), low, high
+    return with_parameters(b, reshape(b, node, q, shape), quantized_of(b, q, low, high)), low, high
 
 
 @lower("QuantizedMaxPool", "QuantizedAvgPool", to="onnx")
@@ -95,20 +104,20 @@ def quantized_pool(
     strides: Sequence[int],
     padding: str,
 ) -> Three:
-    """The largest code of each window, or the mean of those inside the image."""
+    """The greatest value of each window, or the mean of those inside the image."""
     require((ksize[0], ksize[3]) == (1, 1), "windows over batch and channels have no form")
-    coded = coded_of(b, q, low, high)
+    params = quantized_of(b, q, low, high)
     if node.op == "QuantizedMaxPool":
         if b.extended and q.dtype in (UINT8, INT8):
             options = geometry(shape_of(q, "x", 4)[1:3], ksize[1:3], strides[1:3], (1, 1), padding)
             y = b.step("com.microsoft.NhwcMaxPool", q, shape=b.result_spec().shape, **options)
         else:
             y = max_pool(b, node, q, ksize=ksize, strides=strides, padding=padding)
-        reals = None if coded is None or tuple(ksize[1:3]) != (1, 1) else _thinned(b, coded, strides)
-        return handed_on(b, b.result(y), coded, reals=reals), low, high
-    if coded is not None and q.dtype is UINT8 and not quantized_context.is_exact(q):
-        mean = _mean(b, coded, geometry(shape_of(q, "x", 4)[1:3], ksize[1:3], strides[1:3], (1, 1), padding))
-        return handed_on(b, b.result(mean), coded), low, high
+        reals = None if params is None or tuple(ksize[1:3]) != (1, 1) else _thinned(b, params, strides)
+        return with_parameters(b, b.result(y), params, reals=reals), low, high
+    if params is not None and q.dtype is UINT8 and not is_exact(q):
+        mean = _mean(b, params, geometry(shape_of(q, "x", 4)[1:3], ksize[1:3], strides[1:3], (1, 1), padding))
+        return with_parameters(b, b.result(mean), params), low, high
     flat, inside = plane(q, ksize[1:3], strides, (1, 1, 1, 1), padding)
     seen = seen_by_windows(b, b.cast(q, DOUBLE), flat)
     there = Term(b, b.const(inside[..., None], "inside"))
@@ -118,23 +127,23 @@ def quantized_pool(
     return b.result(b.cast(b.cast(whole.tensor, INT32), q.dtype)), low, high
 
 
-def _thinned(b: Builder, x: Coded, strides: Sequence[int]) -> Callable[[], Tensor] | None:
-    """Emits what was rounded to codes [n,h,w,c], for the pixels that are some steps apart."""
+def _thinned(b: Builder, x: QuantizedTensor, strides: Sequence[int]) -> Callable[[], Tensor] | None:
+    """Emits what was rounded to values [n,h,w,c], for the pixels that are some steps apart."""
     whole, shape = x.reals, b.result_spec().shape
     if whole is None:
         return None
     return cache(lambda: b.sliced(whole(), [0, 0], [END, END], [1, 2], list(strides[1:3]), shape=shape))
 
 
-def _mean(b: Builder, x: Coded, options: dict[str, Any]) -> Tensor:
-    """The codes of what windows see on average; the border does not count."""
+def _mean(b: Builder, x: QuantizedTensor, options: dict[str, Any]) -> Tensor:
+    """The mean of each window; the border does not count."""
     if b.extended:
-        inputs, options = (x.codes, x.scale, x.zero, x.scale, x.zero), {"channels_last": 1, **options}
+        inputs, options = (x.values, x.scale, x.zero, x.scale, x.zero), {"channels_last": 1, **options}
         return b.step("com.microsoft.QLinearAveragePool", *inputs, shape=b.result_spec().shape, **options)
     n, rows, columns, depth = b.result_spec().shape or (None,) * 4
-    reals = b.channels_first(quantized_context.decoded(b, x))
+    reals = b.channels_first(dequantized(b, x))
     y = b.step("AveragePool", reals, shape=(n, depth, rows, columns), count_include_pad=0, **options)
-    return b.transposed(quantized_context.encoded(b, y, x), (0, 2, 3, 1))
+    return b.transposed(quantized(b, y, x), (0, 2, 3, 1))
 
 
 @lower("QuantizedConcat", to="onnx")
@@ -143,9 +152,9 @@ def quantized_concat(b: Builder, node: Node, axis: Tensor, *rest: Tensor) -> Thr
     n = len(rest) // 3
     require(n > 0 and len(rest) == 3 * n, "it needs as many ranges as tensors")
     parts = rest[:n]
-    coded = [coded_of(b, rest[k], rest[n + k], rest[2 * n + k]) for k in range(n)]
-    known = [c for c in coded if c is not None]
-    if len(known) == n and not all(quantized_context.is_exact(q) for q in parts):
+    params = [quantized_of(b, rest[k], rest[n + k], rest[2 * n + k]) for k in range(n)]
+    known = [c for c in params if c is not None]
+    if len(known) == n and not all(is_exact(q) for q in parts):
         return _joined(b, axis, known)
     ranges = [range_of(b, rest[n + k], rest[2 * n + k], parts[k].dtype) for k in range(n)]
     low, high = ranges[0].low, ranges[0].high
@@ -154,32 +163,32 @@ def quantized_concat(b: Builder, node: Node, axis: Tensor, *rest: Tensor) -> Thr
     if parts[0].dtype is INT32:
         high = low.magnitude().most(high.magnitude())
         low = -high
-    wide = range_of(b, low, high, parts[0].dtype)
+    sums = range_of(b, low, high, parts[0].dtype)
     moved = []
     for q, r in zip(parts, ranges, strict=True):
         same = r.low.equals(low) & r.high.equals(high)
-        again = encoded(decoded(Term(b, q), r), wide).cast(INT32)
+        again = quantize_exactly(dequantize_exactly(Term(b, q), r), sums).cast(INT32)
         moved.append(b.cast(choose(same, Term(b, b.cast(q, INT32)), again).tensor, q.dtype))
     (place,) = ints(axis, "the axis")
     y = b.step("Concat", *moved, shape=b.result_spec().shape, axis=place)
     return b.result(y), b.result(low.tensor, 1), b.result(high.tensor, 2)
 
 
-def _joined(b: Builder, axis: Tensor, parts: list[Coded]) -> Three:
-    """Codes one after the other, in the union of their ranges."""
+def _joined(b: Builder, axis: Tensor, parts: list[QuantizedTensor]) -> Three:
+    """Values one after the other, in the union of their ranges."""
     low, high = (Term(b, b.reshaped(end, ())) for end in (parts[0].low, parts[0].high))
     for part in parts[1:]:
         low, high = low.least(b.reshaped(part.low, ())), high.most(b.reshaped(part.high, ()))
-    to = coded_over(b, low, high)
+    to = target_over(b, low, high)
     moved = [
-        part.codes if is_same(part.low, low.tensor) and is_same(part.high, high.tensor)
-        else quantized_context.encoded(b, quantized_context.decoded(b, part), to)
+        part.values if is_same(part.low, low.tensor) and is_same(part.high, high.tensor)
+        else quantized(b, dequantized(b, part), to)
         for part in parts
     ]  # fmt: skip
     (place,) = ints(axis, "the axis")
     y = b.result(b.step("Concat", *moved, shape=b.result_spec().shape, axis=place))
-    coded = Coded(y, to.scale, to.zero, low.tensor, high.tensor)
-    return quantized_context.note_coded(b, y, coded), b.result(low.tensor, 1), b.result(high.tensor, 2)
+    params = QuantizedTensor(y, to.scale, to.zero, low.tensor, high.tensor)
+    return note_quantized(b, y, params), b.result(low.tensor, 1), b.result(high.tensor, 2)
 
 
 @lower("QuantizedInstanceNorm", to="onnx")
@@ -200,8 +209,8 @@ def quantized_instance_norm(
     shape_of(q, "the codes", 4)
     r = range_of(b, low, high, q.dtype)
     scale = (r.high - r.low) / float(r.codes.high - r.codes.low)
-    codes = Term(b, b.cast(q, DOUBLE))
-    deviation = (codes - codes.reduced("ReduceMean", 1, 2, keep=True)).cast(FLOAT) * scale
+    values = Term(b, b.cast(q, DOUBLE))
+    deviation = (values - values.reduced("ReduceMean", 1, 2, keep=True)).cast(FLOAT) * scale
     variance = (deviation * deviation).cast(DOUBLE).reduced("ReduceMean", 1, 2, keep=True)
     y = (deviation.cast(DOUBLE) / (variance + variance_epsilon).apply("Sqrt")).cast(FLOAT)
     if output_range_given:
@@ -209,5 +218,5 @@ def quantized_instance_norm(
     else:
         least, most = y.reduced("ReduceMin", 0, 1, 2, 3), y.reduced("ReduceMax", 0, 1, 2, 3)
     most = choose(most - least < min_separation, least + min_separation, most)
-    found = encoded(y, range_of(b, least, most, q.dtype))
+    found = quantize_exactly(y, range_of(b, least, most, q.dtype))
     return b.result(found.tensor), b.result(least.tensor, 1), b.result(most.tensor, 2)

@@ -1,12 +1,12 @@
-"""Quantized tensors as ONNX's own quantized ops take them: codes, the width of one and the code of 0.
+"""Quantized tensors as ONNX's own quantized ops take them: values, scale and zero point.
 
 Rules for quantized ops note here what their results are, besides what computes them bit for bit:
 
-- of eight-bit codes, the scale and the code of 0 (`Coded`), so that readers can use kernels for integers;
-- of 32-bit sums, how to get them as eight-bit codes or as reals (`Wide`). A Requantize then emits one of
-  these and leaves the 32-bit result unread, so that it is removed.
+- of 8-bit values, the scale and the zero point (`QuantizedTensor`), so that readers can use integer kernels;
+- of 32-bit accumulators, how to get them as 8-bit or real values (`Accumulators`). A Requantize then emits
+  one of these and leaves the 32-bit result unread, so that it is removed.
 
-Codes made this way are within one of TensorFlow's, which rounds halves in another direction and divides some
+Values made this way are within one of TensorFlow's, which rounds halves in another direction and divides some
 ranges from their lower end. A range that is measured in each run is widened to hold 0. Small tensors, and
 what `bit_for_bit` encloses, are not made this way.
 """
@@ -37,27 +37,28 @@ if TYPE_CHECKING:
 
 _HALF = 128
 FEWEST = 64
-"""Elements below which codes are computed as TensorFlow does."""
+"""Elements below which values are computed as TensorFlow does: exact, and too few to take any time."""
 _NARROWEST = 1e-30
+"""Keeps the width of a measured range above 0: its scale is still a normal float32."""
 _LARGEST_LEAST = 1e-6
 """Up to this a constant is a floor under a measured end, to keep the range from being empty."""
 
 
 @dataclass(frozen=True)
-class Coded:
-    """What eight-bit codes stand for: (codes - zero) * scale.
+class QuantizedTensor:
+    """A quantized tensor: (values - zero) * scale.
 
     Attributes:
-        codes: uint8 (of signed ones: 128 more); int8 for weights.
+        values: uint8 (of signed ones: 128 more); int8 for weights.
         scale: float [].
-        zero: the code of 0 [], of the codes' type.
+        zero: the zero point [], of the values' type.
         low, high: the ends of the range as the graph hands them on.
         is_measured: whether the ends are those of sums made here, which are not TensorFlow's to the last bit.
-        source: the layer that was rounded to these codes, for what can be added to its sums instead.
-        reals: emits what was rounded to these codes, where it has been computed to measure their range.
+        source: the layer that was rounded to these values, for what can be added to its sums instead.
+        reals: emits what was rounded to these values, where that was computed to measure their range.
     """
 
-    codes: Tensor
+    values: Tensor
     scale: Tensor
     zero: Tensor
     low: Tensor
@@ -68,17 +69,17 @@ class Coded:
 
     @property
     def unit(self) -> float | None:
-        """The width of one code, if it is known."""
+        """The scale, if it is known."""
         return float(self.scale.array()) if self.scale.is_constant else None
 
 
 @dataclass(frozen=True)
-class Target:
-    """The codes to make: (codes - zero) * scale.
+class TargetTensors:
+    """Quantization parameters of a result: (values - zero) * scale.
 
     Attributes:
-        shift: what to add to the reals before they are rounded.
-        clamped: whether codes below that of 0 become that afterwards.
+        shift: what to add to the real values before they are rounded.
+        clamped: whether values below the zero point become that afterwards.
         top: what is above becomes this afterwards.
     """
 
@@ -96,14 +97,14 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Wide:
+class Accumulators:
     """How to get 32-bit sums in another form.
 
     Attributes:
         low, high: the ends of the range as the graph hands them on.
-        narrow: emits the sums as uint8 codes.
+        narrow: emits the sums as uint8 values.
         reals: emits the sums as float.
-        ends: emits the least and the greatest of the sums as float [], where that is cheaper than `reals`.
+        ends: emits the least and the greatest of the sums as float [], where that is cheaper.
         clamped: whether what is below 0 is 0.
         top: what is above is this.
         layer: what adds them up.
@@ -111,7 +112,7 @@ class Wide:
 
     low: Tensor
     high: Tensor
-    narrow: Callable[[Target], Tensor]
+    narrow: Callable[[TargetTensors], Tensor]
     reals: Callable[[], Tensor]
     ends: Callable[[], tuple[Tensor, Tensor]] | None = None
     clamped: bool = False
@@ -124,7 +125,7 @@ _exactly: ContextVar[bool] = ContextVar("bit_for_bit", default=False)
 
 @contextmanager
 def bit_for_bit() -> Iterator[None]:
-    """Within the block all codes are lowered to what gives TensorFlow's, however slow."""
+    """Within the block quantized ops are lowered to what gives TensorFlow's values, however slow."""
     token = _exactly.set(True)
     try:
         yield
@@ -133,7 +134,7 @@ def bit_for_bit() -> Iterator[None]:
 
 
 def is_exact(q: Tensor) -> bool:
-    """Whether codes have to be TensorFlow's, all of them: where they are few, that takes no time."""
+    """Whether values have to be TensorFlow's, all of them: where they are few, that takes no time."""
     is_small = q.shape is not None and math.prod(n or 1 for n in q.shape) < FEWEST
     return is_small or _exactly.get() or is_native()
 
@@ -141,15 +142,15 @@ def is_exact(q: Tensor) -> bool:
 # --- notes --------------------------------------------------------------------------------------------------
 
 
-def note_coded(b: Builder, q: Tensor, coded: Coded) -> Tensor:
-    """Remember what codes stand for; returns them."""
-    b.notes["coded", q] = coded
+def note_quantized(b: Builder, q: Tensor, params: QuantizedTensor) -> Tensor:
+    """Note the parameters of quantized values; returns the values."""
+    b.notes["coded", q] = params
     return q
 
 
-def note_wide(b: Builder, q: Tensor, wide: Wide) -> Tensor:
+def note_accumulators(b: Builder, q: Tensor, sums: Accumulators) -> Tensor:
     """Remember how to get 32-bit sums in another form; returns them."""
-    b.notes["wide", q] = wide
+    b.notes["wide", q] = sums
     return q
 
 
@@ -159,63 +160,63 @@ def note_measured(b: Builder, q: Tensor, least: Tensor, most: Tensor) -> None:
     b.notes["most", most] = q
 
 
-def coded_of(b: Builder, q: Tensor, low: Tensor, high: Tensor) -> Coded | None:
-    """What codes with this range stand for; None if 0 may not be one of them."""
+def quantized_of(b: Builder, q: Tensor, low: Tensor, high: Tensor) -> QuantizedTensor | None:
+    """The parameters of values with this range; None if 0 may not be exact by them."""
     found = b.notes.get(("coded", q))
     if found is not None and is_same(found.low, low) and is_same(found.high, high):
-        coded: Coded = found
-        return coded
-    known = known_grid(low, high, q.dtype)
+        params: QuantizedTensor = found
+        return params
+    known = known_parameters(low, high, q.dtype)
     if known is None or not known.holds_zero:
         return None
     is_signed = q.dtype is INT8
-    codes = _unsigned(b, q) if is_signed else q
+    values = _unsigned(b, q) if is_signed else q
     scale, zero = _constants(b, known, _HALF if is_signed else 0)
-    b.notes["coded", q] = Coded(codes, scale, zero, low, high)
-    return Coded(codes, scale, zero, low, high)
+    b.notes["coded", q] = QuantizedTensor(values, scale, zero, low, high)
+    return QuantizedTensor(values, scale, zero, low, high)
 
 
 def _unsigned(b: Builder, q: Tensor) -> Tensor:
-    """int8 codes as uint8 ones, 128 more."""
+    """int8 values as uint8 ones, 128 more."""
     if q.is_constant:
         return b.const((q.array().astype(np.int16) + _HALF).astype(np.uint8), "codes")
     return b.cast((Term(b, b.cast(q, INT32)) + _HALF).tensor, UINT8)
 
 
-def weights_of(b: Builder, w: Tensor, low: Tensor, high: Tensor) -> Coded | None:
-    """As `coded_of`, constant codes made signed: products of unsigned with signed ones are the fastest."""
+def weights_of(b: Builder, w: Tensor, low: Tensor, high: Tensor) -> QuantizedTensor | None:
+    """As `quantized_of`, constants made signed: products of unsigned with signed values are the fastest."""
     found = b.notes.get(("weights", w))
     if found is None:
-        found = coded_of(b, w, low, high)
-        if found is None or not found.codes.is_constant or not found.zero.is_constant:
-            return None if found is None else these_very(b, w, found)
-        codes, zero = (
+        found = quantized_of(b, w, low, high)
+        if found is None or not found.values.is_constant or not found.zero.is_constant:
+            return None if found is None else in_own_type(b, w, found)
+        values, zero = (
             b.const((t.array().astype(np.int16) - _HALF).astype(np.int8), "weights", INT8)
-            for t in (found.codes, found.zero)
+            for t in (found.values, found.zero)
         )
-        found = replace(found, codes=codes, zero=zero)
+        found = replace(found, values=values, zero=zero)
         b.notes["weights", w] = found
-    weights: Coded = found
+    weights: QuantizedTensor = found
     return weights if is_same(weights.low, low) and is_same(weights.high, high) else None
 
 
-def these_very(b: Builder, q: Tensor, coded: Coded) -> Coded:
-    """What stands for codes, with these codes themselves, in their own type."""
-    zero = coded.zero
+def in_own_type(b: Builder, q: Tensor, params: QuantizedTensor) -> QuantizedTensor:
+    """The same with the values in their own type, signed ones too."""
+    zero = params.zero
     if q.dtype is INT8:
         zero = b.cast((Term(b, b.cast(zero, INT32)) - _HALF).tensor, INT8)
-    return replace(coded, codes=q, zero=zero)
+    return replace(params, values=q, zero=zero)
 
 
-def wide_of(b: Builder, q: Tensor, low: Tensor, high: Tensor) -> Wide | None:
+def accumulators_of(b: Builder, q: Tensor, low: Tensor, high: Tensor) -> Accumulators | None:
     """How to get 32-bit sums with this range in another form, if that is known."""
-    found: Wide | None = None if is_exact(q) else b.notes.get(("wide", q))
+    found: Accumulators | None = None if is_exact(q) else b.notes.get(("wide", q))
     is_its = found is not None and is_same(found.low, low) and is_same(found.high, high)
     return found if is_its else None
 
 
-def known_grid(low: Tensor, high: Tensor, element: DType) -> Grid | None:
-    """The grid of eight-bit codes whose range is constant."""
+def known_parameters(low: Tensor, high: Tensor, element: DType) -> Grid | None:
+    """The quantization parameters of 8-bit values whose range is constant."""
     if element not in (UINT8, INT8) or not (low.is_constant and high.is_constant):
         return None
     least, most = low.array(), high.array()
@@ -231,13 +232,13 @@ def is_same(x: Tensor, y: Tensor) -> bool:
     return x.array().size == y.array().size == 1 and bool(x.array().reshape(()) == y.array().reshape(()))
 
 
-def coded_over(b: Builder, low: Term, high: Term) -> Target:
-    """uint8 codes over a range that holds 0, known or not."""
-    known = known_grid(low.tensor, high.tensor, UINT8)
+def target_over(b: Builder, low: Term, high: Term) -> TargetTensors:
+    """uint8 values over a range that holds 0, known or not."""
+    known = known_parameters(low.tensor, high.tensor, UINT8)
     if known is not None and known.holds_zero:
-        return Target(*_constants(b, known))
+        return TargetTensors(*_constants(b, known))
     scale = (high - low) / 255.0
-    return Target(scale.tensor, b.cast((-low / scale).rounded().tensor, UINT8))
+    return TargetTensors(scale.tensor, b.cast((-low / scale).rounded().tensor, UINT8))
 
 
 def _constants(b: Builder, known: Grid, shift: int = 0) -> tuple[Tensor, Tensor]:
@@ -250,28 +251,28 @@ def _constants(b: Builder, known: Grid, shift: int = 0) -> tuple[Tensor, Tensor]
 # --- small steps --------------------------------------------------------------------------------------------
 
 
-def decoded(b: Builder, x: Coded) -> Tensor:
-    """Codes as float."""
+def dequantized(b: Builder, x: QuantizedTensor) -> Tensor:
+    """Values as float."""
     return b.step(
-        "DequantizeLinear", x.codes, x.scale, x.zero, shape=x.codes.shape, element=FLOAT, suffix="reals"
+        "DequantizeLinear", x.values, x.scale, x.zero, shape=x.values.shape, element=FLOAT, suffix="reals"
     )
 
 
-def constant_reals(x: Coded) -> Array | None:
-    """What constant codes stand for, float64; None for others."""
-    if not (x.codes.is_constant and x.scale.is_constant and x.zero.is_constant):
+def constant_reals(x: QuantizedTensor) -> Array | None:
+    """The real values of a constant, float64; None for others."""
+    if not (x.values.is_constant and x.scale.is_constant and x.zero.is_constant):
         return None
-    reals: Array = (x.codes.array().astype(np.float64) - float(x.zero.array())) * float(x.scale.array())
+    reals: Array = (x.values.array().astype(np.float64) - float(x.zero.array())) * float(x.scale.array())
     return reals
 
 
-def reals_of(b: Builder, x: Coded) -> Tensor:
-    """What codes stand for as float; what was rounded to them if it is there, which is half a code closer."""
-    return decoded(b, x) if x.reals is None else x.reals()
+def real_values_of(b: Builder, x: QuantizedTensor) -> Tensor:
+    """Real values as float: what was rounded if that is there, which is half a step closer."""
+    return dequantized(b, x) if x.reals is None else x.reals()
 
 
-def encoded(b: Builder, x: Tensor, to: Target | Coded) -> Tensor:
-    """Float as uint8 codes."""
+def quantized(b: Builder, x: Tensor, to: TargetTensors | QuantizedTensor) -> Tensor:
+    """Float as uint8 values."""
     return b.step("QuantizeLinear", x, to.scale, to.zero, shape=x.shape, element=UINT8, suffix="codes")
 
 
@@ -283,34 +284,34 @@ def scaled(b: Builder, q: Tensor, *units: Tensor) -> Tensor:
     return b.step("Mul", b.cast(q, FLOAT), unit.tensor, shape=q.shape)
 
 
-def signed(b: Builder, codes: Tensor) -> Tensor:
-    """uint8 codes as the int8 ones they stand for."""
-    return b.cast((Term(b, b.cast(codes, INT32)) - _HALF).tensor, INT8)
+def as_signed(b: Builder, values: Tensor) -> Tensor:
+    """uint8 values as the int8 ones they stand for."""
+    return b.cast((Term(b, b.cast(values, INT32)) - _HALF).tensor, INT8)
 
 
 # --- from 32 bits to eight ----------------------------------------------------------------------------------
 
 
 def requantized(
-    b: Builder, q: Tensor, wide: Wide, low: Tensor, high: Tensor, out_type: DType
+    b: Builder, q: Tensor, sums: Accumulators, low: Tensor, high: Tensor, out_type: DType
 ) -> tuple[Tensor, Tensor, Tensor] | None:
-    """Sums as codes of a range, and the ends of that; None if they have to be computed bit for bit.
+    """Sums requantized to a range, and the ends of that; None if they have to be computed bit for bit.
 
     Args:
         low, high: constants, or what `note_measured` was told of q.
     """
     is_signed = out_type is QINT8
     if low.is_constant and high.is_constant:
-        known = known_grid(low, high, INT8 if is_signed else UINT8)
+        known = known_parameters(low, high, INT8 if is_signed else UINT8)
         if known is None or not known.holds_zero or known.low > 0:
             return None
-        coded = _frozen(b, wide, known, low, high)
+        params = _frozen(b, sums, known, low, high)
     elif b.notes.get(("least", low)) is q and _is_measured(b, q, high):
-        coded = dynamic(b, wide)
+        params = dynamic(b, sums)
     else:
         return None
-    codes = b.result(signed(b, coded.codes) if is_signed else coded.codes)
-    return note_coded(b, codes, coded), b.result(coded.low, 1), b.result(coded.high, 2)
+    values = b.result(as_signed(b, params.values) if is_signed else params.values)
+    return note_quantized(b, values, params), b.result(params.low, 1), b.result(params.high, 2)
 
 
 def _is_measured(b: Builder, q: Tensor, high: Tensor) -> bool:
@@ -325,75 +326,79 @@ def _is_measured(b: Builder, q: Tensor, high: Tensor) -> bool:
     return b.notes.get(("most", high)) is q
 
 
-def _frozen(b: Builder, wide: Wide, known: Grid, low: Tensor, high: Tensor) -> Coded:
+def _frozen(b: Builder, sums: Accumulators, known: Grid, low: Tensor, high: Tensor) -> QuantizedTensor:
     shift = _HALF if known.dtype is QINT8 else 0
     scale, zero = _constants(b, known, shift)
-    # Unsigned codes divide the range from its lower end, signed ones from 0.
+    # Unsigned values divide the range from its lower end, signed ones from 0.
     from_end = 0.0 if shift else steps_from_low_end(known) * known.scale
-    to = Target(scale, zero, from_end, wide.clamped, wide.top)
-    is_clamped = wide.clamped or wide.top < math.inf
-    source = None if is_clamped or wide.layer is None else wide.layer.requantized(to)
-    return Coded(limited(b, wide.narrow(to), to), scale, zero, low, high, source=source)
+    to = TargetTensors(scale, zero, from_end, sums.clamped, sums.top)
+    is_clamped = sums.clamped or sums.top < math.inf
+    source = None if is_clamped or sums.layer is None else sums.layer.requantized(to)
+    return QuantizedTensor(clamped_to(b, sums.narrow(to), to), scale, zero, low, high, source=source)
 
 
-def limited(b: Builder, codes: Tensor, to: Target) -> Tensor:
-    """Codes of a known grid, those that a clamp leaves."""
+def clamped_to(b: Builder, values: Tensor, to: TargetTensors) -> Tensor:
+    """uint8 values with constant parameters, clamped as the target is."""
     fixed = to.fixed
     least = fixed.zero_point if to.clamped else 0
     most = min(255.0, fixed.zero_point + fixed.high / fixed.scale)
     if least <= 0 and round(most) >= 255:
-        return codes
+        return values
     ends = [b.const(np.array(n, np.uint8), "end") for n in (least, max(round(most), 0))]
-    return b.step("Clip", codes, *ends, shape=codes.shape)
+    return b.step("Clip", values, *ends, shape=values.shape)
 
 
-def dynamic(b: Builder, wide: Wide) -> Coded:
-    """Sums as codes of the range that they use."""
-    if wide.ends is not None:
-        low, high = _zero_between(b, wide, *wide.ends())
-        to = coded_over(b, low, high)
-        return Coded(wide.narrow(to), to.scale, to.zero, low.tensor, high.tensor, is_measured=True)
-    x = wide.reals()
-    if wide.clamped:
-        return _from_zero(b, x, wide.top)
-    codes, scale, zero = quantized(b, x)
+def dynamic(b: Builder, sums: Accumulators) -> QuantizedTensor:
+    """Sums requantized to the range that they use."""
+    if sums.ends is not None:
+        low, high = _zero_between(b, sums, *sums.ends())
+        to = target_over(b, low, high)
+        return QuantizedTensor(sums.narrow(to), to.scale, to.zero, low.tensor, high.tensor, is_measured=True)
+    x = sums.reals()
+    if sums.clamped:
+        return _from_zero(b, x, sums.top)
+    values, scale, zero = dynamically_quantized(b, x)
     code = Term(b, b.cast(zero, FLOAT))
     ends = (-code * scale).tensor, ((255.0 - code) * scale).tensor
-    return Coded(codes, scale, zero, *ends, is_measured=True, reals=lambda: x)
+    return QuantizedTensor(values, scale, zero, *ends, is_measured=True, reals=lambda: x)
 
 
-def _from_zero(b: Builder, x: Tensor, top: float) -> Coded:
-    """As `dynamic`, of reals that are clamped from below and to `top`: rounding them to codes does that."""
+def _from_zero(b: Builder, x: Tensor, top: float) -> QuantizedTensor:
+    """As `dynamic`, of real values clamped to 0 ... `top`: the parameters do that."""
     most = Term(b, b.step("ReduceMax", x, shape=(), keepdims=0)).most(_NARROWEST)
     high = most.least(top) if top < math.inf else most
     low, zero = b.const(np.float32(0), "least"), b.const(np.array(0, np.uint8), "zero")
-    to = Target((high / 255.0).tensor, zero)
+    to = TargetTensors((high / 255.0).tensor, zero)
 
     def clamped() -> Tensor:
         if top == math.inf:
             return b.step("Relu", x)
         return b.step("Clip", x, *(b.const(np.float32(n), "end") for n in (0, top)), shape=x.shape)
 
-    return Coded(encoded(b, x, to), to.scale, zero, low, high.tensor, is_measured=True, reals=cache(clamped))
+    return QuantizedTensor(
+        quantized(b, x, to), to.scale, zero, low, high.tensor, is_measured=True, reals=cache(clamped)
+    )
 
 
-def _zero_between(b: Builder, wide: Wide, least: Tensor, most: Tensor) -> tuple[Term, Term]:
+def _zero_between(b: Builder, sums: Accumulators, least: Tensor, most: Tensor) -> tuple[Term, Term]:
     """The range of what is left of sums, with 0 in it and a width above 0."""
-    low = Term(b, b.const(np.float32(0), "least")) if wide.clamped else Term(b, least).least(0)
+    low = Term(b, b.const(np.float32(0), "least")) if sums.clamped else Term(b, least).least(0)
     high = Term(b, most).most(_NARROWEST)
-    return low, high.least(wide.top) if wide.top < math.inf else high
+    return low, high.least(sums.top) if sums.top < math.inf else high
 
 
-def quantized(b: Builder, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Reals as uint8 codes of the range that they use with 0: codes, scale [] and code of 0 []."""
-    codes, scale, zero = b.step_ports(
+def dynamically_quantized(b: Builder, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Real values quantized to the range that they use with 0: uint8 values, scale [] and zero point []."""
+    values, scale, zero = b.step_ports(
         "DynamicQuantizeLinear", x, shapes=[x.shape, (), ()], elements=[UINT8, FLOAT, UINT8], suffix="codes"
     )
-    return codes, scale, zero
+    return values, scale, zero
 
 
-def handed_on(b: Builder, codes: Tensor, coded: Coded | None, **changes: Any) -> Tensor:
-    """Codes that stand for what others with this range do; returns them."""
-    if coded is not None:
-        note_coded(b, codes, replace(coded, **{"codes": codes, "source": None, "reals": None, **changes}))
-    return codes
+def with_parameters(b: Builder, values: Tensor, params: QuantizedTensor | None, **changes: Any) -> Tensor:
+    """Note that values have the parameters of others; returns them."""
+    if params is not None:
+        note_quantized(
+            b, values, replace(params, **{"values": values, "source": None, "reals": None, **changes})
+        )
+    return values

@@ -1,4 +1,4 @@
-"""Sums and element-wise products of what eight-bit codes stand for."""
+"""Sums and element-wise products of 8-bit quantized values."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from thinflow.lower.onnx.accumulators import SHALLOW
 from thinflow.lower.onnx.affine import moved_in_blocks, scaled_and_moved
 from thinflow.lower.onnx.builder import Builder
 from thinflow.lower.onnx.quantized_context import (
-    Coded,
-    Target,
-    Wide,
+    Accumulators,
+    QuantizedTensor,
+    TargetTensors,
     constant_reals,
-    decoded,
-    encoded,
+    dequantized,
+    dynamically_quantized,
     quantized,
-    reals_of,
+    real_values_of,
 )
 from thinflow.lower.onnx.terms import Term
 from thinflow.lower.quantized.accumulators import COARSEST_OPERAND, MAX_BLUR, NEGLIGIBLE, TOLERANCE
@@ -30,7 +30,7 @@ from thinflow.onnx.program import Tensor
 from thinflow.typing import Array
 
 _LARGE = 100_000
-"""Elements from which on finding out a range channel by channel pays."""
+"""Elements from which on measuring a range channel by channel pays: it takes more operators, of less work."""
 _HAS_NOT = 18
 """The first op set with BitwiseNot."""
 
@@ -38,21 +38,21 @@ _HAS_NOT = 18
 def combined(
     b: Builder,
     code: str,
-    x: Coded,
-    y: Coded,
+    x: QuantizedTensor,
+    y: QuantizedTensor,
     low: Tensor,
     high: Tensor,
     offset: Term | None = None,
     addends: Sequence[Addend] = (),
-) -> Wide:
-    """Add or Mul of what codes stand for.
+) -> Accumulators:
+    """Add or Mul of quantized values.
 
     Args:
         offset: what TensorFlow's kernel adds to all sums by rounding, float [].
-        addends: what it adds for the codes of both, where their ranges are known; the offset is its middle.
+        addends: what it adds for the values of both, where their ranges are known; the offset is its middle.
     """
     pair = Pair(b, code, x, y, offset, tuple(addends))
-    return Wide(low, high, pair.narrow, pair.reals, pair.ends if pair.is_by_channel else None)
+    return Accumulators(low, high, pair.narrow, pair.reals, pair.ends if pair.is_by_channel else None)
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ class Pair:
 
     b: Builder
     code: str
-    x: Coded
-    y: Coded
+    x: QuantizedTensor
+    y: QuantizedTensor
     offset: Term | None
     addends: tuple[Addend, ...] = ()
 
@@ -71,7 +71,7 @@ class Pair:
         widest = max((a.grid.scale for a in self.addends), default=0.0)
         if self.addends and middle_of(self.addends)[1] > NEGLIGIBLE * widest:
             return self._exactly(NEGLIGIBLE * widest)
-        x, other = reals_of(self.b, self.x), self._other(0.0)
+        x, other = real_values_of(self.b, self.x), self._other(0.0)
         if self.code == "Add":
             joined = scaled_and_moved(self.b, x, other) or moved_in_blocks(self.b, x, other)
             if joined is not None:
@@ -85,15 +85,15 @@ class Pair:
             total = known.reshape(known.shape[-1:]) + (self._known_offset or 0.0) + more
             return self.b.const(total.astype(np.float32), "reals")
         if self.offset is None and not more:
-            return reals_of(self.b, self.y)
+            return real_values_of(self.b, self.y)
         offset = Term(self.b, self.b.const(np.float32(more), "more"))
         offset = offset if self.offset is None else offset + self.offset
         if known is not None:
             return (offset + known.reshape(known.shape[-1:])).tensor
-        return (Term(self.b, reals_of(self.b, self.y)) + offset).tensor
+        return (Term(self.b, real_values_of(self.b, self.y)) + offset).tensor
 
-    def narrow(self, to: Target) -> Tensor:
-        """The results as uint8 codes."""
+    def narrow(self, to: TargetTensors) -> Tensor:
+        """The results as uint8 values."""
         if self.addends and to.scale.is_constant:
             return self._frozen(to)
         known = 0.0 if self.offset is None else self._known_offset
@@ -102,19 +102,23 @@ class Pair:
             return joined
         if not self.b.extended:
             shift = to.shift if self.code == "Add" else 0.0
-            return encoded(self.b, self.b.step(self.code, decoded(self.b, self.x), self._other(shift)), to)
+            return quantized(
+                self.b, self.b.step(self.code, dequantized(self.b, self.x), self._other(shift)), to
+            )
         if known is not None and to.scale.is_constant:
             pair, target, _ = _moved(self, to, known + to.shift)
             return pair.emit(target)
         if self.offset is None:
             return self.emit(to)
         if to.scale.is_constant:
-            return encoded(self.b, self.b.step(self.code, decoded(self.b, self.x), self._other(to.shift)), to)
-        codes, scale, zero = quantized(self.b, self._other(0.0))
-        return replace(self, y=replace(self.y, codes=codes, scale=scale, zero=zero)).emit(to)
+            return quantized(
+                self.b, self.b.step(self.code, dequantized(self.b, self.x), self._other(to.shift)), to
+            )
+        values, scale, zero = dynamically_quantized(self.b, self._other(0.0))
+        return replace(self, y=replace(self.y, values=values, scale=scale, zero=zero)).emit(to)
 
-    def _frozen(self, to: Target) -> Tensor:
-        """A sum over known ranges: by one op on codes, or in float where that may be over a code off."""
+    def _frozen(self, to: TargetTensors) -> Tensor:
+        """A sum over known ranges: by one op on 8-bit values, or in float if that may be over a step off."""
         step = float(to.scale.array())
         middle, blur = middle_of(self.addends)
         joined = self._in_layer(middle, to, blur) if blur <= STRAIGHT * step else None
@@ -127,14 +131,14 @@ class Pair:
         total = self._exactly(step)
         if abs(to.shift) > NEGLIGIBLE * step:
             total = self.b.step("Add", total, self.b.const(np.float32(to.shift), "shift"))
-        return encoded(self.b, total, to)
+        return quantized(self.b, total, to)
 
     def _exactly(self, step: float) -> Tensor:
         """The sums as float, as exact as a result of these steps shows."""
         pairs = zip((self.x, self.y), self.addends, strict=True)
         return self.b.step("Add", *(_expressed(self.b, q, a, step) for q, a in pairs))
 
-    def _in_layer(self, offset: float, to: Target, blur: float = 0.0) -> Tensor | None:
+    def _in_layer(self, offset: float, to: TargetTensors, blur: float = 0.0) -> Tensor | None:
         """The results of a constant per channel, added to by the layer in front; None if there is none.
 
         That leaves out the rounding of the layer. Where that may show, it has to save much.
@@ -155,16 +159,16 @@ class Pair:
         found = None if self.offset is None else self.offset.tensor
         return float(found.array()) if found is not None and found.is_constant else None
 
-    def emit(self, to: Target) -> Tensor:
+    def emit(self, to: TargetTensors) -> Tensor:
         """By ONNX Runtime's own op, whatever the offset."""
         x, y = self.x, self.y
-        inputs = (x.codes, x.scale, x.zero, y.codes, y.scale, y.zero, to.scale, to.zero)
+        inputs = (x.values, x.scale, x.zero, y.values, y.scale, y.zero, to.scale, to.zero)
         return self.b.step(f"com.microsoft.QLinear{self.code}", *inputs)
 
     @cached_property
     def is_by_channel(self) -> bool:
-        """Whether x [n,h,w,c] is large and there as codes only, and y holds a number or one per channel."""
-        shape, other = self.x.codes.shape, self.y.codes.shape
+        """Whether x [n,h,w,c] is large and not there as float, and y holds a number or one per channel."""
+        shape, other = self.x.values.shape, self.y.values.shape
         if self.x.reals is not None or shape is None or other is None or len(shape) != 4 or None in shape[1:]:
             return False
         is_vector = len(other) == 0 or (other[-1] in (1, shape[3]) and all(n == 1 for n in other[:-1]))
@@ -172,17 +176,18 @@ class Pair:
         return is_allowed and is_vector and math.prod(n or 1 for n in shape) >= _LARGE
 
     def ends(self) -> tuple[Tensor, Tensor]:
-        """The least and the greatest result: they are where a channel of x has its least or greatest code."""
-        b, (n, height, width, depth) = self.b, self.x.codes.shape or (None,) * 4
-        turned = b.step("BitwiseNot", self.x.codes)
+        """The least and the greatest result: where a channel of x has its least or greatest value."""
+        b, (n, height, width, depth) = self.b, self.x.values.shape or (None,) * 4
+        turned = b.step("BitwiseNot", self.x.values)
         most, least = (
-            b.step("com.microsoft.NhwcMaxPool", codes, shape=(n, 1, 1, depth), kernel_shape=(height, width))
-            for codes in (self.x.codes, turned)
+            b.step("com.microsoft.NhwcMaxPool", values, shape=(n, 1, 1, depth), kernel_shape=(height, width))
+            for values in (self.x.values, turned)
         )
         least = b.step("BitwiseNot", least)
         other = self._other(0.0)
         top, bottom = (
-            Term(b, b.step(self.code, decoded(b, replace(self.x, codes=q)), other)) for q in (most, least)
+            Term(b, b.step(self.code, dequantized(b, replace(self.x, values=q)), other))
+            for q in (most, least)
         )
         if self.code == "Mul":  # by a number below 0 the order turns
             top, bottom = top.most(bottom), top.least(bottom)
@@ -190,24 +195,24 @@ class Pair:
         return bottom.reduced("ReduceMin", *axes).tensor, top.reduced("ReduceMax", *axes).tensor
 
 
-def _expressed(b: Builder, x: Coded, addend: Addend, step: float) -> Tensor:
+def _expressed(b: Builder, x: QuantizedTensor, addend: Addend, step: float) -> Tensor:
     """What the kernel adds for quantized values, float; `step` is the scale of the result."""
-    if x.codes.is_constant:
-        return b.const(addend.reals[x.codes.array().astype(np.int16)].astype(np.float32), "addend")
+    if x.values.is_constant:
+        return b.const(addend.reals[x.values.array().astype(np.int16)].astype(np.float32), "addend")
     first = float(addend.grid.zero_point - addend.zero_point)
     return addend.expressed(
-        lambda: Term(b, decoded(b, x)), lambda: Term(b, b.cast(x.codes, FLOAT)) + first, step
+        lambda: Term(b, dequantized(b, x)), lambda: Term(b, b.cast(x.values, FLOAT)) + first, step
     ).tensor
 
 
-def _vector(x: Coded) -> Array | None:
-    """What constant codes of one vector along the last axis stand for, float64 [...]; None for others."""
+def _vector(x: QuantizedTensor) -> Array | None:
+    """The real values of a constant with one vector along the last axis, float64 [...]; None for others."""
     reals = constant_reals(x)
     return reals if reals is not None and reals.size == (reals.shape or (1,))[-1] else None
 
 
-def _moved(pair: Pair, to: Target, offset: float) -> tuple[Pair, Target, float]:
-    """The pair and its target, one code of 0 moved so as to add the offset, and what is left of that."""
+def _moved(pair: Pair, to: TargetTensors, offset: float) -> tuple[Pair, TargetTensors, float]:
+    """The pair and its target, one zero point moved so as to add the offset, and what is left of that."""
     best, left = (pair, to), abs(offset)
     target = _zero_moved(pair.b, to.scale, to.zero, offset)
     if target is not None and target[1] < left:
@@ -222,7 +227,7 @@ def _moved(pair: Pair, to: Target, offset: float) -> tuple[Pair, Target, float]:
 
 
 def _zero_moved(b: Builder, scale: Tensor, zero: Tensor, offset: float) -> tuple[Tensor, float] | None:
-    """The code of 0 that is an offset higher, and how much that is off; None if there is none."""
+    """The zero point that is an offset higher, and how much that is off; None if there is none."""
     if not (scale.is_constant and zero.is_constant):
         return None
     unit = float(scale.array())

@@ -16,7 +16,7 @@ from thinflow.lower.onnx.accumulators import Layer, planned
 from thinflow.lower.onnx.borders import border_of_zeros
 from thinflow.lower.onnx.builder import TO_CHANNELS_FIRST, TO_CHANNELS_LAST, Builder
 from thinflow.lower.onnx.integers import Conv
-from thinflow.lower.onnx.quantized_context import Coded, Target, encoded, limited
+from thinflow.lower.onnx.quantized_context import QuantizedTensor, TargetTensors, clamped_to, quantized
 from thinflow.lower.quantized.float_layers import before_bias, recent_producer
 from thinflow.onnx.program import Operator, Tensor
 
@@ -25,7 +25,7 @@ _FUSED = ("Add", "Clip", "Relu", "Reshape", "Transpose")
 _LOWEST = float(np.finfo(np.float32).min)
 
 
-def requantized_layer(b: Builder, x: Tensor, to: Target) -> tuple[Tensor, Layer | None]:
+def requantized_layer(b: Builder, x: Tensor, to: TargetTensors) -> tuple[Tensor, Layer | None]:
     """Real values, quantized with known parameters, and the layer that was requantized if there is one.
 
     Args:
@@ -35,16 +35,16 @@ def requantized_layer(b: Builder, x: Tensor, to: Target) -> tuple[Tensor, Layer 
     if found is not None:
         layer, clamp = found
         wanted = replace(to, clamped=clamp is not None, top=np.inf if clamp is None else clamp)
-        codes = layer.narrow(b, wanted)
-        if codes is not None:
-            return limited(b, codes, wanted), layer.requantized(to) if clamp is None else None
+        values = layer.narrow(b, wanted)
+        if values is not None:
+            return clamped_to(b, values, wanted), layer.requantized(to) if clamp is None else None
     if _ends_a_layer(b, x):  # a Max that changes nothing: ONNX Runtime does not know what to make of it
         x = b.step("Max", x, b.const(np.float32(_LOWEST), "lowest"), shape=x.shape)
-    return encoded(b, x, to), None
+    return quantized(b, x, to), None
 
 
 def _ends_a_layer(b: Builder, x: Tensor | None) -> bool:
-    """Whether reals are the result of a layer with weights, or of what is fused with one."""
+    """Whether real values are the result of a layer with weights, or of what is fused with one."""
     operator = recent_producer(b.operators, x)
     while operator is not None and operator.code in _FUSED:
         operator = recent_producer(b.operators, operator.inputs[0])
@@ -52,7 +52,7 @@ def _ends_a_layer(b: Builder, x: Tensor | None) -> bool:
 
 
 def _layer(b: Builder, x: Tensor) -> tuple[Layer, float | None] | None:
-    """The layer that makes reals from codes, and what they are clamped to: codes, Conv, Add and a clamp."""
+    """The layer that makes real values, and what clamps them: DequantizeLinear, Conv, Add and a clamp."""
     operator, clamp = recent_producer(b.operators, x), None
     if operator is not None and operator.code in ("Relu", "Clip"):
         clamp = _top(operator)
@@ -68,7 +68,7 @@ def _layer(b: Builder, x: Tensor) -> tuple[Layer, float | None] | None:
 
 
 def _of_codes(b: Builder, operator: Operator, y: Tensor) -> Layer | None:
-    """A float convolution of codes, without anything behind it. y: its result [n,oh,ow,k]."""
+    """A float convolution of dequantized values, without anything behind it. y: its result [n,oh,ow,k]."""
     weights = operator.inputs[1]
     found = _source(b, operator.inputs[0])
     if found is None or weights is None or not weights.is_constant or len(operator.inputs) > 2:
@@ -80,17 +80,17 @@ def _of_codes(b: Builder, operator: Operator, y: Tensor) -> Layer | None:
     is_plain = groups == 1 or (groups == filters.shape[0] and filters.shape[1] == 1)
     if not is_plain or "auto_pad" in options or not np.isfinite(filters).all():
         return None
-    if None in (*(x.codes.shape or (None,))[1:], *(y.shape or (None,))[1:]):
+    if None in (*(x.values.shape or (None,))[1:], *(y.shape or (None,))[1:]):
         return None
     own = options.get("pads", (0, 0, 0, 0))
     options["pads"] = tuple(a + c for a, c in zip(own, border, strict=True))
-    conv = Conv(x.codes, options, y.shape or ())
+    conv = Conv(x.values, options, y.shape or ())
     order = (2, 3, 1, 0) if groups == 1 else (2, 3, 0, 1)
     return planned(conv, x, filters.transpose(order))
 
 
-def _source(b: Builder, x: Tensor | None) -> tuple[Coded, tuple[int, ...]] | None:
-    """The codes that reals in channels-first order come from, and the border of zeros put around them."""
+def _source(b: Builder, x: Tensor | None) -> tuple[QuantizedTensor, tuple[int, ...]] | None:
+    """The quantized values that real ones [n,c,h,w] come from, and the border of zeros around them."""
     operator = recent_producer(b.operators, x)
     border: tuple[int, ...] = (0, 0, 0, 0)
     if operator is None or tuple(operator.options.get("perm", ())) != TO_CHANNELS_FIRST[4]:
@@ -102,12 +102,12 @@ def _source(b: Builder, x: Tensor | None) -> tuple[Coded, tuple[int, ...]] | Non
         border = found or border
     if operator is None or operator.code != "DequantizeLinear":
         return None
-    codes, scale, zero = operator.inputs
-    if codes is None or scale is None or zero is None or codes.dtype is not UINT8 or codes.is_constant:
+    values, scale, zero = operator.inputs
+    if values is None or scale is None or zero is None or values.dtype is not UINT8 or values.is_constant:
         return None
     if not (scale.is_constant and zero.is_constant) or scale.shape != ():
         return None
-    return Coded(codes, scale, zero, scale, scale), border
+    return QuantizedTensor(values, scale, zero, scale, scale), border
 
 
 def _top(clamp: Operator) -> float | None:

@@ -1,10 +1,13 @@
-"""The greatest number of a convolution's result, from the greatest of each channel.
+"""Passes over the transposes that layouts leave: what is beside one takes less work on its other side.
 
-A bias by channel moves the greatest of a channel as it moves all of them, and rounding keeps their order. So
+- Real values that were quantized: their 8-bit values are transposed instead.
+- The least or the greatest of a tensor, in the layout in which others read it, too.
+- The greatest of a convolution's result, from the greatest of each channel. A bias by channel moves the
+  greatest of a channel as it moves all of them, and rounding keeps their order. So
 
-    max(conv), max(transpose(conv) + bias)  ->  max(m), max(m + bias)      m = GlobalMaxPool(conv)
+      max(conv), max(transpose(conv) + bias)  ->  max(m), max(m + bias)      m = GlobalMaxPool(conv)
 
-are the same numbers to the last bit, and the images are read once instead of twice.
+  are the same numbers to the last bit, and the images are read once instead of twice.
 """
 
 from __future__ import annotations
@@ -12,11 +15,75 @@ from __future__ import annotations
 import numpy as np
 
 from thinflow.ir.types import FLOAT
-from thinflow.lower.onnx.late_reductions import is_whole
 from thinflow.lower.onnx.wiring import Wiring, new_constant
 from thinflow.onnx.program import Operator, Program, Tensor
+from thinflow.program.wiring import constant_of
 
+_ANY_ORDER = ("ReduceMax", "ReduceMin")
 _LAST = (0, 2, 3, 1)
+
+
+def transpose_bytes(program: Program) -> None:
+    """transpose(dequantize(q)) -> dequantize(transpose(q)): a quarter of the bytes are moved."""
+    wiring = Wiring(program)
+    for operator in program.operators:
+        source = operator.inputs[0] if operator.code == "Transpose" else None
+        found = wiring.sole_producer(source, "DequantizeLinear")
+        if found is None or any(t is None or t.shape != () for t in found.inputs[1:]):
+            continue
+        codes, output = found.inputs[0], operator.outputs[0]
+        assert codes is not None
+        moved = Tensor(f"{codes.name}/moved", output.shape, codes.dtype)
+        wiring.set_input(operator, 0, codes)
+        wiring.set_output(operator, 0, moved)
+        wiring.set_input(found, 0, moved)
+        wiring.set_output(found, 0, output)
+    wiring.finish()
+
+
+def reduce_late(program: Program) -> None:
+    """max(x), transpose(x)  ->  max(flat(transpose(x))): the layout of x itself need not exist then."""
+    wiring = Wiring(program)
+    for operator in program.operators:
+        source = operator.inputs[0] if operator.code in _ANY_ORDER and is_whole(operator) else None
+        moved = None if source is None else _transposition(wiring, source)
+        if moved is not None:
+            wiring.set_inputs(operator, [_flat(wiring, moved)])
+            operator.options.pop("axes", None)
+    wiring.finish()
+
+
+def _transposition(wiring: Wiring, x: Tensor) -> Operator | None:
+    """What moves the axes of x, or gave x its own, for others as well."""
+    found = wiring.producer(x, "Transpose")
+    if found is not None:
+        return found if any(o.code not in _ANY_ORDER for o in wiring.readers(x)) else None
+    return next((o for o in wiring.readers(x) if o.code == "Transpose"), None)
+
+
+def _flat(wiring: Wiring, transpose: Operator) -> Tensor:
+    """The elements in the order of a transposition. ONNX Runtime moves no Transpose past a Reshape."""
+    y = transpose.outputs[0]
+    for reader in wiring.readers(y):
+        known = constant_of(reader.inputs[1]) if reader.code == "Reshape" else None
+        if known is not None and known.tolist() == [-1]:
+            return reader.outputs[0]
+    flat = Tensor(f"{y.name}/flat", (None,), y.dtype)
+    sizes = new_constant(f"{y.name}/all", np.array([-1], np.int64))
+    return wiring.add(transpose, "Reshape", [y, sizes], flat)
+
+
+def is_whole(operator: Operator) -> bool:
+    """Whether a reduction leaves a scalar, whatever the order of its operand's axes."""
+    axes = operator.options.get("axes")
+    if len(operator.inputs) > 1 and operator.inputs[1] is not None:
+        listed = constant_of(operator.inputs[1])
+        axes = None if listed is None else tuple(listed.tolist())
+        if axes is None:
+            return False
+    shape = operator.inputs[0].shape if operator.inputs[0] is not None else None
+    is_all = axes is None or (shape is not None and len({a % len(shape) for a in axes}) == len(shape))
+    return is_all and not operator.options.get("keepdims", 1)
 
 
 def reduce_by_channel(program: Program) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.lower.onnx.harness import Net, run_onnx
-from tests.lower.onnx.test_eight_bit import (
+from tests.lower.onnx.test_quantized_context import (
     fed,
     frozen,
     measured,
