@@ -19,10 +19,9 @@ from typing import Any
 import thinflow
 from thinflow.bench.latency import benchmark
 from thinflow.ir.graph import Graph, Value
-from thinflow.optimize.checking import compare_models
-from thinflow.optimize.float_model import FloatModel, float_graph, float_model
-from thinflow.optimize.quality import Quality, decibels
-from thinflow.optimize.quantizing import quantized_model
+from thinflow.optimize.float_graph import float_graph
+from thinflow.optimize.litert import FloatModel, float_model, quantized_model
+from thinflow.optimize.quality import Quality, compare_models, decibels
 from thinflow.optimize.samples import Samples, rebind, samples_for
 from thinflow.optimize.tuning import tuned_model
 from thinflow.quantize.recipe import SCHEMES, Recipe

@@ -64,9 +64,8 @@ if TYPE_CHECKING:
     from thinflow.ir.graph import Graph, Node, Value
     from thinflow.ir.tensor import Tensor
     from thinflow.ir.types import DType, TensorSpec
-    from thinflow.optimize.onnx_quantizing import OnnxQuantizedModel
     from thinflow.optimize.quality import Quality
-    from thinflow.optimize.quantizing import QuantizedModel
+    from thinflow.optimize.quantized import OnnxQuantizedModel, QuantizedModel
     from thinflow.optimize.report import GraphReport, OptimizeReport
     from thinflow.quantize.pictures import Scaling
     from thinflow.quantize.recipe import Recipe
@@ -147,9 +146,8 @@ _HOMES = {
     "thinflow.compare.diff.report": "Diff",
     "thinflow.engines.session": "Session",
     "thinflow.formats.checkpoint": "Checkpoint",
-    "thinflow.optimize.onnx_quantizing": "OnnxQuantizedModel",
     "thinflow.optimize.quality": "Quality",
-    "thinflow.optimize.quantizing": "QuantizedModel",
+    "thinflow.optimize.quantized": "OnnxQuantizedModel QuantizedModel",
     "thinflow.optimize.report": "GraphReport OptimizeReport",
     "thinflow.quantize.pictures": "Scaling",
     "thinflow.quantize.recipe": "Recipe",

@@ -13,7 +13,7 @@ from thinflow.engines import find
 from thinflow.engines.session import Session
 from thinflow.formats import graphdef
 from thinflow.ir.graph import Graph
-from thinflow.optimize.float_model import float_graph
+from thinflow.optimize.float_graph import float_graph
 
 Array = np.ndarray[Any, Any]
 

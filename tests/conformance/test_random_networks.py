@@ -20,8 +20,8 @@ from thinflow.engines.session import Session
 from thinflow.formats import graphdef
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.text import graph_text
-from thinflow.optimize.float_model import FloatModel, float_graph, float_model
-from thinflow.optimize.quantizing import quantized_model
+from thinflow.optimize.float_graph import float_graph
+from thinflow.optimize.litert import FloatModel, float_model, quantized_model
 from thinflow.optimize.samples import Samples
 
 Array = np.ndarray[Any, Any]

@@ -187,7 +187,7 @@ def test_a_keyword_model_agrees_on_24_clips(shared: Path) -> None:
     """The real LSTM: its .tflite begins at the sound and gives what TensorFlow gave."""
     from thinflow.api import load
     from thinflow.engines.litert import Model
-    from thinflow.optimize.float_model import float_model
+    from thinflow.optimize.litert import float_model
 
     clips = sorted((shared / "data" / "kws").glob("*.wav"))
     if not clips:

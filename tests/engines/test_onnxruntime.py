@@ -175,7 +175,7 @@ def test_a_full_disk_keeps_the_model_in_memory(monkeypatch):
 def test_files_with_weights_beside_them(monkeypatch, tmp_path):
     """What does not fit one protobuf file is two files, which a Session opens by the first one."""
     from thinflow.onnx import writer
-    from thinflow.optimize import onnx as saving
+    from thinflow.optimize import output_files as saving
 
     monkeypatch.setattr(saving, "INLINE_LIMIT", 1000)
     monkeypatch.setattr(writer, "INLINE_LIMIT", 1000)

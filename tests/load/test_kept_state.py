@@ -138,7 +138,7 @@ def test_only_tflite_files_keep_state(model: Path, tmp_path: Path) -> None:
 
 
 def test_state_that_a_file_cannot_keep(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from thinflow.optimize import calls as proofs
+    from thinflow.optimize import kept_state as proofs
 
     def refuse(core: object) -> None:
         if core.graph.states:  # type: ignore[attr-defined]

@@ -10,7 +10,7 @@ import pytest
 import thinflow
 from tests.transforms.golden import parse_graph
 from thinflow.cli import main
-from thinflow.optimize.float_model import float_graph, type_notes
+from thinflow.optimize.float_graph import float_graph, type_notes
 
 TEXT = """
 x = Placeholder() {{dtype=float, shape=shape[1,4]}}

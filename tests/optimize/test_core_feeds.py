@@ -11,7 +11,7 @@ import thinflow
 from tests.optimize.graphs import BYTES
 from tests.transforms.golden import parse_graph
 from thinflow.cli import main
-from thinflow.optimize.angles import is_angle, same_turn
+from thinflow.optimize.numeric_check import is_angle, unwrap_angles
 
 NUMBERS = """
 x = Placeholder() {dtype=string, shape=shape[4]}
@@ -74,12 +74,12 @@ def test_what_the_runtime_alone_fails_on_is_an_error(
 ) -> None:
     pytest.importorskip("ai_edge_litert")
     from thinflow.errors import EngineUnavailable
-    from thinflow.optimize import checking
+    from thinflow.optimize import numeric_check
 
     def fail(*_: object, **__: object) -> None:
         raise EngineUnavailable("LiteRT failed: no reason")
 
-    monkeypatch.setattr(checking, "run_file", fail)
+    monkeypatch.setattr(numeric_check, "run_file", fail)
     code, path = converted(NUMBERS, "tflite", tmp_path)
     assert code == 1
     assert "LiteRT failed" in capsys.readouterr().err
@@ -94,8 +94,8 @@ def test_half_a_turn_to_the_left_is_half_a_turn_to_the_right() -> None:
     left, right = np.float32([-np.pi, 0.5, np.nan]), np.float32([np.pi, 0.5, 1])
     assert is_angle(graph.value("z"))
     assert not is_angle(graph.value("w"))
-    np.testing.assert_allclose(same_turn(graph.value("z"), left, right), [-np.pi, 0.5, 1], rtol=1e-6)
-    assert same_turn(graph.value("w"), left, right) is right
+    np.testing.assert_allclose(unwrap_angles(graph.value("z"), left, right), [-np.pi, 0.5, 1], rtol=1e-6)
+    assert unwrap_angles(graph.value("w"), left, right) is right
 
 
 def test_what_cannot_be_proven_is_opened_at_least(

@@ -12,7 +12,8 @@ from tests.transforms.golden import parse_graph
 from thinflow.errors import PartialModel
 from thinflow.ir.graph import Graph
 from thinflow.optimize.coverage import Coverage, marked, says_part
-from thinflow.optimize.float_model import float_graph, float_model
+from thinflow.optimize.float_graph import float_graph
+from thinflow.optimize.litert import float_model
 from thinflow.optimize.onnx import onnx_model
 
 pytest.importorskip("ai_edge_litert")

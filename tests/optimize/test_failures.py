@@ -20,7 +20,7 @@ from thinflow.errors import (
     UnsupportedOp,
     VerificationError,
 )
-from thinflow.optimize import job, litert_job, onnx_job
+from thinflow.optimize import job, litert, onnx
 from thinflow.optimize.report import GraphReport, OptimizeReport
 
 pytest.importorskip("ai_edge_litert")
@@ -62,7 +62,7 @@ def written() -> set[str]:
 def test_without_a_sound_float_model_the_graph_is_left(
     error: ThinflowError, model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    failing(monkeypatch, job, "check_float_model", error)
+    failing(monkeypatch, job, "check_model", error)
     assert main(["optimize", model, "out", "--no-benchmark"]) == 0
     told = capsys.readouterr().out
     none = "can be made" if isinstance(error, UnsupportedOp) else "was written"
@@ -75,7 +75,7 @@ def test_without_a_sound_float_model_the_graph_is_left(
 def test_without_a_smaller_model_float_is_shipped(
     error: ThinflowError, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failing(monkeypatch, litert_job, "quantized_model", error)
+    failing(monkeypatch, litert, "quantized_model", error)
     report = thinflow.optimize(model, "out", measure=False)
     assert isinstance(report, GraphReport)
     assert report.verdict.startswith(f"no int8 model can be made, because {error.problem}")
@@ -87,9 +87,9 @@ def test_without_a_smaller_model_float_is_shipped(
     ("module", "function"),
     [
         (job, "running_model"),
-        (job, "check_float_model"),
-        (litert_job, "quantized_model"),
-        (onnx_job, "compare_models"),
+        (job, "check_model"),
+        (litert, "quantized_model"),
+        (onnx, "quantize_program"),
     ],
 )
 def test_strictly_each_of_them_is_an_error(
@@ -110,7 +110,7 @@ def test_without_onnx_models_the_others_are_there(
     error: ThinflowError, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("onnxruntime")
-    failing(monkeypatch, onnx_job, "compare_models", error)
+    failing(monkeypatch, onnx, "quantize_program", error)
     report = thinflow.optimize(model, "out", measure=False, onnx=True)
     assert isinstance(report, OptimizeReport)
     assert any(w.startswith("no ONNX models were written: ") for w in report.warnings)
@@ -121,7 +121,7 @@ def test_an_onnx_model_that_computes_something_else_is_not_written(
     model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("onnxruntime")
-    real = onnx_job.open_or_fixed
+    real = onnx.onnx_model
 
     def spoilt(*given: Any, **options: Any) -> Any:
         made = real(*given, **options)
@@ -129,7 +129,7 @@ def test_an_onnx_model_that_computes_something_else_is_not_written(
         constant.data = np.asarray(constant.array()) + 1
         return made
 
-    monkeypatch.setattr(onnx_job, "open_or_fixed", spoilt)
+    monkeypatch.setattr(onnx, "onnx_model", spoilt)
     report = thinflow.optimize(model, "out", measure=False, onnx=True)
     assert any("no ONNX models were written: the ONNX model gives" in w for w in report.warnings)
     assert not any(name.endswith(".onnx") for name in written())

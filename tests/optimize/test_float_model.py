@@ -8,7 +8,8 @@ import thinflow
 from tests.library import constant, graph_of, node
 from tests.load.builders import shape
 from thinflow.ir.types import FLOAT, INT32
-from thinflow.optimize.float_model import float_graph, float_model
+from thinflow.optimize.float_graph import float_graph
+from thinflow.optimize.litert import float_model
 
 
 def test_what_is_computed_before_has_the_size_its_reshape_says() -> None:

@@ -14,7 +14,8 @@ from thinflow.api.converting import convert_verified
 from thinflow.errors import UnsupportedOp
 from thinflow.formats import graphdef
 from thinflow.ir.graph import Graph
-from thinflow.optimize.float_model import float_graph, float_model
+from thinflow.optimize.float_graph import float_graph
+from thinflow.optimize.litert import float_model
 from thinflow.optimize.report import GraphReport, OptimizeReport
 from thinflow.optimize.samples import samples_for
 

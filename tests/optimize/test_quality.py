@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from thinflow.optimize.quality import Quality, QualityMeter, class_numbers, decibels, is_ranked
+from thinflow.optimize.quality import Quality, QualityMeter, decibels, is_ranked
+from thinflow.optimize.samples import class_numbers
 
 A = np.array([[0.1, 0.7, 0.2]], np.float32)
 B = np.array([[0.6, 0.3, 0.1]], np.float32)

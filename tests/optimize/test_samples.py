@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import thinflow
 from tests.transforms.golden import parse_graph
 from thinflow.errors import FeedError, ParameterError
-from thinflow.optimize.job import optimize
 from thinflow.optimize.samples import both_samples
 
 GRAPH = parse_graph(
@@ -50,10 +50,10 @@ TRAINING = """
 
 def test_the_command_to_try_next_names_the_samples_that_were_given(tmp_path: Path) -> None:
     np.savez(tmp_path / "some.npz", x=np.random.default_rng(0).normal(size=(4, 4, 4, 2)).astype(np.float32))
-    report = optimize(
+    report = thinflow.optimize(
         parse_graph(TRAINING), tmp_path / "out", calibration=tmp_path / "some.npz", measure=False
     )
     (step,) = [s for s in report.next_steps if "freeze_batch_norms" in s]
     assert f"-t freeze_batch_norms --calibration {tmp_path / 'some.npz'} --shape x=1,4,4,2" in step
-    made_up = optimize(parse_graph(TRAINING), tmp_path / "out", measure=False)
+    made_up = thinflow.optimize(parse_graph(TRAINING), tmp_path / "out", measure=False)
     assert any("freeze_batch_norms --calibration FOLDER_OF_SAMPLES" in s for s in made_up.next_steps)

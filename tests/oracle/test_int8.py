@@ -10,8 +10,8 @@ import pytest
 from tests.oracle import _peer
 from tests.oracle._frozen import Array, get
 from thinflow.engines.litert import Model
-from thinflow.optimize.float_model import float_graph, float_model
-from thinflow.optimize.quantizing import quantized_model
+from thinflow.optimize.float_graph import float_graph
+from thinflow.optimize.litert import float_model, quantized_model
 from thinflow.optimize.samples import samples_for
 
 SAMPLES = 12

@@ -11,7 +11,8 @@ import thinflow
 from tests.oracle import _peer
 from tests.oracle._frozen import get
 from thinflow.engines.litert import Model
-from thinflow.optimize.float_model import float_graph, float_model
+from thinflow.optimize.float_graph import float_graph
+from thinflow.optimize.litert import float_model
 
 NETWORKS = (
     "mobilenet",

@@ -9,8 +9,9 @@ from tests.oracle import _peer
 from tests.oracle._frozen import Array, Frozen, get
 from tests.oracle.test_int8 import SAMPLES, pictures, sqnr
 from thinflow.engines.litert import Model
-from thinflow.optimize.float_model import FloatModel, float_graph, float_model
-from thinflow.optimize.quantizing import QuantizedModel, quantized_model
+from thinflow.optimize.float_graph import float_graph
+from thinflow.optimize.litert import FloatModel, float_model, quantized_model
+from thinflow.optimize.quantized import QuantizedModel
 from thinflow.optimize.samples import samples_for
 from thinflow.quantize.recipe import Recipe
 

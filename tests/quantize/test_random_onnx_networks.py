@@ -13,8 +13,8 @@ from tests.quantize.onnx_programs import check, run
 from thinflow.interpreter import Plan
 from thinflow.ir.text import graph_text
 from thinflow.onnx.program import OPSETS
-from thinflow.optimize.float_model import float_graph
-from thinflow.optimize.onnx_quantizing import onnx_quantized_model
+from thinflow.optimize.float_graph import float_graph
+from thinflow.optimize.onnx import OnnxMaker
 from thinflow.optimize.samples import Samples
 from thinflow.quantize.recipe import Recipe
 
@@ -33,7 +33,8 @@ def test_kernels_do_what_the_pairs_say(network: Network) -> None:
     feeds = [{graph.value(k): v for k, v in network.sample(n).items()} for n in range(3)]
     samples = Samples(lambda: iter(feeds), 3, False)
     opset = OPSETS[network.seed % len(OPSETS)]
-    made = onnx_quantized_model(graph, samples, recipe=Recipe(few_samples=0), opset=opset, threads=1)
+    maker = OnnxMaker(opset, threads=1)
+    made = maker.quantize(maker.open_or_fixed(graph, samples), samples, Recipe(few_samples=0))
     program = made.quantized.program
     program.validate()
     check(program)

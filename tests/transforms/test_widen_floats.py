@@ -15,8 +15,8 @@ from thinflow.cli import main
 from thinflow.interpreter import Plan
 from thinflow.ir.text import graph_text
 from thinflow.ir.types import BFLOAT16, DOUBLE, FLOAT, HALF, INT32, VARIANT
-from thinflow.optimize.checking import float_tolerance
 from thinflow.optimize.core import find_core
+from thinflow.optimize.numeric_check import float_tolerance
 from thinflow.transforms.dtypes.widening import mentions_type
 
 OTHERS = (HALF, BFLOAT16, DOUBLE)

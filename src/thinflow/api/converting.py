@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from thinflow.api._types import Shapes, Source, opening
 from thinflow.api.files import FOREIGN, WRITABLE, runtime_format, save
@@ -26,12 +26,14 @@ from thinflow.ir.notebook import table_html
 from thinflow.load.graphs import load, load_for_inference, require_outputs, require_tensorflow
 
 if TYPE_CHECKING:
+    from thinflow.optimize.converted import ConvertedModel
     from thinflow.optimize.core import Core
     from thinflow.optimize.coverage import Coverage
-    from thinflow.optimize.float_model import FloatModel
-    from thinflow.optimize.onnx import OnnxModel
+    from thinflow.optimize.maker import ModelMaker
     from thinflow.rewrite.runner import Result
     from thinflow.typing import FilePath
+
+M = TypeVar("M", bound="ConvertedModel[Any]")
 
 
 def convert(
@@ -197,6 +199,8 @@ def convert_verified(
     from thinflow.analysis.opened import opening_notes
     from thinflow.analysis.switches import switch_notes
     from thinflow.engines._child import checked_timeout
+    from thinflow.optimize.litert import LiteRTMaker
+    from thinflow.optimize.onnx import OnnxMaker
 
     target = os.fspath(path)
     suffix = Path(target.removesuffix(".gz")).suffix
@@ -217,9 +221,10 @@ def convert_verified(
         return Conversion(target, size, "every node and weight kept as it was", opening_notes(graph))
 
     def write(graph: Graph) -> Conversion:
+        order = (graph, target, seconds, strict, verify)
         if target.endswith(".onnx"):
-            return _convert_to_onnx(graph, target, verify, opset, external_data, seconds, strict)
-        return write_float_tflite(graph, target, verify=verify, timeout_seconds=seconds, strict=strict)
+            return _Converter(OnnxMaker(opset, external_data=external_data), *order).convert()
+        return _Converter(LiteRTMaker(), *order).convert()
 
     made, graph, settings = _kept_else_frozen(source, shapes, names, write)
     made.notes += [*switch_notes(settings), *opening_notes(graph)]
@@ -270,212 +275,141 @@ def _kept_else_frozen(
     return write(graph), graph, settings
 
 
-def write_float_tflite(
-    graph: Graph,
-    path: str,
-    *,
-    verify: bool = True,
-    timeout_seconds: float = TIMEOUT_SECONDS,
-    strict: bool = False,
-) -> Conversion:
+def write_float_tflite(graph: Graph, path: str, *, strict: bool = False) -> Conversion:
     """Write the part of a graph that LiteRT can run, whatever the target's suffix; errors as above.
 
     Args:
         graph: with inputs and outputs set.
         path: target.
-        verify: whether to run it before it takes its name.
-        timeout_seconds: for that run.
         strict: refuse to write a part.
     """
-    from thinflow.formats._files import write_file
-    from thinflow.optimize.advice import fits_onnx
-    from thinflow.optimize.calls import require_states
-    from thinflow.optimize.float_model import float_graph, float_model
-    from thinflow.optimize.onnx_quantizing import reopened
+    from thinflow.optimize.litert import LiteRTMaker
 
-    prepared = float_graph(graph, verify=verify, runtime="litert")
-    optimised = prepared.graph
-    asked, model = path, float_model(optimised)
-    require_states(model.core)
-    path = _settled(model.coverage, path, strict)
-    if not verify:
-        notes = [*_core_notes(model.core), *_type_notes(prepared), *model.batch_notes]
-        size = write_file(path, model.chunks())
-        return Conversion(path, size, _NOT_VERIFIED, notes, model.coverage, asked)
-    try:
-        size, proof, doubts = _write_proven(model, path, timeout_seconds)
-    except (EngineUnavailable, FeedError, VerificationError) as error:
-        if not model.is_open:
-            raise
-        model = float_model(optimised, fixed=error.problem)
-        path = _settled(model.coverage, asked, strict)
-        size, proof, doubts = _write_proven(model, path, timeout_seconds)
-    notes = [*_core_notes(model.core), *_type_notes(prepared), *model.batch_notes]
-    whole_fits = ".onnx" if model.coverage.is_part and fits_onnx(reopened(graph, optimised)) else ""
-    return Conversion(path, size, proof, [*notes, *doubts], model.coverage, asked, whole_fits)
+    return _Converter(LiteRTMaker(), graph, path, strict=strict).convert()
 
 
-def _write_proven(model: FloatModel, path: str, timeout_seconds: float) -> tuple[int, str, list[str]]:
-    """Write a float model that answers as the graph does, for one sample and, if its batch is open, for two;
-    see `_proven`.
+@dataclass
+class _Converter(Generic[M]):
+    """Converts a graph for one runtime into a file.
 
-    Raises:
-        VerificationError: it does not; nothing is written.
-        EngineCrashed: running it crashed or took too long; nothing is written.
-        UnprovenError: made-up inputs do not go through the graph, and the batch is open.
+    Attributes:
+        maker: of the models.
+        graph: with inputs and outputs set.
+        asked: path of the file; a part gets another name.
+        timeout_seconds: for running the file.
+        strict: refuse to write a part.
+        verify: run the file before it takes its name.
     """
-    from thinflow.formats._files import write_file
-    from thinflow.optimize.batch_sizes import only_batch_is_open
-    from thinflow.optimize.calls import CALLS, check_calls
-    from thinflow.optimize.checking import check_float_model, why_one_batch
-    from thinflow.optimize.samples import samples_for
 
-    keeps = bool(model.core.states)
-    samples = samples_for(model.core.graph, None, limit=CALLS if keeps else 2)
+    maker: ModelMaker[M, Any]
+    graph: Graph
+    asked: str
+    timeout_seconds: float = TIMEOUT_SECONDS
+    strict: bool = False
+    verify: bool = True
 
-    def compare(part: str) -> float:
-        path = None if keeps else part  # states of its own would stand in the way of one call at a time
-        apart = check_float_model(model, samples, count=1, path=path, timeout_seconds=timeout_seconds)
-        why = why_one_batch(model, samples, path=path, timeout_seconds=timeout_seconds)
-        if why:
+    def convert(self) -> Conversion:
+        """Write the model that answers as the graph does, its open batch fixed if it has to be."""
+        from thinflow.optimize.float_graph import float_graph
+        from thinflow.optimize.kept_state import require_states
+        from thinflow.optimize.samples import samples_for
+
+        optimized = float_graph(self.graph, verify=self.verify, runtime=self.maker.order)
+        graph, lower = optimized.graph, self.maker.lower
+        samples = samples_for(graph, None, limit=1) if self.maker.needs_ranks else None
+        model = lower(graph, samples)
+        require_states(model.core)
+        missing = self.maker.missing()
+        if missing or not self.verify:
+            size = self.maker.write(model, self._path(model))
+            proof = f"not run: {missing}" if self.verify else _NOT_VERIFIED
+            return self._conversion(model, optimized, size, proof)
+        try:
+            proven = self._write_proven(model)
+        except (EngineUnavailable, FeedError, VerificationError) as error:
+            if not model.is_open:
+                raise
+            model = lower(graph, samples, fixed=error.problem)
+            proven = self._write_proven(model)
+        made = self._conversion(model, optimized, *proven)
+        made.whole_fits = ".onnx" if self._fits_onnx(model, graph) else ""
+        return made
+
+    def _path(self, model: M) -> str:
+        """The path of the file to write: a part has another name.
+
+        Raises:
+            PartialModel: it is a part, and that is not allowed.
+        """
+        if self.strict:
+            model.coverage.require_whole()
+        return model.coverage.path(self.asked)
+
+    def _conversion(
+        self, model: M, optimized: Result, size: int, proof: str, doubts: Sequence[str] = ()
+    ) -> Conversion:
+        """The account of what was written."""
+        from thinflow.optimize.float_graph import type_notes
+
+        notes = [*_core_notes(model.core), *(f"note   {text}" for text in type_notes(optimized))]
+        notes += [*model.batch_notes, *self.maker.file_notes(model), *doubts]
+        return Conversion(self._path(model), size, proof, notes, model.coverage, self.asked)
+
+    def _fits_onnx(self, model: M, graph: Graph) -> bool:
+        """Whether an .onnx file could hold all of a graph that another file holds a part of."""
+        from thinflow.optimize.advice import fits_onnx
+        from thinflow.optimize.float_graph import reopened
+
+        is_other = self.maker.suffix != ".onnx" and model.coverage.is_part
+        return is_other and fits_onnx(reopened(self.graph, graph))
+
+    def _write_proven(self, model: M) -> tuple[int, str, list[str]]:
+        """Write a model that answers as the graph does, for one sample and, if its batch is open, for two;
+        its bytes, the proof, and notes on why there is none.
+
+        Raises:
+            VerificationError: it does not; nothing is written.
+            EngineUnavailable, EngineCrashed: the runtime does not open the file, crashed or took too long.
+            UnprovenError: made-up inputs do not go through the graph, and the batch is open.
+        """
+        from thinflow.engines._child import require_opening
+        from thinflow.optimize.batch_sizes import only_batch_is_open
+        from thinflow.optimize.core_feeds import UnprovenError
+
+        path, core = self._path(model), model.core
+        found: list[float] = []
+        try:
+            size = self.maker.write(model, path, check=lambda part: found.append(self._compare(model, part)))
+        except UnprovenError as error:
+            if core.states or (model.is_open and only_batch_is_open(core.graph.inputs)):
+                raise
+            size = self.maker.write(model, path, check=lambda part: require_opening(part, model.engine))
+            return size, _UNPROVEN, _why_unproven(error)
+        return size, _agrees(core, model.coverage).format(found[0]), []
+
+    def _compare(self, model: M, part: str) -> float:
+        """The largest relative difference of a file's answers from the graph's."""
+        from thinflow.optimize.kept_state import CALLS, check_calls
+        from thinflow.optimize.numeric_check import check_model, why_one_batch
+        from thinflow.optimize.samples import samples_for
+
+        keeps, seconds = bool(model.core.states), self.timeout_seconds
+        samples = samples_for(model.core.graph, None, limit=CALLS if keeps else 2)
+        file = None if keeps else part  # states of its own would stand in the way of one call at a time
+        apart = check_model(model, samples, count=1, file=file, timeout_seconds=seconds)
+        if why := why_one_batch(model, samples, file=file, timeout_seconds=seconds):
             raise VerificationError(why)
-        calls = check_calls(model.core, part, samples, timeout_seconds=timeout_seconds)
-        return max(apart, calls)
-
-    return _proven(
-        lambda check: write_file(path, model.chunks(), check=check),
-        compare,
-        _agrees(model.core, model.coverage),
-        "litert",
-        write_unproven=not keeps and not (model.is_open and only_batch_is_open(model.core.graph.inputs)),
-    )
-
-
-def _convert_to_onnx(
-    graph: Graph,
-    target: str,
-    verify: bool,
-    opset: int | None,
-    external_data: bool | None,
-    timeout_seconds: float,
-    strict: bool,
-) -> Conversion:
-    from thinflow.engines.onnxruntime import ENGINE
-    from thinflow.onnx.program import check_opset
-    from thinflow.optimize.float_model import float_graph
-    from thinflow.optimize.onnx import onnx_model, write_onnx
-    from thinflow.optimize.samples import samples_for
-
-    opset = None if opset is None else check_opset(opset)
-    prepared = float_graph(graph, verify=verify, runtime="onnx")
-    optimised = prepared.graph
-    samples = samples_for(optimised, None, limit=1)
-    asked, model = target, onnx_model(optimised, samples, opset=opset)
-    target = _settled(model.coverage, target, strict)
-    missing = ENGINE.available()
-    if missing or not verify:
-        size = write_onnx(model.program, target, external_data=external_data)
-        notes = [*_core_notes(model.core), *_type_notes(prepared), *_file_notes(model)]
-        proof = f"not run: {missing}" if verify else _NOT_VERIFIED
-        return Conversion(target, size, proof, notes, model.coverage, asked)
-    try:
-        size, proof, doubts = _write_proven_onnx(model, target, external_data, timeout_seconds)
-    except (EngineUnavailable, FeedError, VerificationError) as error:
-        if not model.is_open:
-            raise
-        model = onnx_model(optimised, samples, opset=opset, fixed=error.problem)
-        target = _settled(model.coverage, asked, strict)
-        size, proof, doubts = _write_proven_onnx(model, target, external_data, timeout_seconds)
-    notes = [*_core_notes(model.core), *_type_notes(prepared), *_file_notes(model)]
-    return Conversion(target, size, proof, [*notes, *doubts], model.coverage, asked)
-
-
-def _file_notes(model: OnnxModel) -> list[str]:
-    """What to tell of an .onnx file: a batch that is fixed, and its op set."""
-    return [*model.batch_notes, f"opset  {model.program.opset}"]
-
-
-def _write_proven_onnx(
-    model: OnnxModel, target: str, external_data: bool | None, timeout_seconds: float
-) -> tuple[int, str, list[str]]:
-    """As `_write_proven`, for ONNX Runtime."""
-    from thinflow.optimize.batch_sizes import only_batch_is_open
-    from thinflow.optimize.onnx import check_onnx_model, why_one_batch, write_onnx
-    from thinflow.optimize.samples import samples_for
-
-    samples = samples_for(model.core.graph, None, limit=2)
-
-    def compare(part: str) -> float:
-        apart = check_onnx_model(model, samples, part, count=1, timeout_seconds=timeout_seconds)
-        why = why_one_batch(model, samples, part, timeout_seconds=timeout_seconds)
-        if why:
-            raise VerificationError(why)
-        return apart
-
-    return _proven(
-        lambda check: write_onnx(model.program, target, external_data=external_data, check=check),
-        compare,
-        _agrees(model.core, model.coverage),
-        "onnxruntime",
-        write_unproven=not (model.is_open and only_batch_is_open(model.core.graph.inputs)),
-    )
+        return max(apart, check_calls(model, part, samples, timeout_seconds=seconds))
 
 
 _NOT_VERIFIED = "not verified (--no-verify)"
 _UNPROVEN = "NOT verified: made-up inputs do not go through the graph"
 
 
-def _settled(coverage: Coverage, target: str, strict: bool) -> str:
-    """The path of the file to write: a part has another name.
-
-    Raises:
-        PartialModel: it is a part, and that is not allowed.
-    """
-    if strict:
-        coverage.require_whole()
-    return coverage.path(target)
-
-
-def _proven(
-    write: Callable[[Callable[[str], None] | None], int],
-    compare: Callable[[str], float],
-    agrees: str,
-    engine: str,
-    *,
-    write_unproven: bool = True,
-) -> tuple[int, str, list[str]]:
-    """Write a file that is compared with the graph before it takes its name: its bytes, the proof, and notes
-    on why there is none.
-
-    Args:
-        write: writes the file, and calls what it is given with the path of the finished one.
-        compare: how far its answers are from the graph's.
-        agrees: the proof, with a place for that number.
-        engine: what has to open the file, at least, in a child process.
-        write_unproven: whether it is written where made-up inputs do not go through the graph.
-
-    Raises:
-        UnprovenError: they do not, and it is not.
-        EngineUnavailable: the engine does not open the file; it is not written.
-    """
-    from thinflow.engines._child import require_opening
-    from thinflow.optimize.core_feeds import UnprovenError
-
-    found: list[float] = []
-    try:
-        size = write(lambda part: found.append(compare(part)))
-    except UnprovenError as error:
-        if not write_unproven:
-            raise
-        size = write(lambda part: require_opening(part, engine))
-        return size, _UNPROVEN, _why_unproven(error)
-    return size, agrees.format(found[0]), []
-
-
 def _agrees(core: Core, coverage: Coverage) -> str:
     """The proof, with a place for the largest difference."""
-    from thinflow.optimize.calls import CALLS
-    from thinflow.optimize.codes import holds_codes
+    from thinflow.optimize.eight_bit_check import holds_codes
+    from thinflow.optimize.kept_state import CALLS
 
     runtime = "LiteRT" if coverage.runtime == "LiteRT" else "ONNX Runtime"
     if coverage.is_part:
@@ -498,13 +432,6 @@ def _why_unproven(error: ThinflowError) -> list[str]:
         "then   compare on your inputs: thinflow verify MODEL FILE --feed NAME=...",
     ]
     return notes if "--shape" not in error.hint else [*notes, f"or     {error.hint}"]
-
-
-def _type_notes(prepared: Result) -> list[str]:
-    """What was turned into float on the way."""
-    from thinflow.optimize.float_model import type_notes
-
-    return [f"note   {text}" for text in type_notes(prepared)]
 
 
 def _core_notes(core: Core) -> list[str]:

@@ -51,7 +51,7 @@ def save(graph: Graph | Saveable, path: str | os.PathLike[str], *, format: str |
         return write_file(path, _tflite_chunks(graph))
     if format == "onnx" or (format is None and suffix == ".onnx"):
         from thinflow.lower.onnx.convert import lower_graph
-        from thinflow.optimize.onnx import write_onnx
+        from thinflow.optimize.output_files import write_onnx
 
         require_outputs(graph)
         return write_onnx(lower_graph(graph, graph.inputs, graph.outputs).program, path)

@@ -5,21 +5,43 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, cast, overload
 
 from thinflow.api._types import Shapes, Source, opening
 from thinflow.errors import ParameterError
 from thinflow.typing import Progress
 
 if TYPE_CHECKING:
-    from thinflow.optimize.onnx_quantizing import OnnxQuantizedModel
-    from thinflow.optimize.quantizing import QuantizedModel
+    from typing_extensions import Unpack
+
+    from thinflow.optimize.quantized import OnnxQuantizedModel, QuantizedModel
     from thinflow.optimize.report import GraphReport, OptimizeReport
     from thinflow.quantize.pictures import Scaling
     from thinflow.quantize.recipe import Recipe
     from thinflow.typing import FilePath, Samples
 
-_ONNX_ONLY = ("opset", "external_data", "activations", "reduce_range")
+    class _LiteRTOptions(TypedDict, total=False):
+        """Options of `quantize` for every format."""
+
+        scheme: str | None
+        recipe: Recipe | None
+        inputs: Sequence[str] | None
+        outputs: Sequence[str] | None
+        shapes: Shapes | None
+        strict: bool
+        progress: Progress | None
+        tags: str | None
+        signature: str | None
+        checkpoint: FilePath | None
+
+    class _OnnxOptions(_LiteRTOptions, total=False):
+        """The same with those for ONNX models."""
+
+        activations: str | None
+        reduce_range: bool | None
+        opset: int | None
+
+
 Job = TypeVar("Job", bound=Callable[..., Any])
 
 
@@ -125,10 +147,9 @@ def optimize(
         ThinflowError: the model cannot be converted or written; nothing half-made is left.
     """
     from thinflow.optimize.job import optimize as run_job
+    from thinflow.optimize.job_inputs import JobOptions
 
-    return run_job(
-        source,
-        out_dir,
+    options = JobOptions(
         inputs=inputs,
         outputs=outputs,
         shapes=shapes,
@@ -148,8 +169,9 @@ def optimize(
         strict=strict,
         progress=progress,
         state=state,
-        **opening(tags, signature, checkpoint),
+        opening=opening(tags, signature, checkpoint),
     )
+    return run_job(source, out_dir, options)
 
 
 def optimize_lines(report: Any) -> list[str]:
@@ -163,17 +185,8 @@ def quantize(
     source: Source,
     calibration: Samples | None = None,
     *,
-    scheme: str | None = None,
     format: Literal["tflite"] = "tflite",
-    recipe: Recipe | None = None,
-    inputs: Sequence[str] | None = None,
-    outputs: Sequence[str] | None = None,
-    shapes: Shapes | None = None,
-    strict: bool = False,
-    progress: Progress | None = None,
-    tags: str | None = None,
-    signature: str | None = None,
-    checkpoint: FilePath | None = None,
+    **options: Unpack[_LiteRTOptions],
 ) -> QuantizedModel: ...
 
 
@@ -182,42 +195,14 @@ def quantize(
     source: Source,
     calibration: Samples | None = None,
     *,
-    scheme: str | None = None,
     format: Literal["onnx"],
-    recipe: Recipe | None = None,
-    activations: str | None = None,
-    reduce_range: bool | None = None,
-    opset: int | None = None,
-    inputs: Sequence[str] | None = None,
-    outputs: Sequence[str] | None = None,
-    shapes: Shapes | None = None,
-    strict: bool = False,
-    progress: Progress | None = None,
-    tags: str | None = None,
-    signature: str | None = None,
-    checkpoint: FilePath | None = None,
+    **options: Unpack[_OnnxOptions],
 ) -> OnnxQuantizedModel: ...
 
 
 @overload
 def quantize(
-    source: Source,
-    calibration: Samples | None = None,
-    *,
-    scheme: str | None = None,
-    format: str,
-    recipe: Recipe | None = None,
-    activations: str | None = None,
-    reduce_range: bool | None = None,
-    opset: int | None = None,
-    inputs: Sequence[str] | None = None,
-    outputs: Sequence[str] | None = None,
-    shapes: Shapes | None = None,
-    strict: bool = False,
-    progress: Progress | None = None,
-    tags: str | None = None,
-    signature: str | None = None,
-    checkpoint: FilePath | None = None,
+    source: Source, calibration: Samples | None = None, *, format: str, **options: Unpack[_OnnxOptions]
 ) -> QuantizedModel | OnnxQuantizedModel: ...
 
 
@@ -276,45 +261,43 @@ def quantize(
     """
     if format not in ("tflite", "onnx"):
         raise ParameterError(f"no smaller model can be made as '{format}'", hint="choose tflite or onnx")
-    chosen: dict[str, Any] = {"scheme": scheme, "recipe": recipe, "strict": strict, "progress": progress}
-    chosen |= {"inputs": inputs, "outputs": outputs, "shapes": shapes}
-    chosen |= opening(tags, signature, checkpoint)
-    for_onnx = {"activations": activations, "reduce_range": reduce_range, "opset": opset}
-    given: dict[str, Any] = {name: value for name, value in for_onnx.items() if value is not None}
-    if format == "onnx":
-        from thinflow.optimize.onnx_quantizing import quantize_onnx
+    from thinflow.optimize.quantize_job import QuantizeOptions, quantize_onnx
+    from thinflow.optimize.quantize_job import quantize as quantize_litert
 
-        return quantize_onnx(source, calibration, **chosen, **given)
-    if given:
-        raise ParameterError(f"{next(iter(given))} goes with ONNX models only", hint='say format="onnx"')
-    from thinflow.optimize.quantizing import quantize as run_quantize
-
-    return run_quantize(source, calibration, **chosen)
+    ends = {"inputs": inputs, "outputs": outputs, "shapes": shapes}
+    options = QuantizeOptions(
+        calibration=calibration,
+        scheme=scheme,
+        recipe=recipe,
+        activations=activations,
+        reduce_range=reduce_range,
+        opset=opset,
+        strict=strict,
+        progress=progress,
+        names=ends | opening(tags, signature, checkpoint),
+    )
+    return quantize_onnx(source, options) if format == "onnx" else quantize_litert(source, options)
 
 
 @_in_one_thread
 def quantize_to_file(
     source: Source, path: str | os.PathLike[str], calibration: Any = None, **options: Any
 ) -> dict[str, Any]:
-    """Write a smaller .tflite or .onnx and say how good it is: its size, quality beside the graph, and
-    warnings.
+    """Write a smaller .tflite or .onnx; its size, its quality beside the graph, and warnings.
 
-    Options: see `thinflow.optimize.quantize_job.quantize_to_file` and
-    `thinflow.optimize.onnx_quantize_job.quantize_to_onnx`.
+    Options: those of `thinflow.optimize.quantize_job.QuantizeOptions`, and how to open the model.
 
     Raises:
         ParameterError: options of the one format with a file of the other.
     """
-    if os.fspath(path).endswith(".onnx"):
-        from thinflow.optimize.onnx_quantize_job import quantize_to_onnx
+    from dataclasses import fields
 
-        return quantize_to_onnx(source, path, calibration, **options)
-    wrong = next((name for name in _ONNX_ONLY if name in options), None)
-    if wrong is not None:
-        raise ParameterError(f"{wrong} goes with .onnx files only", hint="end the output's name in .onnx")
+    from thinflow.optimize.quantize_job import QuantizeOptions
     from thinflow.optimize.quantize_job import quantize_to_file as run_job
 
-    return run_job(source, path, calibration, **options)
+    own = {f.name for f in fields(QuantizeOptions)}
+    names = {name: options.pop(name) for name in [*options] if name not in own}
+    return run_job(source, path, QuantizeOptions(calibration=calibration, names=names, **options))
 
 
 def quantization_recipe(**choices: Any) -> Any:

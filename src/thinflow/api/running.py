@@ -284,7 +284,7 @@ def evaluate(
         ParameterError: the samples have no labels.
         FeedError: they do not fit the inputs.
     """
-    from thinflow.optimize.evaluating import evaluate as run_evaluate
+    from thinflow.optimize.evaluate import evaluate as run_evaluate
 
     names: dict[str, Any] = {"inputs": inputs, "outputs": outputs, "shapes": shapes}
     return run_evaluate(source, data, labels=labels, **names, **opening(tags, signature, checkpoint))

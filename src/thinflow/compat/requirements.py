@@ -108,7 +108,7 @@ def micro_resolver(source: Source) -> Requirements:
     if not isinstance(source, Graph) and engine_of(source) == "litert":
         program = read_program(bytes_of(source), losses=[])
     else:
-        from thinflow.optimize.float_model import float_model
+        from thinflow.optimize.litert import float_model
 
         model = float_model(_optimised(source, "litert"))
         program, outside = model.program, _outside(model.core)
@@ -145,7 +145,7 @@ def onnxruntime_config(source: Source) -> Requirements:
 
 def _optimised(source: Source, runtime: str) -> Graph:
     """The graph as `convert` lowers it."""
-    from thinflow.optimize.float_model import float_graph
+    from thinflow.optimize.float_graph import float_graph
 
     graph = load(source)
     require_tensorflow(graph, "converted")

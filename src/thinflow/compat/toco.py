@@ -211,9 +211,9 @@ def _opens(path: str) -> None:
 
 def _smaller_weights(graph: Graph, wanted: OldConversion) -> Conversion:
     from thinflow.formats._files import write_file
-    from thinflow.optimize.quantizing import quantize
+    from thinflow.optimize.quantize_job import QuantizeOptions, quantize
 
-    made = quantize(graph, scheme=wanted.weights, strict=True)
+    made = quantize(graph, QuantizeOptions(scheme=wanted.weights, strict=True))
     size = write_file(wanted.target, [made.content], check=_opens)
     return Conversion(
         wanted.target, size, f"weights stored as {_STORED[wanted.weights]}", [*made.warnings, *wanted.notes]

@@ -11,23 +11,23 @@ from thinflow.errors import ThinflowError
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.states import without_states
 from thinflow.optimize.core import Core
-from thinflow.optimize.finishing import stem_of
+from thinflow.optimize.float_graph import reopened
 from thinflow.optimize.onnx import onnx_model
-from thinflow.optimize.onnx_quantizing import reopened
+from thinflow.optimize.output_files import stem_of
 from thinflow.optimize.results import PairResults
 from thinflow.optimize.samples import Samples
 
 if TYPE_CHECKING:
-    from thinflow.optimize.float_model import FloatModel
-    from thinflow.optimize.quantizing import QuantizedModel
-    from thinflow.optimize.small_graph import SmallGraph
-    from thinflow.optimize.task import Task
+    from thinflow.optimize.job_inputs import JobInputs
+    from thinflow.optimize.litert import FloatModel
+    from thinflow.optimize.optimized_graph import OptimizedGraph
+    from thinflow.optimize.quantized import QuantizedModel
 
 
-def warnings_for(small: SmallGraph, quantized: QuantizedModel) -> list[str]:
+def warnings_for(optimized: OptimizedGraph, quantized: QuantizedModel) -> list[str]:
     """What may mislead whoever reads only the figures."""
-    warnings = _about_samples(small.task)
-    norms = small.summary.training_norms
+    warnings = _about_samples(optimized.job)
+    norms = optimized.summary.training_norms
     if norms:
         warnings.append(
             f"{len(norms)} batch norms are in training mode: they use the statistics of "
@@ -35,24 +35,24 @@ def warnings_for(small: SmallGraph, quantized: QuantizedModel) -> list[str]:
             "freezes them on your data, which changes the answers"
         )
     warnings += quantized.warnings
-    if small.restored.note:
-        warnings.append(small.restored.note)
+    if optimized.restored.note:
+        warnings.append(optimized.restored.note)
     return list(dict.fromkeys(warnings))
 
 
-def _about_samples(task: Task) -> list[str]:
-    if task.data.synthetic and not task.choices.recipe.needs_samples:
+def _about_samples(job: JobInputs) -> list[str]:
+    if job.data.synthetic and not job.options.chosen_recipe.needs_samples:
         return [
             "SYNTHETIC INPUT: no samples were given, so inputs were made up. Speed and size are real; "
             "agreement says little. Give real samples with --calibration."
         ]
-    if task.data.synthetic:
+    if job.data.synthetic:
         return [
             "SYNTHETIC INPUT: no calibration data was given, so inputs were made up. Speed and size are "
             "real; the eight-bit ranges fit the made-up data only, and agreement says little. "
             "Give real samples with --calibration."
         ]
-    if task.tested is task.data:
+    if job.tested is job.data:
         return ["quality was judged on the calibration samples; --test takes others"]
     return []
 
@@ -82,16 +82,16 @@ def settled_notes(inputs: Sequence[Value], core: Core, samples: Samples) -> list
     return notes
 
 
-def next_steps(results: PairResults, small: SmallGraph) -> list[str]:
+def next_steps(results: PairResults, optimized: OptimizedGraph) -> list[str]:
     """Commands to try, those that make up for what was missing first."""
-    task = small.task
-    graph = task.graph
+    job = optimized.job
+    graph = job.graph
     model = shlex.quote(results.source or "MODEL")
-    model += "".join(f" --{key} {shlex.quote(str(value))}" for key, value in task.opened_with.items())
+    model += "".join(f" --{key} {shlex.quote(str(value))}" for key, value in job.opened_with.items())
     folder = results.files["int8"].parent
-    samples = shlex.quote(task.data.path or "FOLDER_OF_SAMPLES")
+    samples = shlex.quote(job.data.path or "FOLDER_OF_SAMPLES")
     data = f"--calibration {samples}"
-    steps: list[str] = _steps_to_a_whole_model(results, small, model) if results.is_part else []
+    steps: list[str] = _steps_to_a_whole_model(results, optimized, model) if results.is_part else []
     if results.synthetic and not results.is_part:
         shapes = _known_shapes(graph, one_sample=False)
         steps.append(f"thinflow optimize {model} {shlex.quote(str(folder))} {data}{shapes}")
@@ -116,15 +116,15 @@ def graph_next_steps(files: Mapping[str, Path], model: FloatModel | None, *, run
     return [f"thinflow {'run' if runs else 'inspect'} {shlex.quote(str(files['fp32_pb']))}"]
 
 
-def _steps_to_a_whole_model(results: PairResults, small: SmallGraph, model: str) -> list[str]:
+def _steps_to_a_whole_model(results: PairResults, optimized: OptimizedGraph, model: str) -> list[str]:
     """Commands that make or run all of a model that the LiteRT models hold only a part of."""
     if results.onnx is not None and not results.onnx.plain.coverage.is_part:
         return [f"thinflow benchmark {shlex.quote(str(results.files['onnx_fp32']))}"]
     whole = results.files["fp32_pb"]
-    if results.onnx is None and results.source and fits_onnx(reopened(small.task.graph, small.graph)):
-        ends = _ends(small.task.graph)
+    if results.onnx is None and results.source and fits_onnx(reopened(optimized.job.graph, optimized.graph)):
+        ends = _ends(optimized.job.graph)
         return [f"thinflow convert {model}{ends} {shlex.quote(str(whole.with_suffix('.onnx')))}"]
-    return [f"thinflow run {shlex.quote(str(whole))}{_ends(small.task.graph)}"]
+    return [f"thinflow run {shlex.quote(str(whole))}{_ends(optimized.job.graph)}"]
 
 
 def _ends(graph: Graph) -> str:

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from itertools import islice
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Protocol, TypeVar
 
-import numpy as np
-
 from thinflow.analysis.loops import infer_with_loops
-from thinflow.errors import NodeError, ThinflowError, UnsupportedOp
+from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import TensorSpec
 from thinflow.optimize.core import BESIDE, Core
-from thinflow.optimize.core_feeds import REFUSED, UnprovenError, core_feeds
 from thinflow.optimize.coverage import Coverage
 from thinflow.optimize.samples import Samples
-from thinflow.typing import Array
 
 
 class HasCore(Protocol):
@@ -125,21 +120,6 @@ def batch_note(inputs: Sequence[HasShape], why: str) -> str:
     return f"batch  fixed at {' and '.join(map(str, sizes)) or 1}: {why}"
 
 
-@contextmanager
-def told() -> Iterator[list[str]]:
-    """A list that says, after the block, why it failed; it is empty if it did not.
-
-    The block compares a model with its graph for two samples at once.
-    """
-    why: list[str] = []
-    try:
-        yield why
-    except (UnprovenError, NodeError) as error:
-        why.append(f"the graph itself does not run with two samples at once: {error.problem}")
-    except ThinflowError as error:
-        why.append(f"not right with two samples at once: {error.problem}")
-
-
 def _left(model: HasCore) -> tuple[bool, int]:
     """How much of the graph is not in a model: what is smaller holds more."""
     return model.coverage.is_part, len(model.core.outside)
@@ -154,48 +134,3 @@ def _why_partial(core: Core) -> str:
     own = (pair for pair in core.outside.items() if not pair[1].startswith(BESIDE))
     node, why = next(own, next(iter(core.outside.items())))
     return f"{why} ({node.where})"
-
-
-def several(core: Core, samples: Samples) -> list[Array]:
-    """The core's inputs for two samples at once: those with an open batch one behind the other.
-
-    Where there is only one sample, it is followed by its mirror image. Where made-up ones do not go through
-    what stands before the core, numbers are made up for the core itself.
-
-    Raises:
-        NodeError, FeedError: they do not go through what stands before the core.
-    """
-    feeds = list(islice(samples, 2))
-    open_inputs = {v for v in core.graph.inputs if is_open(v.spec)}
-    try:
-        return core.before(_joined(feeds, open_inputs))
-    except REFUSED:
-        if not samples.synthetic:
-            raise
-    made = [dict(zip(core.inputs, arrays, strict=True)) for arrays in core_feeds(core, samples, len(feeds))]
-    joined = _joined(made, {v for v in core.inputs if is_open(v.spec)})
-    return [joined[v] for v in core.inputs]
-
-
-def doubled(feed: Mapping[Value, Array]) -> dict[Value, Array]:
-    """A feed with twice the size where one beyond the batch is open: the other half is its mirror image."""
-    found = {}
-    for value, array in feed.items():
-        for axis, size in enumerate(value.spec.shape or ()):
-            if axis and size is None:
-                array = np.concatenate([array, np.flip(array, axis)], axis)
-        found[value] = array
-    return found
-
-
-def _joined(feeds: Sequence[Mapping[Value, Array]], batched: set[Value]) -> dict[Value, Array]:
-    first, last = feeds[0], feeds[-1]
-    return {v: np.concatenate([a, _other(v, first, last)]) if v in batched else a for v, a in first.items()}
-
-
-def _other(value: Value, first: Mapping[Value, Array], last: Mapping[Value, Array]) -> Array:
-    """Another sample that goes with the first: of its sizes beyond the batch."""
-    a, b = first[value], last[value]
-    if last is not first and a.shape[1:] == b.shape[1:]:
-        return b
-    return np.flip(a, tuple(range(1, a.ndim)))

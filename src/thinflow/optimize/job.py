@@ -1,25 +1,27 @@
-"""The main job, end to end: an unknown graph in; an optimised float model, an eight-bit model and a proof
-out.
-"""
+"""The main job, end to end: an unknown graph in; an optimized float model, a smaller one and a proof out."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from thinflow.analysis.opened import tell_unkept
-from thinflow.analysis.summary import summarize
 from thinflow.bench.report import BenchmarkReport
 from thinflow.errors import ThinflowError, UnsupportedOp
 from thinflow.ir.graph import Graph
 from thinflow.ir.states import without_states
 from thinflow.load.keeping import AUTO, FREEZE
 from thinflow.optimize.advice import graph_next_steps, next_steps, settled_notes, warnings_for
-from thinflow.optimize.calls import StateNotKept, check_calls, require_states
-from thinflow.optimize.checking import check_float_model
-from thinflow.optimize.finishing import (
+from thinflow.optimize.float_graph import reopened
+from thinflow.optimize.job_inputs import JobInputs, JobOptions, open_inputs
+from thinflow.optimize.kept_state import StateNotKept, check_calls, require_states
+from thinflow.optimize.litert import FloatModel, LiteRTMaker
+from thinflow.optimize.maker import ModelPair
+from thinflow.optimize.numeric_check import check_model
+from thinflow.optimize.onnx import OnnxMaker, OnnxModel, require_onnx
+from thinflow.optimize.optimized_graph import OptimizedGraph, optimized_graph
+from thinflow.optimize.output_files import (
     checked_folder,
     described,
     make_folder,
@@ -29,47 +31,20 @@ from thinflow.optimize.finishing import (
     write_graph,
     write_pages,
 )
-from thinflow.optimize.float_model import FloatModel
-from thinflow.optimize.litert_job import LiteRTPair, litert_pair, running_model, write_plain
-from thinflow.optimize.onnx_job import OnnxPair, onnx_pair, require_onnx
-from thinflow.optimize.quantizing import chosen_recipe
+from thinflow.optimize.quantized import OnnxQuantizedModel, QuantizedModel
 from thinflow.optimize.report import GraphReport, OptimizeReport
-from thinflow.optimize.samples import both_samples
-from thinflow.optimize.small_graph import SmallGraph, small_graph
-from thinflow.optimize.task import DEFAULT_MAX_DROP, Choices, Task, named_ends, open_model, require_sensible
+from thinflow.optimize.runnable import reaches_core, require_ours, require_runnable, require_running
+from thinflow.optimize.samples import rebind
 from thinflow.optimize.timing import first_sample, timed
-from thinflow.optimize.trying import require_ours, require_runnable
-from thinflow.quantize.pictures import Scaling
-from thinflow.quantize.recipe import Recipe
-from thinflow.typing import Progress
+
+LiteRTPair = ModelPair[FloatModel, QuantizedModel]
+OnnxPair = ModelPair[OnnxModel, OnnxQuantizedModel]
 
 
 def optimize(
-    source: str | os.PathLike[str] | Graph,
-    out_dir: str | os.PathLike[str],
-    *,
-    inputs: Sequence[str] | None = None,
-    outputs: Sequence[str] | None = None,
-    shapes: Mapping[str, Sequence[int | None]] | None = None,
-    calibration: Any = None,
-    test: Any = None,
-    labels: str | os.PathLike[str] | Sequence[str] | None = None,
-    scaling: Scaling | None = None,
-    samples: int | None = None,
-    threads: Sequence[int] = (1, 2),
-    max_drop: float = DEFAULT_MAX_DROP,
-    measure: bool = True,
-    seconds: float = 4.0,
-    verify: bool = True,
-    scheme: str | None = None,
-    recipe: Recipe | None = None,
-    onnx: bool = False,
-    strict: bool = False,
-    state: str = AUTO,
-    progress: Progress | None = None,
-    **options: Any,
+    source: str | os.PathLike[str] | Graph, out_dir: str | os.PathLike[str], options: JobOptions
 ) -> OptimizeReport | GraphReport:
-    """The work of `thinflow.optimize`, whose arguments these are; options: how to open the model.
+    """The work of `thinflow.optimize`.
 
     Of a model that no LiteRT model can hold, the graph alone is made smaller, and the report says why.
 
@@ -78,153 +53,186 @@ def optimize(
         ThinflowError: with `strict`, what keeps one of the models from being made.
         ThinflowError: the model cannot be read, converted or written; nothing half-made is left.
     """
-    require_sensible(threads, max_drop)
-    recipe = chosen_recipe(scheme, recipe)
-    if onnx:
-        require_onnx(recipe)
-    choices = Choices(recipe, onnx, verify, measure, tuple(threads), seconds, max_drop, progress, strict)
+    if options.onnx:
+        require_onnx(options.chosen_recipe)
     folder = checked_folder(out_dir)
-
-    def opened(state: str, unkept: str = "") -> Task:
-        names = {"inputs": inputs, "outputs": outputs, "shapes": shapes, "state": state, **options}
-        graph, settings = open_model(source, names)
-        if unkept:
-            tell_unkept(graph, unkept)
-        summary = summarize(graph.clone(), shapes)
-        data, tested = both_samples(graph, calibration, test, labels=labels, scaling=scaling, limit=samples)
-        opened_with = {**named_ends(inputs, outputs), **options}
-        return Task(graph, settings, summary, data, tested, folder, choices, opened_with)
-
     try:
-        return _carried_out(opened(state))
+        return _run(open_inputs(source, folder, options, options.state))
     except StateNotKept as error:
-        if state != AUTO or isinstance(source, Graph):
+        if options.state != AUTO or isinstance(source, Graph):
             raise
-        return _carried_out(opened(FREEZE, error.problem))
+        return _run(open_inputs(source, folder, options, FREEZE, error.problem))
 
 
-def _carried_out(task: Task) -> OptimizeReport | GraphReport:
-    """The job once the model is open: make, prove, write, measure, tell."""
-    small = small_graph(task)
+def _run(job: JobInputs) -> OptimizeReport | GraphReport:
+    """The report of a job whose model is open: make, prove, write, measure, tell."""
+    optimized, options = optimized_graph(job), job.options
     try:
-        model = running_model(small)
-    except UnsupportedOp as obstacle:
-        _require_stateless(task, obstacle)
-        if small.unknown is None:
-            require_runnable(small.graph, small.calibration, obstacle)
-        return _without(small, obstacle)
+        model = running_model(optimized)
     except ThinflowError as failure:
-        _require_stateless(task, failure)
-        require_ours(failure, task.data)
-        return _without(small, failure)
+        _require_stateless(job, failure)
+        if not isinstance(failure, UnsupportedOp):
+            require_ours(failure, job.data)
+        elif optimized.unknown is None:
+            require_runnable(optimized.graph, optimized.calibration, failure)
+        return _without(optimized, failure)
     require_states(model.core)
-    if task.choices.strict:
+    if options.strict:
         model.coverage.require_whole()
     try:
-        difference = check_float_model(model, small.calibration)
-        calls = check_calls(model.core, b"".join(model.chunks()), small.calibration)
-        difference = max(difference, calls)
+        calls = check_calls(model, b"".join(model.chunks()), optimized.calibration)
+        difference = max(check_model(model, optimized.calibration), calls)
     except ThinflowError as failure:
-        _require_stateless(task, failure)
-        require_ours(failure, task.data)
-        return _without(small, failure)
+        _require_stateless(job, failure)
+        require_ours(failure, job.data)
+        return _without(optimized, failure)
     try:
-        litert = litert_pair(small, model, difference)
+        litert = _litert_pair(optimized, model)
     except ThinflowError as failure:  # of the smaller model: float ran
-        require_ours(failure, task.data)
-        return _without(small, failure, model)
-    onnx, no_onnx = _onnx(small)
-    if task.choices.strict and onnx is not None:
+        require_ours(failure, job.data)
+        return _without(optimized, failure, model)
+    onnx, no_onnx = _onnx(optimized)
+    if options.strict and onnx is not None:
         onnx.plain.coverage.require_whole()
-    return _report_on_models(small, litert, onnx, no_onnx)
+    return _report_on_models(optimized, litert, difference, onnx, no_onnx)
 
 
-def _require_stateless(task: Task, error: ThinflowError) -> None:
+def running_model(optimized: OptimizedGraph) -> FloatModel:
+    """The float model of what LiteRT can hold of a graph; it was tried where that may fail.
+
+    Raises:
+        UnsupportedOp: LiteRT can run nothing of it, or nothing here can compute what it is fed.
+    """
+    model = LiteRTMaker().open_or_fixed(optimized.graph, optimized.calibration)
+    unknown = optimized.unknown
+    if unknown is not None and not reaches_core(model, optimized.calibration):
+        raise UnsupportedOp("nothing here knows an op that it begins with", unknown.where, unknown.hint)
+    require_running(model, optimized.calibration)
+    return model
+
+
+def _require_stateless(job: JobInputs, error: ThinflowError) -> None:
     """Say of a failure that it may be due to the state that is kept.
 
     Raises:
         StateNotKept: the graph has states.
     """
-    if task.graph.states:
+    if job.graph.states:
         raise StateNotKept(error.problem, error.where, error.hint) from error
 
 
-def _without(small: SmallGraph, failure: ThinflowError, model: FloatModel | None = None) -> GraphReport:
+def _without(
+    optimized: OptimizedGraph, failure: ThinflowError, model: FloatModel | None = None
+) -> GraphReport:
     """The report on what is left without models that could not be made; an error where all were wanted."""
-    if small.task.choices.strict:
+    if optimized.job.options.strict:
         raise failure
-    return _report_on_graph(small, failure, model)
+    return _report_on_graph(optimized, failure, model)
 
 
-def _onnx(small: SmallGraph) -> tuple[OnnxPair | None, str]:
+def _litert_pair(optimized: OptimizedGraph, model: FloatModel) -> LiteRTPair:
+    """The float model and the smaller one for LiteRT, judged."""
+    job, samples = optimized.job, (optimized.calibration, optimized.evaluation)
+    return LiteRTMaker().pair(
+        model,
+        job.graph,
+        *samples,
+        job.options.chosen_recipe,
+        progress=job.options.progress,
+        end_to_end=optimized.unknown is None,
+    )
+
+
+def _onnx(optimized: OptimizedGraph) -> tuple[OnnxPair | None, str]:
     """The models for ONNX Runtime if they were asked for; or None, and why there are none."""
-    if not small.task.choices.onnx:
+    options = optimized.job.options
+    if not options.onnx:
         return None, ""
     try:
-        return onnx_pair(small), ""
+        return _onnx_pair(optimized), ""
     except ThinflowError as error:  # the models for LiteRT are made, whatever happens here
-        require_ours(error, small.task.data)
-        if small.task.choices.strict:
+        require_ours(error, optimized.job.data)
+        if options.strict:
             raise
         return None, f"no ONNX models were written: {error.message}"
 
 
+def _onnx_pair(optimized: OptimizedGraph) -> OnnxPair:
+    """The float model, proven, and the smaller one for ONNX Runtime, judged."""
+    job, maker = optimized.job, OnnxMaker()
+    graph = reopened(job.graph, optimized.graph)
+    calibration = rebind(job.data, job.graph, graph)
+    evaluation = calibration if job.tested is job.data else rebind(job.tested, job.graph, graph)
+    plain = maker.open_or_fixed(graph, calibration)
+    check_model(plain, calibration)
+    samples, progress = (calibration, evaluation), job.options.progress
+    return maker.pair(plain, job.graph, *samples, job.options.chosen_recipe, progress=progress)
+
+
 def _report_on_models(
-    small: SmallGraph, litert: LiteRTPair, onnx: OnnxPair | None, no_onnx: str
+    optimized: OptimizedGraph, litert: LiteRTPair, difference: float, onnx: OnnxPair | None, no_onnx: str
 ) -> OptimizeReport:
-    """Write and time the models; the report on them, written too."""
-    task, core = small.task, litert.plain.core
-    files = _write_graph(small)
-    files |= litert.write(task.folder, task.stem, task.choices.recipe.scheme) | page_files(task.folder)
+    """Write and time the models; the report on them, written too.
+
+    Args:
+        difference: of the float model's answers from the interpreter's.
+        no_onnx: why there are no models for ONNX Runtime, although they were asked for.
+    """
+    job, core = optimized.job, litert.plain.core
+    files = _write_graph(optimized)
+    files |= litert.write(job.folder, job.stem, job.options.chosen_recipe.scheme) | page_files(job.folder)
     if onnx is not None:
-        files |= onnx.write(task.folder, task.stem, task.choices.recipe.scheme)
-    latency, unmeasured = _timed_models(task, files, litert, onnx)
-    settled = settled_notes(task.graph.inputs, core, task.data)
+        files |= onnx.write(job.folder, job.stem, job.options.chosen_recipe.scheme)
+    latency, unmeasured = _timed_models(job, files, litert, onnx)
+    settled = settled_notes(job.graph.inputs, core, job.data)
     failures = [why for why in (no_onnx, unmeasured) if why]
     report = OptimizeReport(
-        **_common(small),
+        **_common(optimized),
         files=files,
         sizes=sizes_of(files),
         latency=latency,
-        warnings=[*small.notes, *settled, *failures, *warnings_for(small, litert.quantized)],
+        warnings=[*optimized.notes, *settled, *failures, *warnings_for(optimized, litert.quantized)],
         model_inputs=described(core.fed),
         model_outputs=described(core.given),
         outside={n.name: why for n, why in core.outside.items()},
-        float_difference=litert.difference,
+        float_difference=difference,
         float_quality=litert.qualities["float"],
         int8_quality=litert.qualities["int8"],
         int8=litert.quantized,
-        tested_on=task.tested.note,
-        max_drop=task.choices.max_drop,
+        tested_on=job.tested.note,
+        max_drop=job.options.max_drop,
         onnx=onnx,
         coverage=litert.plain.coverage,
     )
-    report.next_steps = next_steps(report, small)
+    report.next_steps = next_steps(report, optimized)
     write_pages(report)
     return report
 
 
-def _report_on_graph(small: SmallGraph, obstacle: ThinflowError, model: FloatModel | None) -> GraphReport:
+def _report_on_graph(
+    optimized: OptimizedGraph, obstacle: ThinflowError, model: FloatModel | None
+) -> GraphReport:
     """Write what could be made, time the graph before and after; the report on it, written too.
 
     Args:
-        small: the graph, and what it was.
+        optimized: the graph, and what it was.
         obstacle: why there is no model, or only a float one.
         model: the float model, if there is one.
     """
-    task, runs = small.task, small.unknown is None
-    files = _write_graph(small)
+    job, runs = optimized.job, optimized.unknown is None
+    files = _write_graph(optimized)
     if model is not None:
-        files |= write_plain(model, task.folder, task.stem)
-    files |= page_files(task.folder)
-    latency, unmeasured = _timed_graph(small, files, model) if runs else (None, "")
-    found = (*(() if model is None else model.batch_notes), small.restored.note, unmeasured)
+        files["fp32"] = job.folder / f"{model.coverage.stem(job.stem)}_fp32.tflite"
+        LiteRTMaker().write(model, files["fp32"], check=LiteRTMaker.open_file)
+    files |= page_files(job.folder)
+    latency, unmeasured = _timed_graph(optimized, files, model) if runs else (None, "")
+    found = (*(() if model is None else model.batch_notes), optimized.restored.note, unmeasured)
     report = GraphReport(
-        **_common(small),
+        **_common(optimized),
         files=files,
         sizes=sizes_of(files),
         latency=latency,
-        warnings=[*small.notes, *filter(None, found)],
+        warnings=[*optimized.notes, *filter(None, found)],
         next_steps=graph_next_steps(files, model, runs=runs),
         obstacle=obstacle,
         runs=runs,
@@ -234,29 +242,29 @@ def _report_on_graph(small: SmallGraph, obstacle: ThinflowError, model: FloatMod
     return report
 
 
-def _common(small: SmallGraph) -> dict[str, Any]:
+def _common(optimized: OptimizedGraph) -> dict[str, Any]:
     """The fields that every report has, told by the job's inputs and the optimized graph."""
-    task = small.task
+    job = optimized.job
     return {
-        "source": task.graph.path,
-        "summary": small.summary,
-        "inputs": described(without_states(task.graph, task.graph.inputs)),
-        "outputs": described(without_states(task.graph, task.graph.outputs)),
-        "ledger": small.restored,
-        "recipe": task.choices.recipe,
-        "samples": task.data.note,
-        "synthetic": task.data.synthetic,
+        "source": job.graph.path,
+        "summary": optimized.summary,
+        "inputs": described(without_states(job.graph, job.graph.inputs)),
+        "outputs": described(without_states(job.graph, job.graph.outputs)),
+        "ledger": optimized.restored,
+        "recipe": job.options.chosen_recipe,
+        "samples": job.data.note,
+        "synthetic": job.data.synthetic,
     }
 
 
-def _write_graph(small: SmallGraph) -> dict[str, Path]:
+def _write_graph(optimized: OptimizedGraph) -> dict[str, Path]:
     """Write the optimized graph into the job's folder; the file by its role."""
-    make_folder(small.task.folder)
-    return write_graph(small.restored.graph, small.task.folder, small.task.stem)
+    make_folder(optimized.job.folder)
+    return write_graph(optimized.restored.graph, optimized.job.folder, optimized.job.stem)
 
 
 def _timed_models(
-    task: Task, files: Mapping[str, Path], litert: LiteRTPair, onnx: OnnxPair | None
+    job: JobInputs, files: Mapping[str, Path], litert: LiteRTPair, onnx: OnnxPair | None
 ) -> tuple[BenchmarkReport | None, str]:
     """The models side by side if that was chosen; or None, and why nothing was timed."""
     models = {role: path for role, path in model_files(files).items() if role != "fp32_pb"}
@@ -264,17 +272,17 @@ def _timed_models(
         path: onnx.plain.core if onnx is not None and role.startswith("onnx") else litert.plain.core
         for role, path in models.items()
     }
-    return timed(task, list(models.values()), first_sample(task, cores))
+    return timed(job, list(models.values()), first_sample(job, cores))
 
 
 def _timed_graph(
-    small: SmallGraph, files: Mapping[str, Path], model: FloatModel | None
+    optimized: OptimizedGraph, files: Mapping[str, Path], model: FloatModel | None
 ) -> tuple[BenchmarkReport | None, str]:
     """The graph as it came beside the whole float model, or the optimized graph; or None, and why not."""
-    task = small.task
-    before: dict[str, Any] = {"before": task.graph}
+    job = optimized.job
+    before: dict[str, Any] = {"before": job.graph}
     if model is None or model.coverage.is_part:
-        feeds = first_sample(task, {}, ["before", "after"])
-        return timed(task, before | {"after": small.restored.graph}, feeds, memory=False)
-    feeds = first_sample(task, {files["fp32"]: model.core}, ["before"])
-    return timed(task, before | {"after": files["fp32"]}, feeds, memory=False)
+        feeds = first_sample(job, {}, ["before", "after"])
+        return timed(job, before | {"after": optimized.restored.graph}, feeds, memory=False)
+    feeds = first_sample(job, {files["fp32"]: model.core}, ["before"])
+    return timed(job, before | {"after": files["fp32"]}, feeds, memory=False)

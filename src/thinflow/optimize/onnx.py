@@ -1,80 +1,168 @@
-"""A graph as an .onnx file, and the proof that it computes the same."""
+"""ONNX models of a graph's core: lowered, in fewer bits, and written."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from pathlib import Path
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from thinflow.analysis.shapes import infer_shapes
-from thinflow.compare.differences import difference
-from thinflow.engines._child import TIMEOUT_SECONDS, run_file
-from thinflow.engines.onnxruntime import complex_of
-from thinflow.errors import UnsupportedOp, VerificationError
-from thinflow.formats._files import write_file
-from thinflow.interpreter import Plan
+from thinflow.engines.onnxruntime import ENGINE, Model, complex_of
+from thinflow.errors import EngineUnavailable, UnsupportedOp
 from thinflow.ir.brief import brief_repr
-from thinflow.ir.graph import Graph, Value
+from thinflow.ir.graph import Graph
 from thinflow.lower.onnx.convert import lower_graph, unsupported, unsupported_unit
-from thinflow.onnx.program import DEFAULT_OPSET, OPSETS, Program
-from thinflow.onnx.writer import INLINE_LIMIT, to_bytes, write_program
-from thinflow.optimize.angles import same_turn
-from thinflow.optimize.batch_sizes import (
-    batch_note,
-    fix_batch,
-    open_else_fixed,
-    several,
-    takes_batches,
-    told,
-)
-from thinflow.optimize.checking import CODES_TOLERANCE, float_tolerance
-from thinflow.optimize.codes import check_codes, holds_codes, is_repeatable
-from thinflow.optimize.core import Core, find_core, whole_with_texts
-from thinflow.optimize.core_feeds import core_feeds, core_results
-from thinflow.optimize.coverage import Coverage, coverage_of
-from thinflow.optimize.float_model import settle_sizes
+from thinflow.lower.onnx.fake_quant import range_only
+from thinflow.onnx.program import DEFAULT_OPSET, OPSETS, Program, Tensor, check_opset
+from thinflow.onnx.writer import to_bytes, write_program
+from thinflow.optimize.batch_sizes import fix_batch, open_else_fixed
+from thinflow.optimize.converted import ConvertedModel
+from thinflow.optimize.core import find_core, whole_with_texts
+from thinflow.optimize.float_graph import settle_sizes
+from thinflow.optimize.maker import ModelMaker
+from thinflow.optimize.output_files import write_onnx
+from thinflow.optimize.quantized import OnnxQuantizedModel, why_one_smaller_batch
 from thinflow.optimize.samples import Samples
-from thinflow.typing import Array
+from thinflow.quantize.calibrate import Calibration, calibrate
+from thinflow.quantize.prepare import prepare
+from thinflow.quantize.recipe import QdqOptions, Recipe, check_recipe
+from thinflow.quantize.schemes import quantize_program
+from thinflow.typing import Array, Progress
 
 
 @brief_repr
 @dataclass
-class OnnxModel:
-    """The ONNX program of a graph's core.
+class OnnxModel(ConvertedModel[Program]):
+    """The float ONNX program of a graph's core."""
+
+    runtime, engine, suffix = "ONNX", "onnxruntime", ".onnx"
+    keeps_measured_codes = True
+    open = Model
+
+    @property
+    def inputs(self) -> Sequence[Tensor]:
+        return self.program.inputs
+
+    def _bytes(self) -> bytes:
+        return to_bytes(self.program)
+
+    @staticmethod
+    def as_expected(found: Array, expected: Array) -> Array:
+        return complex_of(found) if expected.dtype.kind == "c" else found
+
+
+@dataclass(frozen=True)
+class OnnxMaker(ModelMaker[OnnxModel, OnnxQuantizedModel]):
+    """Makes ONNX models.
 
     Attributes:
-        fixed: why a batch that the graph leaves open is fixed in the program; "" if it is not.
+        opset: version of ONNX's op set, 17 to 21; default: 17, or for float models a newer one that holds
+            more.
+        options: of quantization.
+        external_data: whether weights go to a file of their own, PATH.data; default: only if they do not fit.
+        threads: of ONNX Runtime.
     """
 
-    core: Core
-    program: Program
-    fixed: str = ""
+    opset: int | None = None
+    options: QdqOptions = field(default_factory=QdqOptions)
+    external_data: bool | None = None
+    threads: int = 2
 
-    @property
-    def is_open(self) -> bool:
-        """Whether the program takes batches of any size."""
-        return takes_batches(self.core, self.program.inputs)
+    order, suffix = "onnx", ".onnx"
+    roles = names = ("onnx_fp32", "onnx_int8")
+    needs_ranks = True
 
-    @property
-    def batch_notes(self) -> list[str]:
-        """What to tell of a batch that is fixed."""
-        return [batch_note(self.program.inputs, self.fixed)] if self.fixed else []
+    def __post_init__(self) -> None:
+        if self.opset is not None:
+            check_opset(self.opset)
 
-    @cached_property
-    def coverage(self) -> Coverage:
-        """How much of the graph it is."""
-        return coverage_of(self.core)
+    def lower(self, graph: Graph, samples: Samples | None = None, *, fixed: str = "") -> OnnxModel:
+        return onnx_model(graph, samples, opset=self.opset, fixed=fixed)
+
+    def open_or_fixed(self, graph: Graph, samples: Samples) -> OnnxModel:
+        """As for every runtime; where ONNX Runtime is missing, an open batch is not tried."""
+        return self.lower(graph, samples) if self.missing() else super().open_or_fixed(graph, samples)
+
+    def quantize(
+        self, model: OnnxModel, samples: Samples, recipe: Recipe, *, progress: Progress | None = None
+    ) -> OnnxQuantizedModel:
+        """The model in fewer bits. It is lowered anew, since simulated quantization in the graph is to give
+        ranges there, and not to round.
+
+        Raises:
+            EngineUnavailable: ONNX Runtime is missing, and ranges are needed.
+            FeedError: no samples, or they do not fit.
+            ParameterError: the recipe asks for what an ONNX model cannot have.
+        """
+        check_recipe(recipe)
+        graph, why = model.core.graph, model.fixed
+        plain, made = self._quantized(graph, samples, recipe, why, progress)
+        can_try = plain.is_open and not self.missing()
+        if can_try and (why := why_one_smaller_batch(plain, made.content, samples)):
+            plain, made = self._quantized(graph, samples, recipe, why, progress)
+        return replace(made, warnings=[*plain.batch_notes, *made.warnings])
+
+    def _quantized(
+        self, graph: Graph, samples: Samples, recipe: Recipe, fixed: str, progress: Progress | None
+    ) -> tuple[OnnxModel, OnnxQuantizedModel]:
+        """The float model that is quantized, and the smaller one; see `quantize`."""
+        opset = self.opset or DEFAULT_OPSET
+        if recipe.scheme == "float16":
+            plain = onnx_model(graph, samples, opset=opset, fixed=fixed)
+            quantized, calibration = quantize_program(plain.program, recipe), Calibration()
+        else:
+            with range_only(graph):
+                plain = onnx_model(graph, samples, opset=opset, fixed=fixed)
+            imported, feeds = prepare(plain.program), plain.feeds(samples)
+            calibration = calibrate(plain.program, feeds, recipe, threads=self.threads, progress=progress)
+            choices: dict[str, Any] = {"options": self.options, "imported": imported}
+            quantized = quantize_program(plain.program, recipe, calibration.ranges, **choices)
+        float_bytes = write_program(plain.program, inline_limit=1 << 62).size
+        warnings = [*calibration.warnings, *quantized.warnings]
+        return plain, OnnxQuantizedModel(plain.core, quantized, calibration, float_bytes, warnings)
+
+    def write(
+        self,
+        model: OnnxModel | OnnxQuantizedModel,
+        path: str | os.PathLike[str],
+        *,
+        check: Callable[[str], object] | None = None,
+    ) -> int:
+        program = model.program if isinstance(model, OnnxModel) else model.quantized.program
+        return write_onnx(program, path, external_data=self.external_data, check=check)
+
+    @staticmethod
+    def open_file(path: str) -> Model:
+        return Model(path)
+
+    def missing(self) -> str | None:
+        return ENGINE.available()
+
+    def file_notes(self, model: OnnxModel) -> list[str]:
+        return [f"opset  {model.program.opset}"]
+
+
+def require_onnx(recipe: Recipe) -> None:
+    """Refuse what cannot be done before any work is.
+
+    Raises:
+        EngineUnavailable: ONNX Runtime is missing.
+        ParameterError: the recipe asks for what an ONNX model cannot have.
+    """
+    missing = ENGINE.available()
+    if missing:
+        raise EngineUnavailable(missing, hint="pip install 'thinflow[onnx]', or leave the .onnx files out")
+    check_recipe(recipe)
 
 
 def onnx_model(
     graph: Graph, samples: Samples | None = None, *, opset: int | None = None, fixed: str = ""
 ) -> OnnxModel:
-    """Lower the part of the graph that ONNX Runtime can run whole. An open batch stays open if no more can
-    be lowered with a fixed one.
+    """The part of the graph that ONNX Runtime can run whole, lowered. An open batch stays open if no more
+    can be lowered with a fixed one.
 
     Args:
         graph: with inputs and outputs set.
@@ -129,131 +217,3 @@ def _lowered_to(graph: Graph, opset: int) -> OnnxModel:
     model = OnnxModel(core, lower_graph(graph, core.inputs, core.outputs, specs={}, opset=opset).program)
     model.program.description = model.coverage.description
     return model
-
-
-def write_onnx(
-    program: Program,
-    path: str | os.PathLike[str],
-    *,
-    external_data: bool | None = None,
-    check: Callable[[str], object] | None = None,
-) -> int:
-    """Write an .onnx file; the bytes written, those of a second file included.
-
-    Args:
-        program: what to write.
-        path: where to.
-        external_data: whether weights go to a second file PATH.data, which has to stay beside the first;
-            default: only if they do not fit into one.
-        check: called with the path of the finished file before it takes its name.
-
-    Raises:
-        WriteError: a file cannot be written.
-    """
-    target = Path(path)
-    if external_data is None:
-        external_data = sum(t.array().nbytes for t in program.tensors() if t.is_constant) > INLINE_LIMIT
-    beside = f"{target.name}.data" if external_data else ""
-    file = write_program(program, beside=beside)
-    size = 0
-
-    def finish(part: str) -> None:
-        nonlocal size
-        if file.data_size:
-            size = write_file(target.with_name(beside), file.data_chunks)
-        if check is not None:
-            check(part)
-
-    own = write_file(target, file.chunks, check=finish)
-    return own + size
-
-
-def check_onnx_model(
-    model: OnnxModel,
-    samples: Samples,
-    path: str | bytes,
-    *,
-    count: int | None = None,
-    timeout_seconds: float = TIMEOUT_SECONDS,
-) -> float:
-    """Run an ONNX file beside the interpreter on some samples; the largest relative difference.
-
-    ONNX Runtime runs in a child process, and has so many seconds for all samples together. Of a graph with
-    eight-bit codes each op is judged by itself, on one sample: see `codes`.
-
-    Args:
-        model: what to check.
-        samples: for the whole graph.
-        path: of the file, or its content.
-        count: how many of them; default: all.
-        timeout_seconds: for ONNX Runtime, all samples together.
-
-    Raises:
-        EngineUnavailable: ONNX Runtime is missing, refuses the model, crashed, or took longer.
-        VerificationError: they differ by more than rounding.
-        UnprovenError: the graph itself does not run on made-up samples.
-    """
-    core = model.core
-    feeds = core_feeds(core, samples, count or (1 if samples.count is None else samples.count))
-    tolerance = float_tolerance(core)
-    if holds_codes(core.nodes) and feeds:
-        limits: dict[str, Any] = {"engine": "onnxruntime", "ends": core.outputs, "tolerance": tolerance}
-        check_codes(core.graph, core.nodes, core.inputs, feeds[0], timeout_seconds, **limits)
-        tolerance = float("inf")
-    return _difference(model, feeds, samples, path, tolerance, timeout_seconds)
-
-
-def why_one_batch(
-    model: OnnxModel,
-    samples: Samples,
-    path: str | bytes,
-    *,
-    timeout_seconds: float = TIMEOUT_SECONDS,
-) -> str:
-    """As `checking.why_one_batch`, of an ONNX file or its bytes."""
-    if not model.is_open:
-        return ""
-    tolerance = CODES_TOLERANCE if holds_codes(model.core.nodes) else float_tolerance(model.core)
-    with told() as why:
-        _difference(model, [several(model.core, samples)], samples, path, tolerance, timeout_seconds)
-    return "".join(why)
-
-
-def open_or_fixed(graph: Graph, samples: Samples, *, opset: int | None = None) -> OnnxModel:
-    """As `checking.open_or_fixed`, for ONNX Runtime, which must be there."""
-    model = onnx_model(graph, samples, opset=opset)
-    why = why_one_batch(model, samples, to_bytes(model.program)) if model.is_open else ""
-    return onnx_model(graph, samples, opset=opset, fixed=why) if why else model
-
-
-def _difference(
-    model: OnnxModel,
-    feeds: Sequence[Sequence[Array]],
-    samples: Samples,
-    path: str | bytes,
-    tolerance: float,
-    timeout_seconds: float,
-) -> float:
-    """How far ONNX Runtime's answers are from the interpreter's; see `check_onnx_model`."""
-    core = model.core
-    plan = Plan(core.graph, core.outputs, core.inputs, within=frozenset(core.nodes))
-    computed = core_results(plan, core, feeds, samples)
-    runs = run_file(path, "onnxruntime", feeds, timeout_seconds=timeout_seconds, name="the .onnx model")
-    worst = 0.0
-    for expected, found in zip(computed, runs, strict=True):
-        for value, a, b in zip(core.outputs, expected, found, strict=True):
-            if not is_repeatable(value, core.inputs):  # no two runtimes draw the same numbers
-                continue
-            worst = max(worst, _compared(value, a, complex_of(b) if a.dtype.kind == "c" else b, tolerance))
-    return worst
-
-
-def _compared(value: Value, expected: Array, found: Array, tolerance: float) -> float:
-    result = difference(expected, same_turn(value, expected, found))
-    if result.relative > tolerance:
-        raise VerificationError(
-            f"the ONNX model gives {result.after} for '{value.name}'{list(result.index)}, "
-            f"the graph {result.before}",
-            hint="please report this with the model; engine='reference' gives the right answer",
-        )
-    return result.relative

@@ -1,17 +1,28 @@
-"""How good a smaller model still is: the same answers, the right answers, and how loud its noise is."""
+"""Quality of smaller models beside the original graph: equal answers, right answers, and noise."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
+from thinflow.analysis.interface import is_class_scores
+from thinflow.engines._child import run_file
+from thinflow.interpreter import Plan
 from thinflow.ir.brief import brief_repr
+from thinflow.ir.counterparts import counterparts
+from thinflow.ir.graph import Graph, Value
 from thinflow.ir.notebook import text_html
-from thinflow.typing import Array
+from thinflow.ir.states import without_states
+from thinflow.optimize.converted import ConvertedModel
+from thinflow.optimize.samples import Samples, as_declared
+from thinflow.typing import Array, Progress
+
+_INTERPRETED, _AT_ITS_ENDS = "the part with the rest interpreted", "the part at its own ends"
 
 
 @brief_repr
@@ -197,18 +208,57 @@ def is_ranked(output: Array) -> bool:
     return output.dtype.kind == "f" and output.size >= 2 and output.size == output.shape[-1]
 
 
-def class_numbers(labels: Sequence[Any], names: Sequence[str] | None) -> list[int] | None:
-    """Labels as class numbers; None if they cannot be told.
+def compare_models(
+    model: ConvertedModel[Any],
+    contents: Mapping[str, bytes],
+    original: Graph,
+    samples: Samples,
+    *,
+    threads: int = 2,
+    progress: Progress | None = None,
+    end_to_end: bool = True,
+) -> dict[str, Quality]:
+    """Quality of models (by name) for a runtime beside the original graph in the interpreter, end to end on
+    all samples; or at the models' own ends, where the rest of the graph cannot run.
 
-    Args:
-        labels: numbers, or words that stand in `names`.
-        names: class names in the order of the model's outputs.
+    Where the original has the same core inputs, what stands before the core runs once per sample.
+
+    Raises:
+        EngineCrashed: the runtime crashed or hung on the first sample, which a child process tries first.
     """
-    if all(isinstance(item, (int, np.integer)) for item in labels):
-        return [int(item) for item in labels]
-    if names is None:
-        return None
-    index = {name: i for i, name in enumerate(names)}
-    if not all(str(item) in index for item in labels):
-        return None
-    return [index[str(item)] for item in labels]
+    for name, content in contents.items():
+        first = [model.core.before(feed) for feed in islice(samples, 1)]
+        run_file(content, model.engine, first, threads=threads, name=f"the {name} model")
+    runtimes = {name: model.open(content, threads=threads) for name, content in contents.items()}
+    core = model.core
+    judged = original if end_to_end else core.graph
+    read = original.outputs if end_to_end else core.outputs
+    plan = Plan(judged, read, original.inputs if end_to_end else judged.inputs)
+    matches = counterparts(core.graph.inputs, judged.inputs, judged)
+    fed = dict(zip(core.graph.inputs, matches, strict=True))
+    meters: dict[str, QualityMeter] = {}
+    shown = [i for i, v in enumerate(read) if v in without_states(judged, read)]
+    for number, feed in enumerate(samples):
+        before = plan.run({(to := fed.get(v, v)): as_declared(to, a) for v, a in feed.items()})
+        arrays = core.before(feed)
+        for name, runtime in runtimes.items():
+            results = runtime.run(arrays)
+            after = core.after(results, feed) if end_to_end else results
+            if name not in meters:
+                meters[name] = QualityMeter(samples.labels, ranked=_is_ranked(read, before, samples))
+            meters[name].add([before[i] for i in shown], [after[i] for i in shown])
+        if progress is not None:
+            progress(number + 1, samples.count or 0, "comparing answers")
+    qualities = {name: meter.result() for name, meter in meters.items()}
+    for quality in qualities.values():
+        quality.outputs = tuple(read[i].name for i in shown)
+        if model.coverage.is_part:
+            quality.part = _INTERPRETED if end_to_end else _AT_ITS_ENDS
+    return qualities
+
+
+def _is_ranked(values: Sequence[Value], outputs: Sequence[Array], samples: Samples) -> bool:
+    """Whether the first output has a top answer: a vector that labels or the graph say holds scores."""
+    if not outputs or not is_ranked(outputs[0]):
+        return False
+    return samples.labels is not None or is_class_scores(values[0])

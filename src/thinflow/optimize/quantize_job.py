@@ -1,101 +1,284 @@
-"""What `thinflow quantize` does: one smaller .tflite file, and how good it is."""
+"""Quantization of a model from any file: in memory, or into a file with an account of how good it is."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 
+from thinflow.analysis.opened import opening_notes
+from thinflow.analysis.switches import switch_notes
 from thinflow.errors import ParameterError
-from thinflow.formats._files import write_file
-from thinflow.optimize.batch_check import checked_batch
-from thinflow.optimize.checking import compare_models, open_or_fixed
-from thinflow.optimize.preparing import prepared
-from thinflow.optimize.quantizing import QuantizedModel, chosen_recipe, quantized_model
-from thinflow.optimize.sensitivity import sensitivity as measure_sensitivity
+from thinflow.ir.brief import brief_repr
+from thinflow.ir.graph import Graph
+from thinflow.load.graphs import load_for_inference, require_tensorflow
+from thinflow.onnx.program import DEFAULT_OPSET
+from thinflow.optimize.float_graph import float_graph, reopened
+from thinflow.optimize.litert import FloatModel, LiteRTMaker
+from thinflow.optimize.maker import M, ModelMaker, Q
+from thinflow.optimize.onnx import OnnxMaker
+from thinflow.optimize.picture_ranges import picture_warnings
+from thinflow.optimize.quality import Quality, compare_models
+from thinflow.optimize.quantized import OnnxQuantizedModel, QuantizedModel, SmallerModel
+from thinflow.optimize.samples import Samples, both_samples, rebind
+from thinflow.optimize.sensitivity import sensitivity
 from thinflow.optimize.tuning import TunedModel, tuned_model
 from thinflow.quantize.pictures import Scaling
-from thinflow.quantize.recipe import Recipe
+from thinflow.quantize.recipe import QdqOptions, Recipe, check_recipe, chosen_recipe
 from thinflow.typing import Progress
 
+ONNX_ONLY = ("opset", "external_data", "activations", "reduce_range")
+"""Options that only ONNX models have."""
 
-def quantize_to_file(
-    source: Any,
-    path: str | os.PathLike[str],
-    calibration: Any = None,
-    *,
-    test: Any = None,
-    labels: str | os.PathLike[str] | Sequence[str] | None = None,
-    scheme: str | None = None,
-    recipe: Recipe | None = None,
-    tune: bool = False,
-    sensitivity: bool = False,
-    samples: int | None = None,
-    scaling: Scaling | None = None,
-    strict: bool = False,
-    progress: Progress | None = None,
-    **names: Any,
-) -> dict[str, Any]:
-    """Write a smaller .tflite, and tell its size, its quality beside the graph, and warnings.
+
+@brief_repr
+@dataclass(frozen=True, kw_only=True)
+class QuantizeOptions:
+    """Options of quantization, in memory and into a file.
+
+    Attributes:
+        calibration: samples for the ranges; None makes inputs up.
+        test: other samples to judge on; default: the calibration samples.
+        labels: class names in the order of the outputs, or a file of them; default: a labels file beside the
+            model.
+        scheme, recipe: which scheme, or all that can be chosen; one of them, or neither.
+        tune: try what often helps and keep what does, see `tuned_model`.
+        sensitivity: also measure what each layer loses alone, see `sensitivity`.
+        samples: use so many samples only.
+        scaling: of pictures, for float inputs.
+        opset, external_data, activations, reduce_range: of ONNX models; see `OnnxMaker` and `QdqOptions`.
+        strict: refuse to make a part.
+        progress: called with (done, total, label).
+        names: how to open the model, as for `load`.
+    """
+
+    calibration: Any = None
+    test: Any = None
+    labels: str | os.PathLike[str] | Sequence[str] | None = None
+    scheme: str | None = None
+    recipe: Recipe | None = None
+    tune: bool = False
+    sensitivity: bool = False
+    samples: int | None = None
+    scaling: Scaling | None = None
+    opset: int | None = None
+    external_data: bool | None = None
+    activations: str | None = None
+    reduce_range: bool | None = None
+    strict: bool = False
+    progress: Progress | None = None
+    names: Mapping[str, Any] = field(default_factory=dict)
+
+    def chosen(self) -> Recipe:
+        """The recipe, or the plain one of the scheme; see `chosen_recipe`."""
+        return chosen_recipe(self.scheme, self.recipe)
+
+    def for_onnx(self) -> OnnxMaker:
+        """The maker of ONNX models that was asked for; what cannot be done is refused before any work is.
+
+        Raises:
+            ParameterError: no such opset, type or scheme, or something that is measured with LiteRT only.
+        """
+        if self.tune or self.sensitivity:
+            raise ParameterError(
+                "tuning and sensitivity are measured with LiteRT",
+                hint="write a .tflite with them first; what helped there, an observer say, helps here too",
+            )
+        options = QdqOptions(self.activations or "uint8", bool(self.reduce_range))
+        check_recipe(self.chosen())
+        opset = DEFAULT_OPSET if self.opset is None else self.opset
+        return OnnxMaker(opset=opset, options=options, external_data=self.external_data)
+
+    def for_litert(self, kind: str, hint: str) -> LiteRTMaker:
+        """The maker of LiteRT models that was asked for.
+
+        Raises:
+            ParameterError: an option of ONNX models was given; the sentence says what those are.
+        """
+        wrong = next((name for name in ONNX_ONLY if getattr(self, name) is not None), None)
+        if wrong is not None:
+            raise ParameterError(f"{wrong} goes with {kind} only", hint=hint)
+        return LiteRTMaker(tuned_model if self.tune else None)
+
+
+@dataclass(frozen=True)
+class _Inputs:
+    """A model that can be quantized, and samples for it.
+
+    Attributes:
+        original: the graph as it was opened.
+        settings: what was set in it for inference.
+        graph: the same after the float pipeline.
+        data, tested: samples for the ranges and to judge on, for `original`.
+        calibration, judges: the same two for `graph`.
+    """
+
+    original: Graph
+    settings: Sequence[str]
+    graph: Graph
+    data: Samples
+    tested: Samples
+
+    @property
+    def calibration(self) -> Samples:
+        return rebind(self.data, self.original, self.graph)
+
+    @property
+    def judges(self) -> Samples:
+        return rebind(self.tested, self.original, self.graph)
+
+
+def _opened(source: Any, order: str, options: QuantizeOptions) -> _Inputs:
+    """The model opened for inference, optimized for a runtime, with its samples."""
+    graph, settings = load_for_inference(source, **options.names)
+    require_tensorflow(graph, "quantized")
+    data, tested = both_samples(
+        graph,
+        options.calibration,
+        options.test,
+        labels=options.labels,
+        scaling=options.scaling,
+        limit=options.samples,
+    )
+    optimized = float_graph(graph, samples=data, progress=options.progress, runtime=order).graph
+    return _Inputs(graph, settings, optimized, data, tested)
+
+
+def _quantized(maker: ModelMaker[M, Q], inputs: _Inputs, options: QuantizeOptions) -> tuple[M, Q]:
+    """The float model and the smaller one.
+
+    Raises:
+        PartialModel: only a part could be made, and `strict` forbids that.
+    """
+    samples = inputs.calibration
+    model = maker.open_or_fixed(inputs.graph, samples)
+    if options.strict:
+        model.coverage.require_whole()
+    made = maker.quantize(model, samples, options.chosen(), progress=options.progress)
+    if options.strict:
+        made.coverage.require_whole()
+    return model, made
+
+
+def quantize(source: Any, options: QuantizeOptions) -> QuantizedModel:
+    """A smaller LiteRT model of a graph or file; the arguments are those of `thinflow.quantize`.
+
+    Raises:
+        PartialModel: only a part could be made, and `strict` forbids that.
+        ParameterError: there is no such scheme.
+        FeedError: the samples do not fit.
+    """
+    maker = options.for_litert("ONNX models", 'say format="onnx"')
+    options.chosen()
+    inputs = _opened(source, maker.order, options)
+    _, made = _quantized(maker, inputs, options)
+    made.for_onnx = partial(_for_onnx, inputs, options)
+    return made
+
+
+def _for_onnx(inputs: _Inputs, options: QuantizeOptions) -> OnnxQuantizedModel:
+    """The same for ONNX Runtime, of the graph that the LiteRT model was made of."""
+    again = reopened(inputs.original, inputs.graph)
+    same = _Inputs(inputs.original, inputs.settings, again, inputs.data, inputs.tested)
+    return _quantized(options.for_onnx(), same, replace(options, strict=False))[1]
+
+
+def quantize_onnx(source: Any, options: QuantizeOptions) -> OnnxQuantizedModel:
+    """A smaller ONNX model of a graph or file; the arguments are those of `thinflow.quantize`.
+
+    Raises:
+        PartialModel: only a part could be made, and `strict` forbids that.
+        ParameterError: there is no such scheme, type or opset.
+        FeedError: the samples do not fit.
+    """
+    maker = options.for_onnx()
+    return _quantized(maker, _opened(source, maker.order, options), options)[1]
+
+
+def quantize_to_file(source: Any, path: str | os.PathLike[str], options: QuantizeOptions) -> dict[str, Any]:
+    """Write a smaller .tflite or .onnx; its size, its quality beside the graph, and warnings.
 
     A part of the model is written under another name: small.tflite becomes small_part.tflite.
 
     Args:
         source: path or Graph.
-        calibration: samples for the ranges; None makes inputs up.
-        test: other samples to judge on; default: the calibration samples.
-        labels: class names in the order of the outputs, or a file of them; default: a labels file beside the
-            model.
-        scheme, recipe: as for `quantize`.
-        tune: try what often helps and keep what does, see `tuned_model`.
-        sensitivity: also measure what each layer loses alone, see `sensitivity`.
-        samples: use so many samples only.
-        strict: refuse to write a part.
-        names: as for `load`.
+        path: whose suffix says for which runtime.
+        options: see `QuantizeOptions`.
 
     Raises:
         PartialModel: the file could hold only a part, and `strict` forbids that; nothing is written.
+        ParameterError: another suffix, or options that do not go with it.
         ThinflowError: the model cannot be read, quantized or written.
     """
-    if not os.fspath(path).endswith(".tflite"):
+    name = os.fspath(path)
+    if name.endswith(".onnx"):
+        return _quantize_to_file(source, name, options.for_onnx(), options)
+    maker = options.for_litert(".onnx files", "end the output's name in .onnx")
+    if not name.endswith(".tflite"):
         raise ParameterError(
-            f"{os.fspath(path)}: a quantized model is a .tflite or .onnx file",
-            hint="end the name in .tflite or .onnx",
+            f"{name}: a quantized model is a .tflite or .onnx file", hint="end the name in .tflite or .onnx"
         )
-    recipe = chosen_recipe(scheme, recipe)
-    ready = prepared(
-        source,
-        calibration,
-        test,
-        names,
-        runtime="litert",
-        labels=labels,
-        samples=samples,
-        scaling=scaling,
-        progress=progress,
-    )
-    model = open_or_fixed(ready.graph, ready.fitting)
-    if strict:
-        model.coverage.require_whole()
-    make = tuned_model if tune else quantized_model
-    made = checked_batch(model, make(model, ready.fitting, recipe=recipe, progress=progress), ready.fitting)
-    contents = {"it": made.comparable}
-    quality = compare_models(model, contents, ready.original, ready.judging, progress=progress)["it"]
+    return _quantize_to_file(source, name, maker, options)
+
+
+def _quantize_to_file(
+    source: Any, path: str, maker: ModelMaker[M, Q], options: QuantizeOptions
+) -> dict[str, Any]:
+    """The account of the file that a maker made; see `quantize_to_file`."""
+    options.chosen()
+    inputs = _opened(source, maker.order, options)
+    model, made = _quantized(maker, inputs, options)
+    contents, progress = {"it": made.comparable}, options.progress
+    quality = compare_models(model, contents, inputs.original, inputs.judges, progress=progress)["it"]
     losses = []
-    if sensitivity:
-        losses = measure_sensitivity(model, ready.fitting, recipe=recipe, progress=progress)
-    target = model.coverage.path(os.fspath(path))
-    sizes = write_file(target, [made.content]), len(model.content)
+    if options.sensitivity and isinstance(model, FloatModel):
+        losses = sensitivity(model, inputs.calibration, recipe=options.chosen(), progress=progress)
+    size = maker.write(made, made.coverage.path(path), check=maker.open_file)
     return {
-        **ready.account(made, quality, recipe, path, sizes, model.coverage),
-        "trials": _trials(made),
+        **_account(inputs, made, quality, options.chosen(), path, size),
+        "trials": [asdict(trial) for trial in made.trials] if isinstance(made, TunedModel) else [],
         "sensitivity": [asdict(loss) for loss in losses],
     }
 
 
-def _trials(made: QuantizedModel) -> list[dict[str, Any]]:
-    return [asdict(trial) for trial in made.trials] if isinstance(made, TunedModel) else []
+def _account(
+    inputs: _Inputs, made: SmallerModel[Any], quality: Quality, recipe: Recipe, path: str, size: int
+) -> dict[str, Any]:
+    """The size, origin and quality of the file that was made.
+
+    Args:
+        quality: of the model that was made.
+        path: as it was asked for.
+        size: bytes of the file.
+    """
+    data, coverage = inputs.data, made.coverage
+    name = coverage.path(path)
+    made_up = data.synthetic and recipe.needs_samples
+    note = ["the ranges fit made-up inputs; give real samples with --calibration"] if made_up else []
+    return {
+        "path": name,
+        "partial": coverage.is_part,
+        "coverage": coverage.data(),
+        "verdict": coverage.verdict(name, path) if coverage.is_part else coverage.note,
+        "scheme": recipe.scheme,
+        "size_bytes": size,
+        "float_bytes": made.float_bytes,
+        "quality": "; ".join(filter(None, (quality.sentence(), coverage.note))),
+        "sqnr_db": quality.sqnr_db,
+        "samples": data.note,
+        "tested_on": inputs.tested.note,
+        "synthetic": data.synthetic,
+        "float_operators": [[o.code, o.origin, why] for o, why in made.quantized.float_operators],
+        "warnings": [
+            *opening_notes(inputs.original),
+            *switch_notes(inputs.settings),
+            *note,
+            *picture_warnings(inputs.original, data),
+            *made.warnings,
+        ],
+    }
 
 
 def observer_named(text: str) -> tuple[str, dict[str, float]]:

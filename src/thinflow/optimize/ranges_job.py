@@ -8,11 +8,10 @@ from typing import Any
 
 from thinflow.errors import GraphError, ParameterError, closest
 from thinflow.ir.graph import Graph
-from thinflow.lower.tflite.program import Operator, Program, Tensor, to_bytes
-from thinflow.optimize.batch_check import checked_batch
-from thinflow.optimize.checking import open_or_fixed
-from thinflow.optimize.float_model import FloatModel, float_graph
-from thinflow.optimize.quantizing import QuantizedModel
+from thinflow.lower.tflite.program import Operator, Program, Tensor
+from thinflow.optimize.float_graph import float_graph
+from thinflow.optimize.litert import FloatModel, LiteRTMaker, checked_batch, smaller_model
+from thinflow.optimize.quantized import QuantizedModel
 from thinflow.optimize.samples import rebind, samples_for
 from thinflow.quantize.calibrate import Calibration
 from thinflow.quantize.kernels import float_inputs, float_outputs, is_float
@@ -68,7 +67,7 @@ def eight_bit_model(
     samples = samples_for(graph, None, limit=2)
     optimised = float_graph(graph, samples=samples, runtime="litert").graph
     moved = rebind(samples, graph, optimised)
-    model = open_or_fixed(optimised, moved)
+    model = LiteRTMaker().open_or_fixed(optimised, moved)
     program, ranges = without_fake_quants(model.program)
     ranges.update(_stated(program.subgraphs[0].inputs, codes, kind))
     ranges = spread(program, ranges)
@@ -78,7 +77,7 @@ def eight_bit_model(
     else:
         _require_all(program, recipe, ranges, missing)
     quantized = quantize_program(program, recipe, ranges)
-    made = QuantizedModel(quantized, Calibration(), to_bytes(quantized.program))
+    made = smaller_model(model, quantized, Calibration(), [])
     return model, checked_batch(model, made, moved)
 
 

@@ -9,11 +9,12 @@ from thinflow.analysis.summary import Summary
 from thinflow.bench.report import BenchmarkReport
 from thinflow.errors import ThinflowError
 from thinflow.optimize.coverage import Coverage
-from thinflow.optimize.float_model import FloatModel
-from thinflow.optimize.onnx_job import OnnxPair
+from thinflow.optimize.job_inputs import DEFAULT_MAX_DROP
+from thinflow.optimize.litert import FloatModel
+from thinflow.optimize.maker import ModelPair
+from thinflow.optimize.onnx import OnnxModel
 from thinflow.optimize.quality import Quality
-from thinflow.optimize.quantizing import QuantizedModel
-from thinflow.optimize.task import DEFAULT_MAX_DROP
+from thinflow.optimize.quantized import OnnxQuantizedModel, QuantizedModel
 from thinflow.quantize.recipe import Recipe
 from thinflow.rewrite.runner import Result
 
@@ -50,7 +51,7 @@ class PairResults(JobResults):
     int8: QuantizedModel
     tested_on: str = ""
     max_drop: float = DEFAULT_MAX_DROP
-    onnx: OnnxPair | None = None
+    onnx: ModelPair[OnnxModel, OnnxQuantizedModel] | None = None
     coverage: Coverage
 
     @property

@@ -1,4 +1,4 @@
-"""Samples for the whole graph: given ones, or made-up ones."""
+"""Samples for the whole graph, given or made up, and the names of the classes that they are labelled with."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from thinflow.analysis.switches import inference_setting
 from thinflow.errors import FeedError, ParameterError
 from thinflow.interpreter import Plan
@@ -18,8 +20,6 @@ from thinflow.ir.counterparts import counterparts
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.states import states_of, without_states
 from thinflow.ir.types import STRING, DType, TensorSpec, dtype
-from thinflow.optimize.labels import class_names_for
-from thinflow.optimize.quality import class_numbers
 from thinflow.quantize.feeds import Feeds, open_feeds
 from thinflow.quantize.pictures import Scaling
 from thinflow.synthetic import declared_spec, synthetic_feeds
@@ -216,3 +216,64 @@ def rebind(samples: Samples, old: Graph, new: Graph) -> Samples:
             yield {to: as_declared(to, feed[value]) for value, to in pairs}
 
     return replace(samples, walk=walk)
+
+
+def class_numbers(labels: Sequence[Any], names: Sequence[str] | None) -> list[int] | None:
+    """Labels as class numbers; None if they cannot be told.
+
+    Args:
+        labels: numbers, or words that stand in `names`.
+        names: class names in the order of the model's outputs.
+    """
+    if all(isinstance(item, (int, np.integer)) for item in labels):
+        return [int(item) for item in labels]
+    if names is None:
+        return None
+    index = {name: i for i, name in enumerate(names)}
+    if not all(str(item) in index for item in labels):
+        return None
+    return [index[str(item)] for item in labels]
+
+
+def _read_class_names(labels: str | os.PathLike[str] | Sequence[str] | None) -> list[str] | None:
+    """Class names from a file with one per line, or as given."""
+    if labels is None:
+        return None
+    if isinstance(labels, (str, os.PathLike)):
+        try:
+            return [
+                line.strip() for line in Path(labels).read_text(encoding="utf-8").splitlines() if line.strip()
+            ]
+        except (OSError, UnicodeDecodeError) as error:
+            raise ParameterError(
+                f"the labels cannot be read: {error}", str(labels), "give a text file, one label a line"
+            ) from error
+    return list(labels)
+
+
+def _labels_beside(path: str | os.PathLike[str], output: TensorSpec | None) -> Path | None:
+    """A labels file beside a model whose number of lines is the width of its first output.
+
+    Args:
+        path: of the model; "" if it came from no file.
+        output: what is known of that output; None if there is none.
+    """
+    if not os.fspath(path) or output is None or not output.shape:
+        return None
+    for file in sorted(Path(path).parent.glob("*label*.txt")):
+        try:
+            lines = file.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError):
+            continue
+        if sum(1 for line in lines if line.strip()) == output.shape[-1]:
+            return file
+    return None
+
+
+def class_names_for(
+    path: str | os.PathLike[str],
+    output: TensorSpec | None,
+    labels: str | os.PathLike[str] | Sequence[str] | None,
+) -> list[str] | None:
+    """Class names as given; else from a labels file beside the model, None if there is none."""
+    return _read_class_names(labels if labels is not None else _labels_beside(path, output))

@@ -7,12 +7,11 @@ from itertools import islice
 from typing import Any
 
 from thinflow.lower.tflite.program import Operator, Program, Tensor
-from thinflow.optimize.float_model import FloatModel
-from thinflow.optimize.judging import Judge, before_squashing
-from thinflow.optimize.quantizing import Rewalkable, chosen_recipe
+from thinflow.optimize.litert import FloatModel
 from thinflow.optimize.samples import Samples
+from thinflow.optimize.sqnr import SqnrMeter, before_squashing
 from thinflow.quantize.calibrate import calibrate
-from thinflow.quantize.recipe import Recipe, names_of
+from thinflow.quantize.recipe import Recipe, chosen_recipe, names_of
 from thinflow.quantize.schemes import storing
 from thinflow.quantize.simulate import activation_parameters, rounded_weights, simulated
 from thinflow.quantize.trained import without_fake_quants
@@ -66,19 +65,18 @@ def sensitivity(
     weights = rounded_weights(program, recipe, storing(program, recipe))
     parameters = {}
     if recipe.needs_samples:
-        feeds = Rewalkable(model, samples)
-        ranges = calibrate(program, feeds, recipe, threads=threads, progress=progress).ranges
+        ranges = calibrate(program, model.feeds(samples), recipe, threads=threads, progress=progress).ranges
         parameters = activation_parameters(program, recipe, ranges)
-    judge = Judge(program, _inputs(model, program, samples, count), threads=threads)
+    meter = SqnrMeter(program, _inputs(model, program, samples, count), threads=threads)
     layers = _layers(program, weights, parameters)
     found = []
     for number, (name, code, operator, tensors) in enumerate(layers):
         own = {t: parameters[t] for t in tensors if t in parameters}
         weights_db = output_db = None
         if operator is not None and operator in weights:
-            weights_db = judge.sqnr(simulated(program, {operator: weights[operator]}, {}))
+            weights_db = meter.sqnr(simulated(program, {operator: weights[operator]}, {}))
         if own:
-            output_db = judge.sqnr(simulated(program, {}, own))
+            output_db = meter.sqnr(simulated(program, {}, own))
         found.append(LayerLoss(name, code, weights_db, output_db))
         if progress is not None:
             progress(number + 1, len(layers), "rounding layer by layer")

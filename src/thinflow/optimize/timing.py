@@ -1,4 +1,4 @@
-"""What the main job times its models with: the first sample, as it comes to each of them."""
+"""Timing of the main job's models with the first sample, as it comes to each of them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from thinflow.bench.feeding import Feeds
-from thinflow.bench.latency import BenchmarkReport
+from thinflow.bench.latency import BenchmarkReport, benchmark
 from thinflow.errors import ThinflowError
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.types import TensorSpec
 from thinflow.optimize.core import Core
-from thinflow.optimize.finishing import measured
+from thinflow.optimize.job_inputs import JobInputs
 from thinflow.optimize.samples import Samples, rebind
-from thinflow.optimize.task import Task
 from thinflow.typing import Array
 
 
@@ -37,8 +36,8 @@ class FirstSample:
         return self.feeds.get(path)
 
 
-def first_sample(task: Task, cores: Mapping[Path, Core], graphs: Sequence[str] = ()) -> FirstSample:
-    """The first of a task's samples for each model.
+def first_sample(job: JobInputs, cores: Mapping[Path, Core], graphs: Sequence[str] = ()) -> FirstSample:
+    """The first of a job's samples for each model.
 
     Args:
         cores: path of a model -> the part of a graph that it holds.
@@ -46,18 +45,18 @@ def first_sample(task: Task, cores: Mapping[Path, Core], graphs: Sequence[str] =
     """
     feeds: dict[str, Feeds] = {}
     for path, core in cores.items():
-        arrays = _core_inputs(core, rebind(task.data, task.graph, core.graph))
+        arrays = _core_inputs(core, rebind(job.data, job.graph, core.graph))
         if arrays is not None:
             feeds[str(path)] = arrays
     for name in graphs:
-        first = next(iter(task.data), None)
+        first = next(iter(job.data), None)
         if first is not None:
             feeds[name] = {value.name: array for value, array in first.items()}
-    return FirstSample(feeds, "" if task.data.synthetic else f"the first of {task.data.note}")
+    return FirstSample(feeds, "" if job.data.synthetic else f"the first of {job.data.note}")
 
 
 def _core_inputs(core: Core, samples: Samples) -> list[Array] | None:
-    """What the first sample becomes in front of a core; None if it does not get there, being made up."""
+    """The inputs of a core for the first sample; None if it does not get there, being made up."""
     try:
         first = next(iter(samples), None)
         if first is None:
@@ -68,13 +67,16 @@ def _core_inputs(core: Core, samples: Samples) -> list[Array] | None:
         return None
 
 
-def timed(task: Task, models: Any, feeds: FirstSample, **options: Any) -> tuple[BenchmarkReport | None, str]:
+def timed(job: JobInputs, models: Any, feeds: FirstSample, **more: Any) -> tuple[BenchmarkReport | None, str]:
     """Latency of models with the first sample if that was chosen, and what disturbed it; or None, and why
     nothing was timed.
     """
-    choices = task.choices
-    if not (choices.measure and choices.seconds):
+    options = job.options
+    if not (options.measure and options.seconds):
         return None, ""
-    limits = {"threads": choices.threads, "seconds": choices.seconds, "progress": choices.progress}
-    found, why = measured(models, feeds=feeds, **limits, **options)
-    return found, why or (found.disturbance if found is not None else "")
+    more |= {"threads": options.threads, "seconds": options.seconds, "progress": options.progress}
+    try:
+        found = benchmark(models, feeds=feeds, peaks=False, **more)
+    except ThinflowError as error:
+        return None, f"nothing was timed: {error.message}"
+    return found, found.disturbance

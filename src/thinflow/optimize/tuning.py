@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from thinflow.ir.brief import brief_repr
-from thinflow.lower.tflite.program import Program, to_bytes
-from thinflow.optimize.float_model import FloatModel
-from thinflow.optimize.judging import Judge, before_squashing
-from thinflow.optimize.quantizing import QuantizedModel
+from thinflow.lower.tflite.program import Program
+from thinflow.optimize.litert import FloatModel, smaller_model
+from thinflow.optimize.quantized import QuantizedModel
 from thinflow.optimize.samples import Samples
+from thinflow.optimize.sqnr import SqnrMeter, before_squashing
 from thinflow.quantize.bias import corrected, layers_to_correct
 from thinflow.quantize.calibrate import Calibration, calibrate
 from thinflow.quantize.channels import channel_statistics
@@ -85,15 +85,13 @@ def tuned_model(
     recipe = recipe or Recipe()
     feeds = _bounded(model.feeds(samples))
     program = without_fake_quants(model.program)[0] if recipe.needs_samples else model.program
-    tuner = _Tuner(program, feeds, recipe, threads, progress)
+    tuner = _Tuner(model, program, feeds, recipe, threads, progress)
     if samples.synthetic or len(feeds) < FEWEST:
         reason = "made-up samples" if samples.synthetic else f"{len(feeds)} samples"
         tuner.warnings.append(f"nothing was tuned: {reason} do not show what helps")
     else:
         tuner.search()
-    tuned = tuner.finish()
-    tuned.coverage = model.coverage
-    return tuned
+    return tuner.finish()
 
 
 def _bounded(feeds: Iterable[dict[str, Array]]) -> Feeds:
@@ -112,9 +110,15 @@ class _Tuner:
     """The best recipe and program so far."""
 
     def __init__(
-        self, program: Program, feeds: Feeds, recipe: Recipe, threads: int, progress: Progress | None
+        self,
+        model: FloatModel,
+        program: Program,
+        feeds: Feeds,
+        recipe: Recipe,
+        threads: int,
+        progress: Progress | None,
     ) -> None:
-        self.program, self.recipe = program, recipe
+        self.model, self.program, self.recipe = model, program, recipe
         self.feeds, self.threads, self.progress = feeds, threads, progress
         self.trials: list[Trial] = []
         self.warnings: list[str] = []
@@ -126,7 +130,7 @@ class _Tuner:
         held_out = self.feeds[::HOLD_OUT]
         names = [t.name for t in self.program.subgraphs[0].inputs]
         judged = before_squashing(self.program)
-        self._judge = Judge(judged, ([f[n] for n in names] for f in held_out), threads=self.threads)
+        self._meter = SqnrMeter(judged, ([f[n] for n in names] for f in held_out), threads=self.threads)
         self.trials.append(Trial("the plain recipe", self._try(self.program, self.recipe, False), True))
         for what, program, recipe, corrects in self._candidates():
             sqnr = self._try(program, recipe, corrects)
@@ -170,7 +174,7 @@ class _Tuner:
         if corrects:
             program = self._corrected(program, recipe, self._fitting)
         judged = before_squashing(program)
-        return self._judge.sqnr(quantize_program(judged, recipe, calibration.ranges).program)
+        return self._meter.sqnr(quantize_program(judged, recipe, calibration.ranges).program)
 
     def _calibrated(self, program: Program, recipe: Recipe, feeds: Feeds) -> Calibration:
         if not recipe.needs_samples:
@@ -190,12 +194,6 @@ class _Tuner:
             program = self._corrected(program, self.recipe, self.feeds)
         quantized = quantize_program(program, self.recipe, calibration.ranges)
         warnings = [*self.warnings, *calibration.warnings, *quantized.warnings]
-        content = to_bytes(quantized.program)
-        return TunedModel(
-            quantized,
-            calibration,
-            content,
-            warnings,
-            trials=self.trials,
-            recipe=self.recipe,
-        )
+        made = smaller_model(self.model, quantized, calibration, warnings)
+        fields = (made.core, made.quantized, made.calibration, made.float_bytes, made.warnings)
+        return TunedModel(*fields, trials=self.trials, recipe=self.recipe)

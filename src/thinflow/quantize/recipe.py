@@ -138,6 +138,21 @@ def require_scheme(name: str) -> None:
         )
 
 
+def chosen_recipe(scheme: str | None, recipe: Recipe | None) -> Recipe:
+    """A recipe, or the plain one of a scheme.
+
+    Raises:
+        ParameterError: there is no such scheme, or both are given and differ.
+    """
+    if recipe is None:
+        return Recipe(scheme=scheme or "int8")
+    if scheme is not None and scheme != recipe.scheme:
+        raise ParameterError(
+            f"scheme is '{scheme}' and the recipe's is '{recipe.scheme}'", hint="give one of them"
+        )
+    return recipe
+
+
 # ------------------------------------------------------------------------------------------------ ONNX models
 
 ACTIVATIONS = ("uint8", "int8")

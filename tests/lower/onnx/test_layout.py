@@ -15,7 +15,7 @@ from thinflow.ir.graph import Value
 from thinflow.ir.types import QUINT8
 from thinflow.lower.onnx.convert import lower_graph
 from thinflow.onnx.writer import to_bytes
-from thinflow.optimize.float_model import float_graph
+from thinflow.optimize.float_graph import float_graph
 from thinflow.synthetic import synthetic_feeds
 
 I32 = np.int32

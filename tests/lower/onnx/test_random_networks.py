@@ -17,7 +17,7 @@ from thinflow.ir.text import graph_text
 from thinflow.lower.onnx.convert import lower_graph
 from thinflow.onnx.program import OPSETS
 from thinflow.onnx.writer import to_bytes
-from thinflow.optimize.float_model import float_graph
+from thinflow.optimize.float_graph import float_graph
 
 TOLERANCE = 1e-4
 """Relative to the largest value; norms by the numbers of the batch enlarge differences of rounding."""

@@ -1,4 +1,4 @@
-"""The first half of the main job: the graph that both models are made from."""
+"""The optimized graph of the main job, which its models are made from."""
 
 from __future__ import annotations
 
@@ -11,46 +11,50 @@ from thinflow.analysis.switches import switch_notes
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph
-from thinflow.optimize.float_model import float_graph, is_ready_for_litert, type_notes
+from thinflow.optimize.float_graph import (
+    float_graph,
+    is_ready_for_litert,
+    restore_control_flow,
+    type_notes,
+)
+from thinflow.optimize.job_inputs import JobInputs
 from thinflow.optimize.picture_ranges import picture_warnings
+from thinflow.optimize.runnable import unknown_op, unproven
 from thinflow.optimize.samples import Samples, rebind
-from thinflow.optimize.task import Task
-from thinflow.optimize.trying import unknown_op, unproven
-from thinflow.optimize.written import as_it_came
 from thinflow.rewrite.runner import Result
 
 
 @brief_repr
 @dataclass(frozen=True)
-class SmallGraph:
+class OptimizedGraph:
     """A graph after the float pipeline.
 
     Attributes:
-        task: what it was made for.
+        job: what it was made for.
         graph: what models are made from.
         restored: the same in the words it came in, for the .pb file, and what each transform did.
         summary: what the graph was; of its batch norms in training mode those that are left.
-        calibration, judges: the task's samples, for `graph`.
+        calibration, evaluation: the job's samples, for `graph`.
         unknown: the error of the first node of an op that nothing here knows; None without.
         types: what was turned into float for the models, in sentences.
     """
 
-    task: Task
+    job: JobInputs
     graph: Graph
     restored: Result
     summary: Summary
     calibration: Samples
-    judges: Samples
+    evaluation: Samples
     unknown: UnsupportedOp | None
     types: Sequence[str] = ()
 
     @property
     def notes(self) -> list[str]:
         """What the reader must know of the graph, whatever becomes of it."""
-        task = self.task
-        notes = [*opening_notes(task.graph), *switch_notes(task.settings)]
-        notes += picture_warnings(task.graph, task.data)
-        notes += [*self.types, *kept_notes(task.graph)]
+        job = self.job
+        notes = [*opening_notes(job.graph), *switch_notes(job.settings)]
+        notes += picture_warnings(job.graph, job.data)
+        notes += [*self.types, *kept_notes(job.graph)]
         return notes if self.unknown is None else [*notes, unproven(self.unknown)]
 
 
@@ -66,24 +70,24 @@ def kept_notes(graph: Graph) -> list[str]:
     ]
 
 
-def small_graph(task: Task) -> SmallGraph:
-    """The task's graph after the float pipeline, each step verified if that was chosen."""
-    chosen = task.choices
-    result = float_graph(task.graph, samples=task.data, verify=chosen.verify, progress=chosen.progress)
+def optimized_graph(job: JobInputs) -> OptimizedGraph:
+    """The job's graph after the float pipeline, each step verified if that was chosen."""
+    options = job.options
+    result = float_graph(job.graph, samples=job.data, verify=options.verify, progress=options.progress)
     made = result
     if not is_ready_for_litert(result.graph):
         # The .pb file keeps types and layout: those are only what the models' runtimes want.
-        made = float_graph(result.graph, samples=task.data, verify=chosen.verify, runtime="litert")
-    graph, summary = made.graph, task.summary
-    calibration = rebind(task.data, task.graph, graph)
-    judges = calibration if task.tested is task.data else rebind(task.tested, task.graph, graph)
-    return SmallGraph(
-        task=task,
+        made = float_graph(result.graph, samples=job.data, verify=options.verify, runtime="litert")
+    graph, summary = made.graph, job.summary
+    calibration = rebind(job.data, job.graph, graph)
+    evaluation = calibration if job.tested is job.data else rebind(job.tested, job.graph, graph)
+    return OptimizedGraph(
+        job=job,
         graph=graph,
-        restored=as_it_came(result, calibration, verify=chosen.verify),
+        restored=restore_control_flow(result, calibration, verify=options.verify),
         summary=replace(summary, training_norms=[n for n in summary.training_norms if n in graph]),
         calibration=calibration,
-        judges=judges,
+        evaluation=evaluation,
         unknown=unknown_op(graph),
         types=() if made is result else type_notes(made),
     )

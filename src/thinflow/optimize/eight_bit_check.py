@@ -28,7 +28,8 @@ from thinflow.lower.tflite.convert import lower_graph
 from thinflow.lower.tflite.program import to_bytes
 from thinflow.lower.tflite.quantized_context import READERS
 from thinflow.onnx.writer import to_bytes as onnx_to_bytes
-from thinflow.ops.traits import Trait, has
+from thinflow.ops import registry
+from thinflow.ops.random import Random
 from thinflow.typing import Array
 
 _NAMES = {"litert": "LiteRT", "onnxruntime": "ONNX Runtime"}
@@ -134,7 +135,8 @@ def _question(
 
 def is_repeatable(value: Value, begin: Sequence[Value]) -> bool:
     """Whether a value is the same in every run, given where it begins: no random numbers are in it."""
-    return not any(has(node.op, Trait.STATEFUL) for node in needed_nodes([value], begin))
+    definitions = (registry.find(node.op) for node in needed_nodes([value], begin))
+    return not any(d is not None and issubclass(d, Random) for d in definitions)
 
 
 def _answers(

@@ -11,9 +11,8 @@ from thinflow.engines.session import Session
 from thinflow.errors import ParameterError
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph
-from thinflow.optimize.labels import class_names_for
-from thinflow.optimize.quality import Quality, QualityMeter, class_numbers
-from thinflow.optimize.samples import one_sample, samples_for
+from thinflow.optimize.quality import Quality, QualityMeter
+from thinflow.optimize.samples import class_names_for, class_numbers, one_sample, samples_for
 from thinflow.quantize.feeds import open_feeds
 
 

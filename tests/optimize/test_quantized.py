@@ -9,17 +9,17 @@ import pytest
 
 import thinflow
 from thinflow import zoo
+from thinflow.api import quantize_to_file
 from thinflow.engines.litert import Model
 from thinflow.errors import ParameterError
-from thinflow.optimize.float_model import FloatModel, float_graph, float_model
-from thinflow.optimize.job import optimize
-from thinflow.optimize.judging import LOUDEST, Judge, before_squashing
-from thinflow.optimize.quantize_job import observer_named, quantize_to_file, recipe_from
-from thinflow.optimize.quantizing import chosen_recipe
+from thinflow.optimize.float_graph import float_graph
+from thinflow.optimize.litert import FloatModel, float_model
+from thinflow.optimize.quantize_job import observer_named, recipe_from
 from thinflow.optimize.samples import Samples, rebind, samples_for
 from thinflow.optimize.sensitivity import sensitivity
+from thinflow.optimize.sqnr import LOUDEST, SqnrMeter, before_squashing
 from thinflow.optimize.tuning import HOLD_OUT, WORTH_DB, tuned_model
-from thinflow.quantize.recipe import SCHEMES, Recipe
+from thinflow.quantize.recipe import SCHEMES, Recipe, chosen_recipe
 from thinflow.zoo import digits
 
 
@@ -87,7 +87,7 @@ def test_integer_borders(path: Path, scheme: str, kind: str) -> None:
 
 
 def test_optimize_in_another_scheme(path: Path, tmp_path: Path) -> None:
-    report = optimize(
+    report = thinflow.optimize(
         path, tmp_path, scheme="float16", calibration=zoo.calibration("digits", 20, 0), measure=False
     )
     assert report.files["int8"].name == "digits_float16.tflite"
@@ -222,5 +222,5 @@ def test_judging_looks_before_the_softmax(model_and_samples: tuple[FloatModel, S
     assert "SOFTMAX" not in [o.code for o in shorter.subgraphs[0].operators]
     assert [o.code for o in model.program.subgraphs[0].operators][-1] == "SOFTMAX"
     picture = next(iter(model.feeds(samples)))
-    judge = Judge(shorter, [list(picture.values())])
-    assert judge.sqnr(shorter) == LOUDEST
+    meter = SqnrMeter(shorter, [list(picture.values())])
+    assert meter.sqnr(shorter) == LOUDEST

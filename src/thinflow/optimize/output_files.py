@@ -1,18 +1,19 @@
-"""Where the main job's results go, what they are called, and how long they take."""
+"""Files of the main job: where they go and what they are called."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from thinflow.bench.latency import BenchmarkReport, benchmark
-from thinflow.errors import ThinflowError, WriteError
+from thinflow.errors import WriteError
 from thinflow.formats import graphdef
 from thinflow.formats._files import write_file
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import shape_text
+from thinflow.onnx.program import Program
+from thinflow.onnx.writer import INLINE_LIMIT, write_program
 
 
 class Report(Protocol):
@@ -93,9 +94,38 @@ def described(values: Sequence[Any]) -> list[tuple[str, str]]:
     return [(v.name, f"{v.spec.dtype or '?'}{shape_text(v.spec.shape)}") for v in values]
 
 
-def measured(models: Any, **options: Any) -> tuple[BenchmarkReport | None, str]:
-    """Their latency; or None, and a warning that says why there is none."""
-    try:
-        return benchmark(models, peaks=False, **options), ""
-    except ThinflowError as error:
-        return None, f"nothing was timed: {error.message}"
+def write_onnx(
+    program: Program,
+    path: str | os.PathLike[str],
+    *,
+    external_data: bool | None = None,
+    check: Callable[[str], object] | None = None,
+) -> int:
+    """Write an .onnx file; the bytes written, those of a second file included.
+
+    Args:
+        program: what to write.
+        path: where to.
+        external_data: whether weights go to a second file PATH.data, which has to stay beside the first;
+            default: only if they do not fit into one.
+        check: called with the path of the finished file before it takes its name.
+
+    Raises:
+        WriteError: a file cannot be written.
+    """
+    target = Path(path)
+    if external_data is None:
+        external_data = sum(t.array().nbytes for t in program.tensors() if t.is_constant) > INLINE_LIMIT
+    beside = f"{target.name}.data" if external_data else ""
+    file = write_program(program, beside=beside)
+    size = 0
+
+    def finish(part: str) -> None:
+        nonlocal size
+        if file.data_size:
+            size = write_file(target.with_name(beside), file.data_chunks)
+        if check is not None:
+            check(part)
+
+    own = write_file(target, file.chunks, check=finish)
+    return own + size

@@ -12,7 +12,7 @@ import thinflow
 from tests.transforms.golden import parse_graph
 from thinflow.bench import latency
 from thinflow.errors import EngineCrashed, EngineUnavailable, UnsupportedOp
-from thinflow.optimize import finishing, litert_job
+from thinflow.optimize import maker, timing
 from thinflow.optimize.report import GraphReport, OptimizeReport
 
 WORDS = """
@@ -79,7 +79,7 @@ def test_models_are_written_even_if_they_cannot_be_timed(
     def fail(*_: object, **__: object) -> latency.BenchmarkReport:
         raise EngineUnavailable("there is no clock")
 
-    monkeypatch.setattr(finishing, "benchmark", fail)
+    monkeypatch.setattr(timing, "benchmark", fail)
     report = thinflow.optimize(save(LENGTHS, tmp_path), tmp_path / "out", outputs=["y"])
     assert report.latency is None
     assert report.warnings[0] == "nothing was timed: there is no clock"
@@ -92,7 +92,7 @@ def test_float_is_shipped_where_the_eight_bit_model_crashes(
     def crash(*_: object, **__: object) -> None:
         raise EngineCrashed("the engine 'litert' crashed (signal 6, SIGABRT) while running the int8 model")
 
-    monkeypatch.setattr(litert_job, "compare_models", crash)
+    monkeypatch.setattr(maker, "compare_models", crash)
     path = save(LENGTHS, tmp_path)
     report = thinflow.optimize(path, tmp_path / "out", outputs=["y", "upper"], measure=False)
     assert isinstance(report, GraphReport)
@@ -115,7 +115,7 @@ def test_a_whole_float_model_is_shipped_where_the_eight_bit_one_crashes(
     def crash(*_: object, **__: object) -> None:
         raise EngineCrashed("the engine 'litert' crashed (signal 6, SIGABRT) while running the int8 model")
 
-    monkeypatch.setattr(litert_job, "compare_models", crash)
+    monkeypatch.setattr(maker, "compare_models", crash)
     path = save(LENGTHS, tmp_path)
     report = thinflow.optimize(path, tmp_path / "out", outputs=["y"], measure=False)
     assert report.verdict == (

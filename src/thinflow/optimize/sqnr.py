@@ -1,4 +1,4 @@
-"""How loud the noise of a smaller LiteRT program is, beside the float one it was made from."""
+"""Signal to quantization noise of smaller LiteRT programs, beside the float one they were made from."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def before_squashing(program: Program) -> Program:
     return replace(program, subgraphs=[shorter, *program.subgraphs[1:]], signatures={})
 
 
-class Judge:
-    """Knows the float program's outputs for some samples.
+class SqnrMeter:
+    """Measures programs beside a float one, whose outputs for some samples it keeps.
 
     Args:
         program: the float program.

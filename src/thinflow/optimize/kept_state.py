@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import cycle, islice
+from typing import Any
 
 from thinflow.engines._child import TIMEOUT_SECONDS, run_file
 from thinflow.errors import FeedError, UnsupportedOp
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Value
-from thinflow.optimize.checking import FLOAT_TOLERANCE, farthest
+from thinflow.optimize.converted import ConvertedModel
 from thinflow.optimize.core import Core
 from thinflow.optimize.coverage import coverage_of
+from thinflow.optimize.numeric_check import FLOAT_TOLERANCE, farthest
 from thinflow.optimize.samples import Samples
 from thinflow.typing import Array
 
@@ -39,7 +41,7 @@ def require_states(core: Core) -> None:
 
 
 def check_calls(
-    core: Core,
+    model: ConvertedModel[Any],
     content: str | bytes,
     samples: Samples,
     *,
@@ -50,7 +52,7 @@ def check_calls(
     relative difference of any output of any call. A graph without state is not run.
 
     Args:
-        core: what the file holds.
+        model: what the file holds.
         content: the file's bytes, or its path.
         samples: for the whole graph; they are taken again from the first if they are few.
         tolerance: how large it may be.
@@ -61,16 +63,17 @@ def check_calls(
         NodeError, FeedError: the graph does not run on the samples.
         EngineUnavailable, EngineCrashed: LiteRT does not run the file.
     """
+    core = model.core
     if not core.states:
         return 0.0
     feeds, expected = _in_a_row(core, samples)
     runs = run_file(content, "litert", feeds, timeout_seconds=timeout_seconds, name="the .tflite model")
-    apart = [farthest(core, a, b, tolerance, core.given) for a, b in zip(expected, runs, strict=True)]
+    apart = [farthest(model, a, b, tolerance, core.given) for a, b in zip(expected, runs, strict=True)]
     return max(apart, default=0.0)
 
 
 def _in_a_row(core: Core, samples: Samples) -> tuple[list[list[Array]], list[Mapping[Value, Array]]]:
-    """What the file is fed in each call, and what the graph computes then."""
+    """Feeds of the file in each call, and the graph's results for them."""
     known = list(islice(samples, CALLS))
     if not known:
         raise FeedError("there are no samples", hint="give at least one")

@@ -9,7 +9,7 @@ import pytest
 
 import thinflow
 from tests.transforms.golden import parse_graph
-from thinflow.optimize.spare_rows import counts_of, written
+from thinflow.optimize.numeric_check import detection_counts, valid_detections
 
 # All boxes lie on one another, so that one survives of four.
 DETECTOR = """
@@ -28,11 +28,11 @@ y_scale=10.0, x_scale=10.0, h_scale=5.0, w_scale=5.0, use_regular_nms={regular}}
 def test_rows_of_two_boxes(best: int, regular: str, rows: int) -> None:
     graph = parse_graph(DETECTOR.format(best=best, regular=regular))
     boxes, classes, scores, count = graph.outputs
-    assert counts_of(graph.outputs) == {boxes: count, classes: count, scores: count}
+    assert detection_counts(graph.outputs) == {boxes: count, classes: count, scores: count}
     two = {boxes: np.array([2.0], np.float32)}
-    assert written(np.zeros((1, 8, 4)), boxes, two).shape == (1, rows, 4)
-    assert written(np.zeros((1, 8)), classes, two).shape == (1, 8)  # nothing is known of it
-    assert written(np.zeros(1), count, two).shape == (1,)
+    assert valid_detections(np.zeros((1, 8, 4)), boxes, two).shape == (1, rows, 4)
+    assert valid_detections(np.zeros((1, 8)), classes, two).shape == (1, 8)  # nothing is known of it
+    assert valid_detections(np.zeros(1), count, two).shape == (1,)
 
 
 def test_a_detector_that_finds_little_converts(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Whether what was made runs at all, before it is measured and written."""
+"""Models and graphs that do not run at all, found before they are measured and written."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from thinflow.ir.graph import Graph
 from thinflow.ir.order import ancestors
 from thinflow.ops import registry
 from thinflow.ops._missing import missing_kernel
-from thinflow.optimize.float_model import FloatModel
+from thinflow.optimize.litert import FloatModel
 from thinflow.optimize.samples import Samples
 
 _LOOPS = frozenset({"While", "StatelessWhile", "LoopCond"})

@@ -16,8 +16,8 @@ from thinflow.api.converting import convert_verified
 from thinflow.errors import VerificationError
 from thinflow.ir.graph import Graph
 from thinflow.lower.quantized.accumulators import LayerPlan
-from thinflow.optimize import codes
-from thinflow.optimize.codes import check_codes, holds_codes
+from thinflow.optimize import eight_bit_check
+from thinflow.optimize.eight_bit_check import check_codes, holds_codes
 from thinflow.synthetic import synthetic_array
 from thinflow.tflite.reader import read_program
 from thinflow.zoo import build
@@ -81,13 +81,13 @@ def test_every_op_in_onnxruntime_is_within_a_code(digits: Graph, measured: Graph
 def test_a_wrong_answer_of_onnxruntime_is_found(
     dtype: type, added: float, words: str, measured: Graph, monkeypatch: pytest.MonkeyPatch
 ):
-    right = codes.run_file
+    right = eight_bit_check.run_file
 
     def wrong(*args, **options):
         (results,) = right(*args, **options)
         return [[r + dtype(added) if r.dtype == dtype else r for r in results]]
 
-    monkeypatch.setattr(codes, "run_file", wrong)
+    monkeypatch.setattr(eight_bit_check, "run_file", wrong)
     with pytest.raises(VerificationError, match=words):
         on_onnxruntime(measured)
 

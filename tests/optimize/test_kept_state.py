@@ -8,9 +8,9 @@ import pytest
 import thinflow
 from tests.lower.tflite.test_variables import summing
 from thinflow.errors import VerificationError
-from thinflow.optimize.calls import CALLS, StateNotKept, check_calls, require_states
 from thinflow.optimize.core import Core
-from thinflow.optimize.float_model import float_model
+from thinflow.optimize.kept_state import CALLS, StateNotKept, check_calls, require_states
+from thinflow.optimize.litert import float_model
 from thinflow.optimize.samples import samples_for
 
 
@@ -38,7 +38,7 @@ def test_a_file_with_another_start_is_found() -> None:
     pytest.importorskip("ai_edge_litert")
     graph = thinflow.load(summing())
     model, samples = float_model(graph), samples_for(graph, None, limit=CALLS)
-    assert check_calls(model.core, b"".join(model.chunks()), samples) == 0
+    assert check_calls(model, b"".join(model.chunks()), samples) == 0
     other = float_model(thinflow.load(summing((1, 3))))
     with pytest.raises(VerificationError, match="the LiteRT model gives"):
-        check_calls(model.core, b"".join(other.chunks()), samples)
+        check_calls(model, b"".join(other.chunks()), samples)

@@ -1,0 +1,343 @@
+"""LiteRT models of a graph's core: lowered, in fewer bits, and written."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from itertools import islice
+from typing import Any
+
+from thinflow.analysis.loops import infer_with_loops
+from thinflow.analysis.shapes import infer_shapes
+from thinflow.engines.litert import Model
+from thinflow.errors import ThinflowError
+from thinflow.formats._files import write_file
+from thinflow.ir.brief import brief_repr
+from thinflow.ir.graph import Graph, Value
+from thinflow.ir.types import TensorSpec
+from thinflow.lower.tflite.convert import lower_graph
+from thinflow.lower.tflite.program import Program, Signature, Tensor, to_bytes, write_program
+from thinflow.lower.tflite.variables import with_variables
+from thinflow.optimize.batch_sizes import batch_note, fix_batch, is_open, open_else_fixed
+from thinflow.optimize.converted import ConvertedModel
+from thinflow.optimize.core import Core, find_core, whole_with_texts
+from thinflow.optimize.core_feeds import doubled
+from thinflow.optimize.coverage import WHOLE
+from thinflow.optimize.float_graph import require_numbers, settle_sizes
+from thinflow.optimize.kept_state import CALLS, check_calls
+from thinflow.optimize.maker import ModelMaker, ModelPair
+from thinflow.optimize.numeric_check import largest_difference, why_one_batch
+from thinflow.optimize.quantized import QuantizedModel, why_one_smaller_batch, with_float_borders
+from thinflow.optimize.samples import Samples
+from thinflow.quantize.calibrate import Calibration, calibrate
+from thinflow.quantize.recipe import Recipe
+from thinflow.quantize.result import Quantized
+from thinflow.quantize.schemes import quantize_program
+from thinflow.quantize.trained import without_fake_quants
+from thinflow.synthetic import declared_spec
+from thinflow.typing import Array, Progress
+
+logger = logging.getLogger(__name__)
+
+_SAMPLES_FOR_SIZES = 5
+"""Samples that tell whether what is computed before the core has always one row."""
+
+
+@brief_repr
+@dataclass
+class FloatModel(ConvertedModel[Program]):
+    """The float LiteRT program of a graph's core."""
+
+    runtime, engine, suffix = "LiteRT", "litert", ".tflite"
+    keeps_measured_codes = False
+    open = staticmethod(Model.as_it_says)
+
+    @property
+    def inputs(self) -> Sequence[Tensor]:
+        return self.program.subgraphs[0].inputs
+
+    def _bytes(self) -> bytes:
+        return to_bytes(self.program)
+
+    @staticmethod
+    def as_expected(found: Array, expected: Array) -> Array:
+        return found.reshape(expected.shape) if expected.size == found.size == 1 else found
+
+    @cached_property
+    def stored(self) -> Program:
+        """The program of the file, which keeps states from run to run."""
+        return with_variables(self.program, self.core.states)
+
+    def chunks(self) -> Iterable[Any]:
+        """The file piece by piece, for writing without a copy in memory."""
+        return write_program(self.stored)[1]
+
+
+@dataclass(frozen=True)
+class LiteRTMaker(ModelMaker[FloatModel, QuantizedModel]):
+    """Makes LiteRT models.
+
+    Attributes:
+        quantizer: what quantizes a float model: `quantized_model`, or `tuned_model`, which searches.
+    """
+
+    quantizer: Callable[..., QuantizedModel] | None = None
+
+    order, suffix = "litert", ".tflite"
+    roles, names = ("fp32", "int8"), ("float", "int8")
+
+    def lower(self, graph: Graph, samples: Samples | None = None, *, fixed: str = "") -> FloatModel:
+        return float_model(graph, samples, fixed=fixed)
+
+    def open_or_fixed(self, graph: Graph, samples: Samples) -> FloatModel:
+        """As for every runtime; sizes beyond the batch that nobody knows, as samples are made up too, stay
+        open where that works.
+        """
+        if samples.synthetic and not graph.states and (free := _with_free_sizes(graph, samples)) is not None:
+            return free
+        return super().open_or_fixed(graph, samples)
+
+    def quantize(
+        self, model: FloatModel, samples: Samples, recipe: Recipe, *, progress: Progress | None = None
+    ) -> QuantizedModel:
+        make = self.quantizer or quantized_model
+        return checked_batch(model, make(model, samples, recipe=recipe, progress=progress), samples)
+
+    def write(
+        self,
+        model: FloatModel | QuantizedModel,
+        path: str | os.PathLike[str],
+        *,
+        check: Callable[[str], object] | None = None,
+    ) -> int:
+        chunks = model.chunks() if isinstance(model, FloatModel) else [model.content]
+        return write_file(path, chunks, check=check)
+
+    @staticmethod
+    def open_file(path: str) -> Model:
+        return Model.as_it_says(path)
+
+    def pair(
+        self,
+        model: FloatModel,
+        original: Graph,
+        calibration: Samples,
+        evaluation: Samples,
+        recipe: Recipe,
+        *,
+        progress: Progress | None = None,
+        end_to_end: bool = True,
+    ) -> ModelPair[FloatModel, QuantizedModel]:
+        made = super().pair(
+            model, original, calibration, evaluation, recipe, progress=progress, end_to_end=end_to_end
+        )
+        if model.core.states:
+            made.quantized.warnings.append(_drift(model, made.quantized, evaluation))
+        return made
+
+
+def float_model(
+    graph: Graph, samples: Samples | None = None, *, fixed: str = "", settle: bool = True
+) -> FloatModel:
+    """The part of the graph that LiteRT can run whole, lowered. An open batch stays open if no more can be
+    lowered with a fixed one.
+
+    Args:
+        graph: with inputs and outputs set.
+        samples: the first one settles sizes that the graph leaves open.
+        fixed: why an open batch has to be fixed all the same, at that of the first sample.
+        settle: whether the first sample settles sizes beyond the batch; if not, they stay open.
+
+    Raises:
+        UnsupportedOp: it can run nothing of it.
+    """
+    require_numbers(graph)
+    if settle:
+        settle_sizes(graph, samples)
+    if fixed:
+        fix_batch(graph, samples)
+        return replace(_lowered(graph, samples, fix=True), fixed=fixed)
+    lowered, why = open_else_fixed(
+        graph, samples, partial(_lowered, graph, samples), partial(_lowered, graph, samples, fix=True)
+    )
+    return replace(lowered, fixed=why)
+
+
+def _lowered(graph: Graph, samples: Samples | None, *, fix: bool = False) -> FloatModel:
+    """The program of the core.
+
+    Args:
+        fix: whether the batch of what is computed before the core is fixed, where it is always one; so it is
+            too where the graph's inputs leave none open.
+    """
+    core = whole_with_texts(graph, partial(find_core, one_sample=False))
+    fix = fix or not any(is_open(v.spec) for v in graph.inputs)
+    counts = _leading_sizes(core, samples) if fix else {}
+    specs = {v: _with_sizes(v, counts.get(v, {1} if fix else {})) for v in core.inputs}
+    infer_shapes(graph, {v: v.spec for v in graph.inputs} | specs)
+    lowered = lower_graph(graph, core.inputs, core.outputs, specs={})
+    model = FloatModel(core, lowered.program)
+    model.program.description = model.coverage.description
+    return model
+
+
+def _with_free_sizes(graph: Graph, samples: Samples) -> FloatModel | None:
+    """A model of the whole graph that leaves open what the graph does, such as the steps of a recurrent net,
+    and answers as the graph does for one choice of these sizes and for twice those.
+
+    None if there is no such model, or nothing is open but the batch.
+    """
+    before = {v: v.spec for v in graph.inputs}
+    if not any(spec.shape and None in spec.shape[1:] for spec in before.values()):
+        return None
+    first = next(iter(samples))
+    try:
+        model = float_model(graph, samples, settle=False)
+        if not model.fixed and model.coverage.kind == WHOLE:
+            feeds = [model.core.before(feed) for feed in (first, doubled(first))]
+            largest_difference(model, feeds, samples)
+            if not why_one_batch(model, samples):
+                return model
+    except ThinflowError as error:
+        logger.debug("sizes are settled: %s", error.message)
+    infer_with_loops(graph, before)
+    return None
+
+
+def _leading_sizes(core: Core, samples: Samples | None) -> dict[Value, set[int]]:
+    """How long what is computed before the core is for the first samples where the graph leaves it open."""
+    computed = [v for v in core.inputs if v not in core.graph.inputs and v.shape and v.shape[0] is None]
+    found: dict[Value, set[int]] = {v: set() for v in computed}
+    for feed in islice(samples, _SAMPLES_FOR_SIZES) if samples is not None and computed else ():
+        for value, array in zip(core.inputs, core.before(feed), strict=True):
+            if value in found and array.ndim:
+                found[value].add(len(array))
+    return {value: sizes for value, sizes in found.items() if sizes}
+
+
+def _with_sizes(value: Value, leading: Collection[int]) -> TensorSpec:
+    """The spec to convert with: an open batch becomes 1 if nothing else was seen, other open sizes stay open.
+
+    Args:
+        leading: leading sizes that were seen; an open one that is not always 1 is no batch, and stays open.
+    """
+    spec = declared_spec(value) if value.node.op.startswith("Placeholder") else value.spec
+    if value.spec.shape is not None:
+        spec = value.spec
+    fixed = _reshaped_size(value, spec)
+    if fixed is not None and spec.shape is not None:
+        return TensorSpec(spec.dtype, (fixed, *spec.shape[1:]))
+    if spec.shape and spec.shape[0] is None and None not in spec.shape[1:] and set(leading) == {1}:
+        return TensorSpec(spec.dtype, (1, *spec.shape[1:]))
+    return spec
+
+
+def _reshaped_size(value: Value, spec: TensorSpec) -> int | None:
+    """The open leading size of a computed value, told by a Reshape that gives it a known size; else None.
+
+    Rows that were looked up in parts of a table and put together again are such.
+    """
+    if not spec.shape or spec.shape[0] is not None or None in spec.shape[1:] or value.is_graph_input:
+        return None
+    each = math.prod(size or 0 for size in spec.shape[1:])
+    for use in value.uses:
+        result = use.node.output().spec
+        if use.node.op == "Reshape" and use.index == 0 and result.is_static and each:
+            return (result.size or 0) // each
+    return None
+
+
+def quantized_model(
+    model: FloatModel,
+    samples: Samples,
+    *,
+    recipe: Recipe | None = None,
+    threads: int = 2,
+    progress: Progress | None = None,
+) -> QuantizedModel:
+    """The float program in a recipe's scheme, calibrated on samples if the scheme needs ranges.
+
+    Ranges that the model was trained with (FakeQuant) count more than those of samples.
+
+    Raises:
+        FeedError: no samples, or they do not fit.
+        ParameterError: the recipe names nodes that the program does not have.
+    """
+    recipe = recipe or Recipe()
+    calibration, program = Calibration(), model.program
+    if recipe.needs_samples:
+        program, trained = without_fake_quants(program)
+        calibration = calibrate(program, model.feeds(samples), recipe, threads=threads, progress=progress)
+        calibration.ranges.update(trained)
+    quantized = quantize_program(program, recipe, calibration.ranges)
+    return smaller_model(model, quantized, calibration, [*calibration.warnings, *quantized.warnings])
+
+
+def smaller_model(
+    model: FloatModel, quantized: Quantized[Program], calibration: Calibration, warnings: Sequence[str]
+) -> QuantizedModel:
+    """A quantized program as the smaller one of a float model."""
+    float_bytes = write_program(model.program)[0]
+    return QuantizedModel(model.core, quantized, calibration, float_bytes, [*warnings])
+
+
+def checked_batch(model: FloatModel, made: QuantizedModel, samples: Samples) -> QuantizedModel:
+    """A smaller LiteRT model whose batch is open only if it answers so; a fixed one is told in its warnings.
+
+    Args:
+        model: the float model that it was made from.
+        made: the smaller one.
+        samples: for the whole graph.
+    """
+    if not model.is_open:
+        return replace(made, warnings=[*model.batch_notes, *made.warnings])
+    why = why_one_smaller_batch(model, made.comparable, samples)
+    if not why:
+        return made
+    first = model.core.before(next(iter(samples)))
+    sizes = {v.name: len(a) for v, a in zip(model.core.inputs, first, strict=True) if a.ndim}
+    quantized = _with_batch(made.quantized, sizes)
+    note = batch_note(quantized.program.subgraphs[0].inputs, why)
+    return replace(made, quantized=quantized, warnings=[note, *made.warnings])
+
+
+def _with_batch(made: Quantized[Program], sizes: dict[str, int]) -> Quantized[Program]:
+    """The program with first sizes of its inputs fixed where they are open."""
+    main = made.program.subgraphs[0]
+    fixed = {t: _fixed(t, sizes.get(t.name, 1)) for t in main.inputs if is_open(TensorSpec(t.dtype, t.shape))}
+    moved = {
+        o: replace(o, inputs=[t if t is None else fixed.get(t, t) for t in o.inputs])
+        for o in main.operators
+        if any(t in fixed for t in o.inputs)
+    }
+    inputs, outputs = ([fixed.get(t, t) for t in side] for side in (main.inputs, main.outputs))
+    operators = [moved.get(o, o) for o in main.operators]
+    subgraph = replace(main, inputs=inputs, outputs=outputs, operators=operators)
+    signatures = {
+        key: Signature(*({name: fixed.get(t, t) for name, t in side.items()} for side in pair))
+        for key, pair in made.program.signatures.items()
+    }
+    subgraphs = [subgraph, *made.program.subgraphs[1:]]
+    return replace(
+        made,
+        program=replace(made.program, subgraphs=subgraphs, signatures=signatures),
+        float_operators=[(moved.get(o, o), reason) for o, reason in made.float_operators],
+    )
+
+
+def _fixed(tensor: Tensor, size: int) -> Tensor:
+    return replace(tensor, shape=(size, *(tensor.shape or ())[1:]))
+
+
+def _drift(model: FloatModel, quantized: QuantizedModel, samples: Samples) -> str:
+    """The drift of a smaller model that keeps its own state over calls in a row, in a sentence."""
+    content = to_bytes(with_variables(with_float_borders(quantized.quantized.program), model.core.states))
+    apart = check_calls(model, content, samples, tolerance=math.inf)
+    return (
+        f"the smaller model keeps its state with its own rounding: over {CALLS} calls in a row its answers"
+        f" are up to {apart:.2g} of the largest value away; the qualities shown are those of single calls"
+    )

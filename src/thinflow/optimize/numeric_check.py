@@ -1,0 +1,216 @@
+"""Numeric check of converted models: a runtime's answers beside the interpreter's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from thinflow.analysis.narrow_floats import usual_tolerance
+from thinflow.compare.differences import difference
+from thinflow.engines._child import TIMEOUT_SECONDS, run_file
+from thinflow.errors import VerificationError
+from thinflow.interpreter import Plan
+from thinflow.ir.graph import Node, Value
+from thinflow.optimize.converted import ConvertedModel
+from thinflow.optimize.core import Core
+from thinflow.optimize.core_feeds import batch_failure, core_feeds, core_results, several
+from thinflow.optimize.eight_bit_check import check_codes, holds_codes, is_repeatable
+from thinflow.optimize.samples import Samples
+from thinflow.typing import Array
+
+# float32 has 24 bits of mantissa; sums over thousands of products, done in another order or with fused
+# multiply-add, lose about half of the seven digits. A wrong op is off by far more than a thousandth.
+FLOAT_TOLERANCE = 1e-3
+"""How far a runtime's float answer may be from the interpreter's, relative to the largest value."""
+CODES_TOLERANCE = 0.25
+"""The same for graphs with eight-bit codes, whose roundings add up. Other samples are farther away."""
+_ANGLES = frozenset({"Angle", "Atan2"})
+_PASSING = frozenset(
+    {"Identity", "Reshape", "Squeeze", "ExpandDims", "Transpose", "Slice", "StridedSlice", "StopGradient"}
+)
+_DETECTION = "TFLite_Detection_PostProcess"
+_DETECTION_COUNT = 3
+"""The output of a detector with the number of boxes; those before it have a row for each, and spare ones."""
+
+
+def float_tolerance(core: Core) -> float:
+    """`FLOAT_TOLERANCE`, or more where the core computes in floats of fewer digits."""
+    return max(FLOAT_TOLERANCE, usual_tolerance(core.graph)[0])
+
+
+def check_model(
+    model: ConvertedModel[Any],
+    samples: Samples,
+    *,
+    count: int = 3,
+    file: str | None = None,
+    timeout_seconds: float = TIMEOUT_SECONDS,
+) -> float:
+    """Run a model beside the interpreter on some samples; the largest relative difference.
+
+    The runtime runs in a child process. Of a graph with eight-bit codes each op is judged by itself, on one
+    sample: see `eight_bit_check`.
+
+    Args:
+        model: what to check.
+        samples: for the whole graph.
+        count: how many of them.
+        file: path of the file to run; default: the program in memory.
+        timeout_seconds: for the runtime, all samples together.
+
+    Raises:
+        VerificationError: above `float_tolerance`.
+        UnprovenError: the graph itself does not run on made-up samples.
+        EngineUnavailable, EngineCrashed: the runtime is missing, refuses the model, crashed, or took longer.
+    """
+    feeds = core_feeds(model.core, samples, count)
+    return largest_difference(model, feeds, samples, file, timeout_seconds)
+
+
+def why_one_batch(
+    model: ConvertedModel[Any],
+    samples: Samples,
+    *,
+    file: str | None = None,
+    timeout_seconds: float = TIMEOUT_SECONDS,
+) -> str:
+    """The reason why a model with an open batch does not answer for two samples at once as the graph does;
+    "" if it does, or if its batch is not open.
+
+    Args:
+        model, samples, file, timeout_seconds: as for `check_model`.
+    """
+    if not model.is_open:
+        return ""
+    with batch_failure() as why:
+        feeds = [several(model.core, samples)]
+        largest_difference(model, feeds, samples, file, timeout_seconds, by_op=False)
+    return "".join(why)
+
+
+def largest_difference(
+    model: ConvertedModel[Any],
+    feeds: Sequence[Sequence[Array]],
+    samples: Samples,
+    file: str | None = None,
+    timeout_seconds: float = TIMEOUT_SECONDS,
+    *,
+    by_op: bool = True,
+) -> float:
+    """The largest relative difference between a runtime's answers and the interpreter's; see `check_model`.
+
+    Args:
+        feeds: of the core.
+        by_op: whether each op of a graph with eight-bit codes is judged by itself.
+    """
+    core, tolerance = model.core, float_tolerance(model.core)
+    fetched = list(dict.fromkeys([*core.outputs, *detection_counts(core.outputs).values()]))
+    plan = Plan(core.graph, fetched, core.inputs, within=frozenset(core.nodes))
+    computed = core_results(plan, core, feeds, samples)
+    name = f"the {model.suffix} model"
+    content = model.content if file is None else file
+    runs = run_file(content, model.engine, feeds, timeout_seconds=timeout_seconds, name=name)
+    if holds_codes(core.nodes) and feeds:
+        if by_op:
+            ends, limit = (core.outputs, tolerance) if model.keeps_measured_codes else ((), math.inf)
+            options: dict[str, Any] = {"engine": model.engine, "ends": ends, "tolerance": limit}
+            check_codes(core.graph, core.nodes, core.inputs, feeds[0], timeout_seconds, **options)
+        tolerance = math.inf if by_op else CODES_TOLERANCE
+    pairs = zip(computed, runs, strict=True)
+    return max(
+        (farthest(model, dict(zip(fetched, a, strict=True)), b, tolerance) for a, b in pairs), default=0.0
+    )
+
+
+def farthest(
+    model: ConvertedModel[Any],
+    expected: Mapping[Value, Array],
+    found: Sequence[Array],
+    tolerance: float,
+    values: Sequence[Value] | None = None,
+) -> float:
+    """The largest relative difference of a model's outputs for one sample.
+
+    Args:
+        model: whose outputs.
+        expected: by the interpreter; with the numbers of valid detections.
+        found: by the runtime, one array for each output.
+        tolerance: how large it may be.
+        values: which of them were found; default: all.
+
+    Raises:
+        VerificationError: it is larger.
+    """
+    core = model.core
+    counts = {
+        v: expected[number] for v, number in detection_counts(core.outputs).items() if number in expected
+    }
+    worst = 0.0
+    for value, answer in zip(core.outputs if values is None else values, found, strict=True):
+        a = expected[value]
+        b = unwrap_angles(value, a, model.as_expected(answer, a))
+        apart = difference(*(valid_detections(array, value, counts) for array in (a, b)))
+        if not is_repeatable(value, core.inputs):  # no two runtimes draw the same numbers
+            continue
+        if apart.relative > tolerance:
+            raise VerificationError(
+                f"the {model.runtime} model gives {apart.after} for '{value.name}'{list(apart.index)}, "
+                f"the graph {apart.before}",
+                hint="please report this with the model; engine='reference' gives the right answer",
+            )
+        worst = max(worst, apart.relative)
+    return worst
+
+
+def is_angle(value: Value) -> bool:
+    """Whether a value holds angles as they come out of an op, at most moved about.
+
+    Of a direction on the negative real axis one runtime says -pi and another pi, by the sign of a zero.
+    """
+    while value.node.op in _PASSING and value.node.inputs:
+        value = value.node.inputs[0]
+    return value.node.op in _ANGLES
+
+
+def unwrap_angles(value: Value, expected: Array, found: Array) -> Array:
+    """`found` [...], angles with whole turns added that put them next to `expected` [...]."""
+    if expected.shape != found.shape or expected.dtype.kind != "f" or not is_angle(value):
+        return found
+    with np.errstate(invalid="ignore"):
+        turns = np.rint((expected.astype(np.float64) - found) / (2 * np.pi))
+    turns = np.where(np.isfinite(turns), turns, 0)
+    return np.asarray(found + turns * 2 * np.pi, found.dtype)
+
+
+def detection_counts(outputs: Sequence[Value]) -> dict[Value, Value]:
+    """The outputs with rows to spare, each with the value that counts its boxes."""
+    spare = (v for v in outputs if v.node.op == _DETECTION and v.port < _DETECTION_COUNT)
+    return {v: v.node.output(_DETECTION_COUNT) for v in spare}
+
+
+def valid_detections(array: Array, value: Value, counts: Mapping[Value, Array]) -> Array:
+    """The part of an output [1,m,...] that LiteRT writes, a view: all of it, but for rows to spare.
+
+    Behind the last box a detector leaves what its memory held.
+
+    Args:
+        array: the output.
+        value: whose it is.
+        counts: number of boxes [1] by output, for those with rows to spare.
+    """
+    if value not in counts or array.ndim < 2:
+        return array
+    return array[:, : int(counts[value].reshape(-1)[0]) * _rows_per_box(value.node)]
+
+
+def _rows_per_box(node: Node) -> int:
+    """Where each class suppresses its own boxes, a box has one row; else one for each of its best classes."""
+    if node.attrs.get("use_regular_nms", False):
+        return 1
+    best, classes = (node.attrs.get(key, 1) for key in ("max_classes_per_detection", "num_classes"))
+    assert isinstance(best, int), "the interpreter has run it"
+    assert isinstance(classes, int), "the interpreter has run it"
+    return min(best, classes)

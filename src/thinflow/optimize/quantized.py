@@ -1,0 +1,206 @@
+"""Models in fewer bits, for LiteRT and for ONNX Runtime: the program, its file, and how it came to be."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar, Generic, TypeVar
+
+from thinflow.compare.differences import difference
+from thinflow.engines._child import run_file
+from thinflow.errors import VerificationError, WriteError
+from thinflow.formats._files import write_file
+from thinflow.ir.brief import brief_repr
+from thinflow.ir.notebook import table_html
+from thinflow.ir.types import FLOAT
+from thinflow.lower.tflite.program import Operator, Program, Subgraph, Tensor, to_bytes
+from thinflow.lower.tflite.variables import with_variables
+from thinflow.onnx.program import Program as OnnxProgram
+from thinflow.onnx.writer import to_bytes as onnx_to_bytes
+from thinflow.optimize.converted import ConvertedModel
+from thinflow.optimize.core import Core
+from thinflow.optimize.core_feeds import batch_failure, several
+from thinflow.optimize.coverage import Coverage, coverage_of, require_name
+from thinflow.optimize.output_files import write_onnx
+from thinflow.optimize.samples import Samples
+from thinflow.quantize.calibrate import Calibration
+from thinflow.quantize.result import Quantized
+from thinflow.typing import Array
+
+P = TypeVar("P", Program, OnnxProgram)
+
+_WORSE, _FARTHER = 3.0, 0.1
+"""How much farther from the float model's answers those for two samples may be than those for one: by this
+factor, and by that share of the largest value. Answers of other samples are farther away."""
+
+
+@brief_repr
+@dataclass
+class SmallerModel(ABC, Generic[P]):
+    """The smaller program of a graph's core, and how it came to be.
+
+    Attributes:
+        core: what of the graph it holds.
+        quantized: the program, and what was decided for each tensor.
+        calibration: empty for schemes that need no samples.
+        float_bytes: size of the float file that it was made from.
+        warnings: sentences for the reader.
+    """
+
+    core: Core = field(repr=False)
+    quantized: Quantized[P]
+    calibration: Calibration
+    float_bytes: int
+    warnings: list[str] = field(default_factory=list)
+
+    runtime: ClassVar[str]
+
+    @abstractmethod
+    def _bytes(self) -> bytes:
+        """The program as a file."""
+
+    @cached_property
+    def content(self) -> bytes:
+        """The program as a file, in memory; kept once made."""
+        return self._bytes()
+
+    @property
+    def comparable(self) -> bytes:
+        """A file that takes and gives floats as the float model does, whatever the types at the borders."""
+        return self.content
+
+    @cached_property
+    def coverage(self) -> Coverage:
+        """How much of the graph it is."""
+        return coverage_of(self.core)
+
+    def _repr_html_(self) -> str:
+        rows: list[tuple[str, object]] = [
+            ("bytes", len(self.content)),
+            ("quantized tensors", len(self.quantized.decisions)),
+            ("operators that stay float", len(self.quantized.float_operators)),
+        ]
+        title = "part of a model" if self.coverage.is_part else "whole model"
+        rows += [("warning", text) for text in self.warnings]
+        return table_html(f"{self.runtime}, {title}", rows)
+
+
+@brief_repr
+@dataclass
+class QuantizedModel(SmallerModel[Program]):
+    """The smaller program, its file content, and how it came to be.
+
+    Attributes:
+        quantized: the program, and what was decided for each tensor.
+        calibration: empty for schemes that need no samples.
+        content: the file's bytes.
+        warnings: sentences for the reader.
+        for_onnx: makes the same for ONNX Runtime, where the graph is known.
+        coverage: how much of the graph it is.
+    """
+
+    for_onnx: Callable[[], OnnxQuantizedModel] | None = field(default=None, repr=False, kw_only=True)
+    runtime = "LiteRT"
+
+    def _bytes(self) -> bytes:
+        return to_bytes(with_variables(self.quantized.program, self.core.states))
+
+    @cached_property
+    def comparable(self) -> bytes:
+        """The file that takes and gives floats as the float model does, whatever the types at the borders."""
+        return to_bytes(with_float_borders(self.quantized.program))
+
+    def save(self, path: str | os.PathLike[str]) -> int:
+        """Write a .tflite file, or an .onnx made from the same graph and samples; the bytes written.
+
+        Raises:
+            WriteError: the name ends otherwise, or it cannot be written.
+            ParameterError: the scheme has no ONNX form.
+            PartialModel: it is a part of the model, and the name does not say so.
+        """
+        name = os.fspath(path)
+        if name.endswith(".onnx") and self.for_onnx is not None:
+            return self.for_onnx().save(path)
+        if not name.endswith(".tflite"):
+            raise WriteError("this is a LiteRT model", name, hint="name it .tflite")
+        require_name(self.coverage, path)
+        return write_file(path, [self.content])
+
+
+@brief_repr
+@dataclass
+class OnnxQuantizedModel(SmallerModel[OnnxProgram]):
+    """The smaller ONNX program of a graph's core, and how it came to be.
+
+    Attributes:
+        calibration: empty for float16.
+        float_bytes: size of the float file, prepared for quantization.
+        content: the file's bytes.
+        warnings: sentences for the reader.
+        coverage: how much of the graph it is.
+    """
+
+    runtime = "ONNX"
+
+    def _bytes(self) -> bytes:
+        return onnx_to_bytes(self.quantized.program)
+
+    def save(self, path: str | os.PathLike[str], *, external_data: bool | None = None) -> int:
+        """Write an .onnx file; the bytes written.
+
+        Raises:
+            WriteError: the name does not end in .onnx, or it cannot be written.
+            PartialModel: it is a part of the model, and the name does not say so.
+        """
+        if not os.fspath(path).endswith(".onnx"):
+            raise WriteError("this is an ONNX model", os.fspath(path), hint="end the name in .onnx")
+        require_name(self.coverage, path)
+        return write_onnx(self.quantized.program, path, external_data=external_data)
+
+
+def with_float_borders(program: Program) -> Program:
+    """The program behind QUANTIZE and before DEQUANTIZE where its inputs and outputs are integers."""
+    main = program.subgraphs[0]
+    inside = [t for t in (*main.inputs, *main.outputs) if t.quantization is not None]
+    if not inside:
+        return program
+    outside = {t: Tensor(f"{t.name}/float", t.shape, FLOAT) for t in dict.fromkeys(inside)}
+    before = [Operator("QUANTIZE", [outside[t]], [t]) for t in main.inputs if t in outside]
+    after = [
+        Operator("DEQUANTIZE", [t], [outside[t]])
+        for t in dict.fromkeys(main.outputs)
+        if t in outside and t not in main.inputs
+    ]
+    inputs, outputs = ([outside.get(t, t) for t in side] for side in (main.inputs, main.outputs))
+    wrapped = Subgraph(inputs, outputs, [*before, *main.operators, *after], name=main.name)
+    return replace(program, subgraphs=[wrapped, *program.subgraphs[1:]], signatures={})
+
+
+def why_one_smaller_batch(model: ConvertedModel[Any], smaller: bytes, samples: Samples) -> str:
+    """The reason why a smaller model with an open batch is not as good with two samples at once as with one;
+    "" if it is.
+
+    Args:
+        model: the float model that it was made from.
+        smaller: its file, which takes and gives the types of the float one.
+        samples: for the whole graph.
+    """
+    with batch_failure() as why:
+        feeds = [model.core.before(next(iter(samples))), several(model.core, samples)]
+        exact = run_file(model.content, model.engine, feeds, name="the float model")
+        found = run_file(smaller, model.engine, feeds, name="the smaller model")
+        one, two = (_distance(a, b) for a, b in zip(exact, found, strict=True))
+        if two > _WORSE * one + _FARTHER:
+            raise VerificationError(f"off by {two:.2g} of the largest value, with one sample by {one:.2g}")
+    return "".join(why)
+
+
+def _distance(exact: Sequence[Array], found: Sequence[Array]) -> float:
+    """The largest relative difference of real outputs; classes and counts may well differ."""
+    pairs = zip(exact, found, strict=True)
+    if any(a.shape != b.shape for a, b in zip(exact, found, strict=True)):
+        raise VerificationError("its outputs have other shapes than the float model's")
+    return max((difference(a, b).relative for a, b in pairs if a.dtype.kind == "f"), default=0.0)
