@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from thinflow.decompose.loops import repeated
 from thinflow.decompose.matrices import flat, limited, square_size, unflat
 from thinflow.decompose.rules import decompose
 from thinflow.decompose.terms import Term, refuse_unless, where
@@ -102,7 +103,7 @@ def eigenvalues(x: Term, *, compute_v: bool = True) -> tuple[Term, ...]:
             rotation = _rotation(diagonal, _picked(diagonal, plan.partner), inner, plan)
             return [rotation.transposed() @ a @ rotation]
 
-        (whole,) = whole.body.loop(_turns(size, whole.dtype), turn, whole)
+        (whole,) = repeated(_turns(size, whole.dtype), turn, whole)
     values = _in_order((whole * np.eye(size)).total(-1), size, falling=False)
     return unflat(values, x, size), x.body.constant(np.zeros(0), x.dtype)
 
@@ -126,7 +127,7 @@ def singular_values(x: Term, *, compute_uv: bool = True, full_matrices: bool = F
             inner = (a * partners).total(-2)
             return [a @ _rotation(a.squared().total(-2), partners.squared().total(-2), inner, plan)]
 
-        (tall,) = tall.body.loop(_turns(size, tall.dtype), turn, tall)
+        (tall,) = repeated(_turns(size, tall.dtype), turn, tall)
     values = _in_order(tall.squared().total(-2).root(), size, falling=True)
     nothing = x.body.constant(np.zeros(0), x.dtype)
     return unflat(values, x, size), nothing, nothing

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -10,10 +10,10 @@ import numpy as np
 
 from thinflow.analysis.shapes import infer_node
 from thinflow.errors import UnsupportedOp
-from thinflow.ir.attrs import Attr, FunctionAttr
+from thinflow.ir.attrs import Attr
 from thinflow.ir.function import ARGUMENT, Function
 from thinflow.ir.graph import Graph, Node, Value
-from thinflow.ir.types import BOOL, FLOAT, INT32, DType, TensorSpec
+from thinflow.ir.types import FLOAT, INT32, DType, TensorSpec
 from thinflow.typing import Array
 
 Dims = tuple[int | None, ...]
@@ -25,15 +25,15 @@ class Body:
     Attributes:
         node: what is written, for rules that several ops share; None for the body of a loop.
         index: the integer type in which the target counts places.
-        graph: holds nodes for the arguments, and what the rule adds.
+        graph: holds nodes for the arguments, and what the rule adds; functions: those that it calls.
     """
 
     def __init__(self, name: str, node: Node | None = None, index: DType = INT32) -> None:
         self.node, self.index = node, index
         self.graph = Graph()
-        self._name = name
-        self._functions: dict[str, Function] = {}
-        self.graph.functions = self._functions
+        self.name = name
+        self.functions: dict[str, Function] = {}
+        self.graph.functions = self.functions
 
     @property
     def op(self) -> str:
@@ -42,7 +42,7 @@ class Body:
     def argument(self, index: int, spec: TensorSpec, known: Array | None = None) -> Term:
         """What stands for an input of the node; its elements are known if it is constant."""
         element = spec.dtype if spec.dtype is not None else FLOAT
-        node = self.graph.add(ARGUMENT, (), f"{self._name}/input_{index}", attrs={"T": element})
+        node = self.graph.add(ARGUMENT, (), f"{self.name}/input_{index}", attrs={"T": element})
         value = node.output()
         value.spec = TensorSpec(element, spec.shape, spec.elements)
         return Term(self, value, known)
@@ -52,7 +52,7 @@ class Body:
     ) -> tuple[Term, ...]:
         """A new node's first outputs, with types and shapes as its op's rule says."""
         stored = {k: v.encode() if isinstance(v, str) else v for k, v in attrs.items()}
-        node = self.graph.add(op, inputs, f"{self._name}/{op.lower()}", attrs=stored)
+        node = self.graph.add(op, inputs, f"{self.name}/{op.lower()}", attrs=stored)
         specs = infer_node(node, [v.spec for v in node.inputs])
         for port in range(ports):
             node.output(port).spec = specs[port]
@@ -61,46 +61,9 @@ class Body:
     def constant(self, content: Any, element: DType) -> Term:
         """A new constant of a type."""
         array = np.asarray(content, element.numpy())
-        value = self.graph.constant(array, f"{self._name}/const")
+        value = self.graph.constant(array, f"{self.name}/const")
         (value.spec,) = infer_node(value.node, [])
         return Term(self, value, array)
-
-    def loop(self, turns: int, turn: Callable[..., Sequence[Term]], *first: Term) -> list[Term]:
-        """What some tensors are after so many turns; `turn` gives them as they are after one more.
-
-        Their types and shapes stay. A turn sees its arguments alone.
-        """
-        number = len(self._functions)
-        types = (INT32, *(t.dtype for t in first))
-        names = [f"{self._name}/{part}_{number}" for part in ("condition", "turn")]
-        for name, is_turn in zip(names, (False, True), strict=True):
-            inner = Body(self._name, index=self.index)
-            count, *rest = (
-                inner.argument(n, s)
-                for n, s in enumerate((TensorSpec(INT32, ()), *(t.value.spec for t in first)))
-            )
-            results = [count + 1, *turn(*rest)] if is_turn else [count < turns]
-            arguments = [t.value for t in (count, *rest)]
-            self._functions[name] = Function(
-                name,
-                inner.graph,
-                arguments,
-                [t.value for t in results],
-                input_types=types,
-                output_types=types if is_turn else (BOOL,),
-            )
-        start = self.constant(0, INT32)
-        _, *last = self.add(
-            "StatelessWhile",
-            [start.value, *(t.value for t in first)],
-            ports=len(types),
-            T=types,
-            cond=FunctionAttr(names[0], {}),
-            body=FunctionAttr(names[1], {}),
-        )
-        for term, before in zip(last, first, strict=True):
-            term.value.spec = before.value.spec
-        return last
 
 
 Operand: TypeAlias = "Term | float | Sequence[float] | Array"
@@ -355,6 +318,8 @@ class Term:
     def padded(self, pads: Sequence[tuple[int, int]], number: float = 0) -> Term:
         """With elements before and after on every axis."""
         counts = self.body.constant(list(pads), INT32)
+        if not number:
+            return self.body.add("Pad", [self.value, counts.value], T=self.dtype, Tpaddings=INT32)[0]
         given = [self.value, counts.value, self.of(number).value]
         return self.body.add("PadV2", given, T=self.dtype, Tpaddings=INT32)[0]
 

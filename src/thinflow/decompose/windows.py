@@ -1,4 +1,4 @@
-"""Maxima over windows, an element of the window at a time."""
+"""Windows over images: an element of the window at a time, or an axis at a time."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from thinflow.decompose.rules import decompose
-from thinflow.decompose.terms import Term, refuse_unless, where
+from thinflow.decompose.terms import Term, joined, refuse_unless, where
 from thinflow.ir.types import INT32, INT64, DType
 from thinflow.ops._windows import Window, layout, window
 from thinflow.typing import Array
 
 _MOST_TAPS = 64
 """Elements of the largest window: three or four operators for each."""
+_MOST_PLACES = 1 << 22
+"""Of a constant that is made here and is in no file."""
 
 
 @dataclass(frozen=True)
@@ -46,17 +48,76 @@ class _Seen:
 
 
 def _seen(
-    x: Term, size: Sequence[int], strides: Sequence[int], padding: str, rates: Sequence[int] = ()
+    x: Term,
+    size: Sequence[int],
+    strides: Sequence[int],
+    padding: str,
+    rates: Sequence[int] = (),
+    *,
+    border: float | None = None,
 ) -> _Seen:
+    """Images under a window.
+
+    Args:
+        border: stands for the padding; None for the lowest number, which no maximum takes.
+    """
     refuse_unless(len(x.shape) == 4, "a batch of images is needed")
-    refuse_unless(x.dtype.is_floating, f"it has no form for {x.dtype}")
     win = window(layout("NHWC"), size, strides, padding, rates)
-    refuse_unless(int(np.prod(win.size)) <= _MOST_TAPS, f"its window has more than {_MOST_TAPS} elements")
+    if border is None:
+        refuse_unless(x.dtype.is_floating, f"it has no form for {x.dtype}")
+        refuse_unless(int(np.prod(win.size)) <= _MOST_TAPS, f"its window has more than {_MOST_TAPS} elements")
+        border = float(np.finfo(x.dtype.numpy()).min)
     sizes = x.sized(1, "the height of its images"), x.sized(2, "the width of its images")
     pads = [(0, 0), *win.pads(sizes), (0, 0)]
-    lowest = float(np.finfo(x.dtype.numpy()).min)
-    padded = x.padded(pads, lowest) if any(map(any, pads)) else x
+    padded = x.padded(pads, border) if any(map(any, pads)) else x
     return _Seen(padded, win, sizes)
+
+
+@decompose("ExtractImagePatches")
+def extract_image_patches(
+    x: Term, *, ksizes: Sequence[int], strides: Sequence[int], rates: Sequence[int], padding: str
+) -> Term:
+    """The image shifted to each place of the window, side by side along the channels."""
+    seen = _seen(x, ksizes[1:3], strides, padding, rates, border=0)
+    taps = list(seen.win.taps())
+    if len(taps) <= _MOST_TAPS:
+        return joined([seen.under(tap) for tap in taps], -1)
+    # So many slices would cost more than one look-up of all places.
+    height, width, depth = (seen.padded.sized(axis, "the size of its images") for axis in (1, 2, 3))
+    refuse_unless(len(taps) * int(np.prod(seen.out)) <= _MOST_PLACES, "the image is too large")
+    sides = zip(seen.out, seen.win.strides, strict=True)
+    rows, columns = (np.arange(count) * stride for count, stride in sides)
+    dilated = np.array(taps) * seen.win.dilations
+    places = (rows[:, None, None] + dilated[:, 0]) * width + columns[:, None] + dilated[:, 1]
+    pixels = seen.padded.reshaped([-1, height * width, depth])
+    found = pixels.gathered(x.body.constant(places, INT32), 1)
+    return found.reshaped([-1, *seen.out, len(taps) * depth])
+
+
+@decompose("MaxPool3D", "AvgPool3D")
+def pool_3d(
+    x: Term, *, ksize: Sequence[int], strides: Sequence[int], padding: str, data_format: str = "NDHWC"
+) -> Term:
+    """Over height and width of each plane, then over the depth of each column.
+
+    The mean of the means is the mean, also at the border: how many elements count there is a product.
+    """
+    refuse_unless(
+        data_format == "NDHWC", f"data_format is {data_format}", "run the transform 'to_nhwc' first"
+    )
+    refuse_unless(len(x.shape) == 5, "a batch of volumes is needed")
+    refuse_unless([*ksize[::4], *strides[::4]] == [1] * 4, "its windows lie over batch or channels")
+    depth, height, width, channels = (x.sized(axis, "the size of its volumes") for axis in (1, 2, 3, 4))
+    op = x.body.op.removesuffix("3D")
+
+    def pooled(planes: Term, sizes: Sequence[int], steps: Sequence[int]) -> Term:
+        return planes.apply(op, ksize=(1, *sizes, 1), strides=(1, *steps, 1), padding=padding)
+
+    flat = pooled(x.reshaped([-1, height, width, channels]), ksize[2:4], strides[2:4])
+    sides = [flat.sized(axis, "the size of the result") for axis in (1, 2)]
+    columns = flat.reshaped([-1, depth, sides[0] * sides[1], channels])
+    deep = pooled(columns, (ksize[1], 1), (strides[1], 1))
+    return deep.reshaped([-1, deep.sized(1, "the size of the result"), *sides, channels])
 
 
 @decompose("Dilation2D")

@@ -1,4 +1,4 @@
-"""Sliding windows that are neither convolutions nor plain pools."""
+"""What sliding windows see of images, as places in the flat image: for sums of quantized values."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from thinflow.ir.graph import Node
 from thinflow.lower.onnx.builder import Builder, require, shape_of
-from thinflow.lower.onnx.terms import Term, choose
-from thinflow.lower.rules import lower
+from thinflow.lower.onnx.terms import Term
 from thinflow.onnx.program import Tensor
 from thinflow.ops._shapes import same_padding
 from thinflow.typing import Array
@@ -63,24 +61,3 @@ def seen_by_windows(b: Builder, x: Tensor, flat: Array) -> Term:
     require(c is not None, "the number of channels is not known")
     pixels = Term(b, b.reshaped(x, (n, (h or 0) * (w or 0), c)))
     return pixels.gathered(flat, 1)
-
-
-@lower("ExtractImagePatches", to="onnx")
-def extract_image_patches(
-    b: Builder,
-    node: Node,
-    x: Tensor,
-    *,
-    ksizes: Sequence[int],
-    strides: Sequence[int],
-    rates: Sequence[int],
-    padding: str,
-) -> Tensor:
-    flat, inside = plane(x, ksizes[1:3], strides, rates, padding)
-    seen = seen_by_windows(b, x, flat)
-    if not inside.all():
-        there = Term(b, b.const(inside[..., None], "inside"))
-        seen = choose(there, seen, 0)
-    rows, columns, kh, kw = flat.shape
-    n, _, _, c = shape_of(x)
-    return b.result(b.reshaped(seen.tensor, (n, rows, columns, kh * kw * (c or 0))))

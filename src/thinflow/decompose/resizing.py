@@ -1,4 +1,4 @@
-"""Boxes cut from images and resized, from the four pixels around every point."""
+"""Images resized: boxes cut from them, from the four pixels around every point; and whole ones by weights."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import numpy as np
 from thinflow.decompose.rules import decompose
 from thinflow.decompose.terms import Term, joined, refuse_unless, where
 from thinflow.ir.types import FLOAT, INT32
+from thinflow.ops._interpolate import cubic, overlaps
+from thinflow.typing import Array
 
 
 @decompose("CropAndResize")
@@ -96,3 +98,44 @@ class _Picked:
     def _line(self, rows: Term, columns: _Positions, fraction: Term) -> Term:
         left = self.at(rows, columns.before)
         return left + (self.at(rows, columns.after) - left) * fraction
+
+
+# --- by weighted sums along each side -----------------------------------------------------------------------
+
+_MOST_WEIGHTS = 1 << 22
+
+
+@decompose("ResizeBicubic", "ResizeArea")
+def resize_by_weights(
+    x: Term, size: Term, *, align_corners: bool = False, half_pixel_centers: bool = False
+) -> Term:
+    """rows @ image @ columns: each side of the result is a weighted sum of the same side of the image."""
+    refuse_unless(not (align_corners and half_pixel_centers), "align_corners excludes half_pixel_centers")
+    refuse_unless(len(x.shape) == 4, "a batch of images is needed")
+    height, width, depth = (x.sized(axis, "the size of its images") for axis in (1, 2, 3))
+    matrices = []
+    for old, new in zip((height, width), size.ints("its size"), strict=True):
+        refuse_unless(0 < old * new <= _MOST_WEIGHTS, f"{old} pixels as {new} take too many weights")
+        if x.body.op == "ResizeArea":
+            matrices.append(_area_weights(old, new, align_corners))
+        else:
+            matrices.append(_dense(*cubic(old, new, align_corners, half_pixel_centers), old))
+    rows, columns = (x.body.constant(m, FLOAT) for m in matrices)
+    tall = rows @ x.cast(FLOAT).reshaped([-1, height, width * depth])
+    wide = columns @ tall.reshaped([-1, width, depth])
+    return wide.reshaped([-1, len(matrices[0]), len(matrices[1]), depth])
+
+
+def _dense(index: Array, weights: Array, size: int) -> Array:
+    """A matrix [new,size] of weights [taps,new] at places [taps,new]."""
+    matrix = np.zeros((index.shape[1], size), np.float32)
+    for taken, weight in zip(index, weights, strict=True):
+        np.add.at(matrix, (np.arange(len(taken)), taken), weight)
+    return matrix
+
+
+def _area_weights(old: int, new: int, align_corners: bool) -> Array:
+    """float [new,old]; pixels past the end repeat the last one."""
+    first, weights, scale = overlaps(old, new, align_corners)
+    taken = np.minimum(first + np.arange(len(weights))[:, None], old - 1)
+    return np.asarray(_dense(taken, weights, old) / scale, np.float32)
