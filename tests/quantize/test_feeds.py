@@ -12,10 +12,10 @@ import pytest
 
 from thinflow.errors import FeedError, ParameterError
 from thinflow.ir.types import BOOL, FLOAT, INT32, STRING, UINT8, TensorSpec
-from thinflow.quantize.feeds import open_feeds, read_input
+from thinflow.quantize.feeds import open_feeds, spread
 from thinflow.quantize.fitting import fit
 from thinflow.quantize.pictures import Scaling
-from thinflow.quantize.spread import spread
+from thinflow.quantize.sample_files import read_input
 
 ONE = {"x": TensorSpec(FLOAT, (1, 2, 3))}
 TWO = {"x": TensorSpec(FLOAT, (1, 2)), "n": TensorSpec(INT32, (1,))}

@@ -298,7 +298,7 @@ def read_feeds(session: Session, paths: Mapping[str, str]) -> dict[str, Any]:
         FeedError: a file cannot be read, or does not fit the input.
         GraphError: there is no such input.
     """
-    from thinflow.quantize.feeds import read_input
+    from thinflow.quantize.sample_files import read_input
 
     return {name: read_input(Path(path), name, session.spec(name)) for name, path in paths.items()}
 

@@ -50,7 +50,7 @@ class FileFeeds:
         self._paths = {name.removesuffix(":0"): path for name, path in paths.items()}
 
     def __call__(self, path: str, inputs: Mapping[str, TensorSpec]) -> dict[str, Any]:
-        from thinflow.quantize.feeds import read_input
+        from thinflow.quantize.sample_files import read_input
 
         plain = {name.removesuffix(":0"): name for name in inputs}
         unknown = next((name for name in self._paths if name not in plain), None)

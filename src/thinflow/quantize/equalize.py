@@ -20,7 +20,9 @@ from thinflow.quantize.kernels import is_float
 from thinflow.quantize.weights import memory_key
 from thinflow.typing import Array
 
-SMALLEST, LARGEST = 1e-3, 1e3  # of a factor
+# Of a factor. Channels that are nearly dead would ask for any size; within these, products stay far from the
+# ends of float32.
+SMALLEST, LARGEST = 1e-3, 1e3
 SWEEPS = 20
 SETTLED = 0.01  # relative change of the factors below which a sweep was the last one
 

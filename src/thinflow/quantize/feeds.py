@@ -19,24 +19,20 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from thinflow.errors import FeedError, ParameterError
-from thinflow.ir.types import STRING, TensorSpec
-from thinflow.quantize.fitting import Inputs, as_array, fit, fitted_sample, named_arrays, only_input
-from thinflow.quantize.pictures import PICTURES, Scaling, read_picture
-from thinflow.quantize.sounds import SOUNDS, read_sound
-from thinflow.quantize.spread import spread
+from thinflow.ir.types import STRING
+from thinflow.quantize.fitting import Inputs, fit, fitted_sample, named_arrays, only_input
+from thinflow.quantize.pictures import PICTURES, Scaling
+from thinflow.quantize.sample_files import ARRAYS, LABELS, SOUNDS, read_sample
 from thinflow.quantize.stored import UNREADABLE, Stored
 from thinflow.typing import Array
-
-ARRAYS = frozenset((".npy", ".npz"))
-TEXTS = frozenset((".txt", ".csv"))
-LABELS = "labels"
 
 
 class Feeds:
@@ -127,43 +123,6 @@ def _open_path(path: Path, inputs: Inputs, scaling: Scaling, limit: int | None) 
     )
 
 
-def read_input(file: Path, name: str, spec: TensorSpec, *, scaling: Scaling | None = None) -> Array:
-    """One input's array from one file: `.npy`, `.npz` (first member), numbers in `.txt` or `.csv`, a picture.
-
-    A string input gets the file's bytes, whatever the file is.
-
-    Raises:
-        FeedError: the file cannot be read, or does not fit the input.
-    """
-    where, suffix = str(file), file.suffix.lower()
-    try:
-        if spec.dtype is STRING and suffix not in ARRAYS:
-            array = as_array(file.read_bytes())
-        elif suffix in ARRAYS:
-            loaded = np.load(file, allow_pickle=False)
-            array = loaded if isinstance(loaded, np.ndarray) else _first_member(loaded)
-        elif suffix in PICTURES:
-            array = read_picture(file, spec, scaling or Scaling())
-        elif suffix in TEXTS:
-            array = np.loadtxt(file, delimiter="," if suffix == ".csv" else None, ndmin=1)
-            if spec.size == array.size and spec.shape is not None:
-                array = array.reshape([n or 0 for n in spec.shape])
-        else:
-            raise FeedError(f"an input cannot be read from a {suffix or 'suffixless'} file", where)
-    except FeedError:
-        raise
-    except UNREADABLE as e:
-        raise FeedError(f"the file cannot be read: {e}", where) from e
-    return fit(array, name, spec, where)
-
-
-def _first_member(members: Any) -> Array:
-    with members:
-        if not members.files:
-            raise ValueError("it has no arrays")
-        return np.asarray(members[members.files[0]])
-
-
 # ---------------------------------------------------------------------------------------------------- folders
 
 
@@ -207,7 +166,7 @@ def _from_files(
 
     def walk() -> Iterator[dict[str, Array]]:
         for file in taken:
-            yield _read_sample(file, inputs, scaling)
+            yield read_sample(file, inputs, scaling)
 
     return Feeds(
         walk,
@@ -216,30 +175,6 @@ def _from_files(
         total=len(files),
         has_pictures=has_numbers and any(f.suffix.lower() in PICTURES for f in taken),
     )
-
-
-def _read_sample(file: Path, inputs: Inputs, scaling: Scaling) -> dict[str, Array]:
-    where, suffix = str(file), file.suffix.lower()
-    try:
-        if suffix == ".npy":
-            return fitted_sample(np.load(file, allow_pickle=False), inputs, where)
-        if suffix == ".npz":
-            with np.load(file, allow_pickle=False) as members:
-                arrays = {name: members[name] for name in members.files}
-            return fitted_sample(
-                {k: v for k, v in arrays.items() if k != LABELS or k in inputs}, inputs, where
-            )
-    except FeedError:
-        raise
-    except UNREADABLE as e:
-        raise FeedError(f"the file cannot be read: {e}", where) from e
-    if suffix in SOUNDS and all(spec.dtype is not STRING for spec in inputs.values()):
-        return {name: fit(x, name, inputs[name], where) for name, x in read_sound(file, inputs).items()}
-    name = only_input(inputs, f"a {suffix} file")
-    spec = inputs[name]
-    if spec.dtype is STRING:
-        return {name: fit(as_array(file.read_bytes()), name, spec, where)}
-    return {name: fit(read_picture(file, spec, scaling), name, spec, where)}
 
 
 # --------------------------------------------------------------------------------------- arrays and .npz
@@ -353,3 +288,43 @@ def _limited(feeds: Feeds, limit: int) -> Feeds:
     labels = None if feeds.labels is None or chosen is None else [feeds.labels[n] for n in chosen]
     count = None if chosen is None else len(chosen)
     return Feeds(walk, count, labels, total=feeds.total, has_pictures=feeds.has_pictures)
+
+
+# ------------------------------------------------------------------------------------------- a few of many
+
+
+def spread(count: int, limit: int | None, labels: Sequence[Any] | None = None) -> list[int]:
+    """Numbers of at most `limit` samples of `count`, in order; the same each time.
+
+    Some of each class, and of each stretch of the files: the first by name would all be of one class.
+
+    Args:
+        labels: class of each sample; each class gives as many as the others, as far as it has them.
+    """
+    if limit is None or limit >= count:
+        return list(range(count))
+    rng = np.random.default_rng(0)
+    classes: dict[Any, list[int]] = {}
+    for number in range(count):
+        classes.setdefault(str(labels[number]) if labels is not None else "", []).append(number)
+    members = list(classes.values())
+    shares = _shares([len(m) for m in members], limit, rng)
+    return sorted(n for m, share in zip(members, shares, strict=True) for n in _drawn(m, share, rng))
+
+
+def _shares(sizes: Sequence[int], limit: int, rng: np.random.Generator) -> list[int]:
+    """How many each class gives: equally many, the rest from classes spread over all of them."""
+    shares = [0] * len(sizes)
+    while limit:
+        left = [i for i, size in enumerate(sizes) if shares[i] < size]
+        each = min(limit // len(left), min(sizes[i] - shares[i] for i in left))
+        for i in left if each else _drawn(left, limit, rng):
+            shares[i] += each or 1
+            limit -= each or 1
+    return shares
+
+
+def _drawn(items: Sequence[int], count: int, rng: np.random.Generator) -> list[int]:
+    """One item of each of `count` equal stretches: names in order may repeat with a period of their own."""
+    edges = np.linspace(0, len(items), count + 1).astype(int)
+    return [items[int(rng.integers(low, high))] for low, high in pairwise(edges)]

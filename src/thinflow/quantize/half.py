@@ -23,8 +23,10 @@ from thinflow.typing import Array
 
 LARGEST = float(np.finfo(np.float16).max)
 SMALLEST_NORMAL = float(np.finfo(np.float16).tiny)
-FEWEST = 128  # elements; DEQUANTIZE or Cast and its tensor take as much room in the file as these save
-SUBNORMAL_PART = 0.01  # of the weights, from which on their lost bits are worth a warning
+# Elements. DEQUANTIZE or Cast and its tensor take as much room in the file as so many save: 256 bytes.
+FEWEST = 128
+# Of the weights, from which on their lost bits are worth a warning.
+SUBNORMAL_PART = 0.01
 
 
 def float16(program: tflite.Program, recipe: Recipe) -> Storing:

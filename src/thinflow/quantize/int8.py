@@ -224,7 +224,7 @@ class _Rewriter:
         stored = _stored(parameters)
         stored.zero_point += 128
         new = Tensor(tensor.name, tensor.shape, UINT8, quantization=stored)
-        self._record(new, parameters.range, parameters.range.observer, "the int8 codes, 128 higher")
+        self._record(new, parameters.range, parameters.range.observer, "the int8 values, 128 higher")
         return new
 
     def add(self, operator: Operator, why_float: str | None) -> None:

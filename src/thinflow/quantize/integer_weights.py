@@ -13,7 +13,7 @@ import numpy as np
 from thinflow.ir.types import INT8, dtype
 from thinflow.lower.tflite.program import Operator, Program, Quantization, Tensor
 from thinflow.quantize.constants import Reading, Smaller, Storing
-from thinflow.quantize.layers import Weights, weights_of
+from thinflow.quantize.kernels.litert import Weights, weights_of
 from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.result import Decision
 from thinflow.quantize.weights import (
@@ -26,7 +26,9 @@ from thinflow.quantize.weights import (
 )
 
 INT4 = dtype("int4")
-FEWEST = 1024  # elements; for fewer LiteRT's own converter finds the rounding not worth it
+# Elements. TensorFlow's converter has the same limit (weights_min_num_elements): a layer with fewer takes
+# little room.
+FEWEST = 1024
 
 _ASYMMETRIC = (("asymmetric_quantize_inputs", True),)
 _HYBRID: dict[str, tuple[tuple[str, Any], ...]] = {
@@ -93,13 +95,13 @@ def _made(weights: Weights, axis: int | None, bits: int, spread: bool) -> tuple[
     how = "per tensor" if axis is None else f"per channel of dimension {axis}"
     if axis is None and spread:
         axis, scales = weights.axis, np.repeat(scales, data.shape[weights.axis])
-    codes = quantize_weights(data, scales, axis, limit)
+    quantized = quantize_weights(data, scales, axis, limit)
     element = INT8 if bits == 8 else INT4
     name = f"{weights.tensor.name}/{element.name}"
     quantization = Quantization(scales, np.zeros(len(scales), np.int64), axis or 0)
     limits = float(data.min()), float(data.max())
     decision = Decision(name, scales, 0, limits, "weights", f"weights: {element.name}, symmetric, {how}")
-    stored = Tensor(name, data.shape, element, codes.astype(element.numpy()), quantization)
+    stored = Tensor(name, data.shape, element, quantized.astype(element.numpy()), quantization)
     return stored, decision
 
 

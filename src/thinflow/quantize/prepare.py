@@ -15,6 +15,7 @@ from thinflow.onnx.program import Operator, Program, Tensor
 from thinflow.program.wiring import constant_of
 from thinflow.quantize.kernels import is_float
 from thinflow.quantize.ranges import Range
+from thinflow.quantize.trained import take_out
 
 _TINY = float(np.finfo(np.float32).tiny)
 
@@ -40,24 +41,12 @@ def prepare(program: Program) -> dict[Any, Range]:
 
 def _import_range(wiring: Wiring, operator: Operator, imported: dict[Any, Range]) -> None:
     """Take out a simulated quantization; what it is done to has its range."""
-    x, y = operator.inputs[0], operator.outputs[0]
+    x = operator.inputs[0]
     if x is None:
         return
     given = Range(operator.options["low"], operator.options["high"], "trained")
-    producer = wiring.producer(x)
-    if not is_float(x):
+    if not is_float(x) or not take_out(wiring, operator, given, imported):
         operator.code, operator.options = "Identity", {}
-    elif not wiring.is_wanted(y):
-        wiring.bypass(operator, x)
-        imported[x] = given
-    elif producer is not None and wiring.is_read_once(x):
-        number = producer.outputs.index(x)
-        wiring.remove(operator)
-        wiring.set_output(producer, number, y)
-        imported[y] = given
-    else:
-        operator.code, operator.options = "Identity", {}
-        imported[x] = given
 
 
 def _pool_all(wiring: Wiring, operator: Operator) -> None:

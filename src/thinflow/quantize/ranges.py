@@ -179,16 +179,12 @@ class _Assigner:
                 wanted[operator.outputs[0]] = Range(*known, "fixed")
         for tensor in list(wanted):
             readers = self.neighbours.readers.get(tensor, ())
-            codes = {o.code for o in readers}
+            ops = {o.code for o in readers}
             # A reader in float does distinguish them.
-            if (
-                len(codes) == 1
-                and tensor not in self.neighbours.fetched
-                and not any(map(placement.get, readers))
-            ):
-                limit = kernels.saturates.get(codes.pop())
-                if limit is not None:
-                    wanted[tensor] = wanted[tensor].cut(-limit, limit)
+            is_seen_whole = tensor in self.neighbours.fetched or any(placement[o] for o in readers)
+            limit = kernels.saturates.get(ops.pop()) if len(ops) == 1 and not is_seen_whole else None
+            if limit is not None:
+                wanted[tensor] = wanted[tensor].cut(-limit, limit)
 
     def _join(self, operator: Any, outputs: Sequence[Any]) -> None:
         """Note the tensors of an integer operator; join those that its kernel wants to share parameters."""

@@ -11,8 +11,7 @@ import numpy as np
 from thinflow.lower.tflite.program import Operator, Program, Quantization, Tensor
 from thinflow.quantize.constants import Storing
 from thinflow.quantize.kernels import is_float
-from thinflow.quantize.kernels.litert import BY_SCHEME
-from thinflow.quantize.layers import weights_of
+from thinflow.quantize.kernels.litert import BY_SCHEME, weights_of
 from thinflow.quantize.placement import place
 from thinflow.quantize.ranges import Parameters, Range, assign
 from thinflow.quantize.recipe import Recipe
@@ -123,8 +122,8 @@ def _rounding(operators: list[Operator], tensor: Tensor, parameters: Parameters)
         np.array([parameters.scale], np.float32), np.array([parameters.zero_point], np.int64)
     )
     element = parameters.arithmetic.activation
-    codes = Tensor(f"{tensor.name}/codes", tensor.shape, element, None, stored)
+    stored_tensor = Tensor(f"{tensor.name}/codes", tensor.shape, element, None, stored)
     back = Tensor(f"{tensor.name}/rounded", tensor.shape, tensor.dtype)
-    operators.append(Operator("QUANTIZE", [tensor], [codes]))
-    operators.append(Operator("DEQUANTIZE", [codes], [back]))
+    operators.append(Operator("QUANTIZE", [tensor], [stored_tensor]))
+    operators.append(Operator("DEQUANTIZE", [stored_tensor], [back]))
     return back

@@ -8,6 +8,8 @@ from typing import Any
 
 from thinflow.lower.tflite.program import Operator, Program, Signature, Subgraph
 from thinflow.lower.tflite.wiring import Wiring
+from thinflow.program.model import Operator as AnyOperator
+from thinflow.program.wiring import Wiring as AnyWiring
 from thinflow.quantize.kernels import float_inputs, float_outputs
 from thinflow.quantize.kernels.litert import CLAMPS, INT8_KERNELS
 from thinflow.quantize.ranges import Range, fixed_parameters
@@ -26,29 +28,38 @@ def without_fake_quants(program: Program) -> tuple[Program, dict[Any, Range]]:
     wiring = Wiring(subgraph)
     trained: dict[Any, Range] = {}
     for operator in copies:
-        if operator.code == "FAKE_QUANT":
-            _take_out(wiring, operator, trained)
+        if operator.code == "FAKE_QUANT" and (x := operator.inputs[0]) is not None and not x.is_constant:
+            given = Range(operator.options["min"], operator.options["max"], "trained")
+            if not take_out(wiring, operator, given, trained):
+                trained[operator.outputs[0]] = given
     wiring.finish()
     signatures = {key: Signature(*signature) for key, signature in program.signatures.items()}
     made = replace(program, subgraphs=[subgraph, *program.subgraphs[1:]], signatures=signatures)
     return made, trained
 
 
-def _take_out(wiring: Wiring, operator: Operator, trained: dict[Any, Range]) -> None:
-    """Without it, what it was done to has its range. An output of the model keeps its tensor."""
+def take_out(
+    wiring: AnyWiring[Any, Any], operator: AnyOperator[Any], given: Range, imported: dict[Any, Range]
+) -> bool:
+    """Take out a simulated quantization: what it was done to has its range. An output keeps its tensor.
+
+    Returns:
+        Whether that was possible: not where an output is rounded and others read what it is made of.
+    """
     x, y = operator.inputs[0], operator.outputs[0]
-    if x is None or x.is_constant:
-        return
-    given = Range(operator.options["min"], operator.options["max"], "trained")
     before = wiring.producer(x)
     if not wiring.is_wanted(y):
         wiring.bypass(operator, x)
-        trained[x] = given.union(trained[x]) if x in trained else given
-    elif before is not None and len(before.outputs) == 1 and wiring.is_read_once(x):
-        wiring.absorb(operator, before)
-        trained[y] = given
+        imported[x] = given.union(imported[x]) if x in imported else given
+    elif before is not None and wiring.is_read_once(x):
+        number = before.outputs.index(x)
+        wiring.remove(operator)
+        wiring.set_output(before, number, y)
+        imported[y] = given
     else:
-        trained[x] = trained[y] = given
+        imported[x] = given
+        return False
+    return True
 
 
 def spread(program: Program, known: Mapping[Any, Range]) -> dict[Any, Range]:

@@ -7,9 +7,10 @@ was found by running each kernel, and the tests run each again.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from thinflow.ir.types import INT8, INT32, INT64, dtype
+from thinflow.lower.tflite.program import Tensor
 from thinflow.quantize.kernels import (
     Arithmetic,
     Fixed,
@@ -147,3 +148,34 @@ INT16_KERNELS = LiteRTKernels(
 
 BY_SCHEME: dict[str, LiteRTKernels] = {"int8": INT8_KERNELS, "int16x8": INT16_KERNELS}
 """Kernels of schemes that compute in integers; those that only store weights smaller have none."""
+
+_WEIGHTS = {
+    **{c: (k.weighted.weights, k.weighted.axis) for c, k in INT8_KERNELS.table.items() if k.weighted},
+    "CONV_3D": (1, 4),
+    "CONV_3D_TRANSPOSE": (1, 3),
+    "EMBEDDING_LOOKUP": (1, 0),
+    "GATHER": (0, 0),
+}
+"""Float op -> input number of its weights, dimension of the output channels (rows, for a table)."""
+
+
+class Weights(NamedTuple):
+    """Constant weights of an operator: input number, tensor, dimension with one scale per entry."""
+
+    number: int
+    tensor: Tensor
+    axis: int
+
+
+def weights_of(operator: Operator) -> Weights | None:
+    """The constant weights of an operator; None for operators without."""
+    if operator.code == "BATCH_MATMUL":
+        number, axis = 1, -2 if operator.options.get("adj_y") else -1
+    elif operator.code in _WEIGHTS:
+        number, axis = _WEIGHTS[operator.code]
+    else:
+        return None
+    tensor = operator.inputs[number] if number < len(operator.inputs) else None
+    if tensor is None or not tensor.is_constant or tensor.shape is None or not tensor.shape:
+        return None
+    return Weights(number, tensor, axis % len(tensor.shape))

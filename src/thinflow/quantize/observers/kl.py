@@ -12,8 +12,11 @@ from thinflow.quantize.observers import observer
 from thinflow.quantize.observers._histogram import Histogram
 from thinflow.typing import Array
 
+# As in Migacz's slides: 2048 bins of magnitudes, of which at least as many are kept as there are levels.
 BINS = 2048
-EMPTY = 1e-4  # probability of an empty bin
+# What an empty bin counts, as a part of what each would have if all were alike: without it a bin that only
+# one of the two distributions fills would make their divergence infinite.
+EMPTY = 1e-4
 
 
 @observer("kl")
@@ -21,7 +24,7 @@ class Divergence(Histogram):
     """Clips |x| where the distribution before and after rounding differ least (Kullback and Leibler).
 
     Args:
-        levels: codes on one side of zero; default 128 for two-sided data, 255 for one-sided.
+        levels: quantized values on one side of zero; default 128 for two-sided data, 255 for one-sided.
     """
 
     def __init__(self, levels: int = 0) -> None:

@@ -17,6 +17,7 @@ class Moving:
 
     passes = 1
 
+    # With 0.01 the last hundred samples make 63 % of the average.
     def __init__(self, rate: float = 0.01) -> None:
         if not 0 < rate <= 1:
             raise ParameterError(f"rate is {rate}", hint="give a part of 1, like 0.01")

@@ -10,8 +10,12 @@ from thinflow.errors import ParameterError
 from thinflow.quantize.observers import observer
 from thinflow.quantize.observers._histogram import Histogram
 
+# Steps of 2 % of the range find the valley, golden section its bottom. What has its best range below a fifth
+# of the extremes gets a fifth: rounding at that range is a 25th of the squared error there was.
 FACTORS = np.linspace(0.2, 1.0, 41)
 GOLDEN = (5**0.5 - 1) / 2
+# Each shortens the interval to 0.618 of it: twelve leave 0.3 % of the two steps that they start with.
+REFINEMENTS = 12
 
 Shrink = Callable[[float], tuple[float, float]]
 
@@ -23,13 +27,13 @@ class MeanSquaredError(Histogram):
     Both ends shrink together, or for two-sided data the longer side alone.
 
     Args:
-        levels: codes there are, 256 for int8.
+        levels: quantized values there are, 256 for int8.
     """
 
     def __init__(self, levels: int = 256) -> None:
         super().__init__()
         if not 2 <= levels <= 65536:
-            raise ParameterError(f"levels is {levels}", hint="give a number of codes like 256")
+            raise ParameterError(f"levels is {levels}", hint="give a number of levels like 256")
         self.levels = levels
 
     def range(self) -> tuple[float, float]:
@@ -52,7 +56,7 @@ class MeanSquaredError(Histogram):
         place = int(np.argmin(errors))
         step = FACTORS[1] - FACTORS[0]
         low, high = FACTORS[place] - step, min(1.0, FACTORS[place] + step)
-        for _ in range(12):
+        for _ in range(REFINEMENTS):
             left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
             if self._error(*shrink(left)) <= self._error(*shrink(right)):
                 high = right

@@ -21,6 +21,7 @@ class Sigma:
 
     passes = 1
 
+    # Of a normal distribution two values in a billion lie beyond 6: what is cut is the tail of another one.
     def __init__(self, k: float = 6.0) -> None:
         if not 0 < k < math.inf:
             raise ParameterError(f"k is {k}", hint="give a number of standard deviations, like 6")
