@@ -1,4 +1,4 @@
-"""What runs a graph: one module per engine, found by file name."""
+"""Engines, which run graphs: one module each, found by file name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pkgutil
 from thinflow.engines.base import Engine
 from thinflow.errors import EngineUnavailable, closest
 
-_HELPERS = {"base", "session", "partition", "fake"}
+_HELPERS = {"base", "session", "partition"}
 
 
 def names() -> list[str]:

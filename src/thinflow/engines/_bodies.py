@@ -31,7 +31,7 @@ MOST_VARIANTS = 2
 """A body is cut for so many choices of argument sizes; for others the interpreter runs it."""
 
 _NOT_AS_USUAL = (ThinflowError, LookupError, ValueError, StopIteration)
-"""What taking apart a loop or a branching raises that TensorFlow would not have built."""
+"""Errors of taking apart a loop or a branching that TensorFlow would not have built."""
 
 Key: TypeAlias = tuple[object, ...]
 

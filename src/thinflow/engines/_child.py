@@ -38,7 +38,7 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 TIMEOUT_SECONDS = 300.0
-"""How long a child may take before it is taken to hang."""
+"""A child that takes longer is taken to hang."""
 _CHUNK_BYTES = 1 << 20
 
 
@@ -94,7 +94,7 @@ def call(
     *,
     timeout_seconds: float = TIMEOUT_SECONDS,
 ) -> T:
-    """What a function returns, called in a child: a fork where that is possible, else a new process.
+    """Result of a function called in a child: a fork where that is possible, else a new process.
 
     Args:
         function: of a module, so that it can be pickled, as can its arguments, result and errors.
@@ -133,7 +133,7 @@ def can_fork() -> bool:
 def in_child(
     work: Callable[[], T], engine: str, doing: str, *, timeout_seconds: float = TIMEOUT_SECONDS
 ) -> T:
-    """What `work` returns, from a fork of this process; only where `can_fork`.
+    """Result of `work`, from a fork of this process; only where `can_fork`.
 
     Args:
         work: what it returns or raises must be possible to pickle.
@@ -167,7 +167,7 @@ def in_child(
 
 
 def _work_and_exit(work: Callable[[], Any], reading: int, writing: int) -> None:
-    """What the child does; it never returns, and runs nobody's clean-up."""
+    """Body of the child; it never returns, and runs nobody's clean-up."""
     code = 1
     try:
         faulthandler.disable()  # the parent tells
@@ -200,7 +200,7 @@ def _opened(answer: bytes) -> Any:
 
 
 def _read_all(pipe: int, timeout_seconds: float) -> tuple[bytes, bool]:
-    """What arrives until the other side closes the pipe, and whether it did so in time."""
+    """Everything read until the other side closes the pipe, and whether it did so in time."""
     content = io.BytesIO()
     end = time.monotonic() + timeout_seconds
     while (left := end - time.monotonic()) > 0:
@@ -283,7 +283,7 @@ def _runs(
 
 @contextmanager
 def _stdout_for_answers() -> Iterator[io.BufferedWriter]:
-    """Where the answer goes; what an engine prints goes to stderr."""
+    """A stream for the answer; what an engine prints goes to stderr."""
     with open(os.dup(1), "wb") as answers:
         os.dup2(2, 1)
         yield answers

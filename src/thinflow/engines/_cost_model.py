@@ -30,9 +30,9 @@ COPIED_BYTES_PER_SECOND = 5e9
 NODE_SECONDS = 2.5e-6
 """Of one node in the interpreter, whatever its size."""
 TOUCHED_BYTES_PER_SECOND = 4e9
-"""What the interpreter reads and writes."""
+"""Read and written by the interpreter."""
 FLOPS_PER_SECOND = 5e9
-"""What the interpreter computes; that of an engine is left out, being many times faster."""
+"""Of the interpreter; those of an engine are left out, being many times faster."""
 
 EXACT_FLOPS = 1e5
 """Eight-bit arithmetic, in the whole graph, that takes the interpreter less than a tenth of a millisecond."""

@@ -1,4 +1,4 @@
-"""What may be fed to a value: arrays checked against its type and shape."""
+"""Feeds: arrays checked against the type and shape of the value that takes them."""
 
 from __future__ import annotations
 

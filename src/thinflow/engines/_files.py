@@ -40,7 +40,7 @@ class FilePort:
 
 
 class Model(Protocol):
-    """What an engine has made of a file."""
+    """A file made ready by an engine."""
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """All outputs, in the order of the file."""
@@ -155,7 +155,7 @@ def engine_of(path: str | os.PathLike[str] | Graph) -> str:
 
 
 def file_content(path: str) -> bytes | str:
-    """What an engine opens: the path of a file, or the bytes of the model in a package.
+    """The source that an engine opens: the path of a file, or the bytes of the model in a package.
 
     Raises:
         FormatError: a wrong key, or a changed package.
@@ -189,7 +189,7 @@ def has_signature(model: str | os.PathLike[str] | Graph, key: str | None) -> boo
 
 
 def signature_to_run(model: str | os.PathLike[str] | Graph) -> str | None:
-    """Which signature of a .tflite file runs where none is named; None if it has one graph only.
+    """The signature of a .tflite file that runs where none is named; None if it has one graph only.
 
     Raises:
         GraphError: it has several, and none is the default.

@@ -84,7 +84,7 @@ def _opened_file(
     Raises:
         EngineUnavailable: it is refused or cannot be had, and the interpreter does not run it either.
     """
-    from thinflow.engines._choice import usable_engines
+    from thinflow.engines._autotune import usable_engines
 
     try:
         with side_by_side(inter_op_threads):

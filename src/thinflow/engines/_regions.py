@@ -44,7 +44,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class Backend:
-    """What an engine adds.
+    """The part of running by regions that differs by engine.
 
     Attributes:
         name: the engine's name, for the placement.

@@ -1,4 +1,4 @@
-"""How many threads the libraries below may use that take no number of threads when a model is made ready.
+"""Thread counts of libraries that take none when a model is made ready.
 
 Intra-op threads share the work of one node; `threads=` of an engine means those. Inter-op threads run nodes
 side by side that do not need one another, which only ONNX Runtime can.
@@ -34,7 +34,7 @@ def checked_threads(count: int) -> int:
 
 
 def inter_op_threads() -> int:
-    """How many nodes an engine that is made ready now may run side by side; see `side_by_side`."""
+    """Number of nodes that an engine made ready now may run side by side; see `side_by_side`."""
     return _inter_op.get()
 
 

@@ -1,4 +1,4 @@
-"""Which nodes of a graph have to run in one place: loops, branches, and what handles one array or list.
+"""Indivisible groups of nodes, which have to run in one place: loops, branches, users of one array or list.
 
 Whoever runs a loop runs all of it, and an array that one side has made is of no use to the other.
 """
@@ -175,7 +175,7 @@ def _closed(open_: dict[Node, None], first: Node) -> list[Node]:
 def _border(
     unit: Sequence[Node], among: set[Node], wanted: Sequence[Value], fed: Sequence[Value]
 ) -> tuple[list[Value], list[Value]]:
-    """What a unit reads from outside, and what others read of it."""
+    """Values that a unit reads from outside, and those that others read of it."""
     inside = set(unit)
     read = dict.fromkeys(v for n in unit for v in n.inputs if v.node not in inside or v in fed)
     made = dict.fromkeys(

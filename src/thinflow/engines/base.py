@@ -1,4 +1,4 @@
-"""What an engine is."""
+"""Protocols of an engine and of a graph made ready to run on it."""
 
 from __future__ import annotations
 

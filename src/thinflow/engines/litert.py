@@ -192,7 +192,7 @@ def _scalar_string(array: Array) -> Array:
 
 
 def _shortened(told: str) -> str:
-    """What LiteRT says, without the end of a long list: it says the same of every tensor, in one line."""
+    """A message of LiteRT without the end of a long list: it says the same of every tensor, in one line."""
     return told if len(told) <= _MOST_TOLD else told[:_MOST_TOLD].rstrip() + "..."
 
 

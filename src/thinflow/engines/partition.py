@@ -91,7 +91,7 @@ def _regions(
 
 
 class _Links:
-    """Which units, by number, need which others. O(nodes + edges).
+    """Dependences of units on others, by number. O(nodes + edges).
 
     Attributes:
         before, after: unit -> those it needs, and those that need it.

@@ -246,7 +246,7 @@ class Session:
 
     def _decide(self, inputs: list[Any], outputs: list[Any], arrays: list[Array]) -> None:
         """Choose the engine, by what the file of choices says or else by trying all."""
-        from thinflow.engines._choice import fastest, key_of, remember, remembered
+        from thinflow.engines._autotune import fastest, key_of, remember, remembered
 
         key = ""
         if self._cache is not None:
@@ -367,7 +367,7 @@ def _without_states(graph: Graph, values: Sequence[Value]) -> list[Value]:
 
 
 def _stored(graph: Graph) -> dict[Value, Array]:
-    """What the states of a graph begin with."""
+    """Initial values of the states of a graph."""
     if not graph.states:
         return {}
     from thinflow.ir.states import states_of
@@ -377,7 +377,7 @@ def _stored(graph: Graph) -> dict[Value, Array]:
 
 def _default_engine(graph: Graph) -> str:
     """The first that is installed; what LiteRT would leave to the reference in good part goes elsewhere."""
-    from thinflow.engines._choice import measures_ranges, usable_engines
+    from thinflow.engines._autotune import measures_ranges, usable_engines
 
     if measures_ranges(graph) and usable_engines(["onnxruntime"]):
         return "onnxruntime"

@@ -32,7 +32,7 @@ _LARGEST = float(np.finfo(np.float32).max)  # LiteRT clamps an infinite sum or p
 @brief_repr
 @dataclass
 class Calibration:
-    """What the samples showed.
+    """Ranges seen over all samples.
 
     Attributes:
         ranges: by tensor of the float program; tensors that never had a finite value are missing.
@@ -140,7 +140,7 @@ def watch(
 
 
 def _ranges(watched: Mapping[Any, Observer], answers: Collection[Any], recipe: Recipe) -> dict[Any, Range]:
-    """What the observers found, of those that saw anything."""
+    """Ranges proposed by the observers that saw anything."""
     found = {}
     for tensor, one in watched.items():
         low, high = one.range()

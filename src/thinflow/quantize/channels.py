@@ -1,4 +1,4 @@
-"""What each channel of an activation holds, over all samples."""
+"""Statistics of each channel of an activation, over all samples."""
 
 from __future__ import annotations
 

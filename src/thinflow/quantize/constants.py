@@ -21,7 +21,7 @@ from thinflow.tflite import schema
 
 
 class Reading(Enum):
-    """How an operator gets at a smaller constant."""
+    """Ways in which an operator reads a smaller constant."""
 
     DIRECT = "its kernel reads it as it is"
     BEFORE = "DEQUANTIZE stands in front of the operator"
@@ -29,7 +29,7 @@ class Reading(Enum):
 
 
 class Smaller(NamedTuple):
-    """What replaces a constant.
+    """The replacement of a constant.
 
     Attributes:
         options: that the operator must have to read it.

@@ -313,7 +313,7 @@ def spread(count: int, limit: int | None, labels: Sequence[Any] | None = None) -
 
 
 def _shares(sizes: Sequence[int], limit: int, rng: np.random.Generator) -> list[int]:
-    """How many each class gives: equally many, the rest from classes spread over all of them."""
+    """Number of samples from each class: equally many, the rest from classes spread over all of them."""
     shares = [0] * len(sizes)
     while limit:
         left = [i for i, size in enumerate(sizes) if shares[i] < size]

@@ -58,7 +58,7 @@ def only_input(inputs: Inputs, what: str) -> str:
 
 
 def named_arrays(given: Mapping[str, Any], inputs: Inputs, where: str) -> dict[str, Any]:
-    """What is given, by the model's own input names.
+    """Arrays by the model's own input names.
 
     "x:0" stands for "x", and numpy's "arr_0" for a single input.
 

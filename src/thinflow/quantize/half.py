@@ -36,7 +36,7 @@ def float16(program: tflite.Program, recipe: Recipe) -> Storing:
 
 
 def _why_not(constant: Any) -> str:
-    """What speaks against float16; empty if nothing. Infinities stay what they are."""
+    """Reason against float16; empty if there is none. Infinities stay what they are."""
     data = np.asarray(constant.array())
     largest = float(np.abs(data[np.isfinite(data)]).max(initial=0.0))
     if largest > LARGEST:

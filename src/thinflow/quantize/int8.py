@@ -74,7 +74,7 @@ def quantize_int8(program: Program, ranges: Mapping[Any, Range], recipe: Recipe 
 def _settle(
     main: Subgraph, kernels: Kernels, recipe: Recipe, ranges: Mapping[Any, Range]
 ) -> tuple[Placement, Assignment]:
-    """Where integers are used, and with which parameters; both depend on each other for layers."""
+    """Placement and quantization parameters, which depend on each other for layers."""
     forced: dict[Operator, str] = {}
     while True:
         placement = place(main, kernels, recipe, ranges, forced)

@@ -1,4 +1,4 @@
-"""Which operators compute in integers, and for the others why not. For programs of any runtime.
+"""Placement: the operators that compute in integers, and for the others why not. For any runtime.
 
 `place` looks at every operator alone, and then lets one rule after the other keep more of them float.
 """

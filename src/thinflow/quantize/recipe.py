@@ -1,4 +1,4 @@
-"""What the user may choose about quantization, as frozen data."""
+"""Recipes: choices of the user about quantization, as frozen data."""
 
 from __future__ import annotations
 
@@ -25,19 +25,20 @@ NEEDS_SAMPLES = frozenset(("int8", "int16x8"))
 """Schemes with ranges of activations."""
 
 BORDER_TYPES = {"int8": ("float32", "int8", "uint8"), "int16x8": ("float32", "int16")}
-"""What the inputs and outputs of a model may be, by scheme; float32 alone for the others."""
+"""Types of inputs and outputs of a model by scheme; float32 alone for the others."""
 
 COLUMNS = {
     "off": "never: layers keep the form that accelerators know",
     "portable": "where that is no loss on common processors",
     "amx": "for processors that multiply matrices of int8 in one instruction; slower on others",
 }
-"""Where convolutions of images with few channels read several columns at once; the numbers stay the same."""
+"""Choices for convolutions of images with few channels, which can read several columns at once, to the same
+result."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to quantize.
+    """Choices for one quantization.
 
     Attributes:
         scheme: a key of `SCHEMES`.
@@ -121,7 +122,7 @@ class Recipe:
 
 
 def names_of(operator: Operator) -> list[str]:
-    """What an operator can be called by: the node it was made from, and its outputs."""
+    """Names of an operator: the node it was made from, and its outputs."""
     return [name for name in (operator.origin, *(t.name for t in operator.outputs)) if name]
 
 
@@ -164,7 +165,7 @@ ONNX_SCHEMES = ("int8", "float16")
 
 @dataclass(frozen=True)
 class QdqOptions:
-    """What there is to choose about 8-bit ONNX models besides the recipe: how integers are stored.
+    """Choices for 8-bit ONNX models besides the recipe: how integers are stored.
 
     Attributes:
         activations: their type, "uint8" or "int8". The numbers are the same, 128 apart.

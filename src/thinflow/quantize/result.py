@@ -16,7 +16,7 @@ P = TypeVar("P")
 @brief_repr
 @dataclass(frozen=True)
 class Decision:
-    """What was chosen for one tensor of the result, and why.
+    """Quantization parameters of one tensor of the result, and their reason.
 
     Attributes:
         tensor: its name in the result.

@@ -92,7 +92,7 @@ def read_sample(file: Path, inputs: Inputs, scaling: Scaling) -> dict[str, Array
 
 
 def _read_sound(file: Path, inputs: Mapping[str, TensorSpec]) -> dict[str, Array]:
-    """What a model of numbers takes of a WAV file, by input: the samples as float32 in -1..1, cut or followed
+    """Inputs of a model of numbers from a WAV file, by name: the samples as float32 in -1..1, cut or followed
     by silence where the model states a length, and the rate where it also takes one whole number.
 
     Raises:

@@ -25,7 +25,7 @@ _STORING: dict[str, Callable[[Program, Recipe], Storing]] = {
 
 
 def storing(program: Program, recipe: Recipe) -> Storing | None:
-    """How a scheme stores the program's constants; None for integer arithmetic."""
+    """The rewriting of constants that a scheme asks for; None for integer arithmetic."""
     make = _STORING.get(recipe.scheme)
     return None if make is None else make(program, recipe)
 

@@ -32,7 +32,7 @@ UNREADABLE = (
     zipfile.BadZipFile,
     zlib.error,
 )
-"""What a damaged .npy or .npz file can raise."""
+"""Errors that a damaged .npy or .npz file can raise."""
 
 
 class Stored:

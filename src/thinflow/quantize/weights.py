@@ -18,7 +18,7 @@ _SMALLEST_FACTOR = 2.0**-28
 
 
 class LayerScales(NamedTuple):
-    """How one layer with constant weights becomes integer.
+    """Scales of one layer with constant weights.
 
     Attributes:
         axis: of the weights with a scale per entry; None for one scale.
@@ -68,7 +68,7 @@ def _row(bias: Array, count: int) -> Array:
 
 
 def memory_key(data: Array) -> tuple[Any, ...]:
-    """What tells arrays apart that do not share all of their elements."""
+    """Identity of an array's memory: equal for arrays that share all of their elements."""
     return data.__array_interface__["data"][0], data.shape, data.strides, str(data.dtype)
 
 

@@ -1,7 +1,8 @@
-"""What the integer kernels of a runtime ask for, and the programs that all of quantization works on.
+"""Integer kernels of the runtimes, described by what they ask for.
 
-One `Kernels` per runtime and arithmetic: `litert.INT8`, `litert.INT16`, `onnx.INT8`. Placement, ranges,
-weights and calibration know nothing else of a runtime; only writing the new program differs.
+There is one `Kernels` for each runtime and arithmetic: `litert.INT8_KERNELS`, `litert.INT16_KERNELS` and
+`onnx.INT8_KERNELS`. Placement, ranges, weights and calibration know nothing else of a runtime; only writing
+the new program differs.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Fixed(NamedTuple):
 
 
 class Weighted(NamedTuple):
-    """Where an op has constant weights.
+    """Input numbers of an op with constant weights.
 
     Attributes:
         x, weights, bias: input numbers; None for an op without a bias.
@@ -71,7 +72,7 @@ class Weighted(NamedTuple):
 
 
 class Kernel(NamedTuple):
-    """What an integer kernel asks for. Tensors that are not float32 in the float program are left alone.
+    """Demands of an integer kernel. Tensors that are not float32 in the float program are left alone.
 
     Attributes:
         weighted: for ops with symmetric int8 weights and an integer bias.

@@ -1,4 +1,4 @@
-"""Which LiteRT ops compute in int8 and in int16, and what their kernels demand of scales and zero points.
+"""LiteRT ops that compute in int8 and in int16, and what their kernels demand of scales and zero points.
 
 The runtime does not check all of it: an AVERAGE_POOL_2D with two scales runs and is wrong. What stands here
 was found by running each kernel, and the tests run each again.

@@ -1,4 +1,4 @@
-"""Which ONNX ops ONNX Runtime computes in 8-bit integers when they stand between DequantizeLinear and
+"""ONNX ops that ONNX Runtime computes in 8-bit integers when they stand between DequantizeLinear and
 QuantizeLinear, and what it asks of them.
 
 The runtime replaces such a group by one integer kernel (QLinearConv, QGemm, QLinearAdd ...), or drops the
@@ -37,7 +37,7 @@ _NOT_INT8 = {
 
 
 class OnnxKernels(Kernels):
-    """What ONNX Runtime makes of operators between pairs."""
+    """Integer kernels that ONNX Runtime puts in the place of operators between pairs."""
 
     def why_form(self, operator: Operator) -> str:
         options, bias = operator.options, self.bias(operator)

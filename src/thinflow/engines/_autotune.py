@@ -1,4 +1,4 @@
-"""Which engine is fastest for a graph: tried, and remembered in a file if wanted."""
+"""Autotuning: the fastest engine for a graph, measured, and remembered in a file if wanted."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def remember(path: str | os.PathLike[str], key: str, engine: str) -> None:
 
 
 def _read(path: str | os.PathLike[str]) -> Mapping[str, str] | None:
-    """What a file has, nothing if it is damaged; None if it never was such a file."""
+    """Content of a file of choices, nothing if it is damaged; None if it never was such a file."""
     try:
         with open(path, "rb") as file:
             content = file.read(MOST_BYTES + 1)

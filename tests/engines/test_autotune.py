@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.transforms.golden import parse_graph
-from thinflow.engines import _choice
+from thinflow.engines import _autotune
 from thinflow.engines.session import Session
 from thinflow.errors import FormatError, NodeError, ParameterError
 
@@ -37,8 +37,8 @@ class Clock:
                 raise NodeError("it cannot")
             return seconds[name]
 
-        monkeypatch.setattr(_choice, "_seconds", measured)
-        monkeypatch.setattr(_choice, "usable_engines", lambda names=None: names or list(seconds))
+        monkeypatch.setattr(_autotune, "_seconds", measured)
+        monkeypatch.setattr(_autotune, "usable_engines", lambda names=None: names or list(seconds))
 
 
 @pytest.mark.parametrize("best", ["litert", "reference"])
@@ -49,7 +49,7 @@ def test_the_fastest_is_kept(monkeypatch: pytest.MonkeyPatch, best: str) -> None
         assert session.run(["y"], {"x": X})[0].tolist() == [[0, 0, 1, 2]]
     assert session.engine == best
     assert set(session.placement.values()) == {best}
-    assert len(clock.runs) == 2 * (1 + _choice.RUNS)  # the second run of the session measured nothing
+    assert len(clock.runs) == 2 * (1 + _autotune.RUNS)  # the second run of the session measured nothing
 
 
 def test_a_hopeless_engine_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +118,7 @@ def test_a_folder_is_no_file_of_choices(tmp_path: Path) -> None:
 def test_the_key_tells_apart_what_runs_differently(monkeypatch: pytest.MonkeyPatch) -> None:
     def key(text: str = TEXT, threads: int = 1, array: np.ndarray = X) -> str:
         graph = parse_graph(text)
-        return _choice.key_of(graph, graph.inputs, graph.outputs, [array], threads)
+        return _autotune.key_of(graph, graph.inputs, graph.outputs, [array], threads)
 
     assert key() == key()
     others = [
@@ -127,7 +127,7 @@ def test_the_key_tells_apart_what_runs_differently(monkeypatch: pytest.MonkeyPat
         key(threads=2),
         key(array=np.ones((8, 4), np.float32)),
     ]
-    monkeypatch.setattr(_choice, "_versions", lambda: {"thinflow": "later"})
+    monkeypatch.setattr(_autotune, "_versions", lambda: {"thinflow": "later"})
     assert len({key(), *others}) == 5
 
 
@@ -136,7 +136,7 @@ def test_a_remembered_engine_that_is_gone_is_measured_again(
 ) -> None:
     cache = tmp_path / "engines.json"
     graph = parse_graph(TEXT)
-    key = _choice.key_of(graph, graph.inputs, graph.outputs, [X], 1)
+    key = _autotune.key_of(graph, graph.inputs, graph.outputs, [X], 1)
     cache.write_text(json.dumps({"engines": {key: "hexagon"}}))
     session = Session(graph, cache=cache)
     session.run(["y"], {"x": X})
