@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -21,20 +22,21 @@ from thinflow.lower.onnx.column_blocks import merged
 from thinflow.lower.onnx.integers import Conv, as_product, is_product
 from thinflow.lower.onnx.quantized_context import (
     Accumulators,
+    Join,
     QuantizedTensor,
     TargetTensors,
     constant_reals,
     dequantized,
     scaled,
 )
-from thinflow.lower.quantized.accumulators import LayerPlan, RequantTarget
+from thinflow.lower.quantized.accumulators import MAX_BLUR, LayerPlan, RequantTarget
 from thinflow.lower.quantized.int8_weights import INT8_MOST, Int8Weights, in_channels, unscaled
 from thinflow.onnx.program import Operator, Tensor
 from thinflow.typing import Array
 
 _MOST = 2**30
 """A bias beyond might overflow the sum that it is added to."""
-SHALLOW = 192
+_SHALLOW = 192
 """Products per sum up to which leaving out a pass over 32-bit sums is worth more than the fastest product."""
 _DEEP = 96
 """Products per sum from which on those of eight bits are worth copying what windows see."""
@@ -79,9 +81,20 @@ class Layer:
             y = self._limited(b, y, _LIMITS[end], wanted.values(reals))
         return y
 
-    def requantized(self, to: TargetTensors) -> Layer:
-        """The layer after a requantization that is left out."""
-        return replace(self, plan=self.plan.requantized(to.fixed))
+    def joining(self, b: Builder, to: TargetTensors) -> Join:
+        """What makes a bias behind a requantization part of the layer."""
+        return replace(self, plan=self.plan.requantized(to.fixed))._joined_by(b)
+
+    def _joined_by(self, b: Builder) -> Join:
+        def joined(bias: Array, to: TargetTensors, blur: float) -> Tensor | None:
+            # A rounding that shows is left out where that saves much of the layer: its pass over the sums.
+            is_blurred = self.plan.blur + blur > MAX_BLUR * to.fixed.scale
+            fits = bias.size in (1, self.plan.weights.shape[-1])
+            if not fits or (is_blurred and len(self.plan.columns) > _SHALLOW):
+                return None
+            return self.plus(bias).narrow(b, to)
+
+        return joined
 
     def plus(self, bias: Array) -> Layer:
         """The sums and real values, [k] or []."""
@@ -97,7 +110,7 @@ class Layer:
 
     def _int8_weights(self, to: RequantTarget) -> Int8Weights | None:
         plan = self.plan
-        if self.zero is not None and len(plan.columns) > SHALLOW:
+        if self.zero is not None and len(plan.columns) > _SHALLOW:
             return self._as_stored(self.zero)
         found = None if self.zero is None else self._divided()
         if found is None:
@@ -206,7 +219,7 @@ def convolution(
         found = _of_blocks(b, conv, x, w)
         return _of_reals(b, conv, x, w) if found is None else found
 
-    return Accumulators(low, high, narrow, reals, layer=layer)
+    return Accumulators(low, high, narrow, reals, join=None if layer is None else partial(layer.joining, b))
 
 
 def _of_blocks(b: Builder, conv: Conv, x: QuantizedTensor, w: QuantizedTensor) -> Tensor | None:

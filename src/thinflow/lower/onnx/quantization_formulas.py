@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from thinflow.ir.types import DOUBLE, FLOAT, INT32, INT64, DType
+from thinflow.analysis.grids import Grid, grid
+from thinflow.ir.types import DOUBLE, FLOAT, INT8, INT32, INT64, QINT8, QUINT8, UINT8, DType
 from thinflow.lower.onnx.builder import Builder, require, shape_of
 from thinflow.lower.onnx.terms import Term, choose
 from thinflow.onnx.program import Tensor
@@ -137,3 +138,20 @@ def along(b: Builder, values: Tensor, x: Tensor, axis: int) -> Term:
 def three(b: Builder, values: Term, low: Term, high: Term) -> Three:
     """The outputs of a node: quantized values and the ends of their range."""
     return b.result(values.tensor), b.result(low.tensor, 1), b.result(high.tensor, 2)
+
+
+def known_parameters(low: Tensor, high: Tensor, element: DType) -> Grid | None:
+    """The quantization parameters of 8-bit values whose range is constant."""
+    if element not in (UINT8, INT8) or not (low.is_constant and high.is_constant):
+        return None
+    least, most = low.array(), high.array()
+    if least.size != 1 or most.size != 1:
+        return None
+    return grid(float(least.reshape(())), float(most.reshape(())), QINT8 if element is INT8 else QUINT8)
+
+
+def is_same(x: Tensor, y: Tensor) -> bool:
+    """Whether two ends of ranges are one tensor, or equal constants."""
+    if x is y or not (x.is_constant and y.is_constant):
+        return x is y
+    return x.array().size == y.array().size == 1 and bool(x.array().reshape(()) == y.array().reshape(()))

@@ -18,6 +18,7 @@ from thinflow.lower.onnx.quantization_formulas import (
     as_type,
     dequantize_exactly,
     in_double,
+    known_parameters,
     quantize_exactly,
     range_of,
     real_value,
@@ -30,7 +31,6 @@ from thinflow.lower.onnx.quantized_context import (
     dequantized,
     dynamically_quantized,
     is_exact,
-    known_parameters,
     note_accumulators,
     note_measured,
     note_quantized,
@@ -107,17 +107,17 @@ def _note_kernel(
     if T not in (QUINT8, QINT8) or (is_known and known_parameters(low, high, UINT8) is None):
         return
     inner, border = inside_border(b, x)
-    source = None
+    join = None
     if is_whole:
         values, scale, zero = dynamically_quantized(b, inner)
     else:
         to = target_over(b, Term(b, low), Term(b, high))
-        values, source = requantized_layer(b, inner, to) if is_known else (quantized(b, inner, to), None)
+        values, join = requantized_layer(b, inner, to) if is_known else (quantized(b, inner, to), None)
         scale, zero = to.scale, to.zero
     values = with_border(b, values, zero, border, x.shape)
     params = QuantizedTensor(values, scale, zero, low, high)
     if border is None:
-        params = replace(params, source=source, reals=(lambda: x) if is_whole else None)
+        params = replace(params, join=join, reals=(lambda: x) if is_whole else None)
     note_quantized(b, q, params)
 
 

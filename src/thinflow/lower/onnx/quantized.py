@@ -16,6 +16,7 @@ from thinflow.lower.onnx.quantization_formulas import (
     Range,
     Three,
     dequantize_exactly,
+    known_parameters,
     quantize_exactly,
     quantized_value,
     range_of,
@@ -29,7 +30,6 @@ from thinflow.lower.onnx.quantization_formulas import (
 from thinflow.lower.onnx.quantized_context import (
     QuantizedTensor,
     in_own_type,
-    known_parameters,
     note_accumulators,
     quantized_of,
     weights_of,
@@ -90,7 +90,7 @@ def _code_level(r: Range) -> Term:
     return scale_of(r, 254 if r.dtype.name == "int8" else None)
 
 
-@lower("QuantizedConv2D", to="onnx")
+@lower("QuantizedConv2D", "QuantizedDepthwiseConv2D", to="onnx")
 def quantized_conv_2d(
     b: Builder,
     node: Node,
@@ -105,22 +105,27 @@ def quantized_conv_2d(
     padding: str,
     dilations: Sequence[int] = (1, 1, 1, 1),
 ) -> Three:
-    """By kernels for integers where zero points are known, else as products of windows, in double."""
+    """By kernels for integers where zero points are known, else as products of windows, in double.
+
+    Zero points are 0 next to signed filters, and where filters are per channel.
+    """
     of_x, of_w = range_of(b, min_x, max_x, x.dtype), range_of(b, min_w, max_w, w.dtype)
     kh, kw, depth, count = (n or 0 for n in shape_of(w, "the filter", 4))
     require(depth > 0, "the size of the filter is not known")
     limits = _product_range(_code_level(of_x), _code_level(of_w))
-    is_signed = w.dtype.name == "int8"
-    require(is_signed or tuple(dilations) == (1, 1, 1, 1), "quantized convolutions have no dilations")
+    per_channel = node.op == "QuantizedDepthwiseConv2D"
+    is_plain = per_channel or w.dtype.name == "int8"
+    require(is_plain or tuple(dilations) == (1, 1, 1, 1), "quantized convolutions have no dilations")
     both: tuple[QuantizedTensor | None, QuantizedTensor | None]
-    if is_signed:
+    if is_plain:
         both = _raw(b, x, of_x), _raw(b, w, of_w)
     else:
         both = quantized_of(b, x, min_x, max_x), weights_of(b, w, min_w, max_w)
-    whole = _whole(b, x, *both, limits, strides, padding, dilations if is_signed else None)
+    gaps = dilations if is_plain else None
+    whole = _whole(b, x, *both, limits, strides, padding, gaps, per_channel=per_channel)
     if whole is not None:
         return three(b, whole, *limits)
-    if w.dtype.name == "int8":
+    if is_plain:
         flat, inside = plane(x, (kh, kw), strides, dilations, padding)
         values, border = Term(b, b.cast(x, DOUBLE)), Term(b, b.const(np.float64(0), "border"))
         weights = Term(b, b.cast(w, DOUBLE))
@@ -129,13 +134,17 @@ def quantized_conv_2d(
         zero = zero_point(of_x)
         values, weights = _centred(b, x, of_x), _centred(b, w, of_w)
         border = choose(zero > 255, zero.apply("Mod", 256) - zero, 0).cast(DOUBLE)
-    seen = seen_by_windows(b, values.tensor, flat)
-    seen = choose(Term(b, b.const(inside[..., None], "inside")), seen, border)
-    rows, columns = flat.shape[:2]
-    n = shape_of(x)[0]
-    patches = b.reshaped(seen.tensor, (n, rows, columns, kh * kw * depth))
-    y = b.step("MatMul", patches, b.reshaped(weights.tensor, (kh * kw * depth, count)),
-               shape=(n, rows, columns, count))  # fmt: skip
+    seen = choose(
+        Term(b, b.const(inside[..., None], "inside")), seen_by_windows(b, values.tensor, flat), border
+    )
+    outer = (shape_of(x)[0], *flat.shape[:2])
+    if per_channel:
+        total = (seen.unsqueezed(6) * weights).reduced("ReduceSum", 3, 4)
+        y = b.reshaped(total.tensor, (*outer, depth * count))
+    else:
+        taps = kh * kw * depth
+        patches, filters = b.reshaped(seen.tensor, (*outer, taps)), b.reshaped(weights.tensor, (taps, count))
+        y = b.step("MatMul", patches, filters, shape=(*outer, count))
     return three(b, wrapped(Term(b, y)), *limits)
 
 
@@ -195,38 +204,6 @@ def _moved_plane(
     return plane(x, window, strides, (1, 1, 1, 1), padding, (rows, columns))
 
 
-@lower("QuantizedDepthwiseConv2D", to="onnx")
-def quantized_depthwise(
-    b: Builder,
-    node: Node,
-    x: Tensor,
-    w: Tensor,
-    min_x: Tensor,
-    max_x: Tensor,
-    min_w: Tensor,
-    max_w: Tensor,
-    *,
-    strides: Sequence[int],
-    padding: str,
-    dilations: Sequence[int] = (1, 1, 1, 1),
-) -> Three:
-    """Sums of products per channel; zero points are 0."""
-    of_x, of_w = range_of(b, min_x, max_x, x.dtype), range_of(b, min_w, max_w, w.dtype)
-    kh, kw, depth, count = (n or 0 for n in shape_of(w, "the filter", 4))
-    require(depth > 0, "the size of the filter is not known")
-    limits = _product_range(_code_level(of_x), _code_level(of_w))
-    both = _raw(b, x, of_x), _raw(b, w, of_w)
-    whole = _whole(b, x, *both, limits, strides, padding, dilations, per_channel=True)
-    if whole is not None:
-        return three(b, whole, *limits)
-    flat, inside = plane(x, (kh, kw), strides, dilations, padding)
-    seen = seen_by_windows(b, b.cast(x, DOUBLE), flat)
-    seen = choose(Term(b, b.const(inside[..., None], "inside")), seen, 0).unsqueezed(6)
-    total = (seen * b.cast(w, DOUBLE)).reduced("ReduceSum", 3, 4)
-    y = b.reshaped(total.tensor, (shape_of(x)[0], *flat.shape[:2], depth * count))
-    return three(b, wrapped(Term(b, y)), *limits)
-
-
 @lower("QuantizedBiasAdd", to="onnx")
 def quantized_bias_add(
     b: Builder,
@@ -258,7 +235,7 @@ def quantized_bias_add(
 def _to_join(node: Node, x: QuantizedTensor | None, number: int = 0) -> QuantizedTensor | None:
     """An operand, which may become part of what follows if nobody else reads its values."""
     is_shared = len(set(node.inputs[number].readers)) > 1
-    return replace(x, source=None) if x is not None and is_shared else x
+    return replace(x, join=None) if x is not None and is_shared else x
 
 
 def _bias_offset(sums: Range) -> Term:

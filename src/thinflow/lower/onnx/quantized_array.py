@@ -19,6 +19,7 @@ from thinflow.lower.onnx.pool import max_pool
 from thinflow.lower.onnx.quantization_formulas import (
     Three,
     dequantize_exactly,
+    is_same,
     quantize_exactly,
     quantized_value,
     range_of,
@@ -28,7 +29,6 @@ from thinflow.lower.onnx.quantized_context import (
     accumulators_of,
     dequantized,
     is_exact,
-    is_same,
     note_accumulators,
     note_quantized,
     quantized,

@@ -19,21 +19,19 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from thinflow.analysis.grids import Grid, grid
-from thinflow.ir.types import FLOAT, INT8, INT32, QINT8, QUINT8, UINT8, DType
+from thinflow.analysis.grids import Grid
+from thinflow.ir.types import FLOAT, INT8, INT32, QINT8, UINT8, DType
 from thinflow.lower.onnx.builder import Builder
+from thinflow.lower.onnx.quantization_formulas import is_same, known_parameters
 from thinflow.lower.onnx.terms import Term
 from thinflow.lower.quantized.accumulators import RequantTarget, steps_from_low_end
 from thinflow.onnx.program import Tensor
 from thinflow.ops._quantized import is_native
 from thinflow.typing import Array
-
-if TYPE_CHECKING:
-    from thinflow.lower.onnx.accumulators import Layer
 
 _HALF = 128
 FEWEST = 64
@@ -42,6 +40,11 @@ _NARROWEST = 1e-30
 """Keeps the width of a measured range above 0: its scale is still a normal float32."""
 _LARGEST_LEAST = 1e-6
 """Up to this a constant is a floor under a measured end, to keep the range from being empty."""
+
+
+Join: TypeAlias = "Callable[[Array, TargetTensors, float], Tensor | None]"
+"""Emits a layer with a bias behind it, given how far that may be off TensorFlow's sums, real value; None if
+the requantization in between cannot be left out."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class QuantizedTensor:
         zero: the zero point [], of the values' type.
         low, high: the ends of the range as the graph hands them on.
         is_measured: whether the ends are those of sums made here, which are not TensorFlow's to the last bit.
-        source: the layer that was rounded to these values, for what can be added to its sums instead.
+        join: makes a bias behind these values part of the layer that they are requantized from.
         reals: emits what was rounded to these values, where that was computed to measure their range.
     """
 
@@ -64,7 +67,7 @@ class QuantizedTensor:
     low: Tensor
     high: Tensor
     is_measured: bool = False
-    source: Layer | None = None
+    join: Join | None = None
     reals: Callable[[], Tensor] | None = None
 
     @property
@@ -107,7 +110,7 @@ class Accumulators:
         ends: emits the least and the greatest of the sums as float [], where that is cheaper.
         clamped: whether what is below 0 is 0.
         top: what is above is this.
-        layer: what adds them up.
+        join: gives a requantized tensor its `join`.
     """
 
     low: Tensor
@@ -117,7 +120,7 @@ class Accumulators:
     ends: Callable[[], tuple[Tensor, Tensor]] | None = None
     clamped: bool = False
     top: float = math.inf
-    layer: Layer | None = None
+    join: Callable[[TargetTensors], Join] | None = None
 
 
 _exactly: ContextVar[bool] = ContextVar("bit_for_bit", default=False)
@@ -213,23 +216,6 @@ def accumulators_of(b: Builder, q: Tensor, low: Tensor, high: Tensor) -> Accumul
     found: Accumulators | None = None if is_exact(q) else b.notes.get(("wide", q))
     is_its = found is not None and is_same(found.low, low) and is_same(found.high, high)
     return found if is_its else None
-
-
-def known_parameters(low: Tensor, high: Tensor, element: DType) -> Grid | None:
-    """The quantization parameters of 8-bit values whose range is constant."""
-    if element not in (UINT8, INT8) or not (low.is_constant and high.is_constant):
-        return None
-    least, most = low.array(), high.array()
-    if least.size != 1 or most.size != 1:
-        return None
-    return grid(float(least.reshape(())), float(most.reshape(())), QINT8 if element is INT8 else QUINT8)
-
-
-def is_same(x: Tensor, y: Tensor) -> bool:
-    """Whether two ends of ranges are one tensor, or equal constants."""
-    if x is y or not (x.is_constant and y.is_constant):
-        return x is y
-    return x.array().size == y.array().size == 1 and bool(x.array().reshape(()) == y.array().reshape(()))
 
 
 def target_over(b: Builder, low: Term, high: Term) -> TargetTensors:
@@ -333,8 +319,8 @@ def _frozen(b: Builder, sums: Accumulators, known: Grid, low: Tensor, high: Tens
     from_end = 0.0 if shift else steps_from_low_end(known) * known.scale
     to = TargetTensors(scale, zero, from_end, sums.clamped, sums.top)
     is_clamped = sums.clamped or sums.top < math.inf
-    source = None if is_clamped or sums.layer is None else sums.layer.requantized(to)
-    return QuantizedTensor(clamped_to(b, sums.narrow(to), to), scale, zero, low, high, source=source)
+    join = None if is_clamped or sums.join is None else sums.join(to)
+    return QuantizedTensor(clamped_to(b, sums.narrow(to), to), scale, zero, low, high, join=join)
 
 
 def clamped_to(b: Builder, values: Tensor, to: TargetTensors) -> Tensor:
@@ -399,6 +385,6 @@ def with_parameters(b: Builder, values: Tensor, params: QuantizedTensor | None, 
     """Note that values have the parameters of others; returns them."""
     if params is not None:
         note_quantized(
-            b, values, replace(params, **{"values": values, "source": None, "reals": None, **changes})
+            b, values, replace(params, **{"values": values, "join": None, "reals": None, **changes})
         )
     return values

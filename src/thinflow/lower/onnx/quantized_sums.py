@@ -10,7 +10,6 @@ from functools import cached_property
 import numpy as np
 
 from thinflow.ir.types import FLOAT
-from thinflow.lower.onnx.accumulators import SHALLOW
 from thinflow.lower.onnx.affine import moved_in_blocks, scaled_and_moved
 from thinflow.lower.onnx.builder import Builder
 from thinflow.lower.onnx.quantized_context import (
@@ -24,7 +23,7 @@ from thinflow.lower.onnx.quantized_context import (
     real_values_of,
 )
 from thinflow.lower.onnx.terms import Term
-from thinflow.lower.quantized.accumulators import COARSEST_OPERAND, MAX_BLUR, NEGLIGIBLE, TOLERANCE
+from thinflow.lower.quantized.accumulators import COARSEST_OPERAND, NEGLIGIBLE, TOLERANCE
 from thinflow.lower.quantized.addends import STRAIGHT, Addend, middle_of
 from thinflow.onnx.program import Tensor
 from thinflow.typing import Array
@@ -143,15 +142,12 @@ class Pair:
 
         That leaves out the rounding of the layer. Where that may show, it has to save much.
         """
-        for layer, other in ((self.x.source, self.y), (self.y.source, self.x)):
-            if self.code != "Add" or layer is None:
-                continue
-            is_blurred = layer.plan.blur + blur > MAX_BLUR * to.fixed.scale
-            if is_blurred and len(layer.plan.columns) > SHALLOW:
-                continue
-            reals = _vector(other)
-            if reals is not None and reals.size in (1, layer.plan.weights.shape[-1]):
-                return layer.plus(reals.reshape(-1) + offset).narrow(self.b, to)
+        for join, other in ((self.x.join, self.y), (self.y.join, self.x)):
+            reals = None if self.code != "Add" or join is None else _vector(other)
+            if join is not None and reals is not None:
+                found = join(reals.reshape(-1) + offset, to, blur)
+                if found is not None:
+                    return found
         return None
 
     @property

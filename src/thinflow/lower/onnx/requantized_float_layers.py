@@ -16,7 +16,7 @@ from thinflow.lower.onnx.accumulators import Layer, planned
 from thinflow.lower.onnx.borders import border_of_zeros
 from thinflow.lower.onnx.builder import TO_CHANNELS_FIRST, TO_CHANNELS_LAST, Builder
 from thinflow.lower.onnx.integers import Conv
-from thinflow.lower.onnx.quantized_context import QuantizedTensor, TargetTensors, clamped_to, quantized
+from thinflow.lower.onnx.quantized_context import Join, QuantizedTensor, TargetTensors, clamped_to, quantized
 from thinflow.lower.quantized.float_layers import before_bias, recent_producer
 from thinflow.onnx.program import Operator, Tensor
 
@@ -25,8 +25,8 @@ _FUSED = ("Add", "Clip", "Relu", "Reshape", "Transpose")
 _LOWEST = float(np.finfo(np.float32).min)
 
 
-def requantized_layer(b: Builder, x: Tensor, to: TargetTensors) -> tuple[Tensor, Layer | None]:
-    """Real values, quantized with known parameters, and the layer that was requantized if there is one.
+def requantized_layer(b: Builder, x: Tensor, to: TargetTensors) -> tuple[Tensor, Join | None]:
+    """Real values, quantized with known parameters, and what makes a bias part of the layer, if there is one.
 
     Args:
         x: float, perhaps the result of a layer of dequantized values.
@@ -37,7 +37,7 @@ def requantized_layer(b: Builder, x: Tensor, to: TargetTensors) -> tuple[Tensor,
         wanted = replace(to, clamped=clamp is not None, top=np.inf if clamp is None else clamp)
         values = layer.narrow(b, wanted)
         if values is not None:
-            return clamped_to(b, values, wanted), layer.requantized(to) if clamp is None else None
+            return clamped_to(b, values, wanted), layer.joining(b, to) if clamp is None else None
     if _ends_a_layer(b, x):  # a Max that changes nothing: ONNX Runtime does not know what to make of it
         x = b.step("Max", x, b.const(np.float32(_LOWEST), "lowest"), shape=x.shape)
     return quantized(b, x, to), None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from typing import NoReturn, TypeAlias
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from thinflow.lower.quantized.accumulators import (
 )
 from thinflow.lower.quantized.addends import Addend
 from thinflow.lower.quantized.int8_weights import INT8_MOST, Int8Weights, in_channels, split
+from thinflow.lower.tflite.builder import Builder
 from thinflow.lower.tflite.dynamic_ranges import DynamicallyQuantized, FloatAccumulators
 from thinflow.lower.tflite.formulas import Float
 from thinflow.lower.tflite.program import Quantization, Tensor
@@ -37,16 +38,13 @@ from thinflow.lower.tflite.quantized_context import (
 )
 from thinflow.typing import Array
 
-if TYPE_CHECKING:
-    from thinflow.lower.tflite.builder import Builder
-
 _FEW_CHANNELS = 0.05
 """Share of the channels whose weights may be rounded to scales of their own, where copies of input channels
 would move nothing: copies cost a pass over the whole input, however few weights they are for."""
 _TOP = {"NONE": np.inf, "RELU": np.inf, "RELU6": 6.0}
 """Activation -> the greatest value it leaves."""
 
-Finish: TypeAlias = Callable[["Builder", Tensor, Array, Array, Tensor, Tensor, str], None]
+Finish: TypeAlias = Callable[[Builder, Tensor, Array, Array, Tensor, Tensor, str], None]
 """Emits a layer, given input, weights int8 [taps,c',m], their scales [1] or [m], bias int32 [m], the result
 and the activation."""
 

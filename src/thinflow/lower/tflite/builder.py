@@ -3,20 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from thinflow.analysis.grids import Grid, known_grids
 from thinflow.errors import UnsupportedOp
-from thinflow.ir.graph import Value
+from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import FLOAT, INT32, INT64, DType, TensorSpec
 from thinflow.lower.building import REFUSED, Building, Dims
 from thinflow.lower.operands import ints, require, shape_of
 from thinflow.lower.tflite import kernels
 from thinflow.lower.tflite.program import Operator, Tensor
-from thinflow.lower.tflite.quantized_context import QuantizedContext
 from thinflow.tflite.options import encode_options
 from thinflow.wire import flexbuffer
+
+
+@dataclass
+class QuantizedContext:
+    """What one lowering knows of quantized values.
+
+    Attributes:
+        grids: graph -> the quantization parameters of its values, inferred when first asked for.
+        signed: uint8 tensor -> the same in int8.
+        unsigned: the other way around.
+        sums: int8 tensor -> the accumulators it was requantized from, and the target.
+        floats: quantized values in float, and a form of real values -> these.
+    """
+
+    grids: dict[Graph, Mapping[Value, Grid]] = field(default_factory=dict)
+    signed: dict[Tensor, Tensor] = field(default_factory=dict)
+    unsigned: dict[Tensor, Tensor] = field(default_factory=dict)
+    sums: dict[Tensor, tuple[Any, Any]] = field(default_factory=dict)
+    floats: dict[tuple[Tensor, str], Tensor] = field(default_factory=dict)
+
+    def grid(self, value: Value) -> Grid | None:
+        """The quantization parameters of a value; None if they are not known before the model runs."""
+        graph = value.node.graph
+        if graph is None:
+            return None
+        if graph not in self.grids:
+            self.grids[graph] = known_grids(graph)
+        return self.grids[graph].get(value)
+
+    def keep(self, operators: Iterable[Operator]) -> None:
+        """Forget tensors whose operators are gone."""
+        if not (self.signed or self.unsigned or self.sums or self.floats):
+            return
+        written = {t for operator in operators for t in operator.outputs}
+        self.signed = {x: y for x, y in self.signed.items() if y in written}
+        self.unsigned = {x: y for x, y in self.unsigned.items() if y in written}
+        self.sums = {x: y for x, y in self.sums.items() if x in written}
+        self.floats = {x: y for x, y in self.floats.items() if y in written}
 
 
 class Builder(Building[Tensor]):

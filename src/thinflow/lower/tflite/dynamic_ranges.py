@@ -7,19 +7,17 @@ holds exactly, so everything is computed in float with the same roundings as Ten
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from thinflow.ir.graph import Value
 from thinflow.ir.types import QINT32, QUINT8, DType
 from thinflow.lower.building import Dims
 from thinflow.lower.quantized.addends import BIAS_FACTOR, SUM_FACTOR
+from thinflow.lower.tflite.builder import Builder
 from thinflow.lower.tflite.formulas import Float
 from thinflow.lower.tflite.program import Tensor
 from thinflow.lower.tflite.quantized_context import unfixed_range
 from thinflow.ops._quantized import is_native
-
-if TYPE_CHECKING:
-    from thinflow.lower.tflite.builder import Builder
 
 _LAST = 255.0
 _UP = 0.5 + 2.0**-16

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from thinflow.ir.types import FLOAT
 from thinflow.lower.building import Dims
+from thinflow.lower.tflite.builder import Builder
 from thinflow.lower.tflite.program import Tensor
-
-if TYPE_CHECKING:
-    from thinflow.lower.tflite.builder import Builder
 
 Number: TypeAlias = "Float | Tensor | float"
 

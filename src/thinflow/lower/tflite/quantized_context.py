@@ -7,26 +7,21 @@ which changes no real value. Where they enter or leave the program they are uint
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from thinflow.analysis.grids import Grid, known_grids, operands
+from thinflow.analysis.grids import Grid, operands
 from thinflow.analysis.grids import grid as make_grid
 from thinflow.errors import UnsupportedOp
-from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.graph import Node, Value
 from thinflow.ir.types import INT8
 from thinflow.lower.operands import require
 from thinflow.lower.quantized.accumulators import RequantTarget
+from thinflow.lower.tflite.builder import Builder
 from thinflow.lower.tflite.program import Operator, Quantization, Tensor
 from thinflow.ops._quantized import codes_of
 from thinflow.typing import Array
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from thinflow.lower.tflite.builder import Builder
 
 FREEZE = "freeze_requantization_ranges"
 _HINT = (
@@ -40,44 +35,6 @@ READERS = frozenset(
     Requantize RequantizationRange QuantizeDownAndShrinkRange Dequantize""".split()  # noqa: SIM905
 )
 """Ops whose rules take quantized values as they stand in the program."""
-
-
-@dataclass
-class QuantizedContext:
-    """What one lowering knows of quantized values.
-
-    Attributes:
-        grids: graph -> the quantization parameters of its values, inferred when first asked for.
-        signed: uint8 tensor -> the same in int8.
-        unsigned: the other way around.
-        sums: int8 tensor -> the accumulators it was requantized from, and the target.
-        floats: quantized values in float, and a form of real values -> these.
-    """
-
-    grids: dict[Graph, Mapping[Value, Grid]] = field(default_factory=dict)
-    signed: dict[Tensor, Tensor] = field(default_factory=dict)
-    unsigned: dict[Tensor, Tensor] = field(default_factory=dict)
-    sums: dict[Tensor, tuple[Any, Any]] = field(default_factory=dict)
-    floats: dict[tuple[Tensor, str], Tensor] = field(default_factory=dict)
-
-    def grid(self, value: Value) -> Grid | None:
-        """The quantization parameters of a value; None if they are not known before the model runs."""
-        graph = value.node.graph
-        if graph is None:
-            return None
-        if graph not in self.grids:
-            self.grids[graph] = known_grids(graph)
-        return self.grids[graph].get(value)
-
-    def keep(self, operators: Iterable[Operator]) -> None:
-        """Forget tensors whose operators are gone."""
-        if not (self.signed or self.unsigned or self.sums or self.floats):
-            return
-        written = {t for operator in operators for t in operator.outputs}
-        self.signed = {x: y for x, y in self.signed.items() if y in written}
-        self.unsigned = {x: y for x, y in self.unsigned.items() if y in written}
-        self.sums = {x: y for x, y in self.sums.items() if x in written}
-        self.floats = {x: y for x, y in self.floats.items() if y in written}
 
 
 def grid_of(b: Builder, value: Value, reader: Node | None = None) -> Grid:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,12 +12,10 @@ from thinflow.ir.types import FLOAT, INT8
 from thinflow.lower.quantized.accumulators import LayerPlan, RequantTarget
 from thinflow.lower.quantized.float_layers import before_bias, reals, recent_producer
 from thinflow.lower.tflite.accumulators import LayerAccumulators
+from thinflow.lower.tflite.builder import Builder
 from thinflow.lower.tflite.program import Operator, Quantization, Tensor
 from thinflow.lower.tflite.quantized_context import quantized_step
 from thinflow.typing import Array
-
-if TYPE_CHECKING:
-    from thinflow.lower.tflite.builder import Builder
 
 _CHANNELS = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 0}
 """Code -> the axis of its weights that counts output channels."""
