@@ -6,12 +6,16 @@ import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import thinflow
 from tests.cli.proposals import Watch
 from thinflow import cli
 from thinflow.cli import main
+from thinflow.ir.attrs import ShapeAttr
+from thinflow.ir.graph import Graph
+from thinflow.ir.types import FLOAT
 from thinflow.zoo import digits
 
 Paste = Callable[[str], int]
@@ -23,6 +27,19 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.chdir(tmp_path)
     thinflow.save(digits.build(0), tmp_path / "my digits.pb")
     return "my digits.pb"
+
+
+@pytest.fixture
+def summing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """y = relu(x + [1, 2, 3, 4]), where the sum is an output, too."""
+    monkeypatch.chdir(tmp_path)
+    graph = Graph()
+    x = graph.add("Placeholder", [], "x", attrs={"dtype": FLOAT, "shape": ShapeAttr((1, 4))})
+    addend = graph.constant(np.arange(1, 5, dtype=np.float32), "addend")
+    total = graph.add("AddV2", [x.output(), addend], "total", attrs={"T": FLOAT}).output()
+    graph.outputs = [total, graph.add("Relu", [total], "y", attrs={"T": FLOAT}).output()]
+    thinflow.save(graph, "summing.pb")
+    return "summing.pb"
 
 
 @pytest.fixture

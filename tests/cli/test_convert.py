@@ -78,3 +78,21 @@ def test_onnx_without_a_runtime(
     assert main(["convert", model, "m.onnx"]) == 0
     assert "not run: the package onnxruntime is missing" in capsys.readouterr().out
     assert Path("m.onnx").stat().st_size > 100
+
+
+CONVERT = ["convert", "summing.pb", "m.tflite", "--outputs", "total,y", "--no-verify"]
+
+
+def test_why_tells_what_was_not_fused(summing: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*CONVERT, "--why"]) == 0
+    assert "  left 'y': 'total' is an output" in capsys.readouterr().out.splitlines()
+
+
+def test_what_was_not_fused_in_json(summing: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*CONVERT, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["not_fused"] == [["'total' is an output", 1, "y"]]
+
+
+def test_why_where_all_is_fused(summing: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", summing, "m.tflite", "--outputs", "y", "--no-verify", "--why"]) == 0
+    assert "  nothing was left to fuse" in capsys.readouterr().out.splitlines()

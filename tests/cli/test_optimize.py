@@ -40,8 +40,16 @@ def test_json_is_the_report(model: str, capsys: pytest.CaptureFixture[str]) -> N
     printed = json.loads(capsys.readouterr().out)
     assert printed["verdict"] == json.loads(Path("out/report.json").read_text("utf-8"))["verdict"]
     assert printed["verdict"] in Path("out/report.md").read_text("utf-8")
+    assert set(printed["not_fused"]) >= {"litert"}
 
 
 def test_measured(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["optimize", model, "out", "--samples", "2", "--seconds", "0.2", "--threads", "1"]) == 0
     assert "ms" in capsys.readouterr().out
+
+
+def test_the_report_tells_what_was_not_fused(summing: str, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["optimize", summing, "out", "--no-benchmark", "--samples", "2", "--outputs", "total,y"]
+    assert main(argv) == 0
+    text = Path("out/report.md").read_text("utf-8")
+    assert "- LiteRT: 1 × 'total' is an output (first `y`)" in text

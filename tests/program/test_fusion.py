@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from thinflow.ir.ledger import Entry
 from thinflow.ir.types import FLOAT
 from thinflow.program.fusion import Match, Rewrite, by_code, computed, const, fuse, need, only_if, op, value
-from thinflow.program.model import Block, Left, Operator, Tensor
+from thinflow.program.model import Block, Operator, Tensor
 
 Step = Operator[Tensor]
 
@@ -83,7 +84,7 @@ def test_a_match_is_replaced() -> None:
 def test_a_match_that_stays_says_why(block: Block[Tensor, Step], reason: str) -> None:
     fuse(block, RULES)
     assert codes(block) == ["layer", "add"]
-    assert block.left == [Left("the_sum", "add", reason)]
+    assert block.left == [Entry("the_sum", "add", reason)]
 
 
 def test_what_others_read_stays() -> None:
@@ -93,14 +94,14 @@ def test_what_others_read_stays() -> None:
     block.operators.append(Operator("mul", [hidden, tensor("c", 2)], [other]))
     block.outputs.append(other)
     fuse(block, RULES)
-    assert block.left == [Left("the_sum", "add", "'hidden' is also read elsewhere")]
+    assert block.left == [Entry("the_sum", "add", "'hidden' is also read elsewhere")]
 
 
 def test_what_is_an_output_stays() -> None:
     block = chain(3)
     block.outputs.append(block.operators[0].outputs[0])
     fuse(block, RULES)
-    assert block.left == [Left("the_sum", "add", "'hidden' is an output")]
+    assert block.left == [Entry("the_sum", "add", "'hidden' is an output")]
 
 
 def test_what_is_not_meant_is_passed_over() -> None:

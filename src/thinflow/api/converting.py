@@ -22,6 +22,7 @@ from thinflow.errors import (
 )
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph
+from thinflow.ir.ledger import Entry, reasons
 from thinflow.ir.notebook import table_html
 from thinflow.load.graphs import load, load_for_inference, require_outputs, require_tensorflow
 
@@ -112,6 +113,7 @@ class Conversion:
         coverage: how much of the model it holds; None for a format that holds every graph.
         asked: the path that was asked for.
         whole_fits: a suffix of which a file could hold all of it; "" if none is known to.
+        left: operators of the file that were not fused with their neighbours, though they nearly qualified.
     """
 
     path: str
@@ -121,6 +123,7 @@ class Conversion:
     coverage: Coverage | None = None
     asked: str = ""
     whole_fits: str = ""
+    left: list[Entry] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         if self.coverage is not None and self.coverage.note:
@@ -138,6 +141,11 @@ class Conversion:
             return ""
         return self.coverage.verdict(self.path, self.asked or self.path)
 
+    @property
+    def not_fused(self) -> list[tuple[str, int, str]]:
+        """Why operators stayed apart: (reason, how often, an example node), most frequent first."""
+        return reasons(self.left)
+
     def _repr_html_(self) -> str:
         rows = [("file", self.path), ("bytes", self.size_bytes), ("proof", self.proof)]
         return table_html(self.verdict or self.path, [*rows, *(("note", note) for note in self.notes)])
@@ -152,6 +160,7 @@ class Conversion:
             "notes": self.notes,
             "partial": self.is_part,
             "coverage": None if self.coverage is None else self.coverage.data(),
+            "not_fused": [list(reason) for reason in self.not_fused],
         }
 
 
@@ -353,7 +362,7 @@ class _Converter(Generic[M]):
 
         notes = [*_core_notes(model.core), *(f"note   {text}" for text in type_notes(optimized))]
         notes += [*model.batch_notes, *self.maker.file_notes(model), *doubts]
-        return Conversion(self._path(model), size, proof, notes, model.coverage, self.asked)
+        return Conversion(self._path(model), size, proof, notes, model.coverage, self.asked, left=model.left)
 
     def _fits_onnx(self, model: M, graph: Graph) -> bool:
         """Whether an .onnx file could hold all of a graph that another file holds a part of."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from thinflow.cli._console import human_bytes
@@ -30,13 +31,19 @@ def ledger_lines(result: Any, *, verified: bool) -> list[str]:
             lines.append(f"      undone: {step.error}")
         lines += [f"      warning: {w}" for w in step.trace.warnings]
         lines += [f"      note: {n}" for n in step.trace.notes]
-        reasons = step.trace.reasons()
-        for text, count, example in reasons[:_SHOWN_REASONS]:
-            who = f"'{example}'" if count == 1 else f"{count} nodes (first '{example}')"
-            lines.append(f"      left {who}: {text}")
-        if len(reasons) > _SHOWN_REASONS:
-            lines.append(f"      ... and {len(reasons) - _SHOWN_REASONS} other reasons (--json has all)")
+        lines += [f"      {line}" for line in reason_lines(step.trace.reasons())]
     return lines + [f"note: {line}" for line in about_variables(result.graph)]
+
+
+def reason_lines(reasons: Sequence[tuple[str, int, str]]) -> list[str]:
+    """Why nodes were left alone: a line for each of the most frequent reasons."""
+    lines = []
+    for text, count, example in reasons[:_SHOWN_REASONS]:
+        who = f"'{example}'" if count == 1 else f"{count} nodes (first '{example}')"
+        lines.append(f"left {who}: {text}")
+    if len(reasons) > _SHOWN_REASONS:
+        lines.append(f"... and {len(reasons) - _SHOWN_REASONS} other reasons (--json has all)")
+    return lines
 
 
 def about_variables(graph: Any) -> list[str]:

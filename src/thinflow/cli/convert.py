@@ -44,6 +44,11 @@ def add_arguments(p: ArgumentParser) -> None:
         default=None,
         help="for .onnx: put the weights into a second file, OUTPUT.data, as is done above 2 GB anyway",
     )
+    p.add_argument(
+        "--why",
+        action="store_true",
+        help="also say which operators were not fused with their neighbours, though they nearly qualified",
+    )
     add_state(p)
     add_strict(p)
     add_timeout(p)
@@ -55,6 +60,7 @@ def run(args: Namespace) -> int:
 
     from thinflow.api import convert_verified
     from thinflow.cli._console import human_bytes
+    from thinflow.cli._ledger import reason_lines
 
     report = convert_verified(
         args.model,
@@ -74,6 +80,9 @@ def run(args: Namespace) -> int:
     print(f"wrote {report.path}: {human_bytes(report.size_bytes)}; {report.proof}")
     for line in report.notes:
         print_lines([f"  {line}"])
+    if args.why:
+        lines = reason_lines(report.not_fused) or ["nothing was left to fuse"]
+        print_lines([f"  {line}" for line in lines])
     print(f"next: {_next(args, report)}")
     return 0
 

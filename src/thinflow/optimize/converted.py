@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import ClassVar, Generic, Protocol, TypeVar
 
 from thinflow.ir.graph import Value
+from thinflow.ir.ledger import Entry
 from thinflow.optimize.batch_sizes import HasShape, batch_note, takes_batches
 from thinflow.optimize.core import Core
 from thinflow.optimize.coverage import Coverage, coverage_of
@@ -62,6 +63,11 @@ class ConvertedModel(ABC, Generic[P]):
     @abstractmethod
     def as_expected(found: Array, expected: Array) -> Array:
         """The runtime's answer in the form of the interpreter's."""
+
+    @property
+    @abstractmethod
+    def left(self) -> list[Entry]:
+        """Operators that fusion left as they are, though they nearly qualified."""
 
     @cached_property
     def content(self) -> bytes:

@@ -203,6 +203,7 @@ def _report_on_models(
         max_drop=job.options.max_drop,
         onnx=onnx,
         coverage=litert.plain.coverage,
+        left={"LiteRT": litert.plain.left} | ({} if onnx is None else {"ONNX": onnx.plain.left}),
     )
     report.next_steps = next_steps(report, optimized)
     write_pages(report)

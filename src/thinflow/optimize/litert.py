@@ -18,6 +18,7 @@ from thinflow.errors import ThinflowError
 from thinflow.formats._files import write_file
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Value
+from thinflow.ir.ledger import Entry
 from thinflow.ir.types import TensorSpec
 from thinflow.lower.tflite.convert import lower_graph
 from thinflow.lower.tflite.program import Program, Signature, Tensor, to_bytes, write_program
@@ -59,6 +60,10 @@ class FloatModel(ConvertedModel[Program]):
     @property
     def inputs(self) -> Sequence[Tensor]:
         return self.program.subgraphs[0].inputs
+
+    @property
+    def left(self) -> list[Entry]:
+        return [entry for block in self.program.subgraphs for entry in block.left]
 
     def _bytes(self) -> bytes:
         return to_bytes(self.program)

@@ -14,6 +14,7 @@ from thinflow.engines.onnxruntime import ENGINE, Model, complex_of
 from thinflow.errors import EngineUnavailable, UnsupportedOp
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph
+from thinflow.ir.ledger import Entry
 from thinflow.lower.onnx.convert import lower_graph, unsupported, unsupported_unit
 from thinflow.lower.onnx.fake_quant import range_only
 from thinflow.onnx.program import DEFAULT_OPSET, OPSETS, Program, Tensor, check_opset
@@ -45,6 +46,10 @@ class OnnxModel(ConvertedModel[Program]):
     @property
     def inputs(self) -> Sequence[Tensor]:
         return self.program.inputs
+
+    @property
+    def left(self) -> list[Entry]:
+        return [entry for block in self.program.programs() for entry in block.left]
 
     def _bytes(self) -> bytes:
         return to_bytes(self.program)

@@ -9,6 +9,7 @@ from typing import Any
 
 from thinflow._version import __version__
 from thinflow.ir.brief import brief_sentence
+from thinflow.ir.ledger import reasons
 from thinflow.ir.notebook import markdown_html
 from thinflow.optimize.quality import Quality
 from thinflow.optimize.report_text import lines_of, markdown_of
@@ -134,6 +135,7 @@ def _pair_coverage(pair: PairResults) -> dict[str, Any]:
         },
         "partial": pair.is_part,
         "coverage": {"litert" if c.runtime == "LiteRT" else "onnx": c.data() for c in pair.coverages},
+        "not_fused": {name.lower(): [list(r) for r in reasons(left)] for name, left in pair.left.items()},
     }
 
 

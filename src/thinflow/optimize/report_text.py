@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from thinflow.analysis.summary import short_number
 from thinflow.bench.tables import pipes
+from thinflow.ir.ledger import Entry, reasons
 from thinflow.optimize.results import GraphResults, JobResults, PairResults
 from thinflow.optimize.verdict import verdict_of
 from thinflow.plain_text import markdown, markdown_code
@@ -45,7 +46,8 @@ def markdown_of(results: JobResults) -> str:
     if isinstance(results, PairResults):
         ends += [("LiteRT input", results.model_inputs), ("LiteRT output", results.model_outputs)]
         parts += [*_models(results), *_warnings(results.warnings), *_interface(ends)]
-        parts += [*_outside(results.outside), *_transforms(results.ledger), *_scheme(results)]
+        parts += [*_outside(results.outside), *_transforms(results.ledger)]
+        parts += [*_not_fused(results.left), *_scheme(results)]
     elif isinstance(results, GraphResults):
         hint = results.obstacle.hint
         parts += [f"What helps: {markdown(hint)}.", ""] if hint else []
@@ -214,6 +216,16 @@ def _scheme(results: PairResults) -> list[str]:
         f"{len(quantized.decisions)} tensors quantized, {len(floats)} operators stay float.",
         *(f"- {count} × {markdown(why)}" for why, count in reasons),
     ]
+
+
+def _not_fused(left: Mapping[str, Sequence[Entry]]) -> list[str]:
+    """What fusion left alone in the models, and why."""
+    lines = [
+        f"- {runtime}: {count} × {markdown(text)} (first {markdown_code(node)})"
+        for runtime, entries in left.items()
+        for text, count, node in reasons(entries)[:5]
+    ]
+    return ["", "Not fused into one operator, and why:", "", *lines] if lines else []
 
 
 def _transforms(ledger: Result) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from thinflow.analysis.summary import Summary
 from thinflow.bench.report import BenchmarkReport
 from thinflow.errors import ThinflowError
+from thinflow.ir.ledger import Entry
 from thinflow.optimize.coverage import Coverage
 from thinflow.optimize.job_inputs import DEFAULT_MAX_DROP
 from thinflow.optimize.litert import FloatModel
@@ -53,6 +54,7 @@ class PairResults(JobResults):
     max_drop: float = DEFAULT_MAX_DROP
     onnx: ModelPair[OnnxModel, OnnxQuantizedModel] | None = None
     coverage: Coverage
+    left: dict[str, list[Entry]] = field(default_factory=dict)
 
     @property
     def is_part(self) -> bool:

@@ -22,7 +22,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, TypeAlias
 
-from thinflow.program.model import Block, Left, O, T
+from thinflow.ir.ledger import Entry
+from thinflow.program.model import Block, O, T
 from thinflow.program.wiring import Wiring, is_number
 from thinflow.typing import Array
 
@@ -264,7 +265,7 @@ def fuse(
             break
 
 
-def _round(wiring: Wiring[T, O], rules: Rules[T, O], operators: Iterable[O]) -> Iterator[Left]:
+def _round(wiring: Wiring[T, O], rules: Rules[T, O], operators: Iterable[O]) -> Iterator[Entry]:
     """Try every rule once at every operator."""
     for operator in operators:
         for rule in rules.get(operator.code, ()):
@@ -272,4 +273,4 @@ def _round(wiring: Wiring[T, O], rules: Rules[T, O], operators: Iterable[O]) -> 
                 continue  # a rule before this one has taken it out, or made another operator of it
             reason = rule.try_at(wiring, operator)
             if reason:
-                yield Left(operator.origin or operator.outputs[0].name, operator.code, reason)
+                yield Entry(operator.origin or operator.outputs[0].name, operator.code, reason)

@@ -12,10 +12,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
-import numpy as np
-
 from thinflow.errors import GraphError
 from thinflow.ir.brief import brief_repr
+from thinflow.ir.ledger import Entry
 from thinflow.ir.types import DType, TensorSpec
 from thinflow.typing import Array
 
@@ -72,6 +71,8 @@ class Tensor:
     def array(self) -> Array:
         """The elements of a constant; not a copy."""
         assert self.data is not None, f"{self!r} is not constant"
+        import numpy as np  # late: commands that only count operators shall not wait for it
+
         return np.asarray(self.data)
 
     @property
@@ -122,20 +123,6 @@ class Operator(Generic[T]):
 O = TypeVar("O", bound=Operator[Any])  # noqa: E741 (beside T for tensors)
 
 
-class Left(NamedTuple):
-    """What fusion left as it is, though it nearly qualified.
-
-    Attributes:
-        node: name of the source node.
-        op: code of the operator.
-        text: why.
-    """
-
-    node: str
-    op: str
-    text: str
-
-
 class Span(NamedTuple):
     """When a tensor has to be in memory: from the operator that writes it to the last one that reads it.
 
@@ -164,7 +151,7 @@ class Block(Generic[T, O]):
     outputs: list[T]
     operators: list[O] = field(default_factory=list)
     name: str = "main"
-    left: list[Left] = field(default_factory=list, repr=False)
+    left: list[Entry] = field(default_factory=list, repr=False)
 
     # --- what is there ------------------------------------------------------------------------------------
 

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Node
+from thinflow.ir.ledger import Entry, reasons
 
-
-@dataclass(frozen=True)
-class Entry:
-    """One node with a sentence about it: what was done, or why nothing was."""
-
-    node: str
-    op: str
-    text: str
+__all__ = ["Entry", "Trace"]
 
 
 @brief_repr
@@ -56,6 +49,4 @@ class Trace:
 
     def reasons(self) -> list[tuple[str, int, str]]:
         """(reason, how often, an example node), most frequent first."""
-        counts = Counter(e.text for e in self.left)
-        example = {e.text: e.node for e in reversed(self.left)}
-        return [(text, count, example[text]) for text, count in counts.most_common()]
+        return reasons(self.left)
