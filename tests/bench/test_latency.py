@@ -16,7 +16,8 @@ from thinflow.bench import latency, machine, memory
 from thinflow.bench.latency import benchmark
 from thinflow.bench.loop import PRECISION, Case, Limits, Outcome, measure
 from thinflow.bench.opened import open_subjects
-from thinflow.bench.report import BenchmarkReport, Row, Skipped
+from thinflow.bench.report import BenchmarkReport
+from thinflow.bench.rows import Row, Skipped
 from thinflow.bench.stats import describe
 from thinflow.errors import EngineUnavailable, FeedError, FormatError, ParameterError
 from thinflow.zoo import digits

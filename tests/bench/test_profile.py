@@ -14,9 +14,10 @@ from tests.transforms.golden import parse_graph
 from thinflow.analysis.node_stats import NodeStats
 from thinflow.bench import litert_events, profile_mapping
 from thinflow.bench.litert_events import DELEGATED_OPERATOR, OPERATOR, Event, decode
-from thinflow.bench.profile import Profile, profile
+from thinflow.bench.profile import profile
 from thinflow.bench.profile_litert import ALONE, RECORDED
 from thinflow.bench.profile_mapping import assign
+from thinflow.bench.profile_model import Profile
 from thinflow.bench.profile_onnx import source_name, split_runs
 from thinflow.bench.profile_parts import add_part
 from thinflow.bench.profile_text import node_rows

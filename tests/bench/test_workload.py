@@ -12,10 +12,11 @@ from tests.transforms.golden import parse_graph
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.bench.machine import this_machine
 from thinflow.bench.opened import open_subjects
-from thinflow.bench.profile import Profile, collect
+from thinflow.bench.profile_model import Profile, collect
 from thinflow.bench.profile_text import RowProfile
 from thinflow.bench.reasons import measured_reasons, reason
-from thinflow.bench.report import BenchmarkReport, Row
+from thinflow.bench.report import BenchmarkReport
+from thinflow.bench.rows import Row
 from thinflow.bench.stats import describe
 from thinflow.bench.workload import Workload, counted, workload, workload_of
 from thinflow.ir.attrs import ShapeAttr

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from thinflow.bench.report import Ratio, Row
+from thinflow.bench.rows import Ratio, Row
 from thinflow.bench.stats import Interval, describe, ratio_of_medians
 from thinflow.optimize.quality import Quality, split_chance, tail_chance
 from thinflow.optimize.report_text import duration

@@ -19,7 +19,8 @@ from thinflow.bench.machine import this_machine, usable_cores
 from thinflow.bench.memory import Memory, measure_memory
 from thinflow.bench.opened import open_subjects
 from thinflow.bench.peak import EIGHT_BIT, FLOAT, peak
-from thinflow.bench.report import BenchmarkReport, Row, Skipped
+from thinflow.bench.report import BenchmarkReport
+from thinflow.bench.rows import Row, Skipped
 from thinflow.bench.stats import Distribution, describe
 from thinflow.bench.subjects import Subject, TFLiteSubject, heeds_threads
 from thinflow.bench.workload import Workload, workload

@@ -13,8 +13,8 @@ import numpy as np
 
 from thinflow.bench import litert_events
 from thinflow.bench.litert_events import Event
-from thinflow.bench.profile import Profile, Step, collect, require_fixed
 from thinflow.bench.profile_mapping import Alignments, Timed, assign, output_bytes
+from thinflow.bench.profile_model import Profile, Step, collect, require_fixed
 from thinflow.engines.litert import Model
 from thinflow.errors import EngineUnavailable, FormatError
 from thinflow.formats._files import map_file

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from thinflow.bench.profile import Profile, Step, collect, require_fixed
+from thinflow.bench.profile_model import Profile, Step, collect, require_fixed
 from thinflow.errors import EngineUnavailable, FormatError, ParameterError
 from thinflow.ir.types import TensorSpec, dtype
 from thinflow.typing import Array

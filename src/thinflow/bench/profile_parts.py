@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from thinflow.analysis.node_stats import NodeRow, NodeStats, Series
-from thinflow.bench.profile import Profile, collect, observed
+from thinflow.bench.profile_model import Profile, collect, observed
 from thinflow.bench.subjects import GraphSubject
 from thinflow.engines import find
 from thinflow.errors import EngineUnavailable

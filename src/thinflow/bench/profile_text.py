@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from thinflow.bench.loop import tell
-from thinflow.bench.profile import Profile, profile
+from thinflow.bench.profile import profile
+from thinflow.bench.profile_model import Profile
 from thinflow.bench.tables import Table, pipes, shortened
 from thinflow.errors import ThinflowError
 from thinflow.ir.brief import brief_repr
@@ -15,7 +16,8 @@ from thinflow.plain_text import markdown
 from thinflow.typing import Progress
 
 if TYPE_CHECKING:
-    from thinflow.bench.report import BenchmarkReport, Row
+    from thinflow.bench.report import BenchmarkReport
+    from thinflow.bench.rows import Row
 
 TOP = 15
 _OP, _KERNEL, _SHORTEST = 22, 24, 12  # columns an op, a kernel beside a long name, and any name gets

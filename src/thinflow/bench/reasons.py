@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from thinflow.bench.profile import Profile
+from thinflow.bench.profile_model import Profile
 
 if TYPE_CHECKING:
     from thinflow.bench.profile_text import RowProfile

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
+from thinflow.bench.memory import Memory
+from thinflow.bench.rows import Row
 from thinflow.bench.stats import plus_minus
 from thinflow.plain_text import markdown
-
-if TYPE_CHECKING:
-    from thinflow.bench.memory import Memory
-    from thinflow.bench.report import BenchmarkReport, Row
 
 WIDTH = 100
 _GAP = 2
@@ -19,7 +17,23 @@ _SHORTEST_NAME = 12
 Table = tuple[list[str], list[list[str]]]
 
 
-def readable(report: BenchmarkReport, width: int | None = WIDTH) -> Table:
+class Measured(Protocol):
+    """The part of a report that its tables are made of."""
+
+    @property
+    def rows(self) -> Sequence[Row]: ...
+
+    @property
+    def memory(self) -> Sequence[Memory]: ...
+
+    @property
+    def sizes(self) -> Mapping[str, int]: ...
+
+    @property
+    def paths(self) -> Mapping[str, str]: ...
+
+
+def readable(report: Measured, width: int | None = WIDTH) -> Table:
     """Headers and cells for people, names shortened in the middle until the table fits a width, if given.
 
     Columns without anything in them are left out. Times are in µs where the quickest model needs that.
@@ -42,14 +56,14 @@ def readable(report: BenchmarkReport, width: int | None = WIDTH) -> Table:
     return headers, cells
 
 
-def _unit(report: BenchmarkReport) -> tuple[str, float]:
+def _unit(report: Measured) -> tuple[str, float]:
     """The unit of the times, and what a millisecond is in it."""
     quickest = min(row.median_ms for row in report.rows)
     return ("µs", 1e3) if quickest < _SHORT_MS else ("ms", 1.0)
 
 
 def _readable_row(
-    report: BenchmarkReport, row: Row, memory: dict[tuple[str, str], Memory], factor: float
+    report: Measured, row: Row, memory: dict[tuple[str, str], Memory], factor: float
 ) -> list[str]:
     used = memory.get((row.subject, row.engine))
     size = report.sizes.get(row.subject)
@@ -98,7 +112,7 @@ def shortened(names: Sequence[str], width: int) -> list[str]:
     return found if len(set(found)) == len(set(names)) else list(names)
 
 
-def _memory(report: BenchmarkReport) -> dict[tuple[str, str], Memory]:
+def _memory(report: Measured) -> dict[tuple[str, str], Memory]:
     return {(m.subject, m.engine): m for m in report.memory if m.peak_bytes is not None}
 
 
@@ -110,7 +124,7 @@ FIGURES = (
 """Columns of the table with every figure. The median lies between low and high with 95 % confidence."""
 
 
-def figures(report: BenchmarkReport) -> Table:
+def figures(report: Measured) -> Table:
     """Headers and cells with exact figures, a row for each configuration; empty where nothing is known."""
     memory = _memory(report)
     paths = {name: path for path, name in report.paths.items()}
@@ -118,7 +132,7 @@ def figures(report: BenchmarkReport) -> Table:
 
 
 def _figures_of(
-    report: BenchmarkReport, row: Row, memory: dict[tuple[str, str], Memory], paths: dict[str, str]
+    report: Measured, row: Row, memory: dict[tuple[str, str], Memory], paths: dict[str, str]
 ) -> Iterable[str]:
     t, used = row.latency, memory.get((row.subject, row.engine))
     found = [

@@ -14,7 +14,7 @@ from thinflow.optimize.verdict import verdict_of
 from thinflow.plain_text import markdown, markdown_code
 
 if TYPE_CHECKING:
-    from thinflow.bench.report import Row
+    from thinflow.bench.rows import Row
     from thinflow.rewrite.runner import Result
 
 _SHOWN_WARNINGS = 5

@@ -14,7 +14,7 @@ from thinflow.optimize.quality import decibels
 from thinflow.optimize.results import GraphResults, JobResults, PairResults
 
 if TYPE_CHECKING:
-    from thinflow.bench.report import Ratio
+    from thinflow.bench.rows import Ratio
     from thinflow.bench.stats import Interval
 
 # An SQNR of 20 dB is a noise power of 1 % of the signal's, which is an amplitude of a tenth of it: eight

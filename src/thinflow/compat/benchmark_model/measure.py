@@ -21,7 +21,7 @@ from thinflow.ir.types import TensorSpec
 from thinflow.typing import Array
 
 if TYPE_CHECKING:
-    from thinflow.bench.profile import Profile
+    from thinflow.bench.profile_model import Profile
 
 Log = Callable[[str], None]
 _MAX_OBSERVED = 1000
@@ -244,7 +244,8 @@ def _profiled(
     runs: int,
 ) -> Profile:
     """The operators' times on the session's engine, or the interpreter if that does not run all of it."""
-    from thinflow.bench.profile import Profile, profile
+    from thinflow.bench.profile import profile
+    from thinflow.bench.profile_model import Profile
 
     engine = session.engine
     options: dict[str, Any] = {"threads": session.threads, "runs": runs, "feeds": dict(feeds), "warmup": 1}
