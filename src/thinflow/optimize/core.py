@@ -31,8 +31,8 @@ from thinflow.ir.types import BFLOAT16, HALF, STRING, TensorSpec
 from thinflow.lower.operands import WIDENING
 from thinflow.lower.tflite.convert import unsupported, unsupported_unit
 from thinflow.lower.tflite.internal_values import inner_values
+from thinflow.ops.traits import Trait, has
 from thinflow.synthetic import concrete_shape, declared_spec
-from thinflow.transforms.flow.to_frames import WHILES
 from thinflow.typing import Array
 
 _TURNS = 10
@@ -255,7 +255,7 @@ def _loop_advice(lost: Node) -> str:
 
 def _node_count(node: Node) -> int:
     """How many nodes run for a node, about: those in a loop in every turn."""
-    return 1 + len(calls_inside(node)) * (_TURNS if node.op in WHILES else 1)
+    return 1 + len(calls_inside(node)) * (_TURNS if has(node.op, Trait.WHILE) else 1)
 
 
 def _lost_loop(

@@ -10,8 +10,7 @@ import numpy as np
 from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.tensor import Tensor
-
-INPUT_OPS = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault"})
+from thinflow.ops.traits import Trait, has
 
 
 class Site:
@@ -67,7 +66,7 @@ def sweep(graph: Graph, candidates: Iterable[Node]) -> int:
     stack = [n for n in candidates if n.graph is graph]
     while stack:
         node = stack.pop()
-        if node.graph is not graph or node.is_used or node.is_protected or node.op in INPUT_OPS:
+        if node.graph is not graph or node.is_used or node.is_protected or has(node.op, Trait.PLACEHOLDER):
             continue
         sources = [v.node for v in node.inputs] + list(node.control_inputs)
         graph.remove(node)

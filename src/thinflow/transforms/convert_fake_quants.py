@@ -17,13 +17,14 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import QINT32, QUINT8
 from thinflow.ops.fake_quant import nudged_range
+from thinflow.ops.traits import Trait
 from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site
 from thinflow.rewrite.pattern import Match, any_value, many, node
 from thinflow.rewrite.rule import Refuse, transform
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms.quantized.ops import TO_EIGHT_BITS
-from thinflow.transforms.quantized.values import FAKE_QUANTS, MIN_FIRST, constant, has_loops, ports
+from thinflow.transforms.quantized.values import MIN_FIRST, constant, has_loops, ports
 from thinflow.transforms.shared.constants import const_tensor, is_finite, stored_once
 
 
@@ -86,7 +87,7 @@ class ConvertFakeQuants(Rewrite):
     exact = False
     in_file_order = True
     until_fixpoint = False
-    pattern: ClassVar = node("|".join(FAKE_QUANTS), any_value("x"), many("ends"), name="fake")
+    pattern: ClassVar = node(Trait.FAKE_QUANT, any_value("x"), many("ends"), name="fake")
 
     def prepare(self, graph: Graph, trace: Trace) -> Mapping[str, object]:
         infer_shapes(graph)

@@ -26,12 +26,13 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import FLOAT, DType
+from thinflow.ops.traits import Trait
 from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site
 from thinflow.rewrite.pattern import Match, node
 from thinflow.rewrite.rule import Refuse, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms.fold.norms import FUSED_NORMS, channels_first, is_training
+from thinflow.transforms.fold.norms import channels_first, is_training
 from thinflow.transforms.fold.producers import store
 from thinflow.transforms.shared.constants import const_tensor, side_outputs
 from thinflow.typing import Array
@@ -53,7 +54,7 @@ class FreezeBatchNorms(Rewrite):
     in_file_order = True
     until_fixpoint = False
     outputs = 0
-    pattern: ClassVar = node("|".join(FUSED_NORMS), name="norm")
+    pattern: ClassVar = node(Trait.FUSED_BATCH_NORM, name="norm")
 
     statistics: str
 

@@ -14,14 +14,13 @@ from typing import ClassVar
 import numpy as np
 
 from thinflow.ir.graph import Node, Value
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site
 from thinflow.rewrite.pattern import Match, any_value, node
 from thinflow.rewrite.rule import Refuse, transform
 from thinflow.transforms.shared.constants import const_tensor
 
-_MOVERS = frozenset({"ExpandDims", "Identity", "MaxPool", "Reshape", "Squeeze", "Transpose"})
-_PADS = frozenset({"Pad", "PadV2"})
 Bounds = tuple[float, float]
 
 
@@ -60,13 +59,13 @@ def _commutes(node: Node, bounds: Bounds) -> bool:
     if not node.inputs or node.get("T") is None or not node.get("T").is_floating:
         return False
     low, high = bounds
-    if node.op in _MOVERS:
+    if node.op in {"MaxPool", "Transpose"} or has(node.op, Trait.IDENTITY | Trait.RESHAPE):
         return True
     if node.op == "Relu":
         return low >= 0
     if node.op == "Relu6":
         return low >= 0 and high <= 6
-    return node.op in _PADS and low <= 0 <= high and _pads_zeros(node)
+    return has(node.op, Trait.PAD) and low <= 0 <= high and _pads_zeros(node)
 
 
 def _pads_zeros(node: Node) -> bool:

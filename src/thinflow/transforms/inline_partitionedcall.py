@@ -12,6 +12,7 @@ from thinflow.errors import ThinflowError, TransformError
 from thinflow.ir.attrs import FunctionAttr
 from thinflow.ir.function import KEPT_WHOLE, Function
 from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.colocation import drop_lost_classes
 from thinflow.rewrite.pattern import constant_node
 from thinflow.rewrite.rule import Refuse, Transform, transform
@@ -20,8 +21,6 @@ from thinflow.transforms.flow.inlining import Inlining
 from thinflow.transforms.flow.library import endless, prune
 from thinflow.transforms.shared.effects import in_loops
 
-CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
-_CONDITIONS = frozenset({"If", "StatelessIf"})
 MAX_NODES = 1_000_000
 """Nodes that inlining may add; functions that call functions twice grow without bounds."""
 
@@ -87,9 +86,9 @@ class InlinePartitionedCall(Transform):
         """
         if node.op in functions:
             return FunctionAttr(node.op, node.attrs), node.inputs
-        if node.op in CALLS:
+        if has(node.op, Trait.CALL):
             called, arguments = node.attrs.get("f"), node.inputs
-        elif self.lower_cond and node.op in _CONDITIONS and node.inputs:
+        elif self.lower_cond and has(node.op, Trait.IF) and node.inputs:
             called, arguments = node.attrs.get(_taken_branch(node)), node.inputs[1:]
         else:
             return None

@@ -16,11 +16,10 @@ from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import RESOURCE, VARIANT, DType
 from thinflow.ops import registry
-from thinflow.ops.traits import Trait
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
 
-_SOURCES = frozenset({"Const", "Placeholder", "PlaceholderV2", "PlaceholderWithDefault"})
 SUFFIX = "__print__"
 
 
@@ -75,7 +74,8 @@ class InsertLogging(Transform):
             raise ParameterError("PrintV2 prints always", hint="leave first_n out")
 
     def _is_wanted(self, node: Node) -> bool:
-        selected = node.op not in _SOURCES if not self.op else node.op in self.op or "*" in self.op
+        is_source = node.op == "Const" or has(node.op, Trait.PLACEHOLDER)
+        selected = not is_source if not self.op else node.op in self.op or "*" in self.op
         return selected and (not self.prefix or node.name.startswith(self.prefix))
 
     def _instrument(self, graph: Graph, node: Node, successor: Node | None, trace: Trace) -> None:

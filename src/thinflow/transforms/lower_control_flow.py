@@ -24,12 +24,12 @@ from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms.flow.bodies import Library, Place, types_in
 from thinflow.transforms.flow.library import endless, mentioned_in, prune
-from thinflow.transforms.flow.to_frames import WHILES, Frame
-from thinflow.transforms.flow.to_switch_merge import CASES, IFS, Branches
+from thinflow.transforms.flow.to_frames import Frame
+from thinflow.transforms.flow.to_switch_merge import Branches
 from thinflow.transforms.inline_partitionedcall import MAX_NODES, InlinePartitionedCall
 from thinflow.transforms.raise_control_flow import RaiseControlFlow
 
-FLOW = IFS | CASES | WHILES
+FLOW = Trait.IF | Trait.CASE | Trait.WHILE
 """What becomes Switch and Merge, or a frame."""
 
 
@@ -52,7 +52,9 @@ class LowerControlFlow(Transform):
     def apply(self, graph: Graph, trace: Trace) -> None:
         if not self.raised and any(_has_flow(graph, name) for name in _called(graph)):
             InlinePartitionedCall(prune_library=False).apply(graph, trace)
-        calls = [n for n in graph if n.op in FLOW and (not self.raised or n.origin == RaiseControlFlow.name)]
+        calls = [
+            n for n in graph if has(n.op, FLOW) and (not self.raised or n.origin == RaiseControlFlow.name)
+        ]
         if calls:
             names = {node.name for node in graph}
             self._lower_all(graph, calls, trace)
@@ -78,7 +80,7 @@ class LowerControlFlow(Transform):
                     f"the functions would grow to more than {MAX_NODES:,} nodes",
                     hint="the model cannot be said without functions; leave the transform out",
                 )
-            stack.extend(node for node in reversed(made) if node.op in FLOW and node.graph is graph)
+            stack.extend(node for node in reversed(made) if has(node.op, FLOW) and node.graph is graph)
 
     def _lower(
         self, graph: Graph, call: Node, library: Library, frames: set[str], trace: Trace
@@ -86,7 +88,9 @@ class LowerControlFlow(Transform):
         """Replace one node; what came in its place, in order. Nothing if it has to stay."""
         try:
             count = _result_count(call)
-            unit = Frame(call, library, frames) if call.op in WHILES else Branches(call, library, count)
+            unit = (
+                Frame(call, library, frames) if has(call.op, Trait.WHILE) else Branches(call, library, count)
+            )
         except Refuse as refusal:
             trace.leave(call, refusal.reason)
             return []
@@ -96,7 +100,7 @@ class LowerControlFlow(Transform):
         place = Place(graph, call, self.name, [])
         results, done = unit.put(place)
         _hand_out(place, results, done, has_effects=unit.has_effects)
-        sweep(graph, [n for n in reversed(place.made) if n.op not in FLOW])
+        sweep(graph, [n for n in reversed(place.made) if not has(n.op, FLOW)])
         return place.made
 
 
@@ -105,14 +109,14 @@ def _has_flow(graph: Graph, name: str) -> bool:
     try:
         function = graph.functions[name]
         names = {name, *reachable(function.graph)}
-        return any(node.op in FLOW for other in names for node in graph.functions[other].graph)
+        return any(has(node.op, FLOW) for other in names for node in graph.functions[other].graph)
     except ThinflowError:
         return False
 
 
 def _called(graph: Graph) -> set[str]:
     """The functions that a graph calls without loops and branches."""
-    outside = (node for node in graph if node.op not in FLOW)
+    outside = (node for node in graph if not has(node.op, FLOW))
     return {name for node in outside for name in mentioned(node) if name in graph.functions}
 
 
@@ -124,7 +128,9 @@ def _result_count(call: Node) -> int:
     """
     listed = call.attrs.get("Tout")
     last = max((v.port + 1 for v in call.outputs if v.uses or v.is_graph_output), default=0)
-    count = len(call.inputs) if call.op in WHILES else len(listed) if isinstance(listed, tuple) else last
+    count = (
+        len(call.inputs) if has(call.op, Trait.WHILE) else len(listed) if isinstance(listed, tuple) else last
+    )
     for value in call.outputs:
         if value.is_graph_input:
             raise Refuse(f"'{value.name}' is an input of the graph")
@@ -165,7 +171,9 @@ def _typed(value: Value, result: Value) -> Value:
 def _hold(place: Place, results: list[Value], wait: list[Node], count: int) -> None:
     """Put a node in the place of the call that has its name and hands on the first `count` results."""
     call = place.call
-    types = types_in(call, "T" if call.op in WHILES else "Tout", [call.output(i) for i in range(count)])
+    types = types_in(
+        call, "T" if has(call.op, Trait.WHILE) else "Tout", [call.output(i) for i in range(count)]
+    )
     if not count:
         holder = place.add("NoOp", (), "done", wait=wait)
     else:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from thinflow.errors import ThinflowError
 from thinflow.ir.function import Selection, mentioned, reachable
 from thinflow.ir.graph import Graph
+from thinflow.ops.traits import has
 from thinflow.rewrite.rule import Transform, transform
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms.flow.dependence import KNOWN
@@ -29,7 +30,7 @@ class PruneLoopVariables(Transform):
         return None
 
     def apply(self, graph: Graph, trace: Trace) -> None:
-        if not graph.functions or not any(node.op in KNOWN for node in graph):
+        if not graph.functions or not any(has(node.op, KNOWN) for node in graph):
             return
         try:
             names = sorted(reachable(graph))

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from thinflow.ir.graph import Node, Value
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site
 from thinflow.rewrite.pattern import Match, any_of, any_value, constant_node, node, source_of
 from thinflow.rewrite.rule import Refuse, transform
-
-_UNIFORM = frozenset({"RandomUniform", "StatelessRandomUniform", "StatelessRandomUniformV2"})
 
 
 def _is_zero(value: Value) -> bool:
@@ -29,7 +28,7 @@ def _uniform(value: Value) -> Node | None:
     """The RandomUniform behind a value in [0, 1); scaling by 1 and shifting by 0 are looked through."""
     while True:
         producer = source_of(value).node
-        if producer.op in _UNIFORM:
+        if has(producer.op, Trait.RANDOM_UNIFORM):
             return producer
         if producer.op not in {"Add", "AddV2", "Mul"} or len(producer.inputs) != 2:
             return None

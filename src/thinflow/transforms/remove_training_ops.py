@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.colocation import drop_lost_classes
 from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site, sweep
@@ -73,9 +74,6 @@ SUMMARIES = frozenset(
         *("SummaryWriter", "CreateSummaryFileWriter", "FlushSummaryWriter", "CloseSummaryWriter"),
     }
 )
-_HANDS_ON = frozenset({"CheckNumerics", "CheckNumericsV2", "Print"})
-_DEQUEUES = frozenset({"QueueDequeue", "QueueDequeueV2"})
-_ENQUEUES = frozenset({"QueueEnqueue", "QueueEnqueueV2"})
 _QUEUES = frozenset({"FIFOQueue", "FIFOQueueV2", "PaddingFIFOQueue", "PaddingFIFOQueueV2"})
 _COUNTS = frozenset({"QueueSize", "QueueSizeV2", "QueueClose", "QueueCloseV2"})
 
@@ -87,7 +85,7 @@ def remove_ops(graph: Graph, ops: frozenset[str], what: str, trace: Trace) -> No
             continue
         if looker.is_protected:
             trace.leave(looker, "it is asked for by name")
-        elif looker.op in _HANDS_ON and looker.inputs:
+        elif has(looker.op, Trait.PASSES_THROUGH) and looker.inputs:
             trace.changed(looker, f"{what}; its readers read '{looker.inputs[0].name}'")
             sources = [v.node for v in looker.inputs]
             graph.bypass(looker, {0: looker.inputs[0]})
@@ -134,8 +132,8 @@ def empty_queues(graph: Graph, trace: Trace) -> None:
         if queue.graph is not graph or queue.op not in _QUEUES:
             continue
         users = queue.output().readers
-        fills = [n for n in users if n.op in _ENQUEUES]
-        takes = [n for n in users if n.op in _DEQUEUES]
+        fills = [n for n in users if has(n.op, Trait.ENQUEUE)]
+        takes = [n for n in users if has(n.op, Trait.DEQUEUE)]
         reason = _kept(queue, users, fills, takes)
         if reason is not None:
             trace.leave(queue, reason)
@@ -153,7 +151,7 @@ def empty_queues(graph: Graph, trace: Trace) -> None:
 
 def _kept(queue: Node, users: tuple[Node, ...], fills: list[Node], takes: list[Node]) -> str | None:
     """Why a queue has to stay."""
-    strange = [n for n in users if n.op not in _ENQUEUES | _DEQUEUES | _COUNTS]
+    strange = [n for n in users if not has(n.op, Trait.ENQUEUE | Trait.DEQUEUE) and n.op not in _COUNTS]
     if strange:
         return f"'{strange[0].name}' ({strange[0].op}) uses the queue"
     if len(fills) != 1 or not takes:

@@ -13,6 +13,7 @@ import numpy as np
 from thinflow.errors import ParameterError
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import FLOAT, INT32, INT64
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site
 from thinflow.rewrite.pattern import TRANSPARENT, Match, any_value, const, constant_node, node, optional
@@ -20,7 +21,6 @@ from thinflow.rewrite.rule import Refuse, transform
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms.shared.constants import awaited_by_constant
 
-_LOOKUPS = frozenset({"Gather", "GatherV2"})
 _SPARSE_BYTES, _DENSE_BYTES = 12, 4  # per row: an int64 key with its float, and the float
 
 
@@ -40,7 +40,7 @@ class SparsifyGather(Rewrite):
     """
 
     pattern: ClassVar = node(
-        "|".join(sorted(_LOOKUPS)),
+        Trait.GATHER,
         const("w"),
         any_value("ids"),
         optional(const("axis")),
@@ -94,7 +94,7 @@ class SparsifyGather(Rewrite):
             self._check_size(m, table)
 
     def _check_size(self, m: Match, table: Node) -> None:
-        others = [r for r in _readers(table) if r.op not in _LOOKUPS]
+        others = [r for r in _readers(table) if not has(r.op, Trait.GATHER)]
         if others or table.is_protected:
             by = f"used by '{others[0].name}'" if others else "asked for by name"
             raise Refuse(f"'{table.name}' is also {by} and would stay; force=true does it anyway", m.gather)

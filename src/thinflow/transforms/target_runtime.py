@@ -21,6 +21,7 @@ from thinflow.ir.attrs import Attr, attr_key
 from thinflow.ir.function import reachable
 from thinflow.ir.graph import Graph, Node, Versions
 from thinflow.ops._defaults import defaults_of
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import Site, sweep
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
@@ -34,7 +35,7 @@ from thinflow.transforms.downgrade.releases import (
 )
 from thinflow.transforms.downgrade.rules import DowngradeSite, downgrade_rules
 from thinflow.transforms.flow.library import apply_in_functions
-from thinflow.transforms.inline_partitionedcall import CALLS, InlinePartitionedCall
+from thinflow.transforms.inline_partitionedcall import InlinePartitionedCall
 from thinflow.transforms.lower_control_flow import FLOW, LowerControlFlow
 from thinflow.transforms.shared.effects import in_loops
 
@@ -202,10 +203,10 @@ class Target:
 def _lower_if_too_new(graph: Graph, target: Target, trace: Trace) -> None:
     """Say loops, branches and calls without functions if the target does not have them all."""
     bodies = [graph, *(graph.functions[name].graph for name in reachable(graph))]
-    called = {node.op for body in bodies for node in body if node.op in FLOW | CALLS}
-    if any(target.lacks(op) for op in called & FLOW):
+    called = {node.op for body in bodies for node in body if has(node.op, FLOW | Trait.CALL)}
+    if any(target.lacks(op) for op in called if has(op, FLOW)):
         LowerControlFlow().apply(graph, trace)
-    if any(target.lacks(op) for op in called & CALLS):
+    if any(target.lacks(op) for op in called if has(op, Trait.CALL)):
         InlinePartitionedCall().apply(graph, trace)
 
 

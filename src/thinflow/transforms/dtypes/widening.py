@@ -12,10 +12,10 @@ from thinflow.errors import ThinflowError
 from thinflow.ir.attrs import Attr, PlaceholderAttr
 from thinflow.ir.function import ARGUMENT, Function, mentioned, reachable
 from thinflow.ir.graph import Graph, Node, Value
-from thinflow.ir.order import MERGES, NEXT_ITERATIONS
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import FLOAT, RESOURCE, STRING, VARIANT, DType
 from thinflow.ops import registry
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms.flow.dependence import KNOWN
 from thinflow.transforms.flow.library import tell, with_changes
@@ -25,9 +25,7 @@ _BITS = frozenset({"Bitcast", "CompareAndBitpack", "ImmutableConst", "NextAfter"
 _RANDOM = ("Random", "Stateless", "Truncated", "Parameterized", "Multinomial")
 _HANDLES = frozenset({RESOURCE, VARIANT, STRING})
 _LISTS = ("TensorList", "EmptyTensorList", "TensorArray")
-_FRAMES = frozenset(
-    {*MERGES, *NEXT_ITERATIONS, "Enter", "RefEnter", "Exit", "RefExit", "Switch", "RefSwitch"}
-)
+_FRAMES = Trait.MERGE | Trait.NEXT_ITERATION | Trait.ENTER | Trait.EXIT | Trait.SWITCH
 
 
 @dataclass(frozen=True)
@@ -62,11 +60,11 @@ class Scope:
             return "it is an input, and keeps its type"
         if registry.find(node.op) is None and not called:
             return "nothing here knows what its op does"
-        if called and not (node.op in KNOWN and called <= set(self.functions)):
+        if called and not (has(node.op, KNOWN) and called <= set(self.functions)):
             return "it calls a function, whose types stay"
         if not is_body and len(outputs) > 1 and any(v in graph.outputs for v in outputs):
             return "it has several outputs, of which the graph gives one"
-        if called or node.op in _FRAMES or (self.lists and node.op.startswith(_LISTS)):
+        if called or has(node.op, _FRAMES) or (self.lists and node.op.startswith(_LISTS)):
             return ""
         if node.op in _BITS or node.op.startswith(_RANDOM) or not _computes(node):
             return "its result hangs on the type"
@@ -84,7 +82,7 @@ def holds_only_lists(graph: Graph) -> bool:
     """Whether all variants of a graph are lists of tensors, handed on by nothing but loops and calls."""
     readers = (n for n in graph if any(v.spec.dtype is VARIANT for v in (*n.inputs, *n.outputs)))
     return all(
-        n.op.startswith(_LISTS) or n.op in KNOWN or n.op in _FRAMES or n.op in {ARGUMENT, "Identity"}
+        n.op.startswith(_LISTS) or has(n.op, KNOWN) or has(n.op, _FRAMES) or n.op in {ARGUMENT, "Identity"}
         for n in readers
     )
 

@@ -13,13 +13,12 @@ from thinflow.ir.attrs import Attr, FunctionAttr
 from thinflow.ir.function import Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import BOOL, INT32, STRING, DType, TensorSpec
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.colocation import adapt_moved_class
 from thinflow.rewrite.rule import Refuse
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms.inline_partitionedcall import CALLS, InlinePartitionedCall
+from thinflow.transforms.inline_partitionedcall import InlinePartitionedCall
 from thinflow.transforms.shared.effects import effect_free
-
-_ENTERS = frozenset({"Enter", "RefEnter"})
 
 
 class Library:
@@ -69,7 +68,7 @@ def _inlined(function: Function) -> Function:
     # An effect may be that of a call, which goes; what waits for the call then waits for what the call did.
     effects = [
         graph.add("NoOp", control_inputs=[n], name=f"{n.name}/done")
-        if n.op in CALLS or n.op in graph.functions
+        if has(n.op, Trait.CALL) or n.op in graph.functions
         else n
         for n in copy.control_outputs
     ]
@@ -176,7 +175,7 @@ class Place:
         """What a body says by name: who stands on the same device, and which loop a node is in."""
         adapt_moved_class(copy, names)
         frame = copy.attrs.get("frame_name")
-        if copy.op in _ENTERS and isinstance(frame, bytes):
+        if has(copy.op, Trait.ENTER) and isinstance(frame, bytes):
             copy.attrs["frame_name"] = f"{self.call.name}/".encode() + frame
 
     def truth(self, value: Value, name: str, wait: Sequence[Node] = ()) -> Value:

@@ -12,6 +12,7 @@ import numpy as np
 
 from thinflow.ir.attrs import Attr, FunctionAttr
 from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import Site
 from thinflow.rewrite.rule import Refuse
 from thinflow.rewrite.trace import Trace
@@ -19,8 +20,6 @@ from thinflow.transforms.shared.constants import const_tensor
 from thinflow.typing import Array
 
 _SWITCHES = frozenset({"Switch", "RefSwitch"})
-_MERGES = frozenset({"Merge", "RefMerge"})
-_BACK = frozenset({"NextIteration", "RefNextIteration"})
 _CALLS = {
     "If": "StatefulPartitionedCall",
     "StatelessIf": "PartitionedCall",
@@ -134,9 +133,9 @@ def _dead(switches: list[Node]) -> _Dead:
 def _dies(node: Node, dead: _Dead) -> bool:
     if node.op != "ControlTrigger" and any(n in dead.nodes for n in node.control_inputs):
         return True
-    if node.op not in _MERGES:
+    if not has(node.op, Trait.MERGE):
         return any(dead.has(v) for v in node.inputs)
-    return all(dead.has(v) or v.node.op in _BACK for v in node.inputs)
+    return all(dead.has(v) or has(v.node.op, Trait.NEXT_ITERATION) for v in node.inputs)
 
 
 def _losing(graph: Graph, dead: _Dead) -> dict[Node, list[Value]]:
@@ -147,7 +146,7 @@ def _losing(graph: Graph, dead: _Dead) -> dict[Node, list[Value]]:
     """
     found: dict[Node, list[Value]] = {}
     for node in graph:
-        if node.op not in _MERGES or node in dead.nodes:
+        if not has(node.op, Trait.MERGE) or node in dead.nodes:
             continue
         alive = [v for v in node.inputs if not dead.has(v)]
         if len(alive) == len(node.inputs):

@@ -10,14 +10,11 @@ from thinflow.ir.attrs import Attr, FunctionAttr
 from thinflow.ir.function import ARGUMENT, Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import NEXT_ITERATIONS, execution_order
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.rule import Refuse
 from thinflow.transforms.shared.effects import is_stateless
 
-WHILES = frozenset({"While", "StatelessWhile"})
-IFS = frozenset({"If", "StatelessIf"})
-CASES = frozenset({"Case", "StatelessCase"})
-CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
-KNOWN = WHILES | IFS | CASES | CALLS
+KNOWN = Trait.WHILE | Trait.IF | Trait.CASE | Trait.CALL
 """Ops that call functions in a way that is known here."""
 
 
@@ -59,11 +56,11 @@ def closed(mask: int, following: Sequence[int]) -> int:
 def callees(node: Node) -> list[Attr | None]:
     """The functions a node calls: of a loop the condition and the body, else each that may be called."""
     attrs = node.attrs_view
-    if node.op in WHILES:
+    if has(node.op, Trait.WHILE):
         return [attrs.get("cond"), attrs.get("body")]
-    if node.op in IFS:
+    if has(node.op, Trait.IF):
         return [attrs.get("then_branch"), attrs.get("else_branch")]
-    if node.op in CASES:
+    if has(node.op, Trait.CASE):
         branches = attrs.get("branches")
         return list(branches) if isinstance(branches, tuple) else []
     return [attrs.get("f")]
@@ -112,14 +109,14 @@ class Dependence:
         functions = [self.called(attr) for attr in callees(node)]
         if not functions:
             raise Refuse("it has no branches")
-        offset = 1 if node.op in IFS | CASES else 0
+        offset = 1 if has(node.op, Trait.IF | Trait.CASE) else 0
         for function in functions:
             if len(function.inputs) != len(node.inputs) - offset:
                 raise Refuse(
                     f"'{function.name}' takes {len(function.inputs)} values, not {len(node.inputs) - offset}"
                 )
         needs = [self.of_function(f) for f in functions]
-        if node.op in WHILES:
+        if has(node.op, Trait.WHILE):
             return self._of_loop(node, *needs)
         if len({len(n.results) for n in needs}) > 1:
             raise Refuse("its branches give different numbers of results")
@@ -154,7 +151,7 @@ class Dependence:
         return self._known[function]
 
     def _of_body(self, function: Function) -> Needs:
-        calls = {n: self._needs_of(n) for n in function.graph if n.op in KNOWN}
+        calls = {n: self._needs_of(n) for n in function.graph if has(n.op, KNOWN)}
         masks = _masks(function.graph, function.inputs, calls)
         doing = [n for n in function.graph if not self._is_quiet(n, calls)]
         always = 0
@@ -173,15 +170,12 @@ class Dependence:
         if node in calls:
             needs = calls[node]
             return needs is not None and needs.is_quiet
-        return node.op == ARGUMENT or is_stateless(node) or node.op in _PASSING
+        return node.op == ARGUMENT or is_stateless(node) or has(node.op, Trait.CONTROL_FLOW)
 
     def doing(self, graph: Graph) -> list[Node]:
         """The nodes of a body that may do more than compute."""
-        calls = {n: self._needs_of(n) for n in graph if n.op in KNOWN}
+        calls = {n: self._needs_of(n) for n in graph if has(n.op, KNOWN)}
         return [n for n in graph if not self._is_quiet(n, calls)]
-
-
-_PASSING = frozenset({"Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond", "_SwitchN"})
 
 
 class _Masks:

@@ -11,10 +11,11 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.names import LEGAL_NAME
 from thinflow.ir.order import ancestors
 from thinflow.ir.types import DType
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.rule import Refuse
 from thinflow.transforms.shared.effects import drop_idle_control, effect_free, is_stateless
 
-_PASSING = frozenset({"Enter", "Exit", "Switch", "Merge", "NextIteration", "Identity", "_SwitchN"})
+_PASSING = Trait.ENTER | Trait.EXIT | Trait.SWITCH | Trait.MERGE | Trait.NEXT_ITERATION | Trait.IDENTITY
 """Ops whose attribute T is the type of what they take and of what they give."""
 _PURE_CALLS = frozenset({"StatelessWhile", "StatelessIf", "StatelessCase"})
 
@@ -48,7 +49,7 @@ def type_of(value: Value) -> DType:
     Raises:
         Refuse: nobody knows.
     """
-    around = [n for n in (value.node, *value.readers) if n.op in _PASSING]
+    around = [n for n in (value.node, *value.readers) if has(n.op, _PASSING)]
     known = (value.dtype, *(n.attrs.get("T") for n in around))
     found = next((t for t in known if isinstance(t, DType)), None)
     if found is None:

@@ -9,11 +9,10 @@ from thinflow.ir.function import Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors
 from thinflow.ir.types import DType
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.colocation import adapt_moved_class
 from thinflow.rewrite.rule import Refuse
 from thinflow.transforms.shared.effects import effect_free, is_stateless
-
-_ENTERS = frozenset({"Enter", "RefEnter"})
 
 
 class Inlining:
@@ -136,7 +135,7 @@ class Inlining:
     def _adapt_names(self, twin: Node, names: Mapping[str, str]) -> None:
         """What a body says by name: who stands on the same device, and which loop a node is in."""
         adapt_moved_class(twin, names)
-        frame = twin.attrs_view.get("frame_name") if twin.op in _ENTERS else None
+        frame = twin.attrs_view.get("frame_name") if has(twin.op, Trait.ENTER) else None
         if isinstance(frame, bytes):
             twin.attrs["frame_name"] = f"{self.call.name}/".encode() + frame
 

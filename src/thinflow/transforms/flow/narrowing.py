@@ -11,15 +11,12 @@ from thinflow.ir.function import ARGUMENT, Function, mentioned
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors, execution_order
 from thinflow.ir.types import DType
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import sweep
 from thinflow.rewrite.rule import Refuse
 from thinflow.rewrite.trace import Entry, Trace
 from thinflow.transforms.flow.dependence import (
-    CALLS,
-    CASES,
-    IFS,
     KNOWN,
-    WHILES,
     Dependence,
     Needs,
     bits,
@@ -64,12 +61,12 @@ class Narrowing:
         """
         changed = False
         for node in reversed(execution_order(graph)):
-            if node.graph is not graph or node.op not in KNOWN:
+            if node.graph is not graph or not has(node.op, KNOWN):
                 continue
             name = f"{where}/{node.name}" if where else node.name
             try:
                 needs = self._dependence.of_call(node)
-                if node.op in WHILES and needs.is_quiet and self._pass_on(node):
+                if has(node.op, Trait.WHILE) and needs.is_quiet and self._pass_on(node):
                     text = "who reads a variable that stays the same reads what it starts with"
                     self._trace.changes.append(Entry(name, node.op, text))
                     changed = True
@@ -81,7 +78,7 @@ class Narrowing:
     def body(self, name: str) -> None:
         """Narrow the calls inside a function, which itself takes and gives what it did."""
         function = self.find(name)
-        if function is None or not any(n.op in KNOWN for n in function.graph):
+        if function is None or not any(has(n.op, KNOWN) for n in function.graph):
             return
         inputs, outputs = (list(range(len(side))) for side in (function.inputs, function.outputs))
         narrower, changed = self._narrowed(function, inputs, outputs, name)
@@ -104,7 +101,7 @@ class Narrowing:
                 self._trace.leave(node, f"'{last}' is asked for by this name, so that results before it stay")
             inputs, outputs = wide
         whole = len(inputs) == len(node.inputs) and len(outputs) == results
-        if whole or (node.op in WHILES and not inputs):
+        if whole or (has(node.op, Trait.WHILE) and not inputs):
             return False
         refuse_untyped(node, results)
         text = told(node, inputs, outputs, results)
@@ -129,7 +126,7 @@ class Narrowing:
         for port in read:
             mask |= needs.results[port]
         inputs = list(bits(mask))
-        return (inputs, inputs) if node.op in WHILES else (inputs, sorted(read))
+        return (inputs, inputs) if has(node.op, Trait.WHILE) else (inputs, sorted(read))
 
     def _functions(self, node: Node, inputs: list[int], outputs: list[int]) -> list[FunctionAttr]:
         """The functions that a node calls, narrowed.
@@ -139,10 +136,10 @@ class Narrowing:
         """
         before, counted, told = dict(self.made), self._mentions.copy(), len(self._trace.changes)
         try:
-            if node.op in WHILES:
+            if has(node.op, Trait.WHILE):
                 condition, body = callees(node)
                 return [self._function(condition, inputs, [0]), self._function(body, inputs, inputs)]
-            if node.op in CALLS:
+            if has(node.op, Trait.CALL):
                 return [self._function(callees(node)[0], inputs, outputs)]
             own = [i - 1 for i in inputs if i]
             return [self._function(attr, own, outputs) for attr in callees(node)]
@@ -255,7 +252,7 @@ _HINTS = ("_num_original_outputs", "_read_only_resource_inputs")
 def told(node: Node, inputs: list[int], outputs: list[int], results: int) -> str:
     """What is to become of a call, for the ledger."""
     before = len(node.inputs)
-    if node.op in WHILES:
+    if has(node.op, Trait.WHILE):
         return f"loses {before - len(inputs)} of {before} variables, which nothing needs"
     lost = [
         f"{count} of {total} {what}"
@@ -277,11 +274,11 @@ def rewire(
     results: int,
 ) -> None:
     """Let a node call narrower functions: its attributes, inputs and outputs."""
-    offset = 1 if node.op in IFS | CASES else 0
+    offset = 1 if has(node.op, Trait.IF | Trait.CASE) else 0
     _name_functions(node, functions)
     for key in _HINTS:
         node.attrs.pop(key, None)
-    _choose(node, "T" if node.op in WHILES else "Tin", [i - offset for i in inputs if i >= offset])
+    _choose(node, "T" if has(node.op, Trait.WHILE) else "Tin", [i - offset for i in inputs if i >= offset])
     for key in _PER_OUTPUT:
         listed = node.attrs.get(key)
         if isinstance(listed, tuple) and len(listed) == results:
@@ -302,11 +299,11 @@ def rewire(
 
 
 def _name_functions(node: Node, functions: Sequence[FunctionAttr]) -> None:
-    if node.op in WHILES:
+    if has(node.op, Trait.WHILE):
         node.attrs["cond"], node.attrs["body"] = functions
-    elif node.op in IFS:
+    elif has(node.op, Trait.IF):
         node.attrs["then_branch"], node.attrs["else_branch"] = functions
-    elif node.op in CASES:
+    elif has(node.op, Trait.CASE):
         node.attrs["branches"] = tuple(functions)
     else:
         (node.attrs["f"],) = functions
@@ -314,8 +311,8 @@ def _name_functions(node: Node, functions: Sequence[FunctionAttr]) -> None:
 
 def refuse_untyped(node: Node, results: int) -> None:
     """Raise Refuse if a list of types is not as long as what it is about."""
-    count = len(node.inputs) - (1 if node.op in IFS | CASES else 0)
-    expected = {"T": count} if node.op in WHILES else {"Tin": count, "Tout": results}
+    count = len(node.inputs) - (1 if has(node.op, Trait.IF | Trait.CASE) else 0)
+    expected = {"T": count} if has(node.op, Trait.WHILE) else {"Tin": count, "Tout": results}
     for key, length in expected.items():
         listed = node.attrs.get(key, ())
         if listed != () and not (isinstance(listed, tuple) and len(listed) == length):

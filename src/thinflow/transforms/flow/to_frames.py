@@ -13,8 +13,6 @@ from thinflow.ir.types import BOOL, DType, TensorSpec
 from thinflow.rewrite.rule import Refuse
 from thinflow.transforms.flow.bodies import Library, Place, effects_of, refuse_vague_condition, types_in
 
-WHILES = frozenset({"While", "StatelessWhile"})
-
 
 class Frame:
     """A While on its way into a frame; everything is checked before the first edit.

@@ -13,11 +13,10 @@ import numpy as np
 from thinflow.ir.function import Function
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.types import BOOL, INT32, DType, TensorSpec
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.rule import Refuse
 from thinflow.transforms.flow.bodies import Library, Place, effects_of, refuse_vague_condition, types_in
 
-IFS = frozenset({"If", "StatelessIf"})
-CASES = frozenset({"Case", "StatelessCase"})
 _SIDES = ("then_branch", "else_branch")
 MAX_BRANCHES = 100
 """Each branch of a Case is one level of Switches inside those before it."""
@@ -35,7 +34,7 @@ class Branches:
             raise Refuse("it has no inputs")
         self.call = call
         self.decision, *self.arguments = call.inputs
-        listed = call.attrs.get("branches") if call.op in CASES else None
+        listed = call.attrs.get("branches") if has(call.op, Trait.CASE) else None
         called = listed if isinstance(listed, tuple) else tuple(call.attrs.get(side) for side in _SIDES)
         if not 1 <= len(called) <= MAX_BRANCHES:
             raise Refuse(f"it has {len(called)} branches, not 1 to {MAX_BRANCHES}")
@@ -44,14 +43,14 @@ class Branches:
         self.bodies = [library.body(f, specs, count) for f in called]
         self.given = types_in(call, "Tout", [call.output(i) for i in range(count)])
         self.has_effects = any(effects_of(f) for f in self.bodies)
-        if call.op in IFS:
+        if has(call.op, Trait.IF):
             refuse_vague_condition(self.decision)
 
     def put(self, place: Place) -> tuple[list[Value], Node]:
         """What the node gives, and a node that runs after all that its branches do."""
         # A call runs when all its inputs are there; the effects of a branch must not come before that.
         wait = [*self.call.control_inputs, *(v.node for v in self.arguments if self.has_effects)]
-        if self.call.op in CASES:
+        if has(self.call.op, Trait.CASE):
             if len(self.bodies) == 1:
                 start = place.add("NoOp", (), "start", wait=[*wait, self.decision.node])
                 return self._straight(place, start)

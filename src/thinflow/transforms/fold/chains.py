@@ -15,12 +15,13 @@ import numpy as np
 from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.tensor import Tensor
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import Site, sweep
 from thinflow.rewrite.rule import Refuse
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms.fold.pieces import CONCATS, Mode, Piece, Pieces, below
+from thinflow.transforms.fold.pieces import Mode, Piece, Pieces, below
 from thinflow.transforms.fold.producers import KINDS, Producer, store
-from thinflow.transforms.fold.steps import BIAS_OPS, SUMS
+from thinflow.transforms.fold.steps import is_sum
 from thinflow.transforms.shared.constants import (
     awaited_by_constant,
     const_node,
@@ -58,7 +59,7 @@ def _is_wanted(head: Piece, mode: Mode) -> bool:
         return head.norms > 0
     if head.scales:
         return True
-    is_lone_bias = head.node.op in BIAS_OPS and head.children[0].producer is not None
+    is_lone_bias = has(head.node.op, Trait.BIAS_ADD) and head.children[0].producer is not None
     return mode.normalize_bias and not is_lone_bias
 
 
@@ -210,12 +211,13 @@ class Fold:
             step = piece.step
             if (
                 step is None
-                or piece.node.op not in BIAS_OPS | SUMS
+                or not (has(piece.node.op, Trait.BIAS_ADD) or is_sum(piece.node.op))
                 or (piece.node.op == "Sub" and not step.scales)
             ):
                 continue
             value = step.constants[0]
-            is_bias = piece.node.op in BIAS_OPS or found is None or found.uses[0].node.op not in BIAS_OPS
+            is_better = found is None or not has(found.uses[0].node.op, Trait.BIAS_ADD)
+            is_bias = has(piece.node.op, Trait.BIAS_ADD) or is_better
             if is_bias and is_sole_reader(piece.node, value):
                 found = value
         return found
@@ -224,7 +226,7 @@ class Fold:
         if target.slot is None:
             return f"{target.piece.node.name}/BiasAdd"  # gives way to the name of the head
         reader, index = target.slot
-        if reader.op in CONCATS:
+        if has(reader.op, Trait.CONCAT):
             return f"{reader.name}_bn_in{index - (reader.op == 'Concat')}"
         return f"{target.piece.node.name}/biasadd"
 

@@ -11,11 +11,12 @@ import numpy as np
 
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.tensor import Tensor
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import Site, sweep
 from thinflow.rewrite.rule import Refuse
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms.fold.chains import add_bias, put_weights
-from thinflow.transforms.fold.norms import NORMS, Norm, read_norm
+from thinflow.transforms.fold.norms import Norm, read_norm
 from thinflow.transforms.fold.producers import KINDS, Producer, find_producer, store
 from thinflow.transforms.shared.constants import (
     awaited_by_constant,
@@ -31,7 +32,7 @@ def fold_forward(graph: Graph, trace: Trace, origin: str) -> None:
     """Fold every inference norm whose only reader is a convolution or matrix product without padding."""
     folded: set[str] = set()
     for node in list(graph):
-        if node.op not in NORMS or node.graph is not graph:
+        if not has(node.op, Trait.BATCH_NORM) or node.graph is not graph:
             continue
         name = node.name
         try:

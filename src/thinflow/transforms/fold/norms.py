@@ -16,6 +16,7 @@ from thinflow.analysis.sample_norms import is_sample_norm
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import FLOAT, DType
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site
 from thinflow.rewrite.pattern import Match
@@ -25,8 +26,6 @@ from thinflow.transforms.fold.producers import store
 from thinflow.transforms.shared.constants import awaited_by_constant, const_tensor, numbers, side_outputs
 from thinflow.typing import Array
 
-FUSED_NORMS = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"})
-NORMS = FUSED_NORMS | {"BatchNormWithGlobalNormalization"}
 DEFAULT_EPSILON = 1e-4
 
 # Input numbers of (gamma, beta, mean, variance); the data is input 0.
@@ -54,12 +53,12 @@ class Norm:
 
 def is_training(node: Node) -> bool:
     """Whether a fused norm uses the statistics of its batch. That is what an absent attribute means."""
-    return node.op in FUSED_NORMS and node.attrs.get("is_training", True) is not False
+    return has(node.op, Trait.FUSED_BATCH_NORM) and node.attrs.get("is_training", True) is not False
 
 
 def channels_first(node: Node) -> bool:
     """Whether a norm's channels are axis 1."""
-    return node.op in FUSED_NORMS and str(node.get("data_format", "NHWC")).startswith("NC")
+    return has(node.op, Trait.FUSED_BATCH_NORM) and str(node.get("data_format", "NHWC")).startswith("NC")
 
 
 def read_norm(node: Node) -> Norm:
@@ -79,7 +78,7 @@ def read_norm(node: Node) -> Norm:
         raise Refuse(f"{how}: it uses the statistics of each batch", node)
     if len(node.inputs) < 5:
         raise Refuse(f"it has {len(node.inputs)} inputs, not 5", node)
-    numbers = _FUSED_INPUTS if node.op in FUSED_NORMS else _GLOBAL_INPUTS
+    numbers = _FUSED_INPUTS if has(node.op, Trait.FUSED_BATCH_NORM) else _GLOBAL_INPUTS
     parameters = tuple(node.inputs[i] for i in numbers)
     gamma, beta, mean, variance = (_vector(node, v, what) for v, what in zip(parameters, _WHAT, strict=True))
     for vector, what in ((gamma, "gamma"), (beta, "beta"), (variance, "variance")):
@@ -87,7 +86,7 @@ def read_norm(node: Node) -> Norm:
             raise Refuse(f"{what} has {vector.size} values, mean has {mean.size}", node)
     with np.errstate(all="ignore"):
         scale = 1.0 / np.sqrt(variance + _epsilon(node))
-        if node.op in FUSED_NORMS or node.get("scale_after_normalization", True):
+        if has(node.op, Trait.FUSED_BATCH_NORM) or node.get("scale_after_normalization", True):
             scale = scale * gamma
         offset = beta - mean * scale
     if not (np.isfinite(scale).all() and np.isfinite(offset).all()):
@@ -99,10 +98,10 @@ _WHAT = ("gamma", "beta", "mean", "variance")
 
 
 def _epsilon(node: Node) -> float:
-    value = node.attrs.get("epsilon" if node.op in FUSED_NORMS else "variance_epsilon")
+    value = node.attrs.get("epsilon" if has(node.op, Trait.FUSED_BATCH_NORM) else "variance_epsilon")
     if isinstance(value, (int, float)):
         return float(value)
-    if node.op in FUSED_NORMS:
+    if has(node.op, Trait.FUSED_BATCH_NORM):
         return DEFAULT_EPSILON
     raise Refuse("the attribute variance_epsilon is missing", node)
 
@@ -122,7 +121,7 @@ class LowerNorms(Rewrite):
     name = "fold_old_batch_norms"
     in_file_order = True
     until_fixpoint = False
-    pattern: ClassVar = any_node("|".join(NORMS), name="node")
+    pattern: ClassVar = any_node(Trait.BATCH_NORM, name="node")
 
     def check(self, m: Match) -> None:
         norm = read_norm(m.node)

@@ -12,15 +12,13 @@ from dataclasses import dataclass
 
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors, execution_order
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.pattern import TRANSPARENT
 from thinflow.rewrite.rule import Refuse
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms.fold.norms import NORMS
 from thinflow.transforms.fold.producers import KINDS, Producer, find_producer
-from thinflow.transforms.fold.steps import FACTORS, QUOTIENTS, STEPS, Channels, Step, data_input, read_step
+from thinflow.transforms.fold.steps import Channels, Step, data_input, is_factor, is_step, read_step
 from thinflow.transforms.shared.constants import const_tensor, side_outputs
-
-CONCATS = frozenset({"Concat", "ConcatV2"})
 
 
 @dataclass(frozen=True)
@@ -102,7 +100,7 @@ class Pieces:
                 producer = find_producer(node)
                 channels = Channels(producer.channels, producer.channels_first, producer.rank)
                 self.pieces[node] = Piece(node, channels, producer=producer)
-            elif op in STEPS or (self.mode.norms and op in NORMS):
+            elif is_step(op) or (self.mode.norms and has(op, Trait.BATCH_NORM)):
                 self._look_at_step(node)
             elif op in TRANSPARENT and node.inputs:
                 child = self._child(node.inputs[0], node)
@@ -112,19 +110,19 @@ class Pieces:
                     )
             elif op == "BatchToSpaceND" and len(node.inputs) == 3:
                 self._look_at_batch_to_space(node)
-            elif op in CONCATS and len(node.inputs) > 2:
+            elif has(op, Trait.CONCAT) and len(node.inputs) > 2:
                 self._look_at_concat(node)
         except Refuse as refusal:
             if self._reports(node):
                 self.trace.leave(node, refusal.reason)
             else:
                 inherited = any(self.blocked.get(v.node) == refusal.reason for v in node.inputs)
-                prefix = f"'{node.name}' ({op}) stands in between: " if op in STEPS and not inherited else ""
+                prefix = f"'{node.name}' ({op}) stands in between: " if is_step(op) and not inherited else ""
                 self.blocked[node] = prefix + refusal.reason
 
     def _reports(self, node: Node) -> bool:
         """Whether leaving this node alone is worth a word: it is what the transform is there for."""
-        return node.op in NORMS or (node.op in FACTORS and not self.mode.only_norms)
+        return has(node.op, Trait.BATCH_NORM) or (is_factor(node.op) and not self.mode.only_norms)
 
     def _child(self, value: Value, reader: Node) -> Piece | None:
         """The piece that makes a value; None if there is none.
@@ -153,16 +151,16 @@ class Pieces:
     def _look_at_step(self, node: Node) -> None:
         if not node.inputs:
             return
-        x = data_input(node) if node.op in STEPS else 0
+        x = data_input(node) if is_step(node.op) else 0
         child = self._child(node.inputs[x], node)
         if child is None:
             if (
-                node.op in QUOTIENTS
+                has(node.op, Trait.DIVIDE)
                 and len(node.inputs) == 2
                 and self._child(node.inputs[1], node) is not None
             ):
                 raise Refuse("it divides by the convolution")
-            if node.op in NORMS:
+            if has(node.op, Trait.BATCH_NORM):
                 source = node.inputs[0].node
                 raise Refuse(f"its input comes from '{source.name}' ({source.op}), not from a convolution")
             return

@@ -13,14 +13,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from thinflow.ir.graph import Graph, Node
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import sweep
 from thinflow.rewrite.rule import Refuse
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms.fold.chains import fold_chains
-from thinflow.transforms.fold.norms import NORMS
 from thinflow.transforms.fold.pieces import Mode
 from thinflow.transforms.fold.producers import KINDS, find_producer
-from thinflow.transforms.fold.steps import FACTORS, Channels, Step, data_input, read_step
+from thinflow.transforms.fold.steps import Channels, Step, data_input, is_factor, read_step
 from thinflow.transforms.shared.constants import side_outputs
 from thinflow.typing import Array
 
@@ -74,14 +74,13 @@ def duplicate(graph: Graph, trace: Trace, mode: Mode) -> None:
 
 def _shared_producers(graph: Graph, mode: Mode) -> Iterator[tuple[Node, list[Step]]]:
     """Producers that somebody else reads too, with the foldable factors and norms among their readers."""
-    ops = NORMS if mode.only_norms else FACTORS | NORMS if mode.norms else FACTORS
     for node in list(graph):
         if node.op not in KINDS or (len(node.output().uses) < 2 and not node.is_protected):
             continue
         steps = []
         for use in node.output().uses:
             try:
-                if use.node.op in ops and use.index == data_input(use.node):
+                if _is_wanted(use.node.op, mode) and use.index == data_input(use.node):
                     producer = find_producer(node)
                     channels = Channels(producer.channels, producer.channels_first, producer.rank)
                     steps.append(read_step(use.node, use.index, channels))
@@ -89,6 +88,12 @@ def _shared_producers(graph: Graph, mode: Mode) -> Iterator[tuple[Node, list[Ste
                 continue  # told when the chains are folded
         if steps:
             yield node, steps
+
+
+def _is_wanted(op: str, mode: Mode) -> bool:
+    if mode.norms and has(op, Trait.BATCH_NORM):
+        return True
+    return not mode.only_norms and is_factor(op)
 
 
 def _may_go(node: Node) -> bool:

@@ -8,17 +8,27 @@ import numpy as np
 
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.tensor import Tensor
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.rule import Refuse
-from thinflow.transforms.fold.norms import NORMS, read_norm
+from thinflow.transforms.fold.norms import read_norm
 from thinflow.transforms.fold.producers import FLOATING
 from thinflow.transforms.shared.constants import const_node, const_tensor, numbers
 from thinflow.typing import Array
 
-BIAS_OPS = frozenset({"BiasAdd", "BiasAddV1"})
-SUMS = frozenset({"Add", "AddV2", "Sub"})
-QUOTIENTS = frozenset({"RealDiv", "Div"})
-FACTORS = QUOTIENTS | {"Mul"}
-STEPS = BIAS_OPS | SUMS | FACTORS
+
+def is_sum(op: str) -> bool:
+    """Whether an op adds or subtracts a constant."""
+    return op == "Sub" or has(op, Trait.ADD)
+
+
+def is_factor(op: str) -> bool:
+    """Whether an op multiplies or divides by a constant."""
+    return op == "Mul" or has(op, Trait.DIVIDE)
+
+
+def is_step(op: str) -> bool:
+    """Whether an op may be a factor or an addend per channel; batch norms apart."""
+    return has(op, Trait.BIAS_ADD) or is_sum(op) or is_factor(op)
 
 
 @dataclass(frozen=True)
@@ -74,19 +84,19 @@ class Step:
 
 def data_input(node: Node) -> int:
     """The input of a step that is not the constant; 0 if that cannot be told."""
-    commutes = node.op in SUMS | {"Mul"} and len(node.inputs) == 2
+    commutes = (node.op == "Mul" or is_sum(node.op)) and len(node.inputs) == 2
     return (
         1 if commutes and const_node(node.inputs[0]) is not None and const_node(node.inputs[1]) is None else 0
     )
 
 
 def read_step(node: Node, x: int, channels: Channels) -> Step:
-    """A node of STEPS or NORMS over a tensor with such channels, at its input `x`.
+    """A step or a batch norm over a tensor with such channels, at its input `x`.
 
     Raises:
         Refuse: why it is not one factor and one addend per channel.
     """
-    if node.op in NORMS:
+    if has(node.op, Trait.BATCH_NORM):
         return _norm_step(node, channels)
     if len(node.inputs) != 2:
         raise Refuse(f"it has {len(node.inputs)} inputs, not 2", node)
@@ -96,7 +106,7 @@ def read_step(node: Node, x: int, channels: Channels) -> Step:
         raise Refuse(
             f"its other input is not constant: it comes from '{other.node.name}' ({other.node.op})", node
         )
-    if node.op in BIAS_OPS:
+    if has(node.op, Trait.BIAS_ADD):
         return Step(node, None, _bias(node, tensor, channels), (other,))
     vector = channels.vector(tensor, node)
     if node.op in {"Add", "AddV2"}:

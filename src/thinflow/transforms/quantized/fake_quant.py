@@ -21,12 +21,13 @@ from thinflow.interpreter import Plan
 from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import FLOAT
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import Site
 from thinflow.rewrite.rule import Refuse
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms.freeze_requantization_ranges import percentiles, read_lines, read_records
 from thinflow.transforms.quantized.table import EIGHT_BIT
-from thinflow.transforms.quantized.values import FAKE_QUANTS, constant, element_of, has_loops, source_of
+from thinflow.transforms.quantized.values import constant, element_of, has_loops, source_of
 from thinflow.transforms.quantized.weights import is_parameter
 from thinflow.transforms.shared.constants import is_finite
 
@@ -151,14 +152,14 @@ class FakeQuantizer:
             return
         if value.is_graph_output:
             raise Refuse("it is an output of the graph, which stays in float")
-        if all(reader.op in FAKE_QUANTS for reader in readers):
+        if all(has(reader.op, Trait.FAKE_QUANT) for reader in readers):
             return
         ends = [r.op in _ACTIVATIONS or (r.op == "BiasAdd" and r.inputs[0] is value) for r in readers]
         if len(readers) == 1 and ends[0] and node.op not in _ACTIVATIONS and node.inputs:
             return
         if node.name not in self.ranges:
             raise Refuse("its range is not known: give samples or min_max_log_file")
-        others = [r for r in readers if r.op in FAKE_QUANTS]
+        others = [r for r in readers if has(r.op, Trait.FAKE_QUANT)]
         made = self._fake(value, self.ranges[node.name], False)
         self.trace.changed(node, f"'{made.name}' quantizes it")
         value.replace_uses(made, keep=[made.node, *others])

@@ -84,10 +84,6 @@ def _is_wanted(requantize: Node, is_clamped: bool, is_uniform: bool) -> bool:
     return False
 
 
-_TYPE_OF_CODES = {"Requantize": "out_type", "QuantizeV2": "T"}
-_OFFSET = 128
-
-
 def _not_measured(requantize: Node) -> str | None:
     return None if measuring(requantize) is not None else "its range is not measured"
 

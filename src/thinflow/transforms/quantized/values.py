@@ -16,6 +16,7 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import FLOAT, INT32, QUINT8, DType
 from thinflow.ops import registry
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import Site
 from thinflow.rewrite.pattern import TRANSPARENT
 from thinflow.rewrite.rule import Refuse
@@ -23,9 +24,6 @@ from thinflow.transforms.quantize_weights import PerTensor
 from thinflow.transforms.shared.constants import const_tensor, is_finite, stored_once
 
 MIN_FIRST: dict[str, Attr] = {"T": QUINT8, "mode": b"MIN_FIRST"}
-FAKE_QUANTS = frozenset(
-    {"FakeQuantWithMinMaxArgs", "FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel"}
-)
 
 Coded = tuple[Value, Value, Value]
 """Codes of type quint8, and the two ends of the range they divide."""
@@ -77,7 +75,7 @@ def constant_numbers(value: Value) -> Tensor | None:
     tensor = source.node.tensor
     if tensor is not None:
         return None if source.is_graph_input or tensor.dtype is not FLOAT else tensor
-    if source.node.op not in FAKE_QUANTS or source.is_graph_input or source.node.control_inputs:
+    if not has(source.node.op, Trait.FAKE_QUANT) or source.is_graph_input or source.node.control_inputs:
         return None
     found = [const_tensor(v) for v in source.node.inputs]
     inputs = [tensor.numpy() for tensor in found if tensor is not None]

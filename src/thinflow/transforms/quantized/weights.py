@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 from thinflow.ir.graph import Node, Use
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.pattern import TRANSPARENT
 
 _LAST_AXIS = frozenset({"Conv2D", "Conv3D"})
 _TRANSPOSED = {"Conv2DBackpropInput": 2, "Conv3DBackpropInputV2": 3}
-_NORMS = frozenset(
-    {
-        "FusedBatchNorm",
-        "FusedBatchNormV2",
-        "FusedBatchNormV3",
-        "BatchNormWithGlobalNormalization",
-        "InstanceNorm",
-    }
-)
 # op -> inputs that hold a bias or a shape
 _PARAMETERS = {
     "BiasAdd": {1},
@@ -48,7 +40,7 @@ def uses_behind(node: Node) -> list[Use]:
 
 def is_parameter(use: Use) -> bool:
     """Whether the input is a norm's parameter, a bias or a shape: few numbers that count much."""
-    if use.node.op in _NORMS:
+    if use.node.op == "InstanceNorm" or has(use.node.op, Trait.BATCH_NORM):
         return use.index > 0
     return use.index in _PARAMETERS.get(use.node.op, ())
 

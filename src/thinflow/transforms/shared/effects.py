@@ -51,16 +51,13 @@ def drop_idle_control(graph: Graph) -> list[tuple[Node, Node]]:
     return dropped
 
 
-_STEPS = {"Enter": 1, "RefEnter": 1, "Exit": -1, "RefExit": -1}
-
-
 def in_loops(graph: Graph) -> set[Node]:
     """The nodes inside of loops. O(nodes + edges)."""
-    if not any(node.op in _STEPS for node in graph):
+    if not any(has(node.op, Trait.ENTER) for node in graph):
         return set()
     depth: dict[Node, int] = {}
     for node in execution_order(graph):
         sources = (*(v.node for v in node.inputs), *node.control_inputs)
         around = max((depth.get(source, 0) for source in sources), default=0)
-        depth[node] = max(around + _STEPS.get(node.op, 0), 0)
+        depth[node] = max(around + has(node.op, Trait.ENTER) - has(node.op, Trait.EXIT), 0)
     return {node for node, found in depth.items() if found}

@@ -11,13 +11,13 @@ from thinflow.analysis.shapes import infer_shapes
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import DType, Shape
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.pattern import source_of
 from thinflow.transforms.shared.constants import const_tensor
 
 Identity = Callable[[Node], Value | None]
 """The value a node hands on; None if it does something."""
 
-RESHAPING = frozenset({"Reshape", "Squeeze", "ExpandDims"})
 _AT_LEAST_ZERO = frozenset(
     {"Relu", "Relu6", "Sigmoid", "Softmax", "Exp", "Softplus", "Sqrt", "Rsqrt", "Square"}
 )
@@ -165,7 +165,9 @@ def _reshape(node: Node) -> Value | None:
         value = source_of(value)
         inner = value.node
         value = (
-            inner.inputs[0] if inner.op in RESHAPING and inner.inputs and not value.is_graph_input else None
+            inner.inputs[0]
+            if has(inner.op, Trait.RESHAPE) and inner.inputs and not value.is_graph_input
+            else None
         )
     return found
 
