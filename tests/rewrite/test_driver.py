@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -239,3 +240,79 @@ def test_numbers_of_inputs_and_conditions_that_do_not_fit() -> None:
     assert [e.text for e in trace.left] == ["it is special"]
     _, trace = rewrite("s = Sum()\ny = Scale(s)\noutputs: y", Unwrap())
     assert [e.text for e in trace.left] == ["'s' has 0 inputs, not at least 1"]
+
+
+class EditInPlace(Rewrite):
+    """Flip every Relu that reads a Bias, which has to read what was there before the first match."""
+
+    name = "edit_in_place"
+    outputs = 0
+    until_fixpoint = False
+    pattern: ClassVar = node("Relu", node("Bias", name="bias", boundary=True), name="relu")
+
+    def prepare(self, graph: Graph, trace: Trace) -> Mapping[str, object]:
+        return {"count": len(graph)}
+
+    def check(self, m: Match) -> None:
+        if m.bias.device != "/gpu:0":
+            raise Refuse("it runs elsewhere")
+        m.bind("op", f"Relu{m.count}")
+
+    def describe(self, m: Match) -> str:
+        return f"is {m.op} now"
+
+    def build(self, m: Match, site: Site) -> None:
+        m.relu.op = m.op
+        m.relu.set_inputs([m.bias.inputs[0]])
+
+
+def test_a_head_that_is_edited_stays_and_what_only_it_read_goes() -> None:
+    graph, trace = rewrite(TEXT, EditInPlace())
+    assert lines(graph)[-1] == "z = Relu6(c)"
+    assert "y" not in graph
+    assert [(e.node, e.op, e.text) for e in trace.changes] == [("z", "Relu", "is Relu6 now")]
+    graph, trace = rewrite(TEXT.replace(" @/gpu:0", ""), EditInPlace())
+    assert [(e.node, e.text) for e in trace.left] == [("z", "it runs elsewhere")]
+
+
+class BothOutputs(Rewrite):
+    name = "both_outputs"
+    outputs = 2
+    pattern: ClassVar = node("Pair", any_value("a"), any_value("b"))
+
+    def build(self, m: Match, site: Site) -> Sequence[Value]:
+        return m.b, m.a
+
+
+def test_several_outputs_are_replaced_and_others_must_not_be_read() -> None:
+    text = """
+        x = Placeholder() {dtype=float, shape=shape[2]}
+        y = Placeholder() {dtype=float, shape=shape[2]}
+        p = Pair(x, y)
+        z = Sub(p, p:1)
+        inputs: x, y
+        outputs: z
+    """
+    graph, _ = rewrite(text, BothOutputs())
+    assert lines(graph)[-1] == "z = Sub(y, x)"
+    graph, trace = rewrite(text.replace("p:1", "p:2"), BothOutputs())
+    assert [e.text for e in trace.left] == ["output 2 of 'p' is used"]
+
+
+class QuietFuse(FuseBias):
+    near_misses = False
+    in_file_order = True
+
+
+def test_near_misses_may_be_of_no_interest() -> None:
+    text = TEXT.replace("w = Const() {value=float[2]{1,2}}", "w = Abs(x)")
+    assert [e.node for e in rewrite(text)[1].left] == ["y"]
+    assert not rewrite(text, QuietFuse())[1].left
+    assert rewrite(TEXT, QuietFuse())[1].changes
+
+
+def test_refusals_told_before_are_kept() -> None:
+    graph, trace = parse_graph(TEXT.replace("float[2]{1,2}", "float[3]{1,2,3}")), Trace()
+    trace.leave(graph.node("z"), "something else")
+    FuseBias().apply(graph, trace)
+    assert [e.text for e in trace.left] == ["something else", "it has 3 weights, not 2"]

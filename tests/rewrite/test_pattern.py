@@ -11,9 +11,21 @@ import pytest
 from tests.transforms.golden import parse_graph, trimmed
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.text import graph_text
+from thinflow.ops.traits import Trait
 from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site, is_protected, sweep
-from thinflow.rewrite.pattern import Match, Miss, NodePattern, any_value, const, match, node, source_of
+from thinflow.rewrite.pattern import (
+    Match,
+    Miss,
+    NodePattern,
+    any_of,
+    any_value,
+    const,
+    match,
+    node,
+    output_of,
+    source_of,
+)
 from thinflow.rewrite.rule import Refuse
 from thinflow.rewrite.trace import Trace
 
@@ -191,3 +203,25 @@ def test_sweep_removes_what_became_useless() -> None:
 def test_protection() -> None:
     graph = parse_graph(TEXT)
     assert [n.name for n in graph if is_protected(graph, n)] == ["x", "z"]
+
+
+def test_one_of_several_patterns() -> None:
+    either = any_of(node("Add", any_value("a")), node("Relu", any_of(node("Mul", name="m"), node("Conv"))))
+    assert found(either, "z").m.name == "y"
+    assert either.accepts("Add")
+    assert not either.accepts("Mul")
+    assert isinstance(match(either, parse_graph(TEXT).node("y")), Miss)
+
+
+def test_a_certain_output_of_a_node() -> None:
+    text = TEXT.replace("y = Mul(s, c)", "p = Pair(c)\n    y = Mul(p, p:1)")
+    pattern = node("Mul", node("Pair", name="pair"), output_of("pair", 1))
+    assert found(pattern, "y", text).pair.name == "p"
+    assert "'p' is read where 'p:1' should be" in missed(pattern, "y", text.replace("p:1", "p")).reason
+
+
+def test_a_trait_stands_for_all_ops_that_have_it() -> None:
+    pattern = node(Trait.COMMUTATIVE, "Const", any_value("x"), name="product")
+    assert found(pattern, "y").product.op == "Mul"
+    assert {"Add", "Mul"} <= pattern.ops
+    assert missed(pattern, "z").reason.startswith("'z' is Relu, not ")
