@@ -14,7 +14,7 @@ from benchmarks.bench import Bench
 from benchmarks.budgets.classic_eight_bit import IMAGES, MODELS, QUICK_MODELS, SIZE, frozen
 from benchmarks.lines import Line, figure, guarded, judged
 from thinflow import Graph, Session
-from thinflow.analysis.grids import code_type, known_grids
+from thinflow.analysis.quant_params import infer_quant_params, quantized_type
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.interpreter import Plan
 from thinflow.ir.attrs import ShapeAttr
@@ -66,9 +66,9 @@ def _picture(path: Path) -> Array:
 
 def _code_values(graph: Graph) -> list[Value]:
     """Eight-bit codes on known ranges."""
-    grids = known_grids(graph)
+    grids = infer_quant_params(graph)
     found = (n.output() for n in graph if n.tensor is None and n.op in READERS)
-    return [v for v in found if v in grids and code_type(v) in (QUINT8, QINT8)]
+    return [v for v in found if v in grids and quantized_type(v) in (QUINT8, QINT8)]
 
 
 def _run(graph: Graph, engine: str, feeds: Arrays, wanted: Sequence[Value]) -> list[Array]:

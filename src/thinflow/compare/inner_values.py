@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from thinflow import formats
-from thinflow.analysis.foreign_grids import grid_of, step_of
+from thinflow.analysis.foreign_quant_params import params_of, step_of
 from thinflow.compare.divergence import Divergence
 from thinflow.compare.layer_differences import Layer, first_beyond, layer_of
 from thinflow.compare.match import Match
@@ -217,5 +217,5 @@ def real_numbers(array: Array, grid: tuple[float, int] | None) -> Array:
 
 def _real(array: Array, value: Value) -> Array:
     """The real numbers that a quantized tensor's elements stand for."""
-    grid = grid_of(value)
+    grid = params_of(value)
     return array if grid is None or array.dtype.kind not in "iu" else grid.real(array)

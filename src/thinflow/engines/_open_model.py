@@ -124,12 +124,12 @@ def _lifted(model: str | os.PathLike[str] | Graph, signature: str | None = None)
 
 def _codes(source: Graph, graph: Graph) -> dict[str, tuple[float, int]]:
     """Name in the lifted graph -> scale and zero point, of the values of one scale that its file states."""
-    from thinflow.analysis.foreign_grids import grid_of
+    from thinflow.analysis.foreign_quant_params import params_of
 
     found = {}
     for node in source:
         for value in node.outputs if node.tensor is None else ():
-            grid = grid_of(value)
+            grid = params_of(value)
             if grid is not None and not grid.is_per_channel:
                 name = graph.aliases.get(value.name, value.name)
                 found[name] = (grid.scale[0], grid.zero_point[0] if grid.zero_point else 0)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from thinflow.analysis.foreign_grids import grid_of
+from thinflow.analysis.foreign_quant_params import params_of
 from thinflow.ir.graph import Value
 from thinflow.ir.types import DOUBLE, FLOAT, INT8, INT32
 from thinflow.lift.lifter import Call
@@ -51,7 +51,7 @@ class Products:
         """Weights as whole numbers in float, and their scale; None if they are no codes of one scale."""
         self.call.read_operands.add(place)
         source = self.call.sources[place]
-        grid = None if source is None else grid_of(source)
+        grid = None if source is None else params_of(source)
         if source is None or grid is None or source.dtype is not INT8 or source.node.tensor is None:
             return None
         if grid.is_per_channel or any(grid.zero_point):

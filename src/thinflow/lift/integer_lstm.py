@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from thinflow.analysis.foreign_grids import TensorGrid, grid_of
+from thinflow.analysis.foreign_quant_params import TensorParams, params_of
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import INT8, INT32, DType, dtype
@@ -99,9 +99,9 @@ class _Reader:
 
     # --- what the file says ---------------------------------------------------------------------------------
 
-    def _grid(self, place: int) -> TensorGrid:
+    def _grid(self, place: int) -> TensorParams:
         source = self.c.sources[place] if place < len(self.c.sources) else None
-        grid = None if source is None else grid_of(source)
+        grid = None if source is None else params_of(source)
         if grid is None or grid.is_per_channel:
             raise UnsupportedOp(f"its operand {place} has not one scale")
         return grid
@@ -186,7 +186,7 @@ class _Reader:
         )
 
     def _output_scale(self) -> np.float32:
-        grid = grid_of(self.c.node.output())
+        grid = params_of(self.c.node.output())
         if grid is None or grid.is_per_channel:
             raise UnsupportedOp("its result has not one scale")
         return np.float32(grid.scale[0])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from thinflow.analysis.foreign_grids import TensorGrid, grid_of
+from thinflow.analysis.foreign_quant_params import TensorParams, params_of
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import FLOAT, DType, dtype
@@ -51,7 +51,7 @@ def takes_codes(call: Call) -> bool:
 
 
 def _real(call: Call, place: int, source: Value, x: Value) -> Value:
-    grid = grid_of(source)
+    grid = params_of(source)
     if source.dtype in _SUMS:
         if _BIASED.get(call.node.op) != place or not _computes_in_codes(call):
             return x
@@ -73,13 +73,13 @@ def _computes_in_codes(call: Call) -> bool:
     return first is not None and first.dtype in _CODES
 
 
-def _grid_of_products(call: Call) -> TensorGrid | None:
+def _grid_of_products(call: Call) -> TensorParams | None:
     """The grid of a bias whose own is not stated: scale of the input times scale of the weights."""
     places = _FACTORS.get(call.node.op, (0, 1))
-    grids = [grid_of(v) if (v := call.sources[p]) is not None else None for p in places]
+    grids = [params_of(v) if (v := call.sources[p]) is not None else None for p in places]
     if grids[0] is None or grids[1] is None:
         return None
-    return TensorGrid(tuple(grids[0].scale[0] * s for s in grids[1].scale), (0,), 0)
+    return TensorParams(tuple(grids[0].scale[0] * s for s in grids[1].scale), (0,), 0)
 
 
 def rounded_results(call: Call, results: list[Value]) -> list[Value]:
@@ -90,7 +90,7 @@ def rounded_results(call: Call, results: list[Value]) -> list[Value]:
 
 
 def _coded(call: Call, y: Value, target: Value) -> Value:
-    grid, kind = grid_of(target), target.dtype
+    grid, kind = params_of(target), target.dtype
     if grid is None or kind is None or kind not in _CODES or y.dtype is kind:
         return y
     if grid.is_per_channel:
@@ -107,7 +107,7 @@ def _number(call: Call, number: float) -> Value:
     return call.constant(np.array(number, np.float32))
 
 
-def _zero(grid: TensorGrid) -> int:
+def _zero(grid: TensorParams) -> int:
     return grid.zero_point[0] if grid.zero_point else 0
 
 

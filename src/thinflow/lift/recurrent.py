@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from thinflow.analysis.foreign_grids import grid_of
+from thinflow.analysis.foreign_quant_params import params_of
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import INT32
@@ -30,7 +30,7 @@ def variable(c: Call) -> Value:
     spec = c.node.output().spec
     if spec.shape is None or None in spec.shape or spec.dtype is None:
         raise UnsupportedOp("the size of a variable is not known")
-    grid = grid_of(c.node.output())
+    grid = params_of(c.node.output())
     zero = grid.zero_point[0] if grid is not None and grid.zero_point else 0
     first = c.constant(np.full([n or 0 for n in spec.shape], zero, spec.dtype.numpy()))
     name = f"{c.scope}/{c.node.name}"

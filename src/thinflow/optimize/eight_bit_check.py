@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from thinflow.analysis.grids import Grid, code_type, grid, known_grids
+from thinflow.analysis.quant_params import QuantParams, infer_quant_params, params_of_range, quantized_type
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.compare.differences import difference
 from thinflow.engines._child import run_file
@@ -104,7 +104,7 @@ class _Question:
     numbers: list[Value]
     ahead: list[Value]
     ranges: dict[Value, tuple[Value, Value]]
-    known: Mapping[Value, Grid]
+    known: Mapping[Value, QuantParams]
 
     def wanted(self) -> list[Value]:
         """All that the interpreter is asked for."""
@@ -120,7 +120,7 @@ class _Question:
 def _question(
     graph: Graph, inside: set[Node], inputs: Sequence[Value], engine: str, ends: Sequence[Value]
 ) -> _Question:
-    known = known_grids(graph)
+    known = infer_quant_params(graph)
     codes = [v for n in graph if n in inside for v in n.outputs if _is_checked(v)]
     ranges = {v: (v.node.output(1), v.node.output(2)) for v in codes if v not in known}
     if engine == "litert":
@@ -155,13 +155,13 @@ def _answers(
 
 def _measured_grids(
     ranges: Mapping[Value, tuple[Value, Value]], made: Mapping[Value, Array]
-) -> dict[Value, Grid]:
+) -> dict[Value, QuantParams]:
     """The grids of codes whose ranges were found in a run, where there are any."""
     found = {}
     for value, (low, high) in ranges.items():
-        dtype_of = code_type(value)
+        dtype_of = quantized_type(value)
         if dtype_of is not None and made[low].size == made[high].size == 1:
-            found[value] = grid(float(made[low].item()), float(made[high].item()), dtype_of)
+            found[value] = params_of_range(float(made[low].item()), float(made[high].item()), dtype_of)
     return {value: own for value, own in found.items() if own is not None}
 
 
@@ -172,7 +172,7 @@ def _lowered(graph: Graph, inputs: Sequence[Value], outputs: Sequence[Value], en
 
 
 def _is_checked(value: Value) -> bool:
-    is_code = code_type(value) not in (None, QINT32)
+    is_code = quantized_type(value) not in (None, QINT32)
     return is_code and value.node.tensor is None and value.node.op in READERS
 
 
@@ -194,15 +194,15 @@ def _cut(graph: Graph, feeds: Mapping[Value, Array]) -> tuple[Graph, dict[Value,
     return cut, twins
 
 
-def _allowed(node: Node, own: Grid, grids: Mapping[Value, Grid]) -> int:
+def _allowed(node: Node, own: QuantParams, grids: Mapping[Value, QuantParams]) -> int:
     """Codes that the result of an op may be off."""
     allowed = 1
     while node.op in READERS and node.inputs:
-        sources = [v for v in node.inputs[:2] if code_type(v) is not None and v.node.tensor is None]
-        inner = [v for v in sources if code_type(v) is QINT32 or (v in grids and _is_on_the_way(v))]
+        sources = [v for v in node.inputs[:2] if quantized_type(v) is not None and v.node.tensor is None]
+        inner = [v for v in sources if quantized_type(v) is QINT32 or (v in grids and _is_on_the_way(v))]
         if not inner:
             break
-        if code_type(inner[0]) is not QINT32:
+        if quantized_type(inner[0]) is not QINT32:
             allowed += math.ceil(grids[inner[0]].scale / own.scale)
         node = inner[0].node
     return allowed

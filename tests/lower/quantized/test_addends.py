@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thinflow.analysis.grids import Grid, grid
+from thinflow.analysis.quant_params import QuantParams, params_of_range
 from thinflow.ir.types import QINT8, QUINT8, DType
 from thinflow.lower.quantized.addends import _steps_of, addends
 from thinflow.ops import registry
@@ -20,8 +20,8 @@ _TYPES = st.sampled_from([QUINT8, QINT8])
 OPS = pytest.mark.parametrize("op", ["QuantizedAdd", "QuantizedBiasAdd"])
 
 
-def _grids(first: Any, second: Any, T: DType) -> tuple[Grid, Grid]:
-    found = [grid(*ends, T) for ends in (first, second)]
+def _grids(first: Any, second: Any, T: DType) -> tuple[QuantParams, QuantParams]:
+    found = [params_of_range(*ends, T) for ends in (first, second)]
     assert found[0] is not None
     assert found[1] is not None
     return found[0], found[1]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.lower.tflite.harness import Net, run_litert
 from tests.lower.tflite.test_quantized import fed, frozen, narrowed, one, operators, three, two, within
-from thinflow.analysis.grids import known_grids
+from thinflow.analysis.quant_params import infer_quant_params
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import QINT32, QUINT8
 from thinflow.lower.tflite import fuse, quantized_passes
@@ -68,7 +68,7 @@ class Chain:
         self.codes = three(net.op("QuantizeV2", dw, *ends, name="q", T=QUINT8, mode="MIN_FIRST").node)
 
     def step(self, codes):
-        return known_grids(self.net.graph)[codes[0]].scale
+        return infer_quant_params(self.net.graph)[codes[0]].scale
 
     def off(self, lowered):
         """By how many codes LiteRT's result is off, each; and by how many it may be."""
@@ -118,7 +118,7 @@ def test_each_channel_saturates_where_its_sums_did():
     grid = add.inputs[1].quantization
     addend = (add.inputs[1].array().astype(float) - grid.zero_point) * grid.scale
     np.testing.assert_allclose(addend, chain.bias, atol=0.03)
-    ends = known_grids(chain.net.graph)[chain.inner[0]].high + addend
+    ends = infer_quant_params(chain.net.graph)[chain.inner[0]].high + addend
     np.testing.assert_allclose(255 * steps, np.clip(ends, 0, 2.0), atol=chain.step(chain.inner))
     assert steps.min() < 0.7 * steps.max()
     off, allowed = chain.off(lowered)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.lower.tflite.harness import Net
 from tests.lower.tflite.test_quantized import fed, narrowed, operators, reals, stored, three, two, within
-from thinflow.analysis.grids import known_grids
+from thinflow.analysis.quant_params import infer_quant_params
 from thinflow.ir.types import QUINT8
 
 FEW = settings(max_examples=20, deadline=None)
@@ -88,7 +88,7 @@ def test_a_sum_behind_it_becomes_its_bias():
     wide = two(net, "QuantizedBiasAdd", codes, stored(net, (16,), -0.5, 0.5, "bias"))
     narrow = narrowed(net, wide, -27.0, 43.0)  # coarse enough to leave out the rounding in front
     y = three(net.op("QuantizedRelu6", *narrow, name="clamp").node)
-    inner, outer = (known_grids(net.graph)[v].scale for v in (codes[0], narrow[0]))
+    inner, outer = (infer_quant_params(net.graph)[v].scale for v in (codes[0], narrow[0]))
     found, _ = within(net, y, allowed=1 + math.ceil(inner / outer))
     assert [c for c in found if c != "QUANTIZE"] == ["DEPTHWISE_CONV_2D"]
 

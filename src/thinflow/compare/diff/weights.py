@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from thinflow.analysis.foreign_grids import TensorGrid, grid_of
+from thinflow.analysis.foreign_quant_params import TensorParams, params_of
 from thinflow.compare.diff.crossing import Group
 from thinflow.ir.graph import Node
 from thinflow.ir.types import shape_text
@@ -132,7 +132,7 @@ def _closest(node: Node, alike: Sequence[Node]) -> Node | None:
 def _compared(a: Node, b: Node) -> WeightPair:
     assert a.tensor is not None
     assert b.tensor is not None
-    grid = grid_of(b.output())
+    grid = params_of(b.output())
     pair = WeightPair(
         *(a.name, b.name, _form(a), _form(b), a.tensor.size_bytes, b.tensor.size_bytes),
         grids=len(grid.scale) if grid is not None else 0,
@@ -174,17 +174,17 @@ def _form(node: Node) -> str:
 
 def _real(node: Node) -> Array:
     assert node.tensor is not None
-    array, grid = node.tensor.numpy(), grid_of(node.output())
+    array, grid = node.tensor.numpy(), params_of(node.output())
     return array if grid is None or array.dtype.kind not in "iu" else grid.real(array)
 
 
-def _steps(node: Node, grid: TensorGrid) -> Array:
+def _steps(node: Node, grid: TensorParams) -> Array:
     """The step of the grid at every element."""
     assert node.tensor is not None
     return grid.real(np.ones(node.tensor.shape) + _zeros(grid, len(node.tensor.shape)))
 
 
-def _zeros(grid: TensorGrid, rank: int) -> Array:
+def _zeros(grid: TensorParams, rank: int) -> Array:
     if len(grid.zero_point) < 2:
         return np.array(grid.zero_point or (0,), np.float64)[0]
     sides = [1] * rank

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from thinflow.analysis.grids import Grid, grid
+from thinflow.analysis.quant_params import QuantParams, params_of_range
 from thinflow.ir.types import DOUBLE, FLOAT, INT8, INT32, INT64, QINT8, QUINT8, UINT8, DType
 from thinflow.lower.onnx.builder import Builder, require, shape_of
 from thinflow.lower.onnx.terms import Term, choose
@@ -140,14 +140,16 @@ def three(b: Builder, values: Term, low: Term, high: Term) -> Three:
     return b.result(values.tensor), b.result(low.tensor, 1), b.result(high.tensor, 2)
 
 
-def known_parameters(low: Tensor, high: Tensor, element: DType) -> Grid | None:
+def known_parameters(low: Tensor, high: Tensor, element: DType) -> QuantParams | None:
     """The quantization parameters of 8-bit values whose range is constant."""
     if element not in (UINT8, INT8) or not (low.is_constant and high.is_constant):
         return None
     least, most = low.array(), high.array()
     if least.size != 1 or most.size != 1:
         return None
-    return grid(float(least.reshape(())), float(most.reshape(())), QINT8 if element is INT8 else QUINT8)
+    return params_of_range(
+        float(least.reshape(())), float(most.reshape(())), QINT8 if element is INT8 else QUINT8
+    )
 
 
 def is_same(x: Tensor, y: Tensor) -> bool:

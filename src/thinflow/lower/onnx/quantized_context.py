@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from thinflow.analysis.grids import Grid
+from thinflow.analysis.quant_params import QuantParams
 from thinflow.ir.types import FLOAT, INT8, INT32, QINT8, UINT8, DType
 from thinflow.lower.onnx.builder import Builder
 from thinflow.lower.onnx.quantization_formulas import is_same, known_parameters
@@ -227,7 +227,7 @@ def target_over(b: Builder, low: Term, high: Term) -> TargetTensors:
     return TargetTensors(scale.tensor, b.cast((-low / scale).rounded().tensor, UINT8))
 
 
-def _constants(b: Builder, known: Grid, shift: int = 0) -> tuple[Tensor, Tensor]:
+def _constants(b: Builder, known: QuantParams, shift: int = 0) -> tuple[Tensor, Tensor]:
     return (
         b.const(np.float32(known.scale), "scale"),
         b.const(np.array(known.zero_point + shift, np.uint8), "zero"),
@@ -312,7 +312,7 @@ def _is_measured(b: Builder, q: Tensor, high: Tensor) -> bool:
     return b.notes.get(("most", high)) is q
 
 
-def _frozen(b: Builder, sums: Accumulators, known: Grid, low: Tensor, high: Tensor) -> QuantizedTensor:
+def _frozen(b: Builder, sums: Accumulators, known: QuantParams, low: Tensor, high: Tensor) -> QuantizedTensor:
     shift = _HALF if known.dtype is QINT8 else 0
     scale, zero = _constants(b, known, shift)
     # Unsigned values divide the range from its lower end, signed ones from 0.

@@ -67,7 +67,7 @@ class Pair:
 
     def reals(self) -> Tensor:
         """The results as float."""
-        widest = max((a.grid.scale for a in self.addends), default=0.0)
+        widest = max((a.params.scale for a in self.addends), default=0.0)
         if self.addends and middle_of(self.addends)[1] > NEGLIGIBLE * widest:
             return self._exactly(NEGLIGIBLE * widest)
         x, other = real_values_of(self.b, self.x), self._other(0.0)
@@ -124,7 +124,7 @@ class Pair:
         if joined is not None:
             return joined
         pair, target, left = _moved(self, to, middle + to.shift)
-        is_fine = max(a.grid.scale for a in self.addends) <= COARSEST_OPERAND * step
+        is_fine = max(a.params.scale for a in self.addends) <= COARSEST_OPERAND * step
         if self.b.extended and is_fine and left + blur <= TOLERANCE * step:
             return pair.emit(target)
         total = self._exactly(step)
@@ -195,7 +195,7 @@ def _expressed(b: Builder, x: QuantizedTensor, addend: Addend, step: float) -> T
     """What the kernel adds for quantized values, float; `step` is the scale of the result."""
     if x.values.is_constant:
         return b.const(addend.reals[x.values.array().astype(np.int16)].astype(np.float32), "addend")
-    first = float(addend.grid.zero_point - addend.zero_point)
+    first = float(addend.params.zero_point - addend.zero_point)
     return addend.expressed(
         lambda: Term(b, dequantized(b, x)), lambda: Term(b, b.cast(x.values, FLOAT)) + first, step
     ).tensor

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from thinflow.analysis.grids import Grid
+from thinflow.analysis.quant_params import QuantParams
 from thinflow.lower.quantized.int8_weights import Int8Weights
 from thinflow.ops._quantized import codes_of
 from thinflow.typing import Array
@@ -51,10 +51,10 @@ class RequantTarget:
     high: float = np.inf
 
     @classmethod
-    def of(cls, grid: Grid, steps: float = 0.0) -> RequantTarget:
+    def of(cls, params: QuantParams, steps: float = 0.0) -> RequantTarget:
         """The target for known quantization parameters; `steps` of its scale are added before rounding."""
-        lowest = codes_of(grid.dtype.numpy()).low
-        return cls(grid.scale, grid.zero_point - lowest, steps * grid.scale)
+        lowest = codes_of(params.dtype.numpy()).low
+        return cls(params.scale, params.zero_point - lowest, steps * params.scale)
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -73,13 +73,13 @@ class RequantTarget:
         return np.asarray(found.astype(np.uint8))
 
 
-def steps_from_low_end(grid: Grid) -> float:
+def steps_from_low_end(params: QuantParams) -> float:
     """Steps by which TensorFlow's values, counted from the range's low end, lie above those counted from 0.
 
     Requantize divides an unsigned range from its low end, and its readers take the zero point, a rounded
     number, for 0: so this is -0.5 to 0.5.
     """
-    return -grid.low / grid.scale - grid.zero_point
+    return -params.low / params.scale - params.zero_point
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from thinflow.analysis.grids import Grid
+from thinflow.analysis.quant_params import QuantParams
 from thinflow.errors import UnsupportedOp
 from thinflow.lower.quantized.accumulators import NEGLIGIBLE
 from thinflow.ops._quantized import F32, code_of, codes_of, decode, encode
@@ -46,12 +46,12 @@ class Addend:
     """One operand of a sum.
 
     Attributes:
-        grid: its quantization parameters.
+        params: its quantization parameters.
         reals: what the kernel adds for each quantized value, float64 [256], the lowest one first.
         step: the real value that a 32-bit step stands for.
     """
 
-    grid: Grid
+    params: QuantParams
     reals: Array
     step: float
 
@@ -63,12 +63,12 @@ class Addend:
     @property
     def exact(self) -> Array:
         """What the values stand for, float64 [256]."""
-        return (np.arange(256) - self.zero_point) * self.grid.scale
+        return (np.arange(256) - self.zero_point) * self.params.scale
 
     @property
     def zero_point(self) -> int:
         """Counted from the lowest value."""
-        return self.grid.zero_point - codes_of(self.grid.dtype.numpy()).low
+        return self.params.zero_point - codes_of(self.params.dtype.numpy()).low
 
     def line(self) -> tuple[float, float, float]:
         """Slope and intercept of the line through `reals` over `exact`, and how far that is off."""
@@ -93,7 +93,7 @@ class Addend:
         if rest > STRAIGHT * step:
             return self._as_rounded(values())
         found = real()
-        if abs(slope - 1) * 255 * self.grid.scale > NEGLIGIBLE * step:
+        if abs(slope - 1) * 255 * self.params.scale > NEGLIGIBLE * step:
             found = found * slope
         return found + intercept if abs(intercept) > NEGLIGIBLE * step else found
 
@@ -109,7 +109,7 @@ class Addend:
 
 
 def middle_of(addends: Sequence[Addend]) -> tuple[float, float]:
-    """What sums are above those of what values stand for, and by how much more or less, in reals."""
+    """What sums are above those of what values stand for, and by how much more or less, in real values."""
     highest = sum(float(a.excess.max()) for a in addends)
     lowest = sum(float(a.excess.min()) for a in addends)
     return (highest + lowest) / 2, (highest - lowest) / 2
@@ -123,7 +123,7 @@ class _Steps:
         width: of a value.
         base: the real value of 0.
         per: 32-bit steps in a real value of 1.
-        more: what is added to all sums, in reals.
+        more: what is added to all sums, in real values.
     """
 
     width: float
@@ -134,7 +134,7 @@ class _Steps:
 
 def _steps_of(addend: Addend) -> _Steps | None:
     """The numbers of that formula; None if the kernel does something else with these values."""
-    own, low = addend.grid, codes_of(addend.grid.dtype.numpy()).low
+    own, low = addend.params, codes_of(addend.params.dtype.numpy()).low
     zero = np.zeros(1, own.dtype.numpy())
     base = decode(zero, F32(own.low), F32(own.high))[0]
     width = F32(np.float64(F32(own.high) - F32(own.low)) / 255)
@@ -149,22 +149,22 @@ def _steps_of(addend: Addend) -> _Steps | None:
     return None
 
 
-def addends(op: str, grids: Sequence[Grid], alone: Sequence[bool]) -> tuple[Addend, Addend]:
+def addends(op: str, parameters: Sequence[QuantParams], alone: Sequence[bool]) -> tuple[Addend, Addend]:
     """Both operands of QuantizedAdd or QuantizedBiasAdd.
 
     Args:
         op: which of them.
-        grids: of both.
+        params: of both.
         alone: whether each has a single element, which QuantizedAdd requantizes in another way (the first
             one, if both have).
     """
-    most = _most(op, grids)
+    most = _most(op, parameters)
     step = float(most) * 2.0**-31
     single = bool(alone[0]), bool(alone[1]) and not alone[0]
-    tables = [_in_32_bits(op, grid, most, a) * step for grid, a in zip(grids, single, strict=True)]
+    tables = [_in_32_bits(op, params, most, a) * step for params, a in zip(parameters, single, strict=True)]
     if op == "QuantizedBiasAdd":
         tables[0] = tables[0] + float(code_of(0.0, -most, most, np.int32)) * step
-    first, second = (Addend(g, t, step) for g, t in zip(grids, tables, strict=True))
+    first, second = (Addend(g, t, step) for g, t in zip(parameters, tables, strict=True))
     return first, second
 
 
@@ -173,18 +173,18 @@ def is_single(shape: Sequence[int | None] | None) -> bool:
     return shape is not None and all(n == 1 for n in shape)
 
 
-def _most(op: str, grids: Sequence[Grid]) -> np.float32:
+def _most(op: str, parameters: Sequence[QuantParams]) -> np.float32:
     """The end of the 32-bit range."""
-    lows, highs = zip(*((F32(g.low), F32(g.high)) for g in grids), strict=True)
+    lows, highs = zip(*((F32(g.low), F32(g.high)) for g in parameters), strict=True)
     if op == "QuantizedBiasAdd":
         return F32(max(*highs, *(-low for low in lows)) * F32(BIAS_FACTOR))
     return F32(max(abs(min(lows)), abs(max(highs))) * F32(SUM_FACTOR))
 
 
-def _in_32_bits(op: str, grid: Grid, most: np.float32, alone: bool) -> Array:
+def _in_32_bits(op: str, params: QuantParams, most: np.float32, alone: bool) -> Array:
     """The 32-bit values of all 8-bit ones, float64 [256]."""
-    limits, low, high = codes_of(grid.dtype.numpy()), F32(grid.low), F32(grid.high)
-    values = np.arange(limits.low, limits.high + 1).astype(grid.dtype.numpy())
+    limits, low, high = codes_of(params.dtype.numpy()), F32(params.low), F32(params.high)
+    values = np.arange(limits.low, limits.high + 1).astype(params.dtype.numpy())
     if op == "QuantizedBiasAdd":
         return encode(decode(values, low, high), -most, most, np.int32).astype(np.float64)
     return _widened(values, low, high, most, alone).astype(np.float64)

@@ -12,7 +12,7 @@ from typing import NoReturn, TypeAlias
 
 import numpy as np
 
-from thinflow.analysis.grids import grid
+from thinflow.analysis.quant_params import params_of_range
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import FLOAT, INT8, INT32, QINT8, QINT32
@@ -76,7 +76,7 @@ class Accumulators:
         """
         for node in value.readers:
             if node.op == "RequantizationRange" or (
-                node.op == "Requantize" and b.quantized.grid(node.output()) is None
+                node.op == "Requantize" and b.quantized.params(node.output()) is None
             ):
                 raise unfixed_range(node.output())
         raise UnsupportedOp(
@@ -154,7 +154,7 @@ class LayerAccumulators(Accumulators):
         Args:
             bias: real values [m].
             to: where the sums would be requantized.
-            blur: how far the results of the op that adds are beside these sums, in reals.
+            blur: how far the results of the op that adds are beside these sums, in real values.
         """
         if self.activation != "NONE":
             return None
@@ -233,7 +233,7 @@ class PairAccumulators(Accumulators):
 
     def _added(self, b: Builder, to: RequantTarget) -> Tensor:
         off, moved = self._off(to), self._moved(b, to)
-        if max(a.grid.scale for a in self.addends) > COARSEST_OPERAND * to.scale:
+        if max(a.params.scale for a in self.addends) > COARSEST_OPERAND * to.scale:
             off, moved = np.inf, None
         if moved is not None and off > NEGLIGIBLE * to.scale and moved[1] < min(off, TOLERANCE * to.scale):
             return self._by_operator(b, moved[0], to)
@@ -242,7 +242,7 @@ class PairAccumulators(Accumulators):
         return self._in_float(b, to)
 
     def _off(self, to: RequantTarget) -> float:
-        """How far sums of what values stand for may be beside those of TensorFlow's kernel, in reals."""
+        """How far sums of what values stand for may be beside those of TensorFlow's kernel."""
         operands = zip(self.addends, (self.tensor, self.other), strict=True)
         first, second = (a.excess[_values(t)] if t.is_constant else a.excess for a, t in operands)
         return float(max(first.max() + second.max() + to.shift, -first.min() - second.min() - to.shift))
@@ -254,7 +254,7 @@ class PairAccumulators(Accumulators):
         excess = self.addends[0].excess
         middle = float(excess.max() + excess.min()) / 2
         reals = self._constant(to) + middle
-        own = grid(float(min(reals.min(), 0)), float(max(reals.max(), 0)), QINT8)
+        own = params_of_range(float(min(reals.min(), 0)), float(max(reals.max(), 0)), QINT8)
         if own is None:
             return None
         values = np.clip(np.rint(reals / own.scale) + own.zero_point, -128, 127).astype(np.int8)
@@ -290,7 +290,7 @@ def _values(x: Tensor) -> Array:
 def _expressed(b: Builder, x: Tensor, addend: Addend, to: RequantTarget) -> Float:
     """What TensorFlow's kernel adds for int8 values, float."""
     real = Float(b, b.step("DEQUANTIZE", x, shape=x.shape, element=FLOAT))
-    own = addend.grid
+    own = addend.params
     return addend.expressed(
         lambda: real, lambda: (real * (1 / own.scale) + float(own.zero_point)).rounded(), to.scale
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from thinflow.analysis.grids import Grid, known_grids
+from thinflow.analysis.quant_params import QuantParams, infer_quant_params
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import FLOAT, INT32, INT64, DType, TensorSpec
@@ -25,27 +25,27 @@ class QuantizedContext:
     """What one lowering knows of quantized values.
 
     Attributes:
-        grids: graph -> the quantization parameters of its values, inferred when first asked for.
+        inferred: graph -> the quantization parameters of its values, inferred when first asked for.
         signed: uint8 tensor -> the same in int8.
         unsigned: the other way around.
         sums: int8 tensor -> the accumulators it was requantized from, and the target.
         floats: quantized values in float, and a form of real values -> these.
     """
 
-    grids: dict[Graph, Mapping[Value, Grid]] = field(default_factory=dict)
+    inferred: dict[Graph, Mapping[Value, QuantParams]] = field(default_factory=dict)
     signed: dict[Tensor, Tensor] = field(default_factory=dict)
     unsigned: dict[Tensor, Tensor] = field(default_factory=dict)
     sums: dict[Tensor, tuple[Any, Any]] = field(default_factory=dict)
     floats: dict[tuple[Tensor, str], Tensor] = field(default_factory=dict)
 
-    def grid(self, value: Value) -> Grid | None:
+    def params(self, value: Value) -> QuantParams | None:
         """The quantization parameters of a value; None if they are not known before the model runs."""
         graph = value.node.graph
         if graph is None:
             return None
-        if graph not in self.grids:
-            self.grids[graph] = known_grids(graph)
-        return self.grids[graph].get(value)
+        if graph not in self.inferred:
+            self.inferred[graph] = infer_quant_params(graph)
+        return self.inferred[graph].get(value)
 
     def keep(self, operators: Iterable[Operator]) -> None:
         """Forget tensors whose operators are gone."""
@@ -207,7 +207,7 @@ class Builder(Building[Tensor]):
 
 
 def _keep_grid(inputs: Sequence[Tensor | None], outputs: Sequence[Tensor]) -> None:
-    """Let codes that an op only moves say what they stand for: accelerated kernels refuse to guess."""
+    """Let values that an op only moves keep their parameters: accelerated kernels refuse to guess."""
     coded = next((t for t in inputs if t is not None and t.quantization is not None), None)
     for tensor in outputs:
         if coded is not None and tensor.dtype.is_quantized and tensor.quantization is None:

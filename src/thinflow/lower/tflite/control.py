@@ -80,7 +80,7 @@ class ControlLowering(FlowLowering):
         super().__init__(TARGET, specs, constants, around=around)
         known = around if around is not None else constants
         if isinstance(known, ControlLowering):
-            self.builder.quantized.grids = known.builder.quantized.grids
+            self.builder.quantized.inferred = known.builder.quantized.inferred
         self.subgraphs: list[Subgraph] = [] if around is None else around.subgraphs
         self.tables: dict[int, int] = {} if around is None else around.tables
         self._contents: dict[Any, int] = {} if around is None else around._contents
@@ -104,7 +104,7 @@ class ControlLowering(FlowLowering):
         return number
 
     def operand(self, node: Node, value: Value) -> Slot:
-        """What a rule is handed: int8 codes and 32-bit sums only where it knows them."""
+        """What a rule is handed: int8 values and 32-bit sums only where it knows them."""
         slot = self.read(value)
         if node.op in quantized_context.READERS:
             return slot

@@ -160,7 +160,7 @@ def quantize_dynamically(
 
 
 def sum_of(b: Builder, op: str, x: DynamicallyQuantized, y: DynamicallyQuantized, shape: Dims) -> Tensor:
-    """What QuantizedAdd or QuantizedBiasAdd makes of two operands, as reals of a shape."""
+    """What QuantizedAdd or QuantizedBiasAdd makes of two operands, as real values of a shape."""
     if op == "QuantizedBiasAdd":
         addend = Float(b, y.decoded(b)) - _lost(_farthest(b, x, y))
         return b.step("ADD", x.decoded(b), addend.tensor, shape=shape)

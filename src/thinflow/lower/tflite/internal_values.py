@@ -1,13 +1,13 @@
-"""Which values exist only between the nodes that LiteRT computes together, and nowhere else.
+"""Values that exist only between nodes that LiteRT computes together.
 
-They are codes of whose grid only those nodes know, and complex numbers in parts.
+They are quantized values whose range only those nodes know, and complex numbers in parts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from thinflow.analysis.grids import Grid, code_type, known_grids
+from thinflow.analysis.quant_params import QuantParams, infer_quant_params, quantized_type
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import QINT32
 from thinflow.lower.tflite.complex import has_form
@@ -17,7 +17,7 @@ _MEASURING = frozenset({"RequantizationRange", "QuantizeDownAndShrinkRange"})
 
 
 def inner_values(graph: Graph) -> set[Value]:
-    """32-bit codes, and codes without a fixed range, between ops that LiteRT can compute together.
+    """32-bit values, and values without a fixed range, between ops that LiteRT can compute together.
 
     Their producers and readers have to be lowered as one. Where one of them cannot be, none of what hangs
     together with it is here. O(nodes + edges).
@@ -25,10 +25,10 @@ def inner_values(graph: Graph) -> set[Value]:
     found = _complex_values(graph)
     if not any(node.op in READERS for node in graph):
         return found
-    grids = known_grids(graph)
-    codes = [(node.output(), code_type(node.output())) for node in graph if node.op in READERS]
-    inner = {v for v, kind in codes if kind is not None and (kind is QINT32 or v not in grids)}
-    return found | (inner - _spoilt(inner, {v for v in inner if not _is_possible(v, grids)}))
+    parameters = infer_quant_params(graph)
+    codes = [(node.output(), quantized_type(node.output())) for node in graph if node.op in READERS]
+    inner = {v for v, kind in codes if kind is not None and (kind is QINT32 or v not in parameters)}
+    return found | (inner - _spoilt(inner, {v for v in inner if not _is_possible(v, parameters)}))
 
 
 def _complex_values(graph: Graph) -> set[Value]:
@@ -40,16 +40,16 @@ def _complex_values(graph: Graph) -> set[Value]:
     )
 
 
-def _is_possible(value: Value, grids: Mapping[Value, Grid]) -> bool:
+def _is_possible(value: Value, parameters: Mapping[Value, QuantParams]) -> bool:
     """Whether LiteRT's kernels can take a value on the way from its producer to its readers."""
     makes = value.node.op not in ("Requantize", *_MEASURING)
-    return makes and not value.is_graph_output and all(_takes(node, grids) for node in value.readers)
+    return makes and not value.is_graph_output and all(_takes(node, parameters) for node in value.readers)
 
 
-def _takes(node: Node, grids: Mapping[Value, Grid]) -> bool:
+def _takes(node: Node, parameters: Mapping[Value, QuantParams]) -> bool:
     if node.op in _MEASURING or node.op not in READERS:
         return False
-    return node.op != "Requantize" or node.output() in grids
+    return node.op != "Requantize" or node.output() in parameters
 
 
 def _spoilt(found: set[Value], start: set[Value]) -> set[Value]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from thinflow.analysis.grids import Grid
+from thinflow.analysis.quant_params import QuantParams
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Node
 from thinflow.ir.types import FLOAT, QUINT8, DType
@@ -17,7 +17,7 @@ from thinflow.lower.tflite.builder import Builder, require
 from thinflow.lower.tflite.dynamic_ranges import FloatAccumulators, quantize_dynamically
 from thinflow.lower.tflite.program import Tensor
 from thinflow.lower.tflite.quantized import dequantized, with_range
-from thinflow.lower.tflite.quantized_context import grid_of, quantized_result
+from thinflow.lower.tflite.quantized_context import params_of, quantized_result
 from thinflow.lower.tflite.requantized_float_layers import requantized_layer
 from thinflow.ops._quantized import encode, is_native
 
@@ -42,15 +42,15 @@ def quantize_v2(
 ) -> Three:
     """QUANTIZE where the range is known, or the layer in front in integers; else in float."""
     require(mode == "MIN_FIRST" and axis < 0, f"LiteRT's codes are those of the mode MIN_FIRST, not {mode}")
-    grid = b.quantized.grid(node.output())
-    if grid is None:
+    params = b.quantized.params(node.output())
+    if params is None:
         require(T is QUINT8 or T.name == "qint8", f"codes of {T} need a range that is fixed")
         is_within = _is_end(node, "Min", 1) and _is_end(node, "Max", 2)
         return (quantize_dynamically(b, x, low, high, T, ensure_minimum_range, is_within=is_within),)
     if T.name in _EIGHT:
-        to = _target(grid_of(b, node.output()))
+        to = _target(params_of(b, node.output()))
         return with_range(b, requantized_layer(b, x, to) or _quantized(b, x, to))
-    return with_range(b, FloatAccumulators(_clamped(b, x, grid)))
+    return with_range(b, FloatAccumulators(_clamped(b, x, params)))
 
 
 def _is_end(node: Node, op: str, number: int) -> bool:
@@ -64,12 +64,12 @@ def _is_end(node: Node, op: str, number: int) -> bool:
     return sizes is not None and np.asarray(sizes.numpy()).tolist() == [-1]
 
 
-def _target(grid: Grid) -> RequantTarget:
+def _target(params: QuantParams) -> RequantTarget:
     """What QuantizeV2 rounds to: oneDNN's kernel counts unsigned values from the lower end of the range."""
-    if grid.dtype is not QUINT8 or is_native():
-        return RequantTarget.of(grid, _steps_off(grid) if grid.dtype is not QUINT8 else 0.0)
-    low, high = np.float32(grid.low), np.float32(grid.high)
-    return RequantTarget.of(grid, float(-low * (np.float32(255) / (high - low))) - grid.zero_point)
+    if params.dtype is not QUINT8 or is_native():
+        return RequantTarget.of(params, _steps_off(params) if params.dtype is not QUINT8 else 0.0)
+    low, high = np.float32(params.low), np.float32(params.high)
+    return RequantTarget.of(params, float(-low * (np.float32(255) / (high - low))) - params.zero_point)
 
 
 def _quantized(b: Builder, x: Tensor, to: RequantTarget) -> Tensor:
@@ -80,8 +80,8 @@ def _quantized(b: Builder, x: Tensor, to: RequantTarget) -> Tensor:
     return y
 
 
-def _clamped(b: Builder, x: Tensor, grid: Grid) -> Tensor:
-    low, high = (b.const(np.float32(end), "limit", FLOAT) for end in (grid.low, grid.high))
+def _clamped(b: Builder, x: Tensor, params: QuantParams) -> Tensor:
+    low, high = (b.const(np.float32(end), "limit", FLOAT) for end in (params.low, params.high))
     return b.step("MINIMUM", b.step("MAXIMUM", x, low, shape=x.shape), high, shape=x.shape)
 
 
@@ -96,29 +96,29 @@ def requantize(
     wanted_high: Tensor,
 ) -> Three:
     """The operator that makes the 32-bit accumulators rounds them."""
-    grid = grid_of(b, node.output())
+    params = params_of(b, node.output())
     if isinstance(q, FloatAccumulators):
-        return with_range(b, _quantized(b, q.tensor, RequantTarget.of(grid)))
+        return with_range(b, _quantized(b, q.tensor, RequantTarget.of(params)))
     if not isinstance(q, Accumulators):
         raise UnsupportedOp("its 32-bit codes are not made by an op that LiteRT rounds in the same step")
-    return with_range(b, q.requantized(b, RequantTarget.of(grid, _steps_off(grid))))
+    return with_range(b, q.requantized(b, RequantTarget.of(params, _steps_off(params))))
 
 
-def _steps_off(grid: Grid) -> float:
+def _steps_off(params: QuantParams) -> float:
     """Steps by which the op's own values lie above those that its readers take them for.
 
     Values of qint8 are counted from 0, which float32 may round to the one beside the zero point.
     """
-    if grid.dtype is QUINT8:
-        return steps_from_low_end(grid)
-    ends = np.float32(grid.low), np.float32(grid.high)
-    return float(encode(np.zeros(1), *ends, grid.dtype.numpy())[0]) - grid.zero_point
+    if params.dtype is QUINT8:
+        return steps_from_low_end(params)
+    ends = np.float32(params.low), np.float32(params.high)
+    return float(encode(np.zeros(1), *ends, params.dtype.numpy())[0]) - params.zero_point
 
 
 @lower("RequantizationRange", "QuantizeDownAndShrinkRange", to="tflite")
 def requantization_range(b: Builder, node: Node, q: QuantizedValue, low: Tensor, high: Tensor) -> Tensor:
     """Refused: what is measured in every run would need 32-bit tensors."""
-    grid_of(b, node.output())
+    params_of(b, node.output())
     raise UnsupportedOp("LiteRT has no 32-bit codes to measure")
 
 

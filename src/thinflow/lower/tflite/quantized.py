@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from thinflow.analysis.grids import Grid
+from thinflow.analysis.quant_params import QuantParams
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.types import FLOAT, INT8
@@ -25,7 +25,7 @@ from thinflow.lower.tflite.dynamic_ranges import DynamicallyQuantized, FloatAccu
 from thinflow.lower.tflite.formulas import Float
 from thinflow.lower.tflite.pad import grown
 from thinflow.lower.tflite.program import Quantization, Tensor
-from thinflow.lower.tflite.quantized_context import as_int8, centred, grid_of, quantized_step
+from thinflow.lower.tflite.quantized_context import as_int8, centred, params_of, quantized_step
 from thinflow.ops._quantized import decode
 from thinflow.typing import Array
 
@@ -35,10 +35,10 @@ _ONES = (1, 1, 1, 1)
 
 def with_range(b: Builder, codes: QuantizedValue) -> Three:
     """A node's outputs: quantized values, and the ends of their range as constants where they are known."""
-    grid = b.quantized.grid(b.node.output())
-    if grid is None:
+    params = b.quantized.params(b.node.output())
+    if params is None:
         return (codes,)
-    return codes, b.const(np.float32(grid.low), "min"), b.const(np.float32(grid.high), "max")
+    return codes, b.const(np.float32(params.low), "min"), b.const(np.float32(params.high), "max")
 
 
 def dequantized(b: Builder, x: QuantizedValue, value: Value) -> Tensor:
@@ -48,24 +48,24 @@ def dequantized(b: Builder, x: QuantizedValue, value: Value) -> Tensor:
     if isinstance(x, FloatAccumulators):
         return x.tensor
     x = stored_tensor(b, x, value)
-    grid = grid_of(b, value, b.node)
+    params = params_of(b, value, b.node)
     if x.is_constant:
         codes = np.asarray(x.array())
-        return b.const(decode(codes, np.float32(grid.low), np.float32(grid.high)), "reals", FLOAT)
-    y = b.step("DEQUANTIZE", as_int8(b, x, grid), shape=x.shape, element=FLOAT)
-    beside = decoded_zero(grid)
+        return b.const(decode(codes, np.float32(params.low), np.float32(params.high)), "reals", FLOAT)
+    y = b.step("DEQUANTIZE", as_int8(b, x, params), shape=x.shape, element=FLOAT)
+    beside = decoded_zero(params)
     return b.step("ADD", y, b.const(np.float32(beside), "zero"), shape=x.shape) if beside else y
 
 
-def decoded_zero(grid: Grid) -> float:
+def decoded_zero(params: QuantParams) -> float:
     """What the zero point decodes to: a step beside 0 where 0 lies half-way between two quantized values.
 
     TensorFlow's kernels round the lower end of the range in double where they multiply, and in float32 where
     they decode.
     """
-    zero = np.array([grid.zero_point], grid.dtype.numpy())
-    real = float(decode(zero, np.float32(grid.low), np.float32(grid.high))[0])
-    return real if abs(real) > 0.5 * grid.scale else 0.0
+    zero = np.array([params.zero_point], params.dtype.numpy())
+    real = float(decode(zero, np.float32(params.low), np.float32(params.high))[0])
+    return real if abs(real) > 0.5 * params.scale else 0.0
 
 
 def stored_tensor(b: Builder, x: QuantizedValue, value: Value) -> Tensor:
@@ -77,10 +77,10 @@ def stored_tensor(b: Builder, x: QuantizedValue, value: Value) -> Tensor:
     return x if isinstance(x, Tensor) else x.stored(b, value)
 
 
-def _weights(b: Builder, w: QuantizedValue, value: Value) -> tuple[Tensor, Grid]:
+def _weights(b: Builder, w: QuantizedValue, value: Value) -> tuple[Tensor, QuantParams]:
     if not isinstance(w, Tensor) or not w.is_constant:
         raise UnsupportedOp("its weights are computed while the model runs; LiteRT's kernel wants them fixed")
-    return w, grid_of(b, value, b.node)
+    return w, params_of(b, value, b.node)
 
 
 # --- convolutions and matrices ------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def quantized_conv_2d(
         shape = b.result_spec().shape
         y = b.step("CONV_2D", real, filters, zeros, shape=shape, padding=padding, **options)
         return with_range(b, FloatAccumulators(y))
-    of_x = grid_of(b, node.inputs[0], node)
+    of_x = params_of(b, node.inputs[0], node)
     finish = partial(_conv, (kh, kw), strides, padding, options)
     plan = _plan(of_x, of_w, weights.reshape(kh * kw, depth, count))
     source = as_int8(b, stored_tensor(b, x, node.inputs[0]), of_x)
@@ -121,7 +121,7 @@ def quantized_conv_2d(
     return with_range(b, LayerAccumulators(tensor=source, shape=shape, plan=plan, finish=finish))
 
 
-def _plan(of_x: Grid, of_w: Grid, weights: Array) -> LayerPlan:
+def _plan(of_x: QuantParams, of_w: QuantParams, weights: Array) -> LayerPlan:
     """Of a layer with weights [taps,c,m] less their zero point."""
     zero = RequantTarget.of(of_x).zero_point
     return LayerPlan(weights=weights, input_scale=of_x.scale, input_zero=zero, unit=of_w.scale)
@@ -147,9 +147,9 @@ def _conv(
     b.append("CONV_2D", inputs, [y], options | {"padding": padding, "fused_activation_function": activation})
 
 
-def _real_weights(b: Builder, codes: Tensor, grid: Grid, order: Sequence[int]) -> Tensor:
+def _real_weights(b: Builder, codes: Tensor, params: QuantParams, order: Sequence[int]) -> Tensor:
     """Weights as float, stored in eight bits: LiteRT makes float of them once."""
-    stored = as_int8(b, b.const(np.asarray(codes.array()).transpose(order), "codes", codes.dtype), grid)
+    stored = as_int8(b, b.const(np.asarray(codes.array()).transpose(order), "codes", codes.dtype), params)
     return b.step("DEQUANTIZE", stored, shape=stored.shape, element=FLOAT)
 
 
@@ -219,7 +219,7 @@ def quantized_mat_mul(
         real = b.transposed(x.centred(b), (1, 0)) if transpose_a else x.centred(b)
         y = b.step("FULLY_CONNECTED", real, matrix, None, shape=b.result_spec().shape)
         return with_range(b, FloatAccumulators(y))
-    of_x = grid_of(b, node.inputs[0], node)
+    of_x = params_of(b, node.inputs[0], node)
     left = as_int8(b, stored_tensor(b, x, node.inputs[0]), of_x)
     if transpose_a:
         turned = shape_of(left, "the first matrix", 2)[::-1]
@@ -261,18 +261,18 @@ def _pair(b: Builder, node: Node, code: str, x: QuantizedValue, y: QuantizedValu
     first, second = node.inputs[:2]
     if isinstance(x, DynamicallyQuantized) or isinstance(y, DynamicallyQuantized):
         return with_range(b, FloatAccumulators(_in_float(b, node, x, y)))
-    grids = grid_of(b, first, node), grid_of(b, second, node)
-    left = as_int8(b, stored_tensor(b, x, first), grids[0])
-    right = as_int8(b, stored_tensor(b, y, second), grids[1])
+    parameters = params_of(b, first, node), params_of(b, second, node)
+    left = as_int8(b, stored_tensor(b, x, first), parameters[0])
+    right = as_int8(b, stored_tensor(b, y, second), parameters[1])
     pair = PairAccumulators(tensor=left, other=right, shape=b.result_spec().shape, code=code)
     if code == "ADD":
-        parts = addends(node.op, grids, [is_single(b.spec(v).shape) for v in (first, second)])
+        parts = addends(node.op, parameters, [is_single(b.spec(v).shape) for v in (first, second)])
         pair = replace(pair, addends=parts, joined=_in_layer(b, node, (left, right), parts))
     return with_range(b, pair)
 
 
 def _in_float(b: Builder, node: Node, x: QuantizedValue, y: QuantizedValue) -> Tensor:
-    """Sums or products of which one operand has a range that is measured while the model runs, as reals."""
+    """Sums or products, of which one operand has a range that is measured in each run, as real values."""
     left, right = (_dynamic(b, s, v, node) for s, v in ((x, node.inputs[0]), (y, node.inputs[1])))
     if node.op != "QuantizedMul":
         return sum_of(b, node.op, left, right, b.result_spec().shape)
@@ -283,7 +283,7 @@ def _dynamic(b: Builder, x: QuantizedValue, value: Value, node: Node) -> Dynamic
     """Quantized values as those of a measured range, also where theirs is known."""
     if isinstance(x, DynamicallyQuantized):
         return x
-    own = grid_of(b, value, node)
+    own = params_of(b, value, node)
     stored = as_int8(b, stored_tensor(b, x, value), own)
     if stored.is_constant:
         codes = b.const(np.asarray(stored.array()).astype(np.float32) + 128, "codes", FLOAT)

@@ -17,8 +17,8 @@ from thinflow.lower.tflite.program import Tensor
 from thinflow.lower.tflite.quantized import stored_tensor, with_range
 from thinflow.lower.tflite.quantized_context import (
     as_int8,
-    grid_of,
     parameters_of,
+    params_of,
     quantized_result,
     quantized_step,
 )
@@ -26,7 +26,7 @@ from thinflow.ops._interpolate import linear
 
 Three = tuple[Any, ...]
 _MEANS = ("AVERAGE_POOL_2D", "RESIZE_BILINEAR")
-"""Codes whose results of whole numbers have fractions."""
+"""Operators whose results of whole numbers have fractions."""
 
 
 def _same_parameters(
@@ -41,8 +41,8 @@ def _same_parameters(
         made = Float(b, b.step(code, x.tensor, *more, shape=b.result_spec().shape, **options))
         return with_range(b, x.with_values(made.rounded() if code in _MEANS else made))
     value = node.inputs[0]
-    codes = as_int8(b, stored_tensor(b, x, value), grid_of(b, value, node))
-    y = quantized_result(b, grid_of(b, node.output()))
+    codes = as_int8(b, stored_tensor(b, x, value), params_of(b, value, node))
+    y = quantized_result(b, params_of(b, node.output()))
     b.append(code, [codes, *more], [y], options)
     return with_range(b, y)
 
@@ -132,22 +132,22 @@ def quantized_resize(
 def quantized_concat(b: Builder, node: Node, axis: Tensor, *rest: QuantizedValue) -> Three:
     """Parts with other quantization parameters are requantized to those of the result first."""
     (place,) = ints(axis, "the axis")
-    grid = grid_of(b, node.output())
+    params = params_of(b, node.output())
     count = len(rest) // 3
     parts = []
     for x, value in zip(rest[:count], node.inputs[1 : 1 + count], strict=True):
-        own = grid_of(b, value, node)
+        own = params_of(b, value, node)
         codes = as_int8(b, stored_tensor(b, x, value), own)
-        parts.append(codes if (own.low, own.high) == (grid.low, grid.high) else _moved(b, codes, grid))
+        parts.append(codes if (own.low, own.high) == (params.low, params.high) else _moved(b, codes, params))
     rank = len(shape_of(parts[0], "the first input"))
     require(0 <= place < rank, f"axis {place} is out of range for rank {rank}")
-    y = quantized_result(b, grid)
+    y = quantized_result(b, params)
     b.append("CONCATENATION", parts, [y], {"axis": place})
     return with_range(b, y)
 
 
-def _moved(b: Builder, x: Tensor, grid: Any) -> Tensor:
+def _moved(b: Builder, x: Tensor, params: Any) -> Tensor:
     y = quantized_step(b, "moved", x.shape, x)
-    y.quantization = parameters_of(grid)
+    y.quantization = parameters_of(params)
     b.append("QUANTIZE", [x], [y], {})
     return y

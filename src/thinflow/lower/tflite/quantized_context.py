@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from thinflow.analysis.grids import Grid, operands
-from thinflow.analysis.grids import grid as make_grid
+from thinflow.analysis.quant_params import QuantParams, operands, params_of_range
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.types import INT8
@@ -37,7 +36,7 @@ READERS = frozenset(
 """Ops whose rules take quantized values as they stand in the program."""
 
 
-def grid_of(b: Builder, value: Value, reader: Node | None = None) -> Grid:
+def params_of(b: Builder, value: Value, reader: Node | None = None) -> QuantParams:
     """The quantization parameters of a value whose range is known and holds 0.
 
     Args:
@@ -48,25 +47,25 @@ def grid_of(b: Builder, value: Value, reader: Node | None = None) -> Grid:
     Raises:
         UnsupportedOp: the range is not known, or does not hold 0.
     """
-    grid = b.quantized.grid(value) or (None if reader is None else _stored_grid(value, reader))
-    if grid is None:
+    params = b.quantized.params(value) or (None if reader is None else _constant_params(value, reader))
+    if params is None:
         raise unfixed_range(value)
     require(
-        grid.holds_zero,
-        f"the range of '{value.name}', {grid.low:.6g} to {grid.high:.6g}, does not hold 0",
+        params.holds_zero,
+        f"the range of '{value.name}', {params.low:.6g} to {params.high:.6g}, does not hold 0",
         hint="integer kernels need a code for 0; give the layer a range that holds it",
     )
-    return grid
+    return params
 
 
-def _stored_grid(value: Value, reader: Node) -> Grid | None:
+def _constant_params(value: Value, reader: Node) -> QuantParams | None:
     """The quantization parameters that a node gives a constant by constants."""
     codes = value.node.tensor
     for place in operands(reader) if codes is not None else ():
         ends = [reader.inputs[i].node.tensor for i in (place.low, place.high)]
-        if reader.inputs[place.codes] is value and codes is not None and None not in ends:
+        if reader.inputs[place.values] is value and codes is not None and None not in ends:
             low, high = (float(np.asarray(end.numpy()).reshape(-1)[0]) for end in ends if end is not None)
-            return make_grid(low, high, codes.dtype)
+            return params_of_range(low, high, codes.dtype)
     return None
 
 
@@ -79,13 +78,13 @@ def unfixed_range(value: Value) -> UnsupportedOp:
     )
 
 
-def parameters_of(known: Grid | RequantTarget) -> Quantization:
+def parameters_of(known: QuantParams | RequantTarget) -> Quantization:
     """Quantization parameters as those of an int8 tensor."""
     to = known if isinstance(known, RequantTarget) else RequantTarget.of(known)
     return Quantization(np.array([to.scale], np.float32), np.array([to.zero_point - 128], np.int64))
 
 
-def quantized_result(b: Builder, known: Grid | RequantTarget) -> Tensor:
+def quantized_result(b: Builder, known: QuantParams | RequantTarget) -> Tensor:
     """A new int8 tensor for the result of the current node."""
     y = b.value(b.node.output(), element=INT8)
     y.quantization = parameters_of(known)
@@ -99,16 +98,16 @@ def quantized_step(b: Builder, suffix: str, shape: tuple[int | None, ...] | None
     return y
 
 
-def as_int8(b: Builder, x: Tensor, grid: Grid) -> Tensor:
+def as_int8(b: Builder, x: Tensor, params: QuantParams) -> Tensor:
     """Quantized values as an int8 tensor that states its parameters."""
     if x.is_constant:
-        return _constant(b, x, grid)
+        return _constant(b, x, params)
     if x.dtype is INT8 or x.dtype.name == "qint8":
-        x.dtype, x.quantization = INT8, x.quantization or parameters_of(grid)  # stored alike
+        x.dtype, x.quantization = INT8, x.quantization or parameters_of(params)  # stored alike
         return x
     found = b.quantized.signed.get(x)
     if found is None:
-        signed = parameters_of(grid)
+        signed = parameters_of(params)
         x.quantization = Quantization(signed.scale, signed.zero_point + 128)
         found = b.own("int8", x.shape, INT8)
         found.quantization = signed
@@ -117,15 +116,15 @@ def as_int8(b: Builder, x: Tensor, grid: Grid) -> Tensor:
     return found
 
 
-def centred(x: Tensor, grid: Grid) -> Array:
+def centred(x: Tensor, params: QuantParams) -> Array:
     """A constant less its zero point, float64."""
-    return np.asarray(x.array()).astype(np.float64) - grid.zero_point
+    return np.asarray(x.array()).astype(np.float64) - params.zero_point
 
 
-def _constant(b: Builder, x: Tensor, grid: Grid) -> Tensor:
-    values = np.asarray(x.array()).astype(np.int16) - (128 + codes_of(grid.dtype.numpy()).low)
+def _constant(b: Builder, x: Tensor, params: QuantParams) -> Tensor:
+    values = np.asarray(x.array()).astype(np.int16) - (128 + codes_of(params.dtype.numpy()).low)
     y = b.const(values.astype(np.int8), "codes", INT8)
-    y.quantization = parameters_of(grid)
+    y.quantization = parameters_of(params)
     return y
 
 
@@ -138,9 +137,9 @@ def stored(b: Builder, value: Value, x: Any) -> Any:
     if not isinstance(x, Tensor):
         return x.stored(b, value) if hasattr(x, "stored") else x
     spec = b.spec(value).dtype
-    grid = b.quantized.grid(value) if x.dtype.is_quantized and x.quantization is None else None
-    if grid is not None and grid.holds_zero and not x.is_constant:
-        signed = parameters_of(grid)
+    params = b.quantized.params(value) if x.dtype.is_quantized and x.quantization is None else None
+    if params is not None and params.holds_zero and not x.is_constant:
+        signed = parameters_of(params)
         x.quantization = Quantization(signed.scale, signed.zero_point + 128 * (x.dtype.name == "quint8"))
     if x.dtype is not INT8 or spec is None or spec.name not in ("quint8", "uint8"):
         return x

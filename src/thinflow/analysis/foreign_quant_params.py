@@ -47,7 +47,7 @@ _MOST_STEPS = 64
 
 @brief_repr
 @dataclass(frozen=True)
-class TensorGrid:
+class TensorParams:
     """real = scale * (stored - zero_point).
 
     Attributes:
@@ -74,15 +74,15 @@ class TensorGrid:
         return np.asarray(steps * scale, np.float32)
 
 
-def grid_of(value: Value) -> TensorGrid | None:
+def params_of(value: Value) -> TensorParams | None:
     """How the integers of a value stand for real numbers; None if they are plain numbers, or not known.
 
     A .tflite file says so of each tensor, an .onnx file by the constants that its quantized ops read.
     """
     if value.node.op.startswith("onnx."):
-        return _onnx_grid(value)
+        return _onnx_params(value)
     if value.node.tensor is not None and "quantization_scale" not in value.node.attrs:
-        return _onnx_constant_grid(value)
+        return _onnx_constant_params(value)
     suffix = f"_{value.port}" if value.port else ""
     scale = value.node.attrs.get(f"quantization_scale{suffix}")
     if (
@@ -96,19 +96,23 @@ def grid_of(value: Value) -> TensorGrid | None:
     axis = value.node.attrs.get(f"quantization_axis{suffix}", 0)
     assert isinstance(zero, tuple)
     assert isinstance(axis, int)
-    found = TensorGrid(_floats(scale), _ints(zero), axis)
+    found = TensorParams(_floats(scale), _ints(zero), axis)
     return found if _makes_sense(found, value) else None
 
 
-def _makes_sense(grid: TensorGrid, value: Value) -> bool:
+def _makes_sense(params: TensorParams, value: Value) -> bool:
     """Whether a damaged file did not say nonsense: finite scales, as many as there are slices."""
-    counts = {len(grid.scale), len(grid.zero_point) or len(grid.scale)} - {1}
+    counts = {len(params.scale), len(params.zero_point) or len(params.scale)} - {1}
     shape = value.shape
-    if not all(map(math.isfinite, grid.scale)) or len(counts) > 1:
+    if not all(map(math.isfinite, params.scale)) or len(counts) > 1:
         return False
-    if not grid.is_per_channel:
+    if not params.is_per_channel:
         return not counts
-    return shape is not None and 0 <= grid.axis < len(shape) and shape[grid.axis] in (None, len(grid.scale))
+    return (
+        shape is not None
+        and 0 <= params.axis < len(shape)
+        and shape[params.axis] in (None, len(params.scale))
+    )
 
 
 def _floats(numbers: tuple[object, ...]) -> tuple[float, ...]:
@@ -120,17 +124,17 @@ def _ints(numbers: tuple[object, ...]) -> tuple[int, ...]:
 
 
 def step_of(value: Value) -> float:
-    """How far apart the real numbers are that a value can take, codes or what was made of codes; else 0."""
+    """How far apart the real numbers are that a quantized value can take, or what was made of one; else 0."""
     source = value.node.inputs[0] if value.node.op in _DEQUANTIZERS and value.node.inputs else value
-    grid = grid_of(source)
-    return max(grid.scale) if grid is not None else 0.0
+    params = params_of(source)
+    return max(params.scale) if params is not None else 0.0
 
 
 _DEQUANTIZERS = frozenset({"tfl.DEQUANTIZE", "onnx.DequantizeLinear", "onnx.com.microsoft.DequantizeLinear"})
 
 
-def _onnx_constant_grid(value: Value) -> TensorGrid | None:
-    """The grid of a constant in an .onnx file, which the ops that read it state."""
+def _onnx_constant_params(value: Value) -> TensorParams | None:
+    """The quantization parameters of a constant in an .onnx file, which the ops that read it state."""
     for use in value.uses:
         node = use.node
         if node.op in _DEQUANTIZERS and use.index == 0:
@@ -144,7 +148,7 @@ def _onnx_constant_grid(value: Value) -> TensorGrid | None:
 _WEIGHTS_PLACE = 3
 
 
-def _per_axis(value: Value, ends: tuple[Value, ...], axis: int) -> TensorGrid | None:
+def _per_axis(value: Value, ends: tuple[Value, ...], axis: int) -> TensorParams | None:
     tensors = [v.node.tensor for v in ends]
     shape = value.shape
     if not tensors or shape is None or any(t is None or len(t.shape) > 1 for t in tensors):
@@ -152,11 +156,11 @@ def _per_axis(value: Value, ends: tuple[Value, ...], axis: int) -> TensorGrid | 
     scale, *zero = [t.numpy().reshape(-1).astype(np.float64).tolist() for t in tensors if t is not None]
     if not scale or (len(scale) > 1 and not shape):
         return None
-    found = TensorGrid(tuple(scale), tuple(int(z) for z in (zero or [[0]])[0]), axis % max(len(shape), 1))
+    found = TensorParams(tuple(scale), tuple(int(z) for z in (zero or [[0]])[0]), axis % max(len(shape), 1))
     return found if _makes_sense(found, value) else None
 
 
-def _onnx_grid(value: Value) -> TensorGrid | None:
+def _onnx_params(value: Value) -> TensorParams | None:
     for _ in range(_MOST_STEPS):
         node = value.node
         place = _ONNX_RESULT.get(node.op)
@@ -168,10 +172,10 @@ def _onnx_grid(value: Value) -> TensorGrid | None:
     return None
 
 
-def _constants(ends: tuple[Value, ...]) -> TensorGrid | None:
-    """The grid that a scale and perhaps a zero point give, if they are constants of one element."""
+def _constants(ends: tuple[Value, ...]) -> TensorParams | None:
+    """The parameters that a scale and perhaps a zero point give, if they are constants of one element."""
     tensors = [v.node.tensor for v in ends]
     if not tensors or any(t is None or t.size != 1 for t in tensors):
         return None
     numbers = [t.numpy().reshape(-1)[0] for t in tensors if t is not None]
-    return TensorGrid((float(numbers[0]),), (int(numbers[1]) if len(numbers) > 1 else 0,))
+    return TensorParams((float(numbers[0]),), (int(numbers[1]) if len(numbers) > 1 else 0,))

@@ -1,6 +1,6 @@
-"""Which reals the codes of quantized tensors stand for, where that is known before anything runs.
+"""Quantization parameters of the values of a graph, where they are known before anything runs.
 
-A quantized tensor is codes plus two scalars, the ends of its range. The ends are known when they are
+A quantized tensor is values plus two scalars, the ends of its range. The ends are known when they are
 constants or follow from constants by what the ops say of the ranges of their results: a convolution's from
 those of its operands, a pool's from its input's. Those measured in each run (RequantizationRange, Min and Max
 of the values) are not.
@@ -27,14 +27,14 @@ _TINY = float(np.finfo(np.float32).tiny)
 
 
 @dataclass(frozen=True)
-class Grid:
-    """The reals that codes stand for: (code - zero_point) * scale, as the mode MIN_FIRST has it.
+class QuantParams:
+    """A quantized value stands for (value - zero_point) * scale, as the mode MIN_FIRST has it.
 
     Attributes:
         low, high: the ends of the range as the graph states them, float32 values.
-        scale: width of one code, above 0.
-        zero_point: the code of 0, not saturated: none of the codes if the range does not reach 0.
-        dtype: the type of the codes (quint8, qint8, qint32...).
+        scale: above 0.
+        zero_point: not saturated: none of the quantized values if the range does not reach 0.
+        dtype: the type of the values (quint8, qint8, qint32...).
     """
 
     low: float
@@ -45,21 +45,21 @@ class Grid:
 
     @property
     def holds_zero(self) -> bool:
-        """Whether 0 is one of the codes, as integer kernels need it."""
+        """Whether the zero point is a quantized value, as integer kernels need it."""
         codes = codes_of(self.dtype.numpy())
         return codes.low <= self.zero_point <= codes.high
 
 
-class Coded(NamedTuple):
-    """A quantized operand of a node: where its codes and the ends of its range are among the inputs."""
+class QuantizedOperand(NamedTuple):
+    """A quantized operand of a node: where its values and the ends of its range are among the inputs."""
 
-    codes: int
+    values: int
     low: int
     high: int
 
 
-def grid(low: float, high: float, dtype: DType) -> Grid | None:
-    """The grid of a range; None if the range is empty, too narrow for normal numbers, or not finite."""
+def params_of_range(low: float, high: float, dtype: DType) -> QuantParams | None:
+    """The parameters of a range; None if it is empty, too narrow for normal numbers, or not finite."""
     least, most = F32(low), F32(high)
     codes = codes_of(dtype.numpy())
     with np.errstate(all="ignore"):
@@ -67,20 +67,22 @@ def grid(low: float, high: float, dtype: DType) -> Grid | None:
     if not (np.isfinite(width) and width / (codes.steps - 1) >= _TINY):
         return None
     zero = zero_code(least, most, dtype.numpy())
-    return Grid(float(least), float(most), width / (codes.steps - 1), zero, dtype)
+    return QuantParams(float(least), float(most), width / (codes.steps - 1), zero, dtype)
 
 
-_ONE = (Coded(0, 1, 2),)
-_ONE_AND_MORE = (Coded(0, 2, 3),)
-_TWO = (Coded(0, 2, 3), Coded(1, 4, 5))
-_OPERANDS: dict[str, tuple[Coded, ...]] = {
+_ONE = (QuantizedOperand(0, 1, 2),)
+_ONE_AND_MORE = (QuantizedOperand(0, 2, 3),)
+_TWO = (QuantizedOperand(0, 2, 3), QuantizedOperand(1, 4, 5))
+_OPERANDS: dict[str, tuple[QuantizedOperand, ...]] = {
     **dict.fromkeys(("Dequantize", "Requantize", "RequantizationRange", "QuantizeDownAndShrinkRange"), _ONE),
     **dict.fromkeys(("QuantizedRelu", "QuantizedRelu6", "QuantizedMaxPool", "QuantizedAvgPool"), _ONE),
     **dict.fromkeys(("QuantizedReluX", "QuantizedReshape", "QuantizedResizeBilinear"), _ONE_AND_MORE),
     **dict.fromkeys(("QuantizedConv2D", "QuantizedDepthwiseConv2D", "QuantizedMatMul"), _TWO),
     **dict.fromkeys(("QuantizedBiasAdd", "QuantizedAdd", "QuantizedMul"), _TWO),
     "QuantizedInstanceNorm": _ONE,
-    "QuantizedBatchNormWithGlobalNormalization": tuple(Coded(i, i + 1, i + 2) for i in range(0, 15, 3)),
+    "QuantizedBatchNormWithGlobalNormalization": tuple(
+        QuantizedOperand(i, i + 1, i + 2) for i in range(0, 15, 3)
+    ),
 }
 _RESULT_TYPES: dict[str, tuple[str, DType]] = {
     **dict.fromkeys(
@@ -94,7 +96,7 @@ _RESULT_TYPES: dict[str, tuple[str, DType]] = {
     **dict.fromkeys(("QuantizedResizeBilinear", "QuantizedConcat", "QuantizeV2"), ("T", QUINT8)),
     "QuantizedInstanceNorm": ("T", QUINT8),
 }
-"""Op with the results codes, low, high -> the attribute that names the type of the codes, and its default."""
+"""Op with the results values, low, high -> the attribute that names the type of values, and its default."""
 
 _HANDS_RANGE_ON = frozenset(
     {
@@ -118,36 +120,36 @@ _SCALAR_OPS = frozenset(
 _LARGEST = 64  # elements of a constant that may be a range
 
 
-def operands(node: Node) -> tuple[Coded, ...]:
+def operands(node: Node) -> tuple[QuantizedOperand, ...]:
     """The quantized operands of a node, () for other ops and for nodes with too few inputs."""
     if node.op == "QuantizedConcat":
         n = (len(node.inputs) - 1) // 3
-        return tuple(Coded(1 + i, 1 + n + i, 1 + 2 * n + i) for i in range(n))
+        return tuple(QuantizedOperand(1 + i, 1 + n + i, 1 + 2 * n + i) for i in range(n))
     found = _OPERANDS.get(node.op, ())
     return found if all(c.high < len(node.inputs) for c in found) else ()
 
 
-def known_grids(graph: Graph) -> Mapping[Value, Grid]:
-    """The grid of every quantized value whose range is known. O(nodes + edges).
+def infer_quant_params(graph: Graph) -> Mapping[Value, QuantParams]:
+    """The quantization parameters of every quantized value whose range is known. O(nodes + edges).
 
     Values that are stored or fed have the range that their readers give them. A value whose readers name
-    another range than its producer, or different ones, has no grid. Nor has one that is coded in another mode
-    than MIN_FIRST.
+    another range than its producer, or different ones, is missing. So is one that is quantized in another
+    mode than MIN_FIRST.
     """
     scalars = _known_scalars(graph)
-    grids: dict[Value, Grid | None] = {}
+    parameters: dict[Value, QuantParams | None] = {}
     for node in graph:
         if node.op in _RESULT_TYPES:
             made = _made(scalars, node.output(1), node.output(2), result_type(node))
-            _note(grids, node.output(), made if _is_min_first(node) else None)
+            _note(parameters, node.output(), made if _is_min_first(node) else None)
     for node in graph:
         for value, low, high in _read(node):
-            element = code_type(value)
-            _note(grids, value, None if element is None else _made(scalars, low, high, element))
-    return {value: found for value, found in grids.items() if found is not None}
+            element = quantized_type(value)
+            _note(parameters, value, None if element is None else _made(scalars, low, high, element))
+    return {value: found for value, found in parameters.items() if found is not None}
 
 
-def code_type(value: Value) -> DType | None:
+def quantized_type(value: Value) -> DType | None:
     """The quantized type of a value, by its producer's attributes; None if it is not quantized."""
     node = value.node
     if node.op in _RESULT_TYPES and value.port == 0:
@@ -161,14 +163,14 @@ def code_type(value: Value) -> DType | None:
 
 
 def result_type(node: Node) -> DType:
-    """The type of the codes that an op with the results codes, low, high makes."""
+    """The type of the quantized values that an op with the results values, low, high makes."""
     name, usual = _RESULT_TYPES[node.op]
     declared = node.attrs.get(name, usual)
     return declared if isinstance(declared, DType) else usual
 
 
 def _is_min_first(node: Node) -> bool:
-    """Whether a node reads and makes codes as the mode MIN_FIRST has them."""
+    """Whether a node reads and makes quantized values in the mode MIN_FIRST."""
     if node.op not in ("QuantizeV2", "Dequantize"):
         return True
     return bool(node.get("mode", "MIN_COMBINED") == "MIN_FIRST" and node.get("axis", -1) < 0)
@@ -176,18 +178,18 @@ def _is_min_first(node: Node) -> bool:
 
 def _read(node: Node) -> Iterator[tuple[Value, Value, Value]]:
     if _is_min_first(node):
-        yield from ((node.inputs[c.codes], node.inputs[c.low], node.inputs[c.high]) for c in operands(node))
+        yield from ((node.inputs[c.values], node.inputs[c.low], node.inputs[c.high]) for c in operands(node))
 
 
-def _made(scalars: Mapping[Value, Any], low: Value, high: Value, element: DType) -> Grid | None:
+def _made(scalars: Mapping[Value, Any], low: Value, high: Value, element: DType) -> QuantParams | None:
     if low not in scalars or high not in scalars:
         return None
-    return grid(float(scalars[low].reshape(())), float(scalars[high].reshape(())), element)
+    return params_of_range(float(scalars[low].reshape(())), float(scalars[high].reshape(())), element)
 
 
-def _note(grids: dict[Value, Grid | None], value: Value, found: Grid | None) -> None:
-    """Keep a grid; two that differ cancel each other."""
-    grids[value] = found if grids.get(value, found) == found else None
+def _note(parameters: dict[Value, QuantParams | None], value: Value, found: QuantParams | None) -> None:
+    """Keep parameters; two that differ cancel each other."""
+    parameters[value] = found if parameters.get(value, found) == found else None
 
 
 def _known_scalars(graph: Graph) -> dict[Value, Any]:
@@ -257,10 +259,10 @@ def _probe(node: Node, known: Mapping[Value, Any]) -> list[Any] | None:
     arguments: list[Any] = [np.zeros((), np.int32)] * len(node.inputs)
     for place, rank in zip(places, ranks, strict=True):
         low, high = node.inputs[place.low], node.inputs[place.high]
-        element = code_type(node.inputs[place.codes])
+        element = quantized_type(node.inputs[place.values])
         if low not in known or high not in known or element is None:
             return None
-        arguments[place.codes] = np.zeros((1,) * rank, element.numpy())
+        arguments[place.values] = np.zeros((1,) * rank, element.numpy())
         arguments[place.low], arguments[place.high] = known[low], known[high]
     return arguments
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.lower.tflite.harness import Net
-from thinflow.analysis.grids import Grid, grid, known_grids, operands
+from thinflow.analysis.quant_params import QuantParams, infer_quant_params, operands, params_of_range
 from thinflow.ir.graph import Value
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import QINT8, QINT32, QUINT8, DType
@@ -53,9 +53,9 @@ def measured(net: Net, x: Three) -> Three:
     return three(net.op("Requantize", *x, *ends, name="dynamic", Tinput=QINT32, out_type=QUINT8).node)
 
 
-def check(net: Net, result: Three, T: DType) -> Grid:
+def check(net: Net, result: Three, T: DType) -> QuantParams:
     """The grid of a result is what the kernels say of its range."""
-    found = known_grids(net.graph)[result[0]]
+    found = infer_quant_params(net.graph)[result[0]]
     low, high = net.reference(result[1], result[2])
     assert (found.low, found.high, found.dtype) == (float(low), float(high), T)
     return found
@@ -175,7 +175,7 @@ def test_concat_spans_all_ranges():
     joined = net.op("QuantizedConcat", np.int32(3), x[0], y[0], x[1], y[1], x[2], y[2], T=QUINT8, N=2)
     found = check(net, three(joined.node), QUINT8)
     assert (found.low, found.high) == (-3, 4)
-    assert [c.codes for c in operands(joined.node)] == [1, 2]
+    assert [c.values for c in operands(joined.node)] == [1, 2]
 
 
 @given(
@@ -186,7 +186,7 @@ def test_concat_spans_all_ranges():
 @settings(max_examples=60, deadline=None)
 def test_grid_decodes_as_the_kernels_do(low, width, T):
     least, most = np.float32(low), np.float32(low + width)
-    found = grid(low, float(most), T)
+    found = params_of_range(low, float(most), T)
     assert found is not None
     limits = np.iinfo(T.numpy())
     codes = np.arange(limits.min, limits.max + 1).astype(T.numpy())
@@ -196,15 +196,15 @@ def test_grid_decodes_as_the_kernels_do(low, width, T):
 
 @pytest.mark.parametrize(("low", "high"), [(1, 1), (2, 1), (0, 1e-44), (0, np.inf), (np.nan, 1)])
 def test_no_grid_without_steps(low, high):
-    assert grid(low, high, QUINT8) is None
+    assert params_of_range(low, high, QUINT8) is None
 
 
 def test_range_beside_zero_has_a_grid_that_does_not_hold_it():
-    found = grid(1.0, 2.0, QUINT8)
+    found = params_of_range(1.0, 2.0, QUINT8)
     assert found is not None
     assert not found.holds_zero
     assert found.zero_point == -255
-    found = grid(-1.0, 2.0, QUINT8)
+    found = params_of_range(-1.0, 2.0, QUINT8)
     assert found is not None
     assert found.holds_zero
     assert found.zero_point == 85
@@ -215,7 +215,7 @@ def test_measured_ranges_are_not_known_nor_what_follows():
     total = two(net, "QuantizedAdd", coded(net, IMAGE, -1, 4), stored(net, (3,), -1, 1), **WIDE)
     dynamic = measured(net, total)
     clamped = three(net.op("QuantizedRelu", *dynamic, Tinput=QUINT8).node)
-    known = known_grids(net.graph)
+    known = infer_quant_params(net.graph)
     assert total[0] in known
     assert dynamic[0] not in known
     assert clamped[0] not in known
@@ -228,7 +228,7 @@ def test_frozen_range_behind_a_measured_one_is_known():
     )
     second = two(net, "QuantizedMul", first, stored(net, (3,), -1, 1, "v"), **WIDE)
     result = narrowed(net, second)[0]
-    known = known_grids(net.graph)
+    known = infer_quant_params(net.graph)
     assert second[0] not in known
     assert (known[result].low, known[result].high) == (-2, 3)
 
@@ -249,7 +249,7 @@ def test_stored_and_fed_codes_have_their_readers_range():
     net.op("Dequantize", fed, *ends, T=QUINT8, mode="MIN_FIRST")
     weights = stored(net, (2, 2), -1, 1)
     net.op("QuantizedRelu", *weights, Tinput=QUINT8)
-    known = known_grids(net.graph)
+    known = infer_quant_params(net.graph)
     assert (known[fed].low, known[fed].high) == (-1, 3)
     assert (known[weights[0]].low, known[weights[0]].high) == (-1, 1)
 
@@ -259,7 +259,7 @@ def test_readers_that_disagree_leave_no_grid():
     weights = stored(net, (2, 2), -1, 1)
     net.op("QuantizedRelu", *weights, Tinput=QUINT8)
     net.op("QuantizedRelu", *weights[:2], np.float32(2), name="other", Tinput=QUINT8)
-    assert weights[0] not in known_grids(net.graph)
+    assert weights[0] not in infer_quant_params(net.graph)
 
 
 @pytest.mark.parametrize("mode", ["MIN_COMBINED", "SCALED"])
@@ -267,7 +267,7 @@ def test_other_modes_have_other_grids(mode):
     net = Net()
     x = net.feed(np.zeros(IMAGE, np.float32))
     codes = net.op("QuantizeV2", x, np.float32(-1), np.float32(1), T=QUINT8, mode=mode)
-    assert codes not in known_grids(net.graph)
+    assert codes not in infer_quant_params(net.graph)
 
 
 def test_nodes_that_cannot_run_are_left_out():
@@ -275,6 +275,6 @@ def test_nodes_that_cannot_run_are_left_out():
     x = coded(net, IMAGE, -1, 4)
     net.op("QuantizedMul", x[0], name="short", T1=QUINT8)
     empty = two(net, "QuantizedMul", stored(net, (2,), 1, 1, "e"), stored(net, (2,), -1, 1, "f"), **WIDE)
-    known = known_grids(net.graph)
+    known = infer_quant_params(net.graph)
     assert x[0] in known
     assert empty[0] not in known

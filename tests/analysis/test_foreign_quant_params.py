@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from thinflow.analysis.foreign_grids import TensorGrid, grid_of, step_of
+from thinflow.analysis.foreign_quant_params import TensorParams, params_of, step_of
 from thinflow.formats import tflite
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import INT8, INT32, TensorSpec
@@ -20,10 +20,10 @@ def test_of_a_tensor_and_per_channel() -> None:
     plain = Tensor("n", (3, 2), INT32)
     steps = [Operator("ADD", [x, w], [y])]
     graph = tflite.from_bytes(to_bytes(Program([Subgraph([x, plain], [y], steps)])))
-    assert grid_of(graph.value("x")) == TensorGrid((0.5,), (3,))
-    assert grid_of(graph.value("y")) == TensorGrid((0.5,), (3,))
-    assert grid_of(graph.value("n")) is None
-    found = grid_of(graph.value("w"))
+    assert params_of(graph.value("x")) == TensorParams((0.5,), (3,))
+    assert params_of(graph.value("y")) == TensorParams((0.5,), (3,))
+    assert params_of(graph.value("n")) is None
+    found = params_of(graph.value("w"))
     assert found is not None
     assert found.is_per_channel
     assert found.real(np.int8([[1, 2], [3, 4], [5, 6]])).tolist() == [[0.5, 0.5], [1.5, 1], [2.5, 1.5]]
@@ -36,9 +36,9 @@ def test_ops_that_keep_codes_keep_the_grid(op: str) -> None:
     scale, zero = graph.constant(np.array(0.5, np.float32), "s"), graph.constant(np.array(7, np.uint8), "z")
     codes = graph.add("onnx.QuantizeLinear", [x, scale, zero], "q").output()
     moved = graph.add(f"onnx.{op}", [codes], "m").output()
-    assert grid_of(moved) == TensorGrid((0.5,), (7,))
-    assert grid_of(graph.add("onnx.Softmax", [codes], "n").output()) is None
-    assert grid_of(graph.add("onnx.QuantizeLinear", [x, x, zero], "p").output()) is None
+    assert params_of(moved) == TensorParams((0.5,), (7,))
+    assert params_of(graph.add("onnx.Softmax", [codes], "n").output()) is None
+    assert params_of(graph.add("onnx.QuantizeLinear", [x, x, zero], "p").output()) is None
 
 
 def test_a_scale_of_nothing_is_no_grid() -> None:
@@ -46,7 +46,7 @@ def test_a_scale_of_nothing_is_no_grid() -> None:
     node = graph.add(
         "tfl.RELU", name="y", attrs={"quantization_scale": (0.0,), "quantization_zero_point": (0,)}
     )
-    assert grid_of(node.output()) is None
+    assert params_of(node.output()) is None
 
 
 def test_constants_of_onnx_have_the_grid_that_reads_them() -> None:
@@ -55,8 +55,8 @@ def test_constants_of_onnx_have_the_grid_that_reads_them() -> None:
     scale, zero = graph.constant(np.float32([0.5, 2]), "s"), graph.constant(np.int8([0, 1]), "z")
     real = graph.add("onnx.DequantizeLinear", [w, scale, zero], "d", attrs={"axis": 0}).output()
     w.spec = TensorSpec(INT8, (2, 2))
-    found = grid_of(w)
-    assert found == TensorGrid((0.5, 2.0), (0, 1), 0)
+    found = params_of(w)
+    assert found == TensorParams((0.5, 2.0), (0, 1), 0)
     assert found.real(np.int8([[1, 2], [3, 4]])).tolist() == [[0.5, 1], [4, 6]]
     assert step_of(real) == 2
     assert step_of(graph.add("onnx.Relu", [real], "r").output()) == 0
@@ -67,8 +67,8 @@ def test_nonsense_is_no_grid() -> None:
     attrs = {"quantization_scale": (0.5, 0.25), "quantization_zero_point": (0, 0), "quantization_axis": 3}
     node = graph.add("tfl.RELU", name="y", attrs=attrs)
     node.output().spec = TensorSpec(INT8, (2, 2))
-    assert grid_of(node.output()) is None
+    assert params_of(node.output()) is None
     node.attrs["quantization_axis"] = 1
-    assert grid_of(node.output()) is not None
+    assert params_of(node.output()) is not None
     node.attrs["quantization_scale"] = (0.5, float("inf"))
-    assert grid_of(node.output()) is None
+    assert params_of(node.output()) is None
