@@ -58,3 +58,10 @@ def test_infinities_are_kept() -> None:
     (found,) = run(result.program, net.samples()[0])
     assert np.isneginf(found[0]).all()
     assert np.isfinite(found[1:]).all()
+
+
+def test_weights_that_float16_blurs_are_reported() -> None:
+    net = Net(2, 16)
+    net.program.outputs = [dense(net, 1e-6)]
+    (warning,) = store_half(net.program).warnings
+    assert "are so small that float16 keeps few of their bits" in warning

@@ -268,6 +268,32 @@ def test_what_cannot_be_prepared_stays(code: str) -> None:
     assert net.quantize(y).program.counts()[code] == 1
 
 
+@pytest.mark.parametrize("place", ["border", "bias"])
+def test_constants_that_are_not_finite_stay_float(place: str) -> None:
+    net = Net(*SHAPE)
+    x = net.conv(net.x)
+    if place == "bias":
+        bias = net.program.operators[0].inputs[2]
+        bias.data = np.array([0, np.inf, 0, 0], np.float32)
+    else:
+        border = np.array([0, 0, 1, 1, 0, 0, 1, 1], np.int64)
+        x = net.op("Pad", x, border, np.float32(-np.inf), shape=(1, 4, 8, 8), mode="constant")
+    result = net.quantize(net.conv(x))
+    code, why = next((o.code, why) for o, why in result.float_operators)
+    assert code == ("Conv" if place == "bias" else "Pad")
+    assert "has values that are not finite" in why
+
+
+def test_unequal_sum_is_reported() -> None:
+    net = Net(*SHAPE)
+    narrow = net.conv(net.x)
+    wide = net.op("Mul", net.conv(net.x), np.full((4, 1, 1), 50, np.float32))
+    result = net.quantize(net.conv(net.op("Add", narrow, wide)))
+    (warning,) = result.warnings
+    assert warning.startswith("Add 'add")
+    assert "times as much as 'conv0_0', which is mostly rounded away" in warning
+
+
 class TestTrainedRanges:
     def test_they_rule_the_tensor(self) -> None:
         net = Net(*SHAPE)
