@@ -20,7 +20,7 @@ from thinflow.quantize.kernels import litert as litert_kernels
 from thinflow.quantize.kernels import onnx as onnx_kernels
 from thinflow.quantize.observers import Observer
 from thinflow.quantize.ranges import Range
-from thinflow.quantize.recipe import Recipe
+from thinflow.quantize.recipe import PLAIN, Recipe
 from thinflow.quantize.runners import Feed, LiteRTRunner, OnnxRunner, Runner
 from thinflow.typing import Array, Progress
 
@@ -50,7 +50,7 @@ class Calibration:
 def calibrate(
     program: tflite.Program | onnx.Program,
     feeds: Iterable[Feed],
-    recipe: Recipe | None = None,
+    recipe: Recipe = PLAIN,
     *,
     threads: int = 1,
     progress: Progress | None = None,
@@ -67,7 +67,6 @@ def calibrate(
         FeedError: a sample does not fit the inputs, or there are no samples.
         EngineUnavailable: the runtime is missing or cannot run the program.
     """
-    recipe = recipe or Recipe()
     if isinstance(program, onnx.Program):
         # ONNX Runtime fuses less around every tensor that it has to give out.
         answers = _answers(program, onnx_kernels.INT8_KERNELS)

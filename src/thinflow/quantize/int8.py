@@ -29,12 +29,14 @@ from thinflow.quantize.ranges import (
     constant_range,
     parameters_for,
 )
-from thinflow.quantize.recipe import Recipe
+from thinflow.quantize.recipe import PLAIN, Recipe
 from thinflow.quantize.result import Decision, Quantized, require_float
 from thinflow.quantize.weights import LayerScales, layer_scales, memory_key, quantize_bias, quantize_weights
 
 
-def quantize_int8(program: Program, ranges: Mapping[Any, Range], recipe: Recipe | None = None) -> Quantized:
+def quantize_int8(
+    program: Program, ranges: Mapping[Any, Range], recipe: Recipe = PLAIN
+) -> Quantized[Program]:
     """An integer version of a float program, which stays as it is and shares float constants with the result.
 
     Only the first subgraph computes in integers. Others, the bodies of loops, compute in float with weights
@@ -46,7 +48,6 @@ def quantize_int8(program: Program, ranges: Mapping[Any, Range], recipe: Recipe 
     Raises:
         GraphError: the program is quantized already.
     """
-    recipe = recipe or Recipe()
     kernels = BY_SCHEME[recipe.scheme]
     main = program.subgraphs[0]
     require_float(program, 1)

@@ -20,7 +20,7 @@ from thinflow.quantize.kernels import is_float
 from thinflow.quantize.kernels.onnx import INT8_KERNELS as KERNELS
 from thinflow.quantize.placement import Neighbours, Placement, gives_floats, place
 from thinflow.quantize.ranges import Assignment, Parameters, Range, assign, constant_range, parameters_for
-from thinflow.quantize.recipe import QdqOptions, Recipe, check_recipe
+from thinflow.quantize.recipe import PLAIN, QdqOptions, Recipe, check_recipe
 from thinflow.quantize.result import Decision, Quantized
 from thinflow.quantize.weights import layer_scales, memory_key, quantize_bias, quantize_weights
 from thinflow.typing import Array
@@ -29,7 +29,7 @@ from thinflow.typing import Array
 def quantize_qdq(
     program: Program,
     ranges: Mapping[Any, Range],
-    recipe: Recipe | None = None,
+    recipe: Recipe = PLAIN,
     options: QdqOptions | None = None,
     *,
     imported: Mapping[Any, Range] | None = None,
@@ -43,7 +43,6 @@ def quantize_qdq(
     Raises:
         ParameterError: the recipe asks for what an ONNX model cannot have.
     """
-    recipe = recipe or Recipe()
     check_recipe(recipe)
     placement = place(program, KERNELS, recipe, ranges.keys() | (imported or {}).keys())
     assignment = assign(program, placement, ranges, KERNELS, imported)

@@ -139,6 +139,10 @@ def require_scheme(name: str) -> None:
         )
 
 
+PLAIN = Recipe()
+"""The recipe of those who choose nothing."""
+
+
 def chosen_recipe(scheme: str | None, recipe: Recipe | None) -> Recipe:
     """A recipe, or the plain one of a scheme.
 
