@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.lower.onnx import test_ops as onnx_ops
+from tests.lower.onnx.builders import outputs_of
 from tests.lower.onnx.cases import MORE
-from tests.lower.onnx.test_more_ops import outputs_of
 from tests.lower.tflite import test_ops as tflite_ops
 from thinflow.decompose import rules
 

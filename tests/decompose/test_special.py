@@ -6,12 +6,8 @@ import numpy as np
 import pytest
 
 from tests.decompose.harness import Constant, check_parts, check_targets
+from tests.decompose.special import COUNTED, FORMULAS, f
 from thinflow.errors import UnsupportedOp
-
-
-def f(*shape, low=-2.0, high=2.0, seed=0):
-    return np.random.default_rng(seed).uniform(low, high, shape).astype(np.float32)
-
 
 INF = np.array([[np.inf, -np.inf, 0, 1, 2, -1, -3, 1e-30, 5e6, 3e30]], np.float32)
 EDGES = np.array([[-1, 1, 0, 0.999999, -0.9999999, 1e-7]], np.float32)
@@ -80,23 +76,6 @@ def test_products_of_whole_numbers_wrap_around():
     x = np.array([[3, -7, 1000, 12345, 99999, 2], [2**31 - 1, -(2**31), 7, -1, 2**30, 3]], np.int32)
     check_parts("Cumprod", [x, Constant(1, np.int32)])
     check_targets("Cumprod", [x, Constant(1, np.int32)])
-
-
-COUNTED = np.array([[1, 4, 4, 0], [7, 2, 2, 2]], np.int32)
-NOTHING = Constant(np.zeros(0))
-FORMULAS = [
-    ("Xlog1py", [np.array([0, 0, 2, -1], np.float32), np.array([-1, 3, 0.5, 2], np.float32)], {}, 1),
-    ("Cross", [f(4, 3), f(4, 3, seed=1)], {}, 1),
-    ("SoftmaxCrossEntropyWithLogits", [f(3, 5), np.eye(5, dtype=np.float32)[:3]], {}, 2),
-    ("NthElement", [f(3, 6), Constant(2, np.int32)], {}, 1),
-    ("NthElement", [f(3, 6), Constant(0, np.int32)], {"reverse": True}, 1),
-    ("DenseBincount", [COUNTED, Constant(6, np.int32), NOTHING], {}, 1),
-    ("DenseBincount", [COUNTED, Constant(6, np.int32), NOTHING], {"binary_output": True}, 1),
-    ("DenseBincount", [COUNTED, Constant(6, np.int32), f(2, 4)], {}, 1),
-    ("DenseBincount", [COUNTED, np.array(6, np.int32), NOTHING], {}, 1),
-    ("DenseBincount", [COUNTED, Constant(0, np.int32), NOTHING], {}, 1),
-    ("Bincount", [COUNTED, Constant(6, np.int32), NOTHING], {}, 1),
-]
 
 
 @pytest.mark.parametrize(("op", "operands", "attrs", "ports"), FORMULAS)

@@ -6,38 +6,25 @@ import numpy as np
 import pytest
 
 from tests.decompose.harness import Constant, check_parts, check_targets
+from tests.decompose.windows import BOXES, IMAGES, POOLS, floats
 from thinflow.errors import UnsupportedOp
-from thinflow.ir.types import INT32
-
-
-def f(*shape, low=-2.0, high=2.0, seed=0):
-    return np.random.default_rng(seed).uniform(low, high, shape).astype(np.float32)
-
 
 DILATIONS = [
-    (f(3, 3, 2), {"strides": [1, 1, 1, 1], "rates": [1, 1, 1, 1], "padding": "SAME"}),
-    (f(2, 3, 2), {"strides": [1, 2, 1, 1], "rates": [1, 2, 1, 1], "padding": "SAME"}),
-    (f(3, 2, 2), {"strides": [1, 1, 2, 1], "rates": [1, 1, 2, 1], "padding": "VALID"}),
+    (floats(3, 3, 2), {"strides": [1, 1, 1, 1], "rates": [1, 1, 1, 1], "padding": "SAME"}),
+    (floats(2, 3, 2), {"strides": [1, 2, 1, 1], "rates": [1, 2, 1, 1], "padding": "SAME"}),
+    (floats(3, 2, 2), {"strides": [1, 1, 2, 1], "rates": [1, 1, 2, 1], "padding": "VALID"}),
 ]
 
 
 @pytest.mark.parametrize(("w", "attrs"), DILATIONS)
 def test_dilation(w, attrs):
-    check_parts("Dilation2D", [f(2, 7, 6, 2), Constant(w)], attrs)
-    check_targets("Dilation2D", [f(2, 7, 6, 2), Constant(w)], attrs)
-
-
-POOLS = [
-    {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "SAME"},
-    {"ksize": [1, 3, 2, 1], "strides": [1, 1, 2, 1], "padding": "VALID"},
-    {"ksize": [1, 3, 3, 1], "strides": [1, 2, 2, 1], "padding": "SAME", "include_batch_in_index": True},
-    {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "SAME", "Targmax": INT32},
-]
+    check_parts("Dilation2D", [floats(2, 7, 6, 2), Constant(w)], attrs)
+    check_targets("Dilation2D", [floats(2, 7, 6, 2), Constant(w)], attrs)
 
 
 @pytest.mark.parametrize("attrs", POOLS)
 def test_places_of_maxima(attrs):
-    x = np.round(f(2, 7, 5, 3))  # with equals, of which the first wins
+    x = np.round(floats(2, 7, 5, 3))  # with equals, of which the first wins
     check_parts("MaxPoolWithArgmax", [x], attrs, ports=2)
     check_targets("MaxPoolWithArgmax", [x], attrs, ports=2)
 
@@ -48,27 +35,21 @@ def test_places_of_infinities():
     check_targets("MaxPoolWithArgmax", [x], POOLS[0], ports=2)
 
 
-BOXES = np.array(
-    [[0, 0, 1, 1], [0.2, 0.1, 0.7, 0.9], [0.83, 0.91, 0.12, 0.23], [-0.3, 0.5, 0.4, 1.4]], np.float32
-)
-IMAGES = np.array([0, 1, 1, 0], np.int32)
-
-
 @pytest.mark.parametrize("size", [[4, 3], [1, 5], [7, 1]])
 @pytest.mark.parametrize("attrs", [{}, {"method": "nearest"}, {"extrapolation_value": 7.5}])
 def test_crops(size, attrs):
-    operands = [f(2, 6, 5, 2), BOXES, IMAGES, Constant(size, np.int32)]
+    operands = [floats(2, 6, 5, 2), BOXES, IMAGES, Constant(size, np.int32)]
     check_parts("CropAndResize", operands, attrs)
     check_targets("CropAndResize", operands, attrs, opened=False)
 
 
 def test_crops_of_as_many_boxes_as_there_are():
-    operands = [Constant(f(2, 6, 5, 2)), BOXES, IMAGES, Constant([3, 3], np.int32)]
+    operands = [Constant(floats(2, 6, 5, 2)), BOXES, IMAGES, Constant([3, 3], np.int32)]
     check_targets("CropAndResize", operands)
 
 
 def test_crops_of_bytes():
-    x = (f(1, 6, 5, 3, low=0, high=255)).astype(np.uint8)
+    x = (floats(1, 6, 5, 3, low=0, high=255)).astype(np.uint8)
     check_parts("CropAndResize", [x, BOXES, IMAGES * 0, Constant([3, 3], np.int32)])
 
 
@@ -78,14 +59,29 @@ SAME = {"ksize": [1, 2, 2, 1], "strides": [1, 1, 1, 1], "padding": "SAME"}
 @pytest.mark.parametrize(
     ("op", "operands", "attrs", "why"),
     [
-        ("MaxPoolWithArgmax", [f(1, 4, 4, 2).astype(np.int32)], SAME, "no form for int32"),
-        ("MaxPoolWithArgmax", [f(1, 9, 9, 2)], {**SAME, "ksize": [1, 9, 9, 1]}, "more than 64 elements"),
-        ("MaxPoolWithArgmax", [f(1, 4, 4, 2)], {**SAME, "ksize": [1, 2, 2, 2]}, "over batch or channels"),
-        ("CropAndResize", [f(1, 4, 4, 2), BOXES, IMAGES, np.array([3, 3], np.int32)], {}, "size is computed"),
-        ("CropAndResize", [f(1, 4, 4, 2), BOXES, IMAGES, Constant([0, 3], np.int32)], {}, "crops are empty"),
+        ("MaxPoolWithArgmax", [floats(1, 4, 4, 2).astype(np.int32)], SAME, "no form for int32"),
+        ("MaxPoolWithArgmax", [floats(1, 9, 9, 2)], {**SAME, "ksize": [1, 9, 9, 1]}, "more than 64 elements"),
+        (
+            "MaxPoolWithArgmax",
+            [floats(1, 4, 4, 2)],
+            {**SAME, "ksize": [1, 2, 2, 2]},
+            "over batch or channels",
+        ),
         (
             "CropAndResize",
-            [f(1, 4, 4, 2), BOXES, IMAGES, Constant([3, 3], np.int32)],
+            [floats(1, 4, 4, 2), BOXES, IMAGES, np.array([3, 3], np.int32)],
+            {},
+            "size is computed",
+        ),
+        (
+            "CropAndResize",
+            [floats(1, 4, 4, 2), BOXES, IMAGES, Constant([0, 3], np.int32)],
+            {},
+            "crops are empty",
+        ),
+        (
+            "CropAndResize",
+            [floats(1, 4, 4, 2), BOXES, IMAGES, Constant([3, 3], np.int32)],
             {"method": "cubic"},
             "cubic",
         ),

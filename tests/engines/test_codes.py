@@ -7,23 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.engines.eight_bit import frozen
+from tests.lower.eight_bit import fed, measured, narrowed, reals, stored, two
 from tests.lower.tflite.harness import Net
-from tests.lower.tflite.test_quantized import fed, measured, narrowed, reals, stored, two
 from thinflow.analysis.loops import infer_with_loops
-from thinflow.api import load, transform
+from thinflow.api import load
 from thinflow.engines._cost_model import EXACT_FLOPS, better_exact
 from thinflow.engines.session import Session
-from thinflow.interpreter import Plan
-from thinflow.ir.graph import Graph
 from thinflow.lower.tflite.quantized_context import READERS
 from thinflow.synthetic import synthetic_array
 from thinflow.zoo import build
-
-RECIPE = (
-    "add_default_attributes strip_unused_nodes fold_constants(ignore_errors=true) fold_batch_norms"
-    " fold_old_batch_norms quantize_weights(minimum_size=16) quantize_nodes strip_unused_nodes"
-    " sort_by_execution_order"
-)
 
 
 def net_of(side: int, how) -> tuple[Net, list]:
@@ -68,23 +61,6 @@ def test_little_arithmetic_keeps_tensorflows_codes():
     infer_with_loops(net.graph)
     assert EXACT_FLOPS < 2 * 24 * 24 * 9 * 8 * 16
     assert not better_exact(net.graph)
-
-
-def frozen(graph: Graph, feeds: list[dict]) -> Graph:
-    """The eight-bit recipe, with the ranges that the feeds show."""
-    eight = transform(graph, RECIPE, verify=False)
-    ranges = [n for n in eight if n.op == "RequantizationRange"]
-    wanted = [n.output(port) for n in ranges for port in (0, 1)]
-    found = [
-        Plan(eight, wanted, eight.inputs).run({eight.value(v.name): a for v, a in f.items()}) for f in feeds
-    ]
-    for place, node in enumerate(ranges):
-        low = min(float(f[2 * place]) for f in found)
-        high = max(float(f[2 * place + 1]) for f in found)
-        for port, end in ((0, low), (1, high)):
-            constant = eight.constant(np.float32(end), f"{node.name}/end{port}")
-            node.output(port).replace_uses(constant)
-    return transform(eight, "strip_unused_nodes", verify=False)
 
 
 def test_a_trained_net_gives_the_same_answers():

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from tests.loops import entered
+from tests.lower.builders import conv_attrs, floats
+from tests.lower.control_flow import counted_loop
 from tests.lower.onnx.harness import Net
-from tests.lower.tflite.test_control import counted
-from tests.lower.tflite.test_ops import conv, f
 from thinflow import engines
 from thinflow.engines import _regions, _temporary_files, onnxruntime
 from thinflow.engines.session import Session
@@ -21,8 +21,8 @@ pytest.importorskip("onnxruntime")
 
 
 def network(net):
-    x = net.feed(f(1, 6, 6, 3), shape=(None, 6, 6, 3))
-    y = net.op("Conv2D", x, f(3, 3, 3, 4), name="conv", **conv())
+    x = net.feed(floats(1, 6, 6, 3), shape=(None, 6, 6, 3))
+    y = net.op("Conv2D", x, floats(3, 3, 3, 4), name="conv", **conv_attrs())
     return x, net.op("Relu", y, name="relu")
 
 
@@ -37,7 +37,7 @@ def test_everything_runs_there():
     x, y = network(net)
     session = Session(net.graph, "onnxruntime", threads=2)
     for batch in (1, 3):
-        feed = f(batch, 6, 6, 3)
+        feed = floats(batch, 6, 6, 3)
         (found,) = session.run([y], {x: feed})
         np.testing.assert_allclose(found, net.reference(y, feeds={x: feed})[0], rtol=1e-4, atol=1e-5)
     assert set(session.placement.values()) == {"onnxruntime"}
@@ -60,36 +60,36 @@ def test_what_it_cannot_run_goes_to_the_interpreter():
 def test_a_region_that_fails_while_running_falls_back():
     """Indices out of range are an error in both; the interpreter says it in its own words."""
     net = Net()
-    x, at = net.feed(f(4), "x"), net.feed(np.array([1, 2], np.int32), "at")
+    x, at = net.feed(floats(4), "x"), net.feed(np.array([1, 2], np.int32), "at")
     y = net.op("GatherV2", x, at, np.int32(0), name="gather")
     session = Session(net.graph, "onnxruntime")
     session.run([y], net.feeds)
     assert session.placement["gather"] == "onnxruntime"
     with pytest.raises(Exception, match=r"(?i)gather|index|indices"):
-        session.run([y], {x: f(4), at: np.array([9, 0], np.int32)})
+        session.run([y], {x: floats(4), at: np.array([9, 0], np.int32)})
     assert session.placement["gather"] == "reference"
     assert "ONNX Runtime failed" in session.reasons["gather"]
 
 
 def test_branches_run_there():
     net = Net()
-    x, p = net.feed(f(2), "x"), net.feed(np.array(True), "p")
+    x, p = net.feed(floats(2), "x"), net.feed(np.array(True), "p")
     switch = net.op("Switch", x, p, name="switch").node
     merge = net.op("Merge", net.op("Neg", switch.output(0)), switch.output(1), name="merge", N=2)
     session = Session(net.graph, "onnxruntime")
     for decision in (True, False):
         (found,) = session.run([merge], net.feeds | {p: np.array(decision)})
-        np.testing.assert_array_equal(found, f(2) if decision else -f(2))
+        np.testing.assert_array_equal(found, floats(2) if decision else -floats(2))
     assert session.placement["merge"] == "onnxruntime"
 
 
 @pytest.mark.parametrize("op", ["Tanh", "NextAfter"])
 def test_a_loop_runs_there_or_stays_whole_in_the_interpreter(op):
     net = Net()
-    x = net.feed(f(3, 3), "x")
+    x = net.feed(floats(3, 3), "x")
     more = [x] if op == "NextAfter" else []
     fixed = [entered(net.graph, "loop", v) for v in more]
-    y = counted(net, "loop", x, lambda v, i: net.op(op, v, *fixed))
+    y = counted_loop(net, "loop", x, lambda v, i: net.op(op, v, *fixed))
     session = Session(net.graph, "onnxruntime")
     np.testing.assert_allclose(session.run([y], net.feeds)[0], net.reference(y)[0], rtol=1e-5)
     inside = [n.name for n in net.graph if n.op in ("Exit", "Merge", op)]
@@ -120,9 +120,9 @@ def test_a_keyword_model_runs_whole_but_for_its_decoder(shared):
 def test_constants_can_be_fetched():
     net = Net()
     x, y = network(net)
-    c = net.const(f(3), "weights")
+    c = net.const(floats(3), "weights")
     found = Session(net.graph, "onnxruntime").run([c, y], {x: net.feeds[x]})
-    np.testing.assert_array_equal(found[0], f(3))
+    np.testing.assert_array_equal(found[0], floats(3))
 
 
 def test_weights_of_large_models_are_in_a_file_of_their_own(monkeypatch, tmp_path):
@@ -139,8 +139,8 @@ def test_weights_of_large_models_are_in_a_file_of_their_own(monkeypatch, tmp_pat
 
     monkeypatch.setattr(onnxruntime, "Model", model)
     net = Net()
-    x = net.feed(f(1, 20, 20, 3), shape=(None, 20, 20, 3))
-    y = net.op("Conv2D", x, f(3, 3, 3, 40), name="conv", **conv())
+    x = net.feed(floats(1, 20, 20, 3), shape=(None, 20, 20, 3))
+    y = net.op("Conv2D", x, floats(3, 3, 3, 40), name="conv", **conv_attrs())
     session = Session(net.graph, "onnxruntime")
     np.testing.assert_allclose(
         session.run([y], {x: net.feeds[x]})[0], net.reference(y)[0], rtol=1e-4, atol=1e-4
@@ -180,17 +180,17 @@ def test_files_with_weights_beside_them(monkeypatch, tmp_path):
     monkeypatch.setattr(saving, "INLINE_LIMIT", 1000)
     monkeypatch.setattr(writer, "INLINE_LIMIT", 1000)
     net = Net()
-    x = net.feed(f(1, 20, 20, 3), "x")
-    y = net.op("Conv2D", x, f(3, 3, 3, 40), name="conv", **conv())
+    x = net.feed(floats(1, 20, 20, 3), "x")
+    y = net.op("Conv2D", x, floats(3, 3, 3, 40), name="conv", **conv_attrs())
     size = saving.write_onnx(net.lower(y).program, tmp_path / "m.onnx")
     beside = tmp_path / "m.onnx.data"
     assert size == beside.stat().st_size + (tmp_path / "m.onnx").stat().st_size
     assert beside.stat().st_size == 3 * 3 * 3 * 40 * 4
-    (found,) = Session(str(tmp_path / "m.onnx")).run(["conv"], {"x": f(1, 20, 20, 3)})
+    (found,) = Session(str(tmp_path / "m.onnx")).run(["conv"], {"x": floats(1, 20, 20, 3)})
     np.testing.assert_allclose(found, net.reference(y)[0], rtol=1e-4, atol=1e-4)
     beside.unlink()
     with pytest.raises(EngineUnavailable, match="ONNX Runtime refuses the model"):
-        Session(str(tmp_path / "m.onnx")).run(["conv"], {"x": f(1, 20, 20, 3)})
+        Session(str(tmp_path / "m.onnx")).run(["conv"], {"x": floats(1, 20, 20, 3)})
 
 
 def test_models_it_refuses_are_said_so(tmp_path: Path):

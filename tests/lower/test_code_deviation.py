@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import thinflow
+from tests.lower.eight_bit import WIDE, fed, narrowed, stored, three, two
 from tests.lower.onnx import harness as onnx
 from tests.lower.tflite import harness as tflite
 from tests.lower.tflite.harness import Net
-from tests.lower.tflite.test_quantized import WIDE, fed, narrowed, stored, three, two
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import QINT8, QINT32, QUINT8, DType

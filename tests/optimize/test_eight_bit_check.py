@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.engines.test_codes import RECIPE, frozen
+from tests.engines.eight_bit import RECIPE, frozen
+from tests.lower.eight_bit import fed, narrowed, reals, stored, two
 from tests.lower.tflite.harness import Net
-from tests.lower.tflite.test_quantized import fed, narrowed, reals, stored, two
 from thinflow.analysis.loops import infer_with_loops
 from thinflow.api import load, transform
 from thinflow.api.converting import convert_verified

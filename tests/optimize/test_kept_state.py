@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import thinflow
-from tests.lower.tflite.test_variables import summing
+from tests.lower.variables import summing
 from thinflow.errors import VerificationError
 from thinflow.optimize.core import Core
 from thinflow.optimize.kept_state import CALLS, StateNotKept, check_calls, require_states

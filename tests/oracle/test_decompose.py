@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from tests.decompose.harness import Constant, network
-from tests.decompose.test_matrices import CASES as MATRICES
-from tests.decompose.test_special import FORMULAS
-from tests.decompose.test_windows import BOXES, IMAGES, POOLS
-from tests.decompose.test_windows import f as picture
+from tests.decompose.matrices import CASES as MATRICES
+from tests.decompose.special import FORMULAS
+from tests.decompose.windows import BOXES, IMAGES, POOLS
+from tests.decompose.windows import floats as picture
 from tests.lower.tflite.harness import Net
 from thinflow.decompose import rules
 from thinflow.interpreter import Plan

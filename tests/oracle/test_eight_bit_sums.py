@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.lower.eight_bit import WIDE, fed, narrowed, stored, three, two
 from tests.lower.tflite.harness import Net
-from tests.lower.tflite.test_quantized import WIDE, fed, narrowed, stored, three, two
 from tests.oracle._frozen import run_in_tensorflow, to_message
 from thinflow.ir.types import FLOAT, INT32, QINT8, QINT32, QUINT8, DType
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import thinflow
 from tests.checkpoints import write_checkpoint
-from tests.oracle.test_freezing import assert_same, frozen_in_tensorflow
+from tests.oracle._freezing import assert_same, frozen_in_tensorflow
 from thinflow.formats.checkpoint import open_checkpoint
 from thinflow.ir.tensor import Tensor
 

@@ -14,7 +14,7 @@ from tensorflow.python.framework import kernels, op_def_registry
 
 from tests.ops._agreement import Array, Case, run
 from tests.ops.cases import cases
-from tests.oracle.test_ops import CASES_SKIPPED, COMPARED_OUTPUTS, SKIPPED, _check, _in_tensorflow
+from tests.oracle._ops import CASES_SKIPPED, COMPARED_OUTPUTS, SKIPPED, check, in_tensorflow
 from thinflow.errors import ThinflowError
 from thinflow.ir.types import DType, dtype
 
@@ -161,7 +161,7 @@ def _compare(name: str, arrays: list[Array], attrs: dict[str, Any]) -> bool:
         refusal = str(error)
     mine = mine if isinstance(mine, tuple) else (mine,)
     try:
-        results = _in_tensorflow(name, arrays, attrs, None if refusal else np.asarray(mine[0]).dtype)
+        results = in_tensorflow(name, arrays, attrs, None if refusal else np.asarray(mine[0]).dtype)
     except (tf.errors.OpError, ValueError, TypeError):
         return False  # these values make no sense to TensorFlow
     if results is None:
@@ -170,7 +170,7 @@ def _compare(name: str, arrays: list[Array], attrs: dict[str, Any]) -> bool:
     count = COMPARED_OUTPUTS.get(name, max(len(mine), len(results)))
     pairs = list(itertools.zip_longest(mine[:count], results[:count]))
     ours, theirs = zip(*(_finite_complex(a, b) for a, b in pairs), strict=True)
-    _check(ours, list(theirs), name, arrays, attrs)
+    check(ours, list(theirs), name, arrays, attrs)
     return True
 
 

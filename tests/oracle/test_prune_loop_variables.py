@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tests.oracle._frozen import run_in_tensorflow, to_graph, to_message
-from tests.oracle.test_control_flow import NETWORKS, Network, X
+from tests.oracle._networks import NETWORKS, Network, X
 from tests.transforms.support import step
 from thinflow.interpreter import run_graph
 from thinflow.ir.function import reachable

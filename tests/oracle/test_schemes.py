@@ -7,7 +7,7 @@ import pytest
 
 from tests.oracle import _peer
 from tests.oracle._frozen import Array, Frozen, get
-from tests.oracle.test_int8 import SAMPLES, pictures, sqnr
+from tests.oracle._int8 import SAMPLES, pictures, sqnr
 from thinflow.engines.litert import Model
 from thinflow.optimize.float_graph import float_graph
 from thinflow.optimize.litert import FloatModel, float_model, quantized_model

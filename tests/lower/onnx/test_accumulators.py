@@ -7,18 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.lower.onnx.eight_bit import fed, frozen, measured, narrowed, reals, stored, three, two, used_range
 from tests.lower.onnx.harness import Net, run_onnx
-from tests.lower.onnx.test_quantized_context import (
-    fed,
-    frozen,
-    measured,
-    narrowed,
-    reals,
-    stored,
-    three,
-    two,
-    used_range,
-)
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import QINT8, QINT32, QUINT8
 from thinflow.lower.onnx import quantized_context

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.lower.builders import floats
 from tests.lower.onnx.harness import Net, run_onnx
-from tests.lower.tflite.test_ops import f
 from thinflow.engines.session import Session
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import dtype
@@ -15,7 +15,9 @@ C64 = dtype("complex64")
 
 
 def complex_input(net, *shape):
-    return net.op("Complex", net.feed(f(*shape), "re"), net.feed(f(*shape) * 0.5 + 1, "im"), Tout=C64)
+    return net.op(
+        "Complex", net.feed(floats(*shape), "re"), net.feed(floats(*shape) * 0.5 + 1, "im"), Tout=C64
+    )
 
 
 @pytest.mark.parametrize("op", ["Real", "Imag", "ComplexAbs", "Angle"])
@@ -68,7 +70,7 @@ def test_transforms(op):
 def test_transforms_of_reals(length):
     net = Net()
     more = {1: "", 2: "2D", 3: "3D"}[len(length)]
-    y = net.op(f"RFFT{more}", net.feed(f(2, 3, 4, 8)), np.int32(length), Tcomplex=C64)
+    y = net.op(f"RFFT{more}", net.feed(floats(2, 3, 4, 8)), np.int32(length), Tcomplex=C64)
     back = net.op(f"IRFFT{more}", y, np.int32(length), Tcomplex=C64)
     net.check(net.op("Real", y, name="r"), net.op("Imag", y, name="i"), back, rtol=1e-4, atol=1e-4)
 
@@ -111,6 +113,6 @@ def test_what_has_no_form(op, attrs, reason):
 
 def test_a_length_that_is_computed_is_refused():
     net = Net()
-    y = net.op("RFFT", net.feed(f(8)), net.feed(np.int32([8]), "n"), Tcomplex=C64)
+    y = net.op("RFFT", net.feed(floats(8)), net.feed(np.int32([8]), "n"), Tcomplex=C64)
     with pytest.raises(UnsupportedOp, match="fft_length is computed"):
         net.lower(net.op("Real", y, name="r"))

@@ -7,21 +7,21 @@ import pytest
 
 from tests.library import constant, function, graph_of, node
 from tests.loops import entered, while_loop
-from tests.lower.onnx.harness import Net, run_onnx
-from tests.lower.tflite.harness import compare
-from tests.lower.tflite.test_control import (
+from tests.lower.control_flow import (
     DOUBLE,
     NEGATE,
     SAME,
-    X,
+    THREE,
     branches,
     condition,
-    counted,
+    counted_loop,
     list_loop,
     loop,
     placeholder,
     tensor_arrays,
 )
+from tests.lower.onnx.harness import Net, run_onnx
+from tests.lower.tflite.harness import compare
 from thinflow.errors import UnsupportedOp
 from thinflow.interpreter import Plan
 from thinflow.ir.attrs import ShapeAttr
@@ -55,7 +55,7 @@ def checked(net, *outputs, **kwargs):
 @pytest.mark.parametrize("op", ["PartitionedCall", "StatefulPartitionedCall"])
 def test_a_call_leaves_nothing_but_its_body(op):
     calls = [node("y", op, "x", f="@double", Tout=(FLOAT,)), node("z", "double", "y")]
-    assert agree(graph_of([placeholder("x"), *calls], [DOUBLE]), {"x": X}, "z") == [["Add", "Add"]]
+    assert agree(graph_of([placeholder("x"), *calls], [DOUBLE]), {"x": THREE}, "z") == [["Add", "Add"]]
 
 
 def test_functions_that_have_no_form():
@@ -72,22 +72,22 @@ def test_functions_that_have_no_form():
 @pytest.mark.parametrize("decision", [True, False])
 def test_if(decision):
     graph = branches("double", "negate")
-    assert agree(graph, {"p": np.array(decision), "x": X}, "y") == [["If"], ["Add"], ["Neg"]]
-    found = agree(branches("same", "negate"), {"p": np.array(decision), "x": X}, "y")
+    assert agree(graph, {"p": np.array(decision), "x": THREE}, "y") == [["If"], ["Add"], ["Neg"]]
+    found = agree(branches("same", "negate"), {"p": np.array(decision), "x": THREE}, "y")
     assert found == [["If"], ["Identity"], ["Neg"]]
 
 
 def test_a_branch_that_is_known_is_taken_now():
     graph = branches("double", "negate")
     graph.node("y").set_input(0, graph.constant(np.array(False), "no"))
-    assert agree(graph, {"x": X}, "y") == [["Neg"]]
+    assert agree(graph, {"x": THREE}, "y") == [["Neg"]]
 
 
 @pytest.mark.parametrize("index", [-1, 0, 1, 2, 9])
 def test_case_takes_the_last_branch_for_other_numbers(index):
     listed = node("y", "StatelessCase", "i", "x", branches=("@double", "@negate", "@same"), Tout=(FLOAT,))
     graph = graph_of([placeholder("i", INT32, ""), placeholder("x"), listed], [DOUBLE, NEGATE, SAME])
-    codes = agree(graph, {"i": np.int32(index), "x": X}, "y")
+    codes = agree(graph, {"i": np.int32(index), "x": THREE}, "y")
     assert [c for s in codes for c in s].count("If") == 2
 
 
@@ -97,7 +97,7 @@ def test_variables_that_swap_places():
     )
     nodes = [constant("zero", 1), placeholder("x"), placeholder("y")]
     graph = graph_of([*nodes, node("w", "While", "zero", "x", "y", **attrs)], functions)
-    agree(graph, {"x": X, "y": X * 10}, "w:1", "w:2")
+    agree(graph, {"x": THREE, "y": THREE * 10}, "w:1", "w:2")
 
 
 def test_what_never_changes_is_read_from_outside():
@@ -109,7 +109,7 @@ def test_what_never_changes_is_read_from_outside():
     )
     nodes = [constant("zero", 0), constant("half", [0.5, 0.5, 0.5]), placeholder("x"), placeholder("k")]
     graph = graph_of([*nodes, node("w", "StatelessWhile", "zero", "x", "k", "half", "x", **attrs)], functions)
-    agree(graph, {"x": X, "k": X}, "w:1", "w:2")
+    agree(graph, {"x": THREE, "k": THREE}, "w:1", "w:2")
     lowered = lower_graph(graph, [graph.value("x"), graph.value("k")], [graph.value("w:1")])
     operator = next(o for o in lowered.program.operators if o.code == "Loop")
     assert operator.captured == 1
@@ -120,12 +120,12 @@ def test_what_never_changes_is_read_from_outside():
 def test_a_loop_that_never_turns():
     functions, attrs = loop({"i": INT32, "a": FLOAT}, [], {"r": "next:z:0", "s": "a"}, (INT32, FLOAT))
     graph = graph_of([constant("n0", 9), placeholder("x"), node("w", "While", "n0", "x", **attrs)], functions)
-    assert agree(graph, {"x": X}, "w:1") == [["Identity"]]
+    assert agree(graph, {"x": THREE}, "w:1") == [["Identity"]]
     fed = graph_of(
         [placeholder("n0", INT32, ""), placeholder("x"), node("w", "While", "n0", "x", **attrs)], functions
     )
     for start in (9, 1):
-        agree(fed, {"n0": np.int32(start), "x": X}, "w:1", "w:0")
+        agree(fed, {"n0": np.int32(start), "x": THREE}, "w:1", "w:0")
 
 
 def test_a_variable_that_grows():
@@ -138,7 +138,7 @@ def test_a_variable_that_grows():
     graph = graph_of(
         [constant("zero", 2), placeholder("x"), node("w", "While", "zero", "x", "x", **attrs)], functions
     )
-    agree(graph, {"x": X}, "w:1")
+    agree(graph, {"x": THREE}, "w:1")
 
 
 def test_a_body_that_cannot_be_lowered_says_why():
@@ -193,7 +193,7 @@ def grown(x, item_nodes, op="TensorListPushBack", first="EmptyTensorList"):
 @pytest.mark.parametrize("shape", ["dim { size: 3 }", "dim { size: -1 }"])
 def test_lists_that_grow(shape):
     graph = grown(shape, [node("item", "Exp", "x", T=FLOAT)])
-    agree(graph, {"x": X}, "y", "l", "pop:1", "rest")
+    agree(graph, {"x": THREE}, "y", "l", "pop:1", "rest")
 
 
 def test_a_list_that_grows_by_index_is_refused():
@@ -234,9 +234,9 @@ def test_lists_scattered_and_joined():
 
 def test_a_loop_with_a_value_from_outside():
     net = Net()
-    x, k = net.feed(X), net.feed(X / 2, "k")
+    x, k = net.feed(THREE), net.feed(THREE / 2, "k")
     factor = entered(net.graph, "loop", k)
-    y = counted(net, "loop", x, lambda v, i: net.op("Mul", v, factor))
+    y = counted_loop(net, "loop", x, lambda v, i: net.op("Mul", v, factor))
     main, body = checked(net, net.op("Relu", y))
     assert main == ["Loop", "Relu"]
     assert sorted(body) == ["Add", "Less", "Mul"]
@@ -244,7 +244,7 @@ def test_a_loop_with_a_value_from_outside():
 
 def test_loops_nest():
     net = Net()
-    x = net.feed(X)
+    x = net.feed(THREE)
 
     def outer(v, i):
         n, one = (entered(net.graph, "in", entered(net.graph, "out", net.const(np.int32(c)))) for c in (2, 1))
@@ -258,14 +258,14 @@ def test_loops_nest():
         )[1]
 
     x_inside = entered(net.graph, "in", entered(net.graph, "out", x))
-    codes = checked(net, counted(net, "out", x, outer))
+    codes = checked(net, counted_loop(net, "out", x, outer))
     assert sum(c.count("Loop") for c in codes) == 2
 
 
 def test_an_unused_loop_leaves_nothing():
     net = Net()
-    x = net.feed(X)
-    counted(net, "loop", x, lambda v, i: net.op("Neg", v))
+    x = net.feed(THREE)
+    counted_loop(net, "loop", x, lambda v, i: net.op("Neg", v))
     assert checked(net, net.op("Exp", x)) == [["Exp"]]
 
 
@@ -274,7 +274,7 @@ def test_large_constants_of_a_body_are_in_the_file_once():
     net = Net()
     x = net.feed(np.ones((2, 20), np.float32))
     w = entered(net.graph, "loop", net.const(np.eye(20, dtype=np.float32) / 2, "w"))
-    y = counted(net, "loop", x, lambda v, i: net.op("MatMul", v, w))
+    y = counted_loop(net, "loop", x, lambda v, i: net.op("MatMul", v, w))
     program = net.lower(net.op("AddV2", y, net.op("MatMul", x, net.graph.value("w")))).program
     homes = program.homes()
     (large,) = [t for t in homes if t.is_streamed]
@@ -352,7 +352,7 @@ def test_an_array_that_grows_is_refused():
 @pytest.mark.parametrize("decision", [True, False])
 def test_switch_and_merge(decision):
     net = Net()
-    p, x = net.feed(np.array(decision), "p"), net.feed(X)
+    p, x = net.feed(np.array(decision), "p"), net.feed(THREE)
     y = condition(net, p, x, lambda v: net.op("Neg", v), lambda v: net.op("AddV2", v, v))
     assert net.check(net.op("Relu", y)) == ["If", "Relu"]
 
@@ -361,7 +361,7 @@ def test_switch_and_merge(decision):
 @pytest.mark.parametrize("second", [True, False])
 def test_conditions_in_a_row_and_inside_each_other(first, second):
     net = Net()
-    p, q, x = net.feed(np.array(first), "p"), net.feed(np.array(second), "q"), net.feed(X)
+    p, q, x = net.feed(np.array(first), "p"), net.feed(np.array(second), "q"), net.feed(THREE)
 
     def then(v):
         inner = net.op("Switch", q, p, name="q/Switch").node.output(1)
@@ -374,13 +374,13 @@ def test_conditions_in_a_row_and_inside_each_other(first, second):
 @pytest.mark.parametrize("decision", [True, False])
 def test_branches_of_different_shapes(decision):
     net = Net()
-    p, x = net.feed(np.array(decision), "p"), net.feed(X)
+    p, x = net.feed(np.array(decision), "p"), net.feed(THREE)
     net.check(condition(net, p, x, lambda v: net.op("Neg", v), lambda v: net.op("Tile", v, np.int32([2]))))
 
 
 def test_a_branch_read_outside_is_refused():
     net = Net()
-    p, x = net.feed(np.array(True), "p"), net.feed(X)
+    p, x = net.feed(np.array(True), "p"), net.feed(THREE)
     seen = []
     y = condition(net, p, x, lambda v: seen.append(net.op("Neg", v)) or seen[0], lambda v: v)
     outside = net.op("Exp", seen[0], name="outside")
@@ -390,9 +390,9 @@ def test_a_branch_read_outside_is_refused():
 
 def test_a_loop_is_tried_as_a_whole():
     net = Net()
-    x = net.feed(X)
-    good = counted(net, "good", x, lambda v, i: net.op("Neg", v))
-    bad = counted(net, "bad", x, lambda v, i: net.op("Mystery", v))
+    x = net.feed(THREE)
+    good = counted_loop(net, "good", x, lambda v, i: net.op("Neg", v))
+    bad = counted_loop(net, "bad", x, lambda v, i: net.op("Mystery", v))
     net.lower(good)
     assert unsupported_unit(net.graph, [x], [good], specs={}) == ""
     assert "no form of Mystery" in unsupported_unit(net.graph, [x], [bad], specs={})
@@ -408,7 +408,7 @@ def test_transposes_cancel_inside_of_a_body():
         attrs = {"strides": [1, 1, 1, 1], "padding": "SAME"}
         return net.op("Conv2D", net.op("Relu", net.op("Conv2D", v, weights, **attrs)), weights, **attrs)
 
-    _, turn = checked(net, counted(net, "loop", x, body))
+    _, turn = checked(net, counted_loop(net, "loop", x, body))
     assert turn.count("Transpose") == 2
 
 
@@ -419,4 +419,4 @@ def test_what_decides_may_be_a_number(decides):
         graph = branches("double", "negate")
         p = graph.add("Placeholder", name="q", attrs={"dtype": decides, "shape": ShapeAttr(())}).output()
         graph.node("y").set_input(0, p)
-        agree(graph, {"q": element(value), "x": X}, "y")
+        agree(graph, {"q": element(value), "x": THREE}, "y")

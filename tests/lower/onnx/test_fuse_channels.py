@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.lower.builders import conv_attrs, floats
 from tests.lower.onnx.harness import Net
-from tests.lower.tflite.test_ops import conv, f
 
-F, A = f(3), f(3, low=1.0)
-IMAGE = f(2, 5, 4, 3)
+F, A = floats(3), floats(3, low=1.0)
+IMAGE = floats(2, 5, 4, 3)
 
 
 def scaled(net, x, factor=F, addend=A, name="y"):
@@ -35,7 +35,7 @@ def test_channels_first():
 
 @pytest.mark.parametrize(
     ("factor", "addend"),
-    [(F, np.float32(1)), (F, f(5, 4, 3)), (f(4, 1), A), (np.float32(3), A)],
+    [(F, np.float32(1)), (F, floats(5, 4, 3)), (floats(4, 1), A), (np.float32(3), A)],
     ids=["one addend", "addend per pixel", "factor per column", "one factor"],
 )
 def test_other_operands_stay(factor, addend):
@@ -52,5 +52,5 @@ def test_a_product_that_others_read_stays():
 
 def test_behind_a_convolution_they_are_left_to_it():
     net = Net()
-    y = scaled(net, net.op("Conv2D", net.feed(IMAGE), f(3, 3, 3, 3), **conv()))
+    y = scaled(net, net.op("Conv2D", net.feed(IMAGE), floats(3, 3, 3, 3), **conv_attrs()))
     assert "BatchNormalization" not in net.check(y)

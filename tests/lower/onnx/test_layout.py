@@ -8,8 +8,8 @@ from functools import cache
 import numpy as np
 import pytest
 
+from tests.lower.builders import conv_attrs, floats
 from tests.lower.onnx.harness import Net, check_model, compare, run_onnx
-from tests.lower.tflite.test_ops import conv, f
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Value
 from thinflow.ir.types import QUINT8
@@ -25,10 +25,10 @@ class Images(Net):
     """A net with a picture as input, and a few layers."""
 
     def picture(self, *shape, name="x", **more):
-        return self.feed(f(*(shape or (1, 8, 8, 3))), name, **more)
+        return self.feed(floats(*(shape or (1, 8, 8, 3))), name, **more)
 
     def conv(self, x, channels=3, *, to=4, name="", size=3):
-        return self.op("Conv2D", x, f(size, size, channels, to), name=name, **conv())
+        return self.op("Conv2D", x, floats(size, size, channels, to), name=name, **conv_attrs())
 
     def transposes(self, *outputs):
         self.check(*outputs)
@@ -37,10 +37,18 @@ class Images(Net):
 
 def test_between_convolutions_there_is_nothing():
     net = Images()
-    y = net.op("BiasAdd", net.conv(net.picture()), f(4))
+    y = net.op("BiasAdd", net.conv(net.picture()), floats(4))
     y = net.op("Relu6", y)
-    y = net.op("Mul", net.conv(y, 4), f(4))
-    y = net.op("FusedBatchNormV3", net.conv(y, 4), f(4), f(4), f(4), f(4, low=0.1), is_training=False)
+    y = net.op("Mul", net.conv(y, 4), floats(4))
+    y = net.op(
+        "FusedBatchNormV3",
+        net.conv(y, 4),
+        floats(4),
+        floats(4),
+        floats(4),
+        floats(4, low=0.1),
+        is_training=False,
+    )
     assert net.transposes(y) == 2  # in and out
 
 
@@ -54,7 +62,7 @@ def test_a_border_of_zeros_counts_in_the_maximum(op, padding):
     below = net.op("Sub", np.float32(-1), net.op("Relu", net.conv(x)), name="below")
     padded = net.op(op, below, borders, *([np.float32(0)] if op == "PadV2" else []), name="padded")
     y = net.op("MaxPool", padded, name="pool", ksize=[1, 3, 3, 1], strides=[1, 2, 2, 1], padding=padding)
-    net.check(net.op("Add", y, f(4)))
+    net.check(net.op("Add", y, floats(4)))
 
 
 def test_residuals_and_joins():
@@ -81,7 +89,7 @@ def test_squeeze_and_excite():
 def test_gate_of_a_dense_layer():
     net = Images()
     x = net.conv(net.picture(shape=(None, 8, 8, 3)))
-    gate = net.op("Sigmoid", net.op("MatMul", net.op("Mean", x, np.array([1, 2], I32)), f(4, 4)))
+    gate = net.op("Sigmoid", net.op("MatMul", net.op("Mean", x, np.array([1, 2], I32)), floats(4, 4)))
     y = net.op("Mul", x, net.op("Reshape", gate, np.array([-1, 1, 1, 4], I32)))
     assert net.transposes(net.op("Mean", net.conv(y, 4), np.array([1, 2], I32))) == 1
 
@@ -113,8 +121,8 @@ def test_reductions(op, axes, keep):
         ("DepthToSpace", [], {"block_size": 2}),
         ("LRN", [], {"depth_radius": 2}),
         ("MaxPool", [], {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "SAME"}),
-        ("AddV2", [f(8, 8, 4)], {}),
-        ("AddV2", [f(8, 1)], {}),
+        ("AddV2", [floats(8, 8, 4)], {}),
+        ("AddV2", [floats(8, 1)], {}),
         ("Maximum", [np.float32(0.1)], {}),
         ("GatherV2", [np.array([2, 0, 1], I32), I32(1)], {}),
         ("Transpose", [np.array([0, 2, 1, 3], I32)], {}),
@@ -162,7 +170,7 @@ def test_the_shape_of_a_transposed_value():
 def test_a_padded_input_needs_no_pad():
     net = Images()
     x = net.op("Pad", net.picture(), np.array([[0, 0], [1, 2], [3, 1], [0, 0]], I32))
-    y = net.op("Conv2D", x, f(3, 3, 3, 4), strides=[1, 2, 2, 1], padding="VALID")
+    y = net.op("Conv2D", x, floats(3, 3, 3, 4), strides=[1, 2, 2, 1], padding="VALID")
     assert net.counts(y) == {"Transpose": 2, "Conv": 1}
     net.check(y)
 
@@ -170,8 +178,8 @@ def test_a_padded_input_needs_no_pad():
 def test_flatten_keeps_the_order_of_elements():
     net = Images()
     x = net.op("Relu", net.conv(net.picture(shape=(None, 8, 8, 3))))
-    y = net.op("MatMul", net.op("Reshape", x, np.array([-1, 256], I32)), f(256, 5))
-    assert net.transposes(net.op("BiasAdd", y, f(5))) == 2
+    y = net.op("MatMul", net.op("Reshape", x, np.array([-1, 256], I32)), floats(256, 5))
+    assert net.transposes(net.op("BiasAdd", y, floats(5))) == 2
 
 
 def test_pushing_never_adds():
@@ -179,7 +187,7 @@ def test_pushing_never_adds():
     net = Images()
     x = net.conv(net.picture())
     assert net.transposes(x, net.op("Relu", x), net.op("Exp", x)) == 2
-    other = net.op("AddV2", x, net.feed(f(1, 8, 8, 4), "z"))
+    other = net.op("AddV2", x, net.feed(floats(1, 8, 8, 4), "z"))
     assert net.transposes(other) <= 3
 
 
@@ -189,20 +197,29 @@ def test_dilation_spelt_by_blocks(crop):
     net = Images()
     x = net.op("Relu", net.conv(net.picture(1, 9, 10, 3)))
     x = net.op("SpaceToBatchND", x, np.array([2, 2], I32), np.array([[2, 3], [2, 2]], I32))
-    x = net.op("Conv2D", x, f(3, 3, 4, 4), strides=[1, 1, 1, 1], padding="VALID")
+    x = net.op("Conv2D", x, floats(3, 3, 4, 4), strides=[1, 1, 1, 1], padding="VALID")
     x = net.op("BatchToSpaceND", x, np.array([2, 2], I32), np.array(crop, I32))
-    y = net.op("Mean", net.conv(net.op("BiasAdd", x, f(4)), 4), np.array([1, 2], I32))
+    y = net.op("Mean", net.conv(net.op("BiasAdd", x, floats(4)), 4), np.array([1, 2], I32))
     assert (net.transposes(y) == 1) == (crop[0][0] <= 2)
     assert (net.counts(y)["Conv"] == 3) or crop[0][0] > 2
 
 
 def test_channels_first_graphs_get_none():
     net = Images()
-    x = net.feed(f(1, 3, 8, 8))
-    y = net.op("Conv2D", x, f(3, 3, 3, 4), **conv(data_format="NCHW"))
-    y = net.op("BiasAdd", y, f(4), data_format="NCHW")
+    x = net.feed(floats(1, 3, 8, 8))
+    y = net.op("Conv2D", x, floats(3, 3, 3, 4), **conv_attrs(data_format="NCHW"))
+    y = net.op("BiasAdd", y, floats(4), data_format="NCHW")
     y = net.op("MaxPool", y, ksize=[1, 1, 2, 2], strides=[1, 1, 2, 2], padding="VALID", data_format="NCHW")
-    y = net.op("FusedBatchNormV3", y, f(4), f(4), f(4), f(4, low=0.1), is_training=False, data_format="NCHW")
+    y = net.op(
+        "FusedBatchNormV3",
+        y,
+        floats(4),
+        floats(4),
+        floats(4),
+        floats(4, low=0.1),
+        is_training=False,
+        data_format="NCHW",
+    )
     assert net.counts(y) == {"Conv": 1, "MaxPool": 1, "BatchNormalization": 1}
     net.check(y)
 

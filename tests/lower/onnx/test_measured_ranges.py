@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.lower.onnx.harness import Net, run_onnx
-from tests.lower.onnx.test_quantized_context import (
+from tests.lower.onnx.eight_bit import (
     CLAMPS,
     WIDE,
     check_measured,
@@ -23,6 +22,7 @@ from tests.lower.onnx.test_quantized_context import (
     two,
     used_range,
 )
+from tests.lower.onnx.harness import Net, run_onnx
 from thinflow.ir.types import QINT8, QINT32, QUINT8
 from thinflow.lower.onnx import integers, layout, quantized_context
 

@@ -7,9 +7,9 @@ import pytest
 
 import thinflow
 from tests.loops import entered
+from tests.lower.builders import conv_attrs, floats
+from tests.lower.control_flow import counted_loop
 from tests.lower.onnx.harness import Net, check_model
-from tests.lower.tflite.test_control import counted
-from tests.lower.tflite.test_ops import conv, f
 from thinflow.errors import GraphError, ParameterError, WriteError
 from thinflow.ir.types import BOOL, FLOAT, INT64, QINT8, STRING, dtype
 from thinflow.onnx import protos, writer
@@ -23,7 +23,7 @@ def read(content):
 
 def example():
     x = Tensor("x", (None, 300), FLOAT)
-    w = Tensor("w", (300, 4), FLOAT, f(300, 4))
+    w = Tensor("w", (300, 4), FLOAT, floats(300, 4))
     y = Tensor("y", (None, 4), FLOAT)
     return Program([x], [y], [Operator("MatMul", [x, w], [y], origin="matmul")])
 
@@ -44,7 +44,7 @@ def test_the_file_says_what_the_program_is():
     dims = given.type.tensor_type.shape.dim
     assert (dims[0].dim_param, dims[1].dim_value) == ("x_dim_0", 300)
     (weight,) = model.graph.initializer
-    np.testing.assert_array_equal(np.frombuffer(weight.raw_data, np.float32).reshape(300, 4), f(300, 4))
+    np.testing.assert_array_equal(np.frombuffer(weight.raw_data, np.float32).reshape(300, 4), floats(300, 4))
     check_model(writer.to_bytes(example()))
 
 
@@ -80,14 +80,14 @@ def test_weights_in_a_second_file(tmp_path):
     runtime = pytest.importorskip("onnxruntime")
     session = runtime.InferenceSession(str(tmp_path / "model.onnx"), providers=["CPUExecutionProvider"])
     np.testing.assert_allclose(
-        session.run(None, {"x": f(2, 300)})[0], f(2, 300) @ f(300, 4), rtol=1e-4, atol=1e-4
+        session.run(None, {"x": floats(2, 300)})[0], floats(2, 300) @ floats(300, 4), rtol=1e-4, atol=1e-4
     )
 
 
 def test_weights_start_on_a_page_of_the_second_file():
     x, y = Tensor("x", (300,), FLOAT), Tensor("y", (300,), FLOAT)
     inner = Tensor("inner", (300,), FLOAT)
-    a, b = (Tensor(n, (300,), FLOAT, f(300) + i) for i, n in enumerate("ab"))
+    a, b = (Tensor(n, (300,), FLOAT, floats(300) + i) for i, n in enumerate("ab"))
     program = Program([x], [y], [Operator("Add", [x, a], [inner]), Operator("Add", [inner, b], [y])])
     file = writer.write_program(program, beside="data")
     model = read(b"".join(file.chunks))
@@ -165,8 +165,8 @@ def test_opsets():
 
 def test_names_survive():
     net = Net()
-    x = net.feed(f(1, 4, 4, 3), "image")
-    y = net.op("Conv2D", x, f(3, 3, 3, 4), name="scope/conv", **conv())
+    x = net.feed(floats(1, 4, 4, 3), "image")
+    y = net.op("Conv2D", x, floats(3, 3, 3, 4), name="scope/conv", **conv_attrs())
     lowered = net.lower(y, x, y)
     assert list(lowered.inputs) == ["image"]
     assert list(lowered.outputs) == ["scope/conv", "image"]
@@ -177,8 +177,8 @@ def test_names_survive():
 
 def test_constants_and_shared_values_as_outputs():
     net = Net()
-    x = net.feed(f(2, 3))
-    c = net.const(f(2), "constant")
+    x = net.feed(floats(2, 3))
+    c = net.const(floats(2), "constant")
     same = net.op("Identity", net.op("Neg", x), name="same")
     net.check(c, same, same.node.inputs[0], net.op("Reshape", x, np.int32([3, 2])))
 
@@ -186,9 +186,9 @@ def test_constants_and_shared_values_as_outputs():
 def test_bodies_name_what_they_read_outside():
     """A Loop in the file has its own inputs only; its body reads outer values by their names."""
     net = Net()
-    x, k = net.feed(f(3), "x"), net.feed(f(3) / 2, "k")
+    x, k = net.feed(floats(3), "x"), net.feed(floats(3) / 2, "k")
     factor = entered(net.graph, "loop", k)
-    y = counted(net, "loop", x, lambda v, i: net.op("Mul", v, factor))
+    y = counted_loop(net, "loop", x, lambda v, i: net.op("Mul", v, factor))
     model = read(writer.to_bytes(net.lower(y).program))
     node = next(n for n in model.graph.node if n.op_type == "Loop")
     body = node.attribute[0].g
@@ -202,9 +202,9 @@ def test_bodies_name_what_they_read_outside():
 
 def test_large_constants_of_bodies_are_written_once_and_may_be_outside(tmp_path):
     net = Net()
-    x = net.feed(f(2, 20))
-    w = entered(net.graph, "loop", net.const(f(20, 20) / 20, "w"))
-    y = counted(net, "loop", x, lambda v, i: net.op("MatMul", v, w))
+    x = net.feed(floats(2, 20))
+    w = entered(net.graph, "loop", net.const(floats(20, 20) / 20, "w"))
+    y = counted_loop(net, "loop", x, lambda v, i: net.op("MatMul", v, w))
     program = net.lower(y).program
     file = writer.write_program(program, beside="m.data")
     (tmp_path / "m.onnx").write_bytes(b"".join(file.chunks))
@@ -212,7 +212,7 @@ def test_large_constants_of_bodies_are_written_once_and_may_be_outside(tmp_path)
     assert file.data_size == 1600
     runtime = pytest.importorskip("onnxruntime")
     session = runtime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
-    np.testing.assert_allclose(session.run(None, {"x": f(2, 20)})[0], net.reference(y)[0], rtol=1e-4)
+    np.testing.assert_allclose(session.run(None, {"x": floats(2, 20)})[0], net.reference(y)[0], rtol=1e-4)
 
 
 def test_broken_bodies_are_found():
@@ -232,7 +232,7 @@ def test_strings_are_stored_with_the_nodes():
 
 def test_equal_constants_are_stored_once(tmp_path):
     """Large and small ones, in the file or beside it; other signs of zero and outputs stay apart."""
-    large = f(300, 300)
+    large = floats(300, 300)
     x, y = Tensor("x", (2, 300), FLOAT), Tensor("y", (2, 300), FLOAT)
     hidden = [Tensor(f"h{i}", (2, 300), FLOAT) for i in range(4)]
     one, zero = np.float32([1]), np.float32([0])
@@ -258,8 +258,8 @@ def test_equal_constants_are_stored_once(tmp_path):
     check_model(writer.to_bytes(program))
     runtime = pytest.importorskip("onnxruntime")
     session = runtime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
-    expected = f(2, 300) @ large @ large + 2
-    np.testing.assert_allclose(session.run(["y"], {"x": f(2, 300)})[0], expected, rtol=1e-3, atol=1e-3)
+    expected = floats(2, 300) @ large @ large + 2
+    np.testing.assert_allclose(session.run(["y"], {"x": floats(2, 300)})[0], expected, rtol=1e-3, atol=1e-3)
 
 
 def test_equal_constants_of_bodies_stay_where_they_are_read():

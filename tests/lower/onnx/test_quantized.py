@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.lower.builders import floats
 from tests.lower.onnx.harness import Net, run_onnx
-from tests.lower.tflite.test_ops import f
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import QINT8, QINT32, QUINT8
 from thinflow.lower.onnx.quantized_context import bit_for_bit
 
-X = f(2, 6, 5, 3, low=-3.0, high=5.0)
+X = floats(2, 6, 5, 3, low=-3.0, high=5.0)
 RANGE = (np.float32(-3), np.float32(5))
 
 
@@ -84,8 +84,10 @@ def test_the_first_version_of_rounding():
 @pytest.mark.parametrize("transposed", [False, True])
 def test_products_of_matrices_and_the_way_back(transposed):
     net = Net()
-    a = quantized(net, net.feed(f(4, 7), "a"), np.float32(-2), np.float32(2), "qa")
-    w = quantized(net, net.feed(f(5, 7) if transposed else f(7, 5), "w"), np.float32(-1), np.float32(2), "qw")
+    a = quantized(net, net.feed(floats(4, 7), "a"), np.float32(-2), np.float32(2), "qa")
+    w = quantized(
+        net, net.feed(floats(5, 7) if transposed else floats(7, 5), "w"), np.float32(-1), np.float32(2), "qw"
+    )
     y = net.op("QuantizedMatMul", a[0], w[0], *a[1:], *w[1:], name="y", transpose_b=transposed).node
     check(net, y)
     three = [y.output(p) for p in range(3)]
@@ -101,7 +103,7 @@ def test_products_of_matrices_and_the_way_back(transposed):
 def test_convolutions(padding, stride):
     net = Net()
     x = quantized(net, net.feed(X), *RANGE, "qx")
-    filters = f(3, 2, 3, 4)
+    filters = floats(3, 2, 3, 4)
     attrs = {"strides": [1, stride, stride, 1], "padding": padding}
     unsigned = quantized(net, net.feed(filters, "w"), np.float32(-2), np.float32(2), "qw")
     check(net, net.op("QuantizedConv2D", x[0], unsigned[0], *x[1:], *unsigned[1:], name="u", **attrs).node)
@@ -116,14 +118,16 @@ def test_convolutions(padding, stride):
 def test_two_operands(op, shape):
     net = Net()
     x = quantized(net, net.feed(X), *RANGE, "qx", mode="MIN_COMBINED")
-    y = quantized(net, net.feed(f(*shape), "y"), np.float32(-2), np.float32(1), "qy", mode="MIN_COMBINED")
+    y = quantized(
+        net, net.feed(floats(*shape), "y"), np.float32(-2), np.float32(1), "qy", mode="MIN_COMBINED"
+    )
     check(net, net.op(op, x[0], y[0], *x[1:], *y[1:], name="z", Toutput=QINT32).node)
 
 
 def test_bias_and_channels():
     net = Net()
     x = quantized(net, net.feed(X), *RANGE, "qx")
-    bias = quantized(net, net.feed(f(3), "b"), np.float32(-2), np.float32(2), "qb")
+    bias = quantized(net, net.feed(floats(3), "b"), np.float32(-2), np.float32(2), "qb")
     y = net.op("QuantizedBiasAdd", x[0], bias[0], *x[1:], *bias[1:], name="y", out_type=QINT32).node
     check(net, y)
     lows, highs = np.float32([-3, -2, -4]), np.float32([3, 2, 4])
@@ -178,7 +182,7 @@ def test_unknown_modes_are_refused():
 def test_known_ranges_take_the_integer_convolution(padding, strides, window):
     net = Net()
     x = quantized(net, net.feed(X), *RANGE, "qx")
-    w = quantized(net, f(*window, 3, 4), np.float32(-2), np.float32(2.5), "qw")
+    w = quantized(net, floats(*window, 3, 4), np.float32(-2), np.float32(2.5), "qw")
     y = net.op("QuantizedConv2D", x[0], w[0], *x[1:], *w[1:], name="y", strides=strides, padding=padding).node
     check(net, y)
     codes = net.codes(y.output(0))
@@ -190,8 +194,8 @@ def test_known_ranges_take_the_integer_convolution(padding, strides, window):
 @pytest.mark.parametrize("T", [QUINT8, QINT8], ids=str)
 def test_known_ranges_take_the_integer_product(T):
     net = Net()
-    x = quantized(net, net.feed(f(4, 5)), *RANGE, "qx", T)
-    w = quantized(net, net.feed(f(3, 5, low=-1.0), "w"), np.float32(-1), np.float32(2), "qw", T)
+    x = quantized(net, net.feed(floats(4, 5)), *RANGE, "qx", T)
+    w = quantized(net, net.feed(floats(3, 5, low=-1.0), "w"), np.float32(-1), np.float32(2), "qw", T)
     y = net.op("QuantizedMatMul", x[0], w[0], *x[1:], *w[1:], name="y", transpose_b=True).node
     check(net, y)
     assert "MatMulInteger" in net.codes(y.output(0))
@@ -202,7 +206,7 @@ def test_a_range_that_may_not_hold_zero_takes_doubles():
     low, codes = net.feed(np.float32(-3), "low"), net.feed(np.arange(20, dtype=np.uint8).reshape(4, 5), "c")
     codes.node.attrs["dtype"] = QUINT8
     x = [codes, low, net.const(np.float32(5), "high")]
-    w = quantized(net, f(5, 3), np.float32(-2), np.float32(2), "qw")
+    w = quantized(net, floats(5, 3), np.float32(-2), np.float32(2), "qw")
     y = net.op("QuantizedMatMul", x[0], w[0], *x[1:], *w[1:], name="y").node
     check(net, y)
     assert "MatMulInteger" not in net.codes(y.output(0))
@@ -212,7 +216,7 @@ def test_signed_filters_take_the_integer_convolution():
     net = Net()
     x = quantized(net, net.feed(X), np.float32(0), np.float32(5), "qx", mode="SCALED")
     more = {"strides": [1, 2, 2, 1], "padding": "SAME"}
-    w = quantized(net, f(3, 3, 3, 2), np.float32(-2), np.float32(2), "qw", QINT8, mode="SCALED")
+    w = quantized(net, floats(3, 3, 3, 2), np.float32(-2), np.float32(2), "qw", QINT8, mode="SCALED")
     for op in ("QuantizedConv2D", "QuantizedDepthwiseConv2D"):
         y = net.op(op, x[0], w[0], *x[1:], *w[1:], name=op, **more).node
         check(net, y)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tests import recurrent
+from tests.lower.lstm_layers import Layer
 from tests.lower.onnx.harness import Net, run_onnx
 from tests.lower.tflite.harness import compare
-from tests.lower.tflite.test_lstm import Layer
 from tests.recurrent import BATCH, INPUTS, STEPS, UNITS, Network, numbers
 
 CELLS = {

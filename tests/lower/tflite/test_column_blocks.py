@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.lower.eight_bit import WIDE, fed, frozen, operators, stored, two, within
 from tests.lower.tflite.harness import Net, run_litert
-from tests.lower.tflite.test_quantized import WIDE, fed, frozen, operators, stored, two, within
 from thinflow.ir.types import QUINT8
 from thinflow.lower.tflite import fuse
 from thinflow.lower.tflite.convert import lower_graph

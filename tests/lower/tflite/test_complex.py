@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.lower.builders import floats
 from tests.lower.tflite.harness import Net
-from tests.lower.tflite.test_ops import f
 from thinflow.analysis.loops import infer_with_loops
 from thinflow.engines.litert import ENGINE
 from thinflow.errors import UnsupportedOp
@@ -28,52 +28,54 @@ def real(net, x):
 @pytest.mark.parametrize("length", [24, 7, 1, 10])
 def test_lengths_that_are_no_powers_of_two(length):
     net = Net()
-    y = spectrum(net, net.feed(f(3, 24)), length)
+    y = spectrum(net, net.feed(floats(3, 24)), length)
     size = net.op("ComplexAbs", y, T=COMPLEX, Tout=FLOAT)
     assert "RFFT2D" not in net.check(*real(net, y), size, atol=1e-4)
 
 
 def test_powers_of_two_stay_litert_s_own():
     net = Net()
-    size = net.op("ComplexAbs", spectrum(net, net.feed(f(3, 32)), 32), T=COMPLEX, Tout=FLOAT)
+    size = net.op("ComplexAbs", spectrum(net, net.feed(floats(3, 32)), 32), T=COMPLEX, Tout=FLOAT)
     assert net.check(size) == ["RESHAPE", "RFFT2D", "RESHAPE", "COMPLEX_ABS"]
 
 
 @pytest.mark.parametrize("length", [16, 15, 12])
 def test_there_and_back(length):
     net = Net()
-    y = spectrum(net, net.feed(f(2, 3, length)), length)
+    y = spectrum(net, net.feed(floats(2, 3, length)), length)
     net.check(net.op("IRFFT", y, np.int32([length]), Treal=FLOAT), atol=1e-4)
 
 
 @pytest.mark.parametrize("op", ["FFT", "IFFT", "FFT2D", "IFFT2D", "FFT3D"])
 def test_complex_transforms(op):
     net = Net()
-    x = net.op("Complex", net.feed(f(2, 3, 5, 6), "re"), net.feed(f(2, 3, 5, 6), "im"), Tout=COMPLEX)
+    x = net.op(
+        "Complex", net.feed(floats(2, 3, 5, 6), "re"), net.feed(floats(2, 3, 5, 6), "im"), Tout=COMPLEX
+    )
     net.check(*real(net, net.op(op, x, Tcomplex=COMPLEX)), atol=1e-4)
 
 
 def test_two_axes():
     net = Net()
-    y = net.op("RFFT2D", net.feed(f(2, 6, 10)), np.int32([6, 10]), Tcomplex=COMPLEX)
+    y = net.op("RFFT2D", net.feed(floats(2, 6, 10)), np.int32([6, 10]), Tcomplex=COMPLEX)
     net.check(*real(net, y), atol=1e-4)
     net.check(net.op("IRFFT2D", y, np.int32([6, 10]), Treal=FLOAT), atol=1e-4)
 
 
 def test_an_open_batch():
     net = Net()
-    y = spectrum(net, net.feed(f(2, 12), "x", (None, 12)), 12)
+    y = spectrum(net, net.feed(floats(2, 12), "x", (None, 12)), 12)
     net.check(net.op("IRFFT", net.op("Mul", y, y), np.int32([12]), Treal=FLOAT), atol=1e-3)
 
 
-FACTOR = (f(7) + 1j * f(7, low=0.5)).astype(np.complex64)
+FACTOR = (floats(7) + 1j * floats(7, low=0.5)).astype(np.complex64)
 
 
 @pytest.mark.parametrize("op", ["Mul", "AddV2", "Sub", "RealDiv"])
 @pytest.mark.parametrize("factor", [FACTOR, FACTOR.real.astype(np.complex64)])
 def test_arithmetic(op, factor):
     net = Net()
-    y = net.op(op, spectrum(net, net.feed(f(3, 12)), 12), factor + np.complex64(2))
+    y = net.op(op, spectrum(net, net.feed(floats(3, 12)), 12), factor + np.complex64(2))
     angle = [] if not factor.imag.any() else [net.op("Angle", y, T=COMPLEX, Tout=FLOAT)]
     net.check(*real(net, y), *angle, atol=1e-4)
 
@@ -81,7 +83,7 @@ def test_arithmetic(op, factor):
 @pytest.mark.parametrize("op", ["Conj", "Square", "Exp", "Neg", "Identity"])
 def test_functions(op):
     net = Net()
-    net.check(*real(net, net.op(op, spectrum(net, net.feed(f(3, 12) * 0.2), 12))), atol=1e-4)
+    net.check(*real(net, net.op(op, spectrum(net, net.feed(floats(3, 12) * 0.2), 12))), atol=1e-4)
 
 
 def test_the_size_of_what_is_huge_or_tiny_or_nothing():
@@ -93,14 +95,14 @@ def test_the_size_of_what_is_huge_or_tiny_or_nothing():
 
 def test_layouts():
     net = Net()
-    y = net.op("Transpose", spectrum(net, net.feed(f(3, 12)), 12), np.int32([1, 0]))
+    y = net.op("Transpose", spectrum(net, net.feed(floats(3, 12)), 12), np.int32([1, 0]))
     y = net.op("ExpandDims", net.op("ConcatV2", y, y, np.int32(1)), np.int32(0))
     net.check(*real(net, y), atol=1e-4)
 
 
 def test_parts_never_leave_the_model():
     net = Net()
-    y = net.op("Mul", spectrum(net, net.feed(f(3, 12)), 12), FACTOR, name="product")
+    y = net.op("Mul", spectrum(net, net.feed(floats(3, 12)), 12), FACTOR, name="product")
     with pytest.raises(
         UnsupportedOp, match="LiteRT cannot hand out complex numbers that it has computed with"
     ):
@@ -109,14 +111,14 @@ def test_parts_never_leave_the_model():
 
 def test_an_unknown_op_of_complex_numbers_says_so():
     net = Net()
-    y = net.op("Cumprod", spectrum(net, net.feed(f(3, 12)), 12), np.int32(0))
+    y = net.op("Cumprod", spectrum(net, net.feed(floats(3, 12)), 12), np.int32(0))
     (reason,) = [why for n, why in unsupported(net.graph, net.graph).items() if n is y.node]
     assert reason == "it has no form for complex64"
 
 
 def test_what_hangs_together_goes_to_the_engine_together():
     net = Net()
-    x = net.feed(f(3, 12))
+    x = net.feed(floats(3, 12))
     y = net.op("IRFFT", net.op("Mul", spectrum(net, x, 12), FACTOR), np.int32([12]), Treal=FLOAT)
     total = net.op("Tanh", y)
     infer_with_loops(net.graph)

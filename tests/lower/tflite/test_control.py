@@ -7,6 +7,19 @@ import pytest
 
 from tests.library import constant, function, graph_of, node
 from tests.loops import entered, while_loop
+from tests.lower.control_flow import (
+    DOUBLE,
+    NEGATE,
+    SAME,
+    THREE,
+    branches,
+    condition,
+    counted_loop,
+    list_loop,
+    loop,
+    placeholder,
+    tensor_arrays,
+)
 from tests.lower.tflite.harness import Net, compare, run_litert
 from thinflow.errors import UnsupportedOp
 from thinflow.interpreter import Plan
@@ -16,8 +29,6 @@ from thinflow.lower.tflite.convert import lower_graph, unsupported_unit
 from thinflow.lower.tflite.program import to_bytes
 from thinflow.quantize.calibrate import calibrate
 from thinflow.quantize.int8 import quantize_int8
-
-X = np.float32([1, -2, 3])
 
 
 def agree(graph, feeds, *outputs):
@@ -31,21 +42,13 @@ def agree(graph, feeds, *outputs):
     return [[o.code for o in s.operators] for s in lowered.program.subgraphs]
 
 
-def placeholder(name, element=FLOAT, shape="dim { size: 3 }"):
-    return node(name, "Placeholder", dtype=element, shape=f"shape {{ {shape} }}")
-
-
 # --- TF2 ----------------------------------------------------------------------------------------------------
-
-DOUBLE = function("double", {"x": FLOAT}, [node("y", "AddV2", "x", "x", T=FLOAT)], {"r": "y:z:0"})
-NEGATE = function("negate", {"x": FLOAT}, [node("y", "Neg", "x", T=FLOAT)], {"r": "y:y:0"})
-SAME = function("same", {"x": FLOAT}, [], {"r": "x"})
 
 
 @pytest.mark.parametrize("op", ["PartitionedCall", "StatefulPartitionedCall"])
 def test_a_call_leaves_nothing_but_its_body(op):
     calls = [node("y", op, "x", f="@double", Tout=(FLOAT,)), node("z", "double", "y")]
-    assert agree(graph_of([placeholder("x"), *calls], [DOUBLE]), {"x": X}, "z") == [["ADD", "ADD"]]
+    assert agree(graph_of([placeholder("x"), *calls], [DOUBLE]), {"x": THREE}, "z") == [["ADD", "ADD"]]
 
 
 def test_a_function_that_calls_itself():
@@ -63,19 +66,11 @@ def test_a_function_that_is_missing():
         lower_graph(graph, [graph.value("x")], [graph.value("y")])
 
 
-def branches(then, otherwise):
-    attrs = {"then_branch": f"@{then}", "else_branch": f"@{otherwise}", "Tout": (FLOAT,)}
-    return graph_of(
-        [placeholder("p", BOOL, ""), placeholder("x"), node("y", "StatelessIf", "p", "x", **attrs)],
-        [DOUBLE, NEGATE, SAME],
-    )
-
-
 @pytest.mark.parametrize("decision", [True, False])
 def test_if(decision):
     graph = branches("double", "negate")
-    assert agree(graph, {"p": np.array(decision), "x": X}, "y") == [["IF"], ["ADD"], ["NEG"]]
-    agree(branches("same", "negate"), {"p": np.array(decision), "x": X}, "y")
+    assert agree(graph, {"p": np.array(decision), "x": THREE}, "y") == [["IF"], ["ADD"], ["NEG"]]
+    agree(branches("same", "negate"), {"p": np.array(decision), "x": THREE}, "y")
 
 
 @pytest.mark.parametrize("decision", [True, False])
@@ -92,7 +87,7 @@ def test_sizes_leave_a_branch_as_copies(decision):
     last = [node("s", "Identity", "y", T=INT32), node("r", "Identity", "y:1", T=FLOAT)]
     open_size = placeholder("x", FLOAT, "dim { size: -1 }")
     graph = graph_of([placeholder("p", BOOL, ""), open_size, choice, *last], bodies)
-    _, sizes, _ = agree(graph, {"p": np.array(decision), "x": X}, "s", "r")
+    _, sizes, _ = agree(graph, {"p": np.array(decision), "x": THREE}, "s", "r")
     assert sizes == ["SHAPE", "MUL", "MAXIMUM"]
 
 
@@ -100,27 +95,15 @@ def test_a_branch_that_is_known_is_taken_now():
     graph = branches("double", "negate")
     p = graph.constant(np.array(False), "no")
     graph.node("y").set_input(0, p)
-    assert agree(graph, {"x": X}, "y") == [["NEG"]]
+    assert agree(graph, {"x": THREE}, "y") == [["NEG"]]
 
 
 @pytest.mark.parametrize("index", [-1, 0, 1, 2, 9])
 def test_case_takes_the_last_branch_for_other_numbers(index):
     listed = node("y", "StatelessCase", "i", "x", branches=("@double", "@negate", "@same"), Tout=(FLOAT,))
     graph = graph_of([placeholder("i", INT32, ""), placeholder("x"), listed], [DOUBLE, NEGATE, SAME])
-    codes = agree(graph, {"i": np.int32(index), "x": X}, "y")
+    codes = agree(graph, {"i": np.int32(index), "x": THREE}, "y")
     assert sorted(c for s in codes for c in s if c == "IF") == ["IF", "IF"]
-
-
-def loop(body, body_nodes, results, kinds):
-    """A TF2 loop of four turns over (i, ...)."""
-    more = [constant("n", 4), constant("one", 1)]
-    condition = function(
-        "cond", body, [more[0], node("c", "Less", "i", "n:output:0", T=INT32)], {"r": "c:z:0"}
-    )
-    steps = function(
-        "body", body, [more[1], node("next", "AddV2", "i", "one:output:0", T=INT32), *body_nodes], results
-    )
-    return [condition, steps], {"cond": "@cond", "body": "@body", "T": kinds}
 
 
 def test_variables_that_swap_places():
@@ -137,7 +120,7 @@ def test_variables_that_swap_places():
         ],
         functions,
     )
-    feeds = {"x": X, "y": X * 10}
+    feeds = {"x": THREE, "y": THREE * 10}
     codes = agree(graph, feeds, "w:1", "w:2")
     assert [sorted(s) for s in codes] == [["WHILE"], ["LESS"], ["ADD", "RESHAPE", "RESHAPE"]]
 
@@ -151,7 +134,7 @@ def test_what_never_changes_goes_through_and_constants_go_inside():
     )
     nodes = [constant("zero", 0), constant("half", [0.5, 0.5, 0.5]), placeholder("x"), placeholder("k")]
     graph = graph_of([*nodes, node("w", "StatelessWhile", "zero", "x", "k", "half", "x", **attrs)], functions)
-    agree(graph, {"x": X, "k": X}, "w:1")
+    agree(graph, {"x": THREE, "k": THREE}, "w:1")
     lowered = lower_graph(graph, [graph.value("x"), graph.value("k")], [graph.value("w:1")])
     (operator,) = lowered.program.subgraphs[0].operators
     assert len(operator.inputs) == 3  # i, a, k
@@ -169,7 +152,7 @@ def test_a_variable_that_grows():
     graph = graph_of(
         [constant("zero", 2), placeholder("x"), node("w", "While", "zero", "x", "x", **attrs)], functions
     )
-    agree(graph, {"x": X}, "w:1")
+    agree(graph, {"x": THREE}, "w:1")
 
 
 def test_a_body_that_cannot_be_lowered_says_why():
@@ -184,36 +167,6 @@ def test_a_body_that_cannot_be_lowered_says_why():
     )
     with pytest.raises(UnsupportedOp, match="no form of NoSuchOp"):
         lower_graph(graph, [graph.value("x")], [graph.value("w:1")])
-
-
-def list_loop(count=4, **reserve):
-    """y[i] = 2 x[i], from one list to another."""
-    functions, attrs = loop(
-        {"i": INT32, "out": VARIANT, "rows": VARIANT},
-        [
-            constant("any", [3]),
-            node("row", "TensorListGetItem", "rows", "i", "any:output:0", element_dtype=FLOAT),
-            node("d", "AddV2", "row:item:0", "row:item:0", T=FLOAT),
-            node("set", "TensorListSetItem", "out", "i", "d:z:0", element_dtype=FLOAT, **reserve),
-        ],
-        {"r": "next:z:0", "o": "set:output_handle:0", "l": "rows"},
-        (INT32, VARIANT, VARIANT),
-    )
-    return graph_of(
-        [
-            constant("zero", 0),
-            constant("free", -1),
-            constant("shape", [3]),
-            constant("n", count),
-            placeholder("x", shape="dim { size: 4 } dim { size: 3 }"),
-            node("made", "TensorListReserve", "free", "n", element_dtype=FLOAT, shape_type=INT32),
-            node("rows", "TensorListFromTensor", "x", "shape", element_dtype=FLOAT, shape_type=INT32),
-            node("w", "While", "zero", "made", "rows", **attrs),
-            node("y", "TensorListStack", "w:1", "free", element_dtype=FLOAT),
-            node("l", "TensorListLength", "w:1"),
-        ],
-        functions,
-    )
 
 
 def test_lists_become_tensors():
@@ -285,25 +238,11 @@ def test_a_list_is_no_output():
 # --- TF1 ----------------------------------------------------------------------------------------------------
 
 
-def counted(net, name, x, body, turns=3):
-    """x after some turns of body(inside, i)."""
-    n = entered(net.graph, name, net.const(np.int32(turns), f"{name}/n"))
-    one = entered(net.graph, name, net.const(np.int32(1), f"{name}/one"))
-    initial = [net.const(np.int32(0), f"{name}/i"), x]
-    return while_loop(
-        net.graph,
-        name,
-        initial,
-        lambda m: net.op("Less", m[0], n),
-        lambda v: [net.op("AddV2", v[0], one), body(v[1], v[0])],
-    )[1]
-
-
 def test_a_loop_with_a_value_from_outside():
     net = Net()
-    x, k = net.feed(X), net.feed(X / 2, "k")
+    x, k = net.feed(THREE), net.feed(THREE / 2, "k")
     factor = entered(net.graph, "loop", k)
-    y = counted(net, "loop", x, lambda v, i: net.op("Mul", v, factor))
+    y = counted_loop(net, "loop", x, lambda v, i: net.op("Mul", v, factor))
     net.check(net.op("Relu", y))
     subgraphs = net.lower(y).program.subgraphs
     assert sorted(o.code for s in subgraphs for o in s.operators) == ["ADD", "LESS", "MUL", "WHILE"]
@@ -311,7 +250,7 @@ def test_a_loop_with_a_value_from_outside():
 
 def test_loops_nest():
     net = Net()
-    x = net.feed(X)
+    x = net.feed(THREE)
 
     def outer(v, i):
         n, one = (entered(net.graph, "in", entered(net.graph, "out", net.const(np.int32(c)))) for c in (2, 1))
@@ -324,42 +263,17 @@ def test_loops_nest():
             lambda u: [net.op("AddV2", u[0], one), net.op("AddV2", u[1], u[1])],
         )[1]
 
-    y = counted(net, "out", x, outer)
+    y = counted_loop(net, "out", x, outer)
     net.check(y)
     (result,) = net.reference(y)
-    np.testing.assert_allclose(result, X * 64)
+    np.testing.assert_allclose(result, THREE * 64)
 
 
 def test_an_unused_loop_leaves_no_subgraph():
     net = Net()
-    x = net.feed(X)
-    counted(net, "loop", x, lambda v, i: net.op("Neg", v))
+    x = net.feed(THREE)
+    counted_loop(net, "loop", x, lambda v, i: net.op("Neg", v))
     assert len(net.lower(net.op("Exp", x)).program.subgraphs) == 1
-
-
-def tensor_arrays(net, x, size, turns=4, dynamic=False):
-    """Row by row: y[i] = 2 x[i]."""
-    kinds = {"dtype": FLOAT, "dynamic_size": dynamic}
-    source = net.op("TensorArrayV3", np.int32(4), name="source", **kinds)
-    target = net.op("TensorArrayV3", np.int32(size), name="target", **kinds)
-    filled = net.op(
-        "TensorArrayScatterV3", source, np.arange(4, dtype=np.int32), x, source.node.output(1), T=FLOAT
-    )
-    inside = [entered(net.graph, "loop", v) for v in (source, filled, target)]
-    n = entered(net.graph, "loop", net.const(np.int32(turns)))
-    one = entered(net.graph, "loop", net.const(np.int32(1)))
-
-    def body(v):
-        row = net.op("TensorArrayReadV3", inside[0], v[0], inside[1], dtype=FLOAT)
-        doubled = net.op("AddV2", row, row)
-        return [
-            net.op("AddV2", v[0], one),
-            net.op("TensorArrayWriteV3", inside[2], v[0], doubled, v[1], T=FLOAT),
-        ]
-
-    initial = [net.const(np.int32(0)), target.node.output(1)]
-    flow = while_loop(net.graph, "loop", initial, lambda m: net.op("Less", m[0], n), body)[1]
-    return target, flow
 
 
 @pytest.mark.parametrize("size", [4, 6])
@@ -420,17 +334,10 @@ def test_an_array_whose_size_is_computed(size):
     net.check(some, net.op("TensorArraySizeV3", made, flow))
 
 
-def condition(net, p, x, then, otherwise, name="cond"):
-    """What TensorFlow 1 makes of a condition."""
-    switch = net.op("Switch", x, p, name=f"{name}/Switch").node
-    merged = net.op("Merge", otherwise(switch.output(0)), then(switch.output(1)), name=f"{name}/Merge")
-    return merged
-
-
 @pytest.mark.parametrize("decision", [True, False])
 def test_switch_and_merge(decision):
     net = Net()
-    p, x = net.feed(np.array(decision), "p"), net.feed(X)
+    p, x = net.feed(np.array(decision), "p"), net.feed(THREE)
     y = condition(net, p, x, lambda v: net.op("Neg", v), lambda v: net.op("AddV2", v, v))
     assert net.check(net.op("Relu", y)) == ["IF", "RELU"]
 
@@ -438,7 +345,7 @@ def test_switch_and_merge(decision):
 @pytest.mark.parametrize("decision", [True, False])
 def test_a_constant_on_a_branch_waits_for_its_pivot(decision):
     net = Net()
-    p, x = net.feed(np.array(decision), "p"), net.feed(X)
+    p, x = net.feed(np.array(decision), "p"), net.feed(THREE)
     pivot = net.op("Identity", net.op("Switch", p, p, name="pivots").node.output(1), name="pivot")
     fixed = net.const(np.float32([7, 8, 9]), "fixed")
     fixed.node.add_control_input(pivot.node)
@@ -450,7 +357,7 @@ def test_a_constant_on_a_branch_waits_for_its_pivot(decision):
 @pytest.mark.parametrize("second", [True, False])
 def test_conditions_in_a_row_and_inside_each_other(first, second):
     net = Net()
-    p, q, x = net.feed(np.array(first), "p"), net.feed(np.array(second), "q"), net.feed(X)
+    p, q, x = net.feed(np.array(first), "p"), net.feed(np.array(second), "q"), net.feed(THREE)
 
     def then(v):
         inner = net.op("Switch", q, p, name="q/Switch").node.output(1)
@@ -463,14 +370,14 @@ def test_conditions_in_a_row_and_inside_each_other(first, second):
 
 def test_a_known_condition_leaves_one_branch():
     net = Net()
-    x = net.feed(X)
+    x = net.feed(THREE)
     y = condition(net, net.const(np.array(True)), x, lambda v: net.op("Neg", v), lambda v: net.op("Exp", v))
     assert net.check(y) == ["NEG"]
 
 
 def test_a_branch_read_outside_is_refused():
     net = Net()
-    p, x = net.feed(np.array(True), "p"), net.feed(X)
+    p, x = net.feed(np.array(True), "p"), net.feed(THREE)
     seen = []
     y = condition(net, p, x, lambda v: seen.append(net.op("Neg", v)) or seen[0], lambda v: v)
     outside = net.op("Exp", seen[0], name="outside")
@@ -480,8 +387,8 @@ def test_a_branch_read_outside_is_refused():
 
 def test_a_damaged_loop_is_refused():
     net = Net()
-    x = net.feed(X)
-    y = counted(net, "loop", x, lambda v, i: net.op("Neg", v))
+    x = net.feed(THREE)
+    y = counted_loop(net, "loop", x, lambda v, i: net.op("Neg", v))
     for enter in [n for n in net.graph if n.op == "Enter"][:1]:
         enter.attrs["frame_name"] = b"elsewhere"
     with pytest.raises(UnsupportedOp):
@@ -493,9 +400,9 @@ def test_a_damaged_loop_is_refused():
 
 def test_a_loop_is_tried_as_a_whole():
     net = Net()
-    x = net.feed(X)
-    good = counted(net, "good", x, lambda v, i: net.op("Neg", v))
-    bad = counted(net, "bad", x, lambda v, i: net.op("Mystery", v))
+    x = net.feed(THREE)
+    good = counted_loop(net, "good", x, lambda v, i: net.op("Neg", v))
+    bad = counted_loop(net, "bad", x, lambda v, i: net.op("Mystery", v))
     net.lower(good)
     assert unsupported_unit(net.graph, [x], [good], specs={}) == ""
     assert "no form of Mystery" in unsupported_unit(net.graph, [x], [bad], specs={})
@@ -506,7 +413,7 @@ def test_int8_leaves_loops_float():
     rng = np.random.default_rng(0)
     x = net.feed(rng.normal(size=(2, 8)).astype(np.float32))
     w = rng.normal(size=(8, 8)).astype(np.float32)
-    y = net.op("MatMul", counted(net, "loop", net.op("MatMul", x, w), lambda v, i: net.op("Tanh", v)), w)
+    y = net.op("MatMul", counted_loop(net, "loop", net.op("MatMul", x, w), lambda v, i: net.op("Tanh", v)), w)
     program = net.lower(y).program
     batches = [{"x": a} for a in net.feeds.values()]
     quantized = quantize_int8(program, calibrate(program, batches).ranges).program
@@ -522,7 +429,7 @@ def test_int8_leaves_loops_float():
 
 def test_the_only_item_is_the_list():
     net = Net()
-    i, x = net.feed(np.int32(0), "i"), net.feed(X)
+    i, x = net.feed(np.int32(0), "i"), net.feed(THREE)
     made = net.op("TensorArrayV3", np.int32(1), dtype=FLOAT)
     flow = net.op("TensorArrayWriteV3", made, i, net.op("Neg", x), made.node.output(1), T=FLOAT)
     y = net.op("TensorArrayGatherV3", made, np.int32([0]), flow, dtype=FLOAT)

@@ -10,86 +10,32 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.lower.eight_bit import (
+    WIDE,
+    fed,
+    frozen,
+    measured,
+    narrowed,
+    one,
+    operators,
+    random_codes,
+    reals,
+    stored,
+    three,
+    two,
+    within,
+)
 from tests.lower.tflite.harness import Net, run_litert
 from thinflow.errors import UnsupportedOp
-from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import QINT8, QINT32, QUINT8
 from thinflow.lower.tflite.convert import lower_graph, unsupported
 
 FEW = settings(max_examples=25, deadline=None)
-WIDE = {"T1": QUINT8, "T2": QUINT8, "Toutput": QINT32}
 _IMAGE = st.tuples(st.integers(1, 2), st.integers(3, 9), st.integers(3, 9), st.sampled_from([1, 3, 16]))
 _LOWS = st.sampled_from([-4.0, -1.0, -0.3, 0.0])
 _HIGHS = st.sampled_from([0.5, 1.0, 3.7])
 _TYPES = st.sampled_from([QUINT8, QINT8])
 _FREEZING = st.sampled_from([0.4, 1.0, 1.3])
-
-
-def three(node):
-    return [node.output(p) for p in range(3)]
-
-
-def _codes(shape, T, seed):
-    limits = np.iinfo(T.numpy())
-    return np.random.default_rng(seed).integers(limits.min, limits.max, shape, T.numpy(), endpoint=True)
-
-
-def fed(net, shape, low, high, name="x", T=QUINT8, seed=0):
-    """Codes that are fed, and a constant range."""
-    value = net.feed(_codes(shape, T, seed), name)
-    value.node.attrs["dtype"] = T
-    return [value, net.const(np.float32(low), f"{name}_low"), net.const(np.float32(high), f"{name}_high")]
-
-
-def stored(net, shape, low, high, name="w", T=QUINT8, seed=1):
-    """Constant codes and range."""
-    value = net.graph.constant(Tensor.from_array(_codes(shape, T, seed), T), name)
-    return [value, net.const(np.float32(low), f"{name}_low"), net.const(np.float32(high), f"{name}_high")]
-
-
-def two(net, op, x, y, **attrs):
-    return three(net.op(op, x[0], y[0], *x[1:], *y[1:], name=op, **attrs).node)
-
-
-def one(net, op, x, *more, **attrs):
-    return three(net.op(op, x[0], *more, *x[1:], name=op, **attrs).node)
-
-
-def narrowed(net, wide, low, high, T=QUINT8, name="narrow"):
-    ends = np.float32(low), np.float32(high)
-    return three(net.op("Requantize", *wide, *ends, name=name, Tinput=QINT32, out_type=T).node)
-
-
-def frozen(net, wide, part=1.0, T=QUINT8, name="narrow"):
-    """Codes of a constant range: a part of what the sums use."""
-    measuring = net.op("RequantizationRange", *wide, name=f"{name}_measured", Tinput=QINT32).node
-    low, high = (float(end) for end in net.reference(measuring.output(0), measuring.output(1)))
-    return narrowed(net, wide, low * part, max(high, 0.01) * part, T, name)
-
-
-def measured(net, wide, T=QUINT8, name="narrow"):
-    node = net.op("RequantizationRange", *wide, name=f"{name}_range", Tinput=QINT32).node
-    return three(net.op("Requantize", *wide, *(node.output(p) for p in (0, 1)), name=name, out_type=T).node)
-
-
-def reals(net, codes, T=QUINT8):
-    return net.op("Dequantize", *codes, name="reals", T=T, mode="MIN_FIRST")
-
-
-def operators(net, *outputs):
-    lowered = lower_graph(net.graph, list(net.feeds), list(outputs))
-    return lowered, [o.code for o in lowered.program.subgraphs[0].operators]
-
-
-def within(net, codes, allowed=1):
-    """LiteRT's codes beside the reference's; the operators, and the most codes one is off."""
-    lowered, found = operators(net, codes[0])
-    result = run_litert(lowered, {v.name: a for v, a in net.feeds.items()})[codes[0].name]
-    (expected,) = net.reference(codes[0])
-    assert (result.dtype, result.shape) == (expected.dtype, expected.shape)
-    off = int(np.abs(result.astype(int) - expected.astype(int)).max(initial=0))
-    assert off <= allowed
-    return found, off
 
 
 # --- convolutions and products ------------------------------------------------------------------------------
@@ -131,7 +77,7 @@ def test_the_kernel_is_that_for_int8_and_weights_are_symmetric():
 @pytest.mark.parametrize("batch", [1, 3])
 def test_a_batch_of_any_size(batch):
     net = Net()
-    x = net.feed(_codes((batch, 6, 6, 8), QUINT8, 0), shape=(None, 6, 6, 8))
+    x = net.feed(random_codes((batch, 6, 6, 8), QUINT8, 0), shape=(None, 6, 6, 8))
     x.node.attrs["dtype"] = QUINT8
     codes = [x, net.const(np.float32(-1), "low"), net.const(np.float32(2), "high")]
     wide = two(
@@ -194,7 +140,7 @@ def test_a_kernel_that_adds_on_its_own_account_is_followed():
         wide = two(net, "QuantizedBiasAdd", x, y, T1=QINT8, T2=QINT8, out_type=QINT32)
         narrow = narrowed(net, wide, 0.0, 2.0)
         (expected,) = net.reference(narrow[0])
-        exact = (net.feeds[x[0]] - _zero(x)) * _step(x) + (_codes((6,), QINT8, 1) - _zero(y)) * _step(y)
+        exact = (net.feeds[x[0]] - _zero(x)) * _step(x) + (random_codes((6,), QINT8, 1) - _zero(y)) * _step(y)
         offs.append(int(np.abs(np.clip(np.rint(exact / (2 / 255)), 0, 255) - expected).max()))
         within(net, narrow)
     assert max(offs) > 4, "the kernel has changed: nothing to follow"

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.lower.eight_bit import fed, frozen, narrowed, one, operators, three, two, within
 from tests.lower.tflite.harness import Net, run_litert
-from tests.lower.tflite.test_quantized import fed, frozen, narrowed, one, operators, three, two, within
 from thinflow.analysis.quant_params import infer_quant_params
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import QINT32, QUINT8

@@ -5,24 +5,24 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.lower.builders import floats
 from tests.lower.tflite.harness import Net, compare, run_litert
-from tests.lower.tflite.test_ops import f
 from thinflow.errors import UnsupportedOp
 
 BATCH, INPUTS, UNITS, STEPS = 2, 5, 6, 4
 LSTM_WEIGHTS = [
-    f(INPUTS + UNITS, 4 * UNITS),
-    f(UNITS),
-    f(UNITS, low=-1.0),
-    f(UNITS, low=0.0),
-    f(4 * UNITS),
+    floats(INPUTS + UNITS, 4 * UNITS),
+    floats(UNITS),
+    floats(UNITS, low=-1.0),
+    floats(UNITS, low=0.0),
+    floats(4 * UNITS),
 ]
 
 
 def cell_net(op, state_count, weights, **attrs):
     net = Net()
-    x = net.feed(f(BATCH, INPUTS), "x")
-    states = [net.feed(f(BATCH, UNITS) * (n + 0.5), f"s{n}") for n in range(state_count)]
+    x = net.feed(floats(BATCH, INPUTS), "x")
+    states = [net.feed(floats(BATCH, UNITS) * (n + 0.5), f"s{n}") for n in range(state_count)]
     return net, net.op(op, x, *states, *weights, name="cell", **attrs).node
 
 
@@ -42,16 +42,21 @@ def test_lstm_cell(attrs):
 
 
 def test_gru_cell():
-    weights = [f(INPUTS + UNITS, 2 * UNITS), f(INPUTS + UNITS, UNITS), f(2 * UNITS), f(UNITS)]
+    weights = [
+        floats(INPUTS + UNITS, 2 * UNITS),
+        floats(INPUTS + UNITS, UNITS),
+        floats(2 * UNITS),
+        floats(UNITS),
+    ]
     net, node = cell_net("GRUBlockCell", 1, weights)
     net.check(*(node.output(p) for p in range(4)))
 
 
 def sequence_net(op, length=STEPS, shape=(), **attrs):
     net = Net()
-    x = net.feed(f(STEPS, BATCH, INPUTS), "x", shape)
+    x = net.feed(floats(STEPS, BATCH, INPUTS), "x", shape)
     state_shape = () if shape == () else (shape[1], UNITS)
-    states = [net.feed(f(BATCH, UNITS) * (n + 0.5), f"s{n}", state_shape) for n in range(2)]
+    states = [net.feed(floats(BATCH, UNITS) * (n + 0.5), f"s{n}", state_shape) for n in range(2)]
     steps = net.const(np.int64(length), "steps")
     return net, net.op(op, steps, x, *states, *LSTM_WEIGHTS, name="lstm", **attrs).node
 

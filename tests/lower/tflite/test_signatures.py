@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.lower.builders import floats
 from tests.lower.tflite.harness import Net
-from tests.lower.tflite.test_ops import f
 from thinflow.engines.session import Session
 from thinflow.lower.tflite.program import read_program, to_bytes, write_program
 
@@ -16,9 +16,9 @@ litert = pytest.importorskip("ai_edge_litert.interpreter")
 def classifier(batch=2):
     """A net with names that have scopes, a weight of 48 kB, and an output that is the second of its node."""
     net = Net()
-    x = net.feed(f(2, 3, 4), "input/images", (batch, 3, 4))
+    x = net.feed(floats(2, 3, 4), "input/images", (batch, 3, 4))
     flat = net.op("Reshape", x, np.int32([-1, 12]), name="head/flat")
-    y = net.op("MatMul", flat, f(12, 1000), name="head/logits")
+    y = net.op("MatMul", flat, floats(12, 1000), name="head/logits")
     node = net.op("TopKV2", net.op("Softmax", y, name="head/softmax"), np.int32(3), name="head/best").node
     return net, [net.graph.node("head/softmax").output(), node.output(0), node.output(1)]
 
@@ -70,7 +70,7 @@ def test_an_open_batch_is_resized_as_it_comes(tmp_path, engine):
     ]
     session = Session(path) if engine == "file" else Session(net.graph, "litert")
     for batch in (3, 1, 5, 3):
-        images = f(batch, 3, 4)
+        images = floats(batch, 3, 4)
         found = session.run([v.name for v in outputs], {x.name: images})
         for array, expected in zip(found, net.reference(*outputs, feeds={x: images}), strict=True):
             np.testing.assert_allclose(array, expected, rtol=1e-5, atol=1e-6)

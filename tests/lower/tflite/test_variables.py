@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 
 import thinflow
+from tests.lower.variables import summing
 from tests.transforms.golden import parse_graph as graph
 from thinflow.engines.session import Session
 from thinflow.errors import UnsupportedOp
-from thinflow.ir.carried import StateVariable
 from thinflow.ir.graph import Graph
-from thinflow.ir.states import declare_states, states_of
-from thinflow.ir.tensor import Tensor as Numbers
+from thinflow.ir.states import states_of
 from thinflow.ir.types import BOOL, FLOAT, RESOURCE
 from thinflow.lower.tflite.convert import lower_graph
 from thinflow.lower.tflite.program import Operator, Program, Subgraph, Tensor, to_bytes
@@ -23,23 +22,6 @@ from thinflow.lower.tflite.variables import with_variables
 from thinflow.tflite.reader import read_program
 
 pytest.importorskip("ai_edge_litert")
-
-SUM = """
-x = Placeholder() {dtype=float, shape=shape[2]}
-v = Placeholder() {dtype=float, shape=shape[2]}
-left = AddV2(v, x) {T=float}
-y = Neg(left) {T=float}
-inputs: x
-outputs: y
-"""
-
-
-def summing(start: tuple[float, float] = (1, 2)) -> Graph:
-    """v = v + x; y = -v."""
-    made = graph(SUM)
-    made.states = (StateVariable("v", "v", "left", Numbers.from_array(np.float32(start))),)
-    declare_states(made)
-    return made
 
 
 def program() -> Program:
