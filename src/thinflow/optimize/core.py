@@ -1,10 +1,8 @@
-"""Finds the part of a graph that a LiteRT model can hold, and runs what stands before and after it.
+"""The core: the subgraph that is offloaded to one model, with the prologue and epilogue around it.
 
 A model for phones starts where the numbers start: decoding a WAV file or a JPEG is the app's business, and so
-is what a
-detector does with its boxes. The core is the heaviest region LiteRT can run whole; before and after it the
-interpreter
-runs, so that the whole graph can still be judged on real files.
+is what a detector does with its boxes. The core is the heaviest region LiteRT can run whole; before and after
+it the interpreter runs, so that the whole graph can still be judged on real files.
 """
 
 from __future__ import annotations
@@ -35,8 +33,10 @@ from thinflow.ops.traits import Trait, has
 from thinflow.synthetic import concrete_shape, declared_spec
 from thinflow.typing import Array
 
-_TURNS = 10
-"""How often a loop is taken to turn."""
+# Nobody knows before the run how often a loop turns. Any number above a few makes the body of a loop heavier
+# than the nodes around it, which is all that weighing regions needs.
+_ITERATIONS = 10
+"""How many iterations a loop is taken to run."""
 _PRODUCTS = frozenset({"MatMul"})
 """Also what a classifier at the end of a loop does, so that it does not make the rest the work of a model."""
 
@@ -254,8 +254,8 @@ def _loop_advice(lost: Node) -> str:
 
 
 def _node_count(node: Node) -> int:
-    """How many nodes run for a node, about: those in a loop in every turn."""
-    return 1 + len(calls_inside(node)) * (_TURNS if has(node.op, Trait.WHILE) else 1)
+    """How many nodes run for a node, about: those in a loop in every iteration."""
+    return 1 + len(calls_inside(node)) * (_ITERATIONS if has(node.op, Trait.WHILE) else 1)
 
 
 def _lost_loop(

@@ -1,4 +1,4 @@
-"""Whether a model of an eight-bit graph computes what the graph does, op by op.
+"""Numeric check of models of eight-bit graphs, op by op.
 
 Rounding to eight bits makes of one code more or less in one op whatever the ops behind it make of that: two
 right implementations may give answers that are far apart. So every op is run on the codes that the
@@ -33,6 +33,8 @@ from thinflow.ops.random import Random
 from thinflow.typing import Array
 
 _NAMES = {"litert": "LiteRT", "onnxruntime": "ONNX Runtime"}
+# A range that a run measures is rounded otherwise in another runtime; a value halfway between two quantized
+# values then falls to the other side, and what reads it is off by more than one step.
 _TINY_SHARE = 1e-4
 """Of the elements, which may be further off: ties of measured ranges."""
 

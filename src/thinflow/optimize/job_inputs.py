@@ -23,7 +23,6 @@ from thinflow.quantize.pictures import Scaling
 from thinflow.quantize.recipe import Recipe, chosen_recipe
 from thinflow.typing import Progress
 
-# A hundred samples tell a point of accuracy from none only just; well calibrated eight bits cost less.
 DEFAULT_MAX_DROP = 1.5
 """Points of accuracy (or of equal answers) that fewer bits may cost before float is recommended."""
 

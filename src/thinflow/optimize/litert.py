@@ -44,6 +44,7 @@ from thinflow.typing import Array, Progress
 
 logger = logging.getLogger(__name__)
 
+# One sample may have one row by chance, such as a single word; each costs a run of the prologue.
 _SAMPLES_FOR_SIZES = 5
 """Samples that tell whether what is computed before the core has always one row."""
 

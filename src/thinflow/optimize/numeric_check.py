@@ -14,6 +14,7 @@ from thinflow.engines._child import TIMEOUT_SECONDS, run_file
 from thinflow.errors import VerificationError
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Node, Value
+from thinflow.ops.traits import Trait, has
 from thinflow.optimize.converted import ConvertedModel
 from thinflow.optimize.core import Core
 from thinflow.optimize.core_feeds import batch_failure, core_feeds, core_results, several
@@ -21,16 +22,13 @@ from thinflow.optimize.eight_bit_check import check_codes, holds_codes, is_repea
 from thinflow.optimize.samples import Samples
 from thinflow.typing import Array
 
-# float32 has 24 bits of mantissa; sums over thousands of products, done in another order or with fused
-# multiply-add, lose about half of the seven digits. A wrong op is off by far more than a thousandth.
+# float32 rounds to 6e-8. Sums of n products in another order, or with fused multiply-add, differ by up to n
+# times that: by 1e-3 for n = 16,000. What a wrong op gives is of the size of the values.
 FLOAT_TOLERANCE = 1e-3
 """How far a runtime's float answer may be from the interpreter's, relative to the largest value."""
 CODES_TOLERANCE = 0.25
 """The same for graphs with eight-bit codes, whose roundings add up. Other samples are farther away."""
-_ANGLES = frozenset({"Angle", "Atan2"})
-_PASSING = frozenset(
-    {"Identity", "Reshape", "Squeeze", "ExpandDims", "Transpose", "Slice", "StridedSlice", "StopGradient"}
-)
+_MOVES = Trait.PASSES_THROUGH | Trait.RESHAPE
 _DETECTION = "TFLite_Detection_PostProcess"
 _DETECTION_COUNT = 3
 """The output of a detector with the number of boxes; those before it have a row for each, and spare ones."""
@@ -170,9 +168,13 @@ def is_angle(value: Value) -> bool:
 
     Of a direction on the negative real axis one runtime says -pi and another pi, by the sign of a zero.
     """
-    while value.node.op in _PASSING and value.node.inputs:
+    while value.node.inputs and _moves_elements(value.node):
         value = value.node.inputs[0]
-    return value.node.op in _ANGLES
+    return value.node.op in ("Angle", "Atan2")
+
+
+def _moves_elements(node: Node) -> bool:
+    return has(node.op, _MOVES) or node.op in ("Transpose", "Slice", "StridedSlice")
 
 
 def unwrap_angles(value: Value, expected: Array, found: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Whether pictures go into a model in the range of numbers that it was trained on.
+"""Range of pixels: the check that pictures go into a model as those that it was trained on.
 
 The first batch norm remembers how its input was spread in training. Pixels of 0 to 255 in place of -1 to 1
 make that spread 128 times as large, whatever the pictures show.
@@ -15,21 +15,17 @@ from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import execution_order
 from thinflow.ir.tensor import Tensor
+from thinflow.ops.traits import Trait, has
 from thinflow.optimize.samples import Samples
 
-_NORMS = {
-    **dict.fromkeys(("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"), 4),
-    "BatchNormWithGlobalNormalization": 2,
-}
-"""Op -> which input is the variance that it saw in training."""
 _LOOKED_AT = 8
 """Samples: the pictures of one scene differ in light, not in their range."""
+# Pixels of 0..255 in place of -1..1 are spread 127.5 times as wide, in place of 0..1 255 times. On a scale
+# of factors 8 lies between those and 1, where a set of other pictures should be.
 _FAR = 8.0
 """Times as large or small as in training: what other pictures do not do, and a wrong range does."""
-_SCALING = frozenset({"Sub", "Mul", "Div", "RealDiv", "AddV2", "Add", "BiasAdd"})
-_CARRIERS = frozenset(
-    {"Cast", "Identity", "Reshape", "ExpandDims", "Transpose", "Squeeze", "Pad", "EnsureShape"}
-)
+_SCALES = Trait.ADD | Trait.BIAS_ADD | Trait.DIVIDE
+_MOVES = Trait.PASSES_THROUGH | Trait.RESHAPE | Trait.PAD
 
 
 def picture_warnings(graph: Graph, samples: Samples) -> list[str]:
@@ -64,7 +60,8 @@ def _times_as_in_training(graph: Graph, samples: Samples) -> float | None:
     norm = _first_norm(graph)
     if norm is None:
         return None
-    variance = _constant(norm.inputs[_NORMS[norm.op]])
+    # Input 4 of (x, scale, offset, mean, variance), or input 2 of (x, mean, variance, beta, gamma).
+    variance = _constant(norm.inputs[4 if has(norm.op, Trait.FUSED_BATCH_NORM) else 2])
     if variance is None:
         return None
     x = norm.inputs[0]
@@ -95,10 +92,10 @@ def _first_norm(graph: Graph) -> Node | None:
     """
     behind: set[Node] = {v.node for v in graph.inputs}
     for node in execution_order(graph):
-        if node.op not in _NORMS:
+        if not has(node.op, Trait.BATCH_NORM):
             behind.update({node} if any(v.node in behind for v in node.inputs) else ())
         elif node.inputs[0].node in behind:
-            return None if node.get("is_training", node.op.startswith("Fused")) else node
+            return None if node.get("is_training", has(node.op, Trait.FUSED_BATCH_NORM)) else node
     return None
 
 
@@ -108,8 +105,10 @@ def _scales_by_itself(graph: Graph) -> bool:
     while pending:
         for use in pending.pop().uses:
             others = [v for i, v in enumerate(use.node.inputs) if i != use.index]
-            if use.node.op in _SCALING and all(_constant(v) is not None for v in others):
+            scales = has(use.node.op, _SCALES) or use.node.op in ("Sub", "Mul")
+            if scales and all(_constant(v) is not None for v in others):
                 return True
-            if use.index == 0 and use.node.op in _CARRIERS:
+            moves = has(use.node.op, _MOVES) or use.node.op in ("Cast", "Transpose")
+            if use.index == 0 and moves:
                 pending.extend(use.node.outputs)
     return False

@@ -116,6 +116,7 @@ class Quality:
         return f"{self.part}: {text}" if self.part else text
 
 
+# The usual level of significance: one comparison in twenty of equally good models is called a difference.
 CHANCE = 0.05
 """A difference that equally good models show more often than this is none."""
 

@@ -32,6 +32,8 @@ from thinflow.typing import Array
 
 P = TypeVar("P", Program, OnnxProgram)
 
+# Rounding differs from sample to sample, so twice the distance proves nothing. A batch that is laid out
+# wrongly gives the second sample the answers of another one, which differ by much of the largest value.
 _WORSE, _FARTHER = 3.0, 0.1
 """How much farther from the float model's answers those for two samples may be than those for one: by this
 factor, and by that share of the largest value. Answers of other samples are farther away."""

@@ -21,10 +21,9 @@ from thinflow.ir.graph import Graph
 from thinflow.ir.order import ancestors
 from thinflow.ops import registry
 from thinflow.ops._missing import missing_kernel
+from thinflow.ops.traits import Trait, has
 from thinflow.optimize.litert import FloatModel
 from thinflow.optimize.samples import Samples
-
-_LOOPS = frozenset({"While", "StatelessWhile", "LoopCond"})
 
 
 def require_running(model: FloatModel, samples: Samples) -> None:
@@ -33,7 +32,8 @@ def require_running(model: FloatModel, samples: Samples) -> None:
     Raises:
         UnsupportedOp: it does not run on the first sample.
     """
-    loop = next((n for n in model.core.nodes if n.op in _LOOPS), None)
+    nodes = model.core.nodes
+    loop = next((n for n in nodes if has(n.op, Trait.WHILE) or n.op == "LoopCond"), None)
     if loop is None:
         return
     try:

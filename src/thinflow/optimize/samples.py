@@ -25,6 +25,7 @@ from thinflow.quantize.pictures import Scaling
 from thinflow.synthetic import declared_spec, synthetic_feeds
 from thinflow.typing import Array
 
+# Made-up samples show no real ranges, however many there are; few are quick.
 SYNTHETIC_SAMPLES = 20
 
 

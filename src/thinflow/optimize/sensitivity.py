@@ -17,6 +17,7 @@ from thinflow.quantize.simulate import activation_parameters, rounded_weights, s
 from thinflow.quantize.trained import without_fake_quants
 from thinflow.typing import Array, Progress
 
+# Each layer costs two runs of the model a sample, and what comes of it is an order of layers, no verdict.
 SAMPLES = 32
 
 

@@ -14,6 +14,7 @@ from thinflow.typing import Array
 
 Inputs = Sequence[Array]
 
+# A softmax that is sure of its answer gives nearly the same numbers whatever noise its logits have.
 _SQUASHING = frozenset(("SOFTMAX", "LOG_SOFTMAX", "LOGISTIC"))
 LOUDEST = 999.0
 """Decibels that stand for no noise at all."""

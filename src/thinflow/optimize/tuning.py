@@ -27,7 +27,9 @@ WORTH_DB = 0.3
 """A smaller gain on the hold-out may be luck."""
 HOLD_OUT = 4
 """Every fourth sample judges; the others make ranges."""
+# Of 8 samples 2 judge and 6 make ranges.
 FEWEST = 8
+# Inputs are kept in memory, once for each trial to read: 400 pictures of 224x224x3 floats are 240 MB.
 MOST = 400
 """Samples that are looked at; more are left out, evenly."""
 OBSERVERS: tuple[tuple[str, dict[str, float]], ...] = (

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # An SQNR of 20 dB is a noise power of 1 % of the signal's, which is an amplitude of a tenth of it: eight
 # rounded bits alone leave about 50 dB (6.02 dB a bit), so something besides rounding is wrong below this.
 POOR_SQNR_DB = 20.0
-# Metadata, padding and op versions differ between files of the same weights: no one ships for 5 %.
+# Files of the same weights differ by metadata, padding and versions of ops alone.
 SAME_SIZE = 0.05
 WORTH_SMALLER = 1.1
 """A file that shrinks less than this is as large as before."""
