@@ -14,7 +14,6 @@ from thinflow._version import __version__ as __version__
 if TYPE_CHECKING:
     from thinflow.analysis.summary import Summary
     from thinflow.api import (
-        Conversion,
         TransformGraph,
         benchmark,
         compare,
@@ -64,6 +63,7 @@ if TYPE_CHECKING:
     from thinflow.ir.graph import Graph, Node, Value
     from thinflow.ir.tensor import Tensor
     from thinflow.ir.types import DType, TensorSpec
+    from thinflow.optimize.conversion import Conversion
     from thinflow.optimize.quality import Quality
     from thinflow.optimize.quantized import OnnxQuantizedModel, QuantizedModel
     from thinflow.optimize.report import GraphReport, OptimizeReport
@@ -146,6 +146,7 @@ _HOMES = {
     "thinflow.compare.diff.report": "Diff",
     "thinflow.engines.session": "Session",
     "thinflow.formats.checkpoint": "Checkpoint",
+    "thinflow.optimize.conversion": "Conversion",
     "thinflow.optimize.quality": "Quality",
     "thinflow.optimize.quantized": "OnnxQuantizedModel QuantizedModel",
     "thinflow.optimize.report": "GraphReport OptimizeReport",

@@ -144,12 +144,12 @@ def test_run_and_session(model: str, image: np.ndarray, colon: str) -> None:
 def test_convert_writes_nothing_that_gives_other_answers(
     suffix: str, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from thinflow.optimize import numeric_check
+    from thinflow.optimize import conversion
 
     def differs(*_: Any, **__: Any) -> float:
         raise thinflow.VerificationError("it gives other answers")
 
-    monkeypatch.setattr(numeric_check, "check_model", differs)
+    monkeypatch.setattr(conversion, "check_model", differs)
     target = tmp_path / f"m{suffix}"
     with pytest.raises(thinflow.VerificationError, match="other answers"):
         thinflow.convert(model, target)

@@ -138,13 +138,14 @@ def test_only_tflite_files_keep_state(model: Path, tmp_path: Path) -> None:
 
 
 def test_state_that_a_file_cannot_keep(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from thinflow.optimize import kept_state as proofs
+    from thinflow.optimize import conversion
+    from thinflow.optimize.kept_state import StateNotKept
 
     def refuse(core: object) -> None:
         if core.graph.states:  # type: ignore[attr-defined]
-            raise proofs.StateNotKept("'v' is used outside of what LiteRT can run")
+            raise StateNotKept("'v' is used outside of what LiteRT can run")
 
-    monkeypatch.setattr(proofs, "require_states", refuse)
+    monkeypatch.setattr(conversion, "require_states", refuse)
     with pytest.raises(UnsupportedOp, match="'v' is used outside"):
         convert_verified(model, tmp_path / "m.tflite", state="keep")
     made = convert_verified(model, tmp_path / "m.tflite")

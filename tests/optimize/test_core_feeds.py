@@ -101,13 +101,13 @@ def test_half_a_turn_to_the_left_is_half_a_turn_to_the_right() -> None:
 def test_what_cannot_be_proven_is_opened_at_least(
     suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from thinflow.engines import _child
     from thinflow.errors import EngineUnavailable
+    from thinflow.optimize import conversion
 
     def refuse(*_: object, **__: object) -> None:
         raise EngineUnavailable("it refuses the model: no reason")
 
-    monkeypatch.setattr(_child, "require_opening", refuse)
+    monkeypatch.setattr(conversion, "require_opening", refuse)
     code, path = converted(BYTES, suffix, tmp_path)
     assert code == 1
     assert "it refuses the model: no reason" in capsys.readouterr().err

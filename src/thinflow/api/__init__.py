@@ -6,14 +6,14 @@ They take a path or a Graph, return data, and never print. What is not in `thinf
 from __future__ import annotations
 
 from thinflow.api.comparing import compare, diff, structure_lines, verify
-from thinflow.api.converting import Conversion, convert, convert_verified
+from thinflow.api.converting import convert, convert_verified
 from thinflow.api.describing import (
     describe_transform,
     describe_transforms,
     load_plugins,
     named_orders,
 )
-from thinflow.api.files import is_sound, obstacles, runtime_format, save, summarize
+from thinflow.api.files import is_sound, obstacles, runtime_format, save, summarize, write_arrays, write_json
 from thinflow.api.freezing import (
     describe_model,
     freeze,
@@ -34,20 +34,19 @@ from thinflow.api.optimizing import (
 )
 from thinflow.api.packing import pack, read_key_file, unpack
 from thinflow.api.reducing import failure, read_arrays, reduce, save_reduction
-from thinflow.api.results import write_arrays, write_json
 from thinflow.api.running import (
     benchmark,
     benchmark_figures,
     benchmark_table,
     evaluate,
     feeds_of_files,
-    made_up_feed,
     measured_reasons,
     open_session,
     profile_rows,
     read_feeds,
     run,
-    run_made_up,
+    run_synthetic,
+    synthetic_feed,
 )
 from thinflow.api.transforming import (
     TransformGraph,
@@ -65,7 +64,6 @@ from thinflow.load.graphs import load
 inspect = summarize
 
 __all__ = [
-    "Conversion",
     "TransformGraph",
     "benchmark",
     "benchmark_figures",
@@ -88,7 +86,6 @@ __all__ = [
     "load",
     "load_checkpoint",
     "load_plugins",
-    "made_up_feed",
     "measure_batch_norms",
     "measure_ranges",
     "measured_reasons",
@@ -111,12 +108,13 @@ __all__ = [
     "read_key_file",
     "reduce",
     "run",
-    "run_made_up",
+    "run_synthetic",
     "runtime_format",
     "save",
     "save_reduction",
     "structure_lines",
     "summarize",
+    "synthetic_feed",
     "transform",
     "transform_names",
     "transform_saved_model",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from thinflow.api._types import Opening, Shapes, Source, opening
 from thinflow.ir.graph import Graph
-from thinflow.load.graphs import load
+from thinflow.load.graphs import Opening, Source, load, opening
+from thinflow.typing import Shapes
 
 if TYPE_CHECKING:
     from thinflow.compare.diff.conversion import ConversionDiff

@@ -4,37 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from thinflow.api._types import Shapes, Source, opening
 from thinflow.api.files import FOREIGN, WRITABLE, runtime_format, save
-from thinflow.engines._child import TIMEOUT_SECONDS
-from thinflow.errors import (
-    EngineUnavailable,
-    FeedError,
-    ParameterError,
-    PartialModel,
-    ThinflowError,
-    UnsupportedOp,
-    VerificationError,
-)
-from thinflow.ir.brief import brief_repr
+from thinflow.errors import ParameterError, PartialModel, ThinflowError, UnsupportedOp
 from thinflow.ir.graph import Graph
-from thinflow.ir.ledger import Entry, reasons
-from thinflow.ir.notebook import table_html
-from thinflow.load.graphs import load, load_for_inference, require_outputs, require_tensorflow
+from thinflow.load.graphs import (
+    Source,
+    load,
+    load_for_inference,
+    opening,
+    require_outputs,
+    require_tensorflow,
+)
+from thinflow.typing import Shapes
 
 if TYPE_CHECKING:
-    from thinflow.optimize.converted import ConvertedModel
-    from thinflow.optimize.core import Core
-    from thinflow.optimize.coverage import Coverage
-    from thinflow.optimize.maker import ModelMaker
-    from thinflow.rewrite.runner import Result
+    from thinflow.optimize.conversion import Conversion
     from thinflow.typing import FilePath
-
-M = TypeVar("M", bound="ConvertedModel[Any]")
 
 
 def convert(
@@ -100,70 +88,6 @@ def _is_of_a_runtime(source: Source) -> bool:
     return bool(source.vocabulary if isinstance(source, Graph) else runtime_format(source))
 
 
-@brief_repr
-@dataclass
-class Conversion:
-    """What `convert_verified` wrote and proved.
-
-    Attributes:
-        path: of the file, which has another name than the one asked for if it holds a part of the model.
-        size_bytes: of it.
-        proof: what it was compared with, and what came of that.
-        notes: what else to know.
-        coverage: how much of the model it holds; None for a format that holds every graph.
-        asked: the path that was asked for.
-        whole_fits: a suffix of which a file could hold all of it; "" if none is known to.
-        left: operators of the file that were not fused with their neighbours, though they nearly qualified.
-    """
-
-    path: str
-    size_bytes: int
-    proof: str
-    notes: list[str] = field(default_factory=list)
-    coverage: Coverage | None = None
-    asked: str = ""
-    whole_fits: str = ""
-    left: list[Entry] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        if self.coverage is not None and self.coverage.note:
-            self.proof = f"{self.proof}; {self.coverage.note}"
-
-    @property
-    def is_part(self) -> bool:
-        """Whether the file holds only a part of the model."""
-        return self.coverage is not None and self.coverage.is_part
-
-    @property
-    def verdict(self) -> str:
-        """One sentence on a part, which is not where it was asked for; "" for a whole model."""
-        if self.coverage is None or not self.is_part:
-            return ""
-        return self.coverage.verdict(self.path, self.asked or self.path)
-
-    @property
-    def not_fused(self) -> list[tuple[str, int, str]]:
-        """Why operators stayed apart: (reason, how often, an example node), most frequent first."""
-        return reasons(self.left)
-
-    def _repr_html_(self) -> str:
-        rows = [("file", self.path), ("bytes", self.size_bytes), ("proof", self.proof)]
-        return table_html(self.verdict or self.path, [*rows, *(("note", note) for note in self.notes)])
-
-    def data(self) -> dict[str, Any]:
-        """For machines."""
-        return {
-            "verdict": self.verdict,
-            "path": self.path,
-            "size_bytes": self.size_bytes,
-            "proof": self.proof,
-            "notes": self.notes,
-            "partial": self.is_part,
-            "coverage": None if self.coverage is None else self.coverage.data(),
-            "not_fused": [list(reason) for reason in self.not_fused],
-        }
-
-
 def convert_verified(
     source: Source,
     path: str | os.PathLike[str],
@@ -208,6 +132,7 @@ def convert_verified(
     from thinflow.analysis.opened import opening_notes
     from thinflow.analysis.switches import switch_notes
     from thinflow.engines._child import checked_timeout
+    from thinflow.optimize.conversion import Conversion, Converter
     from thinflow.optimize.litert import LiteRTMaker
     from thinflow.optimize.onnx import OnnxMaker
 
@@ -232,8 +157,8 @@ def convert_verified(
     def write(graph: Graph) -> Conversion:
         order = (graph, target, seconds, strict, verify)
         if target.endswith(".onnx"):
-            return _Converter(OnnxMaker(opset, external_data=external_data), *order).convert()
-        return _Converter(LiteRTMaker(), *order).convert()
+            return Converter(OnnxMaker(opset, external_data=external_data), *order).convert()
+        return Converter(LiteRTMaker(), *order).convert()
 
     made, graph, settings = _kept_else_frozen(source, shapes, names, write)
     made.notes += [*switch_notes(settings), *opening_notes(graph)]
@@ -282,181 +207,3 @@ def _kept_else_frozen(
     graph, settings = load_for_inference(source, shapes=shapes, **names | {"state": FREEZE})
     tell_unkept(graph, why)
     return write(graph), graph, settings
-
-
-def write_float_tflite(graph: Graph, path: str, *, strict: bool = False) -> Conversion:
-    """Write the part of a graph that LiteRT can run, whatever the target's suffix; errors as above.
-
-    Args:
-        graph: with inputs and outputs set.
-        path: target.
-        strict: refuse to write a part.
-    """
-    from thinflow.optimize.litert import LiteRTMaker
-
-    return _Converter(LiteRTMaker(), graph, path, strict=strict).convert()
-
-
-@dataclass
-class _Converter(Generic[M]):
-    """Converts a graph for one runtime into a file.
-
-    Attributes:
-        maker: of the models.
-        graph: with inputs and outputs set.
-        asked: path of the file; a part gets another name.
-        timeout_seconds: for running the file.
-        strict: refuse to write a part.
-        verify: run the file before it takes its name.
-    """
-
-    maker: ModelMaker[M, Any]
-    graph: Graph
-    asked: str
-    timeout_seconds: float = TIMEOUT_SECONDS
-    strict: bool = False
-    verify: bool = True
-
-    def convert(self) -> Conversion:
-        """Write the model that answers as the graph does, its open batch fixed if it has to be."""
-        from thinflow.optimize.float_graph import float_graph
-        from thinflow.optimize.kept_state import require_states
-        from thinflow.optimize.samples import samples_for
-
-        optimized = float_graph(self.graph, verify=self.verify, runtime=self.maker.order)
-        graph, lower = optimized.graph, self.maker.lower
-        samples = samples_for(graph, None, limit=1) if self.maker.needs_ranks else None
-        model = lower(graph, samples)
-        require_states(model.core)
-        missing = self.maker.missing()
-        if missing or not self.verify:
-            size = self.maker.write(model, self._path(model))
-            proof = f"not run: {missing}" if self.verify else _NOT_VERIFIED
-            return self._conversion(model, optimized, size, proof)
-        try:
-            proven = self._write_proven(model)
-        except (EngineUnavailable, FeedError, VerificationError) as error:
-            if not model.is_open:
-                raise
-            model = lower(graph, samples, fixed=error.problem)
-            proven = self._write_proven(model)
-        made = self._conversion(model, optimized, *proven)
-        made.whole_fits = ".onnx" if self._fits_onnx(model, graph) else ""
-        return made
-
-    def _path(self, model: M) -> str:
-        """The path of the file to write: a part has another name.
-
-        Raises:
-            PartialModel: it is a part, and that is not allowed.
-        """
-        if self.strict:
-            model.coverage.require_whole()
-        return model.coverage.path(self.asked)
-
-    def _conversion(
-        self, model: M, optimized: Result, size: int, proof: str, doubts: Sequence[str] = ()
-    ) -> Conversion:
-        """The account of what was written."""
-        from thinflow.optimize.float_graph import type_notes
-
-        notes = [*_core_notes(model.core), *(f"note   {text}" for text in type_notes(optimized))]
-        notes += [*model.batch_notes, *self.maker.file_notes(model), *doubts]
-        return Conversion(self._path(model), size, proof, notes, model.coverage, self.asked, left=model.left)
-
-    def _fits_onnx(self, model: M, graph: Graph) -> bool:
-        """Whether an .onnx file could hold all of a graph that another file holds a part of."""
-        from thinflow.optimize.advice import fits_onnx
-        from thinflow.optimize.float_graph import reopened
-
-        is_other = self.maker.suffix != ".onnx" and model.coverage.is_part
-        return is_other and fits_onnx(reopened(self.graph, graph))
-
-    def _write_proven(self, model: M) -> tuple[int, str, list[str]]:
-        """Write a model that answers as the graph does, for one sample and, if its batch is open, for two;
-        its bytes, the proof, and notes on why there is none.
-
-        Raises:
-            VerificationError: it does not; nothing is written.
-            EngineUnavailable, EngineCrashed: the runtime does not open the file, crashed or took too long.
-            UnprovenError: made-up inputs do not go through the graph, and the batch is open.
-        """
-        from thinflow.engines._child import require_opening
-        from thinflow.optimize.batch_sizes import only_batch_is_open
-        from thinflow.optimize.core_feeds import UnprovenError
-
-        path, core = self._path(model), model.core
-        found: list[float] = []
-        try:
-            size = self.maker.write(model, path, check=lambda part: found.append(self._compare(model, part)))
-        except UnprovenError as error:
-            if core.states or (model.is_open and only_batch_is_open(core.graph.inputs)):
-                raise
-            size = self.maker.write(model, path, check=lambda part: require_opening(part, model.engine))
-            return size, _UNPROVEN, _why_unproven(error)
-        return size, _agrees(core, model.coverage).format(found[0]), []
-
-    def _compare(self, model: M, part: str) -> float:
-        """The largest relative difference of a file's answers from the graph's."""
-        from thinflow.optimize.kept_state import CALLS, check_calls
-        from thinflow.optimize.numeric_check import check_model, why_one_batch
-        from thinflow.optimize.samples import samples_for
-
-        keeps, seconds = bool(model.core.states), self.timeout_seconds
-        samples = samples_for(model.core.graph, None, limit=CALLS if keeps else 2)
-        file = None if keeps else part  # states of its own would stand in the way of one call at a time
-        apart = check_model(model, samples, count=1, file=file, timeout_seconds=seconds)
-        if why := why_one_batch(model, samples, file=file, timeout_seconds=seconds):
-            raise VerificationError(why)
-        return max(apart, check_calls(model, part, samples, timeout_seconds=seconds))
-
-
-_NOT_VERIFIED = "not verified (--no-verify)"
-_UNPROVEN = "NOT verified: made-up inputs do not go through the graph"
-
-
-def _agrees(core: Core, coverage: Coverage) -> str:
-    """The proof, with a place for the largest difference."""
-    from thinflow.optimize.eight_bit_check import holds_codes
-    from thinflow.optimize.kept_state import CALLS
-
-    runtime = "LiteRT" if coverage.runtime == "LiteRT" else "ONNX Runtime"
-    if coverage.is_part:
-        runtime = f"the part in {runtime}"
-    if holds_codes(core.nodes):
-        return (
-            f"each eight-bit op in {runtime} agrees with the graph's, one rounding aside, which adds up to"
-            " {:.2g} of the largest value"
-        )
-    twin = "the same nodes of the graph" if coverage.is_part else "the graph"
-    if core.states:
-        twin += f" over {CALLS} calls in a row, which keep the state"
-    return f"{runtime} agrees with {twin}, largest relative difference {{:.2g}}"
-
-
-def _why_unproven(error: ThinflowError) -> list[str]:
-    """What the graph says of made-up inputs, and what to do about it."""
-    notes = [
-        f"why    {error.message}",
-        "then   compare on your inputs: thinflow verify MODEL FILE --feed NAME=...",
-    ]
-    return notes if "--shape" not in error.hint else [*notes, f"or     {error.hint}"]
-
-
-def _core_notes(core: Core) -> list[str]:
-    """What a converted model takes and gives, and what of the graph is not in it."""
-    from thinflow.optimize.core import BESIDE, narrow_advice, shape_advice
-    from thinflow.optimize.coverage import coverage_of
-
-    notes = [f"input  {v.name}  {v.spec}" for v in core.fed]
-    notes += [f"output {v.name}  {v.spec}" for v in core.given]
-    notes += [f"state  {s.name}  {s.input.spec}  kept from call to call" for s in core.states]
-    if core.outside:
-        reasons = core.outside.items()
-        own = (pair for pair in reasons if not pair[1].startswith(BESIDE))
-        node, why = next(own, next(iter(reasons)))
-        whose = "" if coverage_of(core).is_part else " and run in the app"
-        notes.append(f"{len(core.outside)} nodes are not in it{whose}, first {node.where}: {why}")
-        advice = shape_advice(core.graph.inputs)
-        notes += [text for text in (advice, narrow_advice(core.outside)) if text]
-    return notes

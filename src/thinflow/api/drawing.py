@@ -6,10 +6,10 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from thinflow.api._stored import stored_graph
-from thinflow.api._types import Source
+from thinflow.api.files import stored_graph
 from thinflow.errors import ParameterError, closest
 from thinflow.ir.brief import brief_repr
+from thinflow.load.graphs import Source
 
 PICTURES = ("svg", "png", "dot", "html")
 

@@ -1,17 +1,17 @@
-"""Writing models, and telling what they are, without looking at what they compute."""
+"""Models and results as files: writing them, and what they are, without running anything."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
-from thinflow.api._types import Saveable, Shapes, Source, opening
 from thinflow.errors import ParameterError
 from thinflow.ir.garbage import paused_gc
 from thinflow.ir.graph import Graph
-from thinflow.load.graphs import require_outputs
+from thinflow.load.graphs import Source, opening, require_outputs
+from thinflow.typing import Shapes
 
 if TYPE_CHECKING:
     from thinflow.analysis.summary import Summary
@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 WRITABLE = (".pb", ".pbtxt", ".tflite", ".onnx", ".mmpb")
 FOREIGN = frozenset({".h5", ".hdf5", ".keras", ".mlmodel", ".pt", ".pth", ".json", ".npz", ".zip", ".jpg"})
 """Suffixes that promise another format than GraphDef."""
+
+
+class Saveable(Protocol):
+    """A model that is not a graph any more and knows how to write itself: what `quantize` returns."""
+
+    def save(self, path: str | os.PathLike[str]) -> int:
+        """Write it; the bytes written."""
 
 
 def save(graph: Graph | Saveable, path: str | os.PathLike[str], *, format: str | None = None) -> int:
@@ -146,3 +153,40 @@ def summarize(
             source.clone() if isinstance(source, Graph) else open_model(source, outputs=outputs, **options)
         )
         return summarize_graph(graph, shapes)
+
+
+def stored_graph(source: Source, tags: str | None = None) -> Graph:
+    """The graph of a model of any kind with its variables and functions, nothing frozen or guessed.
+
+    Args:
+        source: path, or a Graph, which is returned as it is.
+        tags: which graph of a SavedModel; default: the only one, or "serve". Other formats have no tags.
+
+    Raises:
+        FormatError: no such file, or not a model.
+    """
+    from thinflow.formats import load, metagraph, recognise, savedmodel
+
+    if isinstance(source, Graph):
+        return source
+    kind = recognise(source).name
+    if kind == "savedmodel":
+        return savedmodel.read(source).select(tags).graph
+    return metagraph.read(source).graph if kind == "metagraph" else load(source)
+
+
+def write_json(path: str | os.PathLike[str], data: Any) -> int:
+    """Write data as JSON, atomically."""
+    import json
+
+    from thinflow.formats._files import write_file
+
+    return write_file(path, [(json.dumps(data, indent=2, default=str) + "\n").encode()])
+
+
+def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> int:
+    """Write arrays as .npz, atomically."""
+    from thinflow.formats._arrays import npz_bytes
+    from thinflow.formats._files import write_file
+
+    return write_file(path, [npz_bytes(arrays)])

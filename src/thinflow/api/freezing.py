@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from thinflow.api._types import Source
 from thinflow.ir.graph import Graph
+from thinflow.load.graphs import Source
 
 if TYPE_CHECKING:
     from thinflow.formats.checkpoint import Checkpoint

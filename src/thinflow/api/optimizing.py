@@ -7,9 +7,9 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, cast, overload
 
-from thinflow.api._types import Shapes, Source, opening
 from thinflow.errors import ParameterError
-from thinflow.typing import Progress
+from thinflow.load.graphs import Source, opening
+from thinflow.typing import Progress, Shapes
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

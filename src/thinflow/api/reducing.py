@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thinflow.api._types import Shapes, Source
 from thinflow.api.files import save
 from thinflow.errors import FeedError, ParameterError
-from thinflow.load.graphs import load
-from thinflow.typing import Progress
+from thinflow.load.graphs import Source, load
+from thinflow.typing import Progress, Shapes
 
 if TYPE_CHECKING:
     from thinflow.reducing.properties import Property
@@ -80,7 +79,7 @@ def failure(source: Source, **options: Any) -> str:
 
 def save_reduction(found: Reduction, path: str | os.PathLike[str]) -> str:
     """Write the graph, and its feeds beside it as .npz; the command that shows the failure."""
-    from thinflow.api.results import write_arrays
+    from thinflow.api.files import write_arrays
 
     target = Path(path)
     if target.suffix not in {".pb", ".pbtxt"}:

@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thinflow.api._types import Shapes, Source, opening
 from thinflow.errors import ParameterError
-from thinflow.load.graphs import load
-from thinflow.typing import Progress
+from thinflow.load.graphs import Source, load, opening
+from thinflow.typing import Progress, Shapes
 
 if TYPE_CHECKING:
     from thinflow.bench.feeding import Feeds, FeedsFor
@@ -303,7 +302,7 @@ def read_feeds(session: Session, paths: Mapping[str, str]) -> dict[str, Any]:
     return {name: read_input(Path(path), name, session.spec(name)) for name, path in paths.items()}
 
 
-def made_up_feed(session: Session, seed: int = 0) -> dict[str, Any]:
+def synthetic_feed(session: Session, seed: int = 0) -> dict[str, Any]:
     """One made-up feed for the inputs of a session, by name."""
     from thinflow.compare.side_by_side import session_inputs
     from thinflow.synthetic import synthetic_feeds
@@ -312,7 +311,7 @@ def made_up_feed(session: Session, seed: int = 0) -> dict[str, Any]:
     return dict(zip(session.inputs, made.values(), strict=True))
 
 
-def run_made_up(session: Session, fetches: Sequence[str], feed: Mapping[str, Any]) -> list[Any]:
+def run_synthetic(session: Session, fetches: Sequence[str], feed: Mapping[str, Any]) -> list[Any]:
     """What a session computes of a made-up feed.
 
     Raises:

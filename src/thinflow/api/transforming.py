@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
-from thinflow.api._types import Shapes, Source, opening
 from thinflow.ir.graph import Graph
-from thinflow.load.graphs import load, require_tensorflow
-from thinflow.typing import Progress
+from thinflow.load.graphs import Source, load, opening, require_tensorflow
+from thinflow.typing import Progress, Shapes
 
 if TYPE_CHECKING:
     from thinflow.rewrite.runner import Result

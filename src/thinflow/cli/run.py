@@ -71,13 +71,13 @@ def add_arguments(p: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    from thinflow.api import made_up_feed, read_feeds, run_made_up, write_arrays
+    from thinflow.api import read_feeds, run_synthetic, synthetic_feed, write_arrays
 
     paths = dict(_pair(text) for text in args.feed)
     session = _opened(args)
-    feed = read_feeds(session, paths) if paths else made_up_feed(session, args.seed)
+    feed = read_feeds(session, paths) if paths else synthetic_feed(session, args.seed)
     fetches = names(args.outputs) or list(session.outputs)
-    results = session.run(fetches, feed) if paths else run_made_up(session, fetches, feed)
+    results = session.run(fetches, feed) if paths else run_synthetic(session, fetches, feed)
     outputs = dict(zip(fetches, results, strict=True))
     if args.save:
         write_arrays(args.save, {name.replace("/", "__"): a for name, a in outputs.items()})

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from thinflow.api._stored import stored_graph
-from thinflow.api._types import Source
+from thinflow.api.files import stored_graph
 from thinflow.errors import ParameterError, closest
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import TensorSpec
+from thinflow.load.graphs import Source
 
 if TYPE_CHECKING:
     from thinflow.analysis.graph_metrics import Metrics

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from thinflow.api._types import Source
 from thinflow.errors import ParameterError
 from thinflow.ir.graph import Graph, Node
-from thinflow.load.graphs import load
+from thinflow.load.graphs import Source, load
 from thinflow.typing import Progress
 
 if TYPE_CHECKING:

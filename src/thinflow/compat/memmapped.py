@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from thinflow.api._types import Source
 from thinflow.ir.graph import Graph
+from thinflow.load.graphs import Source
 
 if TYPE_CHECKING:
     from thinflow.formats._memmapped_writer import Written

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from thinflow.api._types import Source
 from thinflow.errors import FormatError, ParameterError
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph
-from thinflow.load.graphs import load, require_tensorflow
+from thinflow.load.graphs import Source, load, require_tensorflow
 
 if TYPE_CHECKING:
     from thinflow.compat.registration import Need

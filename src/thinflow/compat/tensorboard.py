@@ -6,9 +6,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from thinflow.api._stored import stored_graph
-from thinflow.api._types import Source
+from thinflow.api.files import stored_graph
 from thinflow.ir.graph import Graph
+from thinflow.load.graphs import Source
 
 _SMALL_BYTES = 1024
 """Constants up to this size stay when weights are left out: TensorBoard shows nothing larger."""

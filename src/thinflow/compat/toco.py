@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from thinflow.api.converting import Conversion
 from thinflow.api.drawing import write_dot
 from thinflow.errors import ParameterError, closest
 from thinflow.ir.brief import brief_repr
+from thinflow.optimize.conversion import Conversion
 
 if TYPE_CHECKING:
     from thinflow.ir.graph import Graph, Value
@@ -196,7 +196,7 @@ def _refuse_codes(wanted: OldConversion) -> None:
 
 
 def _float(graph: Graph, wanted: OldConversion) -> Conversion:
-    from thinflow.api.converting import write_float_tflite
+    from thinflow.optimize.conversion import write_float_tflite
 
     made = write_float_tflite(graph, wanted.target, strict=True)
     return Conversion(made.path, made.size_bytes, made.proof, [*made.notes, *wanted.notes])
