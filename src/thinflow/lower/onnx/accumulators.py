@@ -77,6 +77,7 @@ class Layer:
         if np.abs(bias).max(initial=0) >= _MOST:
             return None
         y = self._emit(b, weights, bias, to)
+        # Saturation in a joined op, channel by channel: the kernel itself knows one end for all.
         for end, reals in limits.items():
             y = self._limited(b, y, _LIMITS[end], wanted.values(reals))
         return y

@@ -318,6 +318,7 @@ def _frozen(b: Builder, sums: Accumulators, known: QuantParams, low: Tensor, hig
     # Unsigned values divide the range from its lower end, signed ones from 0.
     from_end = 0.0 if shift else steps_from_low_end(known) * known.scale
     to = TargetTensors(scale, zero, from_end, sums.clamped, sums.top)
+    # Behind a clamp a bias cannot become part of the layer: it would be added before.
     is_clamped = sums.clamped or sums.top < math.inf
     join = None if is_clamped or sums.join is None else sums.join(to)
     return QuantizedTensor(clamped_to(b, sums.narrow(to), to), scale, zero, low, high, join=join)

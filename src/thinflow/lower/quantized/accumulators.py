@@ -120,6 +120,7 @@ class LayerPlan:
 
         Where earlier ones saturate does not matter: what was faithful to `to` saturates there no earlier.
         """
+        # From here on sums contain the shift, as they do where that requantization saturates.
         bias = np.asarray(self.bias) + to.shift
         return replace(self, bias=bias, reach=to.ends, blur=self.blur + to.scale / 2)
 
@@ -132,6 +133,7 @@ class LayerPlan:
     def early_saturation(self, to: RequantTarget) -> dict[str, Array]:
         """ "low", "high" -> where joined ops would have saturated before the result does, if that shows."""
         bottom, top = to.clamped_ends
+        # Behind a clamp or a narrower range what saturated before is cut off anyway.
         least, most = (np.asarray(end, np.float64) for end in self.reach)
         found = {}
         if (least > bottom + _SATURATION_SLACK * to.scale).any():
@@ -146,5 +148,6 @@ class LayerPlan:
 
     def whole_bias(self, weights: Int8Weights, to: RequantTarget) -> Array:
         """What to add to the sums of int8 weights, in units of theirs: whole float64 [m]."""
+        # Real values in sums of the weights as given, then in sums of int8 values with their channel's scale.
         bias = ((np.asarray(self.bias) + to.shift) / self.scale + weights.shift) / weights.scales
         return np.asarray(np.rint(np.broadcast_to(bias, self.weights.shape[-1:])))

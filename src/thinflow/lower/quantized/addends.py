@@ -72,6 +72,7 @@ class Addend:
 
     def line(self) -> tuple[float, float, float]:
         """Slope and intercept of the line through `reals` over `exact`, and how far that is off."""
+        # Through both ends, then moved to the middle of what is left: that halves the worst distance.
         first, last = self.exact[[0, -1]]
         slope = float((self.reals[-1] - self.reals[0]) / (last - first))
         rest = self.reals - slope * self.exact
@@ -138,6 +139,7 @@ def _steps_of(addend: Addend) -> _Steps | None:
     zero = np.zeros(1, own.dtype.numpy())
     base = decode(zero, F32(own.low), F32(own.high))[0]
     width = F32(np.float64(F32(own.high) - F32(own.low)) / 255)
+    # The kernel's own quotient: 2**32 - 1 steps over a range of 2**32 of them.
     exact = F32((2.0**32 - 1) / (addend.step * 2.0**32))
     values = np.arange(low, low + 256).astype(F32)
     # The kernel rounds halves away from 0, this to the even number: a slightly greater factor helps.
@@ -159,7 +161,7 @@ def addends(op: str, parameters: Sequence[QuantParams], alone: Sequence[bool]) -
             one, if both have).
     """
     most = _most(op, parameters)
-    step = float(most) * 2.0**-31
+    step = float(most) * 2.0**-31  # the range is -most ... most in 2**32 steps
     single = bool(alone[0]), bool(alone[1]) and not alone[0]
     tables = [_in_32_bits(op, params, most, a) * step for params, a in zip(parameters, single, strict=True)]
     if op == "QuantizedBiasAdd":

@@ -59,6 +59,7 @@ def column_blocks(kw: int, stride: int, before: int, times: int, *, symmetric: b
     """
     columns = stride * times
     ahead = -(-before // columns)
+    # The block, counted from the results' own, in which the last window ends.
     last = (stride * (times - 1) - before + kw - 1) // columns
     taps = max(ahead + last + 1, 2 * ahead + 1 if symmetric else 0)
     return ColumnBlocks(times, columns, ahead, taps, ahead * columns - before)
@@ -98,6 +99,7 @@ def centred_windows(
     for axis, (size, k, stride) in enumerate(zip(sizes, window, strides, strict=True)):
         low, high = border[axis], border[axis + 2]
         before, after, count = _origin_pads(size + low + high, k, stride, padding)
+        # Negative numbers are pixels that no window sees; a border that is seen becomes padding.
         before, after = before + low, after + high
         crop = max(-before, 0), size - max(-after, 0)
         found.append(CentredWindows(*crop, max(before, 0), max(after, 0), count))

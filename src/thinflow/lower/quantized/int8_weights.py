@@ -79,13 +79,16 @@ def split(weights: Array, zero: int, tolerance: Array | float) -> tuple[Int8Weig
     first = np.clip(weights, -INT8_MOST, INT8_MOST)
     rest = weights - first
     # An input less its zero point lies in -zero ... 255 - zero: its mean is taken for it.
+    # So dropping `rest` moves a sum by sum(rest) * mean, which the bias takes over, and by no more than this:
     largest = np.abs(rest).sum(axis=(0, 1)) * _MEAN
     is_small = largest <= tolerance
     dropped = np.where(is_small, rest, 0)
     shift = np.rint(dropped.sum(axis=(0, 1)) * (_MEAN - zero))
+    # The shift is a whole number, being part of an int32 bias: half of one is lost.
     error = np.where(is_small, largest, 0.0) + 0.5 * (shift != 0)
     rest = np.where(is_small, 0, rest)
     parts, copies = [first], list[tuple[int, int]]()
+    # -255 ... 255 is at most 127 + 127 + 1: two rounds do, the second one for a zero point at an end.
     while rest.any():
         runs = _runs(rest)
         channels = np.concatenate([np.arange(start, start + count) for start, count in runs])
@@ -130,6 +133,7 @@ def in_channels(
         return unscaled(columns)
     values, scales, shift = columns.copy(), np.ones(count), np.zeros(count)
     rounded = quantize_per_channel(columns[:, wide], zero, step)
+    # Channels that fit keep their values, a scale of 1 and nothing to add.
     if not is_close(rounded, tolerance):
         return None
     values[:, wide], scales[wide], shift[wide] = rounded.values, rounded.scales, rounded.shift
@@ -189,6 +193,7 @@ def is_close(weights: RoundedWeights, step: float) -> bool:
     """
     if (weights.worst() <= _SLACK * step).all():
         return True
+    # Errors of single weights cancel over inputs that differ. Those of a flat area do not, and it is seen.
     is_even = bool((weights.worst_of_equal_inputs() <= _SLACK * step).all())
     return is_even and weights.share_beyond(step) <= _RARE
 
@@ -211,11 +216,14 @@ def quantize_per_channel(weights: Array, zero: int, result_step: float) -> Round
         zero: the zero point of the input, 0 to 255.
         result_step: a step of the result in reals per step of the input, above 0.
     """
+    # The narrowest scale holds the largest weight. Another one may hit more of the weights exactly, above all
+    # that by which they were once stored.
     narrowest = np.maximum(np.abs(weights).max(axis=0, initial=0) / INT8_MOST, result_step * _FINEST)
     tried = [narrowest * k for k in (_WIDER if weights.size < _MANY else (1.0,))]
     step = _stored_scale(weights)
     if step is not None:
         tried.append(np.maximum(narrowest, step))
+    # Losses are those of the scales as they are stored, float32.
     best = np.asarray(tried[0], np.float32)
     least = _loss(_rest(weights, best))
     for scales in tried[1:]:
@@ -245,10 +253,12 @@ def _stored_scale(weights: Array) -> float | None:
     """The scale of weights that were stored in eight bits; None if they do not look so."""
     if weights.size >= _MANY:
         return None
+    # Few levels, all of them multiples of the least distance between two: the stored values times a scale.
     levels = np.unique(weights.astype(np.float32)).astype(np.float64)
     if not 2 <= len(levels) <= _LEVELS:
         return None
     step = float(np.diff(levels).min())
+    # The least distance has lost digits; the largest level over its count tells the scale to all of them.
     counts = levels / step
     exact = np.abs(counts - np.rint(counts)).max() < _ON_GRID
     return float(np.abs(levels).max() / np.rint(np.abs(counts).max())) if exact else None

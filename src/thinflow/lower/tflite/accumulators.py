@@ -139,6 +139,7 @@ class LayerAccumulators(Accumulators):
                 raise UnsupportedOp("its weights do not fit into eight bits within one code of its result")
             return found
         step -= plan.blur / plan.scale  # what joined ops have left of it
+        # Copies of channels move no result, but cost a pass over the input; scales per channel cost nothing.
         parts, _ = split(plan.weights, plan.input_zero, TOLERANCE * step)
         if not parts.copies:
             return parts
@@ -232,6 +233,7 @@ class PairAccumulators(Accumulators):
         return y
 
     def _added(self, b: Builder, to: RequantTarget) -> Tensor:
+        # A constant can hold all that the kernel adds beside the exact sum; two tensors cannot.
         off, moved = self._off(to), self._moved(b, to)
         if max(a.params.scale for a in self.addends) > COARSEST_OPERAND * to.scale:
             off, moved = np.inf, None

@@ -29,7 +29,7 @@ _MOST_TIMES = 8
 _TILE = 64
 """Channels that a matrix unit multiplies at once, and results that XNNPACK makes of one load of it."""
 _ROUNDING = 2
-"""Steps of the unit that turning its sums into codes takes."""
+"""Steps of the unit that requantizing its sums takes."""
 _WORTH = 0.7
 """Times the unit's steps that may be left."""
 

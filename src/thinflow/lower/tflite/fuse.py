@@ -10,9 +10,9 @@ from thinflow.lower.tflite import fuse_channels as channels
 from thinflow.lower.tflite import fuse_layout as layout
 from thinflow.lower.tflite.column_blocks import merge_columns
 from thinflow.lower.tflite.gelu import FuseGelu, expand_erf
+from thinflow.lower.tflite.per_channel_scales import merge_addends
 from thinflow.lower.tflite.program import Operator, Subgraph
 from thinflow.lower.tflite.quantized_context import is_quantized
-from thinflow.lower.tflite.quantized_passes import merge_addends
 from thinflow.lower.tflite.wiring import activation
 from thinflow.program import fusion
 

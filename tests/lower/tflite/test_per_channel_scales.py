@@ -1,4 +1,4 @@
-"""Passes over int8 operators: additions become biases though channels saturate apart, and clamps go."""
+"""Additions between a convolution and a depthwise one become its bias; clamps that saturation does go."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.lower.tflite.harness import Net, run_litert
 from thinflow.analysis.quant_params import infer_quant_params
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import QINT32, QUINT8
-from thinflow.lower.tflite import fuse, quantized_passes
+from thinflow.lower.tflite import fuse, per_channel_scales
 from thinflow.lower.tflite.convert import lower_graph
 
 FEW = settings(max_examples=25, deadline=None)
@@ -125,7 +125,7 @@ def test_each_channel_saturates_where_its_sums_did():
     assert off.max() <= allowed
     # One step for all: channels of a low bias go on where they have to stop.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(quantized_passes, "_steps", lambda place: np.full(COUNT, chain.step(chain.middle)))
+        patch.setattr(per_channel_scales, "_steps", lambda place: np.full(COUNT, chain.step(chain.middle)))
         lowered, found = operators(chain.net, chain.codes[0])
     assert "ADD" not in found
     assert chain.off(lowered)[0].max() > allowed

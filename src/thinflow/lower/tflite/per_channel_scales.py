@@ -1,14 +1,14 @@
-"""Codes whose channels have steps of their own, between a convolution and the depthwise one that reads it.
+"""Scales per channel between a convolution and the depthwise one that reads it.
 
-TensorFlow rounds the sums of a convolution to eight bits before it adds a bias, so that what is too large for
-those codes saturates: each channel at another real, by its bias. A convolution with the bias in it would
-saturate all channels at the end of one grid. So the addition remained an operator, if that shows.
+TensorFlow requantizes the sums of a convolution before it adds a bias, so that what is too large for that
+range saturates: each channel at another real value, by its bias. A convolution with the bias in it would
+saturate all channels at the end of one range. So the addition remained an operator, if that shows.
 
-A depthwise convolution multiplies each channel by weights of its own, which can have any scale. So the codes
-in front of it may mean something else in each channel: here the highest code of channel c is where that one
-saturates, and the code of 0 stays. Steps become finer than those of the grid, or remain what they are.
+A depthwise convolution multiplies each channel by weights of its own, which can have any scale. So the values
+in front of it may mean something else in each channel: here the highest value of channel c is where that one
+saturates, and the zero point stays. Scales become finer, or remain what they are.
 
-    dw(clamp(conv(x) + b))  with one step s   ->   dw'(conv'(x))  with the steps s_c
+    dw(clamp(conv(x) + b))  with one scale s   ->   dw'(conv'(x))  with the scales s_c
     scales of the filters:   conv' = conv s / s_c,   dw' = dw s_c / s
 """
 
@@ -27,9 +27,9 @@ from thinflow.typing import Array
 _CONVOLUTIONS = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3}
 """Code -> the axis of its filter that counts results."""
 _SLACK = 0.5
-"""Steps of the grid by which the end of a channel may lie elsewhere."""
+"""Steps of the scale by which the end of a channel may lie elsewhere: rounding takes them away."""
 _LARGEST = 128.0
-"""Codes that a sum of 1 may stand for; XNNPACK takes less than 256."""
+"""Quantized values that a sum of 1 may stand for; XNNPACK takes multipliers of less than 256."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class _Place:
 
 
 def merge_addends(subgraph: Subgraph) -> None:
-    """Make additions of constants to codes part of the convolution in front. O(operators)."""
+    """Make additions of constants to int8 tensors part of the convolution in front. O(operators)."""
     wiring = Wiring(subgraph)
     for operator in subgraph.operators:
         place = _place(wiring, operator) if operator.code == "DEPTHWISE_CONV_2D" else None
@@ -89,20 +89,21 @@ def _has_codes(operator: Operator) -> bool:
 
 
 def _grid(x: Tensor | None) -> tuple[float, int]:
-    """Scale and code of 0."""
+    """Scale and zero point."""
     assert x is not None
     assert x.quantization is not None
     return float(x.quantization.scale[0]), int(x.quantization.zero_point[0])
 
 
 def _steps(place: _Place) -> Array | None:
-    """The step of each channel, float64 [m]; None if its ends cannot be those of one tensor of codes."""
+    """The scale of each channel, float64 [m]; None if channels cannot end where one tensor of int8 does."""
     sums, zero_of_sums = _grid(place.front.outputs[0])
     step, zero = _grid(place.add.outputs[0])
     clamp = activation(place.add)
     if clamp not in ("NONE", "RELU", "RELU6") or (clamp == "NONE" and zero != -128):
         return None  # below 0 there is an end that would differ by channel, too
     highest = min(127, zero + round(6 / step)) if clamp == "RELU6" else 127
+    # Where the sums of each channel saturate, with the bias that follows.
     least, most = ((code - zero_of_sums) * sums + place.addend for code in (-128, 127))
     if highest <= zero or least.max() > _SLACK * step:
         return None
@@ -111,6 +112,7 @@ def _steps(place: _Place) -> Array | None:
 
 def _merge(wiring: Wiring, place: _Place, steps: Array) -> None:
     """Take the addition out, unless the kernels do not have the numbers that this needs."""
+    # What the front kernel's filters get coarser by, the reader's get finer by: products are what they were.
     ratio = steps / _grid(place.add.outputs[0])[0]
     front = _Scaled(place.front, 1 / ratio, _numbers(place.front) + place.addend / _units(place.front))
     reader = _Scaled(place.reader, ratio, _numbers(place.reader) / ratio)
@@ -123,7 +125,7 @@ def _merge(wiring: Wiring, place: _Place, steps: Array) -> None:
 
 
 def _units(operator: Operator) -> Array:
-    """The reals that sums of 1 stand for, float64 [m] or [1]."""
+    """The real values that sums of 1 stand for, float64 [m] or [1]."""
     filters = operator.inputs[1]
     assert filters is not None
     assert filters.quantization is not None
@@ -139,7 +141,7 @@ def _numbers(operator: Operator) -> Array:
 
 @dataclass(frozen=True)
 class _Scaled:
-    """A convolution whose filters stand for other reals.
+    """A convolution whose filters stand for other real values.
 
     Attributes:
         operator: as it is.
