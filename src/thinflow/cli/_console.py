@@ -1,4 +1,4 @@
-"""What commands draw: progress on stderr, plain tables and readable numbers for stdout."""
+"""Console output: progress on stderr, plain tables and readable numbers for stdout."""
 
 from __future__ import annotations
 

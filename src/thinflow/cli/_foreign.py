@@ -1,4 +1,4 @@
-"""What `inspect` says of .tflite and .onnx files."""
+"""Text for `inspect` on .tflite and .onnx files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How SavedModels, MetaGraphs and checkpoints are told about."""
+"""Text for `inspect` on SavedModels, MetaGraphs and checkpoints."""
 
 from __future__ import annotations
 

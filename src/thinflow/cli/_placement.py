@@ -1,4 +1,4 @@
-"""Which engine runs each node, in lines."""
+"""Placement of nodes on engines, in lines."""
 
 from __future__ import annotations
 

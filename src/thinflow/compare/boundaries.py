@@ -1,4 +1,4 @@
-"""Where two models begin and end alike: one may hold only a part of the other.
+"""Common inputs and outputs of two models, of which one may hold only a part of the other.
 
 A frozen backbone ends at a tensor that is an inner one of the whole network, and what a converter left out
 may begin or end inside the model it was made from. The larger one is fed and read there. A file that an

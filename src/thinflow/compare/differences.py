@@ -1,4 +1,4 @@
-"""How far two arrays are apart."""
+"""Difference of two arrays, and how much of one to allow."""
 
 from __future__ import annotations
 

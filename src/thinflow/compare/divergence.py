@@ -1,4 +1,4 @@
-"""Where two graphs that should compute the same part company: the first tensor that differs.
+"""First divergence of two graphs that should compute the same.
 
 Values are paired by structure, so the graphs may use different names. A value that differs and is made good
 again further down (half of a fold: other weights, and no norm behind them) is not to blame: the search goes

@@ -1,19 +1,15 @@
 """Proves that two versions of a graph compute the same, piece by piece, without running either as a whole.
 
 Every value gets a number; equal numbers mean equal values. Inputs and untouched constants are numbered by
-what they are,
-constant expressions by their result, pass-through ops by what they pass, everything else by op, attributes
-and the numbers
-of its inputs. Where the two graphs have a value of the same name and different numbers, both cones above it,
-back to values
-that are equal already, are run on random numbers. If they agree, the two values get one number, and the walk
-goes on below.
+what they are, constant expressions by their result, pass-through ops by what they pass, everything else by
+op, attributes and the numbers of its inputs. Where the two graphs have a value of the same name and different
+numbers, both cones above it, back to values that are equal already, are run on random numbers. If they agree,
+the two values get one number, and the walk goes on below.
 
 This is how hardware designs are compared (SAT sweeping), with random numbers in place of the solver. Against
-running the
-whole graph it has three advantages: rounding errors do not pile up through the layers, so the tolerance can
-be tight; a
-convolution is judged on a few pixels instead of a whole picture; and what differs has a name.
+running the whole graph it has three advantages: rounding errors do not pile up through the layers, so the
+tolerance can be tight; a convolution is judged on a few pixels instead of a whole picture; and what differs
+has a name.
 """
 
 from __future__ import annotations
@@ -75,8 +71,9 @@ class Proof:
 
 
 def prove(before: Graph, after: Graph, tolerance: float, *, seed: int = 0) -> Proof:
-    """Compare the outputs of `before` with those of the same name in `after`. Needs specs for the values
-    between nodes.
+    """Compare the outputs of `before` with those of the same name in `after`.
+
+    Needs specs for the values between nodes.
 
     Args:
         before, after: the graphs; inputs are paired by name.
@@ -290,6 +287,7 @@ class _Sweep:
         borders = dict.fromkeys(
             [self.after.number[v] for v in ours] + [self.before.number[v] for v in theirs]
         )
+        # A small picture first; ops whose sizes are fixed by other inputs only run at the full one.
         for pixels in (PIXELS, 0):
             arrays = {n: self._random(self.spec_of[n], pixels) for n in borders}
             if any(a is None for a in arrays.values()):

@@ -1,4 +1,4 @@
-"""Where two models part company of which one is a .tflite or .onnx file: the first tensor that differs.
+"""First divergence of two models of which one is a .tflite or .onnx file, by their inner tensors.
 
 Tensors are paired by name, see `match_tensors`. Eight-bit tensors count as the real numbers that
 they stand for.

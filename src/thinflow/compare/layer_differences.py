@@ -1,4 +1,4 @@
-"""How far apart two models are at one inner tensor, and what a list of those says."""
+"""Differences of two models at inner tensors: noise, quantized steps, the first and the steepest."""
 
 from __future__ import annotations
 

@@ -42,6 +42,7 @@ def _paired(a: Graph, b: Graph) -> Match[Node]:
     down = [s.downward(intern, _content) for s in sides]
     up = [s.upward(intern) for s in sides]
     match = Match[Node]()
+    # The surest evidence first: each step pairs only what those before it left open.
     _pair_namesakes(match, *sides, lambda x, y: down[0].get(x) == down[1][y] or up[0].get(x) == up[1][y])
     both = [{n: intern(("both", d[n], u[n])) for n in d} for d, u in zip(down, up, strict=True)]
     _pair_equals(match, *both, alike=True)

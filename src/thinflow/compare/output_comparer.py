@@ -30,9 +30,8 @@ class OutputComparer:
     """Compares a graph before and after each transform.
 
     First by proof, see `equivalence`: what did not change needs no run, and what did is run on a few random
-    numbers. Where
-    that does not settle it, and for transforms that change numbers on purpose, both graphs run on the same
-    inputs.
+    numbers. Where that does not settle it, and for transforms that change numbers on purpose, both graphs run
+    on the same inputs.
 
     Args:
         feeds: name -> array, one dict per run; made up from the graph's inputs if None.
@@ -109,8 +108,7 @@ class OutputComparer:
         """Whether a difference is more than what rounding alone does to this graph.
 
         Deep graphs amplify rounding errors. How much is measured when it matters: the graph runs again with
-        every input
-        number off by about one unit in its last place.
+        every input number off by about one unit in its last place.
         """
         rng = np.random.default_rng(1)
         noise = 0.0

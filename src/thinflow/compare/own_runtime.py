@@ -1,4 +1,4 @@
-"""Whether the interpreter computes a .tflite or .onnx file as the runtime does that the file is for.
+"""Comparison of the interpreter with the runtime that a .tflite or .onnx file is for.
 
 What lies inside of such a file is computed by the interpreter, from the file's ops said in TensorFlow's. Were
 one of them said wrongly, everything compared with it would be judged by the mistake. So the whole file is run

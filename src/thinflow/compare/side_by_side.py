@@ -58,6 +58,7 @@ class SideBySide:
         reports: dict[str, OutputReport] = {}
         in_a_row = first.keeps_state and second.keeps_state
         for number, feed in enumerate(feeds):
+            # A model without state beside one that has it can only be compared on first calls.
             if not (number and in_a_row):
                 first.restart()
                 second.restart()
@@ -216,6 +217,7 @@ def _full_range(feed: Feed, session: Session) -> dict[str, Any]:
     for name, x in feed.items():
         if _codes_of(session, name) is not None and x.dtype.kind in "iu":
             limits = np.iinfo(x.dtype)
+            # Seeded by the feed itself, so that the same seed makes the same feed whatever ran before.
             rng = np.random.default_rng(int(x.astype(np.int64).sum()) % 2**32)
             made[name] = rng.integers(limits.min, limits.max, x.shape, x.dtype, endpoint=True)
     return made

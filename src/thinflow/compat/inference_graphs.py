@@ -1,4 +1,4 @@
-"""What TensorFlow's scripts `strip_unused` and `optimize_for_inference` do, as transforms."""
+"""TensorFlow's scripts `strip_unused` and `optimize_for_inference`, as transforms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which operations a model needs, in the words of the builds that leave out the rest.
+"""Headers of the operations that a model needs, for builds that leave out the rest.
 
 TensorFlow's selective registration takes a C++ header of ops and kernel classes, TFLite Micro an op resolver,
 and ONNX Runtime's reduced build a list of operators.

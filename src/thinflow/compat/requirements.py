@@ -1,4 +1,4 @@
-"""Which operations a model needs, for builds that leave out the rest."""
+"""Operations that a model needs, for builds that leave out the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a SavedModel holds, told from its file alone, and running one of its signatures."""
+"""Content of a SavedModel, read from its file alone, and runs of one of its signatures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the flags of tflite_convert and toco ask for, done by our own conversion."""
+"""Conversion as the flags of tflite_convert and toco ask for it."""
 
 from __future__ import annotations
 

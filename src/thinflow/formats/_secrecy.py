@@ -1,4 +1,4 @@
-"""Whether this process has read an encrypted model.
+"""Record of whether this process has read an encrypted model.
 
 From then on no copy of any model goes to a temporary file, not even of one that was made from it: what was
 decrypted stays in memory. It holds for the whole process, since a graph may have been changed, cut up or

@@ -1,4 +1,4 @@
-"""What a file format is to thinflow: how to recognise it, how to read it, how to write it.
+"""File formats: how to recognise one, how to read it, how to write it.
 
 A format is a module of this package that defines `FORMAT`; being there is enough to be found. Formats are
 asked in the order of their `rank`, the specific before the permissive, and look at content, never at the

@@ -1,4 +1,4 @@
-"""What a .tflite or .onnx file says of itself if it holds only a part of a model."""
+"""Notes in .tflite and .onnx files that hold only a part of a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the nodes of one run took, as TensorFlow's StepStats message.
+"""Time and memory of the nodes of one run, as TensorFlow's StepStats message.
 
 Source: TensorFlow's `core/framework/step_stats.proto`, of which these fields are written, and
 `core/util/stat_summarizer.cc`, which reads them.

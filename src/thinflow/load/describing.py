@@ -1,4 +1,4 @@
-"""What a SavedModel or a MetaGraph is, in words and as data, before anything of it is opened."""
+"""Description of a SavedModel or a MetaGraph, in words and as data, before anything of it is opened."""
 
 from __future__ import annotations
 

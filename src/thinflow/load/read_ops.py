@@ -1,4 +1,4 @@
-"""What reads a variable, and what reads its value instead."""
+"""Ops that read variables, replaced by ops that read a value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the value of each variable is kept: which key of a checkpoint belongs to which node of a graph.
+"""Keys of variables: which key of a checkpoint holds the value of which node of a graph.
 
 What says so, most exact first: the restore operations in the graph; the collections of TensorFlow 1; the
 objects of TensorFlow 2; a key that is the node's name, or the name it shares.

@@ -1,4 +1,4 @@
-"""What label_image and label_wav share: their common flags, and how labels are printed."""
+"""Flags that label_image and label_wav share, and the printing of labels."""
 
 from __future__ import annotations
 

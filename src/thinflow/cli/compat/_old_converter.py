@@ -1,4 +1,4 @@
-"""What tflite_convert and toco share: the flags of TensorFlow 1 and what they stand for here."""
+"""Flags of TensorFlow 1 that tflite_convert and toco share, and what they stand for here."""
 
 from __future__ import annotations
 

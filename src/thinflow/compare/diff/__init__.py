@@ -1,1 +1,1 @@
-"""What changed from one graph to another, in structure, weights and shapes."""
+"""Changes from one graph to another, in structure, weights and shapes."""

@@ -1,4 +1,4 @@
-"""What `thinflow diff` says of a model and what it was converted to, or of two conversions."""
+"""Report of `thinflow diff` on a model and its conversion, or on two conversions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which differences are the marks of known rewrites, that leave a network what it is."""
+"""Recognition of known rewrites in the differences of two graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `thinflow diff` says: one verdict, then the differences by kind."""
+"""Report of `thinflow diff`: one verdict, then the differences by kind."""
 
 from __future__ import annotations
 

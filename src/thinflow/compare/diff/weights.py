@@ -1,4 +1,4 @@
-"""What became of the weights when a model was converted: type, bytes, layout, and how far they moved."""
+"""Changes of weights in a conversion: type, bytes, layout, and how far they moved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an inference interface is given: models, names, arrays."""
+"""Arguments of an inference interface: models, names, arrays."""
 
 from __future__ import annotations
 

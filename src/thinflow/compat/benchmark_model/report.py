@@ -1,4 +1,4 @@
-"""What benchmark_model tells in the end: lines, tables, and files of results."""
+"""Results of benchmark_model: lines, tables and files."""
 
 from __future__ import annotations
 
