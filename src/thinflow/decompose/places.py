@@ -80,6 +80,12 @@ def sums(x: Term, *, exclusive: bool = False) -> Term:
     return x.body.add("Cumsum", [x.value, axis.value], T=x.dtype, Tidx=axis.dtype, exclusive=exclusive)[0]
 
 
+def largest(x: Term) -> Term:
+    """The largest of places that are not none, []."""
+    axes = x.body.constant([0], INT32)
+    return x.body.add("Max", [x.value, axes.value], T=x.dtype, Tidx=INT32, **IN_RANGE)[0]
+
+
 def order(x: Term) -> Term:
     """Where the smallest stands, the next, ...: equal ones in the order they come in."""
     operands = [(0 - x).value, size(x).cast(INT32).value]

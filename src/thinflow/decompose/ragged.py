@@ -13,6 +13,7 @@ from thinflow.decompose.places import (
     columns_of,
     counting,
     filled,
+    largest,
     last,
     number,
     places,
@@ -52,7 +53,7 @@ class _Level:
     @property
     def longest(self) -> Term:
         """How many places the longest row has, []."""
-        return joined([vector(self.row.body, [-1]), self.place], 0).reduced("Max", 0) + 1
+        return largest(joined([vector(self.row.body, [-1]), self.place], 0)) + 1
 
 
 def _levels_of(partitions: Sequence[Term], kinds: Sequence[str]) -> tuple[Term, list[_Level]]:
@@ -232,7 +233,7 @@ def _compared(x: Term, bins: int, weights: Term, *, binary: bool) -> Term:
     hits = x.expanded(-1).equals(np.arange(bins))
     axis = len(x.shape) - 1
     if binary:
-        return hits.cast(x.body.index).reduced("Max", axis).cast(weights.dtype)
+        return (hits.cast(x.body.index).total(axis) > 0).cast(weights.dtype)
     if not _has_weights(weights):
         return hits.cast(x.body.index).total(axis).cast(weights.dtype)
     weights = weights if len(weights.shape) == len(x.shape) else weights.reshaped([-1])

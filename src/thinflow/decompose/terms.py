@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -277,21 +277,23 @@ class Term:
 
     def cut(self, axis: int, start: int, stop: int | None, step: int = 1) -> Term:
         """The elements from start to stop of an axis, None for its end."""
+        return self.sliced({axis: (start, stop, step)})
+
+    def sliced(self, parts: Mapping[int, tuple[int, int | None, int]]) -> Term:
+        """The elements from start to stop, by step, of some axes; all of the others."""
         rank = len(self.shape)
-        axis %= rank
         begin, end, steps = [0] * rank, [0] * rank, [1] * rank
-        begin[axis], end[axis], steps[axis] = start, 0 if stop is None else stop, step
-        every = (1 << rank) - 1
-        masks = every & ~(1 << axis)
+        begin_mask = end_mask = (1 << rank) - 1
+        for axis, (start, stop, step) in parts.items():
+            begin[axis], end[axis], steps[axis] = start, stop or 0, step
+            begin_mask &= ~(1 << axis % rank)
+            if stop is not None:
+                end_mask &= ~(1 << axis % rank)
         operands = [self.body.constant(n, INT32).value for n in (begin, end, steps)]
         return self.body.add(
-            "StridedSlice",
-            [self.value, *operands],
-            T=self.dtype,
-            Index=INT32,
-            begin_mask=masks,
-            end_mask=every if stop is None else masks,
-        )[0]
+            "StridedSlice", [self.value, *operands], T=self.dtype, Index=INT32,
+            begin_mask=begin_mask, end_mask=end_mask,
+        )[0]  # fmt: skip
 
     def at(self, axis: int, place: int) -> Term:
         """One slice of an axis, which is gone then."""

@@ -33,12 +33,12 @@ class _Seen:
 
     def under(self, tap: Sequence[int]) -> Term:
         """What stands under one element of the window at all its places.   [n, oh, ow, c]."""
-        found = self.padded
+        parts = {}
         axes = zip(tap, self.out, self.win.strides, self.win.dilations, strict=True)
         for axis, (at, count, stride, dilation) in enumerate(axes, 1):
             start = at * dilation
-            found = found.cut(axis, start, start + (count - 1) * stride + 1, stride)
-        return found
+            parts[axis] = (start, start + (count - 1) * stride + 1, stride)
+        return self.padded.sliced(parts)
 
     def rows(self, tap: Sequence[int], axis: int) -> Array:
         """Places of that in the image along an axis, those in the padding at its border.   [out]."""

@@ -7,8 +7,8 @@ from tests.lower.onnx.harness import Net
 from thinflow.ops import registry
 
 
-def build(op, operands, attrs, unknown="", opset=18):
-    net = Net()
+def build(op, operands, attrs, unknown="", opset=18, kind=Net):
+    net = kind()
     net.opset = opset
     inputs = []
     for k, operand in enumerate(operands):

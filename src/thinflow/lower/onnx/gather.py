@@ -7,8 +7,7 @@ import numpy as np
 from thinflow.ir.graph import Node
 from thinflow.ir.types import DOUBLE, FLOAT, INT32, INT64
 from thinflow.lower.onnx import kernels
-from thinflow.lower.onnx.builder import Builder, ints, number, require, shape_of
-from thinflow.lower.onnx.segments import inner_sizes
+from thinflow.lower.onnx.builder import END, Builder, ints, number, require, shape_of
 from thinflow.lower.onnx.terms import Term, choose
 from thinflow.lower.rules import lower
 from thinflow.onnx.program import Tensor
@@ -148,18 +147,15 @@ def _top(b: Builder, x: Tensor, k: Tensor) -> tuple[Tensor, ...]:
     return values, b.typed(places, 1)
 
 
-@lower("InvertPermutation", to="onnx")
-def invert_permutation(b: Builder, node: Node, x: Tensor) -> Tensor:
-    """0, 1, ... written to the places x names."""
-    (count,) = shape_of(x, "x", 1)
-    sizes = b.sizes_of(x)
-    length = b.int64(count) if count is not None else b.squeezed(sizes, [0])
-    numbers = b.step("Range", b.int64(0), length, b.int64(1), shape=(count,))
-    places = b.unsqueezed(b.index(x), [1])
-    return b.cast(b.step("ScatterND", numbers, places, numbers, shape=(count,)), x.dtype)
-
-
 # --- segments -----------------------------------------------------------------------------------------------
+
+
+def _inner_sizes(b: Builder, x: Tensor) -> Tensor:
+    """The sizes of x but for the first, int64 [rank - 1]."""
+    shape = shape_of(x, "x")
+    if None not in shape[1:]:
+        return b.ints([n or 0 for n in shape[1:]], "inner")
+    return b.sliced(b.sizes_of(x), [1], [END], [0], shape=(len(shape) - 1,))
 
 
 _UNSORTED = {"Sum": "add", "Prod": "mul", "Max": "max", "Min": "min"}
@@ -178,7 +174,7 @@ def unsorted_segment(
     require(how in ("add", "mul") or b.opset >= 18, "ScatterND takes max and min since opset 18 only")
     require(len(shape_of(segments, "the segment numbers")) == 1, "a vector of segment numbers is needed")
     element, x = x.dtype, b.cast(x, kernels.combining(x.dtype))
-    limits = np.finfo(x.dtype.numpy()) if x.dtype.is_floating else np.iinfo(x.dtype.numpy())
+    limits = np.finfo(element.numpy()) if element.is_floating else np.iinfo(element.numpy())
     start = {"add": 0, "mul": 1, "max": limits.min, "min": limits.max}[how]
     total = Term(b, b.reshaped(b.index(count), (1,)))
     segments = b.index(segments)
@@ -187,7 +183,7 @@ def unsorted_segment(
     if not _is_in_range:
         segments = _behind_the_last(b, segments, total)
     height = total if _is_in_range else total + 1
-    rows = b.filled(b.joined(height.tensor, inner_sizes(b, x)), start, x.dtype)
+    rows = b.filled(b.joined(height.tensor, _inner_sizes(b, x)), start, x.dtype)
     y = b.step("ScatterND", rows, b.unsqueezed(segments, [1]), x, shape=(None, *shape[1:]), reduction=how)
     if not _is_in_range:
         zero = b.ints([0], "zero")

@@ -22,8 +22,14 @@ _REDUCERS = {
 
 
 @lower(*_REDUCERS, to="onnx")
-def reduce(b: Builder, node: Node, x: Tensor, axes: Tensor, *, keep_dims: bool = False) -> Tensor:
-    """Over no axes at all, x stays as it is; to ONNX no axes mean all of them."""
+def reduce(
+    b: Builder, node: Node, x: Tensor, axes: Tensor, *, keep_dims: bool = False, _is_in_range: bool = False
+) -> Tensor:
+    """Over no axes at all, x stays as it is; to ONNX no axes mean all of them.
+
+    Args:
+        _is_in_range: a decomposition's word that 32 bits hold all numbers.
+    """
     if node.op == "EuclideanNorm":
         require(x.dtype.is_floating, f"the norm of {x.dtype} has no ONNX form")
     if 0 in (axes.shape or ()):
@@ -34,7 +40,7 @@ def reduce(b: Builder, node: Node, x: Tensor, axes: Tensor, *, keep_dims: bool =
         return _product(b, x, b.axes(axes, len(shape_of(x, "x"))), keep_dims)
     if node.op in ("Max", "Min"):
         require(0 not in (x.shape or ()) or x.dtype.is_floating, f"{node.op} of nothing is {x.dtype}'s limit")
-    if node.op in ("Max", "Min") and x.dtype.name in ("uint32", "int64"):
+    if node.op in ("Max", "Min") and x.dtype.name in ("uint32", "int64") and not _is_in_range:
         return _extreme(b, node.op, x, axes, keep_dims)
     operands, options = _axes(b, _REDUCERS[node.op], x, axes)
     if node.op == "Sum" and x.dtype is INT32:  # ONNX Runtime's stops at the limits

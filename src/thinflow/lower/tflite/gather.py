@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from thinflow.ir.graph import Node
+from thinflow.ir.types import BOOL, FLOAT
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder, require, shape_of
 from thinflow.lower.tflite.program import Tensor
-from thinflow.lower.tflite.segments import segment_count
 
 
 @lower("Gather", to="tflite")
@@ -67,13 +69,6 @@ def top_k(b: Builder, node: Node, x: Tensor, *, k: int) -> tuple[Tensor, ...]:
     return b.emit_ports("TOPK_V2", x, b.const(np.int32(k), "k"), count=2)
 
 
-@lower("SegmentSum", to="tflite")
-def segment_sum(b: Builder, node: Node, x: Tensor, segments: Tensor) -> Tensor:
-    """As many segments as the highest number says. SEGMENT_SUM itself fails where a number is left out."""
-    segments = b.index(segments)
-    return b.emit("UNSORTED_SEGMENT_SUM", x, segments, segment_count(b, segments))
-
-
 _UNSORTED = {
     "UnsortedSegmentSum": "UNSORTED_SEGMENT_SUM",
     "UnsortedSegmentProd": "UNSORTED_SEGMENT_PROD",
@@ -87,3 +82,39 @@ def unsorted_segment(b: Builder, node: Node, x: Tensor, segments: Tensor, count:
     """The kernels take one segment number per row."""
     require(len(shape_of(segments, "the segment numbers")) == 1, "TFLite takes a vector of segment numbers")
     return b.emit(_UNSORTED[node.op], x, b.index(segments), b.index(count))
+
+
+def _one_place(b: Builder, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
+    """The same for a place that is computed while the model runs: alone it cannot be named twice."""
+    count = math.prod(n or 0 for n in shape_of(indices)[:-1])
+    require(
+        count == 1 and None not in shape_of(indices),
+        "the places are computed while the model runs, and may name one twice",
+    )
+    sizes = [n or 0 for n in shape_of(x)]
+    written = [n or 0 for n in shape_of(updates)]
+    where, shape = b.index(indices), b.ints(sizes, "shape")
+    ones = b.const(np.ones(written, np.float32), "ones")
+    marks = b.step("SCATTER_ND", where, ones, shape, shape=x.shape, element=FLOAT)
+    chosen = b.step("CAST", marks, shape=x.shape, element=BOOL, in_data_type=FLOAT, out_data_type=BOOL)
+    new = b.step("SCATTER_ND", where, updates, shape, shape=x.shape, element=x.dtype)
+    return b.emit("SELECT_V2", chosen, new, x)
+
+
+@lower("TensorScatterUpdate", to="tflite")
+def tensor_scatter_update(b: Builder, node: Node, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
+    """What SCATTER_ND sets in zeros, chosen where it sets something; a place set twice would be added up."""
+    shape = shape_of(x)
+    require(None not in shape, "the sizes are not known")
+    if not indices.is_constant:
+        return _one_place(b, x, indices, updates)
+    places = np.asarray(indices.array()).reshape(-1, shape_of(indices)[-1] or 0)
+    require(len(np.unique(places, axis=0)) == len(places), "a place is set twice")
+    sizes = [n or 0 for n in shape]
+    inside = bool(((places >= 0) & (places < sizes[: places.shape[1]])).all())
+    require(inside, f"a place lies outside of {sizes}")
+    chosen = np.zeros(sizes, bool)
+    chosen[tuple(places.T)] = True
+    where = b.index(indices)
+    new = b.step("SCATTER_ND", where, updates, b.ints(sizes, "shape"), shape=shape, element=x.dtype)
+    return b.emit("SELECT_V2", b.const(chosen, "chosen"), new, x)

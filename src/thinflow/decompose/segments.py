@@ -1,0 +1,166 @@
+"""Rows combined by segment, taken apart by group, and put together again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from thinflow.decompose.places import (
+    IN_RANGE,
+    SAFE_DIVISOR,
+    added_up,
+    counting,
+    filled,
+    largest,
+    number,
+    places,
+    put,
+    size,
+    sum_of_ones,
+    vector,
+    where_true,
+)
+from thinflow.decompose.rules import decompose
+from thinflow.decompose.terms import Term, joined, refuse_unless, where
+from thinflow.ir.types import INT32, DType
+from thinflow.typing import Array
+
+_MOST_GROUPS = 1 << 10
+
+
+def _count(segments: Term, given: Sequence[Term]) -> Term:
+    """How many segments there are, []: as many as the highest number says, where nothing else does."""
+    if given:
+        return places(given[0]).reshaped([])
+    if segments.known is not None:
+        return number(segments.body, int(segments.known.max(initial=-1)) + 1)
+    return largest(segments) + 1
+
+
+def _combined(x: Term, segments: Term, given: Sequence[Term], kind: str) -> Term:
+    """y[s] = rows of x with segment number s, combined; 0 (for products 1) where there is none."""
+    refuse_unless(len(segments.shape) == 1, "a vector of segment numbers is needed")
+    segments = places(segments)
+    count = _count(segments, given)
+    op = "UnsortedSegment" + (kind if kind in ("Prod", "Max", "Min") else "Sum")
+    operands = [t.value for t in (x, segments, count)]
+    y = x.body.add(op, operands, T=x.dtype, Tindices=segments.dtype, Tnumsegments=count.dtype, **IN_RANGE)[0]
+    column = [-1, *(1,) * (len(x.shape) - 1)]
+    if kind in ("Max", "Min"):
+        return where((sum_of_ones(segments, count) > 0).reshaped(column), y, 0)
+    if kind not in ("Mean", "SqrtN"):
+        return y
+    is_whole = kind == "Mean" and x.dtype.itemsize >= 4  # the sums of smaller ones would have to wrap
+    refuse_unless(x.dtype.is_floating or is_whole, f"a quotient of {x.dtype} has no form")
+    members = added_up(filled(size(segments), x.of(1)), segments, count).reshaped(column).most(1)
+    if kind == "SqrtN":
+        members = members.root()
+    return y / members if x.dtype.is_floating else y.apply("TruncateDiv", members, **SAFE_DIVISOR)
+
+
+_KINDS = ("Sum", "Mean", "Prod", "Max", "Min")
+
+
+@decompose(*(f"Segment{kind}" for kind in _KINDS), *(f"Segment{kind}V2" for kind in _KINDS if kind != "Mean"))
+def segment(x: Term, segments: Term, *count: Term) -> Term:
+    return _combined(x, segments, count, x.body.op.removeprefix("Segment").removesuffix("V2"))
+
+
+@decompose(*(f"SparseSegment{kind}{n}" for kind in ("Sum", "Mean", "SqrtN") for n in ("", "WithNumSegments")))
+def sparse_segment(x: Term, indices: Term, segments: Term, *count: Term) -> Term:
+    """The segments are of rows that are gathered first."""
+    kind = x.body.op.removeprefix("SparseSegment").removesuffix("WithNumSegments")
+    return _combined(x.gathered(indices), segments, count, kind)
+
+
+# --- places of a list ---------------------------------------------------------------------------------------
+
+
+@decompose("UniqueV2")
+def unique_along(x: Term, axis: Term, *, out_idx: DType = INT32) -> tuple[Term, ...]:
+    """Of a vector, whose only axis is 0."""
+    refuse_unless(len(x.shape) == 1, "what is unique is found in a vector only")
+    refuse_unless(set(axis.ints("the axis")) <= {0, -1}, "a vector has one axis")
+    return x.body.add("Unique", [x.value], ports=2, T=x.dtype, out_idx=out_idx)
+
+
+@decompose("UniqueWithCounts")
+def unique_with_counts(x: Term, *, out_idx: DType = INT32) -> tuple[Term, ...]:
+    """The counts are sums of ones."""
+    values, at = x.body.add("Unique", [x.value], ports=2, T=x.dtype, out_idx=out_idx)
+    return values, at, sum_of_ones(places(at), size(values)).cast(out_idx)
+
+
+@decompose("InvertPermutation")
+def invert_permutation(x: Term) -> Term:
+    """Each place written to where it goes."""
+    count = size(x)
+    return put(counting(count), places(x), count).cast(x.dtype)
+
+
+@decompose("TensorScatterAdd", "TensorScatterSub")
+def tensor_scatter_add(x: Term, indices: Term, updates: Term) -> Term:
+    """x and what is added up in zeros."""
+    sizes = x.sizes() if None in x.shape else x.body.constant([n or 0 for n in x.shape], INT32)
+    operands = [indices.cast(INT32).value, updates.value, sizes.value]
+    added = x.body.add("ScatterNd", operands, T=x.dtype, Tindices=INT32)[0]
+    return x + added if x.body.op == "TensorScatterAdd" else x - added
+
+
+# --- groups -------------------------------------------------------------------------------------------------
+
+
+def _rows(x: Term, lead: int) -> Term:
+    """x with its first `lead` axes as one."""
+    if lead == 1:
+        return x
+    rest = x.shape[lead:]
+    if None not in rest:
+        return x.reshaped([-1, *(n or 0 for n in rest)])
+    return x.reshaped(joined([x.body.constant([-1], INT32), x.sizes().cut(0, lead, None)], 0))
+
+
+@decompose("DynamicPartition")
+def dynamic_partition(x: Term, partitions: Term, *, num_partitions: int) -> tuple[Term, ...]:
+    """The rows of x of each group, in their order."""
+    lead = len(partitions.shape)
+    refuse_unless(0 < num_partitions <= _MOST_GROUPS, f"{num_partitions} groups")
+    rows, numbers = _rows(x, lead), partitions if lead == 1 else partitions.reshaped([-1])
+    return tuple(rows.gathered(where_true(numbers.equals(n))) for n in range(num_partitions))
+
+
+@decompose("DynamicStitch", "ParallelDynamicStitch")
+def dynamic_stitch(*operands: Term) -> Term:
+    """Each row of the result is the last of all rows that are meant for it; zeros where none is."""
+    half = len(operands) // 2
+    refuse_unless(half > 0 and len(operands) == 2 * half, "it needs as many lists of places as of rows")
+    lists = [places(t).reshaped([-1]) for t in operands[:half]]
+    leads = [len(t.shape) for t in operands[:half]]
+    rows = joined([_rows(x, n) for x, n in zip(operands[half:], leads, strict=True)], 0)
+    known = [t.known for t in operands[:half]]
+    if all(k is not None for k in known):
+        last = _last_rows(np.concatenate([np.ravel(k) for k in known if k is not None]))
+        source = vector(rows.body, last.tolist())
+        if (last >= 0).all():
+            return rows.gathered(source)
+    else:
+        source = _sources(joined(lists, 0))
+    is_there = (source >= 0).reshaped([-1, *(1,) * (len(rows.shape) - 1)])
+    return where(is_there, rows.gathered(source.most(0)), 0)
+
+
+def _last_rows(at: Array) -> Array:
+    """For each row of the result the number of the last row that is meant for it; -1 if there is none."""
+    last = np.full(at.max(initial=-1) + 1, -1, np.int64)
+    last[at] = np.arange(len(at))
+    return last
+
+
+def _sources(at: Term) -> Term:
+    """The same when the model runs; some number below 0 if there is none."""
+    count = largest(joined([at, vector(at.body, [-1])], 0)) + 1
+    operands = [t.value for t in (counting(size(at)), at, count)]
+    return at.body.add(
+        "UnsortedSegmentMax", operands, T=at.dtype, Tindices=at.dtype, Tnumsegments=count.dtype
+    )[0]
