@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 from thinflow.decompose.rules import decompose
-from thinflow.decompose.terms import Term, joined, refuse_unless, where
+from thinflow.decompose.terms import Term, refuse_unless, stacked, where
 from thinflow.ir.types import FLOAT
+
+# Channels are taken apart without an axis of size 1: along one ONNX Runtime broadcasts 5 to 15 times slower.
+# Of 224 x 224 pixels RGBToHSV takes 6.5 ms instead of 1.2, and HSVToRGB with a vector of three numbers 3.5
+# instead of 0.24.
 
 
 def _channels(x: Term) -> tuple[Term, ...]:
-    """The three channels [...,1]."""
+    """The three channels [...]."""
     refuse_unless(x.shape[-1:] == (3,), "a colour has three channels")
-    return x.split(3, -1)
+    return x.body.add("Unpack", [x.value], ports=3, T=x.dtype, num=3, axis=len(x.shape) - 1)
 
 
-def _from_sectors(hue: Term) -> Term:
-    """The pure colour of a hue from 0 to 1: |6h - 3| - 1, 2 - |6h - 2|, 2 - |6h - 4|, each within 0..1."""
-    apart = (hue * 6.0 - [3, 2, 4]).magnitude() * [1, -1, -1] + [-1, 2, 2]
-    return apart.apply("Relu").least(1.0)
+def _sectors(hue: Term) -> list[Term]:
+    """The pure colour of a hue from 0 to 1, each channel within 0..1."""
+    angle = hue * 6.0
+    edges = (angle - 3.0).magnitude() - 1.0, 2.0 - (angle - 2.0).magnitude(), 2.0 - (angle - 4.0).magnitude()
+    return [edge.clipped(0.0, 1.0) for edge in edges]
 
 
 def _to_rgb(hue: Term, saturation: Term, value: Term) -> Term:
-    return ((_from_sectors(hue) - 1.0) * saturation + 1.0) * value
+    pale = 1.0 - saturation
+    return stacked([(c * saturation + pale) * value for c in _sectors(hue)], -1)
 
 
-def _to_hsv(x: Term) -> tuple[Term, Term, Term]:
-    """Hue, saturation and value [...,1]; grey has hue 0."""
-    red, green, blue = _channels(x)
-    high, low = x.reduced("Max", -1, keep=True), x.reduced("Min", -1, keep=True)
+def _to_hsv(red: Term, green: Term, blue: Term) -> tuple[Term, Term, Term]:
+    """Hue, saturation and value [...]; grey has hue 0."""
+    high, low = red.most(green).most(blue), red.least(green).least(blue)
     spread = high - low
     is_grey = spread.equals(0.0)
     unit = (1 / 6) / where(is_grey, 1.0, spread)
@@ -39,28 +44,29 @@ def _to_hsv(x: Term) -> tuple[Term, Term, Term]:
 
 @decompose("RGBToHSV")
 def rgb_to_hsv(x: Term) -> Term:
-    return joined(_to_hsv(x), -1)
+    return stacked(_to_hsv(*_channels(x)), -1)
 
 
 @decompose("HSVToRGB")
 def hsv_to_rgb(x: Term) -> Term:
-    hue, saturation, value = _channels(x)
-    return _to_rgb(hue, saturation, value)
+    return _to_rgb(*_channels(x))
 
 
 @decompose("AdjustSaturation")
 def adjust_saturation(x: Term, scale: Term) -> Term:
-    hue, saturation, value = _to_hsv(x.cast(FLOAT))
+    hue, saturation, value = _to_hsv(*_channels(x.cast(FLOAT)))
     return _to_rgb(hue, (saturation * scale).clipped(0.0, 1.0), value).cast(x.dtype)
 
 
 @decompose("AdjustHue")
 def adjust_hue(x: Term, delta: Term) -> Term:
     """The hue is turned; the largest and the smallest component of each pixel stay."""
-    image = x.cast(FLOAT)
-    hue = _to_hsv(image)[0] + delta
-    low, high = image.reduced("Min", -1, keep=True), image.reduced("Max", -1, keep=True)
-    return (low + (high - low) * _from_sectors(hue - hue.apply("Floor"))).cast(x.dtype)
+    red, green, blue = _channels(x.cast(FLOAT))
+    hue = _to_hsv(red, green, blue)[0] + delta
+    high, low = red.most(green).most(blue), red.least(green).least(blue)
+    spread = high - low
+    parts = [low + spread * c for c in _sectors(hue - hue.apply("Floor"))]
+    return stacked(parts, -1).cast(x.dtype)
 
 
 @decompose("AdjustContrastv2")
