@@ -11,8 +11,8 @@ from thinflow.errors import ThinflowError
 from thinflow.ir.graph import Graph, Node
 from thinflow.ir.order import ancestors
 from thinflow.ir.tensor import Tensor
-from thinflow.load.restoring import ASSIGNS, VARIABLES
 from thinflow.load.variable_handles import replace_variables
+from thinflow.ops.traits import Trait, has
 
 _RANDOM = ("Random", "TruncatedNormal", "ParameterizedTruncatedNormal", "Multinomial")
 _SEEDED = ("seed", "seed2")
@@ -38,7 +38,9 @@ class InitialValues:
         self._assigned = {
             node.inputs[0].node.name: node.inputs[1].name
             for node in ancestors(initializers)
-            if node.op in ASSIGNS and len(node.inputs) == 2 and node.inputs[0].node.op in VARIABLES
+            if has(node.op, Trait.ASSIGN)
+            and len(node.inputs) == 2
+            and has(node.inputs[0].node.op, Trait.VARIABLE)
         }
         self._graph = graph.clone() if self._assigned else graph
 
@@ -73,7 +75,7 @@ class InitialValues:
         wanted = dict.fromkeys(names)
         pending = list(names)
         while pending:
-            read = (node.name for node in self._needed(pending.pop()) if node.op in VARIABLES)
+            read = (node.name for node in self._needed(pending.pop()) if has(node.op, Trait.VARIABLE))
             fresh = [n for n in read if n in self._assigned and n not in wanted and known(n) is None]
             wanted |= dict.fromkeys(fresh)
             pending += fresh
@@ -84,7 +86,9 @@ class InitialValues:
 
     def _is_ready(self, name: str, known: Known) -> bool:
         """Whether the variables its initial value is made of have values."""
-        return all(known(node.name) is not None for node in self._needed(name) if node.op in VARIABLES)
+        return all(
+            known(node.name) is not None for node in self._needed(name) if has(node.op, Trait.VARIABLE)
+        )
 
     def _computed(self, names: Sequence[str], known: Known) -> dict[str, Tensor]:
         """The values that can be computed, together if possible: they may share what is drawn at random."""
@@ -104,7 +108,7 @@ class InitialValues:
         graph.inputs, graph.outputs = [], [graph.value(source) for source in sources]
         elements = {name: graph.node(name).get("dtype") for name in names}
         _keep(graph, ancestors([value.node for value in graph.outputs], control=False))
-        read = {node: known(node.name) for node in graph if node.op in VARIABLES}
+        read = {node: known(node.name) for node in graph if has(node.op, Trait.VARIABLE)}
         replace_variables(graph, {node: value for node, value in read.items() if value is not None})
         arrays = dict(zip(sources, run_graph(graph, {}, [v.name for v in graph.outputs]), strict=True))
         self.random += [name for name in names if any(map(_is_drawn, self._needed(name)))]

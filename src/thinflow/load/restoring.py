@@ -21,12 +21,7 @@ from thinflow.ir.order import ancestors
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import DType
 from thinflow.load.tables import TABLES
-
-VARIABLES = frozenset({"Variable", "VariableV2", "AutoReloadVariable", "VarHandleOp"})
-"""Ops whose nodes are variables."""
-
-ASSIGNS = frozenset({"Assign", "AssignVariableOp"})
-"""Ops that give a variable, their first input, the value of their second."""
+from thinflow.ops.traits import Trait, has
 
 _RESTORES = frozenset({"RestoreV2", "Restore", "RestoreSlice"})
 _IMPORTS = frozenset({"LookupTableImport", "LookupTableImportV2"})
@@ -121,7 +116,7 @@ def contents_of(graph: Graph, checkpoint: Checkpoint, meta: MetaGraph | None = N
 
 def variables(graph: Graph) -> Iterator[Node]:
     """The variables of a graph, in file order."""
-    return (node for node in graph if node.op in VARIABLES)
+    return (node for node in graph if has(node.op, Trait.VARIABLE))
 
 
 def _from_names(graph: Graph, checkpoint: Checkpoint) -> dict[str, Key]:
@@ -234,7 +229,7 @@ def _filled(value: Value) -> Iterator[Node]:
     pending = [value]
     while pending:
         for reader in pending.pop().readers:
-            if reader.op in ASSIGNS and reader.inputs[0].node.op in VARIABLES:
+            if has(reader.op, Trait.ASSIGN) and has(reader.inputs[0].node.op, Trait.VARIABLE):
                 yield reader.inputs[0].node
             elif reader.op in _PASSING:
                 pending.append(reader.output())

@@ -19,6 +19,7 @@ from thinflow.ir.types import INT32, DType, TensorSpec
 from thinflow.load.keeping import kept_note
 from thinflow.load.read_ops import ORIGIN, READERS
 from thinflow.load.restoring import variables
+from thinflow.ops.traits import Trait, has
 
 WRITES = (
     "Assign",
@@ -36,7 +37,6 @@ WRITES = (
 )
 """Beginnings of the names of ops that change variables or files."""
 
-_STORES = frozenset({"Assign", "AssignVariableOp"})
 _MADE: Mapping[str, str] = {
     "AssignAdd": "AddV2",
     "AssignAddVariableOp": "AddV2",
@@ -222,7 +222,7 @@ class _Written:
         return self.values[write]
 
     def _computed(self, write: Node) -> Value:
-        if write.op in _STORES:
+        if has(write.op, Trait.ASSIGN):
             return write.inputs[1]
         op = _MADE.get(write.op)
         if op is None or self.spec.dtype is None:

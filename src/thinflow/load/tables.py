@@ -20,13 +20,13 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import STRING, DType, dtype
+from thinflow.ops.traits import Trait, has
 
 TABLES = frozenset(
     f"{name}{version}"
     for name in ("HashTable", "MutableHashTable", "MutableHashTableOfTensors", "MutableDenseHashTable")
     for version in ("", "V2")
 )
-_FILLERS = frozenset({"InitializeTable", "InitializeTableV2", "LookupTableImport", "LookupTableImportV2"})
 _FILE_FILLERS = frozenset({"InitializeTableFromTextFile", "InitializeTableFromTextFileV2"})
 _PASSING = frozenset({"Identity", "Enter", "Switch", "Merge"})
 _WHOLE_LINE, _LINE_NUMBER = -2, -1
@@ -46,7 +46,7 @@ def fillers_of(graph: Graph) -> list[Node]:
     A file that says what a session runs first names them; a bare graph does not.
     """
     users = [u for table in tables_of(graph) for u in _users(table.output())]
-    found = [u for u in dict.fromkeys(users) if u.op in _FILLERS | _FILE_FILLERS]
+    found = [u for u in dict.fromkeys(users) if has(u.op, Trait.TABLE_FILL) or u.op in _FILE_FILLERS]
     return [f for f in found if not any(n.op.startswith("Restore") for n in ancestors([f]))]
 
 
@@ -71,13 +71,13 @@ def fill(
         FormatError: a file with contents is missing, malformed or lies elsewhere.
     """
     users = list(_users(table.output()))
-    fillers = [n for n in users if n.op in _FILLERS]
+    fillers = [n for n in users if has(n.op, Trait.TABLE_FILL)]
     readers = [n for n in users if n.op in _FILE_FILLERS]
     fillers += [_constant_content(graph, n, home, leave_absent=leave_absent) for n in readers]
     if content and not fillers:
         fillers = [_import(graph, table, content)]
     for user in users:
-        if user.op in _FILLERS or user.op in _FILE_FILLERS:
+        if has(user.op, Trait.TABLE_FILL) or user.op in _FILE_FILLERS:
             continue
         for filler in fillers:
             user.add_control_input(filler)
