@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from thinflow.ir.graph import Node
+from thinflow.ir.types import FLOAT
 from thinflow.lower.onnx.builder import Builder, require, shape_of
 from thinflow.lower.rules import lower
 from thinflow.onnx.program import Tensor
@@ -96,3 +97,11 @@ def bias_add(b: Builder, node: Node, x: Tensor, bias: Tensor, *, data_format: st
         require(rank >= 2, "a bias per channel needs a channel axis")
         bias = b.unsqueezed(bias, range(1, rank - 1))
     return b.emit("Add", x, bias)
+
+
+@lower("MatrixDeterminant", "BatchMatrixDeterminant", to="onnx")
+def determinant(b: Builder, node: Node, x: Tensor) -> Tensor:
+    require(x.dtype is FLOAT, f"ONNX Runtime has no Det for {x.dtype}")
+    sizes = shape_of(x, "x")
+    require(len(sizes) >= 2, "a matrix is needed")
+    return b.emit("Det", x)
