@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site
-from thinflow.rewrite.pattern import Match, any_value, const, many, match, node, optional
+from thinflow.rewrite.pattern import Match, any_of, any_value, const, many, match, node, optional, output_of
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
 from thinflow.rewriting.editor import Editor
@@ -37,6 +37,7 @@ __all__ = [
     "StrParam",
     "Trace",
     "Transform",
+    "any_of",
     "any_value",
     "const",
     "load_plugin",
@@ -44,6 +45,7 @@ __all__ = [
     "match",
     "node",
     "optional",
+    "output_of",
     "register",
     "register_raw",
     "transform",

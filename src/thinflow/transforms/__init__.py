@@ -141,7 +141,7 @@ def _everywhere(inner: Transform) -> Transform:
     from thinflow.transforms.flow.library import Everywhere
 
     if inner.for_function() is not None:
-        return Everywhere(inner, told=False)
+        return Everywhere(inner, shown=False)
     return replace(inner, functions=True) if "functions" in options(type(inner)) else inner  # type: ignore[type-var]
 
 

@@ -61,6 +61,8 @@ def levels_of(node: Node, constant_input: bool) -> Levels:
     floor, _, step = (np.float32(x) for x in nudged_range(low, high, bits, narrow))
     if not step * np.float32(255) > 1e-30:
         raise Refuse(f"a range of width {high - low:.3g} cannot be divided into 255 steps")
+    # The range is moved until 0 is a level, as in training. The ends are computed back from that level, since
+    # eight-bit kernels take ends, not a step and a zero point.
     zero = np.rint((1 if narrow else 0) - floor / step)
     return Levels(np.float32(-zero * step), np.float32((255 - zero) * step), step, (low, high))
 

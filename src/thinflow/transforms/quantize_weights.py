@@ -27,7 +27,7 @@ from thinflow.typing import Array
 
 _DEFAULT_SIZE = 1024
 _RANGE_BYTES = 8  # two float scalars
-_PIECE = 1 << 16
+_PIECE = 1 << 16  # elements: 256 KiB of floats, which stay in a second-level cache between the five steps
 _BELOW_HALF = np.float32(0.49999997)  # x + this, truncated, is x rounded; with 0.5 the sum itself would round
 
 
@@ -198,6 +198,7 @@ class PerChannel:
         values = np.asarray(tensor.numpy(), np.float32)
         others = tuple(i for i in range(values.ndim) if i not in axes)
         largest = np.abs(values).max(axis=others, keepdims=True)
+        # A channel of zeros, or of numbers too small for 127 normal steps, gets the scale 1: it becomes zeros.
         self.scale = np.where(
             largest < 127 * SMALLEST_NORMAL, np.float32(1), largest / np.float32(127)
         ).astype(np.float32)
@@ -225,12 +226,16 @@ def _rounded(values: Array) -> Array:
 
 
 def _require_range(width: np.float32) -> None:
+    # 255 steps of less than the smallest normal number: kernels that flush subnormal numbers would take the
+    # step itself for zero.
     if not np.isfinite(width) or width < 256 * SMALLEST_NORMAL:
         raise Refuse(f"a range of width {width:.3g} cannot be divided into 255 steps")
 
 
 def _min_first(values: Array) -> tuple[Array, float, float]:
     """Unsigned levels from min(0, lowest) to max(0, highest)."""
+    # With 0 inside the range and `shift` a whole number, 0 is a quantized value: the zeros of pruned weights
+    # come back exactly.
     low, high = min(np.float32(0), values.min()), max(np.float32(0), values.max())
     if low == high:  # all zeros; any range will do, an empty one would give NaN
         return np.zeros(values.shape, np.uint8), 0.0, 1.0

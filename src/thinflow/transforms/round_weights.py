@@ -29,7 +29,9 @@ from thinflow.transforms.shared.constants import (
 )
 from thinflow.typing import Array
 
-_SAMPLE = 1 << 16
+_SAMPLE = (
+    1 << 16
+)  # elements: enough to find more levels than anyone rounds to, without sorting a large constant
 
 
 @transform("round_weights")

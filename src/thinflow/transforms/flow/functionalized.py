@@ -122,18 +122,18 @@ def copied(function: Function, arguments: Sequence[Value], before: Node, origin:
     graph = before.graph
     assert isinstance(graph, Graph)
     given: Mapping[Value, Value] = dict(zip(function.inputs, arguments, strict=True))
-    twins: dict[Node, Node] = {}
+    copies: dict[Node, Node] = {}
     for node in function.graph:
         if node.op != ARGUMENT:
-            twins[node] = graph.add(
+            copies[node] = graph.add(
                 node.op, name=node.name, attrs=node.attrs, device=node.device, before=before
             )
-            twins[node].origin = origin
+            copies[node].origin = origin
 
-    def twin(value: Value) -> Value:
-        return given[value] if value in given else twins[value.node].output(value.port)
+    def copy_of(value: Value) -> Value:
+        return given[value] if value in given else copies[value.node].output(value.port)
 
-    for node, copy in twins.items():
-        copy.set_inputs([twin(v) for v in node.inputs])
-        copy.set_control_inputs([twins[n] for n in node.control_inputs if n in twins])
-    return [twin(v) for v in function.outputs]
+    for node, copy in copies.items():
+        copy.set_inputs([copy_of(v) for v in node.inputs])
+        copy.set_control_inputs([copies[n] for n in node.control_inputs if n in copies])
+    return [copy_of(v) for v in function.outputs]

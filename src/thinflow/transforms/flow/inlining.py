@@ -43,7 +43,7 @@ class Inlining:
         self.in_loop = in_loop
         self.graph, self.call, self.function, self.origin = graph, call, function, origin
         self.arguments = dict(zip((v.node for v in function.inputs), arguments, strict=False))
-        self.twins: dict[Node, Node] = {}
+        self.copies: dict[Node, Node] = {}
         self._refuse_misfits(len(arguments))
         self.effects = self._effects()
         self.types = self._result_types() if self._needs_holder() else ()
@@ -95,11 +95,11 @@ class Inlining:
         """Replace the call; the nodes that came in, in the order of the body."""
         self._copy()
         self._wait()
-        effects = [self.twins[n] for n in self.effects]
+        effects = [self.copies[n] for n in self.effects]
         for waiter in self.call.control_outputs:
             for node in (*effects, *self.call.control_inputs):
                 waiter.add_control_input(node)
-        results = [self._twin(value) for value in self.function.outputs]
+        results = [self._copy_of(value) for value in self.function.outputs]
         if self.types:
             one = len(results) == 1
             attrs: dict[str, Attr] = {"T": self.types[0] if one else self.types}
@@ -115,45 +115,45 @@ class Inlining:
             self.graph.replace(self.call, holder)
         else:
             self.graph.bypass(self.call, dict(enumerate(results)), keep_control=False)
-        return list(self.twins.values())
+        return list(self.copies.values())
 
     def _copy(self) -> None:
         body = [n for n in self.function.graph if n not in self.arguments]
         for node in body:
             name, device = f"{self.call.name}/{node.name}", node.device or self.call.device
-            twin = self.graph.graft(node, name, device=device, before=self.call)
-            twin.origin = node.origin or self.origin
-            self.twins[node] = twin
-        names = {node.name: twin.name for node, twin in self.twins.items()}
+            copy = self.graph.graft(node, name, device=device, before=self.call)
+            copy.origin = node.origin or self.origin
+            self.copies[node] = copy
+        names = {node.name: copy.name for node, copy in self.copies.items()}
         names |= {node.name: value.node.name for node, value in self.arguments.items()}
-        for node, twin in self.twins.items():
-            twin.set_inputs([self._twin(v) for v in node.inputs])
+        for node, copy in self.copies.items():
+            copy.set_inputs([self._copy_of(v) for v in node.inputs])
             if node.control_inputs:
-                twin.set_control_inputs(self._twin(n.output()).node for n in node.control_inputs)
-            self._adapt_names(twin, names)
+                copy.set_control_inputs(self._copy_of(n.output()).node for n in node.control_inputs)
+            self._adapt_names(copy, names)
 
-    def _adapt_names(self, twin: Node, names: Mapping[str, str]) -> None:
+    def _adapt_names(self, copy: Node, names: Mapping[str, str]) -> None:
         """What a body says by name: who stands on the same device, and which loop a node is in."""
-        adapt_moved_class(twin, names)
-        frame = twin.attrs_view.get("frame_name") if has(twin.op, Trait.ENTER) else None
+        adapt_moved_class(copy, names)
+        frame = copy.attrs_view.get("frame_name") if has(copy.op, Trait.ENTER) else None
         if isinstance(frame, bytes):
-            twin.attrs["frame_name"] = f"{self.call.name}/".encode() + frame
+            copy.attrs["frame_name"] = f"{self.call.name}/".encode() + frame
 
-    def _twin(self, value: Value) -> Value:
+    def _copy_of(self, value: Value) -> Value:
         argument = self.arguments.get(value.node)
-        return self.twins[value.node].output(value.port) if argument is None else argument
+        return self.copies[value.node].output(value.port) if argument is None else argument
 
     def _wait(self) -> None:
         """Let what has an effect, and what gives a result, wait for what the call waited for."""
         if self.in_loop:
             anchor = [*(v.node for v in self.call.inputs), *self.call.control_inputs][:1]
-            for twin in self.twins.values():
-                if not twin.inputs and not twin.control_inputs:
-                    twin.set_control_inputs(anchor)
+            for copy in self.copies.values():
+                if not copy.inputs and not copy.control_inputs:
+                    copy.set_control_inputs(anchor)
         if not self.call.control_inputs:
             return
         givers = {value.node for value in self.function.outputs}
-        for node, twin in self.twins.items():
-            if node in givers or not is_stateless(twin):
+        for node, copy in self.copies.items():
+            if node in givers or not is_stateless(copy):
                 for awaited in self.call.control_inputs:
-                    twin.add_control_input(awaited)
+                    copy.add_control_input(awaited)

@@ -34,20 +34,20 @@ class Everywhere(Transform):
     Attributes:
         inner: what acts on the graph.
         body: what acts on bodies; see `Transform.for_function`.
-        told: whether the written form says functions=true.
+        shown: whether the written form says functions=true.
 
     Raises:
         ParameterError: the transform cannot act inside functions.
     """
 
-    def __init__(self, inner: Transform, *, told: bool = True) -> None:
+    def __init__(self, inner: Transform, *, shown: bool = True) -> None:
         body = inner.for_function()
         if body is None:
             raise ParameterError(
                 f"'{inner.name}' does not act inside functions",
                 hint="leave functions=true out, or run inline_partitionedcall before it",
             )
-        self.inner, self.body, self.told = inner, body, told
+        self.inner, self.body, self.shown = inner, body, shown
         # What a class says of itself is here what the inner transform says.
         for key in ("name", "tolerance", "exact", "renames", "repeatable"):
             self.__dict__[key] = getattr(inner, key)
@@ -58,7 +58,7 @@ class Everywhere(Transform):
         apply_in_functions(self.body, graph, trace)
 
     def __str__(self) -> str:
-        if not self.told:
+        if not self.shown:
             return str(self.inner)
         (call,) = parse_transforms(str(self.inner))
         return str(Call(call.name, {**call.params, "functions": ["true"]}))

@@ -133,6 +133,8 @@ class Fold:
             elif piece.step is not None:
                 step = piece.step
                 self.absorbed.append(piece)
+                # With z = y * s + b behind it, y = x * f + a becomes z = x * (f * s) + (a * s + b). In double:
+                # only the product of the whole chain is rounded, once, to the type of the weights.
                 with np.errstate(all="ignore"):
                     b = b if step.addend is None else step.addend * s + b
                     s = s if step.factor is None else step.factor * s
@@ -143,7 +145,7 @@ class Fold:
             else:
                 self.kept.append((piece.node, slot))
                 stack.extend(_branches(piece, s, b))
-        self.targets.reverse()  # in input order
+        self.targets.reverse()  # a stack hands them out last first; names are given in input order
 
     def _refuse_tangled_control(self) -> None:
         """Merging nodes merges what they wait for with who waits for them: that must not close a circle."""
@@ -159,11 +161,13 @@ class Fold:
     def _compute(self, target: Target) -> None:
         producer = target.piece.producer
         assert producer is not None
+        # A chain of additions leaves the weights alone, byte for byte.
         if not (target.s == 1).all():
             scaled = numbers(producer.tensor, producer.node)
             with np.errstate(all="ignore"):
                 scaled *= producer.spread(target.s)
             target.weights = store(scaled, producer.tensor, self.head.node)
+        # A bias that is zero in the stored type is left out, even where it was not before rounding.
         bias = store(np.broadcast_to(target.b, (producer.channels,)), producer.tensor, self.head.node)
         if bias.numpy().astype(np.float64).any():
             target.bias = bias

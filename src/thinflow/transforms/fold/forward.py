@@ -97,6 +97,8 @@ def _merged(norm: Norm, producer: Producer) -> tuple[Tensor, Tensor | None]:
     node, kind = producer.node, KINDS[producer.node.op]
     shape = producer.tensor.shape
     if kind.layout:
+        # conv(norm(x)) pads with the zeros of norm(x). Folded, it would pad with zeros of x, which the norm
+        # would have moved to its offset: only windows that never see the margin may fold.
         pointwise = all(size == 1 for size in shape[:-2])
         padding = str(node.get("padding", ""))
         if padding != "VALID" and not (padding == "SAME" and pointwise):

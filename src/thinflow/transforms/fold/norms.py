@@ -26,7 +26,7 @@ from thinflow.transforms.fold.producers import store
 from thinflow.transforms.shared.constants import awaited_by_constant, const_tensor, numbers, side_outputs
 from thinflow.typing import Array
 
-DEFAULT_EPSILON = 1e-4
+DEFAULT_EPSILON = 1e-4  # of the attribute epsilon of TensorFlow's FusedBatchNorm ops
 
 # Input numbers of (gamma, beta, mean, variance); the data is input 0.
 _FUSED_INPUTS = (1, 2, 3, 4)
@@ -84,6 +84,7 @@ def read_norm(node: Node) -> Norm:
     for vector, what in ((gamma, "gamma"), (beta, "beta"), (variance, "variance")):
         if vector.shape != mean.shape:
             raise Refuse(f"{what} has {vector.size} values, mean has {mean.size}", node)
+    # In double: float32 would round the sum under the root, and again each of the products below.
     with np.errstate(all="ignore"):
         scale = 1.0 / np.sqrt(variance + _epsilon(node))
         if has(node.op, Trait.FUSED_BATCH_NORM) or node.get("scale_after_normalization", True):

@@ -38,7 +38,8 @@ _PASS_RANGE_ON = frozenset(
 )
 
 _NEED_WIDTH = frozenset({"QuantizedAdd", "QuantizedMatMul", "QuantizedMul"})
-_FEW = 64  # values, of which all may be equal
+# So few values may well be all equal in one run, and the range that is measured then is empty.
+_FEW = 64
 _LEAST = 1e-30
 """Wide enough for 255 steps that are no subnormal numbers, which kernels take for 0."""
 
@@ -155,7 +156,7 @@ class WidenRanges(Rewrite):
 
 
 _TYPE_ATTRIBUTE = {"Requantize": "out_type", "QuantizeV2": "T"}
-_OFFSET = 128
+_OFFSET = 128  # between the unsigned and the signed value of one number
 
 
 class SignBiases(Rewrite):
