@@ -198,7 +198,7 @@ class PerChannel:
         values = np.asarray(tensor.numpy(), np.float32)
         others = tuple(i for i in range(values.ndim) if i not in axes)
         largest = np.abs(values).max(axis=others, keepdims=True)
-        # A channel of zeros, or of numbers too small for 127 normal steps, gets the scale 1: it becomes zeros.
+        # A channel of zeros, or of numbers too small for 127 normal steps, gets the scale 1 and is zeros.
         self.scale = np.where(
             largest < 127 * SMALLEST_NORMAL, np.float32(1), largest / np.float32(127)
         ).astype(np.float32)

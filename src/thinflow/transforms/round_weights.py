@@ -29,9 +29,7 @@ from thinflow.transforms.shared.constants import (
 )
 from thinflow.typing import Array
 
-_SAMPLE = (
-    1 << 16
-)  # elements: enough to find more levels than anyone rounds to, without sorting a large constant
+_SAMPLE = 1 << 16  # elements; those that show more levels than wanted spare sorting a large constant
 
 
 @transform("round_weights")

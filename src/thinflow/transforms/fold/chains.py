@@ -133,8 +133,8 @@ class Fold:
             elif piece.step is not None:
                 step = piece.step
                 self.absorbed.append(piece)
-                # With z = y * s + b behind it, y = x * f + a becomes z = x * (f * s) + (a * s + b). In double:
-                # only the product of the whole chain is rounded, once, to the type of the weights.
+                # With z = y * s + b behind it, y = x * f + a becomes z = x * (f * s) + (a * s + b). In
+                # double: only the product of the whole chain is rounded, once, to the type of the weights.
                 with np.errstate(all="ignore"):
                     b = b if step.addend is None else step.addend * s + b
                     s = s if step.factor is None else step.factor * s
