@@ -157,3 +157,16 @@ def test_a_graph_says_what_it_keeps(model: Path) -> None:
     graph = thinflow.load(model, state="keep")
     assert opening_notes(graph) == ["the model keeps state from one run to the next in a variable, 'v'"]
     np.testing.assert_array_equal(graph.states[0].start.numpy(), V)
+
+
+def test_the_flag_takes_the_words_of_the_loader() -> None:
+    """Help may import nothing but the command, so the words stand in both places."""
+    from argparse import ArgumentParser
+
+    from thinflow.cli._options import add_state
+    from thinflow.load.keeping import CHOICES
+
+    parser = ArgumentParser()
+    add_state(parser)
+    (flag,) = (action for action in parser._actions if action.dest == "state")
+    assert tuple(flag.choices or ()) == CHOICES
