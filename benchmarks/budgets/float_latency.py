@@ -12,7 +12,7 @@ from benchmarks.bench import Bench
 from benchmarks.lines import Line, figure, guarded, interval_line, ratio_line
 from benchmarks.processes import run
 from thinflow.bench.latency import benchmark
-from thinflow.bench.opened import open_subjects
+from thinflow.bench.open_targets import open_subjects
 
 TITLE = "float latency"
 IN_QUICK = True

@@ -10,8 +10,8 @@ import pytest
 
 import thinflow
 from tests.transforms.golden import parse_graph
-from thinflow.bench.feeding import as_input
 from thinflow.bench.file_inputs import input_specs, sensible_inputs
+from thinflow.bench.inputs import as_input
 from thinflow.bench.parcels import parcel, unpacked
 from thinflow.cli import main
 from thinflow.errors import FeedError, ParameterError

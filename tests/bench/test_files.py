@@ -13,8 +13,8 @@ import pytest
 import thinflow
 from thinflow.bench import latency
 from thinflow.bench.latency import benchmark
-from thinflow.bench.opened import open_subjects
-from thinflow.bench.subjects import GraphSubject, TFLiteSubject
+from thinflow.bench.open_targets import open_subjects
+from thinflow.bench.targets import GraphSubject, TFLiteSubject
 from thinflow.engines._child import can_fork
 from thinflow.errors import EngineCrashed, EngineUnavailable, FeedError
 from thinflow.ir.attrs import ShapeAttr

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from thinflow.analysis.node_stats import Series
-from thinflow.bench import loop
-from thinflow.bench.bystanders import Usage
-from thinflow.bench.loop import Case, Limits, measure
+from thinflow.bench import timing_loop as loop
+from thinflow.bench.system_load import Usage
+from thinflow.bench.timing_loop import Case, Limits, measure
 from thinflow.compat.benchmark_model import measure as classic
 from thinflow.compat.benchmark_model.measure import Phases, timed_runs
 

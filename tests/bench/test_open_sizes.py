@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import thinflow
-from thinflow.bench.feeding import made_up
+from thinflow.bench.inputs import made_up
 from thinflow.bench.latency import benchmark
-from thinflow.bench.opened import open_subjects
+from thinflow.bench.open_targets import open_subjects
 from thinflow.bench.profile import profile
 from thinflow.bench.workload import workload
 from thinflow.ir.attrs import ShapeAttr

@@ -11,7 +11,7 @@ import thinflow
 from tests.transforms.golden import parse_graph
 from thinflow.analysis.shapes import infer_shapes
 from thinflow.bench.machine import this_machine
-from thinflow.bench.opened import open_subjects
+from thinflow.bench.open_targets import open_subjects
 from thinflow.bench.profile_model import Profile, collect
 from thinflow.bench.profile_text import RowProfile
 from thinflow.bench.reasons import measured_reasons, reason

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import thinflow
-from thinflow.bench.loop import Case, _Loop
+from thinflow.bench.timing_loop import Case, _Loop
 from thinflow.cli import _console, main
 from thinflow.cli import benchmark as benchmark_command
 from thinflow.ir.attrs import ShapeAttr

@@ -14,7 +14,7 @@ import pytest
 import thinflow
 from thinflow import api
 from thinflow.bench.memory import measure_memory
-from thinflow.bench.opened import open_subjects
+from thinflow.bench.open_targets import open_subjects
 from thinflow.bench.profile import profile
 from thinflow.cli import main
 from thinflow.engines import _child, _temporary_files

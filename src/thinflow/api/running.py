@@ -12,7 +12,7 @@ from thinflow.load.graphs import Source, load, opening
 from thinflow.typing import Progress, Shapes
 
 if TYPE_CHECKING:
-    from thinflow.bench.feeding import Feeds, FeedsFor
+    from thinflow.bench.inputs import Feeds, FeedsFor
     from thinflow.bench.profile_text import RowProfile
     from thinflow.bench.report import BenchmarkReport
     from thinflow.engines.session import Session

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from thinflow.bench.feeding import Made, Shapes
+from thinflow.bench.inputs import Made, Shapes
 from thinflow.errors import FeedError, ThinflowError
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import TensorSpec

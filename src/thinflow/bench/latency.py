@@ -12,17 +12,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from thinflow.bench.bystanders import Bystanders, cause_of
-from thinflow.bench.feeding import Feeds, FeedsFor, Shapes
-from thinflow.bench.loop import PRECISION, Case, Limits, measure, tell
+from thinflow.bench.inputs import Feeds, FeedsFor, Shapes
 from thinflow.bench.machine import this_machine, usable_cores
 from thinflow.bench.memory import Memory, measure_memory
-from thinflow.bench.opened import open_subjects
-from thinflow.bench.peak import EIGHT_BIT, FLOAT, peak
+from thinflow.bench.open_targets import open_subjects
 from thinflow.bench.report import BenchmarkReport
+from thinflow.bench.roofline import EIGHT_BIT, FLOAT, peak
 from thinflow.bench.rows import Row, Skipped
 from thinflow.bench.stats import Distribution, describe
-from thinflow.bench.subjects import Subject, TFLiteSubject, heeds_threads
+from thinflow.bench.system_load import Bystanders, cause_of
+from thinflow.bench.targets import Subject, TFLiteSubject, heeds_threads
+from thinflow.bench.timing_loop import PRECISION, Case, Limits, measure, tell
 from thinflow.bench.workload import Workload, workload
 from thinflow.engines._child import can_fork, checked_timeout, in_child
 from thinflow.engines._files import is_file

@@ -18,7 +18,7 @@ from thinflow.formats._secrecy import may_write_copies
 from thinflow.formats.packed_bytes import child_environment
 
 if TYPE_CHECKING:
-    from thinflow.bench.subjects import GraphSubject
+    from thinflow.bench.targets import GraphSubject
 
 TIMEOUT_SECONDS = 120.0
 RUNS = 3
@@ -52,7 +52,7 @@ def measure_memory(
 ) -> Memory:
     """Peak memory of a subject on an engine. Takes as long as Python's start, loading and three runs."""
     from thinflow.bench.parcels import parcel
-    from thinflow.bench.subjects import GraphSubject
+    from thinflow.bench.targets import GraphSubject
 
     name = subject.name
     with tempfile.TemporaryDirectory(prefix="thinflow-") as folder:
@@ -147,7 +147,7 @@ def peak_resident_bytes() -> int | None:
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """Open, run three times, and tell the peak; what the child does."""
-    from thinflow.bench.opened import open_subjects
+    from thinflow.bench.open_targets import open_subjects
     from thinflow.bench.parcels import unpacked
     from thinflow.errors import ThinflowError
 

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thinflow.bench.feeding import Feeds, FeedsFor, Shapes, as_input, by_position, made_up_arrays
-from thinflow.bench.opened import open_subjects
+from thinflow.bench.inputs import Feeds, FeedsFor, Shapes, as_input, by_position, made_up_arrays
+from thinflow.bench.open_targets import open_subjects
 from thinflow.bench.profile_litert import profile_file as profile_litert_file
 from thinflow.bench.profile_model import Profile, collect, observed
 from thinflow.bench.profile_onnx import profile_file as profile_onnx_file
 from thinflow.bench.profile_parts import profile_in_parts
-from thinflow.bench.subjects import (
+from thinflow.bench.targets import (
     GraphSubject,
     OnnxSubject,
     Subject,

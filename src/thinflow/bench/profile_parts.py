@@ -10,7 +10,7 @@ from typing import Any
 
 from thinflow.analysis.node_stats import NodeRow, NodeStats, Series
 from thinflow.bench.profile_model import Profile, collect, observed
-from thinflow.bench.subjects import GraphSubject
+from thinflow.bench.targets import GraphSubject
 from thinflow.engines import find
 from thinflow.errors import EngineUnavailable
 from thinflow.interpreter import Plan

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from thinflow.bench.loop import tell
 from thinflow.bench.profile import profile
 from thinflow.bench.profile_model import Profile
 from thinflow.bench.tables import Table, pipes, shortened
+from thinflow.bench.timing_loop import tell
 from thinflow.errors import ThinflowError
 from thinflow.ir.brief import brief_repr
 from thinflow.plain_text import markdown

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from thinflow.bench.peak import Peak
+from thinflow.bench.roofline import Peak
 from thinflow.bench.stats import Distribution, Interval
 from thinflow.bench.workload import Workload
 from thinflow.ir.brief import brief_repr

@@ -13,7 +13,7 @@ from thinflow.ir.types import INT8, QINT8, QUINT8, UINT8, TensorSpec, dtype
 
 if TYPE_CHECKING:
     from thinflow.analysis.cost import GraphCost
-    from thinflow.bench.subjects import Subject
+    from thinflow.bench.targets import Subject
     from thinflow.ir.graph import Graph, Node, Value
 
 _SMALL = frozenset({INT8, UINT8, QINT8, QUINT8, *map(dtype, ("int4", "uint4", "int2"))})
@@ -113,7 +113,7 @@ def workload_of(graph: Graph) -> Workload:
 def _graph(subject: Subject) -> Graph:
     """The graph of a subject; that of a file is read, and given the sizes of the inputs."""
     from thinflow.analysis.shapes import infer_shapes
-    from thinflow.bench.subjects import GraphSubject
+    from thinflow.bench.targets import GraphSubject
     from thinflow.formats import load
 
     if isinstance(subject, GraphSubject):
@@ -124,7 +124,7 @@ def _graph(subject: Subject) -> Graph:
 
 
 def _is_file(subject: Subject) -> bool:
-    from thinflow.bench.subjects import GraphSubject
+    from thinflow.bench.targets import GraphSubject
 
     return not isinstance(subject, GraphSubject)
 
@@ -135,7 +135,7 @@ def _lifted(subject: Subject) -> Graph:
     Raises:
         ThinflowError: it has an op that cannot be said so.
     """
-    from thinflow.bench.subjects import lifted
+    from thinflow.bench.targets import lifted
 
     return _sized(lifted(subject)[0], subject)
 

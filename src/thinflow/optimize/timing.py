@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from thinflow.bench.feeding import Feeds
+from thinflow.bench.inputs import Feeds
 from thinflow.bench.latency import BenchmarkReport, benchmark
 from thinflow.errors import ThinflowError
 from thinflow.ir.brief import brief_repr
@@ -21,7 +21,7 @@ from thinflow.typing import Array
 @brief_repr
 @dataclass(frozen=True)
 class FirstSample:
-    """Says what each model is fed; see `bench.feeding.FeedsFor`.
+    """Says what each model is fed; see `bench.inputs.FeedsFor`.
 
     Attributes:
         feeds: path or name of a model -> arrays in the order of its inputs, or by name; others are fed what

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from thinflow.analysis.node_stats import NodeStats, Series
-from thinflow.bench.loop import no_garbage_collection
+from thinflow.bench.timing_loop import no_garbage_collection
 from thinflow.engines.session import Session
 from thinflow.errors import EngineUnavailable, ParameterError
 from thinflow.ir.brief import brief_repr

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from thinflow.bench.memory import peak_resident_bytes
-from thinflow.bench.opened import open_subjects
+from thinflow.bench.open_targets import open_subjects
 from thinflow.bench.workload import workload
 from thinflow.compat.benchmark_model.flops import estimate, human
 from thinflow.compat.benchmark_model.measure import Log, Measured

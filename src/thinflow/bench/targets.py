@@ -11,7 +11,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from thinflow import engines
-from thinflow.bench.feeding import (
+from thinflow.bench.inputs import (
     Feeds,
     Made,
     Shapes,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from thinflow.bench import peak as module
-from thinflow.bench.peak import EIGHT_BIT, FLOAT, Peak, peak
+from thinflow.bench import roofline as module
+from thinflow.bench.roofline import EIGHT_BIT, FLOAT, Peak, peak
 
 
 @pytest.fixture(autouse=True)
