@@ -26,6 +26,7 @@ from tests.conformance import op_cases  # noqa: E402
 from thinflow.engines import _cost_model  # noqa: E402
 from thinflow.lower.rules import supported  # noqa: E402
 from thinflow.ops import registry  # noqa: E402
+from thinflow.ops.traits import Trait, has  # noqa: E402
 
 PAGE = Path(__file__).with_name("ops.md")
 FOUND = Path(__file__).with_name("ops.json")
@@ -119,7 +120,7 @@ def _reference_cell(found: dict[str, Counts], op: str) -> str:
     definition = registry.find(op)
     if definition is not None and definition.kernel is not None:
         return "runs"
-    return "flow" if definition is not None and definition.control_flow else "-"
+    return "flow" if has(op, Trait.CONTROL_FLOW) else "-"
 
 
 def _elsewhere(op: str) -> str:
