@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thinflow.api.files import FOREIGN, WRITABLE, runtime_format, save
+from thinflow.api.files import FOREIGN, runtime_format, save, writable
 from thinflow.errors import ParameterError, PartialModel, ThinflowError, UnsupportedOp
 from thinflow.ir.graph import Graph
 from thinflow.load.graphs import (
@@ -60,7 +60,7 @@ def convert(
         EngineCrashed: running it crashed or took too long; nothing is written.
     """
     kept = state_for(state, os.fspath(path))
-    if Path(path).suffix not in (".tflite", ".onnx") or _is_of_a_runtime(source):
+    if not _is_run(path) or _is_of_a_runtime(source):
         # The same nodes in other letters, or a file's bytes as they were.
         options = {"state": kept, **opening(tags, signature, checkpoint)}
         return save(load(source, inputs=inputs, outputs=outputs, shapes=shapes, **options), path)
@@ -81,6 +81,14 @@ def convert(
     except PartialModel as error:
         raise UnsupportedOp(error.problem, error.where, error.hint) from error
     return made.size_bytes
+
+
+def _is_run(path: FilePath) -> bool:
+    """Whether a file of that name goes to a runtime that can run it here."""
+    from thinflow.lower.targets import target_for
+
+    target = target_for(path)
+    return target is not None and target.has_runtime
 
 
 def _is_of_a_runtime(source: Source) -> bool:
@@ -132,15 +140,16 @@ def convert_verified(
     from thinflow.analysis.opened import opening_notes
     from thinflow.analysis.switches import switch_notes
     from thinflow.engines._child import checked_timeout
+    from thinflow.lower.targets import target_for
     from thinflow.optimize.conversion import Conversion, Converter
     from thinflow.optimize.litert import LiteRTMaker
     from thinflow.optimize.onnx import OnnxMaker
 
     target = os.fspath(path)
     suffix = Path(target.removesuffix(".gz")).suffix
-    if suffix not in {*WRITABLE, *FOREIGN, ""} and not os.path.isdir(target):
+    if suffix not in {*(known := writable()), *FOREIGN, ""} and not os.path.isdir(target):
         raise ParameterError(
-            f"{target}: this suffix names no format", hint=f"end the name in {', '.join(WRITABLE)}"
+            f"{target}: this suffix names no format", hint=f"end the name in {', '.join(known)}"
         )
     if (opset is not None or external_data is not None) and not target.endswith(".onnx"):
         what = "an opset goes" if opset is not None else "external data goes"
@@ -148,11 +157,13 @@ def convert_verified(
     seconds = checked_timeout(timeout)
     options = opening(tags, signature, checkpoint)
     names = {"inputs": inputs, "outputs": outputs, "state": state_for(state, target)} | options
-    if not target.endswith((".tflite", ".onnx")):
+    if not _is_run(target):
         graph = load(source, shapes=shapes, **names)
         require_tensorflow(graph, "converted")
         size = save(graph, target)
-        return Conversion(target, size, "every node and weight kept as it was", opening_notes(graph))
+        is_lowered = target_for(target) is not None
+        proof = "nothing here runs it" if is_lowered else "every node and weight kept as it was"
+        return Conversion(target, size, proof, opening_notes(graph))
 
     def write(graph: Graph) -> Conversion:
         order = (graph, target, seconds, strict, verify)

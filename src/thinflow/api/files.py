@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from thinflow.analysis.summary import Summary
     from thinflow.typing import FilePath
 
-WRITABLE = (".pb", ".pbtxt", ".tflite", ".onnx", ".mmpb")
 FOREIGN = frozenset({".h5", ".hdf5", ".keras", ".mlmodel", ".pt", ".pth", ".json", ".npz", ".zip", ".jpg"})
 """Suffixes that promise another format than GraphDef."""
 
@@ -29,11 +28,20 @@ class Saveable(Protocol):
         """Write it; the bytes written."""
 
 
+def writable() -> list[str]:
+    """Suffixes of files that a TensorFlow graph can be written to: of its own formats, and of targets."""
+    from thinflow.formats.format import formats
+    from thinflow.lower.targets import targets
+
+    own = [f.suffixes for f in formats() if f.save is not None and not f.engine]
+    return sorted({suffix for group in (*own, *(t.suffixes for t in targets())) for suffix in group})
+
+
 def save(graph: Graph | Saveable, path: str | os.PathLike[str], *, format: str | None = None) -> int:
     """Write a graph; the format goes by the suffix. Returns the bytes written.
 
-    A .tflite or .onnx file is made from the graph as it is, node by node, and not run: `convert` proves what
-    it writes, and `Session` runs the same program.
+    A file for a runtime, such as .tflite or .onnx, is made from the graph as it is, node by node, and not
+    run: `convert` proves what it writes, and `Session` runs the same program.
 
     Args:
         graph: what to write; a quantized model goes to the format it was made for.
@@ -51,35 +59,19 @@ def save(graph: Graph | Saveable, path: str | os.PathLike[str], *, format: str |
         from thinflow.formats import save as save_file
 
         return save_file(graph, path, format=format)
-    suffix = Path(path).suffix
-    if format == "tflite" or (format is None and suffix == ".tflite"):
-        from thinflow.formats._files import write_file
+    from thinflow.lower.targets import target_for
 
-        return write_file(path, _tflite_chunks(graph))
-    if format == "onnx" or (format is None and suffix == ".onnx"):
-        from thinflow.lower.onnx.convert import lower_graph
-        from thinflow.optimize.output_files import write_onnx
-
+    if (target := target_for(path, format)) is not None:
         require_outputs(graph)
-        return write_onnx(lower_graph(graph, graph.inputs, graph.outputs).program, path)
+        return target.write(graph, path)
+    suffix = Path(path).suffix
     if format is None and suffix in FOREIGN:
         raise ParameterError(
-            f"writing {suffix} files is not supported yet", hint="choose .pb, .pbtxt, .tflite or .onnx"
+            f"writing {suffix} files is not supported yet", hint=f"choose one of {', '.join(writable())}"
         )
     from thinflow.formats import save as save_file
 
     return save_file(graph, path, format=format)
-
-
-def _tflite_chunks(graph: Graph) -> Iterable[bytes | memoryview]:
-    from thinflow.ir.states import states_of
-    from thinflow.lower.tflite.convert import lower_graph
-    from thinflow.lower.tflite.program import write_program
-    from thinflow.lower.tflite.variables import with_variables
-
-    require_outputs(graph)
-    program = lower_graph(graph, graph.inputs, graph.outputs).program
-    return write_program(with_variables(program, states_of(graph)))[1]
 
 
 def is_sound(graph: Graph) -> bool:
@@ -95,11 +87,11 @@ def runtime_format(path: str | os.PathLike[str]) -> str:
     Raises:
         FormatError: no such file, or one that cannot hold a model.
     """
-    from thinflow.formats import recognise
+    from thinflow.formats import named, recognise
     from thinflow.formats.packed_bytes import packed_kind
 
     name = packed_kind(path) or recognise(path).name
-    return name if name in ("tflite", "onnx") else ""
+    return name if name and named(name).engine else ""
 
 
 def obstacles(summary: Summary) -> list[str]:

@@ -56,8 +56,10 @@ def pack(
 def _stored_kind(source: Source) -> str:
     """ "tflite" or "onnx" for such a model, told by its content; else ""."""
     from thinflow.engines._files import engine_of
+    from thinflow.formats.format import formats
 
-    return {"litert": "tflite", "onnxruntime": "onnx"}.get(engine_of(source), "")
+    engine = engine_of(source)
+    return next((f.name for f in formats() if engine and f.engine == engine), "")
 
 
 def _prepared(source: Source, obfuscate: bool, inputs: list[str] | None, outputs: list[str] | None) -> Graph:

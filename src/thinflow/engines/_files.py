@@ -125,17 +125,13 @@ class FileRun:
         return [results[i] for i in self.picked]
 
 
-_ENGINES = {"tflite": "litert", "onnx": "onnxruntime"}
-"""Vocabulary of a graph -> the engine that runs the file it was read from."""
-
-
 def engine_of(path: str | os.PathLike[str] | Graph) -> str:
     """The engine that runs a model from its file as it is; "" if it is a TensorFlow graph, or is not there.
 
     A file is told by its content, a graph by its vocabulary.
     """
     if not isinstance(path, str | os.PathLike):
-        return _ENGINES.get(getattr(path, "vocabulary", ""), "")
+        return _engine_for(getattr(path, "vocabulary", ""))
     try:
         with open(path, "rb") as file:
             head = file.read(_HEAD_BYTES)
@@ -144,7 +140,7 @@ def engine_of(path: str | os.PathLike[str] | Graph) -> str:
     if head.startswith(_PACKED):
         from thinflow.formats.packed_bytes import packed_kind
 
-        return _ENGINES.get(packed_kind(path), "")
+        return _engine_for(packed_kind(path))
     if head[4:8] == b"TFL3":
         return "litert"
     # An ONNX model starts with its ir_version, from 3 on, and its producer or the like. No GraphDef starts
@@ -152,6 +148,13 @@ def engine_of(path: str | os.PathLike[str] | Graph) -> str:
     if len(head) > 2 and head[0] == 8 and 3 <= head[1] < 64 and head[2] in (0x12, 0x1A, 0x3A, 0x42):
         return "onnxruntime"
     return ""
+
+
+def _engine_for(vocabulary: str) -> str:
+    """The engine that runs models in these ops from their files."""
+    from thinflow.formats import named
+
+    return named(vocabulary).engine if vocabulary else ""
 
 
 def file_content(path: str) -> bytes | str:

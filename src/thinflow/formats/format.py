@@ -69,6 +69,8 @@ class Format:
         options: keyword arguments `load` takes, with what each means.
         rank: place in the order of asking; small is early.
         hint: what to do with such a file where a graph was asked for; only if `load` is None.
+        engine: what runs such files as they are; a graph read from one is in that runtime's ops, and `save`
+            only copies it.
     """
 
     name: str
@@ -80,6 +82,7 @@ class Format:
     options: Mapping[str, str] = field(default_factory=dict)
     rank: int = 50
     hint: str = ""
+    engine: str = ""
 
     def claims(self, path: str) -> bool:
         """Whether a file name asks for this format; of two that do the longer suffix wins."""

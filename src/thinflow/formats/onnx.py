@@ -88,5 +88,6 @@ FORMAT = Format(
     load=load,
     save=lambda graph, path: copy_file(graph, path, "onnx", "ONNX"),
     suffixes=(".onnx",),
+    engine="onnxruntime",
     rank=20,
 )

@@ -176,6 +176,7 @@ FORMAT = Format(
     load=load,
     save=lambda graph, path: copy_file(graph, path, "tflite", "LiteRT"),
     suffixes=(".tflite", ".lite"),
+    engine="litert",
     options={"signature": "which of the model's signatures"},
     rank=5,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
@@ -10,8 +10,9 @@ import numpy as np
 
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Node, Value
-from thinflow.ir.types import UNKNOWN, DType, TensorSpec, dtype
+from thinflow.ir.types import FLOAT, UNKNOWN, DType, TensorSpec, dtype
 from thinflow.lower.operands import axes_of
+from thinflow.program.model import Operator
 from thinflow.typing import Array
 
 Dims = tuple[int | None, ...] | None
@@ -24,15 +25,21 @@ _MAX_EXPONENT = 8
 
 
 class Building(Generic[T]):
-    """Collects the operators of one program, node by node.
+    """Collects the operators of one program, node by node; enough for a target without needs of its own.
 
     Attributes:
         operators: in the order they run.
         origin: tensor -> name of the value it stands for, or of the node that needs it.
     """
 
-    def __init__(self, new_tensor: Callable[..., T], specs: Mapping[Value, TensorSpec] | None = None) -> None:
+    def __init__(
+        self,
+        new_tensor: Callable[..., T],
+        specs: Mapping[Value, TensorSpec] | None = None,
+        new_operator: Callable[..., Any] = Operator,
+    ) -> None:
         self.operators: list[Any] = []
+        self._new_operator = new_operator
         self.origin: dict[T, str] = {}
         self._new_tensor = new_tensor
         self._given = specs or {}
@@ -95,6 +102,33 @@ class Building(Generic[T]):
     def axes(self, axes: T, rank: int | None, what: str = "axis") -> tuple[int, ...]:
         """As `operands.axes_of`."""
         return axes_of(axes, rank, what)
+
+    # --- operators ----------------------------------------------------------------------------------------
+
+    def emit(self, code: str, *inputs: T | None, port: int = 0, like: T | None = None, **options: Any) -> T:
+        """The operator that computes an output of the node; `like` lends its type where none is known."""
+        return self.append(code, inputs, [self.value(self.node.output(port), like=like)], options)[0]
+
+    def emit_ports(self, code: str, *inputs: T | None, count: int, **options: Any) -> tuple[T, ...]:
+        """The operator that computes outputs 0 to `count` - 1 of the current node."""
+        outputs = [self.value(self.node.output(port)) for port in range(count)]
+        return tuple(self.append(code, inputs, outputs, options))
+
+    def append(
+        self, code: str, inputs: Sequence[T | None], outputs: list[T], options: dict[str, Any]
+    ) -> list[T]:
+        """An operator with tensors made before; `outputs`."""
+        self.operators.append(self._new_operator(code, list(inputs), outputs, options, self.node.name))
+        return outputs
+
+    def refuse(self, error: UnsupportedOp, ports: int, inputs: Sequence[T] = ()) -> tuple[T, ...]:
+        """Tensors nothing can compute from `inputs`: an error that counts only if somebody reads them."""
+        like = self._new_tensor("", None, FLOAT)
+        outputs = [Building.value(self, self.node.output(port), like=like) for port in range(ports)]
+        self.operators.append(
+            self._new_operator(REFUSED, list(inputs), outputs, {"error": error}, self.node.name)
+        )
+        return tuple(outputs)
 
     # --- tensors ------------------------------------------------------------------------------------------
 

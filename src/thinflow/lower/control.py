@@ -5,7 +5,6 @@ Calls are lowered in place. How a loop and a choice between two branches are sai
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, TypeAlias
@@ -24,8 +23,9 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import MERGES
 from thinflow.ir.types import BOOL
 from thinflow.lower import rules
-from thinflow.lower.lowering import Lowering, Specs, Target, needed_nodes
+from thinflow.lower.lowering import Lowering, Specs, Vocabulary, needed_nodes, raise_refusals
 from thinflow.lower.nms_padded import suppression_padded
+from thinflow.program.model import Block
 
 _MAX_DEPTH = 50  # calls inside calls
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
@@ -51,7 +51,7 @@ class FlowLowering(Lowering):
 
     def __init__(
         self,
-        target: Target,
+        target: Vocabulary,
         specs: Specs | None,
         constants: Lowering | None = None,
         *,
@@ -63,21 +63,23 @@ class FlowLowering(Lowering):
 
     # --- what a target adds -------------------------------------------------------------------------------
 
-    @abstractmethod
     def within(self) -> FlowLowering:
         """A run for a function that is called here, which writes to the same place."""
+        inner = FlowLowering(self.target, None, around=self)
+        inner.builder = self.builder
+        return inner
 
-    @abstractmethod
     def turned(self, condition: Function, body: Function, slots: Sequence[Any]) -> list[Any]:
         """What the arguments of a loop are once the condition is false."""
+        raise UnsupportedOp(f"{self.target.label} has no loops")
 
-    @abstractmethod
     def branched(self, decision: Any, slots: Sequence[Any], then: Maker, otherwise: Maker) -> list[Any]:
         """What one of two branches gives; the decision is not known yet."""
+        raise UnsupportedOp(f"{self.target.label} has no branches")
 
-    @abstractmethod
     def tensor_of(self, slot: Any) -> Any:
         """The tensor that stands for a value, or for nothing."""
+        return slot
 
     # --- steps --------------------------------------------------------------------------------------------
 
@@ -234,9 +236,11 @@ class FlowLowering(Lowering):
 
         return self.chosen(self.equals(index, number), slots, first, others)
 
-    @abstractmethod
     def equals(self, x: Any, number: int) -> Any:
         """Whether an integer scalar is a number; constant if x is."""
+        if not x.is_constant:
+            raise UnsupportedOp(f"{self.target.label} has no branches")
+        return self.builder.const(np.asarray(x.array()) == number, "chosen", BOOL)
 
 
 def steps(graph: Graph, outputs: Sequence[Value], inputs: Sequence[Value]) -> list[Step]:
@@ -314,3 +318,21 @@ FlowLowering.calls = {
     **dict.fromkeys(("Case", "StatelessCase"), _case),
     **dict.fromkeys(("While", "StatelessWhile"), _while),
 }
+
+
+def lowered_block(target: Vocabulary, graph: Graph) -> Block[Any, Any]:
+    """What computes a graph's outputs from its inputs, for a target without loops and branches.
+
+    Raises:
+        UnsupportedOp: a node that the target cannot express, the first one in running order; with its reason.
+    """
+    infer_with_loops(graph)
+    run = FlowLowering(target, None)
+    for value in graph.inputs:
+        run.feed(value)
+    run.lower_all(graph, graph.outputs, graph.inputs)
+    results = [run.read(value) for value in graph.outputs]
+    block: Block[Any, Any] = Block([run.tensors[v] for v in graph.inputs], results, run.builder.operators)
+    block.remove_dead()
+    raise_refusals(block.operators)
+    return block

@@ -28,7 +28,7 @@ _UNKNOWN = object()
 
 
 @dataclass(frozen=True)
-class Target:
+class Vocabulary:
     """An op vocabulary.
 
     Attributes:
@@ -43,25 +43,6 @@ class Target:
     label: str
     builder: Callable[[Specs | None], Any]
     index: DType = INT32
-
-
-def reasons_against(target: Target, nodes: Iterable[Node], specs: Specs | None) -> dict[Node, str]:
-    """Why each node could not be lowered; those that could are missing. Each is tried by itself, O(nodes)."""
-    reasons: dict[Node, str] = {}
-    constants = Lowering(target, specs)
-    for node in nodes:
-        if node.op == "NoOp" or has(node.op, Trait.FED) or constants.constant(node.output()) is not None:
-            continue
-        trial = Lowering(target, specs, constants)
-        for value in node.inputs:
-            trial.provide(value)
-        start = len(trial.builder.operators)
-        trial.lower(node)
-        for operator in trial.builder.operators[start:]:
-            if operator.code == REFUSED:
-                reasons[node] = operator.options["error"].problem
-                break
-    return reasons
 
 
 def needed_nodes(outputs: Iterable[Value], inputs: Iterable[Value]) -> list[Node]:
@@ -92,7 +73,7 @@ def raise_refusals(operators: Iterable[Any]) -> None:
 class Lowering:
     """The state of one run: which tensor stands for which value."""
 
-    def __init__(self, target: Target, specs: Specs | None, constants: Lowering | None = None) -> None:
+    def __init__(self, target: Vocabulary, specs: Specs | None, constants: Lowering | None = None) -> None:
         self.target = target
         self.builder = target.builder(specs)
         self.tensors: dict[Value, Any] = {}

@@ -17,6 +17,7 @@ from thinflow.ir.graph import Graph
 from thinflow.ir.ledger import Entry
 from thinflow.lower.onnx.convert import lower_graph, unsupported, unsupported_unit
 from thinflow.lower.onnx.fake_quant import range_only
+from thinflow.lower.onnx.target import write_onnx
 from thinflow.onnx.program import DEFAULT_OPSET, OPSETS, Program, Tensor, check_opset
 from thinflow.onnx.writer import to_bytes, write_program
 from thinflow.optimize.batch_sizes import fix_batch, open_else_fixed
@@ -24,7 +25,6 @@ from thinflow.optimize.converted import ConvertedModel
 from thinflow.optimize.core import find_core, whole_with_texts
 from thinflow.optimize.float_graph import settle_sizes
 from thinflow.optimize.maker import ModelMaker
-from thinflow.optimize.output_files import write_onnx
 from thinflow.optimize.quantized import OnnxQuantizedModel, why_one_smaller_batch
 from thinflow.optimize.samples import Samples
 from thinflow.quantize.calibrate import Calibration, calibrate

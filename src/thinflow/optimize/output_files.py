@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,8 +12,6 @@ from thinflow.formats import graphdef
 from thinflow.formats._files import write_file
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import shape_text
-from thinflow.onnx.program import Program
-from thinflow.onnx.writer import INLINE_LIMIT, write_program
 
 
 class Report(Protocol):
@@ -92,40 +90,3 @@ def stem_of(graph: Graph) -> str:
 def described(values: Sequence[Any]) -> list[tuple[str, str]]:
     """Name, and type with shape, of each value."""
     return [(v.name, f"{v.spec.dtype or '?'}{shape_text(v.spec.shape)}") for v in values]
-
-
-def write_onnx(
-    program: Program,
-    path: str | os.PathLike[str],
-    *,
-    external_data: bool | None = None,
-    check: Callable[[str], object] | None = None,
-) -> int:
-    """Write an .onnx file; the bytes written, those of a second file included.
-
-    Args:
-        program: what to write.
-        path: where to.
-        external_data: whether weights go to a second file PATH.data, which has to stay beside the first;
-            default: only if they do not fit into one.
-        check: called with the path of the finished file before it takes its name.
-
-    Raises:
-        WriteError: a file cannot be written.
-    """
-    target = Path(path)
-    if external_data is None:
-        external_data = sum(t.array().nbytes for t in program.tensors() if t.is_constant) > INLINE_LIMIT
-    beside = f"{target.name}.data" if external_data else ""
-    file = write_program(program, beside=beside)
-    size = 0
-
-    def finish(part: str) -> None:
-        nonlocal size
-        if file.data_size:
-            size = write_file(target.with_name(beside), file.data_chunks)
-        if check is not None:
-            check(part)
-
-    own = write_file(target, file.chunks, check=finish)
-    return own + size

@@ -16,6 +16,7 @@ from thinflow.formats._files import write_file
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.notebook import table_html
 from thinflow.ir.types import FLOAT
+from thinflow.lower.onnx.target import write_onnx
 from thinflow.lower.tflite.program import Operator, Program, Subgraph, Tensor, to_bytes
 from thinflow.lower.tflite.variables import with_variables
 from thinflow.onnx.program import Program as OnnxProgram
@@ -24,7 +25,6 @@ from thinflow.optimize.converted import ConvertedModel
 from thinflow.optimize.core import Core
 from thinflow.optimize.core_feeds import batch_failure, several
 from thinflow.optimize.coverage import Coverage, coverage_of, require_name
-from thinflow.optimize.output_files import write_onnx
 from thinflow.optimize.samples import Samples
 from thinflow.quantize.calibrate import Calibration
 from thinflow.quantize.result import Quantized

@@ -10,7 +10,7 @@ import numpy as np
 from thinflow.errors import ShapeError, UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import BOOL, DOUBLE, FLOAT, INT64, DType, TensorSpec, dtype
-from thinflow.lower.building import REFUSED, Building, Dims
+from thinflow.lower.building import Building, Dims
 from thinflow.lower.onnx import kernels
 from thinflow.lower.onnx.operands import number, plain_type
 from thinflow.lower.operands import WIDENING, ints, require, shape_of
@@ -41,7 +41,7 @@ class Builder(Building[Tensor]):
     """
 
     def __init__(self, specs: Mapping[Value, TensorSpec] | None = None, opset: int = DEFAULT_OPSET) -> None:
-        super().__init__(_new_tensor, specs)
+        super().__init__(_new_tensor, specs, Operator)
         self.opset = opset
         self.pairs: set[Tensor] = set()
         self.blocks: dict[Tensor, tuple[Tensor, tuple[int, ...], tuple[int, ...]]] = {}
@@ -103,17 +103,6 @@ class Builder(Building[Tensor]):
 
     # --- operators ----------------------------------------------------------------------------------------
 
-    def emit(
-        self, code: str, *inputs: Tensor | None, port: int = 0, like: Tensor | None = None, **options: Any
-    ) -> Tensor:
-        """The operator that computes an output of the node; `like` lends its type where none is known."""
-        return self._append(code, inputs, [self.value(self.node.output(port), like=like)], options)[0]
-
-    def emit_ports(self, code: str, *inputs: Tensor | None, count: int, **options: Any) -> tuple[Tensor, ...]:
-        """The operator that computes outputs 0 to `count` - 1 of the current node."""
-        outputs = [self.value(self.node.output(port)) for port in range(count)]
-        return tuple(self._append(code, inputs, outputs, options))
-
     def step(
         self,
         code: str,
@@ -150,9 +139,9 @@ class Builder(Building[Tensor]):
             self.own(suffix or code.lower(), shape, element or default)
             for shape, element in zip(shapes, elements, strict=True)
         ]
-        return tuple(self._append(code, inputs, outputs, options))
+        return tuple(self.append(code, inputs, outputs, options))
 
-    def _append(
+    def append(
         self, code: str, inputs: Sequence[Tensor | None], outputs: list[Tensor], options: dict[str, Any]
     ) -> list[Tensor]:
         """Add an operator, run in a wider type where ONNX Runtime has no kernel for the operands'."""
@@ -185,14 +174,6 @@ class Builder(Building[Tensor]):
             if result is not output:
                 self.operators.append(_cast(result, output, self.node.name))
         return outputs
-
-    def refuse(self, error: UnsupportedOp, ports: int, inputs: Sequence[Tensor] = ()) -> tuple[Tensor, ...]:
-        """Tensors nothing can compute from `inputs`: an error that counts only if somebody reads them."""
-        outputs = [super(Builder, self).value(self.node.output(port), like=_NOTHING) for port in range(ports)]
-        self.operators.append(
-            Operator(REFUSED, list(inputs), outputs, {"error": error}, origin=self.node.name)
-        )
-        return tuple(outputs)
 
     # --- small steps --------------------------------------------------------------------------------------
 
@@ -359,7 +340,6 @@ class Builder(Building[Tensor]):
 
 END = 2**31 - 1
 """As the end of a slice: up to the last place; -END with a negative step: down to the first."""
-_NOTHING = Tensor("", None, FLOAT)
 
 
 def _new_tensor(name: str, shape: Dims, element: DType, data: Array | None = None) -> Tensor:

@@ -19,7 +19,7 @@ from thinflow.ir.graph import Node, Value
 from thinflow.ir.types import BOOL, INT64, STRING, shape_text
 from thinflow.lower import rules
 from thinflow.lower.control import FlowLowering, Maker, called
-from thinflow.lower.lowering import Lowering, Specs, Target, raise_refusals
+from thinflow.lower.lowering import Lowering, Specs, Vocabulary, raise_refusals
 from thinflow.lower.onnx.bodies import close
 from thinflow.lower.onnx.builder import END, Builder
 from thinflow.lower.onnx.cells import Turning, recurrent_loop
@@ -51,7 +51,7 @@ class OnnxLowering(FlowLowering):
 
     def __init__(
         self,
-        target: Target,
+        target: Vocabulary,
         specs: Specs | None,
         constants: Lowering | None = None,
         *,
@@ -288,9 +288,9 @@ class OnnxLowering(FlowLowering):
         return Body(inner.builder, filled, program.operators)
 
 
-def target(opset: int) -> Target:
+def target(opset: int) -> Vocabulary:
     """ONNX at some version of its op set."""
-    return Target("onnx", "ONNX", lambda specs: Builder(specs, opset), INT64)
+    return Vocabulary("onnx", "ONNX", lambda specs: Builder(specs, opset), INT64)
 
 
 def lowering(opset: int, specs: Specs | None, constants: Lowering | None = None) -> OnnxLowering:

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from thinflow.analysis.quant_params import QuantParams, infer_quant_params
-from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import FLOAT, INT32, INT64, DType, TensorSpec
-from thinflow.lower.building import REFUSED, Building, Dims
+from thinflow.lower.building import Building, Dims
 from thinflow.lower.operands import ints, require, shape_of
 from thinflow.lower.tflite import kernels
 from thinflow.lower.tflite.program import Operator, Tensor
@@ -68,7 +67,7 @@ class Builder(Building[Tensor]):
     operators: list[Operator]
 
     def __init__(self, specs: Mapping[Value, TensorSpec] | None = None) -> None:
-        super().__init__(Tensor, specs)
+        super().__init__(Tensor, specs, Operator)
         self.quantized = QuantizedContext()
 
     def value(self, value: Value, *, like: Tensor | None = None, element: DType | None = None) -> Tensor:
@@ -82,17 +81,6 @@ class Builder(Building[Tensor]):
         return self.const(np.array(list(values), np.int32), suffix)
 
     # --- operators ----------------------------------------------------------------------------------------
-
-    def emit(
-        self, code: str, *inputs: Tensor | None, port: int = 0, like: Tensor | None = None, **options: Any
-    ) -> Tensor:
-        """The operator that computes an output of the node; `like` lends its type where none is known."""
-        return self.append(code, inputs, [self.value(self.node.output(port), like=like)], options)[0]
-
-    def emit_ports(self, code: str, *inputs: Tensor | None, count: int, **options: Any) -> tuple[Tensor, ...]:
-        """The operator that computes outputs 0 to `count` - 1 of the current node."""
-        outputs = [self.value(self.node.output(port)) for port in range(count)]
-        return tuple(self.append(code, inputs, outputs, options))
 
     def custom(
         self, name: str, *inputs: Tensor | None, count: int = 1, options: Mapping[str, flexbuffer.Number]
@@ -151,14 +139,6 @@ class Builder(Building[Tensor]):
         _keep_grid(inputs, outputs)
         return outputs
 
-    def refuse(self, error: UnsupportedOp, ports: int, inputs: Sequence[Tensor] = ()) -> tuple[Tensor, ...]:
-        """Tensors nothing can compute from `inputs`: an error that counts only if somebody reads them."""
-        outputs = [self.value(self.node.output(port), like=_NOTHING) for port in range(ports)]
-        self.operators.append(
-            Operator(REFUSED, list(inputs), outputs, {"error": error}, origin=self.node.name)
-        )
-        return tuple(outputs)
-
     # --- small steps --------------------------------------------------------------------------------------
 
     def transposed(self, x: Tensor, order: Sequence[int]) -> Tensor:
@@ -212,9 +192,6 @@ def _keep_grid(inputs: Sequence[Tensor | None], outputs: Sequence[Tensor]) -> No
     for tensor in outputs:
         if coded is not None and tensor.dtype.is_quantized and tensor.quantization is None:
             tensor.quantization = coded.quantization
-
-
-_NOTHING = Tensor("", None, FLOAT)
 
 
 def require_nhwc(data_format: str, verb: str = "works on") -> None:

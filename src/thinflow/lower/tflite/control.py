@@ -19,7 +19,7 @@ from thinflow.ir.function import Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import BOOL, DType
 from thinflow.lower.control import FlowLowering, Maker
-from thinflow.lower.lowering import Lowering, Specs, Target, raise_refusals
+from thinflow.lower.lowering import Lowering, Specs, Vocabulary, raise_refusals
 from thinflow.lower.tflite import quantized_context
 from thinflow.lower.tflite.bodies import Body, stored, without_twins
 from thinflow.lower.tflite.builder import Builder
@@ -47,7 +47,7 @@ from thinflow.lower.tflite.slots import (
 )
 from thinflow.lower.tflite.tables import filling, lookup
 
-TARGET = Target("tflite", "TFLite", Builder)
+TARGET = Vocabulary("tflite", "TFLite", Builder)
 
 _MAX_TRIES = 6  # to find shapes that the variables of a loop keep
 

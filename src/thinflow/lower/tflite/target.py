@@ -1,0 +1,22 @@
+"""LiteRT's files as a target."""
+
+from __future__ import annotations
+
+from thinflow.formats._files import write_file
+from thinflow.ir.graph import Graph
+from thinflow.ir.states import states_of
+from thinflow.lower.targets import Target
+from thinflow.typing import FilePath
+
+
+def write(graph: Graph, path: FilePath) -> int:
+    """A graph as a .tflite file, its states as variables."""
+    from thinflow.lower.tflite.convert import lower_graph
+    from thinflow.lower.tflite.program import write_program
+    from thinflow.lower.tflite.variables import with_variables
+
+    program = lower_graph(graph, graph.inputs, graph.outputs).program
+    return write_file(path, write_program(with_variables(program, states_of(graph)))[1])
+
+
+TARGET = Target("tflite", (".tflite",), write, has_runtime=True)
