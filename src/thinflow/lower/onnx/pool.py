@@ -13,7 +13,7 @@ from thinflow.lower.onnx.conv import geometry, is_channels_first, sizes_inside, 
 from thinflow.lower.onnx.pad import padded
 from thinflow.lower.rules import lower
 from thinflow.onnx.program import Tensor
-from thinflow.ops.registry import find
+from thinflow.ops.traits import Trait, has
 
 
 def _pool(
@@ -58,7 +58,7 @@ def _unfused(node: Node, padding: str) -> dict[str, Any]:
     that zero, would come out too low. Pools that say how they pad by name are left alone.
     """
     source = node.inputs[0].node
-    while (known := find(source.op)) is not None and known.passes_through and source.inputs:
+    while has(source.op, Trait.PASSES_THROUGH) and source.inputs:
         source = source.inputs[0].node
     named = {"VALID": "VALID", "SAME": "SAME_UPPER"}
     if source.op not in ("Pad", "PadV2") or padding not in named:
