@@ -59,6 +59,8 @@ class RequantTarget:
     @property
     def ends(self) -> tuple[float, float]:
         """The real values of the lowest and the highest quantized value."""
+        # 255 for signed values, too: zero points are counted from the lowest value, so both types look alike
+        # here.
         return -self.zero_point * self.scale, (255 - self.zero_point) * self.scale
 
     @property
@@ -69,6 +71,7 @@ class RequantTarget:
 
     def values(self, reals: Array) -> Array:
         """Real values, quantized: uint8."""
+        # As kernels do: the nearest value, halves to the even one, then saturation.
         found = np.clip(np.rint((reals + self.shift) / self.scale + self.zero_point), 0, 255)
         return np.asarray(found.astype(np.uint8))
 
@@ -122,11 +125,13 @@ class LayerPlan:
         """
         # From here on sums contain the shift, as they do where that requantization saturates.
         bias = np.asarray(self.bias) + to.shift
+        # The rounding that is left out moved values by up to half a step of its own scale.
         return replace(self, bias=bias, reach=to.ends, blur=self.blur + to.scale / 2)
 
     def plus(self, bias: Array, blur: float = 0.0) -> LayerPlan:
         """The sums and real values, [m] or one for all."""
         least, most = self.reach
+        # The sums saturate before the bias is added: behind it that is at another real value in each channel.
         reach = (least + bias, most + bias)
         return replace(self, bias=np.asarray(self.bias) + bias, reach=reach, blur=self.blur + blur)
 

@@ -74,6 +74,7 @@ class Addend:
         """Slope and intercept of the line through `reals` over `exact`, and how far that is off."""
         # Through both ends, then moved to the middle of what is left: that halves the worst distance.
         first, last = self.exact[[0, -1]]
+        # Both are straight but for roundings, which the greatest distance makes least of.
         slope = float((self.reals[-1] - self.reals[0]) / (last - first))
         rest = self.reals - slope * self.exact
         intercept = float(rest.max() + rest.min()) / 2
@@ -94,6 +95,7 @@ class Addend:
         if rest > STRAIGHT * step:
             return self._as_rounded(values())
         found = real()
+        # What a slope moves is greatest at the end of the range, at most 255 steps from 0.
         if abs(slope - 1) * 255 * self.params.scale > NEGLIGIBLE * step:
             found = found * slope
         return found + intercept if abs(intercept) > NEGLIGIBLE * step else found
@@ -137,6 +139,7 @@ def _steps_of(addend: Addend) -> _Steps | None:
     """The numbers of that formula; None if the kernel does something else with these values."""
     own, low = addend.params, codes_of(addend.params.dtype.numpy()).low
     zero = np.zeros(1, own.dtype.numpy())
+    # Not own.low: decoding moves the low end to a multiple of the scale, so that 0 is exact.
     base = decode(zero, F32(own.low), F32(own.high))[0]
     width = F32(np.float64(F32(own.high) - F32(own.low)) / 255)
     # The kernel's own quotient: 2**32 - 1 steps over a range of 2**32 of them.
@@ -145,6 +148,8 @@ def _steps_of(addend: Addend) -> _Steps | None:
     # The kernel rounds halves away from 0, this to the even number: a slightly greater factor helps.
     for per in (exact, np.nextafter(exact, F32(np.inf))):
         steps = np.rint((values * width + base) * per).astype(np.float64)
+        # What the kernel adds to all values alike, as float32 has lost digits of its 32-bit zero point. With
+        # half a 32-bit step as the tolerance all 256 values are the kernel's own, or this is not its formula.
         more = (addend.reals - steps * addend.step)[addend.zero_point]
         if np.allclose(steps * addend.step + more, addend.reals, rtol=0, atol=addend.step / 2):
             return _Steps(float(width), float(base), float(per), float(more))
@@ -165,6 +170,7 @@ def addends(op: str, parameters: Sequence[QuantParams], alone: Sequence[bool]) -
     single = bool(alone[0]), bool(alone[1]) and not alone[0]
     tables = [_in_32_bits(op, params, most, a) * step for params, a in zip(parameters, single, strict=True)]
     if op == "QuantizedBiasAdd":
+        # The kernel adds the 32-bit value of 0 to each sum once; here it belongs to the first operand.
         tables[0] = tables[0] + float(code_of(0.0, -most, most, np.int32)) * step
     first, second = (Addend(g, t, step) for g, t in zip(parameters, tables, strict=True))
     return first, second
@@ -179,6 +185,7 @@ def _most(op: str, parameters: Sequence[QuantParams]) -> np.float32:
     """The end of the 32-bit range."""
     lows, highs = zip(*((F32(g.low), F32(g.high)) for g in parameters), strict=True)
     if op == "QuantizedBiasAdd":
+        # In float32 as in the kernel: another last bit here would be another scale of all sums.
         return F32(max(*highs, *(-low for low in lows)) * F32(BIAS_FACTOR))
     return F32(max(abs(min(lows)), abs(max(highs))) * F32(SUM_FACTOR))
 
@@ -188,5 +195,7 @@ def _in_32_bits(op: str, params: QuantParams, most: np.float32, alone: bool) -> 
     limits, low, high = codes_of(params.dtype.numpy()), F32(params.low), F32(params.high)
     values = np.arange(limits.low, limits.high + 1).astype(params.dtype.numpy())
     if op == "QuantizedBiasAdd":
+        # Kernels have different helpers: this one decodes and encodes whole tensors in float32, QuantizedAdd
+        # draws a line through the 32-bit values of 0 and 1.
         return encode(decode(values, low, high), -most, most, np.int32).astype(np.float64)
     return _widened(values, low, high, most, alone).astype(np.float64)

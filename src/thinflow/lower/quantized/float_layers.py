@@ -48,7 +48,9 @@ def before_bias(operators: Sequence[Op], operator: Op | None, add: str) -> tuple
     if operator is None or operator.code != add:
         return operator, np.zeros(())
     left, right = operator.inputs
+    # Additions commute, and graphs have the bias on either side.
     value, addend = (left, right) if _is_vector(right) else (right, left)
+    # An addition of two tensors is no bias: there is no layer to requantize then.
     return (recent_producer(operators, value), reals(addend)) if _is_vector(addend) else (None, np.zeros(()))
 
 

@@ -42,6 +42,7 @@ class ColumnBlocks:
         """Filters [kh,kw,c,m] as [kh,taps,columns c,times m]: each where its result is, among zeros."""
         kh, kw, depth, count = filters.shape
         found = np.zeros((kh, self.taps * self.columns, depth, self.times, count), filters.dtype)
+        # Each further result starts one stride of the original image later.
         stride = self.columns // self.times
         for number in range(self.times):
             start = self.start + number * stride
@@ -57,10 +58,12 @@ def column_blocks(kw: int, stride: int, before: int, times: int, *, symmetric: b
         times: results.
         symmetric: whether as many blocks are read behind as ahead, or one more, as the padding SAME has it.
     """
+    # What so many results advance: the convolution of blocks has stride 1 then.
     columns = stride * times
     ahead = -(-before // columns)
     # The block, counted from the results' own, in which the last window ends.
     last = (stride * (times - 1) - before + kw - 1) // columns
+    # Blocks that `symmetric` adds behind are multiplied by zeros.
     taps = max(ahead + last + 1, 2 * ahead + 1 if symmetric else 0)
     return ColumnBlocks(times, columns, ahead, taps, ahead * columns - before)
 
@@ -97,6 +100,7 @@ def centred_windows(
     """
     found = []
     for axis, (size, k, stride) in enumerate(zip(sizes, window, strides, strict=True)):
+        # The op sees the image with its border and centres the windows on that.
         low, high = border[axis], border[axis + 2]
         before, after, count = _origin_pads(size + low + high, k, stride, padding)
         # Negative numbers are pixels that no window sees; a border that is seen becomes padding.

@@ -83,6 +83,7 @@ def split(weights: Array, zero: int, tolerance: Array | float) -> tuple[Int8Weig
     largest = np.abs(rest).sum(axis=(0, 1)) * _MEAN
     is_small = largest <= tolerance
     dropped = np.where(is_small, rest, 0)
+    # Inputs are 0 ... 255 with a mean of 127.5; what is multiplied is an input less its zero point.
     shift = np.rint(dropped.sum(axis=(0, 1)) * (_MEAN - zero))
     # The shift is a whole number, being part of an int32 bias: half of one is lost.
     error = np.where(is_small, largest, 0.0) + 0.5 * (shift != 0)
@@ -106,6 +107,7 @@ def _runs(rest: Array) -> list[tuple[int, int]]:
     breaks = np.flatnonzero(np.diff(used) > 1) + 1
     groups = np.split(used, breaks)
     if len(groups) > _MAX_RUNS:
+        # Every stretch is an operator that reads the input; one copy of all of it needs none.
         return [(0, rest.shape[1])]
     return [(int(g[0]), len(g)) for g in groups]
 
@@ -126,6 +128,7 @@ def in_channels(
         all_channels: whether weights are to be rounded in any case; else only where they do not fit int8.
     """
     count = columns.shape[1]
+    # -128 counts as wide: int8 weights are symmetric in LiteRT's specification, -127 ... 127.
     wide = np.abs(columns).max(axis=0, initial=0) > INT8_MOST
     if all_channels:
         wide[:] = True
@@ -173,7 +176,10 @@ class RoundedWeights:
         Args:
             step: of the result, in reals per step of the input.
         """
+        # Variances of independent errors add up, each that of an input times the square of its weight's
+        # error.
         deviations = np.sqrt(np.square(self.rest).sum(axis=0)) * _DEVIATION / step
+        # Where the worst case is within a step the tail of the normal distribution does not exist.
         doubtful = deviations[self.worst() > step]
         return math.fsum(_mean_excess(d) for d in doubtful.tolist()) / max(len(deviations), 1)
 
@@ -200,6 +206,7 @@ def is_close(weights: RoundedWeights, step: float) -> bool:
 
 def _mean_excess(deviation: float) -> float:
     """The mean of max(|d| - 1, 0) for normally distributed d: 2 s (pdf(z) - z sf(z)) at z = 1 / s."""
+    # One step in deviations. erfc is exact far out, where 1 - erf would cancel to 0.
     z = 1 / deviation
     density = math.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
     return 2 * deviation * (density - z * 0.5 * math.erfc(z / math.sqrt(2)))
@@ -218,6 +225,7 @@ def quantize_per_channel(weights: Array, zero: int, result_step: float) -> Round
     """
     # The narrowest scale holds the largest weight. Another one may hit more of the weights exactly, above all
     # that by which they were once stored.
+    # No finer than _FINEST: the bias of tiny weights, or of none but zeros, would not fit int32.
     narrowest = np.maximum(np.abs(weights).max(axis=0, initial=0) / INT8_MOST, result_step * _FINEST)
     tried = [narrowest * k for k in (_WIDER if weights.size < _MANY else (1.0,))]
     step = _stored_scale(weights)
@@ -231,6 +239,7 @@ def quantize_per_channel(weights: Array, zero: int, result_step: float) -> Round
         loss = _loss(_rest(weights, scales))
         best, least = np.where(loss < least, scales, best), np.minimum(loss, least)
     rest = _rest(weights, best)
+    # The mean of the inputs less their zero point, times what is left over: a constant for each channel.
     shift = rest.sum(axis=0) * (_MEAN - zero)
     return RoundedWeights(_rounded(weights, best).astype(np.int8), best, shift, rest)
 
@@ -240,6 +249,7 @@ def _rounded(weights: Array, scales: Array) -> Array:
 
 
 def _rest(weights: Array, scales: Array) -> Array:
+    # The float32 scale that is stored, but a product in float64, which adds no rounding of its own.
     return weights - _rounded(weights, scales) * scales.astype(np.float64)
 
 
