@@ -74,6 +74,7 @@ class Accumulators:
         Raises:
             UnsupportedOp: always.
         """
+        # A reader that measures the range is the cause, and has a remedy: it is named rather than the type.
         for node in value.readers:
             if node.op == "RequantizationRange" or (
                 node.op == "Requantize" and b.quantized.params(node.output()) is None
@@ -90,6 +91,7 @@ class Accumulators:
 
     def activated(self, b: Builder, code: str) -> Accumulators:
         """Clamped from below, and with RELU6 from above."""
+        # Alphabetical order is that of strictness: NONE, RELU, RELU6.
         return replace(self, activation=max(self.activation, code))
 
     def clamped(self, to: RequantTarget) -> RequantTarget:
@@ -124,9 +126,11 @@ class LayerAccumulators(Accumulators):
         y = quantized_result(b, to)
         addend = b.const(bias.astype(np.int32), "bias", INT32)
         zeros = np.zeros(len(weights.scales), np.int64)
+        # LiteRT's kernels want scale(bias) = scale(input) * scale(weights), channel by channel, and 0 for 0.
         addend.quantization = Quantization((weights.scales * self.plan.scale).astype(np.float32), zeros)
         scales = (weights.scales * self.plan.unit).astype(np.float32)
         self.finish(b, x, weights.values, scales, addend, y, self.activation)
+        # What reads y may still join: it makes the operator anew, and this one is dead then.
         b.quantized.sums[y] = (self, to)
         return y
 
@@ -212,6 +216,7 @@ class PairAccumulators(Accumulators):
             return found
         if self.code == "MUL":
             return self._by_operator(b, self.other, to)
+        # Sums commute; a constant goes second, where its values can take up what the kernel adds beside.
         if self.tensor.is_constant:
             return replace(self, tensor=self.other, other=self.tensor, addends=self.addends[::-1])._added(
                 b, to
@@ -235,6 +240,7 @@ class PairAccumulators(Accumulators):
     def _added(self, b: Builder, to: RequantTarget) -> Tensor:
         # A constant can hold all that the kernel adds beside the exact sum; two tensors cannot.
         off, moved = self._off(to), self._moved(b, to)
+        # Beyond this ratio of scales no accelerated kernel takes the operator.
         if max(a.params.scale for a in self.addends) > COARSEST_OPERAND * to.scale:
             off, moved = np.inf, None
         if moved is not None and off > NEGLIGIBLE * to.scale and moved[1] < min(off, TOLERANCE * to.scale):
@@ -246,6 +252,7 @@ class PairAccumulators(Accumulators):
     def _off(self, to: RequantTarget) -> float:
         """How far sums of what values stand for may be beside those of TensorFlow's kernel."""
         operands = zip(self.addends, (self.tensor, self.other), strict=True)
+        # Only values that a constant really has count; any of the 256 may come from a tensor.
         first, second = (a.excess[_values(t)] if t.is_constant else a.excess for a, t in operands)
         return float(max(first.max() + second.max() + to.shift, -first.min() - second.min() - to.shift))
 
@@ -254,8 +261,10 @@ class PairAccumulators(Accumulators):
         if not self.other.is_constant or not np.asarray(self.other.array()).size:
             return None
         excess = self.addends[0].excess
+        # The constant takes the middle of what the first operand is off, so only half of its spread remains.
         middle = float(excess.max() + excess.min()) / 2
         reals = self._constant(to) + middle
+        # It gets quantization parameters of its own, as narrow as its values allow; 0 has to be one of them.
         own = params_of_range(float(min(reals.min(), 0)), float(max(reals.max(), 0)), QINT8)
         if own is None:
             return None
@@ -286,6 +295,7 @@ class PairAccumulators(Accumulators):
 
 def _values(x: Tensor) -> Array:
     """The values of an int8 constant, counted from the lowest."""
+    # int16, or 127 + 128 would wrap around.
     return np.asarray(x.array()).astype(np.int16) + 128
 
 
@@ -293,6 +303,8 @@ def _expressed(b: Builder, x: Tensor, addend: Addend, to: RequantTarget) -> Floa
     """What TensorFlow's kernel adds for int8 values, float."""
     real = Float(b, b.step("DEQUANTIZE", x, shape=x.shape, element=FLOAT))
     own = addend.params
+    # LiteRT has no operator that shows int8 values as numbers: dequantizing and dividing by the scale gives
+    # them back but for float32's roundings, which ROUND takes away.
     return addend.expressed(
         lambda: real, lambda: (real * (1 / own.scale) + float(own.zero_point)).rounded(), to.scale
     )

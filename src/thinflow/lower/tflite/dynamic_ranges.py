@@ -112,10 +112,14 @@ class DynamicallyQuantized:
     def least(self, b: Builder) -> Float:
         """The real value of the lowest one, [], by parameters for which 0 is exact."""
         step = self.step(b)
+        # The low end moves to a whole number of steps below 0, so that 0 is exact; low <= 0 always, so halves
+        # of -low / step are rounded away from 0 as the kernel does.
         return -(-Float(b, self.low) / step + 0.5).floor() * step
 
     def zero(self, b: Builder) -> Float:
         """The zero point, []."""
+        # Kernels compute this in double: what is a half there may be a little less in
+        # float32, so _UP is a little more.
         return (-Float(b, self.low) * per_step(Float(b, self.low), Float(b, self.high)) + _UP).floor()
 
     def quantized(self, b: Builder, real: float) -> Float:
@@ -143,6 +147,7 @@ def quantize_dynamically(
         is_within: whether x is known to lie between low and high.
     """
     asked, top = Float(b, b.reshaped(low, ())), Float(b, b.reshaped(high, ()))
+    # As QuantizeV2 does: the range is made to hold 0, and is at least this part of its farthest end wide.
     first = asked.least(0.0)
     margin = asked.magnitude().most(top.magnitude()).most(1.0) * least_width
     last = top.most(0.0).most(first + margin)
@@ -151,7 +156,9 @@ def quantize_dynamically(
     if dtype is QUINT8 and not is_native():
         codes = (scaled + -first * per).rounded()  # oneDNN's kernel, for which 0 need not be exact
     else:
+        # x and the low end are rounded one by one, so that real 0 is one of the values.
         codes = scaled.rounded_away() + (-first * per + 0.5).floor()
+    # Values within the measured range cannot leave 0 ... 255: two operators less for each tensor.
     codes = codes if is_within else codes.most(0.0).least(_LAST)
     return DynamicallyQuantized(codes.tensor, first.tensor, last.tensor, dtype)
 
@@ -162,6 +169,7 @@ def quantize_dynamically(
 def sum_of(b: Builder, op: str, x: DynamicallyQuantized, y: DynamicallyQuantized, shape: Dims) -> Tensor:
     """What QuantizedAdd or QuantizedBiasAdd makes of two operands, as real values of a shape."""
     if op == "QuantizedBiasAdd":
+        # Taken off the second operand, usually a bias of a few numbers, instead of the whole sum.
         addend = Float(b, y.decoded(b)) - _lost(_farthest(b, x, y))
         return b.step("ADD", x.decoded(b), addend.tensor, shape=shape)
     lows, highs = (Float(b, x.low), Float(b, y.low)), (Float(b, x.high), Float(b, y.high))
@@ -189,12 +197,17 @@ def _lost(most: Float) -> Float:
     # The kernel divides one step less than that, in double. What the quotient above has lost by rounding
     # tells whether that is another float.
     per = per + (_remainder(half, per, most) - half * _ONE_LESS) / most
+    # half = 2**14, below which float32 numbers are 2**-10 apart: half - per * most is 0 or
+    # 2**-10. In 32-bit steps, most * 2**-14 each, that is 2**7 for each of the two operands: 2 *
+    # 2**7 * 2**-14 * most = most / 64.
     return (half - per * most) * most * (2 * BIAS_FACTOR**2 / 2.0**31)
 
 
 def _remainder(whole: float, x: Float, y: Float) -> Float:
     """whole - x * y without rounding, for x * y that is nearly `whole` (Dekker's product)."""
     (high, low), (top, rest) = _halves(x), _halves(y)
+    # Products of 12-bit halves have 24 bits: exact. The largest goes first, as it nearly cancels `whole`, and
+    # differences of numbers that close are exact, too.
     return whole - high * top - high * rest - low * top - low * rest
 
 
@@ -209,6 +222,8 @@ def _moved(b: Builder, x: DynamicallyQuantized, most: Float) -> Float:
     """What QuantizedAdd adds for values: 32-bit ones are counted from that of the lowest one."""
     per = 2.0**31 / SUM_FACTOR / most
     least = x.least(b)
+    # The kernel computes the 32-bit values of 0 and 1 and draws a line through them, so an error of the
+    # step's rounding grows with the value.
     first = (least * per).rounded()
     each = ((least + x.step(b)) * per).rounded() - first
     return Float(b, x.tensor) * (each / per) + first / per

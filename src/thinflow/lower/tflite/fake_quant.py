@@ -49,6 +49,7 @@ def _fake_quant(b: Builder, x: Tensor, low: float, high: float, num_bits: int, n
     """FAKE_QUANT, or for a narrow range, which its kernel refuses, the rounding step by step."""
     if not narrow_range:
         return b.emit("FAKE_QUANT", x, like=x, min=low, max=high, num_bits=num_bits)
+    # A narrow range leaves out the lowest value, as symmetric int8 weights do.
     lowest, highest = 1.0, float(2**num_bits - 1)
     scale = (high - low) / (highest - lowest)
     # The range moves so that 0 is one of the steps.
@@ -62,6 +63,7 @@ def _fake_quant(b: Builder, x: Tensor, low: float, high: float, num_bits: int, n
     )
     y = b.step("SUB", y, b.scalar(low, x, "low"), shape=x.shape)
     y = b.step("MUL", y, b.scalar(1 / scale, x, "steps"), shape=x.shape)
+    # floor(x + 0.5) as TensorFlow rounds; ROUND would take halves to the even number.
     y = b.step("FLOOR", b.step("ADD", y, b.scalar(0.5, x, "half"), shape=x.shape), shape=x.shape)
     return b.emit(
         "ADD", b.step("MUL", y, b.scalar(scale, x, "scale"), shape=x.shape), b.scalar(low, x, "low"), like=x

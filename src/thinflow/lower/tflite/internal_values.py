@@ -27,6 +27,7 @@ def inner_values(graph: Graph) -> set[Value]:
         return found
     parameters = infer_quant_params(graph)
     codes = [(node.output(), quantized_type(node.output())) for node in graph if node.op in READERS]
+    # 8-bit values whose range is fixed are tensors like others: only these two kinds are not.
     inner = {v for v, kind in codes if kind is not None and (kind is QINT32 or v not in parameters)}
     return found | (inner - _spoilt(inner, {v for v in inner if not _is_possible(v, parameters)}))
 
@@ -34,6 +35,7 @@ def inner_values(graph: Graph) -> set[Value]:
 def _complex_values(graph: Graph) -> set[Value]:
     """Complex numbers between ops that have a form for them; what is handed out is none of them."""
     made = {v for node in graph for v in node.outputs if v.dtype is not None and v.dtype.kind == "c"}
+    # Constants and inputs have a tensor to hold them, also of complex numbers.
     found = {v for v in made if v.node.tensor is None and v.node.op not in ("Placeholder", "PlaceholderV2")}
     return found - _spoilt(
         found, {v for v in found if v.is_graph_output or not all(map(has_form, (v.node, *v.readers)))}
@@ -42,6 +44,7 @@ def _complex_values(graph: Graph) -> set[Value]:
 
 def _is_possible(value: Value, parameters: Mapping[Value, QuantParams]) -> bool:
     """Whether LiteRT's kernels can take a value on the way from its producer to its readers."""
+    # A range that is measured from 32-bit values has no form, nor a Requantize that asks for one.
     makes = value.node.op not in ("Requantize", *_MEASURING)
     return makes and not value.is_graph_output and all(_takes(node, parameters) for node in value.readers)
 

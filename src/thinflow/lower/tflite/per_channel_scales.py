@@ -62,6 +62,7 @@ def merge_addends(subgraph: Subgraph) -> None:
 
 def _place(wiring: Wiring, reader: Operator) -> _Place | None:
     """What can be merged in front of a depthwise convolution."""
+    # A border between both is the zero point, which is the same real 0 whatever the scales.
     pad = wiring.sole_producer(reader.inputs[0], "PAD")
     add = wiring.sole_producer((pad or reader).inputs[0], "ADD")
     if add is None or reader.options.get("depth_multiplier", 1) != 1 or not _has_codes(reader):
@@ -73,6 +74,7 @@ def _place(wiring: Wiring, reader: Operator) -> _Place | None:
         return None
     count = len(_numbers(front))
     grid = None if constant is None else constant.quantization
+    # One number per channel along the last axis, or one for all; other shapes differ by pixel.
     if grid is None or codes.size not in (1, count) or codes.size != (codes.shape or (1,))[-1]:
         return None
     reals = (codes.astype(np.float64).reshape(-1) - float(grid.zero_point[0])) * float(grid.scale[0])
@@ -102,11 +104,15 @@ def _steps(place: _Place) -> Array | None:
     clamp = activation(place.add)
     if clamp not in ("NONE", "RELU", "RELU6") or (clamp == "NONE" and zero != -128):
         return None  # below 0 there is an end that would differ by channel, too
+    # Behind a clamp at 6 values end there, not at 127.
     highest = min(127, zero + round(6 / step)) if clamp == "RELU6" else 127
     # Where the sums of each channel saturate, with the bias that follows.
     least, most = ((code - zero_of_sums) * sums + place.addend for code in (-128, 127))
+    # Sums that saturate at their low end above 0 would show in the result, and no scale can say that.
     if highest <= zero or least.max() > _SLACK * step:
         return None
+    # The lower limit is for channels that end at 0 or below it, whose scale would not be positive; the upper
+    # one keeps those as they are that the result's own end cuts off first.
     return np.asarray(np.clip(most / (highest - zero), _SLACK * step / (highest - zero), step))
 
 
@@ -114,6 +120,8 @@ def _merge(wiring: Wiring, place: _Place, steps: Array) -> None:
     """Take the addition out, unless the kernels do not have the numbers that this needs."""
     # What the front kernel's filters get coarser by, the reader's get finer by: products are what they were.
     ratio = steps / _grid(place.add.outputs[0])[0]
+    # In front the unit of the bias grows with that of the filters, and so does the value of a result: the
+    # number stays. In the reader the unit shrinks and results stay: the number grows.
     front = _Scaled(place.front, 1 / ratio, _numbers(place.front) + place.addend / _units(place.front))
     reader = _Scaled(place.reader, ratio, _numbers(place.reader) / ratio)
     if not (front.is_possible() and reader.is_possible()):
@@ -154,6 +162,7 @@ class _Scaled:
     bias: Array
 
     def is_possible(self) -> bool:
+        # What the kernel multiplies its sums by: scale(input) * scale(filter) / scale(result).
         multipliers = _units(self.operator) * self.factors / _grid(self.operator.outputs[0])[0]
         return bool(multipliers.max() < _LARGEST and np.abs(self.bias).max() < 2**31 - 1)
 

@@ -68,6 +68,8 @@ def _target(params: QuantParams) -> RequantTarget:
     """What QuantizeV2 rounds to: oneDNN's kernel counts unsigned values from the lower end of the range."""
     if params.dtype is not QUINT8 or is_native():
         return RequantTarget.of(params, _steps_off(params) if params.dtype is not QUINT8 else 0.0)
+    # In float32 as the kernel: the zero point before it is rounded. The kernel
+    # adds its fraction to every value.
     low, high = np.float32(params.low), np.float32(params.high)
     return RequantTarget.of(params, float(-low * (np.float32(255) / (high - low))) - params.zero_point)
 
@@ -82,6 +84,7 @@ def _quantized(b: Builder, x: Tensor, to: RequantTarget) -> Tensor:
 
 def _clamped(b: Builder, x: Tensor, params: QuantParams) -> Tensor:
     low, high = (b.const(np.float32(end), "limit", FLOAT) for end in (params.low, params.high))
+    # A 32-bit step is far below what eight bits show: of quantizing to qint32 only the saturation is left.
     return b.step("MINIMUM", b.step("MAXIMUM", x, low, shape=x.shape), high, shape=x.shape)
 
 

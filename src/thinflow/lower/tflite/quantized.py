@@ -36,6 +36,7 @@ _ONES = (1, 1, 1, 1)
 def with_range(b: Builder, codes: QuantizedValue) -> Three:
     """A node's outputs: quantized values, and the ends of their range as constants where they are known."""
     params = b.quantized.params(b.node.output())
+    # Ends that are measured while the model runs are no tensors of their own: they go with the values.
     if params is None:
         return (codes,)
     return codes, b.const(np.float32(params.low), "min"), b.const(np.float32(params.high), "max")
@@ -51,6 +52,8 @@ def dequantized(b: Builder, x: QuantizedValue, value: Value) -> Tensor:
     params = params_of(b, value, b.node)
     if x.is_constant:
         codes = np.asarray(x.array())
+        # Constants are decoded here by TensorFlow's arithmetic; DEQUANTIZE may
+        # differ from it in the last bit.
         return b.const(decode(codes, np.float32(params.low), np.float32(params.high)), "reals", FLOAT)
     y = b.step("DEQUANTIZE", as_int8(b, x, params), shape=x.shape, element=FLOAT)
     beside = decoded_zero(params)
@@ -170,6 +173,7 @@ def _windowed(
     require(padding in ("SAME", "VALID"), f"padding {padding} is not known")
     require(strides[1] == strides[2], "quantized convolutions need equal strides")
     n, *sides, c = shape_of(x, "x", 4)
+    # Strides of 1 and 2 leave at most one pixel over, half of which is rounded to none: nothing moves.
     if all(s is None or s >= k or padding == "SAME" for s, k in zip(sides, window, strict=True)) and (
         strides[1] <= 2 or None in sides
     ):
@@ -185,6 +189,7 @@ def _windowed(
     begin = b.ints([0, *(axis.start for axis in axes), 0], "begin")
     size = b.ints([-1, *sizes, -1], "size")
     x = _reshaped(b, "SLICE", x, (n, *sizes, c), begin, size)
+    # PAD of int8 fills with the zero point, so the border is real 0 as in TensorFlow.
     if any(map(any, pads)):
         pairs = [(0, 0), *pads, (0, 0)]
         x = _reshaped(b, "PAD", x, grown(x.shape, pairs), b.const(np.array(pairs, np.int32), "paddings"))
@@ -215,6 +220,8 @@ def quantized_mat_mul(
     weights = centred(codes, of_w)
     weights = weights.T if transpose_b else weights
     if isinstance(x, DynamicallyQuantized):
+        # FULLY_CONNECTED takes [m,c], so a matrix [c,m] is transposed, and one
+        # that was to be transposed is not.
         matrix = _real_weights(b, codes, of_w, (0, 1) if transpose_b else (1, 0))
         real = b.transposed(x.centred(b), (1, 0)) if transpose_a else x.centred(b)
         y = b.step("FULLY_CONNECTED", real, matrix, None, shape=b.result_spec().shape)
@@ -289,6 +296,7 @@ def _dynamic(b: Builder, x: QuantizedValue, value: Value, node: Node) -> Dynamic
         codes = b.const(np.asarray(stored.array()).astype(np.float32) + 128, "codes", FLOAT)
     else:
         real = Float(b, b.step("DEQUANTIZE", stored, shape=stored.shape, element=FLOAT))
+        # DEQUANTIZE gives (value - zero point) * scale: back to the values, counted from the lowest one.
         codes = (real * (1 / own.scale) + float(RequantTarget.of(own).zero_point)).rounded().tensor
     low, high = (b.const(np.float32(end), "end", FLOAT) for end in (own.low, own.high))
     return DynamicallyQuantized(codes, low, high, own.dtype)
@@ -301,10 +309,14 @@ def _in_layer(
     for number in (0, 1):
         value, x, other = node.inputs[number], tensors[number], tensors[1 - number]
         made = b.quantized.sums.get(x)
+        # Somebody else who reads the sums, or the model's user, sees them without
+        # the bias: they stay an operator.
         if made is None or not other.is_constant or len(value.uses) > 1 or value.is_graph_output:
             continue
         sums, to = made
         if isinstance(sums, LayerAccumulators) and _is_per_channel(other, sums):
+            # What the kernel adds for the sums is off by a part that depends on the value: its middle goes
+            # into the bias, the spread around it counts as blur.
             middle, blur = middle_of(parts[number : number + 1])
             reals = parts[1 - number].reals[np.asarray(other.array()).astype(np.int16) + 128]
             return sums.plus(reals.reshape(-1) + middle, to, blur)

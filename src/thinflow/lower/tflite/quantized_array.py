@@ -38,6 +38,8 @@ def _same_parameters(
             b, FloatAccumulators(b.step(code, x.tensor, *more, shape=b.result_spec().shape, **options))
         )
     if isinstance(x, DynamicallyQuantized):
+        # Means of whole numbers have fractions; oneDNN's pooling takes halves to
+        # the even number, as ROUND does.
         made = Float(b, b.step(code, x.tensor, *more, shape=b.result_spec().shape, **options))
         return with_range(b, x.with_values(made.rounded() if code in _MEANS else made))
     value = node.inputs[0]
@@ -59,6 +61,7 @@ def quantized_relu(b: Builder, node: Node, x: QuantizedValue, low: Tensor, high:
     value = node.inputs[0]
     made = b.quantized.sums.get(x) if isinstance(x, Tensor) else None
     if made is not None and len(value.uses) == 1 and not value.is_graph_output:
+        # The operator in front is made anew with the clamp in it, and the first one is dead.
         sums, to = made
         return with_range(b, sums.activated(b, code).requantized(b, to))
     return _same_parameters(b, node, code, x)
@@ -119,6 +122,8 @@ def quantized_resize(
     sides = shape_of(x if isinstance(x, Tensor) else Tensor("", x.shape, x.dtype), "the images", 4)[1:3]
     require(None not in sides, "the size of the images is not known")
     for side, new in zip(sides, ints(size, "the size"), strict=True):
+        # The kernel's fractions have 7 bits: only where they are whole numbers of
+        # 1/128 do both interpolate alike.
         steps = linear(side or 1, new, align_corners, half_pixel_centers).fraction * np.float32(128)
         require(
             bool((np.abs(steps - np.rint(steps)) < 0.01).all()),
@@ -138,6 +143,8 @@ def quantized_concat(b: Builder, node: Node, axis: Tensor, *rest: QuantizedValue
     for x, value in zip(rest[:count], node.inputs[1 : 1 + count], strict=True):
         own = params_of(b, value, node)
         codes = as_int8(b, stored_tensor(b, x, value), own)
+        # LiteRT's CONCATENATION of int8 only copies: it refuses inputs with
+        # other parameters than the result's.
         parts.append(codes if (own.low, own.high) == (params.low, params.high) else _moved(b, codes, params))
     rank = len(shape_of(parts[0], "the first input"))
     require(0 <= place < rank, f"axis {place} is out of range for rank {rank}")

@@ -61,6 +61,7 @@ def params_of(b: Builder, value: Value, reader: Node | None = None) -> QuantPara
 def _constant_params(value: Value, reader: Node) -> QuantParams | None:
     """The quantization parameters that a node gives a constant by constants."""
     codes = value.node.tensor
+    # Constants have no producer that tells their range, only readers that name one each.
     for place in operands(reader) if codes is not None else ():
         ends = [reader.inputs[i].node.tensor for i in (place.low, place.high)]
         if reader.inputs[place.values] is value and codes is not None and None not in ends:
@@ -108,6 +109,8 @@ def as_int8(b: Builder, x: Tensor, params: QuantParams) -> Tensor:
     found = b.quantized.signed.get(x)
     if found is None:
         signed = parameters_of(params)
+        # QUANTIZE between uint8 and int8 of one scale, with zero points 128 apart,
+        # flips the top bit of each value.
         x.quantization = Quantization(signed.scale, signed.zero_point + 128)
         found = b.own("int8", x.shape, INT8)
         found.quantization = signed
@@ -122,6 +125,7 @@ def centred(x: Tensor, params: QuantParams) -> Array:
 
 
 def _constant(b: Builder, x: Tensor, params: QuantParams) -> Tensor:
+    # int16, or differences of uint8 would wrap around; qint8 has a lowest value of -128, which moves nothing.
     values = np.asarray(x.array()).astype(np.int16) - (128 + codes_of(params.dtype.numpy()).low)
     y = b.const(values.astype(np.int8), "codes", INT8)
     y.quantization = parameters_of(params)
@@ -137,6 +141,7 @@ def stored(b: Builder, value: Value, x: Any) -> Any:
     if not isinstance(x, Tensor):
         return x.stored(b, value) if hasattr(x, "stored") else x
     spec = b.spec(value).dtype
+    # A tensor that came from outside learns its parameters from the graph; its bytes are those that were fed.
     params = b.quantized.params(value) if x.dtype.is_quantized and x.quantization is None else None
     if params is not None and params.holds_zero and not x.is_constant:
         signed = parameters_of(params)

@@ -45,6 +45,7 @@ def _layer(b: Builder, x: Tensor) -> LayerAccumulators | None:
     if operator is not None and operator.code in _ACTIVATIONS:
         activation = operator.code
         operator = recent_producer(b.operators, operator.inputs[0])
+    # `activation` is an operator behind the addition; a clamp inside of it would be a second one.
     if operator is not None and operator.code == "ADD" and _has_clamp(operator):
         return None
     operator, bias = before_bias(b.operators, operator, "ADD")
@@ -55,6 +56,7 @@ def _layer(b: Builder, x: Tensor) -> LayerAccumulators | None:
     if weights is None or source is None or source.quantization is None or bias.size not in (1, len(own)):
         return None
     plan = LayerPlan(
+        # A layer's taps and channels make no difference once its weights are real: [taps,1,m].
         weights=weights[:, None],
         input_scale=float(source.quantization.scale[0]),
         input_zero=int(source.quantization.zero_point[0]) + 128,
@@ -79,8 +81,10 @@ def _weights(operator: Operator) -> tuple[Array | None, Array]:
     array = np.asarray(filters.array()).astype(np.float64)
     axis = _CHANNELS[operator.code]
     count = array.shape[axis]
+    # Depthwise filters [1,kh,kw,m] have the results last, the others first.
     array = array.reshape(count, -1).T if axis == 0 else array.reshape(-1, count)
     own = np.zeros(count) if bias is None else reals(bias)
+    # int8 cannot hold a NaN or an infinity.
     return (array if np.isfinite(array).all() and np.isfinite(own).all() else None), own
 
 
@@ -114,6 +118,7 @@ def _finish(
 ) -> None:
     """The float operator with int8 tensors; weights int8 [taps,m]."""
     for amounts in pads:
+        # PAD of int8 fills with the zero point, so the border is still real 0.
         pairs = np.asarray(amounts.array()).sum(axis=1).tolist()
         shape = None if x.shape is None else tuple(
             None if n is None else n + more for n, more in zip(x.shape, pairs, strict=True)
