@@ -75,6 +75,8 @@ def fastest(
     """
     best: tuple[float, str, Compiled] | None = None
     problem: ThinflowError | None = None
+    # Those that tend to be fast come first, so that a slow one is given up after a single run. The reference
+    # comes last: whatever it says of a graph that nothing runs is the most precise.
     for name in usable_engines():
         try:
             compiled = find(name).compile(graph, inputs, outputs, threads=threads)
@@ -92,6 +94,7 @@ def fastest(
 
 def _median_seconds(compiled: Compiled, arrays: Sequence[Array], best: float | None) -> float:
     first = _seconds(compiled, arrays)  # prepares what is prepared late; counts only if it says enough
+    # Only if it is long in itself: an engine that prepares late may be slow once and quick afterwards.
     if best is not None and first > _HOPELESS * best and first > SECONDS / RUNS:
         return first
     found: list[float] = []
@@ -119,6 +122,7 @@ def key_of(
     digest = hashlib.blake2b(digest_size=16)
     machine = [platform.machine(), platform.processor(), os.cpu_count(), threads, _versions()]
     run = [[v.name for v in inputs], [v.name for v in outputs], [[str(a.dtype), *a.shape] for a in arrays]]
+    # An engine that is installed later has to be tried, too.
     digest.update(json.dumps([machine, usable_engines(), run]).encode())
     for node in graph:
         if node.tensor is not None:
@@ -174,6 +178,8 @@ def _read(path: str | os.PathLike[str]) -> Mapping[str, str] | None:
     """Content of a file of choices, nothing if it is damaged; None if it never was such a file."""
     try:
         with open(path, "rb") as file:
+            # One byte more than allowed shows that it is too long, without reading all of what may be
+            # anything.
             content = file.read(MOST_BYTES + 1)
     except FileNotFoundError:
         return {}
@@ -186,5 +192,7 @@ def _read(path: str | os.PathLike[str]) -> Mapping[str, str] | None:
     known = data.get("engines") if isinstance(data, dict) else None
     if isinstance(known, dict) and len(content) <= MOST_BYTES:
         return {k: v for k, v in known.items() if isinstance(v, str)}
+    # A file of choices that was cut while it was written still begins with the brace and this key, or a part
+    # of it; nothing else is ever written over.
     is_ours = b'"engines"'.startswith(content.lstrip()[1:].lstrip()[:9]) and content.lstrip()[:1] in b"{"
     return {} if is_ours else None

@@ -128,6 +128,7 @@ class Body:
         self._pieces, self._prefix = pieces, prefix
         self._variants: dict[Key, _Variant | None] = {}
         self._plan: Plan | None = None
+        # A loop's body hands back unchanged what every turn gets alike.
         handed_back = (i for i, v in enumerate(function.inputs) if v in function.outputs)
         self._kept = list(dict.fromkeys([*fixed, *handed_back]))
 
@@ -136,6 +137,7 @@ class Body:
         variant = self.variant(arguments)
         if variant is not None:
             return variant.compute(arguments)
+        # Planned on demand: a body that always runs in regions never needs it.
         if self._plan is None:
             f, pieces = self.function, self._pieces
             self._plan = Plan(
@@ -151,8 +153,11 @@ class Body:
     def variant(self, arguments: Sequence[Any]) -> _Variant | None:
         """The regions for such arguments; None if the interpreter runs them all."""
         bound = {i: arguments[i] for i in self._kept if _is_fixed(arguments[i])}
+        # By address: to compare the numbers of weights would cost more in each turn than the turn itself.
         key = tuple(id(a) if i in bound else _kind(a) for i, a in enumerate(arguments))
         if key not in self._variants:
+            # A loop over growing arrays has other sizes in every turn, and cutting would have to be paid in
+            # each.
             if len(self._variants) >= MOST_VARIANTS:
                 return None
             self._variants[key] = self._cut(arguments, bound)
@@ -213,6 +218,8 @@ class _Variant:
 
 
 def _is_fixed(argument: Any) -> bool:
+    # A scalar is more likely a counter than a weight. What can be written to may hold other numbers next
+    # time.
     return isinstance(argument, np.ndarray) and bool(argument.ndim) and not argument.flags.writeable
 
 
@@ -227,6 +234,7 @@ class PiecewiseLoop:
 
     def __init__(self, functions: LoopFunctions, pieces: Pieces) -> None:
         self.arguments: Sequence[Value] = functions.arguments
+        # TF1 graphs know loops as a ring of nodes; as functions, condition and body are cut like any other.
         self._condition = pieces.body(functions.condition)
         self._body = pieces.body(functions.body)
         self._ending = pieces.body(functions.ending)
@@ -273,6 +281,7 @@ class Branches:
         arguments: list[Any] = [self._known.get(i) for i in range(len(self._given) + len(self._known))]
         for number, value in zip(self._given, inputs[1:], strict=True):
             arguments[number] = value
+        # Only one branch is ever cut, the one that is taken; the other waits until it is.
         variant = self._bodies[self._side(inputs[0])].variant(arguments)
         return None if variant is None else variant.compute(arguments)
 
@@ -281,11 +290,13 @@ class Branches:
         if array.dtype.kind == "b":
             return int(is_true(array))
         index = int(array)
+        # As TensorFlow's Case does: any index out of range takes the last branch.
         return index if 0 <= index < len(self._bodies) else len(self._bodies) - 1
 
 
 def _constant(graph: Graph, value: Value) -> Array:
     """A value that needs no inputs, as an array that nobody can change."""
     fixed: Array = Plan(graph, [value]).run({})[0].view()
+    # That is the sign by which a body knows that it may take the array for a constant.
     fixed.flags.writeable = False
     return fixed

@@ -151,6 +151,7 @@ def in_child(
         child = os.fork()
     if child == 0:
         _work_and_exit(work, reading, writing)
+    # The pipe ends for the reader only when nobody has it open for writing, this process included.
     os.close(writing)
     in_time = False
     try:
@@ -204,6 +205,7 @@ def _read_all(pipe: int, timeout_seconds: float) -> tuple[bytes, bool]:
     content = io.BytesIO()
     end = time.monotonic() + timeout_seconds
     while (left := end - time.monotonic()) > 0:
+        # A model may give more than a pipe holds, so that reading must go on while the child writes.
         if not select.select([pipe], [], [], left)[0]:
             break
         chunk = os.read(pipe, _CHUNK_BYTES)
@@ -222,6 +224,7 @@ def _ended(child: int, *, kill: bool) -> int:
 
 def _crashed(engine: str, doing: str, code: int) -> EngineCrashed:
     how = f"signal {-code}, {_signal_name(-code)}" if code < 0 else f"exit code {code}"
+    # Not sent by us: a child that was too slow is told of before.
     if -code == getattr(signal, "SIGKILL", None):
         return EngineCrashed(
             f"the engine '{engine}' was killed ({how}) while {doing}",
@@ -252,6 +255,7 @@ def _signal_name(number: int) -> str:
 
 def _spawned(request: bytes, engine: str, doing: str, timeout_seconds: float) -> bytes:
     """The answer of a new process."""
+    # The child has to import this very package, wherever it was imported from.
     source = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
     try:
@@ -285,6 +289,7 @@ def _runs(
 def _stdout_for_answers() -> Iterator[io.BufferedWriter]:
     """A stream for the answer; what an engine prints goes to stderr."""
     with open(os.dup(1), "wb") as answers:
+        # Native code prints to file descriptor 1 whatever Python makes of sys.stdout.
         os.dup2(2, 1)
         yield answers
 

@@ -74,6 +74,7 @@ def flops(node: Node, definition: type[registry.OpDef]) -> float:
     if definition.cost is None:
         return 0.0
     inputs, outputs = list(_settled(node.inputs)), list(_settled(node.outputs))
+    # Taken for heavy: an engine that gets too much loses microseconds, the interpreter might lose seconds.
     if not all(s.is_static for s in (*inputs, *outputs[:1])):
         return float("inf")
     try:
@@ -85,6 +86,7 @@ def flops(node: Node, definition: type[registry.OpDef]) -> float:
 def _settled(values: Iterable[Value]) -> Iterable[TensorSpec]:
     for value in values:
         shape = value.spec.shape
+        # 1 for an open size makes an estimate a lower bound of what the interpreter would take.
         yield value.spec if shape is None else replace(value.spec, shape=tuple(d or 1 for d in shape))
 
 

@@ -56,6 +56,7 @@ class Feed:
 
             return Tensor.from_array(given, STRING).numpy()
         try:
+            # No copy where none is needed: what was given is handed to the engine as it is.
             found = np.asarray(given)
         except ValueError as error:  # lists of different lengths
             raise FeedError(
@@ -64,6 +65,8 @@ class Feed:
         if spec.dtype is not None and spec.dtype.numpy_name:
             wanted = spec.dtype.numpy()
             if found.dtype != wanted:
+                # numpy's rule refuses signed to unsigned, and numbers of Python come as int64 whatever they
+                # are meant for.
                 if not np.can_cast(found.dtype, wanted, "same_kind") and not (
                     found.dtype.kind in "iu" and wanted.kind in "iuf"
                 ):
@@ -82,6 +85,7 @@ class Feed:
                     f"the array fed has {shape_text(found.shape)}",
                     hint="reshape the array, or load the graph with another input shape",
                 )
+        # Lists and subclasses are converted each time, and objects need a look at each element.
         if found is given and type(given) is np.ndarray and not found.dtype.hasobject:
             self._dtype, self._shape = found.dtype, found.shape
         return found

@@ -73,6 +73,7 @@ class ModelFile:
             GraphError: there is none.
         """
         ports = self.inputs if role == "feed" else self.outputs
+        # The file's own names go before those of a signature, which may use one of them for another tensor.
         for wanted in (name, self.aliases().get(name.removesuffix(":0"), name)):
             for port in ports:
                 if port.name.removesuffix(":0") == wanted.removesuffix(":0"):
@@ -141,10 +142,13 @@ def engine_of(path: str | os.PathLike[str] | Graph) -> str:
         from thinflow.formats.packed_bytes import packed_kind
 
         return _engine_for(packed_kind(path))
+    # The file identifier of the flatbuffers format, behind the offset of the root table.
     if head[4:8] == b"TFL3":
         return "litert"
     # An ONNX model starts with its ir_version, from 3 on, and its producer or the like. No GraphDef starts
     # so; a SavedModel does, with version 1.
+    # The tags: 8 is field 1 as a number; the others are fields 2, 3, 7 and 8 (producer, its version, graph,
+    # opset_import) with a length.
     if len(head) > 2 and head[0] == 8 and 3 <= head[1] < 64 and head[2] in (0x12, 0x1A, 0x3A, 0x42):
         return "onnxruntime"
     return ""

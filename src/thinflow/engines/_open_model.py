@@ -90,11 +90,13 @@ def _opened_file(
         with side_by_side(inter_op_threads):
             return OpenModel(file=open_file(model, own, threads, signature))
     except EngineUnavailable as error:
+        # Who names an engine wants that one. And a missing one is to be installed, not silently replaced.
         if engine != "auto" or not usable_engines([own]):
             raise
         try:
             lifted = _lifted(model, signature)
         except ThinflowError:
+            # What the file's own engine said is about the file; what lifting says is about our own limits.
             raise error from None
         lifted.refusal = error.problem
         logger.warning("%s: %s; the interpreter runs it", path_of(model), error.problem)
@@ -115,6 +117,7 @@ def _lifted(model: str | os.PathLike[str] | Graph, signature: str | None = None)
         signature = signature_to_run(model)
     chosen = {} if signature is None else {"signature": signature}
     source = formats.load(model, **chosen) if isinstance(model, str | os.PathLike) else model.clone()
+    # Lifting asks for ranks and sizes, which many files state for their inputs and outputs only.
     infer_shapes(source)
     graph = lift(source)
     infer_shapes(graph)

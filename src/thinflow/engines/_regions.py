@@ -95,11 +95,13 @@ def _cut(
     from thinflow.engines._units import divide
     from thinflow.interpreter import Plan
 
+    # Engines ask for shapes, and a loop's follow from what goes round in it.
     infer_with_loops(graph, {v: v.spec for v in inputs if v.spec.shape is not None})
     division = divide(Plan(graph, outputs, inputs), backend.inner(graph))
     refused = division.refused(graph, inputs, outputs, backend.unsupported, backend.unsupported_unit)
     refused |= {n: "it prints, which no engine does" for n in division.nodes if n.op == "Print"}
     for unit in division.units:
+        # Values within a unit never cross a border, so their types do not matter.
         inside = set(unit) if len(unit) > 1 else set()
         read = (why for n in unit if n not in refused and (why := _unreadable(backend, n, inside)))
         why = next(read, "")
@@ -153,6 +155,8 @@ class _Piece:
         self._model: Model | None = None
         self._branches: Branches | None = None
         self._reads_variables = any(map(_is_reference, region.inputs))
+        # A region without outputs computes nothing that anybody reads; it runs for its effects, in the
+        # interpreter.
         if region.on_engine and region.outputs:
             try:
                 self._model = backend.lowered(graph, region, threads)
@@ -176,6 +180,8 @@ class _Piece:
                 return self._model.run([dereferenced(a) for a in arrays] if self._reads_variables else arrays)
             except (EngineUnavailable, FeedError) as error:
                 logger.info("falling back to the interpreter: %s", error.message)
+                # For good: a model that failed may be in any state, and trying in vain would cost in every
+                # run.
                 self.refusal, self._model = error.message, None
         if self._branches is not None:
             values = dict(zip(self.region.inputs, arrays, strict=True))
@@ -256,6 +262,7 @@ class _Compiled:
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         from thinflow.interpreter import as_array
 
+        # To set the number of threads takes locks and calls, which a run of microseconds would feel.
         if all(piece.runs_on_engine for piece in self.pieces):
             computed = self.compute(inputs)
         else:  # the interpreter's matrix products keep to the number of threads, too

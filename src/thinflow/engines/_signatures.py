@@ -68,6 +68,7 @@ class SignatureModel:
             self._model.interpreter.reset_all_variables()
         elif self._has_run:
             self._model.restart()
+            # The model has a new interpreter now, and a runner belongs to one.
             self._runner = self._model.interpreter.get_signature_runner(self._key)
 
     @property

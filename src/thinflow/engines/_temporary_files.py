@@ -55,6 +55,7 @@ def mapped(write: Callable[[], tuple[int, Iterable[Any]]], suffix: str) -> Itera
         except OSError as error:
             logger.info("the model is kept in memory, there is no room for a temporary file: %s", error)
             content = bytearray()
+            # From the start again: chunks are made once, and some have gone to the disk that was too small.
             for chunk in write()[1]:
                 content += chunk
             del write, chunks
@@ -97,6 +98,7 @@ def stored(programs: list[Program]) -> Iterator[bytes | str]:
     if not may_write_copies():
         yield _in_memory(program)
         return
+    # Weights decide about the size; the rest of a model is small beside them.
     if sum(t.array().nbytes for t in program.homes()) <= SMALL_BYTES:
         yield to_bytes(program)
         return
@@ -150,6 +152,7 @@ def release_pages(graph: Graph) -> None:
 
     Only for maps of files, which hold nothing that the file does not.
     """
+    # Not on Windows, where the system decides alone.
     if not hasattr(mmap.mmap, "madvise") or not hasattr(mmap, "MADV_DONTNEED"):
         return
     maps: dict[int, mmap.mmap] = {}

@@ -75,6 +75,7 @@ class _Blas:
         with self._lock:
             if not self._wishes:
                 self._before = [library.get_num_threads() for library in self._libraries]
+            # A dict keeps the order of entering, so the last one is who entered last.
             self._wishes[user] = threads
             self._set([threads] * len(self._libraries))
         try:

@@ -75,12 +75,15 @@ def divide(plan: Plan, inner: Collection[Value] = ()) -> Division:
     for group in groups:
         together.join(group)
     _join_arrays(together)
+    # Such a value never leaves the engine, so the engine has to run all of its readers or none.
     for value in inner:
         together.join([n for n in (value.node, *value.readers) if n in together])
+    # Most graphs have no loops, branches and arrays, and need no sorting of groups.
     if all(together.is_alone(n) for n in together):
         return Division([[n] for n in plan.nodes])
     wanted = {v.node for v in plan.outputs}
     found = constant_nodes(n for group in groups for n in group)
+    # A constant that is read on both sides would tie them together; computed twice, it ties nothing.
     constants = [n for n in found if n not in wanted and together.is_alone(n)]
     units = _sorted(together, set(constants))
     return Division(units, constants, _branchings(units, steps, set(constants)))
@@ -154,12 +157,14 @@ def _components(before: Mapping[Node, Sequence[Node]]) -> Iterator[list[Node]]:
                 if stack:
                     above = stack[-1][0]
                     low[above] = min(low[above], low[node])
+                # Nothing above it on the stack leads further back: the component is whole.
                 if low[node] == number[node]:
                     yield _closed(open_, node)
             elif following not in number:
                 number[following] = low[following] = len(number)
                 open_[following] = None
                 stack.append((following, iter(before[following])))
+            # Only what is on the stack can be in the same component; what was closed before is another one.
             elif following in open_:
                 low[node] = min(low[node], number[following])
 

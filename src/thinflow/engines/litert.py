@@ -75,6 +75,7 @@ class Model:
                 if isinstance(content, str)
                 else "please report this with the model",
             ) from error
+        # Before the first run the sizes may be those of the file; indices and types do not change.
         self._outputs = self.interpreter.get_output_details()
         self._input_indices = [d["index"] for d in self._inputs]
         self._output_indices = [d["index"] for d in self._outputs]
@@ -162,10 +163,12 @@ class Model:
     def _resize(self, shapes: Sequence[tuple[int, ...]]) -> None:
         from thinflow.tflite.runtime import allocate
 
+        # Allocation plans all memory anew, and XNNPACK packs its weights anew.
         if list(shapes) == self._shapes:
             return
         try:
             for detail, shape in zip(self._inputs, shapes, strict=True):
+                # strict would refuse to change sizes that the file states, and any batch may be fed.
                 self.interpreter.resize_tensor_input(detail["index"], shape, strict=False)
             allocate(self.interpreter)
         except (ValueError, RuntimeError) as error:
@@ -183,6 +186,7 @@ def _scalar_string(array: Array) -> Array:
     """
     import numpy as np
 
+    # numpy's "S" type of exactly this length: a shorter one would cut, a longer one fill up with zeros.
     text = array[()]
     if not text:
         raise EngineUnavailable(
@@ -252,6 +256,7 @@ def _unsupported(graph: Graph, nodes: Iterable[Node]) -> dict[Node, str]:
     from thinflow.engines._cost_model import better_exact
     from thinflow.lower.tflite.convert import unsupported
 
+    # Only what the engine would get is asked about: reasons against the rest would be lost anyway.
     nodes, exact = list(nodes), better_exact(graph)
     left = [n for n in nodes if n not in exact]
     return {n: exact[n] for n in nodes if n in exact} | unsupported(graph, left, specs={})
@@ -278,6 +283,7 @@ def _lowered(graph: Graph, region: Region, threads: int) -> Model:
 
     unit = multiplies_matrices()
     lowered = lower_graph(graph, region.inputs, region.outputs, specs={}, matrix_unit=unit)
+    # With open sizes LiteRT can neither plan memory nor prepare kernels before it is fed.
     settled = all(v.spec.is_static for v in region.inputs)
     with mapped(partial(write_program, lowered.program), ".tflite") as content:
         del lowered  # the arrays computed for it; the file has them now

@@ -54,10 +54,12 @@ class Model:
             ) from error
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
+        # Looked up here, since engines are made ready deep inside of what asks for nodes side by side.
         options.inter_op_num_threads = inter_op_threads()
         if options.inter_op_num_threads > 1:
             options.execution_mode = onnxruntime.ExecutionMode.ORT_PARALLEL
         options.log_severity_level = _ERRORS_ONLY
+        # ONNX Runtime computes unsigned by unsigned then, which is slower and cannot overflow.
         if products_may_overflow():
             options.add_session_config_entry("session.x64quantprecision", "1")
         try:
@@ -98,6 +100,7 @@ def _fed(x: Array) -> Array:
 
     x = np.asarray(x)
     if x.dtype.kind == "c":
+        # numpy lays a complex number out as two floats, so a view is all it takes.
         parts = np.ascontiguousarray(x).reshape(*x.shape, 1)
         return np.asarray(parts.view(np.float64 if x.dtype.itemsize == 16 else np.float32))
     if x.dtype.kind not in "OS":
@@ -106,6 +109,7 @@ def _fed(x: Array) -> Array:
         texts = [t if isinstance(t, str) else bytes(t).decode() for t in x.reshape(-1).tolist()]
     except UnicodeDecodeError as error:
         raise FeedError("ONNX Runtime takes text, and a string is not UTF-8") from error
+    # Texts pass through C strings, which end at the first zero.
     if any("\0" in t for t in texts):
         raise FeedError("ONNX Runtime takes text, and a string holds a zero byte")
     found = np.empty(len(texts), object)

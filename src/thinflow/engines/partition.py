@@ -64,6 +64,8 @@ def partition(
         regions = _regions(running, inputs, excluded, set(alone))
         _connect(regions, inputs, outputs, fixed)
         small = {n: why for r in regions if r.on_engine and (why := too_small(r)) for n in r.nodes}
+        # What goes to the interpreter may split a region in two or leave its neighbour too small: once more.
+        # Nodes only ever leave the engine, so it ends.
         if not small:
             return regions, left
         excluded.update(small)
@@ -81,6 +83,7 @@ def _regions(
         on_engine = unit[0] not in excluded
         regions = by_level.setdefault((level[number], on_engine), [Region(on_engine)])
         if not on_engine and unit[0] in alone:
+            # An empty one behind it takes what follows; if nothing does, it is dropped below.
             regions += [Region(on_engine, list(unit)), Region(on_engine)]
         else:
             regions[-1].nodes.extend(unit)
@@ -113,8 +116,10 @@ class _Links:
 def _earliest(links: _Links, excluded: set[Node]) -> list[int]:
     """The lowest level that each unit may have."""
     level: list[int] = []
+    # In running order, so that what a unit needs has its level already.
     for own, unit in enumerate(links.units):
         on_engine = unit[0] not in excluded
+        # 0 is what the interpreter runs before any engine; engine nodes begin with level 1.
         lowest = int(on_engine)
         for other in links.before[own]:
             if other < own:  # what is damaged may read what comes later
@@ -165,6 +170,7 @@ def _connect(
         made: dict[Value, None] = {}
         for node in region.nodes:
             for value in node.inputs:
+                # A value that is fed comes from outside, even if the node that would make it is here.
                 if value in fed or (value.node not in fixed and home.get(value.node) is not region):
                     needed[value] = None
             for value in node.outputs:

@@ -29,6 +29,7 @@ class _Compiled:
     def run(self, inputs: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
         from thinflow.engines._threads import blas
 
+        # numpy takes no number of threads; its matrix library does, for the whole process.
         with blas().limited(self._threads):
             return self._plan.run(dict(zip(self._inputs, inputs, strict=True)))
 

@@ -182,6 +182,7 @@ class Session:
             call = self._calls[key] = self._prepared(fetches, feeds)
         self._last = call.compiled
         arrays = [f.array(x) for f, x in zip(call.feeds, feeds.values(), strict=True)]
+        # States go in behind what the caller feeds, in the order in which `_finished` takes them out.
         arrays += [self._held[s.input] for s in call.states]
         if self._max_iterations is None:
             return self._finished(call, call.compiled.run(arrays))
@@ -260,6 +261,7 @@ class Session:
         if self._cache is not None:
             remember(self._cache, key, name)
         self.engine, self._engine, self._undecided = name, find(name), False
+        # The fastest is ready already; to make it so again would take its time twice.
         self._compiled[tuple(inputs), tuple(outputs)] = compiled
 
     def restart(self) -> None:

@@ -23,6 +23,7 @@ def keep_batch_statistics(
         arithmetic: the ops that a factor may go through.
     """
     factors: set[Any] = set()
+    # Only values of the dict change while it is walked, never its keys.
     for operator, why in placement.items():
         sizes = [_size(t.shape) for t in operator.inputs if t in factors]
         if operator.code == root:
@@ -30,6 +31,8 @@ def keep_batch_statistics(
         elif sizes and operator.code in arithmetic:
             if not why:
                 placement[operator] = "it applies statistics that are computed at run time"
+            # A result larger than its factors is x * factor, an activation like any other: the walk ends
+            # there.
             factors.update(t for t in operator.outputs if _size(t.shape) <= max(sizes))
     _keep_variances(placement, root, arithmetic)
 
@@ -53,6 +56,7 @@ def _keep_variances(placement: MutableMapping[Any, str], root: str, arithmetic: 
     squares = [o for o in makers(means) if _is_square(o)]
     centred = [o for o in makers(squares) if o.code.upper() == "SUB"]
     averages = [o for o in makers([*squares, *centred]) if _is_mean(o)]
+    # A mean without squares under the root is no variance; it stays with what the other rules say.
     for operator in (*squares, *centred, *averages, *(means if squares else ())):
         placement[operator] = placement[operator] or "it is part of a variance that is computed at run time"
 

@@ -19,6 +19,8 @@ from thinflow.quantize.channels import ChannelStatistics
 from thinflow.quantize.kernels import is_float
 from thinflow.typing import Array
 
+# Not TRANSPOSE_CONV: with strides, other weights reach each position of its output, so that no one number per
+# channel would do.
 CORRECTED = frozenset(("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"))
 
 
@@ -59,6 +61,8 @@ def corrected(
 def _corrected(operator: Operator, rounded: Array, mean: Array) -> Operator:
     weights = operator.inputs[1]
     assert weights is not None, "only layers with weights are corrected"
+    # float64: the errors are small differences of numbers that are nearly equal, and a channel sums
+    # thousands.
     error = rounded.astype(np.float64) - np.asarray(weights.array())
     shift = _shift(operator.code, error, mean)
     if shift is None:
@@ -76,10 +80,12 @@ def _shift(code: str, error: Array, mean: Array) -> Array | None:
     """float64 [outputs] mean of the output's error; None if the sizes are unusual, as in grouped layers."""
     channels = len(mean)
     if code == "DEPTHWISE_CONV_2D":
+        # 1HWC with C * multiplier entries: output channel c reads input channel c // multiplier.
         times, rest = divmod(error.shape[3], channels)
         return None if rest else error.sum(axis=(0, 1, 2)) * np.repeat(mean, times)
     if error.shape[-1] != channels:
         return None
+    # OHWI: each place of the window sees the same mean, so its errors can be summed before.
     per_channel = error.sum(axis=(1, 2)) if code == "CONV_2D" else error
     shift: Array = per_channel @ mean
     return shift

@@ -117,10 +117,12 @@ def watch(
     result = Calibration()
     done = 0
     for walk in range(walks):
+        # The model's answers are observed by min-max, which is done after one walk whatever the others need.
         active = {t: o for t, o in watched.items() if walk < o.passes}
         for one in active.values():
             one.begin(walk)
         for feed in feeds:
+            # `done` counts on over the walks, and is the number of a sample in the first one only.
             runner.run(feed, f"sample {done}" if walk == 0 else "")
             for tensor, one in active.items():
                 skipped = _show(one, runner.view(tensor))
@@ -143,6 +145,7 @@ def _ranges(watched: Mapping[Any, Observer], answers: Collection[Any], recipe: R
     found = {}
     for tensor, one in watched.items():
         low, high = one.range()
+        # Observers that saw no finite value answer with an empty range, its low end above the high one.
         if low <= high:
             found[tensor] = Range(low, high, "minmax" if tensor in answers else recipe.observer)
     return found
@@ -158,6 +161,7 @@ def _count(feeds: Iterable[Feed]) -> int:
 def _activations(main: tflite.Subgraph) -> list[Any]:
     """Everything computed or fed in float."""
     produced = [t for o in main.operators for t in float_outputs(o)]
+    # Variables keep their values from run to run; the operators that read them stay float anyway.
     return [t for t in (*filter(is_float, main.inputs), *produced) if not t.is_variable]
 
 
@@ -180,6 +184,7 @@ def _observers(activations: Iterable[Any], recipe: Recipe, answers: Collection[A
 def _answers(block: Block[Any, Any], kernels: Kernels) -> set[Any]:
     """Outputs, what decides between classes, and what shares its parameters with them."""
     answers = set(block.outputs)
+    # Backwards, so that a tensor is known to be an answer before the operators above it ask.
     for operator in reversed(block.operators):
         kernel = kernels.table.get(operator.code)
         follows = kernel is not None and kernel.same_scale and answers.intersection(operator.outputs)

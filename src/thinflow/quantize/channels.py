@@ -42,6 +42,8 @@ class _Observer:
 
     def observe(self, values: Array, low: float, high: float) -> None:
         channels = len(self.sums)
+        # Where some values are not finite, the others come as one flat array: nobody knows their channels
+        # then.
         if values.shape[-1:] != (channels,):
             return
         rows = values.reshape(-1, channels)

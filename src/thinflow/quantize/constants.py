@@ -98,6 +98,9 @@ class _Rewriter:
             if smaller.reading is Reading.BEFORE:
                 inputs[number] = self._dequantized(smaller.tensor, operator.inputs[number])
             elif smaller.reading is Reading.BEHIND:
+                # The operator's old output becomes DEQUANTIZE's, so that its readers stay as they are. Behind
+                # a GATHER only the rows that were looked up are unpacked, in front of it all of them would
+                # be.
                 wide = outputs[0]
                 name = f"{wide.name}/{smaller.tensor.dtype.name}"
                 outputs[0] = Tensor(name, wide.shape, smaller.tensor.dtype, None, smaller.tensor.quantization)
@@ -117,6 +120,7 @@ class _Rewriter:
         for number, tensor in enumerate(operator.inputs):
             if tensor is None or not tensor.is_constant or not is_float(tensor):
                 continue
+            # The scheme is asked first: a constant that it would not touch has its own reason to stay.
             found = self.scheme.choose(operator, number, tensor)
             if isinstance(found, str):
                 reasons.append(found)

@@ -23,14 +23,19 @@ from thinflow.typing import Array
 # Of a factor. Channels that are nearly dead would ask for any size; within these, products stay far from the
 # ends of float32.
 SMALLEST, LARGEST = 1e-3, 1e3
+# Neighbouring pairs share a layer, so each step disturbs the pair before it: this bounds the mending.
 SWEEPS = 20
 SETTLED = 0.01  # relative change of the factors below which a sweep was the last one
 
+# Layouts of LiteRT's weights: OHWI; 1HWC, where a channel is input and output at once; and OI.
 _OUT = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 0}
 _IN = {"CONV_2D": 3, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 1}
+# relu(s * x) = s * relu(x) for s > 0. RELU6 is none of them: its limit would be 6 / s in each channel.
 _LINEAR = frozenset(("NONE", "RELU"))
 _CHANNELWISE = frozenset(
     (
+        # PAD puts zeros around, which any factor leaves alone; PADV2 may pad with another number. RESHAPE
+        # belongs here only as long as the last size stays, which in row-major order keeps the channels apart.
         *("RELU", "LEAKY_RELU", "MAX_POOL_2D", "AVERAGE_POOL_2D", "MEAN", "PAD", "RESHAPE", "SQUEEZE"),
         *("EXPAND_DIMS", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"),
     )
@@ -119,6 +124,7 @@ def _next_layer(
 ) -> tuple[Tensor, Operator] | None:
     """The one layer a tensor reaches through operators that treat channels alone, and its input."""
     while tensor not in main.outputs and tensor.shape and tensor.shape[-1] == channels:
+        # Another reader would see the rescaled activation too, and nothing makes up for it there.
         using = readers.get(tensor, [])
         if len(using) != 1 or using[0][1] != 0:
             return None
@@ -145,6 +151,7 @@ def _multiplier(operator: Operator) -> int:
 def _reduces_channels(operator: Operator, rank: int) -> bool:
     axes = operator.inputs[1]
     if axes is None or not axes.is_constant:
+        # Axes that are computed may be any.
         return True
     return any(int(a) % rank == rank - 1 for a in np.asarray(axes.array()).ravel())
 
@@ -163,6 +170,8 @@ def smoothing_factors(pair: Pair, statistics: ChannelStatistics, *, alpha: float
     usable = (size > 0) & (incoming > 0)
     factors = np.ones(pair.channels)
     factors[usable] = size[usable] ** alpha / incoming[usable] ** (1 - alpha)
+    # Only ratios between channels matter to the rounding. With a geometric mean of 1 neither layer takes over
+    # the size of the whole tensor.
     if usable.any():
         factors[usable] /= np.exp(np.log(factors[usable]).mean())
     return np.clip(factors, SMALLEST, LARGEST)
@@ -174,6 +183,8 @@ def equalizing_factors(pairs: Sequence[Pair]) -> list[Array]:
     One layer may belong to two pairs, hence the sweeps.
     """
     factors = {pair: np.ones(pair.channels) for pair in pairs}
+    # A layer is the first of one pair and the second of another at most: its weights are divided along their
+    # outputs by the factors of the one, and multiplied along their inputs by those of the other.
     divided = {pair.first: pair for pair in pairs}
     multiplied = {pair.second: pair for pair in pairs}
 
@@ -188,6 +199,9 @@ def equalizing_factors(pairs: Sequence[Pair]) -> list[Array]:
             incoming = _input_sizes(pair.second, pair.channels, factors[pair], after)
             usable = (outgoing > 0) & (incoming > 0)
             step = np.ones(pair.channels)
+            # Both sides reach equally far if r1 / s = r2 * s. The sizes are those under the factors so far,
+            # so this is a step on top of them. A channel of zeros on one side has no such s and keeps its
+            # factor.
             step[usable] = np.sqrt(outgoing[usable] / incoming[usable])
             moved = np.clip(factors[pair] * step, SMALLEST, LARGEST)
             largest_change = max(largest_change, float(np.abs(moved / factors[pair] - 1).max(initial=0.0)))
@@ -210,6 +224,7 @@ def _input_sizes(
     """max|W| per input channel of a layer whose channels are rescaled."""
     weights = _scaled(operator, factor, divisor)
     others = tuple(i for i in range(weights.ndim) if i != _IN[operator.code])
+    # A depthwise layer has several columns for each input channel, side by side.
     sizes = np.asarray(weights.max(axis=others), np.float64)
     return sizes.reshape(channels, -1).max(axis=1)
 
@@ -245,6 +260,7 @@ def rescaled(program: Program, factors: Mapping[Pair, Array]) -> Program:
 def _rescaled(operator: Operator, divisor: Array | None, factor: Array | None) -> Operator:
     if divisor is None and factor is None:
         return operator
+    # Rounded to float32 once, though two factors may come in.
     weights = _known_weights(operator).astype(np.float64)
     inputs = list(operator.inputs)
     if factor is not None:
@@ -253,6 +269,7 @@ def _rescaled(operator: Operator, divisor: Array | None, factor: Array | None) -
         weights = weights / _along(operator, _OUT, divisor)
         bias = inputs[2] if len(inputs) > 2 else None
         if bias is not None:
+            # Only the divided layer's bias follows: behind the second layer all is as before.
             inputs[2] = _with_data(bias, np.asarray(bias.array()) / divisor)
     old = inputs[1]
     assert old is not None, "the layer has weights"

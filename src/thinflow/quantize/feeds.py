@@ -158,6 +158,7 @@ def _from_files(
     limit: int | None,
     labels: list[Any] | None = None,
 ) -> Feeds:
+    # One file without the mark, and names are no labels: a part of them could not be compared.
     if labels is None and all("_" in f.name for f in files):
         labels = [f.name.split("_", 1)[0] for f in files]
     chosen = spread(len(files), limit, labels)
@@ -187,6 +188,7 @@ def _from_npz(path: Path, inputs: Inputs, limit: int | None) -> Feeds:
     except UNREADABLE as e:
         raise FeedError(f"the file cannot be read: {e}", str(path)) from e
     stored = {n.removesuffix(".npy"): Stored(path, n) for n in names}
+    # A model may have an input of that name; then the array is fed, and there are no labels.
     labels = stored.pop(LABELS, None) if LABELS not in inputs else None
     plain = None if labels is None else [_plain(x) for x in labels]
     return _from_stored(stored, inputs, plain, str(path), limit)
@@ -214,6 +216,8 @@ def _from_stored(
     wanted, last = set(chosen), chosen[-1]
 
     def walk() -> Iterator[dict[str, Array]]:
+        # Rows are streamed, maybe from packed zip members, so those that are not wanted have to be read as
+        # well.
         for number, row in enumerate(zip(*by_input.values(), strict=True)):
             if number > last:
                 return
@@ -258,6 +262,8 @@ def _from_iterable(source: Any, inputs: Inputs, limit: int | None) -> Feeds:
 
     def walk() -> Iterator[dict[str, Array]]:
         nonlocal walked
+        # A second walk over a used-up iterator would be an empty one, and look like a data set without
+        # samples.
         if walked and isinstance(source, Iterator):
             raise FeedError(
                 "the samples can be walked once only",
@@ -267,6 +273,7 @@ def _from_iterable(source: Any, inputs: Inputs, limit: int | None) -> Feeds:
         for number, item in enumerate(source() if callable(source) else source):
             if wanted is None or number in wanted:
                 yield fitted_sample(item, inputs, f"sample {number}")
+            # Before the next one is asked for: a generator may be endless, or slow.
             if wanted is None and number + 1 == limit:
                 return
 
@@ -303,6 +310,7 @@ def spread(count: int, limit: int | None, labels: Sequence[Any] | None = None) -
     """
     if limit is None or limit >= count:
         return list(range(count))
+    # A fixed seed: two runs of a command, or calibration and evaluation, take the same samples.
     rng = np.random.default_rng(0)
     classes: dict[Any, list[int]] = {}
     for number in range(count):
@@ -317,6 +325,8 @@ def _shares(sizes: Sequence[int], limit: int, rng: np.random.Generator) -> list[
     shares = [0] * len(sizes)
     while limit:
         left = [i for i, size in enumerate(sizes) if shares[i] < size]
+        # All classes are raised alike until the smallest is used up or fewer than one for each is left; those
+        # last few go to classes drawn over the whole list.
         each = min(limit // len(left), min(sizes[i] - shares[i] for i in left))
         for i in left if each else _drawn(left, limit, rng):
             shares[i] += each or 1

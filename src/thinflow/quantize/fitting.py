@@ -37,6 +37,7 @@ def fitted_sample(item: Any, inputs: Inputs, where: str) -> dict[str, Array]:
 def as_array(item: Any) -> Array:
     """The item as an array; a string as a scalar of objects, which keeps zeros at its end."""
     if isinstance(item, (bytes, str)):
+        # numpy's own "S" type takes zero bytes at the end for padding.
         raw: Array = np.empty((), object)
         raw[()] = item
         return raw
@@ -108,8 +109,10 @@ def fit(array: Array, name: str, spec: TensorSpec, where: str = "") -> Array:
         return array
     if array.dtype.kind not in "biuf" and array.dtype != wanted:
         raise FeedError(f"input '{name}' wants {spec.dtype}, found {array.dtype}", where)
+    # What overflows an integer is found by the comparison below, with a message that names the input.
     with np.errstate(all="ignore"):
         converted = array.astype(wanted)
+    # Floats may lose digits, as float64 feeds of float32 inputs do; integers have to come through unchanged.
     if wanted.kind in "biu" and not np.array_equal(converted, array):
         raise FeedError(
             f"input '{name}' wants {spec.dtype}, found {array.dtype} values that it cannot hold", where,

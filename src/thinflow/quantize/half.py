@@ -38,6 +38,7 @@ def float16(program: tflite.Program, recipe: Recipe) -> Storing:
 def _why_not(constant: Any) -> str:
     """Reason against float16; empty if there is none. Infinities stay what they are."""
     data = np.asarray(constant.array())
+    # Infinities and NaN exist in float16 as well; only finite numbers could become infinite.
     largest = float(np.abs(data[np.isfinite(data)]).max(initial=0.0))
     if largest > LARGEST:
         return f"constant '{constant.name}' reaches {largest:.4g}, and float16 ends at {LARGEST:g}"
@@ -85,6 +86,7 @@ def store_half(program: onnx.Program) -> Quantized[onnx.Program]:
 
     def widened(tensor: onnx.Tensor, operator: onnx.Operator) -> onnx.Tensor:
         """What stands for a tensor: itself, or the float32 form of its new float16 constant."""
+        # One Cast serves all readers of a constant.
         if tensor in wide or not is_float(tensor) or not tensor.is_constant or tensor.array().size < FEWEST:
             return wide.get(tensor, tensor)
         why = _why_not(tensor)

@@ -53,6 +53,7 @@ def quantize_int8(
     require_float(program, 1)
     main = replace(main, operators=[_free_pool(o, recipe) for o in main.operators])
     placement, assignment = _settle(main, kernels, recipe, ranges)
+    # An input or output may border on float operators alone and has no parameters yet.
     for tensor in _integer_borders(main, recipe):
         if tensor in ranges and not tensor.is_constant:
             assignment.of.setdefault(tensor, parameters_for(ranges[tensor], arithmetic=kernels.arithmetic))
@@ -60,6 +61,7 @@ def quantize_int8(
     for operator in main.operators:
         rewriter.add(operator, placement.get(operator))
     subgraph = rewriter.finish()
+    # Bodies of loops are called with floats and hand floats back, whatever the model's own borders are.
     stored = replace(recipe, scheme="int8_weights", input_type="float32", output_type="float32")
     called = weights_only(program, stored)
     bodies = called.apply(replace(program, subgraphs=program.subgraphs[1:]))
@@ -78,6 +80,8 @@ def _settle(
     """Placement and quantization parameters, which depend on each other for layers."""
     forced: dict[Operator, str] = {}
     while True:
+        # An operator that has to stay float changes which tensors share a scale, and so may the factors of
+        # others: once more from the start. The forced ones only grow in number, hence it ends.
         placement = place(main, kernels, recipe, ranges, forced)
         assignment = assign(main, placement, ranges, kernels)
         before = len(forced)
@@ -86,6 +90,7 @@ def _settle(
             if kernel.weighted is not None:
                 s_x, s_y = _edge_scales(operator, kernel.weighted, assignment)
                 scales = layer_scales(operator, kernels, s_x, s_y, per_channel=recipe.per_channel).weights
+                # The kernels requantize sums with this factor, which has an upper end.
                 if s_x * float(scales.max(initial=0)) / s_y >= kernels.largest_factor:
                     forced[operator] = "its output needs much finer steps than its inputs have"
             elif kernel.scale_limit <= _largest_scale(operator, kernels, assignment):
@@ -139,6 +144,7 @@ def _free_pool(operator: Operator, recipe: Recipe) -> Operator:
     if window != x.shape[1:3] or (operator.outputs[0].shape or ())[1:3] != (1, 1) or not is_plain:
         return operator
     axes = Tensor(f"{operator.outputs[0].name}/axes", (2,), INT32, np.array([1, 2], np.int32))
+    # Version 1 of MEAN, since options and version of the pool say nothing about it.
     return replace(operator, code="MEAN", inputs=[x, axes], options={"keep_dims": True}, version=1)
 
 
@@ -208,6 +214,7 @@ class _Rewriter:
         return self.result
 
     def _output(self, tensor: Tensor) -> Tensor:
+        # An input that is handed out as it came.
         if tensor in self._fed:
             return self._fed[tensor]
         if tensor not in self._borders:
@@ -215,6 +222,7 @@ class _Rewriter:
         if tensor not in self._unsigned:
             return self._as_integer(tensor)
         fetched = self._unsigned_tensor(tensor)
+        # From the integers where they exist: going through floats would round a second time.
         source = self._integer.get(tensor) or self._as_plain(tensor)
         self.result.operators.append(Operator("QUANTIZE", [source], [fetched]))
         return fetched
@@ -223,6 +231,7 @@ class _Rewriter:
         """A uint8 tensor at the border: the int8 values, 128 higher."""
         parameters = self.assignment.of[tensor]
         stored = _stored(parameters)
+        # Same scale, both ends 128 higher: QUANTIZE between the two types rounds nothing.
         stored.zero_point += 128
         new = Tensor(tensor.name, tensor.shape, UINT8, quantization=stored)
         self._record(new, parameters.range, parameters.range.observer, "the int8 values, 128 higher")
@@ -345,6 +354,7 @@ class _Rewriter:
     def _plain_tensor(self, tensor: Tensor) -> Tensor:
         if tensor not in self._plain:
             hidden = (tensor in self._integer or tensor in self._fed) and tensor not in self._visible
+            # Tensors of one file need names of their own, also where they are two forms of the same.
             self._plain[tensor] = replace(tensor, name=f"{tensor.name}/float" if hidden else tensor.name)
         return self._plain[tensor]
 

@@ -30,6 +30,7 @@ INT4 = dtype("int4")
 # little room.
 FEWEST = 1024
 
+# Activations of one sign then use all 256 steps, too. Convolutions have no such option in the schema.
 _ASYMMETRIC = (("asymmetric_quantize_inputs", True),)
 _HYBRID: dict[str, tuple[tuple[str, Any], ...]] = {
     "CONV_2D": (),
@@ -51,6 +52,7 @@ def weights_only(program: Program, recipe: Recipe) -> Storing:
     """int8 or int4 weights that LiteRT unpacks, to compute in float32."""
     scheme = _Unpacked(recipe)
     if recipe.scheme == "int4_weights":
+        # As is common below eight bits: the input and the answer meet these two layers directly.
         scheme.in_four_bits = frozenset(_layers(program)[1:-1])
     return scheme
 
@@ -89,7 +91,9 @@ class _IntegerWeights(Storing):
 def _made(weights: Weights, axis: int | None, bits: int, spread: bool) -> tuple[Tensor, Decision]:
     data = np.asarray(weights.tensor.array())
     limit = WEIGHT_MAX if bits == 8 else INT4_MAX
+    # No bias and no scale of activations to get along with: only channels of zeros are mended.
     scales = usable_scales(weight_scales(data, axis, limit), None, 1.0, 0.0)
+    # At 8 bits clipping gains nothing measurable, at 4 it does.
     if bits < 8:
         scales = clipped_scales(data, scales, axis, limit)
     how = "per tensor" if axis is None else f"per channel of dimension {axis}"
@@ -109,6 +113,7 @@ def _made(weights: Weights, axis: int | None, bits: int, spread: bool) -> tuple[
 class _Dynamic(_IntegerWeights):
     def _smaller(self, operator: Operator, weights: Weights, data: np.ndarray) -> Smaller | str:
         if operator.code == "GATHER":
+            # One scale for the whole table: the rows that come out are one tensor, whichever were looked up.
             return Smaller(self._stored(weights, None), Reading.BEHIND)
         options = _HYBRID.get(operator.code)
         if options is None:

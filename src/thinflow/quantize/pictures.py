@@ -51,6 +51,7 @@ def read_picture(file: Path, spec: TensorSpec, scaling: Scaling) -> Array:
     height, width, channels = (
         (spec.shape or (None, None, None))[-3:] if spec.rank != 2 else (None, None, None)
     )
+    # Pillow converts to gray or drops transparency as the model wants; an open channel count means colour.
     mode = {1: "L", 3: "RGB", 4: "RGBA"}.get(3 if channels is None else channels)
     if mode is None or spec.rank not in (None, 3, 4):
         raise FeedError(f"a picture does not fit an input of shape {shape_text(spec.shape)}", str(file))
@@ -61,6 +62,9 @@ def read_picture(file: Path, spec: TensorSpec, scaling: Scaling) -> Array:
         raise FeedError(f"the picture cannot be read: {e}", str(file)) from e
     size = (width or picture.width, height or picture.height)
     if picture.size != size:
+        # Pillow widens the filter where it makes a picture smaller; TensorFlow's resize takes four pixels
+        # whatever the factor, so the two differ there.
         picture = picture.resize(size, Image.Resampling.BILINEAR)
     values = np.asarray(picture).reshape(size[1], size[0], -1)
+    # A uint8 input takes pixels; the model scales them itself.
     return values if spec.dtype is UINT8 else scaling(values)

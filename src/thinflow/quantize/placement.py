@@ -40,6 +40,7 @@ def place(
         if touches and operator.code not in kernels.reads_sizes:
             why = recipe.why_skipped(operator) or (forced or {}).get(operator)
             placement[operator] = why or _why_impossible(operator, observed, kernels)
+    # The order matters: each rule sees what those before it keep float, and only ever adds to it.
     keep_batch_statistics(placement, kernels.reciprocal_root, kernels.scalings)
     neighbours = Neighbours(block, placement)
     _keep_rows(placement, kernels, neighbours)
@@ -118,6 +119,7 @@ def _keep_rows(placement: Placement, kernels: Kernels, neighbours: Neighbours) -
         for tensor in kernels.computed_inputs(operator):
             before = neighbours.producers.get(tensor)
             is_alone = neighbours.readers[tensor] == [operator] and tensor not in neighbours.fetched
+            # Only where nobody else wants the bare product: it would have to be quantized for them.
             if before is None or before.code != product or placement.get(before) != "" or not is_alone:
                 continue
             if row is not None and row.array().ndim <= 1:
@@ -147,6 +149,7 @@ def _keep_islands(placement: Placement, kernels: Kernels) -> None:
         if any(placement[o] for o in others):
             near_float |= shores
     for operator in light:
+        # An island among floats would cost a QUANTIZE and a DEQUANTIZE for arithmetic that is cheap anyway.
         group = islands.find(operator)
         if group not in near_heavy and (kernels.floats_are_free or group in near_float):
             placement[operator] = "the operators around it are float"
@@ -166,6 +169,7 @@ def _is_tail(operator: Operator, placement: Placement, kernels: Kernels, neighbo
     """Whether an operator inside the network can read floats that exist anyway."""
     del kernels
     after = neighbours.after(operator)
+    # A result that is also fetched has to exist in the form the recipe wants.
     if not after or any(not placement[r] for r in after) or neighbours.fetched.intersection(operator.outputs):
         return False
 
@@ -195,6 +199,8 @@ def _is_free_tail(operator: Operator, placement: Placement, kernels: Kernels, ne
 
 
 def _until_stable(placement: Placement, rule: Callable[[Any], bool], reason: str) -> None:
+    # From the outputs up: a tail of any length is then taken in one walk, unless branches make another
+    # needed.
     order: Sequence[Any] = list(reversed(placement))
     changed = True
     while changed:

@@ -46,6 +46,7 @@ def _import_range(wiring: Wiring, operator: Operator, imported: dict[Any, Range]
         return
     given = Range(operator.options["low"], operator.options["high"], "trained")
     if not is_float(x) or not take_out(wiring, operator, given, imported):
+        # Another reader sees what is before the rounding: it stays in place as a name for the same numbers.
         operator.code, operator.options = "Identity", {}
 
 
@@ -58,6 +59,7 @@ def _pool_all(wiring: Wiring, operator: Operator) -> None:
         axes = None if listed is None else listed.tolist()
     if x is None or x.shape is None or len(x.shape) != 4 or axes is None:
         return
+    # NCHW: 2 and 3 are height and width.
     if sorted(int(a) % 4 for a in axes) != [2, 3] or x.dtype.name != "float":
         return
     keeps = bool(operator.options.get("keepdims", 1))
@@ -76,8 +78,10 @@ def _commute(wiring: Wiring, operator: Operator) -> None:
     array = constant_of(c)
     if x is None or c is None or x.is_constant or array is None or c.dtype.name != "float":
         return
+    # The reciprocal of a subnormal number may be infinite.
     if operator.code == "Div" and not (np.isfinite(array) & (np.abs(array) > _TINY)).all():
         return
+    # x - c = x + (-c) exactly. x * (1/c) rounds once more than x / c, by far less than eight bits show.
     opposite = -array if operator.code == "Sub" else np.asarray(np.float32(1) / array, np.float32)
     name = operator.outputs[0].name
     operator.code = "Add" if operator.code == "Sub" else "Mul"

@@ -77,6 +77,7 @@ class _Rewriter:
         self.operators: list[Operator] = []
         self.decisions: list[Decision] = []
         self._neighbours = Neighbours(program, placement)
+        # Bodies of loops and branches see the names around them, so theirs count as taken.
         self._unique = unique_names({t.name for one in program.programs() for t in one.tensors()})
         self._floats = set(program.inputs)  # what exists as it was: in float, or of another type
         self._integers: dict[Tensor, Tensor] = {}
@@ -96,9 +97,11 @@ class _Rewriter:
             self._add_float(operator)
         elif operator.outputs[0] in self.assignment.absorbed:
             x = self.assignment.absorbed[operator.outputs[0]]
+            # Its input was quantized to the clamp's own range, so the integers are clamped already.
             self._integers[operator.outputs[0]] = self._integers[x]
         elif KERNELS.table[operator.code].is_clamp:
             x = KERNELS.data_inputs(operator)[0]
+            # Quantizing to the range that a clamp leaves is the clamp.
             self._write(operator.outputs[0], x if x in self._floats else self._as_read(x), operator)
         elif KERNELS.table[operator.code].moves_integers:
             self._add_on_integers(operator)
@@ -147,6 +150,7 @@ class _Rewriter:
         parameters = self.assignment.of[y]
         border = operator.inputs[2] if len(operator.inputs) > 2 else None
         number = np.zeros((), np.float32) if border is None else border.array()
+        # Pad moves integers as they are; what it puts around has to be in the same scale.
         filler = self.constant(f"{y.name}/border", self._quantized(number, parameters), self.element)
         stored = self._new_integers(y)
         inputs = [self._as_integers(x), operator.inputs[1], filler, *operator.inputs[3:]]
@@ -160,6 +164,8 @@ class _Rewriter:
         assert numbers is not None, "only ops with weights get here"
         s_x = self.assignment.of[KERNELS.data_inputs(operator)[0]].scale
         per_channel, weight_max = self.recipe.per_channel, self.options.weight_max
+        # 0 for the output's scale: how small a factor may be is a limit of LiteRT's kernels, not of ONNX
+        # Runtime's.
         scales = layer_scales(operator, KERNELS, s_x, 0.0, per_channel=per_channel, weight_max=weight_max)
         new = {numbers.weights: self._weight(KERNELS.weights(operator), scales.weights, scales.axis)}
         if numbers.bias is not None and scales.bias is not None and scales.bias_row is not None:
@@ -183,10 +189,12 @@ class _Rewriter:
         return self._dequantized(b.name, stored, scales, 0)
 
     def _dequantized(self, name: str, stored: Tensor, scales: Array, axis: int | None) -> Tensor:
+        # A scale per entry needs an axis; a single one for several entries is a scalar, without.
         one = axis is None or scales.size == 1 != stored.array().shape[axis]
         shape = () if one else scales.shape
         scale = self.constant(f"{name}/scale", scales.reshape(shape), FLOAT)
         # Biases do without zero points.
+        # ONNX allows none for int32 in DequantizeLinear.
         zero = None if stored.dtype is INT32 else self._zero_points(shape)
         result = self.tensor(f"{name}/rounded", stored.shape, FLOAT)
         options = {} if one else {"axis": axis}
@@ -264,6 +272,7 @@ class _Rewriter:
         return self._constants[key]
 
     def _quantized(self, values: Array, parameters: Parameters) -> Array:
+        # In 16 bits: adding 128 would leave int8.
         stored = parameters.quantized(np.asarray(values)).astype(np.int16) + self.options.offset
         return np.asarray(stored, self.element.numpy())
 

@@ -83,6 +83,8 @@ def parameters_for(wanted: Range, reason: str = "observed", arithmetic: Arithmet
     if arithmetic.is_symmetric:
         return Parameters(float(np.float32(max(-low, high) / arithmetic.high)), 0, wanted, reason, arithmetic)
     scale = (high - low) / (arithmetic.high - arithmetic.low)
+    # Where 0 lies is rounded to a step, so that zeros (padding, ReLU) are exact. The range moves by up to
+    # half a step.
     zero_point = int(np.clip(np.rint(arithmetic.low - low / scale), arithmetic.low, arithmetic.high))
     return Parameters(float(np.float32(scale)), zero_point, wanted, reason, arithmetic)
 
@@ -157,6 +159,7 @@ class _Assigner:
         self.result = Assignment()
         self._limit_ranges(placement)
         for operator in self.integer:
+            # It writes floats: its output needs no parameters.
             is_sum = gives_floats(operator, placement, kernels, self.neighbours)
             self._join(operator, [] if is_sum else float_outputs(operator))
         # Symmetric integers do not saturate at 0.
@@ -170,6 +173,7 @@ class _Assigner:
         """Cut the observed ranges to what clamps pass and saturating readers distinguish."""
         kernels, wanted = self.kernels, self.wanted
         for operator in placement:
+            # Of operators that stay float as well: what they write may be quantized by a reader.
             limits = kernels.clamp(operator)
             if limits is not None:
                 wanted |= {t: wanted[t].cut(*limits) for t in operator.outputs if t in wanted}
@@ -182,6 +186,7 @@ class _Assigner:
             ops = {o.code for o in readers}
             # A reader in float does distinguish them.
             is_seen_whole = tensor in self.neighbours.fetched or any(placement[o] for o in readers)
+            # Beyond it the only reader gives the same integer, so steps are better spent below it.
             limit = kernels.saturates.get(ops.pop()) if len(ops) == 1 and not is_seen_whole else None
             if limit is not None:
                 wanted[tensor] = wanted[tensor].cut(-limit, limit)
@@ -210,6 +215,7 @@ class _Assigner:
             x, y = kernels.data_inputs(operator)[0], operator.outputs[0]
             if near.readers[x] != [operator] or x in near.fetched or x not in alone:
                 continue
+            # A fixed output cannot take another range, even if only the clamp reads it.
             writer = self.writers.get(x)
             if writer is None and kernels.floats_are_free:
                 continue  # quantizing x is the clamp
@@ -224,13 +230,17 @@ class _Assigner:
         A fixed output rules the set if all of it fits; else it is requantized for the others.
         """
         result, kernels = self.result, self.kernels
+        # What a clamp cuts off need not be representable.
         inputs_of_clamps = {result.absorbed[t] for t in members if t in result.absorbed}
         counted = [t for t in members if t not in inputs_of_clamps]
+        # A range that the model was trained with is what its weights have adapted to; observed ones do not
+        # widen it.
         given = [self.imported[t] for t in members if t in self.imported]
         union = _union(given or [self.wanted[t] for t in counted])
         fixed = {t: f for t in members if (f := self._fixed(t)) is not None}
         if fixed:
             parameters = next(iter(fixed.values()))
+            # One step: the integers of a fixed range end at 255/256, and floats reach 1.
             slack = parameters.scale
             fits = parameters.range.low - slack <= union.low and union.high <= parameters.range.high + slack
             if len({(p.scale, p.zero_point) for p in fixed.values()}) == 1 and fits:

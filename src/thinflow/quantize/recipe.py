@@ -78,6 +78,7 @@ class Recipe:
                 raise ParameterError(
                     f"skip_ops: '{code}' is no LiteRT op", hint=closest(code, schema.OP_CODES)
                 )
+        # Lists are welcome, and frozen here, so that recipes can be compared and hashed.
         object.__setattr__(self, "skip_ops", frozenset(self.skip_ops))
         object.__setattr__(self, "skip_nodes", tuple(self.skip_nodes))
 
@@ -194,6 +195,7 @@ class QdqOptions:
     @property
     def weight_max(self) -> int:
         """The largest quantized weight."""
+        # 2 * 255 * 64 = 32640 still fits 16 bits; with 127 it would be 64770.
         return 64 if self.reduce_range else 127
 
 

@@ -55,6 +55,7 @@ class LiteRTRunner:
             )
         except (RuntimeError, ValueError) as e:
             raise EngineUnavailable(f"LiteRT cannot load the float model: {first_line(e)}") from e
+        # The writer numbers tensors in this order.
         self.index = {tensor: i for i, tensor in enumerate(main.tensors())}
         self.names = _feed_names(program)
         self.inputs = main.inputs
@@ -64,6 +65,7 @@ class LiteRTRunner:
         arrays = self._arrays(feed, where)
         shapes = {t: a.shape for t, a in arrays.items()}
         try:
+            # Allocating plans the memory of all tensors anew; samples of one size need it once.
             if shapes != self.allocated:
                 for tensor, shape in shapes.items():
                     self.interpreter.resize_tensor_input(self.index[tensor], shape)
@@ -90,6 +92,7 @@ class LiteRTRunner:
             if tensor is None:
                 hint = closest(name, self.names) or f"it has: {', '.join(t.name for t in self.inputs)}"
                 raise FeedError(f"the model has no input '{name}'", where, hint=hint)
+            # LiteRT copies the memory as it lies.
             given[tensor] = np.asarray(
                 fit(np.asarray(array), name, TensorSpec(tensor.dtype, tensor.shape), where), order="C"
             )
@@ -171,6 +174,7 @@ def _session(content: bytes, threads: int) -> InferenceSession:
         ) from e
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
+    # Only what is fatal: everything below arrives as an exception with the same text.
     options.log_severity_level = 4
     try:
         return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])

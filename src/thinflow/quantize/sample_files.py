@@ -44,6 +44,8 @@ def read_input(file: Path, name: str, spec: TensorSpec, *, scaling: Scaling | No
             array = read_picture(file, spec, scaling or Scaling())
         elif suffix in TEXTS:
             array = np.loadtxt(file, delimiter="," if suffix == ".csv" else None, ndmin=1)
+            # Text has rows and columns at most; where the count fits, the numbers are meant in the model's
+            # shape.
             if spec.size == array.size and spec.shape is not None:
                 array = array.reshape([n or 0 for n in spec.shape])
         else:
@@ -114,6 +116,7 @@ def _read_sound(file: Path, inputs: Mapping[str, TensorSpec]) -> dict[str, Array
             str(file),
             "save what is computed of each sound as .npy",
         )
+    # -1 is DecodeWav's word for as many as there are.
     count = next((n for n in sizes if n is not None), -1)
     contents = np.array(file.read_bytes(), object)
     samples, found = DecodeWav.kernel(contents, desired_channels=_CHANNEL, desired_samples=count)

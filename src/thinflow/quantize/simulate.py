@@ -44,6 +44,7 @@ def _integer_weights(operator: Operator, recipe: Recipe) -> Array | None:
     data = np.asarray(tensor.array())
     if not np.isfinite(data).all():
         return None
+    # Without bias and neighbours: what the scales have to be raised for there is not an error of the weights.
     scales = usable_scales(weight_scales(data, axis), None, 1.0, 0.0)
     stored = Quantization(scales, np.zeros(len(scales), np.int64), axis or 0)
     return dequantized(quantize_weights(data, scales, axis), stored)
@@ -107,6 +108,7 @@ def simulated(
         for tensor in operator.outputs:
             round_behind(tensor)
     result.outputs = [renamed.get(t, t) for t in main.outputs]
+    # The outputs are other tensors now, and signatures name the old ones.
     return replace(program, subgraphs=[result, *program.subgraphs[1:]], signatures={})
 
 

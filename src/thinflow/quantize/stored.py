@@ -51,6 +51,8 @@ class Stored:
         if not self.shape:
             raise FeedError("it is one number, not samples along a first axis", self.where)
         size = math.prod(self.shape) * self.dtype.itemsize
+        # Before any memory is taken: the shape is a claim of the file. The header counts too, so this is no
+        # exact check; a row that is cut is found when it is read.
         if not 0 < size <= available:
             raise FeedError(
                 f"its shape {list(self.shape)} needs {size} bytes and it has {available}", self.where
@@ -72,6 +74,7 @@ class Stored:
         return stream.size if isinstance(stream, _Member) else stream.seek(0, io.SEEK_END)
 
     def __iter__(self) -> Iterator[Array]:
+        # A row along the first axis is spread over the whole file then.
         if self.is_fortran:
             yield from self._whole()
             return
@@ -103,6 +106,7 @@ class _Member(io.BufferedReader):
         self.size = self._archive.getinfo(member).file_size
         try:
             super().__init__(cast("Any", self._archive.open(member)))
+        # Whatever it is, a leftover archive would keep the file open (and undeletable on Windows).
         except BaseException:
             self._archive.close()
             raise
@@ -124,8 +128,11 @@ def _read_header(stream: IO[bytes], where: str) -> tuple[tuple[int, ...], bool, 
 
     try:
         version = npy.read_magic(stream)
+        # Version 3 is laid out as 2; only names of fields may be UTF-8 there, and there are none in plain
+        # arrays.
         read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
         shape, is_fortran, element = read(stream)
     except UNREADABLE as e:
         raise FeedError(f"this is no numpy array: {e}", where) from e
+    # Both orders are the same for one axis.
     return shape, is_fortran and len(shape) > 1, element

@@ -50,7 +50,9 @@ def take_out(
     before = wiring.producer(x)
     if not wiring.is_wanted(y):
         wiring.bypass(operator, x)
+        # One tensor may be rounded for several readers, each with a range of its own.
         imported[x] = given.union(imported[x]) if x in imported else given
+    # An output keeps its name: the operator before writes it now. Only if nobody else reads what it wrote.
     elif before is not None and wiring.is_read_once(x):
         number = before.outputs.index(x)
         wiring.remove(operator)
@@ -74,6 +76,7 @@ def spread(program: Program, known: Mapping[Any, Range]) -> dict[Any, Range]:
         if kernel is not None and kernel.fixed is not None:
             fixed = fixed_parameters(kernel.fixed, operator.code).range
             found.update((t, fixed) for t in float_outputs(operator) if t not in known)
+    # Ranges travel both ways, from outputs to inputs too, so one walk in running order is not enough.
     while _spread_once(operators, found):
         pass
     return found

@@ -55,6 +55,7 @@ def layer_scales(
     """
     weights, bias = kernels.weights(operator), kernels.bias(operator)
     axis = kernels.weight_axis(operator) if per_channel else None
+    # Coarser steps for fewer of them: the largest weight becomes weight_max.
     raw = weight_scales(np.asarray(weights.array()), axis) * (WEIGHT_MAX / weight_max)
     row = None if bias is None else _row(np.asarray(bias.array()), raw.size)
     scales = usable_scales(raw, row, s_x, s_y, kernels.arithmetic.largest_bias)
@@ -106,6 +107,7 @@ def usable_scales(
 
 def quantize_weights(w: Array, scales: Array, axis: int | None, limit: int = WEIGHT_MAX) -> Array:
     """int8 from -limit to limit, of the shape of `w`; copies."""
+    # One copy, rounded and clipped in place: weights are the largest arrays there are.
     quantized = np.divide(w, _along(scales, axis, w.ndim), dtype=np.float32)
     np.rint(quantized, out=quantized)
     np.clip(quantized, -limit, limit, out=quantized)
@@ -127,6 +129,7 @@ def clipped_scales(w: Array, scales: Array, axis: int | None, limit: int) -> Arr
     others = None if axis is None else tuple(i for i in range(w.ndim) if i != axis)
     best = np.full(scales.shape, np.inf)
     found = scales.copy()
+    # From 1 down, and only what is better replaces it: ties keep the scale that clips least.
     for factor in np.linspace(1.0, 0.4, 61):
         tried = (scales * factor).astype(np.float32)
         back = quantize_weights(w, tried, axis, limit) * _along(tried, axis, w.ndim)
@@ -138,6 +141,7 @@ def clipped_scales(w: Array, scales: Array, axis: int | None, limit: int) -> Arr
 
 def quantize_bias(bias: Array, scales: Array, largest_bias: int = BIAS_MAX) -> Array:
     """A bias with the scale s_x * s_w as float32; int32, or int64 if `largest_bias` needs it."""
+    # Quotients reach 2^31 and more, beyond the 24 bits that float32 holds exactly.
     quantized = np.rint(bias.astype(np.float64) / scales.astype(np.float64))
     quantized = np.clip(quantized, -largest_bias, largest_bias)
     return quantized.astype(np.int32 if largest_bias <= BIAS_MAX else np.int64)

@@ -43,6 +43,9 @@ class Arithmetic:
 
     def quantized(self, values: Array, scale: float, zero_point: int) -> Array:
         """The nearest quantized values, ties to even; copies."""
+        # In float64: a quotient rounded to float32 could land on a tie that is none. The zero point comes
+        # after the rounding, as in ONNX's QuantizeLinear; before it, an odd one would turn ties to even the
+        # other way.
         nearest = np.rint(values.astype(np.float64) / scale) + zero_point
         # numpy makes scalars of 0-d arrays
         return np.asarray(np.clip(nearest, self.low, self.high), self.activation.numpy())
@@ -195,6 +198,7 @@ class Kernels:
         constants: list[int | None] = []
         if kernel.weighted is not None:
             _, weights, bias, *_ = kernel.weighted
+            # Weights that are computed stay data, for kernels that may have such; they need a range like x.
             special = {weights: self.weights(operator), bias: self.bias(operator)}
             constants = [number for number, t in special.items() if t is not None and t.is_constant]
         return [

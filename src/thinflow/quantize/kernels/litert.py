@@ -31,10 +31,14 @@ EIGHT = Arithmetic(INT8, INT32, -128, 127, False, largest_bias=2**31 - 1)
 # leaves room for the products.
 SIXTEEN = Arithmetic(dtype("int16"), INT64, -32767, 32767, True, largest_bias=2**46)
 
+# Input and output have scales of their own, and the kernel rescales between them.
 _FREE = Kernel()
+# The kernel compares, averages or copies quantized values, so they have to mean the same on both sides.
 _SAME = Kernel(same_scale=True)
 
 _ROWS: dict[str, Kernel] = {
+    # Weights are OHWI and OI, 1HWC for depthwise layers. TRANSPOSE_CONV takes the output's sizes first, then
+    # weights, x and bias.
     "CONV_2D FULLY_CONNECTED": Kernel(Weighted(0, 1, 2, 0), is_heavy=True),
     "DEPTHWISE_CONV_2D": Kernel(Weighted(0, 1, 2, 3), is_heavy=True),
     "TRANSPOSE_CONV": Kernel(Weighted(2, 1, 3, 0), is_heavy=True),
@@ -50,12 +54,14 @@ _ROWS: dict[str, Kernel] = {
     " SPLIT_V GATHER GATHER_ND PACK UNPACK TILE BROADCAST_TO REVERSE_V2 SPACE_TO_DEPTH DEPTH_TO_SPACE"
     " SPACE_TO_BATCH_ND BATCH_TO_SPACE_ND RESIZE_NEAREST_NEIGHBOR TOPK_V2 SELECT SELECT_V2"
     " DYNAMIC_UPDATE_SLICE": _SAME,
+    # Fixed by the specification of 8-bit quantization in TFLite: 0..1, -1..1 and -16..0 in 256 steps.
     "LOGISTIC SOFTMAX": Kernel(fixed=Fixed(1 / 256, -128)),
     "TANH L2_NORMALIZATION": Kernel(fixed=Fixed(1 / 128, 0)),
     "LOG_SOFTMAX": Kernel(fixed=Fixed(16 / 256, 127)),
 }
 _INT16_ROWS: dict[str, Kernel] = {
     **_ROWS,
+    # The schema's default is true, which asks for scales that are powers of two.
     "ADD SUB": Kernel(options=(("pot_scale_int16", False),)),
     "LOGISTIC SOFTMAX TANH": Kernel(fixed=Fixed(1 / 32768, 0)),
 }
@@ -151,6 +157,7 @@ BY_SCHEME: dict[str, LiteRTKernels] = {"int8": INT8_KERNELS, "int16x8": INT16_KE
 
 _WEIGHTS = {
     **{c: (k.weighted.weights, k.weighted.axis) for c, k in INT8_KERNELS.table.items() if k.weighted},
+    # DHWIO, and DHWOI for the transposed one, as in TensorFlow.
     "CONV_3D": (1, 4),
     "CONV_3D_TRANSPOSE": (1, 3),
     "EMBEDDING_LOOKUP": (1, 0),
@@ -170,6 +177,7 @@ class Weights(NamedTuple):
 def weights_of(operator: Operator) -> Weights | None:
     """The constant weights of an operator; None for operators without."""
     if operator.code == "BATCH_MATMUL":
+        # Output channels are the columns of y; transposed, they are its rows.
         number, axis = 1, -2 if operator.options.get("adj_y") else -1
     elif operator.code in _WEIGHTS:
         number, axis = _WEIGHTS[operator.code]

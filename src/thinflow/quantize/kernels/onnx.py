@@ -17,6 +17,7 @@ _FIRST = (0,)
 # Sigmoid and Softmax lie between 0 and 1; 255/256 makes the scale 1/256, as in LiteRT's kernels.
 _ROWS: dict[str, Kernel] = {
     "Conv": Kernel(Weighted(0, 1, 2, 0), is_heavy=True, data=_FIRST),
+    # The axis of Gemm's and MatMul's weights depends on the operator, see `weight_axis`.
     "Gemm": Kernel(Weighted(0, 1, 2, 1, may_compute=True), is_heavy=True, gives_floats=True),
     "MatMul": Kernel(Weighted(0, 1, None, 1, may_compute=True), is_heavy=True, gives_floats=True),
     "Add Mul": Kernel(),
@@ -50,6 +51,7 @@ class OnnxKernels(Kernels):
             return "ONNX Runtime resizes integers to the nearest only"
         if operator.code == "Clip":
             limits = self.clamp(operator)
+            # A quantized range always holds 0, so it would let through what such a Clip cuts off.
             if limits is None or not limits[0] <= 0 <= limits[1]:
                 return "its limits are computed, or 0 is not between them"
         border = input_at(operator, 2) if operator.code == "Pad" else None

@@ -43,6 +43,7 @@ def observer(name: str) -> Callable[[_O], _O]:
     """Class decorator that makes an observer available under a name."""
 
     def register(cls: _O) -> _O:
+        # A module of this package may claim its own name only; loading it is what registers the class.
         if name in _REGISTRY or (name in names() and cls.__module__ != f"{__name__}.{name}"):
             raise ParameterError(f"two observers are called '{name}'")
         _REGISTRY[name] = cls

@@ -33,6 +33,7 @@ class Histogram:
             places = (values.ravel().astype(np.float64) - self.low) * (BINS / (self.high - self.low))
             # A runtime may round differently the second time.
             self.counts += np.bincount(np.clip(places, 0, BINS - 1).astype(np.int64), minlength=BINS)
+        # Only one value was ever seen: there is no width to divide.
         else:
             self.counts[0] += values.size
 

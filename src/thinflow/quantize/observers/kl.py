@@ -37,6 +37,7 @@ class Divergence(Histogram):
         if self.is_flat:
             return self.low, self.high
         largest = max(-self.low, self.high)
+        # One-sided data, as behind ReLU, can use all 256 steps for magnitudes.
         levels = self.levels or (128 if self.low < 0 < self.high else 255)
         limit = largest * _threshold(self._magnitudes(largest), levels) / BINS
         return max(self.low, -limit), min(self.high, limit)
@@ -58,11 +59,16 @@ def _divergence(counts: Array, bins: int, levels: int) -> float:
     """Between the first bins with the tail in the last one, and the same merged to `levels` and spread."""
     inside = counts[:bins]
     reference = inside.copy()
+    # What is clipped ends up at the limit. Only the reference gets it: that the rounded distribution lacks it
+    # is what clipping costs.
     reference[-1] += counts[bins:].sum()
+    # Merges bins into levels that differ in width by one bin at most.
     group = np.arange(bins) * levels // bins
     is_used = inside > 0
     total = np.bincount(group, weights=inside, minlength=levels)
     used = np.bincount(group, weights=is_used, minlength=levels)
+    # Each level's count goes back to the bins that had any, in equal parts: rounding never filled an empty
+    # bin.
     spread = np.where(is_used, total[group] / np.maximum(used[group], 1), 0.0)
     p, q = _smooth(reference), _smooth(spread)
     return float((p * np.log(p / q)).sum())

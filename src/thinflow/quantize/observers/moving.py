@@ -36,4 +36,5 @@ class Moving:
         self.high += self.rate * (high - self.high)
 
     def range(self) -> tuple[float, float]:
+        # An empty range: nothing was seen.
         return (1.0, -1.0) if self.low is None else (self.low, self.high)

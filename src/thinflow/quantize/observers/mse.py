@@ -40,6 +40,7 @@ class MeanSquaredError(Histogram):
         if self.is_flat:
             return self.low, self.high
         found = [self._best(shrink) for shrink in self._ways()]
+        # By error first.
         return min(found)[1]
 
     def _ways(self) -> list[Shrink]:
@@ -47,6 +48,7 @@ class MeanSquaredError(Histogram):
         longer = max(-low, high)
         ways: list[Shrink] = [lambda factor: (low * factor, high * factor)]
         if low < 0 < high:
+            # Cutting the longer side first costs the shorter one nothing until both are equally long.
             ways.append(lambda factor: (max(low, -longer * factor), min(high, longer * factor)))
         return ways
 
@@ -55,6 +57,7 @@ class MeanSquaredError(Histogram):
         errors = [self._error(*shrink(f)) for f in FACTORS]
         place = int(np.argmin(errors))
         step = FACTORS[1] - FACTORS[0]
+        # The lowest error lies between the neighbours of the best factor, if it has one valley there.
         low, high = FACTORS[place] - step, min(1.0, FACTORS[place] + step)
         for _ in range(REFINEMENTS):
             left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
@@ -71,6 +74,7 @@ class MeanSquaredError(Histogram):
         if scale <= 0:
             return float("inf")
         values = self.centers
+        # Rounded like a zero point, so that the error is that of the integers and not of an ideal grid.
         zero = np.rint(-low / scale)
         back = scale * (np.clip(np.rint(values / scale) + zero, 0, self.levels - 1) - zero)
         return float((self.counts * np.square(values - back)).sum())

@@ -48,4 +48,5 @@ class Sigma:
         if not self.count:
             return 1.0, -1.0
         reach = self.k * math.sqrt(self.squares / self.count)
+        # A range beyond the extremes would waste steps on values that never came.
         return max(self.low, self.mean - reach), min(self.high, self.mean + reach)
