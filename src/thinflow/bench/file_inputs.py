@@ -82,6 +82,7 @@ def _takes_any_numbers(value: Value) -> bool:
     spec = declared_spec(value)
     if spec.dtype is None or spec.shape is None or not spec.dtype.numpy_name:
         return False
+    # A reader that wants other sizes than the default ones knows what the input is for.
     if likely_shape(value, spec) != concrete_shape(spec):
         return False
     return (spec.dtype.is_floating and len(spec.shape) > 0) or (

@@ -62,6 +62,8 @@ def as_input(array: Any, detail: Mapping[str, Any]) -> Array:
     scale, zero_point = detail.get("quantization", (0, 0))
     if found.dtype.kind == "f" and wanted.kind in "iu" and scale:
         limits = np.iinfo(wanted)
+        # Fed floats are real numbers; the codes that stand for them go in, as a converter would have put
+        # them.
         found = np.clip(np.round(found / scale) + zero_point, limits.min, limits.max)
     return np.asarray(found, wanted, order="C")
 
@@ -103,6 +105,8 @@ def made_up(detail: Mapping[str, Any], shapes: Shapes, rng: np.random.Generator)
         return rng.random(shape) < 0.5
     if wanted.kind not in "iu":
         raise FeedError(f"no input can be made up for '{detail['name']}' of type {wanted}", hint=FEED_IT)
+    # Bytes are mostly pixels or codes. Larger integers are mostly indices, and small ones lie within any
+    # table.
     top = 256 if wanted.itemsize == 1 else 4
     least = 0 if shape else 1  # one number is a count or a rate: of nothing there is seldom a result
     return (rng.integers(least, top, shape) - (128 if wanted == np.int8 else 0)).astype(wanted)
@@ -118,6 +122,7 @@ def made_up_arrays(details: Sequence[Mapping[str, Any]], shapes: Shapes, made: M
     """
     names = [d["name"] for d in details]
     found = [made.get(name) for name in names]
+    # Names differ between the engine and our reader, the order does not.
     if not all(name in made for name in names) and len(made) == len(names):
         found = list(made.values())
     rng = np.random.default_rng(_SEED)

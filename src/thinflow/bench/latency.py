@@ -79,6 +79,8 @@ def benchmark(
     took = time.monotonic() - started
     skipped += [Skipped(c.subject, c.engine, "it was interrupted before") for c in cases if not c.times]
     measured = [case for case in cases if case.times]
+    # Counting, peaks and memory come after the measurement, which they would disturb, and not at all for
+    # somebody who has pressed Ctrl-C and waits for what there is.
     works = {} if outcome.interrupted else _works(subjects, measured, progress)
     rows = [_row(case, works.get(case.subject), bystanders) for case in measured]
     if peaks and not outcome.interrupted:
@@ -140,6 +142,7 @@ def _with_peaks(rows: Sequence[Row], progress: Progress | None) -> Iterator[Row]
         tell(progress, done, len(rows), "measuring the machine's peak")
         kinds = [EIGHT_BIT, FLOAT] if row.work.is_eight_bit else [FLOAT]
         count = row.threads or usable_cores()
+        # Lazily: float is measured only where eight bits could not be.
         found = (peak(kind, count, engines, row.rate or 0.0) for kind in kinds)
         yield replace(row, peak=next((p for p in found if p is not None), None))
     tell(progress, 1, 1, "measuring the machine's peak")
@@ -180,11 +183,14 @@ def _prepare(
     skipped: list[Skipped] = []
     first: ThinflowError | None = None
     wanted = [(e, s) for e in engines for s in subjects]
+    # "auto" and the engine's own name may mean the same setting, which is measured once.
     settings = dict.fromkeys((s.own_engine if e == "auto" else e, s.name) for e, s in wanted)
     by_name = {s.name: s for s in subjects}
     for done, (engine, name) in enumerate(settings):
         tell(progress, done, len(settings), f"trying {name}")
         try:
+            # In a child, before anything is prepared here: a model that crashes its engine costs one row, not
+            # the report. Whether it crashes does not depend on the number of threads, so one will do.
             try_first(by_name[name], engine, threads[0], timeout_seconds)
         except ThinflowError as error:
             first = first or error
@@ -273,5 +279,6 @@ def _cause(case: Case, latency: Distribution, bystanders: Bystanders) -> str:
     """What the machine did in the run that lies furthest off, as far as that is known."""
     if not latency.outliers:
         return ""
+    # Outliers may be fast runs, too; the longest is the one that wants a cause.
     worst, _ = max(latency.outliers, key=lambda found: found[1])
     return cause_of(bystanders.at(case.ends[worst]), *case.disturbed.get(worst, (0, 0)))

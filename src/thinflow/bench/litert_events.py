@@ -73,6 +73,7 @@ def record(
     source = str(Path(__file__).resolve().parents[2])
     request: dict[str, Any] = {"feeds": feeds, "threads": threads, "runs": runs, "warmup": warmup}
     request["path"] = content if isinstance(content, str) else ""
+    # Behind the line of JSON, as its bytes are: in JSON they would have to be encoded, and copied.
     given = b"" if isinstance(content, str) else content
     try:
         done = subprocess.run(
@@ -85,6 +86,7 @@ def record(
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EngineUnavailable(f"LiteRT's profiler did not answer: {error}") from error
+    # The library may print to stdout before; the answer is the last line.
     lines = done.stdout.decode("utf-8", "replace").strip().splitlines()
     if done.returncode or not lines:
         raise EngineUnavailable(f"LiteRT's profiler ended with code {done.returncode}")
@@ -136,6 +138,7 @@ class _Library:
         }
         for name, text in texts.items():
             content = ctypes.create_string_buffer(text.encode())
+            # ctypes frees what nobody holds, and the library still has their addresses.
             self._kept += [content, destructor]
             opaque = self.made(
                 "LiteRtCreateOpaqueOptions",
@@ -189,6 +192,7 @@ class _Session:
         for number in range(count.value):
             place = ctypes.c_size_t(number)
             tensor = library.made(f"LiteRtGetSignature{side}TensorByIndex", self._signature, place)
+            # A structure whose size this does not know: it goes from one function to the next as it is.
             kind = ctypes.create_string_buffer(_ROOM)
             library.call("LiteRtGetRankedTensorType", tensor, kind)
             needs = library.made(
@@ -223,6 +227,7 @@ class _Session:
         library.call("LiteRtStopProfiler", profiler)
         count = ctypes.c_int()
         library.call("LiteRtGetNumProfilerEvents", profiler, ctypes.byref(count))
+        # A pattern that no number of an event is likely to end with marks what was not written.
         raw = bytearray([_UNTOUCHED]) * (_ROOM * max(count.value, 1))
         memory = (ctypes.c_char * len(raw)).from_buffer(raw)
         library.call("LiteRtGetProfilerEvents", profiler, count, memory)
@@ -238,13 +243,17 @@ def decode(raw: bytes, count: int) -> list[Event]:
     if not count:
         return []
     written = len(raw.rstrip(bytes([_UNTOUCHED])))
+    # Rounded up, as the last event's own end may look untouched, and to 8, at which structures with addresses
+    # are aligned.
     size = -(-written // count)
     size += -size % 8
     found: list[Event] = []
     for start in range(0, count * size, size):
         address, kind, begin, micros = _numbers(raw, start, 4)
+        # From the end, since the readings of memory in the middle are what differs in size between versions.
         node, subgraph, _ = _numbers(raw, start + size - 24, 3)
         tag = ctypes.string_at(address).decode("utf-8", "replace") if address else ""
+        # The type is an int of C; the other half of its eight bytes is padding, which may hold anything.
         found.append(Event(tag, kind & 0xFFFFFFFF, begin, micros, node, subgraph))
     return found
 

@@ -89,7 +89,9 @@ def parse_cpuinfo(text: str) -> tuple[str, set[str]]:
     for line in text.splitlines():
         key, colon, value = line.partition(":")
         if colon:
+            # The first processor stands for all of them.
             fields.setdefault(key.strip().lower(), value.strip())
+    # On Arm, Linux often names no model but the board.
     model = fields.get("model name") or fields.get("hardware") or fields.get("model") or ""
     return model, set((fields.get("flags") or fields.get("features") or "").split())
 

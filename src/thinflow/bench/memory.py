@@ -116,10 +116,12 @@ def _ask(request: dict[str, Any], timeout_seconds: float, environment: dict[str,
         timeout=timeout_seconds,
         env={**os.environ, **environment, "PYTHONPATH": path},
     )
+    # Engines may print to stdout, too; the answer comes last.
     lines = done.stdout.strip().splitlines()
     if done.returncode == 0 and lines:
         answer: dict[str, Any] = json.loads(lines[-1])
         return answer
+    # How subprocess tells of a signal; the system's killer of what takes too much memory is one.
     if done.returncode < 0:
         return {"error": f"the process was killed by signal {-done.returncode}", "crashed": True}
     last = (done.stderr.strip().splitlines() or ["no message"])[-1]
@@ -152,6 +154,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     from thinflow.errors import ThinflowError
 
     if request["engine"] == "litert":
+        # Loaded first, so that `before` holds the library and the difference to the peak is the model's own.
         import ai_edge_litert.interpreter  # noqa: F401 - part of what there is before the model
 
     if request["engine"] == "onnxruntime":

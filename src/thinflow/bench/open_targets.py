@@ -175,6 +175,7 @@ def _kind(path: Path) -> str:
     try:
         if not path.exists():
             map_file(path)  # which tells what there is instead
+        # Asks now whether it may be read: later errors would come from an engine, in other words.
         path.open("rb").close()
     except IsADirectoryError:
         return "graph"  # the loader knows what to say about folders
@@ -207,7 +208,9 @@ def _graph_subject(
             check_rank(value.name, declared_spec(value).shape, asked)
     used.update(known)
     given = {n.removesuffix(":0") for n in own}
+    # Sizes that were fed or asked for are nobody's guess.
     unsure = {} if feeds is not None else open_sizes([v for v in graph.inputs if v.name not in given])
+    # With the sizes that it will be fed, so that the engine gets a graph without open ones.
     infer_shapes(graph, _fixed(graph.inputs, own))
     return GraphSubject(name, path, graph, size, feeds, unsure)
 

@@ -29,6 +29,7 @@ def _array_parcel(array: Array) -> dict[str, Any]:
     if array.dtype.kind in _PLAIN:
         return {"type": array.dtype.str, "shape": shape, "bytes": _text(array.tobytes())}
     if array.dtype.kind in "OSU":
+        # Not as text: strings of TensorFlow are bytes, and need not be UTF-8.
         items = [x.encode() if isinstance(x, str) else bytes(x) for x in array.reshape(-1).tolist()]
         return {"strings": [_text(item) for item in items], "shape": shape}
     return {"floats": array.astype(np.float32).tolist()}  # bfloat16 and the like, cast again when it is fed
@@ -48,6 +49,7 @@ def unpacked(made: Any) -> Any:
         strings = np.empty(len(made["strings"]), object)
         strings[:] = [base64.b64decode(text) for text in made["strings"]]
         return strings.reshape(made["shape"])
+    # A copy, since what frombuffer gives cannot be written to, as engines may want.
     return np.frombuffer(base64.b64decode(made["bytes"]), made["type"]).reshape(made["shape"]).copy()
 
 

@@ -71,6 +71,7 @@ def profile(
     try:
         by = _in_litert if engine == "litert" else _in_onnxruntime
         return by(subject, threads, runs, warmup)
+    # Part of the graph runs elsewhere, so no single profiler sees all of it.
     except NotWhole:
         assert isinstance(subject, GraphSubject)
         return profile_in_parts(subject, engine, threads, runs, warmup)

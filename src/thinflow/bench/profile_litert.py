@@ -97,6 +97,7 @@ def _recorded(
 
 def _whole(events: Sequence[Event]) -> int:
     """Microseconds of a run."""
+    # The event around all others also has what lies between them.
     return next((e.micros for e in events if e.tag == "Invoke"), sum(e.micros for e in events))
 
 
@@ -149,6 +150,7 @@ def _values(subgraph: Subgraph, content: bytes | str, arrays: Sequence[Array]) -
         **source(content),
         allocated=False,
         experimental_preserve_all_tensors=True,
+        # A delegate keeps the tensors between its operators to itself.
         experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
     )
     places = [d["index"] for d in made.get_input_details()]
@@ -159,6 +161,8 @@ def _values(subgraph: Subgraph, content: bytes | str, arrays: Sequence[Array]) -
         made.set_tensor(place, array)
     made.invoke()
     details = made.get_tensor_details()
+    # LiteRT numbers tensors by its own order, so names are all that ties them to ours; a name given twice
+    # ties nothing.
     often = Counter(d["name"] for d in details)
     named = {d["name"]: d["index"] for d in details if often[d["name"]] == 1}
     found = dict(zip(subgraph.inputs, arrays, strict=True))
@@ -180,6 +184,7 @@ def _alone(
         subgraph = Subgraph(inputs, operator.outputs, [operator])
         model = Model(to_bytes(Program([subgraph])), threads=threads, settled=None)
         model.run([values[t] for t in inputs])
+        # Without feeding: in the whole model the inputs would be there.
         times = [_clocked(model.interpreter.invoke) for _ in range(warmup + runs)][warmup:]
     except EngineUnavailable:
         times = [0] * runs

@@ -57,7 +57,10 @@ _BY_TABLE = "unary"
 _HELPERS = ("clamp", "convert", "copy", "pad", "transpose", "reshape")
 """Kernels that may come before or after the one that does an operator's work."""
 _OFTEN_WITHOUT = frozenset(("PAD", "PADV2", "RESHAPE", "EXPAND_DIMS", "SQUEEZE", "DEQUANTIZE", "QUANTIZE"))
+# Costs of an alignment; only how they compare matters. A kernel by a wrong name is worst, then an operator
+# without any, then a helper; what some operators usually do (no kernel, several of the same) costs little.
 _WRONG, _HELPER, _EARLY, _AGAIN, _NO_KERNEL, _NO_KERNEL_AS_USUAL = 1.0, 0.3, 0.05, 0.1, 0.6, 0.1
+# Bounds the search to so many spans from each start.
 _MOST_KERNELS = 8
 
 
@@ -80,6 +83,7 @@ def assign(program: Program, events: Sequence[Event], known: Alignments | None =
         {e.node for e in events if e.kind == OPERATOR and e.subgraph == number}
         for number in range(len(subgraphs))
     ]
+    # In a loop the same parts are entered again in every turn.
     parts = [cycle(_delegated(s, o)) for s, o in zip(subgraphs, outside, strict=True)]
     pending: list[int] = []
 
@@ -95,6 +99,8 @@ def assign(program: Program, events: Sequence[Event], known: Alignments | None =
 
     for index, event in enumerate(events):
         if event.kind in _INSIDE and event.subgraph < len(subgraphs):
+            # Kernels are numbered from 0 each time the delegate is entered, so a number that does not grow
+            # begins a new entry.
             if pending and event.node <= events[pending[-1]].node:
                 flush()
             pending.append(index)
@@ -114,6 +120,7 @@ def _own_times(events: Sequence[Event]) -> list[int]:
     for index, event in enumerate(events):
         if event.kind != OPERATOR and event.kind not in _INSIDE:
             continue
+        # Taken to last a microsecond at least: what begins in the same one may be inside.
         while open_ and event.start >= events[open_[-1]].start + max(events[open_[-1]].micros, 1):
             open_.pop()
         if open_:
@@ -149,6 +156,7 @@ def _ready(
     """Operators of one kind, the first ready one's if None, whose inputs exist; then their outputs do too."""
     for number, operator in left.items():
         fits = kind is None or (number in outside) == kind
+        # What an operator writes is there for those behind it in the same walk, as in LiteRT's own partition.
         if fits and not any(t in waiting for t in operator.inputs if t is not None):
             kind = number in outside
             waiting.difference_update(operator.outputs)
@@ -201,6 +209,8 @@ def _traced(taken: Sequence[Sequence[int]], best: Sequence[float], end: int) -> 
     """The way back from the last kernel; where there are too many, the last operator gets the rest."""
     reached = end
     while best and best[reached] == float("inf"):
+        # More kernels than operators may have at most: the alignment ends earlier, and the rest goes to the
+        # last one.
         reached -= 1
     spans: list[tuple[int, int]] = []
     for back in reversed(taken):

@@ -47,6 +47,7 @@ def profile_file(
         options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
         options.enable_profiling = True
         options.profile_file_prefix = str(Path(folder) / "profile")
+        # Fatal only: everything else is raised with the same text.
         options.log_severity_level = 4
         try:
             session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
@@ -57,6 +58,7 @@ def profile_file(
             where = content if isinstance(content, str) else ""
             raise EngineUnavailable(f"ONNX Runtime refuses the model: {error}", where) from error
         events = json.loads(Path(written).read_text("utf-8"))
+    # The profiler cannot be switched on later: warm-up runs are recorded, and dropped here.
     found = list(split_runs(events))[warmup:]
     known = _sources(content, names)
     kernels: dict[str, str] = {}
@@ -114,6 +116,8 @@ def _sources(content: bytes | str, names: Sequence[str]) -> dict[str, str]:
         own = node.name or next(iter(node.output), "")
         nodes[own] = node.doc_string if is_ours and node.doc_string else own
         outputs |= dict.fromkeys(filter(None, node.output), nodes[own])
+    # Names of nodes win over names of outputs: a kernel is called after a node, and only a fused one after an
+    # output.
     return outputs | dict(zip(names, names, strict=True)) | nodes
 
 
@@ -149,6 +153,7 @@ def source_name(kernel: str, known: Mapping[str, str]) -> str:
     end = len(whole)
     while end:
         end -= 1
+        # Up to a mark between words: "conv1" must not claim the kernels of "conv10".
         if whole[:end] in known and not whole[end].isalnum():
             return known[whole[:end]]
     return kernel

@@ -120,6 +120,7 @@ def add_part(total: NodeStats, part: NodeStats, number: int) -> dict[str, str]:
         Name in the part -> name in the total.
     """
     order, start = len(total.rows), int(total.micros.mean)
+    # A node cut in two would otherwise lose the time of one half.
     names = {n: f"{n} (part {number})" if n in total.rows else n for n in part.rows}
     for row in part.rows.values():
         name = names[row.name]
@@ -137,6 +138,7 @@ def _sum(a: Series, b: Series) -> Series:
         return b
     count = max(a.count, b.count)
     total = a.total + b.total
+    # As if all runs took the same: how much two parts vary together is not recorded.
     squares = round(total * total / count)
     ends = a.first + b.first, a.last + b.last, a.least + b.least, a.most + b.most
     return Series(count, *ends, total, squares)

@@ -161,6 +161,7 @@ def _fitted(
     ops = [shortened([op], _OP)[0] for op in ops]
     room = width - max(map(len, ops), default=0) - _FIGURES - 2 * _GAP
     longest = max(map(len, names), default=0)
+    # Names matter more than kernels, which get what is left.
     each = max(min(longest, room - min(_KERNEL, max(map(len, kernels), default=0))), _SHORTEST)
     names = [shortened([name], each)[0] for name in names]
     rest = max(room - max(map(len, names), default=0), _SHORTEST)

@@ -32,6 +32,7 @@ def reason(slow: Profile, fast: Profile) -> str:
     before, after = _ms_by_op(fast), _ms_by_op(slow)
     more = sum(after.values()) - sum(before.values())
     conversions = {"QUANTIZE", "DEQUANTIZE", "QuantizeLinear", "DequantizeLinear", "QuantizeV2", "Dequantize"}
+    # By op, since nodes of the two models have other names where a converter has fused them.
     gaps = {op: ms - before.get(op, 0.0) for op, ms in after.items() if op not in conversions}
     converting = sum(after.get(op, 0.0) - before.get(op, 0.0) for op in conversions)
     op = max(gaps, key=lambda name: gaps[name], default="")

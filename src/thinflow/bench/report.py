@@ -123,6 +123,8 @@ class BenchmarkReport:
         """
         first = a if isinstance(a, Row) else self.row(a, engine, threads)
         second = b if isinstance(b, Row) else self.row(b, engine, threads)
+        # An interrupted measurement may leave one of them a run ahead; then the i-th runs need not belong
+        # together.
         paired = len(first.samples_ns) == len(second.samples_ns)
         interval = ratio_of_medians(first.samples_ns, second.samples_ns, paired=paired)
         among_engines = len({row.engine for row in self.rows}) > 1
@@ -142,6 +144,8 @@ class BenchmarkReport:
             base = first.setdefault((row.engine, row.threads), row)
             if base is not row:
                 models.append(self.ratio(base, row))
+            # The first row of the same model with this engine, with this number of threads, and with any of
+            # either.
             likes = [own.setdefault((row.subject, like), row) for like in (row.engine, row.threads, "")]
             mine = next((like for like in likes if like is not row), row)
             if mine is not row:

@@ -61,11 +61,13 @@ def peak(kind: str, threads: int, engines: Collection[str], at_least: float = 0.
         at_least: operations a second that were seen; where the peak is below, it is measured again.
     """
     candidates = [*(["numpy"] if kind == FLOAT else []), *(e for e in engines if e in _PRODUCTS)]
+    # One thread is a setting of each comparison: it is a lower bound for any number.
     settings = [(kind, count, by) for count in sorted({1, threads}) for by in candidates]
     if not settings:
         return None
     tries = 0
     while max(_rate(*setting) for setting in settings) < at_least and tries < _TRIES:
+        # A model above the peak shows that the peak was measured while something else ran.
         tries += 1
         for setting in settings:
             _rates[setting] = max(_rates[setting], _measured(*setting))
@@ -102,6 +104,7 @@ def _shortest(run: Callable[[], object]) -> float:
         begin = time.perf_counter()
         run()
         times.append(time.perf_counter() - begin)
+    # Not the median, as for models: what the machine can do at most is wanted.
     return min(times)
 
 
@@ -116,6 +119,7 @@ def _numpy_rate(threads: int) -> float:
     from thinflow.engines._threads import blas
 
     a, b = _matrix(FLOAT), _matrix(FLOAT).T.copy()
+    # Made before, so that no run pays for fresh memory.
     out = np.empty_like(a)
     with blas().limited(threads):
         return OPERATIONS / _shortest(lambda: np.matmul(a, b, out=out))
@@ -134,6 +138,8 @@ def _litert_product(kind: str, threads: int) -> Callable[[], object]:
         )
         return Tensor(name, (SIZE, SIZE), FLOAT32 if kind == FLOAT else INT8, data, grid)
 
+    # Scales that the kernel accepts; what the numbers mean does not matter here. The weights are [outputs,
+    # inputs].
     x, w, y = tensor("x", 1 / 128), tensor("w", 1 / 128, _matrix(kind)), tensor("y", SIZE / 1024)
     layer = Operator("FULLY_CONNECTED", [x, w, None], [y], {"keep_num_dims": False})
     model = Model(to_bytes(Program([Subgraph([x], [y], [layer])])), threads=threads)

@@ -152,6 +152,8 @@ class Ratio:
 
     def _is_blurred(self) -> bool:
         """Whether "equally fast" lies within the width that is told, which is that of the longer side."""
+        # What is printed is ±, wider than the interval on one side. A sentence that says "faster" and shows a
+        # width with 1 in it would contradict itself.
         shown = self.interval if self.value > 1 else self.interval.inverse()
         return shown.value - shown.half_width <= 1
 

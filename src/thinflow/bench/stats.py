@@ -153,17 +153,25 @@ def _dependence(array: Array) -> float:
     """How much wider than for independent values the interval must be; 1 unless neighbours are alike."""
     side = np.sign(array - np.median(array))
     spread = float(side @ side)
+    # Autocorrelation of neighbours, by which side of the median they lie on: a few slow runs cannot dominate
+    # it.
     likeness = float(side[1:] @ side[:-1]) / spread if spread else 0.0
+    # That much comes from independent values, too, in all but 5 % of cases.
     if likeness <= 2 / math.sqrt(len(array)):
         return 1.0
+    # The variance of a mean of values that follow each other so (a first-order autoregression) is larger by
+    # (1 + r) / (1 - r) than of independent ones, its standard deviation by the root of that.
     return math.sqrt((1 + likeness) / (1 - min(likeness, 0.99)))
 
 
 def _skipped_ranks(count: int) -> int:
     """How many values to leave out at either end."""
     if count > _EXACT_UP_TO:
+        # binomial(n, 1/2) has the standard deviation sqrt(n) / 2; one rank less to be on the safe side of
+        # rounding.
         return max(0, math.floor((count - _NORMAL_QUANTILE * math.sqrt(count)) / 2) - 1)
     below, skip = 0, -1
+    # In integers: probabilities times 2^n are sums of binomial coefficients.
     allowed = (1 - CONFIDENCE) / 2 * 2**count
     while below + math.comb(count, skip + 1) <= allowed:
         skip += 1
@@ -194,6 +202,7 @@ def ratio_of_medians(
     others = draws if paired else _stretches(len(second), rng)
     ratios = np.median(first[draws], axis=1) / np.median(second[others], axis=1)
     low, high = np.quantile(ratios, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    # Percentiles of the resampled ratios may pass by the estimate itself where there are few values.
     return Interval(value, min(float(low), value), max(float(high), value))
 
 
@@ -202,6 +211,7 @@ def _stretches(count: int, rng: np.random.Generator) -> Array:
     length = max(1, round(count ** (1 / 3)))
     starts = rng.integers(0, count, (_RESAMPLES, -(-count // length)))
     rows = (starts[:, :, None] + np.arange(length)).reshape(_RESAMPLES, -1)
+    # Wrapping round gives the runs at the ends the same chance as those in the middle.
     return rows[:, :count] % count
 
 
@@ -211,6 +221,7 @@ def plus_minus(value: float, half_width: float) -> str:
         return f"{value:.3g} ± ?"
     if half_width <= 0:
         return f"{value:.3g} ± 0"
+    # The first digit of the uncertainty that is not 0 decides.
     decimals = min(6, max(0, -math.floor(math.log10(half_width))))
     if round(half_width, decimals) >= 10 ** (1 - decimals):  # 0.097 rounds to 0.10, which is 0.1
         decimals = max(0, decimals - 1)

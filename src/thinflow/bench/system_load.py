@@ -114,6 +114,7 @@ class Bystanders:
     def at(self, time_ns: int) -> Doing | None:
         """What was going on about a time; None if nothing is known."""
         after = bisect_left(self._times, time_ns)
+        # The two looks around the time; at the ends the nearest two.
         last = min(max(after, 1), len(self._times) - 1)
         return self._between(last - 1, last) if len(self._times) > 1 else None
 
@@ -126,6 +127,7 @@ class Bystanders:
         if seconds <= 0:
             return None
         a, b = self._counts[first], self._counts[last]
+        # The two counters tick in different steps, so over a short time their difference may be negative.
         others = (b.busy - a.busy) - (b.own - a.own)
         return Doing(max(0.0, others) / seconds, max(0.0, b.stolen - a.stolen) / seconds, self._cpus)
 
@@ -136,6 +138,7 @@ def read_counts(path: str = _STAT) -> Counts | None:
         with open(path, "rb") as file:
             line = file.readline().split()
         ticks = os.sysconf("SC_CLK_TCK")
+        # Left out are idle and iowait: a CPU that waits for a disk is free for others.
         user, nice, system, _, _, irq, softirq, stolen = (int(n) / ticks for n in line[1:9])
     except (OSError, ValueError, AttributeError):
         return None

@@ -47,6 +47,7 @@ def readable(report: Measured, width: int | None = WIDTH) -> Table:
     headers, cells = [headers[i] for i in kept], [[line[i] for i in kept] for line in cells]
     if width is None:
         return headers, cells
+    # Shorter headers first, then shorter names.
     if sum(map(_GAP.__add__, _widths([headers, *cells]))) - _GAP > width:
         headers = ["thr." if h == "threads" else h for h in headers]
     rest = sum(map(_GAP.__add__, _widths([headers, *cells])[1:]))
@@ -87,6 +88,7 @@ def _median(row: Row, factor: float) -> str:
     median, spread = row.median_ms * factor, row.spread_ms * factor
     if not row.latency.has_interval:
         return f"{_three(median)} ± ?"
+    # Three digits at most, however narrow the interval is.
     return plus_minus(median, max(spread, median / 1000))
 
 
@@ -109,6 +111,7 @@ def shortened(names: Sequence[str], width: int) -> list[str]:
         return list(names)
     half = width // 2
     found = [n if len(n) <= width else f"{n[:half]}…{n[len(n) - (width - half - 1) :]}" for n in names]
+    # Two models under one name would be worse than a wide table.
     return found if len(set(found)) == len(set(names)) else list(names)
 
 

@@ -96,6 +96,7 @@ class LiteRTRunner:
             (d["index"], a) for d, a in zip(model.interpreter.get_input_details(), arrays, strict=True)
         ]
         model.run(arrays)  # brings the tensors to the size of the arrays
+        # By the tensors: weights that are only stored as int8 count, too.
         self.eight_bit = any(d["dtype"] is np.int8 for d in model.interpreter.get_tensor_details())
         self.invoke = model.interpreter.invoke
 
@@ -195,6 +196,7 @@ class GraphSubject:
             return None
         unit = multiplies_matrices()
         lowered = lower_graph(graph, graph.inputs, graph.outputs, specs={}, matrix_unit=unit)
+        # An input that nothing reads is gone, and arrays would go to the wrong places.
         if len(lowered.inputs) != len(graph.inputs):
             return None
         write = partial(write_program, lowered.program)
@@ -223,6 +225,7 @@ class TFLiteSubject:
         if engine == "reference":
             return _in_reference(self, threads)
         _require_own(engine, self.own_engine, ".tflite")
+        # Allocated with the file's own sizes; the first run brings them to those of the arrays.
         model = Model(content_of(self.path), threads=threads)
         details = model.interpreter.get_input_details()
         given = by_position(self.feeds, model.input_names)
@@ -289,6 +292,7 @@ def _assumed(
     return {
         name: array.shape
         for (name, sizes), array in zip(known.items(), arrays, strict=True)
+        # An open batch is the usual case, and 1 needs no word.
         if None in sizes[1:] and name.removesuffix(":0") not in asked
     }
 

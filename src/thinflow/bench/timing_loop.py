@@ -26,8 +26,10 @@ _FEWEST_ROUNDS = 15
 _MOST_ROUNDS = 10_000
 _SHORTEST_SECONDS = 1.0  # a machine that is calm for a moment proves nothing
 _CHECKS = 2  # who looks often enough sees a narrow interval sometimes, by chance
+# In longer runs refilling the caches is a small part.
 _COLD_BELOW_NS = 20_000_000
 _REST_SECONDS = 0.03
+# Long enough for the rests between stretches to be a small part of the time.
 _STRETCH_NS = 200_000_000
 _LOOK_NS = 50_000_000
 _LONGEST_STRETCH = 50
@@ -153,6 +155,8 @@ class _Loop:
         for group in self.groups:
             for _ in range(self.limits.warmup):
                 for case in group:
+                    # The first runs pay for memory that is touched and code that is loaded for the first
+                    # time.
                     self._run(case, 1, warm_first=False)
                     case.forget()
 
@@ -166,9 +170,12 @@ class _Loop:
             if self.rounds and elapsed >= limits.seconds:
                 return
             if limits.runs is None and self.rounds >= check_at:
+                # In a row: one look that finds it too wide, and counting starts anew.
                 known = known + 1 if elapsed >= _SHORTEST_SECONDS and self._is_known() else 0
                 if known == _CHECKS:
                     return
+                # A tenth further each time: looking takes longer the more there is, and each look is one more
+                # chance to find a narrow interval by luck.
                 check_at = self.rounds + self.rounds // 10
             tell(self.progress, *_progress_of(self.rounds, elapsed, limits), "measuring")
             stretch = min(_stretch(self.groups), wanted - self.rounds)
@@ -182,10 +189,13 @@ class _Loop:
         for group in self.groups:
             if many:
                 self.rest(_REST_SECONDS)
+            # Nobody to take turns with: the runs follow each other as in an application.
             if len(group) == 1:
                 self._run(group[0], turns, warm_first=many)
                 continue
             for _ in range(turns):
+                # In a fixed order each model would always follow the same other one, and inherit its caches
+                # and its heat.
                 self.shuffle.shuffle(group)
                 for case in group:
                     self._run(case, 1, warm_first=True)
@@ -215,6 +225,7 @@ class _Loop:
         done, times = len(case.times), [end - fed for _, fed, end in stamps]
         disturbed = after.preempted - before.preempted, after.paged - before.paged
         if any(disturbed):
+            # The system counts for the stretch as a whole, and asking before each run would disturb it.
             case.disturbed[done + times.index(max(times))] = disturbed
         case.cpu_seconds += after.cpu_seconds - before.cpu_seconds
         case.feed_times += [fed - begin for begin, fed, _ in stamps]

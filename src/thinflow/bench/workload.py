@@ -83,6 +83,7 @@ def workload(subject: Subject) -> Workload | None:
         found = workload_of(_graph(subject))
     except ThinflowError:
         return None
+    # In TensorFlow's ops the cost of more nodes may be known.
     if not found.uncounted or found.has_eight_bit or not _is_file(subject):
         return found
     with suppress(ThinflowError):  # an op that TensorFlow's cannot say
@@ -95,6 +96,7 @@ def workload_of(graph: Graph) -> Workload:
     from thinflow.analysis.cost import graph_cost
     from thinflow.ir.order import ancestors
 
+    # What no output needs never runs.
     needed = ancestors([v.node for v in graph.outputs]) if graph.outputs else set(graph)
     cost = graph_cost(graph, [n for n in graph if n in needed])
     heavy = {n: cost.by_node[n.name].macs for n in needed if n.name in cost.by_node}
@@ -181,6 +183,7 @@ def _is_integer(node: Node) -> bool:
         return any(v.dtype in _SMALL for v in node.inputs[:3])
     if vocabulary != "onnx" or not all(map(_is_dequantized, node.inputs[:2])):
         return False
+    # These two have integer kernels that give floats; the others need a QuantizeLinear behind them.
     return op in ("MatMul", "Gemm") or _is_quantized(node)
 
 
@@ -192,6 +195,7 @@ def _is_dequantized(value: Value) -> bool:
 def _is_quantized(node: Node) -> bool:
     """Whether all readers of a node want eight bits, an activation between allowed."""
     readers = [user for value in node.outputs for user in value.readers]
+    # ONNX Runtime folds such an activation into the quantization behind it.
     while len(readers) == 1 and readers[0].op in _ACTIVATIONS:
         readers = [user for value in readers[0].outputs for user in value.readers]
     return bool(readers) and all(r.op == "onnx.QuantizeLinear" for r in readers)
@@ -208,6 +212,7 @@ def counted(work: Workload | None, *, has_dot_products: bool | None) -> list[str
     if has_dot_products is False:
         found.append("this CPU has no eight-bit dot products (VNNI, dotprod)")
     floats = len(work.float_products) if work is not None else 0
+    # Less than 90 % of the work in eight bits: below that a stray float layer explains nothing.
     if work is not None and floats and 10 * work.integer_operations < 9 * work.operations:
         share = 100 * (1 - work.integer_operations / work.operations)
         found.append(
