@@ -39,6 +39,7 @@ def convolve(x: Array, w: Array, win: Window, pads: Pads | None = None) -> Array
     if groups == 1:
         y = _dense(padded, w, win, out)
     elif depth == 1:
+        # The weights' last axis runs over groups first, so splitting it gives channel by multiplier at once.
         # One input channel per group: filter m of group g is the m-th multiple of channel g.
         y = _depthwise(padded, w.reshape(*win.size, channels, filters // groups), win, out)
     else:
@@ -54,6 +55,7 @@ def _dense(x: Array, w: Array, win: Window, out: Sequence[int]) -> Array:
     """Convolution without groups of an x that is already padded."""
     n, channels, filters = x.shape[0], x.shape[-1], w.shape[-1]
     matrix = w.reshape(-1, filters)
+    # 1x1: the input is already the matrix of patches, so nothing is gathered (strides only take a view).
     if math.prod(win.size) == 1:
         seen = shifted(x, win, (0,) * len(out), out)
         return (seen.reshape(-1, channels) @ matrix).reshape(n, *out, filters)
@@ -64,6 +66,7 @@ def _dense(x: Array, w: Array, win: Window, out: Sequence[int]) -> Array:
     depth = matrix.shape[0]
     row_bytes = max(depth * x.itemsize * math.prod(out[1:]), 1)
     rows = max(_PATCH_BYTES // row_bytes, 1)
+    # Small images share a block; of a large one each block is some rows.
     images = max(rows // out[0], 1)
     for i in range(0, n, images):
         for r in range(0, out[0], rows):
@@ -98,6 +101,7 @@ def depthwise(x: Array, w: Array, win: Window) -> Array:
 
 def _depthwise(x: Array, w: Array, win: Window, out: Sequence[int]) -> Array:
     channels, multiple = w.shape[-2:]
+    # One channel has no groups: the matrix product is then the faster way to the same sums.
     if channels == 1:
         return _dense(x, w, win, out)
     if multiple > 1:
@@ -122,6 +126,7 @@ def _depthwise(x: Array, w: Array, win: Window, out: Sequence[int]) -> Array:
         taps.append((view, np.tile(w[tap].reshape(1, width), (out[-1], 1))))
     row_bytes = y.itemsize * width * math.prod(out[1:])
     rows = max(_BLOCK_BYTES // max(row_bytes, 1), 1)
+    # One buffer for all taps: a fresh temporary array per product would leave the cache each time.
     product = np.empty((min(rows, out[0]), *out[1:], width), x.dtype)
     for image in range(x.shape[0]):
         for r in range(0, out[0], rows):
@@ -147,6 +152,8 @@ def convolve_transposed(dy: Array, w: Array, win: Window, sizes: Sequence[int], 
         target = padded[..., g * depth : (g + 1) * depth]
         for tap in win.taps():
             weight = w[tap][:, g * step : (g + 1) * step]
+            # Outputs of one tap never meet in one input element (they lie a stride apart), so += on the view
+            # is safe.
             shifted(target, win, tap, out)[...] += (upstream @ weight.T).reshape(*dy.shape[:-1], depth)
     return dx if dx.dtype == dtype else dx.astype(dtype)
 
@@ -171,4 +178,5 @@ def _scatter_target(dy: Array, win: Window, sizes: Sequence[int], channels: int)
         (dy.shape[0], *(n + b + a for n, (b, a) in zip(sizes, pads, strict=True)), channels), dy.dtype
     )
     inside = (slice(b, b + n) for n, (b, _) in zip(sizes, pads, strict=True))
+    # What falls on the border is added there and dropped with it: no tap needs clipping.
     return padded, padded[tuple([slice(None), *inside])]

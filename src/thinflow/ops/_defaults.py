@@ -27,6 +27,7 @@ def _table() -> dict[str, dict[str, Attr]]:
 
     text = files("thinflow").joinpath("data/op_defaults.txt").read_text("utf-8")
     found: dict[str, dict[str, Attr]] = {}
+    # Long entries go on in lines indented by four blanks; "-:" lists ops that have no default at all.
     for line in text.replace("\n    ", " ").splitlines():
         if line.startswith("-: "):
             found.update({op: {} for op in line.removeprefix("-: ").split()})
@@ -44,6 +45,7 @@ def read_default(kind: str, text: str) -> Attr:
         return tuple(read_default(inner, item) for item in body.split(",") if item)  # type: ignore[misc]
     if kind in {"string", "func"}:
         word = ast.literal_eval(text)
+        # Attributes are bytes in a NodeDef; latin-1 gives back each escaped byte as it was.
         return word.encode("latin-1") if kind == "string" else FunctionAttr(word)
     if kind == "type":
         return dtype(text)

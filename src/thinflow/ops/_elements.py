@@ -55,6 +55,7 @@ def moved(result: TensorSpec, kernel: Callable[..., Any], *specs: TensorSpec) ->
         kernel: the op on arrays; it gets one object array per spec.
         specs: the inputs whose elements move.
     """
+    # Nothing is known, so the kernel need not run; the common case for real tensors.
     if result.size is None or all(s.elements is None for s in specs):
         return result
     arrays = [as_array(s) for s in specs]
@@ -100,6 +101,7 @@ def in_range(value: int, element: DType | None) -> int:
         return value
     if element.kind == "b":
         return int(bool(value))
+    # Python's % is never negative, so one step wraps both overflow and underflow.
     span = 1 << (8 * element.itemsize)
     value %= span
     return value - span if element.kind == "i" and value >= span // 2 else value

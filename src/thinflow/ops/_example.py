@@ -16,6 +16,7 @@ from thinflow.ops._wire import BYTES, fields, numbers, put, put_varint, signed, 
 from thinflow.ops.registry import require
 from thinflow.typing import Array
 
+# The oneof of `Feature`: bytes_list = 1, float_list = 2, int64_list = 3; in each list `value` = 1.
 _KINDS = {1: STRING, 2: FLOAT, 3: INT64}
 
 
@@ -68,6 +69,7 @@ def _messages(data: bytes, wanted: int) -> Iterator[bytes]:
 def _entries(data: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Keys and values of a map."""
     for entry in _messages(data, 1):
+        # Absent keys and values of a protobuf map mean empty ones.
         key = value = b""
         for number, kind, part in fields(entry):
             if kind == BYTES and number == 1:
@@ -97,6 +99,7 @@ def _byte_list(data: bytes) -> Array:
 
 
 def _float_list(data: bytes) -> Array:
+    # Packed or not, a float is the same four bytes; parsers must take both spellings.
     parts = [
         numbers(value, "<f4") for number, _, value in fields(data) if number == 1 and isinstance(value, bytes)
     ]
@@ -123,6 +126,7 @@ def example_bytes(features: Iterable[tuple[bytes, DType, list[Any]]]) -> bytes:
 
 
 def _feature_bytes(kind: DType, values: list[Any]) -> bytes:
+    # Empty packed lists are left out, but the list's own field stays: it alone tells the kind.
     if kind is STRING:
         return put(1, b"".join(put(1, v) for v in values))
     if kind is FLOAT:

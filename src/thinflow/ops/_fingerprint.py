@@ -5,6 +5,8 @@ from __future__ import annotations
 import struct
 
 _MASK = (1 << 64) - 1
+# Primes between 2^63 and 2^64, and the seed, of `farmhashna.cc`. The order of all steps below is that of the
+# original: a fingerprint is a stored format (hash buckets of trained models), so no bit may change.
 _K0, _K1, _K2 = 0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F
 _SEED = 81
 
@@ -39,6 +41,8 @@ def fingerprint64(s: bytes) -> int:
     if n > 64:
         return _long(s)
     if n > 16:
+        # Sums and products grow beyond 64 bits here and are cut when they are rotated or joined: modulo 2^64
+        # it is the same, and Python's integers pay for each mask.
         a, b = _word(s, 0) * (_K1 if n <= 32 else _K2), _word(s, 8)
         c, d = _word(s, n - 8) * factor, _word(s, n - 16) * _K2
         y, z = _turn(a + b, 43) + _turn(c, 30) + d, a + _turn(b + _K2, 18) + c
@@ -76,6 +80,7 @@ def _long(s: bytes) -> int:
     z = _shift_mix(y * _K2 + 113) * _K2 & _MASK
     v, w = (0, 0), (0, 0)
     x = (_SEED * _K2 + _word(s, 0)) & _MASK
+    # The last 64 bytes are hashed separately and may overlap the blocks, so no block is ever padded.
     rest = (n - 1) & 63
     for at in range(0, n - 1 - rest, 64):
         x, y, z, v, w = _block(s, at, x, y, z, v, w, _K1, 1)
@@ -106,6 +111,7 @@ def _block(
     z = _turn(z + w[0], 33) * factor
     v = _weak(s, at, v[1] * factor, x + w[0])
     w = _weak(s, at + 32, z + w[1], y + _word(s, at + 16))
+    # x and z change places, as `std::swap(z, x)` and its likes do in the original.
     return z & _MASK, y & _MASK, x, v, w
 
 

@@ -19,9 +19,12 @@ def quantized_multiplier(factor: float) -> tuple[int, int]:
         return 0, 0
     fraction, shift = math.frexp(factor)
     scaled = fraction * 2**31
+    # Halves away from zero, as TfLiteRound; Python's round would take them to the even number.
     m = math.floor(scaled + 0.5) if scaled > 0 else math.ceil(scaled - 0.5)
+    # The fraction was within half a unit of 1: m would need a 32nd bit.
     if m == 2**31:
         m, shift = m // 2, shift + 1
+    # Beyond 31 places the shift would be undefined in C; LiteRT flushes such factors to 0.
     return (m, shift) if shift >= -31 else (0, 0)
 
 
@@ -44,6 +47,9 @@ def saturated(x: Array, bits: int) -> Array:
 def doubling_high(a: Array | int, b: Array | int, bits: int) -> Array:
     """The high half of 2ab, rounded away from zero at the half."""
     product = a * b
+    # gemmlowp's nudge: its division cuts towards zero, so for negative products the half is taken off, and
+    # the 1 makes an exact half go the same way as in its code. Only (-2^(bits-1))^2 overflows, hence the
+    # saturation.
     half = 1 << (bits - 2)
     rounded = product + np.where(product >= 0, half, 1 - half)
     return saturated(_divided(rounded, bits - 1), bits)
@@ -58,6 +64,8 @@ def shifted(x: Array, exponent: int) -> Array:
     """x / 2^exponent, to the nearest, halves away from zero."""
     if not exponent:
         return x
+    # gemmlowp's RoundingDivideByPOT: >> floors; the threshold is one higher for negative x, so that halves go
+    # down.
     mask = (1 << exponent) - 1
     return (x >> exponent) + ((x & mask) > (mask >> 1) + (x < 0))
 
@@ -71,6 +79,7 @@ def _times_power(x: Array, exponent: int, bits: int) -> Array:
 _BITS = 16
 _ONE = (1 << (_BITS - 1)) - 1
 """1 with no integer bits: the nearest there is."""
+# exp(-x) is the product of these over the bits set in x, times a polynomial for the rest below 1/4.
 _POWERS = (
     (-2, 1672461947),
     (-1, 1302514674),
@@ -98,9 +107,12 @@ def _times(a: Array | int, b: Array | int) -> Array:
 def sigmoid_table() -> Array:
     """[65536] sigmoid(x / 2^12) * 2^15 for x from -2^15 on; int64."""
     x = np.arange(-(1 << 15), 1 << 15, dtype=np.int64)
+    # -2^15 has no opposite in 16 bits; it wraps to itself, and once more below, as in LiteRT's int16
+    # arithmetic.
     positive = wrapped(np.where(x > 0, x, -x), _BITS)
     above = _one_over_one_plus(_exponential(wrapped(-positive, _BITS), 3))
     table = np.where(x > 0, above, wrapped(_ONE - above, _BITS))
+    # 1/2 exactly; 1 - above would be one unit less, as `_ONE` is just below 1.
     return np.where(x == 0, 1 << 14, table)
 
 
@@ -116,6 +128,7 @@ def tanh_table(integer_bits: int) -> Array:
 def _exponential(a: Array, integer_bits: int) -> Array:
     """exp(a) without integer bits, of a <= 0."""
     fraction = _BITS - 1 - integer_bits
+    # rest is a modulo 1/4, in [-1/4, 0); the remainder is a whole number of quarters.
     quarter = 1 << (fraction - 2)
     rest = (a & (quarter - 1)) - quarter
     result = _near_zero(_times_power(rest, integer_bits, _BITS))
@@ -131,18 +144,24 @@ def _exponential(a: Array, integer_bits: int) -> Array:
 
 def _near_zero(a: Array) -> Array:
     """exp(a) of -1/4 <= a < 0, by Taylor's series around -1/8."""
+    # exp(-1/8) and 1/3, as raw numbers of 32 bits.
     constant, third = _constant(1895147668), _constant(715827883)
+    # a + 1/8, centred: |x| <= 1/8 keeps the polynomial of degree 4 within 16 bits.
     x = a + (1 << (_BITS - 4))
     square = _times(x, x)
     cube, fourth = _times(square, x), _times(square, square)
+    # x^2/2 + x^3/6 + x^4/24 = ((x^4/4 + x^3) / 3 + x^2) / 2.
     tail = _times(_times_power(fourth, -2, _BITS) + cube, third) + square
     return saturated(constant + _times(constant, x + _times_power(tail, -1, _BITS)), _BITS)
 
 
 def _reciprocal(a: Array) -> Array:
     """1 / ((1 + a) / 2) with two integer bits, of 0 <= a <= 1, by Newton's iteration."""
+    # gemmlowp's RoundingHalfSum of a and 1; the added 1 rounds up, as the sum is positive.
     half = _divided(a + _ONE + 1, 1)
     one = 1 << (_BITS - 3)
+    # 48/17 - 32/17 d with two integer bits, the best linear guess of 1/d on [1/2, 1]; three iterations
+    # suffice.
     x: Array = _constant(1515870810) + _times(half, _constant(-1010580540))
     for _ in range(3):
         x = x + _times_power(_times(x, one - _times(half, x)), 2, _BITS)
@@ -164,18 +183,22 @@ def inverse_root(x: int) -> tuple[int, int]:
     """(m, shift) with 1 / sqrt(x) = m * 2^(shift - 31), of x >= 0 of 31 bits; 0 counts as 1."""
     if x <= 1:
         return (1 << 31) - 1, 0
+    # LiteRT's GetInvSqrtQuantizedMultiplierExp, step by step.
     shift = 11
+    # Powers of 4 only, as the root of one is a power of 2: below 2^29 the iteration has three bits of room.
     while x >= 1 << 29:
         x, shift = x // 4, shift + 1
     pairs = (32 - x.bit_length() - 1) // 2 - 1
     shift -= pairs
     value = np.int64((x << (2 * pairs)) >> 1)
     half = shifted(value, 1)
+    # 1 with three integer bits, the first guess; five iterations of root (3 - x root^2) / 2.
     root = np.int64(1 << 28)
     for _ in range(5):
         cube = _times_power(_times32(_times32(root, root), root), 6, 32)
         step = wrapped(_times32(np.int64(3 << 27), root) - _times32(half, cube), 32)
         root = _times_power(step, 3, 32)
+    # sqrt(2) / 2 of 32 bits, for the half that x was shifted by.
     result = int(_times32(root, np.int64(1518500250)))
     return (result << -shift, 0) if shift < 0 else (result, -shift)
 

@@ -11,6 +11,7 @@ import numpy as np
 from thinflow.ops._special import digamma, lgamma
 from thinflow.typing import Array
 
+# Lentz's method replaces a vanishing numerator or denominator by this; it cancels in the next step.
 _TINY = 1e-300
 _ROUNDS = 20000
 """At most so many terms; sums end as soon as nothing changes any more."""
@@ -22,6 +23,7 @@ def _spread(*inputs: Array) -> tuple[list[Array], tuple[int, ...]]:
     return [np.asarray(x, np.float64).reshape(-1) for x in same], same[0].shape
 
 
+# B_2n / (2n (2n - 1)); at a = 15 the last of them is 2e-16.
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
 
 
@@ -39,6 +41,8 @@ def _log_power(a: Array, x: Array) -> Array:
     plain = a * np.log(x) - x - lgamma(a)
     big = np.maximum(a, 15.0)
     m = (x - big) / big
+    # With x = a (1 + m) the large terms a log a and -a cancel by hand: what is left is a (log(1 + m) - m) and
+    # half of log(a / 2 pi).
     balanced = big * (_log1p_rest(m)) + np.log(big / (2 * np.pi)) / 2 - _stirling(big)
     return np.where(a < 15.0, plain, balanced)
 
@@ -47,6 +51,7 @@ def _log1p_rest(m: Array) -> Array:
     """log(1 + m) - m, by its series near 0."""
     small = np.where(np.abs(m) < 0.1, m, 0.0)
     total = np.zeros_like(m)
+    # 0.1^17 is below the last digit of the leading m^2 / 2.
     for k in range(17, 1, -1):
         total = total * -small + 1 / k
     series = -total * small * small
@@ -59,6 +64,7 @@ def _gamma_series(a: Array, x: Array) -> Array:
     total = term.copy()
     for k in range(1, _ROUNDS):
         term = term * x / (a + k)
+        # Written with `not ... any()`, so that NaN ends the loop, too.
         if not (np.abs(term) > np.abs(total) * 1e-17).any():
             break
         total += term
@@ -94,6 +100,8 @@ def gamma_ratios(a: Array, x: Array) -> tuple[Array, Array]:
     lower, upper = np.full_like(a, np.nan), np.full_like(a, np.nan)
     with np.errstate(all="ignore"):
         inside = (a > 0) & (x > 0) & np.isfinite(a) & np.isfinite(x)
+        # Each of the two expansions converges fast on its side of x = a + 1 only; the other ratio is 1 minus
+        # it.
         rising = inside & (x < a + 1)
         lower[rising] = np.minimum(_gamma_series(a[rising], x[rising]), 1.0)
         upper[rising] = 1 - lower[rising]
@@ -145,6 +153,7 @@ def beta_ratio(a: Array, b: Array, x: Array) -> Array:
     with np.errstate(all="ignore"):
         valid = (a > 0) & (b > 0) & np.isfinite(a) & np.isfinite(b)
         inside = valid & (x > 0) & (x < 1)
+        # The continued fraction converges fast below this point; above it, I_x(a, b) = 1 - I_(1-x)(b, a).
         direct = inside & (x < (a + 1) / (a + b + 2))
         p, q, z = a[direct], b[direct], x[direct]
         y[direct] = np.exp(_log_beta_power(p, q, z)) * _beta_fraction(p, q, z) / p
@@ -172,6 +181,7 @@ def zeta(s: Array, q: Array) -> Array:
     (s, q), shape = _spread(s, q)
     with np.errstate(all="ignore"):
         start = np.where(np.isfinite(q), q, 1.0)
+        # Poles far to the left would need as many terms; the limit keeps a hostile q from running for ever.
         shifts = np.clip(np.ceil(-start), 0.0, 1e5).max(initial=0) + 10
         total = np.zeros_like(q)
         for k in range(int(shifts)):
@@ -181,6 +191,7 @@ def zeta(s: Array, q: Array) -> Array:
         total = total + base ** (1 - s) / (s - 1) + base**-s / 2
         factor, power = s, base ** (-s - 1)
         for i, divisor in enumerate(_MACLAURIN):
+            # Euler and Maclaurin's correction: B_2k / (2k)! s (s+1) ... (s+2k-2) base^(-s-2k+1).
             total = total + factor * power / divisor
             factor = factor * (s + 2 * i + 1) * (s + 2 * i + 2)
             power = power / (base * base)
@@ -197,6 +208,7 @@ def polygamma(n: Array, x: Array) -> Array:
     """The n-th derivative of digamma at x; NaN unless n is a whole number >= 0; inputs broadcast."""
     (n, x), shape = _spread(n, x)
     with np.errstate(all="ignore"):
+        # psi^(n)(x) = (-1)^(n+1) n! zeta(n + 1, x), DLMF 25.11.12; n! through lgamma, as n is a float tensor.
         sign = np.where(np.mod(n, 2) == 1, 1.0, -1.0)
         derived = sign * np.exp(lgamma(n + 1)) * zeta(n + 1, x)
         y = np.where(n == 0, digamma(x), derived)

@@ -13,6 +13,7 @@ import numpy as np
 from thinflow.ops._special import _horner, _in_float64
 from thinflow.typing import Array
 
+# The error exp(-(pi / 0.4)^2) is 2e-27.
 _RYBICKI_STEP = 0.2
 _RYBICKI = 2 * np.arange(-18, 18) + 1
 """Odd numbers; exp(-(n step)^2) is below 1e-22 beyond them."""
@@ -26,11 +27,14 @@ def dawson(x: Array) -> Array:
     shifted Gaussians whose error is exp(-(pi / 2 step)^2). Far out 1/2x and its corrections.
     """
     a = np.abs(x)
+    # The sum of Gaussians cancels where the function goes through 0; the series is exact relative to x there.
     small = _series(np.minimum(a, 0.5))
+    # The sum is centred on an even multiple of the step, so that even + odd below is never 0.
     nearest = 2 * np.rint(np.minimum(a, 100.0) / (2 * _RYBICKI_STEP))
     rest = np.minimum(a, 100.0) - nearest * _RYBICKI_STEP
     weights = np.exp(-np.square(rest[:, None] - _RYBICKI * _RYBICKI_STEP)) / (nearest[:, None] + _RYBICKI)
     middle = weights.sum(axis=1) / math.sqrt(math.pi)
+    # From 100 on the first term left out is 105/16 x^-8, 7e-16.
     w = 1 / np.square(np.maximum(a, 100.0))
     far = (1 + w * (0.5 + w * (0.75 + w * 1.875))) / (2 * np.maximum(a, 100.0))
     y = np.where(a < 0.5, small, np.where(a <= 100.0, middle, far))
@@ -53,6 +57,7 @@ def expint(x: Array) -> Array:
 
     NaN below 0 and, as in TensorFlow, at infinity (DLMF 6.6.2, 6.12.2).
     """
+    # gamma + log x + sum x^k / (k k!): all terms are positive, so nothing cancels up to 40.
     near = np.clip(x, 1e-300, 40.0)
     term, total = near, near
     for k in range(2, 140):
@@ -61,6 +66,7 @@ def expint(x: Array) -> Array:
     total = total + np.log(near) + np.euler_gamma
     far = np.maximum(x, 40.0)
     factor, sum_far = np.ones_like(far), np.ones_like(far)
+    # The asymptotic series falls until k = x, so at x >= 40 all these terms still help.
     for k in range(1, 40):
         factor = factor * np.minimum(k / far, 1.0)
         sum_far = sum_far + factor
@@ -90,6 +96,8 @@ def _fresnel(x: Array) -> tuple[Array, Array]:
     decay = np.exp(-np.pi / 2 * np.square(large[:, None] * u)) / (u**4 + 1)
     decay[:, 0] /= 2
     f, g = (math.sqrt(2) / np.pi * step * part.sum(axis=1) for part in (decay, decay * u * u))
+    # The period is taken off before pi comes in: the remainder of a float64 is exact, that of a multiple of
+    # pi not.
     phase = np.pi / 2 * np.mod(large * large, 4.0)
     far_sine = 0.5 - f * np.cos(phase) - g * np.sin(phase)
     far_cosine = 0.5 + f * np.sin(phase) - g * np.cos(phase)
@@ -129,6 +137,7 @@ def spence(x: Array) -> Array:
     t = np.where(large, 1 / inside, inside)
     small = t < 0.5
     core = _dilogarithm_core(np.where(small, t, 1 - t))
+    # Li2(z) + Li2(1 - z) = pi^2/6 - log z log(1 - z) for z near 1; Li2(1 - 1/x) for x > 2.
     y = np.where(small, np.pi**2 / 6 - np.log(t) * np.log1p(-np.where(small, t, 0.0)) - core, core)
     y = np.where(large, -y - np.log(t) ** 2 / 2, y)
     y = np.where(x == 0, np.pi**2 / 6, y)

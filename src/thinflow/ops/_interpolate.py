@@ -1,4 +1,4 @@
-"""Where the pixels of a resized image come from, along one axis.
+"""Source pixels of a resized image along one axis, and their weights.
 
 Everything is float32 with one rounding per step, as in TensorFlow's kernels: a position that lands exactly on
 a pixel boundary must fall on the same side.
@@ -63,6 +63,7 @@ def infer_resize(x: TensorSpec, size: TensorSpec, dtype: DType | None = FLOAT) -
 
 def scale_of(size: int, out: int, align_corners: bool) -> np.float32:
     """Input pixels per output pixel."""
+    # The corner pixels' centres coincide; with one output pixel there is no second corner to align.
     if align_corners and out > 1:
         size, out = size - 1, out - 1
     scale: np.float32 = _F(size) / _F(out)
@@ -81,6 +82,8 @@ def linear(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -
     at = positions(size, out, align_corners, half_pixel_centers)
     floor = np.floor(at)
     high = np.minimum(np.ceil(at).astype(np.int64), size - 1)
+    # Half-pixel positions may be below 0 or past the end. The fraction still counts from the unclamped floor:
+    # there low and high are the same pixel, so it does not matter.
     low = np.minimum(np.maximum(floor.astype(np.int64), 0), high)
     return Lerp(low, high, at - floor)
 
@@ -90,6 +93,7 @@ def lerp(x: Array, axis: int, by: Lerp) -> Array:
     shape = [1] * x.ndim
     shape[axis] = -1
     low = np.take(x, by.low, axis=axis)
+    # In place, and in this order: top + (bottom - top) * fraction rounds as TensorFlow's kernel does.
     step = np.take(x, by.high, axis=axis)
     step -= low
     step *= by.fraction.reshape(shape)
@@ -103,6 +107,7 @@ def nearest(size: int, out: int, align_corners: bool, half_pixel_centers: bool) 
     steps = np.arange(out, dtype=_F)
     at = (steps + _HALF) * scale if half_pixel_centers else steps * scale
     index = np.floor(at)
+    # TensorFlow rounds (roundf) under align_corners and floors otherwise.
     if align_corners:
         index += (at - index) >= _HALF  # positions are not negative: halves go up
     return np.clip(index.astype(np.int64), 0, size - 1)
@@ -111,6 +116,8 @@ def nearest(size: int, out: int, align_corners: bool, half_pixel_centers: bool) 
 @cache
 def _cubic_table(a: float) -> Array:
     """Weights of the two nearer-left pixels for each of 1025 fractions, [1025, 2]: distance d and 1 + d."""
+    # TensorFlow looks the fraction up in a table of 1024 steps instead of evaluating the cubic, so the result
+    # of a resize depends on it.
     near = np.arange(_TABLE_SIZE + 1) / _TABLE_SIZE
     far = near + 1.0
     table = np.stack(
@@ -131,6 +138,7 @@ def cubic(size: int, out: int, align_corners: bool, half_pixel_centers: bool) ->
     floor = np.floor(at)
     table = _cubic_table(-0.5 if half_pixel_centers else -0.75)
     offset = np.rint((at - floor) * _F(_TABLE_SIZE)).astype(np.int64)
+    # The right-hand pixels see the mirrored fraction.
     left, right = table[offset], table[_TABLE_SIZE - offset]
     weights = np.stack([left[:, 1], left[:, 0], right[:, 0], right[:, 1]])
     wanted = floor.astype(np.int64) + np.arange(-1, 3)[:, None]
@@ -138,6 +146,8 @@ def cubic(size: int, out: int, align_corners: bool, half_pixel_centers: bool) ->
     if half_pixel_centers:
         weights = np.where(index == wanted, weights, _F(0))
         total = ((weights[0] + weights[1]) + weights[2]) + weights[3]
+        # Weights of dropped pixels are missing from the sum: the rest is scaled up to 1, unless they cancel
+        # out.
         usable = np.abs(total) >= _F(1000) * np.finfo(_F).tiny
         weights = weights * np.where(usable, _F(1) / np.where(usable, total, _F(1)), _F(1))
     return index, weights
@@ -155,6 +165,8 @@ def overlaps(size: int, out: int, align_corners: bool) -> tuple[Array, Array, np
     taps = int((last - first).max())
     pixel = first + np.arange(taps)[:, None]
     left = pixel.astype(_F)
+    # A pixel that the area enters late or leaves early counts for the part inside; one that holds the whole
+    # area counts for the scale.
     beyond = left + _F(1) > end
     cut_left = np.where(beyond, scale, left + _F(1) - begin)
     cut_right = np.where(beyond, end - left, _F(1))

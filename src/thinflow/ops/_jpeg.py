@@ -40,6 +40,7 @@ def decode(data: bytes, size: tuple[int, int], how: How, *, grey: bool) -> Array
         import simplejpeg
     except ImportError:
         return None
+    # libjpeg rounds the sides of a shrunk picture up.
     height, width = (-(-pixels // how.ratio) for pixels in size)
     try:
         decoded: Array = simplejpeg.decode_jpeg(
@@ -52,4 +53,5 @@ def decode(data: bytes, size: tuple[int, int], how: How, *, grey: bool) -> Array
         )
     except ValueError:
         return None
+    # simplejpeg picks the scale from the least size; another than the one asked for would be other pixels.
     return decoded if decoded.shape[:2] == (height, width) else None

@@ -17,6 +17,7 @@ def hash64(data: bytes, seed: int = _SEED) -> int:
         word = word * _FACTOR & _MASK
         word = (word ^ word >> 47) * _FACTOR & _MASK
         state = (state ^ word) * _FACTOR & _MASK
+    # The tail of up to 7 bytes is mixed in without the first two steps, as in MurmurHash64A.
     if whole < len(data):
         state = (state ^ int.from_bytes(data[whole:], "little")) * _FACTOR & _MASK
     state = (state ^ state >> 47) * _FACTOR & _MASK

@@ -22,6 +22,8 @@ _PADE = tuple(
 )
 _LARGEST_NORM = 5.371920351148152
 """1-norm up to which the approximant of degree 13 is exact to float64."""
+# log(1 + g) is the integral of g / (1 + t g) over t in [0, 1]; Gauss's rule of 8 nodes is its Pade
+# approximant of degree [8/8].
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
@@ -47,6 +49,7 @@ def _exponential(x: Array) -> Array:
     scaled = x / 2.0**halvings
     square = scaled @ scaled
     power = np.eye(len(x), dtype=x.dtype)
+    # The numerator is even + odd and the denominator, its value at -x, even - odd: half the matrix products.
     even, odd = np.zeros_like(x), np.zeros_like(x)
     for j in range(0, _DEGREE + 1, 2):
         even, odd = even + _PADE[j] * power, odd + _PADE[j + 1] * power
@@ -62,6 +65,8 @@ def _schur(x: Array) -> tuple[Array, Array]:
     """Unitary q and upper triangular t with x = q t q*; q spans what the eigenvectors span, one by one."""
     if not np.any(np.tril(x, -1)):
         return np.eye(len(x), dtype=np.complex128), x.astype(np.complex128)
+    # numpy has no Schur decomposition. The first k eigenvectors span an invariant space, and so do the first
+    # k columns of q: q* x q is triangular up to rounding, which triu drops.
     q, _ = np.linalg.qr(np.linalg.eig(x)[1].astype(np.complex128))
     return q, np.triu(q.conj().T @ x @ q)
 
@@ -76,6 +81,8 @@ def _triangular_root(t: Array) -> Array:
                 j = i + distance
                 known = r[i, i + 1 : j] @ r[i + 1 : j, j]
                 gap = t[i, j] - known
+                # Two zeros on the diagonal leave 0/0 for a singular matrix; 0 solves it where nothing is
+                # asked of it.
                 r[i, j] = gap / (r[i, i] + r[j, j]) if gap else 0
     return r
 
@@ -107,6 +114,8 @@ def _logarithm(x: Array) -> Array:
     q, t = _schur(x)
     diagonal, one, doublings = np.diag(t), np.eye(len(t)), 0
     with np.errstate(all="ignore"):
+        # Roots are taken until the approximant holds; those of a singular matrix never get near 1, hence the
+        # limit.
         while np.abs(t - one).sum(axis=0).max() > 0.25 and doublings < 100:
             t, doublings = _triangular_root(t), doublings + 1
         gap = t - one
@@ -115,5 +124,6 @@ def _logarithm(x: Array) -> Array:
             for n, w in zip(_NODES, _WEIGHTS, strict=True)
         )
         y = sum(terms, np.zeros_like(t)) * 2.0**doublings
+        # The diagonal is known exactly; doubling would carry the rounding errors of all the roots into it.
         np.fill_diagonal(y, np.log(diagonal))
     return np.asarray(q @ y @ q.conj().T)

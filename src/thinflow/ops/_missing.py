@@ -1,4 +1,4 @@
-"""What to tell about a node that no kernel runs: why, and how to do without it."""
+"""The error for a node that no kernel runs: why, and how to do without it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from thinflow.ops import registry
 _INPUT_PIPELINES = ("Iterator", "Dataset", "Reader")
 """Parts of the names of ops that fetch samples themselves."""
 _READERS = frozenset({"ReadFile", "MatchingFiles", "LoadAndRemapMatrix"})
+# Listed apart as each has another way out: a file to feed, `freeze`, or leaving the node out.
 _CHECKPOINT_READERS = frozenset({"Restore", "RestoreSlice", "RestoreV2"})
 _WRITERS = frozenset({"WriteFile", "Save", "SaveSlices", "SaveV2", "MergeV2Checkpoints"})
 _PYTHON = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})

@@ -16,10 +16,12 @@ import numpy as np
 from thinflow.ops.registry import require
 from thinflow.typing import Array
 
+# The paper's constants; the key's steps are those of Weyl sequences (golden ratio, sqrt(3) - 1).
 _MULTIPLIERS = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 _KEY_STEPS = 0x9E3779B9, 0xBB67AE85
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
+# TensorFlow's `GenerateKey` of stateless ops: seeds are mixed by one block under this fixed key.
 _SCRAMBLING_KEY = 0x02461E293EC8F720
 _WORD = (1 << 64) - 1
 
@@ -47,6 +49,7 @@ class Philox:
         """Blocks of the stream by their numbers: uint64 [...] -> uint32 [..., 4]."""
         low, high = self.counter & _WORD, self.counter >> 64
         lower = places.astype(np.uint64) + np.uint64(low)
+        # A sum that is less than an operand has overflowed: the carry of the 128-bit counter.
         upper = np.where(lower < np.uint64(low), np.uint64((high + 1) & _WORD), np.uint64(high))
         words = [lower & _LOW, lower >> _HALF, upper & _LOW, upper >> _HALF]
         keys = [self.key & 0xFFFFFFFF, self.key >> 32]
@@ -67,6 +70,7 @@ class Philox:
 
 def from_seeds(seed: int, seed2: int) -> Philox:
     """The generator of an op with the attributes `seed` and `seed2`, at its first run."""
+    # seed2 is the upper half of the counter: the lower half counts blocks and starts at 0.
     return Philox(seed & _WORD, (seed2 & _WORD) << 64)
 
 
@@ -80,6 +84,7 @@ def key_and_counter(seed: Array) -> Philox:
     require(seed.shape == (2,), f"seed has shape {list(seed.shape)}, [2] is needed")
     first, second = (int(s) & _WORD for s in seed)
     a, b, c, d = (int(w) for w in Philox(_SCRAMBLING_KEY, first | second << 64).blocks(0, 1)[0])
+    # Likewise, the scrambled words go to the key and the upper half of the counter.
     return Philox(a | b << 32, (c | d << 32) << 64)
 
 
@@ -102,6 +107,8 @@ def _from_mantissa(bits: Array, kind: type[Any], one: int) -> Array:
 
 def uniform_float(words: Array) -> Array:
     """float32 in [0, 1), one a word."""
+    # 23 bits of fraction, and the exponent 127 of numbers in [1, 2): the steps are even, and 1 is never
+    # reached.
     return _from_mantissa(words & np.uint32(0x7FFFFF), np.float32, 127 << 23)
 
 
@@ -125,6 +132,7 @@ def _box_muller(words: Array, double: bool) -> Array:
     drawn = uniform_double(words) if double else uniform_float(words)
     pairs = drawn.reshape(*words.shape[:-1], 1 if double else 2, 2)
     # The functions are taken in float64 and rounded: as exact as a C library's, on every machine.
+    # TensorFlow's epsilon, for the logarithm of 0.
     first = np.maximum(pairs[..., 0], kind(1e-7)).astype(np.float64)
     angle = (2.0 * math.pi * pairs[..., 1]).astype(kind).astype(np.float64)
     radius = np.sqrt(kind(-2) * np.log(first).astype(kind))
@@ -153,7 +161,10 @@ def truncated_normal(source: Philox, size: int, kind: np.dtype[Any]) -> Array:
     double = kind == np.float64
     group = 2 if double else 4
     groups = -(-size // group)
+    # TensorFlow sets 256 words, 64 blocks, aside for each number, so that groups can be drawn independently.
     reserved = 64 * group
+    # All groups draw the same number of blocks at once; the ones a group would not have drawn are cut off
+    # below.
     tries = 4
     while True:
         places = np.arange(groups, dtype=np.uint64)[:, None] * np.uint64(reserved)
@@ -180,6 +191,7 @@ def integers(source: Philox, size: int, kind: np.dtype[Any]) -> Array:
 def integers_between(source: Philox, size: int, low: int, high: int, kind: np.dtype[Any]) -> Array:
     """`size` integers in [low, high)."""
     unsigned = np.dtype(f"u{kind.itemsize}")
+    # The modulo favours small numbers slightly; so does TensorFlow's, and the stream must be the same.
     span = unsigned.type((high - low) % (1 << (8 * kind.itemsize)))
     drawn = integers(source, size, unsigned)
     with np.errstate(over="ignore"):
@@ -191,6 +203,7 @@ def permutation(source: Philox, size: int) -> Array:
     order = list(range(size))
     words = source.blocks(0, -(-size // 4)).reshape(-1).tolist()
     for i in range(size - 1):
+        # Fisher and Yates's shuffle, one word a step.
         j = i + words[i] % (size - i)
         order[i], order[j] = order[j], order[i]
     return np.array(order, np.int64)
@@ -201,6 +214,7 @@ def classes(source: Philox, logits: Array, samples: int) -> Array:
     batch = logits.shape[0]
     words = source.blocks(0, -(-batch * samples // 2)).reshape(-1)
     chances = uniform_double(words)[: batch * samples].reshape(batch, samples)
+    # Logits that are not finite have no chance at all, +inf included: TensorFlow skips them.
     usable = np.isfinite(logits)
     wide = np.where(usable, logits, 0).astype(np.float64)
     most = np.where(usable, wide, -np.inf).max(axis=1, keepdims=True, initial=-np.inf)

@@ -41,6 +41,7 @@ def header(data: bytes) -> Header:
     Raises:
         FormatError: the first chunk is not a PNG header.
     """
+    # 8 bytes of signature, then length, type, 13 bytes and checksum of IHDR, which must come first.
     if len(data) < 33 or data[12:16] != b"IHDR":
         raise FormatError("the PNG image has no header", where="byte 8")
     width, height, depth, colour, _, _, interlace = struct.unpack_from(">IIBBBBB", data, 16)
@@ -57,6 +58,7 @@ def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
         yield kind, data[place + 8 : place + 8 + size]
         if kind == b"IEND":
             return
+        # Length, type and checksum are 12 bytes; checksums are not compared.
         place += 12 + size
 
 
@@ -75,12 +77,16 @@ def _unfiltered(lines: Array, step: int) -> Array:
 def _line(kind: int, raw: Array, above: Array, step: int) -> Array:
     if kind == 0:
         return raw
+    # Sums of bytes wrap modulo 256, as the filters want: numpy's uint8 does so by itself.
     if kind == 2:
         return raw + above
     if kind == 1:
+        # Sub adds the byte one pixel to the left, decoded: a running sum per byte of a pixel.
         pixels = raw.reshape(-1, step)
         return np.cumsum(pixels, axis=0, dtype=np.uint8).reshape(-1)
     predict = _average if kind == 3 else _paeth
+    # Average and Paeth need the decoded left neighbour at each step, so they run byte by byte; zeros stand
+    # for the pixel left of the first one.
     line = bytearray(step) + bytearray(len(raw))
     upper = bytes(step) + above.tobytes()
     for i, value in enumerate(raw.tobytes(), start=step):
@@ -96,6 +102,7 @@ def _paeth(left: int, up: int, corner: int) -> int:
     """Whichever of the three is nearest to left + up - corner."""
     guess = left + up - corner
     gaps = abs(guess - left), abs(guess - up), abs(guess - corner)
+    # Ties in the order left, up, corner (section 9.4).
     if gaps[0] <= gaps[1] and gaps[0] <= gaps[2]:
         return left
     return up if gaps[1] <= gaps[2] else corner
@@ -105,6 +112,7 @@ def _inflated(data: bytes, expected: int) -> bytes:
     """The pixels' bytes; never more than there should be."""
     stream = b"".join(contents for kind, contents in _chunks(data) if kind == b"IDAT")
     try:
+        # A small file can inflate to gigabytes: what the header does not ask for is never made.
         raw = zlib.decompressobj().decompress(stream, expected)
     except zlib.error as error:
         raise FormatError(f"the PNG image is damaged: {error}") from error
@@ -131,12 +139,14 @@ def decode_deep(data: bytes) -> Array:
     if not 0 < head.width * head.height <= _LARGEST:
         raise FormatError(f"the PNG image is {head.width} x {head.height} pixels")
     step = 2 * channels
+    # Passes of a small image may be empty; those have not even a filter byte.
     passes = [p for p in (_PASSES if head.interlaced else ((0, 0, 1, 1),)) if min(_sides(p, head)) > 0]
     sizes = [(h, 1 + w * step) for h, w in (_sides(p, head) for p in passes)]
     raw = np.frombuffer(_inflated(data, sum(h * w for h, w in sizes)), np.uint8)
     pixels = np.zeros((head.height, head.width, channels), np.uint16)
     place = 0
     for (row, column, down, across), (lines, width) in zip(passes, sizes, strict=True):
+        # Every pass is filtered as an image of its own, from a line of zeros.
         block = _unfiltered(raw[place : place + lines * width].reshape(lines, width), step)
         place += lines * width
         pixels[row::down, column::across] = block.view(">u2").reshape(lines, -1, channels)

@@ -96,6 +96,7 @@ def round_away(x: Any) -> Any:
     and nothing less does.
     """
     x = np.asarray(x)
+    # Adding 0.5 itself would round the largest number below a half up to 1.
     nearly_half = np.nextafter(x.dtype.type(0.5), x.dtype.type(0))
     whole = np.asarray(np.copysign(nearly_half, x))
     whole += x
@@ -107,8 +108,10 @@ def round_away(x: Any) -> Any:
 def to_int32(x: Any) -> Array:
     """Float to int32 as x86 does it: truncated, NaN and anything out of range give the lowest."""
     x = np.asarray(x)
+    # The usual case in two passes without temporary arrays.
     if x.size and x.min() >= -(2.0**31) and x.max() < 2.0**31:  # neither holds of NaN
         return np.asarray(x.astype(np.int32))
+    # cvttss2si gives 0x80000000 for NaN and overflow; numpy's own cast is undefined there.
     fits = (x >= -(2.0**31)) & (x < 2.0**31)
     return np.where(fits, x, -(2.0**31)).astype(np.int64).astype(np.int32)
 
@@ -148,6 +151,8 @@ def unclamped_code(x: Any, a: np.float32, b: np.float32, dtype: Any) -> Array:
     if a == b:
         return np.full(x.shape, t.low, np.int64)
     with np.errstate(all="ignore"):
+        # FloatToQuantizedUnclamped: the range is widened by steps / (steps - 1), so that `steps` codes of
+        # that width fit into it; both roundings are taken apart, so that 0 has a code of its own.
         k = t.steps / (_width(a, b) * (t.steps / (t.steps - 1.0)))
         return to_int64(round_away(x * k) - round_away(np.float64(a) * k)) + t.low
 
@@ -166,6 +171,8 @@ def real_of(q: Any, a: np.float32, b: np.float32, dtype: Any) -> Array:
         return np.full(q.shape, a, F32)
     with np.errstate(all="ignore"):
         w = _width(a, b) * (t.steps / (t.steps - 1.0)) / t.steps
+        # QuantizedToFloat moves the range's beginning onto a multiple of the width, in float32, then counts
+        # in double.
         w32 = F32(w)
         least = F32(round_away(F32(a / w32)) * w32)
         return np.asarray(np.float64(least) + (number(q) - t.low) * w).astype(F32)
@@ -192,6 +199,7 @@ def encode(x: Array, a: np.float32, b: np.float32, dtype: Any) -> Array:
         v = np.asarray(round_away(np.asarray(x, F32) * k))
         v -= F32(zero - F32(t.low))
         np.maximum(v, F32(t.low), out=v)
+        # 2147483520 is the largest float32 below 2^31.
         np.minimum(v, F32(min(t.high, 2147483520)), out=v)
         return to_int32(v).astype(dtype, copy=False)
 

@@ -44,10 +44,13 @@ def gamma(draws: _Draws, alpha: float) -> float:
     G. Marsaglia and W. Tsang, "A simple method for generating gamma variables", 2000.
     """
     if alpha == 1.0:
+        # Shape 1 is the exponential distribution; TensorFlow takes this way, so one uniform number is used
+        # up.
         return -math.log1p(-draws.uniform())
     if not alpha > 0 or math.isinf(alpha):
         return math.nan
     small = alpha < 1
+    # d = shape - 1/3; below 1 the shape is raised by 1, and the result multiplied by u^(1/alpha).
     d = alpha + (2.0 / 3 if small else -1.0 / 3)
     c = 1.0 / 3 / math.sqrt(d)
     while True:
@@ -78,6 +81,7 @@ def poisson(draws: _Draws, rate: float) -> float:
 
 
 def _poisson_small(draws: _Draws, rate: float) -> float:
+    # The product of uniform numbers falls below e^-rate after a Poisson number of factors.
     limit, product, count = math.exp(-rate), 1.0, 0
     while (product := product * draws.uniform()) > limit:
         count += 1
@@ -85,17 +89,20 @@ def _poisson_small(draws: _Draws, rate: float) -> float:
 
 
 def _poisson_large(draws: _Draws, rate: float) -> float:
+    # Constants of Hoermann's algorithm PTRS; the squeeze below accepts without the logarithms.
     b = 0.931 + 2.53 * math.sqrt(rate)
     a = -0.059 + 0.02483 * b
     inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)
     while True:
         u, v = draws.uniform() - 0.5, draws.uniform()
         rest = 0.5 - abs(u)
+        # u = -1/2 would divide by 0.
         if rest == 0:
             continue
         k = math.floor((2 * a / rest + b) * u + rate + 0.43)
         if rest >= 0.07 and v <= 0.9277 - 3.6224 / (b - 2):
             return float(k)
+        # Hoermann's second squeeze, which rejects in the tails.
         if k < 0 or (rest < 0.013 and v > rest):
             continue
         accepted = _log(v * inverse_alpha / (a / (rest * rest) + b))
@@ -116,6 +123,7 @@ def poissons(source: Philox, rate: Array, samples: int) -> Array:
 def _each(draw: Any, source: Philox, parameter: Array, samples: int) -> Array:
     flat = parameter.astype(np.float64).reshape(-1).tolist()
     drawn = [
+        # Output numbers run over samples within each parameter; the result has samples first.
         [draw(_Draws(source, RESERVED * (i * samples + s)), value) for s in range(samples)]
         for i, value in enumerate(flat)
     ]

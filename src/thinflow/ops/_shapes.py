@@ -26,6 +26,8 @@ def broadcast(*shapes: Shape) -> Shape:
         above_one = {d for d in sizes if d is not None and d != 1}
         require(len(above_one) <= 1, f"shapes {' and '.join(shape_text(s) for s in shapes)} do not broadcast")
         if above_one:
+            # An unknown size next to n > 1 (or 0) can only be n or 1, and either gives n; next to 1 it stays
+            # unknown.
             result.append(above_one.pop())
         else:
             result.append(None if any(d is None for d in sizes) else 1)

@@ -30,12 +30,14 @@ def siphash(key: tuple[int, int], data: bytes) -> int:
     """The keyed hash of a string, unsigned 64 bits. O(length)."""
     low, high = (k & _MASK for k in key)
     state = (
+        # "somepseudorandomlygeneratedbytes" in ASCII.
         low ^ 0x736F6D6570736575,
         high ^ 0x646F72616E646F6D,
         low ^ 0x6C7967656E657261,
         high ^ 0x7465646279746573,
     )
     whole = len(data) - len(data) % 8
+    # The last word has the length, modulo 256, in its top byte.
     last = data[whole:].ljust(7, b"\0") + bytes([len(data) & 0xFF])
     words = struct.unpack(f"<{whole // 8 + 1}Q", data[:whole] + last)
     for word in words:

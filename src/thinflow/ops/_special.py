@@ -82,9 +82,12 @@ def _erfc_tail(a: Array) -> Array:
     """erfc(a) for a >= 1."""
     near = np.minimum(a, 8.0)
     far = np.maximum(a, 8.0)
+    # Cephes fits P/Q below 8 and R/S above; clipping keeps each inside its own range.
     ratio = np.where(
         a < 8.0,
         _horner(near, _ERFC_TOP) / _horner(near, _ERFC_BOTTOM),
+        # Cephes lists R and S by powers of a, highest first; divided by a^n the same polynomial reads
+        # backwards.
         _horner(1 / far, _FAR_TOP[::-1]) / _horner(1 / far, _FAR_BOTTOM[::-1]) / far,
     )
     return np.exp(-np.square(a)) * ratio
@@ -124,6 +127,7 @@ def erf(x: Array) -> Array:
 @_in_float64
 def erfc(x: Array) -> Array:
     """1 - erf(x), without cancellation for large x."""
+    # erfc underflows from 27 on; clipping at 30 keeps squares of infinity out of the quotient.
     tail = _erfc_tail(np.clip(np.abs(x), 1.0, 30.0))
     return np.where(
         np.abs(x) < 1.0, 1.0 - _erf_near(np.clip(x, -1.0, 1.0)), np.where(x < 0, 2.0 - tail, tail)
@@ -132,9 +136,12 @@ def erfc(x: Array) -> Array:
 
 def _erfc_inverse(q: Array) -> Array:
     """y >= 0 with erfc(y) = q, for 0 < q <= 1: a guess, then Newton's method on log(erfc)."""
+    # -log(1 - x^2) of Giles for x = 1 - q, without forming 1 - x^2; his polynomial holds for w < 5, and
+    # beyond it the asymptotic sqrt(w - log(pi w) / 2) is near enough for Newton.
     w = -np.log(q * (2.0 - q))
     near = _horner(np.minimum(w, 5.0) - 2.5, _GILES_NEAR) * (1.0 - q)
     y = np.where(w < 5.0, near, np.sqrt(np.maximum(w - 0.5 * np.log(np.pi * np.maximum(w, 1.0)), 0.1)))
+    # On the logarithm, as erfc itself falls like e^-y^2 and plain Newton steps would overshoot in the tail.
     target = np.log(q)
     for _ in range(4):
         c = erfc(y)
@@ -157,6 +164,7 @@ def erfinv(x: Array) -> Array:
 @_in_float64
 def ndtri(p: Array) -> Array:
     """Quantile of the standard normal distribution, for p in [0, 1], NaN outside."""
+    # Both tails by the lower one, so that tiny p keep their relative precision.
     low = np.minimum(p, 1.0 - p)
     inside = (low > 0.0) & (low <= 0.5)
     y = math.sqrt(2.0) * _erfc_inverse(2.0 * np.where(inside, low, 0.25))
@@ -177,6 +185,7 @@ def digamma(x: Array) -> Array:
         z = np.where(step, z + 1.0, z)
     w = 1.0 / (z * z)
     y = total + np.log(z) - 0.5 / z - w * _horner(w, _DIGAMMA_SERIES)
+    # Reflection: digamma(1 - x) - digamma(x) = pi cot(pi x); only the fraction counts, and it is exact.
     fraction = x - np.floor(x)
     y = np.where(mirrored, y - np.pi / np.tan(np.pi * fraction), y)
     return np.where(pole, np.nan, y)

@@ -1,4 +1,4 @@
-"""What outlives a run: the interpreter keeps it, one session apart from another. And the ops around it."""
+"""State that outlives a run, kept by the interpreter for each session apart; and the ops around it."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ class Variable(Resource):
 
     def assign(self, value: Array, *, validate_shape: bool = True) -> None:
         """Replace what it holds."""
+        # Types without a numpy counterpart (variants, resources) are held as objects, whatever those are.
         fits = self.element.numpy_name == "" or value.dtype == self.element.numpy()
         require(fits, f"a variable of {self.element} cannot hold {value.dtype}")
         if validate_shape:

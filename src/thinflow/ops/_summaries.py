@@ -45,6 +45,7 @@ def _element(value: Any) -> str:
         return text.translate(_ESCAPES)
     if isinstance(value, (bool, np.bool_)):
         return str(int(value))
+    # TensorFlow's summaries print no complex numbers, either.
     if isinstance(value, np.complexfloating):
         return "?"
     if isinstance(value, np.generic) and np.issubdtype(value.dtype, np.integer):

@@ -42,6 +42,8 @@ class TensorListValue(Handle):
     def item_shape(self, wished: Array) -> Shape:
         """All that is known of the items' shape: from the list, from the reader, from the items there are."""
         shape = merge(self.shape, as_shape(wished))
+        # Items that are there settle unknown sizes, as TensorFlow merges them when it has to make up a
+        # missing one.
         for item in self.items:
             if isinstance(item, np.ndarray) and (shape is None or None in shape):
                 shape = merge(shape, item.shape)
@@ -68,6 +70,7 @@ class TensorListValue(Handle):
             self._require_index(index)
         items = [self.items[index] for index in chosen]
         if not items:
+            # Nothing tells the items' shape but the list and the reader: [0, *shape] has to be fully known.
             return self.zeros(self.item_shape(wished), "the list is empty")[np.newaxis][:0]
         if any(item is None for item in items):
             zeros = self.zeros(self.item_shape(wished))
@@ -88,6 +91,7 @@ def as_shape(sizes: Array) -> Shape:
 
 def shape_of(spec: TensorSpec) -> Shape:
     """The same for a shape that may not be known yet."""
+    # A scalar can only be -1, an unknown rank.
     if spec.shape == () or spec.elements is None:
         return None
     return tuple(None if d is None or d < 0 else d for d in spec.elements)

@@ -13,6 +13,8 @@ from thinflow.ops._wire import BYTES, fields, numbers, put, put_varint, signed, 
 from thinflow.typing import Array
 
 _TYPE, _SHAPE, _CONTENT, _STRINGS = 1, 2, 4, 8
+# Numbers of the repeated `*_val` fields: float, double, scomplex, dcomplex; and int, int64, bool, half (its
+# bits), uint32, uint64.
 _FIXED = {5: "<f4", 6: "<f8", 9: "<f4", 12: "<f8"}
 _VARINTS = {7, 10, 11, 13, 16, 17}
 MAX_ELEMENTS = 1 << 31
@@ -38,6 +40,7 @@ def tensor_content(x: Array) -> bytes:
 
 
 def _head(shape: tuple[int, ...], kind: DType) -> bytes:
+    # proto3 leaves zeros out: a size of 0 is an empty message, not an absent one.
     dims = b"".join(put(2, put(1, d) if d else b"") for d in shape)
     return put(_TYPE, kind.number) + put(_SHAPE, dims)
 
@@ -74,6 +77,7 @@ def _shape(data: bytes) -> tuple[int, ...]:
         if number == 2 and kind == BYTES:
             size = next((signed(v) for n, k, v in fields(value) if n == 1 and k != BYTES), 0)
             dims.append(size)
+        # `unknown_rank`; refused below with unknown sizes, as a value has a shape.
         elif number == 3 and value:
             dims.append(-1)
     if any(d < 0 for d in dims) or math.prod(dims) > MAX_ELEMENTS:
@@ -93,7 +97,9 @@ def _filled(element: DType, shape: tuple[int, ...], content: bytes, values: list
             raise FormatError(
                 f"{len(content)} bytes do not make {size} of {element}", hint="the message is damaged"
             )
+        # A view of the message, not a copy.
         return np.frombuffer(content, kind).reshape(shape)
+    # int_val and int64_val are signed on the wire, so that large unsigned numbers come out negative.
     if element.kind == "u":
         values = [v % (1 << 8 * element.itemsize) for v in values]
     if element.kind == "c":

@@ -47,7 +47,9 @@ def tridiagonal(diagonals: Array, b: Array, pivoting: bool) -> Array:
     above, main, below = (np.moveaxis(diagonals, -1, 0)[..., k].copy() for k in range(3))
     y = np.moveaxis(b, -2, 0).astype(np.result_type(diagonals, b))
     size = main.shape[0]
+    # An exchange brings row i + 1's own element above the diagonal two columns right of the pivot.
     second = np.zeros_like(above)  # the second diagonal above, which row exchanges fill
+    # TensorFlow does not look at above[n-1] and below[0]; whatever is there must not reach the sums.
     above[-1:], second[-1:] = 0, 0
     with np.errstate(all="ignore"):
         for i in range(size - 1):
@@ -66,6 +68,7 @@ def _eliminate(
     i: int, above: Array, main: Array, below: Array, second: Array, y: Array, pivoting: bool
 ) -> None:
     """Clear the element below the diagonal in column i, in place."""
+    # Each matrix of the batch decides on its own; `where` on both rows keeps one loop for all.
     swap = (np.abs(below[i + 1]) > np.abs(main[i])) & pivoting
     upper = main[i], above[i], second[i]
     lower = below[i + 1], main[i + 1], above[i + 1]

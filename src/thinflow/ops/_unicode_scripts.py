@@ -1,4 +1,4 @@
-"""Which script each Unicode code point belongs to, in ICU's numbers (`UScriptCode`).
+"""The script of each Unicode code point, in ICU's numbers (`UScriptCode`).
 
 The table says for each run of code points how far it starts behind the one before, in base 36, and its
 script. Source: Unicode's Scripts.txt as in the ICU of TensorFlow 2.21.
@@ -28,6 +28,7 @@ def script_of(points: Array) -> Array:
     return np.where((points < 0) | (points > 0x10FFFF), np.int32(-1), found)
 
 
+# gap.script: 103 is ICU's USCRIPT_UNKNOWN (unassigned), 0 its USCRIPT_COMMON, 25 Latin.
 _RUNS = """
 0.0 1t.25 q.0 6.25 q.0 1b.25 1.0 f.25 1.0 5.25 n.0 1.25 v.0 1.25 ch.0 13.25 5.0 5.5 2.0 k.1 34.14 4.0
 1.14 3.103 2.14 4.0 1.14 1.103 4.14 1.0 1.14 1.0 1.14 3.103 1.14 1.103 1.14 k.103 1.14 1r.7 e.14 g.8

@@ -158,6 +158,8 @@ def pad(x: Array, pads: Pads, value: Any = 0) -> Array:
 def shifted(x: Array, win: Window, tap: Sequence[int], out: Sequence[int]) -> Array:
     """What one position of the window sees at every output, [n, *out, c]; a view of the padded x."""
     axes = zip(tap, win.dilations, win.strides, out, strict=True)
+    # The stop is one past the last element, so that views of all taps have the same size; without output it
+    # would be negative, which Python counts from the end.
     seen = (slice(t * d, t * d + (o - 1) * s + 1, s) if o else slice(0, 0) for t, d, s, o in axes)
     return x[tuple([slice(None), *seen])]
 
@@ -166,6 +168,7 @@ def lowest(dtype: np.dtype[Any]) -> Any:
     """The most negative finite value of a type."""
     if dtype.kind in "iu":
         return np.iinfo(dtype).min
+    # bfloat16: numpy's own finfo does not know it.
     if dtype.itemsize == 2 and dtype != np.float16:
         import ml_dtypes
 

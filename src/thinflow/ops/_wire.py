@@ -28,6 +28,7 @@ def fields(data: bytes) -> Iterator[tuple[int, int, Any]]:
     while at < len(data):
         key, at = varint(data, at)
         number, kind = key >> 3, key & 7
+        # No field has the number 0: bytes of something else often start so.
         if number == 0:
             raise _damaged(at)
         value: Any
@@ -48,6 +49,7 @@ def fields(data: bytes) -> Iterator[tuple[int, int, Any]]:
 def varint(data: bytes, at: int) -> tuple[int, int]:
     """An unsigned number of up to 64 bits, and where the next thing starts."""
     value = 0
+    # Ten bytes of 7 bits at most, as protobuf's own parsers; bits beyond 64 are dropped as they drop them.
     for shift in range(0, 70, 7):
         if at >= len(data):
             raise _damaged(at)

@@ -40,6 +40,7 @@ class LeakyRelu(Unary):
     @staticmethod
     @quiet
     def kernel(x: Array, *, alpha: float = 0.2) -> Array:
+        # The attribute is a float32 in the file, whatever the type of x.
         wide = widen(x)
         return like(np.where(wide > 0, wide, wide * wide.dtype.type(np.float32(alpha))), x)
 
@@ -61,6 +62,7 @@ class Selu(Unary):
 
     @staticmethod
     def compute(x: Array) -> Any:
+        # minimum keeps expm1 from overflowing where the other branch is taken.
         scale, scaled_alpha = x.dtype.type(_SELU_SCALE), x.dtype.type(_SELU_SCALE * _SELU_ALPHA)
         return np.where(x < 0, scaled_alpha * np.expm1(np.minimum(x, 0)), scale * x)
 
@@ -88,6 +90,7 @@ def _log_softmax(x: Array) -> Array:
     """x - log(sum(exp(x))) over the last axis, which may be empty."""
     if x.size == 0:
         return x
+    # Softmax does not change with a shift, and with the largest at 0 no power overflows.
     shifted = x - x.max(axis=-1, keepdims=True)
     return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True)))
 
@@ -199,6 +202,7 @@ class SparseSoftmaxCrossEntropyWithLogits(OpDef):
         loss = np.where(inside, -_log_softmax(logits)[rows, columns], math.nan)
         backprop = np.array(_softmax(logits))
         backprop[rows, columns] -= 1
+        # NaN instead of an error, for loss and gradient alike: so the bad row is seen, and only that.
         backprop[~inside] = math.nan
         return like(loss, x), like(backprop, x)
 

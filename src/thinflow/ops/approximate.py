@@ -74,6 +74,7 @@ def _pooled(values: list[Any]) -> list[tuple[Any, int]]:
     blocks: list[tuple[Any, int]] = []
     for value in values:
         blocks.append((value, 1))
+        # Means compared crosswise (both counts are positive), without dividing.
         while len(blocks) > 1 and blocks[-2][0] * blocks[-1][1] < blocks[-1][0] * blocks[-2][1]:
             total, count = blocks.pop()
             blocks[-1] = (blocks[-1][0] + total, blocks[-1][1] + count)

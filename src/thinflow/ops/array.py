@@ -137,6 +137,8 @@ class Reshape(_Free):
         require(all(d is None or d >= -1 for d in dims), f"negative size in {list(dims)}")
         result = [None if d == -1 else d for d in dims]
         if x.shape is not None and result.count(None) == 1:
+            # An unknown element of `shape` is a hole like -1: if the others are known, the number of elements
+            # settles it.
             hole = result.index(None)
             result[hole] = _missing_factor(x.shape, [d for d in result if d is not None])
         target = product(result)
@@ -207,6 +209,7 @@ class Squeeze(_Free):
         if squeeze_dims:
             axes = {normalize_axis(a, len(x.shape)) for a in squeeze_dims}
             require(all(x.shape[a] in (1, None) for a in axes), f"cannot squeeze axes {sorted(axes)} of {x}")
+        # An unknown size may turn out to be 1, so not even the rank is known.
         elif None in x.shape:
             return x.with_shape(None)
         else:
@@ -235,6 +238,7 @@ class Transpose(_Free):
         require(perm.size in (None, rank), f"perm has {perm.size} entries for rank {rank}")
         order = known_list(perm) or (None,) * rank
         result = x.with_shape([None if a is None else shape[normalize_axis(a, rank)] for a in order])
+        # Object arrays of elements move like real ones.
         return result if (axes := constant(perm)) is None else moved(result, lambda v: v.transpose(axes), x)
 
     @staticmethod

@@ -51,6 +51,7 @@ class DecodeWav(OpDef):
         channels = samples.shape[1] if desired_channels == -1 else desired_channels
         audio = np.zeros((count, channels), np.float32)
         kept = min(count, samples.shape[0])
+        # Missing channels repeat the last one.
         source = np.minimum(np.arange(channels), samples.shape[1] - 1)
         audio[:kept] = samples[:kept, source] * np.float32(1 / 32768)
         return audio, np.array(rate, np.int32)
@@ -72,6 +73,7 @@ def _read_wav(data: bytes) -> tuple[Array, int]:
             if length < 16 or at + 16 > len(data):
                 raise FormatError("the WAV format chunk is cut short", where=f"byte {at}")
             kind, channels, rate, _, _, bits = struct.unpack_from("<HHIIHH", data, at)
+            # 1 is PCM; 0xFFFE is WAVE_FORMAT_EXTENSIBLE, whose longer chunk starts with the same fields.
             if kind not in {1, 0xFFFE} or bits != 16 or channels < 1:
                 raise FormatError(
                     f"the WAV has format {kind}, {bits} bits, {channels} channels",
@@ -84,6 +86,7 @@ def _read_wav(data: bytes) -> tuple[Array, int]:
             count = min(length, len(data) - at) // (2 * channels)
             samples = np.frombuffer(data, "<i2", count * channels, at)
             return samples.reshape(count, channels), rate
+        # RIFF chunks start at even places.
         at += length + (length & 1)
     raise FormatError("the WAV has no data chunk")
 
@@ -105,6 +108,7 @@ class EncodeWav(OpDef):
         require(audio.ndim == 2, f"audio has rank {audio.ndim}, 2 is needed")
         rate, channels = int(sample_rate), audio.shape[1]
         samples = np.clip(np.rint(audio * np.float32(32768)), -32768, 32767).astype("<i2").tobytes()
+        # 16 bytes of format: PCM, channels, rate, bytes a second, bytes a frame, bits a sample.
         head = b"WAVEfmt " + struct.pack(
             "<IHHIIHH", 16, 1, channels, rate, rate * channels * 2, channels * 2, 16
         )
@@ -137,9 +141,11 @@ class AudioSpectrogram(OpDef):
         y = np.empty((channels, frames, length // 2 + 1), np.float32)
         if not frames:
             return y
+        # The periodic window: it divides by the length, not by the length minus 1.
         hann = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(window_size) / window_size)
         for channel in range(channels):
             framed = np.lib.stride_tricks.sliding_window_view(audio[:, channel], window_size)[::stride]
+            # In double, as TensorFlow's FFT; only the power is rounded to float32.
             spectrum = np.fft.rfft(framed.astype(np.float64) * hann, length)
             power = (spectrum.real**2 + spectrum.imag**2).astype(np.float32)
             y[channel] = power if magnitude_squared else np.sqrt(power)
@@ -207,6 +213,7 @@ class Mfcc(OpDef):
             return np.zeros((*spectrogram.shape[:2], dct_coefficient_count), np.float32)
         used = np.any(filters != 0, axis=1)  # bins outside the limits are not read, whatever they hold
         energies = np.sqrt(spectrogram[:, :, used].astype(np.float64)) @ filters[used]
+        # TensorFlow's floor of the filter bank, for the logarithm of silence.
         logs = np.log(np.maximum(energies, 1e-12))
         return np.asarray(logs @ _dct(filterbank_channel_count, dct_coefficient_count), np.float32)
 
@@ -238,6 +245,8 @@ def _mel_filters(bins: int, rate: int, channels: int, lower: float, upper: float
     edges = low + spacing * np.arange(channels + 2)  # centre of channel k is edge k + 1
     edges[1:] = low + spacing * (np.arange(channels + 1) + 1)
     hz_per_bin = 0.5 * rate / (bins - 1)
+    # TensorFlow's rounding: bins from just above the lower limit (never bin 0) to the last within the upper
+    # one.
     first, last = int(1.5 + lower / hz_per_bin), int(upper / hz_per_bin)
     filters = np.zeros((bins, channels))
     if last >= bins:
@@ -252,6 +261,7 @@ def _mel_filters(bins: int, rate: int, channels: int, lower: float, upper: float
             if falling + 2 < edges.size
             else 0.0
         )
+        # A bin between two centres belongs to both filters: what one loses the next gains.
         if falling >= 0:
             filters[k, falling] += weight
         if falling + 1 < channels:

@@ -51,16 +51,21 @@ class Cast(OpDef):
 
 
 def _to_integers(x: Array, target: np.dtype[Any]) -> Array:
+    # The upper half of uint64 fits no int64: 2^63 is taken off as a float, exactly, and put back as an
+    # integer.
     if target == np.uint64:
         high = (x >= 2.0**63) & (x < 2.0**64)
         upper = np.where(high, x - x.dtype.type(2.0**63), 0).astype(np.uint64) + np.uint64(1 << 63)
         return np.where(high, upper, _to_signed(x, np.dtype(np.int64)).astype(np.uint64))
+    # Narrow types go through int32 and wrap from there, as x86's cvttss2si and a truncating store do.
     wide = np.dtype(np.int64 if target.itemsize == 8 or target == np.uint32 else np.int32)
     return _to_signed(x, wide).astype(target)
 
 
 def _to_signed(x: Array, wide: np.dtype[Any]) -> Array:
     limit = 2.0 ** (8 * wide.itemsize - 1)
+    # Truncation is towards zero, so anything above -limit - 1 fits. Where float32 cannot tell that from
+    # -limit, the smallest integer is what -limit gives anyway.
     inside = (x > -limit - 1) & (x < limit)
     return np.where(inside, np.where(inside, x, 0).astype(wide), np.iinfo(wide).min)
 
@@ -72,6 +77,7 @@ def _round_down(x: Array, target: np.dtype[Any]) -> Array:
     if target == np.float16:
         too_far = np.isfinite(x) & np.isfinite(nearest) & (np.abs(nearest.astype(np.float32)) > np.abs(x))
         return np.where(too_far, np.nextafter(nearest, np.float16(0)), nearest)
+    # bfloat16 is the upper half of a float32, so cutting the lower half off rounds towards zero.
     bits = np.ascontiguousarray(x).reshape(x.shape).view(np.uint32) >> np.uint32(16)
     return np.where(np.isfinite(x), bits.astype(np.uint16).view(target), nearest)
 
@@ -103,6 +109,8 @@ class Bitcast(OpDef):
     @staticmethod
     def kernel(x: Array, *, type: DType) -> Array:
         target = type.numpy()
+        # A view as another size needs contiguous memory; reshape, as ascontiguousarray makes a vector of a
+        # scalar.
         x = np.ascontiguousarray(x).reshape(x.shape)
         if x.dtype.itemsize == target.itemsize:
             return x.view(target)

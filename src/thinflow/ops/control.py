@@ -111,6 +111,7 @@ class Merge(OpDef):
         known = [s for s in shapes if s is not None]
         if len(known) != len(shapes) or len({len(s) for s in known}) != 1:
             return TensorSpec(xs[0].dtype), TensorSpec(INT32, ())
+        # Only one input arrives, but before the run nobody knows which: a size counts where all agree.
         dims = tuple(d[0] if len(set(d)) == 1 else None for d in zip(*known, strict=True))
         return TensorSpec(xs[0].dtype, dims), TensorSpec(INT32, ())
 

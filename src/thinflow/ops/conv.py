@@ -50,6 +50,7 @@ def _output(
     explicit: Sequence[int] = (),
 ) -> tuple[Dim, ...]:
     """Output sizes, None where the input or (unless SAME) the kernel is unknown."""
+    # An unknown kernel size is 1 here only to make a Window; its outputs are dropped unless SAME ignores it.
     win = window(where, [k or 1 for k in kernel], strides, padding, dilations, explicit)
     seen = [n if k is not None or padding == "SAME" else None for n, k in zip(sizes, kernel, strict=True)]
     return win.output(seen)
@@ -238,6 +239,8 @@ class Dilation2D(OpDef):
         out = win.output_sizes(x.shape[1:3])
         low = lowest(x.dtype)
         padded = pad(x, win.pads(x.shape[1:3]), low)
+        # The lowest value plus a filter element may wrap around or win; pixels beyond the edge must take no
+        # part.
         inside = pad(np.ones((1, *x.shape[1:3], 1), bool), win.pads(x.shape[1:3]), False)
         y = np.full((x.shape[0], *out, x.shape[3]), low, x.dtype)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -296,6 +299,7 @@ class Conv(OpDef):
             x.ndim == w.ndim - 1 + batch_dims, f"x has rank {x.ndim}, {w.ndim - 1 + batch_dims} is needed"
         )
         where = _any_layout(data_format, w.ndim)
+        # Only the filter's rank tells 2-D from 3-D; whatever stands before the spatial axes counts images.
         flat = x.reshape(math.prod(x.shape[:batch_dims]), *x.shape[batch_dims:])
         y = _conv(flat, w, where, strides, padding, dilations, explicit_paddings)
         return np.asarray(y.reshape(*x.shape[:batch_dims], *y.shape[1:]))

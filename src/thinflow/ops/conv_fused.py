@@ -34,6 +34,7 @@ def _mirror(x: Array, paddings: Array, mode: str) -> Array:
     require(mode in {"REFLECT", "SYMMETRIC"}, f"mode {mode} is not known")
     pairs = [(int(b), int(a)) for b, a in paddings]
     for size, pair in zip(x.shape, pairs, strict=True):
+        # REFLECT leaves the edge out, so it has one element less to mirror.
         room = size - (mode == "REFLECT")
         require(
             min(pair) >= 0 and max(pair) <= max(room, 0),
@@ -116,6 +117,7 @@ def _finish(
     y: Array, args: Sequence[Array], fused_ops: Sequence[str], epsilon: float, alpha: float, axis: int
 ) -> Array:
     """Apply what TensorFlow's remapper fused behind a convolution, in order."""
+    # All steps in float32 and one rounding at the end, as the fused kernel's output stage.
     dtype, left = y.dtype, list(args)
     y = widened(y)
     shape = [1] * y.ndim

@@ -18,6 +18,7 @@ def _infer(sizes: TensorSpec, w: TensorSpec, dy: TensorSpec, where: Layout) -> T
     elements = sizes.elements
     if elements is None:
         return dy.with_shape((None,) * where.rank)
+    # Spatial sizes alone do, too: batch and channels follow from dy and the filter.
     if len(elements) == where.rank - 2:
         return dy.with_shape(
             where.place(rank_of(dy, where.rank, "dy")[0], elements, rank_of(w, where.rank, "filter")[-2])

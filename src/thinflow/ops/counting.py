@@ -15,6 +15,7 @@ from thinflow.ops.sparse import _places
 from thinflow.typing import Array
 
 Rows = Sequence[tuple[list[int], list[Any]]]
+# A model may ask for any size; beyond this it is refused before memory is taken.
 MAX_BINS = 1 << 28
 
 
@@ -29,6 +30,7 @@ def _bins(rows: Array, values: Array, weights: Array, count: int, size: int, bin
     if binary:
         y[rows, values] = 1
     else:
+        # add.at, as += would count a place that occurs twice only once.
         np.add.at(y, (rows, values), weights.ravel()[kept] if weights.size else np.ones(1, y.dtype))
     return y
 
@@ -110,6 +112,7 @@ def _counted(
             largest = max(largest, value)
         places += [(value,) if flat else (row, value) for value in sorted(found)]
         counts += [found[value] for value in sorted(found)]
+    # A maximum fixes the width; without one the largest number does, but it is never below minlength.
     width = maxlength if maxlength > 0 else max(largest + 1, minlength)
     shape = [width] if flat else [len(rows), width]
     indices = np.array(places, np.int64).reshape(len(places), len(shape))

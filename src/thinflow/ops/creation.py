@@ -113,6 +113,7 @@ class Range(OpDef):
             return np.arange(*ends).astype(start.dtype)
         first, last, step = start[()], limit[()], delta[()]
         _check_range(first, last, step)
+        # In the inputs' own precision: in a wider one the number of elements could differ from TensorFlow's.
         size = int(np.ceil(np.abs((last - first) / step)))
         return np.asarray(first + np.arange(size).astype(start.dtype) * step, start.dtype)
 
@@ -142,6 +143,7 @@ class LinSpace(OpDef):
             return start.reshape(1)
         step = ((stop - start) / start.dtype.type(count - 1)).astype(start.dtype)
         y = start + step * np.arange(count).astype(start.dtype)
+        # The last element is `stop` itself, not what rounding makes of the sum.
         y[-1] = stop
         return np.asarray(y, start.dtype)
 

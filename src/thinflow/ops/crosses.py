@@ -23,6 +23,7 @@ from thinflow.typing import Array
 Column = list[list[Any]]
 """For each row its features: bytes or int."""
 Part = Callable[[Any], Any]
+# Crosses multiply: a few long rows would fill the memory before anything is returned.
 MAX_CROSSES = 1 << 26
 _MASK = (1 << 64) - 1
 _POSITIVE = (1 << 63) - 1
@@ -74,6 +75,8 @@ def _hashed(key: int | None, buckets: int) -> Callable[[Sequence[int]], int]:
         total = key & _MASK if key is not None else rest.pop(0)
         for part in rest:
             total = fingerprint_pair(total, part)
+        # Without buckets TensorFlow takes the rest by the largest int64, so that the result is never
+        # negative.
         return total % (buckets if buckets > 0 else _POSITIVE)
 
     return join
@@ -159,6 +162,7 @@ class SparseCrossHashed(_SparseCross):
             data = x if isinstance(x, bytes) else (int(x) & 0xFFFFFFFF).to_bytes(4, "little")
             return siphash(key, data) if strong else fingerprint64(data)
 
+        # Weakly hashed, numbers of dense columns are taken as they are.
         dense: Part = hashed if strong else _as_number
         parts = [hashed] * N + [dense] * (len(columns) - N)
         return _sparse_result(list(_crosses(columns, parts, _hashed(None, int(buckets)))), INT64)

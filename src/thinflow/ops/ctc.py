@@ -40,6 +40,7 @@ class CTCGreedyDecoder(OpDef):
         for row, length in enumerate(lengths.tolist()):
             labels = best[: max(length, 0), row]
             kept = labels != blank
+            # Compared with the step before, blanks included: a blank between two equal labels keeps both.
             if merge_repeated:
                 kept[1:] &= labels[1:] != labels[:-1]
             found.append(labels[kept])
@@ -47,6 +48,7 @@ class CTCGreedyDecoder(OpDef):
         rows = np.repeat(np.arange(batch), sizes)
         places = np.concatenate([np.arange(0), *(np.arange(n) for n in sizes)])
         during = np.arange(steps)[:, None] < lengths
+        # Summed in the type of x, as TensorFlow does.
         total = -np.where(during, scores, 0).sum(0, dtype=x.dtype)
         return (
             np.stack([rows, places], -1).astype(np.int64),

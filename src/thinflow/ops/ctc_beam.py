@@ -56,8 +56,10 @@ def _stay(beam: _Beam, scores: list[float], blank: int, active: set[int]) -> Non
     if beam.parent is not None:
         if id(beam.parent) in active:
             parent = beam.parent
+            # A label that repeats its parent's counts as a new one only after a blank.
             before = parent.old[1] if beam.label == parent.label else parent.old[0]
             beam.new[2] = _add(beam.new[2], before)
+        # new[2] still holds the step before here: the last label seen once more leaves the prefix as it is.
         beam.new[2] += scores[beam.label]
     beam.new[1] = beam.old[0] + scores[blank]
     beam.new[0] = _add(beam.new[1], beam.new[2])
@@ -71,6 +73,7 @@ def _joins(value: float, leaves: list[_Beam], width: int) -> bool:
 def _step(beams: list[_Beam], scores: list[float], blank: int, width: int) -> list[_Beam]:
     """The best prefixes after one more step of scores [c]."""
     for beam in beams:
+        # All beams step at once: what a parent was before the step is read by its children.
         beam.old = list(beam.new)
     active = {id(b) for b in beams}
     for beam in beams:
@@ -83,6 +86,7 @@ def _step(beams: list[_Beam], scores: list[float], blank: int, width: int) -> li
             if label == blank:
                 continue
             child = beam.children.get(label)
+            # It is among the beams already, and `_stay` has counted this way to it.
             if child is not None and child.total > -np.inf:
                 continue
             before = beam.old[1] if label == beam.label else beam.old[0]
@@ -107,6 +111,7 @@ def _decoded(x: Array, blank: int, width: int, paths: int, merged: bool) -> list
     root.new = [0.0, 0.0, -np.inf]
     beams = [root]
     for row in x.astype(np.float64):
+        # Log-softmax in double, shifted so that nothing overflows.
         scores = row - row.max()
         scores = scores - np.log(np.exp(scores).sum())
         beams = _step(beams, scores.tolist(), blank, width)

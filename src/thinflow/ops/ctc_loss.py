@@ -73,6 +73,7 @@ class CTCLoss(OpDef):
 
 def _fits(labels: list[int], length: int, merged: bool) -> bool:
     doubled = sum(a == b for a, b in pairwise(labels)) if merged else 0
+    # Two equal labels need a blank between them, if repeated ones are merged.
     return len(labels) + doubled <= length
 
 
@@ -81,17 +82,22 @@ def _single(x: Array, labels: list[int], blank: int, merged: bool) -> tuple[floa
     """Loss and gradient of one sequence of scores [t,c]."""
     top = x - x.max(1, keepdims=True)
     scores = top - np.log(np.exp(top).sum(1, keepdims=True))
+    # The labels with a blank before, between and behind them.
     path = np.full(2 * len(labels) + 1, blank)
     path[1::2] = labels
     skips = np.zeros(len(path), bool)
+    # The blank between two labels may be left out, unless they are equal and would merge.
     skips[2:] = (path[2:] != blank) & ((path[2:] != path[:-2]) | (not merged))
     stays = (path == blank) | merged
     emitted = scores[:, path]
     forward = _forward(emitted, skips, stays)
     skips_back = np.zeros(len(path), bool)
+    # Backwards a place is reached from two places later, if that one may be reached from it.
     skips_back[2:] = skips[::-1][:-2]
     backward = _forward(emitted[::-1, ::-1], skips_back, stays[::-1])[::-1, ::-1]
+    # A path may end on its last label or the blank behind it.
     total = np.logaddexp.reduce(forward[-1, -2:])
+    # Forward and backward both hold the emission of the step, which must count once.
     occupied = forward + backward - emitted - total
     share = np.zeros_like(x)
     np.add.at(share.T, path, np.exp(occupied).T)

@@ -75,8 +75,10 @@ def _pixels(opened: Any, mode: str | None = None) -> Array:
 def _decode_jpeg(data: bytes, channels: int, how: _jpeg.How) -> Array:
     require(channels in {0, 1, 3}, f"a JPEG has 1 or 3 channels, not {channels}")
     opened = _opened(data, "JPEG")
+    # CMYK files have four components, which TensorFlow turns into RGB.
     own = 1 if opened.mode == "L" else 3
     mode = _MODES[channels or own]
+    # simplejpeg gives TensorFlow's own pixels; all it does not take goes to pillow, a few levels off.
     if opened.mode in {"L", "RGB"}:
         size = opened.height, opened.width
         if (pixels := _jpeg.decode(data, size, how, grey=mode == "L")) is not None:
@@ -92,13 +94,16 @@ def _decode_png(data: bytes, channels: int, wide: bool) -> Array:
     if header(data).depth == 16:
         return _deep_png(decode_deep(data), channels, wide)
     opened = _opened(data, "PNG")
+    # A palette is expanded, and its transparency becomes a channel.
     own = {"1": 1, "L": 1, "LA": 2, "RGB": 3, "RGBA": 4, "P": 4 if "transparency" in opened.info else 3}
     wanted = channels or own.get(opened.mode, 3)
     colour = opened.mode in {"RGB", "RGBA", "P"}
+    # Pillow's own grey has other weights than libpng's, so colours are read first and mixed by `_grey`.
     mode = _MODES[wanted + 2 if colour and wanted < 3 else wanted]
     pixels = np.atleast_3d(_pixels(opened, mode))
     if colour and wanted < 3:
         pixels = np.concatenate([_grey(pixels), pixels[..., 3:]], axis=-1)[..., :wanted]
+    # 255 becomes 65535.
     return pixels.astype(np.uint16) * 257 if wide else pixels
 
 
@@ -119,6 +124,7 @@ def _deep_png(pixels: Array, channels: int, wide: bool) -> Array:
 
 def _grey(pixels: Array) -> Array:
     """Luma as TensorFlow asks libpng for it."""
+    # 0.299, 0.587 and 0.114 of 2^15, as libpng's fixed-point arithmetic has them.
     r, g, b = (pixels[..., i : i + 1].astype(np.uint32) for i in range(3))
     # Of 16 bits libpng rounds, of 8 it cuts.
     mixed = (9797 * r + 19234 * g + 3737 * b + (1 << 14 if pixels.itemsize == 2 else 0)) >> 15
@@ -146,11 +152,13 @@ def _decode_gif(data: bytes) -> Array:
 def _decode_bmp(data: bytes, channels: int) -> Array:
     if len(data) < 32:
         raise FormatError("the BMP image is cut short", where=f"byte {len(data)}")
+    # Offset of the pixels at byte 10; width, height and bits per pixel from the header that follows.
     start, width, height = struct.unpack_from("<I", data, 10)[0], *struct.unpack_from("<ii", data, 18)
     depth = struct.unpack_from("<H", data, 28)[0] // 8
     if depth not in {1, 3, 4}:
         raise FormatError(f"the BMP image has {depth * 8} bits per pixel", hint="use 8, 24 or 32")
     require(channels in {0, 3, 4}, f"a BMP has 3 or 4 channels, not {channels}")
+    # Lines are filled up to four bytes, and stand bottom up unless the height is negative.
     rows, stride = abs(height), (depth * width + 3) // 4 * 4
     if width < 0 or start + stride * rows > len(data):
         raise FormatError("the BMP image is cut short", where=f"byte {len(data)}")
@@ -161,6 +169,7 @@ def _decode_bmp(data: bytes, channels: int) -> Array:
     wanted = channels or depth
     if depth == 1:
         return pixels if wanted == 1 else _with_channels(pixels, wanted)
+    # The file has blue, green, red, alpha.
     order = [2, 1, 0, 3][: min(depth, wanted)]
     opaque = np.full((rows, width, wanted - len(order)), 255, np.uint8)
     return np.concatenate([pixels[..., order], opaque], axis=-1)

@@ -62,6 +62,7 @@ class DetectionPostProcess(OpDef):
         use_regular_nms: bool = False,
         detections_per_class: int = 100,
     ) -> tuple[Array, ...]:
+        # One class more than named is the background.
         background = scores.shape[-1] - num_classes
         require(
             encodings.shape[:2] == scores.shape[:2] == (1, len(anchors)) and background in (0, 1),
@@ -77,6 +78,8 @@ class DetectionPostProcess(OpDef):
         else:
             kept = min(max_classes_per_detection, num_classes)
             chosen = selected_boxes(boxes, chances.max(1), max_detections, *limits)
+            # Suppression is over the best class of each anchor; the others' classes are named only
+            # afterwards.
             best = np.argsort(-chances[chosen], axis=1, kind="stable")[:, :kept]
             places, classes, count = np.repeat(chosen, kept), best.reshape(-1), len(chosen)
         size = max_detections * max_classes_per_detection
@@ -110,6 +113,7 @@ def _per_class(
         chosen = selected_boxes(boxes, chances[:, number], per_class, *limits)
         places = np.concatenate([places, chosen])
         classes = np.concatenate([classes, np.full(len(chosen), number)])
+        # Cut after every class, as the kernel does: a stable sort keeps earlier classes first among equals.
         order = np.argsort(-chances[places, classes], kind="stable")[:limit]
         places, classes = places[order], classes[order]
     return places, classes

@@ -31,6 +31,7 @@ def _length(rows: int, columns: int, diagonal: int) -> int:
 def _longest(rows: int, columns: int, band: Band) -> int:
     for k in band:
         require(-rows < k < columns or k == 0, f"a [{rows},{columns}] matrix has no diagonal {k}")
+    # The longest diagonal of a band is the one nearest to the main one.
     return min(rows + min(band[1], 0), columns - max(band[0], 0))
 
 
@@ -39,6 +40,7 @@ def _diagonals(
 ) -> Iterator[tuple[int, slice, Any]]:
     """For each diagonal: its row in the packed form, its places in that row, its index into the matrices."""
     above, below = align.split("_")
+    # The packed form has the highest diagonal first; `align` tells where rows shorter than the longest sit.
     low, high = band
     for d in range(high, low - 1, -1):
         count = _length(rows, columns, d)
@@ -57,6 +59,7 @@ def _build(diagonal: Array, k: Any, num_rows: int, num_cols: int, padding: Any, 
     )
     longest = packed.shape[-1]
     rows, columns = longest - min(band[1], 0), longest + max(band[0], 0)
+    # Nothing is said of either side: the smallest square that holds the band.
     if num_rows == num_cols == -1:
         num_rows = num_cols = max(rows, columns)
     num_rows = rows if num_rows == -1 else num_rows

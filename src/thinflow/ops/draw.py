@@ -26,6 +26,7 @@ _COLORS = np.array(
 def _draw(canvas: Array, box: Array, color: Array) -> None:
     """The outline of a box [ymin, xmin, ymax, xmax], as fractions of the sides, where it is visible."""
     height, width = canvas.shape[:2]
+    # 1.0 is the centre of the last pixel; the product is float32 and cut, as in TensorFlow.
     top, left, bottom, right = (int(v) for v in box * (np.array([height, width] * 2, np.float32) - 1))
     if top > bottom or left > right or top >= height or bottom < 0 or left >= width or right < 0:
         return
@@ -55,6 +56,7 @@ def _drawn(x: Array, boxes: Array, colors: Array) -> Array:
 
 def _default_colors(channels: int) -> Array:
     colors = _COLORS.copy()
+    # Only the first channel is used then; some of the ten have none of it and would be invisible.
     if channels == 1:
         colors[:, 0] = 1
     return np.asarray(colors)
@@ -134,12 +136,15 @@ def _glimpse(
     if normalized:
         at = at * sides.astype(np.float32)
     if centered:
+        # From -1..1 to the image. The first version halves offsets in pixels, too; V2 does not.
         at = (at / 2 if first_version or normalized else at) + sides / np.float32(2)
+    # V2 keeps the middle as the meaning of an offset only where both are set.
     if first_version or (centered and normalized):
         at = at - window / np.float32(2)
     y = _noise((len(x), *window.tolist(), x.shape[3]), noise)
     for image, target, place in zip(x, y, np.trunc(at).astype(np.int64), strict=True):
         first, last = np.maximum(place, 0), np.minimum(place + window, sides)
+        # A window wholly outside is noise alone.
         if (first < last).all():
             (a, b), (c, d) = first - place, last - place
             target[a:c, b:d] = image[first[0] : last[0], first[1] : last[1]]

@@ -68,6 +68,7 @@ def _sequences(indices: Array, values: Array, shape: Array) -> Sequences:
 def _distance(a: Sequence[Any], b: Sequence[Any], normalize: bool) -> float:
     if normalize and not b:
         return np.inf if a else 0.0
+    # One row of the table at a time; from nothing to b takes len(b) insertions.
     before = list(range(len(b) + 1))
     for i, x in enumerate(a, 1):
         row = [i]

@@ -89,6 +89,7 @@ class Einsum(OpDef):
         parsed = _Equation.parse(equation)
         once = "".join(dict.fromkeys(parsed.output))
         text = f"{','.join(parsed.inputs)}->{once}".replace(".", "...")
+        # numpy takes repeated letters in inputs but not in the output: those are put on the diagonal below.
         y = np.einsum(text, *(widen(x) for x in xs), optimize=len(xs) > 1)
         if once != parsed.output:
             y = _on_diagonal(np.asarray(y), once, parsed.output)

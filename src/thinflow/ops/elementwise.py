@@ -124,6 +124,7 @@ def _no_zero(y: Array) -> None:
 
 def _truncated(x: Array, y: Array) -> Array:
     """Integer quotient rounded towards zero, as C divides; the smallest integer by -1 wraps to itself."""
+    # One more where the floor went below a quotient that is negative and not whole.
     quotient = np.floor_divide(x, y)
     return np.asarray(quotient + (((x < 0) != (y < 0)) & (quotient * y != x)).astype(quotient.dtype))
 
@@ -245,6 +246,7 @@ def _power(x: Array, y: Array) -> Array:
 class Pow(Binary):
     """z = x^y.   Integers wrap around and refuse a negative exponent."""
 
+    # Exponents beyond 63 are no sizes; Python's integers would grow without end.
     on_ints = staticmethod(lambda x, y: x**y if 0 <= y < 64 else None)
     kernel = staticmethod(binary(_power))
 

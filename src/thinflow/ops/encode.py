@@ -57,6 +57,7 @@ class EncodeJpeg(OpDef):
             pillow().fromarray(pixels).save(
                 buffer,
                 "JPEG",
+                # libjpeg treats 0 as 1.
                 quality=max(chosen, 1),
                 progressive=progressive,
                 optimize=optimize_size,
@@ -91,6 +92,7 @@ def _png(pixels: Array, compression: int) -> bytes:
     height, width, channels = pixels.shape
     require(height > 0 and width > 0, "an image without pixels cannot be a PNG")
     rows = (
+        # PNG is big endian; each line starts with the number of its filter, 0 for none.
         np.ascontiguousarray(pixels.astype(pixels.dtype.newbyteorder(">"))).view(np.uint8).reshape(height, -1)
     )
     filtered = np.concatenate([np.zeros((height, 1), np.uint8), rows], axis=1).tobytes()

@@ -67,6 +67,7 @@ class Dense:
 
     def one(self, features: Features) -> Array:
         """This feature of one example, in its shape."""
+        # A first size that is unknown: any number of rows, none if the feature is missing.
         values = given(features, self.key, self.kind)
         if self.is_ragged:
             values = _empty(self.kind, 0) if values is None else values
@@ -94,6 +95,7 @@ class Dense:
             return np.stack(parts) if parts else _empty(self.kind, 0, *self.inner)
         longest = max((len(p) for p in parts), default=0)
         y = _empty(self.kind, len(parts), longest, *self.inner)
+        # The default is also what shorter rows are filled with; it can only be a scalar then.
         if self.default.size == 1:
             y[...] = self.default.item() if self.default.dtype.hasobject else self.default.ravel()[0]
         for row, part in enumerate(parts):
@@ -220,6 +222,7 @@ class ParseExampleV2(OpDef):
             types = (*(INT64,) * num_sparse, *sparse_types, *(INT64,) * num_sparse, *Tdense)
             return tuple(TensorSpec(t) for t in (*types, *ragged_value_types, *ragged_split_types))[:count]
         many = serialized.shape
+        # A single example ([]) has no splits; they come out empty.
         splits = (None if many[0] is None else many[0] + 1,) if many else (0,)
         return (
             *sparse_specs(sparse_types, 1 + len(many)),

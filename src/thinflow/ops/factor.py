@@ -187,6 +187,7 @@ class Lu(OpDef):
         every = np.arange(len(lu))
         for k in range(size):
             pivot = k + np.abs(lu[:, k:, k]).argmax(axis=1)
+            # Fancy indices copy, so both rows are read before either is written.
             for rows in (lu, order):
                 rows[every, k], rows[every, pivot] = rows[every, pivot], rows[every, k].copy()
             require(bool((lu[:, k, k] != 0).all()), "the matrix has no inverse")
@@ -215,8 +216,10 @@ class CholeskyGrad(OpDef):
     def kernel(x: Array, grad: Array) -> Array:
         lower = np.tril(x)
         inner = np.tril(np.swapaxes(lower, -1, -2) @ np.tril(grad))
+        # Phi of the paper: the lower triangle with half its diagonal.
         inner -= inner * np.eye(x.shape[-1], dtype=x.dtype) / 2
         transposed = np.swapaxes(lower, -1, -2)
+        # l^-T Phi(l^T grad) l^-1, by two triangular solves instead of inverses; then made symmetric.
         half = substitute(transposed, inner, lower=False)
         whole = np.swapaxes(substitute(transposed, np.swapaxes(half, -1, -2), lower=False), -1, -2)
         return like((whole + np.swapaxes(whole, -1, -2)) / 2, x)

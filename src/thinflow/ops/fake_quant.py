@@ -17,9 +17,12 @@ def nudged_range(low: Any, high: Any, bits: int, narrow: bool) -> tuple[Array, A
     """(floor, ceiling, step): the range moved so that zero is one of the 2**bits levels, float32."""
     require(2 <= bits <= 16, f"num_bits is {bits}, must be 2 to 16")
     low, high = np.asarray(low, F32), np.asarray(high, F32)
+    # narrow_range leaves the lowest level out, so that the levels lie evenly around zero.
     least, most = F32(1 if narrow else 0), F32((1 << bits) - 1)
     with np.errstate(all="ignore"):
         scale = np.asarray((high - low) / (most - least))
+        # Where zero would fall; rounded to a level, as padding with zeros must be exact in the quantized
+        # model.
         exact = least - low / scale
         zero = np.where(exact < least, least, np.where(exact > most, most, round_away(exact))).astype(F32)
         return (least - zero) * scale, (most - zero) * scale, scale
@@ -33,8 +36,11 @@ def _fake_quant(x: Array, low: Any, high: Any, bits: int, narrow: bool, divide: 
         inverse = F32((1 << bits) - 1 - narrow) / (high - low)
         offset = np.floor(-floor * inverse + F32(0.5))
         shifted = np.maximum(np.minimum(x, ceiling), floor) - floor
+        # TensorFlow's Vars kernel divides by the step, the other two multiply by its inverse; they differ in
+        # last bits.
         steps = shifted / scale if divide else shifted * inverse
         y = np.floor(steps - offset + F32(0.5)) * scale
+        # A range that was never measured is 0 to 0, and the scale is then 0/0.
         return np.asarray(np.where((low == 0) & (high == 0), F32(0), y), F32)
 
 

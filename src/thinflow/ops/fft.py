@@ -40,6 +40,7 @@ def _resized(shape: Shape, fft_length: TensorSpec, rank: int, halved: bool) -> S
     lengths = list(known_list(fft_length) or (None,) * rank)
     require(len(lengths) == rank, f"{len(lengths)} lengths for {rank} axes")
     if halved and lengths[-1] is not None:
+        # A real signal's spectrum is symmetric: half of it and the middle say all.
         lengths[-1] = lengths[-1] // 2 + 1 if lengths[-1] else 0
     return (*shape[: len(shape) - rank], *lengths)
 
@@ -75,9 +76,11 @@ def _require_room(x: Array, lengths: tuple[int, ...]) -> None:
 def _real_forward(x: Array, fft_length: Array, rank: int, result: DType) -> Array:
     """x cut to fft_length, transformed; the last axis keeps n // 2 + 1 places."""
     axes, lengths = _axes(x, rank), _lengths(fft_length, rank)
+    # numpy refuses a length of 0.
     last = lengths[-1] // 2 + 1 if lengths[-1] else 0
     if 0 in lengths or not x.size:
         return np.zeros((*x.shape[:-rank], *lengths[:-1], last), result.numpy())
+    # numpy would fill up with zeros; TensorFlow refuses.
     _require_room(x, lengths)
     return np.fft.rfftn(x, s=lengths, axes=axes).astype(result.numpy(), copy=False)
 

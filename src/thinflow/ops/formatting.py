@@ -37,6 +37,7 @@ class AsString(_Textual):
             return _map(lambda v: b"true" if v else b"false", object, x)
         flags = fill + (str(width) if width > -1 else "")
         if x.dtype.hasobject:
+            # For strings printf has no other flag.
             align = "-" if fill == "-" else ""
             pattern = f"%{align}{max(width, 0)}s".encode()
             return _map(lambda v: pattern % v, object, x)

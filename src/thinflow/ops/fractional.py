@@ -26,10 +26,13 @@ def _borders(size: int, out: int, source: Philox, pseudo_random: bool) -> Array:
     least = size // out
     if pseudo_random:
         alpha = size / out
+        # Graham's pseudo-random borders ceil(alpha (i + u)). u stays small enough for all steps to be `least`
+        # or one more, the first and last window included.
         most = min((least + 2) / alpha - 1, (size + 1 - least) / alpha - (out - 1))
         start = float(_philox.uniform_double(source.blocks(0, 1)[0])[0]) * most
         inner = [math.ceil(alpha * (i + start)) for i in range(1, out)]
         return np.array([1, *inner, size + 1], np.int64) - 1
+    # As many longer windows as are needed for the sum, in random order.
     steps = np.full(out, least, np.int64)
     steps[: size % out] += 1
     return np.concatenate([[0], np.cumsum(steps[_philox.permutation(source, out)])]).astype(np.int64)
@@ -59,6 +62,7 @@ def _sequences(x: Array, ratio: Sequence[float], pseudo_random: bool, source: Ph
     height, width = (math.floor(n / r) for n, r in zip(x.shape[1:3], ratio[1:3], strict=True))
     require(height > 0 and width > 0, "nothing is left by this pooling_ratio")
     rows = _borders(x.shape[1], height, source, pseudo_random)
+    # The columns go on where the rows' random numbers ended: one word a window, four words a block.
     used = 1 if pseudo_random else -(-height // 4)
     return rows, _borders(x.shape[2], width, source.skip(used), pseudo_random)
 
@@ -166,6 +170,7 @@ class FractionalAvgPoolGrad(OpDef):
         require(len(sizes) == 4 and min(sizes) >= 0, f"orig_input_tensor_shape {sizes} is not of rank 4")
         sides = sizes[1], sizes[2]
         _check(dy, rows, columns, sides)
+        # Overlapping windows add up in one place; rounded once at the end.
         dx = np.zeros(sizes, np.float64)
         for i, j, where in _windows(rows, columns, sides, overlapping):
             count = (where[1].stop - where[1].start) * (where[2].stop - where[2].start)

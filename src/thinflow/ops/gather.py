@@ -36,6 +36,7 @@ def _gather_spec(x: TensorSpec, indices: TensorSpec, axis: int | None, batch_dim
     lead = merge(x.shape[:batch], indices.shape[:batch]) or ()
     result = x.with_shape((*lead, *x.shape[batch:axis], *indices.shape[batch:], *x.shape[axis + 1 :]))
     places = constant(indices)
+    # Elements of shapes are gathered without batch axes; the rest is left to the run.
     if places is None or batch:
         return result
     return moved(result, lambda v: _gather(v, places, axis, 0), x)
@@ -135,6 +136,7 @@ def _scatter(x: Array, indices: Array, updates: Array, combine: Callable[..., No
         updates.shape == expected, f"updates have shape {list(updates.shape)}, {list(expected)} is needed"
     )
     y: Array = x.copy()
+    # Indices of no places mean all of x: the updates follow one another.
     if not depth:
         for update in updates.reshape((-1, *x.shape)):
             _combine(y, ..., update, combine)
@@ -155,6 +157,7 @@ def _scatter(x: Array, indices: Array, updates: Array, combine: Callable[..., No
 
 def _assign(rows: Array, places: Array, source: Array) -> None:
     """rows[places] = source, where the last of equal places wins; numpy alone does not promise that."""
+    # unique names the first of equals, so in reversed order the last.
     last = len(places) - 1 - np.unique(places[::-1], return_index=True)[1]
     rows[places[last]] = source[last]
 
@@ -313,6 +316,7 @@ class DynamicStitch(OpDef):
         indices, data = inputs[:half], inputs[half:]
         rest = data[0].shape[indices[0].ndim :]
         rows = max((int(i.max()) for i in indices if i.size), default=-1) + 1
+        # Rows without an index are undefined in TensorFlow; zeros here, so that runs repeat.
         y = np.full((rows, *rest), b"" if data[0].dtype.hasobject else 0, data[0].dtype)
         for places, values in zip(indices, data, strict=True):
             require(

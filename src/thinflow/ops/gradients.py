@@ -73,6 +73,7 @@ class EluGrad(_Gradient):
 
 def _selu(dy: Array, out: Array) -> Any:
     scale, scaled_alpha = dy.dtype.type(_SELU_SCALE), dy.dtype.type(_SELU_SCALE * _SELU_ALPHA)
+    # Below 0 out = scale alpha (e^x - 1), so its slope scale alpha e^x is out + scale alpha: x is not needed.
     return np.where(out < 0, dy * (out + scaled_alpha), dy * scale)
 
 
@@ -115,6 +116,7 @@ class TanhGrad(_Gradient):
 class SqrtGrad(_Gradient):
     """y = dy / 2 out, of Sqrt's output.   out, dy of one shape."""
 
+    # Gradients of complex functions take the conjugate of the slope.
     kernel = staticmethod(_gradient(lambda out, dy: dy * out.dtype.type(0.5) / np.conj(out)))
 
 

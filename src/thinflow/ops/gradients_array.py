@@ -46,6 +46,7 @@ class MirrorPadGrad(OpDef):
             size = dx.shape[axis] - before - after
             fits = min(before, after) >= 0 and max(before, after) <= size - edge
             require(fits, f"padding {[before, after]} exceeds the image of an axis of {size}")
+            # Padding the places themselves tells for each element of dy which original it was copied from.
             places = np.pad(np.arange(size), (before, after), mode="reflect" if edge else "symmetric")
             folded = np.zeros((size, *np.delete(dx.shape, axis)), dx.dtype)
             np.add.at(folded, places, np.moveaxis(dx, axis, 0))
@@ -98,6 +99,7 @@ class TileGrad(OpDef):
         require(len(counts) == dy.ndim, "multiples and dy differ in rank")
         fits = all(m > 0 and n % m == 0 for n, m in zip(dy.shape, counts, strict=True))
         require(fits, f"{list(dy.shape)} is not tiled {counts} times")
+        # Each axis as (copy, place); summing over the copies leaves the places.
         split = [d for n, m in zip(dy.shape, counts, strict=True) for d in (m, n // m)]
         return np.asarray(dy.reshape(split).sum(axis=tuple(range(0, 2 * dy.ndim, 2)), dtype=dy.dtype))
 
