@@ -91,6 +91,8 @@ class Bodies:
             )
 
         def call(arguments: Sequence[Any]) -> Sequence[Any]:
+            # Prepared at the first call: a function that calls itself would never be ready otherwise. The key
+            # holds the attributes, as each choice of types is a function of its own.
             runner = self._runners.get(key)
             if runner is None:
                 runner = self._runners[key] = self._prepared(function)
@@ -129,6 +131,7 @@ def caller(node: Node, bodies: Bodies) -> Runner | None:
         GraphError: a function it calls does not exist; placed at the node.
     """
     try:
+        # TF1's library functions are called by nodes whose op is the function's name.
         if node.op in bodies.functions:
             run = bodies.body(FunctionAttr(node.op, node.attrs))
         elif node.op in _rules():
@@ -141,6 +144,7 @@ def caller(node: Node, bodies: Bodies) -> Runner | None:
     def placed(inputs: Sequence[Any]) -> Sequence[Any]:
         try:
             return run(inputs)
+        # Fifty places on the way would bury what it says.
         except TooDeep:
             raise
         except ThinflowError as error:
@@ -166,6 +170,7 @@ def _case(node: Node, bodies: Bodies) -> Runner:
 
     def run(inputs: Sequence[Any]) -> Sequence[Any]:
         index = int(inputs[0])
+        # As in TensorFlow, an index out of range takes the last branch.
         return branches[index if 0 <= index < len(branches) else -1](inputs[1:])
 
     return run
@@ -177,6 +182,7 @@ def _while(node: Node, bodies: Bodies) -> Runner:
     def run(inputs: Sequence[Any]) -> Sequence[Any]:
         values = inputs
         limit = max_iterations(MAX_ITERATIONS)
+        # Shapes and types may change from turn to turn, so nothing is taken over but the values.
         for _ in range(limit):
             if not is_true(condition(values)[0]):
                 return values
@@ -196,6 +202,7 @@ def _for(node: Node, bodies: Bodies) -> Runner:
             raise GraphError(
                 f"it counts from {start} to {limit} by {delta}", hint="the delta must lead to the limit"
             )
+        # Known beforehand, unlike those of a While: an endless loop is refused before its first turn.
         turns = range(start, limit, delta or 1)
         most = max_iterations(MAX_ITERATIONS)
         if len(turns) > most:

@@ -33,12 +33,14 @@ def kernel_runner(node: Node) -> Runner:
         raise FeedError("nothing was fed for it", node.where, hint=_feeding_hint(node))
     tensor = node.tensor
     if tensor is not None:
+        # Decoded once, for all runs of the plan.
         constant = (tensor.numpy(),)
         return lambda inputs: constant
     definition = registry.find(node.op)
     if definition is None or definition.kernel is None:
         raise missing_kernel(node)
     try:
+        # Attributes are selected once; a run passes the inputs only.
         kernel = partial(definition.kernel, **registry.select_attrs(definition.kernel, node.attrs))
     except ThinflowError as error:
         raise error.at(node.where) from error
@@ -65,6 +67,7 @@ def kernel_runner(node: Node) -> Runner:
 def _as_value(result: Any) -> Any:
     """A kernel's result as an array, or the handle that it is or that a scalar array of objects holds."""
     if not isinstance(result, np.ndarray):
+        # numpy makes scalars of 0-d arrays in most operations.
         return result if isinstance(result, registry.Handle) else np.asarray(result)
     is_wrapped = result.dtype.hasobject and result.ndim == 0 and isinstance(result[()], registry.Handle)
     return result[()] if is_wrapped else result

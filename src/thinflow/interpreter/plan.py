@@ -48,9 +48,11 @@ class Plan:
         self.outputs = list(outputs)
         self.inputs = list(inputs)
         self.bodies = bodies or Bodies(graph.functions, self._prepared_body)
+        # Now, since the program may change its working directory before a table's text file is read.
         self.bodies.state.folder = self.bodies.state.folder or _folder_of(graph)
         fed = set(inputs)
         self.steps = schedule(graph, _needed(outputs, targets, fed, within))
+        # Activations are let go behind their last reader: a run needs the memory of those alive, not of all.
         drops = _last_uses(self.steps, keep={*outputs, *inputs})
         self._program = list(zip(tasks(self.steps, fed, self.bodies, turners), drops, strict=True))
 
@@ -116,6 +118,7 @@ class Plan:
         for task, drops in self._program:
             task.run(values, observe)
             for value in drops:
+                # Nodes may leave out outputs, so some of them were never there.
                 values.pop(value, None)
         return [values.get(v) for v in self.outputs]
 
@@ -145,6 +148,7 @@ def _needed(
             continue
         needed.add(node)
         stack.extend(v.node for v in node.inputs if v not in fed)
+        # A control edge brings a node's effect, fed or not; only one that has no more to give is passed over.
         stack.extend(n for n in node.control_inputs if n not in idle and (within is None or n in within))
     return needed
 
@@ -154,6 +158,7 @@ def _last_uses(steps: Sequence[Step], keep: Iterable[Value]) -> list[list[Value]
     for index, step in enumerate(steps):
         read = [e.inputs[0] for e in step.enters] + list(step.free) if isinstance(step, Loop) else step.inputs
         made = [o for e in step.exits for o in e.outputs] if isinstance(step, Loop) else step.outputs
+        # What is made and never read goes right behind the step that makes it.
         for value in (*made, *read):
             last[value] = index
     kept = set(keep)

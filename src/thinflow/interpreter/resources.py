@@ -18,6 +18,7 @@ from thinflow.ops.traits import Trait, has
 def resource_runner(node: Node, bodies: Bodies) -> Runner:
     """Gives the session's variable, table or queue of that name, made when it is first asked for."""
     state = bodies.state
+    # As in TensorFlow: nodes of one container and shared name mean the same; without a name each is alone.
     key = (node.op, node.get("container", ""), node.get("shared_name", "") or node.name)
 
     def run(inputs: Sequence[Any]) -> Sequence[Any]:
@@ -25,6 +26,7 @@ def resource_runner(node: Node, bodies: Bodies) -> Runner:
         if made is None:
             (made,) = run_node(node, inputs)
             made.where, made.folder = node.where, state.folder
+            # Before it is filled: what fills it may ask for it again by its name.
             state.resources[key] = made
             if isinstance(made, Table):
                 _fill(node, made, bodies)
@@ -54,6 +56,7 @@ def _initializes(reader: Node, table: Node, bodies: Bodies) -> bool:
             return False
         readers = list(function.inputs[places[0]].node.readers)
         others = [v.node for v in reader.inputs if v.node is not table]
+        # Anything else that it did with the table would then be done unasked.
         return bool(readers) and all(r.op in FILLERS for r in readers) and _is_ready(others)
     if reader.op not in FILLERS or not reader.inputs or reader.inputs[0].node is not table:
         return False

@@ -37,6 +37,7 @@ def runner(node: Node, bodies: Bodies) -> Runner:
 def _counted(node: Node, bodies: Bodies) -> Runner:
     """Prints the first `first_n` times of a session, and hands its input on."""
     kernel, most, state = kernel_runner(node), int(node.get("first_n", -1)), bodies.state
+    # In the session's state: a plan is made for each choice of outputs, and they count together.
     key = (node.op, node.where)
 
     def run(inputs: Sequence[Any]) -> Sequence[Any]:
@@ -50,11 +51,13 @@ def _counted(node: Node, bodies: Bodies) -> Runner:
 
 
 def _merge(inputs: Sequence[Any]) -> Sequence[Any]:
+    # Its second output is the number of the input that was alive.
     return next(((v, np.int32(i)) for i, v in enumerate(inputs) if v is not DEAD), (DEAD, DEAD))
 
 
 def _switch(inputs: Sequence[Any]) -> Sequence[Any]:
     data, taken = inputs
+    # The first output is the one for false.
     return (DEAD, data) if is_true(taken) else (data, DEAD)
 
 

@@ -53,6 +53,7 @@ class _NodeTask:
 
     def run(self, values: Values, observe: Observer | None) -> None:
         inputs = [values.get(v, DEAD) for v in self._inputs]
+        # Merge is the one op that runs with dead inputs: one that is alive is all it takes.
         if not self._is_merge and self._is_dead(inputs, values):
             values[self.node] = DEAD
             for _, value in self._results:
@@ -70,6 +71,7 @@ class _NodeTask:
                     observe(value, results[port])
 
     def _is_dead(self, inputs: Sequence[Any], values: Values) -> bool:
+        # Not `DEAD in inputs`, which compares arrays element by element.
         for value in inputs:
             if value is DEAD:
                 return True
@@ -93,6 +95,7 @@ class _LoopTask:
         constants: Values = {
             enter.output(): _entering(enter, values.get(enter.inputs[0], DEAD)) for enter in loop.enters
         }
+        # The whole loop lies on a branch that was not taken.
         if any(v is DEAD for v in constants.values()):
             for node in loop.exits:
                 values[node] = values[node.output()] = DEAD
@@ -109,6 +112,7 @@ class _LoopTask:
         condition = self.loop.condition.inputs[0]
         inner = dict(constants)
         for merged, index, first, _ in self._carried:
+            # Merge's second output: 0 for what an Enter brought, 1 for what a NextIteration did.
             inner[merged], inner[index] = constants[first], np.int32(0)
         limit = max_iterations(MAX_ITERATIONS)
         for _ in range(limit):
@@ -120,6 +124,8 @@ class _LoopTask:
                 return inner
             for task in self._body:
                 task.run(inner, observe)
+            # A fresh set for each turn: a node that was dead in the last one may run in this, and the other
+            # way round.
             before, inner = inner, dict(constants)
             for merged, index, _, following in self._carried:
                 inner[merged], inner[index] = before.get(following, DEAD), np.int32(1)

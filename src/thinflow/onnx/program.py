@@ -84,6 +84,8 @@ class Program(model.Block[Tensor, Operator]):
         for program in self.programs():
             for tensor in program.tensors():
                 if tensor.is_constant:
+                    # Read in two places: the names of the outermost graph are seen in all bodies. A large one
+                    # must lie there, since only the outermost graph is written as a stream.
                     homes[tensor] = self if tensor in homes or tensor.is_streamed else program
         return homes
 
@@ -115,6 +117,7 @@ def check_options(options: Mapping[str, Any]) -> None:
     for name, value in options.items():
         numbers = value if isinstance(value, (tuple, list, range)) else [value]
         plain = all(isinstance(v, (int, float, np.integer, np.floating)) and abs(v) < 2**31 for v in numbers)
+        # NaN and infinity fail every comparison with a bound, and are good floats all the same.
         plain = plain or (isinstance(value, float) and not np.isfinite(value))
         plain = plain or name in _TABLES
         if not plain and not isinstance(value, (str, Tensor, type(None))):

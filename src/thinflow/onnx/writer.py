@@ -21,6 +21,7 @@ INLINE_LIMIT = 2**31 - 2**26
 ALIGNMENT = 4096
 """Where a weight starts in the second file, so that readers can map it."""
 
+# As released together, in ONNX 1.12 to 1.16: a runtime refuses a file whose IR is newer than its own.
 _IR_VERSIONS = {17: 8, 18: 8, 19: 9, 20: 9, 21: 10}
 _VERSIONS = {"ai.onnx.ml": 3}
 """Of the op sets beside ONNX's own; 1 if not here."""
@@ -85,10 +86,12 @@ def _shared(program: Program, homes: Mapping[Tensor, Program]) -> dict[Tensor, T
 
     Elements are read only where type, shape and home are those of another constant.
     """
+    # An output is fetched by its own name.
     outputs = {t for part in program.programs() for t in part.outputs}
     alike: dict[Any, list[Tensor]] = {}
     for tensor, home in homes.items():
         if tensor not in outputs and tensor.dtype is not STRING:
+            # In one home only: a constant of one body cannot be seen from another.
             alike.setdefault((home, tensor.dtype, tensor.array().shape), []).append(tensor)
     shared: dict[Tensor, Tensor] = {}
     for group in alike.values():
@@ -133,6 +136,8 @@ def _framed(model: bytes, graph: bytes, large: Sequence[Tensor]) -> tuple[int, I
         frame = field_header(protos.INITIALIZER_FIELD, _LENGTH_DELIMITED) + encode_varint(inner)
         heads.append(frame + fields + tag)
         length += len(heads[-1]) + nbytes
+    # Fields of a message may come in any order, and repeated ones in pieces: large weights follow the encoded
+    # rest of the graph, which protobuf never sees.
     start = model + field_header(protos.GRAPH_FIELD, _LENGTH_DELIMITED) + encode_varint(length) + graph
 
     def chunks() -> Iterator[Chunk]:
@@ -156,6 +161,7 @@ def _offsets(large: Sequence[Tensor]) -> tuple[list[int], int]:
 def _external(large: Sequence[Tensor], offsets: Sequence[int]) -> Iterator[Chunk]:
     end = 0
     for tensor, offset in zip(large, offsets, strict=False):
+        # Zeros up to the next page.
         yield bytes(offset - end)
         yield _little_endian(tensor).data
         end = offset + tensor.array().nbytes
@@ -192,6 +198,7 @@ def _describe(info: Any, tensor: Tensor, *, names_sizes: bool = False) -> None:
     kind.elem_type = protos.ELEMENT_TYPES[tensor.dtype.name]
     if tensor.shape is None:
         return
+    # A scalar has a shape without sizes, which is not the same as no shape.
     kind.shape.SetInParent()
     for axis, size in enumerate(tensor.shape):
         dim = kind.shape.dim.add()
@@ -239,6 +246,7 @@ class _Encoder:
         node.domain, _, node.op_type = operator.code.rpartition(".")
         names = ["" if t is None else outer.get(t, self._shared.get(t, t).name) for t in operator.inputs]
         own = names[: len(names) - operator.captured]
+        # Absent inputs at the end are left out; an empty name holds the place of one before others.
         while own and not own[-1]:
             own.pop()
         node.input.extend(own)
@@ -268,6 +276,7 @@ def _encode_attribute(attribute: Any, value: Any) -> None:
     if isinstance(value, Tensor):
         field = "t"
         attribute.t.CopyFrom(_header(value))
+        # Its name is the attribute's.
         attribute.t.ClearField("name")
         _fill(attribute.t, value)
     elif isinstance(value, str):
@@ -280,6 +289,7 @@ def _encode_attribute(attribute: Any, value: Any) -> None:
         field = "strings"
         attribute.strings.extend(v.encode() for v in value)
     else:
+        # An empty sequence becomes integers, which is what most lists of attributes are.
         field = "floats" if any(isinstance(v, float) for v in value) else "ints"
         getattr(attribute, field).extend(value)
     attribute.type = protos.ATTRIBUTE_TYPES[field]

@@ -171,6 +171,7 @@ def _at(pattern: Step, operator: O, so_far: Match[T, O]) -> Iterator[Match[T, O]
         return
     yield from _inputs(pattern.inputs, inputs, here)
     if pattern.any_order:
+        # The second order is for a rule that refuses the first, as it may when both operands fit.
         yield from _inputs(pattern.inputs, inputs[::-1], here)
 
 
@@ -180,6 +181,7 @@ def _inputs(
     if not patterns:
         yield so_far
         return
+    # An absent input fits no pattern.
     if tensors[0] is not None:
         for here in _input(patterns[0], tensors[0], so_far):
             yield from _inputs(patterns[1:], tensors[1:], here)
@@ -195,6 +197,7 @@ def _input(pattern: Operand | Step, tensor: T, so_far: Match[T, O]) -> Iterator[
     producer = so_far.wiring.producer(tensor)
     if producer is None or producer.code not in pattern.codes or (len(producer.outputs) != 1):
         return
+    # The match is kept with its objection: that it would fit, and why it stays, is worth telling.
     if not pattern.shared and not so_far.wiring.is_read_once(tensor):
         is_output = so_far.wiring.is_wanted(tensor)
         why = f"'{tensor.name}' is {'an output' if is_output else 'also read elsewhere'}"
@@ -257,8 +260,11 @@ def fuse(
     before = list(block.left)
     for _ in range(rounds):
         wiring = Wiring(block)
+        # Of the last round alone: what an earlier one left may have fitted since.
         left = [*before, *_round(wiring, rules, [o for o in block.operators if not keep(o)])]
         wiring.finish()
+        # Between rounds: a reader that is dead would count as one more, and keep a rule from what it could
+        # take.
         block.remove_dead()
         block.left = list(dict.fromkeys(left))
         if not wiring.changes:

@@ -189,6 +189,7 @@ class Block(Generic[T, O]):
 
         Two tensors whose spans have no operator in common can share their memory.
         """
+        # Constants have none: they are there all the time, and share with nothing.
         spans = {tensor: Span(-1, -1) for tensor in self.inputs}
         for number, operator in enumerate(self.operators):
             for tensor in operator.reads():
@@ -198,6 +199,7 @@ class Block(Generic[T, O]):
                 spans.setdefault(tensor, Span(number, number))
         for tensor in self.outputs:
             if tensor in spans:
+                # Behind the last operator: an output has to be there when the run is over.
                 spans[tensor] = Span(spans[tensor].start, len(self.operators))
         return spans
 
@@ -207,6 +209,8 @@ class Block(Generic[T, O]):
         """Drop operators whose results nobody reads. O(edges)."""
         live = set(self.outputs)
         kept: list[O] = []
+        # Backwards, an operator's readers have all been seen before itself, so that one walk takes whole dead
+        # chains.
         for operator in reversed(self.operators):
             if any(t in live for t in operator.outputs):
                 kept.append(operator)
@@ -246,6 +250,7 @@ def in_running_order(operators: Iterable[O]) -> list[O]:
     order: list[O] = []
     for first in operators:
         stack = [first]
+        # By a stack of its own: chains of operators are longer than Python's recursion may be deep.
         while stack:
             operator = stack[-1]
             if operator in done:
@@ -269,6 +274,7 @@ def name_uniquely(tensors: Iterable[Tensor], fixed: Iterable[Tensor] = ()) -> No
         if tensor in kept:
             continue
         wished, count = tensor.name or "tensor", 0
+        # Counted up until it is free: the name with a number may be another tensor's own.
         while tensor.name in names or not tensor.name:
             count += 1
             tensor.name = f"{wished}_{count}"

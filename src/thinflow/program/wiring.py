@@ -27,6 +27,7 @@ class Wiring(Generic[T, O]):
         for operator in block.operators:
             for tensor in operator.reads():
                 self._readers.setdefault(tensor, []).append(operator)
+        # Counted, as one tensor may be several outputs.
         self._wanted = Counter(block.outputs)
         self._gone: set[O] = set()
         self._added: list[O] = []
@@ -80,6 +81,7 @@ class Wiring(Generic[T, O]):
 
     def set_output(self, operator: O, number: int, tensor: T) -> None:
         """Let an operator write another tensor."""
+        # Readers of the old tensor stay as they are, without a producer, until the caller gives it another.
         self._producers.pop(operator.outputs[number], None)
         operator.outputs[number] = tensor
         self._producers[tensor] = operator
@@ -87,6 +89,7 @@ class Wiring(Generic[T, O]):
 
     def replace(self, old: T, new: T) -> None:
         """Whoever reads `old`, outside too, reads `new` instead."""
+        # Each reader once, though it may read the tensor by several inputs: all of them change together.
         for reader in dict.fromkeys(self._readers.get(old, ())):
             self.set_inputs(reader, [new if t is old else t for t in reader.inputs])
         if self._wanted[old]:
@@ -120,6 +123,7 @@ class Wiring(Generic[T, O]):
         """Take out an operator nobody reads any more."""
         self.set_inputs(operator, [])
         for tensor in operator.outputs:
+            # Another operator may write it by now; see `absorb`.
             if self._producers.get(tensor) is operator:
                 del self._producers[tensor]
         self._gone.add(operator)
@@ -138,6 +142,7 @@ def with_constant(operator: Operator[T]) -> tuple[T | None, Array | None]:
     """The computed and the constant operand of a binary operator, in either order."""
     x, y = operator.inputs
     if x is not None and x.is_constant:
+        # Only for operations that do not mind; the caller sees to that.
         x, y = y, x
     if x is None or y is None or x.is_constant or not y.is_constant:
         return None, None
@@ -154,9 +159,11 @@ def keeps_shape(x: Tensor, constant: Array) -> bool:
     if x.shape is None or constant.ndim > len(x.shape):
         return False
     tail = x.shape[len(x.shape) - constant.ndim :]
+    # An open size (None) equals no size: it may turn out to be 1, and the constant would spread it.
     return all(c == 1 or c == n for c, n in zip(constant.shape, tail, strict=True))
 
 
 def is_number(constant: Array, number: float) -> bool:
     """Whether a constant is one number, to four digits behind the point."""
+    # Constants of formulas (1/6, sqrt(2/pi)) were rounded by whoever wrote them, in float32 or in a text.
     return constant.size == 1 and abs(float(np.reshape(constant, ())) - number) < 1e-4

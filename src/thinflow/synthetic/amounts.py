@@ -50,6 +50,7 @@ def amounts_for(value: Value, shape: tuple[int, ...], rng: np.random.Generator) 
         if op in _SIDES and use.index == 1:
             return np.full(shape, SIZE)
         if op in _SHAPES and use.index == 1 and len(shape) == 1:
+            # [-1, 1, 1, ...] takes any number of elements.
             return np.where(np.arange(shape[0]) == 0, -1, 1)
         if (op, use.index) in _COUNTS:
             return rng.integers(1, _MOST, shape, endpoint=True)

@@ -125,6 +125,7 @@ def concrete_shape(spec: TensorSpec) -> tuple[int, ...]:
     if spec.shape is None:
         return ()
     sides = _sides(spec.shape)
+    # A scalar has no sizes; the batch in front is left over then, hence no strict zip.
     sizes = [1, *(DEFAULT_SIZE if axis in sides else 8 for axis in range(1, len(spec.shape)))]
     return tuple(known if known is not None else size for known, size in zip(spec.shape, sizes, strict=False))
 
@@ -173,20 +174,24 @@ def _integers(value: Value, element: DType, shape: tuple[int, ...], rng: np.rand
     """Integers that fit a table that they are looked up in; above 0 as divisors, sorted as segments."""
     if keys := known_keys(value):
         limits = np.iinfo(element.numpy())
+        # And one that the table does not hold, so that its default is seen as well.
         other = min(max(keys) + 1, int(limits.max))
         held = [*(k for k in keys if limits.min <= k <= limits.max), other]
         return np.array(held, element.numpy())[rng.integers(0, len(held), shape)].reshape(shape)
     made = _drawn(element, shape, rng, 1 if is_divisor(value) else 0, index_limit(value))
+    # Segment ops want the numbers of their rows in order.
     return np.sort(made) if shape and is_segmentation(value) else made
 
 
 def _drawn(
     element: DType, shape: tuple[int, ...], rng: np.random.Generator, least: int, limit: int | None = None
 ) -> Array:
+    # Unsigned bytes are pixels as a rule; other integers are small, to lie within any table.
     top = 256 if element.name in {"uint8", "quint8"} else 4
     least = least if shape else 1  # a count or an index: of nothing there is seldom a result
     if limit:
         most = int(np.iinfo(element.numpy()).max)
+        # int8 indices may not reach the end of a large table.
         top = min(limit, most) if shape else min(top, limit)
     return rng.integers(min(least, top - 1), top, shape).astype(element.numpy())
 

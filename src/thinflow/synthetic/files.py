@@ -24,10 +24,13 @@ def synthetic_wav(rng: np.random.Generator, samples: int = 16000, rate: int = 16
     header = struct.pack(
         "<4sI4s4sIHHIIHH4sI",
         b"RIFF",
+        # RIFF counts what follows this number: "WAVE", the 24 bytes of the fmt chunk, the 8 that begin the
+        # data.
         36 + len(data),
         b"WAVE",
         b"fmt ",
         16,
+        # PCM, one channel; then samples a second, bytes a second, bytes a sample, bits a sample.
         1,
         1,
         rate,
@@ -51,10 +54,12 @@ def synthetic_png(rng: np.random.Generator, size: int = SIZE) -> bytes:
                 60, 160
             )
     pixels = np.clip(picture, 0, 255).astype(np.uint8)
+    # Each row of a PNG begins with the number of its filter; 0 is none.
     rows = b"".join(b"\0" + row.tobytes() for row in pixels)
     out = io.BytesIO(b"")
     out.write(b"\x89PNG\r\n\x1a\n")
     for kind, data in (
+        # 8 bits, colour type 2 (RGB), then the only compression, filter method and order of rows there are.
         (b"IHDR", struct.pack(">IIBBBBB", size, size, 8, 2, 0, 0, 0)),
         (b"IDAT", zlib.compress(rows)),
         (b"IEND", b""),

@@ -69,6 +69,7 @@ def _table_size(use: Use) -> int | None:
     if node.op == "GatherNd" and use.index == 1:
         shape = _shape(node.inputs[0])
         depth = (_shape(node.inputs[1]) or (None,))[-1]
+        # One number of each index goes to each of the first axes, so all must fit the smallest.
         known = [n for n in (shape or ())[:depth] if n is not None]
         return min(known, default=None)
     return None

@@ -49,6 +49,8 @@ def example_maker(node: Node, maker_for: Callable[[Value], Maker]) -> Maker | No
         return None
 
     def make(rng: np.random.Generator) -> bytes:
+        # Example.features, Features.feature (a map: entries of key 1 and value 2), Feature: 1 bytes, 2
+        # floats, 3 integers.
         entries = [_field(1, _field(1, f.key) + _field(2, _feature(f, rng, maker_for))) for f in features]
         return _field(1, b"".join(entries))
 
@@ -59,6 +61,8 @@ def _features(node: Node) -> Iterator[Wanted]:
     sparse, dense, ragged = _keys(node)
     kinds = {name: _types(node, name) for name in ("sparse_types", "Tdense", "ragged_value_types")}
     shapes = node.get("dense_shapes") or ()
+    # The outputs of all three ops: indices, values and shapes of the sparse features (as many each), then the
+    # dense ones.
     for port, key, kind, shape in zip(count(3 * len(sparse)), dense, kinds["Tdense"], shapes, strict=False):
         sizes = shape.dims if isinstance(shape, ShapeAttr) else shape
         number = math.prod(1 if size is None else size for size in sizes or ())
@@ -75,6 +79,8 @@ def _keys(node: Node) -> tuple[list[bytes], list[bytes], list[bytes]]:
         names = [[_bytes(k) for k in node.get(a) or ()] for a in ("sparse_keys", "dense_keys")]
         return names[0], names[1], []
     if node.op == "ParseExampleV2":
+        # Behind the messages and their names. ParseExampleV2 has one vector of keys for each kind of feature,
+        # ParseExample one scalar for each key.
         lists = [_constant(v) for v in node.inputs[2:5]]
         return lists[0], lists[1], lists[2]
     sparse = len(_types(node, "sparse_types"))
@@ -102,6 +108,7 @@ def _port(node: Node, port: int) -> Value | None:
 
 def _feature(wanted: Wanted, rng: np.random.Generator, maker_for: Callable[[Value], Maker]) -> bytes:
     if wanted.kind is FLOAT:
+        # Numbers are packed: one field with all of them.
         packed = rng.uniform(-1, 1, wanted.count).astype("<f4").tobytes()
         return _field(2, _field(1, packed))
     if wanted.kind is INT64:

@@ -41,6 +41,7 @@ def explain_open_sizes(error: ThinflowError, unsure: Mapping[str, TensorSpec]) -
     may_be_sizes = isinstance(error, NodeError | FeedError | EngineUnavailable)
     if not unsure or not may_be_sizes or isinstance(error, UnsupportedOp):
         return None
+    # Nobody can tell which of them is to blame; the flags of all of them are in the hint.
     name, spec = next(iter(unsure.items()))
     tried = shape_text(concrete_shape(spec))
     if spec.shape is None:

@@ -77,15 +77,18 @@ def _maker_of_reader(node: Node, port: int) -> Maker | None:
         return synthetic_png
     if node.op == "DecodeBase64":
         inner = maker_for(node.output())
+        # TensorFlow decodes the web-safe alphabet, by default without padding.
         return lambda rng: base64.urlsafe_b64encode(inner(rng)).rstrip(b"=")
     if node.op == "DecodeRaw":
         return partial(_raw, count=_raw_count(node))
     if node.op == "DecodeCSV":
+        # A field for each column up to the last one that is read.
         count = max((v.port for v in node.outputs), default=0) + 1
         return lambda rng: b",".join(_number(rng) for _ in range(count))
     if node.op == "StringToNumber":
         return _number
     if node.op == "StringSplitV2":
+        # Its values; output 0 has the indices.
         word = known_maker(node.output(1))
         return None if word is None else partial(_sentence, word=word)
     if node.op.startswith(("ParseExample", "ParseSingleExample")):
@@ -107,6 +110,7 @@ def _sentence(rng: np.random.Generator, word: Maker) -> bytes:
 
 
 def _number(rng: np.random.Generator) -> bytes:
+    # Small enough for an index into most tables.
     return b"%d" % rng.integers(0, 4)
 
 
@@ -121,6 +125,7 @@ def _raw_count(node: Node) -> int:
     for reader in node.output().readers:
         shape = reader.inputs[1].node.tensor if reader.op == "Reshape" else None
         if shape is not None:
+            # An open size (-1) counts as 1.
             return size * math.prod(abs(int(n)) for n in shape.numpy().ravel())
     return size
 
@@ -136,6 +141,7 @@ def _of_anything_inside(value: Value) -> Maker | None:
         return None
     makers = (m for n in nodes if n.op != "StringToNumber" if (m := _maker_of_reader(n, 0)) is not None)
     found = {n.op: n for n in nodes}
+    # It comes first wherever it is: what it decodes is what others take apart.
     if "DecodeBase64" in found:
         return _maker_of_reader(found["DecodeBase64"], 0)
     return next(makers, None)

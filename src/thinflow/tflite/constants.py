@@ -37,10 +37,12 @@ def blob_of(tensor: Tensor) -> Blob:
     if tensor.dtype is STRING:
         encoded = _encode_strings(data)
         return Blob(len(encoded), lambda: encoded)
+    # In any byte order: the bytes are turned round when they are written.
     if data.dtype.newbyteorder("=") != tensor.dtype.numpy():
         raise GraphError(f"constant '{tensor.name}' has data of type {data.dtype}, not {tensor.dtype}")
     bits = schema.PACKED_BITS.get(tensor.dtype.name)
     if bits:
+        # Whole bytes, the last one filled with zeros.
         return Blob(-(-data.size * bits // 8), lambda: _pack(data, bits))
     # ml_dtypes arrays offer no buffer interface, hence the detour over uint8.
     return Blob(data.nbytes, lambda: _contiguous(_little_endian(data)).view(np.uint8))
@@ -81,6 +83,7 @@ def _unpack(raw: memoryview, bits: int, tensor: Tensor) -> np.ndarray:
     wide = (np.frombuffer(raw, np.uint8)[:, None] >> shifts).reshape(-1)[: math.prod(shape)] & (2**bits - 1)
     if tensor.dtype.kind == "i":
         high = 8 - bits
+        # To the top and back: the shift of signed numbers repeats the sign.
         wide = (wide << high).view(np.int8) >> high
     unpacked: np.ndarray = wide.astype(tensor.dtype.numpy()).reshape(shape)
     return unpacked
@@ -88,6 +91,8 @@ def _unpack(raw: memoryview, bits: int, tensor: Tensor) -> np.ndarray:
 
 def _encode_strings(data: np.ndarray) -> bytes:
     items = [s.encode() if isinstance(s, str) else bytes(s) for s in data.reshape(-1).tolist()]
+    # The layout of LiteRT's string tensors: their number, where each begins, where the last one ends (all
+    # int32, from the start of the buffer), then the bytes.
     starts = np.cumsum([4 * (len(items) + 2), *map(len, items)])
     if starts[-1] >= 2**31:
         raise GraphError("a string constant is larger than 2 GiB")
@@ -99,6 +104,7 @@ def _decode_strings(raw: memoryview, shape: tuple[int, ...]) -> np.ndarray:
     if len(raw) < 4 * (count + 2) or int(np.frombuffer(raw, "<i4", 1)[0]) != count:
         raise FormatError(f"a string constant of shape {list(shape)} does not hold {count} strings")
     starts = np.frombuffer(raw, "<i4", count + 1, 4).tolist()
+    # A hostile file may have offsets that run backwards or out of the buffer.
     if starts != sorted(starts) or starts[0] < 4 * (count + 2) or starts[-1] > len(raw):
         raise FormatError("the offsets of a string constant are out of bounds")
     items = np.empty(count, object)

@@ -136,11 +136,13 @@ def _check_tensor(tensor: Tensor) -> None:
     if tensor.data is not None:
         if tensor.is_variable:
             raise GraphError(f"tensor '{tensor.name}' is a variable and has constant data")
+        # Made for its checks; the bytes themselves are fetched when they are written.
         blob_of(tensor)
     q = tensor.quantization
     if q is None:
         return
     sizes = tensor.shape or ()
+    # A scale per entry of one axis; no zero points at all stand for zeros.
     fits = len(q.scale) <= 1 or (0 <= q.axis < len(sizes) and sizes[q.axis] in (None, len(q.scale)))
     if not fits or len(q.zero_point) not in (len(q.scale), 0):
         raise GraphError(

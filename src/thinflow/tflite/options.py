@@ -34,6 +34,7 @@ def encode_options(operator: Operator[T]) -> tuple[int, dict[int, Any] | None, b
         elif option.kind.startswith("["):
             table[option.slot] = Vector(option.kind[1:-1], tuple(value))
         else:
+            # Defaults are left out, as flatbuffers does it.
             table[option.slot] = scalar(option.stored_as, stored(option, value, operator), option.default)
     second = name in schema.OPTION_2_NUMBERS
     return (schema.OPTION_2_NUMBERS if second else schema.OPTION_NUMBERS)[name], table, second
@@ -57,6 +58,7 @@ def stored(option: schema.OptionField, value: Any, operator: Operator) -> float:
 
 def decode_options(code: str, entry: Table) -> dict[str, Any]:
     """Every field of the op's option table, defaults included; none if the file has no table."""
+    # Slots 11 and 12 hold the second union, for ops that came after the first was full.
     second = entry.scalar(11, "u8") != 0
     number = entry.scalar(11 if second else 3, "u8")
     table = entry.table(12 if second else 4)
@@ -76,6 +78,7 @@ def decode_options(code: str, entry: Table) -> dict[str, Any]:
             if option.stored_as == "bool":
                 value = bool(value)
             elif option.kind == "dtype":
+                # A number that is newer than the schema here stays a number, and is written back as it was.
                 value = schema.dtype_of(value) or value
             elif option.kind in schema.ENUMS:
                 value = schema.enum_value(option.kind, value)

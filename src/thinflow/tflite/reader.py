@@ -101,6 +101,7 @@ def read_program(
         key = entry.string(0) or ""
         raw = _pick(buffers, entry.scalar(1, "u32"), "buffer")
         entry.charge(raw)
+        # Where the weights lie is the writer's affair, which adds this entry again if it holds.
         if (key, raw) != (LOCATION_KEY, LOCATION):
             metadata[key] = bytes(raw)
     return Program(subgraphs, model.string(3) or "", _read_signatures(model, members), metadata)
@@ -114,12 +115,15 @@ def _pick(items: list[Any], index: int, what: str) -> Any:
 
 def _buffer_view(table: Table, model: Table) -> memoryview:
     offset, size = table.scalar(1, "u64"), table.scalar(2, "u64")
+    # The schema's mark of weights behind the flatbuffer, counted from the beginning of the file; 0 and 1 are
+    # none.
     if offset > 1:
         return model.beyond(offset, size)
     return table.blob(0) or memoryview(b"")
 
 
 def _read_code(table: Table) -> tuple[str, str, int]:
+    # The first field is older and ends at 127; whichever has the real code is the larger one.
     code = max(table.scalar(0, "i8"), table.scalar(3, "i32"))
     if code < 0:
         raise FormatError(f"an operator has the code {code}")
@@ -138,7 +142,9 @@ def _read_tensor(
         element = schema.dtype_of(number)
         if element is None:
             keeper.lose(f"element type {number} is unknown")
+            # A type that equals no other, so that nothing takes it for one it knows.
             element = dtype(_UNKNOWN_TYPES + number % 256)
+        # Slots of fields that change what the buffer's bytes mean.
         for slot, feature in ((6, "sparse weights"), (9, "the types of a variant")):
             if table.has(slot):
                 keeper.lose(f"{feature} are not supported")
@@ -155,8 +161,12 @@ def _read_tensor(
             tensor.stored_bytes = len(raw or b"")
         elif raw:
             index = -external if external else index
+            # Tensors that share a buffer share the array, by which others see that their weights are the
+            # same.
             key = (index, element.name, tensor.shape)
             if key not in constants:
+                # Strings are copied out of the file, so many tensors on one buffer could ask for any amount
+                # of memory.
                 if element is STRING:
                     table.charge(raw)
                 constants[key] = _read_constant(raw, tensor)
@@ -194,9 +204,11 @@ def _read_shape(table: Table, *, has_data: bool) -> tuple[int | None, ...] | Non
 def _read_quantization(table: Table | None, keeper: _Keeper) -> Quantization | None:
     if table is None:
         return None
+    # The type of the union `details`.
     if table.scalar(4, "u8"):
         keeper.lose("custom or blockwise quantization is not supported")
     low, high, scale = (table.numbers(slot, "f32") for slot in (0, 1, 2))
+    # Some writers leave an empty table at every tensor.
     if not scale and not low and not high:
         return None
     return Quantization(

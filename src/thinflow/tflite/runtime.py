@@ -65,6 +65,7 @@ def quiet() -> Iterator[None]:
     if _seen:
         yield
         return
+    # Before the attempt: a second one inside it, or after a failure, must not redirect again.
     _seen = True
     with _without_banner():
         yield
@@ -74,6 +75,7 @@ def quiet() -> Iterator[None]:
 def _without_banner() -> Iterator[None]:
     """Hold back what C++ code writes to stderr, and pass on all of it but the banner."""
     try:
+        # What Python still holds must come before what the library writes.
         sys.stderr.flush()
         kept = os.dup(2)
     except (OSError, ValueError, AttributeError):  # no stderr, or one without a descriptor
@@ -84,6 +86,7 @@ def _without_banner() -> Iterator[None]:
         try:
             yield
         finally:
+            # In any case: a process without stderr would lose the message of the very error that led here.
             os.dup2(kept, 2)
             os.close(kept)
             held.seek(0)

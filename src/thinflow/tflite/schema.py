@@ -212,6 +212,7 @@ def option_fields(table: str) -> tuple[OptionField, ...]:
     for slot, word in enumerate(_FIELDS.get(table, "").split()):
         if word != "-":
             name, kind = word.split(":")
+            # Flatbuffers leave out a field with its default, so it is needed to read as well as to write.
             kind, _, default = kind.partition("=")
             fields.append(OptionField(slot, name, kind, int(default or 0)))
     return tuple(fields)
@@ -244,6 +245,7 @@ def op_code(name: str) -> int | None:
         return OP_CODES[name]
     number = name.removeprefix("BUILTIN_")
     return (
+        # int() takes signs, spaces and other digits too, which op_name never gives.
         int(number) if number != name and number.isascii() and number.isdigit() and len(number) < 10 else None
     )
 

@@ -20,10 +20,12 @@ def op_version(operator: Operator) -> int:
         operand = _operand(operator, rule.operand)
         if operand is not None:
             name = schema.storage_name(operand.dtype)
+            # An int16 that carries a quantization is for another kernel than one that is a plain integer.
             quantized = rule.by_type.get(f"{name}q") if operand.quantization is not None else None
             versions.append(quantized or rule.by_type.get(name, 1))
     for name, version in version_rules.OPTION_VERSIONS.get(code, {}).items():
         fields = {f.name: f for f in schema.option_fields(schema.options_of(code))}
+        # An option with its default is not in the file, so that old runtimes see nothing new.
         if name in options and stored(fields[name], options[name], operator) != fields[name].default:
             versions.append(version)
     shapes = [() if t is None or t.shape is None else t.shape for t in inputs]
@@ -68,6 +70,7 @@ def _mul_rescale(operator: Operator, shapes: list[Any]) -> int:
     ]
     if len(scales) < 3 or 0 in scales or parts[0] is None or parts[0].dtype.itemsize != 1:
         return 1
+    # Older kernels requantize by factors below 1 only.
     return 3 if scales[0] * scales[1] / scales[2] >= 1 else 1
 
 
@@ -84,6 +87,7 @@ def _per_channel(number: int, version: int, types: tuple[str, ...]) -> Callable[
 
 def _grouped(operator: Operator, shapes: list[Any]) -> int:
     known = len(shapes) > 1 and len(shapes[0]) == 4 and len(shapes[1]) == 4
+    # Groups: the weights have fewer input channels than x.
     return 6 if known and None not in (shapes[0][3], shapes[1][3]) and shapes[0][3] != shapes[1][3] else 1
 
 

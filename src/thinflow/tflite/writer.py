@@ -56,6 +56,7 @@ def write_program(program: Program, *, inline_limit: int = INLINE_LIMIT) -> tupl
     tables = buffers.tables(outside)
     for value in metadata.values():
         tables.append({0: _bytes_blob(value)})
+    # Metadata is kept in buffers like those of weights, behind them here.
     first = len(tables) - len(metadata)
     model: dict[int, Any] = {
         0: Scalar("u32", SCHEMA_VERSION),
@@ -92,6 +93,8 @@ class _Buffers:
         if tensor.data is None:
             return 0
         blob = blob_of(tensor)
+        # An empty constant and no constant look the same in the file; see the reader's
+        # `_restore_empty_constants`.
         if blob.size == 0:
             return 0
         key = bytes(blob.read()) if blob.size <= _SHARE_BY_CONTENT else _storage_key(tensor.data)
@@ -107,6 +110,7 @@ class _Buffers:
         known = self._large.setdefault(blob.size, {}) if blob.size > _SHARE_BY_CONTENT else {}
         digest = b""
         if known:
+            # The first of its size was not read; it is now, as there is something to compare it with.
             if b"" in known:
                 other = known.pop(b"")
                 known[_digest(self.blobs[other - 1])] = other
@@ -120,6 +124,7 @@ class _Buffers:
 
     def tables(self, outside: bool) -> list[dict[int, Any]]:
         if outside:
+            # Offset and size behind the flatbuffer; the place of the blob is filled in when it is known.
             return [{}, *({1: Scalar("u64", b), 2: Scalar("u64", b.size)} for b in self.blobs)]
         return [{}, *({0: b} for b in self.blobs)]
 
@@ -131,6 +136,7 @@ def _digest(blob: Blob) -> bytes:
 def _storage_key(data: np.ndarray | memoryview) -> Any:
     """Equal for two views of the same bytes in the same order."""
     array = data if isinstance(data, np.ndarray) else np.frombuffer(data, np.uint8)
+    # Strings: their place in memory holds addresses of Python objects.
     if array.dtype.hasobject:
         return id(data)
     place = array.__array_interface__["data"][0]
@@ -184,6 +190,7 @@ def _tensor_table(tensor: Tensor, buffer: int) -> dict[int, Any]:
     number = schema.tensor_type(tensor.dtype)
     assert number is not None, "validate() has seen this tensor"
     return {
+        # Open sizes are 1 here and -1 in the signature: old runtimes know only the first and allocate by it.
         0: None if shape is None else Vector("i32", [1 if n is None else n for n in shape]),
         1: scalar("i8", number),
         2: scalar("u32", buffer),
