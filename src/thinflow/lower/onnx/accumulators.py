@@ -71,6 +71,7 @@ class Layer:
         """The sums as uint8 values; None if that may be over a step off, or is not worth it."""
         wanted = to.fixed
         limits, weights = self.plan.early_saturation(wanted), self._int8_weights(wanted)
+        # Each limit is one more pass over the result: one is taken, two are not.
         if weights is None or len(limits) > 1 or (limits and not b.limits_bytes):
             return None
         bias = self.plan.whole_bias(weights, wanted)
@@ -111,6 +112,8 @@ class Layer:
 
     def _int8_weights(self, to: RequantTarget) -> Int8Weights | None:
         plan = self.plan
+        # The kernel corrects for a zero point of the weights by sums over the input's rows: beside deep sums
+        # that is little work.
         if self.zero is not None and len(plan.columns) > _SHALLOW:
             return self._as_stored(self.zero)
         found = None if self.zero is None else self._divided()
@@ -132,6 +135,7 @@ class Layer:
         starts = sorted({int(c) // _FOUR * _FOUR for c in np.nonzero(is_wide)[1]})
         if "group" in self.conv.options or depth % _FOUR or len(starts) * _FEWER > depth:
             return None
+        # w = clip(w) + rest, and x * w = x * clip(w) + x * rest: exact, as sums of int32 are.
         first = np.clip(weights, _INT8_LEAST, INT8_MOST)
         rest = [(weights - first)[:, c : c + _FOUR] for c in starts]
         return unscaled(np.concatenate([first, *rest], axis=1), copies=tuple((c, _FOUR) for c in starts))
@@ -139,10 +143,12 @@ class Layer:
     def _emit(self, b: Builder, weights: Int8Weights, bias: Array, to: TargetTensors) -> Tensor:
         conv, times = replace(self.conv, x=self._with_copies(b, weights.copies)), 1
         values = weights.values.reshape(*self.shape[:2], -1, self.shape[3])
+        # Filters of blocks are filled up with zeros, which stand for no weight only if the zero point is 0.
         found = None if weights.zero else merged(b, conv, values)
         if found is not None:
             conv, values, times = found
         scales = (weights.scales * self.plan.unit).astype(np.float32)
+        # A block of columns has the channels of one neighbour after those of the other.
         scales = np.tile(scales, times) if scales.size > 1 else scales.reshape(())
         rest = (
             b.const(scales, "scale"),
@@ -228,11 +234,14 @@ def _of_blocks(b: Builder, conv: Conv, x: QuantizedTensor, w: QuantizedTensor) -
     if not (w.values.is_constant and w.zero.is_constant) or "group" in conv.options:
         return None
     zero = int(w.zero.array())
+    # An int8 value less an int8 zero point needs nine bits.
     values = w.values.array().astype(np.int16) - zero
     found = merged(b, conv, values) if math.prod(values.shape[:3]) >= _DEEP else None
     if found is None:
         return None
     blocks, filters, _ = found
+    # Back around the zero point: the zeros that fill the blocks become it, and the product takes it off
+    # again.
     weights = b.const((filters + zero).astype(np.int8), "blocks", INT8)
     product = as_product(b, blocks, weights, (x.zero, w.zero))
     return b.reshaped(scaled(b, product, x.scale, w.scale), conv.shape)
@@ -252,6 +261,7 @@ def _bias(
     """What to add to the sums, int32 [k]; nothing if the scale of a sum is not known."""
     if x.unit is None or w.unit is None or not count:
         return ()
+    # One step of a 32-bit sum is the product of both scales.
     bias = round(to.shift / (x.unit * w.unit))
     return (b.const(np.full(count, bias, np.int32), "bias", INT32),) if 0 < abs(bias) < _MOST else ()
 

@@ -7,11 +7,14 @@ from thinflow.lower.onnx.builder import Builder
 from thinflow.lower.rules import lower
 from thinflow.onnx.program import Tensor
 
+# From Klambauer et al., Self-Normalizing Neural Networks (2017). ONNX's defaults are these rounded to
+# float32.
 _SELU_SCALE, _SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
 
 
 @lower("Relu", to="onnx")
 def relu(b: Builder, node: Node, x: Tensor) -> Tensor:
+    # ONNX's Relu takes integers only since opset 14.
     return b.emit("Relu", x) if x.dtype.is_floating else b.emit("Max", x, b.scalar(0, x, "zero"))
 
 
@@ -42,4 +45,5 @@ def selu(b: Builder, node: Node, x: Tensor) -> Tensor:
 
 @lower("Softmax", "LogSoftmax", to="onnx")
 def softmax(b: Builder, node: Node, x: Tensor) -> Tensor:
+    # TensorFlow's runs along the last axis always; ONNX's default was axis 1 before opset 13.
     return b.emit(node.op, x, axis=-1)

@@ -29,9 +29,11 @@ def scaled_and_moved(b: Builder, product: Tensor, shift: Tensor) -> Tensor | Non
     numbers = [_by_channel(t, count) for t in (factor, shift)]
     if x is None or x.shape != shape or numbers[0] is None or numbers[1] is None:
         return None
+    # ONNX's channels are axis 1: with all axes before them joined they are that without a Transpose.
     pixels = b.reshaped(x, (None, count))
     ends = (*numbers, np.zeros(count), np.ones(count))
     rest = [b.const(np.asarray(n, np.float32), "by_channel") for n in ends]
+    # (x - 0) / sqrt(1 + epsilon) is exactly x for an epsilon of 0.
     y = b.step("BatchNormalization", pixels, *rest, shape=pixels.shape, epsilon=0.0)
     return b.reshaped(y, shape)
 

@@ -21,12 +21,14 @@ _MOST = 1 << 22
 def reshape(b: Builder, node: Node, x: Tensor, shape: Tensor) -> Tensor:
     """With fixed sizes where they are known, even if computed by the model."""
     result = b.result_spec().shape
+    # -1 cannot be worked out beside a size of 0: any number would do.
     if result is not None and result.count(None) <= 1 and not (None in result and 0 in result):
         return b.result(b.reshaped(x, result))
     wanted = b.elements(shape)
     sizes = None if wanted is None else [-1 if n is None else n for n in wanted]
     if sizes is not None and sizes.count(-1) <= 1:
         return b.emit("Reshape", x, b.ints(sizes, "shape"), **b.keep_zeros(sizes))
+    # Sizes that are known only when it runs may be 0, which must not mean "as before".
     return b.emit("Reshape", x, b.index(shape), allowzero=1)
 
 
@@ -126,6 +128,8 @@ def random(b: Builder, node: Node, shape: Tensor, *, seed: int = 0, seed2: int =
         code, limits = "RandomUniformLike", {"low": 0.0, "high": 1.0}
     options: dict[str, Any] = dict(limits)
     if seed or seed2:
+        # ONNX's seed is a float32: whole numbers below 2**24 are exact. Without one each run draws other
+        # numbers, as TensorFlow's does for seeds of 0.
         options["seed"] = float((seed * 31 + seed2) % 2**24)
     return b.emit(code, like, like=like, **options)
 

@@ -24,7 +24,10 @@ def audio_spectrogram(
     require(2 <= window_size <= _MOST and stride >= 1, f"a window of {window_size} has no form")
     samples, channels = shape_of(audio, "the audio", 2)
     frames = _frames(b, b.transposed(audio, (1, 0)), samples, window_size, stride)
+    # The periodic window, over window_size and not window_size - 1: TensorFlow's spectrogram uses that.
     hann = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(window_size) / window_size)
+    # TensorFlow's transform has a power of two points: frames are filled up with zeros, which DFT does
+    # itself.
     points = 1 << (window_size - 1).bit_length()
     windowed = frames.cast(DOUBLE) * hann
     count = shape_of(frames.tensor)[1]
@@ -35,6 +38,7 @@ def audio_spectrogram(
     )
     rows = shape_of(flat)[0]
     bins = points // 2 + 1
+    # Opset 20 made the axis an input.
     if b.opset >= 20:
         spectrum = b.step("DFT", flat, b.int64(points), b.int64(1), shape=(rows, bins, 2), onesided=1)
     else:
@@ -85,7 +89,9 @@ def mfcc(
     )
     power = choose(used, Term(b, b.cast(spectrogram, DOUBLE)), 0)
     energies = b.step("MatMul", power.apply("Sqrt").tensor, filters.tensor, shape=(channels, frames, count))
+    # The floor of energies before their logarithm is TensorFlow's.
     logs = Term(b, energies).most(1e-12).apply("Log")
+    # The DCT-II, with TensorFlow's factor sqrt(2 / n) for all coefficients, the first included.
     angles = (np.arange(count)[:, None] + 0.5) * np.arange(kept) * (np.pi / count)
     cosines = b.const(np.sqrt(2.0 / count) * np.cos(angles), "dct", DOUBLE)
     y = Term(b, b.step("MatMul", logs.tensor, cosines, shape=(channels, frames, kept)))
@@ -103,6 +109,7 @@ def _mel_filters(
     spacing = (_mel(upper_hz) - _mel(lower_hz)) / (channels + 1)
     centres = _mel(lower_hz) + spacing * (np.arange(channels) + 1)
     hz_per_bin = rate * (0.5 / (bins - 1))
+    # TensorFlow rounds up by half a bin more, so that bin 0, the mean, is never read (as HTK does).
     first = (lower_hz / hz_per_bin + 1.5).floor()
     last = (upper_hz / hz_per_bin).floor()
     numbers = Term(b, b.const(np.arange(bins, dtype=np.float64), "bins"))

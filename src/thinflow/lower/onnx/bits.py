@@ -12,6 +12,7 @@ from thinflow.lower.rules import lower
 from thinflow.onnx.program import Tensor
 
 _UNSIGNED = {"int8": "uint8", "int16": "uint16", "int32": "uint32", "int64": "uint64"}
+# The types of ONNX Runtime's kernels of BitShift.
 _SHIFTED = frozenset({"uint8", "uint32", "uint64"})
 
 
@@ -34,6 +35,7 @@ def left_shift(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
     require(x.dtype.is_integer, f"bits of {x.dtype} cannot be shifted")
     low = _unsigned(b, x)
     shifted = b.step("BitShift", low, b.cast(_distance(b, x, y), low.dtype), direction="LEFT")
+    # Through the unsigned type of x's own size, which cuts off what was shifted beyond it.
     return b.result(b.cast(b.cast(shifted, dtype(_UNSIGNED.get(x.dtype.name, x.dtype.name))), x.dtype))
 
 
@@ -45,6 +47,8 @@ def right_shift(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
     distance = b.cast(_distance(b, x, y), low.dtype)
     if x.dtype.name not in _UNSIGNED:
         return b.result(b.cast(b.step("BitShift", low, distance, direction="RIGHT"), x.dtype))
+    # -x - 1 is the complement of x, and is not negative where x is; int64's least wraps around to the right
+    # number.
     wide = Term(b, b.cast(x, dtype("int64")))
     negative = wide < 0
     positive = b.step("Where", negative.tensor, (wide * -1 - 1).tensor, wide.tensor)
@@ -73,6 +77,7 @@ def population_count(b: Builder, node: Node, x: Tensor) -> Tensor:
 def bitcast(b: Builder, node: Node, x: Tensor, *, type: DType) -> Tensor:
     """Between integers of one size, where converting keeps the bits."""
     wanted = b.plain(type)
+    # Between floats and integers a Cast would convert, and ONNX's operators have none that reads bits.
     both_whole = x.dtype.kind in "iu" and wanted.kind in "iu"
     require(
         x.dtype is wanted or (both_whole and x.dtype.itemsize == wanted.itemsize),

@@ -45,6 +45,7 @@ def _separate_outputs(program: Program) -> None:
     """Give each output of a body a tensor of its own that an operator writes."""
     written = {t for operator in program.operators for t in operator.outputs}
     for number, tensor in enumerate(program.outputs):
+        # What is handed through, or handed out twice, has no name of its own as an output.
         if tensor in written and tensor not in program.outputs[:number]:
             continue
         copy = Tensor(f"{tensor.name}/copy", tensor.shape, tensor.dtype)

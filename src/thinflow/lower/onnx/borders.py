@@ -40,6 +40,8 @@ def border_of_zeros(pad: Operator) -> Border | None:
         or pad.options.get("mode", "constant") != "constant"
     ):
         return None
+    # ONNX lists the beginnings of all axes, then the ends; images are channels-last here. Numbers below 0 cut
+    # off instead.
     begins, ends = pads.reshape(2, -1)
     if len(begins) != 4 or (pads < 0).any() or begins[[0, 3]].any() or ends[[0, 3]].any():
         return None

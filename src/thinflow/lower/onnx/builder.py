@@ -54,6 +54,7 @@ class Builder(Building[Tensor]):
         """A builder for a body: it writes to a place of its own, and knows all that is known here."""
         inner = Builder(self._given, self.opset)
         inner.origin, inner._known, inner._names = self.origin, self._known, self._names
+        # A copy: a Shape written in the body does not exist outside of it.
         inner._shapes = dict(self._shapes)
         inner.extended, inner.limits_bytes = self.extended, self.limits_bytes
         return inner
@@ -159,6 +160,8 @@ class Builder(Building[Tensor]):
         if own is run or own is None or run is None:
             self.operators.append(Operator(code, list(inputs), outputs, options, origin=self.node.name))
             return outputs
+        # Only operands of the deciding type change: a Where's condition and a Gather's indices stay what they
+        # are.
         inputs = [
             self.cast(t, run)
             if t is not None and t.dtype is own and (t is not inputs[0] or place == 0)
@@ -206,6 +209,7 @@ class Builder(Building[Tensor]):
         sizes = [-1 if n is None else n for n in shape]
         if x.is_constant:
             return self.const(x.array().reshape(sizes), "reshaped", x.dtype)
+        # With a size that is not known equal shapes are no proof of equal sizes.
         if x.shape == tuple(shape) and None not in shape:
             return x
         return self.step(
@@ -253,9 +257,11 @@ class Builder(Building[Tensor]):
         if x.dtype is element:
             return x
         if x.is_constant:
+            # What does not fit has no defined result in either runtime: not worth a warning here.
             with np.errstate(all="ignore"):
                 return self.const(x.array().astype(element.numpy()), "cast", element)
         result = self.own("cast", x.shape, element)
+        # What is known of the elements of a shape stays known, or sizes computed by the model would be lost.
         self._known[result] = TensorSpec(element, x.shape, self.elements(x))
         self.operators.append(_cast(x, result, self.node.name))
         return result

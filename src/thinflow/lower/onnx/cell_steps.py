@@ -19,6 +19,8 @@ _FUNCTIONS = {
     "Softplus": "softplus",
 }
 _VIEWS = ("Cast", "Reshape", "Unsqueeze", "Squeeze", "Identity")
+# The turn compared with the lengths (below: lengths with the turn) -> whether a true result says that the
+# sequence goes on.
 _BEFORE = {"Less": True, "GreaterOrEqual": False}
 _BEHIND = {"Greater": True, "LessOrEqual": False}
 _SUMS = {"Add": "add", "Sub": "subtract", "Mul": "multiply"}
@@ -139,6 +141,8 @@ class OnnxSteps:
         if o.code == "MatMul" and inputs[1].is_constant and inputs[1].array().ndim == 2:
             return Step("product", inputs[:1], array=inputs[1].array())
         if o.code == "Div" and inputs[1].is_constant:
+            # Division by a constant as the product with its reciprocal: off by one rounding, and foldable
+            # into weights.
             inverse = Tensor("", inputs[1].shape, FLOAT, np.float32(1) / np.asarray(inputs[1].array()))
             return Step("multiply", (inputs[0], inverse))
         if o.code == "Concat" and o.options.get("axis") in (-1, len(tensor.shape or ()) - 1):

@@ -10,6 +10,7 @@ from thinflow.lower.cells import Cell, Gate
 from thinflow.lower.onnx.builder import Builder
 from thinflow.onnx.program import Tensor
 
+# ONNX's order of gates in W, R and B, where g is what ONNX calls c (LSTM) or h (GRU).
 _ORDER = {"LSTM": "iofg", "GRU": "zrg", "RNN": "g"}
 _NAMES = {
     "sigmoid": "Sigmoid",
@@ -19,6 +20,7 @@ _NAMES = {
     "softplus": "Softplus",
     "hard_sigmoid": "HardSigmoid",
 }
+# ONNX's defaults, in its order f, g, h: gates, new values, and what bends an LSTM's state on its way out.
 _USUAL = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
 
 
@@ -31,10 +33,12 @@ def weights_of(b: Builder, cell: Cell) -> list[Tensor | None]:
 
     w = const([_beside(gate, cell) for gate in gates], "W")
     r = const([gate.h for gate in gates], "R")
+    # B is the input's biases, then the recurrent ones; only a GRU that resets late tells them apart.
     biases = [gate.bias for gate in gates] + [gate.late_bias for gate in gates]
     bias = const(biases, "B") if any(np.any(v) for v in biases) else None
     if all(gate.peephole is None for gate in gates):
         return [w, r, bias]
+    # P is in another order than W, and has nothing for g.
     peepholes = [cell.gates[letter].peephole for letter in "iof"]
     zeros = np.zeros(cell.units, np.float32)
     return [w, r, bias, const([zeros if p is None else p for p in peepholes], "P")]

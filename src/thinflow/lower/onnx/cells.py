@@ -220,6 +220,7 @@ class _Network:
         for cell in self.cells:
             self.runs[cell] = self._run(cell, span)
         results: dict[int, Tensor] = {}
+        # A counter ends at the number of turns; below zero turns it never moved.
         for n in self.counters:
             results[n] = b.cast(b.step("Max", self.limit, b.int64(0)), self.loop.first[n].dtype)
         for cell, run in self.runs.items():
@@ -254,9 +255,11 @@ class _Network:
         if cell.state is not None:
             first.append(self.loop.first[cell.state])
         _check_projection(b, cell, first[0])
+        # A missing first state is zeros to the op.
         starts = [None if is_zero(b, t) else b.unsqueezed(_checked(x, t), [0]) for t in first]
         weights = weights_of(b, cell)
         operands = [x, *weights[:3], span.lengths, *starts, *weights[3:]]
+        # ONNX leaves trailing optional inputs out; those between stay as empty names.
         while operands[-1] is None:
             operands.pop()
         steps, batch = (x.shape or (None, None))[:2]
@@ -266,6 +269,7 @@ class _Network:
         if cell.kind == "GRU" and cell.is_reset_late:
             options["linear_before_reset"] = 1
         b.operators.append(Operator(cell.kind, operands, [y, *ends], options, origin=b.node.name))
+        # The axis taken out is that of directions, of which there is one.
         rows, *last = b.squeezed(y, [1]), *(b.squeezed(e, [0]) for e in ends)
         if cell.projection is not None:
             rows, last[0] = (self._projected(t, cell.projection) for t in (rows, last[0]))

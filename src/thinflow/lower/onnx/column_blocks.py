@@ -43,12 +43,16 @@ def merged(b: Builder, conv: Conv, weights: Array) -> tuple[Conv, Array, int] | 
     _, height, width, _ = (n or 0 for n in shape_of(conv.x))
     stride = options.get("strides", (1, 1))[1]
     top, left, bottom, _ = options.get("pads", (0, 0, 0, 0))
+    # The fewest columns that are both whole strides and whole fours of channels.
     times = math.lcm(stride, _ALIGNED // math.gcd(depth, _ALIGNED)) // stride
     blocks = column_blocks(kw, stride, left, times)
     size = blocks.columns
+    # Blocks of columns must tile the image, and results be as many as strides: borders of any other kind
+    # shift them.
     if width % size or conv.shape[2] != width // stride or (count * times) % _ALIGNED or count > _MANY:
         return None
     behind = blocks.taps - blocks.ahead - 1
+    # The window must reach over blocks on the right without a negative border.
     if behind < 0 or kh * blocks.taps * size * depth > _DEEPEST:
         return None
     x = b.reshaped(conv.x, (conv.shape[0], height, width // size, size * depth))

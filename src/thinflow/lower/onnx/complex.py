@@ -125,6 +125,7 @@ def lower_complex(b: Builder, node: Node, inputs: Sequence[Part]) -> tuple[Any, 
         raise UnsupportedOp(f"ONNX has no form of {node.op} of complex numbers", node.where)
     if plain is None:  # it hands its input on
         return (inputs[0],)
+    # Rules of real numbers are run twice; each of the outputs is then one part, not a pair.
     with b.parts():
         both = [rules.apply(plain, b, node, [_one(b, x, name) for x in inputs]) for name in ("real", "imag")]
     return tuple(Complex(re, im) for re, im in zip(*both, strict=True))
@@ -149,6 +150,7 @@ def _made(b: Builder, node: Node, real: Part, imag: Part) -> Complex:
     assert isinstance(imag, Tensor)
     if real.shape == imag.shape and real.shape is not None and None not in real.shape:
         return Complex(real, imag)
+    # Expand broadcasts both ways: to the other's sizes and its own.
     sizes = [b.sizes_of(t) for t in (imag, real)]  # each is spread over the other
     shape = b.result_spec().shape
     return Complex(*(b.step("Expand", t, s, shape=shape) for t, s in zip((real, imag), sizes, strict=True)))
@@ -163,6 +165,7 @@ def _part(b: Builder, node: Node, x: Part) -> Tensor:
 def _size(b: Builder, node: Node, x: Part) -> Tensor:
     """The distance from 0, scaled so that no square overflows."""
     re, im = (t.magnitude() for t in _terms(b, x))
+    # |z| = m sqrt((re/m)² + (im/m)²) with m the larger part: no square is above 1. For 0 the divisor is 1.
     most = re.most(im)
     by = most.equals(0).cast(most.dtype) + most
     re, im = re / by, im / by

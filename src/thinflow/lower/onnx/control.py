@@ -111,6 +111,7 @@ class OnnxLowering(FlowLowering):
     def turned(self, condition: Function, body: Function, slots: Sequence[Slot]) -> list[Slot]:
         """What the arguments are once the condition is false, by a Loop."""
         pairs = zip(body.inputs, body.outputs, strict=True)
+        # What a turn hands on as it came is no variable: the body captures it from outside.
         changing = [n for n, (argument, result) in enumerate(pairs) if root_of(result) is not argument]
         decision = self._decision(condition, slots)
         if decision.is_constant and not decision.array().reshape(()):
@@ -118,6 +119,8 @@ class OnnxLowering(FlowLowering):
         turn, forms, arguments = self._settled(condition, body, slots, changing)
         first = [self._given(slots[n], forms[n]) for n in changing]
         after = _tensors(turn)
+        # A list that gets one row in each turn becomes a scan output of Loop, which is not copied from turn
+        # to turn.
         scans = gathered_rows(turn.operators, arguments, first, after)
         fused = recurrent_loop(
             self.builder, Turning(turn.operators, arguments, first, after[:-1], after[-1], scans)
@@ -168,6 +171,8 @@ class OnnxLowering(FlowLowering):
             return [*(after[n] for n in changing), lowering._decision(condition, following)]
 
         forms: list[Slot] = [_variable(s) if n in changing else s for n, s in enumerate(slots)]
+        # Joining only ever forgets sizes, so that this settles: a size that grows is open from the second try
+        # on.
         for _ in range(_MAX_TRIES):
             given = list(forms)
             for n in changing:
@@ -213,6 +218,8 @@ class OnnxLowering(FlowLowering):
         going_on = Tensor(b.unique(f"{node}/going_on"), (), BOOL)
         after = _tensors(turn)
         program = Program(
+            # The order of Loop's body: number of the turn, condition, variables; then condition, variables,
+            # scan outputs.
             [counter, going_on, *(arguments[n] for n in kept)],
             [after[-1], *(after[n] for n in kept), *scans.values()],
             turn.operators,
@@ -224,6 +231,7 @@ class OnnxLowering(FlowLowering):
         shapes += [None if row.shape is None else (None, *row.shape) for row in scans.values()]
         types = [first[n].dtype for n in kept] + [row.dtype for row in scans.values()]
         outputs = [b.own("loop", shape, element) for shape, element in zip(shapes, types, strict=True)]
+        # No trip count: the condition alone ends the loop.
         inputs = [None, decision, *(first[n] for n in kept), *captured]
         b.operators.append(
             Operator("Loop", inputs, outputs, {}, node, bodies={"body": program}, captured=len(captured))
@@ -276,12 +284,14 @@ class OnnxLowering(FlowLowering):
         inner.builder.begin(node)
         results = make(inner, slots)
         inner.builder.begin(node)
+        # Lists without items become zeros here: an operator's output must be a tensor.
         filled = [
             r.with_tensor(items_of(inner.builder, r)) if isinstance(r, Listed) and r.shape is not None else r
             for r in results
         ]
         held = [t for r in filled if (t := r if isinstance(r, Tensor) else r.tensor) is not None]
         program = Program([], held, inner.builder.operators)
+        # Before refusals count: what nobody reads may be refused.
         program.remove_dead()
         raise_refusals(program.operators)
         inner.builder.operators = program.operators

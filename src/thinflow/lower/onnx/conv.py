@@ -61,6 +61,7 @@ def geometry(
         return options
     if padding == "EXPLICIT":
         require(len(explicit) == 2 * len(sizes) + 4, "explicit_paddings needs two values per axis")
+        # TensorFlow lists both ends of an axis together, ONNX all beginnings and then all ends.
         inner = explicit[4:] if first else explicit[2:-2]
         return {**options, "pads": (*inner[::2], *inner[1::2])}
     require(padding == "SAME", f"the padding {padding} is not known")
@@ -68,10 +69,14 @@ def geometry(
     for size, extent, stride, dilation in zip(sizes, window, strides, dilations, strict=True):
         # with stride 1, or a window of 1, the size does not matter
         if size is None and stride != 1 and extent != 1:
+            # (out - 1) * stride + window - size is below 0 where strides pass over pixels: TensorFlow pads by
+            # 0 then, and auto_pad need not.
             widths = [((n or 1) - 1) * d + 1 for n, d in zip(window, dilations, strict=True)]
             covered = all(w >= s for w, s in zip(widths, strides, strict=True))
             require(covered, "the padding depends on a size that is not known, and strides pass over pixels")
+            # TensorFlow puts the odd pixel at the end, too.
             return {**options, "auto_pad": "SAME_UPPER"}
+        # Any size does where it does not matter.
         pairs.append(same_padding(size if size is not None else 1 << 20, extent or 1, stride, dilation))
     if any(map(any, pairs)):
         options["pads"] = (*(p[0] for p in pairs), *(p[1] for p in pairs))
@@ -133,6 +138,7 @@ def conv(
     channels = shape[1 if first else -1]
     each = shape_of(w, "the filter", rank)[-2]
     require(channels is not None and bool(each), "the number of channels is not known")
+    # TensorFlow has no attribute for groups: a filter with fewer channels than x says it.
     groups = (channels or 1) // (each or 1)
     w = b.transposed(w, (rank - 1, rank - 2, *range(rank - 2)))
     dilations = dilations or (1,) * rank

@@ -64,6 +64,7 @@ def conv_backprop_input(
 
 def _wanted(b: Builder, sizes: Tensor, rank: int, first: bool) -> tuple[int | None, ...]:
     """Height and width of the result."""
+    # TensorFlow says the sizes of the result, ONNX works them out from pads and output_padding.
     known = b.elements(sizes)
     if known is None or len(known) < rank or None in (known[2:] if first else known[-3:-1]):
         known = b.result_spec().shape
@@ -93,11 +94,15 @@ def _geometry(
             None not in (small, large, extent), "sizes of the transposed convolution are not known",
             "give the shapes of the inputs",
         )  # fmt: skip
+        # The size without pads: each element spreads a (dilated) window, `stride` from the one before.
         full = ((small or 0) - 1) * stride + ((extent or 1) - 1) * dilation + 1
         total = max(full - (large or 0), 0) if padding == "SAME" else 0
+        # SAME of the forward convolution has its odd pixel at the end, so the transposed one cuts it off
+        # there.
         before, after = total // 2, total - total // 2
         if padding == "EXPLICIT":
             before, after = explicit[2 * axis : 2 * axis + 2]
+        # Several sizes of x give one size of dy; ONNX limits what output_padding may add.
         left = (large or 0) - (full - before - after)
         require(0 <= left < max(stride, dilation, 1), "the sizes do not fit the strides")
         begins.append(before)

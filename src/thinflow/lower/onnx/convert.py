@@ -80,6 +80,7 @@ def lower_graph(
     raise_refusals(program.operators)
     settle_layout(program)
     fuse(program)
+    # Last: until here a convolution may still take factors and addends, one by one.
     fuse_channels(program)
     named = _name_outputs(program, outputs)
     every = (t for part in program.programs() for t in part.tensors())
@@ -103,6 +104,7 @@ def unsupported(
     check_opset(opset)
     if specs is None:
         infer_with_loops(graph)
+    # One run folds constants for all trials, so that each subgraph of constants is computed once.
     constants = lowering(opset, specs)
     reasons: dict[Node, str] = {}
     for node in nodes:
@@ -201,6 +203,7 @@ def _name_outputs(program: Program, values: Sequence[Value]) -> dict[str, Tensor
             tensor = copy
         taken.add(tensor)
         named[value.name] = tensor
+    # A name that is asked for must be free; tensors inside of the program give way.
     for tensor in program.tensors():
         if tensor.name in names and tensor not in taken and tensor not in program.inputs:
             tensor.name += "/inner"

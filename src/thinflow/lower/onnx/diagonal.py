@@ -49,6 +49,7 @@ def _band(b: Builder, k: Tensor) -> Array:
 
 @lower("MatrixDiag", "BatchMatrixDiag", to="onnx")
 def matrix_diag(b: Builder, node: Node, diagonal: Tensor) -> Tensor:
+    # -1 leaves the size to the op; as the padding it marks places that come from nowhere.
     one = np.int32(-1)
     count = _numbered(shape_of(diagonal, "the diagonal")[-1:], "the diagonal")
     table = _table("MatrixDiagV3", [count, np.int32(0), one, one, np.int64(-1)])
@@ -71,6 +72,7 @@ def matrix_diag_v3(
     axes = 1 if band[0] == band[-1] else 2
     packed = _numbered(shape_of(diagonal, "the diagonal")[-axes:], "the diagonal")
     sizes = [np.int32(number(n, "the size of the matrix")) for n in (rows, columns)]
+    # V2 had no attribute: it packed to the left always.
     align = "LEFT_LEFT" if node.op == "MatrixDiagV2" else align
     table = _table("MatrixDiagV3", [packed, band, *sizes, np.int64(-1)], {"align": align})
     return b.result(moved(b, diagonal, table, padding, axes))
@@ -106,6 +108,7 @@ def matrix_set_diag(
 
 @lower("Diag", to="onnx")
 def diag(b: Builder, node: Node, x: Tensor) -> Tensor:
+    # Diag fills with 0, so elements are numbered from 1 on and 0 becomes -1, "from nowhere".
     table = _table("Diag", [_numbered(shape_of(x, "x"), "x") + 1]) - 1
     return b.result(moved(b, x, table, _zero(b, x), len(shape_of(x))))
 
@@ -131,6 +134,7 @@ def _open_band(b: Builder, x: Tensor, below: int, above: int) -> Tensor:
     """The same where the sides are known when the model runs only, as those of a causal mask."""
     shape = shape_of(x)[-2:]
     down, along = (_places(b, x, axis) for axis in (-2, -1))
+    # An element's diagonal is its column less its row: -below to above are kept.
     distance = b.step("Sub", along, b.unsqueezed(down, [1]), shape=shape)
     sides = []
     if below >= 0:

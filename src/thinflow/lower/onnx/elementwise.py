@@ -104,6 +104,7 @@ def floor_div(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
         return b.result(quotient)
     zero = b.scalar(0, x, "zero")
     rest = b.step("Mod", x, _divisor(b, y, also=[-1]))
+    # The quotient towards 0 is above the floor only where signs differ and there is a rest.
     signs_differ = b.step("Xor", b.step("Less", x, zero), b.step("Less", y, zero))
     is_above = b.step("And", b.step("Not", b.step("Equal", rest, zero)), signs_differ)
     return b.emit("Sub", quotient, b.cast(is_above, x.dtype))
@@ -124,6 +125,7 @@ def floor_mod(b: Builder, node: Node, x: Tensor, y: Tensor, *, _is_safe: bool = 
     zero = b.scalar(0, x, "zero")
     signs_differ = b.step("Xor", b.step("Less", rest, zero), b.step("Less", y, zero))
     moves = b.step("And", b.step("Not", b.step("Equal", rest, zero)), signs_differ)
+    # fmod's rest has the sign of x; adding y moves it to that of y.
     return b.emit("Where", moves, b.step("Add", rest, y), rest)
 
 
@@ -181,6 +183,7 @@ def angle(b: Builder, y: Tensor, x: Tensor) -> Tensor:
     """The angle of the point (x, y): that of (|x|, |y|), mirrored. Also zeros have signs."""
     across, up = Term(b, x), Term(b, y)
     sizes = across.magnitude(), up.magnitude()
+    # Also 0 / 0, which is 0, and inf / inf, which is 1.
     slope = choose(sizes[0].equals(sizes[1]), sizes[0].apply("Sign"), sizes[1] / sizes[0])
     found = slope.apply("Atan")
     found = choose(_is_negative(across), math.pi - found, found)
@@ -189,12 +192,14 @@ def angle(b: Builder, y: Tensor, x: Tensor) -> Tensor:
 
 def _is_negative(x: Term) -> Term:
     """Whether x is below 0, or the zero that is."""
+    # Comparisons take -0 for 0; its reciprocal is -inf.
     return (x < 0) | (1 / x < 0)
 
 
 @lower("ClipByValue", to="onnx")
 def clip_by_value(b: Builder, node: Node, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
     fixed = low.is_constant and high.is_constant and low.shape == high.shape == ()
+    # For bounds out of order ONNX's Clip gives the upper one, TensorFlow's the lower.
     if fixed and x.dtype is not INT64 and low.array() <= high.array():
         return b.emit("Clip", x, low, high)
     return b.result(larger(b, larger(b, x, high, smaller=True), low))

@@ -40,6 +40,8 @@ def fake_quant_vars(
     limits = low.array(), high.array()
     if _range_only:
         return _noted(b, x, *limits, num_bits, narrow_range)
+    # TensorFlow's kernel for one range divides by the scale, the others multiply with its reciprocal: the
+    # last bit of a float32 may move a number to the next step.
     divides = node.op == "FakeQuantWithMinMaxVars"
     return _fake_quant(b, x, *limits, num_bits, narrow_range, divides=divides)
 
@@ -87,6 +89,7 @@ def noted_grid(
     """
     least = float(-(1 << (bits - 1)) + narrow) if signed else 0.0
     most = float((1 << (bits - 1)) - 1 if signed else (1 << bits) - 1)
+    # The zero point is fixed, so that the wider side decides how large a step is.
     steps = np.maximum(low / least if least else np.zeros_like(low), high / most)
     require(bool((steps > 0).all()), "the range is empty")
     if not x.is_constant:
@@ -102,6 +105,7 @@ def _noted(b: Builder, x: Tensor, low: Array, high: Array, num_bits: int, narrow
         return b.emit("FakeQuant", x, low=float(np.min(low)), high=float(np.max(high)))
     half = np.float32(0.5)
     shifted = np.maximum(np.minimum(x.array(), high), low) - low
+    # As in `_fake_quant`, in its order of float32 operations.
     codes = np.floor(shifted * inverse - np.floor(-low * inverse + half) + half)
     return b.const((codes * scale).astype(np.float32), "rounded")
 
@@ -122,6 +126,7 @@ def _fake_quant(
     """
     low, high, inverse, scale = _steps(low, high, num_bits, narrow_range)
     codes = _clamped(b, x, low, high)
+    # For a low end of 0 there is nothing to take off, neither here nor for the zero.
     if low.any():
         codes = b.step("Sub", codes, b.const(low, "low"))
     codes = b.step("Div", codes, b.const(scale, "scale")) if divides else codes
@@ -146,6 +151,7 @@ def _steps(low: Array, high: Array, num_bits: int, narrow_range: bool) -> tuple[
     scale = ((high - low) / (highest - lowest)).astype(np.float32)
     inverse = ((highest - lowest) / (high - low)).astype(np.float32)
     exact = lowest - low / scale
+    # 0 is exact only if the zero point is a whole number: both ends move with it, by less than a step.
     zero = np.where(exact < lowest, lowest, np.where(exact > highest, highest, round_away(exact)))
     low = ((lowest - zero) * scale).astype(np.float32)
     high = ((highest - zero) * scale).astype(np.float32)
@@ -169,6 +175,7 @@ def _rounded(
     note: bool,
 ) -> Tensor:
     """x rounded to the steps that some bits make of the range, in the type of x."""
+    # TensorFlow's own limits.
     require(1 <= bits <= (61 if signed else 62), f"num_bits is {bits}")
     require(x.dtype.name in ("float", "double"), f"a grid of {x.dtype} has no ONNX form")
     value = Term(b, x)
@@ -183,6 +190,8 @@ def _rounded(
         ends = [value.reduced(code, *others, keep=axis >= 0) for code in ("ReduceMin", "ReduceMax")]
     least = float(-(1 << (bits - 1)) + (1 if narrow else 0)) if signed else 0.0
     most = float((1 << (bits - 1)) - 1 if signed else (1 << bits) - 1)
+    # The scale of a side without numbers is the largest float, so that the other side decides, as in
+    # TensorFlow.
     limit = float(np.finfo(x.dtype.numpy()).max)
     by_low = choose(ends[0] * least > 0, least / ends[0], limit)
     by_high = choose(ends[1] * most > 0, most / ends[1], limit)

@@ -37,6 +37,7 @@ def _along(b: Builder, x: Complex, axis: int, *, inverse: bool) -> Complex:
     x = _last(b, x, axis)
     cosine, sine = waves(n, n, n)
     scale = 1 / n if inverse else 1.0
+    # exp(-iwt) = cos - i sin forward, exp(+iwt) = cos + i sin back.
     cosines, sines = cosine * scale, sine * (scale if inverse else -scale)
     re, im = Term(b, x.real), Term(b, x.imag)
     y = Complex(
@@ -95,9 +96,11 @@ def irfft(b: Builder, node: Node, x: Part, length: Tensor) -> Tensor:
     half = n // 2 + 1
     whole = parts_of(b, x)
     y = Complex(*(_cut(b, t, [*lengths[:-1], half]) for t in (whole.real, whole.imag)))
+    # The last axis comes last: until then the missing half of its frequencies is not needed.
     for axis in range(-len(lengths), -1):
         y = _along(b, y, axis, inverse=True)
     (cosine, sine), weights = waves(half, n, n), mirrored_weights(n)
     re, im = Term(b, y.real), Term(b, y.imag)
+    # Two frequencies that mirror each other add up to twice the real part of one, which the weights say.
     total = _product(b, re, cosine * weights) - _product(b, im, sine * weights)
     return b.result(total.tensor)

@@ -41,6 +41,7 @@ class FuseBias(Rewrite):
         assert weights.shape is not None
         only_if(m.output.dtype is weights.dtype)
         groups = int(conv.options.get("group", 1))
+        # Filters of a ConvTranspose are [c,m/groups,...].
         count = weights.shape[0] if conv.code == "Conv" else (weights.shape[1] or 0) * groups
         sizes = (1,) * ((rank or 0) - constant.ndim) + constant.shape
         need(count is not None and len(sizes) == rank, "the number of channels is not known")
@@ -89,6 +90,7 @@ class DropNeutral(Rewrite):
     def replace(self, m: Match) -> None:
         shape, constant = m.tensor("x").shape, m.array("c")
         only_if(constant.size == 1 and constant.reshape(()) == (0 if m.head.code in ("Add", "Sub") else 1))
+        # Broadcasting with more axes gives x more axes, even if its numbers stay.
         need(shape is not None and constant.ndim <= len(shape), "the constant has more axes than x")
         m.wiring.bypass(m.head, m.tensor("x"))
 

@@ -45,6 +45,7 @@ def _later_axis(b: Builder, x: Tensor, places: Tensor, axis: int, batch: int) ->
     shape = (*shape_of(places)[:-1], *shape_of(moved)[batch + 1 :])
     y = b.step("GatherND", moved, places, shape=shape, batch_dims=batch)
     between = axis - batch
+    # y is [batches, places, before, behind] of the axis; TensorFlow wants `before` in front of the places.
     start = batch + more
     order = [
         *range(batch),
@@ -121,6 +122,7 @@ def unique(b: Builder, node: Node, x: Tensor, *axis: Tensor) -> tuple[Tensor, ..
     count = 3 if "WithCounts" in node.op else 2
     run = kernels.fitting("Unique", x.dtype)
     rows = tuple(None if a == place else n for a, n in enumerate(shape))
+    # sorted=0 is the order of first appearance, which TensorFlow promises.
     y, _, places, counts = b.step_ports(
         "Unique", b.cast(x, run), shapes=[rows, (None,), (shape[place],), (None,)],
         elements=[None, INT64, INT64, INT64], sorted=0,
@@ -175,12 +177,14 @@ def unsorted_segment(
     require(len(shape_of(segments, "the segment numbers")) == 1, "a vector of segment numbers is needed")
     element, x = x.dtype, b.cast(x, kernels.combining(x.dtype))
     limits = np.finfo(element.numpy()) if element.is_floating else np.iinfo(element.numpy())
+    # The neutral element is also what TensorFlow gives a segment without rows.
     start = {"add": 0, "mul": 1, "max": limits.min, "min": limits.max}[how]
     total = Term(b, b.reshaped(b.index(count), (1,)))
     segments = b.index(segments)
     shape = shape_of(x, "x")
     known = int(number(count, "the number of segments")) if count.is_constant else None
     if not _is_in_range:
+        # ScatterND would count a negative number from the end.
         segments = _behind_the_last(b, segments, total)
     height = total if _is_in_range else total + 1
     rows = b.filled(b.joined(height.tensor, _inner_sizes(b, x)), start, x.dtype)

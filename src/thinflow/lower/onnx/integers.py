@@ -58,6 +58,7 @@ class Conv:
     ) -> Tensor:
         """The op over x, what it wants to know of x, the filters and the rest: [n,oh,ow,k]."""
         n, rows, columns, count = self.shape
+        # Its own form of the op reads channels-last images: no Transpose around it.
         if code.startswith("com.microsoft."):
             inputs = (self.x, *of_x, self.filters(b, w), *rest)
             return b.step(code, *inputs, shape=self.shape, element=element, channels_last=1, **self.options)
@@ -111,6 +112,7 @@ def whole_conv(b: Builder, conv: Conv, w: Tensor, zeros: tuple[Tensor, Tensor]) 
     """A convolution of x less its zero point with w less its own, int32 [n,oh,ow,k]."""
     if is_product(conv, w):
         return as_product(b, conv, w, zeros)
+    # Sums below 2**24 are exact in float32, in whatever order they are added up.
     if _is_small(w, zeros[1]):
         ones = b.const(np.float32(1), "scale")
         x, filters = (
@@ -127,6 +129,7 @@ def _is_small(w: Tensor, zero: Tensor) -> bool:
     """Whether sums of a filter's products with 8-bit values are so small that float holds them all."""
     if not (w.is_constant and zero.is_constant):
         return False
+    # 255 is the largest |x - zero point| of eight bits.
     sizes = np.abs(w.array().astype(np.int64) - int(zero.array()))
     return int(sizes.sum(axis=(0, 1, 2)).max(initial=0)) * 255 < 2**24
 
@@ -163,6 +166,7 @@ def _windows(b: Builder, conv: Conv, window: tuple[int, int], zero: Tensor) -> T
     sizes = [m or 0 for m in conv.shape[1:3]]
     if window == (1, 1):
         return _every(b, x, (0, 0), sizes, steps)
+    # One slice of the image per tap instead, without a table.
     if math.prod((*sizes, *window)) > _MOST_PLACES:
         corners = [(row * gaps[0], column * gaps[1]) for row, column in np.ndindex(*window)]
         parts = [_every(b, x, corner, sizes, steps) for corner in corners]
@@ -180,6 +184,7 @@ def _every(
     """Pixels of x [n,h,w,c] some steps apart, so many of them from a corner on."""
     n, height, width, depth = shape_of(x)
     ends = [at + (m - 1) * s + 1 for at, m, s in zip(corner, sizes, steps, strict=True)]
+    # All of the pixels: no copy is needed.
     if (list(corner), ends, list(steps)) == ([0, 0], [height, width], [1, 1]):
         return x
     return b.sliced(x, corner, ends, [1, 2], list(steps), shape=(n, *sizes, depth))
@@ -199,6 +204,7 @@ def _gathered(b: Builder, x: Tensor, rows: Array, columns: Array) -> Tensor:
         x = b.step("Gather", x, _places(b, columns), shape=(batch, height, columns.size, depth), axis=2)
         width, depth = columns.shape[0], columns.shape[1] * depth
         columns = np.arange(width)[:, None]
+    # The number of a pixel among all of an image: [oh,1,kh,1] with [ow,1,kw] is [oh,ow,kh,kw].
     places = rows[:, None, :, None] * width + columns[:, None]
     pixels = b.reshaped(x, (batch, height * width, depth))
     seen = b.step("Gather", pixels, _places(b, places), shape=(batch, places.size, depth), axis=1)

@@ -70,6 +70,7 @@ def split(b: Builder, node: Node, axis: Tensor, x: Tensor, *, num_split: int) ->
         require(size % num_split == 0, f"{size} elements cannot be split into {num_split} equal parts")
         sizes = b.ints([size // num_split] * num_split, "sizes")
         return b.emit_ports("Split", x, sizes, count=num_split, axis=place)
+    # Opset 18 wants the number of outputs said; before, it followed from their names.
     more = {"num_outputs": num_split} if b.opset >= 18 else {}
     return b.emit_ports("Split", x, count=num_split, axis=place, **more)
 

@@ -17,6 +17,7 @@ def matmul(
     b: Builder, node: Node, x: Tensor, w: Tensor, *, transpose_a: bool = False, transpose_b: bool = False
 ) -> Tensor:
     """A MatMul; Gemm where an operand that is computed has to be transposed."""
+    # A constant is transposed now, as a view.
     if transpose_b and w.is_constant:
         w, transpose_b = b.transposed(w, (1, 0)), False
     if (transpose_a or transpose_b) and x.dtype.is_floating:
@@ -51,6 +52,8 @@ def einsum(b: Builder, node: Node, *xs: Tensor, equation: str) -> Tensor:
         named = len(head) + len(tail)
         fits = len(shape) >= named if dots else len(shape) == named
         require(fits, f"the term {term} has another rank than its operand")
+        # The dots stand for axes without a letter: letters before count from the front, those behind from the
+        # end.
         ends = [*zip(head, shape, strict=False), *zip(tail[::-1], shape[::-1], strict=False)]
         for letter, size in ends:
             if size is not None:
@@ -66,6 +69,7 @@ def _by_weights(b: Builder, xs: Sequence[Tensor], terms: Sequence[str], equation
     if len(xs) != 2 or "->" not in equation or "." in equation or xs[0].is_constant:
         return None
     (x, w), (first, second) = xs, terms
+    # Each letter is in two of three places: kept of x, summed over, or new from w.
     rows = "".join(c for c in first if c not in second)
     inner = "".join(c for c in first if c in second)
     columns = "".join(c for c in second if c not in first)

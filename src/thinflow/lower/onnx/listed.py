@@ -131,6 +131,7 @@ def with_row(b: Builder, values: Listed, index: Tensor, item: Tensor) -> Listed:
 def with_rows(b: Builder, values: Listed, indices: Tensor, x: Tensor) -> Listed:
     """The list with the rows of x [n,...] at `indices` [n]."""
     values = replace(values, shape=merged(values.shape, shape_of(x, "the rows")[1:]))
+    # All rows in their order: nothing of the old items is left.
     if values.count is not None and is_count(indices, values.count):
         return values.with_tensor(x)
     items = spread(b, values, x, rows=True)
@@ -165,6 +166,7 @@ def joined(b: Builder, values: Listed) -> tuple[Tensor, Tensor]:
         sizes = b.sizes_of(items)
         first = b.sliced(sizes, [1], [2], [0], shape=(1,))
         lengths = b.step("Expand", first, b.sliced(sizes, [0], [1], [0], shape=(1,)), shape=(count,))
+    # One size may be left to Reshape.
     if rest.count(None) + (total is None) <= 1:
         return b.reshaped(items, (total, *rest)), lengths
     sizes = b.joined(b.ints([-1]), b.sliced(b.sizes_of(items), [2], [END], [0], shape=(len(rest),)))

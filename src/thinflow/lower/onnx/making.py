@@ -102,6 +102,7 @@ def random_int(
     like = b.filled(b.index(sizes), 0, DOUBLE, shape=b.result_spec().shape)
     drawn = Term(b, b.step("RandomUniformLike", like, low=0.0, high=1.0, seed=seed_of(seed, seed2)))
     least, most = (Term(b, b.cast(t, like.dtype)) for t in (low, high))
+    # Rounding may give `most` itself, which is excluded.
     y = (drawn * (most - least) + least).floor().least(most - 1)
     return b.result(b.cast(y.tensor, low.dtype))
 
@@ -117,7 +118,9 @@ def multinomial(
     sizes = b.sizes_of(logits)
     first, last = (b.sliced(sizes, [k], [k + 1], [0], shape=(1,)) for k in (0, 1))
     like = b.filled(b.joined(first, b.ints([n]), last), 0, logits.dtype, shape=(rows, n, classes))
+    # Not from 0 on: its logarithm is infinite. 1e-20 is a normal float32.
     drawn = Term(b, b.step("RandomUniformLike", like, low=1e-20, high=1.0, seed=seed_of(seed, seed2)))
+    # -log(-log(u)) of a uniform u has Gumbel's distribution.
     noisy = Term(b, b.unsqueezed(logits, [1])) - (-drawn.apply("Log")).apply("Log")
     best = b.step("ArgMax", noisy.tensor, shape=(rows, n), element=INT64, axis=2, keepdims=0)
     return b.typed(best)

@@ -21,6 +21,7 @@ def _chosen(
     shape_of(boxes, "the boxes", 2)
     shape_of(scores, "the scores", 1)
     limit = b.reshaped(b.index(count), (1,))
+    # The older ops have no threshold: the lowest number keeps all.
     least = b.scalar(_LOWEST, scores, "lowest") if score is None else score
     kept = b.step(
         "NonMaxSuppression", b.unsqueezed(boxes, [0]), b.unsqueezed(scores, [0, 1]), limit,

@@ -50,6 +50,7 @@ def _chosen(
     place = Term(inner, inner.step("ArgMax", before.tensor, shape=(), element=INT64, axis=0, keepdims=0))
     score = before.gathered(place.tensor)
     after = lowered(inner, before, place)
+    # A score of 0 is not above such a limit, so the box is out already.
     if not (zeroes and least.is_constant and least.array().item() >= 0):
         numbers = inner.step(
             "Range", inner.int64(0), _length(inner, before.tensor), inner.int64(1), shape=first.shape
@@ -116,6 +117,7 @@ def soft_chosen(
 ) -> tuple[Tensor, Tensor]:
     """A chosen box lowers the scores of the others by exp(-overlap^2 / (2 sigma))."""
     require(shape_of(boxes, "the boxes", 2)[0] != 0, "there are no boxes")
+    # Boxes may be given by any two opposite corners, (y, x) each.
     corners = [Term(b, b.cast(boxes, FLOAT)).gathered(np.int64(n), 1) for n in range(4)]
     low = [corners[n].least(corners[n + 2]) for n in (0, 1)]
     high = [corners[n].most(corners[n + 2]) for n in (0, 1)]
@@ -155,6 +157,7 @@ def _lowering(
     shared = sides[0] * sides[1]
     # Without area nothing is shared: no more is needed than a union that can be divided by.
     overlap = shared / (areas + area - shared).most(_TINY)
+    # TensorFlow computes this factor in float32.
     return (overlap * overlap * float(np.float32(-0.5) / np.float32(sigma))).apply("Exp")
 
 
@@ -215,6 +218,7 @@ def combined(
                shape=(None,)),
         shape=flat_scores.shape,
     )  # fmt: skip
+    # -inf and not 0: scores that are kept may be negative.
     masked = choose(Term(b, alive) > 0, Term(b, flat_scores), -np.inf)
     k = min(size, kinds * count)
     values, places = (
@@ -228,6 +232,7 @@ def combined(
             axis=-1,
         )
     )
+    # Places count within an image; the gathered boxes lie image after image.
     rows = places + Term(b, _first_rows(b, amount, images)) * (kinds * count)
     boxes_of_all = b.reshaped(every, (None if images is None else images * kinds * count, 4))
     found = Term(b, boxes_of_all).gathered(rows.tensor)

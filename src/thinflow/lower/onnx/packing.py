@@ -49,9 +49,11 @@ class Packed:
         b = self.b
         x = self.cut(x)
         if self.order is not None:
+            # The ops know lengths only: steps that count go first.
             x = self._gathered(x, self.order)
         if not self.is_padded:
             return x
+        # One step of zeros if limit is 0, none else: GRU and RNN end the process for no steps.
         missing = b.step("Max", b.step("Sub", b.int64(1), self.limit), b.int64(0))
         pads = b.joined(b.ints([0, 0, 0]), b.reshaped(missing, (1,)), b.ints([0, 0]))
         return b.step("Pad", x, pads, shape=(None, *(x.shape or ())[1:]), mode="constant")
@@ -70,6 +72,7 @@ class Packed:
         is_open = self.lengths is None and not self.limit.is_constant
         if self.lengths is None and not is_open:
             return end
+        # The op's state of a sequence of length 0 is zeros.
         if is_zero(self.b, first) and (self.lengths is not None or not self.is_padded):
             return end
         return self._chosen(self._any_step(), end, first)
@@ -110,6 +113,7 @@ class Packed:
             done, other = self.mask, b.scalar(0, rows, "zero")
         else:
             done, other = b.step("Greater", self.counted, b.int64(0)), held
+        # The row of the last step that counted: what was handed out stays until the next one.
         places = b.step("Max", b.step("Sub", self.counted, b.int64(1)), b.int64(0))
         return self._chosen(b.unsqueezed(done, [2]), self._gathered(rows, places), other)
 
@@ -184,6 +188,8 @@ def _order(span: Packed, mask: Tensor) -> None:
     counted = _running(b, live)
     idle = _running(b, b.step("Sub", b.int64(1), live, shape=mask.shape))
     total = b.reduce("ReduceSum", live, [0])
+    # A step that counts goes to (steps that count up to it) - 1, another to (all that count + others up to
+    # it) - 1.
     behind = b.step("Add", total, idle, shape=mask.shape)
     places = b.step(
         "Sub", b.step("Where", mask, counted, behind, shape=mask.shape, element=INT64), b.int64(1)
@@ -191,6 +197,8 @@ def _order(span: Packed, mask: Tensor) -> None:
     count = b.sliced(b.sizes_of(mask), [0], [1], [0], shape=(1,))
     numbers = b.step("Range", b.int64(0), b.reshaped(count, ()), b.int64(1), shape=(span.steps,))
     spread = b.step("Expand", b.unsqueezed(numbers, [1]), b.sizes_of(mask), shape=mask.shape)
+    # places says where each step goes; scattering the numbers of steps there says which one stands at each
+    # place.
     span.order = b.step("ScatterElements", spread, places, spread, shape=mask.shape, axis=0)
     span.counted, span.mask = counted, mask
     span.lengths = b.cast(total, INT32)

@@ -51,6 +51,7 @@ def mirrored(b: Builder, x: Tensor, paddings: Tensor, mode: str) -> Tensor:
         if low:
             parts.insert(0, _backwards(b, x, axis, low - 1, -END, low))
         if high:
+            # Down to -high - 1, which is left out; where that is before the front, nothing is.
             parts.append(_backwards(b, x, axis, -1, -high - 1, high))
         if len(parts) > 1:
             shape = grown(x.shape, [(low, high) if a == axis else (0, 0) for a in range(len(pairs))])
@@ -71,6 +72,7 @@ def pad(b: Builder, node: Node, x: Tensor, paddings: Tensor) -> Tensor:
 @lower("PadV2", to="onnx")
 def pad_v2(b: Builder, node: Node, x: Tensor, paddings: Tensor, value: Tensor | None) -> Tensor:
     """ONNX wants all begins, then all ends."""
+    # Pad's own default is 0; fusion into a convolution looks for pads without a value.
     if value is not None and value.is_constant and not np.asarray(value.array()).any():
         value = None
     if paddings.is_constant:
@@ -132,6 +134,7 @@ def roll(b: Builder, node: Node, x: Tensor, shift: Tensor, axis: Tensor) -> Tens
     for by, where in zip(ints(shift, "shift"), b.axes(axis, len(shape)), strict=True):
         size = shape[where]
         require(size is not None, "the size of a rolled axis is not known")
+        # Rolling by n moves element i to i + n: the last n come first.
         cut = -by % (size or 1)
         if cut:
             head, tail = (

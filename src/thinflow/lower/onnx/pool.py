@@ -42,6 +42,7 @@ def _pool(
         first=first,
     )
     if "auto_pad" in more:
+        # ONNX takes pads or auto_pad, not both.
         options.pop("pads", None)
     options |= more
     if first:
@@ -97,6 +98,7 @@ def max_pool(
     if padding == "EXPLICIT":
         require(len(explicit_paddings) == 2 * len(ksize), "explicit_paddings needs two values per axis")
         pairs = list(zip(explicit_paddings[::2], explicit_paddings[1::2], strict=True))
+        # A window that lies in the border altogether has no greatest element.
         if any(max(pair) >= size > 0 and any(pair) for pair, size in zip(pairs, ksize, strict=True)):
             element = x.dtype.numpy()
             limits = np.finfo(element) if x.dtype.is_floating else np.iinfo(element)

@@ -38,6 +38,8 @@ class Range:
     @property
     def width(self) -> Term:
         """In double, but rounded to float first."""
+        # TensorFlow subtracts in float and divides in double: the last bit of a width decides where values
+        # round.
         return (self.high - self.low).cast(DOUBLE)
 
     @property
@@ -60,6 +62,7 @@ def as_type(x: Term, element: DType) -> Term:
 def dequantize_exactly(q: Term, r: Range) -> Term:
     """Quantized values as real ones, float (the mode MIN_FIRST)."""
     w = (r.width / float(r.codes.steps - 1)).cast(FLOAT)
+    # The lower end moves to a multiple of the step, so that 0 is exact.
     least = choose(r.is_empty, r.low, (r.low / w).rounded_away() * w)
     base = least - w * float(r.codes.low)
     return q.cast(FLOAT) * w + base
@@ -70,6 +73,7 @@ def quantize_exactly(x: Term, r: Range) -> Term:
     k = choose(r.is_empty, r.low * 0, (float(r.codes.steps - 1) / r.width).cast(FLOAT))
     zero = (r.low * k).rounded_away()
     v = (x * k).rounded_away() - (zero - float(r.codes.low))
+    # 2**31 - 128 is the greatest float32 that int32 holds.
     return as_type(v.most(float(r.codes.low)).least(float(min(r.codes.high, 2147483520))), r.dtype)
 
 
@@ -84,6 +88,8 @@ def _per_code(t: Codes) -> float:
 def unclamped_value(x: Term, r: Range) -> Term:
     """A real value (double) quantized, before saturation, int64."""
     t = r.codes
+    # TensorFlow's steps / (width * (steps / (steps - 1))) to the last bit: a power of two scales exactly. It
+    # rounds both products by themselves, too.
     k = 1.0 / (r.width * _per_code(t))
     code = (x * k).rounded_away() - (r.low.cast(DOUBLE) * k).rounded_away()
     return choose(r.is_empty, Term(x.b, x.b.int64(t.low)), code.cast(INT64) + t.low)

@@ -70,11 +70,13 @@ def quantize_v2(
     require(mode in _MODES, f"the mode {mode} is not known")
     require(mode != "MIN_FIRST" or axis < 0, "MIN_FIRST quantizes the whole tensor")
     ends = [along(b, t, x, axis) for t in (low, high)]
+    # At least `ensure_minimum_range` of the larger end, or of 1.
     margin = ends[0].magnitude().most(ends[1].magnitude()).most(1) * ensure_minimum_range
     least = ends[0].least(0)
     most = ends[1].most(least + margin).most(0)
     value, plain = Term(b, x), b.plain(T)
     even = round_mode == "HALF_TO_EVEN"
+    # The cases that TensorFlow hands to oneDNN, where that is switched on: they round differently.
     is_onednn = (mode == "MIN_FIRST" and T is QUINT8) or (mode == "SCALED" and even and T in (QUINT8, QINT8))
     if axis < 0 and not narrow_range and not is_native() and is_onednn:
         values, least, most = _onednn(value, least, most, mode, plain)
@@ -131,6 +133,8 @@ def _min_combined(x: Term, least: Term, most: Term, element: DType) -> Term:
     t = codes_of(element.numpy())
     k = (float(t.high - t.low) / (most - least).cast("double")).cast(FLOAT)
     scaled = (x.least(most).most(least) - least) * k
+    # Signed values lie around 0: half of the steps is taken off before rounding, with TensorFlow's two ways
+    # to round.
     whole = (scaled + 0.5).truncated() if not t.low else (scaled - float(t.half)).rounded_away()
     return as_type(whole, element)
 
@@ -154,6 +158,7 @@ def _onednn(x: Term, least: Term, most: Term, mode: str, element: DType) -> tupl
     t = codes_of(element.numpy())
     if mode == "SCALED":
         limit = least.magnitude().most(most.magnitude())
+        # A symmetric range has 255 steps for 2 * limit.
         values = (x * ((127.5 if t.low else 255.0) / limit)).rounded().most(float(t.low)).least(float(t.high))
         return as_type(values, element), -limit if t.low else limit * 0, limit
     k = 255.0 / (most - least)
@@ -218,6 +223,7 @@ def _to_bytes(b: Builder, q: Tensor, r: Range, low: Term, high: Term) -> Term:
     """Fixed-point arithmetic with 16 fractional bits."""
     width_in, width = r.high - r.low, high - low
     flat = width.equals(0)
+    # An empty range would divide by 0 here; its scale is chosen to be 0 below.
     safe = choose(flat, Term(b, b.scalar(1, width.tensor)), width)
     nothing = Term(b, b.int64(0))
     scaling = width_in.cast(DOUBLE) * (255.0 * 65536.0) / safe.cast(DOUBLE)
@@ -228,12 +234,15 @@ def _to_bytes(b: Builder, q: Tensor, r: Range, low: Term, high: Term) -> Term:
     middle = ((r.low + r.high).cast(DOUBLE) / 2.0).cast(FLOAT)
     in_offset = (middle * reciprocal * 65536.0).cast(INT64)
     scaled = in_double(Term(b, q), r).cast(INT64) * scale
+    # q divides its range into 2**32 steps: q * scale is 2**32 times the result with 16 fractional bits. 32768
+    # is half a step.
     fixed = _shifted(scaled, 32) + (in_offset - offset + 32768)
     return _shifted(fixed, 16).most(0).least(255).cast("uint8")
 
 
 def _shifted(x: Term, bits: int) -> Term:
     """x >> bits, which rounds down."""
+    # Mod of integers has the sign of the divisor, so the rest is never below 0, also for negative x.
     return (x - x.apply("Mod", 1 << bits)) / (1 << bits)
 
 
@@ -302,6 +311,7 @@ def requantize_per_channel(
     wanted = range_of(b, wanted_low, wanted_high, out_type)
     t = codes_of(wanted.dtype.numpy())
     each = Term(b, low).magnitude().most(Term(b, high).magnitude())
+    # 32-bit sums use the range -2**31 ... 2**31 symmetrically.
     k = each / wanted.low.magnitude().most(wanted.high.magnitude()) / float(2**31) * float(t.high)
     values = (Term(b, b.cast(q, FLOAT)) * k).rounded().most(float(t.low)).least(float(t.high))
     return three(b, values.cast(INT32).cast(wanted.dtype), wanted.low, wanted.high)
@@ -317,5 +327,6 @@ def requantization_range_per_channel(
     used = (each * largest / float(2**31)).reduced("ReduceMax", 0)
     most = used.most(float(np.finfo(np.float32).tiny)).least(clip_value_max)
     lowest = Term(b, b.cast(q, INT64)).reduced("ReduceMin", *range(rank))
+    # Without negative sums the result is unsigned: its range starts at 0.
     least = choose(lowest < 0, -most, 0)
     return b.result(least.tensor), b.result(most.tensor, 1)

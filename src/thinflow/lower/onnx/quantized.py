@@ -46,6 +46,7 @@ from thinflow.typing import Array
 
 def _centred(b: Builder, q: Tensor, r: Range) -> Term:
     """Values less the zero point, in double: their products and sums are exact."""
+    # Sums of products of whole numbers are exact in double below 2**53.
     return (Term(b, b.cast(q, INT64)) - zero_point(r)).cast(DOUBLE)
 
 
@@ -133,6 +134,7 @@ def quantized_conv_2d(
         flat, inside = _moved_plane(x, (kh, kw), strides, padding)
         zero = zero_point(of_x)
         values, weights = _centred(b, x, of_x), _centred(b, w, of_w)
+        # The border is the zero point cut to eight bits, which for one beyond 255 is another value.
         border = choose(zero > 255, zero.apply("Mod", 256) - zero, 0).cast(DOUBLE)
     seen = choose(
         Term(b, b.const(inside[..., None], "inside")), seen_by_windows(b, values.tensor, flat), border
@@ -174,6 +176,7 @@ def _whole(
         return None
     found = (
         conv_of(b, values, w.values, strides, padding, dilations, per_channel=per_channel)
+        # The first is exact, the last is quick; they are one where q itself has kernels.
         for values in dict.fromkeys((q, x.values))
     )
     convs = [conv for conv in found if conv is not None]
@@ -216,6 +219,7 @@ def quantized_bias_add(
     max_b: Tensor,
 ) -> Three:
     of_x, of_b = range_of(b, min_x, max_x, x.dtype), range_of(b, min_b, max_b, bias.dtype)
+    # TensorFlow's headroom: in a range 2**17 times as wide no sum of two operands saturates.
     most = of_x.high.most(-of_x.low).most(of_b.high).most(-of_b.low) * float(1 << 17)
     sums = range_of(b, -most, most, INT32)
     zero = quantized_value(Term(b, b.const(np.float64(0), "zero")), sums)
@@ -244,6 +248,8 @@ def _bias_offset(sums: Range) -> Term:
     Up to 4 of 255 values, depending on the last bits of the range.
     """
     k = (float(2**32 - 1) / sums.width).cast(FLOAT)
+    # In steps the upper end is off 2**31 by what float rounds. A step is worth high * 2**-31, and both
+    # operands have the error.
     return (sums.high * k - 2.0**31) * sums.high * 2.0**-30
 
 
@@ -292,6 +298,7 @@ def quantized_add(
 ) -> Three:
     require(all(t.shape is not None and None not in t.shape for t in (x, y)), "the sizes are not known")
     of_x, of_y = range_of(b, min_x, max_x, x.dtype), range_of(b, min_y, max_y, y.dtype)
+    # As above, with the 14 bits that TensorFlow's QuantizedAdd leaves.
     most = of_x.low.least(of_y.low).magnitude().most(of_x.high.most(of_y.high).magnitude()) * float(1 << 14)
     sums = range_of(b, -most, most, INT32)
     x_alone, y_alone = (int(np.prod([n or 0 for n in shape_of(t)])) == 1 for t in (x, y))
@@ -317,5 +324,6 @@ def _widened(b: Builder, q: Tensor, r: Range, sums: Range, alone: bool) -> Term:
         )
         for c in (0, 1)
     )
+    # TensorFlow's vector kernel draws a line through what the values 0 and 1 become.
     y = Term(b, b.cast(q, INT64)) * (one - zero) + zero
     return y.most(-(2**31)).least(2**31 - 1)

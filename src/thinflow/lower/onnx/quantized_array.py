@@ -108,6 +108,7 @@ def quantized_pool(
     require((ksize[0], ksize[3]) == (1, 1), "windows over batch and channels have no form")
     params = quantized_of(b, q, low, high)
     if node.op == "QuantizedMaxPool":
+        # The pool of channels-last bytes needs no Transpose around it.
         if b.extended and q.dtype in (UINT8, INT8):
             options = geometry(shape_of(q, "x", 4)[1:3], ksize[1:3], strides[1:3], (1, 1), padding)
             y = b.step("com.microsoft.NhwcMaxPool", q, shape=b.result_spec().shape, **options)
@@ -123,6 +124,7 @@ def quantized_pool(
     there = Term(b, b.const(inside[..., None], "inside"))
     counts = inside.sum(axis=(2, 3))[None, :, :, None].astype(np.float64)
     exact = choose(there, seen, 0).reduced("ReduceSum", 3, 4) / counts
+    # TensorFlow's own kernel cuts off, oneDNN's rounds.
     whole = exact.truncated() if is_native() else exact.rounded()
     return b.result(b.cast(b.cast(whole.tensor, INT32), q.dtype)), low, high
 
@@ -138,6 +140,7 @@ def _thinned(b: Builder, x: QuantizedTensor, strides: Sequence[int]) -> Callable
 def _mean(b: Builder, x: QuantizedTensor, options: dict[str, Any]) -> Tensor:
     """The mean of each window; the border does not count."""
     if b.extended:
+        # In and out by the same quantization parameters: means lie within the range.
         inputs, options = (x.values, x.scale, x.zero, x.scale, x.zero), {"channels_last": 1, **options}
         return b.step("com.microsoft.QLinearAveragePool", *inputs, shape=b.result_spec().shape, **options)
     n, rows, columns, depth = b.result_spec().shape or (None,) * 4
@@ -160,6 +163,7 @@ def quantized_concat(b: Builder, node: Node, axis: Tensor, *rest: Tensor) -> Thr
     low, high = ranges[0].low, ranges[0].high
     for r in ranges[1:]:
         low, high = low.least(r.low), high.most(r.high)
+    # TensorFlow makes the range of 32-bit values symmetric, so that 0 is exact.
     if parts[0].dtype is INT32:
         high = low.magnitude().most(high.magnitude())
         low = -high
@@ -210,6 +214,7 @@ def quantized_instance_norm(
     r = range_of(b, low, high, q.dtype)
     scale = (r.high - r.low) / float(r.codes.high - r.codes.low)
     values = Term(b, b.cast(q, DOUBLE))
+    # The zero point cancels out in the difference to the mean.
     deviation = (values - values.reduced("ReduceMean", 1, 2, keep=True)).cast(FLOAT) * scale
     variance = (deviation * deviation).cast(DOUBLE).reduced("ReduceMean", 1, 2, keep=True)
     y = (deviation.cast(DOUBLE) / (variance + variance_epsilon).apply("Sqrt")).cast(FLOAT)

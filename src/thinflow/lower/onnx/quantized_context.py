@@ -182,6 +182,7 @@ def quantized_of(b: Builder, q: Tensor, low: Tensor, high: Tensor) -> QuantizedT
 def _unsigned(b: Builder, q: Tensor) -> Tensor:
     """int8 values as uint8 ones, 128 more."""
     if q.is_constant:
+        # int16 holds int8 values and 128 more.
         return b.const((q.array().astype(np.int16) + _HALF).astype(np.uint8), "codes")
     return b.cast((Term(b, b.cast(q, INT32)) + _HALF).tensor, UINT8)
 
@@ -223,6 +224,7 @@ def target_over(b: Builder, low: Term, high: Term) -> TargetTensors:
     known = known_parameters(low.tensor, high.tensor, UINT8)
     if known is not None and known.holds_zero:
         return TargetTensors(*_constants(b, known))
+    # A range known only when the model runs is divided there; it has been widened to hold 0.
     scale = (high - low) / 255.0
     return TargetTensors(scale.tensor, b.cast((-low / scale).rounded().tensor, UINT8))
 
@@ -328,6 +330,7 @@ def clamped_to(b: Builder, values: Tensor, to: TargetTensors) -> Tensor:
     """uint8 values with constant parameters, clamped as the target is."""
     fixed = to.fixed
     least = fixed.zero_point if to.clamped else 0
+    # A limit beyond the range's own end changes nothing: saturation has been there before.
     most = min(255.0, fixed.zero_point + fixed.high / fixed.scale)
     if least <= 0 and round(most) >= 255:
         return values
@@ -346,6 +349,7 @@ def dynamic(b: Builder, sums: Accumulators) -> QuantizedTensor:
         return _from_zero(b, x, sums.top)
     values, scale, zero = dynamically_quantized(b, x)
     code = Term(b, b.cast(zero, FLOAT))
+    # The op widens the range and rounds its zero point: these are the ends that its values span.
     ends = (-code * scale).tensor, ((255.0 - code) * scale).tensor
     return QuantizedTensor(values, scale, zero, *ends, is_measured=True, reals=lambda: x)
 

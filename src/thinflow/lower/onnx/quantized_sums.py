@@ -68,6 +68,7 @@ class Pair:
     def reals(self) -> Tensor:
         """The results as float."""
         widest = max((a.params.scale for a in self.addends), default=0.0)
+        # What the kernel rounds off differs between values by more than may be neglected.
         if self.addends and middle_of(self.addends)[1] > NEGLIGIBLE * widest:
             return self._exactly(NEGLIGIBLE * widest)
         x, other = real_values_of(self.b, self.x), self._other(0.0)
@@ -81,6 +82,7 @@ class Pair:
         """The second operand as float, with what is to be added to the results."""
         known = _vector(self.y)
         if known is not None and (self.offset is None or self._known_offset is not None):
+            # In double until here, so that the offset is rounded once, with the addend.
             total = known.reshape(known.shape[-1:]) + (self._known_offset or 0.0) + more
             return self.b.const(total.astype(np.float32), "reals")
         if self.offset is None and not more:
@@ -106,6 +108,7 @@ class Pair:
             )
         if known is not None and to.scale.is_constant:
             pair, target, _ = _moved(self, to, known + to.shift)
+            # An offset of whole steps costs nothing: it goes into a zero point.
             return pair.emit(target)
         if self.offset is None:
             return self.emit(to)
@@ -113,6 +116,7 @@ class Pair:
             return quantized(
                 self.b, self.b.step(self.code, dequantized(self.b, self.x), self._other(to.shift)), to
             )
+        # An offset known only at run time is added to the second operand, which is quantized anew.
         values, scale, zero = dynamically_quantized(self.b, self._other(0.0))
         return replace(self, y=replace(self.y, values=values, scale=scale, zero=zero)).emit(to)
 
@@ -174,6 +178,7 @@ class Pair:
     def ends(self) -> tuple[Tensor, Tensor]:
         """The least and the greatest result: where a channel of x has its least or greatest value."""
         b, (n, height, width, depth) = self.b, self.x.values.shape or (None,) * 4
+        # ~x is 255 - x: the greatest of that is the least of x, and pools know only greatest ones.
         turned = b.step("BitwiseNot", self.x.values)
         most, least = (
             b.step("com.microsoft.NhwcMaxPool", values, shape=(n, 1, 1, depth), kernel_shape=(height, width))
@@ -214,6 +219,7 @@ def _moved(pair: Pair, to: TargetTensors, offset: float) -> tuple[Pair, TargetTe
     if target is not None and target[1] < left:
         best, left = (pair, replace(to, zero=target[0])), target[1]
     for operand in (pair.x, pair.y) if pair.code == "Add" else ():
+        # (q - (zero - k)) * scale is k steps more, so that an operand's zero point moves the other way.
         found = _zero_moved(pair.b, operand.scale, operand.zero, -offset)
         if found is not None and found[1] < left:
             changed = replace(operand, zero=found[0])

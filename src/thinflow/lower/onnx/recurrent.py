@@ -51,6 +51,7 @@ class _Cell:
         state = ci * i + state * f
         if self.clip > 0:
             state = state.most(-self.clip).least(self.clip)
+        # The output gate sees the new state, the other two saw the old one.
         o = (gates["o"] + state * self.peepholes[2] if seen else gates["o"]).apply("Sigmoid")
         co = state.apply("Tanh")
         return [t.tensor for t in (i, state, f, o, ci, co, o * co)]
@@ -77,6 +78,7 @@ def block_lstm(
     """One turn of a Loop for each step; zeros stand for the steps from `length` on."""
     peepholes = (wci, wcf, wco) if use_peephole else ()
     is_new = node.op == "BlockLSTMV2"
+    # The defaults differ: the older op clips at 3, the newer not at all.
     clip = (0.0 if is_new else 3.0) if cell_clip is None else cell_clip
     cell = _Cell(w, bias, peepholes, "ifco" if is_new else "icfo", 0.0 if is_new else forget_bias, clip)
     steps, _, _ = shape_of(x, "x", 3)
@@ -105,6 +107,7 @@ def _looped(b: Builder, cell: _Cell, x: Tensor, cs: Tensor, h: Tensor, count: in
     made = cell.step(inner, row, *before)
     state = [made[1], made[6]]
     body = Program(
+        # State goes round; `made` are scan outputs, which Loop stacks row by row.
         [turn, going_on, *before],
         [going_on, *state, *made],
         inner.operators,

@@ -55,6 +55,7 @@ def _extreme(b: Builder, op: str, x: Tensor, axes: Tensor, keep_dims: bool) -> T
     places = sorted(set(b.axes(axes, len(shape_of(x, "x")))))
     y = b.index(x)
     for axis in places:
+        # One axis after the other: an Arg op knows one only.
         shape = tuple(1 if a == axis else n for a, n in enumerate(shape_of(y)))
         at = b.step(f"Arg{op}", y, shape=shape, element=INT64, axis=axis, keepdims=1)
         y = b.step("GatherElements", y, at, shape=shape, axis=axis)
@@ -89,6 +90,7 @@ def _axes(b: Builder, code: str, x: Tensor, axes: Tensor) -> tuple[list[Tensor],
     if x.shape is not None:  # of nothing, ONNX Runtime does not know axes counted from the end
         axes = b.step("Mod", axes, b.int64(max(len(x.shape), 1), "rank"))
     operands, options = b.reduction_operands(code, b.reshaped(axes, (None,)) if axes.shape != (1,) else axes)
+    # An empty list of axes is known only at run time; it means none in TensorFlow and all in ONNX.
     return operands, options | {"noop_with_empty_axes": int(code != "ReduceL2")}
 
 

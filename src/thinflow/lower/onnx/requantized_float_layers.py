@@ -58,6 +58,7 @@ def _layer(b: Builder, x: Tensor) -> tuple[Layer, float | None] | None:
         clamp = _top(operator)
         operator = None if clamp is None else recent_producer(b.operators, operator.inputs[0])
     operator, bias = before_bias(b.operators, operator, "Add")
+    # Rules write each convolution between two Transposes.
     if operator is None or tuple(operator.options.get("perm", ())) != TO_CHANNELS_LAST[4]:
         return None
     conv = recent_producer(b.operators, operator.inputs[0])
@@ -77,6 +78,7 @@ def _of_codes(b: Builder, operator: Operator, y: Tensor) -> Layer | None:
     filters = weights.array().astype(np.float64)
     options = dict(operator.options)
     groups = options.get("group", 1)
+    # All channels together, or each by itself: groups in between have no such kernel.
     is_plain = groups == 1 or (groups == filters.shape[0] and filters.shape[1] == 1)
     if not is_plain or "auto_pad" in options or not np.isfinite(filters).all():
         return None
@@ -85,6 +87,7 @@ def _of_codes(b: Builder, operator: Operator, y: Tensor) -> Layer | None:
     own = options.get("pads", (0, 0, 0, 0))
     options["pads"] = tuple(a + c for a, c in zip(own, border, strict=True))
     conv = Conv(x.values, options, y.shape or ())
+    # [k,c,kh,kw] back to [kh,kw,c,k]; per channel [c,1,kh,kw] to [kh,kw,c,1].
     order = (2, 3, 1, 0) if groups == 1 else (2, 3, 0, 1)
     return planned(conv, x, filters.transpose(order))
 
@@ -107,6 +110,7 @@ def _source(b: Builder, x: Tensor | None) -> tuple[QuantizedTensor, tuple[int, .
         return None
     if not (scale.is_constant and zero.is_constant) or scale.shape != ():
         return None
+    # The ends are of no interest to a layer; scales stand in for them.
     return QuantizedTensor(values, scale, zero, scale, scale), border
 
 

@@ -76,8 +76,11 @@ def resize_nearest(
         lists = [_computed_places(b, x, size, axis, coordinates) for axis in (1, 2)]
     else:
         require(max(n or 0 for n in wanted) <= 1 << 20, "the wanted size is too large")
+        # float32 decides halves and whole numbers: TensorFlow multiplies by size / wanted, ONNX Runtime
+        # divides by wanted / size.
         picks = [_places(coordinates, n or 1, m or 0) for n, m in zip(sides, wanted, strict=True)]
         if x.dtype.name in kernels.types_of("Resize") and all(same for _, same in picks):
+            # round_prefer_ceil is floor(x + 0.5), which undoes the half that half_pixel takes off.
             nearest = "floor" if coordinates == "asymmetric" else "round_prefer_ceil"
             return b.result(_resized(b, x, size, coordinates, "nearest", nearest))
         lists = [b.const(places, "places") for places, _ in picks]
@@ -101,6 +104,7 @@ def _computed_places(b: Builder, x: Tensor, size: Tensor, axis: int, coordinates
         at = b.step("Add", at, half) if coordinates == "half_pixel" else at
         at = b.step("Mul", at, b.step("Div", n, m))
     last = b.step("Sub", here, b.int64(1))
+    # Rounding up the last place may point behind the image.
     return b.step("Min", b.cast(b.step("Floor", at), INT64), last)
 
 

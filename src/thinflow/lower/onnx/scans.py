@@ -33,6 +33,7 @@ def gathered_rows(
     found = {}
     for number, (argument, result) in enumerate(zip(arguments, results, strict=False)):
         row = _written(producers, result, argument, counters)
+        # Read once each, by the write itself and as the next turn's list: nobody else looks into it.
         if row is not None and reads.count(argument) == 1 and reads.count(result) == 1:
             found[number] = row
     return found
@@ -76,6 +77,7 @@ def _written(
     if argument not in (scatter.inputs[0], spread.inputs[0] if spread and spread.code == "Expand" else None):
         return None
     place, rows = scatter.inputs[1:3]
+    # The counter on its way to a place: [1,1], int64.
     while place is not None and place not in counters:
         before = producers.get(place)
         if before is None or before.code not in ("Reshape", "Cast", "Identity", "Unsqueeze"):

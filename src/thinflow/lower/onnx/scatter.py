@@ -21,6 +21,7 @@ def _scattered(b: Builder, x: Tensor, places: Tensor, updates: Tensor, kind: str
     require(how in ("none", "add") or b.opset >= 18, "ScatterND takes max and min since opset 18 only")
     if how == "none":
         return b.emit("ScatterND", x, places, updates)
+    # ScatterND that combines has fewer types than one that writes.
     run = kernels.combining(x.dtype)
     rows = Term(b, b.cast(updates, run))
     rows = -rows if kind == "Sub" else rows
@@ -75,6 +76,7 @@ def dynamic_stitch(b: Builder, node: Node, *operands: Tensor) -> Tensor:
         highest = max((int(i.max(initial=-1)) for i in known), default=-1)
         size = b.ints([highest + 1], "size")
     else:
+        # With -1 the greatest of no places is there, too.
         every = b.step("Concat", *places, b.ints([-1]), shape=(None,), axis=0)
         size = (Term(b, every).reduced("ReduceMax", 0, keep=True) + 1).tensor
     y = b.filled(b.joined(size, inner), 0, operands[half].dtype)
@@ -113,6 +115,7 @@ def moved(b: Builder, x: Tensor, table: np.ndarray, padding: Tensor, axes: int) 
     else:
         sizes = b.sliced(b.sizes_of(x), [0], [len(lead)], [0], shape=(len(lead),))
         flat = b.step("Reshape", x, b.joined(sizes, b.ints([count])), shape=(*lead, count))
+    # Any element may be read where nothing is wanted: `padding` replaces it.
     found = Term(b, flat).gathered(np.maximum(table, 0), -1)
     if (table >= 0).all():
         return found.tensor

@@ -45,8 +45,10 @@ class _Plan:
 
 
 def _plan(count: int, rank: int | None, ellipsis: int, new_axis: int, shrink: int) -> _Plan:
+    # A number with one bit has none in common with the number before it.
     require(ellipsis & (ellipsis - 1) == 0, "there are several ellipses")
     plan = _Plan()
+    # TensorFlow's precedence: an ellipsis beats a new axis, which beats an index.
     taken = sum(1 for i in range(count) if not ((ellipsis | new_axis & ~ellipsis) >> i) & 1)
     axis = place = 0
     for i in range(count):
@@ -109,6 +111,7 @@ def strided_slice(
     if chosen:
         axes = [plan.terms[k][1] for k in chosen]
         by = [
+            # An index takes one element, whatever its stride.
             1 if axis in plan.shrunk else steps[plan.terms[k][0]]
             for k, axis in zip(chosen, axes, strict=True)
         ]
@@ -148,6 +151,7 @@ class _Bounds:
         self._next_to: _Bounds | None = None
         self._following: set[int] = set()
         self.fixed: list[int | None] = [None] * len(places) if known is None else [known[i] for i in places]
+        # Bounds at the limits of int64 mean "as far as it goes"; some steps from there must not wrap around.
         self.fixed = [None if n is None else max(min(n, _LIMIT), -_LIMIT) for n in self.fixed]
 
     def set(self, k: int, number: int) -> None:

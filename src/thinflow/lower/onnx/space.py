@@ -54,6 +54,7 @@ def _to_batch(b: Builder, x: Tensor, block: tuple[int, ...], flat: tuple[int, ..
         split += [(size or 0) // step, step]
     split += sizes[m:]
     apart = b.reshaped(x, split)
+    # [bh,bw,n,h/bh,w/bw,...] of the axes [n,h/bh,bh,w/bw,bw,...].
     order = [2 + 2 * i for i in range(m)] + [0] + [1 + 2 * i for i in range(m)]
     moved = b.transposed(apart, [*order, *range(2 * m + 1, len(split))])
     inner = [(size or 0) // step for size, step in zip(sizes, block, strict=False)]
@@ -77,6 +78,7 @@ def _dilated(b: Builder, x: Tensor, block: tuple[int, ...], crops: tuple[int, ..
     if conv is None or spread is None:
         return None
     source, before, pads = spread
+    # What was padded and not cut off again is the dilated convolution's own border.
     border = [pad - crop for pad, crop in zip(pads, crops, strict=True)]
     is_plain = not {"pads", "auto_pad", "dilations"} & set(conv.options)
     is_plain = is_plain and set(conv.options["strides"]) == {1} and len(block) == len(shape_of(source)) - 2

@@ -25,6 +25,7 @@ def lookup(b: Builder, node: Node, table: Tensor, keys: Tensor, default: Tensor)
     content = known_content(node)
     require(default.is_constant and default.shape == (), "the default is computed, or is one for each key")
     require(bool(content.items), "the table is empty")
+    # Its keys and values are attributes: lists of texts, int64 or float.
     key = INT64 if content.key is INT32 else content.key
     value = INT64 if content.value is INT32 else content.value
     require(key in (STRING, INT64), f"keys of {content.key} have no ONNX form")

@@ -36,6 +36,7 @@ def write_onnx(
 
     target = Path(path)
     if external_data is None:
+        # A protobuf message holds less than 2 GiB.
         external_data = sum(t.array().nbytes for t in program.tensors() if t.is_constant) > INLINE_LIMIT
     beside = f"{target.name}.data" if external_data else ""
     file = write_program(program, beside=beside)
@@ -44,6 +45,7 @@ def write_onnx(
     def finish(part: str) -> None:
         nonlocal size
         if file.data_size:
+            # The data first: the model, which names it, must not be there without it.
             size = write_file(target.with_name(beside), file.data_chunks)
         if check is not None:
             check(part)

@@ -86,6 +86,7 @@ def push_back(b: Builder, node: Node, values: Listed, item: Tensor, *, element_d
     known = replace(known, shape=merged(known.shape, shape_of(item, "the item")))
     shape = (None if known.count is None else known.count + 1, *(known.shape or ()))
     row = b.unsqueezed(item, [0])
+    # No items yet: the first one tells their shape.
     if known.count == 0:
         return Listed(1, known.element, known.shape).with_tensor(row)
     items = b.step("Concat", spread(b, known, item), row, shape=shape, axis=0)
@@ -165,6 +166,7 @@ def resize(b: Builder, node: Node, values: Listed, size: Tensor) -> Listed:
     items = items_of(b, known)
     wish = b.reshaped(b.index(size), (1,))
     now = b.unsqueezed(size_of(b, known), [0])
+    # One of Pad and Slice does nothing: which is known only at run time.
     missing = b.step("Max", b.step("Sub", wish, now), b.ints([0]))
     rank = len(shape_of(items, "the list"))
     pads = b.joined(b.ints([0] * rank), missing, b.ints([0] * (rank - 1)))

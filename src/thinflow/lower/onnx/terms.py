@@ -43,6 +43,7 @@ class Term:
             return other.tensor
         if isinstance(other, Tensor):
             return other
+        # In the type of the other operand: ONNX promotes none.
         return self.b.const(np.asarray(other, self.dtype.numpy()), "const", self.dtype)
 
     def apply(self, code: str, *others: Operand) -> Term:
@@ -118,6 +119,7 @@ class Term:
 
     def rounded_away(self) -> Term:
         """To the nearest integer, halves away from zero."""
+        # x - trunc(x) is exact; floor(x + 0.5) would round the largest number below a half up.
         whole = self.truncated()
         return whole + choose((self - whole).magnitude() >= 0.5, self.apply("Sign"), whole * 0)
 
@@ -186,6 +188,7 @@ _MOST = 64
 
 def _applied(b: Builder, code: str, *operands: Tensor) -> Tensor:
     """The result of an operator that rounds as IEEE arithmetic does: a constant where the operands are."""
+    # Functions such as Exp are left to the runtime, whose last bits are its own; Div of integers to its rule.
     is_float = all(t.dtype.is_floating for t in operands)
     function = _FUNCTIONS.get(code) or (_OF_FLOATS.get(code) if is_float else None)
     small = all(t.is_constant and t.dtype in _TYPES and t.array().size <= _MOST for t in operands)

@@ -75,6 +75,7 @@ def _joined(b: Builder, x: Tensor, axis: int, separator: str) -> Tensor:
 @lower("AsString", to="onnx")
 def as_string(b: Builder, node: Node, x: Tensor, *, width: int = -1, fill: str = "") -> Tensor:
     """Of whole numbers and truth values; how reals are written differs between the two."""
+    # ONNX's Cast has no format.
     require(width < 0 and not fill, "padded numbers have no ONNX form")
     if x.dtype is BOOL:
         return b.emit("Where", x, _text(b, "true", "true"), _text(b, "false", "false"))

@@ -48,6 +48,7 @@ def reduce_late(program: Program) -> None:
         source = operator.inputs[0] if operator.code in _ANY_ORDER and is_whole(operator) else None
         moved = None if source is None else _transposition(wiring, source)
         if moved is not None:
+            # No axes: a flat tensor has one, and all of it is reduced.
             wiring.set_inputs(operator, [_flat(wiring, moved)])
             operator.options.pop("axes", None)
     wiring.finish()
@@ -101,6 +102,7 @@ def _join(wiring: Wiring, maximum: Operator, total: Operator) -> None:
     for x, bias in (total.inputs, total.inputs[::-1]):
         conv = _convolution(wiring, x)
         count = None if x is None or not x.shape or x.dtype is not FLOAT else x.shape[-1]
+        # A bias by channel must be a row along the last axis, or a number.
         if conv is None or x is None or count is None or bias is None or bias.shape not in ((), (count,)):
             continue
         others = [o for t in (x, conv.outputs[0]) for o in wiring.readers(t) if _is_maximum(o)]

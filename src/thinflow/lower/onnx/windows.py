@@ -22,6 +22,7 @@ def _places(size: int, window: int, stride: int, rate: int, padding: str) -> Arr
     extent = (window - 1) * rate + 1
     out = -(-size // stride) if padding == "SAME" else max(-(-(size - extent + 1) // stride), 0)
     before = same_padding(size, window, stride, rate)[0] if padding == "SAME" else 0
+    # A tap's place: the window's corner and its own steps, less the border in front.
     return np.arange(out)[:, None] * stride + np.arange(window) * rate - before
 
 
