@@ -13,6 +13,7 @@ _SELU_SCALE, _SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
 
 @lower("Relu", to="tflite")
 def relu(b: Builder, node: Node, x: Tensor) -> Tensor:
+    # LiteRT's RELU has float and quantized kernels: an int32 would be refused.
     return b.emit("RELU", x) if x.dtype is FLOAT else b.emit("MAXIMUM", x, b.scalar(0, x, "zero"))
 
 

@@ -13,6 +13,7 @@ from thinflow.lower.tflite.program import Tensor
 def _fixed_sizes(b: Builder, x: Tensor) -> tuple[int, ...] | None:
     """The shape of the node's result with -1 for at most one unknown size; None if more are unknown."""
     shape = b.result_spec().shape
+    # RESHAPE takes one -1, and divides by the other sizes to find it: not by 0.
     if shape is None or shape.count(None) > 1 or (None in shape and 0 in shape):
         return None
     return tuple(-1 if n is None else n for n in shape)
@@ -24,6 +25,7 @@ def reshape(b: Builder, node: Node, x: Tensor, shape: Tensor) -> Tensor:
     sizes = _fixed_sizes(b, x)
     if sizes is None:
         wanted = b.elements(shape)
+        # The shape is computed, but perhaps from constants and single sizes that are known each by itself.
         open_sizes = () if wanted is None else [n for n in wanted if n is None or n < 0]
         if wanted is not None and len(open_sizes) <= 1:
             sizes = tuple(-1 if n is None else n for n in wanted)
@@ -39,6 +41,7 @@ def expand_dims(b: Builder, node: Node, x: Tensor, dim: Tensor) -> Tensor:
     sizes = _fixed_sizes(b, x)
     if sizes is None:
         return b.emit("EXPAND_DIMS", x, b.index(dim))
+    # Its result has at least one axis, so the sizes are never the empty constant that LiteRT ignores.
     return b.emit("RESHAPE", x, b.ints(sizes, "shape"))
 
 
@@ -77,6 +80,7 @@ def shape_n(b: Builder, node: Node, *xs: Tensor, out_type: DType = INT32) -> tup
 def size(b: Builder, node: Node, x: Tensor, *, out_type: DType = INT32) -> Tensor:
     """The product of the sizes."""
     shape = b.step("SHAPE", x, shape=None, element=out_type, out_type=out_type)
+    # For a scalar SHAPE gives [0], whose product is 1, as it should be.
     return b.emit("REDUCE_PROD", shape, b.ints([0], "axis"), keep_dims=False)
 
 
@@ -146,6 +150,7 @@ def fill(b: Builder, node: Node, dims: Tensor, value: Tensor) -> Tensor:
 
 @lower("ZerosLike", to="tflite")
 def zeros_like(b: Builder, node: Node, x: Tensor) -> Tensor:
+    # The types that the kernel of ZEROS_LIKE has; FILL takes all.
     if x.dtype.name in ("float", "int32", "int64"):
         return b.emit("ZEROS_LIKE", x)
     return b.emit("FILL", sizes_of(b, x), b.scalar(0, x))
@@ -211,6 +216,7 @@ def matrix_diag_v3(
 
 @lower("MatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3", to="tflite")
 def matrix_set_diag(b: Builder, node: Node, x: Tensor, diagonal: Tensor, *k: Tensor) -> Tensor:
+    # k is one offset, or those of the lowest and the highest diagonal, which are the same one here.
     require(all(b.elements(i) in ((0,), (0, 0)) for i in k), "TFLite sets the main diagonal only")
     return b.emit("MATRIX_SET_DIAG", x, diagonal)
 

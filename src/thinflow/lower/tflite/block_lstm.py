@@ -42,7 +42,9 @@ def loop_of(
     units = shape_of(h, "the state", 2)[1]
     if node.op == "BlockLSTMV2":
         weights[0], weights[4] = _reordered(b, weights[0]), _reordered(b, weights[4])
+    # As long as x, filled with zeros: what lies behind seq_len_max stays 0, as in the op.
     lists = [Listed(steps, FLOAT, (batch, units)) for _ in ports]
+    # x and the weights are variables that no turn changes; what a body reads has to come in as an argument.
     first: list[Slot] = [b.const(np.int32(0), "time"), cs, h, *lists, x, *weights]
     return _condition(node, len(first), len(lists), min(limit, steps)), _body(node, ports), first
 
@@ -79,6 +81,7 @@ def _body(node: Node, ports: Sequence[int]) -> Function:
     now = graph.add("GatherV2", [x, t, axis], "now", attrs={"Tparams": FLOAT}).output()
     attrs = _DEFAULTS.get(node.op, {}) | {k: v for k, v in node.attrs.items() if k in _KEPT}
     if node.op == "BlockLSTMV2":
+        # V2 has no such attribute and adds nothing; the cell's default is 1.
         attrs["forget_bias"] = 0.0
     cell = graph.add("LSTMBlockCell", [now, cs, h, *weights], "cell", attrs={"T": FLOAT, **attrs})
     following = graph.add("AddV2", [t, one], "following", attrs={"T": INT32}).output()

@@ -26,6 +26,7 @@ class Body:
         """What its operators read, and what goes through it under another number."""
         read = {t for o in self.subgraph.operators for t in o.inputs if t is not None}
         for number, result in enumerate(self.results):
+            # A variable that is handed on as it came is not read; under another number it is.
             same = number < len(self.arguments) and result is self.arguments[number]
             if not same and isinstance(tensor := tensor_of(result), Tensor):
                 read.add(tensor)
@@ -40,6 +41,8 @@ def numbered(main: Subgraph, subgraphs: Sequence[Subgraph]) -> list[Subgraph]:
         for operator in subgraph.operators:
             for option in [o for o in operator.options if o in schema.SUBGRAPH_OPTIONS]:
                 old = operator.options[option]
+                # Numbers in options are those of `subgraphs`, from 1 on. What no operator calls any
+                # more gets none and is left out.
                 if old not in numbers:
                     numbers[old] = len(found)
                     found.append(subgraphs[old - 1])
@@ -64,6 +67,7 @@ def without_twins(
     slots: Sequence[Slot], fixed: Sequence[bool], test: Body, turn: Body, decision: Tensor
 ) -> tuple[dict[int, int], Tensor]:
     """Variable -> an earlier one that nobody reads it beside any more, and what decides then."""
+    # Only counters that start with a constant can be told to start alike.
     starts = [
         s if isinstance(s, Tensor) and s.is_constant and not keep else None
         for s, keep in zip(slots, fixed, strict=True)
@@ -71,6 +75,7 @@ def without_twins(
     arguments, results = ([tensor_of(s) for s in side] for side in (turn.arguments, turn.results))
     twins = twin_counters(starts, arguments, results, turn.subgraph)
     for body in (test, turn):
+        # In both subgraphs, each with arguments of its own for the same variable.
         by = {
             late: early
             for n, m in twins.items()

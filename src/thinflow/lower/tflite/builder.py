@@ -48,6 +48,7 @@ class QuantizedContext:
 
     def keep(self, operators: Iterable[Operator]) -> None:
         """Forget tensors whose operators are gone."""
+        # Graphs without quantized values undo trials, too, and need not pay for a look at all operators.
         if not (self.signed or self.unsigned or self.sums or self.floats):
             return
         written = {t for operator in operators for t in operator.outputs}
@@ -132,6 +133,8 @@ class Builder(Building[Tensor]):
         self, code: str, inputs: Sequence[Tensor | None], outputs: list[Tensor], options: dict[str, Any]
     ) -> list[Tensor]:
         """An operator with tensors made before; `outputs`."""
+        # Here and not when the file is written: the error names the node, and a
+        # rule may still try another way.
         kernels.check(code, inputs, outputs)
         operator = Operator(code, list(inputs), outputs, options, origin=self.node.name)
         encode_options(operator)  # refuses attributes of the wrong kind here, where the node is known
@@ -155,6 +158,7 @@ class Builder(Building[Tensor]):
         sizes = [-1 if n is None else n for n in shape]
         if x.is_constant:
             return self.const(np.asarray(x.array()).reshape(sizes), "reshaped", x.dtype)
+        # Shapes that are equal but for an unknown size may still differ in it.
         if x.shape == tuple(shape) and None not in shape:
             return x
         inputs, options = self.reshape_operands(sizes, x)

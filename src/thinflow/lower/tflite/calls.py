@@ -16,9 +16,12 @@ if TYPE_CHECKING:
 def block_lstm(lowering: ControlLowering, node: Node, slots: list[Slot]) -> list[Slot]:
     """A loop of LSTMBlockCells that collects what is read."""
     read = [v.port for v in node.outputs if v.uses or v.is_graph_output or v in lowering.wanted]
+    # Nobody reads anything: one list all the same, that of h, for the loop to have something to collect.
     ports = read or [6]
     condition, body, first = loop_of(lowering.builder, node, slots, ports)
     last = lowering.turned(condition, body, first)
+    # The first three are the counter, the cell state and the output of the last
+    # step; behind the lists x follows.
     found = dict(zip(ports, last[3:], strict=False))
     nothing = UnsupportedOp("nobody reads it")
     spare = lowering.builder.refuse(nothing, 7)

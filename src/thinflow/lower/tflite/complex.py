@@ -87,6 +87,7 @@ def lower_complex(b: Builder, node: Node, inputs: Sequence[Part]) -> tuple[Any, 
     if plain is None:  # it hands its input on
         return (inputs[0],)
     with b.parts():
+        # The same rule twice: indices, axes and paddings are real and go into both.
         both = [rules.apply(plain, b, node, [_one(b, x, name) for x in inputs]) for name in ("real", "imag")]
     return tuple(Complex(re, im) for re, im in zip(*both, strict=True))
 
@@ -97,6 +98,8 @@ def parts_of(b: Builder, slot: Part) -> Complex:
         return slot
     if slot.dtype.kind != "c":
         require(slot.dtype is FLOAT, f"it is computed with {slot.dtype}")
+        # A scalar needs no operator; zeros for other shapes may depend on sizes that
+        # are known when the model runs.
         return Complex(slot, b.const(np.float32(0), "imag", FLOAT) if slot.shape == () else _zeros(b, slot))
     require(slot.dtype.name == "complex64", f"LiteRT computes in float, not in the parts of {slot.dtype}")
     if slot.is_constant:
@@ -135,6 +138,7 @@ def _made(b: Builder, node: Node, real: Part, imag: Part) -> Complex:
     require(isinstance(real, Tensor) and isinstance(imag, Tensor), "its parts are complex themselves")
     assert isinstance(real, Tensor)
     assert isinstance(imag, Tensor)
+    # Complex(...) broadcasts in TensorFlow; a pair of parts has one shape here.
     require(real.shape == imag.shape and real.shape is not None, "its parts differ in shape")
     return Complex(real, imag)
 
@@ -150,6 +154,8 @@ def _size(b: Builder, node: Node, x: Part) -> Tensor:
     z = parts_of(b, x)
     re, im = _alone(b, "ABS", z.real), _alone(b, "ABS", z.imag)
     most = combined(b, "MAXIMUM", re, im)
+    # The greater part is 1 after the division, so squares lie in 0 ... 1. 1e-37, near float32's least
+    # normal number, keeps 0 / 0 out.
     by = combined(b, "MAXIMUM", most, b.const(np.float32(1e-37), "least", FLOAT))
     re, im = (combined(b, "DIV", t, by) for t in (re, im))
     total = combined(b, "ADD", combined(b, "MUL", re, re), combined(b, "MUL", im, im))
@@ -198,6 +204,7 @@ def _square(b: Builder, node: Node, x: Part) -> Complex:
 
 def _quotient(b: Builder, node: Node, x: Part, y: Part) -> Complex:
     z, by = parts_of(b, x), parts_of(b, y)
+    # z / w = z conj(w) / |w|^2.
     turned = times(b, z, Complex(by.real, _alone(b, "NEG", by.imag)))
     squares = [combined(b, "MUL", t, t) for t in (by.real, by.imag)]
     size = combined(b, "ADD", *squares)

@@ -80,6 +80,7 @@ class ControlLowering(FlowLowering):
         super().__init__(TARGET, specs, constants, around=around)
         known = around if around is not None else constants
         if isinstance(known, ControlLowering):
+            # Parameters are inferred for a whole graph at a time: trials of its nodes share them.
             self.builder.quantized.inferred = known.builder.quantized.inferred
         self.subgraphs: list[Subgraph] = [] if around is None else around.subgraphs
         self.tables: dict[int, int] = {} if around is None else around.tables
@@ -96,6 +97,7 @@ class ControlLowering(FlowLowering):
 
     def table(self, keys: Any, values: Any, key: DType, value: DType) -> int:
         """The number of the table with this content, which gets one if it has none."""
+        # Tables with the same content are one, however many ops make them.
         content = (key, value, tuple(keys.tolist()), tuple(values.tolist()))
         number = self._contents.setdefault(content, len(self.tables))
         if number not in self.tables:
@@ -119,6 +121,8 @@ class ControlLowering(FlowLowering):
         inputs = [self.read(v) for v in node.inputs]
         refusal: UnsupportedOp | None = None
         if not any(isinstance(slot, Complex) for slot in inputs):
+            # LiteRT's own operators may still refuse half-way; what they have emitted is
+            # taken back before the other form.
             mark = self.mark()
             try:
                 return super()._apply(node)
@@ -137,6 +141,7 @@ class ControlLowering(FlowLowering):
     def undo(self, mark: tuple[int, ...]) -> None:
         super().undo(mark)
         self.builder.quantized.keep(self.builder.operators)
+        # The last number in the mark is how many there were; numbers of those that stay do not move.
         del self.subgraphs[mark[1] :]
 
     def within(self) -> ControlLowering:
@@ -147,6 +152,7 @@ class ControlLowering(FlowLowering):
     def tensor_of(self, slot: Slot) -> Tensor:
         if isinstance(slot, Tensor):
             return slot
+        # An empty list has no tensor: a shapeless one stands in for its type.
         return slot.tensor or Tensor("", None, slot.element, np.zeros(0))
 
     def equals(self, x: Slot, number: int) -> Tensor:
@@ -162,6 +168,7 @@ class ControlLowering(FlowLowering):
     def turned(self, condition: Function, body: Function, slots: Sequence[Slot]) -> list[Slot]:
         """What the arguments are once the condition is false, by a WHILE."""
         pairs = zip(body.inputs, body.outputs, strict=True)
+        # A result that is its own argument, if through Identity and the like: the variable never changes.
         fixed = [root_of(result) is argument for argument, result in pairs]
         turn, forms = self._settled(body, slots, fixed)
         test = self._subgraph("condition", forms, lambda inner, given: inner.inlined(condition, given))
@@ -169,6 +176,7 @@ class ControlLowering(FlowLowering):
             raise UnsupportedOp("the condition of the loop is not one value")
         decision = truth(test.builder, test.results[0])
         twins, decision = without_twins(slots, fixed, test, turn, decision)
+        # Twins of a counter have no reader any more, so a fused op need not produce them.
         still = [keep or n in twins for n, keep in enumerate(fixed)]
         fused = self._fused(slots, forms, still, test, turn, decision)
         if fused is not None:
@@ -215,6 +223,7 @@ class ControlLowering(FlowLowering):
         decision: Tensor,
     ) -> list[Slot] | None:
         """The results of the loop by a fused op; None if it has to turn."""
+        # The op keeps its state in variable tensors of the subgraph it stands in; only the main one gets any.
         if self.recurrent == "loop" or self._is_nested:
             return None
         starts = [s if isinstance(s, Tensor) and s.is_constant else None for s in slots]
@@ -231,6 +240,7 @@ class ControlLowering(FlowLowering):
             s if keep and is_constant(s) else self._variable(s) for s, keep in zip(slots, fixed, strict=True)
         ]
         made = len(self.subgraphs)
+        # Sizes that a turn changes become unknown, which may change those of other variables in the next try.
         for _ in range(_MAX_TRIES):
             turn = self._subgraph("body", forms, lambda inner, given: inner.inlined(body, given))
             after = [
@@ -240,6 +250,7 @@ class ControlLowering(FlowLowering):
             if all(a.shape == b.shape for a, b in zip(forms, after, strict=True)):
                 return turn, forms
             forms = after
+            # Subgraphs of inner loops and branches belong to the body that is thrown away.
             del self.subgraphs[made:]
         raise UnsupportedOp("the variables of the loop do not keep their shapes")
 
@@ -262,6 +273,8 @@ class ControlLowering(FlowLowering):
         }
         for n in kept:
             slot, form, result = slots[n], forms[n], tensor_of(turn.results[n])
+            # Items of unknown size cannot be reserved by a constant; the first turn
+            # computes them from what is known then.
             open_ = form.shape is not None and None in form.shape
             if isinstance(slot, Listed) and slot.tensor is None and open_ and result is not None:
                 values = replace(slot, shape=form.shape)
@@ -286,12 +299,14 @@ class ControlLowering(FlowLowering):
         branches = [self._subgraph("then", forms, then), self._subgraph("else", forms, otherwise)]
         if len(branches[0].results) != len(branches[1].results):
             raise UnsupportedOp("the branches give different numbers of results")
+        # Both branches have to hand out the same types and shapes: sizes that differ are unknown.
         joined = [
             joined_slots(a, b, f"result {n} of the branches")
             for n, (a, b) in enumerate(zip(branches[0].results, branches[1].results, strict=True))
         ]
         for branch in branches:
             branch.results = [described(r, j) for r, j in zip(branch.results, joined, strict=True)]
+        # An argument that a branch only hands out has to come in as well.
         used = [branch.reads() | {t for r in branch.results if (t := tensor_of(r))} for branch in branches]
         kept = [
             n
@@ -330,6 +345,7 @@ class ControlLowering(FlowLowering):
         outputs = [t for r in results if (t := tensor_of(r)) is not None]
         subgraph = Subgraph([], outputs, inner.builder.operators, name=f"{node.name}/{role}")
         subgraph.remove_dead()
+        # After dead operators are gone: a refusal counts only if somebody reads what could not be computed.
         raise_refusals(subgraph.operators)
         inner.builder.operators = subgraph.operators
         return Body(subgraph, inner.builder, arguments, results)
@@ -341,6 +357,7 @@ class ControlLowering(FlowLowering):
         subgraph.inputs = [t for n in kept if (t := tensor_of(body.arguments[n])) is not None]
         subgraph.outputs = list(results)
         subgraph.remove_dead()
+        # Now that inputs and outputs are final: fusion looks at who reads a tensor.
         fuse(subgraph)
         separate_outputs(subgraph)
         self.subgraphs.append(subgraph)

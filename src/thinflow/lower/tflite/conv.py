@@ -63,6 +63,7 @@ def conv2d(
     options = geometry(strides, dilations, data_format)
     x, padding = explicit(b, x, padding, explicit_paddings)
     bias = zeros(b, shape_of(w, "the filter", 4)[3], x)
+    # TensorFlow's filters are HWIO, LiteRT's are OHWI.
     return b.emit("CONV_2D", x, b.transposed(w, (3, 0, 1, 2)), bias, padding=padding, **options)
 
 
@@ -85,6 +86,7 @@ def depthwise(
     require(None not in (channels, multiple), "the number of channels is not known")
     x, padding = explicit(b, x, padding, explicit_paddings)
     count = (channels or 0) * (multiple or 0)
+    # Result channel c * multiple + m is filter [.., c, m] in both, so a RESHAPE does.
     filters = b.reshaped(w, (1, height, width, count))
     options |= {"padding": padding, "depth_multiplier": multiple}
     return b.emit("DEPTHWISE_CONV_2D", x, filters, zeros(b, count, x), **options)

@@ -18,6 +18,7 @@ def output_sizes(b: Builder, sizes: Tensor, dy: Tensor) -> Tensor:
     rank = len(shape_of(dy, "dy"))
     if shape is not None and None not in shape:
         return b.ints([n or 0 for n in shape], "output_shape")
+    # Only the batch is open: everything else is constant, and the number of images is that of dy.
     if shape is not None and None not in shape[1:]:
         of_dy = b.step("SHAPE", dy, shape=(rank,), element=INT32, out_type=INT32)
         # SLICE, since STRIDED_SLICE with an end is three constants more
@@ -52,6 +53,7 @@ def conv2d_backprop_input(
         shape_of(dy, "dy", 4)[3] == shape_of(w, "the filter", 4)[3],
         "TFLite has no grouped transposed convolution",
     )
+    # [kh,kw,c,m] with c channels of the result (it was the input of the forward pass): O H W I again.
     filters = b.transposed(w, (2, 0, 1, 3))
     shape = output_sizes(b, sizes, dy)
     return b.emit(

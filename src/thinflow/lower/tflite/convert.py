@@ -66,6 +66,7 @@ def lower_graph(
     """
     if specs is None:
         infer_with_loops(graph)
+    # Once each, in the order given: a signature has unique names.
     inputs = list(dict.fromkeys(inputs))
     lowering = ControlLowering(specs, recurrent=recurrent)
     for value in inputs:
@@ -76,8 +77,10 @@ def lower_graph(
     subgraph.remove_dead()
     raise_refusals(subgraph.operators)
     fuse(subgraph, matrix_unit=matrix_unit)
+    # After fusion, which may replace the tensor that an output is.
     named = _name_outputs(subgraph, outputs)
     fed = {value.name: lowering.tensors[value] for value in inputs}
+    # Before `numbered`, which has to see the subgraphs that fill them called.
     _fill_tables(subgraph, lowering)
     subgraphs = numbered(subgraph, lowering.subgraphs)
     program = Program(subgraphs, "made by thinflow", {SIGNATURE: Signature(dict(fed), dict(named))})
@@ -103,6 +106,7 @@ def unsupported(graph: Graph, nodes: Iterable[Node], *, specs: Specs | None = No
     constants = ControlLowering(specs)
     reasons: dict[Node, str] = {}
     together = {n: group for group in inner_groups(graph) for n in group}
+    # Lists cannot be keys: each group once, by its identity.
     for group in {id(g): g for n in nodes if (g := together.get(n))}.values():
         inputs, outputs = border(group)
         if why := unsupported_unit(graph, inputs, outputs, specs=specs):
@@ -155,6 +159,8 @@ def _tried(
     try:
         if outputs is None:
             for value in (v for s in found if isinstance(s, Node) for v in s.outputs):
+                # A node by itself has to hand its results out, so what only a
+                # neighbour could read counts as refused.
                 stored(trial.builder, value, trial.tensors.get(value))
             return list(trial.builder.operators[start:])
         results = [stored(trial.builder, value, trial.read(value)) for value in outputs]
@@ -162,6 +168,7 @@ def _tried(
         return [Operator(REFUSED, [], [], {"error": error})]
     subgraph = Subgraph([], [t for t in results if isinstance(t, Tensor)], trial.builder.operators, name="")
     subgraph.remove_dead()
+    # A list is no tensor and was left out above.
     if len(subgraph.outputs) < len(results):
         return [Operator(REFUSED, [], [], {"error": UnsupportedOp("it hands out a list")})]
     return subgraph.operators
@@ -180,6 +187,7 @@ def _fill_tables(main: Subgraph, lowering: ControlLowering) -> None:
     """Let the tables that are read be filled before anything else runs."""
     called = [main, *called_by(main, lowering.subgraphs)]
     read = {o.options["table_id"] for part in called for o in part.operators if o.code == "HASHTABLE"}
+    # CALL_ONCE runs its subgraph the first time only: tables are filled once for all runs of an interpreter.
     main.operators[:0] = [
         Operator("CALL_ONCE", [], [], {"init_subgraph_index": lowering.tables[table]}, origin=f"table{table}")
         for table in sorted(read)
@@ -211,11 +219,13 @@ def _name_outputs(subgraph: Subgraph, values: Sequence[Value]) -> dict[str, Tens
     for value, tensor in zip(values, subgraph.outputs, strict=True):
         if value.name in named:
             continue
+        # An input or a constant may not be an output under another name, nor one tensor two outputs.
         if tensor in taken or tensor not in written:
             tensor = copied(subgraph, tensor, value.name)
         taken.add(tensor)
         named[value.name] = tensor
     for tensor in subgraph.tensors():
+        # Runtimes find an output by its name, so no other tensor may have it.
         if tensor.name in names and tensor not in taken and tensor not in subgraph.inputs:
             tensor.name += "/inner"
     for name, tensor in named.items():

@@ -37,6 +37,7 @@ def twin_counters(
         operator = producers.get(result) if result is not None else None
         step = _step(operator, own) if operator is not None and own is not None else None
         if start is not None and step is not None:
+            # Equal start and equal step: both have the same value in every turn.
             earlier = first.setdefault((_content(start), _content(step)), number)
             if earlier != number:
                 twins[number] = earlier
@@ -49,6 +50,7 @@ def _step(operator: Operator, own: Tensor) -> Tensor | None:
         return None
     others = [t for t in operator.inputs if t is not own]
     step = others[0] if len(others) == 1 else None
+    # `own + own` has no other operand, and doubles.
     return step if step is not None and step.is_constant and step.shape == own.shape == () else None
 
 
@@ -68,6 +70,7 @@ def merge_comparisons(operators: Sequence[Operator], decision: Tensor) -> Tensor
     by: dict[Tensor, Tensor] = {}
     seen: dict[Key, Tensor] = {}
     for operator in operators:
+        # Operators are in running order, so what is replaced in front of this one is known already.
         replace_tensors([operator], by)
         if operator.code == "LOGICAL_AND" and operator.inputs[0] is operator.inputs[1]:
             by[operator.outputs[0]] = operator.inputs[0] or decision
@@ -90,6 +93,7 @@ def turns(
     That the variable does count has to be looked up in the body.
     """
     deciding = [o for o in operators if decision in o.outputs]
+    # A condition that looks at anything else may end the loop earlier.
     if len(deciding) != 1 or deciding[0].code != "LESS":
         return None
     counter, limit = deciding[0].inputs

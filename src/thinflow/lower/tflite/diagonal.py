@@ -24,9 +24,11 @@ def matrix_diag_part(b: Builder, node: Node, x: Tensor, *more: Tensor) -> Tensor
     offsets = set(ints(more[0], "k")) if more else {0}
     require(len(offsets) == 1, "TFLite takes one diagonal, not a band of them")
     offset = offsets.pop()
+    # A positive offset starts in column `offset`, a negative one in row -offset.
     length = min(rows + min(offset, 0), columns - max(offset, 0))
     require(length > 0, f"diagonal {offset} lies outside of {rows} by {columns}")
     first = offset if offset >= 0 else -offset * columns
+    # One row further and one column further is columns + 1 elements further.
     places = first + np.arange(length, dtype=np.int32) * (columns + 1)
     shape = (*(x.shape or ())[:-2], rows * columns)
     flat = b.reshaped(x, shape)
@@ -41,6 +43,7 @@ def matrix_band_part(b: Builder, node: Node, x: Tensor, below: Tensor, above: Te
     if None in sizes[-2:]:
         return _open_band(b, x, lower_width, upper_width)
     rows, columns = _sides(x)
+    # Column less row: positive above the diagonal.
     distance = np.arange(columns) - np.arange(rows)[:, None]
     inside = ((lower_width < 0) | (-distance <= lower_width)) & (
         (upper_width < 0) | (distance <= upper_width)
@@ -61,6 +64,7 @@ def _open_band(b: Builder, x: Tensor, below: int, above: int) -> Tensor:
         for code, limit, is_limited in limits
         if is_limited
     ]
+    # Both widths negative: all of it, by an operator of its own, as the node's result is a tensor of its own.
     if not inside:
         return b.emit("RESHAPE", x, now)
     both = inside[0] if len(inside) == 1 else b.step("LOGICAL_AND", *inside, shape=shape)

@@ -45,6 +45,7 @@ def _terms(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
     spare = [c for c in _SPARE if c not in equation]
     widths = [rank - len(t) + 1 for rank, t in zip(ranks, terms, strict=True) if "." in t]
     most = max(widths, default=0)
+    # Axes of "..." broadcast from the right; with as many in each operand they are the same letters.
     require(all(w in (0, most) for w in widths), f"the operands of '{equation}' broadcast against each other")
     filled = [
         t.replace(".", "".join(spare[:w]) if (w := rank - len(t) + 1) > 0 else "")
@@ -66,6 +67,7 @@ def _diagonal(b: Builder, x: Tensor, term: str) -> tuple[Tensor, str]:
         *outer, size, other = shape_of(x)
         require(size is not None and size == other, "the size of the diagonal is not known")
         flat = b.reshaped(x, (*outer, (size or 0) ** 2)) if outer.count(None) < 2 else _flat(b, x, size or 0)
+        # Element (k, k) of a matrix [n,n] is number k * (n + 1) of its elements.
         places = b.ints(range(0, (size or 0) ** 2, (size or 0) + 1), "places")
         x = b.step("GATHER", flat, places, shape=(*outer, size), suffix="diagonal", axis=len(outer))
         term = "".join(term[n] for n in rest) + letter
@@ -107,6 +109,7 @@ def _product(b: Builder, x: Tensor, first: str, y: Tensor, second: str, result: 
     sizes = _Sizes(b, [(x, first), (y, second)])
     operands: tuple[Tensor | None, ...]
     options: dict[str, Any]
+    # FULLY_CONNECTED is for constant weights, and takes any leading axes of x.
     if y.is_constant and not batch:
         made = [*rows, columns]
         left = sizes.grouped(_ordered(b, x, first, rows + inner), [*rows, inner])
@@ -114,6 +117,8 @@ def _product(b: Builder, x: Tensor, first: str, y: Tensor, second: str, result: 
         code, operands, options = "FULLY_CONNECTED", (left, weights, None), {"keep_num_dims": True}
     else:
         made = [*batch, rows, columns]
+        # The operands as they lie where adj_x and adj_y can transpose them: a
+        # TRANSPOSE would copy all elements.
         turned_x = first == batch + inner + rows and bool(inner) and bool(rows)
         turned_y = second == batch + columns + inner and bool(inner) and bool(columns)
         left_order = [inner, rows] if turned_x else [rows, inner]
@@ -125,6 +130,7 @@ def _product(b: Builder, x: Tensor, first: str, y: Tensor, second: str, result: 
     if letters == result and made == list(letters):
         return b.emit(code, *operands, **options)
     out = b.step(code, *operands, shape=sizes.of(made), **options)
+    # Only groups of axes are to be taken apart.
     if letters == result:
         return b.emit("RESHAPE", out, sizes.wanted(result))
     if made != list(letters):
@@ -149,6 +155,7 @@ class _Sizes:
     def of(self, groups: Sequence[str]) -> tuple[int | None, ...]:
         """The product of the sizes in each group of letters; None for what is not known."""
         return tuple(
+            # A group without letters is an axis of size 1.
             prod(self._known[c] for c in group) if all(c in self._known for c in group) else None
             for group in groups
         )
@@ -169,6 +176,7 @@ class _Sizes:
     def wanted(self, groups: Sequence[str]) -> Tensor:
         """The new shape for a RESHAPE, int32 [number of groups]: computed where two sizes are not known."""
         b, sizes = self._b, [-1 if n is None else n for n in self.of(groups)]
+        # RESHAPE finds one size by itself; only a second one needs the operators below.
         if sizes.count(-1) <= 1:
             return b.ints(sizes, "shape")
         free = sizes.index(-1)  # one is found by the runtime
@@ -181,6 +189,7 @@ class _Sizes:
     def _length(self, group: str) -> Tensor:
         """The product of some letters' sizes when the model runs, int32 [1]."""
         b = self._b
+        # All letters of a group come from one operand, so its SHAPE tells them all.
         x, term = next((x, term) for x, term in self._terms if group[0] in term)
         shape = b.step("SHAPE", x, shape=(len(term),), element=INT32, out_type=INT32)
         own = [term.index(c) for c in group]

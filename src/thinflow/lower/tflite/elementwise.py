@@ -57,11 +57,14 @@ def _long_floor_div(b: Builder, x: Tensor, by: int) -> Tensor:
     divisor, rest, total = b.const(np.int64(by), "divisor"), x, None
     for _ in range(3):  # 63 bits
         close = step("MUL", b.cast(rest, FLOAT), b.const(np.float32(1 / by), "inverse"))
+        # CAST cuts towards 0; float32's error may be on either side, so the rest may have either sign.
         part = b.cast(close, INT64)
         rest = step("SUB", rest, step("MUL", part, divisor))
         total = part if total is None else step("ADD", total, part)
     assert total is not None
     # The rest is now nearer to 0 than twice the divisor.
+    # A floor has a rest of 0 ... by - 1: one quotient down where it is
+    # negative, one up where it is too large.
     for n in (1, 2):
         below = b.step("LESS", rest, b.const(np.int64(0), "zero"), shape=x.shape, element=BOOL)
         less = b.cast(below, INT64)
@@ -99,6 +102,7 @@ def add_n(b: Builder, node: Node, *xs: Tensor) -> Tensor:
     """A chain of ADD, which unlike ADD_N the accelerated kernels know."""
     require(len(xs) > 0, "there is nothing to add")
     total = xs[0]
+    # The last sum is the node's own output.
     for x in xs[1:-1]:
         total = b.step("ADD", total, x, shape=total.shape)
     return b.emit("ADD", total, xs[-1]) if len(xs) > 1 else total
@@ -145,4 +149,5 @@ def expanded(b: Builder, x: Tensor, other: Tensor) -> Tensor:
 
 @lower("ClipByValue", to="tflite")
 def clip_by_value(b: Builder, node: Node, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    # TensorFlow's order: where low > high the result is low.
     return b.emit("MAXIMUM", b.step("MINIMUM", x, high, shape=x.shape), low)

@@ -31,11 +31,13 @@ def zeros_for(
     """
     maker = {t: o for o in operators for t in o.outputs}
     update = maker.get(result)
+    # The update is the item with an axis in front; a list of one item is that row itself.
     row = update.inputs[1] if update is not None and update.code == "DYNAMIC_UPDATE_SLICE" else result
     assert row is not None
     first = _copied(b, row, maker, start)
     rank = len(values.shape or ())
     now = b.step("SHAPE", first, shape=(rank + 1,), element=INT32, out_type=INT32)
+    # Without the axis that counts items, of which the row has one.
     tail = b.step("SLICE", now, b.ints([1], "begin"), b.ints([rank], "size"), shape=(rank,))
     sizes = sizes_of_items(b, values, tail)
     zero = b.const(np.zeros((), values.element.numpy()), "zero", values.element)
@@ -49,6 +51,7 @@ def _copied(
     """What a tensor of the body is in the first turn, by copies of its operators."""
     twin: dict[Tensor, Tensor] = dict(start)
     stack = [wanted]
+    # Depth first without recursion: a body may be a chain of many operators.
     while stack:
         tensor = stack[-1]
         if tensor in twin or tensor.is_constant:

@@ -61,6 +61,7 @@ class Float:
 
     def rounded_away(self) -> Float:
         """The nearest whole number, halves away from 0."""
+        # ROUND would take halves to the even number.
         return (self.magnitude() + 0.5).floor() * self.apply("SIGN")
 
     def magnitude(self) -> Float:

@@ -18,6 +18,7 @@ from thinflow.typing import Array
 
 def _product(b: Builder, x: Tensor, matrix: Array) -> Tensor:
     """x [...,n] times a matrix [n,m]."""
+    # FULLY_CONNECTED takes [m,n]; waves are computed in float64 and rounded once.
     weights = b.const(np.ascontiguousarray(matrix.T, np.float32), "waves", FLOAT)
     shape = (*shape_of(x)[:-1], matrix.shape[1])
     return b.step("FULLY_CONNECTED", x, weights, None, shape=shape, keep_num_dims=True)
@@ -38,6 +39,7 @@ def _points(x: Tensor, axis: int) -> int:
 def _last(b: Builder, x: Tensor, axis: int) -> Tensor:
     """x with an axis moved to the end, or the end moved back to it."""
     order = list(range(len(shape_of(x))))
+    # A swap, which undoes itself.
     order[axis], order[-1] = order[-1], order[axis]
     return b.transposed(x, order)
 
@@ -48,6 +50,7 @@ def _along(b: Builder, x: Complex, axis: int, *, inverse: bool) -> Complex:
     re, im = _last(b, x.real, axis), _last(b, x.imag, axis)
     cosine, sine = waves(n, n, n)
     scale = 1 / n if inverse else 1.0
+    # exp(-i w) = cos w - i sin w forwards, exp(i w) / n backwards: (re + i im) times that, by parts.
     cosines, sines = cosine * scale, sine * (scale if inverse else -scale)
     real = combined(b, "SUB", _product(b, re, cosines), _product(b, im, sines))
     imag = combined(b, "ADD", _product(b, re, sines), _product(b, im, cosines))
@@ -86,8 +89,11 @@ def rfft(b: Builder, node: Node, x: Tensor, length: Tensor) -> Complex:
     lengths = list(ints(length, "fft_length"))
     _check(lengths)
     n = lengths[-1]
+    # The op takes the first fft_length points; longer inputs are cut, shorter ones would need zeros.
     x = _cut(b, x, lengths)
     cosine, sine = waves(n, n // 2 + 1, n)
+    # The last axis first: a real input has half as many products, and the other
+    # axes then only half the columns.
     y = Complex(_product(b, x, cosine), _product(b, x, -sine))
     for axis in range(-len(lengths), -1):
         y = _along(b, y, axis, inverse=False)
@@ -102,6 +108,7 @@ def irfft(b: Builder, node: Node, x: Part, length: Tensor) -> Tensor:
     n = lengths[-1]
     half = n // 2 + 1
     z = parts_of(b, x)
+    # The last axis last, as its result is real: only two of four products are needed.
     y = Complex(*(_cut(b, t, [*lengths[:-1], half]) for t in (z.real, z.imag)))
     for axis in range(-len(lengths), -1):
         y = _along(b, y, axis, inverse=True)

@@ -60,6 +60,7 @@ def fuse(subgraph: Subgraph, *, matrix_unit: bool | None = None) -> None:
         matrix_unit: see `merge_columns`; None for any processor or accelerator, where layers keep their form.
     """
     fusion.fuse(subgraph, RULES, keep=is_quantized)
+    # One round: none of these rules is for what they make.
     fusion.fuse(subgraph, LAST_RULES, rounds=1, keep=is_quantized)
     merge_addends(subgraph)
     if matrix_unit is not None:
@@ -81,4 +82,5 @@ def _saturates(operator: Operator) -> bool:
     if y.dtype is not INT8 or y.quantization is None or clamp not in ("RELU", "RELU6"):
         return False
     scale, zero = np.float32(y.quantization.scale[0]), int(y.quantization.zero_point[0])
+    # Saturation of int8 is the clamp then. 6 is quantized as kernels do, halves away from 0.
     return zero == _LOWEST and (clamp == "RELU" or zero + int(np.float32(6) / scale + 0.5) >= _HIGHEST)

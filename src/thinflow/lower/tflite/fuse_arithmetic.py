@@ -56,6 +56,7 @@ class FuseRelu6(Rewrite):
         limit = m.array("limit")
         need(limit.size == 1 and float(limit.reshape(())) == 6.0, "the limit is not 6, as RELU6 has it")
         if (relu := m.operators.get("relu")) is not None:
+            # A limit of more axes than x would give the result more of them.
             need(limit.ndim <= len(relu.outputs[0].shape or ()), _BROADCASTS)
             relu.code = "RELU6"
             m.wiring.absorb(m.head, relu)
@@ -83,6 +84,7 @@ class FuseLeakyRelu(Rewrite):
         need(x.dtype is FLOAT, f"LEAKY_RELU takes float32, not {x.dtype}")
         need(slope.size == 1 and keeps_shape(x, slope), "the slope is not one number")
         alpha = float(slope.reshape(()))
+        # Otherwise the greater of both is not x for positive numbers, or not a x for negative ones.
         need(0 <= alpha <= 1, f"a slope of {alpha:g} is not between 0 and 1")
         m.wiring.become(m.head, "LEAKY_RELU", x, alpha=alpha)
 
@@ -106,6 +108,7 @@ class FusePrelu(Rewrite):
 
     def replace(self, m: Match) -> None:
         x, factors = m.tensor("x"), m.array("factors")
+        # For x < 0 the first is a * -x, the second a * (x - -x) = 2 a x.
         slopes = np.asarray(-factors if "negative" in m.operators else 2 * factors, factors.dtype)
         need(_fits(x, slopes), "the kernel takes slopes of no more axes than x, of its sizes or 1")
         alpha = new_constant(f"{m.output.name}/slopes", slopes)
@@ -134,6 +137,7 @@ class FuseBias(Rewrite):
         bias = before.inputs[place] if place < len(before.inputs) else None
         need(bias is None or bias.is_constant, "the layer's bias is computed while the model runs")
         old = None if bias is None else bias.array()
+        # Convolutions are lowered with a bias of zeros; adding to it would only copy.
         total = addend if old is None or not old.any() else old + addend
         m.wiring.set_input(before, place, new_constant(f"{name}/bias", total))
         before.options["fused_activation_function"] = activation(m.head)
@@ -155,6 +159,7 @@ class FuseScale(Rewrite):
         need(bias is None or bias.is_constant, "the layer's bias is computed while the model runs")
         assert weights is not None
         array = weights.array()
+        # Factors of results: along the axis of the weights that counts them, the others broadcast.
         along = [1] * array.ndim
         along[axis] = -1
         m.wiring.set_input(before, at_weights, new_constant(f"{name}/weights", array * factor.reshape(along)))
@@ -179,6 +184,7 @@ def _per_channel(layer: Operator, constant: Array) -> Array:
     need(constant.ndim <= len(shape or ()), _BROADCASTS)
     if constant.size == 1:
         return np.full(channels or 0, constant.reshape(()), np.float32)
+    # Channels are last in every layer's result, whatever axis of the weights counts them.
     need(constant.size == channels == constant.shape[-1], "the constant differs along more than the channels")
     return constant.reshape(-1)
 
@@ -202,6 +208,7 @@ class FuseInputScale(Rewrite):
         per_input = m.head.code != "DEPTHWISE_CONV_2D"
         fits = per_input and factor.size == factor.shape[-1:][0] == array.shape[-1] if factor.ndim else False
         need(factor.size == 1 or fits, "the factor differs along more than the layer's input channels")
+        # Input channels are the last axis of CONV_2D's and FULLY_CONNECTED's weights, OHWI and [units,in].
         weights = new_constant(f"{m.output.name}/weights", array * factor.reshape(-1))
         m.wiring.set_input(m.head, 1, weights)
         m.wiring.bypass(m.operator("scale"), x)
@@ -241,6 +248,7 @@ class InvertConstant(Rewrite):
         need(sound, "the reciprocal of a divisor is no finite number of full precision")
         inverse = -array if is_sum else np.float32(1) / array
         m.head.code = "ADD" if is_sum else "MUL"
+        # An option for quantized int16, which these are not.
         m.head.options.pop("pot_scale_int16", None)
         m.wiring.set_input(m.head, 1, new_constant(f"{m.output.name}/const", inverse))
 
@@ -253,6 +261,7 @@ class DropNeutral(Rewrite):
     def replace(self, m: Match) -> None:
         x, constant = m.tensor("x"), m.array("c")
         only_if((constant == (0 if m.head.code == "ADD" else 1)).all())
+        # A neutral constant with more or longer axes still makes x larger.
         need(keeps_shape(x, constant), _BROADCASTS)
         m.wiring.bypass(m.head, x)
 

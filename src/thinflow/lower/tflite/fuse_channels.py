@@ -62,6 +62,7 @@ class PoolToDepthwise(Rewrite):
         only_if(window == (1, 1) and strides != (1, 1))
         channels = _channels(m.tensor("x"))
         need(channels, "the channels are not known, or not float32")
+        # One tap of weight 1 is the pixel itself, exactly.
         ones = np.ones((1, 1, 1, channels or 0), np.float32)
         m.wiring.set_input(m.head, 1, new_constant(f"{m.output.name}/weights", ones))
         zeros = new_constant(f"{m.output.name}/bias", np.zeros(channels or 0, np.float32))

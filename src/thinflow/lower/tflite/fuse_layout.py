@@ -43,6 +43,7 @@ def _is_same(operator: Operator, sizes: Sequence[int | None], pads: Sequence[Seq
         size, window = sizes[axis], weights.shape[1 + axis]
         stride = operator.options[f"stride_{letter}"]
         dilation = operator.options.get(f"dilation_{letter}_factor", 1)
+        # With stride 1 SAME pads alike for any size; else by what the last window misses of it.
         if window is None or (size is None and stride != 1):
             return False
         if same_padding(size or window, window, stride, dilation) != tuple(pads[axis]):
@@ -70,6 +71,8 @@ class FuseDilation(Rewrite):
         x, conv = m.tensor("x"), m.operator("conv")
         block, pads, block_after, crops = map(m.array, ("block", "pads", "block_after", "crops"))
         need(x.shape is not None and len(x.shape) == 4, "what is dilated is not known to be images")
+        # SPACE_TO_BATCH_ND pads for the border and to fill the last block; the
+        # crops take the second away again.
         options, border = conv.options, pads - crops
         plain = options["stride_h"] == options["stride_w"] == 1 and options["padding"] == "VALID"
         plain &= options.get("dilation_h_factor", 1) == options.get("dilation_w_factor", 1) == 1
@@ -128,6 +131,7 @@ class KeepDims(Rewrite):
         need(shape is not None, "the rank of what is reduced is not known")
         gone = {int(a) % len(shape or ()) for a in m.array("axes").ravel()}
         kept = tuple(1 if a in gone else n for a, n in enumerate(shape or ()))
+        # Two unknown sizes could be swapped by the RESHAPE.
         only_if(m.output.shape == kept and kept.count(None) <= 1)
         m.operator("before").options["keep_dims"] = True
         m.wiring.absorb(m.head, m.operator("before"))
@@ -151,6 +155,7 @@ class DropReshape(Rewrite):
 
     def replace(self, m: Match) -> None:
         shape = m.tensor("x").shape
+        # With a 0 among them the unknown size may be anything.
         only_if(shape is not None and shape == m.output.shape and shape.count(None) <= 1 and 0 not in shape)
         m.wiring.bypass(m.head, m.tensor("x"))
 
@@ -163,6 +168,7 @@ class MergeTransposes(Rewrite):
     def replace(self, m: Match) -> None:
         first, second = _axes(m.array("first")), _axes(m.array("second"))
         only_if(len(first) == len(second))
+        # y[b] = x[first[b]], z[a] = y[second[a]] = x[first[second[a]]].
         order = np.array([first[a] for a in second], np.int32)
         m.wiring.set_input(m.head, 0, m.tensor("x"))
         m.wiring.set_input(m.head, 1, new_constant(f"{m.output.name}/order", order))
@@ -181,6 +187,7 @@ class SimplifyTranspose(Rewrite):
         only_if(x is not None and y is not None and len(order) == len(x))
         assert x is not None
         assert y is not None
+        # Elements keep their order in memory if the axes that are longer than 1 keep theirs.
         moved = [a for a in order if x[a] != 1]
         only_if(moved == sorted(moved) and 0 not in y and y.count(None) <= 1)
         m.head.code, m.head.options = "RESHAPE", {}

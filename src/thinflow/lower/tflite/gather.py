@@ -111,6 +111,7 @@ def tensor_scatter_update(b: Builder, node: Node, x: Tensor, indices: Tensor, up
     places = np.asarray(indices.array()).reshape(-1, shape_of(indices)[-1] or 0)
     require(len(np.unique(places, axis=0)) == len(places), "a place is set twice")
     sizes = [n or 0 for n in shape]
+    # TensorFlow fails on a place outside; with constants that is told before the model runs.
     inside = bool(((places >= 0) & (places < sizes[: places.shape[1]])).all())
     require(inside, f"a place lies outside of {sizes}")
     chosen = np.zeros(sizes, bool)

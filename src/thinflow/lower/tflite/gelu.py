@@ -60,6 +60,7 @@ class FuseGelu(Rewrite):
         need(is_plain(m.head), f"the product ends in {activation(m.head)}")
         x, factor = _scaled(m.wiring, m.tensor("scaled"))
         need(x is m.tensor("x"), "the error function is not of what it is multiplied with")
+        # 1 - erf(-z) = 1 + erf(z): the factor has the other sign there.
         sign = -1 if "less" in m.operators else 1
         need(is_number(np.float32(sign * factor), math.sqrt(0.5)), "x is not divided by the root of 2")
         m.wiring.become(m.head, "GELU", m.tensor("x"))
@@ -105,11 +106,13 @@ def _expanded(operator: Operator) -> list[Operator]:
         steps.append(Operator(code, list(inputs), [output], origin=operator.origin))
         return output
 
+    # gelu(y) has erf(y / sqrt 2) in it, so y = x sqrt 2 gives erf(x).
     y = step("MUL", x, number(math.sqrt(2), "sqrt_2"), name="scaled")
     ratio = step("DIV", step("GELU", y, name="gelu"), y, name="ratio")
     minus_one = number(-1, "minus_one")
     twice = step("ADD", step("MUL", ratio, number(2, "two"), name="twice"), minus_one, name="erf")
     middle = number(2, "middle")
+    # One comparison for both ends: x = 0, where the ratio is 0 / 0, and |x| >= 4.
     off = step("ABS", step("SUB", step("ABS", x, name="size"), middle, name="shifted"), name="off")
     is_sign = step("GREATER_EQUAL", off, middle, name="is_sign")
     step("SELECT_V2", is_sign, step("SIGN", x, name="sign"), twice, name="", output=result)

@@ -100,10 +100,12 @@ def check(code: str, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor])
     operand = inputs[place] if place < len(inputs) else None
     if operand is None:
         return
+    # Quantized tensors have kernels of their own; rules that make them know which.
     types = types_of(code) if operand.quantization is None else ()
     if types and operand.dtype.name not in types:
         problem = f"LiteRT has no {code} for {operand.dtype}, only for {', '.join(types)}"
         raise UnsupportedOp(problem, hint=_widening(operand))
+    # The condition of SELECT_V2 is bool beside operands of any type.
     kinds = {str(t.dtype) for t in inputs[code == "SELECT_V2" :] if t is not None}
     if code in _BROADCASTING and len(kinds) > 1:
         raise UnsupportedOp(f"LiteRT's {code} takes operands of one type, not {' and '.join(sorted(kinds))}")
@@ -114,6 +116,7 @@ def check(code: str, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor])
         raise UnsupportedOp(f"LiteRT's {code} takes rank {wanted}, not {shape_text(operand.shape)}")
     if (
         code in _BROADCASTING
+        # Operands of one shape run through without broadcasting, whatever their rank.
         and max(ranks, default=0) > _MAX_BROADCAST_RANK
         and len({t.shape for t in inputs if t}) > 1
     ):

@@ -36,6 +36,7 @@ def batch_matmul(
 @lower("BiasAdd", "BiasAddV1", to="tflite")
 def bias_add(b: Builder, node: Node, x: Tensor, bias: Tensor, *, data_format: str = "NHWC") -> Tensor:
     """One number per channel; fusion moves it into a convolution in front."""
+    # [c,1,1] broadcasts against the end of [n,c,h,w].
     if data_format.startswith("NC"):
         rank = len(shape_of(x, "x"))
         require(rank >= 2, "a bias per channel needs a channel axis")

@@ -120,6 +120,7 @@ def items_of(b: Builder, values: Listed, item: Tensor | None = None) -> Tensor:
         value, whole = b.const(zero, "zero", values.element), (values.count, *shape)
         return b.step("FILL", sizes_now, value, shape=whole, element=values.element, suffix="empty")
     sizes = (values.count, *(n or 0 for n in shape))
+    # Few zeros are smaller in the file than an operator that makes them.
     if zero.nbytes * int(np.prod(sizes)) <= _LARGEST_CONSTANT:
         return b.const(np.zeros(sizes, zero.dtype), "empty", values.element)
     value = b.const(zero, "zero", values.element)
@@ -147,6 +148,7 @@ def with_row(b: Builder, values: Listed, index: Tensor, item: Tensor) -> Listed:
     if item.shape is None:
         raise UnsupportedOp("the rank of the item is not known", hint="give the shapes of the inputs")
     values = replace(values, shape=merged(values.shape, item.shape))
+    # RESHAPE finds one unknown size, no more.
     row = b.reshaped(item, (1, *item.shape)) if item.shape.count(None) <= 1 else _as_row(b, item)
     if values.count == 1:
         return values.with_tensor(row)  # there is only one place: Keras keeps the last output of an RNN so
@@ -168,6 +170,7 @@ def joined(b: Builder, values: Listed) -> tuple[Tensor, Tensor]:
     """The items one behind the other along their first axis, and their sizes; all are of one size."""
     items = items_of(b, values)
     count, length, *rest = shape_of(items, "the list")
+    # The sizes of all items are handed out as a constant, so they have to be known.
     if count is None or length is None or rest.count(None) > 1:
         raise UnsupportedOp("the sizes of the list's items are not known")
     lengths = b.const(np.full(count, length, np.int64), "lengths")
