@@ -1,4 +1,4 @@
-"""What a .tflite or .onnx file takes, and numbers for it that what reads them makes sense of."""
+"""Inputs of a .tflite or .onnx file, and numbers for them that suit the ops that read them."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _in_tensorflows_ops(graph: Graph) -> Graph:
 
 
 def _takes_any_numbers(value: Value) -> bool:
-    """Whether an input is of the kind that pictures, sounds and features are: many numbers with fractions, or
+    """True if an input is of the kind that pictures, sounds and features are: many numbers with fractions, or
     codes of eight bits."""
     spec = declared_spec(value)
     if spec.dtype is None or spec.shape is None or not spec.dtype.numpy_name:

@@ -18,7 +18,7 @@ Shapes = Mapping[str, Sequence[int | None]]
 Feeds = Mapping[str, Any] | Sequence[Any]
 """Input name -> array, or the arrays in the order of the inputs."""
 FeedsFor = Callable[[str, Mapping[str, TensorSpec]], Feeds | None]
-"""What a model is fed, by its path ("" without) and what its inputs take; None: made up."""
+"""Feeds by a model's path ("" without) and what its inputs take; None: they are made up."""
 
 _SEED = 0
 Made = Mapping[str, Array | None]

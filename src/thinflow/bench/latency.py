@@ -120,7 +120,7 @@ def _require_known(engine: str) -> None:
 def _works(
     subjects: Sequence[Subject], cases: Sequence[Case], progress: Progress | None
 ) -> dict[str, Workload]:
-    """What a run of each model has to compute, where that can be told."""
+    """The workload of a run of each model, where that can be told."""
     tell(progress, 0, 1, "counting operations")
     names = {case.subject for case in cases}
     found = {s.name: work for s in subjects if s.name in names and (work := workload(s)) is not None}
@@ -220,7 +220,7 @@ def _prepare(
 
 
 def _runs_in_the_interpreter(subject: Subject, timeout_seconds: float) -> bool:
-    """Whether a file that its own engine refuses can be measured all the same."""
+    """True if a file that its own engine refuses can be measured all the same."""
     if not isinstance(subject, TFLiteSubject):
         return False
     try:
@@ -276,7 +276,7 @@ def _row(case: Case, work: Workload | None, bystanders: Bystanders) -> Row:
 
 
 def _cause(case: Case, latency: Distribution, bystanders: Bystanders) -> str:
-    """What the machine did in the run that lies furthest off, as far as that is known."""
+    """The load of the machine in the run that lies furthest off, as far as it is known."""
     if not latency.outliers:
         return ""
     # Outliers may be fast runs, too; the longest is the one that wants a cause.

@@ -219,7 +219,7 @@ class _Session:
         )
 
     def events(self) -> list[Event]:
-        """What one run does."""
+        """The events of one run."""
         library, profiler = self._library, self._profiler
         library.call("LiteRtResetProfiler", profiler)
         library.call("LiteRtStartProfiler", profiler)

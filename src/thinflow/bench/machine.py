@@ -1,4 +1,4 @@
-"""What the numbers were measured on."""
+"""The machine that the numbers were measured on."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Machine:
 
     @property
     def multiplies_eight_bit(self) -> bool | None:
-        """Whether it has instructions for eight-bit dot products; None if that is not known."""
+        """True if it has instructions for eight-bit dot products; None if that is not known."""
         return bool(_DOT_PRODUCTS.intersection(self.flags)) if self.flags else None
 
     def __str__(self) -> str:

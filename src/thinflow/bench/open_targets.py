@@ -121,7 +121,7 @@ def _open(
 
 
 def _port_names(path: Path, engine: str, role: str) -> list[str]:
-    """What a file's inputs or outputs are called. A child process asks: opening it may crash the engine."""
+    """Names of a file's inputs or outputs. A child process asks: opening it may crash the engine."""
 
     def ask() -> list[str]:
         return [port.name.removesuffix(":0") for port in getattr(open_file(path, engine, 1), role)]
@@ -216,7 +216,7 @@ def _graph_subject(
 
 
 def _feeds_of_file(feeds: Feeds | FeedsFor | None, path: Path, signature: str | None) -> Feeds | None:
-    """What a file is fed: in its order where it was asked for, since engines call inputs otherwise."""
+    """A file's feeds: in its order where it was asked for, since engines call inputs otherwise."""
     if not callable(feeds):
         return feeds
     specs = input_specs(path, signature)

@@ -36,7 +36,7 @@ def _array_parcel(array: Array) -> dict[str, Any]:
 
 
 def unpacked(made: Any) -> Any:
-    """What `parcel` was given."""
+    """The value that `parcel` was given."""
     if made is None:
         return None
     if "named" in made:

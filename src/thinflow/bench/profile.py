@@ -133,7 +133,7 @@ def _in_litert(subject: Subject, threads: int, runs: int, warmup: int) -> Profil
 
 
 def _tflite_arrays(subject: TFLiteSubject, content: bytes | str) -> list[Array]:
-    """What a .tflite file is fed, in order."""
+    """The inputs of a .tflite file, in order."""
     from thinflow.tflite.runtime import interpreter, source
 
     details = interpreter(**source(content), allocated=False).get_input_details()

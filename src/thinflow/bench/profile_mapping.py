@@ -1,4 +1,4 @@
-"""Which operators of a .tflite the events of LiteRT's profiler belong to.
+"""Operators of a .tflite file to which the events of LiteRT's profiler belong.
 
 LiteRT tells the number of each operator that it runs itself. Of those that a delegate took it tells the
 kernels only, in running order: what became a part of another kernel (padding) has none, and one operator may
@@ -69,7 +69,7 @@ Alignments = dict[tuple[tuple[Operator, ...], tuple[str, ...]], list[tuple[int, 
 
 
 def assign(program: Program, events: Sequence[Event], known: Alignments | None = None) -> list[Timed]:
-    """What each operator took in one run, in running order; an operator in a loop comes once per turn.
+    """The time of each operator in one run, in running order; one in a loop comes once per turn.
 
     Args:
         known: what was aligned before, which is added to: all runs of a model have the same kernels, and a
@@ -192,7 +192,7 @@ def _aligned(operators: Sequence[Operator], tags: Sequence[str]) -> list[tuple[i
 
 
 def _spans(operator: Operator, words: Sequence[str], start: int) -> Iterator[tuple[int, float]]:
-    """How ill no, one, two ... kernels from `start` on fit an operator, as (last + 1, cost)."""
+    """Costs of dealing no, one, two ... kernels from `start` on to an operator, as (last + 1, cost)."""
     names = _names(operator)
     cost, worked = 0.0, False
     yield start, _NO_KERNEL_AS_USUAL if operator.code in _OFTEN_WITHOUT else _NO_KERNEL
@@ -223,7 +223,7 @@ def _traced(taken: Sequence[Sequence[int]], best: Sequence[float], end: int) -> 
 
 
 def _of_helper(word: str, *, before: bool) -> float:
-    """What a kernel beside the one that does the work costs; most come after it, as activations do."""
+    """The cost of a kernel beside the one that does the work; most come after it, as activations do."""
     return (_HELPER if any(h in word for h in _HELPERS) else _WRONG) + (_EARLY if before else 0)
 
 

@@ -75,7 +75,7 @@ def _named(event: Mapping[str, Any], known: Mapping[str, str]) -> str:
 
 
 def _outputs(event: Mapping[str, Any]) -> Iterator[TensorSpec]:
-    """What a kernel computed, as in `[{"float": [1, 10]}]`."""
+    """Types and shapes of a kernel's outputs, from `[{"float": [1, 10]}]`."""
     for output in event.get("args", {}).get("output_type_shape") or ():
         for element, shape in output.items():
             with suppress(ParameterError):  # a sequence or a type that TensorFlow does not have
@@ -92,7 +92,7 @@ def _longest(steps: Iterable[Step]) -> dict[str, str]:
 
 
 def _sources(content: bytes | str, names: Sequence[str]) -> dict[str, str]:
-    """What names of kernels may begin with -> the name of the node of the source graph.
+    """Beginning of a name of kernels -> the name of the node of the source graph.
 
     Names in a file are unique, those of the source need not be: where several nodes were made from one, what
     this package writes keeps the source's name in the description. Other files are their own source.

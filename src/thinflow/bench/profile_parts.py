@@ -1,4 +1,4 @@
-"""What each node takes of a graph that runs in parts: those of an engine by its own profiler, the
+"""Times of the nodes of a graph that runs in parts: those of an engine by its own profiler, the
 interpreter's by the clock, in one table.
 """
 

@@ -1,4 +1,4 @@
-"""What the nodes of benchmarked models take: tables of a hundred columns, and data."""
+"""Times of the nodes of benchmarked models: tables of a hundred columns, and data."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _GAP, _FIGURES = 2, 22  # between columns; what the columns of numbers take, wit
 @brief_repr
 @dataclass(frozen=True)
 class RowProfile:
-    """What the nodes of one row of a benchmark take.
+    """Times of the nodes of one row of a benchmark.
 
     Attributes:
         profile: None if there is none.
@@ -40,7 +40,7 @@ class RowProfile:
 
     @property
     def title(self) -> str:
-        """What was profiled, and how."""
+        """The model, its engine and the method, as a heading."""
         how = f": {self.profile.method}" if self.profile is not None else ""
         engine = f"{self.row.engine}, " if self.row.threads is not None else ""
         return f"{self.row.subject}, {engine}{self.row.setting}, node by node{how}"

@@ -28,7 +28,7 @@ def measured_reasons(report: BenchmarkReport, profiles: Sequence[RowProfile]) ->
 
 
 def reason(slow: Profile, fast: Profile) -> str:
-    """What most of the additional time goes into; empty if there is no such thing, or no additional time."""
+    """The op that most of the additional time goes into, in words; empty if there is no such op or time."""
     before, after = _ms_by_op(fast), _ms_by_op(slow)
     more = sum(after.values()) - sum(before.values())
     conversions = {"QUANTIZE", "DEQUANTIZE", "QuantizeLinear", "DequantizeLinear", "QuantizeV2", "Dequantize"}

@@ -25,7 +25,7 @@ from thinflow.plain_text import markdown
 @brief_repr
 @dataclass(frozen=True)
 class BenchmarkReport:
-    """What `benchmark` returns.
+    """The result of `benchmark`.
 
     Attributes:
         memory: one entry per model and engine; empty if it was not measured.
@@ -155,7 +155,7 @@ class BenchmarkReport:
         return [ratio for ratio in models + settings if ratio.a is not ratio.b]
 
     def sentences(self) -> list[str]:
-        """What the numbers say, the most interesting first."""
+        """The findings in words, the most interesting first."""
         lines = [str(r) for r in self.ratios()]
         if not lines:
             row = self.rows[0]
@@ -172,7 +172,7 @@ class BenchmarkReport:
                 yield (ratio.b, ratio.a) if ratio.b.eight_bit else (ratio.a, ratio.b)
 
     def _counted(self) -> Iterator[str]:
-        """What may have to do with eight bits being slower: facts; what they cost was not measured."""
+        """Facts that may have to do with eight bits being slower; what they cost was not measured."""
         for row, _ in self.slower_eight_bits():
             found = "; ".join(counted(row.work, has_dot_products=self.machine.multiplies_eight_bit))
             if found:
@@ -181,13 +181,13 @@ class BenchmarkReport:
 
     @property
     def disturbance(self) -> str:
-        """What else kept the machine busy meanwhile, in words; empty if nothing is known of."""
+        """Other load of the machine meanwhile, in words; empty if none is known."""
         if self.doing is None or not str(self.doing):
             return ""
         return f"while this was measured {self.doing}: the machine can do better"
 
     def caveats(self) -> list[str]:
-        """What to know before trusting the numbers."""
+        """Sentences to read before trusting the numbers."""
         lines = ["the measurement was interrupted; these are the runs up to then"] if self.interrupted else []
         lines += [self.disturbance] if self.disturbance else []
         lines += [f"{subject} is PARTIAL: {note}" for subject, note in self.parts.items()]
@@ -237,7 +237,7 @@ class BenchmarkReport:
             yield f"{who}: {row.note}"
 
     def peaks(self) -> list[Peak]:
-        """What the machine can do at most, for each kind of numbers and number of threads in the report."""
+        """The machine's peaks, for each kind of numbers and number of threads in the report."""
         return list(dict.fromkeys(row.peak for row in self.rows if row.peak is not None))
 
     def markdown(self, *, exact: bool = True) -> str:
@@ -276,7 +276,7 @@ class BenchmarkReport:
 
 
 def _share(row: Row) -> str:
-    """How well it uses the machine, in brackets; empty if that is not known."""
+    """The share of the peak that it reaches, in brackets; empty if that is not known."""
     if row.rate is None or row.percent_of_peak is None:
         return ""
     percent = f"{row.percent_of_peak:.2g}" if row.percent_of_peak < 10 else f"{row.percent_of_peak:.0f}"

@@ -1,4 +1,4 @@
-"""What this machine can do at most, measured: the multiplications of a large matrix product.
+"""The peak of this machine, measured: the rate of operations in a large matrix product.
 
 A product of two square matrices has so much work for its bytes that memory does not matter, and every engine
 has its best kernel for it. What a model reaches of that rate says how much there is left to gain.

@@ -57,12 +57,12 @@ class Row:
 
     @property
     def percent_of_peak(self) -> float | None:
-        """What it reaches of the machine's measured peak."""
+        """Its rate in percent of the machine's measured peak."""
         return None if self.rate is None or self.peak is None else 100 * self.rate / self.peak.rate
 
     @property
     def setting(self) -> str:
-        """What it ran with, as words: `2 threads`."""
+        """Its threads or engine in words: `2 threads`."""
         if self.threads is None:
             return f"the {self.engine} engine"
         return f"{self.threads} thread{'s' if self.threads != 1 else ''}"
@@ -74,7 +74,7 @@ class Row:
 
     @property
     def spread_ms(self) -> float:
-        """How far the median may be off: half its 95 % interval."""
+        """Uncertainty of the median: half its 95 % interval."""
         return (self.latency.high - self.latency.low) / 2
 
     def data(self) -> dict[str, Any]:
@@ -99,7 +99,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Skipped:
-    """What could not be measured, and why."""
+    """A setting that could not be measured, and why."""
 
     subject: str
     engine: str
@@ -127,12 +127,12 @@ class Ratio:
 
     @property
     def certain(self) -> bool:
-        """Whether the interval excludes "equally fast"."""
+        """True if the interval excludes "equally fast"."""
         return 1.0 not in self.interval
 
     @property
     def outcome(self) -> Outcome:
-        """What may be said of `b` beside `a`: all sentences about speed go by this."""
+        """The verdict on `b` beside `a`: all sentences about speed go by this."""
         if not self.interval.known:
             return "unknown"
         if not self.certain or self._is_blurred():
@@ -151,14 +151,14 @@ class Ratio:
         return f"{b} ran {self.interval.inverse()} times slower than {a}{where}"
 
     def _is_blurred(self) -> bool:
-        """Whether "equally fast" lies within the width that is told, which is that of the longer side."""
+        """True if "equally fast" lies within the width that is told, which is that of the longer side."""
         # What is printed is ±, wider than the interval on one side. A sentence that says "faster" and shows a
         # width with 1 in it would contradict itself.
         shown = self.interval if self.value > 1 else self.interval.inverse()
         return shown.value - shown.half_width <= 1
 
     def _where(self) -> str:
-        """What both have in common."""
+        """The setting that both have in common, in words."""
         is_same = self.a.engine == self.b.engine
         if self.a.setting == self.b.setting:
             engine = f" with {self.a.engine}" if is_same and self.among_engines else ""

@@ -27,7 +27,7 @@ _FAR = 3.0  # Tukey's outer fence, in quartile distances
 @brief_repr
 @dataclass(frozen=True)
 class Distribution:
-    """What is known of one quantity measured `count` times, in the unit of the measurements.
+    """Statistics of one quantity measured `count` times, in the unit of the measurements.
 
     Attributes:
         low, high: the median lies between them with 95 % confidence (below 6 values: the extremes).
@@ -50,7 +50,7 @@ class Distribution:
 
     @property
     def has_interval(self) -> bool:
-        """Whether there are enough values to say how far the median may be off."""
+        """True if there are enough values to say how far the median may be off."""
         return self.count >= _FEWEST
 
     @property
@@ -82,7 +82,7 @@ class Interval:
 
     @property
     def known(self) -> bool:
-        """Whether there is an interval."""
+        """True if there is an interval."""
         return self.high < math.inf
 
     @property
@@ -150,7 +150,7 @@ def median_interval(values: Sequence[float] | Array) -> tuple[float, float]:
 
 
 def _dependence(array: Array) -> float:
-    """How much wider than for independent values the interval must be; 1 unless neighbours are alike."""
+    """Factor by which the interval is wider than for independent values; 1 unless neighbours are alike."""
     side = np.sign(array - np.median(array))
     spread = float(side @ side)
     # Autocorrelation of neighbours, by which side of the median they lie on: a few slow runs cannot dominate
@@ -165,7 +165,7 @@ def _dependence(array: Array) -> float:
 
 
 def _skipped_ranks(count: int) -> int:
-    """How many values to leave out at either end."""
+    """Number of values to leave out at either end."""
     if count > _EXACT_UP_TO:
         # binomial(n, 1/2) has the standard deviation sqrt(n) / 2; one rank less to be on the safe side of
         # rounding.

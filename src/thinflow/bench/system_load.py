@@ -1,4 +1,4 @@
-"""What else the machine did while something was measured, as far as it tells."""
+"""The load of the machine by others while something was measured, as far as it tells."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Usage(NamedTuple):
 
 
 def _by_clock() -> Usage:
-    """Where the system tells no more than the time."""
+    """The usage where the system tells no more than the time."""
     return Usage(time.process_time(), 0, 0)
 
 
@@ -41,7 +41,7 @@ else:
     _ask, _who = resource.getrusage, resource.RUSAGE_SELF
 
     def usage() -> Usage:
-        """What this process has used so far; takes half a microsecond."""
+        """The usage of this process so far; takes half a microsecond."""
         found = _ask(_who)
         return Usage(found.ru_utime + found.ru_stime, found.ru_nivcsw, found.ru_majflt)
 
@@ -76,7 +76,7 @@ class Doing:
     cpus: int
 
     def __str__(self) -> str:
-        """What is worth telling; empty if nothing is."""
+        """The load that is worth telling, in words; empty if none is."""
         found = []
         if self.others >= _WORTH_TELLING:
             found.append(f"other programs kept {self.others:.1f} of {self.cpus} CPUs busy")
@@ -112,14 +112,14 @@ class Bystanders:
             self._counts.append(counts)
 
     def at(self, time_ns: int) -> Doing | None:
-        """What was going on about a time; None if nothing is known."""
+        """The load about a time; None if it is not known."""
         after = bisect_left(self._times, time_ns)
         # The two looks around the time; at the ends the nearest two.
         last = min(max(after, 1), len(self._times) - 1)
         return self._between(last - 1, last) if len(self._times) > 1 else None
 
     def overall(self) -> Doing | None:
-        """What was going on from the first look to the last; None if nothing is known."""
+        """The load from the first look to the last; None if it is not known."""
         return self._between(0, len(self._times) - 1) if len(self._times) > 1 else None
 
     def _between(self, first: int, last: int) -> Doing | None:

@@ -1,4 +1,4 @@
-"""What can be measured: graphs, .tflite and .onnx files, each made ready to run on an engine."""
+"""Targets of measurements: graphs, .tflite and .onnx files, each made ready to run on an engine."""
 
 from __future__ import annotations
 
@@ -298,7 +298,7 @@ def _assumed(
 
 
 def _arrays(ports: Sequence[FilePort], feeds: Feeds | None, shapes: Shapes, made: Made) -> list[Array]:
-    """What the inputs of a file are fed, in their order."""
+    """Arrays for the inputs of a file, in their order."""
     given = by_position(feeds, [p.name for p in ports])
     if given is not None:
         checks = [Feed(p.name, p.spec) for p in ports]
@@ -339,7 +339,7 @@ def _require_own(engine: str, own: str, suffix: str) -> None:
 
 
 def heeds_threads(engine: str) -> bool:
-    """Whether an engine keeps to a number of threads; if not, it is measured once."""
+    """True if an engine keeps to a number of threads; if not, it is measured once."""
     from thinflow.engines._threads import blas
 
     return engine != "reference" or blas().is_controllable

@@ -68,7 +68,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Limits:
-    """When to stop.
+    """Limits of a measurement.
 
     Attributes:
         runs: exactly so many rounds, unless time runs out; None: as many as the precision needs.
@@ -93,7 +93,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a measurement went.
+    """The end of a measurement.
 
     Attributes:
         rounds: whole ones; a case may have run once more.
@@ -235,7 +235,7 @@ class _Loop:
             self.bystanders.look(case.ends[-1])
 
     def _is_known(self) -> bool:
-        """Whether every median is known well enough."""
+        """True if every median is known well enough."""
         return all(describe(c.times).uncertainty <= PRECISION for group in self.groups for c in group)
 
 

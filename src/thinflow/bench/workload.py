@@ -1,4 +1,4 @@
-"""What a run of a model has to compute, and how much of that in integers."""
+"""The workload of a run of a model, and how much of that is in integers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ACTIVATIONS = frozenset({"onnx.Relu", "onnx.Clip"})
 
 
 def _converts(op: str) -> bool:
-    """Whether an op leads between floats and eight bits.
+    """True if an op leads between floats and eight bits.
 
     Those of ONNX do not: they are how its models say that the ops between them are eight-bit.
     """
@@ -52,17 +52,17 @@ class Workload:
 
     @property
     def is_eight_bit(self) -> bool:
-        """Whether most operations are on eight-bit numbers."""
+        """True if most operations are on eight-bit numbers."""
         return 2 * self.integer_operations > self.operations
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is left out of the count."""
+        """True if nothing is left out of the count."""
         return self.products > 0 and not self.uncounted
 
     @property
     def has_eight_bit(self) -> bool:
-        """Whether some are."""
+        """True if some operations are on eight-bit numbers."""
         return self.integer_operations > 0
 
     def data(self) -> dict[str, Any]:
@@ -156,7 +156,7 @@ def _sized(graph: Graph, subject: Subject) -> Graph:
 
 
 def _may_be_heavy(node: Node, cost: GraphCost) -> bool:
-    """Whether a node whose cost is not known is a product, or may be one for all that is known."""
+    """True if a node whose cost is not known is a product, or may be one for all that is known."""
     why = cost.unknown.get(node.name, "")
     return why.startswith("unknown op") or bool(why and _PRODUCT.search(node.op))
 
@@ -175,7 +175,7 @@ def _holds_functions(node: Node) -> bool:
 
 
 def _is_integer(node: Node) -> bool:
-    """Whether a product multiplies eight-bit numbers."""
+    """True if a product multiplies eight-bit numbers."""
     vocabulary, _, op = node.op.rpartition(".")
     if op.startswith(("Quantized", "QLinear", "DynamicQuantize")) or op.endswith("Integer"):
         return True
@@ -193,7 +193,7 @@ def _is_dequantized(value: Value) -> bool:
 
 
 def _is_quantized(node: Node) -> bool:
-    """Whether all readers of a node want eight bits, an activation between allowed."""
+    """True if all readers of a node want eight bits, an activation between allowed."""
     readers = [user for value in node.outputs for user in value.readers]
     # ONNX Runtime folds such an activation into the quantization behind it.
     while len(readers) == 1 and readers[0].op in _ACTIVATIONS:

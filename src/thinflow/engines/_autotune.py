@@ -50,7 +50,7 @@ def usable_engines(candidates: Sequence[str] | None = None) -> list[str]:
 
 
 def measures_ranges(graph: Graph) -> bool:
-    """Whether a graph multiplies many eight-bit weights, and measures the ranges of results in each run."""
+    """True if a graph multiplies many eight-bit weights, and measures the ranges of results in each run."""
     if not any(has(node.op, Trait.MEASURES_RANGE) for node in graph):
         return False
     factors = (

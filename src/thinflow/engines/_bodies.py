@@ -87,7 +87,7 @@ class Pieces:
         return self.body(function, f"{function.name}/").compute
 
     def branches(self, graph: Graph, branching: Branching, constants: Collection[Node]) -> Branches | None:
-        """What takes a branch of TF1; None if the branches cannot be told apart, or have effects."""
+        """A branching of TF1 ready to run; None if the branches cannot be told apart, or have effects."""
         definitions = [registry.find(n.op) for step in branching.members for n in nodes_of(step)]
         if any(d is None or d.has(Trait.STATEFUL) for d in definitions):
             return None
@@ -97,7 +97,7 @@ class Pieces:
             return None
 
     def turner(self, loop: Loop) -> PiecewiseLoop | None:
-        """What turns a loop of TF1; None if its body cannot be told from the rest."""
+        """A loop of TF1 ready to run; None if its body cannot be told from the rest."""
         try:
             return PiecewiseLoop(loop_functions(loop), self)
         except _NOT_AS_USUAL:

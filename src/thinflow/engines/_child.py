@@ -126,7 +126,7 @@ def checked_timeout(seconds: float | None) -> float:
 
 
 def can_fork() -> bool:
-    """Whether a fork of this process can work: others may hold locks that nobody would release in it."""
+    """True if a fork of this process can work: others may hold locks that nobody would release in it."""
     return sys.platform == "linux" and hasattr(os, "fork") and threading.active_count() == 1
 
 

@@ -53,7 +53,7 @@ def too_small(region: Region) -> str:
 
 
 def _turns_or_calls(node: Node) -> bool:
-    """Whether a node is part of a loop, or runs a function."""
+    """True if a node is part of a loop, or runs a function."""
     if node.op in NEXT_ITERATIONS or node.graph is None:
         return node.op in NEXT_ITERATIONS
     functions = node.graph.functions

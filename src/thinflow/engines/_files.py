@@ -181,12 +181,12 @@ def file_content(path: str) -> bytes | str:
 
 
 def is_file(model: Any) -> bool:
-    """Whether a model is the path of a file that an engine runs as it is, or the graph read from one."""
+    """True if a model is the path of a file that an engine runs as it is, or the graph read from one."""
     return bool(engine_of(model))
 
 
 def has_signature(model: str | os.PathLike[str] | Graph, key: str | None) -> bool:
-    """Whether a model that an engine runs from its file is a .tflite file with that signature."""
+    """True if a model that an engine runs from its file is a .tflite file with that signature."""
     if key is None or engine_of(model) != "litert":
         return False
     from thinflow.formats.packed_bytes import bytes_of

@@ -65,7 +65,7 @@ class _Blas:
 
     @property
     def is_controllable(self) -> bool:
-        """Whether there is one that heeds a number of threads. Apple's Accelerate does not."""
+        """True if there is one that heeds a number of threads. Apple's Accelerate does not."""
         return bool(self._libraries)
 
     @contextmanager

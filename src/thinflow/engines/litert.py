@@ -135,7 +135,7 @@ class Model:
 
     @cached_property
     def keeps_state(self) -> bool:
-        """Whether the model has variables, which keep their values from run to run."""
+        """True if the model has variables, which keep their values from run to run."""
         return any(o["op_name"] == "VAR_HANDLE" for o in self.interpreter._get_ops_details())
 
     def _fetched(self, number: int) -> Array:

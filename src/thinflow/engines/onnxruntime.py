@@ -145,7 +145,7 @@ _X86 = frozenset({"x86_64", "amd64", "i386", "i686", "x86"})
 
 @cache
 def products_may_overflow() -> bool:
-    """Whether ONNX Runtime's fastest eight-bit products may be wrong here: on x86 not known to have VNNI.
+    """True if ONNX Runtime's fastest eight-bit products may be wrong here: on x86 not known to have VNNI.
 
     Without it they add pairs of unsigned times signed integers in 16 bits, which may be too few.
     """
@@ -153,7 +153,7 @@ def products_may_overflow() -> bool:
 
 
 def overflow_on(machine: str, description: Path) -> bool:
-    """Whether sums may overflow, given the kind of machine and Linux's description of its processors."""
+    """True if sums may overflow, given the kind of machine and Linux's description of its processors."""
     if machine.lower() not in _X86:
         return False
     try:
@@ -213,7 +213,7 @@ def _unsupported_unit(graph: Graph, inputs: Sequence[Value], outputs: Sequence[V
 
 
 def _limits_bytes() -> bool:
-    """Whether this ONNX Runtime has Max and Min of uint8."""
+    """True if this ONNX Runtime has Max and Min of uint8."""
     from onnxruntime import __version__ as version
 
     found = tuple(int(n) for n in version.split(".")[:2] if n.isdigit())

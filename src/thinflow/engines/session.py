@@ -192,7 +192,7 @@ class Session:
             return self._finished(call, call.compiled.run(arrays))
 
     def _finished(self, call: _Call, results: list[Array]) -> list[Array]:
-        """What was asked for of a run's results; the states that it leaves are kept."""
+        """The fetched part of a run's results; the states that it leaves are kept."""
         count = len(results) - len(call.states)
         for state, left in zip(call.states, results[count:], strict=True):
             self._held[state.input] = left
@@ -297,12 +297,12 @@ class Session:
 
     @property
     def held(self) -> Mapping[Value, Array]:
-        """What the next run of a graph begins with: the input of each state -> its value."""
+        """The states with which the next run of a graph begins: the input of each state -> its value."""
         return self._held
 
     @property
     def keeps_state(self) -> bool:
-        """Whether a run leaves something for the next in variables of the model."""
+        """True if a run leaves something for the next in variables of the model."""
         if self._file is not None:
             return bool(getattr(self._file.model, "keeps_state", False))
         return bool(self._held) or any(n.op == "LiteRTVariable" for n in self._graph)

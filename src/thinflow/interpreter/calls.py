@@ -45,7 +45,7 @@ _SHARED: ContextVar[State | None] = ContextVar("state", default=None)
 
 @contextmanager
 def sharing(state: State) -> Iterator[None]:
-    """What is prepared inside keeps its variables, tables and queues in `state`."""
+    """Let whatever is prepared inside keep its variables, tables and queues in `state`."""
     token = _SHARED.set(state)
     try:
         yield
@@ -76,7 +76,7 @@ class Bodies:
         self._depth = 0
 
     def body(self, function: Attr | None) -> Runner:
-        """What calls a function with arguments; it is decoded and prepared at the first call.
+        """A runner that calls a function; it is decoded and prepared at the first call.
 
         Raises:
             GraphError: there is no such function.
@@ -125,7 +125,7 @@ class Bodies:
 
 
 def caller(node: Node, bodies: Bodies) -> Runner | None:
-    """What runs a node that calls functions; None for any other node.
+    """The runner of a node that calls functions; None for any other node.
 
     Raises:
         GraphError: a function it calls does not exist; placed at the node.
@@ -216,7 +216,7 @@ def _for(node: Node, bodies: Bodies) -> Runner:
 
 
 def is_true(value: Any) -> bool:
-    """What TensorFlow takes for true: a scalar neither zero nor empty text, or any tensor with elements."""
+    """True if TensorFlow takes it so: a scalar neither zero nor empty text, or any tensor with elements."""
     array = np.asarray(value)
     return bool(array[()]) if array.ndim == 0 else array.size > 0
 

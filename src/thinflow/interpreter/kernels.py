@@ -18,7 +18,7 @@ from thinflow.ops._missing import missing_kernel
 
 
 def _feeding_hint(node: Node) -> str:
-    """What to do about a placeholder that is not fed."""
+    """The hint for a placeholder that is not fed."""
     name = node.name
     if node.op == ARGUMENT or node.get("shape") not in (None, ()):
         return f"pass a value for '{name}'"

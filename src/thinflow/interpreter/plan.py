@@ -1,4 +1,4 @@
-"""What to run for some outputs, in which order, and when each value can be dropped."""
+"""Plans: the nodes to run for some outputs, in order, and when each value can be dropped."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class Plan:
 
 
 def _folder_of(graph: Graph) -> str:
-    """Where the file of a graph lies, wherever the program goes from here; "" for a graph without a file."""
+    """Absolute folder of a graph's file, wherever the program goes from here; "" for a graph without one."""
     return os.path.dirname(os.path.abspath(graph.path)) if graph.path else ""
 
 
@@ -134,7 +134,7 @@ def _needed(
     fed: Collection[Value],
     within: Collection[Node] | None,
 ) -> set[Node]:
-    """What has to run: who makes what is asked for and not fed, and whom that waits for.
+    """The nodes that have to run: who makes what is asked for and not fed, and whom that waits for.
 
     Of a node that makes several values some may be fed. If all that is read are, nobody waits for it.
     """

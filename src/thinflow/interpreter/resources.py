@@ -47,7 +47,7 @@ def _fill(node: Node, table: Table, bodies: Bodies) -> None:
 
 
 def _initializes(reader: Node, table: Node, bodies: Bodies) -> bool:
-    """Whether a node fills the table by itself, or calls a function that does nothing else with it."""
+    """True if a node fills the table by itself, or calls a function that does nothing else with it."""
     if reader.op in ("PartitionedCall", "StatefulPartitionedCall"):
         called = reader.attrs.get("f")
         function = bodies.functions.get(called.name) if isinstance(called, FunctionAttr) else None
@@ -64,7 +64,7 @@ def _initializes(reader: Node, table: Node, bodies: Bodies) -> bool:
 
 
 def _is_ready(nodes: Sequence[Node]) -> bool:
-    """Whether the graph alone says what these give: nothing is fed, restored or kept in a variable."""
+    """True if the graph alone says what these give: nothing is fed, restored or kept in a variable."""
     return not any(
         n.op in ("Restore", "RestoreV2", ARGUMENT) or has(n.op, Trait.FED | Trait.VARIABLE)
         for n in ancestors(nodes)

@@ -1,4 +1,4 @@
-"""What computes a node's outputs from its inputs: control flow, a call, a resource, or the op's kernel."""
+"""Runners compute a node's outputs from its inputs: control flow, a call, a resource, or the op's kernel."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from thinflow.ops.traits import Trait, has, ops_with
 
 
 def runner(node: Node, bodies: Bodies) -> Runner:
-    """What computes a node's outputs from its inputs.
+    """The runner of a node, which computes its outputs from its inputs.
 
     Raises:
         NodeError: nothing can; placed at the node.

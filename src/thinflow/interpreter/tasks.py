@@ -27,7 +27,7 @@ class Turner(Protocol):
     arguments: Sequence[Value]
 
     def run(self, arguments: Sequence[Any]) -> Sequence[Any] | None:
-        """What the loop's Exits hand out, in order; None if it had better be run here."""
+        """The values of the loop's Exits, in order; None if it had better be run here."""
         ...
 
 
@@ -164,7 +164,7 @@ def tasks(steps: Iterable[Step], fed: set[Value], bodies: Bodies, turners: Turne
 
 
 def _reads_references(node: Node) -> bool:
-    """Whether an input may be a TF1 variable, of which the node wants what it holds."""
+    """True if an input may be a TF1 variable, of which the node wants what it holds."""
     if has(node.op, Trait.TAKES_REFERENCE):
         return False
     return any(has(v.node.op, Trait.GIVES_REFERENCE) for v in node.inputs)

@@ -1,4 +1,4 @@
-"""What a run computes: arrays, handles, and DEAD on a branch that was not taken."""
+"""Values of a run: arrays, handles, and DEAD on a branch that was not taken."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Dead:
 
 DEAD = Dead()
 Values: TypeAlias = dict[Value | Node, Any]
-"""What a run has computed so far, and DEAD for each node that did not run."""
+"""The values of a run so far, and DEAD for each node that did not run."""
 
 
 def as_array(value: Value, result: Any) -> Array:
-    """What `Plan.compute` gives for a value as an array; a handle becomes a scalar array of objects.
+    """A result of `Plan.compute` as an array; a handle becomes a scalar array of objects.
 
     Raises:
         FeedError: there is nothing, as its branch was not taken or its op has no such output.

@@ -34,7 +34,7 @@ class Tensor(model.Tensor):
 
     @property
     def is_streamed(self) -> bool:
-        """Whether it is a constant too large to be encoded with the operators that read it."""
+        """True if it is a constant too large to be encoded with the operators that read it."""
         return self.data is not None and self.dtype is not STRING and self.data.nbytes > SMALL_BYTES
 
 
@@ -58,7 +58,7 @@ class Operator(model.Operator[Tensor]):
 @brief_repr
 @dataclass(eq=False)
 class Program(model.Block[Tensor, Operator]):
-    """What an .onnx file holds; it is fed and fetched by the names of its inputs and outputs.
+    """The content of an .onnx file; it is fed and fetched by the names of its inputs and outputs.
 
     Attributes:
         opset: version of ONNX's op set.

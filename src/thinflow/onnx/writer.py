@@ -19,7 +19,7 @@ from thinflow.wire.protos import serialize
 INLINE_LIMIT = 2**31 - 2**26
 """Bytes of weights inside the file; the rest of protobuf's 2 GiB is for the nodes."""
 ALIGNMENT = 4096
-"""Where a weight starts in the second file, so that readers can map it."""
+"""Bytes. A weight starts at a multiple in the second file, so that readers can map it."""
 
 # As released together, in ONNX 1.12 to 1.16: a runtime refuses a file whose IR is newer than its own.
 _IR_VERSIONS = {17: 8, 18: 8, 19: 9, 20: 9, 21: 10}

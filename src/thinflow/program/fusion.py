@@ -150,7 +150,7 @@ class Match(Generic[T, O]):
 
     @property
     def output(self) -> T:
-        """What the whole match computes."""
+        """The tensor that the whole match computes."""
         return self.head.outputs[0]
 
 

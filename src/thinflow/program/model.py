@@ -77,7 +77,7 @@ class Tensor:
 
     @property
     def size_bytes(self) -> int | None:
-        """What the elements occupy in memory; None if a size is not known, or the type has no fixed width."""
+        """Size of the elements in memory; None if a size is not known, or the type has no fixed width."""
         return TensorSpec(self.dtype, self.shape).size_bytes
 
     def __repr__(self) -> str:
@@ -124,7 +124,7 @@ O = TypeVar("O", bound=Operator[Any])  # noqa: E741 (beside T for tensors)
 
 
 class Span(NamedTuple):
-    """When a tensor has to be in memory: from the operator that writes it to the last one that reads it.
+    """Span of a tensor in memory: from the operator that writes it to the last one that reads it.
 
     Attributes:
         start: number of the operator; -1 for an input.
@@ -168,11 +168,11 @@ class Block(Generic[T, O]):
         return [t for t in self.tensors() if t.is_constant]
 
     def producers(self) -> dict[T, O]:
-        """Who writes each tensor; inputs and constants are missing. O(edges)."""
+        """Tensor -> the operator that writes it; inputs and constants are missing. O(edges)."""
         return {tensor: operator for operator in self.operators for tensor in operator.outputs}
 
     def consumers(self) -> dict[T, list[tuple[O, int]]]:
-        """Who reads each tensor, as (operator, input number); unread tensors are missing. O(edges)."""
+        """Tensor -> its readers, as (operator, input number); unread tensors are missing. O(edges)."""
         readers: dict[T, list[tuple[O, int]]] = {}
         for operator in self.operators:
             for i, tensor in enumerate(operator.inputs):
@@ -181,7 +181,7 @@ class Block(Generic[T, O]):
         return readers
 
     def counts(self) -> Counter[str]:
-        """How many operators of each kind there are."""
+        """The number of operators of each kind."""
         return Counter(o.code for o in self.operators)
 
     def lifetimes(self) -> dict[T, Span]:

@@ -35,20 +35,20 @@ class Wiring(Generic[T, O]):
     # --- what is there ------------------------------------------------------------------------------------
 
     def producer(self, tensor: T | None, *codes: str) -> O | None:
-        """Who writes a tensor, if it is one of these ops or none are named; None for inputs and constants."""
+        """The writer of a tensor, if it is one of these ops or none are named; None for inputs, constants."""
         found = None if tensor is None else self._producers.get(tensor)
         return found if found is not None and (not codes or found.code in codes) else None
 
     def readers(self, tensor: T) -> list[O]:
-        """Who reads a tensor, once per reading input."""
+        """The readers of a tensor, once per reading input."""
         return list(self._readers.get(tensor, ()))
 
     def is_wanted(self, tensor: T) -> bool:
-        """Whether it is an output of the block."""
+        """True if it is an output of the block."""
         return bool(self._wanted[tensor])
 
     def is_read_once(self, tensor: T) -> bool:
-        """Whether exactly one operator input reads it and nobody outside does."""
+        """True if exactly one operator input reads it and nobody outside does."""
         return len(self._readers.get(tensor, ())) == 1 and not self._wanted[tensor]
 
     def sole_producer(self, tensor: T | None, *codes: str) -> O | None:
@@ -59,7 +59,7 @@ class Wiring(Generic[T, O]):
         return found
 
     def is_gone(self, operator: O) -> bool:
-        """Whether an operator has been taken out."""
+        """True if an operator has been taken out."""
         return operator in self._gone
 
     # --- changes ------------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ def constant_of(tensor: Tensor | None) -> Array | None:
 
 
 def keeps_shape(x: Tensor, constant: Array) -> bool:
-    """Whether broadcasting x against the constant gives x's shape, whatever the unknown sizes are."""
+    """True if broadcasting x against the constant gives x's shape, whatever the unknown sizes are."""
     if x.shape is None or constant.ndim > len(x.shape):
         return False
     tail = x.shape[len(x.shape) - constant.ndim :]
@@ -164,6 +164,6 @@ def keeps_shape(x: Tensor, constant: Array) -> bool:
 
 
 def is_number(constant: Array, number: float) -> bool:
-    """Whether a constant is one number, to four digits behind the point."""
+    """True if a constant is one number, to four digits behind the point."""
     # Constants of formulas (1/6, sqrt(2/pi)) were rounded by whoever wrote them, in float32 or in a text.
     return constant.size == 1 and abs(float(np.reshape(constant, ())) - number) < 1e-4

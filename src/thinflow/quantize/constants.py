@@ -54,7 +54,7 @@ class Storing:
     _made: dict[tuple[Any, ...], Tensor] = field(default_factory=dict)
 
     def choose(self, operator: Operator, number: int, constant: Tensor) -> Smaller | str:
-        """What replaces an input of an operator; or why it stays, "" if that is not worth a word."""
+        """The replacement of an input of an operator; or why it stays, "" if that is not worth a word."""
         raise NotImplementedError
 
     def once(self, constant: Tensor, *how: Any, make: Callable[[], tuple[Tensor, Decision]]) -> Tensor:

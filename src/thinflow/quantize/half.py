@@ -85,7 +85,7 @@ def store_half(program: onnx.Program) -> Quantized[onnx.Program]:
     unique = unique_names({t.name for t in program.tensors()})
 
     def widened(tensor: onnx.Tensor, operator: onnx.Operator) -> onnx.Tensor:
-        """What stands for a tensor: itself, or the float32 form of its new float16 constant."""
+        """The stand-in of a tensor: itself, or the float32 form of its new float16 constant."""
         # One Cast serves all readers of a constant.
         if tensor in wide or not is_float(tensor) or not tensor.is_constant or tensor.array().size < FEWEST:
             return wide.get(tensor, tensor)

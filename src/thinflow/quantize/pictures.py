@@ -34,7 +34,7 @@ class Scaling:
         )
 
     def range_text(self) -> str:
-        """What pixels of 0..255 become: `0..255`, `-1..1`; from the lowest to the highest of all channels."""
+        """The range of pixels 0..255: `0..255`, `-1..1`; from the lowest to the highest of all channels."""
         ends = [(np.float64(pixel) - np.asarray(self.mean)) / np.asarray(self.std) for pixel in (0, 255)]
         low, high = min(float(np.min(e)) for e in ends), max(float(np.max(e)) for e in ends)
         return f"{low:.4g}..{high:.4g}"

@@ -51,7 +51,7 @@ def place(
 
 @dataclass
 class Neighbours:
-    """Who writes and who reads the tensors of placed operators, in float or as integers.
+    """Writers and readers of the tensors of placed operators, in float or as integers.
 
     Attributes:
         fetched: outputs of the block.
@@ -75,7 +75,7 @@ class Neighbours:
 
 
 def gives_floats(operator: Operator, placement: Placement, kernels: Kernels, neighbours: Neighbours) -> bool:
-    """Whether nobody wants the integers of an operator that can give floats as well."""
+    """True if nobody wants the integers of an operator that can give floats as well."""
     after = neighbours.after(operator)
     return kernels.table[operator.code].gives_floats and all(placement[reader] for reader in after)
 
@@ -166,7 +166,7 @@ def _keep_float_tails(placement: Placement, kernels: Kernels, neighbours: Neighb
 
 
 def _is_tail(operator: Operator, placement: Placement, kernels: Kernels, neighbours: Neighbours) -> bool:
-    """Whether an operator inside the network can read floats that exist anyway."""
+    """True if an operator inside the network can read floats that exist anyway."""
     del kernels
     after = neighbours.after(operator)
     # A result that is also fetched has to exist in the form the recipe wants.
@@ -183,7 +183,7 @@ def _is_tail(operator: Operator, placement: Placement, kernels: Kernels, neighbo
 
 
 def _is_free_tail(operator: Operator, placement: Placement, kernels: Kernels, neighbours: Neighbours) -> bool:
-    """Whether only floats are wanted of an operator, the model's outputs included: from floats it computes
+    """True if only floats are wanted of an operator, the model's outputs included: from floats it computes
     them better.
     """
     before: Any = neighbours.producers.get(kernels.data_inputs(operator)[0])

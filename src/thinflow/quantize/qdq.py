@@ -159,7 +159,7 @@ class _Rewriter:
     # ------------------------------------------------------------------------------------------------ weights
 
     def _weights(self, operator: Operator) -> dict[int, Tensor]:
-        """What an operator reads instead of its constant weights and bias, by input number."""
+        """Stand-ins for the constant weights and bias of an operator, by input number."""
         numbers = KERNELS.table[operator.code].weighted
         assert numbers is not None, "only ops with weights get here"
         s_x = self.assignment.of[KERNELS.data_inputs(operator)[0]].scale
@@ -229,7 +229,7 @@ class _Rewriter:
         return self._integers[tensor]
 
     def _as_read(self, tensor: Tensor, operator: Operator | None = None) -> Tensor:
-        """What an integer operator reads: a DequantizeLinear of the integers."""
+        """The tensor that an integer operator reads: a DequantizeLinear of the integers."""
         if tensor.is_constant:
             return self._constant(tensor, operator)
         stored = self._as_integers(tensor)

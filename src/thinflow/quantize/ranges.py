@@ -37,7 +37,7 @@ class Range(NamedTuple):
         return self._replace(low=min(self.low, other.low), high=max(self.high, other.high))
 
     def cut(self, low: float, high: float) -> Range:
-        """What is left of it between two limits."""
+        """The part of it between two limits."""
         return self._replace(low=min(max(self.low, low), high), high=min(max(self.high, low), high))
 
     @property
@@ -265,7 +265,7 @@ class _Assigner:
         return None if fixed is None else fixed_parameters(fixed, writer.code, self.kernels.arithmetic)
 
     def _narrow(self, tensors: Sequence[Any], union: Range) -> list[str]:
-        """What is lost where a tensor shares the scale of a much wider one."""
+        """Warnings where a tensor shares the scale of a much wider one."""
         bits = 8 * self.kernels.arithmetic.activation.itemsize
         texts = []
         for tensor in tensors:

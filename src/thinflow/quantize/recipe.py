@@ -93,11 +93,11 @@ class Recipe:
 
     @property
     def needs_samples(self) -> bool:
-        """Whether ranges of activations are needed."""
+        """True if ranges of activations are needed."""
         return self.scheme in NEEDS_SAMPLES
 
     def is_unsigned(self, is_input: bool) -> bool:
-        """Whether inputs (or outputs) are uint8, which the arithmetic inside is not."""
+        """True if inputs (or outputs) are uint8, which the arithmetic inside is not."""
         return (self.input_type if is_input else self.output_type) == "uint8"
 
     def why_skipped(self, operator: Operator) -> str:
@@ -189,7 +189,7 @@ class QdqOptions:
 
     @property
     def offset(self) -> int:
-        """What is added to quantized values from -128 to 127."""
+        """The number added to quantized values from -128 to 127."""
         return 128 if self.activations == "uint8" else 0
 
     @property

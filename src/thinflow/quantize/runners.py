@@ -31,7 +31,7 @@ class Runner(Protocol):
     def run(self, feed: Feed, where: str) -> None: ...
 
     def view(self, tensor: Any) -> Array:
-        """What a tensor held in the last run."""
+        """The content of a tensor in the last run."""
 
 
 class LiteRTRunner:
@@ -103,7 +103,7 @@ class LiteRTRunner:
 
 
 def _taken_for_dense(operator: tflite.Operator) -> bool:
-    """Whether LiteRT's own CONV_2D goes wrong on several threads.
+    """True if LiteRT's own CONV_2D goes wrong on several threads.
 
     It takes a filter as large as the image, without padding in front, for a dense layer: one pixel is
     computed. SAME padding behind may ask for more of them, and these stay whatever was in memory.

@@ -70,7 +70,7 @@ class Stored:
             raise FeedError(f"the file cannot be read: {e}", self.where) from e
 
     def _stored_bytes(self, stream: IO[bytes]) -> int:
-        """How long the file is, header included. No seeking: that unpacks a zip member in large pieces."""
+        """Length of the file, header included. No seeking: that unpacks a zip member in large pieces."""
         return stream.size if isinstance(stream, _Member) else stream.seek(0, io.SEEK_END)
 
     def __iter__(self) -> Iterator[Array]:

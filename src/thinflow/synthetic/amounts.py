@@ -1,4 +1,4 @@
-"""What made-up numbers may be that say how much there is of something: rates, sizes, shapes, counts.
+"""Made-up numbers that say how much there is of something: rates, sizes, shapes, counts.
 
 Zeros and numbers drawn from anywhere are refused by the ops that read them, or make results without elements.
 """

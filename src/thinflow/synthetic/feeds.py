@@ -22,7 +22,7 @@ from thinflow.synthetic.strings import known_maker, maker_for
 from thinflow.typing import Array
 
 MAX_RANK = 32
-"""What every numpy can hold."""
+"""The rank that every numpy can hold."""
 MAX_BYTES = 1 << 31
 """Of one made-up input. A damaged file may declare any size."""
 
@@ -103,7 +103,7 @@ def _size_to_make(value: Value, spec: TensorSpec) -> tuple[int, ...]:
 
 
 def _start_of(value: Value) -> Array | None:
-    """What a state begins with before the first run; None for any other input."""
+    """The first value of a state; None for any other input."""
     graph = value.node.graph
     if graph is None or not graph.states:
         return None
@@ -111,7 +111,7 @@ def _start_of(value: Value) -> Array | None:
 
 
 def declared_spec(value: Value) -> TensorSpec:
-    """What is known of an input: from inference, else from the placeholder's attributes."""
+    """Type and shape known of an input: from inference, else from the placeholder's attributes."""
     if value.spec.dtype is not None:
         return value.spec
     element, shape = value.node.get("dtype"), value.node.get("shape")

@@ -1,4 +1,4 @@
-"""What made-up integers may be: within the tables they look into, no divisors of 0, segments in order."""
+"""Bounds of made-up integers: within the tables they look into, no divisors of 0, segments in order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CARRIERS = frozenset(
     {"Abs", "BroadcastTo", "Cast", "EnsureShape", "FloorMod", "MirrorPad", "Pad", "PlaceholderWithDefault"}
     | {"Relu", "ReverseV2", "Slice", "StridedSlice", "Tile", "Transpose", "Unpack"}
 )
-"""What hands its first input's integers on, none larger than those that came in."""
+"""Ops that hand their first input's integers on, none larger than those that came in."""
 
 
 def index_limit(value: Value) -> int | None:
@@ -32,17 +32,17 @@ def known_keys(value: Value) -> list[int]:
 
 
 def is_divisor(value: Value) -> bool:
-    """Whether something is divided by these numbers."""
+    """True if something is divided by these numbers."""
     return any(use.index == 1 and has(use.node.op, Trait.HAS_DIVISOR) for use in uses_of(value))
 
 
 def is_segmentation(value: Value) -> bool:
-    """Whether the numbers say which rows belong together, which must be in order."""
+    """True if the numbers say which rows belong together, which must be in order."""
     return any(use.index == 1 and has(use.node.op, Trait.SEGMENT) for use in uses_of(value))
 
 
 def uses_of(value: Value) -> Iterator[Use]:
-    """Who reads a value, itself or behind nodes that hand it on."""
+    """The readers of a value, itself or behind nodes that hand it on."""
     pending, seen = [value], {value}
     while pending:
         for use in pending.pop().uses:
@@ -54,7 +54,7 @@ def uses_of(value: Value) -> Iterator[Use]:
 
 
 def _hands_on(use: Use) -> bool:
-    """Whether numbers that come out of the reader are among those that went in, or smaller."""
+    """True if numbers that come out of the reader are among those that went in, or smaller."""
     op = use.node.op
     if op in ("Maximum", "Minimum", "Pack") or has(op, Trait.CONCAT | Trait.SELECT | Trait.SPLIT):
         return True
@@ -76,7 +76,7 @@ def _table_size(use: Use) -> int | None:
 
 
 def _axis(node: Node) -> int | None:
-    """Which axis a gather looks along; None if that is computed."""
+    """The axis along which a gather looks; None if that is computed."""
     if node.op != "GatherV2" or len(node.inputs) < 3:
         return 0
     axis = node.inputs[2].node.tensor

@@ -1,4 +1,4 @@
-"""What went wrong on made-up inputs, told with the inputs whose sizes had to be made up too."""
+"""Errors on made-up inputs, told with the inputs whose sizes had to be made up too."""
 
 from __future__ import annotations
 

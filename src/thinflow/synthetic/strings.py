@@ -33,12 +33,12 @@ def words(rng: np.random.Generator) -> bytes:
 
 
 def maker_for(value: Value) -> Maker:
-    """What makes strings for a value, given by who reads them: words if nobody wants anything else."""
+    """The maker of strings for a value, given by who reads them: words if nobody wants anything else."""
     return known_maker(value) or words
 
 
 def known_maker(value: Value) -> Maker | None:
-    """What makes the strings that the readers of a value want; None if they want none in particular.
+    """The maker of the strings that the readers of a value want; None if they want none in particular.
 
     Strings that nobody known reads, but that go into loops or functions, are what those decode.
     """
@@ -47,7 +47,7 @@ def known_maker(value: Value) -> Maker | None:
 
 
 def _readers(value: Value) -> Iterator[tuple[Node, int]]:
-    """Who reads a value, itself or behind nodes that hand it on."""
+    """The readers of a value, itself or behind nodes that hand it on."""
     pending, seen = [value], {value}
     while pending:
         current = pending.pop()
@@ -60,7 +60,7 @@ def _readers(value: Value) -> Iterator[tuple[Node, int]]:
 
 
 def _hands_on(op: str) -> bool:
-    """Whether an op gives the strings it gets, in another arrangement or much as they are."""
+    """True if an op gives the strings it gets, in another arrangement or much as they are."""
     moves = Trait.IDENTITY | Trait.RESHAPE | Trait.GATHER
     return has(op, moves) or op in ("Pack", "StridedSlice", "Unpack") or _EDIT.fullmatch(op) is not None
 
@@ -97,7 +97,7 @@ def _maker_of_reader(node: Node, port: int) -> Maker | None:
 
 
 def _key_maker(node: Node) -> Maker | None:
-    """What makes the keys of the table in which a node looks up, and now and then another word."""
+    """The maker of keys of the table in which a node looks up, and now and then of another word."""
     content = content_of(node)
     if not isinstance(content, Content) or content.key is not STRING or not content.items:
         return None
@@ -131,7 +131,7 @@ def _raw_count(node: Node) -> int:
 
 
 def _of_anything_inside(value: Value) -> Maker | None:
-    """What the bodies decode that a graph calls, if its strings go into one."""
+    """The maker of what the bodies decode that a graph calls, if its strings go into one."""
     graph = value.node.graph
     if graph is None or not graph.functions:
         return None

@@ -84,7 +84,7 @@ class Signature(NamedTuple):
 @brief_repr
 @dataclass(eq=False)
 class Program:
-    """What a .tflite file holds. The first subgraph is the one that runs.
+    """The content of a .tflite file. The first subgraph is the one that runs.
 
     Attributes:
         signatures: key -> the names of one subgraph's inputs and outputs.

@@ -23,7 +23,7 @@ _UNKNOWN_TYPES = 1000  # where the numbers begin of element types that are newer
 
 
 class _Keeper:
-    """What to do with a part of the format that a Program has no place for.
+    """Notes parts of the format that a Program has no place for, or refuses them.
 
     Args:
         losses: where to note it; None to refuse the file.

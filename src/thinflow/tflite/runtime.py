@@ -34,7 +34,7 @@ def interpreter(*, allocated: bool = True, **options: Any) -> Any:
 
 
 def source(content: bytes | str) -> dict[str, Any]:
-    """What tells `interpreter` where a model is: its bytes, or the path of a file, which it maps."""
+    """The option of `interpreter` for a model: its bytes, or the path of a file, which it maps."""
     return {"model_path" if isinstance(content, str) else "model_content": content}
 
 
@@ -50,7 +50,7 @@ def allocate(made: Any) -> None:
 
 @cache
 def multiplies_matrices() -> bool:
-    """Whether the int8 kernels find a unit here that multiplies matrices: AMX, which they use on Linux."""
+    """True if the int8 kernels find a unit here that multiplies matrices: AMX, which they use on Linux."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             return any(line.startswith("flags") and "amx_int8" in line.split() for line in file)

@@ -1,4 +1,4 @@
-"""What asks for which version of an op, as tables: element types, options, ranks, int8 weights.
+"""Versions of ops that features ask for, as tables: element types, options, ranks, int8 weights.
 
 Kernels accept every version below theirs, so the highest that applies wins.
 """
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class VersionRule(NamedTuple):
-    """Which element type of one operand asks for which op version."""
+    """Op versions that the element types of one operand ask for."""
 
     operand: int  # input number; -1 is the first output
     by_type: dict[str, int]  # "int16q" is an int16 that carries a quantization

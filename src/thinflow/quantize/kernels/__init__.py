@@ -140,7 +140,7 @@ class Kernels:
     # ------------------------------------------------------------------------ what differs by runtime
 
     def why_form(self, operator: Operator) -> str:
-        """What speaks against the integer kernel of an op in this operator's form; empty if nothing."""
+        """The reason against the integer kernel of an op in this operator's form; empty if there is none."""
         raise NotImplementedError
 
     def clamp(self, operator: Operator) -> tuple[float, float] | None:
@@ -173,7 +173,7 @@ class Kernels:
         return self.refusals.get(code) or self.missing.format(code)
 
     def is_light(self, operator: Operator) -> bool:
-        """Whether integers pay off only beside others."""
+        """True if integers pay off only beside others."""
         kernel = self.table.get(operator.code)
         return kernel is not None and not kernel.is_heavy
 
@@ -186,7 +186,7 @@ class Kernels:
         return tensor if tensor is not None and tensor.is_constant else None
 
     def bias(self, operator: Operator) -> Any:
-        """What an operator with weights adds to its sums; None if there is nothing."""
+        """The bias that an operator with weights adds to its sums; None if there is none."""
         kernel = self.table.get(operator.code)
         if kernel is None or kernel.weighted is None or kernel.weighted.bias is None:
             return None
@@ -223,7 +223,7 @@ def input_at(operator: Operator, number: int) -> Any:
 
 
 def is_float(tensor: Any) -> bool:
-    """Whether a tensor is one that quantization is about."""
+    """True if a tensor is one that quantization is about."""
     return tensor is not None and tensor.dtype is FLOAT
 
 

@@ -50,5 +50,5 @@ class Histogram:
 
     @property
     def is_flat(self) -> bool:
-        """Whether there is nothing to choose: no value, or always the same."""
+        """True if there is nothing to choose: no value, or always the same."""
         return not self.high > self.low
