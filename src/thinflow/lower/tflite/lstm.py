@@ -31,6 +31,7 @@ def is_faster(batch: int, inputs: int, units: int, *, collects: bool) -> bool:
     Both cost something per step, in microseconds, and per multiplication; the op, which does without
     XNNPACK, more of the latter and for each sequence of the batch by itself.
     """
+    # Four gates, each with a matrix for x and one for h.
     products = 4 * units * (inputs + units)
     fused = batch * (0.47 + 9e-5 * products)
     loop = (0.85 if collects else 0.59) + 2.6e-5 * batch * products
@@ -52,6 +53,7 @@ def fused_loop(
         cell = body.cell()
         collected = _collected(body, cell, forms, steps)
         matrices = _matrices(cell)
+    # Not to be this op is no failure: a loop computes anything.
     except UnsupportedOp as error:
         logger.debug("%s stays a loop: %s", b.node.where, error.problem)
         return None
@@ -86,6 +88,7 @@ def _starts(b: Builder, body: LoopBody, cell: Cell, slots: Sequence[Slot]) -> tu
         return first[0], first[1]
     sequence = _sequence(body, cell, slots)
     given = _before_transposing(b, sequence)
+    # What the sequence was transposed from knows its sizes earlier; its batch comes first, steps are axis 1.
     source, axis = (sequence, 0) if given is None else (given, 1)
     h, c = (start_of(b, start, source, axis) for start in (first[0], first[1]))
     return None if h is None or c is None else (h, c)
@@ -95,6 +98,7 @@ def _collected(body: LoopBody, cell: Cell, forms: Sequence[Slot], steps: int) ->
     """Variable -> how it collects the output."""
     found: dict[int, str] = {}
     for n in body.changing:
+        # Everything else that changes has to be a way to keep h, or the op would not compute it.
         if n in (cell.counter, cell.state, cell.output):
             continue
         kind, form = body.kept(n, cell), forms[n]
@@ -120,6 +124,7 @@ def _matrices(cell: Cell) -> Matrices:
             raise UnsupportedOp(f"gate {name} reads nothing")
         units = len(next(iter(gate.products.values())))
         outputs = units if cell.projection is None else len(cell.projection)
+        # A gate need not read both: the op wants matrices all the same.
         x = gate.products.get(cell.x, np.zeros((units, inputs), np.float32))
         others = [m for s, m in gate.products.items() if s is not cell.x]
         h = others[0] if others else np.zeros((units, outputs), np.float32)
@@ -153,6 +158,7 @@ def _emitted(
     names = {
         name: [b.const(np.ascontiguousarray(m), "weights") for m in matrices[name][:3]] for name in _GATES
     }
+    # Without peepholes the inputs are left out; with one of them the kernel wants all three.
     has_peephole = any(parts[3] is not None for parts in matrices.values())
     peepholes: list[Tensor | None] = [None] * 3
     if has_peephole:
@@ -164,6 +170,8 @@ def _emitted(
     y = b.own("lstm", (steps, batch, outputs) if is_time_major else (batch, steps, outputs), FLOAT)
     operands: list[Tensor | None] = [
         given or sequence,
+        # The inputs of UNIDIRECTIONAL_SEQUENCE_LSTM in the order of the schema: x, W, R, peepholes, biases,
+        # projection and its bias, both states, and the factors of layer normalization, which are left out.
         *(names[name][0] for name in _GATES),
         *(names[name][1] for name in _GATES),
         *peepholes,
@@ -180,6 +188,7 @@ def _emitted(
     last = _last_row(b, y, steps, 0 if is_time_major else 1)
     rows = y if is_time_major else b.transposed(y, (1, 0, 2))
     results = list(slots)
+    # Readers of the loop's other variables get what they would hold after the last turn.
     results[cell.counter] = b.const(np.int32(steps), "steps")
     results[cell.output] = last
     results[cell.state] = _after(b, state_c, last)
@@ -220,6 +229,7 @@ def _last_row(b: Builder, y: Tensor, steps: int, axis: int) -> Tensor:
     at = [steps - 1 if n == axis else 0 for n in range(3)]
     begin, end = b.ints(at, "begin"), b.ints([n + 1 for n in at], "end")
     shape = tuple(n for place, n in enumerate(y.shape or ()) if place != axis)
+    # Whole axes by masks, so that an open batch needs no number.
     others, strides = 7 - (1 << axis), b.ints([1, 1, 1], "strides")
     return b.step(
         "STRIDED_SLICE",
@@ -241,5 +251,7 @@ def _after(b: Builder, state: Tensor, last: Tensor) -> Tensor:
     first = b.step(
         "STRIDED_SLICE", last, begin, end, b.ints([1, 1], "strides"), shape=column, begin_mask=1, end_mask=1
     )
+    # False for any number, NaN too, yet computed from the op's result: the
+    # state is read after the op has run.
     never = b.step("LESS", first, first, shape=column, element=BOOL)
     return b.step("SELECT_V2", never, b.scalar(0, state, "zero"), state, shape=state.shape, element=FLOAT)

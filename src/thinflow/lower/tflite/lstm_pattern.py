@@ -131,6 +131,7 @@ class LoopBody:
             UnsupportedOp: there is none, or one that the fused op cannot express.
         """
         counter = self._counter()
+        # Variables have no names that tell: each is tried for c, and for that one each for h.
         for state in self.changing:
             found = self._new_state(state)
             if found is None:
@@ -149,6 +150,7 @@ class LoopBody:
             own, start = self.arguments[n], self._starts[n]
             parts = self.operands(self.results[n], "ADD")
             others = [t for t in parts if t is not own]
+            # `t + t` has no other operand.
             if own is None or own.dtype is not INT32 or start is None or len(parts) != 2 or len(others) != 1:
                 continue
             if others[0].is_constant and _number(others[0]) == 1 and _number(start) == 0:
@@ -174,6 +176,7 @@ class LoopBody:
             first = _with_number(self.operands(tensor, outer))
             second = _with_number(self.operands(first[0], inner)) if first else None
             if first and second:
+                # MINIMUM has the upper limit.
                 k = first[1] if outer == "MINIMUM" else second[1]
                 if k > 0 and first[1] == -second[1]:
                     return second[0], k
@@ -214,6 +217,7 @@ class LoopBody:
             raise _refuse("it reads no sequence")
         for name, gate in gates.items():
             seen = self.results[state] if name == "o" else reading[state]
+            # The op's output gate looks at the new state, the others at the old one, and g at none.
             if any(source is not seen for source in gate.peepholes) or (name == "g" and gate.peepholes):
                 raise _refuse(f"gate {name} looks at another cell state")
         hidden = self.results[output]
@@ -264,6 +268,7 @@ class _Sums:
 
     def of(self, tensor: Tensor) -> Gate:
         """What a tensor is the sum of."""
+        # Four gates are often pieces of one sum, which is read once.
         if tensor not in self._known:
             self._known[tensor] = self._read(tensor)
         return self._known[tensor]
@@ -288,6 +293,7 @@ class _Sums:
             return self.of(inputs[0])
         if operator.code == "RESHAPE":
             raise _refuse(f"'{tensor.name}' is reshaped")
+        # Gates cut from one sum: the same rows of its bias and of each of its matrices [units, inputs].
         start, stop = _cut(operator, tensor)
         return self.of(inputs[1] if operator.code == "SPLIT" else inputs[0]).rows(start, stop)
 
@@ -298,6 +304,7 @@ class _Sums:
         matrix = np.asarray(weights.array())
         gate = Gate(np.asarray(bias[0].array()) if bias else np.zeros((), np.float32))
         at = 0
+        # A product of [x, h] is the sum of two with the columns of the matrix that belong to each.
         for source in self._sources(x):
             width = (source.shape or (None,))[-1]
             if width is None:
@@ -376,8 +383,10 @@ def _cut(operator: Operator, tensor: Tensor) -> tuple[int, int]:
     plain = not any(options.get(k) for k in ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask"))
     if operator.code == "SLICE":
         all_rows = begin[0] == 0 and end[0] in (-1, (whole.shape or (0,))[0])
+        # SLICE has sizes where STRIDED_SLICE has ends; -1 is all that is left.
         start, stop = begin[1], size if end[1] == -1 else begin[1] + end[1]
     else:
+        # Bit n of a mask: the bound of axis n is ignored.
         masks = int(options.get("begin_mask", 0)), int(options.get("end_mask", 0))
         plain = plain and np.asarray(places[2].array()).reshape(-1).tolist() == [1, 1]
         rows = (whole.shape or (0,))[0]

@@ -46,6 +46,8 @@ def start_of(b: Builder, start: Tensor, sequence: Tensor, axis: int) -> Tensor |
     if _is_known_early(start, makers):
         return start
     filled, shape = makers.get(start), start.shape
+    # Zeros of a size that is computed, as zero_state makes them: the only start
+    # that can be made in another way.
     if filled is None or filled.code != "FILL" or shape is None or shape[-1] is None:
         return None
     number = filled.inputs[1]
@@ -53,6 +55,8 @@ def start_of(b: Builder, start: Tensor, sequence: Tensor, axis: int) -> Tensor |
         return None
     column = _first_column(b, sequence, axis)
     never = b.step("GREATER", column, column, shape=column.shape, element=BOOL)  # so is NaN
+    # [batch,1] times zeros [units,1] is [batch,units], by an operator whose
+    # size is known when it is prepared.
     weights = b.const(np.zeros((shape[-1], 1), np.float32), "nothing")
     return b.step("FULLY_CONNECTED", b.cast(never, FLOAT), weights, None, shape=shape)
 
@@ -81,6 +85,7 @@ def _is_known_early(tensor: Tensor, makers: Mapping[Tensor, Operator]) -> bool:
     while stack:
         now = stack.pop()
         operator = makers.get(now)
+        # Without an operator it is an input of the model, or of the subgraph.
         if now in seen or now.is_constant or operator is None:
             continue
         seen.add(now)

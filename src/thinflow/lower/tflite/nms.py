@@ -39,6 +39,8 @@ def _apart(b: Builder, boxes: Tensor, iou: Tensor) -> Tensor:
 
 def _far(b: Builder, boxes: Tensor, count: int | None) -> Tensor:
     """A place for each box [count,4], 4 apart from the next."""
+    # float32 numbers from 2**20 on are 1/8 apart, and whole up to 2**24: boxes of side 1 stay exact, and
+    # no box of an image comes near.
     corners = np.array([[0, 0, 1, 1]], np.float32) + np.float32(_FAR)
     if count is not None:
         return b.const(corners + 4 * np.arange(count, dtype=np.float32)[:, None], "far")
@@ -78,8 +80,11 @@ def choose(
         values, order = b.step_ports(
             "TOPK_V2", scores, k, shapes=[(count,)] * 2, elements=[scores.dtype, INT32], suffix="sorted"
         )
+        # Now places are ranks; `order` leads back from them at the end.
         boxes = b.step("GATHER", boxes, order, shape=(count, 4), axis=0)
         order = with_one_more(b, order)
+        # count ... 1 for scores above the threshold, -1 for others: all that the kernel sees
+        # is the order, and 0 parts both.
         ranks = _where_above(b, values, least, _falling(b, count, k))
         rest = (*operands, b.const(np.float32(0), "none"))
     places, valid = b.step_ports(
@@ -126,6 +131,7 @@ def _above(b: Builder, iou: Tensor) -> Tensor:
     tiny, one = np.finfo(np.float32).tiny, np.float32(1)
     if iou.is_constant:
         limit = np.float32(np.asarray(iou.array()).reshape(()))
+        # At least the smallest normal number: subnormal ones may be taken for 0.
         return b.const(np.clip(np.nextafter(limit, np.float32(np.inf)), tiny, one), "iou")
     # More than half a step, and less than one, whatever the limit's digits.
     part = b.const(np.nextafter(np.float32(2.0**-24), one), "part")
@@ -164,6 +170,7 @@ def nms(
 
 @lower("NonMaxSuppressionV2", to="tflite")
 def nms_v2(b: Builder, node: Node, boxes: Tensor, scores: Tensor, count: Tensor, iou: Tensor) -> Tensor:
+    # Without a threshold every score counts: float32's lowest number is below all but itself.
     return nms_v3(b, node, boxes, scores, count, iou, b.scalar(_LOWEST, scores, "lowest"))
 
 
@@ -188,6 +195,8 @@ def nms_v4(
     _is_sorted: bool = False,
 ) -> tuple[Tensor, ...]:
     places, valid = choose(b, boxes, scores, count, iou, score, is_sorted=_is_sorted)
+    # LiteRT fills up to the limit with anything; TensorFlow pads with zeros, or
+    # hands out what is chosen only.
     if pad_to_max_output_size:
         return _filled(b, places, _is_kept(b, count, valid), 0), valid
     return _cut(b, places, valid), valid

@@ -39,6 +39,8 @@ class _Image:
         b, size = self.b, self.size
         kept = [self._of_class(c) for c in range(len(self.scores))]
         count = len(kept) * self.limit
+        # The best of all classes, by rows: box and score of each stand at the
+        # same place, and so does its class.
         boxes, scores = (
             b.step("CONCATENATION", *parts, shape=(count, *parts[0].shape[1:]), axis=0)
             for parts in zip(*kept, strict=True)
@@ -47,6 +49,7 @@ class _Image:
         best, places = b.step_ports(
             "TOPK_V2", scores, b.const(np.int32(size), "k"), shapes=[(size,)] * 2, elements=[FLOAT, INT32]
         )
+        # Places without a box have float32's lowest number, so they come last.
         valid = b.step("GREATER", best, b.const(_LOWEST, "lowest"), shape=(size,), element=BOOL)
         rows = b.step("GATHER", boxes, places, shape=(size, 4), axis=0)
         if clip:
@@ -62,6 +65,7 @@ class _Image:
     def _of_class(self, c: int) -> tuple[Tensor, Tensor]:
         """Boxes [limit,4] and scores [limit] of a class; the lowest of all scores where there is no box."""
         b, limit = self.b, self.limit
+        # Boxes are for each class, or one list for all of them.
         boxes, scores = self.boxes[c % len(self.boxes)], self.scores[c]
         places, count = choose(b, boxes, scores, b.const(np.int32(limit), "limit"), self.iou, self.least)
         order = b.const(np.arange(limit, dtype=np.int32), "order")
@@ -101,10 +105,12 @@ def combined(
     require(None not in (*sizes, images, count, classes), "the numbers of images and boxes are not known")
     images, count, classes, own = images or 0, count or 0, classes or 0, sizes[2] or 0
     (most,), (places,) = ints(per_class, "max_output_size_per_class"), ints(total, "max_total_size")
+    # The op pads to max_total_size, or with pad_per_class to no more than the classes can fill.
     places = min(places, most * classes) if pad_per_class else places
     limit = min(most, count)
     require(images * classes * limit > 0 and places > 0, "there is nothing to choose")
     require(images * classes <= _MOST_LISTS, f"{classes} classes of {images} images are too many to unroll")
+    # [images,n,classes,4] and [images,n,classes], class by class.
     flat_boxes = _lists(b, b.transposed(boxes, (0, 2, 1, 3)), images * own, (count, 4))
     flat_scores = _lists(b, b.transposed(scores, (0, 2, 1)), images * classes, (count,))
     found = [

@@ -30,6 +30,7 @@ def suppression(lowering: ControlLowering, node: Node, slots: list[Slot]) -> lis
     """NonMaxSuppressionV5: places [k], scores [k], and how many are valid []."""
     b = lowering.builder
     tensors = [slot for slot in slots if isinstance(slot, Tensor)]
+    # A sigma of 0 is hard suppression, which LiteRT's operator does right.
     if len(tensors) == 6 and (sigma := _number(tensors[5])) != 0:
         require(sigma is not None and sigma > 0, "its sigma is computed while the model runs, or below 0")
         return _soft(lowering, node, tensors, sigma or 0.0)
@@ -49,9 +50,11 @@ def _soft(lowering: ControlLowering, node: Node, tensors: Sequence[Tensor], sigm
     (n, _), (limit,) = shape_of(boxes, "the boxes", 2), ints(count, "max_output_size")
     threshold = _number(least)
     require(n is not None and 0 < n * n <= _MOST, "soft suppression needs a fixed number of boxes")
+    # From 0 on a score that was multiplied by 0 counts as none: chosen boxes never come back.
     require(threshold is not None and threshold >= 0, "soft suppression needs a fixed score_threshold from 0")
     size = min(limit, n or 0)
     require(size > 0, "there is nothing to choose")
+    # All overlaps at once: one EXP for all pairs instead of one in each turn.
     factors = _factors(b, boxes, n or 0, sigma)
     if size <= _MOST_UNROLLED:
         return _unrolled(b, node, scores, factors, (size, limit), threshold or 0.0)
@@ -86,6 +89,7 @@ def _unrolled(
         place = b.step("ARG_MAX", scores, axis, shape=(), element=INT32, output_type=INT32)
         places.append(place)
         kept.append(b.step("GATHER", scores, place, shape=(), axis=0))
+        # The chosen box itself is multiplied by 0, and by that taken out.
         row = b.step("GATHER", factors, place, shape=scores.shape, axis=0)
         scores = b.step("MUL", scores, row, shape=scores.shape)
     found = [b.step("PACK", *items, shape=(size,), axis=0, values_count=size) for items in (places, kept)]
@@ -108,6 +112,7 @@ def _factors(b: Builder, boxes: Tensor, n: int, sigma: float) -> Tensor:
     )
     shared = area = None
     for first, second in zip(columns[:2], columns[2:], strict=True):
+        # Corners come in any order.
         low, high = combined(b, "MINIMUM", first, second), combined(b, "MAXIMUM", first, second)
         side = combined(b, "SUB", high, low)
         across = [b.reshaped(t, (1, n)) for t in (low, high)]
@@ -123,6 +128,7 @@ def _factors(b: Builder, boxes: Tensor, n: int, sigma: float) -> Tensor:
     union = combined(b, "SUB", combined(b, "ADD", area, b.reshaped(area, (1, n))), shared)
     divisor = combined(b, "MAXIMUM", union, b.const(np.finfo(np.float32).tiny, "tiny"))
     overlap = combined(b, "DIV", shared, divisor)
+    # TensorFlow's weight: exp(-0.5 / sigma * overlap^2).
     scale = b.const(np.float32(-0.5) / np.float32(sigma), "scale")
     power = combined(b, "MUL", combined(b, "MUL", overlap, overlap), scale)
     others = b.const(1 - np.eye(n, dtype=np.float32), "others")

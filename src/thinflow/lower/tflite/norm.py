@@ -45,6 +45,7 @@ def normalized(
     """
     if all(t.is_constant for t in (scale, offset, mean, variance)):
         gamma, beta, mu, var = (np.asarray(t.array(), np.float32) for t in (scale, offset, mean, variance))
+        # In float32, as the kernel computes it from the same parameters.
         factor = (gamma / np.sqrt(var + np.float32(epsilon))).astype(np.float32)
         scaled = b.step("MUL", x, b.const(factor, "factor"), shape=x.shape, suffix="scaled")
         return b.emit("ADD", scaled, b.const((beta - mu * factor).astype(np.float32), "offset"))

@@ -95,6 +95,7 @@ def roll(b: Builder, node: Node, x: Tensor, shift: Tensor, axis: Tensor) -> Tens
     for where, by in ((a, s) for s, a in moves):
         size = shape[where]
         require(size is not None, "the size of a rolled axis is not known")
+        # Rolling by s moves the last s elements to the front: what stands before them comes second.
         cut = -by % (size or 1)
         if cut:
             sizes = b.ints([cut, (size or 0) - cut], "sizes")

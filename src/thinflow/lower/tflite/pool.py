@@ -64,6 +64,7 @@ def max_pool(
     if padding == "EXPLICIT":
         require(x.dtype is FLOAT, f"LiteRT has no MAX_POOL_2D for {x.dtype}, only for float")
         pairs = [(explicit_paddings[2 * a], explicit_paddings[2 * a + 1]) for a in range(4)]
+        # No finite pixel is less, so the border never wins.
         lowest = b.scalar(float(np.finfo(np.float32).min), x, "lowest")
         border = b.const(np.array(pairs, np.int32), "paddings")
         x = b.step("PADV2", x, border, lowest, shape=grown(x.shape, pairs))

@@ -41,6 +41,7 @@ def tensor_strided_slice_update(
     require(all(a or w for a, w in zip(one, whole, strict=True)), "its slice takes a part of an axis")
     one += [False] * (len(sizes) - len(one))
     written = [1 if single else n or 0 for single, n in zip(one, sizes, strict=True)]
+    # What the value's axes are: those that are not indexed. DYNAMIC_UPDATE_SLICE does not broadcast.
     left = [n for single, n in zip(one, written, strict=True) if not single]
     require(list(shape_of(value)) == left, "its value has to be broadcast")
     return b.emit("DYNAMIC_UPDATE_SLICE", x, b.reshaped(value, written), _place(b, begin, sizes, one))
@@ -53,5 +54,6 @@ def _place(b: Builder, begin: Tensor, sizes: tuple[int | None, ...], one: list[b
     place = b.index(begin)
     if count < rank:
         place = b.step("CONCATENATION", place, b.ints([0] * (rank - count), "rest"), shape=(rank,), axis=0)
+    # FLOOR_MOD by the size makes -1 the last index; modulo 1 every number is 0.
     whole = b.ints([n or 1 if single else 1 for single, n in zip(one, sizes, strict=True)], "sizes")
     return b.step("FLOOR_MOD", place, whole, shape=(rank,), element=INT32)

@@ -55,6 +55,7 @@ def strided_slice(
     plain: list[list[int]] = [[], [], []]
     masks = dict.fromkeys(masks, 0)
     new_axes: list[int] = []
+    # An ellipsis stands for all axes that no other term takes.
     taken = sum(1 for i in range(count) if not (ellipsis_mask | new_axis_mask) >> i & 1)
     for i in range(count):
         axis = len(plain[0])
@@ -64,6 +65,8 @@ def strided_slice(
                 masks["begin_mask"] |= 1 << extra
                 masks["end_mask"] |= 1 << extra
         elif new_axis_mask >> i & 1:
+            # Where the axis lies in the result: behind the axes so far, less those that
+            # vanish, plus the new ones before it.
             new_axes.append(axis - masks["shrink_axis_mask"].bit_count() + len(new_axes))
         else:
             _append(plain, [values[i] or 0 for values in lists])
@@ -76,9 +79,11 @@ def strided_slice(
     ]
     if not new_axis_mask:
         return b.emit("STRIDED_SLICE", x, *constants, **masks)
+    # New axes only: nothing is cut.
     y = b.step("STRIDED_SLICE", x, *constants, shape=None, **masks) if plain[0] else x
     if result.count(None) <= 1:
         return b.emit("RESHAPE", y, b.ints([-1 if n is None else n for n in result], "shape"))
+    # From the first one on, so that each finds the earlier ones in place.
     for axis in new_axes[:-1]:
         y = b.step("EXPAND_DIMS", y, b.const(np.int32(axis), "axis"), shape=None)
     return b.emit("EXPAND_DIMS", y, b.const(np.int32(new_axes[-1]), "axis"))

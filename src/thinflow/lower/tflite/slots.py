@@ -58,6 +58,7 @@ def argument_of(form: Slot, builder: Builder, number: int) -> Slot:
     tensor = tensor_of(form)
     if tensor is None:
         return form
+    # A tensor belongs to one subgraph: the argument gets its own, with the same data if it is constant.
     own = Tensor(builder.unique(tensor.name or f"argument{number}"), tensor.shape, tensor.dtype, tensor.data)
     return replace(form, tensor=own) if isinstance(form, Listed) else own
 
@@ -68,6 +69,7 @@ def joined_slots(a: Slot, b: Slot, what: str) -> Slot:
         if (a.count, a.element) != (b.count, b.element):
             raise UnsupportedOp(f"{what} is a list of {a.count} items, or one of {b.count}")
         shape = merged(a.shape, b.shape)
+        # A list without items becomes one with them: both forms have to be stored alike.
         items = Tensor("items", None if shape is None else (a.count, *shape), a.element)
         return replace(a, shape=shape, tensor=items, size=None)
     if isinstance(a, Listed) or isinstance(b, Listed):
@@ -102,6 +104,7 @@ def separate_outputs(subgraph: Subgraph) -> None:
     settled = _settled(subgraph)
     taken: set[Tensor] = set()
     for number, tensor in enumerate(subgraph.outputs):
+        # A variable that does not change may be handed on as it is.
         same = number < len(subgraph.inputs) and subgraph.inputs[number] is tensor
         if tensor.is_constant:
             # A RESHAPE of a constant scalar in a subgraph makes LiteRT write where it should not.
@@ -118,6 +121,8 @@ def _settled(subgraph: Subgraph) -> set[Tensor]:
     settled: set[Tensor] = set()
     for operator in subgraph.operators:
         read = [t for t in operator.inputs if t is not None]
+        # SHAPE is computed ahead even if its input is not: from sizes that are
+        # known when tensors are allocated.
         if operator.code in {"SHAPE", "RANK"} or all(t.is_constant or t in settled for t in read):
             settled.update(operator.outputs)
     return settled
@@ -138,6 +143,7 @@ def copied(subgraph: Subgraph, tensor: Tensor, name: str) -> Tensor:
     operands: list[Tensor | None] = [tensor]
     options: dict[str, Any] = {}
     shape = tensor.shape
+    # LiteRT takes an empty shape tensor for none; new_shape [0] means a scalar.
     if shape == ():
         options["new_shape"] = (0,)
     elif shape is not None and shape.count(None) <= 1:

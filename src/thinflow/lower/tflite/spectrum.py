@@ -16,6 +16,7 @@ def _lengths(x: Tensor, lengths: Tensor, count: int) -> tuple[int, ...]:
     for size, length in zip(shape_of(x)[-count:], found, strict=True):
         fits = size is None or size >= length
         require(fits, f"axes of {size} are shorter than the transform, {length}")
+    # n & (n - 1) clears the lowest bit that is set: 0 is left of a power of two.
     broken = [n for n in found if n < 1 or n & (n - 1)]
     require(found[-1:] != (1,), "LiteRT's transform of single numbers adds up others beside them")
     require(not broken, f"LiteRT transforms powers of two only, not {', '.join(map(str, broken))}")

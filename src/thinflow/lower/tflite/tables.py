@@ -32,6 +32,7 @@ def lookup(run: ControlLowering, node: Node, slots: list[Any]) -> list[Tensor]:
     require(default.shape == (), "there is a default for each key, or its rank is not known")
     require(bool(content.items), "the table is empty")
     require(keys.shape is not None, "the rank of the keys is not known")
+    # LiteRT's hash tables know two pairs of types only: string to int64 and int64 to string.
     if content.key.is_integer and content.value is not STRING:
         return [_by_number(b, content, keys, default)]
     if content.key is STRING and content.value is not STRING:
@@ -48,6 +49,7 @@ def _by_text(run: ControlLowering, content: Content, keys: Tensor, default: Tens
     if content.value is INT64:
         return _found(run, texts, values, STRING, INT64, keys, default)
     count = len(texts)
+    # A place behind the last value: `_gathered` puts the default there.
     none = b.const(np.int64(count), "none")
     places = _found(run, texts, np.arange(count), STRING, INT64, keys, none)
     return _gathered(b, values, content.value, places, default, keys.shape)
@@ -95,8 +97,10 @@ def _by_number(b: Builder, content: Content, keys: Tensor, default: Tensor) -> T
     keys = b.cast(keys, INT64)
     if high - low >= _MOST_PLACES:
         return _compared(b, known, values, content.value, keys, default)
+    # Number -> its place among the values; numbers in between that are no keys lead to the default.
     row = np.full(high - low + 1, len(known), np.int32)
     row[np.array(known, np.int64) - low] = np.arange(len(known), dtype=np.int32)
+    # GATHER fails on a place outside: keys are moved inside, and those that moved get the default.
     inside = b.step("MAXIMUM", keys, b.const(np.int64(low), "low"), shape=keys.shape)
     inside = b.step("MINIMUM", inside, b.const(np.int64(high), "high"), shape=keys.shape)
     off = b.step("SUB", inside, b.const(np.int64(low), "low"), shape=keys.shape)
@@ -118,6 +122,7 @@ def _compared(
     same = b.step("EQUAL", each, b.const(np.array(known, np.int64), "keys"), shape=shape, element=BOOL)
     places = b.const(np.arange(len(known), dtype=np.int32), "places")
     none = b.const(np.int32(len(known)), "none")
+    # At most one key is equal, so the least place is its own, and `none` where there is none.
     chosen = b.step("SELECT_V2", same, places, none, shape=shape, element=INT32)
     least = b.step("REDUCE_MIN", chosen, b.ints([-1], "axis"), shape=keys.shape, keep_dims=False)
     return _gathered(b, values, element, least, default, keys.shape)
@@ -141,6 +146,7 @@ def size(b: Builder, node: Node, table: Tensor) -> Tensor:
 
 
 def _texts(values: Any) -> Any:
+    # Filled and not converted: NumPy would make fixed-width bytes of them, which lose trailing zeros.
     found = np.empty(len(values), object)
     found[:] = [v.encode() if isinstance(v, str) else bytes(v) for v in values]
     return found

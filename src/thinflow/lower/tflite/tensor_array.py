@@ -43,6 +43,7 @@ def tensor_array(
 ) -> tuple[Listed, Listed]:
     require(not dynamic_size, "the array grows while the model runs; LiteRT wants its size")
     made = reserved(size, "the size of the array", dtype, element_shape)
+    # The handle and the flow.
     return made, made
 
 
@@ -63,6 +64,7 @@ def gather(
     values = listed(flow)
     if values.tensor is None:
         values = replace(values, shape=merged(values.shape, element_shape))
+    # All indices in their order: the tensor itself.
     every = values.count is not None and is_count(indices, values.count)
     return items_of(b, values) if every else rows(b, values, indices)
 
@@ -74,6 +76,7 @@ def scatter(b: Builder, node: Node, handle: Slot, indices: Tensor, x: Tensor, fl
     sizes = shape_of(x, "the value")
     if _is_range(node.inputs[1]) if values.count is None else is_count(indices, values.count):
         return values.with_tensor(x)
+    # SCATTER_ND starts from zeros, so items that are set already would be lost.
     if values.tensor is not None:
         raise UnsupportedOp("it writes some items of an array that has others already")
     places = b.reshaped(b.index(indices), (*shape_of(indices, "the indices", 1), 1))

@@ -40,6 +40,7 @@ def reserve(b: Builder, node: Node, element_shape: Tensor, count: Tensor, *, ele
 def from_tensor(b: Builder, node: Node, x: Tensor, element_shape: Tensor, *, element_dtype: DType) -> Listed:
     sizes = shape_of(x, "the tensor")
     require(len(sizes) > 0, "a scalar has no rows")
+    # The rows' shape comes from x itself.
     return Listed(sizes[0], element_dtype, None).with_tensor(x)
 
 
@@ -96,6 +97,7 @@ def length(b: Builder, node: Node, values: Listed) -> Tensor:
 
 def _described(values: Listed, element_shape: Tensor) -> Listed:
     """The list, with what the reader knows of its items."""
+    # Items that are there know their shape better than the wish.
     if values.tensor is not None and values.tensor.shape is not None:
         return values
     shape = merged(values.shape, _wished(element_shape))

@@ -58,6 +58,7 @@ def _is_raised(value: Value) -> bool:
     """Whether a positive constant was added to the value last, or bounds it from below."""
     if value.node.op not in {"Add", "AddV2", "Maximum"}:
         return False
+    # A heuristic: x + epsilon of a variance is above 0, and so is max(x, epsilon).
     constants = [v.node.tensor for v in value.node.inputs if v.node.tensor is not None]
     return any(c.size == 1 and bool((c.numpy() > 0).all()) for c in constants)
 

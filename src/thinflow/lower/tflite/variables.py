@@ -44,6 +44,7 @@ def with_variables(program: Program, states: Sequence[State]) -> Program:
     if lost is not None:
         raise UnsupportedOp(f"the state '{lost.name}' is not computed in the model that reads it")
     numbers = len(program.subgraphs), len(program.subgraphs) + 1
+    # Reads stand before everything and writes behind it, so all operators see the state of the run before.
     before: list[Operator] = [Operator("CALL_ONCE", [], [], {"init_subgraph_index": numbers[0]})]
     after: list[Operator] = []
     for state in used:
@@ -60,6 +61,7 @@ def with_variables(program: Program, states: Sequence[State]) -> Program:
         key: Signature(*({n: t for n, t in side.items() if t not in ends} for side in pair))
         for key, pair in program.signatures.items()
     }
+    # Beside that of reset the main subgraph needs a signature, too.
     named = named or {_SIGNATURE: Signature({t.name: t for t in inputs}, {t.name: t for t in outputs})}
     subgraphs = [whole, *program.subgraphs[1:], *starts]
     return replace(program, subgraphs=subgraphs, signatures={**named, RESET: Signature({}, {})})
