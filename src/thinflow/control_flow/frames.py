@@ -92,10 +92,12 @@ def schedule(graph: Graph, needed: Iterable[Node]) -> list[Step]:
     Raises:
         GraphError: a loop is not built as TensorFlow builds them.
     """
+    # Order of execution: each node comes behind its producers, whose frames are then known.
     wanted = set(needed)
     order = [n for n in execution_order(graph) if n in wanted]
     if not any(has(n.op, Trait.ENTER) for n in order):
         return list(order)
+    # Loops are steps now, and their order among the others has to be found anew.
     return list(_sorted_units(_Frames(order).units("")[1]))
 
 
@@ -110,6 +112,7 @@ class _Frames:
             around = self._around(node)
             if has(node.op, Trait.ENTER):
                 name = str(node.get("frame_name", ""))
+                # A frame's name is unique to its loop: two ways in would make one loop of two.
                 if self.parents.setdefault(name, around) != around or not name:
                     raise GraphError(
                         f"the frame '{name}' is entered from two places",
@@ -121,6 +124,7 @@ class _Frames:
 
     def _around(self, node: Node) -> str:
         """The innermost frame among what the node reads; an Exit's readers are one frame further out."""
+        # A node of a loop may read constants of outer frames directly, so not every producer decides.
         innermost, depth = "", 0
         for producer in _producers(node):
             frame = self.frame_of.get(producer, "")  # what NextIteration hands back is not known yet
@@ -155,11 +159,13 @@ class _Frames:
         for node in self.order:
             home = self.frame_of[node]
             if home == frame:
+                # The loop itself is the step of the outer level; what carries its variables is played by it.
                 if node in carriers:
                     continue
                 unit: Step = node
             else:
                 child = self._child_of(home, frame)
+                # The frame is around this one, or beside it.
                 if child is None:
                     continue
                 if child not in loops:
@@ -167,6 +173,7 @@ class _Frames:
                 unit = loops[child]
             unit_of[node] = unit
             members.setdefault(unit, []).append(node)
+        # A loop's own edges are not needs of the step that it is.
         needs = {
             unit: {unit_of[p] for n in nodes for p in _producers(n) if p in unit_of} - {unit}
             for unit, nodes in members.items()
@@ -192,6 +199,7 @@ class _Frames:
         loop.exits = [n for n in own if has(n.op, Trait.EXIT)]
         for node in own:
             if _is_loop_variable(node):
+                # The Merge of a loop variable reads exactly these two; any other Merge joins branches.
                 enter = next((v.node for v in node.inputs if has(v.node.op, Trait.ENTER)), None)
                 following = next(v.node for v in node.inputs if v.node.op in NEXT_ITERATIONS)
                 if enter is None:
@@ -199,13 +207,16 @@ class _Frames:
                 loop.merges[node] = (enter, following)
         unit_of, needs = self.units(name)
         steps = list(_sorted_units(needs))
+        # The last test of the condition has no turn of the body behind it, so the two are kept apart.
         head = _closure([condition], needs)
         ending = _closure([unit_of[v.node] for n in loop.exits for v in n.inputs if v.node in unit_of], needs)
         loop.head = [s for s in steps if s in head]
         loop.body = [s for s in steps if s not in head]
+        # What the Exits need of the head has run by the time the condition is false.
         loop.ending = [s for s in loop.body if s in ending]
         frames = ((n, self.frame_of[n]) for n in self.order)
         inside = dict.fromkeys(n for n, frame in frames if frame == name or self._child_of(frame, name))
+        # What Enters read belongs to the outside: they are how it legally gets in.
         read = (v for n in inside if n not in loop.enters for v in n.inputs)
         loop.free = list(dict.fromkeys(v for v in read if v.node not in inside))
         return loop
@@ -237,6 +248,7 @@ def _sorted_units(needs: Mapping[Step, set[Step]]) -> Iterator[Step]:
     for unit, sources in needs.items():
         for source in sources:
             readers.setdefault(source, []).append(unit)
+    # A stack, turned round so that steps that are ready alike come in the order of the graph.
     ready = [unit for unit, count in waiting.items() if count == 0][::-1]
     done = 0
     while ready:

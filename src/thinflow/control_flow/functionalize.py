@@ -28,6 +28,7 @@ def branch_functions(branching: Branching) -> tuple[list[Value], list[Function]]
     """
     if branching.problem:
         raise UnsupportedOp(branching.problem, branching.predicate.node.where)
+    # In a branch the predicate is known, so no argument is needed for it.
     arguments = [v for v in reads(branching) if v is not branching.predicate]
     wanted = _arriving(branching)
     switches = [m for m in branching.members if decides(m, branching.predicate)]
@@ -36,12 +37,15 @@ def branch_functions(branching: Branching) -> tuple[list[Value], list[Function]]
     for side in range(branching.count):
         extraction = _Extraction(branching, arguments)
         for switch in switches:
+            # On its side a Switch only hands on what it reads.
             extraction.alias(switch.output(side), switch.inputs[0])
+        # Members on no certain side are given to both; each function keeps what its results need.
         members = [m for m in branching.members if branching.sides.get(m, side) == side]
         # To wait for a Switch is to wait for what is an argument here.
         nodes = [n for m in members for n in nodes_of(m) if n not in played]
         is_truth = branching.predicate.dtype is BOOL
         known = {branching.predicate: np.array(bool(side) if is_truth else side)}
+        # Whoever reads the predicate itself inside a branch gets what it must be there.
         name = f"{branching.predicate.node.name}/branch{side}"
         awaited = [n for merge in branching.merges for n in merge.control_inputs]
         functions.append(extraction.function(name, nodes, wanted[side], known, awaited))
@@ -53,6 +57,7 @@ def _arriving(branching: Branching) -> list[list[Value]]:
     side_of = {node: side for m, side in branching.sides.items() for node in nodes_of(m)}
     wanted: list[list[Value]] = [[] for _ in range(branching.count)]
     for merge in branching.merges:
+        # Port 1 of a Merge is `value_index`, for which functions have no counterpart.
         if merge.output(1).uses:
             raise UnsupportedOp("somebody reads which branch was taken from its Merge", merge.where)
         for value in merge.inputs:
@@ -61,6 +66,7 @@ def _arriving(branching: Branching) -> list[list[Value]]:
             if side is None:
                 raise UnsupportedOp("it is not known on which side an input arrives", merge.where)
             wanted[side].append(value)
+    # Functions give a value for each result; a TF1 Merge may have an input from one side alone.
     if any(len(values) != len(branching.merges) for values in wanted):
         raise UnsupportedOp("a Merge does not join one value of each side", branching.merges[0].where)
     return wanted
@@ -96,9 +102,11 @@ def loop_functions(loop: Loop) -> LoopFunctions:
     entering = {enter for enter, _ in loop.merges.values()}
     fixed = {e.output(): e.inputs[0] for e in loop.enters if e not in entering}
     arguments = [*variables.values(), *fixed.values(), *loop.free]
+    # The same values as `arguments`, item by item, by the names that they have inside the loop.
     inner = [*variables, *fixed, *loop.free]
     going_on = loop.condition.inputs[0]
     nodes = [n for s in (*loop.head, *loop.body) for n in nodes_of(s)]
+    # Other Switches inside belong to branches, whose predicates are computed in the loop.
     switches = [n for n in nodes if has(n.op, Trait.SWITCH) and root_of(n.inputs[1]).node is loop.condition]
     nodes = [n for n in nodes if n not in set(switches) and n is not loop.condition]
 
@@ -107,6 +115,7 @@ def loop_functions(loop: Loop) -> LoopFunctions:
         for switch in switches:
             extraction.alias(switch.output(side), switch.inputs[0])
         known = {loop.condition.output(): np.array(bool(side))}
+        # What ran in every turn because something waited for it has to run in every call.
         awaited = [n for w in waiting for n in w.control_inputs]
         return extraction.function(f"{loop.name}/{name}", nodes, wanted, known, awaited)
 
@@ -114,6 +123,7 @@ def loop_functions(loop: Loop) -> LoopFunctions:
     return LoopFunctions(
         arguments,
         function("condition", 1, [going_on], [loop.condition, *switches]),
+        # Values that stay the same are handed on: a body gives all of its arguments again.
         function("body", 1, [*following, *fixed, *loop.free], loop.next_iterations),
         function("ending", 0, [e.inputs[0] for e in loop.exits]),
     )
@@ -123,6 +133,7 @@ class _Extraction:
     """Copies nodes into a graph of their own, whose arguments stand for given values."""
 
     def __init__(self, step: Step, arguments: Sequence[Value]) -> None:
+        # The nodes of a step are all of one graph; bodies call functions of its library.
         origin = next(n.graph for n in nodes_of(step))
         self._graph = Graph()
         self._graph.functions = {} if origin is None else origin.functions
@@ -155,6 +166,7 @@ class _Extraction:
             self._twins[value] = self._graph.constant(content, value.node.name)
         among = set(nodes)
         effects = [n for n in dict.fromkeys(awaited) if n in among]
+        # What only serves other functions of the same step is left out of this one.
         chosen = self._needed(among, outputs, effects)
         copies: dict[Node, Node] = {}
         for node in nodes:
@@ -162,6 +174,8 @@ class _Extraction:
                 copies[node] = self._graph.add(node.op, name=node.name, attrs=node.attrs, device=node.device)
         for node, copy in copies.items():
             copy.set_inputs([self._inner(v, copies) for v in node.inputs])
+            # Only among copies: what a step waits for outside is a matter of the node that calls this
+            # function.
             copy.set_control_inputs([copies[n] for n in node.control_inputs if n in copies])
         results = [self._inner(v, copies) for v in outputs]
         return Function(name, self._graph, list(self._arguments), results, [copies[n] for n in effects])

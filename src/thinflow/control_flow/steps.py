@@ -53,6 +53,7 @@ def steps_of(graph: Graph, outputs: Sequence[Value], inputs: Iterable[Value]) ->
     """
     fed = set(inputs)
     needed = ancestors([v.node for v in outputs if v not in fed], stop=frozenset(v.node for v in fed))
+    # A node with a fed output still runs if another of its outputs is needed and not fed.
     needed -= {v.node for v in fed if all(o in fed for o in v.node.outputs if o.uses or o in outputs)}
     return _needed(_gathered(graph, needed), outputs, fed)
 
@@ -73,6 +74,7 @@ def _gathered(graph: Graph, needed: Iterable[Node]) -> list[Step]:
         return gathered(schedule(graph, needed))
     except ThinflowError as error:
         raise UnsupportedOp(error.problem, error.where, error.hint) from error
+    # Frames are followed recursively, one level for each loop in a loop.
     except RecursionError as error:
         raise UnsupportedOp("its loops are too many inside each other") from error
     except (LookupError, ValueError, StopIteration) as error:
@@ -91,6 +93,7 @@ def are_tangled(steps: Sequence[Step]) -> bool:
     for step, found in needs.items():
         for other in found:
             readers.setdefault(other, []).append(step)
+    # Only the count matters: steps that never become ready are in a circle.
     ready = [step for step, count in waiting.items() if not count]
     done = 0
     while ready:
@@ -161,6 +164,7 @@ def constant_nodes(nodes: Iterable[Node]) -> list[Node]:
         definition = registry.find(node.op)
         if definition is None or definition.has(Trait.STATEFUL | Trait.CONTROL_FLOW) or not node.inputs:
             continue
+        # Lists and handles have no elements that a constant could hold.
         makes_list = any(v.dtype in (VARIANT, RESOURCE) for v in node.outputs)
         can_run = definition.kernel is not None or definition.has(Trait.PASSES_THROUGH)
         if can_run and not makes_list and all(v.node in known for v in node.inputs):
@@ -180,6 +184,7 @@ def _needed(steps: Sequence[Step], outputs: Sequence[Value], fed: set[Value]) ->
     stack = [(step_of[v.node], False) for v in reversed(outputs) if v not in fed and v.node in step_of]
     while stack:
         step, is_done = stack.pop()
+        # A walk in depth without recursion: a step comes up again, to be listed, once all it reads was.
         if is_done:
             order.append(step)
         elif step not in seen:
@@ -214,13 +219,16 @@ def _conditions(steps: Sequence[Step]) -> dict[Step, _Conditions]:
         if step is None:
             return frozenset()
         here = found.get(step, frozenset())
+        # Behind a Switch, what reads an output runs on that output's side only.
         return here | {(root_of(step.inputs[1]), value.port)} if is_switch(step) else here
 
     for step in steps:
         arriving = [alive(v) for v in reads(step)]
         waited = [n for node in nodes_of(step) for n in node.control_inputs if n in step_of]
+        # Waiting for a node of the same step says nothing about when the step runs.
         controls = [found.get(step_of[n], frozenset()) for n in waited if step_of[n] is not step]
         if isinstance(step, Node) and step.op in MERGES:
+            # A Merge runs as soon as one input arrives: only what all of them need must hold.
             found[step] = _joined(arriving)
         else:
             found[step] = frozenset().union(*arriving, *controls)
@@ -246,6 +254,7 @@ def _components(steps: Sequence[Step], conditions: Mapping[Step, _Conditions]) -
 
     for step in steps:
         before = [v.node for v in reads(step)]
+        # A Merge joins what it reads by data; what it merely waits for may be of other branches.
         if not (isinstance(step, Node) and step.op in MERGES):
             before += [n for node in nodes_of(step) for n in node.control_inputs]
         sources = [s for n in before if (s := step_of.get(n)) is not None and s is not step and is_partial(s)]
@@ -255,6 +264,7 @@ def _components(steps: Sequence[Step], conditions: Mapping[Step, _Conditions]) -
             root.setdefault(source, source)
             root[find(source)] = find(step)
     groups: dict[Step, list[Step]] = {}
+    # Groups and members stand in the order of the graph, whatever the roots are.
     for step in steps:
         if step in root:
             groups.setdefault(find(step), []).append(step)
@@ -270,6 +280,7 @@ def _branching(members: list[Step], conditions: Mapping[Step, _Conditions]) -> B
     inside = {node for member in members for node in nodes_of(member)}
     switches = [m for m in members if is_switch(m)]
     deciding = list(dict.fromkeys(p for s in switches if (p := root_of(s.inputs[1])).node not in inside))
+    # A Merge that runs only under a condition belongs to an inner branching.
     merges = [m for m in members if isinstance(m, Node) and m.op in MERGES and not conditions[m]]
     if not deciding:
         return Branching(
@@ -284,6 +295,7 @@ def _branching(members: list[Step], conditions: Mapping[Step, _Conditions]) -> B
         problem = "no Merge joins its branches"
     for member in members:
         for node in nodes_of(member):
+            # These give nobody a value: that an assertion outside waits for a branch does no harm.
             outside = [r for r in node.readers if r not in inside and r.op not in ("NoOp", "Assert")]
             if node not in merges and (outside or any(v.is_graph_output for v in node.outputs)):
                 problem = problem or f"'{node.name}', on one branch only, is read outside"

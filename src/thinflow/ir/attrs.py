@@ -41,6 +41,7 @@ class FunctionAttr:
     """A reference to a library function, with the attributes to instantiate it with."""
 
     name: str
+    # A dict cannot be hashed: equality compares the attributes, the hash knows the name alone.
     attrs: Mapping[str, Attr] = field(default_factory=dict, hash=False)
 
     def __str__(self) -> str:
@@ -82,10 +83,12 @@ def normalize(value: Any) -> Attr:
         value, (bytes, bool, int, float, DType, ShapeAttr, Tensor, FunctionAttr, PlaceholderAttr, OpaqueAttr)
     ):
         return value
+    # A NodeDef keeps text as bytes (field `s`), of no declared encoding.
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, (list, tuple)):
         return tuple(normalize(v) for v in value)  # type: ignore[misc]
+    # numpy scalars and arrays of one element, known by their method: this module does not import numpy.
     if hasattr(value, "item"):
         return normalize(value.item())
     raise ParameterError(f"an attribute cannot hold {type(value).__name__}")
@@ -101,7 +104,9 @@ def attr_key(value: Attr) -> Hashable:
     if isinstance(value, Tensor):
         return value.fingerprint()
     if isinstance(value, FunctionAttr):
+        # Attributes are a protobuf map, whose order means nothing.
         return value.name, tuple(sorted((k, attr_key(v)) for k, v in value.attrs.items()))
+    # Python takes 1, 1.0 and True for equal; in a NodeDef they are different fields.
     return type(value).__name__, value
 
 
@@ -115,6 +120,7 @@ def attr_text(value: Attr) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
+        # A NodeDef holds float32: all digits of the double would show 0.1 as 0.10000000149011612.
         return f"{value:.8g}"
     if isinstance(value, ShapeAttr):
         return f"shape{value}"

@@ -38,6 +38,7 @@ def find_problems(graph: Graph, port_count: PortCount | None = None) -> list[Pro
 def _input_problems(node: Node, port_count: PortCount | None) -> list[Problem]:
     problems: list[Problem] = []
     for index, value in enumerate(node.inputs):
+        # A stand-in has no op; a node of any op that is read at all has a port 0.
         if value.port == 0 and value.node.op:
             continue  # nearly all
         if value.node.is_missing:
@@ -52,12 +53,14 @@ def _input_problems(node: Node, port_count: PortCount | None) -> list[Problem]:
         if awaited.is_missing:
             text = f"control input '^{awaited.name}' refers to a node that does not exist"
             problems.append(Problem("missing input", node.name, text))
+    # Control inputs have no port that could be out of range.
     return problems
 
 
 def interface_problems(graph: Graph, inputs: list[str], outputs: list[str]) -> list[Problem]:
     """Requested names that the graph does not have (any more)."""
     wanted = [("input", name) for name in inputs] + [("output", name) for name in outputs]
+    # The node alone is looked up: `Graph.value` would make a port of any number.
     lost = [(role, name) for role, name in wanted if name.partition(":")[0] not in graph]
     return [Problem("interface", name, f"the {role} '{name}' is gone") for role, name in lost]
 
@@ -70,6 +73,7 @@ def require_valid(
     Raises:
         GraphError: names the first problem and how many there are.
     """
+    # A damaged file may be worked on: what was wrong before a transform is not held against it.
     old = set(known or ())
     problems = [p for p in find_problems(graph, port_count) if p not in old]
     if problems:

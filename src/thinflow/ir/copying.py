@@ -19,15 +19,18 @@ def copy_into(copy: Graph, graph: Graph) -> None:
     O(nodes + edges).
     """
     copy.versions, copy.passenger, copy.path = graph.versions, graph.passenger, graph.path
+    # Functions are views that nobody edits in place, so both graphs may hold the same library.
     copy.functions, copy.aliases = graph.functions, dict(graph.aliases)
     copy.vocabulary, copy.facts = graph.vocabulary, dict(graph.facts)
     copy.problems, copy.states = list(graph.problems), graph.states
+    # All twins before any edge: a loop's Merge reads a NextIteration that stands later in the file.
     twins: dict[Node, Node] = {}
     with paused_gc():
         for node in graph:
             twin = twins[node] = _twin(node)
             twin.graph = copy
             copy._nodes.insert(twin, None)
+        # Stand-ins are in no graph's list, but inputs read them.
         for node in graph.missing.values():
             twins[node] = _twin(node)
         copy._names = graph._names.copy(twins)
@@ -53,6 +56,7 @@ def _copy_edges(node: Node, twin: Node, twins: Mapping[Node, Node]) -> None:
         for use in value.uses:  # in the same order, so that edits go as they would here
             double._add_use(make_use((twins[use.node], use.index)))
     if node._controls:
+        # Places too: control inputs are told in their order, not in that of the dict.
         twin._controls = {twins[n]: place for n, place in node._controls.items()}
     if node._successors:
         twin._successors = {twins[n]: None for n in node._successors}

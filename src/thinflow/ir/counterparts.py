@@ -22,6 +22,7 @@ def counterparts(before: Sequence[Value], after: Sequence[Value], graph: Graph) 
         GraphError: the lists have different lengths, and the changed graph has no value of a name.
     """
     by_name = {v.name: v for v in after}
+    # Names before places: where every name survived, the list may only have been put in another order.
     if all(v.name in by_name for v in before):
         return [by_name[v.name] for v in before]
     if len(before) == len(after):

@@ -28,6 +28,7 @@ class DisjointSets(Generic[T]):
         """The item that stands for the set; a new one gets a set of its own. Almost O(1)."""
         parent = self._parent
         parent.setdefault(item, item)
+        # Identity suffices: the parents are the very objects that were entered as items.
         while parent[item] is not item:
             # Halving the path on the way keeps later walks short.
             parent[item] = item = parent[parent[item]]
@@ -36,6 +37,8 @@ class DisjointSets(Generic[T]):
     def join(self, items: Sequence[T]) -> None:
         """Make one set of those of some items; that of the first one stands for it."""
         for item in items:
+            # The root of the first item is looked up each time: the line may just have moved it below another
+            # one.
             self._parent[self.find(item)] = self.find(items[0])
         if len(items) > 1:
             self._joined.update(items)

@@ -11,6 +11,7 @@ from thinflow.ir.attrs import Attr, FunctionAttr, PlaceholderAttr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import DType
 
+# TensorFlow's own op for it, once a FunctionDef is made a graph.
 ARGUMENT = "_Arg"
 """The op of the nodes that stand for a function's arguments; its attribute T is the element type."""
 
@@ -19,6 +20,7 @@ KEPT_WHOLE = frozenset({NMS_PADDED})
 """What functions implement, as they say themselves, that runtimes have something better for than the body."""
 
 
+# Taken off before a new digest is put on, so that names do not grow with every save.
 _EDITED = re.compile(r"__edited_[0-9a-f]{8}$")
 
 
@@ -94,6 +96,7 @@ class Function:
         return replace(
             self,
             inputs=self.graph.inputs,
+            # Edits may have removed nodes that ran only for their effect.
             outputs=self.graph.outputs,
             control_outputs=[node for node in self.control_outputs if node in self.graph],
         )
@@ -107,8 +110,10 @@ class Function:
         Raises:
             GraphError: the call does not set an attribute that the body asks for.
         """
+        # Lengths of lists first: they decide how many nodes and ports the body has to fill in.
         if self.specialized is not None:
             return self.specialized({**self.defaults, **attrs}).instantiated(attrs)
+        # Most functions have no placeholder, and then the body need not be copied.
         if not any(_has_placeholder(a) for node in self.graph for a in node.attrs.values()):
             return self
         given = {**self.defaults, **attrs}
@@ -192,6 +197,7 @@ def reachable(graph: Graph) -> set[str]:
     while stack:
         for node in stack.pop():
             for name in mentioned(node):
+                # The second condition ends at functions that call each other in a circle.
                 if name in graph.functions and name not in found:
                     found.add(name)
                     stack.append(graph.functions[name].graph)
@@ -200,6 +206,7 @@ def reachable(graph: Graph) -> set[str]:
 
 def mentioned(node: Node) -> Iterator[str]:
     """The function names that a node may mean: its op and those in its attributes."""
+    # A function may be called by a node whose op is the function's name, with no attribute that says so.
     yield node.op
     stack: list[Attr] = list(node.attrs.values())
     while stack:
@@ -208,6 +215,7 @@ def mentioned(node: Node) -> Iterator[str]:
             stack.extend(attr)
         elif isinstance(attr, FunctionAttr):
             yield attr.name
+            # A function given to a function: attributes of a reference may hold references.
             stack.extend(attr.attrs.values())
 
 

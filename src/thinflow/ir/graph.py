@@ -121,6 +121,7 @@ class Graph:
         names = self._names.by_name
         found = names.get(name)
         if found is None:
+            # Closest names are found by comparing with every one, which takes too long in a large graph.
             near = closest(name, names) if len(names) < 20_000 else ""
             raise GraphError(
                 f"there is no node named '{name}'",
@@ -135,8 +136,10 @@ class Graph:
             GraphError: no such node, or the port is not a number.
         """
         node_name, port = parse_value_name(name)
+        # A node that is there is meant by its name, even if an alias is spelled alike.
         if port or node_name not in self._names.by_name:
             alias = self.aliases.get(f"{node_name}:{port}" if port else node_name)
+            # One step and no more, so that aliases in a circle end here.
             if alias is not None and alias != name:
                 node_name, port = parse_value_name(alias)
         return self.node(node_name).output(port)
@@ -186,6 +189,7 @@ class Graph:
         node._attrs = {k: normalize(v) for k, v in (attrs or {}).items()}
         node.graph = self  # for the checks
         awaited = list(control_inputs)
+        # Everything is checked before the node enters, so that an error leaves no half-made node behind.
         for item in (*inputs, *awaited):
             node._checked(item)
         self._enter(node, before)
@@ -211,6 +215,7 @@ class Graph:
         if before is not None:
             self._require_mine(before)
         node = Node(self._names.unique(wished), original.op, device, original.source)
+        # As yet undecoded attributes stay undecoded: the source behind both nodes gives them when asked.
         node._attrs = None if original._attrs is None else dict(original._attrs)
         self._enter(node, before)
         return node
@@ -249,11 +254,13 @@ class Graph:
             GraphError: a node that stays uses one of them, or one is an input or output of the graph.
         """
         going = dict.fromkeys(nodes)
+        # All checks come before the first removal: either every node goes or none.
         for node in going:
             self._require_mine(node)
             if node in self._protected:
                 raise GraphError(f"'{node.name}' cannot go: it is an input or output of the graph")
             for reader in node.readers:
+                # Nodes may go together that read each other, such as a loop.
                 if reader not in going:
                     raise GraphError(f"'{node.name}' cannot go: '{reader.name}' still uses it")
         for node in going:
@@ -282,6 +289,7 @@ class Graph:
         self._set_name(node, name)
 
     def _set_name(self, node: Node, name: str) -> None:
+        # No check of the name here: a node that takes the place of another may have to keep an illegal one.
         self._names.forget(node)
         node._name = name
         self._names.enter(node)
@@ -333,6 +341,7 @@ class Graph:
         """
         if not len(nodes) == len(set(nodes)) == len(self) or any(n.graph is not self for n in nodes):
             raise GraphError("reorder needs every node of the graph exactly once")
+        # All out, then all in: inserting at the end is O(1), and no node is ever looked for.
         for node in nodes:
             self._nodes.remove(node)
         for node in nodes:

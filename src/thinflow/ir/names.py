@@ -11,6 +11,7 @@ from thinflow.errors import GraphError
 if TYPE_CHECKING:
     from thinflow.ir.node import Node
 
+# `OpDef` validation of TensorFlow: `[A-Za-z0-9.]` first; `\Z`, since `$` would also match before a newline.
 LEGAL_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>\-]*\Z")
 """What TensorFlow accepts as a node name."""
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_.\\/>\-]")
@@ -42,6 +43,7 @@ class Names:
         """Note a node under its name, even if that is taken. O(1)."""
         name = node._name
         older = self.by_name.get(name)
+        # The older node keeps its edges and its place in the file; only its name leads to the newer one.
         if older is not None:
             self._shadowed.setdefault(name, []).append(older)
         self.by_name[name] = node
@@ -58,6 +60,8 @@ class Names:
 
     def is_taken(self, name: str) -> bool:
         """Whether a node has the name, or is referred to by it. O(1)."""
+        # A name that is referred to is taken as well: a new node of that name would feed whoever refers to
+        # it.
         return name in self.by_name or name in self.missing
 
     def unique(self, base: str) -> str:
@@ -65,6 +69,7 @@ class Names:
         taken, missing = self.by_name, self.missing  # not `is_taken`: new nodes come by the hundred thousand
         if base not in taken and base not in missing:
             return base
+        # From the last number given: counting from 1 each time would be quadratic for names such as `Const`.
         count = self._serial.get(base, 0)
         while True:
             count += 1
@@ -81,6 +86,8 @@ class Names:
         """
         if LEGAL_NAME.match(name):
             return name
+        # Files by old or foreign exporters have illegal names, and names made from these are not the user's
+        # fault.
         if self._has_illegal is None:  # O(nodes), once
             self._has_illegal = not all(LEGAL_NAME.match(other) for other in self.by_name)
         if not self._has_illegal:
@@ -110,6 +117,7 @@ def require_legal(name: str) -> None:
 def _made_legal(name: str) -> str:
     """The nearest name that TensorFlow accepts."""
     legal = _ILLEGAL.sub("_", name)
+    # What begins with `_`, `/` or `-` consists of legal characters and is illegal all the same.
     return legal if LEGAL_NAME.match(legal) else f"n{legal}"
 
 
@@ -120,6 +128,8 @@ def parse_value_name(name: str) -> tuple[str, int]:
         GraphError: what follows the colon is not a port number.
     """
     node, colon, port = name.strip().partition(":")
+    # `isdecimal` alone takes digits of other scripts, which `int` would read; eight digits are no port
+    # number.
     if colon and not (port.isascii() and port.isdecimal() and len(port) < 8):
         raise GraphError(
             f"'{name}' is not a tensor name", hint="write node or node:port, for example conv1:0"

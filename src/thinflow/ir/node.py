@@ -30,6 +30,8 @@ class NodeSource(Protocol):
         ...
 
 
+# One counter for all nodes: places are only compared within a node, and a replaced control input can take
+# over its predecessor's place without moving the others.
 _places = itertools.count()
 """Where control inputs stand among those of their node: each new one behind all others."""
 
@@ -88,6 +90,7 @@ class Node:
         """The attributes; change them freely, the values themselves are immutable. Decoded on first use."""
         if self._attrs is None:
             assert self.source is not None
+            # A copy, since nodes of a file may share the decoded attributes.
             self._attrs = dict(self.source.attrs())
         return self._attrs
 
@@ -107,6 +110,7 @@ class Node:
         if self._attrs is None:
             return True
         loaded = self.source.attrs()
+        # Identity in place of equality: comparing constants would read their bytes.
         return len(loaded) == len(self._attrs) and all(self._attrs.get(k) is v for k, v in loaded.items())
 
     @property
@@ -118,6 +122,7 @@ class Node:
     def control_inputs(self) -> tuple[Node, ...]:
         """Nodes that must run first, without passing data."""
         controls = self._controls
+        # By place, not in the order of the dict: `replace_control_input` puts new ones at old places.
         return tuple(sorted(controls, key=controls.__getitem__)) if controls else ()
 
     @property
@@ -191,6 +196,7 @@ class Node:
         """Read `value` at an existing input. O(1)."""
         if not 0 <= index < len(self._inputs):
             raise GraphError(f"there is no input {index}, only {len(self._inputs)} inputs", self.where)
+        # Checked first: an error must not leave the input without its use.
         new = self._checked(value)
         use = make_use((self, index))
         self._inputs[index]._drop_use(use)
@@ -200,11 +206,14 @@ class Node:
     def set_inputs(self, values: Sequence[Value | Node]) -> None:
         """Replace all data inputs; a node stands for its output 0."""
         graph, new = self.graph, list[Value]()
+        # `_checked` for all but the usual case, which is spared the call: files have very many edges.
         for value in values:
             if isinstance(value, Value) and value.node.graph is graph:
                 new.append(value)
             else:
                 new.append(self._checked(value))
+        # Old uses go before new ones come: a value may stand at the same index before and after, as the same
+        # use.
         if self._inputs:
             for index, old in enumerate(self._inputs):
                 old._drop_use(make_use((self, index)))
@@ -219,6 +228,7 @@ class Node:
             self._controls = {}
         if node._successors is None:
             node._successors = {}
+        # A node that is waited for already keeps its place.
         self._controls.setdefault(node, next(_places))
         node._successors[self] = None
 
@@ -236,8 +246,10 @@ class Node:
         assert self._controls is not None
         place = self._controls[old]
         self.remove_control_input(old)
+        # A node cannot wait for itself; then there is nothing to wait for in the place of the old one.
         if new is not self:
             self.add_control_input(new)
+            # The new one may have been awaited before, at an earlier place.
             self._controls[new] = min(place, self._controls[new])
 
     def set_control_inputs(self, nodes: Iterable[Node]) -> None:
@@ -255,6 +267,7 @@ class Node:
         """The value to read, if its node lives in the same graph as this one (or is a stand-in)."""
         if isinstance(value, Node):
             value = value.output()
+        # Stand-ins belong to no graph and may be read all the same, so that broken references survive.
         if value.node.graph is not self.graph and not value.node.is_missing:
             raise GraphError(
                 f"'{value.name}' belongs to another graph, or was removed",

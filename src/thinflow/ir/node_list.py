@@ -32,6 +32,7 @@ class NodeList:
 
     def insert(self, node: Node, before: Node | None) -> None:
         """Put a node that is not in the list in front of one that is, None for the end."""
+        # The links are fields of the nodes: a list would have to be searched for each insertion and removal.
         previous = self._last if before is None else before._previous
         node._previous, node._next = previous, before
         if previous is None:

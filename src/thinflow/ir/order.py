@@ -48,6 +48,9 @@ def find_cycle(graph: Graph) -> list[Node]:
     if len(order) == len(graph):
         return []
     done = set(order)
+    # Whoever never became ready needs somebody who did not either, so that the walk upwards must come back to
+    # a
+    # node of its path.
     node = next((n for n in graph if n not in done), None)
     path: dict[Node, None] = {}
     while node is not None and node not in path:
@@ -56,6 +59,7 @@ def find_cycle(graph: Graph) -> list[Node]:
     if node is None:
         return []
     members = list(path)
+    # The path leads from readers to producers, and before the node where it closes is no part of the cycle.
     return members[members.index(node) :][::-1]
 
 
@@ -91,6 +95,7 @@ def ancestors(
 def _needed(node: Node) -> list[Node]:
     """What must run before a node, once per reference."""
     producers = [v.node for v in node._inputs]
+    # Only the way back through a NextIteration may close a loop; all else must have run before.
     if node.op in MERGES:
         producers = [p for p in producers if p.op not in NEXT_ITERATIONS]
     if node._controls:
@@ -125,6 +130,7 @@ def _sorted(
     """
     nodes = list(graph)
     pending, consumers = _links(nodes, merge_needs_one, ignore_missing)
+    # Stands in file order, which makes it a stack for the one order and a valid heap for the other.
     ready = [i for i, count in enumerate(pending) if count == 0]  # in file order, hence a heap as well
     order: list[Node] = []
     while ready:
@@ -154,6 +160,7 @@ def _links(
         count = 0
         for value in node._inputs:
             producer = value.node
+            # This is the edge that closes a loop: the first iteration runs without it.
             if is_merge and not merge_needs_one and producer.op in NEXT_ITERATIONS:
                 continue
             j = index.get(producer)
@@ -162,9 +169,14 @@ def _links(
                 count += 1
             elif not ignore_missing:
                 count += 1
+        # One for all its data inputs, as that tool counts; those that become ready later take the count below
+        # zero, where nobody looks.
         if is_merge and merge_needs_one and node._inputs:
             count = 1
         for producer in node._controls or ():
+            # Counted and never met, a missing node keeps its readers out of the order, unless they are to be
+            # sorted
+            # regardless.
             j = index.get(producer)
             if j is not None:
                 consumers[j].append(i)

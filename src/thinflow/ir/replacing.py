@@ -21,18 +21,22 @@ def replace(graph: Graph, old: Node, new: Node, ports: Mapping[int, Value]) -> N
     """See `Graph.replace`."""
     targets = _targets(old, new, ports)
     _require_fresh(new, old)
+    # Remembered before anything moves: the roles are handed over by value.
     inputs, outputs = graph.inputs, graph.outputs
     is_protected = old.is_protected
     for value, target in targets.items():
         value.replace_uses(target)
+        # Shape inference need not run again only because a node was replaced.
         if target.spec is UNKNOWN:
             target.spec = value.spec
     _take_over_control(old, new)
     new.device = new.device or old.device
+    # Before the removal, which is refused for inputs and outputs of the graph.
     if is_protected:
         graph.inputs = [targets.get(v, v) for v in inputs]
         graph.outputs = [targets.get(v, v) for v in outputs]
     graph.move_before(new, old)
+    # The name is free only once the old node is gone.
     name = old.name
     graph.remove(old)
     graph._set_name(new, name)  # which may be illegal: it comes from the file
@@ -46,6 +50,7 @@ def _targets(old: Node, new: Node, ports: Mapping[int, Value]) -> dict[Value, Va
         if value.is_used or is_protected:
             target = ports.get(value.port)
             targets[value] = new.output(value.port) if target is None else target
+            # Protected values are asked for as `name:port`, and only the new node will have the name.
             if is_protected and targets[value].node is not new:
                 raise GraphError(f"'{value.name}' is asked for by name and '{new.name}' does not provide it")
     return targets
@@ -76,6 +81,7 @@ def bypass(graph: Graph, node: Node, values: Mapping[int, Value], *, keep_contro
             raise GraphError(f"'{value.name}' is read, and nothing is given to read instead")
     producers = dict.fromkeys(v.node for v in values.values())
     awaited = node.control_inputs if keep_control else ()
+    # Taken now: the edits below empty both.
     readers, waiters = node.readers, node.control_outputs
     for value in node.outputs:
         if value.is_used:
@@ -84,8 +90,10 @@ def bypass(graph: Graph, node: Node, values: Mapping[int, Value], *, keep_contro
         waiter.remove_control_input(node)
         for producer in producers:
             waiter.add_control_input(producer)
+    # Readers wait as well: the node may have been what made them run behind a control input.
     for reader in readers:
         for before in awaited:
+            # It may be the reader itself, in a loop, and nobody can wait for himself.
             if before is not reader:
                 reader.add_control_input(before)
     graph.remove(node)

@@ -36,6 +36,7 @@ class State:
     @property
     def first(self) -> np.ndarray[Any, Any]:
         """What the first run begins with, in the type that the input has by now."""
+        # A transform may have widened or narrowed the input, and the stored start keeps the file's type.
         element = self.input.node.attrs.get("dtype")
         numbers = self.start.numpy()
         return numbers.astype(element.numpy(), copy=False) if isinstance(element, DType) else numbers
@@ -54,6 +55,7 @@ def declare_states(graph: Graph) -> None:
     """Let the inputs and outputs of a graph end in those of its states."""
     states = states_of(graph)
     if states:
+        # States stand behind the rest, so that what users feed and fetch keeps its numbers.
         graph.inputs = [*without_states(graph, graph.inputs), *(s.input for s in states)]
         graph.outputs = [*without_states(graph, graph.outputs), *(s.output for s in states)]
 

@@ -38,6 +38,7 @@ class RawStorage:
     __slots__ = ("buffer",)
 
     def __init__(self, buffer: memoryview | bytes) -> None:
+        # `cast` refuses views that have a zero in their shape.
         view = memoryview(buffer)
         self.buffer = view.cast("B") if view.nbytes else memoryview(b"")
 
@@ -53,6 +54,7 @@ class RawStorage:
         import numpy as np
 
         expected = math.prod(shape) * element.itemsize
+        # No itemsize: strings, resources and variants, of which a buffer does not say where one ends.
         if not element.itemsize or any(d < 0 for d in shape):
             raise FormatError(f"{element} elements cannot be read from raw bytes")
         if len(self.buffer) != expected:
@@ -76,12 +78,14 @@ class ArrayStorage:
 
     @property
     def stored_bytes(self) -> int:
+        # Of an array of objects numpy counts the pointers.
         if self.array.dtype.hasobject:
             return sum(len(s) for s in self.array.ravel())
         return self.array.itemsize if self.is_splat else self.array.nbytes
 
     @property
     def is_splat(self) -> bool:
+        # Strings are compared and stored one by one, so a splat of them would save nothing.
         return not self.array.dtype.hasobject and _is_broadcast(self.array)
 
     def read(self, element: DType, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
@@ -116,6 +120,7 @@ class Tensor:
         """
         import numpy as np
 
+        # numpy's own string types are of fixed width and cut zero bytes off the end, which are data here.
         if not isinstance(array, np.ndarray):
             holds_text = element is STRING or isinstance(array, (bytes, str))
             array = np.asarray(
@@ -127,6 +132,7 @@ class Tensor:
         wanted = element.numpy()
         if array.dtype != wanted or not array.dtype.isnative:
             array = array.astype(wanted)
+        # A view, so that the flag below is not set on the caller's array.
         view = array.view()
         view.flags.writeable = False
         return cls(element, tuple(array.shape), ArrayStorage(view))
@@ -158,6 +164,8 @@ class Tensor:
         Reads every element once.
         """
         if not self._fingerprint:
+            # Type and shape belong to the identity: the same bits are another constant as int32 or with
+            # another shape.
             digest = hashlib.blake2b(f"{self.dtype}{self.shape}".encode(), digest_size=16)
             for chunk in _byte_chunks(self.numpy()):
                 digest.update(chunk)
@@ -183,6 +191,7 @@ class Tensor:
         if not self.size:
             return ""
         shown = 1 if self.is_splat else count
+        # `flat[:n]` copies n elements alone; `ravel` would expand a splat or a transposed view.
         items = [v.item() if hasattr(v, "item") else v for v in self.numpy().flat[:shown]]
         texts = [
             v.decode("utf-8", "backslashreplace") if isinstance(v, bytes) else _number_text(v) for v in items
@@ -202,10 +211,12 @@ def _byte_chunks(array: np.ndarray[Any, Any]) -> Iterator[bytes | memoryview]:
     import numpy as np
 
     if array.dtype.hasobject:
+        # With its length before each, so that ["ab", "c"] and ["a", "bc"] differ.
         for item in array.flat:
             yield len(item).to_bytes(8, "little")
             yield item
     elif array.flags.c_contiguous:
+        # One axis first: numpy does not view a scalar as elements of another size.
         yield array.reshape(-1).view(np.uint8).data
     elif _is_broadcast(array):  # the same bytes as the expanded array would give, without expanding it
         block = np.full(min(array.size, _CHUNK), array.flat[0]).view(np.uint8).data
@@ -213,7 +224,10 @@ def _byte_chunks(array: np.ndarray[Any, Any]) -> Iterator[bytes | memoryview]:
         yield from (block for _ in range(whole))
         yield block[:rest]
     else:
+        # Transposed or sliced views. `nbytes` is that of the contiguous copy, not of the memory behind the
+        # view.
         rows = _BLOCK_BYTES * len(array) // array.nbytes  # of a contiguous copy
+        # A single row is larger than the block: its own rows, then.
         if not rows:
             for row in array:
                 yield from _byte_chunks(row)
@@ -240,5 +254,6 @@ def _number_text(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
+# The stride of an axis of size 1 is never used and may be anything.
 def _is_broadcast(array: np.ndarray[Any, Any]) -> bool:
     return array.size > 1 and not any(array.strides[i] for i in range(array.ndim) if array.shape[i] > 1)

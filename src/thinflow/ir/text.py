@@ -17,6 +17,7 @@ from thinflow.ir.graph import Graph, Node
 def node_text(node: Node) -> str:
     """One line for one node."""
     inputs = ", ".join([v.name for v in node.inputs] + [f"^{n.name}" for n in node.control_inputs])
+    # The value says its type itself.
     hidden = {"dtype"} if node.op == "Const" else set()
     attrs = ", ".join(f"{k}={attr_text(v)}" for k, v in sorted(node.attrs.items()) if k not in hidden)
     return (
@@ -48,6 +49,7 @@ def function_text(function: Function) -> str:
     """One function; behind `effects` the nodes that run in every call."""
     arguments = [f"{v.node.name}: {attr_text(v.node.attrs['T'])}" for v in function.inputs]
     lines = [f"def {function.name}({', '.join(arguments)})"]
+    # Arguments stand in the first line.
     lines += [node_text(n) for n in function.graph if n.output() not in function.inputs]
     results = f"return {', '.join(v.name for v in function.outputs)}".rstrip()
     effects = ", ".join(n.name for n in function.control_outputs)

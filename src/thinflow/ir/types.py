@@ -47,6 +47,7 @@ class DType:
             raise ParameterError(f"numpy has no type for {self.name}")
         try:
             plain: np.dtype[Any] = np.dtype(self.numpy_name)
+        # numpy knows the names of ml_dtypes once somebody has imported it, which is not yet certain here.
         except TypeError:
             import ml_dtypes
 
@@ -96,6 +97,7 @@ _TABLE = [
     DType(21, "variant", "", 0, "O"),
     DType(22, "uint32", "uint32", 4, "u"),
     DType(23, "uint64", "uint64", 8, "u"),
+    # Elements of less than a byte take a byte each in numpy; only files pack them.
     DType(24, "float8_e5m2", "float8_e5m2", 1, "f"),
     DType(25, "float8_e4m3fn", "float8_e4m3fn", 1, "f"),
     DType(26, "float8_e4m3fnuz", "float8_e4m3fnuz", 1, "f"),
@@ -144,6 +146,7 @@ def dtype(what: object) -> DType:
     """
     if isinstance(what, DType):
         return what
+    # True and False are ints in Python. 100 itself is no reference: 0 is no type (DT_INVALID).
     if isinstance(what, int) and not isinstance(what, bool):
         base = what - REFERENCE_OFFSET if REFERENCE_OFFSET < what < 2 * REFERENCE_OFFSET else what
         return _BY_NUMBER.get(base) or DType(base, f"type{base}", "", 0, "O")
@@ -156,6 +159,7 @@ def dtype(what: object) -> DType:
     import numpy as np
 
     as_numpy = np.dtype(what)  # type: ignore[call-overload]
+    # Strings of a fixed width, too: TensorFlow has one type of string.
     if as_numpy.kind in "OSU":
         return STRING
     found = _BY_NUMPY.get(as_numpy.name)
@@ -192,6 +196,7 @@ class ListSpec:
 
     def with_item(self, shape: Shape) -> ListSpec:
         """The list once an item of that shape was set."""
+        # An unset list has no shape that could disagree: the first item decides.
         return ListSpec(self.count, common_shape(self.shape, shape) if self.is_set else shape, True)
 
     def joined(self, other: ListSpec) -> ListSpec:
@@ -258,6 +263,7 @@ class TensorSpec:
         """All elements, when every one is known."""
         if self.elements is None or any(e is None for e in self.elements):
             return None
+        # The second walk is for the type checker: nothing is left out by it.
         return tuple(e for e in self.elements if e is not None)
 
     def with_shape(self, shape: Sequence[int | None] | None) -> TensorSpec:

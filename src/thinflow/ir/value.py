@@ -19,6 +19,7 @@ class Use(NamedTuple):
     index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
 
 
+# `tuple.__new__` in C, where the generated `__new__` would be a Python function.
 make_use = cast("Callable[[tuple[Node, int]], Use]", partial(tuple.__new__, Use))
 """A Use from (node, index), without the NamedTuple's own constructor: edges are made by the million."""
 
@@ -99,9 +100,11 @@ class Value:
 
     def _add_use(self, use: Use) -> None:
         uses = self._uses
+        # None, or a dict that readers have left.
         if not uses:
             self._uses = use
         elif isinstance(uses, Use):
+            # A dict keeps the order in which edges were made and drops a use without a search.
             self._uses = {uses: None, use: None}
         else:
             uses[use] = None

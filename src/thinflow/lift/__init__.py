@@ -40,11 +40,13 @@ def lift(graph: Graph) -> Graph:
     while pending:
         name, function = pending.popitem()
         library[name], inner = _function(function, graph.facts, name in _conditions(graph))
+        # Each is lifted once, even if functions call each other in a circle.
         pending.update({k: v for k, v in inner.wanted.items() if k not in library})
         library.update(inner.made)
     lifted = lifter.finished()
     lifted.functions = library
     for function in library.values():
+        # Bodies see the finished library: while they are lifted, functions they call may not be there yet.
         function.graph.functions = library
     return lifted
 
@@ -91,6 +93,7 @@ def _function(function: Function, facts: Mapping[str, str], is_condition: bool) 
     inputs = [lifter.of(v) for v in function.inputs]
     outputs = [lifter.of(v) for v in function.outputs]
     if is_condition:
+        # TensorFlow takes a tensor that is no scalar for true if it has elements, whatever they are.
         scalar = lifter.graph.constant(_no_sizes(), lifter.graph.unique_name("scalar"))
         outputs = [lifter.graph.add("Reshape", [v, scalar], attrs={"T": BOOL}).output() for v in outputs]
     lifter.graph.inputs, lifter.graph.outputs = inputs, outputs

@@ -20,6 +20,7 @@ def _arguments(c: Call, start: int) -> list[Value]:
 def _results(c: Call, op: str, inputs: list[Value], attrs: dict[str, Attr]) -> list[Value]:
     """The outputs of a node that calls functions, one per output of the op in the file."""
     node = c.many(op, *inputs, **attrs)
+    # `outputs` are the ports that somebody reads; the op has its first in any case.
     return [node.output(i) for i in range(max(len(c.node.outputs), 1))]
 
 
@@ -47,6 +48,7 @@ def _if(c: Call) -> list[Value]:
         "then_branch": c.function("then_subgraph_index"),
         "else_branch": c.function("else_subgraph_index"),
     }
+    # TensorFlow takes a tensor that is no scalar for true if it has elements, whatever they are.
     condition = c.emit("Reshape", c[0], c.constant(()))
     values = _arguments(c, 1)
     attrs = {**functions, "Tin": _types(values), "Tout": _output_types(c), "Tcond": c[0].dtype}

@@ -15,6 +15,7 @@ from thinflow.ir.graph import Value
 from thinflow.ir.types import DOUBLE, FLOAT, INT8, INT32
 from thinflow.lift.lifter import Call
 
+# Symmetric codes leave out -128, so that the grid is the same on both sides; asymmetric ones use all 256.
 _MOST = 127
 _LEAST = -128
 _STEPS = _MOST - _LEAST
@@ -38,12 +39,14 @@ class Products:
         if place not in self._weights:
             self._weights[place] = self._codes(place)
         found = self._weights[place]
+        # The hybrid kernel is for float rows only; without codes it is a product like any other.
         if found is None or x.dtype is not FLOAT:
             return c.emit("MatMul", x, c[place], transpose_a=False, transpose_b=True)
         codes, scale = found
         if x not in self._rows:
             self._rows[x] = self._quantized(x)
         steps, size = self._rows[x]
+        # In float32, which holds the sums of whole numbers exactly up to 2^24.
         whole = c.emit("MatMul", steps, codes, transpose_a=False, transpose_b=True)
         return c.emit("Mul", whole, c.emit("Mul", size, c.constant(scale, size)))
 
@@ -54,6 +57,7 @@ class Products:
         grid = None if source is None else params_of(source)
         if source is None or grid is None or source.dtype is not INT8 or source.node.tensor is None:
             return None
+        # Other weights are multiplied as the real numbers that they stand for.
         if grid.is_per_channel or any(grid.zero_point):
             return None
         return self.call.constant(source.node.tensor.numpy().astype(np.float32)), float(grid.scale[0])
@@ -64,8 +68,10 @@ class Products:
             return self._asymmetric(x)
         c = self.call
         largest = self._over("Max", c.emit("Abs", x))
+        # A row of zeros has no step; with any step its codes are zeros.
         is_zero = c.emit("Equal", largest, c.constant(0.0, x))
         safe = c.emit("SelectV2", is_zero, c.constant(1.0, x), largest)
+        # Times 127 / size, not divided by size / 127: the kernel multiplies, and the two round differently.
         steps = _away(c, c.emit("Mul", x, c.emit("RealDiv", c.constant(float(_MOST), x), safe)))
         return self._between(steps, -_MOST), c.emit("RealDiv", safe, c.constant(float(_MOST), x))
 
@@ -73,6 +79,7 @@ class Products:
         """The grid is found in double, as the kernel does."""
         c = self.call
         wide = c.emit("Cast", x, SrcT=FLOAT, DstT=DOUBLE)
+        # Zero has to be on the grid, so the range is widened to hold it.
         nothing = c.constant(0.0, wide)
         low = c.emit("Minimum", self._over("Min", wide), nothing)
         high = c.emit("Maximum", self._over("Max", wide), nothing)
@@ -89,8 +96,10 @@ class Products:
         ]
         is_nearer = c.emit("Less", *errors)
         exact = c.emit("SelectV2", is_nearer, c.emit("Sub", least, below), c.emit("Sub", most, above))
+        # Rounded to a whole number, so that zero has a code of its own.
         zero = c.emit("Minimum", c.emit("Maximum", _away(c, exact), least), most)
         zero = c.emit("SelectV2", is_zero, nothing, zero)
+        # The kernel hands both on as float32, and quantizes with the rounded scale.
         size, offset = (c.emit("Cast", v, SrcT=DOUBLE, DstT=FLOAT) for v in (scale, zero))
         inverse = c.emit("RealDiv", c.constant(1.0, x), size)
         codes = self._between(_away(c, c.emit("AddV2", offset, c.emit("Mul", x, inverse))), _LEAST)
@@ -108,6 +117,7 @@ class Products:
 
 
 def _away(c: Call, x: Value) -> Value:
+    # TensorFlow's Round takes halves to even; LiteRT's kernels round as C's `round` does.
     """The nearest whole number, halves away from zero."""
     size = c.emit("Floor", c.emit("AddV2", c.emit("Abs", x), c.constant(0.5, x)))
     return c.emit("Mul", size, c.emit("Sign", x))

@@ -16,6 +16,8 @@ from thinflow.ops._fixed_point import quantized_multiplier
 from thinflow.typing import Array
 
 _INT16 = dtype("int16")
+# Places of operands as in LiteRT's schema; of each group, the gates' in the order input, forget, cell,
+# output.
 _X, _H, _CELL = 0, 18, 19
 _WEIGHTS, _RECURRENT, _PEEPHOLES, _BIASES, _NORMS = 1, 5, 9, 12, 20
 _PROJECTION, _PROJECTION_BIAS = 16, 17
@@ -23,6 +25,7 @@ _GATES = "ifgo"
 _WITH_PEEPHOLES = "ifo"
 _INSIDE = 5
 """Grids inside: of each gate before its layer norm, and of the output before its projection."""
+# Without a layer norm the sums of gates are int16 with 12 bits behind the point (Q3.12).
 _GATE_SCALE = np.float32(2**-12)
 _LEAST_VARIANCE = 10000
 """Of a layer norm, in units of its scale: keeps the kernel's sums within their bits."""
@@ -38,6 +41,7 @@ def integer_lstm(c: Call, is_time_major: bool) -> Value:
     scales, zeros = c.get("intermediate_scales", ()), c.get("intermediate_zero_points", ())
     if c[_X].dtype is not INT8 or len(scales) != _INSIDE or c[_CELL].dtype is not _INT16:
         raise UnsupportedOp("its kernel of eight bits is not the one with gates of 16 bits")
+    # Diagonals are given as vectors in the place of matrices.
     if c.get("diagonal_recurrent_tensors", False):
         raise UnsupportedOp("its recurrent weights are diagonals")
     if c.get("fused_activation_function", "TANH") != "TANH":
@@ -53,12 +57,15 @@ class _Reader:
         # What a projection reads is kept from the other side of zero; measured against LiteRT 2.3.
         self.hidden_zero = -zeros[_INSIDE - 1] if c.has(_PROJECTION) else zeros[_INSIDE - 1]
         self.has_norms = c.has(_NORMS + 1)
+        # With layer norms the sums of gates are put on grids of their own; the last is that of the hidden
+        # output.
         if 0 in (self.inside if self.has_norms else self.inside[_INSIDE - 1 :]):
             raise UnsupportedOp("the grids inside it are not known")
         if self._outputs() != self._units() and c.has(_PEEPHOLES + 1):
             raise UnsupportedOp(
                 "it has peepholes and fewer outputs than units, which LiteRT's kernel mixes up"
             )
+        # Without weights the input gate is coupled to the forget gate: i = 1 - f.
         self.gates = _GATES if c.has(_WEIGHTS) else _GATES[1:]
         self.cell_power = self._power(_CELL)
 
@@ -88,6 +95,7 @@ class _Reader:
     def _steps(self, x: Value, rank: int, is_time_major: bool) -> Value:
         if rank == 2:
             return self.c.emit("ExpandDims", x, self.c.constant(0))
+        # The kernel goes through time on the outside, so batches come second.
         order = self.c.constant((1, 0, 2))
         return x if is_time_major else self.c.emit("Transpose", x, order, Tperm=INT32)
 
@@ -115,6 +123,7 @@ class _Reader:
 
     def _power(self, place: int) -> int:
         """The exponent of a scale that is a power of two."""
+        # The kernel's own test (CheckedLog2) allows the same 1e-3.
         exact = math.log2(self._scale(place))
         if abs(exact - round(exact)) >= 1e-3 or not -15 <= round(exact) <= _MOST_CELL_BITS - 15:
             raise UnsupportedOp("the scale of its cell is no power of two, or too large")
@@ -137,8 +146,11 @@ class _Reader:
         recurrent = self._stored(_RECURRENT + n, INT8, 2)
         bias = self._stored(_BIASES + n, INT32, 1)
         norm = self._stored(_NORMS + n, _INT16, 1)
+        # With a layer norm the bias is added behind it, so it must not get into the sums.
         own = np.zeros_like(bias) if self.has_norms else bias
         return (
+            # sum(w * (x - zero)) = sum(w * x) - zero * sum(w): the last part is constant and goes into the
+            # bias.
             *(weights, recurrent, _moved(own, weights, self._zero(_X))),
             _moved(np.zeros_like(bias), recurrent, self._zero(_H)),
             *(self._peephole(letter), norm, bias if self.has_norms else bias[:0]),
@@ -152,6 +164,7 @@ class _Reader:
     def _projection(self) -> tuple[Array, Array]:
         weights = self._stored(_PROJECTION, INT8, 2)
         bias = self._stored(_PROJECTION_BIAS, INT32, 1)
+        # Even without a bias there is the zero point to make up for.
         bias = bias if bias.size else np.zeros(len(weights), np.int32)
         return weights, _moved(bias, weights, self.hidden_zero)
 
@@ -164,14 +177,18 @@ class _Reader:
         ]
         peephole = _PEEPHOLES + _WITH_PEEPHOLES.find(letter)
         has_peephole = letter in _WITH_PEEPHOLES and self.c.has(peephole)
+        # In double before it is rounded, since the kernel's power of two is one.
         cell = np.float64(2.0**self.cell_power)
         pairs.append(np.float32(cell * self._scale(peephole) / inside) if has_peephole else np.float32(1))
         norm = self._scale(_NORMS + n) if self.has_norms else np.float32(1)
+        # Each factor as the kernel has it: a 31-bit multiplier and a shift.
         numbers = [m for f in (*pairs, norm) for m in quantized_multiplier(float(f))]
         return (*numbers, max(1, int(np.float32(_LEAST_VARIANCE) * norm)))
 
     def _ends(self) -> tuple[int, ...]:
         hidden = self.inside[_INSIDE - 1]
+        # Output gate and tangent of the cell have 15 bits behind the point (Q0.15), and so their product has
+        # 30.
         factor = np.float32(2.0**-15 / np.float64(hidden) * 2.0**-15)
         has_projection = self.c.has(_PROJECTION)
         projection = self._scale(_PROJECTION) * hidden / self._scale(_H) if has_projection else np.float32(1)
@@ -180,6 +197,7 @@ class _Reader:
             self.hidden_zero,
             *quantized_multiplier(float(projection)),
             self._zero(_H),
+            # Bits of the cell before the point: int16 has 15 beside the sign.
             self.cell_power + 15,
             self._limit("cell_clip", self._scale(_CELL), 1 << 15),
             self._limit("proj_clip", self._output_scale(), 1 << 7),
@@ -201,4 +219,5 @@ def _moved(bias: Array, weights: Array, zero: int) -> Array:
     """A bias that takes in the zero point of what the weights are multiplied with."""
     if not weights.size:
         return bias
+    # Summed in 64 bits: a product of the sum and the zero point may pass 32 on the way.
     return (bias.astype(np.int64) - zero * weights.astype(np.int64).sum(axis=1)).astype(np.int32)

@@ -89,6 +89,7 @@ class Call:
         """A new constant; numbers take the type of `like`, integers are int32."""
         import numpy as np
 
+        # Shapes and axes are most of the constants, and TensorFlow's ops take int32 for these.
         element = like.dtype.numpy() if like is not None and like.dtype is not None else np.dtype(np.int32)
         array = content if isinstance(content, np.ndarray) else np.array(content, element)
         graph = self._lifter.graph
@@ -110,6 +111,7 @@ class Call:
             return tensor.numpy()
         if spec.ints is None or spec.shape is None:
             raise UnsupportedOp(f"its operand {place} is computed, which only its own engine can follow")
+        # Sizes that are known although the model computes them: shape inference carries their elements along.
         return np.array(spec.ints, np.int64)
 
     def leave(self, place: int, value: Value) -> None:
@@ -117,9 +119,11 @@ class Call:
 
         Nothing happens where the operand is no variable.
         """
+        # Only variables are read by this op; a state that is fed is not kept here.
         read = self.xs[place] if place < len(self.xs) else None
         if read is None or read.node.op != "ReadVariableOp":
             return
+        # The variable has the shape of the file; what a rule leaves may have another, as SVDF's memory does.
         shape = self.constant(tuple(n or 0 for n in read.spec.shape or ()))
         whole = self.emit("Reshape", value, shape)
         assigned = self.many("AssignVariableOp", read.node.inputs[0], whole, dtype=whole.dtype)
@@ -129,6 +133,7 @@ class Call:
         """What a resource variable holds after the last write before this op."""
         history = self._lifter.history(handle)
         read = self.many("ReadVariableOp", handle, T=None, dtype=handle.node.get("dtype"))
+        # Every read behind the last write, and every write behind all reads before: the order of the file.
         read.set_control_inputs([history.write] if history.write is not None else [])
         history.reads.append(read)
         return read.output()
@@ -177,10 +182,12 @@ class Call:
 
     def many(self, op: str, *inputs: Value, **attrs: Any) -> Node:
         """A new node. Types that TensorFlow wants as attributes follow the first input."""
+        # Attributes given as None are left out: ops such as variable reads have no T.
         element = inputs[0].dtype if inputs else None
         given = {"T": element, **attrs} if isinstance(element, DType) else attrs
         known = {key: attr for key, attr in given.items() if attr is not None}
         node = self._lifter.graph.add(op, inputs, f"{self.node.name}/{op}", attrs=known)
+        # Shape inference says nothing where it is at a loss; the type of the first input is the likeliest.
         node.output().spec = TensorSpec(element)
         for port, spec in enumerate(_inferred(node)):
             node.output(port).spec = spec
@@ -200,11 +207,13 @@ def _inferred(node: Node) -> tuple[TensorSpec, ...]:
 
 def _both(made: TensorSpec, stated: TensorSpec) -> TensorSpec:
     """What the file says of a value, and what follows from its op where the file says less."""
+    # The file's word goes first: rules infer less from operands whose sizes are open.
     kind = stated.dtype or made.dtype
     if stated.shape is None or made.shape is None or len(stated.shape) != len(made.shape):
         shape = made.shape if stated.shape is None else stated.shape
         return TensorSpec(kind, shape)
     shape = tuple(m if n is None else n for m, n in zip(made.shape, stated.shape, strict=True))
+    # Elements were inferred for the inferred shape and mean nothing for another.
     return TensorSpec(kind, shape, made.elements if shape == made.shape else None)
 
 
@@ -237,6 +246,7 @@ class Lifter:
 
     def copy(self, node: Node) -> None:
         """Take over an input or a constant."""
+        # The grid stays known by the source's node: in the new graph values are real numbers.
         attrs = {k: v for k, v in node.attrs.items() if not k.startswith("quantization_")}
         made = self.graph.add(node.op, [self._values[v] for v in node.inputs], node.name, attrs=attrs)
         made.output().spec = node.output().spec if made.tensor is None else constant_spec(made.tensor)
@@ -247,6 +257,7 @@ class Lifter:
         """Put what a rule makes of an op into its place; the last node takes its name."""
         operands = [None if v is None else self._values[v] for v in foreign_values(node)]
         call = Call(self, node, operands)
+        # Real numbers in front of the rule and codes behind it, so that rules need not know of quantization.
         call.xs = dequantized_operands(call)
         made = rule(call)
         refuse_unread(call)
@@ -254,6 +265,7 @@ class Lifter:
         results = self._after_effects(results)
         if not results:
             return
+        # The rule handed on a value that has a node and a name already, such as an operand.
         if results[0].node in self._placed:
             results[0] = self.graph.add("Identity", [results[0]], node.name).output()
         else:
@@ -262,6 +274,7 @@ class Lifter:
             self._placed.add(value.node)
             value.spec = _both(value.spec, node.output(port).spec)
             self._values[node.output(port)] = value
+            # Ports of the new op may be others; the name by which the file knows the value leads there.
             if value.name != node.output(port).name:
                 self.graph.aliases[node.output(port).name] = value.name
 
@@ -271,6 +284,7 @@ class Lifter:
         if not effects:
             return results
         waiting = [self.graph.add("Identity", [v], v.node.name, control_inputs=effects) for v in results]
+        # Set here, as these nodes are not made by `many`, which infers.
         for node, value in zip(waiting, results, strict=True):
             node.output().spec = value.spec
         return [n.output() for n in waiting]
@@ -297,6 +311,7 @@ class Lifter:
 
     def history(self, handle: Value) -> History:
         """What was done to the variable of a handle."""
+        # By the variable's name: several handles may lead to the same one.
         return self._histories.setdefault(handle.node.attrs["shared_name"], History())
 
     @property
@@ -317,6 +332,7 @@ class Lifter:
     def _behind(self, value: Value, writes: Sequence[Node]) -> Value:
         """The value under its name, once variables hold what the run leaves in them."""
         wished, node = value.node.name, value.node
+        # Inputs keep their name, under which they are fed, and an op's further outputs have none to give.
         own = value.port == 0 and value not in self.graph.inputs
         if own:
             self.graph.rename(node, self.graph.unique_name(f"{wished}/value"))
@@ -331,6 +347,8 @@ class Lifter:
         found = self.of(value)
         names = [other for other, own in self._source.aliases.items() if own == value.name]
         free = [n for n in names if n not in self.graph and LEGAL_NAME.match(n)]
+        # Output 0 has the node's name; only other ports are called `node:port`, which the file does not call
+        # them.
         if not value.port or not free:
             return found
         self.graph.aliases.pop(free[0], None)

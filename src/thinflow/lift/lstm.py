@@ -17,7 +17,9 @@ from thinflow.lift.lifter import Call
 from thinflow.lift.windows import activated
 
 _GATES = "ifgo"
+# LiteRT's kernels add it to the variance (kNormalizationConstant).
 _NORM_EPSILON = 1e-8
+# Places of operands from the first weights on.
 _PEEPHOLES = {"i": 8, "f": 9, "o": 10}
 _BIAS, _PROJECTION = 11, 15
 
@@ -90,10 +92,13 @@ class Lstm:
         if "i" in self.gates:
             i = c.emit("Sigmoid", self._sum("i", x, h, state))
         else:
+            # Coupled input and forget gate (CIFG): what is not forgotten is not overwritten.
             i = c.emit("Sub", c.constant(1.0, f), f)
+        # The new content has no peephole in LiteRT's definition.
         g = activated(c, self._sum("g", x, h, None))
         state = c.emit("AddV2", c.emit("Mul", f, state), c.emit("Mul", i, g))
         state = self._clipped(state, "cell_clip")
+        # Its peephole looks at the new cell; those of the other gates look at the old one.
         o = c.emit("Sigmoid", self._sum("o", x, h, state))
         return self._projected(c.emit("Mul", o, activated(c, state))), state
 
@@ -105,6 +110,7 @@ class Lstm:
             total = c.emit("AddV2", total, c.emit("Mul", state, gate.peephole))
         if gate.norm is not None:
             total = c.emit("Mul", _normalized(c, total), gate.norm)
+        # The bias comes behind the norm, which would take it out again.
         return total if gate.bias is None else c.emit("AddV2", total, gate.bias)
 
     def _projected(self, y: Value) -> Value:
@@ -117,6 +123,7 @@ class Lstm:
 
     def _clipped(self, x: Value, option: str) -> Value:
         c, limit = self.call, float(self.call.get(option, 0.0))
+        # 0 stands for no bound, as in LiteRT's options.
         if limit <= 0:
             return x
         return c.emit("Maximum", c.emit("Minimum", x, c.constant(limit, x)), c.constant(-limit, x))

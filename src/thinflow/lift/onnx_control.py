@@ -14,11 +14,13 @@ from thinflow.ir.types import BOOL, INT64, DType, TensorSpec
 from thinflow.lift.lifter import Call
 from thinflow.lift.onnx_values import Rule, integers
 
+# A Loop without a limit: the condition alone ends it.
 _ENDLESS = (1 << 63) - 1
 
 
 def _if(c: Call) -> list[Value]:
     branches = {"then_branch": c.function("then_branch"), "else_branch": c.function("else_branch")}
+    # ONNX allows one element of any rank; TensorFlow would take a vector for true because it has elements.
     condition = c.emit("Reshape", c[0], integers(c, ()))
     values = [c[i] for i in range(1, len(c.xs))]
     results = [c.node.output(i) for i in range(max(len(c.node.outputs), 1))]
@@ -43,8 +45,10 @@ def _loop(c: Call) -> list[Value]:
     """
     body = c.body("body")
     captured = int(c.get("captures", 0))
+    # Operands: limit, condition, state; the reader of files has put the captured values behind.
     state = [c[i] for i in range(2, len(c.xs) - captured)]
     outside = [c[i] for i in range(len(c.xs) - captured, len(c.xs))]
+    # Results of a body: condition, state, then what is gathered.
     scans = list(body.outputs)[1 + len(state) :]
     gathered = [_nothing(c, v) for v in scans]
     limit = c.emit("Reshape", c[0], integers(c, ())) if c.has(0) else integers(c, _ENDLESS)
@@ -58,6 +62,7 @@ def _loop(c: Call) -> list[Value]:
 
 
 def _result(c: Call, value: Value, kind: DType) -> Value:
+    # Inference does not look into the loop, and a gathered result's first size is open.
     """A result of the loop as a node of its own, which can take the name it has in the file."""
     value.spec = TensorSpec(kind)
     return c.emit("Identity", value)
@@ -68,6 +73,7 @@ def _nothing(c: Call, value: Value) -> Value:
     shape = value.spec.shape
     if shape is None or None in shape or value.dtype is None:
         raise UnsupportedOp("the shape of what it gathers turn by turn is not known")
+    # A size that grows: how many turns there will be, nobody knows before the end.
     return c.constant(np.zeros((0, *(n or 0 for n in shape)), value.dtype.numpy()))
 
 
@@ -115,6 +121,7 @@ def _turn(c: Call, types: Sequence[DType], sizes: tuple[int, int, int]) -> Funct
     turn, limit, going = made.arguments[:3]
     state, gathered = made.arguments[3 : 3 + states], made.arguments[3 + states : 3 + states + scans]
     outside = made.arguments[len(types) - captured :]
+    # In the order in which ONNX's bodies give and take them, without the limit.
     results = [BOOL, *types[3 : 3 + states + scans]]
     given = [turn, going, *state, *outside]
     given_types = tuple([INT64, BOOL, *types[3 : 3 + states], *types[len(types) - captured :]])
@@ -127,6 +134,7 @@ def _turn(c: Call, types: Sequence[DType], sizes: tuple[int, int, int]) -> Funct
     after = [
         made.add("AddV2", turn, one, T=INT64).output(),
         limit,
+        # The body may give its condition as a vector of one element.
         made.scalar(called.output(0), BOOL),
         *(called.output(1 + i) for i in range(states)),
         *more,
@@ -136,6 +144,7 @@ def _turn(c: Call, types: Sequence[DType], sizes: tuple[int, int, int]) -> Funct
 
 
 def _appended(made: _Body, old: Value, new: Value, kind: DType) -> Value:
+    # A new axis in front, since results of turns are stacked, not joined.
     """old [n, ...] with new [...] behind it."""
     axis = made.constant(np.array(0, np.int32))
     row = made.add("ExpandDims", new, axis, T=kind).output()

@@ -25,6 +25,7 @@ def _sided(c: Call, parameter: Value, axis: int, count: int) -> Value:
     shape = parameter.spec.shape
     if shape is None:
         raise UnsupportedOp("the size of its scale is not known")
+    # A vector of one element is one scale for all, whatever axis is named.
     if shape in ((), (1,)):
         return c.emit("Reshape", parameter, integers(c, ()), Tshape=INT64)
     if len(shape) > 1:
@@ -37,6 +38,7 @@ def _sided(c: Call, parameter: Value, axis: int, count: int) -> Value:
 def real(c: Call, x: int, scale: int, zero: int, axis: int = 1) -> Value:
     """The real numbers of an operand, whose scale and zero point are other operands; float32."""
     count = rank(c, x)
+    # float32 holds codes of up to 24 bits exactly.
     y = typed(c, c[x], FLOAT)
     if c.has(zero):
         y = c.emit("Sub", y, typed(c, _sided(c, c[zero], axis, count), FLOAT))
@@ -45,8 +47,10 @@ def real(c: Call, x: int, scale: int, zero: int, axis: int = 1) -> Value:
 
 def coded(c: Call, y: Value, scale: Value, zero: Value | None, kind: DType) -> Value:
     """Real numbers as codes of a type; scale and zero point go with them as they are shaped."""
+    # TensorFlow's Round takes halves to even, as ONNX wants it.
     steps = c.emit("Round", c.emit("RealDiv", y, scale))
     if zero is not None:
+        # Behind the rounding: with an odd zero point, halves would otherwise go the other way.
         steps = c.emit("AddV2", steps, typed(c, zero, FLOAT))
     info = np.iinfo(kind.numpy())
     low, high = (c.constant(np.array(n, np.float32)) for n in (info.min, info.max))
@@ -56,6 +60,7 @@ def coded(c: Call, y: Value, scale: Value, zero: Value | None, kind: DType) -> V
 
 def _rounded(c: Call, y: Value, scale: int, zero: int) -> Value:
     """The result on the grid of a scale and a zero point among the operands, one of each."""
+    # ONNX's type of codes where there is no zero point to tell it.
     kind = c[zero].dtype if c.has(zero) else UINT8
     if kind is None:
         raise UnsupportedOp("the type of its zero point is not known")
@@ -83,6 +88,7 @@ def _dynamic(c: Call) -> list[Value]:
     """DynamicQuantizeLinear: uint8 codes, scale and zero point of the range that holds x and 0."""
     zero = c.constant(np.array(0, np.float32))
     every = integers(c, tuple(range(rank(c))))
+    # The range holds zero, so that zero has an exact code.
     low = c.emit("Minimum", c.emit("Min", c[0], every, Tidx=INT64), zero)
     high = c.emit("Maximum", c.emit("Max", c[0], every, Tidx=INT64), zero)
     scale = c.emit("RealDiv", c.emit("Sub", high, low), c.constant(np.array(255, np.float32)))
@@ -94,15 +100,18 @@ def _dynamic(c: Call) -> list[Value]:
 
 def _conv(c: Call) -> Value:
     """QLinearConv: the bias is on the grid of the products."""
+    # Weights may have a scale per output channel, their first axis.
     x, w = real(c, 0, 1, 2), real(c, 3, 4, 5, axis=0)
     bias = None
     if c.has(8):
         products = c.emit("Mul", _sided(c, c[1], 0, 1), _sided(c, c[4], 0, 1))
+        # The bias is int32 of scale x times scale w, without a zero point.
         bias = c.emit("Mul", typed(c, c[8], FLOAT), products)
     return _rounded(c, convolution(c, x, w, bias), 6, 7)
 
 
 def _matmul(c: Call) -> Value:
+    # A scale per column of the second matrix, which is a unit of the result.
     y = matmul(c, real(c, 0, 1, 2), real(c, 3, 4, 5, axis=-1), (rank(c), rank(c, 3)))
     return _rounded(c, y, 6, 7)
 
@@ -131,6 +140,7 @@ def _concat(c: Call) -> Value:
 
 def _centred(c: Call, place: int, zero: int, axis: int) -> Value:
     """Codes less their zero point, exactly."""
+    # In double: sums of products of eight-bit codes fit 32 bits, which it holds exactly and float32 does not.
     y = typed(c, c[place], _DOUBLE)
     if c.has(zero):
         y = c.emit("Sub", y, typed(c, _sided(c, c[zero], axis, rank(c, place)), _DOUBLE))
@@ -142,6 +152,7 @@ def _conv_integer(c: Call) -> Value:
 
 
 def _matmul_integer(c: Call) -> Value:
+    # Zero points may go by row of the first matrix and by column of the second.
     y = matmul(c, _centred(c, 0, 2, -2), _centred(c, 1, 3, -1), (rank(c), rank(c, 1)))
     return typed(c, y, INT32)
 

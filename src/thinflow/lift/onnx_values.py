@@ -13,6 +13,7 @@ from thinflow.ir.types import BOOL, FLOAT, INT32, INT64, DType, dtype
 from thinflow.lift.lifter import Call
 
 Rule = Callable[[Call], Value | list[Value]]
+# `TensorProto.DataType` of onnx.proto. Complex numbers and strings are left out: no rule casts to them.
 NUMBERS: dict[int, DType] = {
     1: FLOAT,
     6: INT32,
@@ -38,11 +39,13 @@ NUMBERS: dict[int, DType] = {
     26: dtype("int2"),
 }
 """ONNX's numbers of element types."""
+# For models that do not say: their ops then mean what they do today.
 _NEWEST = 1000
 
 
 def opset(c: Call) -> int:
     """The version of ONNX's op set that the model asks for."""
+    # The first entry is that of ONNX's own domain.
     text = c.facts.get("opset", "").partition(",")[0].strip()
     return int(text) if text.isdecimal() else _NEWEST
 
@@ -95,6 +98,7 @@ def bounded(count: int) -> int:
     return count
 
 
+# 64 Mi: what a rule writes out is a constant in memory.
 _MOST_ELEMENTS = 1 << 26
 
 

@@ -44,14 +44,17 @@ def _pads(c: Call, sizes: Sequence[int | None], kernel: Sequence[int]) -> Pads:
         if None in sizes:
             raise UnsupportedOp("the sizes of its input are open, so the padding is not known")
         totals = [
+            # As many windows as strides fit in, ceil(n / s); the border is what the last of them lacks.
             max((-(-(n or 0) // s) - 1) * s + k - (n or 0), 0)
             for n, s, k in zip(sizes, strides, kernel, strict=True)
         ]
         small = [t // 2 for t in totals]
         large = [t - t // 2 for t in totals]
+        # UPPER: of an odd number of pixels the one left over goes behind.
         ends = (small, large) if mode == "SAME_UPPER" else (large, small)
         return list(zip(*ends, strict=True))
     given = c.get("pads") or (0,) * (2 * count)
+    # All begins, then all ends.
     return list(zip(given[:count], given[count:], strict=True))
 
 
@@ -73,11 +76,14 @@ def convolution(c: Call, x: Value, w: Value, bias: Value | None) -> Value:
         raise UnsupportedOp(f"it goes over {count - 2} dimensions")
     spans = [int(n or 0) for n in kernel[2:]]
     dilations = tuple(c.get("dilations") or (1,) * len(spans))
+    # From the first to the last pixel of a window with gaps.
     reach = [(k - 1) * d + 1 for k, d in zip(spans, dilations, strict=True)]
     picture = channels_last(c, x, count)
     picture = _padded(c, picture, _pads(c, shape[2:], reach), 0.0)
+    # [cout, cin/group, k...] -> [k..., cin/group, cout].
     filters = transposed(c, w, (*range(2, count), 1, 0))
     strides = tuple(c.get("strides") or (1,) * len(spans))
+    # TensorFlow convolves pictures: a line is one of height 1.
     if count == _LINE:
         picture = c.emit("ExpandDims", picture, c.constant(1))
         filters = c.emit("ExpandDims", filters, c.constant(0))
@@ -110,9 +116,11 @@ def _grouped(
         if group != 1:
             raise UnsupportedOp("it goes over volumes in groups")
         return c.emit("Conv3D", x, w, data_format="NDHWC", **windows)
+    # Outputs of a group stand together in both, so the last axis of weights is cut in two.
     if group > 1 and depths[1] == 1:
         filters = c.emit("Reshape", w, integers(c, (*spans, group, depths[0] // group)), Tshape=INT64)
         return c.emit("DepthwiseConv2dNative", x, filters, data_format="NHWC", **windows)
+    # TensorFlow's Conv2D finds the number of groups by itself, from the depths of picture and weights.
     return c.emit("Conv2D", x, w, data_format="NHWC", **windows)
 
 
@@ -131,9 +139,11 @@ def _conv_transpose(c: Call) -> Value:
     _, outs, *kernel = c.sizes(1)
     strides = tuple(c.get("strides") or (1, 1))
     more = _more(c, picture, kernel, strides)
+    # Each pixel is spread over a window; `output_padding` adds rows behind that no window reaches.
     full = [(i - 1) * s + k + m for i, s, k, m in zip(picture, strides, kernel, more, strict=True)]
     begins, sizes = _cropped(c, full, picture, strides)
     filters = transposed(c, c[1], (2, 3, 1, 0))
+    # TensorFlow checks that its windows give just this size, so the rest is put behind as zeros.
     bare = [f - m for f, m in zip(full, more, strict=True)]
     y = c.emit(
         "Conv2DBackpropInput", c.constant((n, *bare, outs)), filters, channels_last(c, c[0], 4),
@@ -172,6 +182,7 @@ def _cropped(
         wanted = [i * s for i, s in zip(picture, strides, strict=True)]
     if wanted is not None:
         spare = [max(f - w, 0) for f, w in zip(full, wanted[-2:], strict=True)]
+        # As in ONNX's definition the odd pixel is cut off behind for SAME_UPPER, in front for SAME_LOWER.
         upper = mode == "SAME_UPPER"
         return [s // 2 if upper else s - s // 2 for s in spare], list(wanted[-2:])
     pads = c.get("pads") or (0, 0, 0, 0)
@@ -200,6 +211,7 @@ def _up(size: int | None, kernel: int, stride: int, pads: tuple[int, int]) -> tu
         raise UnsupportedOp("the sizes of its input are open, so the padding is not known")
     whole = size + sum(pads)
     windows = -(-(whole - kernel) // stride) + 1
+    # A window that begins in the border behind would see nothing of the picture.
     if (windows - 1) * stride >= size + pads[0]:
         windows -= 1
     return pads[0], pads[1] + max((windows - 1) * stride + kernel - whole, 0)
@@ -221,6 +233,7 @@ def _max_pool(c: Call) -> Value:
         raise UnsupportedOp("the places of its maxima are read")
     kernel, strides, pads = _pool_windows(c)
     kind = c[0].dtype.numpy() if c[0].dtype is not None else np.dtype(np.float32)
+    # A border that never is the maximum; integers have no infinity.
     least = float("-inf") if kind.kind == "f" else float(np.iinfo(kind.name).min)
     x = _padded(c, channels_last(c, c[0], rank(c)), pads, least)
     return channels_first(c, _pooled(c, "MaxPool", x, kernel, strides), rank(c))
@@ -238,6 +251,7 @@ def average_pool(c: Call, picture: Value) -> Value:
         raise UnsupportedOp("it counts its border and rounds sizes up")
     x = channels_last(c, picture, count)
     y = _pooled(c, "AvgPool", _padded(c, x, pads, 0.0), kernel, strides)
+    # mean(x) / mean(1 inside, 0 in the border) = sum(x) / number of pixels inside.
     if any(map(any, pads)) and not c.get("count_include_pad", 0):
         inside = _padded(c, c.emit("OnesLike", x), pads, 0.0)
         y = c.emit("RealDiv", y, _pooled(c, "AvgPool", inside, kernel, strides))
@@ -253,6 +267,7 @@ def _lrn(c: Call) -> Value:
     size = c.get("size")
     if size % 2 == 0:
         raise UnsupportedOp("its window has no middle")
+    # ONNX divides alpha by the size of the window, TensorFlow's op does not.
     options = {"alpha": c.get("alpha", 1e-4) / size, "beta": c.get("beta", 0.75), "bias": c.get("bias", 1.0)}
     y = c.emit("LRN", channels_last(c, c[0], 4), depth_radius=size // 2, **options)
     return channels_first(c, y, 4)
@@ -268,6 +283,7 @@ def _resize(c: Call) -> Value:
     sizes = c.sizes(0)
     y = c[0]
     for axis, (old, new, scale) in enumerate(_targets(c, sizes)):
+        # An axis of scale 1 whose size stays is not resampled.
         if new != old or scale != 1:
             places = _coordinates(c, old, new, scale)
             y = _nearest(c, y, axis, old, places) if mode == "nearest" else _linear(c, y, axis, old, places)
@@ -283,12 +299,14 @@ def _targets(c: Call, sizes: Sequence[int]) -> list[tuple[int, int, float]]:
         return [(n, m, m / n) for n, m in zip(sizes, wanted, strict=True)]
     place = 1 if upsample or old_style else 2
     scales = c.get("scales") if upsample and not c.has(1) else c.known(place).reshape(-1).tolist()
+    # In float32, the type of scales: in double, 10 times float32's 0.7 is just below 7 and would give 6.
     exact = [np.float32(n) * np.float32(s) for n, s in zip(sizes, scales, strict=True)]
     return [(n, int(np.floor(e)), float(s)) for n, e, s in zip(sizes, exact, scales, strict=True)]
 
 
 def _coordinates(c: Call, old: int, new: int, scale: float) -> np.ndarray:
     """Where each new pixel lies among the old ones; in float32, as the rounding of the nearest needs it."""
+    # Upsample and version 10 know no modes and always take pixels at x / scale.
     default = "asymmetric" if c.node.op == "onnx.Upsample" or len(c.xs) == 2 else "half_pixel"
     kind = text(c, "coordinate_transformation_mode", default)
     bounded(new)
@@ -318,6 +336,7 @@ def _nearest(c: Call, x: Value, axis: int, old: int, places: np.ndarray) -> Valu
     rounded = {
         "floor": np.floor(places),
         "ceil": np.ceil(places),
+        # Halves go down: ceil(x - 0.5); `np.round` would take them to even.
         "round_prefer_floor": np.ceil(places - np.float32(0.5)),
         "round_prefer_ceil": np.floor(places + np.float32(0.5)),
     }.get(mode)
@@ -327,6 +346,7 @@ def _nearest(c: Call, x: Value, axis: int, old: int, places: np.ndarray) -> Valu
 
 
 def _linear(c: Call, x: Value, axis: int, old: int, places: np.ndarray) -> Value:
+    # Beyond the outermost pixels' centres their value goes on.
     places = places.clip(0, old - 1)
     low = np.floor(places).astype(np.int64)
     share = (places - low).astype(np.float32)

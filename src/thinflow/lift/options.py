@@ -61,6 +61,7 @@ def refuse_unread(call: Call) -> None:
     Raises:
         UnsupportedOp: names the option, or the operand.
     """
+    # What no rule of ours has looked at may be new, and change what the op computes.
     for option, value in call.node.attrs.items():
         if option not in call.read_options and _matters(call.node.op, option, value):
             raise UnsupportedOp(f"its option '{option}' is {_shown(value)}, which is not known here")
@@ -77,6 +78,7 @@ def _matters(op: str, option: str, value: Any) -> bool:
     ignored = _TFLITE if vocabulary == "tfl" else _ANY_OP | _ONNX.get(name, frozenset())
     if option in ignored:
         return False
+    # Off is not 0 here: without the option things are as with this value.
     if option in _DEFAULTS:
         return bool(_plain(value) != _DEFAULTS[option])
     return not _says_nothing(_plain(value))
@@ -84,6 +86,7 @@ def _matters(op: str, option: str, value: Any) -> bool:
 
 def _says_nothing(value: Any) -> bool:
     """Whether a value is what an option that is switched off has."""
+    # `False` equals 0, and so does 0.0.
     return isinstance(value, int | float | str | tuple) and value in (0, "", (), "NONE")
 
 

@@ -17,6 +17,7 @@ from thinflow.ir.types import FLOAT, DType, dtype
 if TYPE_CHECKING:
     from thinflow.lift.lifter import Call
 
+# Types whose integers stand for reals wherever a scale is stated; int32 does so as a bias only.
 _CODES = frozenset(map(dtype, ("int8", "uint8", "int16", "int4")))
 _SUMS = frozenset(map(dtype, ("int32", "int64")))
 """Types of biases: on the grid of the products that they are added to."""
@@ -35,6 +36,7 @@ _RAW = frozenset(
 
 def dequantized_operands(call: Call) -> list[Value | None]:
     """The operands as real numbers, where the file says that their integers stand for such."""
+    # Some ops move codes as they are, and recurrent kernels round at every step, as real numbers would not.
     if not call.node.op.startswith("tfl.") or call.node.op in _RAW or takes_codes(call):
         return call.xs
     ends = enumerate(zip(call.sources, call.xs, strict=True))
@@ -53,12 +55,14 @@ def takes_codes(call: Call) -> bool:
 def _real(call: Call, place: int, source: Value, x: Value) -> Value:
     grid = params_of(source)
     if source.dtype in _SUMS:
+        # Other tensors of int32 are indices or sizes.
         if _BIASED.get(call.node.op) != place or not _computes_in_codes(call):
             return x
         grid = grid or _grid_of_products(call)
     if grid is None or source.dtype not in _CODES | _SUMS:
         return x
     tensor = source.node.tensor
+    # At once, and then a scale per channel is no obstacle.
     if tensor is not None:
         return call.constant(grid.real(tensor.numpy()))
     if grid.is_per_channel:
@@ -79,6 +83,7 @@ def _grid_of_products(call: Call) -> TensorParams | None:
     grids = [params_of(v) if (v := call.sources[p]) is not None else None for p in places]
     if grids[0] is None or grids[1] is None:
         return None
+    # The bias is added to the products without rescaling, so it has their scale and zero point 0.
     return TensorParams(tuple(grids[0].scale[0] * s for s in grids[1].scale), (0,), 0)
 
 
@@ -91,11 +96,14 @@ def rounded_results(call: Call, results: list[Value]) -> list[Value]:
 
 def _coded(call: Call, y: Value, target: Value) -> Value:
     grid, kind = params_of(target), target.dtype
+    # A result that has the codes' type already was moved, not computed.
     if grid is None or kind is None or kind not in _CODES or y.dtype is kind:
         return y
     if grid.is_per_channel:
         raise UnsupportedOp("its result has several scales")
     scaled = call.emit("RealDiv", y, _number(call, grid.scale[0]))
+    # Halves go to even here, in LiteRT's kernels away from zero or up: see the package for the code of
+    # difference.
     steps = call.emit("AddV2", call.emit("Round", scaled), _number(call, _zero(grid)))
     low, high = _limits(kind)
     least = call.emit("Maximum", steps, _number(call, low))
@@ -112,6 +120,7 @@ def _zero(grid: TensorParams) -> int:
 
 
 def _limits(kind: DType) -> tuple[int, int]:
+    # Held in eight bits, of which `iinfo` would tell the range.
     if kind.name == "int4":
         return -8, 7
     info = np.iinfo(kind.numpy())

@@ -31,6 +31,7 @@ def variable(c: Call) -> Value:
     if spec.shape is None or None in spec.shape or spec.dtype is None:
         raise UnsupportedOp("the size of a variable is not known")
     grid = params_of(c.node.output())
+    # The code that stands for zero: states begin at the real number 0.
     zero = grid.zero_point[0] if grid is not None and grid.zero_point else 0
     first = c.constant(np.full([n or 0 for n in spec.shape], zero, spec.dtype.numpy()))
     name = f"{c.scope}/{c.node.name}"
@@ -45,6 +46,7 @@ def state_of(c: Call, place: int) -> Value:
         UnsupportedOp: something else reads it, which would see what the op leaves there.
     """
     source = c.sources[place]
+    # Order in time decides what it would see, and a graph has none.
     if source is not None and len(source.uses) > 1:
         raise UnsupportedOp("its state is read by other ops too")
     return c[place]
@@ -59,6 +61,7 @@ def _sequence(c: Call, x: Value, is_time_major: bool) -> list[Value]:
     shape = x.spec.shape
     count = None if shape is None else shape[0 if is_time_major else 1]
     if count is None or count > MOST_STEPS:
+        # Steps are written out, so their number has to be known.
         raise UnsupportedOp(f"it has {'too many' if count else 'an unknown number of'} steps")
     return steps_of(c, x, count, 0 if is_time_major else 1)
 
@@ -106,10 +109,12 @@ def _basic_lstm(c: Call) -> list[Value]:
     joined = c.emit("ConcatV2", c[0], c[1], c.constant(1), N=2, Tidx=INT32)
     sums = c.emit("MatMul", joined, c[2], transpose_a=False, transpose_b=True)
     gates = c.emit("BiasAdd", sums, c[3], data_format="NHWC")
+    # The order of the basic kernel, which is not that of the full one.
     i, new, f, o = split(c, gates, 4, axis=1)
     kept = c.emit("Mul", c.emit("Sigmoid", f), c[4])
     state = c.emit("AddV2", c.emit("Mul", c.emit("Sigmoid", i), c.emit("Tanh", new)), kept)
     y = c.emit("Mul", c.emit("Sigmoid", o), c.emit("Tanh", state))
+    # Operands 1 and 4 are the previous output and cell.
     c.leave(1, y)
     c.leave(4, state)
     return [y, state, joined, gates][: max(len(c.node.outputs), 1)]
@@ -122,12 +127,14 @@ def bidirectional_lstm(c: Call) -> list[Value]:
     is_time_major = bool(c.get("time_major", True))
     xs = _sequence(c, c[0], is_time_major)
     ahead = _kept(c, Lstm.read(c, first=1), xs, (35, 36))
+    # The second direction starts at the end; turned back, its outputs stand beside those of the first.
     back = _kept(c, Lstm.read(c, first=18), xs[::-1], (37, 38))[::-1]
     return _both_ways(c, ahead, back, is_time_major)
 
 
 def _both_ways(c: Call, ahead: list[Value], back: list[Value], is_time_major: bool) -> list[Value]:
     results = [_packed(c, steps, is_time_major) for steps in (ahead, back)]
+    # Side by side as two results, or one behind the other in the last axis.
     if not c.get("merge_outputs", False):
         return results
     return [c.emit("ConcatV2", *results, c.constant(2), N=2, Tidx=INT32)]
@@ -192,12 +199,14 @@ def svdf(c: Call) -> Value:
     feature = Products(c).of(c[0], 1)
     newest = c.emit("Reshape", feature, c.constant((-1, filters, 1)), Tshape=INT32)
     state = c.emit("Reshape", state_of(c, 4), c.constant((-1, filters, memory)), Tshape=INT32)
+    # The oldest falls out in front.
     older = c.emit("Slice", state, c.constant((0, 0, 1)), c.constant((-1, -1, -1)), Index=INT32)
     remembered = c.emit("ConcatV2", older, newest, c.constant(2), N=2, Tidx=INT32)
     c.leave(4, remembered)
     parts = c.emit(
         "Reshape",
         c.emit("Mul", remembered, c[2]),
+        # The `rank` filters that make up one unit stand together.
         c.constant((-1, filters // rank, rank * memory)),
         Tshape=INT32,
     )

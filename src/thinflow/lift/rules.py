@@ -34,6 +34,7 @@ def _binary(op: str) -> Rule:
 
 
 def _reduction(op: str) -> Rule:
+    # LiteRT has no type for axes, which are always int32.
     return lambda c: c.emit(op, c[0], c[1], keep_dims=c.get("keep_dims", False), Tidx=INT32)
 
 
@@ -55,6 +56,7 @@ def _dynamic_update_slice(c: Call) -> Value:
         raise UnsupportedOp("the rank of its operand 0 is not known")
     place = c[2] if c[2].dtype is INT32 else c.emit("Cast", c[2], SrcT=c[2].dtype, DstT=INT32)
     whole, part = (c.emit("Shape", c[i], out_type=INT32) for i in (0, 1))
+    # Moved back inside, as LiteRT does where TensorFlow's update would be out of range.
     begin = c.emit("Minimum", place, c.emit("Sub", whole, part))
     begin = c.emit("Maximum", begin, c.constant((0,) * len(shape)))
     strides = c.constant((1,) * len(shape))
@@ -102,6 +104,7 @@ def _gelu(c: Call) -> Value:
 def _l2_normalization(c: Call) -> Value:
     """x / sqrt(max(sum of squares along the last axis, 1e-12))."""
     total = c.emit("Sum", c.emit("Square", c[0]), c.constant((-1,)), keep_dims=True, Tidx=INT32)
+    # The lower bound keeps a row of zeros at zero instead of NaN.
     norm = c.emit("Rsqrt", c.emit("Maximum", total, c.constant(1e-12, c[0])))
     return activated(c, c.emit("Mul", c[0], norm))
 
@@ -114,6 +117,7 @@ def _strided_slice(c: Call) -> Value:
 
 
 def _split(c: Call) -> list[Value]:
+    # The axis is the first operand in both; the type is that of the second.
     node = c.many("Split", c[0], c[1], num_split=c.get("num_splits"), T=c[1].dtype)
     return [node.output(i) for i in range(c.get("num_splits"))]
 
@@ -139,6 +143,7 @@ def _gather(c: Call) -> Value:
 
 
 def _resize(op: str) -> Rule:
+    # TensorFlow's attributes and LiteRT's options have the same names and meanings.
     return lambda c: c.emit(
         op,
         c[0],
@@ -310,8 +315,10 @@ _OTHERS: dict[str, Rule] = {
     "FAKE_QUANT": _plain("FakeQuantWithMinMaxArgs", "min", "max", "num_bits", "narrow_range"),
     "BITWISE_XOR": _plain("BitwiseXor"),
     "RIGHT_SHIFT": _plain("RightShift"),
+    # Operands are real by now and results are put on their grid behind the rule: nothing is left between.
     "QUANTIZE": lambda c: c.emit("Identity", c[0]),
     "CONV_3D": conv_3d,
+    # Indices come first in LiteRT.
     "EMBEDDING_LOOKUP": lambda c: c.emit("GatherV2", c[1], c[0], c.constant(0), Tparams=c[1].dtype),
     "RELU_0_TO_1": lambda c: c.emit(
         "Maximum", c.emit("Minimum", c[0], c.constant(1.0, c[0])), c.constant(0.0, c[0])

@@ -21,6 +21,7 @@ def handle(c: Call) -> Value:
     """VAR_HANDLE: the handle of a variable that holds what the start-up subgraph puts into it at first."""
     name = _name(c.get("container"), c.get("shared_name"))
     if c.scope:
+        # Functions have no place in the chain of control edges that keeps the order of the file.
         raise UnsupportedOp("it is in a loop or branch, where the order of reads and writes is not known")
     start = _first_values(c).get(name)
     if start is None:
@@ -42,6 +43,7 @@ def assign(c: Call) -> list[Value]:
 
 def call_once(c: Call) -> list[Value]:
     """CALL_ONCE: what it does is in the handles; nothing is left to do, if it does nothing else."""
+    # It may do no more than put constants into variables: only that is carried over, as their first values.
     inner = c.body("init_subgraph_index").graph
     other = next((n for n in inner if n.op not in (_HANDLE, _ASSIGN, "Const")), None)
     if other is not None:

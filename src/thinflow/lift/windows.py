@@ -31,6 +31,7 @@ def clipped(c: Call, y: Value) -> Value:
 
 def _window(c: Call) -> dict[str, Any]:
     """Strides and padding, as TensorFlow's convolutions and pools want them."""
+    # Batch and channels are never strided.
     strides = (1, c.get("stride_h", 1), c.get("stride_w", 1), 1)
     return {"strides": strides, "padding": c.get("padding", "SAME"), "data_format": "NHWC"}
 
@@ -58,6 +59,7 @@ def conv(c: Call) -> Value:
 def depthwise(c: Call) -> Value:
     """DEPTHWISE_CONV_2D: filter [1, kh, kw, channels * multiplier] -> [kh, kw, channels, multiplier]."""
     _, height, width, depth = c.sizes(1)
+    # 0 is the schema's default, for files that do not state it.
     multiplier = c.get("depth_multiplier", 1) or 1
     w = c.emit("Reshape", c[1], c.constant((height, width, depth // multiplier, multiplier)), Tshape=INT32)
     y = c.emit("DepthwiseConv2dNative", c[0], w, **_window(c), dilations=_dilations(c))
@@ -83,10 +85,12 @@ def fully_connected(c: Call) -> Value:
     if c.get("weights_format", "DEFAULT") != "DEFAULT":
         raise UnsupportedOp("its weights are shuffled")
     units, width = c.sizes(1)
+    # All leading axes are rows; the result gets them back below, by the shape that the file states.
     rows = c.emit("Reshape", c[0], c.constant((-1, width)), Tshape=INT32)
     y = _biased(c, c.emit("MatMul", rows, c[1], transpose_a=False, transpose_b=True), 2)
     shape = c.spec.shape
     if shape is not None and len(shape) != 2:
+        # A Reshape can find one open size by itself.
         if shape.count(None) > 1:
             raise UnsupportedOp("the sizes of its output are not known")
         y = c.emit("Reshape", y, c.constant(tuple(-1 if n is None else n for n in shape)), Tshape=INT32)

@@ -44,12 +44,14 @@ def adapt_moved_class(node: Node, new_names: Mapping[str, str]) -> None:
 
 
 def _lost(item: bytes, names: Mapping[str, str]) -> bool:
+    # Names of a file need not be UTF-8: in this way any bytes get into text and out of it again.
     name = item[len(_PREFIX) :].decode("utf-8", "surrogateescape")
     return item.startswith(_PREFIX) and name not in names
 
 
 def _set_class(node: Node, annotation: Attr) -> None:
     node.attrs["_class"] = annotation
+    # TensorFlow takes an empty list for a node that is to stand with nobody; no annotation says the same.
     if not annotation:
         del node.attrs["_class"]
 
@@ -63,6 +65,7 @@ def _renamed(item: bytes, new_names: Mapping[str, str]) -> bytes:
 
 def drop_lost_classes(graph: Graph, names_before: Set[str]) -> None:
     """Remove `_class` annotations that name nodes gone since; TensorFlow would refuse them. O(nodes)."""
+    # Only names that were there before: what the file itself names in vain is left as it came.
     lost = {_PREFIX + name.encode("utf-8", "surrogateescape") for name in names_before if name not in graph}
     if not lost:
         return

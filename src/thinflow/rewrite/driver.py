@@ -78,10 +78,14 @@ class Rewrite(Transform):
         pattern = self.pattern
         facts = self.prepare(graph, trace)
         while True:
+            # Each pass meets the refusals that still hold once more; those of the pass before may be out of
+            # date.
             trace.forget_left(told)
             before = len(trace.changes)
             with paused_gc():
+                # A list of this moment: matches that are replaced take nodes away and make new ones.
                 for head in list(graph) if self.in_file_order else match_order(graph):
+                    # An earlier match of this pass may have taken the head away.
                     if head.graph is graph and pattern.accepts(head.op):
                         self._try(graph, head, match(pattern, head, facts), trace)
             if len(trace.changes) == before or not self.until_fixpoint:
@@ -95,11 +99,13 @@ class Rewrite(Transform):
             return
         site = Site(graph, head, self.name)
         try:
+            # Cheap and general reasons first; nothing may be edited before the last of them.
             refuse_shared_inside(found)
             self.check(found)
             if self.outputs:
                 refuse_used_head(head, self.outputs)
             done = Entry(head.name, head.op, self.describe(found))
+            # What may be left without readers, looked up now: `build` changes the edges.
             loose = [*found.claimed[1:], *(v.node for n in found.claimed for v in n.inputs)]
             built = self.build(found, site)
             if built is not None:
@@ -112,11 +118,14 @@ class Rewrite(Transform):
 
     def _replace(self, graph: Graph, m: Match, values: Sequence[Value], site: Site) -> None:
         head, top = m.head, values[0].node
+        # A name that is asked for has to be on a node that computes the value; one that is there has its own
+        # name.
         if top not in site.made and head.is_protected:
             raise Refuse(f"'{head.name}' is asked for by name", head)
         _hand_over_control(m)
         if top in site.made:
             graph.replace(head, top, dict(enumerate(values)) if len(values) > 1 else None)
+        # The value is another node's, which keeps its name and place.
         else:
             graph.bypass(head, dict(enumerate(values)))
 
@@ -130,6 +139,7 @@ def refuse_shared_inside(m: Match) -> None:
     for node in m.claimed[1:]:
         if node.is_protected:
             raise Refuse(f"'{node.name}' is asked for by name", node)
+        # Data readers only: see above.
         for reader in (use.node for value in node.outputs for use in value.uses):
             if reader not in inside:
                 raise Refuse(f"'{node.name}' is also used by '{reader.name}'", node)
@@ -140,6 +150,7 @@ def refuse_used_head(head: Node, outputs: int) -> None:
     if head.output().is_graph_input:
         raise Refuse(f"'{head.name}' is an input of the graph", head)
     for value in head.outputs:
+        # Outputs that were only looked at by shape inference exist, too, hence the look at their readers.
         if value.port >= outputs and (value.uses or value.is_graph_output):
             raise Refuse(f"output {value.port} of '{head.name}' is used", head)
 
@@ -155,6 +166,8 @@ def _hand_over_control(m: Match) -> None:
         needs[node] = {}
         for source in sources:
             if source in inside:
+                # In this order a source inside was seen only if its reader comes after it; claims list
+                # readers first.
                 needs[node].update(needs.get(source, {}))
             elif source.tensor is None or source.control_inputs:  # nobody has to wait for a constant
                 needs[node][source] = None

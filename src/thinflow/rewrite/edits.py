@@ -66,6 +66,7 @@ def sweep(graph: Graph, candidates: Iterable[Node]) -> int:
     stack = [n for n in candidates if n.graph is graph]
     while stack:
         node = stack.pop()
+        # Placeholders stay even if nothing reads them: callers feed them by name.
         if node.graph is not graph or node.is_used or node.is_protected or has(node.op, Trait.PLACEHOLDER):
             continue
         sources = [v.node for v in node.inputs] + list(node.control_inputs)

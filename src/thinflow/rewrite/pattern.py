@@ -196,6 +196,7 @@ class Match:
     """How many nodes of the pattern are matched so far."""
 
     def __getattr__(self, name: str) -> Any:
+        # Through `__dict__`: before `bound` is set, as in a copy, `self.bound` would come back here for ever.
         try:
             return self.__dict__["bound"][name]
         except KeyError:
@@ -243,9 +244,11 @@ def match(pattern: HeadPattern, head: Node, facts: Mapping[str, object] | None =
     """Try a pattern with its outermost node at `head`; `facts` are bound besides."""
     furthest = Miss(0, "", head)
     for alternative in pattern.patterns if isinstance(pattern, AnyOf) else (pattern,):
+        # Facts are copied: a match binds more names, and a failed try must leave none of them behind.
         for result in _match_node(alternative, head, Match(head, dict(facts or {}))):
             if isinstance(result, Match):
                 return result
+            # Of several alternatives, the one that came furthest tells best what is missing.
             if result.depth > furthest.depth or not furthest.reason:
                 furthest = result
     return furthest
@@ -261,6 +264,7 @@ def _match_node(pattern: NodePattern, candidate: Node, so_far: Match) -> Iterato
     if pattern.name:
         here.bound[pattern.name] = candidate
     for result in _match_all_inputs(pattern, candidate, here):
+        # Once all inputs match, and for each way in which they do: a condition may suit only one of them.
         objection = pattern.where(candidate) if pattern.where and isinstance(result, Match) else None
         yield result if objection is None else Miss(result.depth, objection, candidate)
 
@@ -278,6 +282,7 @@ def _match_all_inputs(pattern: NodePattern, candidate: Node, here: Match) -> Ite
         yield Miss(here.depth, problem, candidate)
         return
     yield from _match_places(places, here)
+    # Tried even after a match: an input further right may fit only with this order.
     if pattern.commutative and len(places) == 2:
         yield from _match_places(_places(pattern.inputs, values[::-1]) or (), here)
 
@@ -287,6 +292,7 @@ Place = tuple[SingleInput, Value] | tuple[ManyInputs, tuple[Value, ...]]
 
 def _places(patterns: Sequence[Pattern], values: Sequence[Value]) -> tuple[Place, ...] | None:
     """Which pattern stands for which input; None if their numbers do not fit."""
+    # Inputs beyond those that single patterns need; `many` takes them all, `optional` one.
     spare = len(values) - sum(isinstance(p, SingleInput) for p in patterns)
     if spare < 0:
         return None
@@ -296,6 +302,7 @@ def _places(patterns: Sequence[Pattern], values: Sequence[Value]) -> tuple[Place
         if isinstance(pattern, ManyInputs):
             places.append((pattern, tuple(left[:spare])))
             del left[:spare]
+            # What comes behind `many` takes exactly what single patterns need.
             spare = 0
         elif isinstance(pattern, OptionalInput):
             if spare > 0:
@@ -303,6 +310,7 @@ def _places(patterns: Sequence[Pattern], values: Sequence[Value]) -> tuple[Place
                 places.append((pattern.pattern, left.pop(0)))
         else:
             places.append((pattern, left.pop(0)))
+    # Inputs are left for which there is no pattern.
     return tuple(places) if spare == 0 else None
 
 
@@ -328,11 +336,13 @@ def _match_place(place: Place, so_far: Match) -> Iterator[Match | Miss]:
     elif isinstance(pattern, OutputOf):
         wanted = so_far.bound[pattern.name].output(pattern.port)
         reason = f"'{value.name}' is read where '{wanted.name}' should be"
+        # A node has one object for each port, so identity is equality.
         yield so_far if value is wanted else Miss(so_far.depth, reason, value.node)
     elif isinstance(pattern, NodePattern):
         yield from _match_producer(pattern, value, so_far)
     elif isinstance(pattern, ConstValue) and constant_node(value) is None:
         yield Miss(so_far.depth, f"{value.node.where} is not a constant", value.node)
+    # A name that occurs twice must stand for the same value both times.
     elif pattern.name and so_far.bound.get(pattern.name, value) is not value:
         other = so_far.bound[pattern.name].name
         yield Miss(so_far.depth, f"'{pattern.name}' would be both {other} and {value.name}", value.node)
@@ -343,12 +353,14 @@ def _match_place(place: Place, so_far: Match) -> Iterator[Match | Miss]:
 def _match_producer(pattern: NodePattern, value: Value, so_far: Match) -> Iterator[Match | Miss]:
     """The node behind a value, which must be read at its output 0 and not be fed."""
     through = []
+    # Pass-through ops are looked through unless the pattern asks for one of them.
     while _passes_through(value, pattern.through) and not pattern.accepts(value.node.op):
         through.append(value.node)
         value = value.node.inputs[0]
     fits = pattern.accepts(value.node.op)
     if fits and pattern.port not in {None, value.port}:
         reason = f"output {value.port} is read, not output {pattern.port}"
+        # The op fits, which counts as a node matched: that is what makes it a near miss.
         yield Miss(so_far.depth + 1, reason, value.node)
     elif fits and value.is_graph_input:
         yield Miss(so_far.depth + 1, f"'{value.name}' is an input of the graph", value.node)
@@ -363,4 +375,5 @@ def _bind(so_far: Match, name: str, value: Value | tuple[Value, ...]) -> Match:
 
 def _passes_through(value: Value, through: frozenset[str] = TRANSPARENT) -> bool:
     node = value.node
+    # One that is fed gives what the caller says, not what it reads.
     return node.op in through and value.port == 0 and bool(node.inputs) and not value.is_graph_input

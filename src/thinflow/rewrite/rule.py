@@ -103,6 +103,7 @@ def transform(name: str) -> Callable[[T], T]:
 
     def register(cls: T) -> T:
         other = _registry.get(name)
+        # The same module may come twice: a plug-in that is loaded again, a module reloaded.
         if other is not None and other.__module__ != cls.__module__:
             raise RuntimeError(f"transform {name} is defined in both {other.__module__} and {cls.__module__}")
         if not dataclasses.is_dataclass(cls):  # one without options need not say so
@@ -152,6 +153,7 @@ def configure(cls: type[Transform], params: Mapping[str, Sequence[str]]) -> Tran
             )
             raise ParameterError(f"'{cls.name}' has no parameter '{name}'", hint=hint)
         kind = known[name][0]
+        # `tuple[float, ...]`: the option may be repeated; its first argument is the type of an item.
         if typing.get_origin(kind) is tuple:
             item = typing.get_args(kind)[0]
             values[name] = tuple(read_value(name, t, item) for t in texts)
@@ -167,6 +169,7 @@ def configure(cls: type[Transform], params: Mapping[str, Sequence[str]]) -> Tran
             raise ParameterError(
                 f"'{cls.name}' needs the parameter '{name}'", hint=f"write {cls.name}({name}=...)"
             )
+    # The underscore that keeps a field apart from `Transform`'s own attributes is not part of the option.
     fields = {f.name.removesuffix("_"): f.name for f in dataclasses.fields(typing.cast(Any, cls))}
     return cls(**{fields[name]: value for name, value in values.items()})
 
@@ -192,6 +195,7 @@ def read_value(name: str, text: str, kind: Any) -> Any:
         )
     if kind is int:
         digits = text.strip().removeprefix("-")
+        # `isdecimal` alone takes digits of other scripts; 64 bits are what the original tool's parser holds.
         if digits.isascii() and digits.isdecimal() and -(1 << 63) <= int(text) < 1 << 63:
             return int(text)
         raise ParameterError(
@@ -202,6 +206,7 @@ def read_value(name: str, text: str, kind: Any) -> Any:
             number = float.fromhex(text) if "0x" in text.lower() else float(text)
         except ValueError:
             number = math.nan
+        # No option has a use for NaN, which would pass every check of a range.
         if math.isnan(number):
             raise ParameterError(
                 f"Couldn't interpret the {name} argument as a float number:{text}",

@@ -89,9 +89,11 @@ class StepReport:
     def add(self, later: StepReport) -> None:
         """Take in what the same step did in a later round."""
         self.trace.changes += later.trace.changes
+        # Refusals of the last round only: what an earlier one left may have been changed since.
         self.trace.left = later.trace.left
         self.trace.warnings += [w for w in later.trace.warnings if w not in self.trace.warnings]
         self.trace.notes += [n for n in later.trace.notes if n not in self.trace.notes]
+        # Only what this step itself did: between its rounds other steps changed the graph as well.
         self.nodes = (self.nodes[0], self.nodes[1] + later.nodes[1] - later.nodes[0])
         self.size_bytes = (self.size_bytes[0], self.size_bytes[1] + later.size_bytes[1] - later.size_bytes[0])
         known = [d for d in (self.difference, later.difference) if d is not None]
@@ -140,6 +142,7 @@ def run(
         VerificationError: a step changed the numbers; the message names it.
     """
     known = find_problems(graph, port_count)
+    # These leave no graph to reason about; illegal names and bad ports do not stand in the way.
     fatal = [p for p in known if p.kind in {"missing input", "cycle", "duplicate name"}]
     if fatal:
         raise GraphError(
@@ -159,6 +162,7 @@ def _groups(steps: Sequence[Step]) -> Iterator[tuple[int, Sequence[Step]]]:
     """The number of the first step, and the steps that repeat together; others by themselves."""
     start = 0
     for end in range(1, len(steps) + 1):
+        # By identity: two groups of the same name and limit are still two.
         if end == len(steps) or steps[end].rounds is None or steps[end].rounds is not steps[start].rounds:
             yield start, steps[start:end]
             start = end
@@ -201,14 +205,17 @@ class _Run:
             for offset, step in enumerate(steps):
                 number = first + offset
                 if settled.get(number) == self.version:
+                    # Nobody has changed anything since it last ran, itself included.
                     continue
                 if progress is not None:
                     progress(number, total, step.transform.name)
                 report = self.step(step, again=self.reports[number] if turn else None)
                 if turn:
                     self.reports[number].add(report)
+                # Of one that is not repeatable, a second run on its own result may well change something.
                 if step.transform.repeatable:
                     settled[number] = self.version
+            # A whole round without a change: the next one would do the same.
             if self.version == before:
                 return
         if rounds is not None:
@@ -228,6 +235,7 @@ class _Run:
         if again is None:
             self.reports.append(report)
         started = time.perf_counter()
+        # Steps work on a copy, so that undoing one is to drop the copy.
         attempt = self.current.clone() if self._spare is None else self._spare
         self._spare = None
         try:
@@ -239,6 +247,7 @@ class _Run:
             report.seconds = time.perf_counter() - started
             if not step.ignore_errors:
                 raise _located(error, step.transform, self.reports) from error
+            # They did not happen, as the graph shows.
             report.trace.changes.clear()
             logger.warning("%s failed and was undone: %s", step.transform.name, error.message)
             return report
@@ -266,11 +275,13 @@ def _apply(
 ) -> None:
     names = [v.name for v in graph.inputs], [v.name for v in graph.outputs]
     _change(transform, graph, report.trace)
+    # By kind and node; what was wrong in the file is not this step's fault.
     new = [p for p in find_problems(graph, port_count) if p not in known]
     if not transform.renames:
         new += interface_problems(graph, *names)
     if new:
         raise TransformError(f"it left an invalid graph: {new[0]}", hint="please report this with the model")
+    # A step that changed nothing need not be compared, which takes two runs of the model.
     if report.changes and comparer is not None:
         report.difference = comparer.compare(before, graph, transform)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from thinflow.errors import ParseError
 
+# ASCII only, as in the original; `isalnum` would take letters of all scripts.
 _NAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")
 _BARE = _NAME | frozenset("-./:^*+?~")
 _BLANK = frozenset(" \t\n\r\v\f")
@@ -18,6 +19,7 @@ _ESCAPES = {"n": "\n", "t": "\t"}
 _QUOTES = {
     '"': '"',
     "'": "'",
+    # Word processors and web pages turn straight quotes into these, and commands get copied from there.
     "\N{LEFT DOUBLE QUOTATION MARK}": "\N{RIGHT DOUBLE QUOTATION MARK}",
     "\N{RIGHT DOUBLE QUOTATION MARK}": "\N{RIGHT DOUBLE QUOTATION MARK}",
     "\N{LEFT SINGLE QUOTATION MARK}": "\N{RIGHT SINGLE QUOTATION MARK}",
@@ -77,6 +79,7 @@ def _arguments(scanner: _Scanner, transform: str) -> dict[str, list[str]]:
         scanner.skip_blanks()
         params.setdefault(name, []).append(scanner.value(name))
         scanner.skip_blanks()
+        # The comma is optional, and one behind the last parameter does no harm.
         scanner.take(",")
 
 
@@ -117,6 +120,7 @@ class _Scanner:
             elif self.peek() == "#":
                 end = self.text.find("\n", self.at)
                 self.at = len(self.text) if end < 0 else end
+            # A backslash at the end of a line: from a shell script whose quotes kept it in the string.
             elif self.text.startswith(("\\\n", "\\\r\n"), self.at):
                 self.at = self.text.index("\n", self.at) + 1
             else:
@@ -160,6 +164,7 @@ class _Scanner:
             if char == quote:
                 return "".join(pieces)
             if char == "\\" and not self.at_end:
+                # Unknown escapes stand for their character, as `\"` does.
                 char = _ESCAPES.get(self.text[self.at], self.text[self.at])
                 self.at += 1
             pieces.append(char)
@@ -167,6 +172,7 @@ class _Scanner:
 
     def error(self, problem: str, hint: str, at: int | None = None) -> ParseError:
         place = self.at if at is None else at
+        # Transform strings may have several lines; the mark goes below the one with the mistake.
         line_start = self.text.rfind("\n", 0, place) + 1
         line = self.text[line_start:].partition("\n")[0]
         caret = " " * (place - line_start) + "^"

@@ -33,6 +33,7 @@ class Editor:
         self.graph, self.trace, self.origin = graph, trace, origin
 
     def __getattr__(self, name: str) -> Any:
+        # Through `__dict__`: before `graph` is set, `self.graph` would come back here for ever.
         return getattr(self.__dict__["graph"], name)
 
     @property
@@ -80,6 +81,7 @@ class Editor:
             def describe(self, m: Match) -> str:
                 return what
 
+        # Not in the body of the class, where `pattern = pattern` would not find the parameter.
         Local.pattern = pattern
         Local().apply(self.graph, self.trace)
         return len(self.trace.changes) - before
@@ -99,12 +101,14 @@ class Editor:
                 seen.add(new)
                 new = mapping[new]
             source, target = self.value(old), self.value(new)
+            # The new value may be computed from the old one, and must go on reading it.
             changed += source.replace_uses(target, keep=[target.node])
         return changed
 
     def filter(self, keep: Callable[[Node], bool]) -> int:
         """Remove the nodes for which `keep` says no, which nothing may use; how many."""
         lost = [node for node in self.graph if not keep(node)]
+        # Readers before what they read: only an unused node can be removed.
         for node in reversed(execution_order(self.graph)):
             if node in set(lost):
                 self.trace.changed(node, "removed")
@@ -128,6 +132,7 @@ class Editor:
 
     def in_out_types(self, node: Node) -> tuple[list[DType | None], list[DType | None]]:
         """Types of the inputs and outputs of a node; None where nobody knows."""
+        # Again each time: the function may have edited the graph since.
         infer_shapes(self.graph)
         inputs = [v.spec for v in node.inputs]
         return [s.dtype for s in inputs], [s.dtype for s in infer_node(node, inputs)]

@@ -42,6 +42,7 @@ class Param:
         """Name, type and default for the dataclass that holds the options."""
         hint: Any = tuple[self.kind, ...] if self.repeated else self.kind  # type: ignore[name-defined]
         default = () if self.repeated and self.default is REQUIRED else self.default
+        # The default is a value of its own then, which no text that a user writes stands for.
         if default is None:
             hint = hint | None
         return self.name, hint, field(default=default) if default is not REQUIRED else field()
@@ -118,6 +119,7 @@ def register(
 
     def decorate(function: Decorated) -> Decorated:
         def apply(self: Any, graph: Graph, trace: Trace) -> None:
+            # Functions need not tell what they do, so the graph is compared with how it was.
             before = _texts(graph)
             given = _call(function, Editor(graph, trace, name), self, graph, trace)
             if isinstance(given, Editor):
@@ -152,6 +154,7 @@ def register_raw(name: str, params: Sequence[Param] = (), **about: Any) -> Calla
             if not isinstance(given, type(message)):
                 raise TransformError(f"it returned {type(given).__name__}", hint="return the GraphDef")
             new = from_message(given)
+            # A GraphDef has no inputs and outputs; names are all that leads back to them.
             new.inputs = [new.value(v.name) for v in graph.inputs]
             new.outputs = [new.value(v.name) for v in graph.outputs]
             return new
@@ -191,6 +194,7 @@ def _make(
     duplicates = {p.name for p in params if [q.name for q in params].count(p.name) > 1}
     if duplicates:
         raise ParameterError(f"'{name}' declares the parameter '{min(duplicates)}' twice", hint="rename one")
+    # A dataclass wants fields without a default first. Options are given by name, so their order is free.
     required_first = sorted(params, key=lambda p: p.default is not REQUIRED or p.repeated)
     cls = dataclasses.make_dataclass(
         name,
@@ -199,6 +203,7 @@ def _make(
         frozen=True,
         namespace={"apply": apply, **about},
     )
+    # By its module it is told whether a name is taken or a plug-in loaded again.
     cls.__module__ = function.__module__
     meanings = "".join(f"    {p.name}: {p.meaning}\n" for p in params if p.meaning)
     purpose = (function.__doc__ or "").strip()
@@ -221,5 +226,6 @@ def _tell_changes(before: dict[str, str], graph: Graph, trace: Trace) -> None:
             trace.changed(node, "changed" if node.name in before else "added")
     gone = [name for name in before if name not in after and name not in told]
     first = next(iter(graph), None)
+    # Entries are about nodes that are there; with none at all the runner would take the graph for unchanged.
     if gone and not trace.changes and first is not None:
         trace.changed(first, f"{len(gone)} nodes are gone: {', '.join(gone[:3])}")

@@ -29,6 +29,7 @@ def load_plugin(path: str | os.PathLike[str]) -> list[str]:
     file = Path(path)
     if not file.is_file():
         raise ParameterError(f"there is no plug-in {file}", hint="--plugin takes a Python file")
+    # By the path: files of the same name are different plug-ins, and the same file again is the same one.
     module_name = f"thinflow_plugin_{zlib.crc32(str(file.resolve()).encode()):08x}"
     before = dict(rule._registry)
     rule._registry.clear()  # so that a name that is taken can be told from one that is renewed
@@ -38,9 +39,11 @@ def load_plugin(path: str | os.PathLike[str]) -> list[str]:
     finally:
         rule._registry.clear()
         rule._registry.update(before)
+    # A plug-in's imports may have registered transforms of thinflow itself.
     made = {name: cls for name, cls in found.items() if not cls.__module__.startswith("thinflow.")}
     for name, cls in made.items():
         other = before.get(name)
+        # `names()` lists those that come with thinflow, of which most are not imported yet.
         if name in {*names(), *ALIASES, *order_names()} or (other and other.__module__ != cls.__module__):
             raise ParameterError(f"there is a transform '{name}' already", str(file), "choose another name")
     if not made:
@@ -66,6 +69,7 @@ def _run(file: Path, module_name: str) -> None:
         raise TransformError(
             f"the plug-in is no Python: {error.msg}", f"{file}, line {error.lineno}", "mend the line"
         ) from error
+    # A script that ends by `sys.exit` is no reason to end the caller.
     except (Exception, SystemExit) as error:
         raise TransformError(
             f"the plug-in failed: {type(error).__name__}: {error}",
@@ -78,6 +82,7 @@ def _line_in(file: Path, error: BaseException) -> int:
     """The last line of the file that the error came through."""
     line, trace = 0, error.__traceback__
     while trace is not None:
+        # Errors may come out of libraries: the line to mend is the last one in the user's file.
         if trace.tb_frame.f_code.co_filename == str(file):
             line = trace.tb_lineno
         trace = trace.tb_next
