@@ -28,6 +28,7 @@ def load(path: str | os.PathLike[str], **options: Any) -> Graph:
         ParameterError: an option that this format does not have.
     """
     found = recognise(path)
+    # None means not given: a caller may pass all the options that there are on to any format.
     given = {name: value for name, value in options.items() if value is not None}
     for name in given:
         if name not in found.options:
@@ -108,5 +109,6 @@ def save(graph: Graph, path: str | os.PathLike[str], *, format: str | None = Non
 
 
 def _by_suffix(path: str) -> Format:
+    # Where suffixes end alike, the longest says most.
     claims = [(len(s), f) for f in formats() if f.save is not None for s in f.suffixes if path.endswith(s)]
     return max(claims, key=lambda claim: claim[0])[1] if claims else named("graphdef")

@@ -1,9 +1,8 @@
 """AttrValue and TensorProto messages <-> the values of `ir.attrs`.
 
 Tensor encodings: a non-empty `tensor_content` wins; else the typed list of the element type, whose last value
-repeats to
-the end; values in another type's list are ignored. Source: TensorFlow's `Tensor::FromProto`, checked against
-2.21.
+repeats to the end; values in another type's list are ignored. Source: TensorFlow's `Tensor::FromProto`,
+checked against 2.21.
 """
 
 from __future__ import annotations
@@ -66,6 +65,7 @@ class TypedStorage:
         element = dtype(self.message.dtype)
         if element is STRING:
             return False
+        # None at all counts as one: an empty list stands for zeros.
         return len(self._values(element)) <= (2 if element.kind == "c" else 1)
 
     @property
@@ -90,6 +90,7 @@ class TypedStorage:
         else:
             default = 0
             array = self._numbers(values, element)
+        # More values than elements are ignored, as in TensorFlow.
         if len(array) > count:
             array = array[:count]
         if len(array) == count:
@@ -104,6 +105,8 @@ class TypedStorage:
             )
             single = np.empty((), object if element is STRING else element.numpy())
             single[()] = one
+            # One element in memory, whatever the shape: a splat of gigabytes costs
+            # nothing until somebody copies it.
             result = np.broadcast_to(single, shape)
         else:
             result = np.empty(count, array.dtype)
@@ -121,9 +124,11 @@ class TypedStorage:
             return np.frombuffer(bytes(values), np.uint8).view(element.numpy())
         stored = np.dtype(_TYPED_FIELD[element.name][1])
         if element.name in {"half", "bfloat16"}:
+            # The field holds bit patterns, in integers of 32 bits: the lower 16 are the number.
             return np.array(values, np.int64).astype(np.uint16).view(element.numpy())
         numbers = np.array(values, stored)
         if element.kind == "c":
+            # Real and imaginary part take turns; an odd one at the end has no partner.
             return numbers[: len(numbers) // 2 * 2].view(element.numpy())
         # Narrow integers wrap: uint8 300 is 44.
         return numbers.astype(element.numpy()) if numbers.dtype != element.numpy() else numbers
@@ -146,6 +151,7 @@ def decode_tensor(message: Any, content: memoryview | None = None) -> Tensor | N
         )
     if content is not None and element.itemsize:
         return Tensor(element, dims, RawStorage(content))
+    # A tensor without elements has no bytes to look at, whatever its content claims.
     if message.tensor_content and element.itemsize and math.prod(dims):
         return Tensor(element, dims, RawStorage(message.tensor_content))
     if message.tensor_content and element is STRING:
@@ -183,6 +189,7 @@ def encode_tensor(tensor: Tensor, message: Any) -> memoryview | None:
     import numpy as np
 
     message.dtype = tensor.dtype.number
+    # A scalar's shape has no dimensions and is written all the same, as TensorFlow writes it.
     message.tensor_shape.SetInParent()
     for size in tensor.shape:
         message.tensor_shape.dim.add().size = size
@@ -254,6 +261,7 @@ def _decode_list(value: Any) -> Attr:
     ]
     if not filled:
         return ()
+    # One list holds one kind of value; what mixes them is no list we know, and goes through as it is.
     if len(filled) > 1:
         return OpaqueAttr(protos.serialize(value))
     name = filled[0]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _DAMAGED = "copy the checkpoint again from where it was written"
 _MAX_SHARDS = 1 << 20
+# TensorFlow's kTensorBundleVersion.
 _NEWEST_READER = 1  # min_consumer of an index above this asks for a newer reader
 
 
@@ -54,6 +55,7 @@ class Bundle:
         self._read_header(next(pairs, (None, b"")))
         for key, value in pairs:
             entry = protos.parse(entry_type, value)
+            # The ordered code of the number 0 begins the key of a part, see `_slices`.
             if key.startswith(b"\0"):
                 parts[key] = entry
             else:
@@ -62,6 +64,7 @@ class Bundle:
 
     def _read_header(self, pair: tuple[bytes | None, Any]) -> None:
         key, value = pair
+        # The empty key sorts before all others.
         if key != b"":
             raise FormatError("the index has no header", hint="this is a table, but not a checkpoint's index")
         header = protos.parse("BundleHeaderProto", value)
@@ -235,6 +238,7 @@ class _Value:
         try:
             return self._strings(shape) if element is STRING else self._numbers(element, shape)
         except FormatError as e:
+            # An error that names the shard already keeps the place it names.
             raise e if self._bundle.prefix.name in e.where else e.at(self._bundle.place(self._entry)) from e
 
     def _numbers(self, element: DType, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
@@ -252,6 +256,7 @@ class _Value:
             )
         data = self._bundle.bytes_of(self._name, self._entry)
         self._check(crc32c(data))
+        # A view: the values stay in the mapped shard and may be unaligned.
         array = np.frombuffer(data, element.numpy()).reshape(shape)
         if self._bundle.is_big_endian:
             array = _swapped(array, element)
@@ -276,11 +281,14 @@ class _Value:
         for _ in range(count):
             length, at = read_varint(data, at)
             lengths.append(length)
+            # The checksum is of the numbers as the writer had them in memory, in its
+            # byte order, not of their varints.
             running = crc32c(length.to_bytes(4 if length < 1 << 32 else 8, order), running)
         stored = bytes(data[at : at + 4])
         at += 4
         if at + sum(lengths) != len(data) or masked(running) != int.from_bytes(stored, order):
             raise FormatError(f"the lengths of the strings in '{self._name}' are damaged", hint=_DAMAGED)
+        # The entry's checksum goes on from that of the lengths, over its stored form and the text.
         self._check(crc32c(data[at:], crc32c(stored, running)))
         strings = np.empty(count, object)
         for i, length in enumerate(lengths):
@@ -300,8 +308,11 @@ def _swapped(array: np.ndarray[Any, Any], element: DType) -> np.ndarray[Any, Any
     import numpy as np
 
     width = element.itemsize // 2 if element.kind == "c" else element.itemsize
+    # A single byte has no order.
     if width == 1:
         return array
+    # As unsigned numbers of the same width, so that types that are not numpy's own,
+    # such as bfloat16, go the same way.
     plain = np.ascontiguousarray(array).reshape(-1).view(f"u{width}")
     swapped: np.ndarray[Any, Any] = plain.byteswap().view(array.dtype).reshape(array.shape)
     return swapped
@@ -334,6 +345,7 @@ class Assembled:
                     f"a part of '{self._name}' has the shape {list(tensor.shape)}, not {list(expected)}",
                     hint=_DAMAGED,
                 )
+        # Gaps would hold whatever was in memory; that parts do not overlap is taken for granted.
         if sum(tensor.size for _, tensor in self._parts) != math.prod(shape):
             raise FormatError(f"the parts of '{self._name}' do not fill it", hint=_DAMAGED)
         whole = np.empty(shape, element.numpy())

@@ -47,6 +47,7 @@ class TableCheckpoint:
 
     def _read_shard(self, shard: Path) -> None:
         for key, value in Table(map_file(shard, unpack=False)):
+            # The empty key sorts first and holds the directory: names, types and shapes, without values.
             if key == b"":
                 self._read_directory(value)
                 continue
@@ -101,6 +102,7 @@ class TableCheckpoint:
             (part, Tensor(spec.dtype, part.shape(shape), _Value(name, value, file)))
             for part, value, file in stored
         ]
+        # A variable kept whole is written as one part that covers it.
         if len(parts) == 1 and parts[0][1].shape == shape:
             return parts[0][1]
         return Tensor(spec.dtype, shape, Assembled(name, parts))
@@ -125,6 +127,8 @@ class _Value:
     def read(self, element: DType, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
         try:
             message = protos.parse("SavedTensorSlices", self._value).data.data
+            # The directory states the type and shape once for all the parts; without them
+            # the message cannot be decoded.
             message.dtype = element.number
             del message.tensor_shape.dim[:]
             for size in shape:
@@ -132,6 +136,8 @@ class _Value:
             tensor = decode_tensor(message)
             if tensor is None:
                 raise FormatError(f"'{self._name}' has the type {element}", hint="leave it out")
+            # A short list would repeat its last value: right for constants of a
+            # graph, damage in a checkpoint.
             stored = len(message.string_val) if element is STRING else tensor.storage.stored_bytes
             if tensor.size and stored != (tensor.size if element is STRING else tensor.size_bytes):
                 raise FormatError(f"'{self._name}' does not hold {tensor.size} values", hint=_DAMAGED)

@@ -16,6 +16,7 @@ from thinflow.wire import protos
 from thinflow.wire.fields import LENGTH_DELIMITED, encode_varint, field_header, iter_fields, read_varint
 from thinflow.wire.riegeli import Records
 
+# Of ChunkInfo.Type in TensorFlow's `chunk.proto`.
 _BYTES = 2  # the type of a chunk that is the content of a field, not a message
 _MAX_DEPTH = 100
 _MAP_KEY, _MAP_VALUE = 1, 2
@@ -77,6 +78,7 @@ class _Gathering:
         where = f"record {chunk.offset}"
         if len(data) != chunk.size:
             raise FormatError(f"a chunk of {chunk.size} bytes has {len(data)}", where, _DAMAGED)
+        # Else a few bytes of chunks could be told to fill gigabytes.
         if chunk.offset in self._used:
             raise FormatError("a chunk belongs to two places", where, _DAMAGED)
         self._used.add(chunk.offset)
@@ -180,11 +182,13 @@ def _fresh(
     if key is None:
         yield from _framed(number, _pieces(part, single.get(number, [])))
     elif isinstance(key, int):
+        # New elements are appended, in order: a gap has no message to stand in it.
         if key != counts.get(number, 0):
             raise FormatError(f"field {number} has no element {key}", hint=_DAMAGED)
         counts[number] = key + 1
         yield from _framed(number, _pieces(part, []))
     else:
+        # The key's own type of integer is not known here, so that no new entry can be written under it.
         if key.startswith("#"):
             raise FormatError(f"a map has no entry {key[1:]}", hint=_DAMAGED)
         entry = [*_framed(_MAP_KEY, [key.encode()]), *_framed(_MAP_VALUE, _pieces(part, []))]
@@ -198,6 +202,7 @@ def _entry(content: memoryview) -> tuple[str, list[Piece]]:
     for number, kind, start, end in iter_fields(content, 0, len(content)):
         if number == _MAP_KEY:
             is_text = kind == LENGTH_DELIMITED
+            # Keys are compared, never written: `_key_field` copies the bytes that stood there.
             text = str(content[start:end], "utf-8", "replace") if is_text else ""
             key = text if is_text else f"#{read_varint(content, start)[0]}"
         elif number == _MAP_VALUE:

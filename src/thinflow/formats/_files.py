@@ -34,6 +34,7 @@ def map_file(path: str | os.PathLike[str], *, unpack: bool = True) -> memoryview
             # A pipe cannot be mapped, and opening one may wait for ever.
             raise FormatError("this is not a regular file", where, hint="save the model to a file first")
         with open(where, "rb") as file:
+            # An empty file cannot be mapped: mmap raises ValueError for it.
             size = os.fstat(file.fileno()).st_size
             if size == 0:
                 raise FormatError("the file is empty", where, hint="export or download the model again")
@@ -139,6 +140,8 @@ def _replace(
     target: Path, chunks: Iterable[bytes | memoryview], check: Callable[[str], object] | None
 ) -> int:
     """Write a file aside and give it the target's name and mode; the bytes written."""
+    # In the same folder, since a rename across file systems is a copy. Names end at 255 bytes: 80 letters of
+    # up to three bytes leave room for what is added.
     aside = target.with_name(f".{target.name[:80]}.{secrets.token_hex(4)}.part")
     total = 0
     try:
@@ -146,12 +149,16 @@ def _replace(
             for chunk in chunks:
                 total += file.write(chunk)
             file.flush()
+            # Before the rename: after a crash the new name might else lead to a file
+            # whose bytes were never written.
             os.fsync(file.fileno())
         if check is not None:
             check(str(aside))
         if target.exists():
+            # Permissions of the file that is replaced survive, not those that a new file gets.
             os.chmod(aside, target.stat().st_mode & 0o7777)
         os.replace(aside, target)
+    # Also after Ctrl-C: half a file of gigabytes shall not stay behind.
     except BaseException:
         aside.unlink(missing_ok=True)
         raise

@@ -43,6 +43,7 @@ class Record:
 
     def describes(self, node: Node) -> bool:
         """Whether the node is as it was."""
+        # Attributes that were never handed out for editing need not be decoded and compared.
         return node.attrs_untouched and _header(node) == self._header
 
 
@@ -73,6 +74,7 @@ def is_as_read(graph: Graph) -> bool:
     if not all(isinstance(r, Record) and r.describes(node) for node, r in records):
         return False
     files = {r.file for _, r in records if isinstance(r, Record)}
+    # Nodes that were removed show in the count only.
     return not files or (len(files) == 1 and next(iter(files)).count == len(graph))
 
 
@@ -115,6 +117,7 @@ class Names:
 
         Names of inputs and outputs are kept for those.
         """
+        # LiteRT and ONNX files made from TensorFlow graphs call tensors by value, `node:0`.
         plain = wished.removesuffix(":0")[:_MAX_NAME]
         plain = plain.partition(";")[0] or plain  # TensorFlow's converter joins the names of what it fused
         if not LEGAL_NAME.match(plain):
@@ -131,6 +134,7 @@ class Names:
         if name != value.name:
             self.spelled[value.name] = name
         if plain and plain != value.name:
+            # The first tensor keeps the name: later ones that look the same without `:0` do not take it away.
             self._graph.aliases.setdefault(plain, value.name)
 
 
@@ -164,6 +168,7 @@ def beside(path: Path, name: str) -> Path:
     Raises:
         FormatError: the name leads elsewhere, or to nothing.
     """
+    # Both separators and drive letters, on every system: the file may come from any.
     parts = re.split(r"[\\/]", name)
     if not name or "\0" in name or ".." in parts or os.path.isabs(name) or re.match(r"[A-Za-z]:", name):
         raise FormatError(
@@ -174,6 +179,7 @@ def beside(path: Path, name: str) -> Path:
         raise FormatError(
             f"its weights are in the file '{name}', which is missing", str(path), "put it beside the model"
         )
+    # The text of a name may be harmless where a link in the folder is not.
     if not found.resolve().is_relative_to(path.parent.resolve()):
         raise FormatError(
             f"the file of weights '{name}' is a link out of the folder", str(path), "copy the file there"

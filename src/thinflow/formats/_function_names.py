@@ -28,11 +28,14 @@ def new_names(messages: Mapping[str, Any], edited: Collection[str]) -> dict[str,
     """
     if not edited:
         return {}
+    # Of all edited bodies together: the same edit gives the same names again, so that
+    # writing twice gives equal files.
     digest = hashlib.blake2b(digest_size=4)
     for name in sorted(edited):
         digest.update(messages[name].SerializeToString(deterministic=True))
     concerned = set(edited)
     callers = {name: set(_mentioned(message)) for name, message in messages.items() if name not in edited}
+    # Those who call a renamed function have another body now, too, and so have their callers.
     while more := {name for name, called in callers.items() if name not in concerned and called & concerned}:
         concerned |= more
     return {name: edited_name(name, digest.hexdigest()) for name in concerned}

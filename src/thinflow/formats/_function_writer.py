@@ -29,12 +29,14 @@ def library_bytes(raw: bytes, functions: Mapping[str, Function]) -> tuple[bytes,
     Raises:
         GraphError: a changed function cannot be expressed.
     """
+    # Nobody touched the library: its bytes go out as they came, unknown fields and order included.
     if getattr(functions, "is_stored", False):
         return raw, {}
     stored = protos.parse("GraphDef", raw).library
     originals = {message.signature.name: message for message in stored.function}
     changed = changes(functions)
     outputs = {name: _declared_outputs(function) for name, function in changed.items()}
+    # What was changed is told last, so that it wins over what was read.
     outputs = {**{name: _outputs_of(m.signature) for name, m in originals.items()}, **outputs}
     written = {
         name: _FunctionWriter(f, outputs).message() for name, f in changed.items() if name in functions
@@ -148,6 +150,7 @@ class _FunctionWriter:
             del signature.output_arg[:]
             for i in range(len(function.outputs)):
                 signature.output_arg.add(name=f"output_{i}")
+        # Filled up with None, which leaves the declared type alone.
         types = [*function.output_types, *[None] * len(function.outputs)]
         for arg, element in zip(signature.output_arg, types, strict=False):
             if element is not None and arg.type != element.number:
@@ -179,11 +182,15 @@ class _FunctionWriter:
         for key in [k for k in message.attr if k not in node.attrs]:
             del message.attr[key]
         for key, attr in node.attrs.items():
+            # The very object that was decoded: its message is in place, with
+            # whatever we could not decode of it.
             if key in loaded and loaded[key] is attr:
                 continue
             message.attr[key].Clear()
             content = encode_attr(attr, message.attr[key])
             if content is not None:
+                # A function's body is one protobuf message; its tensors cannot be
+                # streamed as those of the graph are.
                 message.attr[key].tensor.tensor_content = bytes(content)
 
     def _reference(self, value: Value) -> str:

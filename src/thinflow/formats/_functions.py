@@ -184,6 +184,8 @@ def _mentioned(message: Any, name: str) -> int:
     places = [0]
     for text in (*(t for node in message.node_def for t in node.input), *message.ret.values()):
         first, _, rest = text.partition(":")
+        # isascii, as int() and isdecimal() take digits of other scripts, too; a short
+        # length keeps a hostile number small.
         if first == name and rest.isascii() and rest.isdecimal() and len(rest) < 5:
             places.append(int(rest))
     return max(places) + 1
@@ -216,6 +218,7 @@ def _connect(body: Graph, node: Node, references: Sequence[str], library: Librar
     values: list[Value] = []
     for text in references:
         if text.startswith("^"):
+            # Control inputs name a node; a port after it says nothing more.
             name = text[1:].partition(":")[0]
             node.add_control_input(body.find(name) or body.stand_in(name))
         else:

@@ -37,6 +37,7 @@ class KnownAttrs:
         key = bytes(data[at:end])
         found = self._known.get(key)
         if found is None:
+            # Read-only, since nodes that spell them alike share it.
             found = MappingProxyType(decode())
             if len(self._known) < MAX_KNOWN and not any(map(_is_heavy, found.values())):
                 self._known[key] = found
@@ -61,6 +62,7 @@ def tail(data: Bytes, start: int, end: int) -> int:
         if size > 127:
             if at >= end or data[at] > 127:
                 return at - 2  # a header of 16 kB and more: not worth a look
+            # A varint of two bytes; 128 is the continuation bit of the first.
             size += (data[at] << 7) - 128
             at += 1
         at += size

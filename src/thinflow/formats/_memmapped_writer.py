@@ -146,6 +146,8 @@ class _Layout:
             at += len(chunk)
         directory.element.add(name=MAIN_REGION, offset=start, length=at - start)
         yield protos.serialize(directory)
+        # The last eight bytes say where the directory begins: readers start from the end, so
+        # the file is written in one go.
         yield struct.pack("<Q", at)
 
 

@@ -28,7 +28,10 @@ def read_nodes(buffer: memoryview, found: scan.GraphScan) -> Iterator[Batch]:
             yield batch, [_one(buffer, batch[0])]
             continue
         # From the end of the first node on, so that the bytes begin with the tag of the second.
+        # The first node may have big tensors cut out of it, so it is parsed by itself; the
+        # others are read where they are.
         first, last = batch[0].end, batch[-1].end
+        # Another field of the graph among the nodes would be parsed along with them.
         between = bisect_left(starts, first) != bisect_left(starts, last)
         rest = None if between else _together(buffer, first, last, len(batch) - 1)
         if rest is None:
@@ -54,6 +57,8 @@ def _together(buffer: memoryview, start: int, end: int, count: int) -> Sequence[
         nodes: Sequence[Any] = protos.parse("GraphDef", buffer[start:end]).node
     except FormatError:
         return None
+    # protobuf merges nothing in repeated fields: another number means that a
+    # field was not what it looked like.
     return nodes if len(nodes) == count else None
 
 

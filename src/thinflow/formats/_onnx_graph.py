@@ -26,6 +26,7 @@ from thinflow.wire.protos import serialize
 PREFIX = "onnx."
 _DEFAULT_DOMAINS = ("", "ai.onnx")
 _MAX_DEPTH = 16
+# AttributeProto.AttributeType, without the types that are carried through.
 _FLOAT, _INT, _STRING, _TENSOR, _GRAPH, _FLOATS, _INTS, _STRINGS, _TENSORS = range(1, 10)
 _BODIES = "captures"
 """Attribute of a node with bodies: how many of its last inputs are what the bodies read from outside."""
@@ -80,6 +81,7 @@ def _free_names(graph: Any, depth: int = 0) -> list[str]:
     known |= {s.values.name for s in graph.sparse_initializer}
     free: dict[str, None] = {}
     for node in graph.node:
+        # Nodes are in topological order in ONNX: what is known so far is what a node may read.
         inner = [n for a in node.attribute for b in _graphs(a) for n in _free_names(b, depth + 1)]
         free.update(dict.fromkeys(n for n in (*node.input, *inner) if n and n not in known))
         known.update(node.output)
@@ -186,6 +188,7 @@ class _Reader:
             return
         attrs, bodies = self._attrs(message)
         inputs = [self.value(n) for n in message.input if n]
+        # An empty name is an optional input left out, in the middle, too: the places of the others count.
         absent = tuple(i for i, n in enumerate(message.input) if not n)
         if absent:
             attrs["absent_inputs"] = absent
@@ -207,6 +210,7 @@ class _Reader:
     def _constant(self, message: Any) -> bool:
         """A Constant node as a constant; False if it holds something else than a tensor."""
         given = {a.name: a for a in message.attribute}
+        # A Constant has exactly one of its attributes; `sparse_value` and strings stay nodes.
         if not message.output or len(given) != 1:
             return False
         attr = self._attr(next(iter(given.values())))
@@ -216,6 +220,7 @@ class _Reader:
         elif name in {"value_float", "value_floats", "value_int", "value_ints"}:
             import numpy as np
 
+            # Types that the operator's specification fixes for these attributes.
             kind = np.float32 if "float" in name else np.int64
             tensor = Tensor.from_array(np.array(attr, kind))
         else:
@@ -236,6 +241,7 @@ class _Reader:
         return attrs, bodies
 
     def _attr(self, message: Any) -> Attr:
+        # In the body of a model's own function: the value is the caller's attribute of that name.
         if message.ref_attr_name:
             return PlaceholderAttr(message.ref_attr_name)
         kind = message.type or _guessed_kind(message)
@@ -257,6 +263,8 @@ class _Reader:
         specs = [spec_of(i) for i in message.input]
         reader = _Reader(self._model, self._library, self._own, ARGUMENT, self._depth + 1)
         for name in outside:
+            # Values from outside become arguments first, so that the body's nodes
+            # find them by the name they know.
             reader._input(name, self._values[name].spec)
         captured, reader.declared = reader.declared, []
         graph = reader.build(message, specs)

@@ -16,6 +16,7 @@ from thinflow.wire.protos import parse
 
 _LARGE = 1024
 """Elements of more bytes than this are left where they are."""
+# Limit of protobuf; weights do not count here, since the large ones are cut out before.
 _MAX_MESSAGE = 2**31 - 1
 
 
@@ -47,6 +48,7 @@ class Model:
             self._files[name] = map_file(beside(self.path, name), unpack=False)
         data = self._files[name]
         offset = _number(places.get("offset", "0"))
+        # Without a length everything from the offset on belongs to the tensor.
         length = _number(places.get("length", str(max(len(data) - offset, 0))))
         if offset + length > len(data):
             raise FormatError(f"its {length} bytes at byte {offset} run past the end of '{name}'")
@@ -98,6 +100,7 @@ def _slim_graph(
             parts += [field_header(number, kind), encode_varint(len(tensor)), tensor]
         else:
             parts.append(_field(buffer, number, kind, first, after))
+        # Small initializers count, too: the number is the place in the parsed message's list.
         count += is_initializer
     return b"".join(parts), count
 

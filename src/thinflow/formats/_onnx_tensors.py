@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from thinflow.formats._onnx_model import Model
 
+# 32 dimensions are numpy's limit before 2.0; 2^55 elements of 16 bytes stay
+# below the 2^63 bytes it can count.
 _MAX_RANK, _MAX_ELEMENTS = 32, 2**55
 _UNKNOWN_TYPES = 2000
 _NARROW = {"half": "uint16", "bfloat16": "uint16"}
@@ -94,6 +96,7 @@ def checked_shape(dims: Any) -> tuple[int, ...]:
     shape = tuple(dims)
     if len(shape) > _MAX_RANK or any(d < 0 for d in shape):
         raise FormatError(f"shape {list(shape)[:_MAX_RANK]} makes no sense")
+    # A size of 0 must not hide sizes beside it whose strides would overflow.
     if math.prod(max(d, 1) for d in shape) > _MAX_ELEMENTS:
         raise FormatError(f"shape {list(shape)} makes no sense")
     return shape
@@ -118,6 +121,7 @@ def _typed(message: Any, element: DType, shape: tuple[int, ...]) -> Tensor:
     field = {"float": "float_data", "double": "double_data", "int64": "int64_data"}.get(name, "int32_data")
     field = {"uint32": "uint64_data", "uint64": "uint64_data"}.get(name, field)
     field = {"complex64": "float_data", "complex128": "double_data"}.get(name, field)
+    # `TensorProto` in onnx.proto: what is narrower than 32 bits is in int32_data, uint32 in uint64_data.
     values = getattr(message, field)
     bits = protos.PACKED_BITS.get(name)
     if bits:
@@ -128,8 +132,10 @@ def _typed(message: Any, element: DType, shape: tuple[int, ...]) -> Tensor:
     if not element.itemsize:
         return Tensor(element, shape, RawStorage(b""))
     if element.kind == "c":
+        # Real and imaginary part take turns.
         pairs = np.array(values, "float32" if name == "complex64" else "float64")
         return Tensor.from_array(pairs.view(element.numpy()).reshape(shape), element)
+    # These hold bit patterns, not numbers.
     if name in _NARROW or name.startswith("float8"):
         stored = np.array(values, np.int64).astype(np.uint16 if element.itemsize == 2 else np.uint8)
         return Tensor.from_array(stored.view(element.numpy()).reshape(shape), element)
@@ -168,9 +174,12 @@ class PackedStorage:
 
         bits = self._bits
         shifts = np.arange(8 // bits, dtype=np.uint8) * bits
+        # The last byte may have more places than there are elements left.
         wide = (np.frombuffer(self._raw, np.uint8)[:, None] >> shifts).reshape(-1)[: math.prod(shape)]
         wide = wide & (2**bits - 1)
         if element.kind == "i":
+            # Up to the top of the byte and back: the arithmetic shift of a
+            # signed number copies the sign down.
             wide = (wide << (8 - bits)).view(np.int8) >> (8 - bits)
         is_float = element.is_floating
         found = wide.astype(np.uint8).view(element.numpy()) if is_float else wide.astype(element.numpy())

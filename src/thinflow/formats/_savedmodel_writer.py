@@ -70,6 +70,7 @@ def _describe(entries: Any, values: Sequence[Value], names: Sequence[str] | None
         info.name = f"{value.node.name}:{value.port}"
         element = value.dtype or value.node.attrs.get("dtype")
         info.dtype = getattr(element, "number", 0)
+        # What a placeholder declares may be wider than what was inferred with sizes that somebody assumed.
         declared = value.node.attrs.get("shape")
         dims = declared.dims if isinstance(declared, ShapeAttr) and value.port == 0 else value.shape
         if dims is None:
@@ -96,6 +97,7 @@ def _make(folder: Path) -> None:
 
 def _chunks(graph: Graph, rest: bytes) -> Iterator[bytes | memoryview]:
     """The SavedModel piece by piece; weights are views of wherever they live."""
+    # Lengths stand in front: they must be known before the weights are written.
     size = graphdef.serialized_size(graph)
     head = field_header(_GRAPH_DEF, _BYTES) + encode_varint(size)
     total = len(rest) + len(head) + size

@@ -39,6 +39,7 @@ def key_of(secret: bytes, salt: bytes) -> bytes:
     Raises:
         ParameterError: the secret is empty, or the cryptography package is missing.
     """
+    # A key file often ends with a line break; 32 random bytes may contain anything and are left alone.
     secret = secret.strip() if len(secret) != KEY_BYTES else secret
     if not secret:
         raise ParameterError("the key is empty", hint="give a passphrase, or 32 random bytes")
@@ -117,6 +118,7 @@ def opened(data: memoryview, key: bytes, prefix: bytes, header: bytes) -> bytes:
     count = max(1, -(-len(data) // size))
     pieces = []
     for number in range(count):
+        # Only the last chunk may be shorter, so that the length alone tells how many there are.
         piece = data[number * size : (number + 1) * size]
         nonce = _nonce(prefix, number, last=number == count - 1)
         try:
@@ -130,4 +132,5 @@ def opened(data: memoryview, key: bytes, prefix: bytes, header: bytes) -> bytes:
 
 
 def _nonce(prefix: bytes, number: int, *, last: bool) -> bytes:
+    # 4 + 1 + 7 = 12 bytes, the nonce that GCM uses as it is; any other length would be hashed first.
     return prefix + bytes([last]) + number.to_bytes(7, "big")

@@ -31,6 +31,7 @@ class Slice:
         Raises:
             FormatError: it does not lie inside.
         """
+        # No extents at all is the whole tensor, of whatever rank.
         if self.extents and len(self.extents) != len(shape):
             raise FormatError(f"a part of {len(self.extents)} dimensions belongs to a tensor of {len(shape)}")
         parts = []
@@ -101,6 +102,7 @@ def decode_key(key: bytes) -> tuple[bytes, Slice]:
 
 
 def _number(value: int) -> bytes:
+    # No digits for 0; the count in front makes longer, and thus larger, numbers sort later.
     digits = value.to_bytes((value.bit_length() + 7) // 8, "big")
     return bytes([len(digits)]) + digits
 
@@ -152,6 +154,7 @@ def _header(size: int) -> int:
 
 
 def _read_signed(key: bytes, at: int) -> tuple[int, int]:
+    # At most ten leading bits tell the size, so that two bytes hold them; 64 bits need 10 bytes of 7.
     first = int.from_bytes(key[at : at + 2].ljust(2, b"\0"), "big")
     if at >= len(key):
         raise IndexError

@@ -85,6 +85,7 @@ def _kind(sample: Sample) -> tuple[str, str]:
     for magic, at, what, hint in _MAGIC:
         if sample.head[at : at + len(magic)] == magic:
             return what, hint
+    # What a download that reserved its space and then failed leaves behind.
     if not any(sample.head):
         return "a file of zeros", "the download or copy failed; fetch it again"
     return _text_kind(sample.head)
@@ -116,6 +117,7 @@ def _text_kind(head: bytes) -> tuple[str, str]:
         return "", ""
     if text.lstrip()[:1] in ("{", "["):
         return "a JSON text", _GIVE
+    # The first lines only: the last one of a sample may be cut anywhere.
     if len(lines) > 1 and all(line.count(",") == lines[0].count(",") > 0 for line in lines[:3]):
         return "a table (CSV)", "give it as --data, and the model itself"
     if all(len(line.split()) < 8 for line in lines):

@@ -94,6 +94,7 @@ class _Builder:
         self.graph.vocabulary = "tflite"
         self.values: dict[FileTensor, Value] = {}
         self._interface = {*subgraph.inputs, *subgraph.outputs}
+        # Inputs and outputs keep their names; inner tensors that would take one of them get another.
         self.names = Names(self.graph, (t.name for t in self._interface))
 
     def build(self, where: str) -> Graph:
@@ -132,6 +133,8 @@ class _Builder:
 
     def _define(self, node: Node, tensors: list[FileTensor]) -> None:
         for port, tensor in enumerate(tensors):
+            # Variables are written by the operators that update them: each write is
+            # a new value of the same tensor.
             if tensor in self.values and not tensor.is_variable:
                 raise FormatError(f"'{tensor.name}' is written twice")
             value = node.output(port)
@@ -163,6 +166,7 @@ class _Builder:
 
     def _operator(self, operator: Operator) -> None:
         attrs = self._attrs(operator)
+        # Index -1 in the file: an optional input, such as a bias, left out.
         absent = tuple(i for i, t in enumerate(operator.inputs) if t is None)
         if absent:
             attrs["absent_inputs"] = absent
@@ -232,6 +236,7 @@ def _constant(tensor: FileTensor, data: np.ndarray[Any, Any] | memoryview) -> Te
     array = data if isinstance(data, np.ndarray) else array_of(data, tensor)
     if tensor.dtype is STRING:
         return Tensor.from_array(array, STRING)
+    # The bytes of the file as they are; packed and empty ones go through numpy.
     if isinstance(data, np.ndarray) and array.nbytes:
         return Tensor(tensor.dtype, shape, RawStorage(array.reshape(-1).view(np.uint8).data))
     return Tensor.from_array(array, tensor.dtype)

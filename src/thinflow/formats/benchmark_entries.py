@@ -51,6 +51,7 @@ def to_bytes(entry: Entry) -> bytes:
     message.entry.add(
         name=entry.name,
         iters=entry.runs,
+        # -1 says that nobody measured it; TensorFlow's reporter divides both times by the number of runs.
         cpu_time=-1.0 / runs,
         wall_time=entry.seconds / runs,
         throughput=entry.throughput,

@@ -167,6 +167,8 @@ def find_prefix(path: str | os.PathLike[str]) -> Path:
     folder, at, wanted = text.rpartition("@")
     if at and os.path.isdir(folder):
         return _latest(Path(folder)) if wanted == _LATEST else Path(folder) / wanted
+    # After `FOLDER@NAME`: a file or folder may have an @ in its own name, which
+    # counts where no such folder exists.
     given = Path(text)
     if given.is_dir():
         return _latest(given)
@@ -177,6 +179,7 @@ def find_prefix(path: str | os.PathLike[str]) -> Path:
             return Path(text.removesuffix(suffix))
     if _SHARD.search(text):
         return Path(_SHARD.sub("", text))
+    # A prefix may itself end like a shard of version 1; only an existing file is taken for one.
     if _OLD_SHARD.search(text) and given.is_file():
         return Path(_OLD_SHARD.sub("", text))
     return given
@@ -195,6 +198,7 @@ def _latest(folder: Path) -> Path:
     state = folder / STATE_FILE
     if state.is_file():
         return _from_state(state)
+    # The folder of a SavedModel.
     inner = folder / "variables" / "variables.index"
     if inner.is_file():
         return inner.with_suffix("")
@@ -227,6 +231,7 @@ def _resolved(state: Path, name: str) -> Path:
 
     A folder that was moved still holds what its state file calls by an absolute path elsewhere.
     """
+    # Paths of Windows, too, whatever system this is.
     beside = state.parent / re.split(r"[\\/]", name)[-1]
     if re.match(r"([A-Za-z]:)?[\\/]", name):
         return beside if _exists(beside) else Path(name)

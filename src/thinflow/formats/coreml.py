@@ -16,6 +16,8 @@ def is_core_ml(sample: Sample) -> bool:
     Where Core ML has a message in field 2, ONNX has the name of the producer, a printable text.
     """
     head = sample.head
+    # 0x08: field 1, a varint (the version); 0x12: field 2, with a length. ONNX
+    # models begin with the same two.
     if len(head) < 8 or head[0] != 0x08 or not 0 < head[1] < _NEWEST or head[2] != 0x12:
         return False
     try:
@@ -24,6 +26,7 @@ def is_core_ml(sample: Sample) -> bool:
         length, _ = read_varint(head, at)
     except FormatError:
         return False
+    # Fields 1 (an input) and 10 (an output) of the description, which must fit into it.
     return tag in (0x0A, 0x52) and length <= size
 
 

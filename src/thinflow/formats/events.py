@@ -18,6 +18,7 @@ from thinflow.ir.graph import Graph
 from thinflow.wire import tfrecord
 from thinflow.wire.fields import encode_varint, field_header, iter_fields
 
+# Field numbers of Event in TensorFlow's `event.proto`.
 _WALL_TIME, _VERSION, _GRAPH, _RUN, _META_GRAPH, _SOURCE = 1, 3, 4, 8, 9, 10
 _FILE_VERSION = b"brain.Event:2"
 _MAX_RECORD_BYTES = (1 << 31) - 1
@@ -61,6 +62,7 @@ def _chunks(graph: Graph, runs: Sequence[RunStats], now: float) -> Iterator[byte
     yield from tfrecord.framed([stamp, _field(_VERSION, _FILE_VERSION), _field(_SOURCE, source)])
     content = list(graphdef.to_chunks(graph))
     size = sum(len(chunk) for chunk in content)
+    # Room for the time stamp and the field's header beside the graph.
     if size > _MAX_RECORD_BYTES - 64:
         raise WriteError(
             f"the graph has {size} bytes, an event at most {_MAX_RECORD_BYTES}",
@@ -113,6 +115,8 @@ def _last_graph(buffer: memoryview) -> tuple[int, int, int] | None:
         start = at + tfrecord.HEADER_BYTES
         for number, begin, end in _contents(data):
             if number in (_GRAPH, _META_GRAPH):
+                # Only of records that matter: event files hold gigabytes of pictures
+                # and histograms between graphs.
                 tfrecord.check(buffer, data, start)
                 if number == _GRAPH or found is None or found[0] == _META_GRAPH:
                     found = number, start + begin, end - begin
@@ -123,6 +127,7 @@ def _last_graph(buffer: memoryview) -> tuple[int, int, int] | None:
 def _contents(data: memoryview) -> Iterator[tuple[int, int, int]]:
     """Number and place of the texts and messages in an Event; nothing if it is another kind of record."""
     try:
+        # Every Event begins with its time; TFRecords of samples begin with another field.
         if data[:1] != field_header(_WALL_TIME, 1):
             return
         for number, wire_type, start, end in iter_fields(data, 0, len(data)):

@@ -44,6 +44,7 @@ class Sample:
 
     def word(self) -> bytes:
         """The first identifier of a text file, past blanks and comments; empty if there is none."""
+        # The last three are the byte order mark of UTF-8, which some editors put in front.
         start = self.head.lstrip(b" \t\r\n\xef\xbb\xbf")
         while start.startswith(b"#"):
             start = start.partition(b"\n")[2].lstrip()

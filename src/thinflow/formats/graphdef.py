@@ -1,10 +1,8 @@
 """TensorFlow GraphDef files, binary (.pb) and text (.pbtxt), read lazily and written without loss.
 
 Loading touches headers only: big weights stay views of the mapped file. Behind every node stays its record,
-the bytes it
-was loaded from; saving writes an untouched node as those very bytes, and a changed one from its message, so
-that fields
-this version does not know survive in both.
+the bytes it was loaded from; saving writes an untouched node as those very bytes, and a changed one from its
+message, so that fields this version does not know survive in both.
 """
 
 from __future__ import annotations
@@ -64,6 +62,7 @@ class Record:
 
     def attrs(self) -> Mapping[str, Attr]:
         if self._attrs is None:
+            # Nodes with big tensors are not looked up among known attributes: no other node has the same.
             if self._contents:
                 self._attrs = self._decoded()
             else:
@@ -101,6 +100,8 @@ class _Reference:
 def _parse_reference(text: str) -> _Reference:
     if text.startswith("^"):
         return _Reference(text[1:].partition(":")[0], 0, True)
+    # A colon without digits behind it is part of the name. isascii, as int()
+    # takes digits of other scripts, too.
     name, colon, port = text.rpartition(":")
     if colon and port.isascii() and port.isdecimal() and len(port) < 6:
         return _Reference(name, int(port))
@@ -152,6 +153,7 @@ def from_bytes(data: memoryview | bytes) -> Graph:
     graph = Graph()
     graph.passenger = Passenger(tuple((f.number, bytes(buffer[f.start : f.end])) for f in found.others))
     graph.versions = _read_versions(graph.passenger)
+    # Not decoded before somebody asks: a library may hold thousands of functions of which one is called.
     graph.functions = Library(_field(graph.passenger, _LIBRARY_FIELD))
     with paused_gc():
         _fill(graph, buffer, found)
@@ -190,12 +192,15 @@ def _connect(graph: Graph, node: Node, references: Sequence[str]) -> None:
             values.append(plain.output())
             continue
         reference = _parse_reference(text)
+        # A graph that names a node it does not have can still be read, looked at and mended.
         producer = graph.find(reference.name) or graph.stand_in(reference.name)
         if reference.is_control:
             node.add_control_input(producer)
             waits = True
             continue
         if waits:
+            # TensorFlow wants data inputs first; the order among each kind is kept,
+            # so nothing is lost by going on.
             graph.problems.append(
                 Problem("order", node.name, f"data input '{text}' stands after a control input")
             )
@@ -205,6 +210,8 @@ def _connect(graph: Graph, node: Node, references: Sequence[str]) -> None:
 
 def _field(passenger: Passenger, wanted: int) -> bytes:
     """A field with its tag; the parts of one that was written in parts, one after the other."""
+    # Protobuf merges the parts of a message that stands in several fields of one
+    # number; joined bytes do the same.
     return b"".join(data for number, data in passenger.fields if number == wanted)
 
 
@@ -236,6 +243,7 @@ def save(graph: Graph, path: str | os.PathLike[str], *, text: bool | None = None
     if name.endswith(".gz"):
         import gzip
 
+        # mtime=0: equal graphs give equal files.
         chunks = iter([gzip.compress(b"".join(chunks), mtime=0)])
     return write_file(path, chunks)
 
@@ -252,6 +260,7 @@ def to_text(graph: Graph) -> str:
 
 def to_message(graph: Graph) -> Any:
     """The GraphDef message."""
+    # By way of the bytes, so that there is one writer, whose old records and new names both count.
     return protos.parse("GraphDef", to_bytes(graph))
 
 
@@ -275,6 +284,7 @@ def to_chunks(graph: Graph) -> Iterator[bytes | memoryview]:
         fields.append((_VERSIONS_FIELD, protos.serialize(message)))
     if library is not stored:
         fields = [(n, raw) for n, raw in fields if n != _LIBRARY_FIELD] + [(_LIBRARY_FIELD, library)]
+    # In the order of numbers, as protobuf writes; a stable sort keeps parts of one field in theirs.
     for _, raw in sorted(fields, key=lambda field: field[0]):
         yield raw
 
@@ -306,6 +316,8 @@ def _node_chunks(node: Node, names: Mapping[str, str]) -> tuple[int, Sequence[by
     for key in [k for k in message.attr if k not in node.attrs]:
         del message.attr[key]
     for key, attr in node.attrs.items():
+        # The very object that was decoded has not changed: its part of the message, and its
+        # content in the file, are kept.
         if record is not None and key in loaded and loaded[key] is attr:
             content = record.content(key)
         else:
@@ -324,6 +336,7 @@ def _same_header(node: Node, message: Any) -> bool:
         return False
     references = [_parse_reference(text) for text in message.input]
     data = [(r.name, r.port) for r in references if not r.is_control]
+    # A control input given twice is one.
     control = dict.fromkeys(r.name for r in references if r.is_control)
     return data == [(v.node.name, v.port) for v in node.inputs] and list(control) == [
         n.name for n in node.control_inputs

@@ -75,6 +75,7 @@ def regions(buffer: memoryview) -> Mapping[str, Region]:
     directory = protos.parse("MemmappedFileSystemDirectory", buffer[end:-_POINTER_BYTES])
     elements = list(directory.element)
     found: dict[str, Region] = {}
+    # Each region has room up to the next; old writers state no length, and then it is the length.
     ends = [*(e.offset for e in elements), end][1:]
     for element, after in zip(elements, ends, strict=True):
         where = f"region '{element.name}' at byte {element.offset}"
@@ -112,6 +113,7 @@ def is_package(sample: Sample) -> bool:
     if sample.is_folder or PREFIX.encode() not in sample.tail:
         return False
     (offset,) = struct.unpack("<Q", sample.tail[-_POINTER_BYTES:])
+    # 0x0A is the tag of the directory's first element.
     start = offset - (sample.size - len(sample.tail))
     # The directory of a big model is longer than the tail.
     return offset < sample.size - _POINTER_BYTES and (start < 0 or sample.tail[start : start + 1] == b"\x0a")
@@ -122,6 +124,7 @@ def is_package(sample: Sample) -> bool:
 
 def _fill_functions(graph: Graph, found: Mapping[str, Region]) -> None:
     """Likewise in the bodies of functions, which are decoded only if one of them may name a region."""
+    # The op's name as it stands in the undecoded library.
     if not any(b"ImmutableConst" in raw for _, raw in graph.passenger.fields):
         return
     changed: dict[str, Function] = {}
@@ -155,6 +158,7 @@ def _fill(node: Node, found: Mapping[str, Region], problems: list[Problem]) -> N
             )
         )
     tensor = _tensor(node, region.data)
+    # Attributes such as `_class`, which go with any op; the rest belongs to ImmutableConst.
     others = {k: v for k, v in node.attrs.items() if k.startswith("_")}
     node.op = "Const"
     node.attrs.clear()

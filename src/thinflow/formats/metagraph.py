@@ -32,6 +32,7 @@ _SAVER_WORDS = frozenset(
 _GRAPH_FIELD = 2
 _INIT_COLLECTIONS = ("saved_model_main_op", "legacy_init_op", "table_initializer")
 _ASSETS = "saved_model_assets"
+# TensorFlow 2 notes these ops as outputs of signatures that nobody is to call.
 _PSEUDO_SIGNATURES = frozenset({INIT_OP_KEY, "__saved_model_train_op"})
 
 
@@ -119,6 +120,7 @@ class MetaGraph:
         """The nodes that prepare tables when the model is loaded."""
         names = [n for key in _INIT_COLLECTIONS for n in self._collection(key).node_list.value]
         if INIT_OP_KEY in self.message.signature_def:
+            # Newer exporters keep the op under a signature, older ones in a collection.
             names += [info.name for info in self.message.signature_def[INIT_OP_KEY].outputs.values()]
         return list(dict.fromkeys(name.partition(":")[0] for name in names))
 
@@ -130,6 +132,7 @@ class MetaGraph:
     def variables(self) -> list[VariableInfo]:
         """The variables the collections of TensorFlow 1 tell of."""
         found: dict[str, VariableInfo] = {}
+        # A variable may be in several collections; local ones are in none of the others.
         for key in ("variables", "trainable_variables", "local_variables", "model_variables"):
             for raw in self._collection(key).bytes_list.value:
                 info = _variable(raw)
@@ -224,6 +227,7 @@ def _variable(raw: bytes) -> VariableInfo:
     if len(info.var_offset) != len(info.full_shape) or len(info.var_shape) != len(info.full_shape):
         raise FormatError(f"what the graph says of the part '{name}' does not fit together")
     extents = tuple(
+        # As the keys of checkpoints spell a whole dimension.
         (start, WHOLE if not start and length == full else length)
         for start, length, full in zip(info.var_offset, info.var_shape, info.full_shape, strict=True)
     )
@@ -244,6 +248,7 @@ def from_bytes(data: memoryview, path: Path, folder: Path) -> MetaGraph:
     at = 0
     for number, _, start, end in iter_fields(data, 0, len(data)):
         if number == _GRAPH_FIELD:
+            # Kept out of the message, which protobuf would copy, weights and all, and refuse above 2 GiB.
             graph_data = data[start:end]
         else:
             rest.append(data[at:end])
@@ -310,6 +315,7 @@ def is_metagraph(sample: Sample) -> bool:
     if head[:1] != b"\x0a":
         return False
     try:
+        # The first field of a MetaGraph is its MetaInfoDef; only what lies in the sample can be looked at.
         size, at = read_varint(head, 1)
         end = min(at + size, len(head))
         while at < end:
@@ -322,6 +328,7 @@ def is_metagraph(sample: Sample) -> bool:
             at += length
     except FormatError:
         return False
+    # No list of ops where one could look: the other texts of a MetaInfoDef tell enough.
     return bool(size)
 
 

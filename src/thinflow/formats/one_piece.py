@@ -52,6 +52,7 @@ def _tflite_in_one(data: memoryview, path: Path) -> Data:
     try:
         losses: list[str] = []
         read_program(data, losses=losses, beside=opened)  # to see what it asks for
+        # A second time and without a list of losses: now what cannot be written again is an error.
         return to_bytes(read_program(data, beside=opened)) if files else data
     except FormatError as error:
         raise error.at(str(path)) from error
@@ -79,6 +80,7 @@ def _onnx_in_one(data: memoryview, path: Path) -> Data:
         raise error.at(str(path)) from error
     for tensor, piece in zip(apart, pieces, strict=True):
         del tensor.external_data[:]
+        # Else readers would look for the elements outside.
         tensor.ClearField("data_location")
         tensor.raw_data = bytes(piece)
     return serialize(message)
@@ -92,6 +94,8 @@ def _tensors(message: Any) -> Iterator[Any]:
         if found.DESCRIPTOR.name == "TensorProto":
             yield found
             continue
+        # By the schema rather than by name: tensors also hide in attributes, in the bodies of
+        # Loop and If, and in functions.
         for field, value in found.ListFields():
             if field.message_type is not None:
                 pending += [value] if _is_single(value) else list(value)

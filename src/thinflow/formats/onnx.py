@@ -15,6 +15,7 @@ from thinflow.ir.graph import Graph
 
 _HINT = "the file is damaged, cut short or not ONNX; export the model again"
 _SHOWN_TEXT = 400
+# Varints of one byte, so that the next tag stands at a fixed place.
 _FIRST_VERSION, _LAST_VERSION = 3, 63
 _VERSION_TAG = 8
 _SECOND_TAGS = (0x12, 0x1A, 0x22, 0x28, 0x32, 0x3A, 0x42)
@@ -51,6 +52,7 @@ def from_bytes(data: memoryview | bytes, *, path: Path | None = None) -> Graph:
     model = parse_model(memoryview(data), path)
     if not model.message.HasField("graph"):
         raise FormatError("there is no graph in it")
+    # A graph may well have outputs that are constants or inputs, and no nodes.
     if not model.message.graph.node and not model.message.graph.output:
         raise FormatError("there are no nodes in it")
     graph = graph_of(model)

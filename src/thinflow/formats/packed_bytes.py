@@ -29,6 +29,7 @@ from thinflow.ir.graph import Graph
 MAGIC = b"thinpack"
 KEY_VARIABLE = "THINFLOW_KEY"
 KEY_FILE_VARIABLE = "THINFLOW_KEY_FILE"
+# As for memmapped packages: tensors inside are used where they lie.
 _ALIGNMENT = 64
 _MAX_HEADER_BYTES = 1 << 20
 _MAX_KEY_BYTES = 1 << 16
@@ -163,6 +164,7 @@ class Pack:
             raise error.at(self.path) from error
 
     def _checked(self) -> memoryview:
+        # The names count, too: a package whose inputs were swapped would else pass.
         digest = hashlib.sha256(_text(self.header["interface"]) if "interface" in self.header else b"")
         digest.update(self.payload)
         if digest.hexdigest() != self.header.get("sha256"):
@@ -178,7 +180,9 @@ class Pack:
         if len(prefix) != _sealing.NONCE_PREFIX_BYTES or len(salt) != _sealing.SALT_BYTES:
             raise FormatError("the header does not say how it is encrypted", hint=_DAMAGED)
         key = _sealing.key_of(find_secret(self.path) if secret is None else secret, salt)
+        # The whole front is authenticated, padding included.
         model = _sealing.opened(self.payload, key, prefix, self.raw)
+        # After decryption, since a wrong key reveals nothing.
         note_secret()
         return model
 
@@ -199,6 +203,7 @@ def open_pack(path: str | os.PathLike[str]) -> Pack:
         header = _from_json(bytes(buffer[start : start + size]))
         if not isinstance(header, dict) or header.get("version") not in (_VERSION, _NAMED_VERSION):
             raise FormatError("it was packed by another version", hint="update thinflow")
+        # Rounded up.
         at = -(-(start + size) // _ALIGNMENT) * _ALIGNMENT
         if len(buffer) < at:
             raise FormatError("the file was cut off", hint=_DAMAGED)
@@ -280,9 +285,12 @@ def write_pack(
         secret: key or passphrase to encrypt with; None: in the clear.
         interface: names of inputs and outputs, for a model that does not say.
     """
+    # Views of weights, not copies: going through them twice costs reading, not memory.
     pieces = list(chunks)
     header: dict[str, Any] = {"version": _VERSION, "kind": kind}
     named = interface.data() if interface is not None else None
+    # Names of inputs and outputs are a part of what an encrypted package hides; there
+    # they go in front of the model.
     if secret is None:
         if named is not None:
             header["interface"] = named

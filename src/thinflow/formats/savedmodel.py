@@ -83,6 +83,8 @@ def _begins_a_model(sample: Sample) -> bool:
     """By the layout's number and a MetaGraph behind it: other protobuf files begin with such a number too."""
     if sample.head.startswith(riegeli.MAGIC[:4]):
         return True
+    # Field 1, the version of the layout, is 1; field 2 is a MetaGraph. An ONNX model
+    # of IR version 1 begins so, too.
     if not sample.head.startswith(b"\x08\x01\x12"):
         return False
     try:
@@ -132,6 +134,7 @@ def _graphs(buffer: memoryview, file: Path, folder: Path) -> list[MetaGraph]:
         if number == _META_GRAPHS_FIELD and kind == LENGTH_DELIMITED:
             graph = metagraph.from_bytes(buffer[start:end], file, folder)
             graph.graph.path = str(folder)
+            # All graphs of a SavedModel share one checkpoint.
             graph.checkpoint = checkpoint if has_variables else None
             graphs.append(graph)
         elif number == 1:

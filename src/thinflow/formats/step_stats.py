@@ -42,6 +42,8 @@ def to_bytes(steps: Iterable[Step]) -> bytes:
         node = device.node_stats.add(
             node_name=name,
             all_start_micros=elapsed,
+            # Kernel and node are one here: nothing is known of the time that a
+            # scheduler would spend around it.
             op_end_rel_micros=micros,
             all_end_rel_micros=micros,
             timeline_label=f"{name} = {op}()",

@@ -81,6 +81,8 @@ def from_bytes(data: memoryview | bytes, *, signature: str | None = None, path: 
         graph.facts["signature"] = signature
     for given in program.signatures.values():
         for name, tensor in (*given.inputs.items(), *given.outputs.items()):
+            # Names of a signature hold for its own subgraph; those of other
+            # subgraphs would name nothing here.
             if tensor in _tensors(program, main):
                 plain = tensor.name.removesuffix(":0")
                 graph.aliases.setdefault(name, graph.aliases.get(plain, plain))
@@ -136,6 +138,8 @@ def _subgraph_of(program: Program, signature: str | None) -> int:
             f"the model has no signature '{signature}'",
             hint=closest(signature, known) or f"it has {list_text(known) or 'none'}",
         )
+    # A signature names tensors, not its subgraph, in what is read here: the
+    # subgraph that has them is the one.
     wanted = set(found.outputs.values())
     if not wanted and not found.inputs:
         return signature_subgraph(signature, found, program.subgraphs)
@@ -146,6 +150,7 @@ def _facts(program: Program, losses: list[str]) -> dict[str, str]:
     facts: dict[str, str] = {}
     if program.description:
         facts["description"] = program.description[:_SHOWN_TEXT]
+    # Filled up with zeros to a fixed length.
     version = program.metadata.get("min_runtime_version", b"").rstrip(b"\0 ").decode("ascii", "replace")
     if version:
         facts["runtime"] = version[:32]

@@ -93,9 +93,12 @@ def load_for_inference(
 
     graph, guessed = _opened(source, inputs, outputs, shapes, options)
     if guessed:
+        # A guess takes every placeholder for an input, switches as well; if nothing else
+        # is there, they are the inputs.
         graph.inputs = [v for v in graph.inputs if inference_setting(v.node) is None] or graph.inputs
     settings = set_switches(graph)
     if settings:
+        # A switch that is set decides branches, and thereby shapes; what was assumed of the inputs stays.
         infer_shapes(graph, {v: v.spec for v in graph.inputs})
     if inputs is not None:
         _require_fed(graph)
@@ -166,6 +169,7 @@ def _values(graph: Graph, names: Sequence[str] | str, role: str) -> list[Value]:
     wanted = [n.strip() for n in (names.split(",") if isinstance(names, str) else names)]
     values: list[Value] = []
     for name in filter(None, wanted):
+        # Before looking it up, so that a malformed name is said to be that, not an unknown one.
         parse_value_name(name)
         try:
             value = graph.value(name)

@@ -39,9 +39,11 @@ class InitialValues:
             node.inputs[0].node.name: node.inputs[1].name
             for node in ancestors(initializers)
             if has(node.op, Trait.ASSIGN)
+            # The variable and its value; other forms, such as AssignAdd, depend on what is there already.
             and len(node.inputs) == 2
             and has(node.inputs[0].node.op, Trait.VARIABLE)
         }
+        # The graph is stripped and frozen before the values are asked for.
         self._graph = graph.clone() if self._assigned else graph
 
     def of(self, names: Iterable[str], known: Known) -> dict[str, Tensor]:
@@ -57,6 +59,7 @@ class InitialValues:
             return found[name] if name in found else known(name)
 
         asked = [name for name in names if name in self._assigned]
+        # Initial values may be made of other variables': round by round, those whose sources are known.
         waiting = self._with_sources(asked, known)
         while waiting:
             computed = self._computed([name for name in waiting if self._is_ready(name, value_of)], value_of)
@@ -103,6 +106,7 @@ class InitialValues:
     def _run(self, names: Sequence[str], known: Known) -> dict[str, Tensor]:
         from thinflow.interpreter import run_graph
 
+        # Of its own for each run, as the variables in it are replaced by what is known so far.
         graph = self._graph.clone()
         sources = list(dict.fromkeys(self._assigned[name] for name in names))
         graph.inputs, graph.outputs = [], [graph.value(source) for source in sources]

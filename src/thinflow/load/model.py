@@ -99,6 +99,7 @@ def freeze_graph(
         inputs: names of values to declare as inputs; they stay even if unused.
     """
     frozen = Frozen(graph, nodes_before=len(graph))
+    # Before anything is removed: the restore operations that tell the keys are needed by no output.
     keys = restoring.keys_of(graph, checkpoint, meta, options.restore_op) if checkpoint is not None else {}
     contents = table_contents(graph, checkpoint, meta)
     graph.outputs = list(dict.fromkeys(graph.value(name) for name in outputs))
@@ -106,7 +107,9 @@ def freeze_graph(
     initializers = _initializers(graph, meta, options)
     initial = InitialValues(graph, initializers)
     _settle_writes(graph, frozen, options)
+    # Initialisers stay for now, since tables are filled by them; only then is it known what waits for them.
     _strip(graph, initializers)
+    # Calls first as a whole, then what their bodies write, which inlining has brought to light.
     if options.inline and graph.functions:
         _inline(graph, frozen)
         _settle_writes(graph, frozen, options)
@@ -114,7 +117,9 @@ def freeze_graph(
     fill_tables(graph, home, contents, frozen, lenient=lenient)
     _strip(graph, [])
     values = variable_values(graph, keys, checkpoint, options, frozen, initial)
+    # By name, as the nodes are gone once they are replaced.
     starts = {node.name: tensor for node, tensor in values.items()}
+    # While what draws from them is still to be seen.
     generators = _generators(graph, values)
     replace_variables(graph, values, frozen.kept.left)
     frozen.kept.replaced(graph, starts)
@@ -176,10 +181,12 @@ def _cut_writes(graph: Graph, frozen: Frozen) -> None:
     """Nobody waits for changes of variables: a frozen graph has none."""
     writes = [node for node in graph if is_write(node) and node.control_outputs]
     results = [v.node for v in graph.outputs]
+    # A write whose value an output reads by an edge of data is no write any more, but a part of the result.
     needed = ancestors(results, control=False) if writes else set()
     cut = [node for node in writes if node not in needed]
     if not cut:
         return
+    # Counted are those that the outputs waited for and that nothing reaches now.
     before = ancestors(results)
     for node in cut:
         for waiter in node.control_outputs:
@@ -227,8 +234,10 @@ def _place_assets(meta: MetaGraph) -> None:
     """
     for name, path in meta.assets():
         node = meta.graph.find(name)
+        # A path that is computed cannot be replaced by looking at one node.
         if node is None or node.op not in _PATH_SOURCES:
             continue
+        # An object array: numpy's own byte strings would drop zero bytes at the end.
         text = np.array(os.path.abspath(path).encode("utf-8", "surrogateescape"), object)
         constant = meta.graph.constant(text, name, before=node)
         constant.node.origin = "freeze"

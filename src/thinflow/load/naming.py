@@ -20,8 +20,11 @@ def give_names(graph: Graph, signature: Signature) -> None:
     The names they had go on working as aliases. A name that cannot be a node's stays an alias of the old one;
     an output that is called like an input but is another value gets `_output` behind its name.
     """
+    # All values first: the names by which they are found may be taken by others below.
     before = {name: graph.value(endpoint.value) for name, endpoint in signature.outputs.items()}
     fed = {name: graph.value(endpoint.value) for name, endpoint in signature.inputs.items()}
+    # Nodes that are inputs or outputs are protected from renaming; each is
+    # declared again when it has its name.
     graph.inputs, graph.outputs = [], []
     inputs: dict[str, Value] = {}
     for name, value in fed.items():
@@ -62,6 +65,7 @@ def _source(value: Value, inputs: list[Value]) -> Value:
     """The value behind nodes that only hold the place of an inlined call."""
     while value.node.op in _PASSING and value.node.origin and value.port < len(value.node.inputs):
         behind = value.node.inputs[value.port]
+        # An output that is an input stays an Identity of it; one that waits for something is no mere place.
         if behind in inputs or value.node.control_inputs:
             break
         value = behind
@@ -75,6 +79,7 @@ def _named(graph: Graph, name: str, value: Value, endpoint: Endpoint, inner: Col
         return value
     former = value.name
     node = value.node
+    # A node may only be renamed if its name means this one value, to all who know it.
     is_whole = value.port == 0 and all(v is value or not v.uses for v in node.outputs) and node not in inner
     if not is_whole or node.is_protected or (node.op == "Const" and value not in graph.inputs):
         element = value.dtype or endpoint.spec.dtype

@@ -26,6 +26,7 @@ from thinflow.ops.traits import Trait, has
 _RESTORES = frozenset({"RestoreV2", "Restore", "RestoreSlice"})
 _IMPORTS = frozenset({"LookupTableImport", "LookupTableImportV2"})
 _PASSING = frozenset({"Identity", "Reshape", "Cast"})
+# What TensorFlow 2 calls the attribute of a variable's object that holds its value.
 _VALUE_KEY = "VARIABLE_VALUE"
 
 
@@ -136,6 +137,7 @@ def _full_names(checkpoint: Checkpoint) -> dict[str, str]:
     names = checkpoint.full_names()
     counts: dict[str, int] = {}
     for name in names.values():
+        # Objects of TensorFlow 2 need no unique names: two layers may both hold a `kernel`.
         counts[name] = counts.get(name, 0) + 1
     return {key: name for key, name in names.items() if counts[name] == 1}
 
@@ -169,6 +171,7 @@ def _from_restores(graph: Graph, checkpoint: Checkpoint, restore_op: str) -> dic
     operation = graph.find(restore_op) if restore_op else None
     if operation is not None and len(restores) > 1:
         own = ancestors([operation])
+        # Stable, False before True: what the saver's own operations tell is told last, and counts.
         restores.sort(key=lambda node: node in own)
     return {
         variable.name: key for node in restores for variable, key in _restored(node) if key.name in checkpoint
@@ -245,6 +248,7 @@ def parse_part(text: str) -> Slice | None:
         FormatError: it is not written so.
     """
     words = text.split()
+    # An empty text means the whole variable.
     if not words:
         return None
     extents = []
@@ -291,5 +295,6 @@ def _captures(graph: Graph, objects: Any) -> Iterator[tuple[Node, int]]:
             continue
         captures = list(objects.concrete_functions[function].bound_inputs)
         if captures:
+            # Captured values follow the arguments.
             for value, number in zip(node.inputs[-len(captures) :], captures, strict=False):
                 yield value.node, number

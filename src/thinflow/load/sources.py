@@ -83,6 +83,8 @@ def _frozen(path: PathLike, outputs: Sequence[str] | None, state: str, names: di
     """A frozen graph, with its state if that is wanted."""
     keep = FREEZE if state == FREEZE else KEEP
     try:
+        # Opening to look at or to convert shall not fail for want of a vocabulary file;
+        # whoever runs the graph is told.
         options = Options(allow_absent_files=True, state=keep)
         graph = freeze_source(path, outputs, **names, options=options, finish=False).graph
     except UnsupportedOp as error:
@@ -127,6 +129,7 @@ def freeze_source(
     meta = None if isinstance(source, Graph) else _metagraph(source, tags)
     if meta is not None:
         chosen = None if outputs is not None else savedmodel.choose_signature(meta, signature)
+        # A MetaGraph without signatures says nothing of its outputs: they are guessed as for a bare graph.
         names = outputs if outputs is not None or chosen is not None else _guessed(meta.graph)
         frozen = freeze_metagraph(meta, chosen, names or (), prefix, options)
         if chosen is not None and signature is None:

@@ -84,6 +84,8 @@ class _Uses:
 
 def _uses(variable: Node) -> _Uses:
     found = _Uses()
+    # The handle (or reference) is followed to all that get it; loops and branches on
+    # the way make a write conditional.
     pending, seen = [(variable.output(), False)], {variable.output()}
     while pending:
         value, controlled = pending.pop()
@@ -112,6 +114,7 @@ def _hands_on(variable: Node, node: Node) -> bool:
 def written_state(graph: Graph) -> list[str]:
     """Variables that a run of the outputs both reads and changes: what one run leaves for the next."""
     results = [v.node for v in graph.outputs]
+    # Writes happen because something waits for them; what is read counts if its value arrives.
     touched, needed = ancestors(results), ancestors(results, control=False)
     return [
         variable.name
@@ -189,6 +192,8 @@ class _Written:
         if last is None:
             return
         value = self._after(last)
+        # A variable of old is read by whatever takes its output, so that the input is all there is to change;
+        # a handle is read by an op that has to go.
         inputs = list(node.inputs)
         inputs[index] = value
         if self.variable.op != "VarHandleOp":
@@ -201,6 +206,7 @@ class _Written:
 
     def left(self) -> Value:
         """What the variable holds after all writes."""
+        # Of all writes the one that comes after the others; the node named is for the message only.
         last = self._last(self.uses.writes[-1], self.uses.writes)
         assert last is not None
         return self._after(last)
@@ -211,6 +217,7 @@ class _Written:
         writes = [node for node in self.uses.writes if node in reached]
         if not writes:
             return None
+        # Each write is among its own ancestors here. Of writes in no order none has all the others.
         last = [w for w in writes if all(other in self.before[w] for other in writes)]
         if not last or not self.uses.conditional.isdisjoint(writes):
             raise self._refusal(reader, "reads")

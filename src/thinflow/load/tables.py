@@ -29,6 +29,7 @@ TABLES = frozenset(
 )
 _FILE_FILLERS = frozenset({"InitializeTableFromTextFile", "InitializeTableFromTextFileV2"})
 _PASSING = frozenset({"Identity", "Enter", "Switch", "Merge"})
+# Numbers of the attributes key_index and value_index of InitializeTableFromTextFile.
 _WHOLE_LINE, _LINE_NUMBER = -2, -1
 _MAX_FILE_BYTES = 1 << 31
 
@@ -47,6 +48,8 @@ def fillers_of(graph: Graph) -> list[Node]:
     """
     users = [u for table in tables_of(graph) for u in _users(table.output())]
     found = [u for u in dict.fromkeys(users) if has(u.op, Trait.TABLE_FILL) or u.op in _FILE_FILLERS]
+    # What restores from a checkpoint needs its file when it runs; contents of a
+    # checkpoint are put in as constants.
     return [f for f in found if not any(n.op.startswith("Restore") for n in ancestors([f]))]
 
 
@@ -72,6 +75,7 @@ def fill(
     """
     users = list(_users(table.output()))
     fillers = [n for n in users if has(n.op, Trait.TABLE_FILL)]
+    # A file would be needed wherever the graph runs: its content becomes constants.
     readers = [n for n in users if n.op in _FILE_FILLERS]
     fillers += [_constant_content(graph, n, home, leave_absent=leave_absent) for n in readers]
     if content and not fillers:
@@ -120,6 +124,7 @@ def _occupied(table: Node, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor
         if mark is None:
             raise FormatError("the key that marks an empty slot is not constant", table.where)
         shape = mark.shape
+        # The inputs of a dense table are its empty and its deleted key, which no entry may have.
         used &= (slots != mark.numpy().reshape(1, -1)).any(axis=1)
     row = table.get("value_shape") or ()
     found = values.numpy().reshape(len(slots), math.prod(values.shape[1:]))[used]
@@ -145,6 +150,7 @@ def _users(handle: Value) -> Iterator[Node]:
         for node in pending.pop().readers:
             if node in seen:
                 continue
+            # A handle may go round in a loop.
             seen.add(node)
             if node.op in _PASSING:
                 pending.extend(node.outputs)
@@ -215,6 +221,7 @@ def read_text_file(path: Path, filler: Node) -> tuple[np.ndarray[Any, Any], np.n
         ) from e
     size = int(filler.get("vocab_size", -1))
     if size >= 0:
+        # vocab_size below 0 means all lines.
         lines = lines[:size]
     delimiter = str(filler.get("delimiter") or "\t").encode("utf-8", "surrogateescape")
     offset = int(filler.get("offset", 0))
@@ -233,6 +240,7 @@ def _column(
     lines: list[bytes], index: int, delimiter: bytes, offset: int, wanted: DType | None, path: Path
 ) -> np.ndarray[Any, Any]:
     if index == _LINE_NUMBER:
+        # The offset counts for line numbers only.
         return np.arange(offset, offset + len(lines), dtype=np.int64)
     items: list[bytes] = []
     for number, line in enumerate(lines, start=1):

@@ -92,6 +92,7 @@ def replace_variables(graph: Graph, values: Mapping[Node, Tensor], fed: Collecti
             else graph.add("Const", name=node.name, attrs=attrs, before=node)
         )
         constant.origin = ORIGIN
+        # Other variables are references: their readers take a value, but for those that `drop_references` renames.
         is_handle = node.op == "VarHandleOp"
         graph.replace(node, constant)
         constant.device = ""  # where the variable lived says nothing of who reads a constant
@@ -131,6 +132,7 @@ class _Conversion:
             for node in dict.fromkeys(value.readers):
                 for result, spec in self._convert(graph, node, known, depth).items():
                     result.spec = spec
+                    # Loops lead back to a value that is known; following it again would never end.
                     if result not in known:
                         known[result] = spec
                         pending.append(result)
@@ -172,6 +174,7 @@ class _Conversion:
                 for name in names:
                     returned |= self._results.get(name, {})
         if call is _LOOP:
+            # The results of a loop are its arguments after the last iteration, of the same types.
             returned = dict(held)
             _set_loop_shapes(node, held)
         else:
@@ -183,12 +186,14 @@ class _Conversion:
     def _function(self, name: str, held: Mapping[int, TensorSpec], depth: int) -> str:
         """The name of a copy of a function that takes values in the place of some handles."""
         name = self._originals.get(name, name)  # the call may have been reached through another argument
+        # One copy for each set of arguments that are values now, and for each of their shapes.
         key = (name, tuple(sorted((i, str(s.dtype), s.shape) for i, s in held.items())))
         if key not in self._names:
             function = self._graph.functions.get(name)
             if function is None:
                 raise GraphError(f"there is no function '{name}'", hint="the file is damaged")
             copy = self._fresh_name(name)
+            # Noted before the body is converted, so that a function that calls itself finds its copy.
             self._names[key], self._originals[copy] = copy, name
             self._functions[copy] = self._converted(function, copy, held, depth)
         return self._names[key]

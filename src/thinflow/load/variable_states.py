@@ -87,6 +87,7 @@ def number_stats(values: Array) -> NumberStats | None:
     lows, highs, total, count, nans, infinities = [], [], 0.0, 0, 0, 0
     for start in range(0, flat.size, _CHUNK):
         with np.errstate(all="ignore"):  # any bits may stand in a file
+            # In float64, where sums of float16 and of large integers do not overflow.
             chunk = flat[start : start + _CHUNK].astype(np.float64)
             finite = chunk[np.isfinite(chunk)]
             total += float(finite.sum())
@@ -98,5 +99,6 @@ def number_stats(values: Array) -> NumberStats | None:
             highs.append(float(finite.max()))
     if not count:
         return NumberStats(None, None, None, nans, infinities)
+    # float64 values near the limit may still add up to infinity.
     mean = total / count if math.isfinite(total) else None
     return NumberStats(min(lows), max(highs), mean, nans, infinities)

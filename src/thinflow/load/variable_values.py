@@ -17,6 +17,7 @@ from thinflow.load.initial_values import InitialValues
 from thinflow.load.restoring import Key
 from thinflow.load.tables import absent_files, fill, tables_of
 
+# Under the variable's own key: as tf.train.ExponentialMovingAverage calls it first, then as others do.
 _AVERAGE_SUFFIXES = ("ExponentialMovingAverage", "moving_avg", "avg")
 
 
@@ -178,6 +179,7 @@ def _renamed(names: Sequence[str], renames: Mapping[str, str], checkpoint: Check
     """
     found = {}
     for name in names:
+        # Of several beginnings that fit and lead to a key the last one counts.
         for old, new in renames.items():
             if name.startswith(old) and new + name[len(old) :] in checkpoint:
                 found[name] = Key(new + name[len(old) :], told_by="--rename")
@@ -202,6 +204,7 @@ def _prefix_rename(name: str, key: str) -> tuple[str, str] | None:
     same = 0
     while same < min(len(ours), len(theirs)) and ours[-1 - same] == theirs[-1 - same]:
         same += 1
+    # Ending alike in no part says nothing; equal names are no renaming.
     if same < 1 or (same == len(ours) == len(theirs)):
         return None
     tail = "/".join(ours[len(ours) - same :])

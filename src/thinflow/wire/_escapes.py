@@ -6,6 +6,8 @@ import re
 
 from thinflow.errors import FormatError
 
+# Escapes that Python reads otherwise or not at all: one hexadecimal digit, `\?`, `\u` (UTF-8 here, not
+# Latin-1), and octal numbers above 255, of which protobuf keeps the low byte.
 _RARE_ESCAPE = re.compile(rb"\\(?:[^abfnrtvx0-7'\"]|x(?![0-9a-fA-F]{2})|[4-7][0-7]{2})")
 _ESCAPE = re.compile(rb"\\([0-7]{1,3}|[xX][0-9a-fA-F]{1,2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", re.DOTALL)
 _LETTERS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
@@ -24,6 +26,8 @@ def unescaped(raw: bytes) -> bytes:
     apart = raw.replace(rb"\\", rb"\134")
     if _RARE_ESCAPE.search(apart) is None:
         # Python knows all others by the same letters, and reads them fastest.
+        # Latin-1 maps the 256 bytes to the first 256 letters and back, so that
+        # unescaped bytes above 127 come through.
         return apart.decode("unicode_escape").encode("latin-1")
     return _ESCAPE.sub(_escape, raw)
 

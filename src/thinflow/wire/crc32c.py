@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _POLYNOMIAL = 0x82F63B78
 _ONES = 0xFFFFFFFF
+# The constant of LevelDB, whose tables and records TensorFlow took over.
 _MASK_DELTA = 0xA282EAD8
 _SHORT = 1 << 10  # below this many bytes numpy's overhead is larger than its gain
 _LANES = 1 << 12
@@ -48,6 +49,8 @@ def _advance(register: int, view: memoryview) -> int:
     if len(view) > _SHORT:
         low, high = _half_tables()
         words = len(view) // 4
+        # The register's four bytes are all pushed out by four more bytes of data, so they can be looked up
+        # together; two tables of 65,536 words halve the lookups that four of 256 would need.
         for word in memoryview(bytes(view[: 4 * words])).cast("I"):
             mixed = register ^ word
             register = low[mixed & 0xFFFF] ^ high[mixed >> 16]
@@ -71,6 +74,8 @@ def _byte_table() -> list[int]:
 def _half_tables() -> tuple[list[int], list[int]]:
     """The register after four more zero bytes, by its lower and by its upper half."""
     low, high = _half_arrays()
+    # Lists: indexing one with a Python int is several times cheaper than making
+    # a numpy scalar of each element.
     return low.tolist(), high.tolist()
 
 
@@ -92,14 +97,18 @@ def _advance_lanes(register: int, view: memoryview) -> int:
     import numpy as np
 
     low, high = _half_arrays()
+    # Row k holds the k-th word of every lane: one step of the loop below advances all lanes by four bytes.
     columns = np.ascontiguousarray(np.frombuffer(view, "<u4").reshape(_LANES, -1).T)
     state = np.zeros(_LANES, np.uint32)
+    # Only the first lane goes on from what came before; the others start at zero, as linearity wants.
     state[0] = register
     for column in columns:
         state ^= column
         state = low[state & np.uint32(0xFFFF)] ^ high[state >> np.uint32(16)]
     length = 4 * len(columns)
     while len(state) > 1:
+        # Register of A followed by B = register of A followed by len(B) zeros,
+        # xor the register of B from zero.
         state = _append_zeros(state[0::2], length) ^ state[1::2]
         length *= 2
     return int(state[0])
@@ -120,6 +129,7 @@ def _zeros_tables(count: int) -> tuple[Words, Words, Words, Words]:
     """What `count` zero bytes make of a register, for each value of each of its four bytes."""
     import numpy as np
 
+    # Linear: a register's result is the xor of those of its bits, gathered here for each value of a byte.
     columns = _zeros_matrix(count)
     tables = []
     for byte in range(4):

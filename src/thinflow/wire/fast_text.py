@@ -89,6 +89,7 @@ class _Reader:
         known = _fields(message.DESCRIPTOR)
         while True:
             char = self.peek()
+            # At the top level `closing` is empty, and so is what `peek` gives at the end of the text.
             if char == closing:
                 self.at += 1
                 return
@@ -120,6 +121,7 @@ class _Reader:
         url = self.take(_TYPE_URL)
         if url is None:
             self.fail(f"looking for the type of an Any, found {self.shown()}")
+        # The URL names the message with its package, the table knows it without.
         name = url[1].decode().rpartition("/")[2].removeprefix("tensorflow.")
         try:
             held = protos.message(name)()
@@ -177,6 +179,8 @@ class _Reader:
         end = text.find(quote, start)
         while end >= 0 and _is_escaped(text, end):
             end = text.find(quote, end + 1)
+        # The text format allows no line break between quotes: a quote that is never closed shall be found in
+        # its line, not at the next string's opening.
         if end < 0 or text.find(b"\n", start, end) >= 0:
             self.fail("a string is never closed")
         self.at = end + 1
@@ -238,6 +242,7 @@ def _message_filler(field: Any) -> Fill:
             inner = getattr(message, name)
             inner = inner.add() if repeated else inner
             if not repeated:
+                # `name { }` sets the field, though nothing inside does.
                 inner.SetInParent()
             reader.body(inner, depth)
 
@@ -253,6 +258,7 @@ def _map_filler(field: Any) -> Fill:
     def fill(reader: _Reader, message: Any, depth: int) -> None:
         reader.colon(needed=False)
         for _ in reader.items():
+            # An entry is read as the message that it is on the wire; its key may come after its value.
             entry: Any = entry_class()
             reader.body(entry, depth)
             if holds_messages:
@@ -288,6 +294,7 @@ def _string_filler(field: Any) -> Fill:
 def _number_filler(field: Any) -> Fill:
     name, repeated, convert = field.name, _is_repeated(field), _converter(field)
     # The same field again and again, each time with one number, as printers write lists.
+    # A word that a comma or a semicolon follows does not match and is left to the way for single values.
     run = re.compile(rb"(?:\s*" + name.encode() + rb"\s*:\s*[A-Za-z0-9_.+\-]+(?=\s))+")
     value = re.compile(rb":\s*([^\s]+)")
 
@@ -311,6 +318,7 @@ def _all_converted(convert: Convert, words: list[bytes]) -> list[Any]:
     """Many values; by Python's own conversion where it reads them the same way."""
     plain: Convert | None = float if convert is _float else int if convert is _integer else None
     together = b" ".join([b"", *words])
+    # Where Python is laxer or means another number: 1_000 and +1 are none in text format, 017 is octal there.
     is_odd = b"_" in together or (plain is int and _ODD_INTEGER.search(together) is not None)
     if plain is not None and not is_odd:
         try:
@@ -348,6 +356,7 @@ def _float(word: bytes) -> float:
             return float(word)
     except ValueError:
         pass
+    # The text format lets a float end in f, as in C.
     if word[-1:] not in b"fF" or b"_" in word:
         raise ValueError
     return float(word[:-1])
@@ -359,4 +368,5 @@ def _integer(word: bytes) -> int:
     digits = word.removeprefix(b"-")
     if len(digits) > 1 and digits[:1] == b"0" and digits.isdigit():
         return int(word, 8)
+    # Base 0 takes hexadecimal numbers, too, and refuses the leading zero of octal ones, read above.
     return int(word, 0)

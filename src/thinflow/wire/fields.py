@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 Bytes: TypeAlias = "bytes | memoryview[int]"
 
+# Wire types 3 and 4 were proto1's groups.
 VARINT, FIXED64, LENGTH_DELIMITED, FIXED32 = 0, 1, 2, 5
 
 _HINT = "the file may be truncated, damaged or of another format"
@@ -46,8 +47,10 @@ def read_varint(buf: Bytes, pos: int) -> tuple[int, int]:
     try:
         byte = buf[pos]
         if byte < 128:
+            # Most varints are tags and short lengths of one byte: they shall not pay for the loop.
             return byte, pos + 1
         value = byte & 127
+        # Ten bytes of 7 bits hold 64; the tenth has room for six bits more, which readers drop.
         for k in range(1, 10):
             byte = buf[pos + k]
             value |= (byte & 127) << 7 * k
@@ -68,6 +71,7 @@ def read_field(buf: Bytes, pos: int, end: int) -> tuple[int, int, int, int]:
     """
     tag, first = read_varint(buf, pos)
     number, wire_type = tag >> 3, tag & 7
+    # A tag is a varint of 32 bits: field numbers end at 2^29 - 1, and 0 is reserved.
     if not number or tag >= 1 << 32:
         raise malformed(f"{number} cannot be a field number", pos)
     if wire_type == LENGTH_DELIMITED:

@@ -32,6 +32,8 @@ _STRUCTS = {
 }
 _U32 = _STRUCTS["u32"]
 MAX_SIZE = 2**31 - 1  # readers refuse more: their signed offsets end here
+# TFLite's schema forces its buffers to 16 bytes (`force_align`), as kernels load
+# weights in vectors of that size.
 BLOB_ALIGNMENT = 16
 
 
@@ -95,7 +97,9 @@ def encode(root: Mapping[int, Field], identifier: bytes) -> tuple[int, Iterator[
 
 class _Writer:
     def __init__(self, identifier: bytes) -> None:
+        # The offset of the root table, patched like any other offset, then the identifier at byte 4.
         self.out = bytearray(4) + identifier
+        # Tables with the same fields share one vtable: in a large model nearly all operators and tensors do.
         self.vtables: dict[bytes, int] = {}
         self.layouts: dict[tuple[tuple[int, int], ...], tuple[bytes, dict[int, int], int, int]] = {}
         self.inside: list[tuple[int, Blob]] = []  # (position of the offset to patch, blob)
@@ -118,6 +122,8 @@ class _Writer:
             else:
                 position = self.place_offsets(node, children)
             _U32.pack_into(self.out, where, position - where)
+            # Depth first, in the order of the fields, by a stack: a deep nesting must not
+            # meet Python's recursion limit.
             pending += reversed(children)
 
     def pad(self, alignment: int, ahead: int = 0) -> None:
@@ -152,12 +158,14 @@ class _Writer:
         raw = text.encode("utf-8", "surrogateescape")
         self.pad(4)
         position = len(self.out)
+        # The zero is not counted: it lets readers in C use the text where it stands.
         self.out += _U32.pack(len(raw)) + raw + b"\0"
         return position
 
     def place_numbers(self, vector: Vector) -> int:
         layout = _STRUCTS[vector.kind]
         self.pad(4)
+        # The elements are aligned, not the length in front of them.
         self.pad(max(4, layout.size), ahead=4)
         position = len(self.out)
         count = len(vector.values)
@@ -201,12 +209,15 @@ class _Writer:
 def _table_layout(sizes: tuple[tuple[int, int], ...]) -> tuple[bytes, dict[int, int], int, int]:
     """(vtable, slot -> offset, table size, alignment), the widest fields first so that holes stay few."""
     offsets: dict[int, int] = {}
+    # The first four bytes of a table are the signed distance to its vtable.
     end = 4
     for slot, size in sorted(sizes, key=lambda item: -item[1]):
         end += -end % size
         offsets[slot] = end
         end += size
     last = max(offsets, default=-1)
+    # Size of the vtable, size of the table, then each slot's offset in the table;
+    # 0 says that a field is absent.
     words = [4 + 2 * (last + 1), end, *(offsets.get(slot, 0) for slot in range(last + 1))]
     return struct.pack(f"<{len(words)}H", *words), offsets, end, max([4, *(size for _, size in sizes)])
 
@@ -230,6 +241,7 @@ class _Source:
 
     def __init__(self, data: memoryview) -> None:
         self.data = data
+        # More than the file's size, since tables share vtables and each counts all the slots of its own.
         self.budget = 4 * len(data) + 65536
 
     def spend(self, count: int) -> None:
@@ -267,6 +279,7 @@ class Table:
         source.spend(4)
         if position + 4 > len(data):
             raise FormatError(f"a table at byte {position} lies past the end of the file")
+        # Signed, and subtracted: a vtable may stand before or after its tables.
         vtable = position - _STRUCTS["i32"].unpack_from(data, position)[0]
         if not 0 <= vtable <= len(data) - 4:
             raise FormatError(

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 Number = bool | int | float
 
+# Numbers of FlexBuffers' types. A type byte is the type above two bits that index the widths.
 _INT, _FLOAT, _MAP, _BOOL = 1, 3, 9, 26
 _WIDTHS = (1, 2, 4, 8)
 
@@ -23,6 +24,7 @@ def encode_map(values: Mapping[str, Number]) -> bytes:
     width = 8 if wide else 4
     out = bytearray()
     starts = []
+    # Sorted letters are sorted UTF-8 bytes, the order in which readers compare keys.
     names = sorted(values)
     for name in names:
         starts.append(len(out))
@@ -33,11 +35,13 @@ def encode_map(values: Mapping[str, Number]) -> bytes:
     keys = len(out)
     for start in starts:
         out += struct.pack(word, len(out) - start)
+    # In front of a map's values: how far back its keys are, their width, and how many there are.
     out += struct.pack(word, len(out) - keys) + struct.pack(word, width) + struct.pack(word, len(names))
     elements = len(out)
     packed_width = _WIDTHS.index(width)
     for name in names:
         out += _stored(values[name], wide)
+    # Types take a byte each, whatever the width of the values before them.
     out += bytes(_kind(values[name]) << 2 | packed_width for name in names)
     out += bytes(-len(out) % width)
     out += struct.pack(word, len(out) - elements)

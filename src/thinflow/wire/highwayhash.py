@@ -11,6 +11,7 @@ from collections.abc import Sequence
 _PACKET = 32
 _MASK = (1 << 64) - 1
 _LOW = (1 << 32) - 1
+# Of the reference implementation, like the order of the steps below: any other number is another hash.
 _START_0 = (0xDBE6D5D5FE4CCE2F, 0xA4093822299F31D0, 0x13198A2E03707344, 0x243F6A8885A308D3)
 _START_1 = (0x3BD39E10CB0EF593, 0xC0ACF169B5F18A8C, 0xBE5466CF34E90C6C, 0x452821E638D01377)
 
@@ -52,16 +53,21 @@ class _State:
         size, odd = len(rest), len(rest) & 3
         packet = bytearray(_PACKET)
         packet[: size - odd] = rest[: size - odd]
+        # The places where the reference's vector code puts the last one to three
+        # bytes without reading beyond them.
         if size & 16:
             packet[28:] = rest[size - 4 :]
         elif odd:
             tail = rest[size - odd :]
             packet[16:19] = bytes((tail[0], tail[odd >> 1], tail[odd - 1]))
+        # The number of bytes left goes into both halves of each lane, so that zeros of
+        # padding differ from zeros of data.
         self.v0 = [(v + (size << 32) + size) & _MASK for v in self.v0]
         self.v1 = [_rotated(v >> 32, size) << 32 | _rotated(v & _LOW, size) for v in self.v1]
         self.update(_lanes(packet))
 
     def finish(self) -> int:
+        # Four rounds for 64 bits of hash (the wider hashes take more), each on the lanes crosswise.
         for _ in range(4):
             self.update([_halves_swapped(self.v0[i]) for i in (2, 3, 0, 1)])
         return (self.v0[0] + self.v1[0] + self.m0[0] + self.m1[0]) & _MASK

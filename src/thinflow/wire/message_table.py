@@ -37,6 +37,8 @@ def pool_of(*files: Any) -> Any:
     """A descriptor pool that holds these files and nothing else."""
     from google.protobuf import descriptor_pool
 
+    # Not protobuf's global pool: it refuses a second definition of a message, and
+    # others register these names, too.
     pool = descriptor_pool.DescriptorPool()
     for file in files:
         pool.AddSerializedFile(file.SerializeToString())
@@ -114,6 +116,7 @@ class _Builder:
                     field.oneof_index = oneof
 
     def _add_field(self, target: Any, owner: str, name: str, kind: str, number: int) -> Any:
+        # Labels of a FieldDescriptorProto: 1 is optional, 3 repeated.
         field = target.field.add(name=name, number=number, label=1)
         if kind[0] == "{":
             # A map is a repeated message {1 key, 2 value} with this option, under this very name.
@@ -154,6 +157,7 @@ def enums(table: str) -> Iterator[tuple[str, list[tuple[str, int]]]]:
     for heading, words in blocks(table):
         name, _, prefix = heading.partition(" ")
         values: list[tuple[str, int]] = []
+        # An enum in proto3 starts at 0.
         number = -1
         for word in words:
             value, _, given = word.partition("=")

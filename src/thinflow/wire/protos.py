@@ -73,6 +73,7 @@ def parse(what: str | type[Any], data: Buffer) -> Message:
     cls = message(what) if isinstance(what, str) else what
     try:
         return cls.FromString(data if isinstance(data, bytes) else bytes(data))
+    # Which of them comes depends on protobuf's implementation: C (upb), C++ or Python.
     except (DecodeError, ValueError, RecursionError) as e:
         raise FormatError(
             f"not a valid {cls.DESCRIPTOR.name} message",
@@ -168,5 +169,6 @@ def _enums() -> Iterator[tuple[str, list[tuple[str, int]]]]:
     """The enums, with a reference to each type of element."""
     for name, values in enums(ENUMS):
         if name == "DataType":
+            # Without DT_INVALID, which has no reference.
             values += [(f"{value}_REF", n + _REFERENCE_OFFSET) for value, n in values[1:]]
         yield name, values

@@ -81,6 +81,7 @@ class Records:
             FormatError: there is none, or it is damaged.
         """
         number = bisect_right(self._begins, position) - 1
+        # Numbers between the last record of a chunk and the beginning of the next one name nothing.
         if number < 0 or position - self._begins[number] >= self._chunks[number].records:
             raise FormatError(f"there is no record at {position}", hint=_DAMAGED)
         return self._unpacked(number)[position - self._begins[number]]
@@ -89,6 +90,8 @@ class Records:
         begin = 0
         while begin < len(self._buffer):
             chunk = self._header(begin)
+            # A chunk takes up at least as many positions as it has records, so that
+            # numbers of records stay unique.
             begin = max(_after(begin, _CHUNK_HEADER + chunk.size), _boundary(begin + chunk.records))
             if begin > len(self._buffer):
                 raise FormatError("the file ends inside a chunk", f"byte {chunk.begin}", _DAMAGED)
@@ -98,6 +101,7 @@ class Records:
         header = self._read(begin, _CHUNK_HEADER)
         if highway_hash(header[8:], _KEY) != int.from_bytes(header[:8], "little"):
             raise FormatError("the checksum of a chunk's header is wrong", f"byte {begin}", _DAMAGED)
+        # The kind takes one byte of its eight, the number of records the other seven.
         size, digest, records, decoded = (
             int.from_bytes(header[a:b], "little") for a, b in ((8, 16), (16, 24), (25, 32), (32, 40))
         )
@@ -116,6 +120,7 @@ class Records:
         pieces: list[memoryview] = []
         at, missing = _after(begin, skip), size
         while missing:
+            # A block header may begin anywhere in the middle of a chunk; it is no part of its bytes.
             if at % _BLOCK < _BLOCK_HEADER:
                 at += _BLOCK_HEADER - at % _BLOCK
             piece = self._buffer[at : at + min(missing, _BLOCK - at % _BLOCK)]
@@ -141,8 +146,11 @@ class Records:
             raise FormatError("the checksum of a chunk is wrong", hint=_DAMAGED)
         if not data:
             raise FormatError("a chunk of records is empty", hint=_DAMAGED)
+        # Compression in one byte, the packed size of the records' sizes, those
+        # sizes, then the records themselves.
         size, at = read_varint(data, 1)
         kind, sizes, values = bytes(data[:1]), data[at : at + size], data[at + size :]
+        # A varint has at most ten bytes.
         sizes = memoryview(_decompressed(kind, sizes, 10 * chunk.records))
         values = memoryview(_decompressed(kind, values, chunk.decoded))
         records, start, at = [], 0, 0
@@ -157,6 +165,8 @@ class Records:
 
 def _after(begin: int, size: int) -> int:
     """Where `size` bytes end that begin there, block headers not counted."""
+    # Chunk position plus overhead as the format's specification computes it; the -1 keeps an end that falls
+    # on a block's boundary in front of the next header.
     headers = (size + (begin + _USABLE - 1) % _BLOCK) // _USABLE
     return begin + size + headers * _BLOCK_HEADER
 
@@ -192,6 +202,8 @@ def _brotli(data: memoryview, size: int) -> bytes:
         raise FormatError(problem, hint="pip install 'thinflow[cpb]'") from e
     unpacker, found = brotli.Decompressor(), bytearray()
     try:
+        # One byte more than the header promises is asked for: it tells too long
+        # a content from a complete one.
         found += unpacker.process(bytes(data), output_buffer_limit=size + 1)
         while len(found) <= size and not unpacker.is_finished():
             more = unpacker.process(b"", output_buffer_limit=size + 1 - len(found))

@@ -140,6 +140,7 @@ def scan_graph(
                 if high > 127:
                     size, first = read_varint(buf, at + 1)
                 else:
+                    # The first byte's continuation bit, 128, was taken for a part of the size.
                     size += (high << 7) - 128
                     first += 1
         except IndexError:
@@ -244,6 +245,7 @@ def slim(buffer: Buffer, node: NodeSpan) -> bytes:
 
 def _reframed(buf: Bytes, at: int, entry: Frame, value: Frame, tensor: Frame, growth: int) -> list[bytes]:
     """The bytes from `at` to the tensor's payload, lengths changed for a payload `growth` bytes longer."""
+    # From the inside out: a length that needs more bytes as a varint makes what is around it longer as well.
     tensor_size = tensor.end - tensor.start + growth
     tensor_length = encode_varint(tensor_size)
     value_size = tensor.length - value.start + len(tensor_length) + tensor_size + value.end - tensor.end
@@ -316,6 +318,7 @@ def _insertion_point(buf: bytes, entry: Frame, key: str) -> tuple[Frame, Frame, 
     tensor = tensors[0] if len(tensors) == 1 else None
     if value is None or tensor is None:
         raise WriteError(f"attribute '{key}' holds no tensor")
+    # Fields in the order of their numbers, as protobuf's own serializer writes them.
     insert = tensor.end
     for number, _, _, _, at in _fields(buf, tensor.start, tensor.end):
         if number == _TENSOR_CONTENT:

@@ -44,6 +44,7 @@ def _element(view: memoryview, at: int, out: bytearray) -> int:
     kind = tag & 3
     if kind == 0:
         length = (tag >> 2) + 1
+        # Tags of 61 to 64 mean that the length stands in the next one to four bytes.
         extra = max(0, length - 60)
         start = at + 1 + extra
         if extra:
@@ -58,6 +59,8 @@ def _element(view: memoryview, at: int, out: bytearray) -> int:
     distance = int.from_bytes(view[at + 1 : at + 1 + width], "little")
     length = (tag >> 2) + 1
     if kind == 1:
+        # Three bits of length, since a copy below four bytes would save nothing; three
+        # bits of distance above the byte's.
         length = ((tag >> 2) & 7) + 4
         distance |= (tag >> 5) << 8
     _copy(out, distance, length)
@@ -68,6 +71,7 @@ def _copy(out: bytearray, distance: int, length: int) -> None:
     """Repeat what stands `distance` bytes back; the source may reach into what is being written."""
     if not 0 < distance <= len(out):
         raise _damaged(f"a copy reaches {distance} bytes back of {len(out)}")
+    # A distance shorter than the length repeats a pattern, such as a run of one byte.
     piece = bytes(out[-distance:])[:length]
     out += (piece * (length // len(piece) + 1))[:length]
 

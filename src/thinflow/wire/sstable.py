@@ -18,6 +18,7 @@ from thinflow.wire.crc32c import crc32c, masked
 from thinflow.wire.fields import read_varint
 
 MAGIC = b"\x57\xfb\x80\x8b\x24\x75\x47\xdb"
+# Two handles of two varints, each varint at most ten bytes, padded to 40, then the magic number.
 FOOTER_BYTES = 48
 _TRAILER_BYTES = 5
 _DAMAGED = "copy the file again from where it was written"
@@ -48,6 +49,8 @@ class Table:
         if not is_table(bytes(buffer[-FOOTER_BYTES:])):
             raise FormatError("this is not a table: its last bytes are not those of one", hint=_DAMAGED)
         footer = buffer[-FOOTER_BYTES:]
+        # The first handle is that of the meta index, which LevelDB uses for
+        # filters and TensorFlow leaves empty.
         extra, at = _handle(footer, 0)
         self._block(extra)  # of no use, but damage there is damage
         index, _ = _handle(footer, at)
@@ -66,6 +69,7 @@ class Table:
     def get(self, key: bytes) -> memoryview | None:
         """The value of one key; None if there is none. Reads one block."""
         for last, handle in self._blocks:
+            # The index names a block by a key not below its last one and below the first of the next.
             if key <= last:
                 return next((value for found, value in self._entries(handle) if found == key), None)
         return None
@@ -87,6 +91,8 @@ class Table:
                 f"the table ends before byte {end}, where a block should", f"byte {handle.offset}", _DAMAGED
             )
         block, trailer = self._buffer[handle.offset : end], self._buffer[end : end + _TRAILER_BYTES]
+        # The checksum covers the compression byte, too, and the block as stored:
+        # damage never reaches the unpacking.
         if masked(crc32c(trailer[:1], crc32c(block))) != int.from_bytes(trailer[1:], "little"):
             raise FormatError("the checksum of a block is wrong", f"byte {handle.offset}", _DAMAGED)
         compression = trailer[0]
@@ -115,6 +121,7 @@ def _entries(block: memoryview) -> Iterator[tuple[bytes, memoryview]]:
     Raises:
         FormatError, IndexError: it is damaged.
     """
+    # An empty block still has one restart position, 0, and the number of them.
     if len(block) < 8:
         raise FormatError("it is shorter than the shortest block")
     end = len(block) - 4 - 4 * int.from_bytes(block[-4:], "little")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+# Numbers and types are those of TensorFlow's .proto files; fields that newer
+# releases add are carried as unknown.
 MESSAGES = """
 GraphDef: node:NodeDef*=1 library:FunctionDefLibrary=2 version:int32=3 versions:VersionDef=4
     debug_info:GraphDebugInfo=5

@@ -26,6 +26,8 @@ def starts_record(head: Buffer) -> bool:
     if len(view) < HEADER_BYTES:
         return False
     (stored,) = struct.unpack("<I", view[8:HEADER_BYTES])
+    # The format has no magic number: the checksum of the length is what tells such
+    # a file, by chance once in 2^32.
     return bool(stored == masked(crc32c(view[:8])))
 
 
@@ -72,6 +74,7 @@ def framed(chunks: Sequence[bytes | memoryview]) -> Iterator[bytes | memoryview]
     yield length + struct.pack("<I", masked(crc32c(length)))
     crc = 0
     for chunk in chunks:
+        # Running over the pieces, so that a record of gigabytes is never put together.
         crc = crc32c(chunk, crc)
         yield chunk
     yield struct.pack("<I", masked(crc))
