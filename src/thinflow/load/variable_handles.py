@@ -92,7 +92,8 @@ def replace_variables(graph: Graph, values: Mapping[Node, Tensor], fed: Collecti
             else graph.add("Const", name=node.name, attrs=attrs, before=node)
         )
         constant.origin = ORIGIN
-        # Other variables are references: their readers take a value, but for those that `drop_references` renames.
+        # Other variables are references: their readers take a value, but for those that
+        # `drop_references` renames.
         is_handle = node.op == "VarHandleOp"
         graph.replace(node, constant)
         constant.device = ""  # where the variable lived says nothing of who reads a constant
