@@ -72,6 +72,7 @@ def _in_tensorflows_ops(graph: Graph) -> Graph:
         lifted = Session(graph, "reference").graph
     except ThinflowError:
         return graph
+    # Inputs are matched by their order, as lifting may rename them.
     is_same = lifted is not None and len(lifted.inputs) == len(graph.inputs)
     return lifted if lifted is not None and is_same else graph
 

@@ -37,6 +37,7 @@ def by_position(feeds: Feeds | None, wanted: Sequence[str]) -> list[Array] | Non
             )
         return list(feeds)
     named = {str(k).removesuffix(":0"): v for k, v in feeds.items()}
+    # Files of one model, converted by different programs, often differ in its input's name only.
     if len(named) == len(wanted) == 1:
         return list(named.values())
     missing = [n for n in wanted if n.removesuffix(":0") not in named]
@@ -50,12 +51,14 @@ def as_declared(array: Any, value: Value) -> Array:
     element = declared_spec(value).dtype
     if element is None or not element.numpy_name:
         return found
+    # Cast here, outside of what is timed.
     return np.asarray(found, element.numpy(), order="C")
 
 
 def as_input(array: Any, detail: Mapping[str, Any]) -> Array:
     """The array in the type of a file's input, quantized as the model says if that is eight-bit."""
     found = np.asarray(array)
+    # Strings have no numbers to quantize, and engines take them as objects.
     if found.dtype.kind in "OSU":
         return found
     wanted = np.dtype(detail["dtype"])

@@ -96,6 +96,7 @@ def _path_of(subject: GraphSubject, folder: str) -> str:
     """A file with the subject's graph; once something was decrypted only the one it came from, or none."""
     from thinflow.formats import save
 
+    # A decrypted graph is read by the child from its package again, with the same key.
     if not may_write_copies():
         return subject.path
     path = str(Path(folder) / "model.pb")
@@ -106,6 +107,7 @@ def _path_of(subject: GraphSubject, folder: str) -> str:
 def _ask(request: dict[str, Any], timeout_seconds: float, environment: dict[str, str]) -> dict[str, Any]:
     """The child's answer; a crash is an answer too."""
     source = str(Path(__file__).resolve().parents[2])
+    # The child must import this very package.
     path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
     done = subprocess.run(
         [sys.executable, "-m", "thinflow.bench.memory"],

@@ -94,9 +94,11 @@ def _open(
     outputs: Sequence[str] | None,
     options: Mapping[str, Any],
 ) -> Subject:
+    # A graph of LiteRT's or ONNX's ops runs from the file that it was read from.
     if isinstance(source, Graph) and is_file(source):
         source = path_of(source)
     if isinstance(source, Graph):
+        # A copy: interface and sizes are set on it, and the caller's graph is not to change.
         return _graph_subject(name, "", source.clone(), None, feeds, shapes, used, inputs, outputs)
     path = Path(source)
     kind = _kind(path)
@@ -108,6 +110,7 @@ def _open(
         if made is None:
             made = sensible_inputs(path, shapes, signature) if given is None else {}
         if signature:
+            # Its own names are known to its engine only, which refuses wrong ones.
             used.update(shapes)
             return SignatureSubject(name, os.fspath(source), size, given, shapes, made, signature=signature)
         if shapes:
@@ -182,6 +185,8 @@ def _kind(path: Path) -> str:
     except OSError as error:
         raise FormatError(error.strerror or str(error), str(path), hint="check the path") from error
     own = engine_of(path)
+    # An .onnx file that does not begin like one is still taken for one by its name: its engine says what is
+    # wrong with it.
     if own == TFLiteSubject.own_engine:
         return "tflite"
     return "onnx" if path.suffix == ".onnx" or own == OnnxSubject.own_engine else "graph"

@@ -65,6 +65,7 @@ def profile(
     if engine not in ("litert", "onnxruntime", "reference"):
         raise ParameterError(f"there is no profile of '{engine}'", hint="litert, onnxruntime or reference")
     known: dict[str, Any] = {"feeds": feeds, "shapes": shapes, "inputs": inputs, "outputs": outputs}
+    # One model, which is opened as for a benchmark, so that both run it with the same sizes.
     (subject,) = open_subjects(source, **known, **options)
     if engine == "reference":
         return _in_reference(subject, threads, runs, warmup)
@@ -121,7 +122,9 @@ def _in_litert(subject: Subject, threads: int, runs: int, warmup: int) -> Profil
         raise EngineUnavailable("an .onnx file runs on the engine 'onnxruntime' only", subject.name)
     by_name = dict(zip((v.name for v in subject.graph.inputs), subject.arrays(), strict=True))
     lowered = _whole_program(subject)
+    # Lowering drops inputs that nothing reads.
     arrays = [by_name[name] for name in lowered.inputs]
+    # A decrypted model stays in memory; others go to a file, which the engine maps.
     if not may_write_copies():
         return profile_litert_file(to_bytes(lowered.program), arrays, lowered.origin, threads, runs, warmup)
     with tempfile.TemporaryDirectory(prefix="thinflow-") as folder:
@@ -136,6 +139,8 @@ def _tflite_arrays(subject: TFLiteSubject, content: bytes | str) -> list[Array]:
     """The inputs of a .tflite file, in order."""
     from thinflow.tflite.runtime import interpreter, source
 
+    # Only names and types are asked for; to allocate would take time, and may fail before the profiler tells
+    # why.
     details = interpreter(**source(content), allocated=False).get_input_details()
     given = by_position(subject.feeds, [d["name"] for d in details])
     if given is None:

@@ -43,11 +43,13 @@ def profile_in_parts(subject: GraphSubject, engine: str, threads: int, runs: int
     with blas().limited(threads):
         for piece in compiled.pieces:
             fed = [values[v] for v in piece.region.inputs]
+            # The part runs once by itself, so that those behind it get what they would in a whole run.
             values.update(zip(piece.region.outputs, piece.run(fed), strict=True))
             found = _profiled(piece, graph, engine, fed, threads, runs, warmup)
             where.append((engine if piece.runs_on_engine else INTERPRETER, len(piece.region.nodes)))
             names = add_part(total, found.stats, len(where))
             kernels |= {new: found.kernels.get(old, found.engine) for old, new in names.items()}
+        # Apart from the parts' own runs: profilers slow down what they watch.
         whole = [_clocked(compiled, arrays) for _ in range(runs)]
     return Profile(total, engine, threads, _method(where), kernels, whole)
 

@@ -119,6 +119,7 @@ def type_rows(found: Profile) -> list[list[str]]:
     counts: dict[str, int] = {}
     for row in found.stats.rows.values():
         counts[row.op] = counts.get(row.op, 0) + 1
+    # Not 0, where every node took less than a microsecond.
     total = max(found.stats.micros.mean, 1e-9)
     return [
         [op, str(counts[op]), f"{micros / 1000:.3f}", f"{100 * micros / total:.1f}"]

@@ -127,6 +127,7 @@ class BenchmarkReport:
         # together.
         paired = len(first.samples_ns) == len(second.samples_ns)
         interval = ratio_of_medians(first.samples_ns, second.samples_ns, paired=paired)
+        # Where all rows are of one engine its name would only be in the way.
         among_engines = len({row.engine for row in self.rows}) > 1
         return Ratio(first, second, interval.widened(PLACEMENT), among_engines)
 

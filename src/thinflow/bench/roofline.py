@@ -66,8 +66,8 @@ def peak(kind: str, threads: int, engines: Collection[str], at_least: float = 0.
     if not settings:
         return None
     tries = 0
+    # Nothing can be faster than the peak: it was measured while something else kept the machine busy.
     while max(_rate(*setting) for setting in settings) < at_least and tries < _TRIES:
-        # A model above the peak shows that the peak was measured while something else ran.
         tries += 1
         for setting in settings:
             _rates[setting] = max(_rates[setting], _measured(*setting))

@@ -133,6 +133,8 @@ class Ratio:
     @property
     def outcome(self) -> Outcome:
         """The verdict on `b` beside `a`: all sentences about speed go by this."""
+        # In this order: without an interval nothing is known, and one that holds 1 says nothing about the
+        # direction.
         if not self.interval.known:
             return "unknown"
         if not self.certain or self._is_blurred():

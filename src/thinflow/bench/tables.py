@@ -94,6 +94,7 @@ def _median(row: Row, factor: float) -> str:
 
 def _three(number: float) -> str:
     """Three digits, without an exponent."""
+    # 99.95 rounds to 100, which has three digits already; below 1e-4 "g" would turn to an exponent.
     return f"{number:.0f}" if abs(number) >= 99.95 else f"{number:.3g}" if number >= 1e-4 else f"{number:.6f}"
 
 

@@ -98,6 +98,7 @@ class LiteRTRunner:
         model.run(arrays)  # brings the tensors to the size of the arrays
         # By the tensors: weights that are only stored as int8 count, too.
         self.eight_bit = any(d["dtype"] is np.int8 for d in model.interpreter.get_tensor_details())
+        # The bound function itself: a method around it would be timed with it.
         self.invoke = model.interpreter.invoke
 
     def feed(self) -> None:
@@ -155,6 +156,7 @@ class GraphSubject:
     @property
     def assumed(self) -> dict[str, tuple[int, ...]]:
         """Input -> sizes that were made up for it."""
+        # As `synthetic_array` settles them, when the arrays are made.
         return {name: concrete_shape(spec) for name, spec in self.unsure.items()}
 
     def prepare(self, engine: str, threads: int) -> Runner:
@@ -346,6 +348,7 @@ def heeds_threads(engine: str) -> bool:
 
 
 def _placement_note(compiled: Compiled, engine: str) -> str:
+    # Numbers of a graph that ran in parts are not those of the engine: the reader has to know.
     left = [name for name, where in compiled.placement.items() if where != engine]
     if not left:
         return _COPIES

@@ -8,6 +8,7 @@ import pkgutil
 from thinflow.engines.base import Engine
 from thinflow.errors import EngineUnavailable, closest
 
+# Modules of this folder that are no engines and that others import; private ones begin with an underscore.
 _HELPERS = {"base", "session", "partition"}
 
 

@@ -79,6 +79,7 @@ def fastest(
     # comes last: whatever it says of a graph that nothing runs is the most precise.
     for name in usable_engines():
         try:
+            # Making it ready is not timed: it happens once, however often the graph runs.
             compiled = find(name).compile(graph, inputs, outputs, threads=threads)
             median = _median_seconds(compiled, arrays, best[0] if best else None)
         except ThinflowError as error:
@@ -100,6 +101,7 @@ def _median_seconds(compiled: Compiled, arrays: Sequence[Array], best: float | N
     found: list[float] = []
     while len(found) < RUNS and (not found or sum(found) < SECONDS):
         found.append(_seconds(compiled, arrays))
+    # The median: what disturbs a run only ever makes it longer.
     return sorted(found)[len(found) // 2]
 
 

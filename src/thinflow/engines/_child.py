@@ -127,6 +127,8 @@ def checked_timeout(seconds: float | None) -> float:
 
 def can_fork() -> bool:
     """True if a fork of this process can work: others may hold locks that nobody would release in it."""
+    # Only Python's own threads can be counted. Those of engines are idle between runs, and the child does not
+    # use what they work for. macOS has forks, whose system libraries may not be used.
     return sys.platform == "linux" and hasattr(os, "fork") and threading.active_count() == 1
 
 
@@ -169,6 +171,7 @@ def in_child(
 
 def _work_and_exit(work: Callable[[], Any], reading: int, writing: int) -> None:
     """Body of the child; it never returns, and runs nobody's clean-up."""
+    # Until all is written: whatever goes wrong on the way, the parent must not take a part for the whole.
     code = 1
     try:
         faulthandler.disable()  # the parent tells
@@ -259,6 +262,7 @@ def _spawned(request: bytes, engine: str, doing: str, timeout_seconds: float) ->
     source = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
     try:
+        # Request and answer go through pipes: nothing of a model or its inputs is left on a disk.
         done = subprocess.run(
             [sys.executable, "-m", "thinflow.engines._child"],
             input=request,

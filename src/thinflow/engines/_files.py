@@ -87,6 +87,7 @@ class ModelFile:
 
     def restart(self) -> None:
         """Forget what the last run left, if the engine keeps anything."""
+        # ONNX Runtime keeps nothing between runs.
         forget = getattr(self.model, "restart", None)
         if forget is not None:
             forget()
@@ -268,6 +269,7 @@ def open_file(
             hint="give the TensorFlow GraphDef it was made from",
         )
     try:
+        # Only LiteRT's function has such an argument, as only its files have signatures.
         chosen = {} if signature is None else {"signature": signature}
         opened: ModelFile = module.open_file(os.fspath(path), threads, **chosen)
     except EngineUnavailable as error:
@@ -305,6 +307,7 @@ def open_content(content: bytes | str, engine: str, threads: int) -> Model:
         EngineUnavailable: the engine is missing or refuses it.
     """
     module = _module_for(content if isinstance(content, str) else "", engine)
+    # ONNX Runtime needs no sizes before it runs.
     settled = {"settled": None} if engine == "litert" else {}
     model: Model = module.Model(content, threads=threads, **settled)
     return model

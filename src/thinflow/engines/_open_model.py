@@ -133,6 +133,7 @@ def _codes(source: Graph, graph: Graph) -> dict[str, tuple[float, int]]:
     for node in source:
         for value in node.outputs if node.tensor is None else ():
             grid = params_of(value)
+            # Scales per channel belong to weights, which nobody feeds or fetches.
             if grid is not None and not grid.is_per_channel:
                 name = graph.aliases.get(value.name, value.name)
                 found[name] = (grid.scale[0], grid.zero_point[0] if grid.zero_point else 0)

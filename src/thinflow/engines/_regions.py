@@ -73,6 +73,7 @@ def compile_regions(
     at_once = inter_op_threads()
 
     def cut(part: Graph, fed: Sequence[Value], wanted: Sequence[Value], pieces: Pieces) -> _Compiled:
+        # A context variable does not last from preparing to running, hence the number from then.
         with side_by_side(at_once):  # a body is cut when it first runs
             return _cut(backend, part, fed, wanted, threads, pieces, is_body=True)
 

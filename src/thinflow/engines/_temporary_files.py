@@ -42,6 +42,7 @@ def mapped(write: Callable[[], tuple[int, Iterable[Any]]], suffix: str) -> Itera
         suffix: of the file.
     """
     size, chunks = write()
+    # Once something was decrypted in this process, no copy may reach a disk.
     if size <= SMALL_BYTES or not may_write_copies():
         yield b"".join(chunks)
         return
@@ -62,6 +63,7 @@ def mapped(write: Callable[[], tuple[int, Iterable[Any]]], suffix: str) -> Itera
             yield bytes(content)
         else:
             del write, chunks  # they hold the arrays that are in the file now
+            # Engines map the file while they open it, and keep the map when its name is gone.
             yield path
     finally:
         if path:

@@ -71,8 +71,10 @@ class _Blas:
     @contextmanager
     def limited(self, threads: int) -> Iterator[None]:
         """Matrix products inside use so many threads."""
+        # A key of its own: the same number may be wanted by several at once.
         user = object()
         with self._lock:
+            # The first one in alone sees the numbers that were there before all of them.
             if not self._wishes:
                 self._before = [library.get_num_threads() for library in self._libraries]
             # A dict keeps the order of entering, so the last one is who entered last.

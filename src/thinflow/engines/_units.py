@@ -113,6 +113,7 @@ def _join_arrays(together: DisjointSets[Node]) -> None:
 
 
 def _is_array(value: Value) -> bool:
+    # Its other outputs (sizes, what is read) are plain tensors, and bind nobody.
     if value.node.op.startswith("TensorArray"):
         return has(value.node.op, Trait.TENSOR_ARRAY | Trait.TENSOR_ARRAY_WRITE)
     return value.dtype is VARIANT

@@ -58,6 +58,7 @@ class Model:
             **source,
             num_threads=threads,
             experimental_preserve_all_tensors=keep_all,
+            # Open sizes have to be settled first, and allocating for the file's own would be for nothing.
             allocated=False,
         )
         try:
@@ -153,6 +154,7 @@ class Model:
 
     def _feed(self, index: int, array: Array) -> None:
         """Copy an array to where the kernels read it: LiteRT's Python class cannot lend them the array."""
+        # Arrays of strings are fine as they are; a scalar of objects is not.
         if array.dtype.hasobject and not array.ndim:
             self.interpreter.set_tensor(index, _scalar_string(array))
         elif array.nbytes > _LARGE_BYTES and not array.flags.c_contiguous:
@@ -213,6 +215,7 @@ def open_file(path: str, threads: int, signature: str | None = None) -> ModelFil
         EngineUnavailable: LiteRT refuses it.
         GraphError: it has no such signature, or several graphs and none is the default.
     """
+    # The runner of a signature allocates by itself, for the inputs that it is given.
     model = Model(file_content(path), threads=threads, settled=None if signature is None else False)
     if signature is None and len(model.interpreter.get_signature_list()) > 1:
         from thinflow.engines._files import signature_to_run
@@ -272,6 +275,7 @@ def _inner(graph: Graph) -> Collection[Value]:
     from thinflow.engines._cost_model import better_exact
     from thinflow.lower.tflite.internal_values import inner_values
 
+    # The interpreter computes them then, and it can hand out everything.
     return () if better_exact(graph) else inner_values(graph)
 
 

@@ -57,6 +57,7 @@ class Model:
         # Looked up here, since engines are made ready deep inside of what asks for nodes side by side.
         options.inter_op_num_threads = inter_op_threads()
         if options.inter_op_num_threads > 1:
+            # The default mode runs node by node, whatever the number of threads is.
             options.execution_mode = onnxruntime.ExecutionMode.ORT_PARALLEL
         options.log_severity_level = _ERRORS_ONLY
         # ONNX Runtime computes unsigned by unsigned then, which is slower and cannot overflow.
@@ -157,6 +158,7 @@ def overflow_on(machine: str, description: Path) -> bool:
     if machine.lower() not in _X86:
         return False
     try:
+        # avx_vnni and avx512_vnni; without such a file nothing is known, and the careful answer is yes.
         return "vnni" not in description.read_text("utf-8", "replace")
     except OSError:
         return True
@@ -216,6 +218,7 @@ def _limits_bytes() -> bool:
     """True if this ONNX Runtime has Max and Min of uint8."""
     from onnxruntime import __version__ as version
 
+    # Major and minor number; a development version may have words behind them.
     found = tuple(int(n) for n in version.split(".")[:2] if n.isdigit())
     return found >= _LIMITS_BYTES
 
@@ -228,7 +231,9 @@ def _lowered(graph: Graph, region: Region, threads: int) -> Model:
         graph, region.inputs, region.outputs,
         specs={}, opset=OPSET, extended=True, limits_bytes=_limits_bytes(),
     )  # fmt: skip
+    # In a list, out of which `stored` takes it.
     programs = [whole.program]
+    # ONNX has hardly an op for complex numbers: inside they are floats with a last axis of two.
     pairs = [n for n, v in enumerate(region.outputs) if v.dtype is not None and v.dtype.kind == "c"]
     with stored(programs) as content:
         release_pages(graph)

@@ -223,6 +223,7 @@ class Session:
             return []
         from thinflow.ir.states import states_of
 
+        # A run that is fed elsewhere computes a part of the graph, which is no step of the model.
         return [s for s in states_of(self._graph) if s.input not in fed]
 
     def compiled(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Compiled:
