@@ -50,6 +50,8 @@ def _filter_gradient(x: Array, shape: tuple[int, ...], dy: Array, where: Layout,
     step = filters // groups
     upstream = widened(dy).reshape(-1, filters)
     dw = np.zeros(shape, padded.dtype)
+    # One matrix product per tap and group, [c, pixels] @ [pixels, m]: the sum over all images and places at
+    # once.
     for tap in win.taps():
         seen = shifted(padded, win, tap, out).reshape(-1, x.shape[-1])
         for g in range(groups):
@@ -183,6 +185,8 @@ def _winners(x: Array, w: Array, dy: Array, win: Window) -> tuple[Array, tuple[i
     """The number of the tap that gave each output of Dilation2D, the first of equals; its sides."""
     out = win.output_sizes(x.shape[1:3])
     require(dy.shape == (x.shape[0], *out, x.shape[3]), f"dy has shape {list(dy.shape)}")
+    # As the forward op: pixels beyond the edge take no part. A window in which nothing beats the lowest value
+    # is given to the first tap.
     low = lowest(x.dtype)
     padded = pad(x, win.pads(x.shape[1:3]), low)
     inside = pad(np.ones((1, *x.shape[1:3], 1), bool), win.pads(x.shape[1:3]), False)
@@ -233,5 +237,6 @@ class Dilation2DBackpropFilter(OpDef):
     ) -> Array:
         win = window(layout("NHWC"), w.shape[:2], strides, padding, rates)
         winner, _ = _winners(x, w, dy, win)
+        # The filter is shared by all places, so its gradient sums over them.
         sums = [np.where(winner == t, dy, 0).sum(axis=(0, 1, 2)) for t in range(w.shape[0] * w.shape[1])]
         return np.asarray(np.stack(sums).reshape(w.shape).astype(w.dtype))

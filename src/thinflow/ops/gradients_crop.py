@@ -30,6 +30,7 @@ def _check(dy: Array, boxes: Array, box_ind: Array, images: int, method: str) ->
 def _weights(start: Any, stop: Any, size: int, out: int, method: str) -> Array:
     """What each input along an axis adds to each output, [out, size]; nothing outside the image."""
     at = _crop_positions(start, stop, size, out)
+    # Outputs beyond the image were the extrapolation value, which has no gradient.
     (rows,) = np.nonzero((at >= 0) & (at <= size - 1))
     seen = at[rows]
     weights = np.zeros((out, size), _F)
@@ -37,6 +38,7 @@ def _weights(start: Any, stop: Any, size: int, out: int, method: str) -> Array:
         weights[rows, _round(seen)] = 1
         return weights
     low = np.floor(seen)
+    # Set, then added to: on a whole pixel low and high are the same, and the second adds 0.
     weights[rows, low.astype(np.int64)] = _F(1) - (seen - low)
     weights[rows, np.ceil(seen).astype(np.int64)] += seen - low
     return weights
@@ -63,6 +65,8 @@ class CropAndResizeGradImage(OpDef):
         for slope, (top, left, bottom, right), image in zip(dy, boxes.astype(_F), box_ind, strict=True):
             rows = _weights(top, bottom, sizes[1], dy.shape[1], method)
             columns = _weights(left, right, sizes[2], dy.shape[2], method)
+            # Bilinear interpolation is separable, so its transpose is a matrix per axis; boxes of one image
+            # add up.
             dx[image] += np.einsum("ih,ijc,jw->hwc", rows, slope, columns, optimize=True)
         return dx.astype(T.numpy())
 
@@ -98,6 +102,7 @@ def _box(dy: Array, image: Array, box: Array) -> list[Any]:
     ]
     slope = dy[np.ix_(*used)]
     (a, b), (c, d) = corners
+    # d/dy of (1-u)(1-v) a + ... : the difference of the rows, interpolated across, and likewise for x.
     vertical = (slope * ((1 - right) * (c - a) + right * (d - b))).sum(axis=(1, 2))
     across = (slope * ((1 - down) * (b - a) + down * (d - c))).sum(axis=(0, 2))
     ends = [_ends(v, u, n, m) for v, u, n, m in zip((vertical, across), used, sides, out, strict=True)]
@@ -106,8 +111,10 @@ def _box(dy: Array, image: Array, box: Array) -> list[Any]:
 
 def _ends(slope: Array, used: Array, size: int, out: int) -> tuple[Any, Any]:
     """Gradients to both ends of an axis, from those to the places of its outputs."""
+    # One output sits in the middle, (start + stop) / 2 (size - 1).
     if out == 1:
         both = slope.sum() * _F(0.5) * _F(size - 1)
         return both, both
+    # Output i sits at (start + (stop - start) i / (out - 1)) (size - 1).
     share = used.astype(_F) / _F(out - 1)
     return (slope * (1 - share)).sum() * _F(size - 1), (slope * share).sum() * _F(size - 1)

@@ -36,6 +36,8 @@ def _gradient(
     doffset, dscale = slope.sum(axis=others), (slope * normal).sum(axis=others)
     if is_training:
         count = np.float32(max(x.size // max(x.shape[axis], 1), 1))
+        # In training mean and variance depend on x, too: dy less its mean and less its part along the
+        # normalized x.
         slope = slope - (doffset / count).reshape(sizes) - normal * (dscale / count).reshape(sizes)
     dx = slope * (widen(scale) * inverse).reshape(sizes)
     nothing = np.zeros((), scale.dtype)
@@ -117,6 +119,7 @@ class BatchNormWithGlobalNormalizationGrad(OpDef):
         dbeta, product = slope.sum(axis=others), (slope * gap).sum(axis=others)
         dgamma = product * inverse if scale_after_normalization else np.zeros_like(product)
         factor = inverse * widen(gamma) if scale_after_normalization else inverse
+        # d/dv of (v + epsilon)^(-1/2) is that over -2 (v + epsilon).
         outputs = slope * factor, -dbeta * factor, product * factor / shifted / -2, dbeta, dgamma
         return tuple(like(y, x) for y in outputs)
 
@@ -139,6 +142,7 @@ class LRNGrad(OpDef):
         slope, wide, out = widen(dy), widen(x), widen(y)
         one = wide.dtype.type
         norm = one(bias) + one(alpha) * _around(np.square(wide), depth_radius)
+        # x_i is in the sums of its neighbours j, too: -2 alpha beta x_i times the sum of dy_j y_j / norm_j.
         spread = _around(slope * out / norm, depth_radius)
         return like(slope * np.power(norm, one(-beta)) - one(2 * alpha * beta) * wide * spread, x)
 

@@ -41,6 +41,8 @@ def _winners(x: Array, win: Window) -> Array:
     winner = np.full(best.shape, -1, np.int64)
     for number, tap in enumerate(win.taps()):
         seen = shifted(padded, win, tap, out)
+        # The first tap inside wins even with the lowest value itself, so that every window has a winner; NaN
+        # never.
         wins = shifted(inside, win, tap, out) & ((seen > best) | ((winner < 0) & (seen == best)))
         best, winner = np.where(wins, seen, best), np.where(wins, number, winner)
     return winner
@@ -51,6 +53,7 @@ def _max_gradient(x: Array, dy: Array, where: Layout, win: Window) -> Array:
     x, dy = where.last(x), where.last(dy)
     winner = _winners(x, win)
     require(dy.shape == winner.shape, f"dy is {list(dy.shape)} (channels last), not {list(winner.shape)}")
+    # Overlapping windows add up, for narrow floats in float32.
     upstream = widened(dy)
     padded, dx = _target(x.shape, win, upstream.dtype)
     for number, tap in enumerate(win.taps()):
@@ -201,6 +204,7 @@ class MaxPoolGradWithArgmax(OpDef):
         dx = np.zeros(x.size, dy.dtype)
         images = np.arange(dy.shape[0]).reshape(-1, *(1,) * (dy.ndim - 1))
         per_image = x.size // max(x.shape[0], 1)
+        # Without the batch in it an index counts within its own image.
         places = argmax.astype(np.int64) + (0 if include_batch_in_index else images * per_image)
         require(
             places.size == 0 or 0 <= places.min() <= places.max() < x.size, "argmax points outside the input"
@@ -220,6 +224,7 @@ def _average_gradient(shape: Array, dy: Array, where: Layout, win: Window) -> Ar
     require(
         upstream.shape[1:-1] == out, f"dy is {list(upstream.shape)} (channels last), windows are {list(out)}"
     )
+    # Padding is not counted in the mean, so windows at the edge share dy among fewer inputs.
     inside = pad(np.ones((1, *moved[1:-1], 1), upstream.dtype), win.pads(moved[1:-1]))
     count = sum((shifted(inside, win, tap, out) for tap in win.taps()), np.zeros((), upstream.dtype))
     share = upstream / np.maximum(count, 1)

@@ -76,6 +76,8 @@ def _bytes_of(row: Array) -> bytes:
     if not row.dtype.hasobject:
         return np.ascontiguousarray(row).tobytes()
     words = row.tolist()
+    # A single string is hashed itself; only of several the fingerprints are, as lengths would be lost in a
+    # join.
     if len(words) == 1:
         return bytes(words[0])
     return b"".join(fingerprint64(w).to_bytes(8, "little") for w in words)

@@ -89,6 +89,7 @@ class HistogramFixedWidth(OpDef):
         count = int(nbins)
         require(low < high, f"value_range [{low:g}, {high:g}] is empty")
         require(count > 0, f"nbins is {count}, at least 1 is needed")
+        # In double, as TensorFlow's kernel; what lies outside is clipped to the outermost parts.
         step = (high - low) / count
         places = np.clip(np.floor((x.reshape(-1).astype(np.float64) - low) / step), 0, count - 1)
         return np.bincount(places.astype(np.int64), minlength=count).astype(dtype.numpy())
@@ -104,6 +105,7 @@ class Bucketize(OpDef):
 
     @staticmethod
     def kernel(x: Array, *, boundaries: tuple[float, ...]) -> Array:
+        # The attribute is a list of float32, whatever the type of x.
         edges = np.asarray(boundaries, np.float32)
         require(bool(np.all(edges[1:] >= edges[:-1])), "boundaries are not sorted")
         return np.asarray(np.searchsorted(edges, x, side="right")).astype(np.int32)

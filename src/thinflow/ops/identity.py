@@ -74,6 +74,7 @@ class PlaceholderWithDefault(OpDef):
 
     @staticmethod
     def infer(x: TensorSpec, *, shape: Shape = None) -> TensorSpec:
+        # For its check only: what is fed may have any shape that `shape` allows.
         merge(x.shape, shape)
         return x.with_shape(shape)
 
@@ -137,6 +138,8 @@ class Print(OpDef):
 
     @staticmethod
     def kernel(x: Array, *data: Array, message: str = "", summarize: int = 3) -> Array:
+        # `shown` escapes what would command the terminal: the text is the model's, and a model may come from
+        # anyone.
         print(shown(message + "".join(summary(d, summarize) for d in data)), file=sys.stderr)
         return x
 

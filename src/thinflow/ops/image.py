@@ -33,12 +33,14 @@ def _to_hsv(x: Array) -> Array:
     value = x.max(axis=-1)
     spread = value - x.min(axis=-1)
     kind = x.dtype.type
+    # A sixth of the circle per pair of colours, so hue is a difference over 6 times the spread.
     norm = _safe_divide(np.full_like(spread, 1), kind(6) * spread)
     hue = np.where(
         r == value,
         norm * (g - b),
         np.where(g == value, norm * (b - r) + kind(2 / 6), norm * (r - g) + kind(4 / 6)),
     )
+    # Grey has no hue; 0 by convention.
     hue = np.where(spread > 0, hue, kind(0))
     return np.stack([np.where(hue < 0, hue + kind(1), hue), _safe_divide(spread, value), value], axis=-1)
 
@@ -48,6 +50,7 @@ def _from_hsv(x: Array) -> Array:
     kind = x.dtype.type
     dh = hue * kind(6)
     one, two = kind(1), kind(2)
+    # Each colour is a trapezoid over the circle: red is full around 0 (and 6), green around 2, blue around 4.
     parts = (np.abs(dh - kind(3)) - one, two - np.abs(dh - two), two - np.abs(dh - kind(4)))
     rest = one - saturation
     return np.stack(
@@ -146,13 +149,17 @@ def _shift_hue(x: Array, delta: np.float32) -> Array:
     r, g, b = _channels(x)
     ordered = np.sort(x, axis=-1)
     least, middle, most = ordered[..., 0], ordered[..., 1], ordered[..., 2]
+    # The sixth of the circle from comparisons alone, as TensorFlow's kernel: no hue is computed by division
+    # first.
     rising = np.where(b < r, 1, np.where(b > g, 3, 2))
     falling = np.where(b < g, 0, np.where(b > r, 4, 5))
     sixth = np.where(r < g, rising, falling)
+    # Within a sixth the middle colour rises in even ones and falls in odd ones.
     ratio = _safe_divide(middle - least, most - least)
     hue = sixth.astype(x.dtype) + np.where(sixth % 2 == 0, ratio, np.float32(1) - ratio)
     hue = np.where(most == least, np.float32(0), hue) + delta * np.float32(6)
     hue = np.mod(hue, np.float32(6))
+    # mod of a tiny negative number rounds to 6 itself.
     sixth = np.minimum(np.where(np.isfinite(hue), hue, 0).astype(np.int64), 5)
     ratio = hue - sixth.astype(x.dtype)
     ratio = np.where(sixth % 2 == 0, ratio, np.float32(1) - ratio)

@@ -39,6 +39,8 @@ class _Gate:
 
     def sums(self, x: Array, h: Array, cell: Array) -> Array:
         """What the gate bends, of 16 bits. [batch,units]"""
+        # Sums wrap in 32 bits and are then scaled and saturated one by one: LiteRT's order, on which the last
+        # bits hang.
         total = saturated(scaled(wrapped(_product(x, self.weights) + self.bias, 32), *self.factors[:2]), 16)
         sums = wrapped(_product(h, self.recurrent) + self.recurrent_bias, 32)
         more = scaled(sums, *self.factors[2:4])
@@ -50,11 +52,14 @@ class _Gate:
     def _normalized(self, row: Array) -> Array:
         """A row less its mean and over its deviation, with weights and bias."""
         count = row.size
+        # 10 fractional bits. 2^20 // count is exact only for powers of two; LiteRT divides that early, too.
         mean = _cut(int(row.sum()) * 1024, count)
         variance = _cut(int((row * row).sum()) * ((1 << 20) // count) - mean * mean, 1 << 20)
         rescaled = scaled(1024 * row - mean, *inverse_root(variance if variance >= 1 else self.factors[8]))
         weighted = wrapped(rescaled * self.norm + self.norm_bias, 32)
+        # Halves away from zero, then cut: C's integer division.
         rounded = np.where(weighted > 0, (weighted + 512) // 1024, -((512 - weighted) // 1024))
+        # LiteRT adds the 12 to the shift that the model brings.
         return saturated(scaled(rounded, self.factors[6], self.factors[7] + 12), 16)
 
 
@@ -129,7 +134,9 @@ def _step(
     (*hidden, hidden_zero, m, shift, zero, cell_bits, cell_limit, limit) = ends
     f = _bent(sigmoid_table(), gates["f"].sums(x, h, cell))
     g = _bent(tanh_table(_GATE_BITS), gates["g"].sums(x, h, cell))
+    # Coupled gates (CIFG): the input gate is 1 - f, 1 being the largest of 15 fractional bits.
     i = _bent(sigmoid_table(), gates["i"].sums(x, h, cell)) if "i" in gates else (1 << 15) - 1 - f
+    # f and i, g have 15 fractional bits, the cell 15 - cell_bits: shifts by 15 and 30 - (15 - cell_bits).
     cell = saturated(shifted(f * cell, 15) + wrapped(shifted(i * g, 15 + cell_bits), 16), 16)
     if cell_limit > 0:
         cell = cell.clip(-cell_limit, cell_limit)

@@ -80,6 +80,7 @@ def _concat_spec(axis: TensorSpec, xs: tuple[TensorSpec, ...]) -> TensorSpec:
         return xs[0].with_shape((None,) * rank)
     along = normalize_axis(along, rank)
     shapes = [x.shape if x.shape is not None else (None,) * rank for x in xs]
+    # The joined axis is hidden, so that merge checks and completes all others.
     others: list[Shape] = [(*s[:along], None, *s[along + 1 :]) for s in shapes]
     merged = list(_merge_all(others) or ())
     sizes = [s[along] for s in shapes]
@@ -131,6 +132,7 @@ class ConcatOffset(_Free):
         lists = [known_list(s) for s in shapes]
         if axis is None or any(dims is None for dims in lists):
             return tuple(results)
+        # One unknown size leaves the offsets behind it unknown, not those before.
         position: int | None = 0
         for i, dims in enumerate(lists):
             assert dims is not None
@@ -206,6 +208,7 @@ class SplitV(_Free):
         sizes = list(known_list(size_splits) or (None,) * num_split)
         require(len(sizes) == num_split, f"{len(sizes)} sizes for {num_split} parts")
         total = x.shape[axis]
+        # The only part is everything, whatever its size says.
         if num_split == 1:
             sizes = [total]
         elif total is not None and size_splits.ints is not None:

@@ -95,6 +95,7 @@ class DeviceIndex(OpDef):
 
     @staticmethod
     def kernel(*, device_names: tuple[str, ...]) -> Array:
+        # This engine runs on the CPU alone.
         place = device_names.index("CPU") if "CPU" in device_names else len(device_names)
         return np.array(place, np.int32)
 

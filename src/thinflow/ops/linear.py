@@ -81,6 +81,7 @@ class BatchMatMul(OpDef):
     def kernel(
         a: Array, b: Array, *, adj_x: bool = False, adj_y: bool = False, Tout: DType | None = None
     ) -> Array:
+        # Widened before the product: sums of int8 products need the room of Tout.
         if Tout is not None:
             a, b = a.astype(Tout.numpy(), copy=False), b.astype(Tout.numpy(), copy=False)
         return _product(_adjoint(a) if adj_x else a, _adjoint(b) if adj_y else b)

@@ -221,6 +221,7 @@ class RightShift(Binary):
 
 
 def _choose_element(condition: int | None, x: int | None, y: int | None) -> int | None:
+    # Both branches agree, so the condition does not matter.
     if condition is None:
         return x if x == y else None
     return x if condition else y
@@ -249,6 +250,8 @@ class Select(OpDef):
         result = TensorSpec(pick(x, y), shape)
         if condition.shape is None:
             return result
+        # A condition of x's rank has x's shape; a vector for a larger x chooses whole rows (Select alone, not
+        # SelectV2).
         if len(condition.shape) > 1 or (shape is not None and len(condition.shape) == len(shape)):
             result = replace(result, shape=merge(shape, condition.shape))
         elif len(condition.shape) == 1 and shape is not None:
@@ -291,6 +294,7 @@ class Where(OpDef):
         known = x.ints if x.shape is not None and len(x.shape) == 1 else None
         if known is None:
             return TensorSpec(INT64, None if x.shape is None else (None, len(x.shape)))
+        # Of known flags the result's size is known, too: how masks of shapes stay static.
         places = [i for i, v in enumerate(known) if v]
         return with_elements(TensorSpec(INT64, (len(places), 1)), places)
 

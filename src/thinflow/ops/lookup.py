@@ -63,6 +63,7 @@ class Table(Resource):
         items = self.items if self.items is not None else {}
         parts = values.reshape(len(rows), *(self.shape or ()))
         for index, key in enumerate(rows):
+            # A view would keep all the values alive, and change with them.
             items[key] = parts[index, ...].copy() if self.shape else parts[index]
         self.items = items
 
@@ -167,6 +168,7 @@ class MutableDenseHashTable(AnonymousMutableDenseHashTable):
 
 def _empty(key: DType | None, value: DType | None, shape: Shape) -> Table:
     table = Table(key, value, shape)
+    # Unlike tables that are filled once, mutable ones may be asked at once: {}, not None.
     table.items = {}
     return table
 
@@ -182,6 +184,7 @@ class InitializeTable(Effect):
         require(keys.shape == values.shape, f"{keys.size} keys for {values.size} values")
         items: dict[Any, Any] = {}
         for key, value in zip(keys.ravel().tolist(), values.ravel(), strict=True):
+            # TensorFlow takes the same pair twice, another value for a key not.
             require(items.setdefault(key, value) == value, f"the key {key!r} has two values")
         table.items = items
         return ()

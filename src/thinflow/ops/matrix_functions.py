@@ -102,6 +102,7 @@ class BandedTriangularSolve(OpDef):
         matrix = _triangular.banded(bands, lower)
         if adjoint:
             matrix = _triangular.adjoint(matrix)
+        # The adjoint of a lower triangle is an upper one.
         return like(_triangular.substitute(matrix, b, lower != adjoint), b)
 
 
@@ -126,6 +127,8 @@ class MatrixSolveLs(OpDef):
             return like(np.linalg.pinv(x) @ b, b)
         star = _triangular.adjoint(x)
         rows, columns = x.shape[-2:]
+        # Of more unknowns than equations the shortest solution is x* (x x* + l2)^-1 b; else the normal
+        # equations (x* x + l2) y = x* b. Both matrices are the smaller of the two products.
         wide = rows < columns
         normal = (x @ star if wide else star @ x) + x.dtype.type(float(l2)) * np.eye(min(rows, columns))
         try:

@@ -60,6 +60,7 @@ class StringNGrams(OpDef):
 
 
 def _padding(width: int, wanted: int) -> int:
+    # A run of pads alone would say nothing, so there is always one word in it.
     return width - 1 if wanted < 0 else min(wanted, width - 1)
 
 

@@ -12,6 +12,7 @@ from thinflow.ops.registry import Cost, OpDef, op, require
 from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
+# The threshold of the versions that have none.
 _LOWEST = float(np.finfo(np.float32).min)
 
 
@@ -32,6 +33,7 @@ class _Overlap:
         low = np.maximum(self.low[one], self.low[others])
         high = np.minimum(self.high[one], self.high[others])
         shared = np.prod(np.maximum(high - low, np.float32(0)), axis=1)
+        # Empty boxes overlap nothing, instead of 0/0.
         valid = (self.area[others] > 0) & (self.area[one] > 0)
         union = self.area[one] + self.area[others] - shared
         ratio: Array = np.divide(shared, union, out=np.zeros_like(shared), where=valid)
@@ -63,9 +65,12 @@ def _select(
     require(scores.ndim == 1, f"scores have rank {scores.ndim}, 1 is needed")
     require(count >= 0, f"max_output_size is {count}")
     with np.errstate(invalid="ignore", over="ignore"):
+        # Strictly above, as TensorFlow; NaN is never eligible.
         (eligible,) = np.nonzero(scores > scores.dtype.type(score_threshold))
         if sigma > 0:
             return _select_soft(overlap, scores, eligible, count, score_threshold, sigma)
+        # In double, where negation is safe for integers and narrow floats, too; stable: of equals the lowest
+        # index.
         order = eligible[np.argsort(-scores[eligible].astype(np.float64), kind="stable")]
         kept = np.empty(min(count, order.size), np.int64)
         found = 0
@@ -98,11 +103,14 @@ def _select_soft(
         negative, index, seen = heapq.heappop(queue)
         score = original = np.float32(-negative)
         if len(kept) > seen:
+            # From the box selected last back to the first not yet counted: TensorFlow's order, in which it
+            # stops early.
             similarity = overlap(index, np.array(kept[seen:]))[::-1]
             for weight in np.exp(scale * similarity * similarity).astype(np.float32):
                 score = np.float32(score * weight)
                 if score <= threshold:
                     break
+        # Nothing lowered it, so it is still the best of the queue; else it goes back and competes again.
         if score == original:
             kept.append(index)
             kept_scores.append(score)
@@ -115,6 +123,7 @@ def selected_boxes(
     boxes: Array, scores: Array, count: int, iou_threshold: float, score_threshold: float
 ) -> Array:
     """Indices int32 of at most `count` boxes whose score reaches the threshold, best first."""
+    # LiteRT lets a score at the threshold pass, TensorFlow does not: one float lower makes > do as >=.
     below = float(np.nextafter(np.float32(score_threshold), np.float32(-np.inf)))
     return _select(_Overlap(boxes), scores, count, iou_threshold, below)[0]
 
@@ -367,6 +376,7 @@ class CombinedNonMaxSuppression(OpDef):
             all_boxes, all_scores, all_classes = (
                 np.concatenate(parts) for parts in zip(*picked, strict=True)
             )
+            # Of equals the lower class comes first.
             best = np.argsort(-all_scores, kind="stable")[:size]
             valid[b] = best.size
             chosen = all_boxes[best]

@@ -59,6 +59,7 @@ class _FusedBatchNorm(OpDef):
         cls, x: TensorSpec, scale: TensorSpec, offset: TensorSpec, mean: TensorSpec, variance: TensorSpec,
         *, data_format: str = "NHWC", is_training: bool = True,
     ) -> tuple[TensorSpec, ...]:  # fmt: skip
+        # In training the running averages may be empty: they say nothing of the channels.
         running = () if is_training else (mean, variance)
         shape, channels = _batch_norm_shapes(x, data_format, (scale, offset, *running))
         statistics = TensorSpec(scale.dtype or FLOAT, (channels,))
@@ -82,6 +83,8 @@ class _FusedBatchNorm(OpDef):
             used_mean = (
                 wide.mean(axis=others, dtype=np.float32) if count else np.zeros(x.shape[axis], np.float32)
             )
+            # The batch is normalized by the biased variance, and the running one averages the unbiased: so in
+            # TensorFlow.
             used_variance = wide.var(axis=others, dtype=np.float32) if count else np.zeros_like(used_mean)
             new_mean, new_variance = used_mean, used_variance * np.float32(count / max(count - 1, 1))
             if exponential_avg_factor != 1.0:

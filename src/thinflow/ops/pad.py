@@ -24,6 +24,7 @@ class Slice(_Free):
     @staticmethod
     def infer(x: TensorSpec, begin: TensorSpec, size: TensorSpec) -> TensorSpec:
         starts, sizes = known_list(begin), known_list(size)
+        # Any of the three tells the rank.
         rank = next((len(v) for v in (x.shape, starts, sizes) if v is not None), None)
         if rank is None:
             return x.with_shape(None)
@@ -69,6 +70,7 @@ class Tile(_Free):
         shape = x.shape if x.shape is not None else (None,) * rank
         times = times if times is not None else (None,) * rank
         require(len(times) == rank, f"{len(times)} multiples for rank {rank}")
+        # 0 times anything is 0, known or not.
         dims = [
             0 if 0 in (d, n) else (None if d is None or n is None else d * n)
             for d, n in zip(shape, times, strict=True)
@@ -154,6 +156,7 @@ def _pad(x: Array, paddings: Array, value: Any) -> Array:
     require(paddings.shape == (x.ndim, 2), f"paddings have shape {list(paddings.shape)} for rank {x.ndim}")
     require(bool((paddings >= 0).all()), f"negative padding in {paddings.tolist()}")
     pairs = paddings.tolist()
+    # One fill and one copy; np.pad works axis by axis.
     y = np.full([d + b + a for d, (b, a) in zip(x.shape, pairs, strict=True)], value, x.dtype)
     y[tuple(slice(b, b + d) for d, (b, _) in zip(x.shape, pairs, strict=True))] = x
     return y
@@ -214,6 +217,7 @@ class MirrorPad(_Free):
                 all(0 <= p <= size - edge for p in pair),
                 f"padding {pair} exceeds the image of an axis of {size}",
             )
+        # numpy refuses to mirror what is empty.
         return np.pad(x, paddings.tolist(), mode="reflect" if edge else "symmetric") if x.size else x
 
 

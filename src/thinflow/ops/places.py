@@ -28,6 +28,7 @@ class DataFormatDimMap(OpDef):
     def kernel(x: Array, *, src_format: str = "NHWC", dst_format: str = "NCHW") -> Array:
         rank = len(src_format)
         require(bool(((x >= -rank) & (x < rank)).all()), f"an axis is out of range for {src_format}")
+        # Axes may count from the end; the rest by the rank makes them count from the start.
         return np.asarray(np.array(_moved(dst_format, src_format), x.dtype)[x % rank])
 
 
@@ -45,6 +46,8 @@ class DataFormatVecPermute(OpDef):
     @staticmethod
     def kernel(x: Array, *, src_format: str = "NHWC", dst_format: str = "NCHW") -> Array:
         require(x.ndim in {1, 2}, f"a vector or pairs are needed, not shape {shape_text(x.shape)}")
+        # Only spatial values are given, such as sizes of a window: batch and channels drop out of both
+        # formats.
         if len(x) == len(src_format) - 2:
             src_format, dst_format = (f.replace("N", "").replace("C", "") for f in (src_format, dst_format))
         require(len(x) == len(src_format), f"there are {len(x)} rows for the axes {src_format}")

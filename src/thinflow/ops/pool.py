@@ -69,6 +69,7 @@ def _reduce_axis(
     before, after = pads
     size = x.shape[axis]
     out = max((size + before + after - k) // stride + 1, 0)
+    # Padding is never made: a tap touches only the outputs that see the input there.
     y = np.full((*x.shape[:axis], out, *x.shape[axis + 1 :]), fill, x.dtype)
     for t in range(k):
         # Outputs whose t-th position lies inside the input: 0 <= o * stride + t - before < size.
@@ -122,6 +123,7 @@ def window_sums(x: Array, ksize: Sequence[int], strides: Sequence[int], padding:
         k, s = ksize[axis], strides[axis]
         inside = _reduce_axis(np.ones(x.shape[axis], x.dtype), 0, k, s, pads[axis], np.add, 0)
         total = _reduce_axis(total, axis, k, s, pads[axis], np.add, 0)
+        # The number of elements in a box is the product of those along its axes.
         count = count * inside.reshape((-1,) + (1,) * (x.ndim - 1 - axis))
     return total, count
 
@@ -130,6 +132,7 @@ def _avg_pool(
     x: Array, ksize: Sequence[int], strides: Sequence[int], padding: str, data_format: str
 ) -> Array:
     require(x.ndim == len(data_format), f"x has rank {x.ndim}, {len(data_format)} is needed")
+    # Sums of narrow floats in float32, rounded once.
     total, count = window_sums(widened(x), ksize, strides, padding)
     return (total / count).astype(x.dtype, copy=False)
 

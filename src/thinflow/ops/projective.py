@@ -18,10 +18,12 @@ def _folded(at: Array, size: int, mode: str) -> Array:
     """Coordinates brought inside [0, size - 1] as the mode says; CONSTANT leaves them."""
     if mode == "CONSTANT":
         return at
+    # A single pixel can neither be reflected nor wrapped.
     if mode == "NEAREST" or size <= 1:
         return np.clip(at, _F(0), _F(size - 1))
     # The periods are cut towards zero, as TensorFlow's (and scipy's) arithmetic does.
     if mode == "REFLECT":
+        # The edge pixel is repeated: d c b a | a b c d | d c b a.
         period = 2 * size
         low = at + period * np.trunc(-at / _F(period))
         low = np.where(low < -size, low + period, -low - 1)
@@ -38,6 +40,7 @@ def _coordinates(transform: Array, height: int, width: int) -> tuple[Array, Arra
     """Input rows and columns of every output pixel [height, width], and where they are infinite."""
     t = transform.astype(_F)
     x, y = np.arange(width, dtype=_F), np.arange(height, dtype=_F)[:, None]
+    # Homogeneous coordinates with the ninth entry 1.
     depth = t[6] * x + t[7] * y + _F(1)
     infinite = depth == 0
     columns = (t[0] * x + t[1] * y + t[2]) / depth
@@ -58,6 +61,7 @@ def _bilinear(image: Array, rows: Array, columns: Array, fill: Any) -> Array:
     down, right = (rows - top)[..., None], (columns - left)[..., None]
     i, j = top.astype(np.int64), left.astype(np.int64)
     wide = [[_read(image, i + a, j + b, fill).astype(_F) for b in (0, 1)] for a in (0, 1)]
+    # Not 1 - right: TensorFlow subtracts from the next pixel, which rounds differently.
     left_share, top_share = (left + 1 - columns)[..., None], (top + 1 - rows)[..., None]
     above, below = (left_share * w[0] + right * w[1] for w in wide)
     return np.asarray(top_share * above + down * below)
@@ -75,6 +79,7 @@ def _transformed(
         if bilinear:
             y = _bilinear(image, rows, columns, fill)
         else:
+            # Halves away from zero, C's round.
             i, j = (np.trunc(a + np.copysign(_F(0.5), a)).astype(np.int64) for a in (rows, columns))
             y = _read(image, i, j, fill)
         return np.where(infinite[..., None], fill, y.astype(image.dtype))

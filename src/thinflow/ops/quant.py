@@ -49,6 +49,7 @@ def _along(values: Array, x: Array, axis: int) -> Array:
 
 
 def _min_combined(x: Array, a: Array, b: Array, t: Codes, dtype: np.dtype[Any]) -> Array:
+    # Signed codes are shifted down by half their number and rounded, unsigned ones rounded by cutting.
     k = (np.float64(t.high - t.low) / (b - a).astype(np.float64)).astype(F32)
     scaled = (np.maximum(np.minimum(x, b), a) - a) * k
     return to_int32(scaled + F32(0.5) if not t.low else round_away(scaled - F32(t.half))).astype(dtype)
@@ -60,6 +61,8 @@ def _scaled(
     """Codes and the range they really span; zero is code 0."""
     low, high = F32(t.low + (1 if narrow else 0)), F32(t.high)
     limit = np.finfo(F32).max
+    # The end that needs the coarser grid decides; one of the wrong sign or 0 (the product is not positive)
+    # has no say.
     by_low = np.where(low * a > 0, low / a, limit)
     by_high = np.where(high * b > 0, high / b, limit)
     s = np.minimum(by_low, by_high).astype(F32)
@@ -133,6 +136,7 @@ class QuantizeV2(OpDef):
         t = codes_of(dtype)
         with np.errstate(all="ignore"):
             a = np.minimum(F32(0), low)
+            # A range of no width would divide by 0; ensure_minimum_range keeps codes at least so far apart.
             margin = np.maximum(F32(1), np.maximum(np.abs(low), np.abs(high))) * F32(ensure_minimum_range)
             b = np.maximum(F32(0), np.maximum(high, a + margin))
             even = round_mode == "HALF_TO_EVEN"
@@ -213,6 +217,7 @@ def _quantize_and_dequantize(
     axis: int,
 ) -> Array:
     """Round x to the grid that `bits` bits span over the range, in the type of x."""
+    # TensorFlow's limits: 2^bits must stay within int64.
     require(1 <= bits <= (61 if signed else 62), f"num_bits is {bits}")
     kind = x.dtype.type
     if given:
@@ -229,12 +234,14 @@ def _quantize_and_dequantize(
     with np.errstate(all="ignore"):
         by_low = np.where(least * low > 0, least / low, limit)
         by_high = np.where(most * high > 0, most / high, limit)
+        # scale and its inverse are both divided from the deciding end, as 1 / scale would round twice.
         low_decides = by_low < by_high
         scale = np.where(low_decides, by_low, by_high).astype(x.dtype)
         inverse = np.where(low_decides, low / least, high / most).astype(x.dtype)
         if given:
             adjusted_low = np.where(low_decides, low, least * inverse).astype(x.dtype)
             adjusted_high = np.where(low_decides, most * inverse, high).astype(x.dtype)
+            # A measured range needs no clamp: nothing lies outside it.
             x = np.maximum(np.minimum(x, adjusted_high), adjusted_low)
         scaled = x * scale
         return np.asarray((np.floor(scaled + kind(0.5)) if half_up else np.rint(scaled)) * inverse)

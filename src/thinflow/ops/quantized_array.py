@@ -42,6 +42,7 @@ class _Activation(OpDef):
 def _clamped(q: Array, low: Array, high: Array, top: float | None) -> Outputs:
     """Codes clamped to those of 0 and top, in this order."""
     a, b = scalar(low), scalar(high)
+    # A top below 0 wins, as it is taken last.
     y = np.maximum(q, code_of(0.0, a, b, q.dtype).astype(q.dtype))
     if top is not None:
         y = np.minimum(y, code_of(top, a, b, q.dtype).astype(q.dtype))
@@ -208,10 +209,12 @@ class QuantizedConcat(OpDef):
         dim = int(axis)
         require(0 <= dim < parts[0].ndim, f"concat_dim {dim} is out of range for rank {parts[0].ndim}")
         low, high = min(lows), max(highs)
+        # 32-bit codes stand for symmetric ranges, in which real 0 is code 0.
         if parts[0].dtype == np.int32:
             high = max(abs(low), abs(high))
             low = F32(-high)
         moved = [
+            # A part that has the range already keeps its codes exactly.
             q if (a, b) == (low, high) else encode(decode(q, a, b), low, high, q.dtype)
             for q, a, b in zip(parts, lows, highs, strict=True)
         ]
@@ -247,6 +250,8 @@ class QuantizedResizeBilinear(OpDef):
             return q, low, high
         if q.dtype == np.float32:
             return resize_bilinear(q, height, width, align_corners, half_pixel_centers), low, high
+        # Fractional bits of TensorFlow's kernel: 8-bit codes and 7 bits fit into 16, 32-bit codes and 30 into
+        # 64.
         bits = 7 if q.dtype == np.uint8 else 30
         rows = linear(q.shape[1], height, align_corners, half_pixel_centers)
         columns = linear(q.shape[2], width, align_corners, half_pixel_centers)
@@ -255,6 +260,7 @@ class QuantizedResizeBilinear(OpDef):
         left, right = codes[:, :, columns.low], codes[:, :, columns.high]
         across = (left << bits) + (right - left) * wx[:, None]
         top, bottom = across[:, rows.low], across[:, rows.high]
+        # Divided before it is multiplied, at the cost of low bits: else 30 and 30 bits would leave int64.
         y = top + truncated_division(bottom - top, 1 << bits) * wy[:, None, None]
         return truncated_division(y + (1 << (bits - 1)), 1 << bits).astype(q.dtype), low, high
 
@@ -294,6 +300,7 @@ class QuantizedInstanceNorm(OpDef):
         variance = np.mean(np.square(deviation), axis=(1, 2), keepdims=True, dtype=np.float64)
         y = (deviation / np.sqrt(variance + variance_epsilon)).astype(F32)
         least, most = (F32(given_y_min), F32(given_y_max)) if output_range_given else (y.min(), y.max())
+        # A flat image has no range to quantize in.
         if most - least < min_separation:
             most = F32(least + F32(min_separation))
         return encode(y, least, most, q.dtype), np.asarray(least), np.asarray(most)

@@ -65,6 +65,7 @@ def _largest(x: Array) -> float:
 
 def _centred(q: Array, low: np.float32, high: np.float32) -> Array:
     """Codes minus the code of zero: float32 if that is exact, else int64."""
+    # The code of 0 is not saturated: a range far from 0 has it far outside the bytes.
     zero = zero_code(low, high, q.dtype)
     is_exact = q.dtype.itemsize == 1 and abs(zero) < 2**23
     centred: Array = q.astype(np.float32 if is_exact else np.int64)
@@ -130,6 +131,8 @@ def _origin_pads(size: int, k: int, stride: int, padding: str) -> tuple[int, int
     centre.
     """
     out = -(-size // stride) if padding == "SAME" else max(-(-(size - k + 1) // stride), 0)
+    # TensorFlow's reference convolution divides (C, towards zero) the pixels that windows miss or exceed by
+    # two.
     total = (out - 1) * stride + k - size
     before = int(truncated_division(total if padding == "SAME" else total + 1, 2))
     return before, total - before, out
@@ -268,6 +271,8 @@ class QuantizedBiasAdd(OpDef):
         )
         lx, hx, lb, hb = scalar(min_x), scalar(max_x), scalar(min_b), scalar(max_b)
         with np.errstate(over="ignore", invalid="ignore"):
+            # 2^17 times the inputs' range: each takes 14 of 31 bits, and sums have room; symmetric, so that 0
+            # + 0 is 0.
             most = F32(max(hx, -lx, hb, -lb) * F32(1 << 17))
 
         def widened(q: Array, low: np.float32, high: np.float32) -> Array:
@@ -275,6 +280,7 @@ class QuantizedBiasAdd(OpDef):
 
         total = by_blocks(lambda q: widened(q, lx, hx), x, np.int32)
         total += widened(bias, lb, hb)  # int32 wraps, as it does there
+        # TensorFlow adds the code of 0 once more, which is 0 unless rounding makes it another.
         total += code_of(0.0, -most, most, np.int32).astype(np.int32)
         return total, np.asarray(-most), np.asarray(most)
 
@@ -283,6 +289,8 @@ def _widened(q: Array, low: np.float32, high: np.float32, most: np.float32, as_s
     """Codes moved to the 32-bit range -most..most, int32."""
     if as_scalar:
         return code_of(real_of(q, low, high, q.dtype), -most, most, np.int32).astype(np.int32)
+    # Many codes are moved linearly, by the images of codes 0 and 1; a single one by its own real value.
+    # TensorFlow has both ways, and they round differently.
     zero, one = (
         int(unclamped_code(real_of(np.array(c), low, high, q.dtype), -most, most, np.int32)) for c in (0, 1)
     )
@@ -290,6 +298,7 @@ def _widened(q: Array, low: np.float32, high: np.float32, most: np.float32, as_s
     def moved(codes: Array) -> Array:
         return np.clip(zero + codes.astype(np.int64) * (one - zero), -(2**31), 2**31 - 1).astype(np.int32)
 
+    # 256 products instead of one per element.
     return moved(np.arange(256))[q] if q.dtype == np.uint8 else moved(q)
 
 
@@ -312,6 +321,7 @@ class QuantizedAdd(_Binary):
         lx, hx, ly, hy = scalar(min_x), scalar(max_x), scalar(min_y), scalar(max_y)
         _ordered((lx, hx), (ly, hy))
         with np.errstate(over="ignore"):
+            # 2^14 here: each input takes 17 of 31 bits.
             most = F32(max(abs(min(lx, ly)), abs(max(hx, hy))) * F32(1 << 14))
         x_alone = x.size == 1
         total = np.add(
@@ -359,6 +369,7 @@ class QuantizedBatchNormWithGlobalNormalization(OpDef):
             real_of(inputs[i], scalar(inputs[i + 1]), scalar(inputs[i + 2]), inputs[i].dtype)
             for i in range(0, 15, 3)
         )
+        # 2^31 codes over 2^20: 11 fractional bits for everything.
         most = F32(1 << 20)
         with np.errstate(all="ignore"):
             scale = F32(1) / np.sqrt(variance + F32(variance_epsilon))
@@ -368,6 +379,7 @@ class QuantizedBatchNormWithGlobalNormalization(OpDef):
         codes = [code_of(v, -most, most, np.int32) for v in (t, scale, offset, F32(1))]
         product = wrap(codes[0] * codes[1]).astype(np.int64)
         return (
+            # The product of two codes has the scale twice; the code of 1 takes one out.
             wrap(truncated_division(product, int(codes[3])) + codes[2]),
             np.asarray(-most),
             np.asarray(most),

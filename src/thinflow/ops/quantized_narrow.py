@@ -27,6 +27,7 @@ Outputs = tuple[Array, Array, Array]
 
 def _measured(q: Array, low: np.float32, high: np.float32) -> tuple[np.float32, np.float32]:
     """The reals of the least and greatest code in use; zero is kept in reach from below only."""
+    # The neutral ends of minimum and maximum, with which TensorFlow starts.
     least, most = (int(q.min()), int(q.max())) if q.size else (2**31 - 1, -(2**31))
     real_least, real_most = (F32(real_of(np.array(c), low, high, np.int32)) for c in (least, most))
     return min(F32(0), real_least), real_most
@@ -39,11 +40,14 @@ def _to_quint8(q: Array, in_low: np.float32, in_high: np.float32, low: np.float3
         if width == 0:
             scale, reciprocal, offset = 0, F32(0), 0
         else:
+            # Out codes per in code, times 2^32 and 2^16: the 32 bits are shifted out below, 16 stay
+            # fractional.
             scale = int(to_int64(255.0 * 65536.0 * np.float64(width_in) / np.float64(width)))
             reciprocal = F32(F32(255) / width)
             offset = int(
                 to_int64(round_away(np.float64(65536) * (np.float64(low) * 255) / np.float64(width)))
             )
+        # 32-bit codes are signed: code 0 is the middle of the range.
         middle = F32(np.float64(F32(in_low + in_high)) / 2)
         in_offset = int(to_int64(F32(F32(middle * reciprocal) * F32(65536))))
 
@@ -52,6 +56,7 @@ def _to_quint8(q: Array, in_low: np.float32, in_high: np.float32, low: np.float3
         fixed = (codes.astype(F32) if codes.dtype == np.int32 else codes).astype(np.int64)
         fixed *= scale
         fixed >>= 32
+        # Plus a half, then cut: the nearest, halves upwards.
         fixed += in_offset - offset + 32768
         fixed >>= 16
         return np.clip(fixed, 0, 255, out=fixed)
@@ -154,6 +159,7 @@ class RequantizationRangePerChannel(OpDef):
             used = (
                 np.maximum(np.abs(low), np.abs(high)) * flat.max(axis=0, initial=0).astype(F32) / F32(2.0**31)
             )
+            # Not 0, by which the requantization divides.
             most = min(max(np.finfo(F32).tiny, F32(used.max(initial=0))), F32(clip_value_max))
         return np.asarray(F32(-most) if (q < 0).any() else F32(0)), np.asarray(F32(most))
 
@@ -180,6 +186,7 @@ class RequantizePerChannel(OpDef):
         t = codes_of(dtype)
         with np.errstate(all="ignore"):
             each = np.maximum(np.abs(low), np.abs(high)).astype(F32)
+            # oneDNN's: symmetric, so one factor per channel and no offset; rounded to even.
             k = F32(t.high) * (each / max(abs(c), abs(d)) / F32(2.0**31))
             codes = np.clip(np.rint(q.astype(F32) * k), t.low, t.high).astype(dtype)
         return codes, np.asarray(c), np.asarray(d)

@@ -43,6 +43,7 @@ class Queue(Resource):
         for array, element in zip(item, self.types, strict=True):
             fits = not element.numpy_name or element.numpy() == array.dtype
             require(fits, f"the queue takes {element}, not {array.dtype}")
+        # Negative means no limit.
         if 0 <= self.capacity <= len(self.items):
             raise NodeError(
                 f"the queue is full with {self.capacity} items",
@@ -59,6 +60,7 @@ class Queue(Resource):
         if self.generator is not None:
             return self.items.pop(int(self.generator.integers(len(self.items))))
         if self.ordered:
+            # Of equals the oldest.
             first = min(range(len(self.items)), key=lambda i: int(self.items[i][0]))
             return self.items.pop(first)
         return self.items.pop(0)
@@ -136,6 +138,7 @@ class RandomShuffleQueue(ResourceOp):
         seed2: int = 0,
     ) -> Queue:
         queue = Queue(component_types, shapes, capacity)
+        # numpy refuses negative seeds.
         queue.generator = np.random.default_rng([abs(seed), abs(seed2)] if seed or seed2 else None)
         return queue
 
@@ -219,6 +222,7 @@ class QueueDequeueUpTo(_Dequeue):
 
     @staticmethod
     def kernel(queue: Queue, n: Array) -> Item:
+        # At least 1 of an empty one, for the error that says so.
         return queue.batch(min(int(n), max(len(queue.items), 1)) if queue.closed else int(n))
 
 

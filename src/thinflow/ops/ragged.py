@@ -37,6 +37,8 @@ def spans(starts: Array, lengths: Array) -> Array:
     """start, start+1, ... for each length, one after the other."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
+    # Counting restarts at each row: what came before it is taken off, and its own start added, without a
+    # loop.
     return np.asarray(np.arange(total) - np.repeat(ends - lengths, lengths) + np.repeat(starts, lengths))
 
 
@@ -190,6 +192,7 @@ class RaggedTensorToTensor(OpDef):
     ) -> Array:
         count, levels = _partitioned(partitions, row_partition_types)
         sizes = [count]
+        # Without a shape each axis is as long as its longest row.
         for place, rows, _ in levels:
             sizes.append(int(place.max(initial=-1)) + 1 if len(rows) else 0)
         inner = values.shape[1:]
@@ -205,6 +208,8 @@ class RaggedTensorToTensor(OpDef):
             int(np.prod([*dims, *inner], dtype=np.float64)) <= 1 << 31, f"a tensor of {dims} is too large"
         )
         flat = np.arange(count)
+        # From here on `flat` is the row-major place of each item in the result, level by level, -1 for what
+        # is cut off; children of a cut row are cut with it.
         flat = np.where(flat < dims[0], flat, -1)
         for (place, rows, _), size in zip(levels, dims[1:], strict=True):
             require(bool((rows < len(flat)).all()), "a row number is beyond the rows")
@@ -226,6 +231,7 @@ def _partitioned(partitions: Sequence[Array], kinds: Sequence[str]) -> tuple[int
     levels: list[_Level] = []
     count = -1
     for partition, kind in zip(partitions, kinds, strict=True):
+        # Row numbers do not tell of empty rows at the end, so VALUE_ROWIDS needs the count beside it.
         if kind == "FIRST_DIM_SIZE":
             require(partition.ndim == 0 and int(partition) >= 0, "the first size must be a scalar")
             count = int(partition)
@@ -238,6 +244,7 @@ def _partitioned(partitions: Sequence[Array], kinds: Sequence[str]) -> tuple[int
             require(kind == "VALUE_ROWIDS", f"partitions of kind {kind} are not known")
             rows = partition.astype(np.int64)
             require(bool((np.diff(rows) >= 0).all() and (rows >= 0).all()), "the row numbers go back")
+        # The place in its row is the distance to the first item with the same row number.
         first = np.searchsorted(rows, rows, side="left")
         levels.append((np.arange(len(rows)) - first, rows, len(rows)))
     require(count >= 0, "nothing says how many rows there are")
@@ -275,6 +282,7 @@ class RaggedFillEmptyRows(OpDef):
         order = np.argsort(every, kind="stable")
         filler = np.empty(int(empty.sum()), values.dtype)
         filler[...] = default
+        # The inverse of the order; its beginning says where the given values are now.
         went = np.empty(len(every), np.int64)
         went[order] = np.arange(len(every))
         return every[order], np.concatenate([values, filler])[order], empty, went[: len(rows)]

@@ -48,6 +48,7 @@ class RaggedTensorToVariant(OpDef):
 
 
 def _row(nested: Sequence[Array], values: Array, row: int) -> RaggedValue:
+    # Each level cuts the one below: the row's splits, moved to start from 0.
     first, last = int(nested[0][row]), int(nested[0][row + 1])
     kept: list[Array] = []
     for splits in nested[1:]:
@@ -91,6 +92,7 @@ class RaggedTensorFromVariant(OpDef):
         )
         items: list[RaggedValue] = encoded.ravel().tolist()
         require(all(len(i.nested) == inner for i in items), f"an element has not {inner} levels of rows")
+        # Axes of the elements' own tensor are even: their splits are multiples of a size.
         outer = [
             np.arange(int(np.prod(encoded.shape[:axis])) + 1) * encoded.shape[axis]
             for axis in range(1, encoded.ndim)

@@ -34,6 +34,7 @@ def repeatable_randomness(seed: int = 0) -> Iterator[None]:
 def _generator(seed: int, seed2: int) -> Philox:
     if seed or seed2:
         return _philox.from_seeds(seed, seed2)
+    # No seed at all means another stream each run, as in TensorFlow, unless the caller wants runs to compare.
     fixed = _fixed_seed.get()
     return _philox.from_entropy() if fixed is None else _philox.from_seeds(fixed, 1)
 
@@ -153,6 +154,7 @@ class RandomCrop(Random):
         room = x.shape[0] - height, x.shape[1] - width
         require(min(room) >= 0, f"{height} x {width} is larger than the image, {x.shape[0]} x {x.shape[1]}")
         words = _generator(seed, seed2).blocks(0, 1)[0].tolist()
+        # A word is drawn only where there is a choice: the column takes the first one if the rows have none.
         top = words.pop(0) % (room[0] + 1) if room[0] else 0
         left = words.pop(0) % (room[1] + 1) if room[1] else 0
         return x[top : top + height, left : left + width]

@@ -51,6 +51,7 @@ class DecodeCompressed(_Textual):
         require(compression_type in ("", "ZLIB", "GZIP"), f"'{compression_type}' is not ZLIB or GZIP")
         if not compression_type:
             return x
+        # zlib's window of 2^15 bytes; 16 more ask for the header of gzip.
         bits = 31 if compression_type == "GZIP" else 15
         return _map(lambda s: _inflated(s, bits), object, x)
 
@@ -73,6 +74,7 @@ def _inflated(data: bytes, bits: int) -> bytes:
         total += len(parts[-1])
         if not engine.eof:
             raise FormatError("the compressed bytes are cut short", hint="check what is fed to this node")
+        # gzip files may be several streams in a row (RFC 1952).
         data = engine.unused_data
     return b"".join(parts)
 
@@ -113,6 +115,7 @@ class DecodeCSV(OpDef):
         columns: list[list[bytes]] = [[] for _ in defaults]
         for number, record in enumerate(records.ravel().tolist()):
             found = _csv_fields(record, mark, use_quote_delim, number)
+            # With select_cols further fields may follow; without it every field must have its column.
             enough = len(found) > max(chosen, default=-1) if select_cols else len(found) == len(defaults)
             require(enough, f"record {number} has {len(found)} fields, {len(defaults)} are expected")
             for column, place in zip(columns, chosen, strict=True):
@@ -168,6 +171,7 @@ def _quoted(record: bytes, at: int, number: int) -> tuple[bytes, int]:
         end = record.find(b'"', at)
         require(end >= 0, f"record {number}: a quote is not closed")
         parts.append(record[at:end])
+        # Two quotes are one quote of the text (RFC 4180, rule 7).
         if record[end + 1 : end + 2] != b'"':
             return b"".join(parts), end + 1
         parts.append(b'"')

@@ -37,14 +37,18 @@ def _step(
     clip: float,
 ) -> State:
     """One step of an LSTM; `order` is the order of the gates in w [inputs + units, 4 * units]."""
+    # One product for all four gates: inputs and state side by side meet the weights stacked in the same
+    # order.
     gates = dict(zip(order, np.split(np.concatenate([x, h], 1) @ w + b, 4, 1), strict=True))
     wci, wcf, wco = peepholes or (0, 0, 0)
     i = _sigmoid(gates["i"] + cs * wci)
+    # V1 adds the forget bias at run time; V2 leaves it to b.
     f = _sigmoid(gates["f"] + x.dtype.type(forget_bias) + cs * wcf)
     ci = np.tanh(gates["c"])
     cs = ci * i + cs * f
     if clip > 0:
         cs = np.clip(cs, x.dtype.type(-clip), x.dtype.type(clip))
+    # The output gate looks at the new cell state, after clipping; the other two at the old one.
     o = _sigmoid(gates["o"] + cs * wco)
     co = np.tanh(cs)
     return i, cs, f, o, ci, co, o * co
@@ -149,6 +153,7 @@ def _run(length: Array, x: Array, cs: Array, h: Array, *weights: Any) -> State:
     """All steps of an LSTM, stacked; zeros from step `length` on."""
     steps = min(int(length), len(x))
     require(steps >= 0, f"a sequence cannot have {steps} steps")
+    # Steps beyond the sequence's length stay zero, as TensorFlow leaves them.
     results = tuple(np.zeros((len(x), *cs.shape), x.dtype) for _ in range(7))
     for t in range(steps):
         state = _step(x[t], cs, h, *weights)
@@ -227,6 +232,7 @@ class GRUBlockCell(OpDef):
     @staticmethod
     @quiet
     def kernel(x: Array, h: Array, w_ru: Array, w_c: Array, b_ru: Array, b_c: Array) -> State:
+        # r before u in TensorFlow; Keras has the update gate first.
         r, u = np.split(_sigmoid(np.concatenate([x, h], 1) @ w_ru + b_ru), 2, 1)
         c = np.tanh(np.concatenate([x, r * h], 1) @ w_c + b_c)
         return r, u, c, u * h + (1 - u) * c

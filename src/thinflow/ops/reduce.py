@@ -28,6 +28,7 @@ def _reduced(shape: Shape, axes: TensorSpec, keep_dims: bool) -> Shape:
     wanted = known_list(axes)
     if wanted is None:
         return (None,) * len(shape) if keep_dims else None
+    # It is known how many axes go, but not which.
     if any(a is None for a in wanted):
         return (None,) * (len(shape) if keep_dims else max(len(shape) - len(wanted), 0))
     gone = {normalize_axis(a, len(shape)) for a in wanted if a is not None}
@@ -97,9 +98,12 @@ class Mean(Reduction):
     @staticmethod
     def reduce(x: Array, **where: Any) -> Any:
         count = int(np.prod([x.shape[a] for a in where["axis"]], dtype=np.int64))
+        # In the type of x: TensorFlow's mean of float32 has no wider sum, and that of half was widened
+        # before.
         if x.dtype.kind not in "iu":
             return np.sum(x, dtype=x.dtype, **where) / x.dtype.type(count)
         total = np.sum(x, dtype=np.uint64 if x.dtype == np.uint64 else np.int64, **where)
+        # Towards zero, as C divides.
         whole = np.floor_divide(np.abs(total), max(count, 1))
         return np.where(total < 0, -whole, whole) if total.dtype.kind == "i" else whole
 
@@ -195,6 +199,7 @@ class _ArgExtreme(OpDef):
         where = normalize_axis(int(axis), x.ndim)
         require(x.ndim > 0 and x.shape[where] > 0, f"axis {int(axis)} is empty in shape {list(x.shape)}")
         x = widen(x)
+        # numpy's argmax would give the place of the first NaN.
         if x.dtype.kind == "f":
             x = np.where(np.isnan(x), cls.worst, x)
         return np.asarray(cls.find(x, where)).astype(output_type.numpy())
@@ -265,6 +270,7 @@ class Scan(OpDef):
         ordered = np.moveaxis(np.flip(x, where) if reverse else x, where, 0)
         y = cls.accumulate(ordered) if len(ordered) else ordered
         if exclusive and len(ordered):
+            # The neutral element goes in front, and the last total, which includes everything, drops out.
             first = np.full_like(y[:1], cls.start)
             y = np.concatenate([first, y[:-1]])
         y = np.moveaxis(y, 0, where)
@@ -305,5 +311,6 @@ class CumulativeLogsumexp(Scan):
 
     @staticmethod
     def accumulate(x: Array) -> Array:
+        # In float32, as narrow floats would round at each step.
         wide = x.astype(np.float32) if is_narrow(x.dtype) else x
         return np.asarray(np.logaddexp.accumulate(wide, axis=0))

@@ -39,6 +39,7 @@ def _translated(pattern: str) -> Iterator[str]:
     in_class = False
     for match in _TOKEN.finditer(pattern):
         token = match.group()
+        # Of `\Q...\E` every character stands for itself.
         if match["quoted"] is not None:
             yield re.escape(match["quoted"])
         elif match["posix"] is not None:

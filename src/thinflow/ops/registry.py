@@ -91,6 +91,7 @@ class OpDef:
     cost: Callable[..., Cost] | None = None
 
     def __init_subclass__(cls) -> None:
+        # A class that names traits of its own would hide those of its bases; here they add up.
         for base in cls.__bases__:
             cls.traits |= getattr(base, "traits", Trait(0))
 
@@ -203,6 +204,7 @@ def select_attrs(function: Callable[..., Any], attrs: Mapping[str, Any]) -> dict
     chosen: dict[str, Any] = {}
     for name, default in signature(function).attrs.items():
         if name in attrs:
+            # In the body of a function `$T` stands for what each caller passes.
             if isinstance(attrs[name], PlaceholderAttr):
                 raise UnsupportedOp(f"the attribute '{name}' is filled in by the caller of the function")
             chosen[name] = as_argument(attrs[name])
@@ -216,6 +218,7 @@ def select_attrs(function: Callable[..., Any], attrs: Mapping[str, Any]) -> dict
 def as_argument(value: Any) -> Any:
     """An attribute as rules and kernels see it: byte strings as text, shapes as plain tuples or None."""
     if isinstance(value, bytes):
+        # Strings of attributes are names of modes and formats; what is not UTF-8 matches none of them.
         return value.decode("utf-8", "replace")
     if isinstance(value, ShapeAttr):
         return value.dims
@@ -240,6 +243,7 @@ def call_infer(
         return ()
     result = definition.infer(*inputs, **select_attrs(definition.infer, attrs))
     specs = result if isinstance(result, tuple) else (result,)
+    # Rules hand attributes on as types and shapes; a damaged file may have anything there.
     for spec in specs:
         require(
             isinstance(spec.dtype, DType | None) and isinstance(spec.shape, tuple | None),
@@ -275,6 +279,7 @@ def call_cost(
     `cost` gets the first output's spec (`y`), then the inputs; asked only when every size is known.
     """
     known = all(s.is_static for s in (*outputs, *inputs))
+    # An op with a rule but open sizes costs 0, not a guess.
     if definition.cost is None or not known:
         return Cost(
             flops=sum(s.size or 0 for s in outputs)

@@ -21,6 +21,7 @@ _F = np.float32
 
 def _lanczos(radius: float) -> Callable[[Array], Array]:
     def weigh(x: Array) -> Array:
+        # sin(x)/x by its limit near 0, with TensorFlow's threshold.
         safe = np.where(np.abs(x) <= 1e-3, _F(1), x)
         angle = _F(np.pi) * safe
         value = _F(radius) * np.sin(angle) * np.sin(angle / _F(radius)) / (angle * angle)
@@ -42,12 +43,14 @@ def _triangle(x: Array) -> Array:
 
 
 def _keys(x: Array) -> Array:
+    # Keys' cubic with a = -1/2.
     near = ((_F(1.5) * x - _F(2.5)) * x) * x + _F(1)
     far = ((_F(-0.5) * x + _F(2.5)) * x - _F(4)) * x + _F(2)
     return np.asarray(np.where(x >= 2, _F(0), np.where(x >= 1, far, near)))
 
 
 def _mitchell(x: Array) -> Array:
+    # Mitchell and Netravali's cubic with B = C = 1/3.
     near = ((_F(7 / 6) * x - _F(2)) * x) * x + _F(8 / 9)
     far = ((_F(-7 / 18) * x + _F(2)) * x - _F(10 / 3)) * x + _F(16 / 9)
     return np.asarray(np.where(x >= 2, _F(0), np.where(x >= 1, far, near)))
@@ -70,6 +73,8 @@ def _spread_weights(size: int, out: int, scale: Any, shift: Any, kernel_type: st
     """Weights [out, size] of every input pixel for every output pixel; they sum to 1 or are all 0."""
     radius, weigh = _KERNELS[kernel_type]
     inverse = _F(1.0 / float(scale))
+    # Shrinking, the kernel covers all input pixels that fall into an output pixel; growing, it keeps its
+    # width.
     width = max(inverse, _F(1)) if antialias else _F(1)
     at = (np.arange(out, dtype=_F) + _F(0.5)) * inverse - inverse * shift
     reach = _F(radius) * width
@@ -80,6 +85,7 @@ def _spread_weights(size: int, out: int, scale: Any, shift: Any, kernel_type: st
     seen = (pixel >= first[:, None]) & (pixel <= last[:, None]) & ((at >= 0) & (at <= size))[:, None]
     weights = np.where(seen, weights, _F(0))
     total = weights.sum(axis=1, keepdims=True, dtype=_F)
+    # TensorFlow's limit, below which the weights cancel out and give 0.
     usable = np.abs(total) >= _F(1000) * np.finfo(_F).tiny
     return np.asarray(np.where(usable, weights / np.where(usable, total, _F(1)), _F(0)))
 
@@ -164,6 +170,7 @@ class ScaleAndTranslateGrad(OpDef):
 def _linear_matrix(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -> Array:
     by = linear(size, out, align_corners, half_pixel_centers)
     weights = np.zeros((out, size), _F)
+    # add.at, as both neighbours are one pixel at the edge.
     np.add.at(weights, (np.arange(out), by.low), _F(1) - by.fraction)
     np.add.at(weights, (np.arange(out), by.high), by.fraction)
     return weights
@@ -172,6 +179,7 @@ def _linear_matrix(size: int, out: int, align_corners: bool, half_pixel_centers:
 def _cubic_matrix(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -> Array:
     index, weight = cubic(size, out, align_corners, half_pixel_centers)
     weights = np.zeros((out, size), _F)
+    # Repeated edge pixels occur several times in a row.
     np.add.at(weights, (np.broadcast_to(np.arange(out), index.shape), index), weight)
     return weights
 

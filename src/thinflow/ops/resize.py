@@ -26,6 +26,7 @@ def resize_bilinear(
 ) -> Array:
     """[n,h,w,c] -> float32 [n,height,width,c]: horizontal interpolation first, then vertical."""
     x = x.astype(np.float32, copy=False)
+    # With equal sizes every convention gives each pixel itself.
     if x.shape[1:3] == (height, width):
         return x
     rows = linear(x.shape[1], height, align_corners, half_pixel_centers)
@@ -107,6 +108,7 @@ class ResizeBicubic(OpDef):
         check_flags(align_corners, half_pixel_centers)
         height, width = target_size(x, size)
         y = x.astype(np.float32, copy=False)
+        # Rows first, then columns, as TensorFlow sums them: the last bits depend on it.
         for axis, out in ((1, height), (2, width)):
             index, weights = cubic(y.shape[axis], out, align_corners, half_pixel_centers)
             shape = (-1, 1, 1) if axis == 1 else (-1, 1)
@@ -139,6 +141,7 @@ class ResizeArea(OpDef):
         columns = overlaps(x.shape[2], width, align_corners)
         with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
             y = _overlap_sum(_overlap_sum(x.astype(np.float32, copy=False), 2, *columns[:2]), 1, *rows[:2])
+            # One factor for both axes, rounded before the product, as in TensorFlow's kernel.
             return np.asarray(y * np.float32(np.float32(1) / np.float32(rows[2] * columns[2])))
 
     @staticmethod
@@ -212,6 +215,7 @@ def _crop(image: Array, box: Array, target: Array, method: str) -> None:
     """Fill the points of target [h,w,c] that fall inside the image."""
     rows = _crop_positions(box[0], box[2], image.shape[0], target.shape[0])
     columns = _crop_positions(box[1], box[3], image.shape[1], target.shape[1])
+    # Points beyond the image keep the extrapolation value; a NaN in the box fails both comparisons.
     (to_rows,) = np.nonzero((rows >= 0) & (rows <= image.shape[0] - 1))
     (to_columns,) = np.nonzero((columns >= 0) & (columns <= image.shape[1] - 1))
     y, x = rows[to_rows], columns[to_columns]
@@ -236,6 +240,7 @@ def _crop_positions(start: np.float32, stop: np.float32, size: int, out: int) ->
     span = np.float32(size - 1)
     with np.errstate(invalid="ignore", over="ignore"):
         if out == 1:
+            # The 0.5 is a double in TensorFlow's source, so this product alone is not float32.
             return np.array([0.5 * float(np.float32(start + stop)) * (size - 1)], np.float32)
         scale = np.float32(np.float32((stop - start) * span) / np.float32(out - 1))
         return np.asarray(np.float32(start * span) + np.arange(out, dtype=np.float32) * scale)

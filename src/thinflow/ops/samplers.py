@@ -67,6 +67,8 @@ def _drawn(
 
     def expected(classes: Array) -> Array:
         p = probability(classes.astype(np.float64)).astype(np.float32)
+        # Drawn with repetition, or no repetition occurred: the expected count is exact. Else it is the
+        # probability to be drawn at least once in so many tries, 1 - (1 - p)^tries without cancellation.
         if tries == num_sampled:
             return np.asarray(p * np.float32(tries))
         return np.asarray(-np.expm1(np.float32(tries) * np.log1p(-p)))
@@ -82,6 +84,7 @@ def _real(words: Iterator[int]) -> float:
 
 def _below(limit: int, words: Iterator[int]) -> int:
     """A whole number below `limit`, each as likely as the others."""
+    # Values below 2^64 mod limit are drawn again, so that none is more likely (TensorFlow's SimplePhilox).
     least = 0 if limit & (limit - 1) == 0 else ((1 << 64) - 1) % limit + 1
     while True:
         value = next(words) | next(words) << 32
@@ -113,6 +116,7 @@ class LogUniformCandidateSampler(_Sampler):
             unique,
             range_max,
             _generator(seed, seed2),
+            # The remainder only catches rounding: exp(log(range_max + 1)) - 1 may reach range_max.
             lambda words: (int(math.exp(_real(words) * scale)) - 1) % range_max,
             lambda c: np.log((c + 2) / (c + 1)) / scale,
         )

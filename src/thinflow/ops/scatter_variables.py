@@ -30,6 +30,7 @@ def _divide_at(x: Array, places: Any, by: Array) -> None:
     require(bool((by != 0).all()), "a whole number cannot be divided by zero")
     flat, parts = np.broadcast_to(places, by.shape[: np.ndim(places)]).ravel(), by
     parts = parts.reshape(len(flat), *x.shape[1:])
+    # One by one: a place that occurs twice is divided twice, in order.
     for place, part in zip(flat, parts, strict=True):
         quotient = np.abs(x[place]) // np.abs(part)
         x[place] = np.where((x[place] < 0) != (part < 0), -quotient, quotient)
@@ -44,6 +45,7 @@ def _scatter_rows(variable: Variable, indices: Array, updates: Array, combine: C
     require(
         updates.shape in ((), expected), f"updates have shape {list(updates.shape)}, not {list(expected)}"
     )
+    # Arrays that were read never change, so a changed variable gets a new one.
     y = x.copy()
     source = np.broadcast_to(updates, expected).reshape(indices.size, *x.shape[1:])
     with np.errstate(all="ignore"):
@@ -95,6 +97,7 @@ for _name, (_combine, _verb) in _COMBINATIONS.items():
     _doc = f"The variable's rows at indices are {_verb} updates [*indices, ...] or []."
     op(f"ResourceScatter{_name}")(_on_resource(_scatter_rows, _combine, _doc))
     op(f"Scatter{_name}")(_on_reference(_scatter_rows, _combine, _doc))
+    # TensorFlow has no such ops on places.
     if _name not in ("Mul", "Div"):
         _doc = f"The variable's elements or slices at indices [i, k] are {_verb} updates [i, rest]."
         op(f"ResourceScatterNd{_name}")(_on_resource(_scatter_places, _combine, _doc))

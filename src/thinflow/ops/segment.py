@@ -29,12 +29,14 @@ def _limits(kind: np.dtype[Any]) -> Any:
 def _gather_rows(ufunc: Any, rows: Array, segments: Array, count: int, start: Any) -> Array:
     """result[s] = ufunc over the rows with segments == s, `start` where there is none."""
     result = np.full((count, *rows.shape[1:]), start, rows.dtype)
+    # Unbuffered and in order: rows of one segment meet in one place.
     ufunc.at(result, segments, rows)
     return result
 
 
 def _counts(segments: Array, count: int, rank: int) -> Array:
     """Rows per segment, at least 1, shaped to divide a result of that rank."""
+    # Segments without rows are 0 / 1, not 0 / 0.
     return np.maximum(np.bincount(segments, minlength=count), 1).reshape(-1, *(1,) * (rank - 1))
 
 
@@ -71,6 +73,7 @@ class _Rows(OpDef):
         rows = widen(x)
         if cls.ufunc in (np.add, np.multiply):
             return like(_gather_rows(cls.ufunc, rows, segments, count, cls.empty), x)
+        # The extreme of a segment starts from the type's end; segments that stayed empty become 0 below.
         worst = _limits(rows.dtype).min if cls.ufunc is np.maximum else _limits(rows.dtype).max
         found = _gather_rows(cls.ufunc, rows, segments, count, worst)
         filled = np.bincount(segments, minlength=count).reshape(-1, *(1,) * (x.ndim - 1)) > 0
@@ -216,6 +219,7 @@ class _Unsorted(OpDef):
         ids = segments.reshape(-1)
         require(bool(np.all(ids < count)), f"a segment id is not below num_segments, {count}")
         rows = widen(x).reshape(ids.size, *x.shape[rank:])
+        # TensorFlow drops rows of negative segments, and refuses those that are too large.
         used = ids >= 0
         return like(_gather_rows(cls.ufunc, rows[used], ids[used], count, cls.start(x.dtype)), x)
 

@@ -59,6 +59,7 @@ class _Lists:
         name = key.decode("utf-8", "replace")
         sizes = tuple(d or 0 for d in shape or ())
         require(shape is not None and None not in shape, f"the shape of '{name}' is not known")
+        # A list that is there may still be empty; only one whose key is absent is missing.
         present = all(key in row for row in self.rows)
         require(present or may_miss, f"the feature list '{name}' is required and missing", "let it be empty")
         found = self.values(key, kind)
@@ -297,5 +298,6 @@ class ParseSingleSequenceExample(OpDef):
             *grouped([_single(*sparse_batch(k, t, context)) for k, t in sparse]),
             *(d.one(context[0]) for d in wanted),
             *grouped([_single(*lists.sparse(k, t)) for k, t in steps]),
+            # The only example, without its lengths: they are the size of the first axis.
             *(lists.dense(k, t, s, k in may_miss)[0][0] for k, t, s in columns),
         )

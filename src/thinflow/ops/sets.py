@@ -26,6 +26,7 @@ _OPERATIONS: dict[str, Callable[[set[Any], set[Any]], set[Any]]] = {
 def _sparse_groups(indices: Array, values: Array, shape: Array) -> Groups:
     _places(indices, shape)
     groups: Groups = {}
+    # The last index only numbers a group's items; the set does not depend on it.
     for place, value in zip(indices[:, :-1].tolist(), values.tolist(), strict=True):
         groups.setdefault(tuple(place), set()).add(value)
     return groups

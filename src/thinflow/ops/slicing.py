@@ -28,10 +28,12 @@ class _Range:
 
     def size(self, total: int | None) -> int | None:
         bounds = self.bounds
+        # A whole axis keeps its size even while that is unknown.
         if (bounds.start, bounds.stop, bounds.step) in {(None, None, 1), (None, None, -1)}:
             return total
         if total is None or _Unknown in (bounds.start, bounds.stop, bounds.step):
             return None
+        # Python's own rules for bounds from the end and beyond it, which are TensorFlow's, too.
         return len(range(*bounds.indices(total)))
 
 

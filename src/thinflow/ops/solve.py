@@ -29,6 +29,7 @@ def _like_square(x: TensorSpec) -> TensorSpec:
 
 def _solvable(x: Array) -> Array:
     """x, if every matrix has an inverse."""
+    # In double: the determinant of a matrix of small float32 numbers would be flushed to 0.
     pivots = np.abs(np.linalg.det(x.astype(np.result_type(x, np.float64))))
     require(bool((pivots > 0).all()), "the matrix has no inverse")
     return x
@@ -70,10 +71,13 @@ class Cholesky(_Square):
     @staticmethod
     def kernel(x: Array) -> Array:
         lower = np.tril(x)
+        # Whatever is above the diagonal is ignored: the lower triangle is mirrored, its diagonal counted
+        # once.
         diagonal = np.einsum("...ii->...i", x)[..., None] * np.eye(x.shape[-1], dtype=x.dtype)
         whole = lower + _triangular.adjoint(lower) - diagonal
         try:
             return like(np.linalg.cholesky(whole), x)
+        # numpy refuses the whole batch; only the matrices at fault become NaN.
         except np.linalg.LinAlgError:
             each = [_cholesky_or_nan(m) for m in whole.reshape(-1, *x.shape[-2:])]
             return like(np.stack(each).reshape(x.shape), x)
@@ -160,4 +164,5 @@ class MatrixTriangularSolve(_System):
     @staticmethod
     def kernel(x: Array, b: Array, *, lower: bool = True, adjoint: bool = False) -> Array:
         triangle = _triangular.adjoint(x) if adjoint else x
+        # The adjoint of a lower triangle is an upper one.
         return like(_triangular.substitute(widen(triangle), widen(b), lower != adjoint), b)

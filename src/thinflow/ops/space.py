@@ -37,6 +37,7 @@ def _space_to_batch(x: Array, block: list[int], paddings: list[list[int]]) -> Ar
     for size, b in zip(padded.shape[1:], block, strict=False):
         require(size % b == 0, f"a padded axis of {size} does not divide into blocks of {b}")
         split += [size // b, b]
+    # [n, d1/b1, b1, d2/b2, b2, ...] with the block places moved in front of the batch.
     blocks = padded.reshape(*split, *x.shape[1 + count :])
     order = [
         *range(2, 2 * count + 1, 2),
@@ -56,6 +57,7 @@ def _batch_to_space(x: Array, block: list[int], crops: list[list[int]]) -> Array
     require(x.shape[0] % total == 0, f"a batch of {x.shape[0]} does not divide by {total}")
     require(all(c >= 0 for pair in crops for c in pair), f"negative crop in {crops}")
     batch, rest = x.shape[0] // total, x.shape[1 + count :]
+    # The block places are the slow part of the batch: [b1, b2, ..., n, d1, d2, ...].
     blocks = x.reshape(*block, batch, *x.shape[1:])
     order = [count]
     for axis in range(count):
@@ -285,8 +287,10 @@ class ExtractImagePatches(_Free):
         inside = ((rows >= 0) & (rows < h))[:, None, :, None] & ((columns >= 0) & (columns < w))[
             None, :, None, :
         ]
+        # Clipping needs a pixel to clip to.
         if not x.size:
             return np.zeros((n, len(rows), len(columns), ksizes[1] * ksizes[2] * c), x.dtype)
+        # Places beyond the edge read any pixel, which is then replaced by 0: one gather, no padded copy.
         found = x[:, rows.clip(0, h - 1)[:, None, :, None], columns.clip(0, w - 1)[None, :, None, :], :]
         patches = np.where(inside[..., None], found, np.zeros((), x.dtype))
         return patches.reshape(n, len(rows), len(columns), ksizes[1] * ksizes[2] * c)

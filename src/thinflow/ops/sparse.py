@@ -18,6 +18,7 @@ def _places(indices: Array, shape: Array) -> Array:
     require(indices.ndim == 2 and indices.shape[1] == shape.size, "indices and shape differ in rank")
     inside = (indices >= 0) & (indices < shape)
     require(bool(inside.all()), f"an index lies outside the shape {shape.tolist()}")
+    # Row-major: the last axis has stride 1, each other the product of the sizes behind it.
     strides = np.cumprod(np.concatenate([[1], shape[:0:-1]]))[::-1][: shape.size]
     return np.asarray((indices * strides).sum(1, dtype=np.int64))
 
@@ -56,6 +57,7 @@ class SparseTensorDenseMatMul(OpDef):
     ) -> Array:
         require(shape.size == 2, "a is no matrix")
         _places(indices, shape)
+        # The transpose of a sparse matrix is its indices the other way round.
         rows, columns = indices[:, ::-1].T if adjoint_a else indices.T
         height, width = shape[::-1] if adjoint_a else shape
         dense = np.conj(b.T) if adjoint_b else b
@@ -96,6 +98,7 @@ class SparseReshape(OpDef):
             require(rest > 0 and total % rest == 0, f"{total} elements do not divide by {rest}")
             sizes[open_axes] = total // rest
         require(int(np.prod(sizes)) == total, f"{total} elements do not fit {new.tolist()}")
+        # unravel_index refuses shapes without elements, in which no index can lie.
         places = np.unravel_index(_places(indices, shape), sizes.tolist()) if len(indices) else ()
         found = np.stack(places, -1) if len(places) else np.zeros((len(indices), sizes.size))
         return found.astype(np.int64), sizes
@@ -147,6 +150,7 @@ class SparseFillEmptyRows(OpDef):
         added = np.zeros((int(empty.sum()), indices.shape[1]), np.int64)
         added[:, 0] = np.flatnonzero(empty)
         every = np.concatenate([indices, added])
+        # Stable: within a row the given order stays.
         order = np.argsort(every[:, 0], kind="stable")
         filled = np.concatenate([values, np.full(len(added), default, values.dtype)])
         went = np.empty(len(every), np.int64)

@@ -44,6 +44,7 @@ class SparseSlice(OpDef):
         require(start.shape == size.shape == shape.shape, "start, size and shape differ in rank")
         require(bool((start >= 0).all() and (size >= 0).all()), "start and size cannot be negative")
         inside = ((indices >= start) & (indices - start < size)).all(1)
+        # A slice that starts beyond the end is empty, not an error.
         left = np.maximum(np.minimum(size, shape - start), 0)
         return indices[inside] - start, values[inside], left
 
@@ -76,6 +77,7 @@ class SparseConcat(OpDef):
             total[axis] += shape[axis]
             moved.append(place)
         joined = np.concatenate(moved)
+        # Joined along another axis than the first, the parts interleave in row order.
         order = np.argsort(_places(joined, total), kind="stable")
         return joined[order], np.concatenate(values)[order], total
 

@@ -57,6 +57,7 @@ def _reduced(
 def _by_group(groups: Array, values: Array, count: int, combine: Any) -> tuple[Array, Array]:
     """Each group's values combined, in order, and whether it has any."""
     y, present = np.zeros(count, values.dtype), np.zeros(count, bool)
+    # In the order of storage, in which TensorFlow adds: floats depend on it.
     for group, value in zip(groups.tolist(), values, strict=True):
         y[group] = combine(y[group], value) if present[group] else value
         present[group] = True
@@ -101,6 +102,7 @@ def _reduced_sparse(
     indices: Array, values: Array, shape: Array, axes: Array, keep_dims: bool, combine: Any
 ) -> Triple:
     groups, kept = _grouped(indices, shape, axes)
+    # Only groups that store something, so the cost does not grow with the shape.
     named, place = np.unique(groups, return_inverse=True)
     flat, _ = _by_group(place, values, len(named), combine)
     sizes = shape[kept]
@@ -197,6 +199,7 @@ class SparseAdd(OpDef):
         )
         places, va, vb = _united((a_indices, a_values), (b_indices, b_values), a_shape)
         sums = va + vb
+        # The threshold drops sums alone: what only one side stores is kept, however small.
         both = np.intersect1d(_places(a_indices, a_shape), _places(b_indices, b_shape))
         kept = (np.abs(sums) >= thresh) | ~np.isin(_places(places, a_shape), both)
         return places[kept], sums[kept], a_shape
@@ -267,6 +270,7 @@ def _with_dense(combine: Any, indices: Array, values: Array, shape: Array, dense
     tail = shape.tolist()[shape.size - dense.ndim :] if fits else []
     fits = fits and all(d in (1, s) for d, s in zip(dense.shape, tail, strict=True))
     require(fits, f"{list(dense.shape)} does not spread over {shape.tolist()}")
+    # A view: the dense side is never spread out in memory.
     other = np.broadcast_to(dense, shape.tolist())[tuple(indices.T)]
     narrow = is_narrow(values.dtype)
     a, b = (widen(values), widen(other)) if narrow else (values, other)
@@ -304,5 +308,6 @@ def _quotient(a: Array, b: Array) -> Array:
     if a.dtype.kind not in "iu":
         return np.asarray(a / b)
     require(bool((b != 0).all()), "a whole number cannot be divided by zero")
+    # Towards zero: one more where the floor went below a negative quotient.
     down = np.floor_divide(a, b)
     return np.asarray(down + ((down < 0) & (down * b != a)).astype(a.dtype))

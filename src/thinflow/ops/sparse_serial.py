@@ -79,6 +79,7 @@ def _deserialized(messages: Array, element: DType) -> Triple:
         np.concatenate([np.broadcast_to(at, (len(i), len(lead))), i], 1)
         for at, (i, _, _) in zip(places, parts, strict=True)
     ]
+    # Rows of different shapes fit into the largest.
     inner = np.max([shape for _, _, shape in parts], axis=0)
     shape = np.concatenate([np.array(lead, np.int64), inner])
     return np.concatenate(joined).astype(np.int64), np.concatenate([v for _, v, _ in parts]), shape

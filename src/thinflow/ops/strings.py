@@ -22,6 +22,8 @@ from thinflow.typing import Array
 
 def _map(function: Callable[..., Any], result: Any, *xs: Array) -> Array:
     """An array of numpy type `result` with function(one element of each input, ...); the inputs broadcast."""
+    # tolist gives Python's own bytes and numbers, with which the functions are faster than with numpy's
+    # scalars.
     ready = np.broadcast_arrays(*xs)
     y = np.empty(ready[0].shape, result)
     flat = y.reshape(-1)
@@ -72,6 +74,7 @@ class StringLength(OpDef):
 
 def _characters(text: bytes) -> list[bytes]:
     """The UTF-8 characters; a new one starts at every byte that does not continue one."""
+    # Works on damaged text, too: stray continuation bytes belong to what stands before them.
     return re.findall(rb"[\x00-\xff][\x80-\xbf]*", text)
 
 
@@ -157,6 +160,7 @@ class StringSplit(OpDef):
     @staticmethod
     def kernel(x: Array, delimiter: Array, *, skip_empty: bool = True) -> tuple[Array, ...]:
         marks = bytes(delimiter.item())
+        # A set of single bytes, not a word: "ab" cuts at every a and every b.
         cut = re.compile(b"[" + re.escape(marks) + b"]").split if marks else _single_bytes
         return _ragged([[w for w in cut(s) if w or (s and not skip_empty)] for s in x.tolist()])
 
@@ -205,8 +209,10 @@ class StringToNumber(OpDef):
 def _parse_float(text: bytes) -> float:
     word = text.strip().decode("latin-1")
     try:
+        # C's strtod reads hexadecimal floats.
         if re.match(r"[+-]?0[xX]", word):
             return float.fromhex(word)
+        # Python takes underscores between digits, TensorFlow does not.
         if "_" not in word:
             return float(word)
     except ValueError:
@@ -245,6 +251,7 @@ class ReduceJoin(OpDef):
         kept = [a for a in range(x.ndim) if a not in gone]
         sizes = [x.shape[a] for a in kept]
         joined = int(np.prod([x.shape[a] for a in gone]))
+        # The last axis varies fastest in memory, so the first listed axis goes last.
         rows = x.transpose(kept + gone[::-1]).reshape(int(np.prod(sizes, dtype=np.int64)), joined)
         y = np.empty(len(rows), object)
         y[:] = [separator.encode().join(row) for row in rows.tolist()]
@@ -274,6 +281,7 @@ def _decode_base64(text: bytes) -> bytes:
     body = text.rstrip(b"=")
     require(re.fullmatch(rb"[A-Za-z0-9_-]*", body) is not None, f"'{_text(text)}' is not web-safe base64")
     try:
+        # Python insists on the padding that web-safe texts leave out.
         return base64.urlsafe_b64decode(body + b"=" * (-len(body) % 4))
     except binascii.Error as error:
         require(False, f"'{_text(text)}' is not base64: {error}")
@@ -319,5 +327,6 @@ def _as_numbers(
 ) -> Array:
     element = out_type.numpy()
     require(length % element.itemsize == 0, f"{length} bytes are not a whole number of {out_type}")
+    # The second astype brings big-endian numbers into the machine's order.
     numbers = np.frombuffer(b"".join(words), element if little else element.newbyteorder(">")).astype(element)
     return numbers.reshape(*shape, length // element.itemsize)

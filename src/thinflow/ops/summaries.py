@@ -15,6 +15,7 @@ from thinflow.ops.registry import OpDef, op, require
 from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
+# Field numbers of `Summary.Value`.
 _TAG, _SIMPLE, _HISTOGRAM, _TENSOR, _METADATA = 1, 2, 5, 8, 9
 
 
@@ -97,6 +98,8 @@ def _stored(x: Array, element: DType | None) -> bytes:
 def _limits() -> list[float]:
     """Upper limits of a histogram's buckets: from 1e-12 in steps of a tenth, both signs, and zero."""
     rising: list[float] = []
+    # TensorFlow's buckets (`histogram.cc`): readers merge histograms, so the limits must be the same to the
+    # last bit, and so they are made by the same repeated product.
     value = 1e-12
     while value < 1e20:
         rising.append(value)
@@ -124,12 +127,15 @@ class HistogramSummary(_Summary):
 
 
 def _histogram(numbers: Array, limits: list[float], counts: list[float]) -> bytes:
+    # Of no values: minimum and maximum as TensorFlow starts them, the wrong way round.
     bounds = (numbers.min(), numbers.max()) if numbers.size else (limits[-1], -limits[-1])
     total = total_squares = 0.0
+    # Summed one by one, in order, as TensorFlow does; numpy's pairwise sum has other last bits.
     for number in numbers.tolist():
         total += number
         total_squares += number * number
     facts = (*bounds, float(numbers.size), total, total_squares)
+    # HistogramProto: min, max, num, sum, sum_squares are 1 to 5; proto3 leaves zeros out.
     head = b"".join(put_double(i, float(v)) for i, v in enumerate(facts, 1) if v != 0)
     kept = _runs(limits, counts)
     packed = [np.array(column, "<f8").tobytes() for column in zip(*kept, strict=True)]

@@ -33,6 +33,7 @@ def found_beside(name: str, folder: str) -> Path:
     places = [base / plain] if not plain.is_absolute() else []
     places += [base / plain.name, base / "assets" / plain.name, base.parent / "assets" / plain.name]
     inside = (base, base.parent / "assets")
+    # Resolved first: `..` and links could lead out of the folder.
     for place in places:
         resolved = place.resolve()
         if any(resolved.is_relative_to(f) for f in inside) and resolved.is_file():
@@ -48,6 +49,7 @@ def lines_of(path: Path) -> list[bytes]:
     """The lines without their ends (`\\n` or `\\r\\n`)."""
     require(path.stat().st_size <= MAX_BYTES, f"'{path}' is larger than {MAX_BYTES} bytes")
     lines = path.read_bytes().split(b"\n")
+    # The end of the last line starts no further one.
     if lines and not lines[-1]:
         lines.pop()
     return [line[:-1] if line.endswith(b"\r") else line for line in lines]

@@ -34,6 +34,7 @@ def _items(values: TensorSpec) -> ListSpec:
 def _seen(values: TensorSpec, wished: TensorSpec) -> Shape:
     """The shape of each item, by what the reader and what the writers know."""
     items, shape = _items(values), shape_of(wished)
+    # Items that nobody set are zeros of the shape that the reader asks for.
     if not items.is_set or items.shape is None:
         return shape
     if shape is not None and len(shape) != len(items.shape):
@@ -177,6 +178,7 @@ class TensorListScatter(_ListOp):
         element_dtype: DType,
     ) -> TensorListValue:
         count = -1 if num_elements is None else int(num_elements)
+        # -1 or absent: as many items as the largest index needs.
         if count < 0:
             count = int(indices.max(initial=-1)) + 1
         empty = TensorListValue((None,) * count, element_dtype, as_shape(element_shape))
@@ -189,6 +191,7 @@ class TensorListScatterIntoExistingList(_ListOp):
 
     @staticmethod
     def kernel(values: TensorListValue, x: Array, indices: Array) -> TensorListValue:
+        # A negative number of Nones is none at all.
         missing = int(indices.max(initial=-1)) + 1 - len(values.items)
         return _scattered(values.with_items(values.items + (None,) * missing), x, indices)
 
@@ -312,6 +315,7 @@ class TensorListConcat(OpDef):
 def _piece(values: TensorListValue, shape: Shape, index: int, leading: Sequence[int]) -> Array:
     item = values.items[index]
     if item is None:
+        # What was never set is zeros; leading_dims says how many rows of them.
         if shape and shape[0] is None and index < len(leading):
             shape = (leading[index], *shape[1:])
         item = values.zeros(shape)

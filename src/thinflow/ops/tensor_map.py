@@ -20,6 +20,7 @@ class MapValue(Handle):
 
 
 def _name(key: Array) -> Any:
+    # Equal elements of another type or shape are another key.
     return key.dtype.str, key.shape, tuple(key.ravel().tolist())
 
 

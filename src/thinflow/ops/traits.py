@@ -196,6 +196,7 @@ _declared: dict[str, int] = {}
 
 def declare(names: Iterable[str], traits: Trait) -> None:
     """Note what a definition says; `registry.op` does it."""
+    # Tests and plug-ins define ops later; what was answered before would miss them.
     _declared.update(dict.fromkeys(names, traits.value))
     ops_with.cache_clear()
 
@@ -203,6 +204,7 @@ def declare(names: Iterable[str], traits: Trait) -> None:
 @cache
 def load_families() -> None:
     """Import every module of this package once; their decorators fill the registry."""
+    # Not at import: the op modules import this one.
     package = importlib.import_module("thinflow.ops")
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"thinflow.ops.{module.name}")

@@ -122,6 +122,7 @@ class Rsqrt(Unary):
 class Reciprocal(Unary):
     """y = 1 / x.   Integers round towards zero."""
 
+    # Only 1 and -1 have a whole reciprocal; others round to 0, and so does 0 here.
     kernel = staticmethod(unary(lambda x: x * (np.abs(x) == 1) if x.dtype.kind in "iu" else 1 / x))
 
 

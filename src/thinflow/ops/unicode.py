@@ -46,9 +46,11 @@ def _decoded(data: bytes, encoding: str) -> list[tuple[int, int]]:
     lengths: dict[str, int] = {}
     for character in text:
         point = ord(character)
+        # One of the marks that `_marked` put in: its distance is the number of bytes.
         if _MARK < point < 0xE000:
             found.append((-1, point - _MARK))
             continue
+        # Codecs do not tell where a character began; encoding it again gives its length.
         if character not in lengths:
             lengths[character] = len(codec.encode(character)[0])
         found.append((point, lengths[character]))

@@ -35,6 +35,7 @@ def _fixed_point(scale: Any) -> tuple[Array, Array]:
     require(bool((np.isfinite(scale) & (scale > 0)).all()), "a ratio of scales is not positive")
     fraction, shift = np.frexp(scale)
     multiplier = np.floor(fraction * 2.0**31 + 0.5).astype(np.int64)
+    # The fraction rounded up to 1: half of it, and one power of two more.
     full = multiplier == 1 << 31
     multiplier, shift = np.where(full, 1 << 30, multiplier), np.where(full, shift + 1, shift)
     tiny, huge = shift < -31, shift > 30
@@ -46,6 +47,8 @@ def _rescaled(x: Array, scale: Any) -> Array:
     """x * scale, rounded to int64 within the range of int32."""
     multiplier, shift = _fixed_point(scale)
     places = 31 - shift
+    # Half a unit is added and the rest cut off: to the nearest, halves upwards. int32 times 31 bits fits
+    # int64.
     y = (x.astype(np.int64) * multiplier + (np.int64(1) << (places - 1))) >> places
     return np.asarray(np.clip(y, _INT32.min, _INT32.max))
 
@@ -164,6 +167,7 @@ class UniformQuantizedAdd(OpDef):
             (a, a_scales, a_zeros, lhs_quantization_axis),
             (b, b_scales, b_zeros, rhs_quantization_axis),
         ):
+            # Broadcasting adds axes in front, which moves the quantization axis.
             axis = axis if axis < 0 else axis + rank - x.ndim
             wide = x.reshape((1,) * (rank - x.ndim) + x.shape).astype(np.int64)
             ratio = _along(old_scale, rank, axis).astype(np.float64) / new_scale
@@ -199,6 +203,7 @@ class UniformQuantizedDot(OpDef):
     ) -> Array:  # fmt: skip
         require(a.ndim == b.ndim == 2 and a.shape[1] == b.shape[0], "the matrices do not multiply")
         total = (a.astype(np.int64) - a_zeros) @ (b.astype(np.int64) - b_zeros)
+        # The accumulator is int32 in TensorFlow, and wraps.
         wrapped = total.astype(np.int32)
         codes = _rescaled(wrapped, a_scales.astype(np.float64) * b_scales / scales) + zeros
         return _clipped(codes, output_quantization_min_val, output_quantization_max_val, Tout)
@@ -217,8 +222,10 @@ def _quantized_rows(x: Array) -> tuple[Array, Array, Array]:
     low = np.minimum(x.min(axis=1, initial=0), 0).astype(np.float64)
     high = np.maximum(x.max(axis=1, initial=0), 0).astype(np.float64)
     empty = low == high
+    # Rows of zeros have no range; any scale gives them code 0.
     scale = np.where(empty, 1.0, (high - low) / 255)
     from_low, from_high = -128 - low / scale, 127 - high / scale
+    # LiteRT's choice of the zero point: from the end of the range at which rounding errs less.
     nearer = 128 + np.abs(low / scale) < 127 + np.abs(high / scale)
     exact = np.where(nearer, from_low, from_high)
     zero = np.where(empty, 0, np.clip(np.floor(exact + 0.5), -128, 127)).astype(np.int64)

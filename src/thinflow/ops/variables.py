@@ -304,5 +304,6 @@ class CountUpTo(OpDef):
         before = variable.read()
         require(before.ndim == 0, "only a scalar can be counted up")
         require(int(before) < limit, f"the count reached its limit of {limit}")
+        # A new array, as `before` is what this run gives.
         variable.array = np.asarray(before + before.dtype.type(1))
         return before
