@@ -20,6 +20,8 @@ def _channels(x: Term) -> tuple[Term, ...]:
 def _sectors(hue: Term) -> list[Term]:
     """The pure colour of a hue from 0 to 1, each channel within 0..1."""
     angle = hue * 6.0
+    # Over six sectors each channel is 1 for two, 0 for two and a slope in between: a clipped triangle, around
+    # the hues 0 (red, by its complement at 3), 2 (green) and 4 (blue).
     edges = (angle - 3.0).magnitude() - 1.0, 2.0 - (angle - 2.0).magnitude(), 2.0 - (angle - 4.0).magnitude()
     return [edge.clipped(0.0, 1.0) for edge in edges]
 
@@ -36,6 +38,7 @@ def _to_hsv(red: Term, green: Term, blue: Term) -> tuple[Term, Term, Term]:
     is_grey = spread.equals(0.0)
     unit = (1 / 6) / where(is_grey, 1.0, spread)
     others = where(green.equals(high), (blue - red) * unit + 1 / 3, (red - green) * unit + 2 / 3)
+    # Red first, then green, as TensorFlow decides where two channels are the largest.
     angle = where(red.equals(high), (green - blue) * unit, others)
     hue = where(is_grey, 0.0, where(angle < 0.0, angle + 1.0, angle))
     is_lit = high > 0.0
@@ -65,6 +68,7 @@ def adjust_hue(x: Term, delta: Term) -> Term:
     hue = _to_hsv(red, green, blue)[0] + delta
     high, low = red.most(green).most(blue), red.least(green).least(blue)
     spread = high - low
+    # A whole turn is 1, so the fraction of the hue is the hue.
     parts = [low + spread * c for c in _sectors(hue - hue.apply("Floor"))]
     return stacked(parts, -1).cast(x.dtype)
 

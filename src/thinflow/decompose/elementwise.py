@@ -181,6 +181,7 @@ def is_finite(x: Term) -> Term:
 @decompose("Invert")
 def invert(x: Term) -> Term:
     """All bits flipped."""
+    # x XOR 11...1, which is -1 in two's complement.
     limits = np.iinfo(x.dtype.numpy())
     return x.apply("BitwiseXor", -1 if limits.min < 0 else limits.max)
 
@@ -192,6 +193,7 @@ def invert(x: Term) -> Term:
 def cross(x: Term, y: Term) -> Term:
     """The vector product of vectors of three."""
     refuse_unless(x.shape[-1] == 3, "its vectors are not of three elements")
+    # (x1 y2 - x2 y1, x2 y0 - x0 y2, x0 y1 - x1 y0): each axis by the next one and the one after.
     ahead, behind = (x.body.constant(places, INT32) for places in ([1, 2, 0], [2, 0, 1]))
     return x.gathered(ahead, -1) * y.gathered(behind, -1) - x.gathered(behind, -1) * y.gathered(ahead, -1)
 
@@ -214,6 +216,7 @@ def sparse_cross_entropy(x: Term, labels: Term) -> tuple[Term, Term]:
     is_class = (number >= 0) & (number < classes)
     hit = number.equals(np.arange(classes))
     share = where(hit, x.apply("LogSoftmax"), 0.0)
+    # As TensorFlow's kernels on GPUs do; those on CPUs fail.
     loss = where(is_class, -share.total(1, keep=True), math.nan)
     slope = x.apply("Softmax") - hit.cast(x.dtype)
     return loss.reshaped([-1]), where(is_class, slope, math.nan)
@@ -240,6 +243,7 @@ def nth_element(x: Term, n: Term, *, reverse: bool = False) -> Term:
     assert n.known is not None
     place, size = int(n.known), x.sized(-1, "the length of its rows")
     refuse_unless(0 <= place < size, f"n is {place}, a row has {size} elements")
+    # TopKV2 sorts falling only.
     given = x if reverse else -x
     count = x.body.constant(place + 1, INT32)
     sorted_, _ = x.body.add("TopKV2", [given.value, count.value], ports=2, T=x.dtype, sorted=True)

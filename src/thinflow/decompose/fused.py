@@ -48,6 +48,7 @@ def _followed(
     y: Term, operands: Sequence[Term], fused_ops: Sequence[str], alpha: float, data_format: str = "NHWC"
 ) -> Term:
     """The ops behind a fused kernel, in order."""
+    # Operands come in the order of the ops that read them.
     left = list(operands)
     for op in fused_ops:
         if op == "BiasAdd":

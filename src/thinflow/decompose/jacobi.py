@@ -45,6 +45,7 @@ class _Tournament:
     @staticmethod
     def of(size: int) -> _Tournament:
         partner, side = np.arange(size), np.zeros(size)
+        # Of an odd number the last one sits out, and all move on, so that each sits out once.
         last = size - 1 if size % 2 == 0 else size - 2
         first = np.arange((last + 1) // 2)
         partner[first], partner[last - first] = last - first, first
@@ -56,6 +57,7 @@ class _Tournament:
 
 def _turns(size: int, element: object) -> int:
     sweeps = next(n for most, n in _SWEEPS.items() if size <= most) + 2 * (element is DOUBLE)
+    # So many turns until each has met each.
     return sweeps * (size - 1 if size % 2 == 0 else size)
 
 
@@ -68,6 +70,8 @@ def _rotation(own: Term, other: Term, inner: Term, plan: _Tournament) -> Term:
     is_done = inner.equals(0.0)
     # As the first of the pair sees it, so that both take the same angle.
     slope = (other - own) * plan.side / where(is_done, 1.0, inner * 2.0)
+    # t = sign / (|s| + sqrt(s^2 + 1)), the root of t^2 + 2 s t = 1 of at most 45 degrees: those converge.
+    # Without a partner `side` is 0 and the angle, too.
     size = slope.magnitude() + (slope.squared() + 1.0).root()
     tangent = where(is_done, 0.0, where(slope < 0.0, -1.0 / size, 1.0 / size)) * plan.side
     cosine = 1.0 / (tangent.squared() + 1.0).root()
@@ -101,6 +105,7 @@ def eigenvalues(x: Term, *, compute_v: bool = True) -> tuple[Term, ...]:
             diagonal = (a * np.eye(size)).total(-1)
             inner = (a * plan.meets).total(-1)
             rotation = _rotation(diagonal, _picked(diagonal, plan.partner), inner, plan)
+            # Two-sided: similar matrices, whose diagonal tends to the eigenvalues.
             return [rotation.transposed() @ a @ rotation]
 
         (whole,) = repeated(_turns(size, whole.dtype), turn, whole)
@@ -118,6 +123,7 @@ def singular_values(x: Term, *, compute_uv: bool = True, full_matrices: bool = F
     rows, columns = x.sized(-2, "the number of rows"), x.sized(-1, "the number of columns")
     size = limited(min(rows, columns))
     given = flat(x, rows, columns)
+    # The transposed matrix has the same singular values, and fewer columns to turn.
     tall = given if rows >= columns else given.transposed()
     if size > 1:
         plan = _Tournament.of(size)
@@ -125,6 +131,8 @@ def singular_values(x: Term, *, compute_uv: bool = True, full_matrices: bool = F
         def turn(a: Term) -> list[Term]:
             partners = _picked(a, plan.partner)
             inner = (a * partners).total(-2)
+            # One-sided (Hestenes): rotating columns until they are orthogonal needs no product with the
+            # transposed matrix, which would square the condition.
             return [a @ _rotation(a.squared().total(-2), partners.squared().total(-2), inner, plan)]
 
         (tall,) = repeated(_turns(size, tall.dtype), turn, tall)

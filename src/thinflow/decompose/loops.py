@@ -16,6 +16,7 @@ def repeated(times: int, step: Callable[..., Sequence[Term]], *first: Term) -> l
     Their types and shapes stay. An iteration sees its arguments alone.
     """
     body = first[0].body
+    # Two names for each loop, so that those of several loops in one node differ.
     number = len(body.functions)
     types = (INT32, *(t.dtype for t in first))
     names = [f"{body.name}/{part}_{number}" for part in ("condition", "turn")]
@@ -44,6 +45,7 @@ def repeated(times: int, step: Callable[..., Sequence[Term]], *first: Term) -> l
         cond=FunctionAttr(names[0], {}),
         body=FunctionAttr(names[1], {}),
     )
+    # Shapes of a loop's variables may change in general; here they are known to stay.
     for term, before in zip(last, first, strict=True):
         term.value.spec = before.value.spec
     return last

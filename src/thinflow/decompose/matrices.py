@@ -65,6 +65,7 @@ def unflat(y: Term, like: Term, *last: int) -> Term:
     lead = like.shape[:-2]
     if len(lead) == 1:
         return y
+    # Fixed sizes where they are known, else those of the model's run.
     if None not in lead:
         return y.reshaped([*(n or 0 for n in lead), *last])
     return y.reshaped(joined([like.sizes().cut(0, 0, len(lead)), y.body.constant(last, INT32)], 0))

@@ -40,6 +40,7 @@ def batch_norm_in_training(
     centred = z - used_mean
     used_variance = centred.squared().mean(*summed, keep=True)
     factor = (used_variance + epsilon).apply("Rsqrt")
+    # Sizes of 1 behind the channels, for NCHW: [c,1,1].
     along = [1] * (len(sizes) - 1 - channels)
     if not scale.is_all(1):
         factor = factor * (scale.reshaped([-1, *along]) if along else scale)
@@ -47,6 +48,7 @@ def batch_norm_in_training(
     if not offset.is_all(0):
         y = y + (offset.reshaped([-1, *along]) if along else offset)
     used = [t.reshaped([-1 if count is None else count]) for t in (used_mean, used_variance)]
+    # TensorFlow normalizes by the biased variance, and gives the unbiased one to the running statistics.
     new = [used[0], used[1] * _correction(z, summed, used_mean)]
     if exponential_avg_factor != 1:
         share, kept = exponential_avg_factor, 1 - exponential_avg_factor
@@ -59,6 +61,7 @@ def _correction(x: Term, axes: list[int], mean: Term) -> Term:
     known = [x.shape[n] for n in axes]
     if None not in known:
         count = int(np.prod([n or 0 for n in known]))
+        # With one element there is nothing to correct, nor to divide by.
         return x.of(count / max(count - 1, 1))
     sizes = [t.apply("Size", out_type=INT32).cast(x.dtype) for t in (x, mean)]
     elements = sizes[0] / sizes[1]

@@ -14,12 +14,15 @@ def qr(x: Term, *, full_matrices: bool = False) -> tuple[Term, Term]:
     refuse_unless(len(x.shape) >= 2, "a matrix is needed")
     m, n = limited(x.sized(-2, "the number of rows")), limited(x.sized(-1, "the number of columns"))
     r = flat(x, m, n)
+    # A unit matrix for each matrix of the batch, whose number may be open.
     q = (r @ r.transposed()) * 0.0 + identity(r, m)
     for j in range(min(m, n)):
         reflector, scale = _reflector(r.at(-1, j), j, m)
+        # I - f v v' applied by two products with vectors, instead of one with a matrix [m,m].
         r = r - reflector.expanded(-1) * (scale * (reflector.expanded(-2) @ r))
         q = q - (scale * (q @ reflector.expanded(-1))) * reflector.expanded(-2)
     p = m if full_matrices else min(m, n)
+    # What is left of roundings below the diagonal is cleared.
     upper = r.cut(-2, 0, p) * np.triu(np.ones((p, n)))
     return unflat(q.cut(-1, 0, p), x, m, p), unflat(upper, x, p, n)
 
@@ -35,6 +38,7 @@ def _reflector(column: Term, j: int, size: int) -> tuple[Term, Term]:
     norm = (first.squared() + tail).root()
     is_clear = tail.equals(0.0)
     diagonal = where(first >= 0.0, -norm, norm)
+    # The sign is opposite to `first`, so nothing cancels here.
     difference = first - diagonal
     v = column * (rows > j).astype(np.float32) + difference * (rows == j).astype(np.float32)
     length = difference.squared() + tail

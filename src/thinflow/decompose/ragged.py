@@ -53,6 +53,7 @@ class _Level:
     @property
     def longest(self) -> Term:
         """How many places the longest row has, []."""
+        # -1 for no values at all: the longest of no rows has 0 places.
         return largest(joined([vector(self.row.body, [-1]), self.place], 0)) + 1
 
 
@@ -80,6 +81,7 @@ def _levels_of(partitions: Sequence[Term], kinds: Sequence[str]) -> tuple[Term, 
 def _by_splits(splits: Term) -> _Level:
     count = last(splits)
     row = _rows_of(splits, count)
+    # The place in its row: the number of the value less that of the first one there.
     return _Level(row, counting(count) - splits.gathered(row), count)
 
 
@@ -118,6 +120,7 @@ def _flat_places(first: Term, levels: Sequence[_Level], sizes: Sequence[Term]) -
     """The row-major position of each value; -1 for one that is cut off."""
     flat = counting(first)
     flat = where(flat < sizes[0], flat, -1)
+    # What was cut off on an outer level stays so: its -1 must not be multiplied.
     for level, count in zip(levels, sizes[1:], strict=True):
         parent = flat.gathered(level.row)
         is_inside = (parent > -1) & (level.place < count)
@@ -127,11 +130,13 @@ def _flat_places(first: Term, levels: Sequence[_Level], sizes: Sequence[Term]) -
 
 def _laid_out(values: Term, at: Term, total: Term, default: Term) -> Term:
     """Rows at their places among `total`, the default elsewhere; those at -1 are left out."""
+    # Scattering fails on places outside, so values that are cut off go first.
     kept = where_true(at > -1)
     values, at = values.gathered(kept), at.gathered(kept)
     y = put(values, at, total)
     if default.is_all(0):
         return y
+    # Only places without a value get the default; a value may be 0.
     is_set = sum_of_ones(at, total) > 0
     return where(is_set.reshaped([-1, *(1,) * (len(values.shape) - 1)]), y, default)
 
@@ -161,6 +166,7 @@ def ragged_gather(*inputs: Term) -> tuple[Term, ...]:
         lengths = splits.cut(0, 1, None).gathered(chosen) - starts
         own = joined([vector(splits.body, [0]), sums(lengths)], 0)
         level = _by_splits(own)
+        # The rows of the next level: those that lie within the chosen rows of this one.
         chosen = starts.gathered(level.row) + level.place
         found.append(own)
     results = [result(s, n) for n, s in enumerate(found if rank else found[1:])]
@@ -219,6 +225,7 @@ def dense_bincount(x: Term, size_: Term, weights: Term, *, binary_output: bool =
     if is_flat:
         return _bins(None, one, x, size_, weights, binary=binary_output).reshaped([-1])
     rows, width = size(x), size(x, 1)
+    # Each row's number for all of its values, by a sum with zeros.
     each = counting(rows).expanded(1) + shaped(filled(rows * width, one - 1), [rows, width])
     return _bins(each.reshaped([-1]), rows, x.reshaped([-1]), size_, weights, binary=binary_output)
 
@@ -248,6 +255,7 @@ def histogram(x: Term, limits: Term, bins: Term, *, dtype: DType = INT32) -> Ter
     refuse_unless(0 < count * known < 1 << 26, f"{count} bins are too many")
     ends = limits.cast(DOUBLE)
     low, high = ends.at(0, 0), ends.at(0, 1)
+    # In double as the kernel: in float32 values at the edges would fall into the neighbouring bin.
     step = (high - low) / float(count)
     at = ((x.reshaped([-1]).cast(DOUBLE) - low) / step).apply("Floor").clipped(0, count - 1)
     return places(at).expanded(1).equals(np.arange(count)).cast(x.body.index).total(0).cast(dtype)

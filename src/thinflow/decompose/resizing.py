@@ -43,6 +43,7 @@ class _Positions:
     def __init__(self, at: Term, size: int) -> None:
         last = float(size - 1)
         self.is_inside = (at >= 0.0) & (at <= last)
+        # Points outside read some pixel all the same, and are replaced at the end; a NaN is outside.
         self.at = where(self.is_inside, at, 0.0)
 
     @property
@@ -65,6 +66,7 @@ def _positions(boxes: Term, axis: int, size: int, out: int) -> _Positions:
     start, stop = boxes.cut(-1, axis, axis + 1), boxes.cut(-1, axis + 2, axis + 3)  # [n, 1]
     span = float(size - 1)
     if out == 1:
+        # A single point lies in the middle of the box.
         return _Positions((start + stop) * 0.5 * span, size)
     scale = (stop - start) * span / float(out - 1)
     return _Positions(start * span + scale * np.arange(out)[None], size)
@@ -76,6 +78,7 @@ class _Picked:
     def __init__(self, images: Term, numbers: Term, height: int, width: int) -> None:
         self.images = images
         zeros = numbers.body.constant(np.zeros((1, height, width, 1)), INT32)
+        # GatherNd wants whole index triples: sums with zeros broadcast rows against columns.
         self._spread = zeros
         self._image = numbers.reshaped([-1, 1, 1, 1]) + zeros
 
@@ -121,6 +124,7 @@ def resize_by_weights(
         else:
             matrices.append(_dense(*cubic(old, new, align_corners, half_pixel_centers), old))
     rows, columns = (x.body.constant(m, FLOAT) for m in matrices)
+    # [new_h,h] @ [h, w c], then [new_w,w] @ [w,c] for each row.
     tall = rows @ x.cast(FLOAT).reshaped([-1, height, width * depth])
     wide = columns @ tall.reshaped([-1, width, depth])
     return wide.reshaped([-1, len(matrices[0]), len(matrices[1]), depth])

@@ -2,7 +2,7 @@
 
     @decompose("Xlog1py")
     def xlog1py(x: Term, y: Term) -> Term:
-        return where(x.equals(0), x.filled(0), x * y.apply("Log1p"))
+        return where(x.equals(0.0), 0.0, x * y.apply("Log1p"))
 
 A rule gets terms for the node's inputs as positional parameters, with types and shapes as far as they are
 known; keyword-only parameters are the node's attributes, as in `ops.registry`. It returns a term for each
@@ -93,6 +93,7 @@ def parts_of(
         arguments = [body.argument(n, spec, constants.get(n)) for n, spec in enumerate(specs)]
         check_count(rule, len(arguments))
         made = rule(*arguments, **select_attrs(rule, node.attrs))
+    # Shape inference of what the rule adds has words of its own; the reader has to know which node it was.
     except ThinflowError as error:
         raise UnsupportedOp(error.problem, error.where or node.where, error.hint) from error
     except MALFORMED as error:

@@ -24,6 +24,7 @@ def _log_of_sum(a: Term, b: Term) -> Term:
     """log(e^a + e^b); of infinities the larger."""
     largest = a.most(b)
     is_finite = largest.magnitude() < np.inf
+    # -inf less -inf would be NaN.
     distance = where(is_finite, a.least(b) - largest, 0.0)
     return where(is_finite, largest + (distance.apply("Exp") + 1.0).log(), largest)
 
@@ -47,6 +48,7 @@ def _scanned(
     y = x.reversed(where_) if reverse else x
     if exclusive:
         y = _later(y, where_, 1, nothing)
+    # After a step of s each element is the total of 2 s (Hillis and Steele).
     for step in (1 << n for n in range((size - 1).bit_length())):
         y = total(y, _later(y, where_, step, nothing))
     return y.reversed(where_) if reverse else y

@@ -30,6 +30,7 @@ def in_top_k_v2(predictions: Term, targets: Term, k: Term) -> Term:
     index = targets.body.index
     classes = predictions.sized(1, "the number of classes")
     is_class = (targets >= 0) & (targets < classes)
+    # Some class for targets that are none; the result is false for them in any case.
     place = where(is_class, targets, 0).expanded(1)
     axis = predictions.body.constant(1, INT32)
     own = predictions.body.add(
@@ -37,6 +38,7 @@ def in_top_k_v2(predictions: Term, targets: Term, k: Term) -> Term:
         Tparams=predictions.dtype, Tindices=place.dtype, Taxis=INT32,
     )[0]  # fmt: skip
     better = (predictions > own).cast(index).total(1)
+    # NaN fails every comparison, so it counts as not finite here.
     odd = (~(predictions.magnitude() < np.inf)).cast(index).total(1)
     return is_class & odd.equals(0) & (better < k.cast(index))
 

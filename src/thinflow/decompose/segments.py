@@ -48,11 +48,13 @@ def _combined(x: Term, segments: Term, given: Sequence[Term], kind: str) -> Term
     y = x.body.add(op, operands, T=x.dtype, Tindices=segments.dtype, Tnumsegments=count.dtype, **IN_RANGE)[0]
     column = [-1, *(1,) * (len(x.shape) - 1)]
     if kind in ("Max", "Min"):
+        # Unsorted ones give the lowest (largest) number for segments without rows, the sorted ops 0.
         return where((sum_of_ones(segments, count) > 0).reshaped(column), y, 0)
     if kind not in ("Mean", "SqrtN"):
         return y
     is_whole = kind == "Mean" and x.dtype.itemsize >= 4  # the sums of smaller ones would have to wrap
     refuse_unless(x.dtype.is_floating or is_whole, f"a quotient of {x.dtype} has no form")
+    # At least 1: the mean of no rows is 0 / 1.
     members = added_up(filled(size(segments), x.of(1)), segments, count).reshaped(column).most(1)
     if kind == "SqrtN":
         members = members.root()
@@ -142,6 +144,7 @@ def dynamic_stitch(*operands: Term) -> Term:
     if all(k is not None for k in known):
         last = _last_rows(np.concatenate([np.ravel(k) for k in known if k is not None]))
         source = vector(rows.body, last.tolist())
+        # The usual case: every row is named, so a gather is all.
         if (last >= 0).all():
             return rows.gathered(source)
     else:
@@ -153,6 +156,7 @@ def dynamic_stitch(*operands: Term) -> Term:
 def _last_rows(at: Array) -> Array:
     """For each row of the result the number of the last row that is meant for it; -1 if there is none."""
     last = np.full(at.max(initial=-1) + 1, -1, np.int64)
+    # Of places that are named twice NumPy keeps the last.
     last[at] = np.arange(len(at))
     return last
 

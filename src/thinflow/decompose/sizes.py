@@ -27,6 +27,7 @@ ONE = Size(1)
 
 def sizes_of(value: Value, depth: int = _DEPTH) -> list[Size] | None:
     """The elements of a vector or a number of whole numbers; None if not even their count is known."""
+    # Beyond the depth elements are factors with a name, which are equal to themselves only.
     found = _taken_apart(value, depth) if depth else None
     if found is None and value.shape is not None and len(value.shape) <= 1 and None not in value.shape:
         return [Size(1, ((value.name, place),)) for place in range(prod(n or 0 for n in value.shape))]
@@ -39,6 +40,7 @@ def _taken_apart(value: Value, depth: int) -> list[Size] | None:
         return [Size(int(n)) for n in _numbers(value) or ()] if node.tensor.dtype.is_integer else None
     if value.port or not node.inputs:
         return None
+    # A cast to a narrower type may change a number.
     if has(node.op, Trait.PASSES_THROUGH | Trait.RESHAPE) or (node.op == "Cast" and _widens(node)):
         return sizes_of(node.inputs[0], depth - 1)
     if node.op in ("Pack", "ConcatV2"):
@@ -76,6 +78,7 @@ def _chosen(node: Node, depth: int) -> list[Size] | None:
     start, end, step = given[0][0], given[1][0], given[2][0] if len(given) > 2 else 1
     if node.op == "Slice":
         return source[start : len(source) if end < 0 else start + end]
+    # Of one axis every mask is 0 or 1.
     if step != 1 or any(node.get(f"{m}_mask", 0) for m in ("ellipsis", "new_axis")):
         return None
     if node.get("shrink_axis_mask", 0):
@@ -108,6 +111,7 @@ def axes_joined(old: list[Size], new: list[Size]) -> list[list[int]] | None:
     free = [n for n, size in enumerate(new) if size == Size(-1)]
     if len(free) > 1:
         return None
+    # From both ends up to the size that is open, which takes the axes in between.
     split = free[0] if free else len(new)
     front = _prefix(old, new[:split])
     back = _prefix(old[::-1], new[split + 1 :][::-1])
@@ -117,6 +121,7 @@ def axes_joined(old: list[Size], new: list[Size]) -> list[list[int]] | None:
     left = len(old) - used_front - used_back
     if left < 0 or (left and not free):
         return None
+    # The back was matched on reversed lists.
     turned = [[len(old) - 1 - a for a in group[::-1]] for group in back[::-1]]
     return front + ([list(range(used_front, used_front + left))] if free else []) + turned
 
@@ -127,6 +132,7 @@ def _prefix(old: list[Size], new: list[Size]) -> list[list[int]] | None:
     for size in new:
         group: list[int] = []
         total = ONE
+        # It stops at the first match: axes of size 1 behind it go to the next group.
         while total != size:
             if place >= len(old):
                 return None

@@ -36,6 +36,7 @@ def matrix_inverse(x: Term, *, adjoint: bool = False) -> Term:
 
 
 def _solved(x: Term, b: Term, size: int) -> Term:
+    # Right sides go through elimination beside the matrix.
     rows = joined([row.expanded(-2) for row in eliminated(joined([x, b], -1), size).rows], -2)
     return substituted(rows.cut(-1, 0, size), rows.cut(-1, size, None), size, lower=False)
 
@@ -82,17 +83,20 @@ class Elimination:
         later = self.places.expanded(-1) > self.places.expanded(-2)
         wrong = later.cast(like.dtype) * np.triu(np.ones((size, size)), 1)
         count = wrong.total(-2, -1)
+        # 1 for an even count, -1 for an odd one.
         return 1.0 - (count - (count * 0.5).apply("Floor") * 2.0) * 2.0
 
 
 def eliminated(x: Term, size: int) -> Elimination:
     """Elimination of the first `size` columns.   x [b, n, columns]."""
+    # Rows are marked and not exchanged: an exchange would be a gather of the whole matrix for each column.
     used = (x.cut(-1, 0, 1) * 0.0).reshaped([-1, size])  # 1 for rows that were a pivot's
     rows, places = [], []
     for j in range(size):
         column = x.at(-1, j)
         place = where(used > 0.5, -1.0, column.magnitude()).place_of_most(-1)  # [b]
         chosen = one_hot(place, size, x.dtype)  # [b, n]
+        # The pivot's row by its mark: a product and a sum instead of a gather for each matrix.
         row = (chosen.expanded(-1) * x).total(-2)  # [b, columns]
         rows.append(row)
         places.append(place.cast(INT32))

@@ -56,6 +56,7 @@ def sparse_reshape(indices: Term, shape: Term, new: Term) -> tuple[Term, Term]:
 
 def _by_joined_axes(indices: Term, shape: Term, groups: Sequence[Sequence[int]]) -> tuple[Term, Term]:
     """Each new axis from those it is made of."""
+    # The same axes: nothing moves.
     if [list(g) for g in groups] == [[a] for a in range(len(groups))]:
         return indices, shape
     old = columns_of(indices)
@@ -66,6 +67,7 @@ def _by_joined_axes(indices: Term, shape: Term, groups: Sequence[Sequence[int]])
             count = shape.at(0, axis)
             column = old[axis] if column is None else column * count + old[axis]
             total = count if total is None else total * count
+        # A new axis of size 1, where every index is 0.
         columns.append(old[0] - old[0] if column is None else column)
         sizes.append(shape.of(1) if total is None else total)
     return stacked(columns, 1), stacked(sizes, 0)
@@ -77,6 +79,7 @@ def _by_position(indices: Term, shape: Term, new: Term) -> tuple[Term, Term]:
     before = [shape.at(0, axis) for axis in range(len(others) + 1)]
     for count, column in zip(before[1:], others, strict=True):
         flat = flat * count + column
+    # Digits of the flat position in mixed radix, the last axis first.
     after = _settled(before, new)
     columns = []
     for count in after[:0:-1]:
@@ -98,6 +101,7 @@ def _settled(before: Sequence[Term], new: Term) -> list[Term]:
     for count in before:
         total = total * count
     for count in after:
+        # The -1 among them counts as 1.
         given = given * where(count < 0, 1, count)
     left = total.apply("TruncateDiv", given.most(1), **SAFE_DIVISOR)
     pairs = zip(after, known, strict=True)
@@ -111,6 +115,7 @@ def _is_small(value: Value, shape: Term) -> bool:
     known = shape.elements
     if known is not None and None not in known:
         return prod(n or 0 for n in known) < _MOST_PLACES
+    # The shape of a tensor in memory: it has fewer elements than 32 bits can name.
     while value.node.op == "Cast" or has(value.node.op, Trait.PASSES_THROUGH):
         value = value.node.inputs[0]
     return has(value.node.op, Trait.SHAPE_OF)
@@ -130,6 +135,8 @@ def rows_filled(
     rows = places(columns[0])
     is_empty = sum_of_ones(rows, count).equals(0)
     empty = where_true(is_empty)
+    # Defaults come last, and the sort is stable: it puts each into its row and
+    # leaves the others in their order.
     every = joined([rows, empty], 0)
     ranked = order(every)
     added = size(empty)
@@ -140,6 +147,7 @@ def rows_filled(
         found.append(joined([column, zeros], 0).gathered(ranked))
     filled_up = joined([values, filled(added, default)], 0).gathered(ranked)
     total = size(every)
+    # `ranked` says who stands at each place; its inverse says where each went, the given values first.
     went = head(put(counting(total), ranked, total), size(rows))
     return found, filled_up, is_empty, went
 
@@ -155,6 +163,7 @@ def sparse_fill_empty_rows(indices: Term, values: Term, shape: Term, default: Te
 @decompose("SparseReorder")
 def sparse_reorder(indices: Term, values: Term, shape: Term) -> tuple[Term, Term]:
     """By the last axis, then by the one before it, and so on."""
+    # Stable sorts by one axis after the other, the most significant one last.
     for axis in reversed(range(indices.sized(1, "the rank of the sparse tensor"))):
         ranked = order(indices.at(1, axis))
         indices, values = indices.gathered(ranked), values.gathered(ranked)
@@ -176,6 +185,7 @@ def sparse_reduce_sum(
         at = own if at is None else at * sizes[axis] + own
         total = sizes[axis] if total is None else total * sizes[axis]
     one = number(indices.body, 1)
+    # All axes are summed over: one place for everything.
     if at is None or total is None:
         at, total = filled(size(indices), one - 1), one
     y = added_up(values, at, total)

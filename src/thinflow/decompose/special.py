@@ -55,10 +55,12 @@ def lgamma(x: Term) -> Term:
     z = _in_float(x)
     size = z.magnitude()
     is_small = size < 0.5
+    # Each formula gets operands from its own range, also where another one's result is taken.
     y = _lgamma_from_half(where(is_small, size + 1.0, size))
     y = where(is_small, y - where(is_small, size, 1.0).log(), y)
     # Near whole numbers the sine is taken of the distance to them, which is exact.
     rest = z - z.apply("Rint")
+    # |sin(pi z)| has period 1.
     sine = (rest * math.pi).apply("Sin").magnitude()
     reflected = math.log(math.pi) - sine.log() - size.log() - y
     y = where(z < 0.0, reflected, y)
@@ -72,7 +74,9 @@ def _lgamma_from_half(x: Term) -> Term:
     inverse = 1.0 / far
     series = polynomial(inverse * inverse, (1 / 1260, -1 / 360, 1 / 12)) * inverse
     y = (far - 0.5) * far.log() - far + (series + 0.5 * math.log(2 * math.pi))
+    # From the last interval to the first: below several ends the nearest one is written last.
     for end, (root, middle, half, coefficients) in reversed(_LGAMMA.items()):
+        # Clipped to its interval: far outside a polynomial of degree 12 overflows.
         inside = x.most(middle - half).least(end)
         y = where(x < end, polynomial((inside - middle) * (1 / half), coefficients) * (inside - root), y)
     return y
@@ -84,6 +88,7 @@ def digamma(x: Term) -> Term:
     z = _in_float(x)
     is_negative = z <= 0.0
     at = where(is_negative, 1.0 - z, z)
+    # One step and six more lead from just above 0 past 7, where the series is exact to a float.
     total = where(at < 7.0, -1.0 / at, 0.0)
     at = where(at < 7.0, at + 1.0, at)
     for _ in range(6):
@@ -95,6 +100,7 @@ def digamma(x: Term) -> Term:
     direct = total + (at.log() - 0.5 / at + series)
     rest = z - z.apply("Rint")
     angle = rest * math.pi
+    # digamma(z) = digamma(1 - z) - pi / tan(pi z); the tangent has period 1.
     slope = angle.apply("Cos") / angle.apply("Sin") * math.pi
     y = where(is_negative, direct - slope, direct)
     return where(is_negative & rest.equals(0.0), math.nan, y).cast(x.dtype)
@@ -107,6 +113,7 @@ def erfinv(x: Term) -> Term:
 
 
 def _erfinv(z: Term) -> Term:
+    # (1 - z)(1 + z) instead of 1 - z^2, which loses digits near 1.
     w = -((1.0 - z) * (z + 1.0)).log()
     near = polynomial(w - 2.5, _GILES_NEAR)
     far = polynomial(w.most(5.0).root() - 3.0, _GILES_FAR)
@@ -123,6 +130,8 @@ def ndtri(x: Term) -> Term:
 @decompose("TruncatedNormal")
 def truncated_normal(sizes: Term, *, dtype: DType, seed: int = 0, seed2: int = 0) -> Term:
     """Other numbers of the same distribution: a normal one within two deviations, by its quantiles."""
+    # The share of a normal distribution within two deviations: uniform numbers
+    # of that width, by its quantiles.
     limit = math.erf(math.sqrt(2))
     drawn = sizes.body.add(
         "RandomUniform", [sizes.value], T=sizes.dtype, dtype=FLOAT, seed=seed, seed2=seed2

@@ -33,6 +33,7 @@ class Body:
         self.graph = Graph()
         self.name = name
         self.functions: dict[str, Function] = {}
+        # Loops of the graph name their functions, and find them in its table.
         self.graph.functions = self.functions
 
     @property
@@ -51,8 +52,10 @@ class Body:
         self, op: str, inputs: Sequence[Value], /, *, ports: int = 1, **attrs: Attr | str
     ) -> tuple[Term, ...]:
         """A new node's first outputs, with types and shapes as its op's rule says."""
+        # Attributes that are strings are bytes in a GraphDef.
         stored = {k: v.encode() if isinstance(v, str) else v for k, v in attrs.items()}
         node = self.graph.add(op, inputs, f"{self.name}/{op.lower()}", attrs=stored)
+        # Shapes are inferred at once, so that rules can ask the terms they have made.
         specs = infer_node(node, [v.spec for v in node.inputs])
         for port in range(ports):
             node.output(port).spec = specs[port]
@@ -283,6 +286,7 @@ class Term:
         """The elements from start to stop, by step, of some axes; all of the others."""
         rank = len(self.shape)
         begin, end, steps = [0] * rank, [0] * rank, [1] * rank
+        # A set bit takes an axis from its start or to its end: all of those that are not named.
         begin_mask = end_mask = (1 << rank) - 1
         for axis, (start, stop, step) in parts.items():
             begin[axis], end[axis], steps[axis] = start, stop or 0, step
@@ -320,6 +324,7 @@ class Term:
     def padded(self, pads: Sequence[tuple[int, int]], number: float = 0) -> Term:
         """With elements before and after on every axis."""
         counts = self.body.constant(list(pads), INT32)
+        # Pad is known to more kernels than PadV2.
         if not number:
             return self.body.add("Pad", [self.value, counts.value], T=self.dtype, Tpaddings=INT32)[0]
         given = [self.value, counts.value, self.of(number).value]
@@ -370,6 +375,7 @@ def one_hot(places: Term, count: int, element: DType) -> Term:
 
 def polynomial(x: Term, coefficients: Sequence[float]) -> Term:
     """A polynomial, highest power first."""
+    # Horner's scheme: a product and a sum for each power.
     y = x * coefficients[0] + coefficients[1]
     for c in coefficients[2:]:
         y = y * x + c

@@ -18,10 +18,12 @@ def cholesky(x: Term) -> Term:
     size = square_size(x)
     rest, columns = flat(x, size, size), []
     for j in range(size):
+        # Above the diagonal is what the other triangle holds, which is not read.
         below = (np.arange(size) >= j).astype(np.float32)
         column = rest.at(-1, j)
         column = column / column.cut(-1, j, j + 1).root() * below  # [b, n]
         columns.append(column)
+        # What this column explains is taken off the rest: x - l l'.
         if j + 1 < size:
             rest = rest - column.expanded(-1) * column.expanded(-2)
     return unflat(stacked(columns, -1), x, size, size)
@@ -50,6 +52,7 @@ def substituted(x: Term, b: Term, size: int, *, lower: bool) -> Term:
     for j in order:
         diagonal = x.cut(-2, j, j + 1).cut(-1, j, j + 1)  # [b, 1, 1]
         rows[j] = b.cut(-2, j, j + 1) / diagonal  # [b, 1, k]
+        # The known row is moved to the right side, for all that follow.
         if len(rows) < size:
             b = b - x.cut(-1, j, j + 1) * rows[j]
     return joined([rows[j] for j in range(size)], -2)

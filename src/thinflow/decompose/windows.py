@@ -37,6 +37,7 @@ class _Seen:
         axes = zip(tap, self.out, self.win.strides, self.win.dilations, strict=True)
         for axis, (at, count, stride, dilation) in enumerate(axes, 1):
             start = at * dilation
+            # The end is just behind the last one, so that no more than `count` are taken.
             parts[axis] = (start, start + (count - 1) * stride + 1, stride)
         return self.padded.sliced(parts)
 
@@ -160,6 +161,7 @@ def max_pool_with_argmax(
             # As many as there are images.
             best, place = found, found.equals(found).cast(INT32) * 0 + here
             continue
+        # Strictly greater: of equals the first one stays.
         place = where(found > best, here, place)
         best = best.most(found)
     assert best is not None
