@@ -20,7 +20,9 @@ T = TypeVar("T", bound=Any)
 
 REFUSED = "REFUSED"
 """Code of an operator that stands for a node the target cannot express."""
+# Shapes, axes and the like are small; elements of larger tensors are not followed.
 _MAX_ELEMENTS = 64
+# Each factor is an operator more.
 _MAX_EXPONENT = 8
 
 
@@ -68,6 +70,7 @@ class Building(Generic[T]):
     def refine(self, value: Value, spec: TensorSpec) -> None:
         """Add what is known of a value's shape now that more constants are known."""
         old = self.spec(value)
+        # Only what says more: an op's own rule may know less than the shapes that were given.
         if old.shape is None or (spec.shape is not None and spec.shape.count(None) < old.shape.count(None)):
             self._refined[value] = TensorSpec(
                 old.dtype or spec.dtype, spec.shape, old.elements or spec.elements
@@ -78,6 +81,7 @@ class Building(Generic[T]):
         if not tensor.is_constant:
             return self._known.get(tensor, TensorSpec(tensor.dtype, tensor.shape))
         array = np.asarray(tensor.array())
+        # Shape inference follows whole numbers only.
         is_small = array.size <= _MAX_ELEMENTS and tensor.dtype.kind in "iub"
         return TensorSpec(
             tensor.dtype, tensor.shape, tuple(map(int, array.ravel().tolist())) if is_small else None
@@ -123,6 +127,8 @@ class Building(Generic[T]):
 
     def refuse(self, error: UnsupportedOp, ports: int, inputs: Sequence[T] = ()) -> tuple[T, ...]:
         """Tensors nothing can compute from `inputs`: an error that counts only if somebody reads them."""
+        # Any type will do: nothing computes it. The builder's own `value` would refuse types that the target
+        # lacks.
         like = self._new_tensor("", None, FLOAT)
         outputs = [Building.value(self, self.node.output(port), like=like) for port in range(ports)]
         self.operators.append(
@@ -170,6 +176,7 @@ class Building(Generic[T]):
 
     def own(self, suffix: str, shape: Dims, element: DType, data: Array | None = None) -> T:
         """A tensor of the current node's own."""
+        # The node's name goes before, so that reports and profiles can tell where it comes from.
         tensor = self._new_tensor(self.unique(f"{self.node.name}/{suffix}"), shape, element, data)
         self.origin[tensor] = self.node.name
         return tensor

@@ -93,12 +93,14 @@ class Sum:
 
     def single(self) -> Atom | None:
         """The atom that it is, if it is no more than that."""
+        # With a factor, or beside anything else, it is another value than the atom's.
         if self.products or len(self.terms) != 1 or np.any(self.bias):
             return None
         atom, factor = next(iter(self.terms.items()))
         return atom if np.all(factor == 1) else None
 
     def scaled(self, factor: Array) -> Sum:
+        # A matrix has a row for each unit, a term one factor for each.
         column = factor[:, None] if factor.ndim else factor
         return Sum(
             self.width,
@@ -140,6 +142,7 @@ class Sums:
 
     def source(self, total: Sum) -> Atom:
         """A sum as what a matrix is multiplied by."""
+        # A matrix may also be multiplied by a sum of several terms; the key makes equal sums one atom.
         return total.single() or self._atom(("sum", total), Atom("sum", total.width, (total,)))
 
     def _atom(self, key: Any, atom: Atom) -> Atom:
@@ -172,6 +175,7 @@ class Sums:
         if step.kind == "choose":
             chosen = tuple(self.of(t) for t in step.inputs[1:])
             width = max(s.width for s in chosen)
+            # Not shared, as it stands for its one tensor; reading each tensor once makes that unique.
             return self._plain(Atom("choose", width, chosen, step.inputs[0]))
         if step.kind == "clip" or step.kind in FUNCTIONS:
             inner = self.of(step.inputs[0])
@@ -181,6 +185,7 @@ class Sums:
     def _constant(self, step: Step) -> Sum:
         assert step.array is not None
         array = step.array
+        # One number for all, or one row for all: anything else has numbers for single sequences.
         if array.size != 1 and array.size != array.shape[-1]:
             raise NoCell("a constant differs between the sequences of a batch")
         return Sum(array.size, array.reshape(()) if array.size == 1 else array.reshape(-1))
@@ -188,6 +193,7 @@ class Sums:
     def _product(self, step: Step) -> Sum:
         """The product of a matrix [k,n] and sums side by side."""
         assert step.array is not None
+        # The runtimes' weights are [units,inputs].
         matrix = step.array.T
         total = Sum(len(matrix), np.zeros((), np.float32))
         at = 0
@@ -195,6 +201,7 @@ class Sums:
             columns = matrix[:, at : at + part.width]
             at += part.width
             if part.is_constant:
+                # A matrix times a constant is a bias.
                 total = total.plus(Sum(len(matrix), columns @ np.broadcast_to(part.bias, part.width)))
             else:
                 total = total.plus(Sum(len(matrix), np.zeros((), np.float32), {self.source(part): columns}))
@@ -211,6 +218,7 @@ class Sums:
     def _multiplied(self, left: Sum, right: Sum) -> Sum:
         if left.is_constant or right.is_constant:
             factor, other = (left.bias, right) if left.is_constant else (right.bias, left)
+            # A vector times one number would make more units of one.
             if factor.ndim and len(factor) != other.width:
                 raise NoCell("a factor widens what it multiplies")
             return other.scaled(factor)
@@ -228,8 +236,10 @@ class Sums:
         )
 
     def _cut_atom(self, atom: Atom, start: int, stop: int) -> Atom:
+        # The matrices that h and rows are multiplied by are cut by their rows; these are multiplied whole.
         if atom.kind in ("state", "row", "choose", "sum"):
             raise NoCell(f"a {atom.kind} is cut into pieces")
+        # Gates that are cut from one product share their atoms, so that a cell finds the same ones again.
         key = (atom, start, stop)
         if key not in self._atoms:
             inputs = tuple(s if s.width == 1 else self._cut(s, start, stop) for s in atom.inputs)

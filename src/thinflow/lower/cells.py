@@ -123,6 +123,8 @@ def _clipped(total: Sum) -> Bent | None:
     if total.products or len(total.terms) != 1 or np.any(total.bias):
         return None
     atom, factor = next(iter(total.terms.items()))
+    # Keras writes a hard sigmoid as clip(0.2 x + 0.5, 0, 1), or as relu6(x + 3) / 6: the inner sum takes the
+    # factor.
     if atom.kind != "clip" or atom.numbers[0] != 0 or not np.allclose(factor * atom.numbers[1], 1, rtol=1e-6):
         return None
     return "hard_sigmoid", atom.inputs[0].scaled(factor)
@@ -145,6 +147,7 @@ class _Finder:
 
     def found(self) -> list[Cell]:
         cells = [cell for n in self._new if (cell := self._lstm(n)) is not None]
+        # LSTMs first, as each takes two of the variables.
         done = {n for cell in cells for n in (cell.output, cell.state)}
         for n in self._new:
             if n not in done:
@@ -163,6 +166,7 @@ class _Finder:
         for output, result in self._new.items():
             hidden, projection = _projected(result)
             opened = self._opened(hidden, self._new[state])
+            # Variables in any order: which one is h only its form tells.
             if opened is None or output == state:
                 continue
             if self._choices[output] != self._choices[state]:
@@ -175,6 +179,7 @@ class _Finder:
             units = self._own[state].width
             made = {n: self._gate(b, output, units, state, opens=n == "o") for n, b in gates.items()}
             if projection is not None:
+                # h = P (o * e(c)): R h = (R P) (o * e(c)), so the gates may read what is projected.
                 for gate in made.values():
                     gate.h = gate.h @ projection
             choice = self._choices[output]
@@ -185,6 +190,7 @@ class _Finder:
         """f, i and g of f * c + i * g."""
         total, own = self._new[state], self._own[state]
         pairs = _products(total)
+        # A sum has no order: both ways round are tried, here and below.
         for forgotten, added in (pairs, pairs[::-1]) if len(pairs) == 2 else ():
             kept = _beside(forgotten, own)
             f = bent(kept) if kept is not None else None
@@ -199,6 +205,7 @@ class _Finder:
         pairs = _products(result)
         for gate, finished in (pairs[0], pairs[0][::-1]) if len(pairs) == 1 else ():
             o, e = bent(gate), bent(finished)
+            # The very same sum, not an equal one: sums are read once for each tensor.
             if o is not None and e is not None and e[1] is state:
                 return o, e[0]
         return None
@@ -221,6 +228,7 @@ class _Finder:
         own = self._own[output]
         early = [s for s in g[1].products if s is not own and _reset(s, own) is not None]
         late = [a for a in g[1].terms if a.kind == "multiply"]
+        # One reset gate, in front of the product or behind it; h itself goes nowhere but through it.
         if len(early) + len(late) != 1 or own in g[1].products:
             raise NoCell("its candidate is not that of a GRU")
         total, late_bias = g[1], np.zeros((), np.float32)
@@ -233,6 +241,7 @@ class _Finder:
             rest.terms = total.terms
         else:
             r, inner = self._late(late[0], own)
+            # r * (R h + d) with a factor of its own has no place in the runtimes' weights.
             if np.any(total.terms[late[0]] != 1):
                 raise NoCell("its reset gate is scaled")
             h, late_bias = inner.products[own], inner.bias
@@ -278,9 +287,11 @@ class _Finder:
             raise NoCell("its gates differ in size")
         peephole = None
         if total.terms:
+            # The output gate's peephole looks at the state after the turn, the others' at the one before.
             seen = None if state is None else self._new[state] if opens else self._sums_of(state)
             peephole = _ratio(total.terms, seen, units)
         x = {s: m for s, m in total.products.items() if s is not own}
+        # Its own h has been taken out above.
         if any(s.kind == "state" for s in x):
             raise NoCell("a gate reads the state of another cell")
         h = total.products.get(own, np.zeros((units, own.width), np.float32))
@@ -338,6 +349,7 @@ def _reset(source: Atom, own: Atom) -> Bent | None:
 
 def _complement(z: Sum, rest: Sum) -> Bent | None:
     """z as a gate if `rest` is 1 - z; a gate that is written as 1 - s is one with all its signs turned."""
+    # z + (1 - z) is 1 as a sum, whatever z is: its terms cancel to zeros.
     total = z.plus(rest)
     if total.products or any(np.any(f) for f in total.terms.values()) or np.any(total.bias != 1):
         return None
@@ -346,8 +358,10 @@ def _complement(z: Sum, rest: Sum) -> Bent | None:
         return straight
     if turned is None or turned[0] not in ("sigmoid", "hard_sigmoid"):
         return None
+    # 1 - sigmoid(x) is sigmoid(-x).
     negative = turned[1].scaled(np.float32(-1) * np.ones(()))
     if turned[0] == "hard_sigmoid":
+        # 1 - clip(s, 0, 1) is clip(1 - s, 0, 1).
         negative = negative.plus(Sum(1, np.ones((), np.float32)))
     return turned[0], negative
 
@@ -361,6 +375,7 @@ def _ratio(terms: Mapping[Atom, Array], seen: Sum | None, units: int) -> Array:
     if seen is None or set(terms) != set(seen.terms) or seen.products or np.any(seen.bias):
         raise NoCell("a gate adds what is neither a product with a matrix nor a peephole")
     factors = [_wide(f, units) for f in terms.values()]
+    # The new state has several terms, f * c and i * g: one factor must scale all of them.
     if any(np.any(f != factors[0]) for f in factors) or any(np.any(f != 1) for f in seen.terms.values()):
         raise NoCell("a gate looks at parts of a state")
     return factors[0]

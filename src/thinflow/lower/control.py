@@ -95,6 +95,7 @@ class FlowLowering(Lowering):
             return
         leaving = step.exits if isinstance(step, Loop) else step.merges
         where = "it is part of a loop" if isinstance(step, Loop) else "it is there on one branch only"
+        # Before anything is emitted: bodies are lowered from copies, so nobody outside may read these nodes.
         self._inside.update(dict.fromkeys(nodes_of(step), where))
         self.builder.begin(leaving[0] if leaving else nodes_of(step)[0])
         mark = self.mark()
@@ -104,6 +105,7 @@ class FlowLowering(Lowering):
             refusal = _refusal(error, nodes_of(step)[0])
             self.undo(mark)
             for node in leaving:
+                # A result counts as refused only where it is read; port 0 is there even without a reader.
                 self._refuse(node, refusal, {v.port for v in node.outputs} | {0})
             return
         for node, slot in zip(leaving, results, strict=True):
@@ -151,6 +153,7 @@ class FlowLowering(Lowering):
             start = len(self.builder.operators)
             results = tuple(self.inlined(function, slots))
         except UnsupportedOp as error:
+            # The target's own refusal says more to the user than that of a decomposition.
             raise refusal or error from error
         self._claim(node, start, results)
         return results
@@ -163,6 +166,7 @@ class FlowLowering(Lowering):
             operator.origin = node.name
             made.update(operator.outputs)
         builder.origin.update(dict.fromkeys(made, node.name))
+        # A result that came in as an operand keeps its name.
         for port, tensor in enumerate(results):
             if tensor in made:
                 made.remove(tensor)
@@ -187,6 +191,7 @@ class FlowLowering(Lowering):
         if len(slots) != len(function.inputs):
             raise UnsupportedOp(f"'{function.name}' takes {len(function.inputs)} inputs, not {len(slots)}")
         node = self.builder.node
+        # Shapes are inferred anew for each call: the same function may be called with others.
         body = _copied(function)
         specs = {v: self.builder.tensor_spec(s) for v, s in zip(body.inputs, slots, strict=True)}
         infer_with_loops(body.graph, specs)
@@ -202,6 +207,7 @@ class FlowLowering(Lowering):
         if not decision.is_constant:
             return self.branched(decision, slots, then, otherwise)
         array = np.asarray(decision.array())
+        # TensorFlow's rule: anything but a scalar is true unless it is empty.
         is_true = bool(array[()]) if array.ndim == 0 else array.size > 0
         return (then if is_true else otherwise)(self, list(slots))
 
@@ -219,12 +225,14 @@ class FlowLowering(Lowering):
         self.builder.begin(branching.merges[0])
         makers = [called(f) for f in functions]
         if branching.predicate.dtype is BOOL or len(makers) == 2:
+            # A Switch sends false to output 0 and true to output 1, so the branch for true is the second.
             return self.chosen(decision, slots, makers[1], makers[0])
         return self.one_of(makers, [decision, *slots])
 
     def one_of(self, branches: Sequence[Maker], slots: list[Any], number: int = 0) -> list[Any]:
         """What the branch with the number slots[0] gives, else the last one: choices inside choices."""
         index, *rest = slots
+        # TensorFlow's Case takes the last branch for numbers out of range.
         if len(branches) == number + 1:
             return branches[number](self, rest)
 
@@ -246,6 +254,7 @@ class FlowLowering(Lowering):
 def steps(graph: Graph, outputs: Sequence[Value], inputs: Sequence[Value]) -> list[Step]:
     """What computes outputs from inputs, in order. O(nodes + edges)."""
     order: list[Step] = list(needed_nodes(outputs, inputs))
+    # TF1's loops and branches are cycles of single nodes, and finding them costs a walk over the graph.
     if any(isinstance(n, Node) and n.op in _TF1 for n in order):
         return steps_of(graph, outputs, inputs)
     return order

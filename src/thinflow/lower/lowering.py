@@ -58,6 +58,7 @@ def needed_nodes(outputs: Iterable[Value], inputs: Iterable[Value]) -> list[Node
         elif node not in seen:
             seen.add(node)
             stack.append((node, True))
+            # Reversed, so that the first input is computed first: the order that a recursion would give.
             stack += [(v.node, False) for v in reversed(node.inputs) if v not in fed and v.node not in seen]
     return order
 
@@ -108,6 +109,7 @@ class Lowering:
             for node in needed_nodes([value], self.tensors):
                 self.builder.begin(node)
                 found = self._folded(node)
+                # Port 0 is settled even without a reader: `value` may be it.
                 for port in {v.port for v in node.outputs} | {0}:
                     self.tensors[node.output(port)] = found[port] if found and port in found else _UNKNOWN
         tensor = self.tensors[value]
@@ -134,6 +136,7 @@ class Lowering:
         folded = self._folded(node)
         if folded is not None:
             for port, tensor in folded.items():
+                # What was fed stays fed, even where the node could be computed.
                 self.tensors.setdefault(node.output(port), tensor)
             return
         self._refine(node)
@@ -173,10 +176,12 @@ class Lowering:
         """Infer the node's shapes again where they are not complete: constants folded here may tell more."""
         definition = registry.find(node.op)
         inputs = [self.tensors.get(v) for v in node.inputs]
+        # Complete shapes cannot get better.
         if definition is None or None in inputs or all(self.builder.spec(v).is_static for v in node.outputs):
             return
         try:
             specs = registry.call_infer(definition, [self.builder.tensor_spec(t) for t in inputs], node.attrs)
+        # Files may hold anything, and shapes are help only: without them the rule itself decides.
         except (
             ThinflowError,
             TypeError,
@@ -211,6 +216,7 @@ class Lowering:
             results = self._evaluated(node, inputs)
             if results is not None:
                 return results
+        # Only ports that somebody reads have to be known.
         ports = [v for v in node.outputs if v.uses or v.is_graph_output]
         found = {v.port: self._known(v) for v in ports}
         return found if found and None not in found.values() else None
@@ -228,6 +234,7 @@ class Lowering:
         definition = registry.find(node.op)
         if definition is None or definition.has(Trait.STATEFUL):
             return None
+        # The tensor itself, under its own name: a copy would be written to the file twice.
         if definition.has(Trait.PASSES_THROUGH):
             return {0: inputs[0]}
         if definition.kernel is None or not self._is_affordable(node, inputs):
@@ -248,6 +255,7 @@ class Lowering:
 
     def _element(self, value: Value, array: Array) -> DType:
         found = self.builder.spec(value).dtype
+        # The graph's own type: qint8 and int8 are one to numpy.
         return found if found is not None and found.numpy_name else dtype(array.dtype)
 
     def _is_affordable(self, node: Node, inputs: list[Any]) -> bool:
@@ -255,4 +263,6 @@ class Lowering:
         specs = [self.builder.spec(node.output(port)) for port in range(max(len(node.outputs), 1))]
         sizes = [spec.size_bytes for spec in specs]
         written = sum(size or 0 for size in sizes)
+        # What a small Fill or Tile blows up stays computed; 8 lets a cast of bytes to the widest numbers
+        # pass.
         return written <= max(_MAX_FOLDED_BYTES, 8 * read)

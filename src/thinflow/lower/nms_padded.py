@@ -145,12 +145,15 @@ def _is_right(
     low, high = (steps.sliced(boxes, (0, at), (call.count, 2)) for at in (0, 2))
     sides = steps.reduced("Min", steps.op("Sub", high, low), 1)
     largest = steps.reduced("Max", boxes, 1)
+    # Corners out of order give negative areas, and boxes without a positive coordinate are passed over: the
+    # function decides.
     plain = steps.op(
         "LogicalAnd",
         steps.op("GreaterEqual", sides, steps.const(np.float32(0))),
         steps.op("Greater", largest, steps.const(np.float32(0))),
     )
     if valid is not None:
+        # Boxes below the least score are never chosen, whatever their corners.
         plain = steps.op("LogicalOr", plain, steps.op("LogicalNot", valid))
     clear = steps.op("Equal", *(steps.op("Cast", t, SrcT=BOOL, DstT=FLOAT) for t in (hits, near)))
     agreed = [

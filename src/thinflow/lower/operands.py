@@ -64,6 +64,7 @@ def axes_of(axes: Operand, rank: int | None, what: str) -> tuple[int, ...]:
         if any(v < 0 for v in values):
             raise UnsupportedOp(f"the rank is not known, and {what} counts from its end")
         return values
+    # A scalar has no axis; 0 is let through for it.
     if any(not -rank <= v < max(rank, 1) for v in values):
         raise UnsupportedOp(f"{what} {list(values)} does not fit rank {rank}")
     return tuple(v % rank if rank else 0 for v in values)

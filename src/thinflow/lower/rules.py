@@ -35,6 +35,7 @@ def lower(*names: str, to: str) -> Callable[[R], R]:
 
     def register(rule: R) -> R:
         for name in names:
+            # Which of two rules were taken would depend on the order of imports.
             other = _registry.setdefault((to, name), rule)
             if other is not rule:
                 raise RuntimeError(

@@ -40,6 +40,8 @@ def targets() -> tuple[Target, ...]:
     package = __package__ or ""
     folders = [m.name for m in iter_modules(import_module(package).__path__) if m.ispkg]
     modules = [f"{package}.{name}.target" for name in sorted(folders)]
+    # find_spec first: a folder without that module is no target, and an import that fails inside of one must
+    # be seen.
     return tuple(import_module(module).TARGET for module in modules if find_spec(module) is not None)
 
 

@@ -37,6 +37,7 @@ def warnings_for(optimized: OptimizedGraph, quantized: QuantizedModel) -> list[s
     warnings += quantized.warnings
     if optimized.restored.note:
         warnings.append(optimized.restored.note)
+    # Two models of one graph may warn of the same thing: each text once, in the order of the first.
     return list(dict.fromkeys(warnings))
 
 
@@ -69,6 +70,7 @@ def settled_notes(inputs: Sequence[Value], core: Core, samples: Samples) -> list
     notes = []
     for value in inputs:
         before, after = value.spec, made.get(value.name)
+        # An open batch is no news: models keep that open or say themselves why they do not.
         if after is None or after.shape is None or None in after.shape[1:]:
             continue
         if before.shape is not None and None not in before.shape[1:]:
@@ -87,6 +89,7 @@ def next_steps(results: PairResults, optimized: OptimizedGraph) -> list[str]:
     job = optimized.job
     graph = job.graph
     model = shlex.quote(results.source or "MODEL")
+    # Commands must open the model as this job did, or they would be about another graph.
     model += "".join(f" --{key} {shlex.quote(str(value))}" for key, value in job.opened_with.items())
     folder = results.files["int8"].parent
     samples = shlex.quote(job.data.path or "FOLDER_OF_SAMPLES")
@@ -97,6 +100,7 @@ def next_steps(results: PairResults, optimized: OptimizedGraph) -> list[str]:
         steps.append(f"thinflow optimize {model} {shlex.quote(str(folder))} {data}{shapes}")
     if results.summary.training_norms:
         frozen = shlex.quote(str(folder / f"{stem_of(graph)}_frozen.pb"))
+        # freeze_batch_norms runs the graph on the samples, and has to know their sizes first.
         data += _known_shapes(graph)
         steps.append(f"thinflow transform {model} {frozen} -t freeze_batch_norms {data}")
     files = " ".join(shlex.quote(str(results.files[key])) for key in ("fp32", "int8"))

@@ -49,6 +49,7 @@ def takes_batches(core: Core, inputs: Iterable[HasShape]) -> bool:
         inputs: of the program.
     """
     declared = any(is_open(v.spec) for v in core.graph.inputs)
+    # Both: the program's open size may stem from what is computed before the core.
     return declared and any(t.shape and t.shape[0] is None for t in inputs)
 
 
@@ -70,6 +71,7 @@ def fix_batch(graph: Graph, samples: Samples | None) -> dict[Value, TensorSpec]:
     """
     before = {v: v.spec for v in graph.inputs}
     batched = [v for v, spec in before.items() if is_open(spec)]
+    # 1 for inputs that samples do not have.
     sizes = _sizes(batched, samples)
     fixed = {v: v.spec.with_shape((sizes.get(v, 1), *(v.spec.shape or ())[1:])) for v in batched}
     infer_with_loops(graph, before | fixed)
@@ -101,10 +103,12 @@ def open_else_fixed(
         refusal = error
     is_whole = model is not None and not model.coverage.is_part
     if not is_whole and counts_samples(graph.inputs):
+        # To go back to, should the fixed batch bring no more into the model.
         inferred = {v: v.spec for v in (*graph.inputs, *(model.core.inputs if model is not None else ()))}
         fix_batch(graph, samples)
         with suppress(UnsupportedOp):
             other = make_fixed()
+            # An open batch is worth more than an equal part with a fixed one.
             if model is None or _left(other) < _left(model):
                 return other, _problem(refusal) if model is None else _why_partial(model.core)
         infer_with_loops(graph, inferred)
@@ -122,6 +126,7 @@ def batch_note(inputs: Sequence[HasShape], why: str) -> str:
 
 def _left(model: HasCore) -> tuple[bool, int]:
     """How much of the graph is not in a model: what is smaller holds more."""
+    # A model that begins behind a decoder is whole, so counting nodes alone would not do.
     return model.coverage.is_part, len(model.core.outside)
 
 

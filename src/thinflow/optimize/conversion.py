@@ -126,6 +126,7 @@ class Converter(Generic[M]):
         """Write the model that answers as the graph does, its open batch fixed if it has to be."""
         optimized = float_graph(self.graph, verify=self.verify, runtime=self.maker.order)
         graph, lower = optimized.graph, self.maker.lower
+        # Inference of ONNX needs ranks: the first made-up sample has them.
         samples = samples_for(graph, None, limit=1) if self.maker.needs_ranks else None
         model = lower(graph, samples)
         require_states(model.core)
@@ -136,6 +137,7 @@ class Converter(Generic[M]):
             return self._conversion(model, optimized, size, proof)
         try:
             proven = self._write_proven(model)
+        # What an open batch was refused for may go through with a fixed one, which is tried once.
         except (EngineUnavailable, FeedError, VerificationError) as error:
             if not model.is_open:
                 raise
@@ -178,10 +180,12 @@ class Converter(Generic[M]):
             UnprovenError: made-up inputs do not go through the graph, and the batch is open.
         """
         path, core = self._path(model), model.core
+        # A list, as the check runs inside of `write`, before the file takes its name.
         found: list[float] = []
         try:
             size = self.maker.write(model, path, check=lambda part: found.append(self._compare(model, part)))
         except UnprovenError as error:
+            # A state or an open batch that nobody has run is not handed out unproven.
             if core.states or (model.is_open and only_batch_is_open(core.graph.inputs)):
                 raise
             size = self.maker.write(model, path, check=lambda part: require_opening(part, model.engine))
@@ -191,6 +195,7 @@ class Converter(Generic[M]):
     def _compare(self, model: M, part: str) -> float:
         """The largest relative difference of a file's answers from the graph's."""
         keeps, seconds = bool(model.core.states), self.timeout_seconds
+        # The first alone and then two at once, or as many as there are calls in a row.
         samples = samples_for(model.core.graph, None, limit=CALLS if keeps else 2)
         file = None if keeps else part  # states of its own would stand in the way of one call at a time
         apart = check_model(model, samples, count=1, file=file, timeout_seconds=seconds)

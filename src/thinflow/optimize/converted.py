@@ -103,6 +103,8 @@ class CoreFeeds:
     def __iter__(self) -> Iterator[dict[str, Array]]:
         names = [v.name for v in self._core.inputs]
         for feed in self._samples:
+            # A prologue is run anew for each walk: its results may be larger than memory holds for all
+            # samples.
             yield dict(zip(names, self._core.before(feed), strict=True))
 
     def __len__(self) -> int:

@@ -64,6 +64,7 @@ class Core:
     def __post_init__(self) -> None:
         fed = self.graph.inputs
         ahead = [v for v in self.inputs if v not in fed]
+        # Plans are made once: `before` and `after` are called for each sample.
         self._before = Plan(self.graph, ahead, fed) if ahead else None
         self._ahead = ahead
         # What the end needs from elsewhere: results of the core, fed inputs, and values made before the core.
@@ -107,6 +108,8 @@ def whole_with_texts(graph: Graph, find: Callable[..., Core]) -> Core:
     Args:
         find: as `find_core`, but for the graph.
     """
+    # Tried with text only where there is some; and text in a part is no good, as the app would have to feed
+    # words to a part.
     if any(map(_handles_text, graph)):
         try:
             core = find(graph, texts=True)
@@ -150,6 +153,7 @@ def find_core(
         unsupported_unit = _unit_unsupported_by_litert
     division, together = _divided(graph, runtime)
     declared = {v: v.spec for v in graph.inputs}
+    # Loops keep shapes from turn to turn, which takes a known batch to see; it is opened again below.
     if together and one_sample:
         infer_with_loops(graph, {v: _one_sample(spec) for v, spec in declared.items()})
     refused = division.refused(
@@ -159,13 +163,16 @@ def find_core(
         refused |= {n: "it handles text, which is for the app" for n in division.nodes if _handles_text(n)}
         refused |= {n: "it lays out words, which are for the app" for n in _laying_out_words(division.nodes)}
     core = _heaviest_region(graph, division, refused, runtime)
+    # A model of what is around the loop would be small, valid and useless.
     if (lost := _lost_loop(division.nodes, refused, core.nodes, together)) is not None:
         raise _loop_error(graph, lost, refused[lost], runtime)
     if together and one_sample:
         infer_with_loops(graph, declared)
+    # Constants go wherever they are read.
     inside = {*core.nodes, *division.constants}
     reason = f"{BESIDE} {runtime} cannot run"
     outside = {n: refused.get(n, reason) for n in division.nodes if n.tensor is None and n not in inside}
+    # A constant output is nobody's work, but the file has to hand it out.
     given = [v for v in graph.outputs if v.node.tensor is not None and (texts or v.dtype is not STRING)]
     inputs = _ordered(core.inputs, graph.inputs)
     outputs = _ordered([*core.outputs, *given], graph.outputs)
@@ -214,6 +221,7 @@ def _heaviest_region(graph: Graph, division: Division, refused: dict[Node, str],
             hint=narrow_advice(refused)
             or "`thinflow inspect MODEL` shows its ops; the reference engine still runs it",
         )
+    # Nodes count as well, so that regions without any known work do not tie at 0.
     weights = [graph_cost(graph, r.nodes).total.flops + sum(map(_node_count, r.nodes)) for r in regions]
     return regions[int(np.argmax(weights))]
 
@@ -263,6 +271,8 @@ def _lost_loop(
 ) -> Node | None:
     """A loop or a branching that is refused and does the work, so that no model without it is of use."""
     missing: list[Node] = []
+    # A core with real work of its own stands without the loop; one of matrix products alone may be just the
+    # classifier behind.
     if not any(n.op in heavy_ops() - _PRODUCTS for n in core):
         missing += [n for n in nodes if n in together and n in refused]
     contained = [m for n in core for m in (n, *calls_inside(n))]

@@ -41,6 +41,7 @@ def core_feeds(core: Core, samples: Samples, count: int) -> list[list[Array]]:
     except REFUSED:
         if not samples.synthetic:
             raise
+    # Made up where the core begins: what decodes bytes would only refuse noise.
     rng = np.random.default_rng(_SEED)
     with _unproven(core, samples):
         return [[synthetic_array(v, rng) for v in core.inputs] for _ in range(count)]
@@ -125,6 +126,8 @@ def _joined(feeds: Sequence[Mapping[Value, Array]], batched: set[Value]) -> dict
 def _other(value: Value, first: Mapping[Value, Array], last: Mapping[Value, Array]) -> Array:
     """Another sample that goes with the first: of its sizes beyond the batch."""
     a, b = first[value], last[value]
+    # Joined along the batch, all other sizes have to agree; a mirror image is another sample of the same
+    # sizes.
     if last is not first and a.shape[1:] == b.shape[1:]:
         return b
     return np.flip(a, tuple(range(1, a.ndim)))

@@ -130,6 +130,7 @@ class Coverage:
     def path(self, path: str) -> str:
         """The same for the path of a file."""
         target = Path(path)
+        # Before the first dot, so that names such as model.v1.tflite keep all of their suffixes.
         stem, dot, suffixes = target.name.partition(".")
         return str(target.with_name(marked(stem) + dot + suffixes)) if self.is_part else path
 
@@ -204,6 +205,7 @@ class _Front:
         varying: set[Node] = set()
         self.from_bytes: set[Node] = set()
         for node in self.nodes:
+            # What depends on no input is a constant in all but name, and no front.
             if any(v in fed or v.node in varying for v in node.inputs):
                 varying.add(node)
             if handles_text(node) or any(v.node in self.from_bytes for v in node.inputs):
@@ -213,6 +215,8 @@ class _Front:
     def obstacle(self) -> Obstacle | None:
         """The first thing in front that is more than decoding; None if there is none."""
         computing = [n for n in self.nodes if not self._only_decodes(n)]
+        # It decodes only if all that goes into the core comes of bytes: numbers that are fed and moved are
+        # none.
         if not computing and all(v.node in self.from_bytes for v in self.ahead):
             return None
         return _first(self.core, computing) or _first(self.core, self.nodes) or _UNKNOWN
@@ -227,6 +231,7 @@ class _Front:
         """What the app decodes, in words."""
         found = [m.op for n in self.nodes for m in (n, *calls_inside(n))]
         words = dict.fromkeys(_DECODED[op] for op in found if op in _DECODED)
+        # ParseExample, ParseExampleV2, ParseSingleExample, ParseSequenceExample, ...
         if any(op.startswith(("ParseExample", "ParseSingle", "ParseSequence")) for op in found):
             words["the records"] = None
         return _joined(list(words)) or "the text"

@@ -72,6 +72,7 @@ def check_codes(
         VerificationError: an op is further off than it may be.
         EngineCrashed: the engine crashed, or took longer.
     """
+    # Without a limit numbers are not judged, so they need not be computed.
     question = _question(graph, set(nodes), inputs, engine, ends if tolerance < math.inf else ())
     wanted = question.wanted()
     given = dict(zip(inputs, arrays, strict=True))
@@ -125,8 +126,11 @@ def _question(
     known = infer_quant_params(graph)
     codes = [v for n in graph if n in inside for v in n.outputs if _is_checked(v)]
     ranges = {v: (v.node.output(1), v.node.output(2)) for v in codes if v not in known}
+    # LiteRT computes ranges that a run finds in float: there are no codes to compare.
     if engine == "litert":
         codes, ranges = [v for v in codes if v in known], {}
+    # A range found in the run moves with the last bit of its floats: they are fed as the interpreter has
+    # them.
     measured = [n.inputs[0] for n in inside if n.op == "QuantizeV2" and n.output() not in known]
     ahead = [v for v in dict.fromkeys(measured) if v.node.tensor is None and v not in inputs]
     floats = [v for v in (*ahead, *ends) if v.dtype == FLOAT and v not in inputs] if ends else []
@@ -151,6 +155,7 @@ def _answers(
     fed = [twins[v] for v in feeds]
     infer_shapes(cut)
     content = _lowered(cut, fed, outputs, engine)
+    # One file and one run for all ops: each reads the interpreter's values, so that errors do not add up.
     (results,) = run_file(content, engine, [list(feeds.values())], timeout_seconds=timeout_seconds)
     return dict(zip(asked, results, strict=True))
 
@@ -180,6 +185,8 @@ def _is_checked(value: Value) -> bool:
 
 def _is_on_the_way(value: Value) -> bool:
     """Whether a value is between two ops that may become one."""
+    # A Requantize that a QuantizedBiasAdd alone reads is fused with it; fed in between, the fused op would
+    # not be the one tested.
     return value.node.op == "Requantize" and [n.op for n in value.readers] == ["QuantizedBiasAdd"]
 
 
@@ -204,6 +211,7 @@ def _allowed(node: Node, own: QuantParams, grids: Mapping[Value, QuantParams]) -
         inner = [v for v in sources if quantized_type(v) is QINT32 or (v in grids and _is_on_the_way(v))]
         if not inner:
             break
+        # One step on the way comes to this many of the result's.
         if quantized_type(inner[0]) is not QINT32:
             allowed += math.ceil(grids[inner[0]].scale / own.scale)
         node = inner[0].node

@@ -77,6 +77,7 @@ def _input_specs(before: Graph, inputs: Sequence[Value]) -> dict[Value, TensorSp
 
 def is_ready_for_litert(graph: Graph) -> bool:
     """Whether `float_graph` with runtime="litert" has nothing to do: channels last, only float."""
+    # Bodies of loops and branches are functions, too.
     graphs = [graph, *(f.graph for f in graph.functions.values())]
     return not any(
         n.get("data_format") in LAYOUTS or mentions_type(n, OTHER_FLOATS.values()) for g in graphs for n in g
@@ -110,6 +111,7 @@ def restore_control_flow(result: Result, samples: Samples, *, verify: bool = Tru
         result.graph, resolve(AS_IT_CAME), comparer=comparer, port_count=port_count, size_of=serialized_size
     )
     (step,) = back.steps
+    # Nothing went back, and nothing would have: the ledger needs no step for that.
     if not step.changes and not step.trace.left:
         return result
     return Result(back.graph, [*result.steps, step], result.note)
@@ -135,6 +137,7 @@ def require_numbers(graph: Graph) -> None:
     for node in graph:
         tensor = node.tensor
         if tensor is not None and tensor.dtype.is_floating:
+            # NaN stays NaN in float32, whatever type it had; a float32 is not copied.
             count = int(np.isnan(tensor.numpy().astype(np.float32, copy=False)).sum())
             if count:
                 raise NodeError(
@@ -157,6 +160,7 @@ def settle_sizes(graph: Graph, samples: Samples | None) -> None:
         if spec.dtype is None or spec.is_static or spec.dtype.itemsize == 0:
             continue
         shape: tuple[int | None, ...] = array.shape
+        # Sizes beyond the batch are settled; the batch itself is what the app chooses.
         if spec.shape is None or None in spec.shape[1:]:
             batch = None if is_open(spec) and len(spec.shape or ()) == len(shape) else shape[0]
             sizes[value] = TensorSpec(spec.dtype, (batch, *shape[1:]))

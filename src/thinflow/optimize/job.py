@@ -58,6 +58,7 @@ def optimize(
     folder = checked_folder(out_dir)
     try:
         return _run(open_inputs(source, folder, options, options.state))
+    # By itself only where nobody chose: the model is opened again, with its variables frozen.
     except StateNotKept as error:
         if options.state != AUTO or isinstance(source, Graph):
             raise
@@ -71,6 +72,8 @@ def _run(job: JobInputs) -> OptimizeReport | GraphReport:
         model = running_model(optimized)
     except ThinflowError as failure:
         _require_stateless(job, failure)
+        # What a model cannot hold is a finding; anything else may be our own mistake, and must not pass for
+        # one.
         if not isinstance(failure, UnsupportedOp):
             require_ours(failure, job.data)
         elif optimized.unknown is None:
@@ -80,6 +83,7 @@ def _run(job: JobInputs) -> OptimizeReport | GraphReport:
     if options.strict:
         model.coverage.require_whole()
     try:
+        # State first: a model that keeps it wrongly may still be right in single calls.
         calls = check_calls(model, b"".join(model.chunks()), optimized.calibration)
         difference = max(check_model(model, optimized.calibration), calls)
     except ThinflowError as failure:
@@ -160,8 +164,10 @@ def _onnx(optimized: OptimizedGraph) -> tuple[OnnxPair | None, str]:
 def _onnx_pair(optimized: OptimizedGraph) -> OnnxPair:
     """The float model, proven, and the smaller one for ONNX Runtime, judged."""
     job, maker = optimized.job, OnnxMaker()
+    # LiteRT's model fixed the batch where it had to; ONNX's may keep it.
     graph = reopened(job.graph, optimized.graph)
     calibration = rebind(job.data, job.graph, graph)
+    # One object stands for "judged on the samples that it was calibrated with".
     evaluation = calibration if job.tested is job.data else rebind(job.tested, job.graph, graph)
     plain = maker.open_or_fixed(graph, calibration)
     check_model(plain, calibration)
@@ -282,6 +288,7 @@ def _timed_graph(
     """The graph as it came beside the whole float model, or the optimized graph; or None, and why not."""
     job = optimized.job
     before: dict[str, Any] = {"before": job.graph}
+    # A part is quicker than the whole for the wrong reason.
     if model is None or model.coverage.is_part:
         feeds = first_sample(job, {}, ["before", "after"])
         return timed(job, before | {"after": optimized.restored.graph}, feeds, memory=False)

@@ -66,6 +66,7 @@ class JobOptions:
         if not self.threads or any(t < 1 for t in self.threads):
             shown = ",".join(map(str, self.threads))
             raise ParameterError(f"'{shown}' is no list of thread counts", hint="give counts like 1,2")
+        # Written so that NaN is refused, too.
         if not self.max_drop >= 0:
             drop = f"{self.max_drop:g}"
             raise ParameterError(f"a drop of at most {drop} points makes no sense", hint="give 0 or more")
@@ -133,6 +134,7 @@ def open_inputs(
         )
     if unkept:
         tell_unkept(graph, unkept)
+    # Of a copy: inference for the summary writes shapes into the graph.
     summary = summarize(graph.clone(), options.shapes)
     data, tested = both_samples(
         graph,

@@ -36,6 +36,7 @@ def require_states(core: Core) -> None:
     inside = set(core.nodes)
     for state in core.graph.states:
         fed, left = core.graph.value(state.input), core.graph.value(state.output)
+        # All readers inside: one outside would see the state of the first call forever.
         if left not in core.outputs or not inside.issuperset(fed.readers):
             raise StateNotKept(f"'{state.name}' is used outside of what {core.runtime} can run")
 
@@ -79,6 +80,7 @@ def _in_a_row(core: Core, samples: Samples) -> tuple[list[list[Array]], list[Map
         raise FeedError("there are no samples", hint="give at least one")
     fetched = list(dict.fromkeys(core.outputs))
     plan = Plan(core.graph, fetched, core.inputs, within=frozenset(core.nodes))
+    # States begin with the values that the graph stores.
     held = {s.input: known[0][s.input] for s in core.states}
     feeds: list[list[Array]] = []
     expected: list[Mapping[Value, Array]] = []
@@ -87,5 +89,6 @@ def _in_a_row(core: Core, samples: Samples) -> tuple[list[list[Array]], list[Map
         results = dict(zip(fetched, plan.run(fed), strict=True))
         feeds.append([fed[v] for v in core.fed])
         expected.append(results)
+        # The interpreter's own state goes on: errors of the file add up over the calls, as they would in use.
         held = {s.input: results[s.output] for s in core.states}
     return feeds, expected

@@ -71,6 +71,7 @@ class FloatModel(ConvertedModel[Program]):
 
     @staticmethod
     def as_expected(found: Array, expected: Array) -> Array:
+        # LiteRT gives [] and [1] for one another where there is one number.
         return found.reshape(expected.shape) if expected.size == found.size == 1 else found
 
     @cached_property
@@ -103,6 +104,7 @@ class LiteRTMaker(ModelMaker[FloatModel, QuantizedModel]):
         """As for every runtime; sizes beyond the batch that nobody knows, as samples are made up too, stay
         open where that works.
         """
+        # Real samples tell the sizes; made-up ones have sizes that somebody invented.
         if samples.synthetic and not graph.states and (free := _with_free_sizes(graph, samples)) is not None:
             return free
         return super().open_or_fixed(graph, samples)
@@ -181,6 +183,7 @@ def _lowered(graph: Graph, samples: Samples | None, *, fix: bool = False) -> Flo
             too where the graph's inputs leave none open.
     """
     core = whole_with_texts(graph, partial(find_core, one_sample=False))
+    # Without an open input there is no batch that a computed size could count.
     fix = fix or not any(is_open(v.spec) for v in graph.inputs)
     counts = _leading_sizes(core, samples) if fix else {}
     specs = {v: _with_sizes(v, counts.get(v, {1} if fix else {})) for v in core.inputs}
@@ -204,12 +207,14 @@ def _with_free_sizes(graph: Graph, samples: Samples) -> FloatModel | None:
     try:
         model = float_model(graph, samples, settle=False)
         if not model.fixed and model.coverage.kind == WHOLE:
+            # Two choices of sizes: a program that has one of them fixed inside fails for the other.
             feeds = [model.core.before(feed) for feed in (first, doubled(first))]
             largest_difference(model, feeds, samples)
             if not why_one_batch(model, samples):
                 return model
     except ThinflowError as error:
         logger.debug("sizes are settled: %s", error.message)
+    # The attempt has written shapes into the graph.
     infer_with_loops(graph, before)
     return None
 
@@ -278,6 +283,7 @@ def quantized_model(
     if recipe.needs_samples:
         program, trained = without_fake_quants(program)
         calibration = calibrate(program, model.feeds(samples), recipe, threads=threads, progress=progress)
+        # Trained ranges last, so that they win.
         calibration.ranges.update(trained)
     quantized = quantize_program(program, recipe, calibration.ranges)
     return smaller_model(model, quantized, calibration, [*calibration.warnings, *quantized.warnings])

@@ -155,6 +155,7 @@ class ModelPair(Generic[M, Q]):
             plain: folder / f"{stem}_fp32{self.maker.suffix}",
             smaller: folder / f"{stem}_{scheme}{self.maker.suffix}",
         }
+        # Opened before it takes its name: a damaged file replaces nothing.
         self.maker.write(self.plain, files[plain], check=self.maker.open_file)
         self.maker.write(self.quantized, files[smaller], check=self.maker.open_file)
         return files

@@ -105,6 +105,7 @@ def largest_difference(
         by_op: whether each op of a graph with eight-bit codes is judged by itself.
     """
     core, tolerance = model.core, float_tolerance(model.core)
+    # The numbers of boxes too, even if the model does not give them: they tell which rows are filled.
     fetched = list(dict.fromkeys([*core.outputs, *detection_counts(core.outputs).values()]))
     plan = Plan(core.graph, fetched, core.inputs, within=frozenset(core.nodes))
     computed = core_results(plan, core, feeds, samples)
@@ -116,6 +117,7 @@ def largest_difference(
             ends, limit = (core.outputs, tolerance) if model.keeps_measured_codes else ((), math.inf)
             options: dict[str, Any] = {"engine": model.engine, "ends": ends, "tolerance": limit}
             check_codes(core.graph, core.nodes, core.inputs, feeds[0], timeout_seconds, **options)
+        # Ops that were judged one by one need no limit for the whole, which rounding may move far.
         tolerance = math.inf if by_op else CODES_TOLERANCE
     pairs = zip(computed, runs, strict=True)
     return max(

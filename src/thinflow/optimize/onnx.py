@@ -120,11 +120,13 @@ class OnnxMaker(ModelMaker[OnnxModel, OnnxQuantizedModel]):
             quantized, calibration = quantize_program(plain.program, recipe), Calibration()
         else:
             with range_only(graph):
+                # FakeQuant nodes give ranges here, so they must be lowered to notes and not to arithmetic.
                 plain = onnx_model(graph, samples, opset=opset, fixed=fixed)
             imported, feeds = prepare(plain.program), plain.feeds(samples)
             calibration = calibrate(plain.program, feeds, recipe, threads=self.threads, progress=progress)
             choices: dict[str, Any] = {"options": self.options, "imported": imported}
             quantized = quantize_program(plain.program, recipe, calibration.ranges, **choices)
+        # All weights inside, whatever their size: only the number of bytes is wanted.
         float_bytes = write_program(plain.program, inline_limit=1 << 62).size
         warnings = [*calibration.warnings, *quantized.warnings]
         return plain, OnnxQuantizedModel(plain.core, quantized, calibration, float_bytes, warnings)
@@ -179,6 +181,7 @@ def onnx_model(
         UnsupportedOp: it can run nothing of it.
         ParameterError: an opset that cannot be written.
     """
+    # Lowering to ONNX takes open sizes, but no open ranks.
     if any(v.spec.shape is None for v in graph.inputs):
         settle_sizes(graph, samples)
     if fixed:
@@ -195,6 +198,7 @@ def _lowered(graph: Graph, opset: int | None) -> OnnxModel:
     try:
         model = _lowered_to(graph, DEFAULT_OPSET)
     except UnsupportedOp as error:
+        # The refusal's own words name the opset: `Builder.append` says "since opset N".
         wanted = _newer_opset([error.problem])
         if not wanted:
             raise

@@ -85,6 +85,7 @@ def optimized_graph(job: JobInputs) -> OptimizedGraph:
         job=job,
         graph=graph,
         restored=restore_control_flow(result, calibration, verify=options.verify),
+        # By name: the float pipeline may have removed some of the norms.
         summary=replace(summary, training_norms=[n for n in summary.training_norms if n in graph]),
         calibration=calibration,
         evaluation=evaluation,

@@ -27,6 +27,7 @@ class Report(Protocol):
 def checked_folder(out_dir: str | os.PathLike[str]) -> Path:
     """The folder, not made yet: a job that fails leaves nothing, one that cannot write fails at once."""
     folder = Path(out_dir)
+    # The nearest folder that is there already is where the others would be made.
     existing = next((p for p in (folder, *folder.absolute().parents) if p.exists()), Path("/"))
     if not existing.is_dir():
         raise WriteError("there is a file of this name", str(existing), hint="name a folder")
@@ -52,6 +53,7 @@ def write_graph(graph: Graph, folder: Path, stem: str) -> dict[str, Path]:
     """
     files = {"fp32_pb": folder / f"{stem}_fp32.pb"}
     graphdef.save(graph, files["fp32_pb"])
+    # Read back at once: a .pb that does not load is found here and not by the user.
     graphdef.load(files["fp32_pb"])
     return files
 
@@ -83,6 +85,7 @@ def sizes_of(files: Mapping[str, Path]) -> dict[str, int]:
 
 def stem_of(graph: Graph) -> str:
     """What the files are called after: the model's file."""
+    # Up to the first dot, as `Coverage.path` has it.
     name = Path(graph.path).name.split(".")[0] if graph.path else ""
     return name or "model"
 

@@ -70,11 +70,14 @@ def _times_as_in_training(graph: Graph, samples: Samples) -> float | None:
         rows = [plan.run(dict(feed))[0] for feed in islice(samples, _LOOKED_AT)]
     except ThinflowError:
         return None
+    # The graph came as it is: attributes read from a file are bytes, those set here text.
     channel_axis = 1 if norm.get("data_format") in (b"NCHW", "NCHW") else -1
     columns = [np.moveaxis(row, channel_axis, -1).reshape(-1, variance.size or 1) for row in rows]
     seen = np.concatenate(columns).astype(np.float64).var(axis=0)
     trained = variance.numpy().astype(np.float64).reshape(-1)
+    # Dead channels have a variance of 0, and say nothing.
     known = (trained > 0) & (seen > 0)
+    # The median: a few channels may well see what training did not show them.
     return float(np.sqrt(np.median(seen[known] / trained[known]))) if known.any() else None
 
 
@@ -95,6 +98,7 @@ def _first_norm(graph: Graph) -> Node | None:
         if not has(node.op, Trait.BATCH_NORM):
             behind.update({node} if any(v.node in behind for v in node.inputs) else ())
         elif node.inputs[0].node in behind:
+            # A norm in training mode has no statistics; FusedBatchNorm trains unless it says otherwise.
             return None if node.get("is_training", has(node.op, Trait.FUSED_BATCH_NORM)) else node
     return None
 

@@ -86,6 +86,7 @@ class Quality:
 
         By McNemar's exact test: each then wins half of the samples that only one of them answers rightly.
         """
+        # Equal numbers have a chance of 1, which is no doubt about a difference that is not there.
         return self.lost != self.gained and split_chance(self.lost, self.gained) > CHANCE
 
     def surely_drops(self, points: float) -> bool:
@@ -95,6 +96,7 @@ class Quality:
         if self.accuracy is not None:
             return not self.may_be_chance
         changed = self.samples - (self.same_answer or 0)
+        # How probable are so many changed answers, if `points` of percent were the truth?
         return tail_chance(changed, self.samples, points / 100) <= CHANCE
 
     def _repr_html_(self) -> str:
@@ -124,6 +126,7 @@ CHANCE = 0.05
 def split_chance(lost: int, gained: int) -> float:
     """How probable so uneven a split is where each side is as likely, from 0 to 1 (two-sided, exact)."""
     count, fewer = lost + gained, min(lost, gained)
+    # Twice one tail; for an even split both tails share the middle, which is why it may exceed 1.
     return min(1.0, 2 * sum(math.comb(count, i) for i in range(fewer + 1)) / 2**count)
 
 
@@ -133,12 +136,14 @@ def tail_chance(found: int, count: int, share: float) -> float:
         return 1.0
     if share <= 0:
         return 0.0
+    # Logarithms: binomial coefficients of thousands of samples overflow a float.
     log_share, log_rest = math.log(share), math.log1p(-share)
 
     def log_ways(i: int) -> float:
         return math.lgamma(count + 1) - math.lgamma(i + 1) - math.lgamma(count - i + 1)
 
     fewer = (math.exp(log_ways(i) + i * log_share + (count - i) * log_rest) for i in range(found))
+    # fsum, and a floor: 1 less a sum near 1 may come out a little below 0.
     return max(0.0, 1 - math.fsum(fewer))
 
 
@@ -180,6 +185,7 @@ class QualityMeter:
             self._largest_value = max(self._largest_value, float(np.abs(wide[finite]).max(initial=0.0)))
             self._largest_gap = max(self._largest_gap, float(np.abs(gap[finite]).max(initial=0.0)))
         if self.ranked:
+            # The first output alone is ranked: others may be boxes or counts.
             self._rank(number, int(np.argmax(before[0])), int(np.argmax(after[0])))
 
     def _rank(self, number: int, before: int, after: int) -> None:
@@ -197,6 +203,7 @@ class QualityMeter:
     def result(self) -> Quality:
         """The sums so far."""
         quality = self._quality
+        # One ratio over all samples: a mean of decibels would let quiet samples weigh as much as loud ones.
         quality.sqnr_db = (
             10 * math.log10(self._signal / self._noise) if self._noise and self._signal else math.inf
         )
@@ -206,6 +213,7 @@ class QualityMeter:
 
 def is_ranked(output: Array) -> bool:
     """Whether an output looks like one vector of scores: [n] or [1, ..., 1, n] with n >= 2 floats."""
+    # Size equal to the last axis: all other axes are 1.
     return output.dtype.kind == "f" and output.size >= 2 and output.size == output.shape[-1]
 
 
@@ -228,6 +236,7 @@ def compare_models(
         EngineCrashed: the runtime crashed or hung on the first sample, which a child process tries first.
     """
     for name, content in contents.items():
+        # In a child process: a crash of the runtime would take this one along.
         first = [model.core.before(feed) for feed in islice(samples, 1)]
         run_file(content, model.engine, first, threads=threads, name=f"the {name} model")
     runtimes = {name: model.open(content, threads=threads) for name, content in contents.items()}
@@ -240,12 +249,14 @@ def compare_models(
     meters: dict[str, QualityMeter] = {}
     shown = [i for i, v in enumerate(read) if v in without_states(judged, read)]
     for number, feed in enumerate(samples):
+        # The original may want types that the runtime's graph had widened.
         before = plan.run({(to := fed.get(v, v)): as_declared(to, a) for v, a in feed.items()})
         arrays = core.before(feed)
         for name, runtime in runtimes.items():
             results = runtime.run(arrays)
             after = core.after(results, feed) if end_to_end else results
             if name not in meters:
+                # Only the first answers tell whether there is a vector of scores.
                 meters[name] = QualityMeter(samples.labels, ranked=_is_ranked(read, before, samples))
             meters[name].add([before[i] for i in shown], [after[i] for i in shown])
         if progress is not None:

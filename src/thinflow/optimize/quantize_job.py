@@ -86,8 +86,10 @@ class QuantizeOptions:
                 "tuning and sensitivity are measured with LiteRT",
                 hint="write a .tflite with them first; what helped there, an observer say, helps here too",
             )
+        # None means "not said", so that an option for another runtime can be told from a default.
         options = QdqOptions(self.activations or "uint8", bool(self.reduce_range))
         check_recipe(self.chosen())
+        # Fixed here: only float models take a newer opset by themselves.
         opset = DEFAULT_OPSET if self.opset is None else self.opset
         return OnnxMaker(opset=opset, options=options, external_data=self.external_data)
 
@@ -182,6 +184,7 @@ def _for_onnx(inputs: _Inputs, options: QuantizeOptions) -> OnnxQuantizedModel:
     """The same for ONNX Runtime, of the graph that the LiteRT model was made of."""
     again = reopened(inputs.original, inputs.graph)
     same = _Inputs(inputs.original, inputs.settings, again, inputs.data, inputs.tested)
+    # The LiteRT model stands already; its ONNX twin may be a part.
     return _quantized(options.for_onnx(), same, replace(options, strict=False))[1]
 
 
@@ -301,6 +304,7 @@ def observer_named(text: str) -> tuple[str, dict[str, float]]:
             raise ParameterError(
                 f"--observer {text}: '{item}' is no option", hint="write percentile(percent=99.99)"
             )
+        # Options such as the number of bins are whole numbers, and observers may count with them.
         options[option.strip()] = int(number) if number.is_integer() else number
     return name, options
 

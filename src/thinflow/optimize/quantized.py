@@ -113,6 +113,7 @@ class QuantizedModel(SmallerModel[Program]):
     @cached_property
     def comparable(self) -> bytes:
         """The file that takes and gives floats as the float model does, whatever the types at the borders."""
+        # States stay inputs and outputs here, so that single calls can be compared.
         return to_bytes(with_float_borders(self.quantized.program))
 
     def save(self, path: str | os.PathLike[str]) -> int:
@@ -167,6 +168,7 @@ def with_float_borders(program: Program) -> Program:
     """The program behind QUANTIZE and before DEQUANTIZE where its inputs and outputs are integers."""
     main = program.subgraphs[0]
     inside = [t for t in (*main.inputs, *main.outputs) if t.quantization is not None]
+    # Nothing to wrap: the program itself, and no copy of it.
     if not inside:
         return program
     outside = {t: Tensor(f"{t.name}/float", t.shape, FLOAT) for t in dict.fromkeys(inside)}
@@ -178,6 +180,7 @@ def with_float_borders(program: Program) -> Program:
     ]
     inputs, outputs = ([outside.get(t, t) for t in side] for side in (main.inputs, main.outputs))
     wrapped = Subgraph(inputs, outputs, [*before, *main.operators, *after], name=main.name)
+    # Signatures name the old ends.
     return replace(program, subgraphs=[wrapped, *program.subgraphs[1:]], signatures={})
 
 
@@ -195,6 +198,8 @@ def why_one_smaller_batch(model: ConvertedModel[Any], smaller: bytes, samples: S
         exact = run_file(model.content, model.engine, feeds, name="the float model")
         found = run_file(smaller, model.engine, feeds, name="the smaller model")
         one, two = (_distance(a, b) for a, b in zip(exact, found, strict=True))
+        # Two samples may be as far off as one, and rounding moves; the factor alone would refuse a model that
+        # is nearly exact.
         if two > _WORSE * one + _FARTHER:
             raise VerificationError(f"off by {two:.2g} of the largest value, with one sample by {one:.2g}")
     return "".join(why)

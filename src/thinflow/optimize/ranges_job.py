@@ -70,6 +70,7 @@ def eight_bit_model(
     model = LiteRTMaker().open_or_fixed(optimised, moved)
     program, ranges = without_fake_quants(model.program)
     ranges.update(_stated(program.subgraphs[0].inputs, codes, kind))
+    # Ops that hand their input on, such as pools and reshapes, share its range.
     ranges = spread(program, ranges)
     missing = _missing(program.subgraphs[0].operators, ranges)
     if default is not None:
@@ -92,6 +93,7 @@ def _default(given: tuple[float, float]) -> Range:
 
 def _stated(inputs: Sequence[Tensor], codes: Mapping[str, InputCodes], kind: str) -> dict[Tensor, Range]:
     """The ranges of the inputs."""
+    # ":0" names the same tensor in TensorFlow's commands.
     wanted = {t.name.removesuffix(":0"): t for t in inputs if is_float(t)}
     given = {name.removesuffix(":0"): c for name, c in codes.items()}
     unknown = next((name for name in given if name not in {t.name.removesuffix(":0") for t in inputs}), None)
@@ -121,6 +123,8 @@ def _require_all(
         GraphError: names the tensor.
     """
     main = program.subgraphs[0]
+    # Placed twice: operators that have a reason now and none with a range for everything lack just that
+    # range.
     now, then = (
         place(main, INT8_KERNELS, recipe, known) for known in (ranges, {**ranges, **dict.fromkeys(missing)})
     )

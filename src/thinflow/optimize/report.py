@@ -38,6 +38,7 @@ class _Report(JobResults):
 
     def json_text(self) -> str:
         """`report.json`."""
+        # default=str: hints and names may hold paths and numpy's numbers.
         return json.dumps(self.data(), indent=2, default=str) + "\n"
 
     def lines(self) -> list[str]:
@@ -109,6 +110,8 @@ def _data(results: JobResults) -> dict[str, Any]:
         "source": results.source,
         "inputs": [list(i) for i in results.inputs],
         "outputs": [list(o) for o in results.outputs],
+        # The keys of both kinds of reports stand in one order, so that two files can be compared line by
+        # line.
         **({} if pair is None else _pair_coverage(pair)),
         **({} if graph is None else _graph_coverage(graph)),
         "files": {key: str(path) for key, path in results.files.items()},
@@ -171,6 +174,7 @@ def _quality(quality: Quality) -> dict[str, Any]:
         "same_answer": None if quality.part else quality.same_answer,
         "accuracy": quality.accuracy,
         "accuracy_before": quality.accuracy_before,
+        # JSON has no infinity.
         "sqnr_db": None if math.isinf(quality.sqnr_db) else round(quality.sqnr_db, 2),
         "largest_difference": quality.largest,
         "changed_samples": quality.worst_samples,

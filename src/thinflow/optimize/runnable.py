@@ -37,6 +37,8 @@ def require_running(model: FloatModel, samples: Samples) -> None:
     if loop is None:
         return
     try:
+        # LiteRT may open a file and give up inside of a loop: sizes that change from turn to turn are found
+        # only there.
         feeds = [model.core.before(feed) for feed in islice(samples, 1)]
         run_file(model.content, "litert", feeds, name="the .tflite model")
     except EngineUnavailable as error:
@@ -69,6 +71,7 @@ def require_ours(failure: ThinflowError, samples: Samples) -> None:
     """
     if isinstance(failure, ParameterError | FormatError):
         raise failure
+    # UnsupportedOp is a NodeError by descent, but it is about the model.
     of_samples = isinstance(failure, FeedError | NodeError) and not isinstance(failure, UnsupportedOp)
     if of_samples and not samples.synthetic:
         raise failure
@@ -92,6 +95,7 @@ def unknown_op(graph: Graph) -> UnsupportedOp | None:
 
     Such an op is some library's own: the model may be sound, and run where that library is loaded.
     """
+    # Functions are taken whole: which of their nodes run may be decided by data.
     needed = ancestors([v.node for v in graph.outputs], stop=frozenset(v.node for v in graph.inputs))
     called = [n for function in graph.functions.values() for n in function.graph]
     for node in (*(n for n in graph if n in needed), *called):
@@ -125,6 +129,7 @@ def _may_be_the_datas(error: ThinflowError, graph: Graph) -> bool:
         return False
     if any(isinstance(cause, TypeError) for cause in _causes(error)):
         return False  # inputs have their declared types: an attribute has another one, or an input is missing
+    # Shapes that contradict each other are the graph's own fault; inference writes to the copy.
     copy = graph.clone()
     return not infer_shapes(copy, {v: own.spec for v, own in zip(copy.inputs, graph.inputs, strict=True)})
 

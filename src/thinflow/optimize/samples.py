@@ -85,6 +85,7 @@ def _samples_for(
         _require_shapes(graph)
         number = limit or SYNTHETIC_SAMPLES
         note = f"{number} made-up inputs: speed and size are real, accuracy and eight-bit ranges are not"
+        # A generator anew for each walk, from the same seed: the same numbers every time.
         return Samples(lambda: synthetic_feeds(inputs, number), number, True, note=note)
     specs = {v.name: one_sample(declared_spec(v)) for v in inputs}
     feeds = open_feeds(source, specs, scaling=scaling, limit=limit)
@@ -186,6 +187,7 @@ def _length(feeds: Feeds) -> int | None:
 def as_declared(value: Value, array: Array) -> Array:
     """An input in the type that its placeholder says, where both are floats: runtimes lack some of them."""
     element = value.node.get("dtype")
+    # The pipeline may have widened bfloat16 or half inputs: each graph is fed its own type.
     if not isinstance(element, DType) or not element.is_floating or dtype(array.dtype) is element:
         return array
     return array.astype(element.numpy()) if dtype(array.dtype).is_floating else array
@@ -199,6 +201,7 @@ def with_states(samples: Samples, graph: Graph) -> Samples:
 
     def walk() -> Iterator[dict[Value, Array]]:
         plan = Plan(graph, [s.output for s in states], graph.inputs)
+        # The state after sample n belongs to sample n + 1: walks begin anew with the stored one.
         held = {s.input: s.first for s in states}
         for feed in samples:
             whole = {**feed, **held}
@@ -226,6 +229,7 @@ def class_numbers(labels: Sequence[Any], names: Sequence[str] | None) -> list[in
         labels: numbers, or words that stand in `names`.
         names: class names in the order of the model's outputs.
     """
+    # Numbers are taken as they come, even if names are known: they are positions already.
     if all(isinstance(item, (int, np.integer)) for item in labels):
         return [int(item) for item in labels]
     if names is None:
@@ -266,6 +270,7 @@ def _labels_beside(path: str | os.PathLike[str], output: TensorSpec | None) -> P
             lines = file.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError):
             continue
+        # A list of other classes, such as one with a background class more, would name each answer wrongly.
         if sum(1 for line in lines if line.strip()) == output.shape[-1]:
             return file
     return None

@@ -62,6 +62,7 @@ def sensitivity(
         FeedError: no samples, or they do not fit.
     """
     recipe = chosen_recipe(scheme, recipe)
+    # Trained rounding is taken out: the layer that is looked at shall be the only one that rounds.
     program = before_squashing(without_fake_quants(model.program)[0])
     weights = rounded_weights(program, recipe, storing(program, recipe))
     parameters = {}
@@ -104,6 +105,7 @@ def _layers(
     for operator in main.operators:
         tensors = [t for t in operator.outputs if t in parameters]
         taken = {_step(parameters[t]) for t in operator.inputs if t is not None and t in parameters}
+        # The same scale and zero point as an input: values are handed on without being rounded anew.
         same = operator not in weights and all(_step(parameters[t]) in taken for t in tensors)
         if operator in weights or (tensors and not same):
             found.append((names_of(operator)[0], operator.code, operator, tensors))

@@ -31,10 +31,12 @@ def before_squashing(program: Program) -> Program:
     for tensor in main.outputs:
         operator = producers.get(tensor)
         x = operator.inputs[0] if operator is not None and operator.code in _SQUASHING else None
+        # A graph input or a constant in front is no logit.
         outputs.append(tensor if x is None or x.is_constant or x in main.inputs else x)
     needed = set(outputs)
     kept = []
     for operator in reversed(main.operators):
+        # Variables are written without being read: these two work by what they do, not by what they give.
         if needed.intersection(operator.outputs) or operator.code in {"CALL_ONCE", "ASSIGN_VARIABLE"}:
             kept.append(operator)
             needed.update(t for t in operator.inputs if t is not None)
@@ -63,6 +65,8 @@ class SqnrMeter:
                 if a.dtype.kind == "f":
                     wide = a.astype(np.float64)
                     finite = np.isfinite(wide)
+                    # An infinity counts as very loud noise; its square must stay finite, or no trial could be
+                    # better than another.
                     gap = np.nan_to_num((wide - b.reshape(a.shape))[finite], posinf=1e30, neginf=-1e30)
                     signal += float(np.square(wide[finite]).sum())
                     noise += float(np.square(gap).sum())

@@ -61,6 +61,7 @@ def _core_inputs(core: Core, samples: Samples) -> list[Array] | None:
         first = next(iter(samples), None)
         if first is None:
             return None
+        # States are no inputs of the file.
         fed = set(core.fed)
         return [a for v, a in zip(core.inputs, core.before(first), strict=True) if v in fed]
     except ThinflowError:
@@ -76,6 +77,7 @@ def timed(job: JobInputs, models: Any, feeds: FirstSample, **more: Any) -> tuple
         return None, ""
     more |= {"threads": options.threads, "seconds": options.seconds, "progress": options.progress}
     try:
+        # peaks: the machine's limits are no part of this report.
         found = benchmark(models, feeds=feeds, peaks=False, **more)
     except ThinflowError as error:
         return None, f"nothing was timed: {error.message}"

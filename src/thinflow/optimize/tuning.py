@@ -103,6 +103,8 @@ def _bounded(feeds: Iterable[dict[str, Array]]) -> Feeds:
     for number, feed in enumerate(feeds):
         if number % step == 0:
             kept.append(feed)
+            # Half of them go once there are too many, and every other one is taken from then on: evenly
+            # spread, without knowing how many will come.
             if len(kept) > MOST:
                 kept, step = kept[::2], 2 * step
     return kept
@@ -125,6 +127,7 @@ class _Tuner:
         self.trials: list[Trial] = []
         self.warnings: list[str] = []
         self._corrects = False
+        # Complement of the hold-out: what judges must not have made the ranges.
         self._fitting = [f for i, f in enumerate(feeds) if i % HOLD_OUT] if len(feeds) > HOLD_OUT else feeds
 
     def search(self) -> None:
@@ -136,6 +139,7 @@ class _Tuner:
         self.trials.append(Trial("the plain recipe", self._try(self.program, self.recipe, False), True))
         for what, program, recipe, corrects in self._candidates():
             sqnr = self._try(program, recipe, corrects)
+            # Against the best so far: gains add up only if each builds on what was kept.
             is_kept = sqnr >= max(t.sqnr_db for t in self.trials if t.kept) + WORTH_DB
             self.trials.append(Trial(what, sqnr, is_kept))
             if is_kept:
@@ -155,6 +159,7 @@ class _Tuner:
                     shown = "".join(f"({k}={v:g})" for k, v in options.items())
                     chosen = replace(self.recipe, observer=name, observer_options=options)
                     yield f"observer {name}{shown}", self.program, chosen, False
+        # Last, as it corrects what the kept rescaling and ranges leave.
         yield "bias correction", self.program, self.recipe, True
 
     def _rescaling(self) -> tuple[str, Program] | None:
@@ -191,6 +196,7 @@ class _Tuner:
     def finish(self) -> TunedModel:
         """The best one again, with all samples."""
         program = self.program
+        # The hold-out has judged and may now make ranges, too.
         calibration = self._calibrated(program, self.recipe, self.feeds)
         if self._corrects:
             program = self._corrected(program, self.recipe, self.feeds)

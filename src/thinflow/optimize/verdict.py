@@ -60,6 +60,7 @@ def _graph_verdict(results: GraphResults) -> str:
     carrier = "a TensorFlow runtime, or with thinflow's own engines"
     if not results.runs:
         carrier = "the TensorFlow runtime that has the op"
+    # Only an op that LiteRT lacks makes a model impossible; others failed here.
     none = "can be made" if isinstance(results.obstacle, UnsupportedOp) else "was written"
     return (
         f"no LiteRT model {none}, because {_sentence(results.obstacle)}; {done}{same}: "
@@ -143,7 +144,9 @@ def _times(interval: Interval) -> str:
 
 def _span(interval: Interval) -> str:
     """Both ends, each as far off as the farther one, since `Ratio.outcome` judges by that."""
+    # Turned so that it is above 1, as it is told; both ends then lie as far off as the farther.
     shown = interval if interval.value > 1 else interval.inverse()
+    # An end at 0 or below is no factor.
     if shown.half_width >= shown.value:
         return f"ratio {interval}"
     low, high = shown.value - shown.half_width, shown.value + shown.half_width
@@ -185,6 +188,7 @@ def _objection(results: PairResults) -> str:
     if is_decided and ratio is not None and ratio.outcome == "slower":
         return "float is faster here"
     is_faster = is_decided and ratio is not None and ratio.outcome == "faster"
+    # Smaller but not faster is still worth something; neither is not.
     if ratio is not None and not is_faster and times_smaller(results) < WORTH_SMALLER:
         return f"{name} brings nothing here"
     return ""
@@ -210,6 +214,7 @@ def ratio_of(results: PairResults) -> Ratio | None:
     if results.latency is None:
         return None
     ratio = results.latency.ratio(results.files["fp32"], results.files["int8"])
+    # A median of 0 has no ratio.
     return ratio if math.isfinite(ratio.value) else None
 
 

@@ -40,6 +40,7 @@ _ELEMENTWISE = frozenset(
 _FIRST_ONLY = frozenset(["Clip", "DequantizeLinear", "QuantizeLinear"])
 """Of these the first operand alone; the others are numbers for all of it."""
 _REDUCTIONS = frozenset(["ReduceMean", "ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceL2"])
+# A bound against ping-pong; chains end when nothing moves.
 _MAX_ROUNDS = 200
 
 
@@ -47,6 +48,7 @@ def settle_layout(program: Program) -> None:
     """Push transposes down until nothing moves, unless cancelling neighbours alone leaves fewer of them."""
     if program.counts()["Transpose"]:
         _settle(program)
+        # The passes look at what is left once transposes have come to rest.
         transpose_bytes(program)
         reduce_by_channel(program)
         reduce_late(program)
@@ -162,6 +164,7 @@ def _operands(
         return None
     computed = {t for t in plain if not t.is_constant and not _is_free(t.shape or (), back)}
     new = {t for t in computed if _existing(wiring, t, back) is None}
+    # Only a Transpose that nobody else reads goes away by being pushed.
     saved = sum(
         1 for t in gone if t is not None and set(wiring.readers(t)) == {operator} and not wiring.is_wanted(t)
     )
