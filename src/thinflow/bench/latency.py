@@ -190,7 +190,7 @@ def _prepare(
         tell(progress, done, len(settings), f"trying {name}")
         try:
             # In a child, before anything is prepared here: a model that crashes its engine costs one row, not
-            # the report. Whether it crashes does not depend on the number of threads, so one will do.
+            # the report. One number of threads stands for all.
             try_first(by_name[name], engine, threads[0], timeout_seconds)
         except ThinflowError as error:
             first = first or error

@@ -161,7 +161,7 @@ def _values(subgraph: Subgraph, content: bytes | str, arrays: Sequence[Array]) -
         made.set_tensor(place, array)
     made.invoke()
     details = made.get_tensor_details()
-    # LiteRT numbers tensors by its own order, so names are all that ties them to ours; a name given twice
+    # A Program keeps no numbers of tensors, so names are all that ties LiteRT's to ours; a name given twice
     # ties nothing.
     often = Counter(d["name"] for d in details)
     named = {d["name"]: d["index"] for d in details if often[d["name"]] == 1}

@@ -101,7 +101,7 @@ def _median_seconds(compiled: Compiled, arrays: Sequence[Array], best: float | N
     found: list[float] = []
     while len(found) < RUNS and (not found or sum(found) < SECONDS):
         found.append(_seconds(compiled, arrays))
-    # The median: what disturbs a run only ever makes it longer.
+    # The median: a run that something disturbs does not count.
     return sorted(found)[len(found) // 2]
 
 

@@ -128,7 +128,7 @@ def checked_timeout(seconds: float | None) -> float:
 def can_fork() -> bool:
     """True if a fork of this process can work: others may hold locks that nobody would release in it."""
     # Only Python's own threads can be counted. Those of engines are idle between runs, and the child does not
-    # use what they work for. macOS has forks, whose system libraries may not be used.
+    # use what they work for. On macOS, system libraries may not be used behind a fork.
     return sys.platform == "linux" and hasattr(os, "fork") and threading.active_count() == 1
 
 

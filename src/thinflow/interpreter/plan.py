@@ -156,6 +156,8 @@ def _needed(
 def _last_uses(steps: Sequence[Step], keep: Iterable[Value]) -> list[list[Value]]:
     last: dict[Value, int] = {}
     for index, step in enumerate(steps):
+        # From outside, a loop is one step: it reads what enters it and what its body names directly, and
+        # makes what its Exits hand out.
         read = [e.inputs[0] for e in step.enters] + list(step.free) if isinstance(step, Loop) else step.inputs
         made = [o for e in step.exits for o in e.outputs] if isinstance(step, Loop) else step.outputs
         # What is made and never read goes right behind the step that makes it.

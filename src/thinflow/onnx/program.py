@@ -100,6 +100,7 @@ class Program(model.Block[Tensor, Operator]):
         for program in self.programs():
             program.check_order()
             for tensor in program.tensors():
+                # A constant that several programs read is one tensor of the file, and looked at once.
                 if not tensor.is_constant or homes.pop(tensor, None) is not None:
                     _validate_tensor(tensor, names)
 

@@ -66,6 +66,7 @@ def write_program(program: Program, *, beside: str = "", inline_limit: int = INL
             f"{total >> 20} MiB of weights do not fit a protobuf file",
             hint="write the weights to a second file",
         )
+    # These go to the file straight from their arrays; in a protobuf message they would be copied.
     large = [t for t in homes if t.is_streamed]
     graph = protos.message("GraphProto")()
     _Encoder(homes, shared).encode(program, graph, {})
@@ -126,6 +127,8 @@ def _model(program: Program) -> bytes:
 
 def _framed(model: bytes, graph: bytes, large: Sequence[Tensor]) -> tuple[int, Iterator[Chunk]]:
     """Length and chunks of the model with its graph, which large weights follow as further initializers."""
+    # A message's length stands before it, so that of the whole graph is needed before the first byte is
+    # written.
     heads: list[bytes] = []
     length = len(graph)
     for tensor in large:
@@ -245,6 +248,7 @@ class _Encoder:
     def _node(self, node: Any, operator: Operator, outer: Mapping[Tensor, str]) -> None:
         node.domain, _, node.op_type = operator.code.rpartition(".")
         names = ["" if t is None else outer.get(t, self._shared.get(t, t).name) for t in operator.inputs]
+        # Captured inputs are edges of ours: in the file a body names the outer tensors itself.
         own = names[: len(names) - operator.captured]
         # Absent inputs at the end are left out; an empty name holds the place of one before others.
         while own and not own[-1]:

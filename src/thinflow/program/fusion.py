@@ -163,6 +163,7 @@ def _at(pattern: Step, operator: O, so_far: Match[T, O]) -> Iterator[Match[T, O]
     if operator.code not in pattern.codes or (pattern.when is not None and not pattern.when(operator)):
         return
     objection = pattern.where(operator) if pattern.where is not None else ""
+    # A match of its own for each way to fit: the next one starts from what was known before it.
     here = replace(so_far, objection=so_far.objection or objection)
     if pattern.name:
         here = replace(here, operators={**here.operators, pattern.name: operator})

@@ -196,6 +196,7 @@ class Block(Generic[T, O]):
                 if tensor in spans:
                     spans[tensor] = Span(spans[tensor].start, number)
             for tensor in operator.outputs:
+                # Written again, as variables may be, a tensor keeps its start.
                 spans.setdefault(tensor, Span(number, number))
         for tensor in self.outputs:
             if tensor in spans:
@@ -228,6 +229,7 @@ class Block(Generic[T, O]):
             GraphError: naming the operator and the tensor at fault.
         """
         states = set(ready)
+        # Constants have a value without being written; see `ready` for the others.
         known = {t for t in self.tensors() if t.is_constant} | states | set(self.inputs)
         for operator in self.operators:
             for tensor in operator.reads():

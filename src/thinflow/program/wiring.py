@@ -75,6 +75,7 @@ class Wiring(Generic[T, O]):
 
     def set_input(self, operator: O, number: int, tensor: T | None) -> None:
         """Let an operator read another tensor; the list of inputs grows if need be."""
+        # Optional inputs at the end may be missing from the list.
         inputs = [*operator.inputs, *[None] * (number + 1 - len(operator.inputs))]
         inputs[number] = tensor
         self.set_inputs(operator, inputs)
@@ -130,6 +131,7 @@ class Wiring(Generic[T, O]):
 
     def finish(self) -> None:
         """Write the operators back: without what was taken out, with what was added, in running order."""
+        # New operators are put behind all others, and sorted to where their inputs exist.
         left = [o for o in (*self.block.operators, *self._added) if o not in self._gone]
         self.block.operators = in_running_order(left)
         self._added = []

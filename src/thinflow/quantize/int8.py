@@ -80,7 +80,7 @@ def _settle(
     """Placement and quantization parameters, which depend on each other for layers."""
     forced: dict[Operator, str] = {}
     while True:
-        # An operator that has to stay float changes which tensors share a scale, and so may the factors of
+        # An operator that has to stay float changes which tensors share a scale, and with them the factors of
         # others: once more from the start. The forced ones only grow in number, hence it ends.
         placement = place(main, kernels, recipe, ranges, forced)
         assignment = assign(main, placement, ranges, kernels)
@@ -214,7 +214,7 @@ class _Rewriter:
         return self.result
 
     def _output(self, tensor: Tensor) -> Tensor:
-        # An input that is handed out as it came.
+        # A uint8 input that is an output as well goes out as it came.
         if tensor in self._fed:
             return self._fed[tensor]
         if tensor not in self._borders:

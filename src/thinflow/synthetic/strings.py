@@ -77,7 +77,7 @@ def _maker_of_reader(node: Node, port: int) -> Maker | None:
         return synthetic_png
     if node.op == "DecodeBase64":
         inner = maker_for(node.output())
-        # TensorFlow decodes the web-safe alphabet, by default without padding.
+        # TensorFlow decodes the web-safe alphabet; padding may be left out.
         return lambda rng: base64.urlsafe_b64encode(inner(rng)).rstrip(b"=")
     if node.op == "DecodeRaw":
         return partial(_raw, count=_raw_count(node))

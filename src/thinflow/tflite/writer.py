@@ -97,6 +97,8 @@ class _Buffers:
         # `_restore_empty_constants`.
         if blob.size == 0:
             return 0
+        # Small constants are often equal (axes, sizes), and their bytes are a cheap key. Large ones are told
+        # by where they lie first.
         key = bytes(blob.read()) if blob.size <= _SHARE_BY_CONTENT else _storage_key(tensor.data)
         if key not in self._numbers:
             self._numbers[key] = self._placed(blob)

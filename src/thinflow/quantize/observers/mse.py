@@ -40,7 +40,7 @@ class MeanSquaredError(Histogram):
         if self.is_flat:
             return self.low, self.high
         found = [self._best(shrink) for shrink in self._ways()]
-        # By error first.
+        # Compared by the error first.
         return min(found)[1]
 
     def _ways(self) -> list[Shrink]:
