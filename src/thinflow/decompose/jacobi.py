@@ -26,7 +26,7 @@ _VECTORS = "vectors are unique up to their sign, which hangs on the steps that T
 
 @dataclass(frozen=True)
 class _Tournament:
-    """Who meets whom: pairs (0, n-1), (1, n-2)..., then all but the first move on by one place.
+    """Pairs of columns: (0, n-1), (1, n-2)..., then all but the first move on by one place.
 
     An odd number of columns has no fixed one, and the last is without a partner.
 

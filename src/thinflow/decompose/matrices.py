@@ -1,4 +1,4 @@
-"""What decompositions of square matrices share: one leading axis, a size that is known, and a type."""
+"""Common ground of matrix decompositions: one leading axis, a size that is known, and a type."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def places(x: Term) -> Term:
 
 
 def size(x: Term, axis: int = 0) -> Term:
-    """How long an axis is, a place []."""
+    """The size of an axis, a place []."""
     known = x.shape[axis]
     if known is not None:
         return number(x.body, known)
@@ -63,7 +63,7 @@ def added_up(rows: Term, at: Term, count: Term) -> Term:
 
 
 def sum_of_ones(at: Term, count: Term) -> Term:
-    """How often each place is named -> places [count]."""
+    """Counts of how often each place is named -> places [count]."""
     return added_up(filled(size(at), number(at.body, 1)), at, count)
 
 
@@ -87,7 +87,7 @@ def largest(x: Term) -> Term:
 
 
 def order(x: Term) -> Term:
-    """Where the smallest stands, the next, ...: equal ones in the order they come in."""
+    """Places in rising order of x: of the smallest, the next, ...; equal ones in the order they come in."""
     # TopKV2 sorts falling, and equal ones by their place, so this sort is stable.
     operands = [(0 - x).value, size(x).cast(INT32).value]
     ranked = x.body.add("TopKV2", operands, ports=2, T=x.dtype, sorted=True, index_type=x.body.index)

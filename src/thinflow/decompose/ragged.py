@@ -52,7 +52,7 @@ class _Level:
 
     @property
     def longest(self) -> Term:
-        """How many places the longest row has, []."""
+        """The number of places of the longest row, []."""
         # -1 for no values at all: the longest of no rows has 0 places.
         return largest(joined([vector(self.row.body, [-1]), self.place], 0)) + 1
 
@@ -183,7 +183,7 @@ def ragged_fill_empty_rows(rows: Term, values: Term, count: Term, default: Term)
 
 
 def _bins(rows: Term | None, count: Term, values: Term, bins: Term, weights: Term, *, binary: bool) -> Term:
-    """How often each number below `bins` occurs, or its sum of weights, by row -> [count, bins].
+    """Counts of each number below `bins`, or sums of its weights, by row -> [count, bins].
 
     Args:
         rows: of each of the values [m]; None if there is one row.
@@ -204,7 +204,7 @@ def _bins(rows: Term | None, count: Term, values: Term, bins: Term, weights: Ter
 
 
 def _has_weights(weights: Term) -> bool:
-    """Whether there is one for each value, and not an empty vector for none."""
+    """True if there is one for each value, and not an empty vector for none."""
     refuse_unless(weights.shape != (None,), "it is not known if there are weights")
     return 0 not in weights.shape
 

@@ -38,7 +38,7 @@ def crop_and_resize(
 
 
 class _Positions:
-    """Where the points of crops lie along one axis of the images.   at float [n, points]."""
+    """Points of crops along one axis of the images.   at float [n, points]."""
 
     def __init__(self, at: Term, size: int) -> None:
         last = float(size - 1)

@@ -30,7 +30,7 @@ _MOST_GROUPS = 1 << 10
 
 
 def _count(segments: Term, given: Sequence[Term]) -> Term:
-    """How many segments there are, []: as many as the highest number says, where nothing else does."""
+    """The number of segments, []: as many as the highest number says, where nothing else does."""
     if given:
         return places(given[0]).reshaped([])
     if segments.known is not None:

@@ -104,7 +104,7 @@ def _number(value: Value) -> int | None:
 
 
 def axes_joined(old: list[Size], new: list[Size]) -> list[list[int]] | None:
-    """Which axes, all in their order, each axis of a reshaped tensor is made of; None if one is taken apart.
+    """The axes, in their order, that each axis of a reshaped tensor is made of; None if one is taken apart.
 
     One of the new sizes may be -1: what the others leave.
     """

@@ -111,7 +111,7 @@ def _settled(before: Sequence[Term], new: Term) -> list[Term]:
 
 
 def _is_small(value: Value, shape: Term) -> bool:
-    """Whether a shape is known to have few elements: it is fixed, or that of a tensor in memory."""
+    """True if a shape is known to have few elements: it is fixed, or that of a tensor in memory."""
     known = shape.elements
     if known is not None and None not in known:
         return prod(n or 0 for n in known) < _MOST_PLACES
@@ -124,7 +124,7 @@ def _is_small(value: Value, shape: Term) -> bool:
 def rows_filled(
     columns: Sequence[Term], values: Term, count: Term, default: Term
 ) -> tuple[list[Term], Term, Term, Term]:
-    """What SparseFillEmptyRows and RaggedFillEmptyRows give: (columns [k], values [k], is empty, where went).
+    """Results of both ops that fill empty rows: (columns [k], values [k], is empty, where went).
 
     A default stands in column 0 of each of `count` rows without values; rows come in order, and the values of
     each as they were.

@@ -41,7 +41,7 @@ class Body:
         return "" if self.node is None else self.node.op
 
     def argument(self, index: int, spec: TensorSpec, known: Array | None = None) -> Term:
-        """What stands for an input of the node; its elements are known if it is constant."""
+        """The term of an input of the node; its elements are known if it is constant."""
         element = spec.dtype if spec.dtype is not None else FLOAT
         node = self.graph.add(ARGUMENT, (), f"{self.name}/input_{index}", attrs={"T": element})
         value = node.output()
@@ -136,7 +136,7 @@ class Term:
         return other if isinstance(other, Term) else self.body.constant(other, self.dtype)
 
     def apply(self, op: str, *others: Operand, **attrs: Any) -> Term:
-        """What an op gives whose first input this is, and whose inputs have one type."""
+        """The result of an op whose first input this is, and whose inputs have one type."""
         inputs = [self.value, *(self.of(o).value for o in others)]
         return self.body.add(op, inputs, T=self.dtype, **attrs)[0]
 
@@ -251,7 +251,7 @@ class Term:
         return self.body.add("Split", [over.value, self.value], ports=count, T=self.dtype, num_split=count)
 
     def is_all(self, number: float) -> bool:
-        """Whether all elements are known to be a number."""
+        """True if all elements are known to be a number."""
         return self.known is not None and bool((self.known == number).all())
 
     def expanded(self, axis: int) -> Term:
@@ -335,7 +335,7 @@ class Term:
         return self.body.add("ReverseV2", [self.value, over.value], T=self.dtype, Tidx=INT32)[0]
 
     def place_of_most(self, axis: int) -> Term:
-        """Where an axis has its largest element, int32."""
+        """The place of the largest element along an axis, int32."""
         over = self.body.constant(axis, INT32)
         return self.body.add("ArgMax", [self.value, over.value], T=self.dtype, Tidx=INT32, output_type=INT32)[
             0

@@ -32,7 +32,7 @@ class _Seen:
         return self.win.output_sizes(self.sizes)
 
     def under(self, tap: Sequence[int]) -> Term:
-        """What stands under one element of the window at all its places.   [n, oh, ow, c]."""
+        """The pixels under one element of the window at all its places.   [n, oh, ow, c]."""
         parts = {}
         axes = zip(tap, self.out, self.win.strides, self.win.dilations, strict=True)
         for axis, (at, count, stride, dilation) in enumerate(axes, 1):

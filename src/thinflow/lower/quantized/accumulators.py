@@ -87,7 +87,7 @@ def steps_from_low_end(params: QuantParams) -> float:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LayerPlan:
-    """What a layer with constant weights adds up.
+    """The sums of a layer with constant weights.
 
     Attributes:
         weights: float64 [taps,c,m], in units of `unit`, 0 being 0.
@@ -148,11 +148,11 @@ class LayerPlan:
         return found
 
     def is_faithful(self, to: RequantTarget) -> bool:
-        """Whether results are within one step of TensorFlow's, whatever was joined."""
+        """True if results are within one step of TensorFlow's, whatever was joined."""
         return self.blur <= MAX_BLUR * to.scale and not self.early_saturation(to)
 
     def whole_bias(self, weights: Int8Weights, to: RequantTarget) -> Array:
-        """What to add to the sums of int8 weights, in units of theirs: whole float64 [m]."""
+        """The bias of int8 weights, in units of their sums: whole float64 [m]."""
         # Real values in sums of the weights as given, then in sums of int8 values with their channel's scale.
         bias = ((np.asarray(self.bias) + to.shift) / self.scale + weights.shift) / weights.scales
         return np.asarray(np.rint(np.broadcast_to(bias, self.weights.shape[-1:])))

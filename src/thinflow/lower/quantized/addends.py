@@ -1,4 +1,4 @@
-"""What TensorFlow's kernels add up for 8-bit quantized values.
+"""The real values that TensorFlow's kernels add up for 8-bit quantized values.
 
 QuantizedAdd and QuantizedBiasAdd requantize both operands to 32 bits before they add them. That scale is none
 of theirs, and float32 cannot even tell its zero point. So what a value adds is not quite the real value that
@@ -57,12 +57,12 @@ class Addend:
 
     @property
     def excess(self) -> Array:
-        """How much more that is than what the values stand for, float64 [256]."""
+        """`reals` less the exact real values, float64 [256]."""
         return self.reals - self.exact
 
     @property
     def exact(self) -> Array:
-        """What the values stand for, float64 [256]."""
+        """The exact real values, float64 [256]."""
         return (np.arange(256) - self.zero_point) * self.params.scale
 
     @property
@@ -81,11 +81,11 @@ class Addend:
         return slope, intercept, float(np.abs(rest - intercept).max())
 
     def expressed(self, real: Callable[[], E], values: Callable[[], E], step: float) -> E:
-        """What the kernel adds, as a formula: a line over what values stand for, or rounded as it rounds.
+        """The kernel's addends as a formula: a line over the exact real values, or rounded as it rounds.
 
         Args:
             real: emits what the quantized values stand for.
-            values: emits these, counted from the lowest of their type, as float.
+            values: emits these as float, in the range of their own type (-128 ... 127 for qint8).
             step: of the result.
 
         Raises:
@@ -112,7 +112,7 @@ class Addend:
 
 
 def middle_of(addends: Sequence[Addend]) -> tuple[float, float]:
-    """What sums are above those of what values stand for, and by how much more or less, in real values."""
+    """The middle and half of the spread by which sums lie above those of exact real values."""
     highest = sum(float(a.excess.max()) for a in addends)
     lowest = sum(float(a.excess.min()) for a in addends)
     return (highest + lowest) / 2, (highest - lowest) / 2
@@ -120,7 +120,7 @@ def middle_of(addends: Sequence[Addend]) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class _Steps:
-    """How QuantizedBiasAdd requantizes, in float32: round((value * width + base) * per).
+    """QuantizedBiasAdd's requantization in float32: round((value * width + base) * per).
 
     Attributes:
         width: of a value.
@@ -177,7 +177,7 @@ def addends(op: str, parameters: Sequence[QuantParams], alone: Sequence[bool]) -
 
 
 def is_single(shape: Sequence[int | None] | None) -> bool:
-    """Whether a tensor is known to have one element."""
+    """True if a tensor is known to have one element."""
     return shape is not None and all(n == 1 for n in shape)
 
 

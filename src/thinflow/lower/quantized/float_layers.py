@@ -55,7 +55,7 @@ def before_bias(operators: Sequence[Op], operator: Op | None, add: str) -> tuple
 
 
 def _is_vector(x: Any) -> bool:
-    """Whether a tensor is a float constant with one number per channel, or one for all."""
+    """True for a float constant with one number per channel, or one for all."""
     if x is None or not x.is_constant or x.dtype is not FLOAT:
         return False
     return all(n == 1 for n in np.asarray(x.array()).shape[:-1])

@@ -22,7 +22,7 @@ from thinflow.typing import Array
 
 @dataclass(frozen=True)
 class ColumnBlocks:
-    """How columns are put together.
+    """Blocks of columns, and the results that are computed from them.
 
     Attributes:
         times: neighbouring results that are computed at once.
@@ -70,7 +70,7 @@ def column_blocks(kw: int, stride: int, before: int, times: int, *, symmetric: b
 
 @dataclass(frozen=True)
 class CentredWindows:
-    """Where the windows of QuantizedConv2D lie along one axis: it centres them if strides leave pixels over.
+    """Windows of QuantizedConv2D along one axis: it centres them if strides leave pixels over.
 
     Attributes:
         start, end: of the pixels that windows see.

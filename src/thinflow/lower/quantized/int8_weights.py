@@ -160,7 +160,7 @@ class RoundedWeights:
     rest: Array
 
     def worst(self) -> Array:
-        """How far a sum may be off at most, in reals per step of the input, float64 [m]."""
+        """The largest error of a sum, in reals per step of the input, float64 [m]."""
         return np.abs(self.rest).sum(axis=0) * _MEAN + self._of_bias()
 
     def worst_of_equal_inputs(self) -> Array:
@@ -188,7 +188,7 @@ class RoundedWeights:
 
 
 def is_close(weights: RoundedWeights, step: float) -> bool:
-    """Whether results are within one step of those of the real weights.
+    """True if results are within one step of those of the real weights.
 
     That is proven for most channels. The others are so for equal inputs, and of inputs at random not two
     results in a hundred thousand may be further off.
@@ -254,7 +254,7 @@ def _rest(weights: Array, scales: Array) -> Array:
 
 
 def _loss(rest: Array) -> Array:
-    """How far sums are likely to be off: of equal inputs, where errors add up, and of independent ones."""
+    """The likely error of sums: of equal inputs, where errors add up, and of independent ones."""
     independent = np.sqrt(np.square(rest).sum(axis=0)) * (_LIKELY * _DEVIATION)
     return np.maximum(np.abs(rest.sum(axis=0)) * _MEAN, independent)
 

@@ -1,4 +1,4 @@
-"""What stands for 32-bit accumulators until they are requantized.
+"""Stand-ins for 32-bit accumulators until they are requantized.
 
 LiteRT has no tensors of 32-bit quantized values: its kernels round sums to eight bits as they make them. So
 nothing is emitted for the op that adds up, but for the one that requantizes, which knows the scale wanted.
@@ -102,7 +102,7 @@ class Accumulators:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LayerAccumulators(Accumulators):
-    """What a convolution or a product with constant weights adds up.
+    """The sums of a convolution or a product with constant weights.
 
     Attributes:
         plan: of the layer.
@@ -250,7 +250,7 @@ class PairAccumulators(Accumulators):
         return self._in_float(b, to)
 
     def _off(self, to: RequantTarget) -> float:
-        """How far sums of what values stand for may be beside those of TensorFlow's kernel."""
+        """The largest difference between sums of exact real values and those of TensorFlow's kernel."""
         operands = zip(self.addends, (self.tensor, self.other), strict=True)
         # Only values that a constant really has count; any of the 256 may come from a tensor.
         first, second = (a.excess[_values(t)] if t.is_constant else a.excess for a, t in operands)
@@ -275,7 +275,7 @@ class PairAccumulators(Accumulators):
         return y, float(np.abs(rest).max() + (excess.max() - excess.min()) / 2)
 
     def _constant(self, to: RequantTarget) -> Array:
-        """What TensorFlow's kernels add for the constant, and to be on the op's own scale, float64."""
+        """TensorFlow's addends for the constant, and the target's shift, float64."""
         reals: Array = self.addends[1].reals[_values(self.other)] + to.shift
         return reals
 
@@ -300,7 +300,7 @@ def _values(x: Tensor) -> Array:
 
 
 def _expressed(b: Builder, x: Tensor, addend: Addend, to: RequantTarget) -> Float:
-    """What TensorFlow's kernel adds for int8 values, float."""
+    """TensorFlow's addends for int8 values, float."""
     real = Float(b, b.step("DEQUANTIZE", x, shape=x.shape, element=FLOAT))
     own = addend.params
     # LiteRT has no operator that shows int8 values as numbers: dequantizing and dividing by the scale gives

@@ -23,7 +23,7 @@ class Body:
     results: list[Slot]
 
     def reads(self) -> set[Tensor]:
-        """What its operators read, and what goes through it under another number."""
+        """The tensors that its operators read, and those that go through it under another number."""
         read = {t for o in self.subgraph.operators for t in o.inputs if t is not None}
         for number, result in enumerate(self.results):
             # A variable that is handed on as it came is not read; under another number it is.

@@ -1,4 +1,4 @@
-"""What a lowering rule writes with: it emits operators and knows the node's names, types and shapes."""
+"""The builder that lowering rules write with: emits operators, knows the node's names, types and shapes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from thinflow.wire import flexbuffer
 
 @dataclass
 class QuantizedContext:
-    """What one lowering knows of quantized values.
+    """One lowering's knowledge of quantized values.
 
     Attributes:
         inferred: graph -> the quantization parameters of its values, inferred when first asked for.

@@ -53,7 +53,7 @@ def merge_columns(subgraph: Subgraph, *, matrix_unit: bool = False) -> dict[Tens
 
 
 def _is_plain(operator: Operator) -> bool:
-    """Whether it is an integer convolution of an image of known size, with constants and many results."""
+    """True for an integer convolution of an image of known size, with constants and many results."""
     if len(operator.inputs) != 3:
         return False
     x, filters, bias = operator.inputs
@@ -90,7 +90,7 @@ def _best(operator: Operator, matrix_unit: bool) -> ColumnBlocks | None:
 
 
 def _is_light(operator: Operator, blocks: ColumnBlocks) -> bool:
-    """Whether no kernel that multiplies several channels in one step has more to do than before."""
+    """True if no kernel that multiplies several channels in one step has more to do than before."""
     _, kw, depth = _sizes(operator.inputs[1])
     for channels, times in _AT_MOST.items():
         before = kw * (_ADDRESS + math.ceil(depth / channels))

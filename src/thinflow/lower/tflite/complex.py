@@ -56,7 +56,7 @@ _LINEAR = frozenset(
 
 
 def is_complex(node: Node, tensors: Mapping[Value, Any]) -> bool:
-    """Whether a node has to do with complex numbers."""
+    """True if a node has to do with complex numbers."""
     inputs = [tensors.get(v) for v in node.inputs]
     if any(isinstance(t, (Complex, Tensor)) and t.dtype.kind == "c" for t in inputs):
         return True
@@ -64,13 +64,13 @@ def is_complex(node: Node, tensors: Mapping[Value, Any]) -> bool:
 
 
 def has_form(node: Node) -> bool:
-    """Whether there may be a form of this op for complex numbers."""
+    """True if there may be a form of this op for complex numbers."""
     rules.find(node.op, "tflite")  # which loads the rules of other modules
     return node.op in _LINEAR or node.op in _RULES
 
 
 def lower_complex(b: Builder, node: Node, inputs: Sequence[Part]) -> tuple[Any, ...]:
-    """What stands for the outputs of such a node.
+    """The outputs of such a node, as parts or as LiteRT's own tensors.
 
     Raises:
         UnsupportedOp: there is no form for it.
@@ -182,7 +182,7 @@ def _product(b: Builder, node: Node, x: Part, y: Part) -> Complex:
 
 
 def _is_real(x: Part) -> bool:
-    """Whether a constant has no imaginary part: half of the products are left out then."""
+    """True for a constant without an imaginary part: half of the products are left out then."""
     return (
         isinstance(x, Tensor)
         and x.is_constant

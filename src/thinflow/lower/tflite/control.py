@@ -106,7 +106,7 @@ class ControlLowering(FlowLowering):
         return number
 
     def operand(self, node: Node, value: Value) -> Slot:
-        """What a rule is handed: int8 values and 32-bit sums only where it knows them."""
+        """An operand as a rule is handed it: int8 values and 32-bit sums only where it knows them."""
         slot = self.read(value)
         if node.op in quantized_context.READERS:
             return slot
@@ -166,7 +166,7 @@ class ControlLowering(FlowLowering):
     # --- loops --------------------------------------------------------------------------------------------
 
     def turned(self, condition: Function, body: Function, slots: Sequence[Slot]) -> list[Slot]:
-        """What the arguments are once the condition is false, by a WHILE."""
+        """The arguments as they are once the condition is false, by a WHILE."""
         pairs = zip(body.inputs, body.outputs, strict=True)
         # A result that is its own argument, if through Identity and the like: the variable never changes.
         fixed = [root_of(result) is argument for argument, result in pairs]
@@ -255,7 +255,7 @@ class ControlLowering(FlowLowering):
         raise UnsupportedOp("the variables of the loop do not keep their shapes")
 
     def _variable(self, slot: Slot) -> Slot:
-        """What a loop variable looks like that starts with this."""
+        """The form of a loop variable that starts with this."""
         if isinstance(slot, Tensor):
             return Tensor(slot.name, slot.shape, slot.dtype)
         shape = None if slot.shape is None else (slot.count, *slot.shape)
@@ -264,7 +264,7 @@ class ControlLowering(FlowLowering):
     def _filled(
         self, slots: Sequence[Slot], forms: Sequence[Slot], turn: Body, kept: Sequence[int]
     ) -> list[Slot]:
-        """What the variables start with; empty lists get zeros where the first turn tells their sizes."""
+        """The first values of the variables; empty lists get zeros where the first turn tells their sizes."""
         filled = list(slots)
         start = {
             argument: given
@@ -284,7 +284,7 @@ class ControlLowering(FlowLowering):
         return filled
 
     def _given(self, slot: Slot, form: Slot) -> Tensor:
-        """What goes into an operator for an argument of this form."""
+        """The operator's input for an argument of this form."""
         if isinstance(slot, Tensor):
             return slot
         known = replace(slot, shape=form.shape) if isinstance(form, Listed) else slot
@@ -293,7 +293,7 @@ class ControlLowering(FlowLowering):
     # --- branches -----------------------------------------------------------------------------------------
 
     def branched(self, decision: Slot, slots: Sequence[Slot], then: Maker, otherwise: Maker) -> list[Slot]:
-        """What one of two branches gives, by an IF."""
+        """The results of one of two branches, by an IF."""
         decision = truth(self.builder, decision)
         forms: list[Slot] = [s if is_constant(s) else self._variable(s) for s in slots]
         branches = [self._subgraph("then", forms, then), self._subgraph("else", forms, otherwise)]
@@ -332,7 +332,7 @@ class ControlLowering(FlowLowering):
     # --- subgraphs ----------------------------------------------------------------------------------------
 
     def _subgraph(self, role: str, forms: Sequence[Slot], make: Maker) -> Body:
-        """What `make` emits for arguments of these forms, in a place of its own."""
+        """The operators that `make` emits for arguments of these forms, in a subgraph of their own."""
         node = self.builder.node
         inner = ControlLowering(None, around=self)
         inner._is_nested = True

@@ -91,7 +91,7 @@ def lower_graph(
 
 
 def unsupported(graph: Graph, nodes: Iterable[Node], *, specs: Specs | None = None) -> dict[Node, str]:
-    """Why each node could not be lowered; those that could are missing. O(nodes).
+    """Reasons by node for which it cannot be lowered; nodes that can are missing. O(nodes).
 
     Each is tried by itself, those that hand codes on which only they know, together.
 
@@ -126,7 +126,7 @@ def unsupported(graph: Graph, nodes: Iterable[Node], *, specs: Specs | None = No
 def unsupported_unit(
     graph: Graph, inputs: Sequence[Value], outputs: Sequence[Value], *, specs: Specs | None = None
 ) -> str:
-    """Why what stands between inputs and outputs cannot be lowered as a whole; "" if it can.
+    """The reason why nodes between inputs and outputs cannot be lowered as a whole; "" if they can.
 
     Args:
         graph: its shapes must be inferred.
@@ -195,7 +195,7 @@ def _fill_tables(main: Subgraph, lowering: ControlLowering) -> None:
 
 
 def _tensor(lowering: ControlLowering, value: Value) -> Tensor:
-    """What stands for an output, which cannot be a list, nor sums of codes."""
+    """The tensor of an output, which cannot be a list, nor 32-bit sums."""
     slot = lowering.read(value)
     lowering.builder.begin(value.node)
     try:

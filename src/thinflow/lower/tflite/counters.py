@@ -88,7 +88,7 @@ def turns(
     arguments: Sequence[Tensor | None],
     starts: Sequence[Tensor | None],
 ) -> int | None:
-    """How often a loop turns that counts up by 1 from 0 to a constant; None if that is not all it decides by.
+    """Iterations of a loop that counts up by 1 from 0 to a constant; None if more than that decides.
 
     That the variable does count has to be looked up in the body.
     """

@@ -167,7 +167,7 @@ def quantize_dynamically(
 
 
 def sum_of(b: Builder, op: str, x: DynamicallyQuantized, y: DynamicallyQuantized, shape: Dims) -> Tensor:
-    """What QuantizedAdd or QuantizedBiasAdd makes of two operands, as real values of a shape."""
+    """The sum by QuantizedAdd or QuantizedBiasAdd of two operands, as real values of a shape."""
     if op == "QuantizedBiasAdd":
         # Taken off the second operand, usually a bias of a few numbers, instead of the whole sum.
         addend = Float(b, y.decoded(b)) - _lost(_farthest(b, x, y))
@@ -187,7 +187,7 @@ def _farthest(b: Builder, x: DynamicallyQuantized, y: DynamicallyQuantized) -> F
 
 
 def _lost(most: Float) -> Float:
-    """What QuantizedBiasAdd takes off each sum: float32 cannot tell its 32-bit zero point.
+    """The constant that QuantizedBiasAdd takes off each sum: float32 cannot tell its 32-bit zero point.
 
     That is most / 64 if the steps in a real of 1, as float32, times the end of the range are not half of all
     steps, else 0.
@@ -219,7 +219,7 @@ def _halves(x: Float) -> tuple[Float, Float]:
 
 
 def _moved(b: Builder, x: DynamicallyQuantized, most: Float) -> Float:
-    """What QuantizedAdd adds for values: 32-bit ones are counted from that of the lowest one."""
+    """QuantizedAdd's addends for values: 32-bit ones are counted from that of the lowest one."""
     per = 2.0**31 / SUM_FACTOR / most
     least = x.least(b)
     # The kernel computes the 32-bit values of 0 and 1 and draws a line through them, so an error of the

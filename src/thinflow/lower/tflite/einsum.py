@@ -143,7 +143,7 @@ def _ordered(b: Builder, x: Tensor, term: str, order: str) -> Tensor:
 
 
 class _Sizes:
-    """How long the axes are that letters name, as far as that is known now, and else when the model runs."""
+    """Sizes of the axes that letters name: known now, or computed when the model runs."""
 
     def __init__(self, b: Builder, terms: Sequence[tuple[Tensor, str]]) -> None:
         self._b = b

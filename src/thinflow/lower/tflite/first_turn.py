@@ -48,7 +48,7 @@ def zeros_for(
 def _copied(
     b: Builder, wanted: Tensor, maker: Mapping[Tensor, Operator], start: Mapping[Tensor, Tensor]
 ) -> Tensor:
-    """What a tensor of the body is in the first turn, by copies of its operators."""
+    """A tensor of the body as it is in the first turn, by copies of its operators."""
     twin: dict[Tensor, Tensor] = dict(start)
     stack = [wanted]
     # Depth first without recursion: a body may be a chain of many operators.

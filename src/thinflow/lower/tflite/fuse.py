@@ -77,7 +77,7 @@ def drop_clamps(subgraph: Subgraph) -> None:
 
 
 def _saturates(operator: Operator) -> bool:
-    """Whether the lowest int8 stands for 0 and, with RELU6, the highest one for no more than 6."""
+    """True if the lowest int8 stands for 0 and, with RELU6, the highest one for no more than 6."""
     y, clamp = operator.outputs[0], activation(operator)
     if y.dtype is not INT8 or y.quantization is None or clamp not in ("RELU", "RELU6"):
         return False

@@ -116,7 +116,7 @@ class FusePrelu(Rewrite):
 
 
 def _fits(x: Tensor, slopes: Array) -> bool:
-    """Whether the kernel of PRELU takes the slopes: no more axes than x, and sizes that are x's or 1."""
+    """True if the kernel of PRELU takes the slopes: no more axes than x, and sizes that are x's or 1."""
     return slopes.ndim > 0 and keeps_shape(x, slopes)
 
 

@@ -35,7 +35,7 @@ class FusePad(Rewrite):
 
 
 def _is_same(operator: Operator, sizes: Sequence[int | None], pads: Sequence[Sequence[int]]) -> bool:
-    """Whether SAME padding of these sizes is `pads`. With stride 1 the size does not matter."""
+    """True if SAME padding of these sizes is `pads`. With stride 1 the size does not matter."""
     weights = operator.inputs[1]
     if weights is None or weights.shape is None:
         return False

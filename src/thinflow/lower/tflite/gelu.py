@@ -36,8 +36,9 @@ def erf(b: Builder, node: Node, x: Tensor) -> Tensor:
 
 
 def _gelu() -> tuple[Step, ...]:
-    """x * 0.5 * (1 + erf(x / sqrt 2)), and with 1 - erf(-x / sqrt 2), which is the same number; the half
-    anywhere.
+    """x * 0.5 * (1 + erf(x / sqrt 2)), with the half anywhere.
+
+    1 - erf(-x / sqrt 2) is the same number and found, too.
     """
     function, one, half = op(ERF, value("scaled")), const("1", 1), const("0.5", 0.5)
     found = []
@@ -67,7 +68,7 @@ class FuseGelu(Rewrite):
 
 
 def _scaled(wiring: Wiring, tensor: Tensor | None) -> tuple[Tensor | None, float]:
-    """What a tensor is a multiple of, through MUL and NEG, and the factor."""
+    """The tensor that this one is a multiple of, through MUL and NEG, and the factor."""
     factor = 1.0
     while (step := wiring.sole_producer(tensor, "MUL", "NEG")) is not None and activation(step) == "NONE":
         if step.code == "NEG":

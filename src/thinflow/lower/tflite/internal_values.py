@@ -43,7 +43,7 @@ def _complex_values(graph: Graph) -> set[Value]:
 
 
 def _is_possible(value: Value, parameters: Mapping[Value, QuantParams]) -> bool:
-    """Whether LiteRT's kernels can take a value on the way from its producer to its readers."""
+    """True if LiteRT's kernels can take a value on the way from its producer to its readers."""
     # A range that is measured from 32-bit values has no form, nor a Requantize that asks for one.
     makes = value.node.op not in ("Requantize", *_MEASURING)
     return makes and not value.is_graph_output and all(_takes(node, parameters) for node in value.readers)
@@ -89,7 +89,7 @@ def inner_groups(graph: Graph) -> list[list[Node]]:
 
 
 def border(group: Sequence[Node]) -> tuple[list[Value], list[Value]]:
-    """What a group reads from outside, and what it makes that others read."""
+    """Inputs of a group from outside, and those of its outputs that others read."""
     inside = set(group)
     read = dict.fromkeys(v for n in group for v in n.inputs if v.node not in inside)
     made = dict.fromkeys(

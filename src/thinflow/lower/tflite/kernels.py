@@ -1,4 +1,4 @@
-"""Which element types and ranks LiteRT's kernels take, as tried out; types are those without quantization.
+"""Element types and ranks that LiteRT's kernels take, as tried out; types are those without quantization.
 
 Small integers have kernels for many ops, but arithmetic on them means quantized numbers, so it is not listed:
 rules that emit it know what they do.

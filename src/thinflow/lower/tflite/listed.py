@@ -1,4 +1,4 @@
-"""What stands for a TensorList or a TensorArray while lowering: one tensor that holds all items."""
+"""Stand-ins for TensorLists and TensorArrays while lowering: one tensor that holds all items."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def sizes_of_items(b: Builder, values: Listed, inner: Tensor) -> Tensor:
 
 
 def length_of(b: Builder, values: Listed) -> Tensor:
-    """How many items a list has, int32 []."""
+    """The number of a list's items, int32 []."""
     if values.count is not None:
         return b.const(np.int32(values.count), "length")
     return b.reshaped(_size_of(b, values), ())

@@ -26,7 +26,7 @@ FORMS = ("auto", "fused", "loop")
 
 
 def is_faster(batch: int, inputs: int, units: int, *, collects: bool) -> bool:
-    """Whether the fused op beats a loop, by a fit to measurements (x86, one thread, LiteRT 2.3).
+    """True if the fused op beats a loop, by a fit to measurements (x86, one thread, LiteRT 2.3).
 
     Both cost something per step, in microseconds, and per multiplication; the op, which does without
     XNNPACK, more of the latter and for each sequence of the batch by itself.
@@ -41,7 +41,7 @@ def is_faster(batch: int, inputs: int, units: int, *, collects: bool) -> bool:
 def fused_loop(
     b: Builder, body: LoopBody, forms: Sequence[Slot], slots: Sequence[Slot], steps: int, form: str
 ) -> list[Slot] | None:
-    """What the variables of a loop are at its end, by the fused op; None if it stays a loop.
+    """The variables of a loop at its end, by the fused op; None if it stays a loop.
 
     Args:
         forms: the variables as the body has them.
@@ -80,7 +80,7 @@ def _sequence(body: LoopBody, cell: Cell, slots: Sequence[Slot]) -> Tensor:
 
 
 def _starts(b: Builder, body: LoopBody, cell: Cell, slots: Sequence[Slot]) -> tuple[Tensor, Tensor] | None:
-    """What output and state start with; None if an open batch gives them a size that is known too late."""
+    """First output and state; None if an open batch gives them a size that is known too late."""
     first = slots[cell.output], slots[cell.state]
     assert isinstance(first[0], Tensor)
     assert isinstance(first[1], Tensor)
@@ -245,7 +245,7 @@ def _last_row(b: Builder, y: Tensor, steps: int, axis: int) -> Tensor:
 
 
 def _after(b: Builder, state: Tensor, last: Tensor) -> Tensor:
-    """What a variable holds once the op has run: chosen by a condition that is false and waits for the op."""
+    """A variable's value once the op has run: chosen by a condition that is false and waits for the op."""
     begin, end = b.ints([0, 0], "begin"), b.ints([0, 1], "end")
     column = (*(last.shape or ())[:1], 1)
     first = b.step(

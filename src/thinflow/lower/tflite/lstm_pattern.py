@@ -26,7 +26,7 @@ _SUMMING = ("FULLY_CONNECTED", "ADD", "SPLIT", "STRIDED_SLICE", "SLICE", "MUL", 
 
 @dataclass
 class Gate:
-    """What goes into the nonlinearity of a gate.
+    """The sum that goes into the nonlinearity of a gate.
 
     Attributes:
         bias: [units], or a number.
@@ -112,13 +112,13 @@ class LoopBody:
         ]
 
     def made(self, tensor: Tensor | None, *codes: str) -> Operator | None:
-        """Who makes a tensor, if it is one of these ops."""
+        """The producer of a tensor, if it is one of these ops."""
         operator = self._makers.get(tensor) if tensor is not None else None
         good = operator is not None and operator.code in codes and activation(operator) == "NONE"
         return operator if good else None
 
     def operands(self, tensor: Tensor | None, code: str) -> list[Tensor]:
-        """What an op is computed from; empty if it is another op."""
+        """The operands of a tensor's producer; empty if that is another op."""
         operator = self.made(tensor, code)
         return [t for t in operator.inputs if t is not None] if operator is not None else []
 
@@ -158,7 +158,7 @@ class LoopBody:
         raise _refuse("nothing counts its steps")
 
     def _new_state(self, number: int) -> tuple[tuple[Tensor, Tensor, Tensor], float] | None:
-        """What goes into f, i and g, and the limit of c, if a variable is a cell state."""
+        """The inputs of f, i and g, and the limit of c, if a variable is a cell state."""
         total, clip = self._unclipped(self.results[number])
         own = self.arguments[number]
         terms = [self.operands(t, "MUL") for t in self.operands(total, "ADD")]
@@ -183,7 +183,7 @@ class LoopBody:
         return tensor, 0.0
 
     def _pair(self, parts: Sequence[Tensor], first: str, second: str) -> tuple[Tensor, Tensor] | None:
-        """What two factors are functions of, in the order asked for."""
+        """The arguments of the functions that two factors are, in the order asked for."""
         for a, b in (parts, parts[::-1]) if len(parts) == 2 else ():
             left, right = self.operands(a, first), self.operands(b, second)
             if left and right:
@@ -191,7 +191,7 @@ class LoopBody:
         return None
 
     def _projected(self, tensor: Tensor | None) -> tuple[Tensor | None, Array | None]:
-        """What a projection [outputs, units] is applied to."""
+        """The operand of a projection, and its matrix [outputs, units]."""
         operator = self.made(tensor, "FULLY_CONNECTED")
         if operator is None or operator.inputs[1] is None or not operator.inputs[1].is_constant:
             return tensor, None
@@ -225,13 +225,13 @@ class LoopBody:
         return Cell(counter, state, output, gates, sums.x, sums.sequence, clip, projection, hidden)
 
     def is_fixed(self, tensor: Tensor) -> bool:
-        """Whether it is an argument that no turn changes."""
+        """True for an argument that no turn changes."""
         return any(keep and a is tensor for keep, a in zip(self._fixed, self.arguments, strict=True))
 
     # --- the rest -----------------------------------------------------------------------------------------
 
     def kept(self, number: int, cell: Cell) -> str:
-        """How a variable collects h: "all" or "last"; "" if it does something else."""
+        """The way a variable collects h: "all" or "last"; "" if it does something else."""
         result, own = self.results[number], self.arguments[number]
         if result is None:
             return ""
@@ -245,7 +245,7 @@ class LoopBody:
         return "all" if is_here and all(t.is_constant and not _number(t) for t in place[1:]) else ""
 
     def _is_row(self, tensor: Tensor, cell: Cell) -> bool:
-        """Whether a tensor is h' with an axis in front."""
+        """True if a tensor is h' with an axis in front."""
         read = self.operands(tensor, "RESHAPE") or self.operands(tensor, "EXPAND_DIMS")
         return bool(read) and read[0] is cell.result
 
@@ -267,7 +267,7 @@ class _Sums:
         self.sequence: Tensor | None = None
 
     def of(self, tensor: Tensor) -> Gate:
-        """What a tensor is the sum of."""
+        """The terms whose sum a tensor is."""
         # Four gates are often pieces of one sum, which is read once.
         if tensor not in self._known:
             self._known[tensor] = self._read(tensor)
@@ -341,7 +341,7 @@ class _Sums:
 
 
 def _is_row_vector(tensor: Tensor) -> bool:
-    """Whether only its last axis is longer than 1: batches of one are squeezed at times."""
+    """True if only its last axis is longer than 1: batches of one are squeezed at times."""
     return bool(tensor.shape) and all(n == 1 for n in (tensor.shape or ())[:-1])
 
 

@@ -79,7 +79,7 @@ def _first_column(b: Builder, sequence: Tensor, axis: int) -> Tensor:
 
 
 def _is_known_early(tensor: Tensor, makers: Mapping[Tensor, Operator]) -> bool:
-    """Whether its sizes follow from those of the model's inputs, number by number."""
+    """True if its sizes follow from those of the model's inputs, number by number."""
     seen: set[Tensor] = set()
     stack = [tensor]
     while stack:

@@ -141,7 +141,7 @@ def _above(b: Builder, iou: Tensor) -> Tensor:
 
 
 def _is_kept(b: Builder, limit: Tensor, valid: Tensor) -> Tensor:
-    """Which of the places are filled: bool [limit]."""
+    """A mask of the places that are filled: bool [limit]."""
     size = b.elements(limit)
     if size is not None and size[0] is not None:
         order = b.const(np.arange(size[0], dtype=np.int32), "order")

@@ -19,7 +19,7 @@ _MOST_LISTS = 256  # each is an operator that chooses, and five around it
 
 @dataclass
 class _Image:
-    """What is known of one image: boxes [classes or 1,n,4] and scores [classes,n], and what to keep of them.
+    """One image: boxes [classes or 1,n,4] and scores [classes,n], and how many of them to keep.
 
     Attributes:
         limit: boxes of a class; size: of all; places: how many there are room for.

@@ -106,7 +106,7 @@ def _unrolled(
 
 
 def _factors(b: Builder, boxes: Tensor, n: int, sigma: float) -> Tensor:
-    """What the score of each box is multiplied by once one is chosen, [chosen, of which]; 0 for itself."""
+    """Factors of the score of each box once one is chosen, [chosen, of which]; 0 for itself."""
     columns = b.step_ports(
         "SPLIT", b.const(np.int32(1), "axis"), boxes, shapes=[(n, 1)] * 4, elements=[FLOAT] * 4, num_splits=4
     )

@@ -61,7 +61,7 @@ def merge_addends(subgraph: Subgraph) -> None:
 
 
 def _place(wiring: Wiring, reader: Operator) -> _Place | None:
-    """What can be merged in front of a depthwise convolution."""
+    """An addition that can be merged in front of a depthwise convolution; None without one."""
     # A border between both is the zero point, which is the same real 0 whatever the scales.
     pad = wiring.sole_producer(reader.inputs[0], "PAD")
     add = wiring.sole_producer((pad or reader).inputs[0], "ADD")
@@ -82,7 +82,7 @@ def _place(wiring: Wiring, reader: Operator) -> _Place | None:
 
 
 def _has_codes(operator: Operator) -> bool:
-    """Whether it is an integer convolution with constants."""
+    """True for an integer convolution with constants."""
     x, filters, bias = (*operator.inputs, None)[:3]
     y = operator.outputs[0]
     known = filters is not None and bias is not None and filters.is_constant and bias.is_constant

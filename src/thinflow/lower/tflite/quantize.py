@@ -54,7 +54,7 @@ def quantize_v2(
 
 
 def _is_end(node: Node, op: str, number: int) -> bool:
-    """Whether an end of the range is that of all that is quantized, as the transform finds it."""
+    """True if an end of the range is that of all that is quantized, as the transform finds it."""
     found = node.inputs[number].node
     if found.op != op or len(found.inputs) != 2 or found.inputs[1].node.tensor is None:
         return False
@@ -65,7 +65,7 @@ def _is_end(node: Node, op: str, number: int) -> bool:
 
 
 def _target(params: QuantParams) -> RequantTarget:
-    """What QuantizeV2 rounds to: oneDNN's kernel counts unsigned values from the lower end of the range."""
+    """The target of QuantizeV2: oneDNN's kernel counts unsigned values from the lower end of the range."""
     if params.dtype is not QUINT8 or is_native():
         return RequantTarget.of(params, _steps_off(params) if params.dtype is not QUINT8 else 0.0)
     # In float32 as the kernel: the zero point before it is rounded. The kernel

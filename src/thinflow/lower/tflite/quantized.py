@@ -43,7 +43,7 @@ def with_range(b: Builder, codes: QuantizedValue) -> Three:
 
 
 def dequantized(b: Builder, x: QuantizedValue, value: Value) -> Tensor:
-    """What quantized values stand for, as a float tensor."""
+    """Real values of quantized ones, as a float tensor."""
     if isinstance(x, DynamicallyQuantized):
         return x.decoded(b)
     if isinstance(x, FloatAccumulators):
@@ -61,7 +61,7 @@ def dequantized(b: Builder, x: QuantizedValue, value: Value) -> Tensor:
 
 
 def decoded_zero(params: QuantParams) -> float:
-    """What the zero point decodes to: a step beside 0 where 0 lies half-way between two quantized values.
+    """The real value of the zero point: a step beside 0 where 0 lies half-way between two quantized values.
 
     TensorFlow's kernels round the lower end of the range in double where they multiply, and in float32 where
     they decode.
@@ -324,7 +324,7 @@ def _in_layer(
 
 
 def _is_per_channel(other: Tensor, sums: LayerAccumulators) -> bool:
-    """Whether a constant is one number per channel of the sums, or one for all."""
+    """True for a constant with one number per channel of the sums, or one for all."""
     shape, count = other.shape or (), sums.plan.weights.shape[-1]
     rank = len(sums.shape or ())
     return len(shape) <= rank and (

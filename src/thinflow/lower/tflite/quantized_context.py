@@ -159,5 +159,5 @@ def stored(b: Builder, value: Value, x: Any) -> Any:
 
 
 def is_quantized(operator: Operator) -> bool:
-    """Whether an operator reads or writes quantized values."""
+    """True if an operator reads or writes quantized values."""
     return any(t is not None and t.quantization is not None for t in (*operator.inputs, *operator.outputs))

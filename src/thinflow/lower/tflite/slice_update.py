@@ -48,7 +48,7 @@ def tensor_strided_slice_update(
 
 
 def _place(b: Builder, begin: Tensor, sizes: tuple[int | None, ...], one: list[bool]) -> Tensor:
-    """Where the slice begins, int32 [rank]: negative indices count from the end, whole axes begin at 0."""
+    """The begin of the slice, int32 [rank]: negative indices count from the end, whole axes begin at 0."""
     rank = len(sizes)
     count = (begin.shape or (0,))[0] or 0
     place = b.index(begin)

@@ -17,7 +17,7 @@ from thinflow.lower.tflite.program import Operator, Subgraph, Tensor
 
 
 def is_constant(slot: Slot) -> bool:
-    """Whether it is a constant tensor."""
+    """True for a constant tensor."""
     return isinstance(slot, Tensor) and slot.is_constant
 
 
@@ -54,7 +54,7 @@ def described(slot: Slot, form: Slot) -> Slot:
 
 
 def argument_of(form: Slot, builder: Builder, number: int) -> Slot:
-    """What stands for an argument inside of a subgraph."""
+    """An argument as it stands inside of a subgraph."""
     tensor = tensor_of(form)
     if tensor is None:
         return form
@@ -64,7 +64,7 @@ def argument_of(form: Slot, builder: Builder, number: int) -> Slot:
 
 
 def joined_slots(a: Slot, b: Slot, what: str) -> Slot:
-    """What holds of both."""
+    """The type and shape that hold of both."""
     if isinstance(a, Listed) and isinstance(b, Listed):
         if (a.count, a.element) != (b.count, b.element):
             raise UnsupportedOp(f"{what} is a list of {a.count} items, or one of {b.count}")
@@ -117,7 +117,7 @@ def separate_outputs(subgraph: Subgraph) -> None:
 
 
 def _settled(subgraph: Subgraph) -> set[Tensor]:
-    """What depends on sizes alone. LiteRT computes it ahead and keeps it, yet frees it where it leaves."""
+    """Tensors that depend on sizes alone. LiteRT computes them ahead, yet frees them where they leave."""
     settled: set[Tensor] = set()
     for operator in subgraph.operators:
         read = [t for t in operator.inputs if t is not None]

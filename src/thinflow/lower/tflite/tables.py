@@ -64,7 +64,7 @@ def _found(
     wanted: Tensor,
     default: Tensor,
 ) -> Tensor:
-    """What a hash table gives. Its handle is made where it is read; it is filled when a model is loaded."""
+    """Values from a hash table. Its handle is made where it is read; it is filled when a model is loaded."""
     b = run.builder
     number = run.table(keys, values, key, value)
     options = {"key_dtype": key, "value_dtype": value, "table_id": number}

@@ -114,8 +114,9 @@ def size(b: Builder, node: Node, handle: Slot, flow: Slot) -> Tensor:
 
 
 def _is_range(indices: Value) -> bool:
-    """Whether a value is 0, 1, ... up to a number that the model computes: that of the items, as far as
-    TensorFlow writes such loops.
+    """True for a value 0, 1, ... up to a number that the model computes.
+
+    That is the number of the items, as far as TensorFlow writes such loops.
     """
     while indices.node.op == "Identity":
         indices = indices.node.inputs[0]

@@ -55,7 +55,7 @@ def inverse_root(b: Builder, value: Value, x: Tensor) -> Tensor:
 
 
 def _is_raised(value: Value) -> bool:
-    """Whether a positive constant was added to the value last, or bounds it from below."""
+    """True if a positive constant was added to the value last, or bounds it from below."""
     if value.node.op not in {"Add", "AddV2", "Maximum"}:
         return False
     # A heuristic: x + epsilon of a variance is above 0, and so is max(x, epsilon).

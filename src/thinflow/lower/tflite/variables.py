@@ -92,7 +92,7 @@ def _written(state: State, tensor: Tensor) -> list[Operator]:
 
 
 def _started(state: State, tensor: Tensor) -> list[Operator]:
-    """What gives a variable its first value."""
+    """The operators that give a variable its first value."""
     handle, made = _handle(state)
     element = _element(state, tensor)
     numbers = np.asarray(state.start.numpy().astype(element.numpy(), copy=False))

@@ -22,12 +22,12 @@ def activation(operator: Operator) -> str:
 
 
 def is_plain(operator: Operator) -> bool:
-    """Whether an operator ends in no activation."""
+    """True if an operator ends in no activation."""
     return activation(operator) == "NONE"
 
 
 def plain(operator: Operator) -> str:
-    """Why an operator does not give its plain result; "" if it does."""
+    """The reason why an operator does not give its plain result; "" if it does."""
     return "" if is_plain(operator) else f"'{operator.outputs[0].name}' ends in {activation(operator)}"
 
 
