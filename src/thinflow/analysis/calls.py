@@ -62,6 +62,7 @@ class CallShapes:
     def _any_of(
         self, functions: Mapping[str, Function], branches: Sequence[Attr | None], inputs: Sequence[TensorSpec]
     ) -> Specs | None:
+        # Which branch runs is not known: only what holds of the results of all of them does.
         joined: Specs | None = None
         for branch in branches:
             specs = self._body(functions, branch, inputs)
@@ -75,6 +76,8 @@ class CallShapes:
     ) -> Specs | None:
         """What holds before the first turn and after every other."""
         specs = tuple(inputs)
+        # A size that a turn changes becomes unknown, and may make others unknown in the
+        # next turn, until nothing changes.
         for _ in range(_MAX_TURNS):
             after = self._body(functions, body, specs)
             if after is None or len(after) != len(specs):
@@ -90,6 +93,7 @@ class CallShapes:
         if not isinstance(called, FunctionAttr) or called.name not in functions:
             return None
         instance = attr_key(called)
+        # By attributes and by what is known of the arguments: either decides the shapes inside.
         key = instance, tuple(inputs)
         if key not in self._known:
             if len(self._known) >= MAX_BODIES or self._depth >= _MAX_DEPTH:

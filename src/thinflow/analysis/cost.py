@@ -50,6 +50,8 @@ def graph_cost(graph: Graph, nodes: Sequence[Node] | None = None) -> GraphCost:
             continue
         outputs, inputs = [v.spec for v in node.outputs], [v.spec for v in node.inputs]
         if not outputs[0].is_static or not all([s.is_static for s in inputs]):
+            # An op without a rule costs an operation per element at most: not worth
+            # a word where sizes are missing.
             if definition.cost is not None:
                 result.unknown[node.name] = "its sizes are not known"
             continue

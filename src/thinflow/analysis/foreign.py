@@ -31,6 +31,8 @@ def is_foreign(op: str) -> bool:
 
 def is_known(op: str) -> bool:
     """Whether an op of another vocabulary belongs to its standard sets, not to an extension."""
+    # A domain has dots in its name; an operator code that LiteRT's schema does not
+    # name is BUILTIN_ and a number.
     name = op.partition(".")[2].removeprefix("ai.onnx.ml.")  # ONNX's own set for machine learning
     return is_foreign(op) and "." not in name and not name.startswith("BUILTIN_")
 
@@ -49,6 +51,7 @@ def infer(node: Node, specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
     batch = _given_batch(node, specs)
     if batch is not None:
         found = tuple(_with_batch(s, batch) for s in found)
+    # Rules are for the first output; further ones, such as masks and states, keep what the file states.
     if found and not found[0].is_static:
         found = (_worked_out(node, specs, found[0]), *found[1:])
     return found
@@ -75,6 +78,7 @@ def _given_batch(node: Node, specs: Sequence[TensorSpec]) -> int | None:
         if is_foreign(source.op):
             declared = next((s.shape for s in stated(source)[value.port : value.port + 1]), None)
         is_open = isinstance(declared, tuple) and declared[:1] == (None,)
+        # Open in the file and known by now: somebody gave the batch.
         if is_open and spec.shape and spec.shape[0] is not None:
             return spec.shape[0]
     return None

@@ -10,6 +10,7 @@ import numpy as np
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Value
 
+# By the op definitions of ONNX and of ONNX Runtime's contrib domain.
 _ONNX_RESULT = {
     "onnx.QuantizeLinear": 1,
     "onnx.com.microsoft.QuantizeLinear": 1,
@@ -26,6 +27,7 @@ _ONNX_RESULT = {
     "onnx.com.microsoft.QGemm": 7,
 }
 """Op -> the input with the scale of its result; the next one is the zero point."""
+# Integers come out as they went in, so that they keep their scale and zero point.
 _ONNX_KEPT = frozenset(
     {
         *(
@@ -70,6 +72,8 @@ class TensorParams:
             sides[self.axis] = len(self.scale)
         scale = np.array(self.scale, np.float64).reshape(sides if self.is_per_channel else ())
         zero = np.array(self.zero_point or (0,), np.float64)
+        # In float64: a 32-bit integer less its zero point does not fit into
+        # float32, and float32 scales are exact.
         steps = array.astype(np.float64) - (zero.reshape(sides) if len(zero) > 1 else zero[0])
         return np.asarray(steps * scale, np.float32)
 
@@ -88,6 +92,7 @@ def params_of(value: Value) -> TensorParams | None:
     if (
         not isinstance(scale, tuple)
         or not scale
+        # A step of 0 says nothing: every integer would stand for the same number.
         or 0 in scale
         or (value.dtype is not None and not value.dtype.is_integer)
     ):
@@ -138,13 +143,16 @@ def _onnx_constant_params(value: Value) -> TensorParams | None:
     for use in value.uses:
         node = use.node
         if node.op in _DEQUANTIZERS and use.index == 0:
+            # The default of DequantizeLinear.
             axis = node.get("axis", 1)
             return _per_axis(value, node.inputs[1:3], axis if isinstance(axis, int) else 1)
         if node.op == "onnx.QLinearConv" and use.index == _WEIGHTS_PLACE:
+            # Per output channel, which comes first in ONNX's weights.
             return _per_axis(value, node.inputs[4:6], 0)
     return None
 
 
+# Behind x, its scale and its zero point.
 _WEIGHTS_PLACE = 3
 
 

@@ -76,6 +76,7 @@ def _is_source(op: str) -> bool:
 
 
 _MANY_SINKS = 50
+# What stands unread in training graphs besides the answers: savers, summaries, queues, initialisers.
 _NOT_OUTPUTS = re.compile(
     r"Const|NoOp|Placeholder.*|Assign.*|.*Save.*|.*Restore.*|.*Summary.*|Print|PrintV2|Assert|Variable.*|VarHandleOp|"
     r".*Initializer.*|InitializeTable.*|.*Dataset.*|.*Iterator.*|Queue.*|.*Queue|.*QueueV2|Apply.*|ResourceApply.*|ScatterUpdate|CountUpTo|StringFormat"
@@ -166,6 +167,8 @@ def guess_interface(graph: Graph) -> Interface:
     """
     if graph.vocabulary:
         return _declared(graph)
+    # In a graph with variables what nothing reads is mostly machinery of training,
+    # so answers are looked for first.
     outputs = _answered(graph) or _outputs(graph)
     wanted = [c.value.node for c in outputs if c.score > 0] or [c.value.node for c in outputs]
     needed = ancestors(wanted) if wanted else set(graph)
@@ -185,6 +188,7 @@ def _answered(graph: Graph) -> list[Candidate]:
     candidates = []
     for value, reason in found.items():
         candidate = _rank_output(value, sizes.get(value, 0), biggest)
+        # In place of "feeds nothing", which need not be so.
         candidate.reasons[0] = reason
         candidates.append(candidate)
     if not candidates:
@@ -301,6 +305,7 @@ def _inputs(graph: Graph, needed: set[Node]) -> list[Candidate]:
             candidate.reasons.append(
                 f"looks like a training switch (inference feeds {setting_text(setting)})"
             )
+        # A placeholder called y that an output needs is an input, not a label.
         elif _LABEL_NAME.search(node.name) and node not in needed:
             candidate.reasons.append("looks like labels")
         readers = {r.op for r in value.readers}

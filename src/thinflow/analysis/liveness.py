@@ -30,12 +30,14 @@ def peak_activations(order: Sequence[Node], outputs: Sequence[Value]) -> Peak:
     Pass-through nodes share their input's memory. O(nodes + edges).
     """
     last_use: dict[Value, int] = {}
+    # What nobody reads dies right after the node that makes it, though it takes memory meanwhile.
     for index, node in enumerate(order):
         for value in node.outputs:
             last_use[_owner(value)] = index
         for value in node.inputs:
             last_use[_owner(value)] = index
     for value in outputs:
+        # Behind the last node: results outlive the run.
         last_use[_owner(value)] = len(order)
     ends: dict[int, list[Value]] = {}
     for value, index in last_use.items():
@@ -49,6 +51,7 @@ def peak_activations(order: Sequence[Node], outputs: Sequence[Value]) -> Peak:
                     size = value.spec.size_bytes
                     complete &= size is not None
                     alive += size or 0
+            # Inputs and outputs of the node at hand are both alive here: what it read last is dropped below.
             if alive > peak:
                 peak, where = alive, node.name
         for value in ends.get(index, ()):

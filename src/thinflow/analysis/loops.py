@@ -24,11 +24,13 @@ def infer_with_loops(graph: Graph, fed: Mapping[Value, TensorSpec] | None = None
         return failures
     guesses: dict[Value, TensorSpec] = {}
     for _ in range(_MAX_PASSES):
+        # New guesses before wider ones: an inner loop's is only known when the outer one's is.
         better = _entered(variables, guesses) or _widened(variables, guesses)
         if not better:
             return failures
         guesses.update(better)
         failures = infer_shapes(graph, given | guesses)
+    # Unsettled guesses may be wrong; without them the variables are unknown.
     return infer_shapes(graph, given)
 
 
@@ -62,6 +64,8 @@ def _widened(variables: Mapping[Node, Value], guesses: Mapping[Value, TensorSpec
             if shape is None or other is None or len(other) != len(shape):
                 shape = None
             else:
+                # Sizes only ever get wider, from a number to unknown to no
+                # rank, so that this comes to an end.
                 shape = tuple(a if a == b else None for a, b in zip(shape, other, strict=True))
         if shape != guess.shape:
             wider[node.output()] = guess.with_shape(shape)

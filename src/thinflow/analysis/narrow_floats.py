@@ -12,6 +12,7 @@ from thinflow.ops.traits import Trait, has
 
 USUAL = 1e-4
 """Relative difference up to which answers of float models count as the same."""
+# float16 stores 10 bits of the mantissa, bfloat16 7.
 _STEPS = {HALF: 2.0**-10, BFLOAT16: 2.0**-7}
 """Distance of 1 to the next number."""
 _SPARE = 8
@@ -51,6 +52,7 @@ def _nodes(graph: Graph) -> Iterator[Node]:
 
 def _types(node: Node) -> Iterator[DType]:
     if (
+        # Constants, casts and what hands a value on store such numbers; they do not round anything anew.
         not node.inputs
         or node.op in ("Cast", "Dequantize")
         or has(node.op, Trait.IDENTITY | Trait.PLACEHOLDER)

@@ -44,6 +44,8 @@ class Series:
             return "count=0"
         if self.least == self.most:
             return f"count={self.count} curr={self.last}{'(all same)' if self.count > 1 else ''}"
+        # The variance as mean of squares less square of mean; rounding may take it below zero.
+        # TensorFlow's is an integer, too.
         spread = math.isqrt(max(int(self.squares / self.count - self.mean**2), 0))
         return (
             f"count={self.count} first={self.first} curr={self.last} min={self.least} max={self.most} "
@@ -105,6 +107,7 @@ class NodeStats:
                 self.rows[name] = NodeRow(name, op, order, elapsed)
             entry = run.setdefault(name, [0, 0, 0])
             entry[0] += micros
+            # A node in a loop counts once a run, with the sum of its turns.
             entry[1] += size
             entry[2] += 1
             elapsed += micros

@@ -12,6 +12,7 @@ from thinflow.ir.types import TensorSpec
 from thinflow.ops.registry import Cost
 
 FREE = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Shape", "Size", "Dropout"})
+# Their bodies are graphs of their own; how often they run is not known.
 FREE |= {"If", "Loop", "Scan"}
 """Ops that compute nothing themselves."""
 
@@ -35,6 +36,7 @@ def _quantized_conv(y: TensorSpec, xs: Operands, attrs: Mapping[str, Any]) -> Co
 def _transposed(y: TensorSpec, xs: Operands, attrs: Mapping[str, Any]) -> Cost:
     """ConvTranspose: W [cin, cout/groups, kernel...]."""
     del attrs
+    # Every input element is multiplied with the weights of its channel, which gives several outputs.
     return multiply_adds(count(xs[0]) * math.prod(sizes(xs[1])[1:]), _bias(y, xs, 2))
 
 

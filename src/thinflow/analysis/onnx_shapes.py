@@ -49,6 +49,7 @@ def _broadcast(xs: Operands, attrs: Mapping[str, Any]) -> Shape:
 
 
 def _joined(sizes: Sequence[int | None]) -> int | None:
+    # Broadcasting: a size other than 1 decides; an unknown one may be 1, so a known one wins over it.
     large = [n for n in sizes if n != 1]
     if not large:
         return 1
@@ -70,6 +71,7 @@ def _windows(x: tuple[int | None, ...], kernel: Sequence[int], attrs: Mapping[st
         if size is None:
             found.append(None)
         elif mode in (b"SAME_UPPER", b"SAME_LOWER"):
+            # SAME: as many windows as strides fit, whatever the kernel; padding makes up for the rest.
             found.append(-(-size // strides[i]))
         else:
             around = 0 if mode == b"VALID" else pads[i] + pads[i + rank]
@@ -80,6 +82,7 @@ def _windows(x: tuple[int | None, ...], kernel: Sequence[int], attrs: Mapping[st
 
 def _conv(xs: Operands, attrs: Mapping[str, Any]) -> Shape:
     x, w = _shape(xs[0]), _shape(xs[1])
+    # An unknown kernel counts as 1 here, weights being constants nearly always.
     kernel = [k or 1 for k in w[2:]]
     return (x[0], w[0], *_windows(x, kernel, attrs))
 
@@ -100,6 +103,7 @@ def _conv_transpose(xs: Operands, attrs: Mapping[str, Any]) -> Shape:
     for i, size in enumerate(x[2:]):
         span = ((w[2 + i] or 1) - 1) * dilations[i] + 1
         around = pads[i] + pads[i + rank]
+        # By the formula of the op's definition: the inverse of a convolution's size, pads cut off.
         found.append(None if size is None else strides[i] * (size - 1) + extra[i] + span - around)
     return (x[0], channels, *found)
 
@@ -122,6 +126,7 @@ def _gemm(xs: Operands, attrs: Mapping[str, Any]) -> Shape:
 
 def _matmul(xs: Operands, attrs: Mapping[str, Any]) -> Shape:
     a, b = _shape(xs[0]), _shape(xs[1])
+    # As numpy's matmul: a vector has no axis to keep.
     if len(a) < 2 or len(b) < 2:
         return a[:-1] + b[:-2] + b[-1:] if len(b) > 1 else a[:-1]
     batch = _broadcast([TensorSpec(None, a[:-2]), TensorSpec(None, b[:-2])], attrs)
@@ -138,6 +143,7 @@ def _flatten(xs: Operands, attrs: Mapping[str, Any]) -> Shape:
 def _reshape(xs: Operands, attrs: Mapping[str, Any]) -> Shape:
     x, wanted = _shape(xs[0]), _ints(xs, 1, attrs, "shape")
     keeps_zero = not attrs.get("allowzero")
+    # 0 copies the size at its own place, unless `allowzero` makes it an empty axis.
     sizes = [x[i] if n == 0 and keeps_zero else n for i, n in enumerate(wanted)]
     if -1 in sizes:
         others = [n for n in sizes if n != -1]
@@ -163,6 +169,7 @@ def _ints(xs: Operands, place: int, attrs: Mapping[str, Any], name: str) -> tupl
 
 def _transpose(xs: Operands, attrs: Mapping[str, Any]) -> Shape:
     x = _shape(xs[0])
+    # Without `perm` the axes are reversed.
     return tuple(x[i] for i in attrs.get("perm") or range(len(x) - 1, -1, -1))
 
 
@@ -251,6 +258,7 @@ def result_type(op: str, xs: Operands, attrs: Mapping[str, Any]) -> DType | None
     if op in ("Constant", "ConstantOfShape"):
         value = attrs.get("value")
         return value.dtype if isinstance(value, Tensor) else FLOAT
+    # The type of a scale, of a branch, of the operand cast to; else of the first operand.
     place = {"DequantizeLinear": 1, "Where": 1, "CastLike": 1}.get(op, 0)
     decisive = xs[place]
     return None if decisive is None else decisive.dtype

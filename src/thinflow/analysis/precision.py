@@ -51,6 +51,7 @@ def _kind(node: Node, place: int) -> str:
     w = _stored(inputs[1])
     if node.op in ("onnx.ConvInteger", "onnx.MatMulInteger"):
         return "float32 with int8 weights (dynamic range)"
+    # LiteRT's 16x8 quantization.
     if x is _INT16 and w in _SMALL:
         return "int16 with int8 weights"
     if x in _SMALL:
@@ -70,6 +71,7 @@ def _stored(value: Value) -> DType | None:
     if node.op in _DEQUANTIZERS and node.inputs and node.inputs[0].dtype is not None:
         source = node.inputs[0]
         is_constant = source.node.tensor is not None
+        # A float16 activation is cast for other reasons; a float16 constant is a weight that is stored so.
         if source.dtype in _SMALL or (is_constant and source.dtype is HALF):
             return source.dtype
     return value.dtype

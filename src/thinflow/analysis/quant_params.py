@@ -23,6 +23,7 @@ from thinflow.ops._quantized import codes_of, zero_code
 from thinflow.ops.traits import Trait, has
 
 F32 = np.float32
+# Scales below the smallest normal number lose digits, and kernels flush them to zero.
 _TINY = float(np.finfo(np.float32).tiny)
 
 
@@ -70,6 +71,8 @@ def params_of_range(low: float, high: float, dtype: DType) -> QuantParams | None
     return QuantParams(float(least), float(most), width / (codes.steps - 1), zero, dtype)
 
 
+# Where ops have the ends of their ranges: right behind the values, behind a second
+# input, or behind both operands.
 _ONE = (QuantizedOperand(0, 1, 2),)
 _ONE_AND_MORE = (QuantizedOperand(0, 2, 3),)
 _TWO = (QuantizedOperand(0, 2, 3), QuantizedOperand(1, 4, 5))
@@ -137,6 +140,7 @@ def infer_quant_params(graph: Graph) -> Mapping[Value, QuantParams]:
     mode than MIN_FIRST.
     """
     scalars = _known_scalars(graph)
+    # None stays in it as a mark: nothing found later brings such a value back.
     parameters: dict[Value, QuantParams | None] = {}
     for node in graph:
         if node.op in _RESULT_TYPES:
@@ -238,6 +242,7 @@ def _ends(node: Node, known: Mapping[Value, Any]) -> dict[int, Any]:
     arguments = _probe(node, known)
     if arguments is None:
         return {}
+    # Attributes with which operands of one element fit; the range of the result depends on none of them.
     attrs = {**node.attrs, "padding": b"VALID", "strides": (1, 1, 1, 1), "dilations": (1, 1, 1, 1)}
     with np.errstate(all="ignore"):
         results = registry.call_kernel(registry.get(node.op), arguments, attrs)
@@ -256,6 +261,7 @@ def _probe(node: Node, known: Mapping[Value, Any]) -> list[Any] | None:
         ranks = (4,)
     if not places or (node.op not in _PROBED and not _is_settled(node)):
         return None
+    # The kernel itself tells the range, from operands of one element: no rule is written down twice.
     arguments: list[Any] = [np.zeros((), np.int32)] * len(node.inputs)
     for place, rank in zip(places, ranks, strict=True):
         low, high = node.inputs[place.low], node.inputs[place.high]

@@ -24,6 +24,7 @@ def queued_specs(
     if not isinstance(shapes, tuple) or len(shapes) != len(declared):
         return tuple(declared)
     each = [s.dims if isinstance(s, ShapeAttr) else None for s in shapes]
+    # One element has no axis in front; QueueDequeueUpTo may give fewer than asked for.
     leading = () if has(node.op, Trait.DEQUEUE) else (_count(node, inputs),)
     return tuple(
         TensorSpec(spec.dtype, _below(leading, shape)) for spec, shape in zip(declared, each, strict=True)

@@ -33,6 +33,7 @@ def is_sample_norm(node: Node) -> bool:
     if _is_filled(node.inputs[1], 1.0) and _is_filled(node.inputs[2], 0.0):
         return True  # what the channels are scaled by comes later: these are groups, not channels
     before = reshape.inputs[0].spec.shape
+    # NCHW with a first size of 1: the batch went into the axis that the op takes for channels.
     first = str(node.get("data_format", "NHWC")).startswith("NC")
     return first and (not before or before[0] != 1)
 

@@ -109,6 +109,7 @@ def _summarize(graph: Graph, shapes: Mapping[str, Sequence[int | None]]) -> Summ
     wanted = [c.value for c in interface.outputs if c.score > 0]
     needed = ancestors([v.node for v in wanted]) if wanted else set(graph)
     sound = runnable(graph)
+    # A graph that cannot be sorted as a whole has no peak that means anything.
     order = [n for n in sound if n in needed] if len(sound) == len(graph) else []
     training, inference, of_samples = _norms(graph)
     return Summary(
@@ -168,6 +169,7 @@ def _assumed(
     for value in values:
         shape = given.get(value.name, value.shape)
         if shape and shape[0] is None and None not in shape[1:]:
+            # Costs and memory are for one sample where only the batch is open.
             shape = (1, *shape[1:])
         if shape != value.shape:
             assumed[value] = TensorSpec(value.dtype, shape)
@@ -186,8 +188,7 @@ def _norms(graph: Graph) -> tuple[list[str], list[str], list[str]]:
     return training, inference, of_samples
 
 
-# --- the drop-in report
-# ---------------------------------------------------------------------------------------
+# --- the drop-in report -------------------------------------------------------------------------------------
 
 
 def summarize_lines(summary: Summary, *, benchmark_hint: bool = True) -> list[str]:
@@ -195,6 +196,7 @@ def summarize_lines(summary: Summary, *, benchmark_hint: bool = True) -> list[st
     graph = summary.graph
     placeholders = [n for n in graph if n.op == "Placeholder"]
     variables = [n for n in graph if has(n.op, Trait.TF1_VARIABLE)]
+    # By TensorFlow's rule, not by ours above: an output is what no node names at all.
     referred = {v.node for n in graph for v in n.inputs} | {c for n in graph for c in n.control_inputs}
     outputs = [n for n in graph if n not in referred and n.op not in _NOT_OUTPUTS]
     lines = [

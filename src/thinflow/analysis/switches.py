@@ -87,6 +87,7 @@ def _dropout_setting(value: Value) -> float | None:
         for use in here.uses:
             reader = use.node
             if _hands_on(reader):
+                # A loop may hand a value round for ever.
                 fresh = [v for v in reader.outputs if v not in seen]
                 seen.update(fresh)
                 waiting += fresh
@@ -110,6 +111,8 @@ def _role(reader: Node, index: int) -> float | None:
     if has(reader.op, Trait.ADD):
         floored = any(r.op == "Floor" for r in reader.output().readers)
         return 1.0 if floored and _is_random(reader, 1 - index) else None
+    # 1 - keep_prob is compared with random numbers in newer dropouts;
+    # floor(keep_prob + random) is the old form.
     if reader.op == "Sub" and index == 1 and _compared(reader.output()):
         return 1.0
     return None

@@ -43,12 +43,14 @@ def content_of(reader: Node) -> Content | str:
     users = list(_users(table))
     fillers = [u for u in users if has(u.op, Trait.TABLE_FILL)]
     others = [u for u in users if not has(u.op, Trait.TABLE_FILL | _READS)]
+    # Whoever else has the handle might insert or export.
     if others:
         return f"the table is also given to '{others[0].name}' ({others[0].op})"
     if _is_shared(table):
         return "another node has the same table"
     if len(fillers) != 1:
         return "nothing fills the table" if not fillers else f"{len(fillers)} nodes fill the table"
+    # A HashTable refuses to be read before it is filled; a mutable one is merely empty then.
     if table.op.startswith("Mutable") and fillers[0] not in reader.control_inputs:
         return "it does not wait until the table is filled"
     if len(fillers[0].inputs) != 3:
@@ -106,6 +108,7 @@ def _is_shared(table: Node) -> bool:
         return False
     mine = (name, table.get("container", ""))
     others = (n for n in table.graph if _TABLES.fullmatch(n.op) and n is not table)
+    # Nodes of one shared name and container are one table to TensorFlow.
     return any((n.get("shared_name", ""), n.get("container", "")) == mine for n in others)
 
 

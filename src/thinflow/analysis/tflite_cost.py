@@ -62,6 +62,7 @@ def _conv_3d(y: TensorSpec, xs: Operands, attrs: Mapping[str, Any]) -> Cost:
 
 def _transposed(y: TensorSpec, xs: Operands, attrs: Mapping[str, Any]) -> Cost:
     """TRANSPOSE_CONV: output shape, weights [cout, kh, kw, cin], x."""
+    # By the input: every element of x meets each weight of its channel once.
     return multiply_adds(count(xs[2]) * math.prod(sizes(xs[1])[:3]), _beside(y, xs, attrs, 3))
 
 
@@ -83,6 +84,7 @@ def _recurrent(y: TensorSpec, xs: Operands, attrs: Mapping[str, Any]) -> Cost:
     """Every weight once per step and batch: x [..., in], weights the operands of rank 2 behind it."""
     del y, attrs
     steps = count(xs[0]) // max(sizes(xs[0])[-1], 1)
+    # Up to the projection at 16; behind its bias come the states, which have rank 2 as well.
     weights = sum(count(w) for w in xs[1:18] if w is not None and w.rank == 2)
     return multiply_adds(steps * weights)
 

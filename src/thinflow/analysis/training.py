@@ -81,6 +81,7 @@ def answers(graph: Graph) -> dict[Value, str]:
         if node not in losses and node in learned
         for value in _unread(node)
     }
+    # Then what nothing reads is enough, and the loss need not be asked.
     if any(_is_like_an_answer(value.node) for value in found):
         return found
     behind = {
@@ -133,6 +134,7 @@ def _is_end(node: Node, forward: set[Node]) -> bool:
     readers = [reader for value in node.outputs for reader in value.readers]
     if any(reader in forward or _UPDATES.fullmatch(reader.op) for reader in readers):
         return False
+    # Somebody waits for it: a step of the model's, not its end.
     if not readers and any(waiter in forward for waiter in node.control_outputs):
         return False
     if node.op in {"Identity", "Switch"} and node.inputs and node.output().dtype is BOOL:
@@ -156,6 +158,7 @@ def _is_loss(node: Node) -> bool:
     """A single number, or something called a loss or a score."""
     shape = node.output().shape
     is_total = node.op == "AddN" or has(node.op, Trait.REDUCTION)
+    # An answer is seldom a single number; a loss always is.
     return shape == () or (shape is None and is_total) or bool(_LOSS_SCOPE.search(node.name))
 
 

@@ -99,6 +99,7 @@ def common_ends(a: Model, b: Model, signature: str | None = None) -> Ends:
     """Both models, one fed and read where the other begins and ends, if that is inside of it."""
     models, found = [a, b], Ends((a, b))
     specs = [_declared(m, signature) for m in models]
+    # The second is cut to what the first declares; the first is then held against what is left of it.
     for place in (1, 0):
         one, (inputs, outputs) = models[place], specs[1 - place]
         cut = _Cut.of(one, inputs, outputs, specs[place], signature)
@@ -109,6 +110,7 @@ def common_ends(a: Model, b: Model, signature: str | None = None) -> Ends:
         specs[place] = _declared(cut.graph, None)
         found.notes += cut.notes(("first", "second")[place], is_file(one))
         found.is_fed_inside |= cut.is_fed_inside
+        # Only of the first: feeds go by its names, and the second is fed what the first is.
         found.whole = cut.whole if place == 0 and cut.is_fed_inside else found.whole
     found.models = models[0], models[1]
     return found
@@ -169,6 +171,7 @@ class _Cut:
         ends = graph.outputs if read is None else [graph.value(v.name) for v in read]
         if fed is not None:
             chosen = [graph.value(v.name) for v in fed]
+            # Inputs of its own that lead to the outputs beside the chosen places have to be fed as well.
             needed = ancestors([v.node for v in ends], stop=frozenset(v.node for v in chosen))
             graph.inputs = [*chosen, *(v for v in graph.inputs if v.node in needed and v not in chosen)]
         graph.outputs = ends
@@ -235,6 +238,7 @@ def _inside(graph: Graph, name: str) -> Value | None:
             value = graph.value(spelled)
         except ThinflowError:
             continue
+        # A constant of that name is no place to feed or to read.
         return value if value.node.tensor is None else None
     return None
 

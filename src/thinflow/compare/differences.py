@@ -47,6 +47,7 @@ def difference(before: Array, after: Array) -> Difference:
             return Difference(0.0, 0.0)
         where = _position(unequal)
         return Difference(math.inf, math.inf, where, before[where], after[where])
+    # In float64: differences of float16 cannot overflow there, and those of 32-bit integers are exact.
     wide = np.complex128 if before.dtype.kind == "c" else np.float64
     a, b = before.astype(wide), after.astype(wide)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -59,6 +60,8 @@ def difference(before: Array, after: Array) -> Difference:
         largest = float(gap.max())
         scale = float(np.abs(a[np.isfinite(a)]).max(initial=0.0))
     index = _position(gap)
+    # Relative to the largest value of the tensor, not to each element: those near
+    # zero would differ by any factor.
     relative = 0.0 if largest == 0 else largest / scale if scale > 0 else math.inf
     return Difference(largest, relative, index, before[index], after[index])
 

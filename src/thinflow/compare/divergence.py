@@ -88,6 +88,7 @@ def find_divergence(
         None if nothing differs, or no look inside is possible as an op has no kernel.
     """
     nodes = match_nodes(a, b)
+    # Outputs are paired as the caller says; inner values as the structure has it.
     wanted = {v: w for v in _values(a) if (w := outputs.pairs.get(v) or nodes.value(v)) is not None}
     states = _compare_inside((a, b), feeds, outputs, wanted)
     blamed = _above_bad_outputs(states, list(outputs.pairs), tolerance)
@@ -110,12 +111,14 @@ def _compare_inside(
     """The difference of every value of the first graph that has a twin and was computed, in running order."""
     seen: dict[Value, Array] = {}
     gaps: dict[Value, Difference] = {}
+    # A value of the second graph may stand for several of the first: duplicates that were merged.
     ours: dict[Value, list[Value]] = {}
     for value, twin in wanted.items():
         ours.setdefault(twin, []).append(value)
 
     def remember(value: Value, array: Any) -> None:
         if value in wanted and isinstance(array, np.ndarray):
+            # The second graph's values are compared as they come and not kept.
             seen[value] = array
 
     def check(twin: Value, array: Any) -> None:
@@ -136,6 +139,7 @@ def _above_bad_outputs(
     stack = [v for v in outputs if v in states and states[v].relative > tolerance]
     while stack:
         value = stack.pop()
+        # A value without a twin says nothing and is passed through.
         if value in above or (value in states and states[value].relative <= tolerance):
             continue
         above.add(value)

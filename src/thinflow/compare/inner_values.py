@@ -88,6 +88,7 @@ def first_divergence(layers: Sequence[Layer], tolerance: float) -> Divergence | 
 def _in_layout(one: Array, other: Array, value: Value) -> Array:
     """The second array with its channels where the first has them."""
     moved = np.moveaxis(other, 1, -1) if other.ndim >= 3 else other
+    # thinflow's own mark of a tensor that was moved to NCHW; with equal sizes the shape would not tell.
     if names_of(value)[0].endswith("/raw") and moved.shape == one.shape:
         return moved
     order = order_between(one.shape, other.shape)
@@ -98,6 +99,7 @@ def _affordable(tensors: Match[Value]) -> dict[Value, Value]:
     """The first of them, as far as they can be held."""
     room, pairs = _MAX_BYTES, {}
     for x, y in tensors.pairs.items():
+        # The room stays below zero after the first that does not fit: the rest is left out, however small.
         room -= x.spec.size_bytes or 0
         if room >= 0:
             pairs[x] = y
@@ -145,6 +147,7 @@ def _litert_values(graph: Graph, names: Sequence[str], feed: Mapping[str, Any]) 
     try:
         runtime = interpreter(
             **source(content_of(path_of(graph))),
+            # Else the arena gives the memory of a tensor to the next one as soon as nobody reads it.
             experimental_preserve_all_tensors=True,
             experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
             allocated=False,
@@ -173,6 +176,7 @@ def _kept_tensors(runtime: Any, wanted: set[str], subgraph: int) -> dict[str, Ar
         name = detail["name"]
         if name in wanted and name not in found:
             try:
+                # The first of a name: a file may give one name to several tensors.
                 found[name] = runtime.get_tensor(detail["index"], subgraph)
             except ValueError:  # never came into being
                 continue
@@ -195,7 +199,9 @@ def _onnx_values(path: str, names: Sequence[str], feed: Mapping[str, Any]) -> di
     more = serialize(graph)
     tail = field_header(onnx_protos.GRAPH_FIELD, 2) + encode_varint(len(more)) + more
     options = onnxruntime.SessionOptions()
+    # Fatal errors only: that some outputs have no stated type is known, and no concern of the user's.
     options.log_severity_level = 4
+    # The model comes as bytes, which have no folder in which to look for files of weights.
     options.add_session_config_entry(
         "session.model_external_initializers_file_folder_path", os.path.dirname(os.path.abspath(path))
     )
@@ -212,6 +218,7 @@ def real_numbers(array: Array, grid: tuple[float, int] | None) -> Array:
     """What the integers of a quantized tensor stand for; any other array as it is."""
     if grid is None or array.dtype.kind not in "iu":
         return array
+    # In float64: the difference of 32-bit integers does not fit into float32.
     return np.asarray((array.astype(np.float64) - grid[1]) * grid[0], np.float32)
 
 

@@ -84,6 +84,7 @@ def _noise(before: Array, after: Array) -> float:
     if before.dtype.kind not in "fiub" or after.dtype.kind not in "fiub":
         return 0.0
     a, b = before.astype(np.float64), after.astype(np.float64)
+    # Squares of large values may overflow; what is not finite is judged below.
     with np.errstate(all="ignore"):
         gap, signal = float(np.sqrt(np.mean((a - b) ** 2))), float(np.sqrt(np.mean(a**2)))
     if not math.isfinite(gap) or not math.isfinite(signal):
@@ -103,6 +104,7 @@ _HALF_A_CODE = 0.51
 
 def steepest(layers: Sequence[Layer]) -> tuple[Layer, Layer] | None:
     """The two tensors in a row between which the noise grows most, if it grows to more than a few percent."""
+    # Growth to an infinite noise would hide all others.
     pairs = [(x, y) for x, y in pairwise(layers) if math.isfinite(y.noise)]
     worst = max(pairs, key=lambda p: p[1].noise - p[0].noise, default=None)
     return worst if worst is not None and worst[1].noise - worst[0].noise > _GROWTH else None

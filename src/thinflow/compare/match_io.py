@@ -54,10 +54,13 @@ def match_ports(a: Ports, b: Ports, role: str, named: Mapping[str, str] | None =
     found = Match[str]()
     for name, twin in (named or {}).items():
         found.add(plain(_declared(a, name, role)), _declared(b, twin, role))
+    # Whole names before their ends, and forms before positions: the surest evidence first.
     _by_key(found, a, b, _all_names)
     _by_key(found, a, b, _last_names)
     by_name = set(found.pairs)
     alike = _by_form(found, a, b)
+    # Outputs may lose or gain axes in a conversion, such as [1,1,1,n] for [1,n]; an input
+    # of another rank cannot be fed.
     _by_position(found, a, b, _may_stand_for if role == "output" else forms_fit)
     _require(found, a, b, role)
     guessed = [n for n in found.pairs if n not in by_name]
@@ -81,10 +84,12 @@ def _by_key(found: Match[str], a: Ports, b: Ports, keys: Callable[[Ports, str], 
             there.setdefault(key, set()).add(name)
     claims: dict[str, list[str]] = {}
     for name in _left(a, found.pairs):
+        # A key that several ports have tells nothing.
         twins = next((there[k] for k in keys(a, name) if len(there.get(k, ())) == 1), set())
         for twin in twins:
             claims.setdefault(twin, []).append(name)
     for twin, names in claims.items():
+        # Several names may claim one port by an alias; that which is spelled the same has it.
         exact = [n for n in names if plain(n) == plain(twin)]
         if len(exact or names) == 1:
             found.add(plain((exact or names)[0]), twin)
@@ -105,6 +110,7 @@ def _by_form(found: Match[str], a: Ports, b: Ports) -> set[str]:
     fits = {x: [y for y in right if forms_fit(a.specs[x], b.specs[y])] for x in left}
     added: set[str] = set()
     for x, twins in fits.items():
+        # One fits, and fits no other: both ways round.
         if len(twins) == 1 and sum(twins[0] in other for other in fits.values()) == 1:
             found.add(plain(x), twins[0])
             added.add(plain(x))
@@ -143,6 +149,7 @@ def _left(ports: Ports, taken: Iterable[str]) -> list[str]:
 
 def _require(found: Match[str], a: Ports, b: Ports, role: str) -> None:
     missing = _left(b, found.reverse)
+    # An input that nobody feeds stops a run; an output without a twin is only not compared.
     if (role == "input" and missing) or (not found.pairs and (a.specs or b.specs)):
         raise GraphError(
             f"the {role}s cannot be paired: {_listed(a.specs)} beside {_listed(b.specs)}",
@@ -171,12 +178,14 @@ def _may_stand_for(a: TensorSpec, b: TensorSpec) -> bool:
     open_sizes = [s.count(None) for s in (a.shape, b.shape)]
     if open_sizes[0] == open_sizes[1]:
         return sizes[0] == sizes[1]
+    # The side with more open sizes can only make up a whole multiple of what it knows.
     fewer, more = sizes if open_sizes[0] > open_sizes[1] else sizes[::-1]
     return fewer == 0 or more % fewer == 0
 
 
 def _kinds_fit(a: TensorSpec, b: TensorSpec) -> bool:
     kinds = {a.dtype.kind, b.dtype.kind} if a.dtype is not None and b.dtype is not None else set()
+    # Numbers of any kind may stand for each other, as floats and their quantized form do; text may not.
     return "O" not in kinds or len(kinds) == 1
 
 
@@ -191,6 +200,7 @@ def is_channels_first(a: Shape, b: Shape) -> bool:
     """Whether `b` [n, c, ...] is `a` [n, ..., c] with the channels moved to the front, and no other form."""
     if a is None or b is None or len(a) != len(b) or len(a) < 3:
         return False
+    # Where both readings fit, such as [1,3,3,3], the plain one is taken.
     return not shapes_fit(a, b) and shapes_fit(a, (b[0], *b[2:], b[1]))
 
 

@@ -47,10 +47,12 @@ def _paired(a: Graph, b: Graph) -> Match[Node]:
     both = [{n: intern(("both", d[n], u[n])) for n in d} for d, u in zip(down, up, strict=True)]
     _pair_equals(match, *both, alike=True)
     _pair_equals(match, *down, alike=True)
+    # Taken before the looser steps, whose pairs are no longer known to compute the same.
     match.equal = {x for x, y in match.pairs.items() if down[0].get(x) == down[1].get(y)}
     _pair_equals(match, *up, alike=False)
     _pair_namesakes(match, *sides, lambda x, y: True)
     if len(match.pairs) < min(len(a), len(b)):
+        # By the form of constants instead of their content, for weights that were changed.
         _pair_equals(match, *(s.downward(intern, _form) for s in sides), alike=False)
         _pair_neighbours(match, a)
         _pair_renamed_ops(match, a, b)
@@ -100,9 +102,11 @@ class _Side:
             return "input", self.starts[node]
         if node.tensor is not None:
             return "constant", constant(node.tensor)
+        # -1 for a node in a loop that has no number yet.
         inputs = [(found.get(v.node, -1), v.port) for v in node.inputs]
         if has(node.op, Trait.COMMUTATIVE):
             inputs.sort()
+        # A NoOp or a constant of a branch is what it waits for.
         if not inputs and node.control_inputs:
             return "waits", node.op, tuple(sorted(found.get(n, -1) for n in node.control_inputs))
         return "node", node.op, self.attrs(node), tuple(inputs)
@@ -111,6 +115,7 @@ class _Side:
         """Numbers by where a node's results go, up to the outputs."""
         found: dict[Node, int] = {}
         for node in reversed(self.order):
+            # Sorted: the order in which a graph lists readers is an accident of its file.
             uses = [(v.port, found.get(u.node, -1), u.index) for v in node.outputs for u in v.uses]
             key = "up", node.op, self.attrs(node), self.ends.get(node), tuple(sorted(uses))
             found[node] = intern(key)
@@ -150,6 +155,7 @@ def _pair_equals(match: Match[Node], a: Keys, b: Keys, *, alike: bool) -> None:
     there = _groups(b, match.reverse)
     for number, xs in _groups(a, match.pairs).items():
         ys = there.get(number, [])
+        # Nodes that merely have the same readers are paired in order only if there are as many of them.
         if alike or len(xs) == len(ys):
             for x, y in zip(xs, ys, strict=False):
                 match.add(x, y)
@@ -239,11 +245,13 @@ def _only_reader(node: Node) -> Node | None:
 def _next_alike(ours: list[Node], theirs: list[Node], match: Match[Node]) -> tuple[Node, Node] | None:
     """The nearest two of one op in two chains without a pair before them."""
     ours, theirs = list(_open_part(ours, match.pairs)), list(_open_part(theirs, match.reverse))
+    # By the sum of steps over both chains, so that as little as possible is stepped over.
     places = sorted(
         ((i, j) for i in range(len(ours)) for j in range(len(theirs))), key=lambda p: (sum(p), p[0])
     )
     for i, j in places:
         x, y = ours[i], theirs[j]
+        # Two constants further up have nothing in common but that.
         if x.op == y.op and (sum((i, j)) == 0 or x.inputs):
             return x, y
     return None

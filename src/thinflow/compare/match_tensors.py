@@ -24,6 +24,7 @@ def match_tensors(first: Graph, second: Graph) -> Match[Value]:
     there = _Index(list(order))
     claimed = Match[Value]()
     others = list(_inner(second))
+    # All exact names first: a name's end must not take what another tensor has by its whole name.
     for exact in (True, False):
         for value in others:
             twin = _twin(value, there, exact)
@@ -32,6 +33,7 @@ def match_tensors(first: Graph, second: Graph) -> Match[Value]:
     for twin, value in _outputs(first, second):
         if twin in order and claimed.is_open(twin, value) and _may_be_alike(twin, value):
             claimed.add(twin, value)
+    # In running order, so that the first difference is the first to look at.
     claimed.pairs = {a: claimed.pairs[a] for a in sorted(claimed.pairs, key=order.__getitem__)}
     return claimed
 
@@ -79,6 +81,7 @@ class _Index:
                 for end in _ends(name):
                     known = self.ends.setdefault(end, value)
                     if known is not value:
+                        # Two values end alike: the end tells nothing, but must be remembered as such.
                         self.ends[end] = None
 
     def find(self, name: str, exact: bool) -> Value | None:
@@ -102,6 +105,7 @@ def _twin(value: Value, there: _Index, exact: bool) -> Value | None:
         return None
     found = named[0]
     while True:
+        # Of `conv;bias;relu` the operator computes the one that is computed from the others.
         later = [r.output() for r in found.readers if r.output() in named] if named[1:] else []
         if len(later) != 1 or later[0] is found:
             return found

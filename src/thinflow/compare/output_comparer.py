@@ -60,6 +60,7 @@ class OutputComparer:
     def _difference(self, before: Graph, after: Graph, transform: Transform) -> float | None:
         if transform.exact:
             proof = prove(before, after, max(transform.tolerance, NO_CHANGE), seed=self._seed)
+            # Otherwise nothing is known yet: what could not be proven may still be equal, and is run.
             if proof.equal:
                 return proof.worst
         try:
@@ -82,6 +83,7 @@ class OutputComparer:
 
     def _results(self, graph: Graph, named_by: Graph) -> list[list[Array]]:
         """Outputs for every feed, remembered for the graph that the next step starts from."""
+        # After each step the graph that was "after" is "before": it was run already.
         if self._latest is not None and self._latest[0] is graph:
             return self._latest[1]
         names = [v.name for v in counterparts(named_by.outputs, graph.outputs, graph)]
@@ -116,6 +118,7 @@ class OutputComparer:
         for feed, clean in zip(self._all_feeds(graph), results, strict=True):
             shaken = run_by_name(graph, {n: _shaken(a, rng) for n, a in feed.items()}, names)
             noise = max([noise, *(difference(a, b).relative for a, b in zip(clean, shaken, strict=True))])
+        # Measured only here, when a step is about to be refused: it costs a run for each feed.
         return found.relative > min(NOISE_FACTOR * noise, MOST_NOISE)
 
 
@@ -141,6 +144,7 @@ def _shaken(array: Array, rng: np.random.Generator) -> Array:
     if array.dtype.kind != "f":
         return array
     signs = rng.integers(0, 2, array.shape) * 2 - 1
+    # Back to its type: signs of 64 bits have made the product a wider one.
     return (array * (1 + signs * np.finfo(array.dtype).eps)).astype(array.dtype)
 
 

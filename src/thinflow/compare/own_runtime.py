@@ -55,6 +55,7 @@ def compared_with_own_runtime(
         chosen = _fitting(feeds, lifted) or _made_up(lifted)
         ours = [lifted.run(list(lifted.outputs), feed) for feed in chosen]
         asked = path_of(model), engine, signature, list(lifted.outputs), chosen
+        # In a child: a runtime that crashes on a file must not take this process along.
         theirs = call(_answers, asked, engine, f"running {name}")
     except ThinflowError as error:
         return (
@@ -102,6 +103,7 @@ def _farthest(
     for a, b in zip(ours, theirs, strict=True):
         for name, x, y in zip(session.outputs, a, b, strict=True):
             grid = session.grids.get(name)
+            # The file's own runtime first: differences are relative to what it computes.
             gap = difference(*(real_numbers(np.asarray(z), grid) for z in (y, x))).relative
             if gap > worst:
                 worst, which = gap, name

@@ -67,6 +67,7 @@ def _input_differences(name: str, a: Node, b: Node) -> list[str]:
     one, other = input_texts(a), input_texts(b)
     if len(one) != len(other):
         return [f"{name} has inputs '{', '.join(one)}' that don't match expected '{', '.join(other)}'"]
+    # Data inputs count in order, control inputs as a set.
     data = max(len(a.inputs), len(b.inputs))
     found = [
         f"{name} has input {index} '{x}' that doesn't match expected '{y}'"
@@ -98,6 +99,7 @@ def _attrs(node: Node, rules: Rules) -> dict[str, Attr]:
     """The attributes that count, with defaults filled in if absent ones equal them."""
     own = {k: v for k, v in node.attrs.items() if rules.internal_attrs or not k.startswith("_")}
     filled = rules.defaults(node.op) if rules.defaults is not None else None
+    # What a node states wins over the default.
     return {**(filled or {}), **own}
 
 

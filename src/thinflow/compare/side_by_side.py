@@ -62,11 +62,13 @@ class SideBySide:
             if not (number and in_a_row):
                 first.restart()
                 second.restart()
+            # As they were before the call, so that a failure can be looked into from the same state.
             states = dict(first.held), dict(second.held)
             ours, theirs = (
                 self._results(first, self.read.pairs, feed),
                 self._results(second, self.read.reverse, self.feed_of_second(feed)),
             )
+            # On the first feed only; later ones must not turn pairs around.
             if not reports:
                 self._pair_by_numbers(ours, theirs)
             for name, twin in self.read.pairs.items():
@@ -103,6 +105,7 @@ class SideBySide:
     def _pair_by_numbers(self, ours: Mapping[str, Array], theirs: Mapping[str, Array]) -> None:
         """Pair anew what only the order has paired: the closest two first."""
         twins = [self.read.pairs[n] for n in self.read.guessed]
+        # Names and places last, so that equal gaps leave the order as it was.
         gaps = sorted(
             (difference(ours[x], self._aligned(ours[x], theirs[y])).relative, abs(i - j), x, y)
             for i, x in enumerate(self.read.guessed)
@@ -174,6 +177,7 @@ def computed_feeds(
     """
     runner, names = Session(whole, engine), list(session.inputs)
     chosen = None if feeds is None else choose_feeds(runner, feeds, runs, seed)
+    # The user fed the inner places himself: nothing is to be computed.
     if chosen and {plain(n) for n in chosen[0]} >= {plain(n) for n in names}:
         return chosen
     try:
@@ -245,5 +249,7 @@ def nearest_codes(array: Array, codes: tuple[float, int] | None, spec: TensorSpe
         return array
     kind = spec.dtype.numpy()
     limits = np.iinfo(kind)
+    # Ties to even, as ONNX's QuantizeLinear has it; then cut off at the ends of the
+    # type, as quantization saturates.
     steps = np.rint(array.astype(np.float64) / codes[0]) + codes[1]
     return np.clip(steps, limits.min, limits.max).astype(kind)

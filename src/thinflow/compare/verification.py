@@ -33,6 +33,7 @@ class OutputReport:
 
     def add(self, found: Difference) -> None:
         """Take one more run into account."""
+        # Not above only: the first run's numbers are shown even if nothing differs.
         if found.relative >= self.relative:
             self.largest, self.relative = found.largest, found.relative
             self.index, self.before, self.after = found.index, found.before, found.after

@@ -117,6 +117,7 @@ def verify(
 
 def require_tolerance(tolerance: float) -> None:
     """Raises ParameterError for one that is negative or no number."""
+    # Written so that NaN is refused, too.
     if not tolerance >= 0:
         raise ParameterError(f"the tolerance is {tolerance}", hint="give 0 or more, for example 1e-4")
 
@@ -137,6 +138,8 @@ def _are_whole_graphs(a: Model, b: Model, pairs: Mapping[str, str]) -> bool:
     if is_file(a) or is_file(b) or pairs or not isinstance(a, Graph) or not isinstance(b, Graph):
         return False
     ends = common_ends(a, b)
+    # Where one could be read inside, but has an output of a name that the other
+    # knows, that output is compared.
     return not ends.is_fed_inside and (not ends.notes or any(v.node.name in b for v in a.outputs))
 
 
@@ -147,10 +150,12 @@ def _match_graphs(first: Session, second: Session) -> tuple[Match[str], Match[st
         GraphError: they share none.
     """
     a, b = _graph_of(first), _graph_of(second)
+    # Reads all weights, and is needed only where no names are shared.
     nodes = cache(lambda: match_nodes(a, b))
     inputs = without_states(a, a.inputs)
     fed = match_ends(inputs, without_states(b, b.inputs), nodes, b)
     read = match_ends(without_states(a, a.outputs), without_states(b, b.outputs), nodes, b)
+    # Outputs that were paired by a guess are not trusted if not all inputs could be paired.
     if not read.pairs or (read.notes and len(fed.pairs) < len(inputs)):
         raise GraphError(
             "the graphs have no output in common", hint="name the outputs: outputs=[...] when loading"
@@ -239,6 +244,7 @@ def _opinions(
             ours = dict(zip(session.outputs, other.run(list(session.outputs), feed), strict=True))
         except ThinflowError:  # not every file can be said in TensorFlow's ops
             continue
+        # It has run already, and a state would be that of a later call.
         session.restart()
         theirs = dict(zip(session.outputs, session.run(None, feed), strict=True))
         codes = session.grids

@@ -76,6 +76,7 @@ def optimize_for_inference(
     steps: list[Any] = [
         _stripping(graph, types),
         "remove_nodes(op=CheckNumerics, op=Identity, op=StopGradient)",
+        # Before the norms: their parameters may be expressions that only folding makes constants.
         "fold_constants",
         "fold_batch_norms",
         "fold_old_batch_norms",
@@ -83,6 +84,7 @@ def optimize_for_inference(
     if fuse_convolutions:
         steps.append("fuse_convolutions")
     result = transform_with_ledger(graph, steps, verify=verify, progress=progress)
+    # The switches were set before the first step; its record is where warnings are read.
     result.steps[0].trace.warnings[:0] = warnings
     return result
 

@@ -11,6 +11,8 @@ from typing import Any
 from thinflow.errors import FeedError, FormatError
 
 _FILE = re.compile(r"([^=]+)=([^\[\]]+)(?:\[([^\[\]]+)\])?\Z")
+# What is called is looked up here by name: nothing of numpy that touches files
+# or runs code is in these lists.
 _MAKERS = frozenset("arange array empty eye full linspace ones zeros".split())  # noqa: SIM905
 _RANDOM = frozenset("normal rand randint randn random uniform".split())  # noqa: SIM905
 _METHODS = frozenset({"astype", "reshape"})
@@ -34,6 +36,7 @@ def split_pairs(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _parts(text: str) -> Iterator[str]:
+    # By hand, since an expression that is malformed must still be cut at its own end.
     depth, quote, start = 0, "", 0
     for at, char in enumerate(text):
         if quote:
@@ -137,6 +140,7 @@ def _value(tree: ast.expr) -> Any:
         return tuple(_value(item) for item in tree.elts)
     if isinstance(tree, ast.Attribute) and _dotted(tree) is not None:
         return _element_type(tree.attr)
+    # Takes literals alone; names, operators and comprehensions are errors.
     return ast.literal_eval(tree)
 
 
@@ -152,6 +156,7 @@ def _called(tree: ast.Call) -> Any:
     arguments = [_value(a) for a in tree.args]
     named = {k.arg: _value(k.value) for k in tree.keywords if k.arg is not None}
     path = _dotted(tree.func)
+    # Before the call: `np.zeros((1 << 20, 1 << 20))` is short to write.
     _bound([*arguments, *named.values()])
     if path is not None and len(path) == 1 and path[0] in _MAKERS:
         return getattr(np, path[0])(*arguments, **named)
@@ -226,6 +231,7 @@ def _feature(name: str, values: list[Any]) -> bytes:
         if isinstance(first, float):
             return _field(2, _field(1, struct.pack(f"<{len(values)}f", *values)))
         if isinstance(first, int):
+            # Negative integers are 64-bit two's complement; bools are integers, too.
             return _field(3, _field(1, b"".join(encode_varint(v & (1 << 64) - 1) for v in values)))
     except (TypeError, struct.error, OverflowError) as error:
         raise FeedError(f"the values of the feature '{name}' are not of one type: {error}") from error

@@ -23,6 +23,7 @@ from thinflow.ir.types import DType, dtype
 from thinflow.ops._defaults import defaults_of
 
 DEFAULT_OPS = "NoOp:NoOp,_Recv:RecvOp,_Send:SendOp"
+# TensorFlow rewrites it into other ops before it runs.
 _WITHOUT_KERNEL = frozenset({"AccumulateNV2"})
 _DATA = re.compile(r"kernels-(\d+\.\d+)\.txt\.gz$")
 
@@ -71,6 +72,7 @@ def _kernels(release: str) -> dict[str, list[_Kernel]]:
     table: dict[str, list[_Kernel]] = {}
     for line in gzip.decompress(data).decode().splitlines():
         op, constraints, kernel = line.split("\t")
+        # One line per kernel: op, the types it is for, class.
         pairs = (item.split("=") for item in constraints.split(",") if item)
         types = {name: dtype(element) for name, element in pairs}
         table.setdefault(op, []).append(_Kernel(types, kernel))
@@ -159,6 +161,7 @@ def ops_list(needs: Sequence[Need]) -> str:
 
 # --- the header ---------------------------------------------------------------------------------------------
 
+# C++11 allows a constexpr function a single return: hence the recursion.
 _HELPERS = """
 namespace thinflow_registration {
 
@@ -203,6 +206,7 @@ def header(needs: Sequence[Need] | None, *, all_kernels: bool = False) -> str:
 
 def _c_text(name: str) -> str:
     """A name for a string literal in C++. Names come from the file: a quote in one would end the literal."""
+    # Three octal digits always, so that a digit behind is not taken for one; a `?` could begin a trigraph.
     plain = (chr(b) if 32 <= b < 127 and chr(b) not in '"\\?' else f"\\{b:03o}" for b in name.encode())
     return "".join(plain)
 

@@ -39,11 +39,13 @@ def selective_registration(
     """The header `ops_to_register.h` for some models.
 
     Args:
-        graphs: models, or lists of ops if `file_format` is "ops_list". file_format: "rawproto", "textproto"
-        (both are told by content) or "ops_list". default_ops: pairs added, `Op:Class,...`; "all": register
-        everything; default: those every graph needs. ops_only: register all kernels of the ops. release: of
-        TensorFlow, whose kernel classes to name; default: the newest known. as_list: give the pairs as JSON
-        instead.
+        graphs: models, or lists of ops if `file_format` is "ops_list".
+        file_format: "rawproto", "textproto" (both are told by content) or "ops_list".
+        default_ops: pairs added, `Op:Class,...`; "all": register everything; default: those every graph
+            needs.
+        ops_only: register all kernels of the ops.
+        release: of TensorFlow, whose kernel classes to name; default: the newest known.
+        as_list: give the pairs as JSON instead.
 
     Raises:
         ParameterError: no such format or release, or a list that cannot be read.

@@ -88,6 +88,7 @@ def callable_functions(meta: MetaGraph) -> Iterator[tuple[str, list[tuple[list[A
     objects = meta.message.object_graph_def
     if not objects.nodes:
         return
+    # Object 0 is the root, the object that was saved.
     for child in sorted(objects.nodes[0].children, key=lambda child: child.local_name):
         if not 0 <= child.node_id < len(objects.nodes):
             continue
@@ -105,6 +106,7 @@ def callable_functions(meta: MetaGraph) -> Iterator[tuple[str, list[tuple[list[A
 
 def _arguments(signature: Any) -> tuple[list[Any], dict[str, Any]]:
     values = list(signature.tuple_value.values)
+    # A signature is the pair (args, kwargs).
     positional = list(values[0].tuple_value.values) if values else []
     named = dict(values[1].dict_value.fields) if len(values) > 1 else {}
     return positional, named

@@ -162,6 +162,7 @@ class StatSummarizer:
             now = time.perf_counter_ns()
             size = int(getattr(array, "nbytes", 0))
             steps.append((value.node.name, value.node.op, (now - before) // 1000, size))
+            # Read again, so that the bookkeeping above counts for no node.
             before = time.perf_counter_ns()
 
         with blas().limited(self._session.threads):

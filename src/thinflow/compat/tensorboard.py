@@ -55,6 +55,7 @@ def _without_weights(graph: Graph) -> Graph:
     for node in copy:
         tensor = node.tensor
         if tensor is not None and tensor.dtype.itemsize and tensor.storage.stored_bytes > _SMALL_BYTES:
+            # A repeated value: it is written as a single number, with type and shape in place.
             zeros = np.broadcast_to(np.zeros((), tensor.dtype.numpy()), tensor.shape)
             node.attrs["value"] = Tensor.from_array(zeros, tensor.dtype)
     return copy

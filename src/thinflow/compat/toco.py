@@ -160,6 +160,7 @@ def _shapes(
             f"there are {len(shapes)} input shapes for {len(names or ())} input arrays",
             hint="give --input_arrays=a,b and --input_shapes=1,2:1,3, as many of each",
         )
+    # -1 is an open size, as in TensorFlow.
     return {n: tuple(None if d < 0 else d for d in s) for n, s in zip(names, shapes, strict=True)}
 
 
@@ -224,6 +225,7 @@ def _eight_bit(graph: Graph, kind: str, wanted: OldConversion) -> Conversion:
     from thinflow.formats._files import write_file
     from thinflow.optimize.ranges_job import eight_bit_model
 
+    # Left out, the inputs are of the inference type.
     border = _kind(wanted.input_type, "inference_input_type") if wanted.input_type else kind
     if border != kind:
         raise ParameterError(

@@ -114,6 +114,7 @@ def _attribute_changes(x: Node, y: Node) -> Iterator[Change]:
         return
     for key in sorted({*before, *after}):
         one, other = before.get(key), after.get(key)
+        # Attributes with an underscore are notes of tools, and weights are compared by themselves.
         if key.startswith("_") or one is other or isinstance(one, Tensor) or isinstance(other, Tensor):
             continue
         if one is None or other is None or attr_key(one) != attr_key(other):
@@ -126,6 +127,7 @@ def _input_changes(x: Node, y: Node, match: Match[Node]) -> Iterator[Change]:
     if len(ours) != len(theirs):
         yield Change("input", x.name, y.name, f"{_count(ours)} -> {_count(theirs)}")
     for index, (v, w) in enumerate(zip(ours, theirs, strict=False)):
+        # Twins, not names: a node that reads a renamed one has not changed.
         if match.value(v) is not w:
             yield Change("input", x.name, y.name, f"input {index}: {v.name} -> {w.name}")
     waits = {match.pairs.get(n, n) for n in x.control_inputs}
@@ -169,7 +171,9 @@ def tensor_gap(one: Tensor, other: Tensor) -> tuple[float, float, float]:
     for start in range(0, a.size, CHUNK):
         x, y = a[start : start + CHUNK].astype(wide), b[start : start + CHUNK].astype(wide)
         with np.errstate(invalid="ignore", over="ignore"):
+            # Equality first: the difference of two equal infinities is NaN.
             gap = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0.0, np.abs(x - y))
+        # Now NaN stands for a number on one side only.
         gap = np.where(np.isnan(gap), np.inf, gap)
         finite = np.abs(x[np.isfinite(x)])
         largest, total = max(largest, float(gap.max())), total + float(gap.sum())
@@ -185,6 +189,7 @@ def _function_changes(a: Graph, b: Graph) -> list[str]:
     found += [f"function '{n}' is only in the second" for n in sorted(theirs - ours)]
     for name in sorted(ours & theirs):
         one, other = a.functions[names_a[name]], b.functions[names_b[name]]
+        # Functions that nobody edited are often the very same object in both graphs.
         if one is not other and _body_text(one.graph) != _body_text(other.graph):
             found.append(f"function '{name}' has another body")
     return found

@@ -79,6 +79,7 @@ class ConversionDiff:
         text = f"outputs DIFFER by {worst.relative:.3g} in '{worst.name}'"
         kinds = self._precisions()
         known = [k for k in kinds if k]
+        # The precisions are told only where they may explain the difference.
         return text if len(set(known)) < 2 and len(known) > 1 else f"{text} ({' and '.join(known)})"
 
     def _precisions(self) -> tuple[str, str]:
@@ -225,6 +226,7 @@ def _size(graph: Graph) -> str:
 
 def _bytes(count: float) -> str:
     for unit in ("B", "kB", "MB"):
+        # What would be rounded to 1000 in three digits belongs to the next unit.
         if count < 999.5:
             return f"{count:.3g} {unit}"
         count /= 1000

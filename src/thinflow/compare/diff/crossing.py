@@ -95,6 +95,8 @@ class _Side:
         stack = [value.node]
         while stack:
             node = stack.pop()
+            # A node that two values need belongs to the group that comes first in
+            # running order, and to no other.
             if node in self.given or node in self.fixed or is_source(node):
                 continue
             self.given.add(node)
@@ -102,6 +104,7 @@ class _Side:
             for read in node.inputs:
                 if read.node in self.fixed:
                     weights.update(dict.fromkeys(_stored_in(read.node)))
+                # At a shared value another group ends.
                 elif read not in self.shared:
                     stack.append(read.node)
         found.sort(key=lambda n: self.order.get(n, 0))
@@ -124,6 +127,8 @@ def constant_nodes(graph: Graph) -> set[Node]:
     known: set[Node] = set()
     for node in runnable(graph):
         pure = not has(node.op, Trait.STATEFUL)
+        # In running order, so that the inputs have been judged; a stateful op may
+        # give something else each time.
         follows = node.inputs and pure and all(v.node in known for v in node.inputs)
         if node not in fed and (node.tensor is not None or follows):
             known.add(node)

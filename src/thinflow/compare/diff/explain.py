@@ -53,6 +53,7 @@ def explain(a: Graph, b: Graph, changes: Changes) -> Explanation:
     """Find the marks of rewrites, and mark the weights they explain as folded in `changes`."""
     found = Explanation()
     constants = _constant_nodes(a) | _constant_nodes(b)
+    # In this order: each step looks at what those before left open, and folds are told by what is constant.
     _unused(a, changes, found)
     _duplicates(changes, found)
     _folds(changes, found, constants)
@@ -108,6 +109,7 @@ def _folds(changes: Changes, found: Explanation, constants: set[Node]) -> None:
 def _layer_before(node: Node, twin: dict[Node, Node], constants: set[Node]) -> Node | None:
     """The kept convolution or matrix product a folded node belongs to, behind other nodes of the kind."""
     while True:
+        # A batch norm's other inputs are its parameters; of an Add or Mul either side may be the constant.
         sources = [v.node for v in node.inputs[: 1 if has(node.op, Trait.BATCH_NORM) else None]]
         carriers = [n for n in sources if n not in constants]
         if len(carriers) != 1:
@@ -127,6 +129,8 @@ def _has_new_weights(layer: Node, twin: Node, altered: set[str], constants: set[
     for v, w in zip(layer.inputs, twin.inputs, strict=False):
         if v.node in constants and w.node in constants:
             plain = _plain(v.node)
+            # Weights that are computed, or that are read from another constant
+            # than before, count as new, too.
             if plain.name in altered or plain.tensor is None or not _same_content(plain, _plain(w.node)):
                 return True
     return False
@@ -152,6 +156,7 @@ def _constants(changes: Changes, found: Explanation, constants: set[Node]) -> No
     if not found.removed:
         return
     for node in changes.added:
+        # A new constant is the result of folding only if all who read it read something before that is gone.
         if node.tensor is not None and all(_took_over(r, node, changes, found) for r in node.readers):
             found.added[node] = "constants"
     for node in changes.added:
@@ -203,6 +208,7 @@ def _stored(changes: Changes, found: Explanation, constants: set[Node]) -> None:
     added = set(changes.added)
     for node in changes.added:
         if node in constants and node.op in {"Dequantize", "Cast", "Mul"} and node not in found.added:
+            # With their constants: the integers, and the ends of their range.
             for source in ancestors([node]) & added:
                 found.added.setdefault(source, "stored")
     if "stored" not in found.added.values():
@@ -214,6 +220,7 @@ def _stored(changes: Changes, found: Explanation, constants: set[Node]) -> None:
 
 def _companions(changes: Changes, found: Explanation) -> None:
     """Constants that went because all who read them went."""
+    # From the end of the file, where readers stand as a rule, so that their kind is known first.
     for node in reversed(changes.removed):
         if node.tensor is not None and node not in found.removed:
             kinds = [found.removed.get(r, "") for r in node.readers]
@@ -227,6 +234,7 @@ def _mark_weights(changes: Changes, found: Explanation) -> None:
     touched = {_plain(v.node).name for n in layers for v in n.inputs[1:]}
     for layer in layers:
         for reader in layer.readers:
+            # The bias of a layer takes in a norm's offset.
             if reader.op in AFFINE:
                 touched |= {_plain(v.node).name for v in reader.inputs if _plain(v.node).tensor}
     changes.weights = [replace(w, folded=w.a in touched) for w in changes.weights]

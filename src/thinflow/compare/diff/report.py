@@ -74,6 +74,7 @@ class Diff:
         found = []
         for change in self.changes.of("input"):
             before, _, after = change.text.rpartition(" -> ")
+            # `input 0: a:1 -> b` taken apart again; ports do not count here.
             names = before.rpartition(": ")[2].partition(":")[0], after.partition(":")[0]
             if (
                 names[0] not in going[0]
@@ -181,6 +182,7 @@ class Diff:
         lines += _section("accounted for", [f"{n.name} ({n.op}): {KINDS[k]}" for n, k in going], limit)
         for kind, title in _TITLES.items():
             lines += _section(title, [f"{_who(c.a, c.b)}: {c.text}" for c in self.changes.of(kind)], limit)
+        # Weights that cannot be compared, such as those of another shape, come first.
         ordered = sorted(self.changes.weights, key=lambda w: -(w.largest if w.largest is not None else 1e300))
         lines += _section("weights", [_weight_text(w) for w in ordered], limit)
         lines += _section("functions", self.changes.functions, limit)
@@ -224,6 +226,7 @@ def _same_up_to_order(diff: Diff, name: str) -> bool:
 
 def _is_form(text: str) -> bool:
     """Whether an attribute only went, came, or says how something is stored: a default or an annotation."""
+    # T, dtype and N follow from the inputs, and what is absent has its default.
     return ": absent -> " in text or text.endswith("-> absent") or text.split(":")[0] in {"T", "dtype", "N"}
 
 

@@ -113,6 +113,7 @@ def _is_weight(node: Node) -> bool:
     if tensor is None or tensor.size <= _SMALL or tensor.dtype.kind not in "fiuq":
         return False
     uses = node.output().uses
+    # Inputs 1 and 2 of QuantizeLinear and DequantizeLinear are the scale and the zero point.
     return not uses or not all(u.index and u.node.op.lower().endswith("quantizelinear") for u in uses)
 
 
@@ -140,12 +141,15 @@ def _compared(a: Node, b: Node) -> WeightPair:
     one, other = _real(a), _real(b)
     if one.size > _MOST_ELEMENTS or {one.dtype.kind, other.dtype.kind} - set("fiu"):
         return pair
+    # Told by a sample, then judged by all elements.
     order, _ = _layout(one, other)
     gaps = np.abs(one.astype(np.float64) - _moved(other, one.shape, order))
     largest = float(gaps.max())
     relative = largest / (float(np.abs(one).max()) or 1.0)
+    # Written so that NaN counts as other numbers.
     if not relative <= (_SAME if grid is None else 1.0 / _FEWEST_CODES):
         return pair
+    # In steps of the channel that each element belongs to.
     codes = None if grid is None else float(np.max(gaps / _moved(_steps(b, grid), one.shape, order)))
     return replace(
         pair,
@@ -181,6 +185,7 @@ def _real(node: Node) -> Array:
 def _steps(node: Node, grid: TensorParams) -> Array:
     """The step of the grid at every element."""
     assert node.tensor is not None
+    # The real number of one above the zero point is the scale.
     return grid.real(np.ones(node.tensor.shape) + _zeros(grid, len(node.tensor.shape)))
 
 
@@ -197,6 +202,7 @@ def _layout(one: Array, other: Array) -> tuple[tuple[int, ...], float]:
     best = tuple(range(other.ndim)), float("inf")
     if not one.size or {one.dtype.kind, other.dtype.kind} - set("fiu"):
         return best
+    # Spread evenly over the tensor, the first and last element included.
     places = np.unravel_index(np.linspace(0, one.size - 1, _SAMPLE).astype(np.int64), one.shape)
     for order in _orders(other.shape, one.shape):
         moved = _moved(other, one.shape, order)[places].astype(np.float64)
@@ -217,6 +223,7 @@ def _orders(there: Sequence[int], here: Sequence[int]) -> Iterator[tuple[int, ..
     yield tuple(range(len(there)))
     if len(there) > _MOST_RANK:
         return
+    # At most 120 for five axes.
     orders = list(permutations(range(len(there))))
     fitting = [p for p in orders if tuple(there[i] for i in p) == tuple(here)]
     yield from fitting

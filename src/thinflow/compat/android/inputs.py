@@ -69,6 +69,7 @@ def copied(values: Any, declared: Callable[[], Any]) -> Array:
     if isinstance(values, bytes | bytearray | memoryview):
         return np.frombuffer(values, np.uint8).copy()
     if hasattr(values, "dtype"):
+        # A copy in rows: the caller may use its array again before the run, as in Java.
         return np.array(values, order="C")
     return np.array(values, declared())
 
@@ -104,6 +105,7 @@ def copy_into(out: Any, found: Array, name: str) -> None:
         raise ParameterError("the array to fetch into is not writable, or has gaps", hint="make a new one")
     flat, values = target.reshape(-1), np.ascontiguousarray(found).reshape(-1)
     if flat.dtype != values.dtype:
+        # Java fetches any type into a buffer of bytes.
         if flat.dtype not in (np.uint8, np.int8) or values.dtype.hasobject:
             raise ParameterError(
                 f"'{name}' is {values.dtype}, the array to fetch into is {flat.dtype}",

@@ -172,6 +172,7 @@ class InferenceInterface(CallsBefore):
             NodeError: a node failed.
         """
         session = self._open()
+        # Taken out first, so that what was fed is used up even if the run fails.
         feeds, self._feeds, self._fetched = self._feeds, [], {}
         wanted = [output_names] if isinstance(output_names, str) else list(output_names)
         try:
@@ -196,6 +197,7 @@ class InferenceInterface(CallsBefore):
                 error.message,
             )
             raise
+        # From behind, so that of an output asked for twice the first result stays.
         self._fetched = dict(zip(reversed(ports), reversed(results), strict=True))
 
     @overload
@@ -269,6 +271,7 @@ class InferenceInterface(CallsBefore):
         self._session = None
         self._feeds, self._fetched, self._plans = [], {}, {}
         self._state = self._stats = None
+        # `_where` stays: by it a closed interface is told from one that never had a model.
         self._graph = Graph()
 
     get_stats = getStatString = get_stat_string
@@ -339,6 +342,7 @@ class InferenceInterface(CallsBefore):
         from thinflow.interpreter import Plan
         from thinflow.interpreter.calls import State, sharing
 
+        # One state for all plans: variables keep their values from run to run, whatever is fetched.
         self._state = self._state or State()
         key = tuple(values), tuple(nodes), tuple(fed)
         if key not in self._plans:
@@ -374,4 +378,5 @@ class _Steps:
             took, size = taken[-1][2] + took, taken[-1][3] + size
             taken.pop()
         taken.append((node.name, node.op, took, size))
+        # Read again, so that the bookkeeping above counts for no node.
         self._before = time.perf_counter_ns()

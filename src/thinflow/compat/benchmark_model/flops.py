@@ -43,6 +43,8 @@ def _operations(node: Node) -> int | None:
     outputs = math.prod(size or 0 for size in output)
     if node.op in _PRODUCTS:
         return 2 * outputs * (source[0 if node.get("transpose_a", False) else 1] or 0)
+    # A filter is [h, w, cin, cout]: an output element sums over the first
+    # three, depthwise over the first two.
     return 2 * outputs * math.prod(size or 0 for size in source[: _PER_OUTPUT[node.op]])
 
 

@@ -95,6 +95,7 @@ def file_input(name: str, type_name: str, shape: Sequence[int], path: str) -> Ar
     """
     element = _element(name, type_name)
     data = _bytes_of(name, path)
+    # Python's integers: hostile sizes do not overflow.
     count = int(np.prod(shape, dtype=object))
     if element is STRING:
         items = data.removesuffix(b"\0").split(b"\0")

@@ -44,6 +44,7 @@ def benchmark_model(settings: Settings, log: Log) -> list[str]:
     Raises:
         ThinflowError: the model cannot be read or run.
     """
+    # Before anything runs: a measurement may take minutes.
     _check_targets(settings)
     begin = time.perf_counter()
     model = _opened(settings)
@@ -264,6 +265,7 @@ def _init(graph: Graph, names: Sequence[str], feeds: Mapping[str, Array], log: L
         node = graph.node(name.partition(":")[0])
         probe = graph.clone()
         done = probe.constant(np.zeros((), np.float32), "init_done").node
+        # A node without outputs cannot be fetched; a constant that waits for it can.
         done.add_control_input(probe.node(node.name))
         Session(probe, "reference").run([done.name], {})
         log(f"Ran init op {name}")

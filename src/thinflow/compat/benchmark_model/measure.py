@@ -150,6 +150,7 @@ def _warming(phases: Phases) -> Phases:
 def _phase(run: Callable[[], list[Array]], phases: Phases, series: Series, log: Log) -> list[Array]:
     """Run until the phase is over; what the last run computed."""
     log(_announcement(phases, "without"))
+    # A collection in the middle of a run would count for the model.
     with no_garbage_collection():
         results = timed_runs(run, phases, series)
     log(str(series))
@@ -159,6 +160,7 @@ def _phase(run: Callable[[], list[Array]], phases: Phases, series: Series, log: 
 def timed_runs(run: Callable[[], list[Array]], phases: Phases, series: Series) -> list[Array]:
     """Between two runs there is no more than the rule needs: the model has emptied the caches, and every
     line takes several times as long as it would by itself. So the sums are made later, for many runs."""
+    # An array of plain integers grows without making objects.
     clock, times, total = time.perf_counter_ns, array("q"), 0
     is_over, is_paced = _rule(phases), phases.frequency > 0 or phases.delay > 0
     started = clock()
@@ -191,6 +193,7 @@ def _rule(phases: Phases) -> Callable[[int, int, int], bool]:
     most = phases.max_seconds if phases.max_seconds > 0 else math.inf
     if phases.min_seconds is None:
         runs = phases.max_runs if phases.max_runs > 0 else math.inf
+        # TensorFlow's rule sums the runs themselves, so that sleeps do not count.
         return lambda count, micros, elapsed: count >= runs or micros > most * 1e6
     runs, least = phases.max_runs, phases.min_seconds * 1e9
     return lambda count, micros, elapsed: (count >= runs and elapsed >= least) or elapsed > most * 1e9
@@ -229,6 +232,7 @@ def _observe(
 def _affordable(phases: Phases, plain: Series) -> int:
     """How many runs fit into the time of a phase."""
     if phases.min_seconds is not None:
+        # By LiteRT's rule fast models run very often; looking at nodes that often says no more.
         return min(plain.count, max(phases.max_runs, _MAX_OBSERVED))
     runs = phases.max_runs if phases.max_runs > 0 else plain.count
     if phases.max_seconds > 0:

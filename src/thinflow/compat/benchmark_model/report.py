@@ -96,6 +96,7 @@ def size_lines(model: Graph | str, measured: Measured, fetches: Sequence[str]) -
     known = measured.node_outputs | _outputs(model)
     for name, array in measured.outputs.items():
         node, _, port = name.partition(":")
+        # What was fetched is known exactly, whatever is inferred.
         own = known.setdefault(node, [TensorSpec()])
         if not int(port or 0):
             own[0] = TensorSpec(own[0].dtype or dtype(array.dtype), array.shape)

@@ -17,8 +17,10 @@ from thinflow.errors import ParameterError
 from thinflow.ir.graph import Graph
 
 DEFAULT_SHAPE = "1,224,224,3"
+# Defaults of LiteRT's benchmark_model: num_runs, min_secs, max_secs, warmup_min_secs.
 _LITERT_RUNS, _LITERT_SECONDS, _LITERT_LIMIT, _LITERT_WARMUP = "50", "1.0", "150.0", "0.5"
 _WHOLE = re.compile(r"\s*[+-]?[0-9]{1,30}\s*")
+# A name may end in a port, `x:0`, though colons also separate the inputs.
 _RANGE = r"([^,:]+(?::\d+)?),([^,:]*),([^,:]*)"
 
 
@@ -121,6 +123,8 @@ def _phases(text: Mapping[str, str]) -> Phases:
         "phase_delay": _real(text, "inter_benchmark_delay"),
         "frequency": _real(text, "run_frequency"),
     }
+    # Both tools have --num_runs and --max_secs; which one is meant shows in the file, or in
+    # a flag that only LiteRT's has.
     if text["min_secs"] or (is_litert and (text["num_runs"] or text["max_secs"])):
         return Phases(
             max(1, _whole(text, "num_runs", _LITERT_RUNS)),

@@ -28,6 +28,7 @@ def read_labels(path: str | os.PathLike[str]) -> list[str]:
         ) from e
     except UnicodeDecodeError as e:
         raise FormatError("this is not a text file", os.fspath(path), "give one label a line") from e
+    # At \n alone: splitlines also breaks at form feeds and the like, which would shift all labels behind.
     labels = [line.rstrip() for line in text.split("\n")]
     while labels and not labels[-1]:
         labels.pop()

@@ -98,6 +98,7 @@ def layout_of(name: str, spec: TensorSpec, preparation: Preparation) -> Layout:
         return Layout()
     if len(shape) in (3, 4):
         sizes, has_batch = shape[-3:], len(shape) == 4
+        # Channels last where both ends could be channels, or neither.
         is_last = sizes[2] in (_GREY, _COLOURS) or sizes[0] not in (_GREY, _COLOURS)
         if is_last:
             return Layout(sizes[0], sizes[1], sizes[2], False, has_batch)
@@ -112,6 +113,7 @@ def layout_of(name: str, spec: TensorSpec, preparation: Preparation) -> Layout:
 
 def _flat_layout(name: str, size: int, has_batch: bool, preparation: Preparation) -> Layout:
     """A picture in one row; a square one unless its sizes are given."""
+    # Grey first: 784 numbers are a digit of 28 x 28.
     for channels in (_GREY, _COLOURS):
         side = round((size / channels) ** 0.5)
         height, width = preparation.height or side, preparation.width or side
@@ -156,11 +158,13 @@ def pixels(path: Path, preparation: Preparation) -> Array:
     op, attrs = found
     if preparation.channels and attrs.get("channels"):
         attrs = {**attrs, "channels": preparation.channels}
+    # TensorFlow's own ops by our kernels: other libraries resize and decode to other pixels.
     graph = _picture_graph(op, attrs, preparation)
     try:
         (made,) = Plan(graph, graph.outputs, graph.inputs).run({graph.inputs[0]: np.array(data, object)})
     except ThinflowError as e:
         raise FormatError(f"the picture cannot be read: {e.problem}", str(path), e.hint) from e
+    # After resizing, which is linear, as is the weighting of colours.
     made = _with_channels(made, preparation.channels, path)
     return np.ascontiguousarray(made[..., ::-1] if preparation.bgr else made)
 
@@ -267,6 +271,8 @@ def _typed(made: Array, spec: TensorSpec, grid: Grid | None, preparation: Prepar
     if grid is not None and preparation.is_scaled:
         codes = np.rint((made - mean) / std / np.float32(grid[0])) + grid[1]
     else:
+        # Eight-bit models take pixels as they are: int8 has the same grid as uint8,
+        # with the zero point moved by 128.
         codes = np.rint(made) - (128 if element.numpy() == np.int8 else 0)
     return np.clip(codes, limits.min, limits.max).astype(element.numpy())
 

@@ -63,6 +63,7 @@ def ranked(
             hint="give the labels of this model",
         )
     real = flat.astype(np.float64) if grid is None else (flat.astype(np.float64) - grid[1]) * grid[0]
+    # Negated and stable, so that of equal scores the first class comes first.
     order = np.argsort(-real, kind="stable")[: max(count, 0)]
     return [Guess(labels[i] if i < len(labels) else "", int(i), float(real[i])) for i in order]
 

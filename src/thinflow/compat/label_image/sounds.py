@@ -48,6 +48,7 @@ def sound_feeds(path: Path, session: Session, name: str, rate: int = RATE) -> di
         )
     if spec.dtype == STRING:
         return {name: np.array(data, object).reshape((1,) * len(spec.shape or ()))}
+    # A graph that takes samples has the rate as its other input, where DecodeWav gave both.
     rates = {other: np.array(found, np.int32) for other in session.inputs if other != name}
     return {name: _shaped(samples, spec), **rates}
 
