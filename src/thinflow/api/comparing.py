@@ -76,9 +76,12 @@ def verify(
     options, given = opening(tags, signature, checkpoint), dict(shapes or {})
     options["state"] = state
     first: dict[str, Any] = {"inputs": named[0].first, "outputs": named[1].first, "shapes": given}
+    # Files are opened by their engines, with inputs and outputs of their own.
     one = a if is_file(a) else load(a, **first, **options)
+    # A shape is told by a's name and holds for b's twin, which may be called otherwise.
     sizes = {named[0].pairs.get(n, n): s for n, s in given.items()}
     other = b if is_file(b) else _with_shapes(load(b, state=AUTO), sizes)
+    # Each against the other as it came: both keep their states if neither takes them as inputs.
     one, other = _handing_on(one, other), _handing_on(other, one)
     usual, why = usual_tolerance(*(m for m in (one, other) if isinstance(m, Graph)))
     limit, why = (usual, why) if tolerance is None else (tolerance, "")
@@ -104,6 +107,7 @@ def _handing_on(model: Source, other: Source) -> Source:
 
     if not isinstance(model, Graph) or not model.states:
         return model
+    # A graph keeps its state inside; a .onnx made of it has inputs for that.
     names = Session(other).inputs if is_file(other) else [v.name for v in load(other).inputs]
     taken = {n.removesuffix(":0") for n in names}
     if (isinstance(other, Graph) and other.states) or not all(s.input in taken for s in model.states):
@@ -145,6 +149,7 @@ def _signature(options: Opening, *models: Source) -> str | None:
     from thinflow.errors import GraphError
 
     key = options.get("signature")
+    # A signature of a SavedModel was taken when the graph was opened: nothing is left to choose.
     if key is None or any(has_signature(m, key) for m in models) or not all(map(is_file, models)):
         return key
     raise GraphError(f"neither model has a signature '{key}'", hint="`thinflow inspect MODEL` lists them")
@@ -198,11 +203,13 @@ def diff(
     chosen: dict[str, Any] = {"signature": key} if has_signature(b, key) else {}
     second = load(b, **chosen)
     if any(names):
+        # Names of `a` count in `b` only if it has them all; else its own ends are taken.
         present = [
             None if n is None or any(x.partition(":")[0] not in second for x in n) else n for n in names
         ]
         second = load(second, inputs=present[0], outputs=present[1])
     small = max(len(first), len(second)) <= MOST_NODES_TO_RUN
+    # Two files of one vocabulary in the same numbers are graphs that can be matched node by node.
     crossing = is_file(first) or is_file(second)
     if crossing and not _is_alike(first, second):
         crossed = compare_models(first, second)
@@ -210,6 +217,7 @@ def diff(
             _run_both(crossed, feeds, tolerance, seed)
         return crossed
     found = compare_graphs(first, second)
+    # Equal graphs compute the same.
     if numerics or (numerics is None and small and not found.is_equal):
         _run_both(found, feeds, tolerance, seed)
     return found
@@ -283,6 +291,7 @@ def compare(
 
     defaults = defaults_of if ignore_defaults else None
     rules = Rules(functions, versions, internal_attrs, defaults, rtol, atol)
+    # No ends: nothing is to be guessed, and nodes that lead nowhere count, too.
     return graph_differences(load(a, inputs=[], outputs=[]), load(b, inputs=[], outputs=[]), rules)
 
 

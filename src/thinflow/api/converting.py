@@ -78,6 +78,7 @@ def convert(
             checkpoint=checkpoint,
             state=state,
         )
+    # `convert` promises all or nothing, so a part is to its caller an op that cannot be expressed.
     except PartialModel as error:
         raise UnsupportedOp(error.problem, error.where, error.hint) from error
     return made.size_bytes
@@ -146,11 +147,13 @@ def convert_verified(
     from thinflow.optimize.onnx import OnnxMaker
 
     target = os.fspath(path)
+    # A name without a suffix passes, and so does a folder, whose name may have a dot.
     suffix = Path(target.removesuffix(".gz")).suffix
     if suffix not in {*(known := writable()), *FOREIGN, ""} and not os.path.isdir(target):
         raise ParameterError(
             f"{target}: this suffix names no format", hint=f"end the name in {', '.join(known)}"
         )
+    # Before the model is opened: wrong options should not cost a minute.
     if (opset is not None or external_data is not None) and not target.endswith(".onnx"):
         what = "an opset goes" if opset is not None else "external data goes"
         raise ParameterError(f"{what} with .onnx files only", hint="end the output's name in .onnx")
@@ -212,9 +215,11 @@ def _kept_else_frozen(
     try:
         return write(graph), graph, settings
     except ThinflowError as error:
+        # A Graph was opened by the caller, who chose what becomes of state.
         if not graph.states or names["state"] != AUTO or isinstance(source, Graph):
             raise
         why = error.problem
+    # Opened anew: keeping state has changed the graph.
     graph, settings = load_for_inference(source, shapes=shapes, **names | {"state": FREEZE})
     tell_unkept(graph, why)
     return write(graph), graph, settings

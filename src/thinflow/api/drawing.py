@@ -65,6 +65,7 @@ def draw(
     from thinflow.load.graphs import declare_interface
 
     kind = _kind(path)
+    # A copy: guessing the ends writes them into the graph.
     graph = stored_graph(source, tags).clone()
     declare_interface(graph)
     title = Path(graph.path).name or "graph"
@@ -94,8 +95,10 @@ def _written(drawn: object, kind: str, engine: str | None) -> tuple[bytes, str]:
     assert isinstance(drawn, Picture)
     if kind == "dot":
         return dot(drawn).encode(), "thinflow"
+    # HTML is a page of thinflow's own.
     wants_graphviz = engine == "graphviz" or (engine is None and kind != "html" and render.available())
     if wants_graphviz or kind == "png":
+        # Graphviz may be there and fail; svg is then drawn here, unless it was asked for by name.
         made = render.render(dot(drawn), kind) if kind in ("svg", "png") else None
         if made is not None:
             return made, "graphviz"

@@ -90,6 +90,7 @@ def runtime_format(path: str | os.PathLike[str]) -> str:
     from thinflow.formats import named, recognise
     from thinflow.formats.packed_bytes import packed_kind
 
+    # A package says what it holds without being decrypted.
     name = packed_kind(path) or recognise(path).name
     return name if name and named(name).engine else ""
 
@@ -102,6 +103,7 @@ def obstacles(summary: Summary) -> list[str]:
     from thinflow.analysis.obstacles import find_obstacles
     from thinflow.synthetic.feeds import why_not_made_up
 
+    # Its own runtime decides what runs.
     if summary.graph.vocabulary:
         return []
     outputs = summary.graph.outputs or [c.value for c in summary.interface.outputs if c.score > 0]

@@ -127,6 +127,7 @@ def opening_notes(graph: Graph) -> list[str]:
 def _names(given: Sequence[str] | str | None) -> list[str] | None:
     if given is None:
         return None
+    # Commas, as TensorFlow's freeze_graph takes them.
     names = given.split(",") if isinstance(given, str) else given
     return [name.strip() for name in names if name.strip()]
 

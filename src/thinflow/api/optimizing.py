@@ -259,6 +259,7 @@ def quantize(
         ParameterError: no such format, scheme, type or opset; or an option of the one format with the other.
         FeedError: the samples do not fit the inputs.
     """
+    # Before anything heavy is imported.
     if format not in ("tflite", "onnx"):
         raise ParameterError(f"no smaller model can be made as '{format}'", hint="choose tflite or onnx")
     from thinflow.optimize.quantize_job import QuantizeOptions, quantize_onnx
@@ -295,6 +296,7 @@ def quantize_to_file(
     from thinflow.optimize.quantize_job import QuantizeOptions
     from thinflow.optimize.quantize_job import quantize_to_file as run_job
 
+    # What is no option of quantization says how to open the model.
     own = {f.name for f in fields(QuantizeOptions)}
     names = {name: options.pop(name) for name in [*options] if name not in own}
     return run_job(source, path, QuantizeOptions(calibration=calibration, names=names, **options))
@@ -317,4 +319,5 @@ def picture_scaling(mean: float | None, std: float | None) -> Any:
 
     if mean is None and std is None:
         return None
+    # A mean alone divides by 1, a deviation alone takes off nothing.
     return Scaling(mean or 0.0, 1.0 if std is None else std)

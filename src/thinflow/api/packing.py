@@ -40,6 +40,7 @@ def pack(
     from thinflow.formats.packed_bytes import Interface, write_pack
 
     secret = key.encode() if isinstance(key, str) else key
+    # An empty passphrase is most likely a variable that was not set.
     if secret is not None and not secret:
         raise ParameterError("the key is empty", hint="give a passphrase, or 32 random bytes")
     kind = _stored_kind(source)
@@ -70,6 +71,7 @@ def _prepared(source: Source, obfuscate: bool, inputs: list[str] | None, outputs
     if not obfuscate:
         return graph
     names = [[v.name for v in values] for values in (graph.inputs, graph.outputs)]
+    # Names are all that changes: there is nothing to verify.
     return transform(graph, "obfuscate_names", names[0], names[1], verify=False)
 
 

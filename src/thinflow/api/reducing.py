@@ -93,6 +93,7 @@ def save_reduction(found: Reduction, path: str | os.PathLike[str]) -> str:
         write_arrays(arrays, found.feeds)
         ends += ["--feeds", str(arrays)]
     words = ["thinflow", "reduce", str(target), "--check", *found.what.arguments(), *ends]
+    # Quoted for a shell, so that the line can be pasted.
     return shlex.join(words)
 
 
@@ -107,7 +108,9 @@ def read_arrays(path: str | os.PathLike[str]) -> dict[str, Any]:
     import numpy as np
 
     try:
+        # Pickles in foreign files could run anything.
         with np.load(path, allow_pickle=False) as file:
+            # np.load gives a bare array for .npy.
             if not hasattr(file, "files"):
                 raise FeedError("one array without a name", os.fspath(path), "write it with numpy.savez")
             return {name: file[name] for name in file.files}
@@ -132,6 +135,7 @@ def _property(
     if tolerance is not None:
         require_tolerance(tolerance)
     if transforms is not None:
+        # A typing mistake fails here and not as a "failure" of the graph.
         resolve(transforms)
         return TransformsFail(transforms, tolerance)
     if engine is not None:
@@ -148,6 +152,7 @@ def _feeds(graph: Any, feeds: Mapping[str, Any] | None, seed: int) -> dict[str, 
 
 
 def _positive(number: float, what: str) -> float:
+    # Written so that NaN is refused, too.
     if not number > 0:
         raise ParameterError(f"a {what} of {number} is not possible", hint="give more than 0")
     return number

@@ -71,6 +71,7 @@ def run(
         max_iterations=max_iterations,
     )
     names = list(fetches) if fetches is not None else list(session.outputs)
+    # In the order and under the names that were asked for, which need not be those of the engine.
     return dict(zip(names, session.run(names, feeds), strict=True))
 
 

@@ -33,6 +33,7 @@ class SampleFeeds:
         from thinflow.optimize.samples import one_sample
         from thinflow.quantize.feeds import open_feeds
 
+        # Each model takes the sample in its own way: pictures are cut and scaled to what its input declares.
         wanted = {name: one_sample(spec) for name, spec in inputs.items()}
         return next(iter(open_feeds(self._samples, wanted, scaling=self._scaling)))
 
@@ -52,6 +53,7 @@ class FileFeeds:
     def __call__(self, path: str, inputs: Mapping[str, TensorSpec]) -> dict[str, Any]:
         from thinflow.quantize.sample_files import read_input
 
+        # ":0" is how TensorFlow names the same value.
         plain = {name.removesuffix(":0"): name for name in inputs}
         unknown = next((name for name in self._paths if name not in plain), None)
         if unknown is not None:

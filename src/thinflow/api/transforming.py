@@ -98,6 +98,7 @@ def transform_with_ledger(
 
     steps = resolve(transforms)
     if keep_going:
+        # What ignore_errors=true in a transform string says for one step, said for all.
         steps = [replace(step, ignore_errors=True) for step in steps]
     options = opening(tags, signature, checkpoint)
     graph = load(source, inputs=inputs, outputs=outputs, shapes=shapes, **options)
@@ -106,6 +107,7 @@ def transform_with_ledger(
     result = run_steps(
         graph, steps, comparer=comparer, port_count=port_count, size_of=serialized_size, progress=progress
     )
+    # Transforms leave shapes behind that no longer hold.
     infer_shapes(result.graph)
     if comparer is not None and comparer.skipped:
         result.note = f"not compared: {comparer.skipped}"
@@ -174,6 +176,7 @@ def transform_saved_model(
         output_dir,
         signature=signature_name,
         tags=meta.tags,
+        # The keys of the signature, not the names of nodes: callers use those.
         inputs=list(signature.inputs) if signature is not None else None,
         outputs=list(signature.outputs) if signature is not None else None,
     )
@@ -308,6 +311,7 @@ def TransformGraph(  # the name TensorFlow gave it
     else:
         raw = input_graph_def.SerializeToString()
     pipeline = transforms if isinstance(transforms, str) else " ".join(transforms)
+    # Old callers pass one string with commas.
     named = [names.split(",") if isinstance(names, str) else names for names in (inputs, outputs)]
     try:
         graph = graphdef.from_bytes(memoryview(raw))
@@ -315,6 +319,8 @@ def TransformGraph(  # the name TensorFlow gave it
     except FormatError as error:
         raise ParameterError("Couldn't interpret input as a GraphDef", hint=error.message) from error
     except ThinflowError as error:
+        # TensorFlow's caller catches ValueError for bad transforms and RuntimeError for all else; what is
+        # either already passes.
         if isinstance(error, (ValueError, RuntimeError)) and not isinstance(error.__cause__, ValueError):
             raise
         kind = ParameterError if isinstance(error.__cause__, ValueError) else TransformError
@@ -322,6 +328,7 @@ def TransformGraph(  # the name TensorFlow gave it
     data = graphdef.to_bytes(result)
     if isinstance(input_graph_def, (bytes, bytearray, memoryview)):
         return data
+    # The message's own class, so that no TensorFlow has to be imported here.
     message = type(input_graph_def)()
     message.ParseFromString(data)
     return message

@@ -40,6 +40,7 @@ def lines_of(results: JobResults) -> list[str]:
 
 def markdown_of(results: JobResults) -> str:
     """The page of a job."""
+    # The stem of the graph's file: the model itself may have come from memory.
     name = results.files["fp32_pb"].stem.removesuffix("_fp32")
     parts = [f"# {markdown(name)}", "", f"**{markdown(verdict_of(results))}**", ""]
     ends = [("graph input", results.inputs), ("graph output", results.outputs)]
@@ -96,6 +97,7 @@ def _transform_lines(ledger: Result, also: str = "") -> list[str]:
     changed = ", ".join(f"{s.transform.split('(')[0]} {s.changes}" for s in steps if s.changes)
     result = [f"transforms {steps[0].nodes[0]} -> {steps[-1].nodes[1]} nodes ({changed or 'no changes'})"]
     compared = [s.difference for s in steps if s.difference is not None]
+    # Nothing is claimed without a comparison: steps that change nothing have none.
     if compared:
         result.append(f"proof      every step verified, worst difference {max(compared):.2g}{also}")
     return result
@@ -139,6 +141,7 @@ def _latency_cells(results: PairResults, key: str) -> list[str]:
 
 def duration(row: Row) -> str:
     """`12.3 ± 0.2 ms`, in microseconds below one millisecond; as many digits as the spread is worth."""
+    # Milliseconds would show a quick model as 0.0.
     unit, factor = ("µs", 1000.0) if row.median_ms < 1 else ("ms", 1.0)
     if not row.latency.has_interval:
         return f"{row.median_ms * factor:.3g} ± ? {unit}"

@@ -141,6 +141,7 @@ def bypassed(old: Candidate, names: Iterable[str], values: Mapping[str, Array]) 
 def passing_input(node: Node, values: Mapping[str, Array]) -> Value | None:
     """The input that may stand for a node's only output: of the same type and shape."""
     own = values.get(node.name)
+    # With several outputs one input cannot stand for all of them.
     if own is None or any(v.port for v in node.outputs):
         return None
     for value in node.inputs:

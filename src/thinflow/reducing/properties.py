@@ -26,6 +26,7 @@ Feeds = Mapping[str, Array]
 ENGINE_TOLERANCE = 1e-3
 """Relative difference from which an engine counts as wrong, unless told otherwise."""
 _WRONG = "the numbers differ"
+# Quoted names, numbers and lists of sizes: they differ from graph to graph while the failure is one.
 _PLACE = re.compile(r"'[^']*'|\"[^\"]*\"|\d[\d.e+-]*|\[[^\]]*\]")
 
 
@@ -70,6 +71,7 @@ class TransformsFail:
         except Exception as error:  # a bug in a transform is a failure like any other
             return _kind(error)
         try:
+            # What does not run in the reference shows nothing about transforms.
             expected = _reference(graph, feeds)
         except ThinflowError:
             return ""
@@ -85,6 +87,8 @@ class TransformsFail:
         from thinflow.compare.differences import NO_CHANGE
 
         exact = all(t.exact for t in transforms)
+        # Twice what the steps promise together: rounding near the limit is no failure. 1e30 lets all finite
+        # numbers pass.
         return max(NO_CHANGE, 2 * sum(t.tolerance for t in transforms)) if exact else 1e30
 
     def arguments(self) -> list[str]:
@@ -148,6 +152,7 @@ class CommandFails:
             except ThinflowError:
                 return ""
             inputs.write_bytes(npz_bytes(feeds, compressed=False))
+            # {feeds} first: {} is no part of it, but a path may contain braces.
             words = [w.replace("{feeds}", str(inputs)).replace("{}", str(model)) for w in self._words()]
             try:
                 done = subprocess.run(words, capture_output=True, check=False, timeout=timeout_seconds)
@@ -197,6 +202,7 @@ def _compared(expected: Sequence[Array], found: Sequence[Array], allowed: float)
         gap = difference(x, y)
         if math.isinf(gap.relative) and x.shape != y.shape:
             return "the shapes differ"
+        # A relative difference of numbers that are equal in fact may come of a division by 0.
         if gap.relative > allowed and gap.largest > 0:
             return _WRONG
     return ""
@@ -205,6 +211,7 @@ def _compared(expected: Sequence[Array], found: Sequence[Array], allowed: float)
 def _kind(error: Exception) -> str:
     """The kind of an error: its type and its words, without names and numbers."""
     problem = error.problem if isinstance(error, ThinflowError) else str(error)
+    # Cut: the wanted outcome is compared as a whole, and long messages differ at their ends.
     return f"{type(error).__name__}: {_PLACE.sub('_', problem)}"[:200]
 
 

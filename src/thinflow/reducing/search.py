@@ -71,6 +71,7 @@ class Search:
         if self.what.own_process:
             return self.what.outcome(graph, candidate.feeds, self.timeout_seconds)
         names = [v.name for v in graph.inputs], [v.name for v in graph.outputs]
+        # As bytes: a graph shall not share memory with the process that may crash.
         arguments = (self.what, graphdef.to_bytes(graph), *names, candidate.feeds, self.timeout_seconds)
         try:
             return _child.call(
@@ -87,6 +88,7 @@ class Search:
         """
         if candidate is None:
             return False
+        # The same graph comes up by many ways, and a trial costs a process.
         mark = _mark(candidate)
         if mark in self._seen:
             return False
@@ -95,6 +97,7 @@ class Search:
             raise _Enough
         self.trials += 1
         if self.progress is not None:
+            # One more than the most, so that the bar is full only when the search is done.
             self.progress(self.trials, self.most_trials + 1, f"{len(candidate.graph)} nodes")
         found = self.outcome(candidate)
         logger.debug("%d nodes: %s", len(candidate.graph), found or "works")
@@ -115,8 +118,10 @@ class Search:
     def _steps(self, best: Candidate) -> Iterator[Candidate]:
         """Smaller and smaller candidates, until no edit helps."""
         size = None
+        # Again from the start: one edit opens the way for another.
         while size != _size(best):
             size = _size(best)
+            # Cheap and coarse edits first: bisections leave little for those that try node after node.
             for edit in (earlier_end, fewer_outputs, later_start, single_cuts, fewer_nodes, plainer):
                 for smaller in edit(best, self):
                     best = smaller
@@ -140,6 +145,7 @@ def earlier_end(best: Candidate, search: Search) -> Iterator[Candidate]:
     work = best.work
     outputs = {v.name for v in best.graph.outputs}
     low, high = 0, len(work)
+    # Failing is taken for monotonic in k; where it is not, the other edits come after.
     while high - low > 1:
         middle = (low + high) // 2
         names = _live(work[:middle], set(work[:middle]), outputs)
@@ -182,6 +188,7 @@ def _live(nodes: Sequence[Node], inside: set[Node], outputs: set[str]) -> list[s
 
 def fewer_outputs(best: Candidate, search: Search) -> Iterator[Candidate]:
     names = [v.name for v in best.graph.outputs]
+    # One output alone is tried first: most failures show in one.
     if len(names) > 1:
         for name in names:
             single = cut(best, [name])
@@ -200,6 +207,7 @@ def fewer_outputs(best: Candidate, search: Search) -> Iterator[Candidate]:
 def single_cuts(best: Candidate, search: Search) -> Iterator[Candidate]:
     """Feed the values between nodes one by one, those next to the outputs first."""
     values = best.recorded()
+    # Near the outputs first: a cut there drops the most.
     for name in [v.name for n in reversed(best.work) for v in (n.outputs or (n.output(),))]:
         node = best.graph.find(name.partition(":")[0])
         if node is None or name not in values or not best.graph.value(name).uses:
@@ -216,6 +224,7 @@ def fewer_nodes(best: Candidate, search: Search) -> Iterator[Candidate]:
     values |= {n.name: n.tensor.numpy() for n in best.graph if n.tensor is not None}
     names = [n.name for n in best.work if passing_input(n, values) is not None]
     size = len(names)
+    # Halves, quarters, ... as in delta debugging.
     while size >= 1:
         for start in range(0, len(names), size):
             smaller = bypassed(best, names[start : start + size], values)
@@ -236,6 +245,7 @@ def plainer(best: Candidate, search: Search) -> Iterator[Candidate]:
     for node in [n for n in best.graph if n.tensor is not None]:
         tensor = node.tensor
         assert tensor is not None
+        # Splats are plain already, and integers are often sizes and axes.
         if tensor.size < 2 or tensor.is_splat or not tensor.dtype.is_floating:
             continue
         for array in _plainer_arrays(tensor.numpy()):
@@ -323,6 +333,7 @@ def reduce_graph(graph: Graph, feeds: Mapping[str, Any], search: Search) -> Redu
     if missing:
         raise FeedError(f"nothing was fed for the input '{missing[0]}'", hint="feed every input")
     start = first(graph, arrays)
+    # The first outcome is what every smaller graph has to show.
     search.wanted = search.outcome(start)
     if not search.wanted:
         raise ParameterError(

@@ -19,7 +19,9 @@ from thinflow.ir.graph import Graph, Node, Value, Versions
 from thinflow.ir.types import FLOAT, INT32
 from thinflow.typing import Array
 
+# Three with blobs and stripes, and the fourth all grain.
 _PROBES = 4
+# Fewer, such as an image's three, would lose too much of what they can tell by having no common part.
 _MANY_CHANNELS = 16
 _LOGIT_SPREAD = 1.5  # standard deviation of a class score over pictures: clear favourites, no saturation
 
@@ -185,9 +187,11 @@ class Builder:
         seen = self.seen(features).reshape(_PROBES, -1)
         centred = seen - seen.mean(0)
         length = math.sqrt(float((centred**2).sum(1).mean()))
+        # A score's spread is that of the weights times the length of what tells two pictures apart.
         weights = self.normal(
             seen.shape[1], classes, std=float(_three_digits(np.array(_LOGIT_SPREAD / (length + 1e-6))))
         )
+        # The bias takes off what the mean picture scores.
         return weights, _three_digits(-(seen.mean(0) @ weights)) + self.shifts(classes)
 
     def finish(self, inputs: Sequence[Value], outputs: Sequence[Value]) -> Graph:
@@ -199,6 +203,7 @@ class Builder:
 
 def pictures(count: int, size: int, seed: int) -> Array:
     """Seeded images [count,size,size,3] in -1..1: blobs, stripes and grain; every fourth is all grain."""
+    # A stream of its own beside that of the weights.
     rng = np.random.Generator(np.random.PCG64([seed, 1]))
     across = np.linspace(-1, 1, size, dtype=np.float32)
     images = np.empty((count, size, size, 3), np.float32)
@@ -223,9 +228,11 @@ def convolve(x: Array, w: Array, stride: int, padding: str) -> Array:
     """x [n,h,w,c] with w [kh,kw,c,k] as TensorFlow convolves."""
     kh, kw, c, k = w.shape
     if kh == kw == 1:
+        # A 1x1 window needs no copies of what it sees, whatever the padding.
         x = x[:, ::stride, ::stride]
         y: Array = (x.reshape(-1, c) @ w.reshape(c, k)).reshape(*x.shape[:3], k)
         return y
+    # One matrix product over all windows: numpy has no convolution of images.
     windows = _windows(x, (kh, kw), stride, padding, 0.0)  # [n,h,w,kh,kw,c]
     y = (windows.reshape(-1, kh * kw * c) @ w.reshape(-1, k)).reshape(*windows.shape[:3], k)
     return y
@@ -234,6 +241,7 @@ def convolve(x: Array, w: Array, stride: int, padding: str) -> Array:
 def convolve_depthwise(x: Array, w: Array, stride: int, padding: str) -> Array:
     """x [n,h,w,c] with w [kh,kw,c,1], each channel with its own filter."""
     windows = _windows(x, w.shape[:2], stride, padding, 0.0)
+    # Tap by tap: the windows of all channels at once would be kh kw times the image.
     y = windows[:, :, :, 0, 0] * w[0, 0, :, 0]
     for i, j in list(np.ndindex(*w.shape[:2]))[1:]:
         y += windows[:, :, :, i, j] * w[i, j, :, 0]
@@ -243,6 +251,7 @@ def convolve_depthwise(x: Array, w: Array, stride: int, padding: str) -> Array:
 def pool(x: Array, size: int, stride: int, padding: str, *, take_max: bool) -> Array:
     """Maximum or mean of x [n,h,w,c] over size x size windows; padding counts in neither."""
     if take_max:
+        # -inf as the border never is the maximum.
         y: Array = _windows(x, (size, size), stride, padding, -np.inf).max((3, 4))
         return y
     total = _windows(x, (size, size), stride, padding, 0.0).sum((3, 4))
@@ -255,6 +264,7 @@ def _windows(x: Array, size: Sequence[int], stride: int, padding: str, fill: flo
     if padding == "SAME":
         around = [(0, 0)]
         for length, window in zip(x.shape[1:3], size, strict=True):
+            # TensorFlow's SAME: the odd pixel at the end.
             missing = max((math.ceil(length / stride) - 1) * stride + window - length, 0)
             around.append((missing // 2, missing - missing // 2))
         x = np.pad(x, [*around, (0, 0)], constant_values=fill)
@@ -273,6 +283,7 @@ def _window_attrs(stride: int, padding: str) -> dict[str, Any]:
 
 def _three_digits(x: Array) -> Array:
     """x rounded to three significant digits, as float32 [same shape]."""
+    # The floor keeps the logarithm of 0 finite; 0 / unit stays 0.
     exponent = np.floor(np.log10(np.maximum(np.abs(x), 1e-12)))
     unit = 10.0 ** (exponent - 2)
     return (np.round(x / unit) * unit).astype(np.float32)

@@ -20,8 +20,10 @@ SUMMARY = "Inception v3 of 2015, JPEG front end, BatchNormWithGlobalNormalizatio
 INPUT = "Mul"
 SIZE = 299
 
+# The published file's softmax is as wide as that; not all of its classes have a label.
 _CLASSES = 1008
 _EPSILON = 1e-3
+# Small enough to be quick, large enough for every VALID window down to the last grid.
 _PROBE_SIZE = 235
 
 # A branch is a list of steps: (height, width, channels[, stride]) or a pooling op, each reading the one
@@ -96,6 +98,7 @@ def _mixed_blocks() -> list[dict[str, Branch]]:
 
 def _front_end(b: Builder, seed: int) -> Value:
     """JPEG bytes -> [1,299,299,3] in -1..1, called Mul."""
+    # An empty string: who runs it feeds the JPEG in place of this constant, as with the original.
     contents = b.graph.constant(np.array(b"", object), "DecodeJpeg/contents")
     # The attributes of 2015: `dct_method` came later, and a reader fills in its default.
     decode: dict[str, Any] = {
@@ -110,6 +113,7 @@ def _front_end(b: Builder, seed: int) -> Value:
     size = b.const([SIZE, SIZE], "ResizeBilinear/size")
     resized = b.op("ResizeBilinear", [batch, size], "ResizeBilinear", T=FLOAT)
     centred = b.op("Sub", [resized, b.const(128.0, "Sub/y")], "Sub", T=FLOAT)
+    # Nothing in front is run: there is no JPEG to decode while the graph is built.
     seen = pictures(4, _PROBE_SIZE, seed)
     return b.op("Mul", [centred, b.const(1 / 128, "Mul/y")], INPUT, seen, T=FLOAT)
 
@@ -161,6 +165,7 @@ def _mixed(b: Builder, x: Value, scope: str, branches: dict[str, Branch]) -> Val
             ends.extend(_branch(b, x, f"{scope}/{name}" if name else scope, steps))
     axis = b.const(3, f"{scope}/join/concat_dim")
     joined = np.concatenate([b.seen(end) for end in ends], 3)
+    # The old Concat has its axis first.
     return b.op("Concat", [axis, *ends], f"{scope}/join", joined, T=FLOAT, N=len(ends))
 
 

@@ -16,6 +16,7 @@ _ROOT = "MobilenetV1"
 _INNER = f"{_ROOT}/{_ROOT}"  # slim puts variables in the outer scope and ops in the inner one
 _CLASSES = 1001
 _EPSILON = 1e-3
+# Channels and stride of each depthwise separable layer, from the paper (Howard et al., 2017).
 _LAYERS = [(64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *[(512, 1)] * 5, (1024, 2), (1024, 1)]
 
 
@@ -37,6 +38,7 @@ def _conv(b: Builder, x: Value, scope: str, k: int, size: int, stride: int) -> V
 
 def _depthwise(b: Builder, x: Value, scope: str, stride: int) -> Value:
     channels = b.seen(x).shape[-1]
+    # Fan-in of a depthwise filter is its 3x3 taps alone, so it is drawn as one of a single input channel.
     weights = b.filters(3, 3, 1, channels).reshape(3, 3, channels, 1)
     w = b.read(weights, f"{_ROOT}/{scope}/depthwise_weights")
     return _batch_norm_relu6(b, b.depthwise(x, weights, w, f"{_INNER}/{scope}/depthwise", stride), scope)

@@ -21,6 +21,7 @@ SIZE = 224
 _ROOT = "mobilenetv2_1.00_224"
 _CLASSES = 1000
 _EPSILON = 1e-3
+# Expansion, channels, repeats and stride: table 2 of the paper (Sandler et al., 2018).
 _GROUPS = [
     (1, 16, 1, 1),
     (6, 24, 2, 2),
@@ -55,6 +56,7 @@ def _inverted_residual(b: Builder, x: Value, number: int, expansion: int, k: int
     if expansion != 1:
         y = _conv(b, y, f"{scope}_expand", f"{scope}_expand_BN", channels * expansion)
         y = b.activation("Relu6", y, f"{scope}_expand_relu/Relu6")
+    # Keras pads in front of stride 2 by a Pad of its own: by (0, 1) where sizes are even.
     if stride == 2:
         y = b.pad(y, f"{scope}_pad/Pad", (0, 1))
     y = _depthwise(b, y, f"{scope}_depthwise", stride)
@@ -126,6 +128,7 @@ def _head(b: Builder, x: Value) -> Value:
     )
     y = b.bias_add(y, bias, bias_value, f"{scope}/BiasAdd")
     y = b.op("Softmax", [y], f"{scope}/Softmax", T=FLOAT)
+    # The freezer kept the reads of variables, and the NoOp that waited for them.
     reads: list[Node] = [n for n in b.graph if n.op == "Identity"]
     done = b.op("NoOp", [], "NoOp", control_inputs=reads)
     return b.op("Identity", [y], "Identity", control_inputs=[done.node], T=FLOAT)

@@ -22,6 +22,7 @@ def build(seed: int) -> Graph:
     b = Builder(seed, producer=24)
     image = b.placeholder(INPUT, SIZE, probe_size=160)
     x = b.pad(image, f"{_ROOT}/Pad", (3, 3))
+    # No Relu follows: He's factor of 2 is for what a Relu halves.
     x = _conv(b, x, f"{_ROOT}/conv1", 64, 7, 2, "VALID", gain=1.0)
     x = b.pool("MaxPool", x, f"{_ROOT}/pool1/MaxPool", 3, 2, "SAME")
     for number, (width, units, stride) in enumerate(_BLOCKS, 1):
