@@ -1,1 +1,1 @@
-"""What every known op computes, one file per family. See `registry`."""
+"""Kernels, shape rules and costs of all known ops, one file per family. See `registry`."""

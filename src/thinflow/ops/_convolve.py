@@ -104,6 +104,7 @@ def _depthwise(x: Array, w: Array, win: Window, out: Sequence[int]) -> Array:
     # One channel has no groups: the matrix product is then the faster way to the same sums.
     if channels == 1:
         return _dense(x, w, win, out)
+    # Each channel m times in a row is the order of the output's channels, c * m.
     if multiple > 1:
         x = np.repeat(x, multiple, axis=-1)
     width = channels * multiple

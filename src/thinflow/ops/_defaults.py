@@ -76,7 +76,7 @@ def defaults_of(op: str) -> Mapping[str, Attr] | None:
 
 
 def is_required(op: str, name: str, value: Attr) -> bool:
-    """Whether a node of that op cannot do without the attribute; so types, which rules seldom mention."""
+    """True if a node of that op needs the attribute; types always, as rules seldom mention them."""
     definition = registry.find(op)
     defaults = defaults_of(op)
     if definition is None or defaults is None or name in defaults or name.startswith("_"):

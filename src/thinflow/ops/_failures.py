@@ -10,7 +10,7 @@ _SURPLUS = re.compile(r"takes (?:from \d+ to )?(\d+) positional arguments? but (
 
 
 def in_words(error: Exception) -> str:
-    """What is wrong with the node. Messages of numpy about shapes and types are kept."""
+    """The node's fault. Messages of numpy about shapes and types are kept."""
     text = str(error)
     # Their texts name things of the source, not of the model.
     if isinstance(error, KeyError | AttributeError | AssertionError) or not text:

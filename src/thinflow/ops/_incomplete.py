@@ -74,6 +74,7 @@ def _gamma_series(a: Array, x: Array) -> Array:
 def _gamma_fraction(a: Array, x: Array) -> Array:
     """Q(a, x), best for x > a + 1 (DLMF 8.9.2)."""
     b = x + 1 - a
+    # Lentz's start: C is infinite (1 / tiny), D the first partial denominator's inverse.
     c, d = np.full_like(x, 1 / _TINY), 1 / b
     h = d.copy()
     for k in range(1, _ROUNDS):
@@ -139,6 +140,8 @@ def _log_beta_power(a: Array, b: Array, x: Array) -> Array:
     big_a, big_b = np.maximum(a, 15.0), np.maximum(b, 15.0)
     total = big_a + big_b
     # x = p (1 + u), 1 - x = q (1 - v) with p = a / (a + b), q = b / (a + b).
+    # As for the gamma function: with u and v the large logarithms cancel by hand, and log1p keeps what is
+    # left.
     gap = x * total - big_a
     balanced = big_a * np.log1p(gap / big_a) + big_b * np.log1p(-gap / big_b)
     balanced += np.log(big_a * big_b / (2 * np.pi * total)) / 2

@@ -32,6 +32,8 @@ def dawson(x: Array) -> Array:
     # The sum is centred on an even multiple of the step, so that even + odd below is never 0.
     nearest = 2 * np.rint(np.minimum(a, 100.0) / (2 * _RYBICKI_STEP))
     rest = np.minimum(a, 100.0) - nearest * _RYBICKI_STEP
+    # The sum over odd n of exp(-(x - n h)^2) / n, shifted by `nearest` so that the large terms are always
+    # among these.
     weights = np.exp(-np.square(rest[:, None] - _RYBICKI * _RYBICKI_STEP)) / (nearest[:, None] + _RYBICKI)
     middle = weights.sum(axis=1) / math.sqrt(math.pi)
     # From 100 on the first term left out is 105/16 x^-8, 7e-16.

@@ -15,7 +15,7 @@ ACCURATE = "INTEGER_ACCURATE"
 
 @dataclass(frozen=True)
 class How:
-    """How to decode.
+    """Options of the decoder.
 
     Attributes:
         ratio: 1, 2, 4 or 8: by how much to shrink the picture on the way.

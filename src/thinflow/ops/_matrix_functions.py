@@ -42,6 +42,7 @@ def exponential(x: Array) -> Array:
 
 
 def _exponential(x: Array) -> Array:
+    # The 1-norm. Halved until the approximant is exact, and squared as often.
     norm = float(np.abs(x).sum(axis=0).max())
     if not math.isfinite(norm):
         return np.full_like(x, np.nan)
@@ -92,6 +93,7 @@ def _real_if_possible(y: Array, x: Array) -> Array:
     if x.dtype.kind == "c":
         return y
     size = np.abs(y).max(initial=0)
+    # Rounding leaves tiny imaginary parts in a real result; half the digits of float64 are allowed for them.
     return y.real if np.abs(y.imag).max(initial=0) <= 1e-8 * size else np.full_like(x, np.nan)
 
 

@@ -28,7 +28,7 @@ def quiet(function: F) -> F:
 
 
 def is_narrow(kind: np.dtype[Any]) -> bool:
-    """Whether this is a float of less than 32 bits (half, bfloat16, the 8-bit floats)."""
+    """True for a float of less than 32 bits (half, bfloat16, the 8-bit floats)."""
     return kind.itemsize < 4 and kind.kind not in "iubcOSU"
 
 

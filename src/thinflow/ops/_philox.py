@@ -143,6 +143,7 @@ def _box_muller(words: Array, double: bool) -> Array:
 def uniform(source: Philox, size: int, kind: np.dtype[Any]) -> Array:
     """`size` numbers of a float type, evenly spread over [0, 1)."""
     double = kind == np.float64
+    # A block has four words: four floats or two doubles; what is left of the last one is thrown away.
     words = source.blocks(0, -(-size // (2 if double else 4))).reshape(-1)
     if double:
         return uniform_double(words)[:size]

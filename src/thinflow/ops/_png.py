@@ -36,7 +36,7 @@ class Header:
 
 
 def header(data: bytes) -> Header:
-    """What the image is.
+    """Size, depth and colour type of the image.
 
     Raises:
         FormatError: the first chunk is not a PNG header.
@@ -149,5 +149,6 @@ def decode_deep(data: bytes) -> Array:
         # Every pass is filtered as an image of its own, from a line of zeros.
         block = _unfiltered(raw[place : place + lines * width].reshape(lines, width), step)
         place += lines * width
+        # 16 bits are big endian in the file.
         pixels[row::down, column::across] = block.view(">u2").reshape(lines, -1, channels)
     return pixels

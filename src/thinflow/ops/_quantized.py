@@ -31,6 +31,7 @@ RANGE = TensorSpec(FLOAT, ())
 """The spec of one end of a range."""
 
 
+# A context variable: threads must not see each other's choice.
 _kernels: ContextVar[str] = ContextVar("quantized_kernels", default="onednn")
 
 
@@ -45,7 +46,7 @@ def kernels(which: Literal["onednn", "native"]) -> Iterator[None]:
 
 
 def is_native() -> bool:
-    """Whether TensorFlow's own kernels are wanted."""
+    """True if TensorFlow's own kernels are wanted."""
     return _kernels.get() == "native"
 
 
@@ -140,6 +141,7 @@ def number(q: Any) -> Any:
 
 def _width(a: np.float32, b: np.float32) -> np.float64:
     with np.errstate(all="ignore"):
+        # The difference is rounded to float32 first, as TensorFlow takes it of two floats.
         width: np.float64 = np.float64(F32(b - a))
         return width
 
@@ -182,6 +184,8 @@ def decode(q: Array, a: np.float32, b: np.float32) -> Array:
     """Codes as reals, float32 (vectorised family, the MIN_FIRST grid)."""
     t = codes_of(q.dtype)
     with np.errstate(all="ignore"):
+        # A step below the normal floats is flushed to 0, and the codes then decode to NaN; so do
+        # TensorFlow's.
         w = F32(flush(F32(_width(a, b) / (t.steps - 1))))
         least = a if a == b else F32(round_away(F32(a / w)) * w)
         base = F32(least - F32(F32(t.low) * w))
@@ -197,6 +201,7 @@ def encode(x: Array, a: np.float32, b: np.float32, dtype: Any) -> Array:
         k = F32(0) if a == b else F32((t.steps - 1) / _width(a, b))
         zero = F32(round_away(F32(a * k)))
         v = np.asarray(round_away(np.asarray(x, F32) * k))
+        # x and a are rounded apart, so that real 0 has a code of its own.
         v -= F32(zero - F32(t.low))
         np.maximum(v, F32(t.low), out=v)
         # 2147483520 is the largest float32 below 2^31.

@@ -11,9 +11,7 @@ Dim = int | None
 
 
 def broadcast(*shapes: Shape) -> Shape:
-    """The shape numpy-style broadcasting gives; unknown sizes stay unknown unless the other side settles
-    them.
-    """
+    """The shape of numpy-style broadcasting; an unknown size stays so unless the other side settles it."""
     if any(s is None for s in shapes):
         return None
     if len(shapes) == 1:
@@ -35,7 +33,7 @@ def broadcast(*shapes: Shape) -> Shape:
 
 
 def merge(a: Shape, b: Shape) -> Shape:
-    """What two descriptions of the same tensor say together."""
+    """The shape that two descriptions of the same tensor give together, each filling the other's gaps."""
     if a is None or b is None:
         return b if a is None else a
     require(len(a) == len(b), f"shapes {shape_text(a)} and {shape_text(b)} have different ranks")
@@ -69,8 +67,7 @@ def window_output(
 ) -> Dim:
     """Output size of a sliding window along one axis.
 
-    SAME: ceil(size / stride). VALID: ceil((size - span + 1) / stride) with span = (window - 1) * dilation +
-    1.
+    SAME: ceil(size / stride). VALID: ceil((size - span + 1) / stride) with span = (window - 1) * dilation + 1.
     EXPLICIT: as VALID on the padded size. Source: TensorFlow's `GetWindowedOutputSize`.
     """
     if size is None:

@@ -49,7 +49,7 @@ class Variable(Resource):
         self.array = value
 
     def fits(self, value: Array) -> bool:
-        """Whether the declared shape allows it; an undeclared one allows everything."""
+        """True if the declared shape allows the value; an undeclared one allows everything."""
         if self.shape is None:
             return True
         same_rank = len(self.shape) == value.ndim
@@ -61,7 +61,7 @@ class Reference(Variable):
 
 
 def dereferenced(value: Any) -> Any:
-    """What a reference holds; anything else as it is."""
+    """The value that a reference holds; anything else as it is."""
     return value.read() if isinstance(value, Reference) else value
 
 

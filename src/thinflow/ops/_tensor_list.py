@@ -1,4 +1,4 @@
-"""What a TensorList holds, and the shapes its ops are given."""
+"""The value of a TensorList, and the shapes its ops are given."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class TensorListValue(Handle):
         return self.zeros(self.item_shape(wished)) if item is None else item
 
     def zeros(self, shape: Shape, problem: str = "an item was never set") -> Array:
-        """What TensorFlow gives for an item nobody set."""
+        """Zeros, as TensorFlow gives for an item nobody set."""
         known = shape is not None and None not in shape
         require(known, f"{problem}, and the shape of items is not known: {shape_text(shape)}")
         zeros = np.zeros(tuple(d or 0 for d in shape or ()), self.element.numpy())

@@ -113,6 +113,7 @@ def _filled(element: DType, shape: tuple[int, ...], content: bytes, values: list
     stored[:] = (
         np.array(values).astype(np.uint16).view(kind) if element.name in ("half", "bfloat16") else values
     )
+    # TensorProto leaves out trailing repetitions: the last value stands for all that are missing.
     flat = np.concatenate([stored, np.repeat(stored[-1:], size - len(stored))])
     return flat.reshape(shape)
 

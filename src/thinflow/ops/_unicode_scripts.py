@@ -15,7 +15,7 @@ from thinflow.typing import Array
 
 @cache
 def _runs() -> tuple[Array, Array]:
-    """Where the runs start, and their scripts."""
+    """Starts of the runs, and their scripts."""
     pairs = [entry.split(".") for entry in _RUNS.split()]
     starts = np.cumsum([int(gap, 36) for gap, _ in pairs])
     return starts, np.array([int(script) for _, script in pairs], np.int32)

@@ -21,7 +21,7 @@ Pads = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Layout:
-    """Where a data format keeps its axes.
+    """Places of the axes in a data format.
 
     Attributes:
         rank: axes of the tensor, 4 or 5.
@@ -47,6 +47,7 @@ class Layout:
 
     def restore(self, x: Array) -> Array:
         """The inverse of `last`; a view."""
+        # argsort of a permutation is its inverse.
         view: Array = x.transpose(np.argsort(self.order))
         return view
 
@@ -156,7 +157,7 @@ def pad(x: Array, pads: Pads, value: Any = 0) -> Array:
 
 
 def shifted(x: Array, win: Window, tap: Sequence[int], out: Sequence[int]) -> Array:
-    """What one position of the window sees at every output, [n, *out, c]; a view of the padded x."""
+    """Inputs that one position of the window sees at every output, [n, *out, c]; a view of the padded x."""
     axes = zip(tap, win.dilations, win.strides, out, strict=True)
     # The stop is one past the last element, so that views of all taps have the same size; without output it
     # would be negative, which Python counts from the end.

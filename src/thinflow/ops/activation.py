@@ -170,6 +170,7 @@ class SoftmaxCrossEntropyWithLogits(OpDef):
     @staticmethod
     @quiet
     def kernel(x: Array, labels: Array) -> tuple[Array, Array]:
+        # One of the two may be [1, c] or [n, 1].
         logits, target = np.broadcast_arrays(widen(x), widen(labels))
         # A label of 0 takes no part, even where its class is infinitely unlikely.
         terms = np.where(target == 0, 0, target * _log_softmax(logits))

@@ -66,6 +66,7 @@ def _read_wav(data: bytes) -> tuple[Array, int]:
     if data[:4] != b"RIFF" or data[8:12] != b"WAVE":
         raise FormatError("the bytes are no WAV file", hint="feed the contents of a RIFF/WAVE file")
     at, channels, rate = 12, 0, 0
+    # Chunks of other kinds (LIST, fact...) may stand anywhere; they are passed over.
     while at + 8 <= len(data):
         name, length = data[at : at + 4], struct.unpack_from("<I", data, at + 4)[0]
         at += 8

@@ -73,6 +73,8 @@ def _to_signed(x: Array, wide: np.dtype[Any]) -> Array:
 def _round_down(x: Array, target: np.dtype[Any]) -> Array:
     """To a 16-bit float, dropping the bits that do not fit."""
     x = x.astype(np.float32)
+    # Infinities and NaN keep what rounding makes of them; finite numbers beyond half's range become infinite,
+    # too.
     nearest = x.astype(target)
     if target == np.float16:
         too_far = np.isfinite(x) & np.isfinite(nearest) & (np.abs(nearest.astype(np.float32)) > np.abs(x))

@@ -1,4 +1,4 @@
-"""How often each number occurs: in sparse and ragged tensors, and as sparse results."""
+"""Counts of each number in sparse and ragged tensors, and counts as sparse tensors."""
 
 from __future__ import annotations
 
@@ -140,6 +140,7 @@ class DenseCountSparseOutput(_Counted):
         each = np.atleast_2d(values)
         given = _weighted(weights, values.size)
         width = each.shape[1]
+        # A vector is one row; its result has no axis of rows, which `flat` says.
         rows = [(row.tolist(), given[i * width : (i + 1) * width]) for i, row in enumerate(each)]
         return _counted(rows, weights.dtype, minlength, maxlength, binary_output, values.ndim == 1)
 

@@ -170,6 +170,7 @@ class OneHot(OpDef):
         require(int(depth) >= 0, f"depth is {int(depth)}, it must not be negative")
         axis = normalize_axis(axis, indices.ndim + 1)
         places = np.arange(int(depth)).reshape((-1,) + (1,) * (indices.ndim - axis))
+        # Comparing instead of indexing: an index outside 0..depth-1 simply matches nowhere.
         hot = np.expand_dims(indices, axis) == places
         y = np.full(hot.shape, off_value[()], on_value.dtype)
         y[hot] = on_value[()]

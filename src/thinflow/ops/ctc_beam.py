@@ -66,7 +66,7 @@ def _stay(beam: _Beam, scores: list[float], blank: int, active: set[int]) -> Non
 
 
 def _joins(value: float, leaves: list[_Beam], width: int) -> bool:
-    """Whether a prefix of that probability has a place among the best."""
+    """True if a prefix of that probability has a place among the best."""
     return value > -np.inf and (len(leaves) < width or value > min(b.total for b in leaves))
 
 
@@ -78,6 +78,7 @@ def _step(beams: list[_Beam], scores: list[float], blank: int, width: int) -> li
     active = {id(b) for b in beams}
     for beam in beams:
         _stay(beam, scores, blank, active)
+    # Prefixes that stay compete with those that grow: both are in the same beam.
     leaves = sorted(beams, key=lambda b: -b.total)[:width]
     for beam in sorted(beams, key=lambda b: -b.old[0]):
         if not _joins(beam.old[0], leaves, width):
@@ -115,6 +116,7 @@ def _decoded(x: Array, blank: int, width: int, paths: int, merged: bool) -> list
         scores = row - row.max()
         scores = scores - np.log(np.exp(scores).sum())
         beams = _step(beams, scores.tolist(), blank, width)
+    # Python's sort is stable: of equal prefixes the one found first comes first.
     best = sorted(beams, key=lambda b: -b.total)
     require(len(best) >= paths, f"there are {len(best)} paths, {paths} are asked for")
     return [(b.labels(merged), b.total) for b in best[:paths]]

@@ -144,6 +144,7 @@ def _decode_gif(data: bytes) -> Array:
     opened = _opened(data, "GIF")
     frames = []
     for index in range(getattr(opened, "n_frames", 1)):
+        # Frames of a GIF may be parts drawn over the ones before; pillow composes them in order only.
         opened.seek(index)
         frames.append(_pixels(opened, "RGB"))
     return np.stack(frames)
@@ -180,6 +181,8 @@ def _decode(
 ) -> Array:
     """Pixels of any image. A GIF gives [frames,h,w,3] if `frames`, else its first, or (None) its only one."""
     kind = _kind(data)
+    # The bytes decide the format, not the name of the op, as in TensorFlow; DecodeBmp alone insists on its
+    # own.
     wide = kind == "PNG" and dtype is not UINT8
     if kind == "JPEG":
         pixels = _decode_jpeg(data, channels, how)

@@ -94,6 +94,8 @@ class DetectionPostProcess(OpDef):
 
 def _decoded(encodings: Array, anchors: Array, scales: tuple[float, ...]) -> Array:
     """Boxes [n,4] (ymin, xmin, ymax, xmax) from [n,4+] and anchors [n,4]; in double, as the kernel has it."""
+    # The inverse of the box coder of object detection: centres relative to the anchor's size, sizes as
+    # logarithms.
     y, x, h, w = (encodings[:, i].astype(np.float64) / np.float32(s) for i, s in enumerate(scales))
     anchor_y, anchor_x, anchor_h, anchor_w = anchors.astype(np.float64).T
     middle_y = (y * anchor_h + anchor_y).astype(np.float32)

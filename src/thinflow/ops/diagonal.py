@@ -44,6 +44,7 @@ def _diagonals(
     low, high = band
     for d in range(high, low - 1, -1):
         count = _length(rows, columns, d)
+        # The main diagonal is the longest of its band and fills its row, so either rule may place it.
         left = (d >= 0 and above == "LEFT") or (d <= 0 and below == "LEFT")
         offset = 0 if left else longest - count
         steps = np.arange(count)

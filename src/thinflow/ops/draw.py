@@ -28,6 +28,7 @@ def _draw(canvas: Array, box: Array, color: Array) -> None:
     height, width = canvas.shape[:2]
     # 1.0 is the centre of the last pixel; the product is float32 and cut, as in TensorFlow.
     top, left, bottom, right = (int(v) for v in box * (np.array([height, width] * 2, np.float32) - 1))
+    # Boxes turned inside out or wholly outside are not drawn; of others only the edges in sight.
     if top > bottom or left > right or top >= height or bottom < 0 or left >= width or right < 0:
         return
     rows, columns = (
@@ -96,7 +97,7 @@ class DrawBoundingBoxesV2(OpDef):
 
 
 def _noise(shape: tuple[int, ...], noise: str) -> Array:
-    """What a glimpse shows beyond the edge. Random noise differs from run to run."""
+    """Pixels of a glimpse beyond the edge. Random noise differs from run to run."""
     require(noise in ("uniform", "gaussian", "zero"), f"noise '{noise}' is not known")
     if noise == "zero":
         return np.zeros(shape, np.float32)
@@ -141,6 +142,7 @@ def _glimpse(
     # V2 keeps the middle as the meaning of an offset only where both are set.
     if first_version or (centered and normalized):
         at = at - window / np.float32(2)
+    # The whole window is noise first; the part inside the image is written over it.
     y = _noise((len(x), *window.tolist(), x.shape[3]), noise)
     for image, target, place in zip(x, y, np.trunc(at).astype(np.int64), strict=True):
         first, last = np.maximum(place, 0), np.minimum(place + window, sides)

@@ -1,4 +1,4 @@
-"""How many changes make one sequence out of another."""
+"""Edit distances of sequences."""
 
 from __future__ import annotations
 

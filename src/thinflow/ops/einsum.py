@@ -47,6 +47,7 @@ class _Equation:
         letters: dict[str, Dim] = {}
         rest: tuple[Dim, ...] | None = ()
         for term, spec in zip(self.inputs, specs, strict=True):
+            # Letters of an unknown tensor may still be known from others, but what its "..." hides is not.
             if spec.shape is None:
                 letters.update({c: letters.get(c) for c in term})
                 rest = None if "." in term else rest
@@ -114,6 +115,7 @@ def _on_diagonal(y: Array, once: str, output: str) -> Array:
         place[letter] = tuple(range(axis, axis + width))
         axis += width
     axes = [a for letter in output for a in place[letter]]
+    # Element (i, ...) of y goes where every repeated letter has the same index.
     grid = np.ogrid[tuple(slice(n) for n in y.shape)]
     result = np.zeros([y.shape[a] for a in axes], y.dtype)
     result[tuple(grid[a] for a in axes)] = y

@@ -93,6 +93,7 @@ class Dense:
         parts = [self.one(features) for features in rows]
         if not self.is_ragged:
             return np.stack(parts) if parts else _empty(self.kind, 0, *self.inner)
+        # Ragged only within the batch: the result is as wide as its longest example.
         longest = max((len(p) for p in parts), default=0)
         y = _empty(self.kind, len(parts), longest, *self.inner)
         # The default is also what shorter rows are filled with; it can only be a scalar then.
@@ -125,7 +126,7 @@ def grouped(triples: Sequence[Arrays]) -> Arrays:
 
 
 def sparse_specs(types: Sequence[DType], rank: int) -> tuple[TensorSpec, ...]:
-    """What is known of (indices..., values..., shapes...)."""
+    """Specs of (indices..., values..., shapes...)."""
     return (
         *(TensorSpec(INT64, (None, rank)) for _ in types),
         *(TensorSpec(t, (None,)) for t in types),
@@ -252,6 +253,7 @@ class ParseExampleV2(OpDef):
             ragged_batch(k, t, s, rows)
             for k, t, s in zip(_words(ragged_keys), ragged_value_types, ragged_split_types, strict=True)
         ]
+        # A scalar gives what ParseSingleExample gives.
         if serialized.ndim == 0:
             sparse = [_single(*triple) for triple in sparse]
             ragged = [(values, splits[:0]) for values, splits in ragged]

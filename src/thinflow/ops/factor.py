@@ -186,6 +186,7 @@ class Lu(OpDef):
         order = np.tile(np.arange(size), (len(lu), 1))
         every = np.arange(len(lu))
         for k in range(size):
+            # Partial pivoting: the largest element of the column, the first of equals.
             pivot = k + np.abs(lu[:, k:, k]).argmax(axis=1)
             # Fancy indices copy, so both rows are read before either is written.
             for rows in (lu, order):

@@ -22,7 +22,7 @@ _FIXED_SEED = 12345
 
 
 def _borders(size: int, out: int, source: Philox, pseudo_random: bool) -> Array:
-    """Where the windows along an axis begin, and the end of the last: int64 [out + 1]."""
+    """Begin of each window along an axis, and the end of the last: int64 [out + 1]."""
     least = size // out
     if pseudo_random:
         alpha = size / out
@@ -151,6 +151,7 @@ class FractionalMaxPoolGrad(OpDef):
         for i, j, where in _windows(rows, columns, sides, overlapping):
             seen = x[where]
             flat = seen.reshape(len(x), -1, x.shape[3])
+            # argmax names the first of equals, which alone gets dy.
             hit = np.arange(flat.shape[1])[:, None] == flat.argmax(axis=1)[:, None, :]
             dx[where] += np.where(hit.reshape(seen.shape), dy[:, i, j][:, None, None], 0).astype(x.dtype)
         return dx

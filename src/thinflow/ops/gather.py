@@ -142,6 +142,7 @@ def _scatter(x: Array, indices: Array, updates: Array, combine: Callable[..., No
             _combine(y, ..., update, combine)
         return y
     flat = np.ravel_multi_index(places, x.shape[:depth]).ravel()
+    # -1 cannot be worked out of an array without elements.
     rows = (
         y.reshape(-1, *x.shape[depth:])
         if y.size
@@ -259,6 +260,7 @@ class SparseToDense(OpDef):
         rows = indices.reshape(-1, 1) if indices.ndim < 2 else indices
         require(rows.shape[-1] == len(sizes), f"indices of {rows.shape[-1]} places for shape {list(sizes)}")
         places = _places(rows, sizes)
+        # Sorted and without repetition is one test: row-major places must rise.
         if validate_indices and len(rows) > 1:
             flat = np.ravel_multi_index(places, sizes)
             require(bool((np.diff(flat) > 0).all()), "the indices are not sorted, or one appears twice")

@@ -179,6 +179,7 @@ class BroadcastGradientArgs(OpDef):
 
 
 def _summed_axes(s0: Sequence[int], s1: Sequence[int]) -> tuple[list[int], list[int]]:
+    # Equal shapes need no sums at all, not even over axes of 1; TensorFlow returns nothing for them.
     if list(s0) == list(s1):
         return [], []
     rank = max(len(s0), len(s1))

@@ -28,7 +28,7 @@ def _check(dy: Array, boxes: Array, box_ind: Array, images: int, method: str) ->
 
 
 def _weights(start: Any, stop: Any, size: int, out: int, method: str) -> Array:
-    """What each input along an axis adds to each output, [out, size]; nothing outside the image."""
+    """Weight of each input along an axis in each output, [out, size]; 0 outside the image."""
     at = _crop_positions(start, stop, size, out)
     # Outputs beyond the image were the extrapolation value, which has no gradient.
     (rows,) = np.nonzero((at >= 0) & (at <= size - 1))

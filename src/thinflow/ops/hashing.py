@@ -67,6 +67,7 @@ class Fingerprint(OpDef):
     def kernel(x: Array, method: Array) -> Array:
         require(method.item() == b"farmhash64", f"{method.item()!r} is no method, farmhash64 is one")
         require(x.ndim > 0, "a scalar has no rows")
+        # -1 cannot be worked out of an array without elements.
         rows = x.reshape(len(x), -1) if x.size else x.reshape(len(x), 0)
         found = [fingerprint64(_bytes_of(row)) for row in rows]
         return np.array(found, "<u8").view(np.uint8).reshape(len(x), 8)

@@ -26,7 +26,7 @@ ARRAYS, NUMBERS = 7, 9
 """Of a gate: input weights, recurrent weights, their biases, peephole, norm, its bias; and pairs of factors
 for input, recurrent, peephole and norm, and the least variance."""
 _GATE_BITS = 3
-"""Integer bits of what gates bend."""
+"""Integer bits of the input of a gate's activation."""
 
 
 class _Gate:
@@ -38,7 +38,7 @@ class _Gate:
         self.factors = factors
 
     def sums(self, x: Array, h: Array, cell: Array) -> Array:
-        """What the gate bends, of 16 bits. [batch,units]"""
+        """Input of the gate's activation, of 16 bits. [batch,units]"""
         # Sums wrap in 32 bits and are then scaled and saturated one by one: LiteRT's order, on which the last
         # bits hang.
         total = saturated(scaled(wrapped(_product(x, self.weights) + self.bias, 32), *self.factors[:2]), 16)
@@ -112,6 +112,7 @@ class LiteRTIntegerLSTM(OpDef):
             letter: _Gate(wide[ARRAYS * n : ARRAYS * (n + 1)], factors[NUMBERS * n : NUMBERS * (n + 1)])
             for n, letter in enumerate(gates)
         }
+        # int64 throughout: products of 32 and 31 bits must not wrap before they are scaled.
         state, memory = h.astype(np.int64), cell.astype(np.int64)
         steps = []
         for row in x.astype(np.int64):
@@ -151,5 +152,6 @@ def _step(
 
 def _bent(table: Array, x: Array) -> Array:
     """An activation of 16 bits."""
+    # The table starts at the lowest of 16 bits.
     y: Array = table[x + (1 << 15)]
     return y

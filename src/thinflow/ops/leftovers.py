@@ -1,4 +1,4 @@
-"""What training, debugging and placement leave behind in a graph."""
+"""Ops that training, debugging and placement leave behind in a graph."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ class DebugNanCount(OpDef):
 
     @staticmethod
     def kernel(x: Array) -> Array:
+        # Strings and complex numbers count as none.
         wide = x.astype(np.float64) if x.dtype.kind not in "Oc" else np.zeros(1)
         return np.array([np.isnan(wide).sum()], np.int64)
 

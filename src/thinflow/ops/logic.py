@@ -55,7 +55,7 @@ class _Equality(Comparison):
 
 
 def _fit_anyway(x: TensorSpec, y: TensorSpec) -> bool:
-    """Whether shapes fit whatever their open sizes turn out to be, as that of a number does to any."""
+    """True if shapes fit whatever their open sizes turn out to be, as that of a scalar does to any."""
     if x.shape is None or y.shape is None:
         return False
     pairs = zip(reversed(x.shape), reversed(y.shape), strict=False)

@@ -23,11 +23,11 @@ FILLERS = frozenset(
         "InitializeTableFromTextFileV2",
     }
 )
-"""What puts keys and values into a table (input 0) before anybody asks for them."""
+"""Ops that put keys and values into a table (input 0) before anybody asks for them."""
 
 
 class Table(Resource):
-    """What one table holds; None until somebody fills it.
+    """Contents of one table; None until somebody fills it.
 
     Attributes:
         key, value: element types.
@@ -72,6 +72,7 @@ class Table(Resource):
         if not self.key_shape:
             return list(keys.ravel().tolist())
         require(keys.shape[-1:] == self.key_shape, f"a key has shape {list(self.key_shape)}")
+        # Lists do not hash; tuples compare element by element, as TensorFlow's dense tables do.
         return [tuple(row) for row in keys.reshape(-1, *self.key_shape).tolist()]
 
     @staticmethod
@@ -249,6 +250,7 @@ class LookupTableFind(OpDef):
         require(
             default.shape in (shape, lead + shape), f"a default of shape {list(default.shape)} does not fit"
         )
+        # One default for all keys, or one for each: both as one per key.
         defaults = np.broadcast_to(default, lead + shape).reshape(len(rows), *shape)
         found: Array = np.empty((len(rows), *shape), default.dtype)
         for index, key in enumerate(rows):

@@ -24,6 +24,7 @@ class _Overlap:
             boxes.ndim == 2 and boxes.shape[1] == 4, f"boxes have shape {list(boxes.shape)}, [n,4] is needed"
         )
         boxes = boxes.astype(np.float32, copy=False)
+        # Corners may come in any order, as TensorFlow allows.
         self.low = np.minimum(boxes[:, :2], boxes[:, 2:])
         self.high = np.maximum(boxes[:, :2], boxes[:, 2:])
         self.area = np.prod(self.high - self.low, axis=1)
@@ -72,6 +73,8 @@ def _select(
         # In double, where negation is safe for integers and narrow floats, too; stable: of equals the lowest
         # index.
         order = eligible[np.argsort(-scores[eligible].astype(np.float64), kind="stable")]
+        # Each candidate is compared with all kept ones in one numpy call; the loop over candidates has to
+        # stay, as every decision depends on those before.
         kept = np.empty(min(count, order.size), np.int64)
         found = 0
         for candidate in order:

@@ -38,6 +38,7 @@ def _normalized(
 ) -> Array:
     """(x - mean) / sqrt(variance + epsilon) * scale + offset along one axis, in float32."""
     sizes = (-1, *(1,) * (x.ndim - 1 - axis))
+    # Scale and deviation are joined per channel first: one product per element, as in TensorFlow's kernel.
     factor = scale / np.sqrt(variance + np.float32(epsilon))
     return np.asarray((x - mean.reshape(sizes)) * factor.reshape(sizes) + offset.reshape(sizes))
 

@@ -98,6 +98,7 @@ def _max_pool(
     _check(ksize, strides, x.ndim)
     pads = _axes_pads(x, ksize, strides, padding, explicit)
     low = lowest(x.dtype)
+    # np.maximum hands NaN on, so a NaN in the result tells that the slow way is needed.
     y = _max_separately(x, ksize, strides, pads, np.maximum, low)
     if x.dtype.kind not in "iu" and np.isnan(y).any():
         # TensorFlow compares with >, so a NaN never wins; fmax does the same, several times slower.
@@ -244,6 +245,7 @@ class MaxPoolWithArgmax(OpDef):
                 cols, from_cols = _inside(j, w, y.shape[2], strides[2], pads[2][0])
                 seen = x[:, from_rows, from_cols]
                 best, index = y[:, rows, cols], where[:, rows, cols]
+                # The second part gives windows full of the lowest value a winner, too.
                 wins = (seen > best) | ((index < 0) & (seen == best))
                 np.copyto(best, seen, where=wins)
                 np.copyto(index, np.broadcast_to(flat[:, from_rows, from_cols], seen.shape), where=wins)

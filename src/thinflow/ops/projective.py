@@ -50,6 +50,7 @@ def _coordinates(transform: Array, height: int, width: int) -> tuple[Array, Arra
 
 def _read(image: Array, rows: Array, columns: Array, fill: Any) -> Array:
     """Pixels [h,w,c] of an image, `fill` outside it."""
+    # Outside means the fill value for each of the four neighbours alone: edges fade into it.
     height, width = image.shape[:2]
     inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
     found = image[np.clip(rows, 0, height - 1), np.clip(columns, 0, width - 1)]

@@ -81,6 +81,7 @@ def _onednn(
     """Codes as oneDNN rounds them: to even, on a grid that is not moved to hold zero."""
     t = codes_of(dtype)
     if mode == "SCALED":
+        # 127.5, not 127: oneDNN's scale for int8, which does not match the range it reports.
         most = max(abs(a), abs(b))
         k = F32(F32(127.5 if t.low else 255) / most)
         codes = np.minimum(np.maximum(np.rint(x * k), F32(t.low)), F32(t.high))
@@ -92,6 +93,8 @@ def _onednn(
             a,
             b,
         )  # a kernel of its own, without rounding or saturation
+    # The grid starts at a, wherever zero falls: half a step off TensorFlow's own, for about one value in
+    # sixteen.
     codes = np.rint(x * k + F32(F32(-a) * k))
     return np.where(np.isnan(codes), F32(255), np.clip(codes, 0, 255)).astype(np.int32).astype(dtype), a, b
 

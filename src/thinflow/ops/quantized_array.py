@@ -296,6 +296,8 @@ class QuantizedInstanceNorm(OpDef):
         require(bool(a < b), f"range {a} to {b} is empty")
         t = codes_of(q.dtype)
         scale = F32(F32(b - a) / F32(t.high - t.low))
+        # The mean of codes, so the zero point cancels out; sums in double, as TensorFlow's own order cannot
+        # be repeated.
         deviation = (q - q.mean(axis=(1, 2), keepdims=True, dtype=np.float64)).astype(F32) * scale
         variance = np.mean(np.square(deviation), axis=(1, 2), keepdims=True, dtype=np.float64)
         y = (deviation / np.sqrt(variance + variance_epsilon)).astype(F32)

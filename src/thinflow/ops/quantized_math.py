@@ -55,6 +55,8 @@ def _wide(x: Array, w: Array) -> tuple[Array, Array]:
     kind = np.float32 if w.dtype == np.float32 or w.dtype.itemsize == 1 else np.float64
     weights = np.abs(w.astype(kind, copy=False)).sum(axis=tuple(range(w.ndim - 1)), dtype=kind)
     largest = float(weights.max(initial=0)) * _largest(x)
+    # Below these bounds every partial sum is a whole number that the type holds exactly, in whatever order
+    # BLAS adds.
     wide = np.float32 if largest < 2**24 else np.float64 if largest < 2**52 else np.int32
     return x.astype(wide, copy=False), w.astype(wide, copy=False)
 
@@ -200,6 +202,8 @@ class QuantizedConv2D(_QuantizedConvolution):
         lx, hx, lw, hw = scalar(min_x), scalar(max_x), scalar(min_w), scalar(max_w)
         win = window(layout("NHWC"), w.shape[:2], strides, padding, dilations)
         limits = product_range(_code_level(lx, hx, x), _code_level(lw, hw, w))
+        # oneDNN's kernel (quint8 by qint8): raw codes without zero offsets, the geometry of the float
+        # convolution.
         if w.dtype == np.int8:
             return wrap(convolve(*_wide(x, w), win)), *limits
         require(win.dilations == (1, 1), "quantized convolutions have no dilations")

@@ -124,6 +124,7 @@ class Max(Reduction):
 
     @staticmethod
     def reduce(x: Array, **where: Any) -> Any:
+        # `initial` is the answer for nothing, where numpy alone would refuse.
         return np.max(x, initial=_lowest(x.dtype), **where)
 
 

@@ -18,13 +18,10 @@ A class is registered under one or more TensorFlow op names, and says its traits
         def cost(y: TensorSpec, a: TensorSpec, b: TensorSpec, *, transpose_a=False, ...) -> Cost: ...
 
 Positional parameters are the data inputs (`*xs` for a variable number); keyword-only parameters are
-attributes with the
-defaults of TensorFlow's op definition. A function names only the attributes it reads; the registry passes
-just those, so
-`T` and the like need no mention. Several outputs are a tuple, in port order. Attribute values arrive as
-Python objects:
-`bytes` attributes of the string kind are decoded to `str`, lists are tuples, types are `DType`, shapes are
-`Shape`.
+attributes with the defaults of TensorFlow's op definition. A function names only the attributes it reads; the
+registry passes just those, so `T` and the like need no mention. Several outputs are a tuple, in port order.
+Attribute values arrive as Python objects: `bytes` attributes of the string kind are decoded to `str`, lists
+are tuples, types are `DType`, shapes are `Shape`.
 
 Kernels know no node names: they raise ThinflowError (or a plain numpy error) and the caller adds the node.
 """
@@ -45,7 +42,7 @@ from thinflow.ops.traits import Trait, declare, load_families
 
 @dataclass(frozen=True)
 class Cost:
-    """What one run of a node costs, beyond reading its inputs and writing its outputs.
+    """Operations of one run of a node, beyond reading its inputs and writing its outputs.
 
     Attributes:
         flops: floating-point (or integer) operations; one multiply-add counts as 2.
@@ -80,11 +77,9 @@ class OpDef:
     """The first name the class was registered under."""
     names: ClassVar[tuple[str, ...]] = ()
     traits: ClassVar[Trait] = Trait(0)
-    """What others may want to know about the op; those of the bases are added."""
+    """Properties that others may want to know about the op; those of the bases are added."""
     num_outputs: ClassVar[int | str] = 1
-    """Number of output ports, or the name of the attribute that holds it (an int, or a list whose length
-    counts).
-    """
+    """Number of output ports, or the attribute that holds it (an int, or a list whose length counts)."""
 
     infer: Callable[..., TensorSpec | tuple[TensorSpec, ...]] | None = None
     kernel: Callable[..., Any] | None = None
@@ -97,7 +92,7 @@ class OpDef:
 
     @classmethod
     def has(cls, traits: Trait) -> bool:
-        """Whether it has any of these traits."""
+        """True if it has any of these traits."""
         return bool(cls.traits & traits)
 
 
@@ -110,8 +105,8 @@ RULE_ERRORS = (
     AttributeError,
     AssertionError,
 )
-"""What a rule or kernel raises, besides ThinflowError, when a node is not as its op demands: too few inputs,
-an attribute of another kind, sizes that do not fit."""
+"""Errors that rules and kernels raise, besides ThinflowError, when a node is not as its op demands: too few
+inputs, an attribute of another kind, sizes that do not fit."""
 
 _registry: dict[str, type[OpDef]] = {}
 D = TypeVar("D", bound=type[OpDef])
@@ -141,6 +136,8 @@ def find(name: str) -> type[OpDef] | None:
     found = _registry.get(name)
     if found is None:
         load_families()
+        # Families are imported at the first name that is not there yet: a class that was defined elsewhere (a
+        # plug-in, a test) is found without them.
         found = _registry.get(name)
     return found
 
@@ -169,7 +166,7 @@ def all_ops() -> Iterator[tuple[str, type[OpDef]]]:
 
 @dataclass(frozen=True)
 class Signature:
-    """What a function of an OpDef accepts."""
+    """Parameters of a function of an OpDef."""
 
     positional: tuple[str, ...]
     variadic: bool
@@ -195,8 +192,7 @@ def signature(function: Callable[..., Any]) -> Signature:
 
 
 def select_attrs(function: Callable[..., Any], attrs: Mapping[str, Any]) -> dict[str, Any]:
-    """The attributes a function reads, from all that a node has. Absent ones are left to the function's
-    defaults.
+    """The attributes a function reads, of all that a node has; absent ones are left to its defaults.
 
     Raises:
         ShapeError: an attribute without a default is absent.

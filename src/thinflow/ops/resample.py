@@ -76,6 +76,7 @@ def _spread_weights(size: int, out: int, scale: Any, shift: Any, kernel_type: st
     # Shrinking, the kernel covers all input pixels that fall into an output pixel; growing, it keeps its
     # width.
     width = max(inverse, _F(1)) if antialias else _F(1)
+    # Centres of output pixels in input coordinates; always half-pixel, so corners are never aligned.
     at = (np.arange(out, dtype=_F) + _F(0.5)) * inverse - inverse * shift
     reach = _F(radius) * width
     first = np.clip(np.ceil(at - reach - _F(0.5)), 0, size - 1)
@@ -93,6 +94,7 @@ def _spread_weights(size: int, out: int, scale: Any, shift: Any, kernel_type: st
 def _apply(rows: Array, x: Array, columns: Array) -> Array:
     """rows [H,h] and columns [W,w] applied to x [n,h,w,c]: [n,H,W,c]."""
     n, h, w, c = x.shape
+    # Along the rows first, as one matrix product over all columns and channels.
     tall = (rows @ x.reshape(n, h, w * c)).reshape(n, len(rows), w, c)
     return np.asarray(columns @ tall)
 

@@ -137,7 +137,7 @@ class ResourceGatherNd(OpDef):
 
 
 def _value(variable: Variable | Array) -> Array:
-    """What a variable holds; TensorFlow's freezing leaves loops that read the constant in its place."""
+    """The value of a variable; TensorFlow's freezing leaves loops that read the constant in its place."""
     return variable if isinstance(variable, np.ndarray) else variable.read()
 
 

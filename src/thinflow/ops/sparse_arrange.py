@@ -22,7 +22,7 @@ def _rank(indices: TensorSpec, shape: TensorSpec) -> int | None:
 
 
 def triple_spec(values: TensorSpec, rank: int | None) -> tuple[TensorSpec, ...]:
-    """What is known of a sparse tensor with any number of values."""
+    """Specs of a sparse tensor with any number of values."""
     return TensorSpec(INT64, (None, rank)), TensorSpec(values.dtype, (None,)), TensorSpec(INT64, (rank,))
 
 

@@ -152,6 +152,7 @@ class SparseSoftmax(OpDef):
         _, place = np.unique(groups, return_inverse=True)
         wide = widen(values)
         count = int(place.max(initial=-1)) + 1
+        # Absent elements are no zeros here: they take no part in the sum.
         largest = np.full(count, -np.inf, wide.dtype)
         np.maximum.at(largest, place, wide)
         powers = np.exp(wide - largest[place])

@@ -9,7 +9,7 @@ from thinflow.typing import Array
 
 
 class StackValue(Handle):
-    """What one stack of a run holds, at most `limit` items (negative: any number)."""
+    """Items of one stack of a run, at most `limit` (negative: any number)."""
 
     def __init__(self, limit: int) -> None:
         self.items: list[Array] = []

@@ -162,6 +162,7 @@ class StatelessRandomUniformIntV2(OpDef):
 
 
 def _state(source: Philox) -> tuple[Array, Array]:
+    # The counter's low half comes first, as in TensorFlow's state vectors.
     return np.array([source.key], np.uint64), np.array(
         [source.counter & (2**64 - 1), source.counter >> 64], np.uint64
     )
@@ -240,7 +241,8 @@ class StatelessShuffle(OpDef):
 
 
 def _samples(sizes: list[int], parameter: Array) -> int:
-    """How many numbers each element of the parameter gets."""
+    """Number of samples of each element of the parameter."""
+    # The stateful ops append the parameter's shape; these have it in the shape already.
     tail = sizes[len(sizes) - parameter.ndim :]
     require(
         len(sizes) >= parameter.ndim and tail == list(parameter.shape),

@@ -149,6 +149,7 @@ def _runs(limits: list[float], counts: list[float]) -> list[tuple[float, float]]
     while at < len(counts):
         end, count = limits[at], counts[at]
         at += 1
+        # Only the last of a run of empty buckets is stored: it says where the next full one begins.
         if count <= 0:
             while at < len(counts) and counts[at] <= 0:
                 end, count = limits[at], counts[at]

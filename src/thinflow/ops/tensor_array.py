@@ -13,7 +13,7 @@ _FLOW = TensorSpec(FLOAT, ())
 
 
 class Elements(Handle):
-    """What one TensorArray of a run holds."""
+    """Elements of one TensorArray of a run."""
 
     def __init__(self, size: int, element: DType, shape: Shape, dynamic: bool) -> None:
         self.items: list[Array | None] = [None] * size
@@ -27,6 +27,7 @@ class Elements(Handle):
         return self._unwritten() if item is None else item
 
     def write(self, index: int, value: Array) -> None:
+        # TensorFlow grows a dynamic array on writing beyond its end, whatever lies between.
         if self.dynamic and index >= len(self.items):
             self.items.extend([None] * (index + 1 - len(self.items)))
         require(0 <= index < len(self.items), f"index {index} of a tensor array of {len(self.items)}")
@@ -34,6 +35,7 @@ class Elements(Handle):
 
     def _unwritten(self) -> Array:
         """Zeros, as TensorFlow gives for an element nobody wrote, if a shape is known."""
+        # Any element tells the shape of all; the declared one may be open.
         written = next((i for i in self.items if i is not None), None)
         shape = written.shape if written is not None else self.shape
         require(

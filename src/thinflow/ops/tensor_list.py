@@ -27,7 +27,7 @@ class _ListOp(OpDef):
 
 
 def _items(values: TensorSpec) -> ListSpec:
-    """What is known of a list's items, perhaps nothing."""
+    """The spec of a list's items, perhaps an empty one."""
     return values.items if values.items is not None else ListSpec(None, None, True)
 
 
@@ -344,6 +344,7 @@ class TensorListConcatLists(_ListOp):
 
     @staticmethod
     def kernel(a: Any, b: Any) -> Any:
+        # A single list, or an array of them.
         if isinstance(a, TensorListValue):
             return a.with_items(a.items + b.items)
         return _each(lambda x, y: x.with_items(x.items + y.items), a, b)
@@ -368,6 +369,7 @@ class TensorListPushBackBatch(OpDef):
 
 def _each(function: Any, *arrays: Array) -> Array:
     """An array of objects from arrays of objects."""
+    # np.array would look into the items and make one array of them.
     result = np.empty(arrays[0].shape, object)
     flat = result.reshape(-1)
     for i, items in enumerate(zip(*(a.reshape(-1) for a in arrays), strict=True)):

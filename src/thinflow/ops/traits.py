@@ -211,7 +211,7 @@ def load_families() -> None:
 
 
 def has(op: str, traits: Trait) -> bool:
-    """Whether an op has any of these traits; an op that nobody defined has none."""
+    """True if an op has any of these traits; an op that nobody defined has none."""
     load_families()
     return bool(_declared.get(op, 0) & traits.value)
 

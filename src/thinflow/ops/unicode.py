@@ -66,6 +66,7 @@ def _cleaned(
         wrong = point < 0 or (controls and point <= 0x1F)
         require(not (wrong and errors == "strict"), "the text is not valid in its encoding", _HINT)
         if wrong and errors == "ignore":
+            # Left out of the text, but its bytes still count for the offsets behind it.
             kept.append((-1, length))
         else:
             kept.append((replacement if wrong else point, length))

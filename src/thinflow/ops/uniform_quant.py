@@ -38,6 +38,7 @@ def _fixed_point(scale: Any) -> tuple[Array, Array]:
     # The fraction rounded up to 1: half of it, and one power of two more.
     full = multiplier == 1 << 31
     multiplier, shift = np.where(full, 1 << 30, multiplier), np.where(full, shift + 1, shift)
+    # LiteRT's limits: factors below 2^-31 become 0, those above 2^30 the largest there is.
     tiny, huge = shift < -31, shift > 30
     multiplier = np.where(tiny, 0, np.where(huge, (1 << 31) - 1, multiplier))
     return multiplier, np.clip(shift, -31, 30).astype(np.int64) * ~tiny
@@ -70,6 +71,7 @@ class UniformQuantize(OpDef):
         x: Array, scales: Array, zeros: Array, *, quantization_min_val: int, quantization_max_val: int,
         quantization_axis: int = -1, Tout: DType = QINT8,
     ) -> Array:  # fmt: skip
+        # TensorFlow multiplies by the inverse, which rounds differently from a division.
         inverse = _F(1) / _along(scales, x.ndim, quantization_axis)
         steps = to_int32(np.floor(x.astype(_F) * inverse + _F(0.5))).astype(np.int64)
         codes = steps + _along(zeros, x.ndim, quantization_axis)
