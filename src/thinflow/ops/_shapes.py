@@ -67,7 +67,8 @@ def window_output(
 ) -> Dim:
     """Output size of a sliding window along one axis.
 
-    SAME: ceil(size / stride). VALID: ceil((size - span + 1) / stride) with span = (window - 1) * dilation + 1.
+    SAME: ceil(size / stride).
+    VALID: ceil((size - span + 1) / stride) with span = (window - 1) * dilation + 1.
     EXPLICIT: as VALID on the padded size. Source: TensorFlow's `GetWindowedOutputSize`.
     """
     if size is None:

@@ -134,10 +134,10 @@ def op(*names: str) -> Callable[[D], D]:
 def find(name: str) -> type[OpDef] | None:
     """The definition of an op, None for an op thinflow does not know."""
     found = _registry.get(name)
+    # Families are imported at the first name that is not there yet: a class that was defined elsewhere (a
+    # plug-in, a test) is found without them.
     if found is None:
         load_families()
-        # Families are imported at the first name that is not there yet: a class that was defined elsewhere (a
-        # plug-in, a test) is found without them.
         found = _registry.get(name)
     return found
 
