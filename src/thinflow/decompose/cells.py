@@ -37,6 +37,7 @@ def lstm_block_cell(
     if forget_bias:
         # Into the bias of the product, where it costs nothing.
         bias = bias + np.repeat([0, 0, forget_bias, 0], units)
+    # All gates by one product: w holds their matrices side by side.
     i, ci, f, o = _product(x, h, w, bias).split(4, 1)
     if use_peephole:
         i, f = i + cs * wci, f + cs * wcf

@@ -96,6 +96,7 @@ def eigenvalues(x: Term, *, compute_v: bool = True) -> tuple[Term, ...]:
     """Rising; the lower triangle is read."""
     refuse_unless(not compute_v, f"its eigen{_VECTORS}", "ask for eigenvalues alone (compute_v=False)")
     size = square_size(x)
+    # LAPACK reads one triangle; the other may hold anything.
     lower = flat(x, size, size) * np.tril(np.ones((size, size)))
     whole = lower + (lower * (1 - np.eye(size))).transposed()
     if size > 1:

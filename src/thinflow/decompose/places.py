@@ -119,6 +119,7 @@ def result(x: Term, port: int = 0) -> Term:
     """x in the type of an output of the node."""
     node = x.body.node
     wanted = node.output(port).dtype if node is not None else None
+    # Places are of the target's type within; outside they have the type that the graph says.
     return x if wanted is None else x.cast(wanted)
 
 

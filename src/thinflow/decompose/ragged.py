@@ -66,6 +66,7 @@ def _levels_of(partitions: Sequence[Term], kinds: Sequence[str]) -> tuple[Term, 
         if kind == "FIRST_DIM_SIZE":
             counts.append(partition.reshaped([]))
         elif kind == "ROW_SPLITS":
+            # Splits are one more than rows.
             counts = counts or [size(partition) - 1]
             levels.append(_by_splits(partition))
             counts.append(levels[-1].count)
@@ -193,6 +194,7 @@ def _bins(rows: Term | None, count: Term, values: Term, bins: Term, weights: Ter
     # What is too large goes into a bin that is left out.
     width = bins + 1
     at = places(values.least(bins.cast(values.dtype)))
+    # Bins of all rows in one list: row-major.
     at = at if rows is None else rows * width + at
     total = count * width
     if binary or not _has_weights(weights):

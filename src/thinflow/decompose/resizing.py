@@ -142,4 +142,5 @@ def _area_weights(old: int, new: int, align_corners: bool) -> Array:
     """float [new,old]; pixels past the end repeat the last one."""
     first, weights, scale = overlaps(old, new, align_corners)
     taken = np.minimum(first + np.arange(len(weights))[:, None], old - 1)
+    # Overlaps are in pixels of the old image; divided by how many a new one covers they are a mean.
     return np.asarray(_dense(taken, weights, old) / scale, np.float32)

@@ -148,6 +148,7 @@ def dynamic_stitch(*operands: Term) -> Term:
         if (last >= 0).all():
             return rows.gathered(source)
     else:
+        # The greatest number of a row wins, which is that of the last one.
         source = _sources(joined(lists, 0))
     is_there = (source >= 0).reshaped([-1, *(1,) * (len(rows.shape) - 1)])
     return where(is_there, rows.gathered(source.most(0)), 0)

@@ -45,6 +45,7 @@ class Body:
         element = spec.dtype if spec.dtype is not None else FLOAT
         node = self.graph.add(ARGUMENT, (), f"{self.name}/input_{index}", attrs={"T": element})
         value = node.output()
+        # Small integer constants keep their elements, from which shapes are inferred.
         value.spec = TensorSpec(element, spec.shape, spec.elements)
         return Term(self, value, known)
 
@@ -290,6 +291,7 @@ class Term:
         begin_mask = end_mask = (1 << rank) - 1
         for axis, (start, stop, step) in parts.items():
             begin[axis], end[axis], steps[axis] = start, stop or 0, step
+            # Axes may be counted from the end; bits of a mask may not.
             begin_mask &= ~(1 << axis % rank)
             if stop is not None:
                 end_mask &= ~(1 << axis % rank)

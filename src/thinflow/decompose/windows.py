@@ -87,6 +87,7 @@ def extract_image_patches(
     height, width, depth = (seen.padded.sized(axis, "the size of its images") for axis in (1, 2, 3))
     refuse_unless(len(taps) * int(np.prod(seen.out)) <= _MOST_PLACES, "the image is too large")
     sides = zip(seen.out, seen.win.strides, strict=True)
+    # The pixel [row, column] is number row * width + column; a place of the window adds its own offset.
     rows, columns = (np.arange(count) * stride for count, stride in sides)
     dilated = np.array(taps) * seen.win.dilations
     places = (rows[:, None, None] + dilated[:, 0]) * width + columns[:, None] + dilated[:, 1]
@@ -114,6 +115,7 @@ def pool_3d(
     def pooled(planes: Term, sizes: Sequence[int], steps: Sequence[int]) -> Term:
         return planes.apply(op, ksize=(1, *sizes, 1), strides=(1, *steps, 1), padding=padding)
 
+    # Planes as images of a larger batch, then columns as images of width 1.
     flat = pooled(x.reshaped([-1, height, width, channels]), ksize[2:4], strides[2:4])
     sides = [flat.sized(axis, "the size of the result") for axis in (1, 2)]
     columns = flat.reshaped([-1, depth, sides[0] * sides[1], channels])

@@ -58,6 +58,7 @@ def _is_vector(x: Any) -> bool:
     """True for a float constant with one number per channel, or one for all."""
     if x is None or not x.is_constant or x.dtype is not FLOAT:
         return False
+    # Leading axes of size 1 broadcast as none do.
     return all(n == 1 for n in np.asarray(x.array()).shape[:-1])
 
 

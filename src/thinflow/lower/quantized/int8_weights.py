@@ -88,6 +88,7 @@ def split(weights: Array, zero: int, tolerance: Array | float) -> tuple[Int8Weig
     # The shift is a whole number, being part of an int32 bias: half of one is lost.
     error = np.where(is_small, largest, 0.0) + 0.5 * (shift != 0)
     rest = np.where(is_small, 0, rest)
+    # Sums over further channels add up to the same: w x = w1 x + w2 x with w1 + w2 = w, each within int8.
     parts, copies = [first], list[tuple[int, int]]()
     # -255 ... 255 is at most 127 + 127 + 1: two rounds do, the second one for a zero point at an end.
     while rest.any():
@@ -265,6 +266,7 @@ def _stored_scale(weights: Array) -> float | None:
         return None
     # Few levels, all of them multiples of the least distance between two: the stored values times a scale.
     levels = np.unique(weights.astype(np.float32)).astype(np.float64)
+    # One level tells no distance; more than 256 do not come from eight bits.
     if not 2 <= len(levels) <= _LEVELS:
         return None
     step = float(np.diff(levels).min())

@@ -83,6 +83,7 @@ def _sizes(x: Tensor | None) -> tuple[int, int, int]:
 def _best(operator: Operator, matrix_unit: bool) -> ColumnBlocks | None:
     """The blocks that take fewest steps; None if the convolution is better left alone."""
     best = _for_matrix_unit(operator) if matrix_unit else None
+    # With stride 1 a block of one result is a single column: nothing is joined.
     if best is not None or operator.options["stride_w"] == 1:
         return best
     blocks = _blocks(operator, 1)
@@ -109,6 +110,7 @@ def _for_matrix_unit(operator: Operator) -> ColumnBlocks | None:
     for times in range(1, _MOST_TIMES + 1):
         blocks = _blocks(operator, times)
         if blocks is not None and blocks.columns > 1:
+            # For one result: `times` of them come out of each window.
             steps[blocks] = _steps(kh * blocks.taps, blocks.columns * depth, times * count) / times
     best = min(steps, key=lambda blocks: steps[blocks], default=None)
     return best if best is not None and steps[best] <= _WORTH * _steps(kh * kw, depth, count) else None
@@ -123,6 +125,7 @@ def _blocks(operator: Operator, times: int) -> ColumnBlocks | None:
     """Blocks for so many results at once; None where they do not come out even."""
     kw, width = _sizes(operator.inputs[1])[1], _sizes(operator.inputs[0])[1]
     stride, results = operator.options["stride_w"], _sizes(operator.outputs[0])[1]
+    # Rows of the image and of the result have to be whole blocks: neither may be padded or cut.
     if width % (stride * times) or results % times:
         return None
     is_same = operator.options["padding"] == "SAME"
@@ -141,6 +144,7 @@ def _of_blocks(operator: Operator, blocks: ColumnBlocks, made: dict[Tensor, Tens
     wide = _like(x, (height, width // blocks.columns, blocks.columns * depth))
     narrow = y if blocks.times == 1 else _like(y, (rows, results // blocks.times, blocks.times * count))
     weights = _repeated(filters, _filters(np.asarray(filters.array()), blocks), blocks.times)
+    # Every result has the bias of its channel, so it is repeated with the results of a block.
     addend = bias
     if blocks.times > 1:
         addend = _repeated(bias, np.tile(np.asarray(bias.array()), blocks.times), blocks.times)

@@ -49,6 +49,7 @@ def mfcc(
         spectrogram.dtype is FLOAT and sample_rate.dtype is INT32, "LiteRT takes float sound at an int32 rate"
     )
     limits = {"upper_frequency_limit": upper_frequency_limit, "lower_frequency_limit": lower_frequency_limit}
+    # Its parser asks the options for integers: 20.5 would be another number without a word.
     broken = [name for name, limit in limits.items() if not float(limit).is_integer()]
     require(not broken, f"LiteRT takes whole numbers of hertz only, unlike its {' and '.join(broken)}")
     require(

@@ -39,6 +39,7 @@ def einsum(b: Builder, node: Node, *xs: Tensor, equation: str) -> Tensor:
 
 def _terms(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
     """The letters of each operand and of the result; those of "..." are capitals that occur nowhere else."""
+    # One character for the ellipsis, so that a term's length is the number of its letters, and one for that.
     left, arrow, result = equation.replace(" ", "").replace("...", ".").partition("->")
     terms = left.split(",")
     require(bool(arrow) and len(terms) == len(ranks), f"the equation '{equation}' does not say what it gives")

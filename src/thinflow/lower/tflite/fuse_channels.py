@@ -97,4 +97,5 @@ def _per_channel(constant: Array, channels: int) -> Array | None:
         return None
     if constant.size != 1 and constant.shape[-1] != channels:
         return None
+    # A copy, since a file needs all of its numbers: a broadcast view has one.
     return np.broadcast_to(constant.reshape(-1), (channels,)).copy()

@@ -23,6 +23,7 @@ def gather_v2(
     b: Builder, node: Node, x: Tensor, indices: Tensor, axis: Tensor, *, batch_dims: int = 0
 ) -> Tensor:
     place = b.axes(axis, None if x.shape is None else len(x.shape))[0]
+    # A negative number counts from the end of the indices' axes.
     batch = batch_dims + len(shape_of(indices, "the indices")) if batch_dims < 0 else batch_dims
     return b.emit("GATHER", x, indices, axis=place, batch_dims=batch)
 
@@ -96,6 +97,7 @@ def _one_place(b: Builder, x: Tensor, indices: Tensor, updates: Tensor) -> Tenso
     where, shape = b.index(indices), b.ints(sizes, "shape")
     ones = b.const(np.ones(written, np.float32), "ones")
     marks = b.step("SCATTER_ND", where, ones, shape, shape=x.shape, element=FLOAT)
+    # Ones scattered into zeros mark the place, whatever value is written there, 0 among them.
     chosen = b.step("CAST", marks, shape=x.shape, element=BOOL, in_data_type=FLOAT, out_data_type=BOOL)
     new = b.step("SCATTER_ND", where, updates, shape, shape=x.shape, element=x.dtype)
     return b.emit("SELECT_V2", chosen, new, x)

@@ -38,6 +38,7 @@ def unpack(b: Builder, node: Node, x: Tensor, *, num: int, axis: int = 0) -> tup
 
 @lower("Split", to="tflite")
 def split(b: Builder, node: Node, axis: Tensor, x: Tensor, *, num_split: int) -> tuple[Tensor, ...] | Tensor:
+    # One part is all of it.
     if num_split == 1:
         return x
     return b.emit_ports("SPLIT", b.index(axis), x, count=num_split, num_splits=num_split)

@@ -139,6 +139,7 @@ def rows(b: Builder, values: Listed, indices: Tensor) -> Tensor:
     items = items_of(b, values)
     if indices.shape is not None and values.shape is not None:
         shape = (*indices.shape, *values.shape)
+        # What goes through a list has lost its shape in the graph; rules behind this one get it back.
         b.refine(b.node.output(), TensorSpec(values.element, shape))
     return b.emit("GATHER", items, b.index(indices), like=items, axis=0)
 
@@ -153,6 +154,7 @@ def with_row(b: Builder, values: Listed, index: Tensor, item: Tensor) -> Listed:
     if values.count == 1:
         return values.with_tensor(row)  # there is only one place: Keras keeps the last output of an RNN so
     items = items_of(b, values, item)
+    # The update starts at (index, 0, ...); the index is computed, so its place has to be put together.
     places = [b.reshaped(b.index(index), ()), *(b.const(np.int32(0), "zero") for _ in item.shape)]
     rank = len(places)
     start = (

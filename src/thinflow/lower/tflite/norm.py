@@ -52,6 +52,7 @@ def normalized(
     around = variance.shape
     factors = b.step("ADD", variance, b.scalar(epsilon, variance, "epsilon"), shape=around)
     factors = b.step("RSQRT", factors, shape=around)
+    # Norms without a scale have one of ones: a product less for each.
     if not (scale.is_constant and bool((np.asarray(scale.array()) == 1).all())):
         factors = b.step("MUL", factors, scale, shape=around, suffix="factor")
     moved = b.step("SUB", offset, b.step("MUL", mean, factors, shape=around), shape=around, suffix="offset")

@@ -92,6 +92,7 @@ def roll(b: Builder, node: Node, x: Tensor, shift: Tensor, axis: Tensor) -> Tens
     """The two parts of x along each axis, in the other order; sizes must be known."""
     shape = shape_of(x, "x")
     moves = list(zip(ints(shift, "shift"), b.axes(axis, len(shape)), strict=True))
+    # One axis after the other: each is a SPLIT_V and a CONCATENATION.
     for where, by in ((a, s) for s, a in moves):
         size = shape[where]
         require(size is not None, "the size of a rolled axis is not known")

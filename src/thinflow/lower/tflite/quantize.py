@@ -58,6 +58,7 @@ def _is_end(node: Node, op: str, number: int) -> bool:
     found = node.inputs[number].node
     if found.op != op or len(found.inputs) != 2 or found.inputs[1].node.tensor is None:
         return False
+    # `quantize_nodes` measures Min and Max of the flattened tensor.
     flat = found.inputs[0].node
     is_flat = flat.op == "Reshape" and flat.inputs[0] is node.inputs[0]
     sizes = flat.inputs[1].node.tensor if is_flat else None

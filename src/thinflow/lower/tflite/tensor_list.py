@@ -75,6 +75,7 @@ def gather(
     b: Builder, node: Node, values: Listed, indices: Tensor, element_shape: Tensor, *, element_dtype: DType
 ) -> Tensor:
     known = _described(listed(values), element_shape)
+    # All indices in their order: the tensor itself.
     every = known.count is not None and is_count(indices, known.count)
     return items_of(b, known) if every else rows(b, known, indices)
 

@@ -33,5 +33,6 @@ def plain(operator: Operator) -> str:
 
 def new_constant(name: str, array: Array) -> Tensor:
     """A constant of int32 or float32."""
+    # Arithmetic of arrays without axes gives NumPy's scalars, which are none.
     array = np.asarray(array, array.dtype)
     return Tensor(name, tuple(array.shape), INT32 if array.dtype == np.int32 else FLOAT, array)
