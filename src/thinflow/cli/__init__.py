@@ -20,6 +20,7 @@ from thinflow.plain_text import one_line
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+# By hand, so that the overview imports no command: a verb added to the folder needs its line here.
 COMMANDS: dict[str, str] = {
     "optimize": "make a model small and fast, prove it unchanged, write what devices run",
     "inspect": "show what goes in, what comes out and what it costs",
@@ -63,6 +64,7 @@ COMMANDS: dict[str, str] = {
 
 def module_of(verb: str) -> str:
     """The dotted name of the module that a verb is: a drop-in lies in the folder of those."""
+    # Asked of the file system: importlib would import the package to find out.
     is_drop_in = os.path.isfile(os.path.join(os.path.dirname(__file__), "compat", f"{verb}.py"))
     return f"thinflow.cli.{'compat.' if is_drop_in else ''}{verb}"
 
@@ -97,8 +99,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code: 0 done, 1 failed, 2 wrong usage."""
     if argv is None:  # the process is ours: no search for garbage in what its end frees anyway
         atexit.register(gc.freeze)
+    # A script with the line ends of Windows leaves a carriage return behind the last argument of each line.
     args = [a.rstrip("\r") if a != "\r" else a for a in (sys.argv[1:] if argv is None else argv)]
     debug = os.environ.get("THINFLOW_DEBUG", "") not in ("", "0")
+    # Anywhere among the arguments, so that it can be put behind the command that just failed.
     if "--debug" in args:
         args.remove("--debug")
         debug = True
@@ -114,6 +118,7 @@ def _run(args: list[str], debug: bool) -> int:
         try:
             code = _dispatch(args)
         finally:
+            # Before the error is printed, which would else stand in the line of a bar.
             _clear_progress()
         if sys.stdout is not None:
             sys.stdout.flush()  # a full disk or a closed pipe must show here, not at interpreter exit
@@ -126,6 +131,7 @@ def _run(args: list[str], debug: bool) -> int:
         _abandon_stdout()
         return _BROKEN_PIPE
     except Exception as e:
+        # It may have been stdout that could not be written, as on a full disk.
         if isinstance(e, OSError):
             _abandon_stdout()
         if debug:

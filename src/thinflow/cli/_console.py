@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress
 
+# Drawing costs more than many a step that it tells of.
 _REDRAW_SECONDS = 0.1
 
 
@@ -85,6 +86,7 @@ def terminal_width() -> int | None:
     """Columns of the terminal that stdout is; None where it goes to a file or another program."""
     if sys.stdout is None or not sys.stdout.isatty():
         return None
+    # As in shutil, which is not imported for this: see `_parser`.
     given = os.environ.get("COLUMNS", "")
     if given.isdecimal() and int(given):
         return int(given)
@@ -113,6 +115,7 @@ def print_table(rows: Iterable[Sequence[object]], headers: Sequence[str] = ()) -
     for line in table:
         line.extend([""] * (columns - len(line)))
     widths = [max(len(line[i]) for line in table) for i in range(columns)]
+    # By the body alone: titles are words.
     right = [all(_is_numeric(line[i]) for line in body) for i in range(columns)]
     for line in table:
         cells = (

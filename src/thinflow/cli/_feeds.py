@@ -36,5 +36,6 @@ def read_feed_flags(args: Namespace) -> dict[str, Any] | None:
             raise ParameterError(f"--feed {text}: the name is missing", hint="write --feed NAME=FILE")
         paths[name.strip()] = path
     wanted: dict[str, Any] = {"inputs": names(args.inputs), "outputs": names(args.outputs)}
+    # The first model tells which inputs are text, for which any file will do.
     session = open_session(args.a, **wanted, **model_options(args))
     return read_feeds(session, paths)

@@ -45,6 +45,7 @@ def verdict(summary: Summary, cost: str) -> str:
 def findings(summary: Summary) -> Iterator[str]:
     """Ops that a plain runtime does not have, and what of the file is not shown."""
     flex = [op.removeprefix(_FLEX) for op in summary.unknown_ops if op.startswith(_FLEX)]
+    # Of ONNX the whole name with its domain, of LiteRT what the file calls the op.
     custom = [op.partition(".")[2].removeprefix("custom.") for op in summary.unknown_ops if _FLEX not in op]
     if flex:
         yield f"TensorFlow ops inside: {', '.join(flex)}; they need the Flex delegate"
@@ -52,6 +53,7 @@ def findings(summary: Summary) -> Iterator[str]:
         yield f"custom ops: {', '.join(custom)}; the app's runtime must have them registered"
     facts = summary.graph.facts
     topics = [t for t in facts if t.startswith("signature ")]
+    # A single signature that only repeats inputs and outputs says nothing new.
     if len(topics) > 1 or any(facts[t] != _ends_text(summary.graph) for t in topics):
         yield from (f"{topic}: {facts[topic]}" for topic in topics)
     if summary.graph.functions:

@@ -24,7 +24,9 @@ class Gate:
         self.stream = stream
 
     def write(self, text: str) -> int:
+        # Names come from models, and a control character in one could rewrite what the terminal shows.
         self.stream.write(shown(text))
+        # What the caller gave, though more may have been written: others count by it.
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:

@@ -16,6 +16,7 @@ _OWN_FLAG = {
 _ENGINE = re.compile(r"\bengine='([^']*)'")
 _NAMES = re.compile(r"\b(inputs|outputs)=\[\.\.\.\](?: when loading)?")
 _SHAPES = re.compile(r"\bshapes=\.\.\.(?: or --shape)?")
+# The word alone, not `MODEL.pb` or a name that begins so.
 _MODEL = re.compile(r"(\bthinflow \w+ (?:--\w+ )*(?:--(?:in_)?graph=)?)MODEL(?![.\w])")
 _COMMAND = re.compile(r"`(thinflow [^`]+)`|'(thinflow [^']+)'|(?:^|: )(thinflow .+)$")
 _FEEDS = {"feeds={...}": "--feed NAME=FILE", "calibration=SAMPLES": "--calibration SAMPLES"}
@@ -40,6 +41,7 @@ def told_after(hint: str, args: Sequence[str]) -> str:
     hint = in_flags(hint, args[0] if args else "")
     if model := model_of(args):
         hint = _MODEL.sub(lambda found: found[1] + shlex.quote(model), hint)
+    # A hint to do what has just failed helps nobody.
     return "" if list(args) in commands_in(hint) else hint
 
 

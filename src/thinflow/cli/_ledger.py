@@ -14,6 +14,7 @@ def ledger_lines(result: Any, *, verified: bool) -> list[str]:
     """The verdict, one line per transform, and below each why nodes were left alone."""
     lines = [verdict(result, verified=verified)]
     width = max((len(s.transform) for s in result.steps), default=9)
+    # A transform with long parameters must not push the figures off the terminal.
     width = min(max(width, len("transform")), 48)
     lines.append(f"  {'transform':{width}}  matched  changed   left  {'nodes':>15}  {'size':>21}  difference")
     for step in result.steps:
@@ -87,6 +88,7 @@ def _proof(result: Any) -> str:
     elif exact:
         parts.append(f"outputs verified, worst difference {max(exact):.2g} of the largest value")
     if meant:
+        # The largest difference first in the pair, so that max finds it.
         worst, name = max(meant)
         parts.append(f"{name} changed the outputs on purpose, by up to {worst:.2g} of the largest value")
     return "; ".join(parts) or "not compared"

@@ -128,6 +128,7 @@ def checkpoint_lines(data: dict[str, Any], everything: bool) -> list[str]:
         "",
     ]
     shown = listed if everything else listed[:_SHOWN]
+    # Damage is shown however long the list is.
     shown = shown + [v for v in listed[len(shown) :] if v["name"] in damaged]
     width = max((len(v["name"]) for v in shown), default=0)
     for v in shown:

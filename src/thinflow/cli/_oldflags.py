@@ -57,11 +57,13 @@ class OldFlags:
 
     def parse(self, argv: Sequence[str]) -> dict[str, Setting] | None:
         """Values by flag; None after printing usage (for --help or a mistake, which it names)."""
+        # A flag given twice keeps the later value, as in the originals.
         values: dict[str, Setting] = {name: default for name, (default, _) in self.flags.items()}
         waiting = list(reversed(argv))
         while waiting:
             argument = waiting.pop()
             spelt, equals, value = argument.lstrip(_DASHES).partition("=")
+            # A tool's own flag of that name goes first.
             if argument.startswith("-") and spelt in _LOGGING and not {spelt} & {*self.flags, *self.aliases}:
                 _skip_logging(spelt, equals, waiting)
                 continue
@@ -73,6 +75,8 @@ class OldFlags:
                 return None
             default = self.flags[name][0]
             if not equals and isinstance(default, bool):
+                # What follows a switch is its value only if it is a word for yes or
+                # no; else it is the next argument.
                 has_word = bool(waiting) and waiting[-1].lower() in _TRUE | _FALSE
                 value = waiting.pop() if has_word else "true"
             elif not equals:
@@ -99,6 +103,7 @@ class OldFlags:
         """The flags with a spelling that begins so."""
         if not spelt or spelt in _HELP:
             return set()
+        # By the flag they stand for: two spellings of one flag are no doubt about which is meant.
         return {self.aliases.get(n, n) for n in (*self.flags, *self.aliases) if n.startswith(spelt)}
 
     def _switched_off(self, spelt: str) -> str | None:
@@ -154,6 +159,7 @@ def unquoted(text: str) -> str:
     inner = text[1:-1]
     if closing is None or len(text) < 2 or not text.endswith(closing):
         return text
+    # Quotes inside as well: the outer ones need not be a pair.
     return text if text[0] in inner or closing in inner else inner
 
 

@@ -124,6 +124,7 @@ def names(text: str | None) -> list[str] | None:
     """
     if text is None:
         return None
+    # Each item by itself, as `'a','b'` is quoted so.
     items = (unquoted(item.strip()).strip() for item in text.split(","))
     return [item for item in items if item]
 
@@ -182,6 +183,7 @@ def model_options(args: Namespace) -> dict[str, Any]:
 
 def model_flags(args: Namespace) -> str:
     """The flags of `add_model_options` again, for the next command."""
+    # Not every command that may come next takes --state.
     known = {name: value for name, value in model_options(args).items() if name != "state"}
     return "".join(f" --{name} {shlex.quote(value)}" for name, value in known.items())
 

@@ -23,6 +23,7 @@ def _columns() -> int:
     if given.isdecimal() and int(given):
         return int(given)
     try:
+        # The stream that the process began with: stdout is behind a gate by now, or may be replaced.
         return os.get_terminal_size(sys.__stdout__.fileno()).columns or 80  # type: ignore[union-attr]
     except (AttributeError, ValueError, OSError):
         return 80
@@ -48,6 +49,7 @@ class Parser(argparse.ArgumentParser):
         try:
             return super()._get_value(action, arg_string)
         except argparse.ArgumentError as e:
+            # argparse has turned our error into its own; ours is what was being handled then.
             if isinstance(e.__context__, ThinflowError):
                 raise e.__context__ from None
             raise

@@ -98,6 +98,7 @@ def _next(args: Namespace, report: Any) -> str:
             whole = shlex.quote(str(Path(args.output).with_suffix(report.whole_fits)))
             return f"thinflow convert {source} {whole}{flags}"
         return f"thinflow run {source}{flags}"
+    # Of the source, since the same graph runs on both engines.
     if args.output.endswith(".onnx"):
         return f"thinflow benchmark {source} --engines litert,onnxruntime"
     return f"thinflow {'benchmark' if args.output.endswith('.tflite') else 'inspect'} {model}"

@@ -44,6 +44,7 @@ def _next(args: Namespace) -> str:
     from thinflow.api import runtime_format
 
     model, data = shlex.quote(args.model), shlex.quote(args.data)
+    # A file that engines run as it is cannot be made smaller here.
     if runtime_format(args.model):
         return f"thinflow benchmark {model} --calibration {data}{model_flags(args)}"
     labels = f" --labels {shlex.quote(args.labels)}" if args.labels else ""

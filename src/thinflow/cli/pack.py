@@ -63,6 +63,7 @@ def secret(path: str | None, *, twice: bool = False) -> bytes:
     from getpass import getpass
 
     typed = getpass("key: ")
+    # A slip while encrypting would lock the model up for good.
     if twice and getpass("again: ") != typed:
         raise ParameterError("the two keys differ", hint="type the same twice")
     return typed.encode()

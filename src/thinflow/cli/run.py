@@ -77,9 +77,11 @@ def run(args: Namespace) -> int:
     session = _opened(args)
     feed = read_feeds(session, paths) if paths else synthetic_feed(session, args.seed)
     fetches = names(args.outputs) or list(session.outputs)
+    # Made-up input may not fit; that is told as such, not as an error of the model.
     results = session.run(fetches, feed) if paths else run_synthetic(session, fetches, feed)
     outputs = dict(zip(fetches, results, strict=True))
     if args.save:
+        # In the archive a name is a path: slashes would make folders.
         write_arrays(args.save, {name.replace("/", "__"): a for name, a in outputs.items()})
     if args.json:
         _print_data(args, session, outputs)
@@ -155,6 +157,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 def _preview(array: Any) -> str:
     flat = array.ravel()
+    # One row of floats is taken for scores, of which the best are the answer.
     if array.dtype.kind == "f" and array.size >= 2 and array.shape[-1] == array.size:
         best = [int(i) for i in (-flat).argsort()[:3]]
         return "top: " + ", ".join(f"[{i}] {flat[i]:.4g}" for i in best)

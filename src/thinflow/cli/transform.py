@@ -129,6 +129,7 @@ def _tell_statistics(args: Namespace, result: Any) -> None:
 
 def _measured(args: Namespace, transforms: str) -> str:
     """The transforms with what some of them need measured, where it is wanted."""
+    # Without parameters it needs statistics, made up if need be; with some they are given there.
     if args.calibration is None and "freeze_batch_norms" not in transforms.replace("freeze_batch_norms(", ""):
         return transforms
     return _with_ranges(args, _with_statistics(args, transforms))
@@ -163,8 +164,10 @@ def _with_ranges(args: Namespace, transforms: str) -> str:
         if args.calibration is None:
             break
         before = " ".join(str(c) for c in calls[:number])
+        # Transforms before it decide which ranges there are; the final run proves them, not this one.
         graph = transform(args.model, before, verify=False, **interface(args)) if before else args.model
         target = f"{args.output or args.model}.ranges.txt"
+        # A graph that was transformed has its inputs and outputs already.
         measure_ranges(graph, args.calibration, target, **({} if before else interface(args)))
         call.params["min_max_log_file"] = [target]
         break

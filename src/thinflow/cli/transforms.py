@@ -41,6 +41,7 @@ def run(args: Namespace) -> int:
         else:
             print("\n".join(_list(found, orders)))
         return 0
+    # Names for several transforms are no transforms, but are asked for like them.
     if args.name in orders:
         print(
             json.dumps({args.name: orders[args.name]}) if args.json else f"{args.name}: {orders[args.name]}"

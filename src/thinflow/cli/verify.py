@@ -83,6 +83,7 @@ def _flags_of_second(args: Namespace) -> str:
 
     from thinflow.api import runtime_format
 
+    # A file for a runtime has sizes and signatures of its own.
     if runtime_format(args.b):
         return ""
 

@@ -66,6 +66,7 @@ def print_labels(
         elif not flags["json"]:
             if rows:
                 print()
+            # A single file needs no title; of a folder each has one.
             if rows or _is_folder(flags):
                 print_lines([f"{file}:"])
             print_lines(map(line, guesses))

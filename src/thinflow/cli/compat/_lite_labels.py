@@ -12,6 +12,7 @@ ALIASES |= {"m": "graph", "i": "image", "l": "labels", "b": "input_mean", "s": "
 ALIASES |= {"r": "top_k", "t": "num_threads", "v": "verbose", "e": "max_profiling_buffer_entries"}
 ALIASES |= {"a": "accelerated", "d": "old_accelerated", "f": "allow_fp16", "g": "gl_backend"}
 ALIASES |= {"j": "hexagon_delegate", "x": "xnnpack_delegate", "p": "profiling", "w": "warmup_runs"}
+# Flags of delegates, profilers and the like: command lines of guides must not fail for them.
 _WITHOUT_EFFECT = (
     *("accelerated", "old_accelerated", "allow_fp16", "gl_backend", "hexagon_delegate", "xnnpack_delegate"),
     *("profiling", "max_profiling_buffer_entries", "warmup_runs"),

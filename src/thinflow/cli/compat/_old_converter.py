@@ -79,6 +79,7 @@ def _refuse(texts: Mapping[str, str]) -> None:
             "a Keras file cannot be read here", hint="save it as a SavedModel: model.export('folder')"
         )
     is_drawn = texts["output_format"].upper() == "GRAPHVIZ_DOT"
+    # TFLITE is read only to be drawn.
     if texts["input_format"].upper() not in (("TENSORFLOW_GRAPHDEF", "TFLITE")[: 1 + is_drawn]):
         raise ParameterError(
             f"--input_format={texts['input_format']} is not supported",
@@ -99,6 +100,7 @@ def _refuse_ops(texts: Mapping[str, str]) -> None:
             f"ops of {unknown} are not written: what LiteRT cannot run is named and left to the app",
             hint=closest(unknown, (*_BUILTINS, _SELECT)) or "give --target_ops=TFLITE_BUILTINS",
         )
+    # Texts of all flags: that of a switch is Python's.
     if sets == [_SELECT] or texts["force_select_tf_ops"] == "True":
         raise ParameterError(
             "ops of TensorFlow are not written: what LiteRT cannot run is named and left to the app",
@@ -110,6 +112,7 @@ def _inert(flags: Mapping[str, Setting]) -> list[str]:
     """A line for each flag that was set and changes nothing."""
     lines = []
     for name, (default, text) in FLAGS.items():
+        # The help of each flag is the one place that says whether it does something.
         if "ignored" in text and flags[name] != default:
             why = text.partition("ignored")[2].lstrip(": ") or "it has no counterpart here"
             lines.append(f"--{name} changes nothing: {why}")

@@ -103,6 +103,7 @@ def _differences(files: Sequence[str], options: dict[str, Any]) -> list[str]:
     found = thinflow.compare(*files, **{k: options[k] for k in structural if k in options})
     if options.get("numeric"):
         ends: dict[str, Any] = {k: options.get(k) for k in ("inputs", "outputs")}
+        # The second file is the expected one, as in the comparison of structure.
         told = thinflow.verify(files[1], files[0], tolerance=options.get("rtol", 1e-4), **ends)
         found += [
             f"Output '{o.name}' differs by {o.largest:.6g} ({o.relative:.3g} of the largest value)"

@@ -82,6 +82,7 @@ def _measured(values: dict[str, Any]) -> Measured:
     try:
         return graph_metrics(path, values["input_layer"], **given)
     except GraphError:
+        # Only the default may be replaced by a guess: a name that somebody gave must exist.
         if values["input_layer"] != _FIRST_LAYER:
             raise
     measured = graph_metrics(path, **given)
@@ -116,6 +117,7 @@ def _grouped(count: object) -> str:
     """A number with the separators of the user's locale; `None` and `unknown` as they are."""
     if not isinstance(count, int):
         return str(count)
+    # The locale belongs to the whole process: it is put back, whatever happens.
     before = locale.setlocale(locale.LC_NUMERIC)
     try:
         locale.setlocale(locale.LC_NUMERIC, "")

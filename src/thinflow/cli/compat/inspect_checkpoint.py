@@ -44,6 +44,7 @@ _NUMPY_NAMES = {"float": "float32", "double": "float64", "half": "float16"}
 
 
 def main(argv: Sequence[str]) -> int:
+    # `--printoptions a=1 b=2` takes any number of words, which `OldFlags` does not know.
     plain, options = _taken_out(argv)
     values = FLAGS.parse(plain)
     if values is None:
@@ -202,6 +203,7 @@ def _print_options(texts: Sequence[str]) -> dict[str, Any]:
                 f"--printoptions {text}: no such option of numpy",
                 hint=f"choose one of {', '.join(sorted(known))}",
             )
+        # An option without a value has no type to read a text by.
         if known[name] is None:
             raise ParameterError(f"--printoptions {name} cannot be set here", hint="leave it out")
         try:

@@ -88,6 +88,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _place(flags: Mapping[str, Setting], name: str) -> str:
     """The file of a flag; where it is not given, that of TensorFlow's example if it is there; else ""."""
+    # The original put the folder in front of the graph and the picture only.
     root = "" if name == "labels" else str(flags["root_dir"])
     if flags[name]:
         return os.path.join(root, os.path.expanduser(str(flags[name])))
@@ -111,9 +112,11 @@ def _found(
         preparation=preparation(*sizes, mean, std, bgr=bool(flags["bgr"])),
         input_layer=str(flags["input_layer"]),
         output_layer=str(flags["output_layer"]),
+        # A .tflite file knows its inputs and outputs.
         defaults=("", "") if is_lite else _LAYERS,
         count=int(flags["top_k"]),
         note=lambda line: print_lines([line], sys.stderr),
+        # LiteRT's programs always tell the time of a run, TensorFlow's do not.
         runs=int(flags["count"]) or int(is_lite),
         engine=str(flags["engine"]),
         threads=max(1, int(flags["num_threads"])),

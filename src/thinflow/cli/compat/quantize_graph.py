@@ -81,6 +81,7 @@ def _transforms(flags: Mapping[str, Setting]) -> str:
     if mode in ("round", "weights_rounded"):
         if not 1 <= bits <= 16:
             raise ParameterError(f"--bitdepth={bits} is not possible", hint="give 1 to 16")
+        # So many different values fit into the bits.
         return f"strip_unused_nodes round_weights(num_steps={2**bits})"
     if mode == "weights":
         return "strip_unused_nodes quantize_weights"

@@ -56,6 +56,7 @@ def main(argv: Sequence[str]) -> int:
         )
     if name in commands:
         rest = list(argv)
+        # The first occurrence: the same word may be a value further on.
         rest.remove(name)
         return _run_command(name, rest, *commands[name])
     first = argv[0] if argv else ""
@@ -75,6 +76,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _command(argv: Sequence[str], known: Sequence[str]) -> str:
     """The subcommand; flags may come before it. "" if there is none."""
+    # A first word that is neither flag nor command is a mistake, though a command may follow.
     if not argv or (not argv[0].startswith("-") and argv[0] not in known):
         return ""
     return next((word for word in argv if word in known), "")
@@ -101,6 +103,7 @@ def _run_command(
 
     own = "\n".join(line for line in EXAMPLES.splitlines() if f" {name} " in line)
     parser = Parser(f"saved_model_cli {name}", (run.__doc__ or "").strip().splitlines()[0], own)
+    # The original took the beginning of a flag for the flag.
     parser.allow_abbrev = True
     parser.add_argument("--dir", required=True, help="the SavedModel's folder")
     add_arguments(parser)
@@ -251,6 +254,7 @@ def _save(path: str, array: Any) -> None:
     import numpy as np
 
     os.makedirs(os.path.dirname(path), exist_ok=True)
+    # numpy writes objects only by pickling; texts become byte strings of one length.
     np.save(path, array.astype("S") if array.dtype.hasobject else array, allow_pickle=False)
 
 

@@ -48,6 +48,7 @@ def main(argv: Sequence[str]) -> int:
         if not str(values[name]).strip():
             print(f"{name} can't be empty.\n{FLAGS.usage()}", file=sys.stderr)
             return USAGE_EXIT
+    # Texts for all, and apart from them the names of the switches that are on.
     return _apply({name: str(v) for name, v in values.items()}, {n for n, v in values.items() if v is True})
 
 
