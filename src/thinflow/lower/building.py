@@ -1,4 +1,4 @@
-"""What the builders of all targets have in common: names, types, shapes and constants of a graph's values."""
+"""The base of all targets' builders: names, types, shapes and constants of a graph's values."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Building(Generic[T]):
             )
 
     def tensor_spec(self, tensor: T) -> TensorSpec:
-        """What is known of a tensor, small integer constants with their elements."""
+        """The spec of a tensor, small integer constants with their elements."""
         if not tensor.is_constant:
             return self._known.get(tensor, TensorSpec(tensor.dtype, tensor.shape))
         array = np.asarray(tensor.array())
@@ -139,7 +139,7 @@ class Building(Generic[T]):
     # --- tensors ------------------------------------------------------------------------------------------
 
     def begin(self, node: Node) -> None:
-        """What is emitted from now on belongs to `node`."""
+        """Make `node` the owner of what is emitted from now on."""
         self._node = node
 
     def value(self, value: Value, *, like: T | None = None, element: DType | None = None) -> T:

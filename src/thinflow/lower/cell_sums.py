@@ -1,4 +1,4 @@
-"""What one turn of a loop computes for a row of units, in a normal form: sums of products of what it reads.
+"""The normal form of what a turn of a loop computes for a row of units: sums of products of what it reads.
 
 A recurrent cell is written in many ways: kernels split or joined, biases added here or there, x and h side by
 side in one product or each in its own. As a sum it always looks the same:
@@ -27,7 +27,7 @@ class NoCell(Exception):
 
 @dataclass(frozen=True)
 class Step:
-    """How a target's operator makes a tensor [batch,n], in words that all targets share.
+    """The making of a tensor [batch,n] by a target's operator, in words that all targets share.
 
     Attributes:
         kind: "constant", "product" (with a matrix [k,n]), "add", "subtract", "multiply", "join", "same",
@@ -47,7 +47,7 @@ class Steps(Protocol):
     """A target's operators, asked backwards."""
 
     def step(self, tensor: Any) -> Step:
-        """How a tensor is made.
+        """The step that makes a tensor.
 
         Raises:
             NoCell: in a way that no cell is made of.
@@ -63,7 +63,7 @@ class Steps(Protocol):
 
 @dataclass(eq=False)
 class Atom:
-    """What is no sum; compared by identity.
+    """A factor or addend that is no sum; compared by identity.
 
     Attributes:
         kind: "state", "row", "multiply", "clip", "choose", "sum" (of several terms), or one of FUNCTIONS.

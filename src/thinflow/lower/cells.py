@@ -25,7 +25,7 @@ Bent = tuple[str, Sum]
 
 @dataclass(eq=False)
 class Gate:
-    """What goes into the function of a gate.
+    """A gate: its function, and what goes into it.
 
     Attributes:
         function: one of FUNCTIONS, or "hard_sigmoid": the sum itself, between 0 and 1.
@@ -76,7 +76,7 @@ class Cell:
 
     @property
     def sources(self) -> list[Atom]:
-        """What it reads besides its own output, in the order in which the columns of weights are joined."""
+        """The sources besides its own output, in the order in which the columns of weights are joined."""
         return list(dict.fromkeys(s for gate in self.gates.values() for s in gate.x))
 
 
@@ -315,7 +315,7 @@ class _Finder:
 
 
 def _projected(total: Sum) -> tuple[Sum, Array | None]:
-    """What a matrix [outputs,units] is multiplied by to give a sum, and that matrix; None without."""
+    """The sum that a matrix [outputs,units] multiplies to give another, and that matrix; None without."""
     if total.terms or np.any(total.bias) or len(total.products) != 1:
         return total, None
     source, matrix = next(iter(total.products.items()))

@@ -70,11 +70,11 @@ class FlowLowering(Lowering):
         return inner
 
     def turned(self, condition: Function, body: Function, slots: Sequence[Any]) -> list[Any]:
-        """What the arguments of a loop are once the condition is false."""
+        """The arguments of a loop once the condition is false."""
         raise UnsupportedOp(f"{self.target.label} has no loops")
 
     def branched(self, decision: Any, slots: Sequence[Any], then: Maker, otherwise: Maker) -> list[Any]:
-        """What one of two branches gives; the decision is not known yet."""
+        """The results of one of two branches; the decision is not known yet."""
         raise UnsupportedOp(f"{self.target.label} has no branches")
 
     def tensor_of(self, slot: Any) -> Any:
@@ -112,7 +112,7 @@ class FlowLowering(Lowering):
             self.tensors[node.output()] = slot
 
     def read(self, value: Value) -> Any:
-        """What stands for a value."""
+        """The slot that stands for a value."""
         if value not in self.tensors and value.node in self._inside:
             hint = "`thinflow transform -t raise_control_flow` makes a call of it all, or says why it cannot"
             error = UnsupportedOp(self._inside[value.node], value.node.where, hint)
@@ -203,7 +203,7 @@ class FlowLowering(Lowering):
         return results
 
     def chosen(self, decision: Any, slots: Sequence[Any], then: Maker, otherwise: Maker) -> list[Any]:
-        """What one of two branches gives: that branch itself if the decision is known."""
+        """The results of one of two branches: of that branch itself if the decision is known."""
         if not decision.is_constant:
             return self.branched(decision, slots, then, otherwise)
         array = np.asarray(decision.array())
@@ -230,7 +230,7 @@ class FlowLowering(Lowering):
         return self.one_of(makers, [decision, *slots])
 
     def one_of(self, branches: Sequence[Maker], slots: list[Any], number: int = 0) -> list[Any]:
-        """What the branch with the number slots[0] gives, else the last one: choices inside choices."""
+        """The results of branch number slots[0], else of the last one: choices inside choices."""
         index, *rest = slots
         # TensorFlow's Case takes the last branch for numbers out of range.
         if len(branches) == number + 1:
@@ -252,7 +252,7 @@ class FlowLowering(Lowering):
 
 
 def steps(graph: Graph, outputs: Sequence[Value], inputs: Sequence[Value]) -> list[Step]:
-    """What computes outputs from inputs, in order. O(nodes + edges)."""
+    """The steps that compute outputs from inputs, in order. O(nodes + edges)."""
     order: list[Step] = list(needed_nodes(outputs, inputs))
     # TF1's loops and branches are cycles of single nodes, and finding them costs a walk over the graph.
     if any(isinstance(n, Node) and n.op in _TF1 for n in order):
@@ -261,7 +261,7 @@ def steps(graph: Graph, outputs: Sequence[Value], inputs: Sequence[Value]) -> li
 
 
 def called(function: Function) -> Maker:
-    """What calls a function in place."""
+    """A maker that calls a function in place."""
     return lambda lowering, slots: lowering.inlined(function, slots)
 
 
@@ -330,7 +330,7 @@ FlowLowering.calls = {
 
 
 def lowered_block(target: Vocabulary, graph: Graph) -> Block[Any, Any]:
-    """What computes a graph's outputs from its inputs, for a target without loops and branches.
+    """The block that computes a graph's outputs from its inputs, for a target without loops and branches.
 
     Raises:
         UnsupportedOp: a node that the target cannot express, the first one in running order; with its reason.

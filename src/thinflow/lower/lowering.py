@@ -46,7 +46,7 @@ class Vocabulary:
 
 
 def needed_nodes(outputs: Iterable[Value], inputs: Iterable[Value]) -> list[Node]:
-    """What has to run, each node after those it reads, control edges aside; loops are cut."""
+    """The nodes that have to run, each after those it reads, control edges aside; loops are cut."""
     fed = set(inputs)
     order: list[Node] = []
     seen: set[Node] = set()
@@ -127,7 +127,7 @@ class Lowering:
         return tensor
 
     def operand(self, node: Node, value: Value) -> Any:
-        """What the rule of a node is handed for an input."""
+        """The tensor that the rule of a node is handed for an input."""
         return self.read(value)
 
     def lower(self, node: Node) -> None:
@@ -149,7 +149,7 @@ class Lowering:
             self._refuse(node, error, {v.port for v in node.outputs} | {0})
 
     def mark(self) -> tuple[int, ...]:
-        """How much has been emitted by now, for `undo`."""
+        """A mark of how much has been emitted by now, for `undo`."""
         return (len(self.builder.operators),)
 
     def undo(self, mark: tuple[int, ...]) -> None:

@@ -32,7 +32,7 @@ _FIXED = 6  # arguments behind the boxes and the scores, all constants
 
 @dataclass(frozen=True)
 class _Call:
-    """What a call asks for.
+    """The arguments of a call.
 
     Attributes:
         count: boxes there are; size: places asked for.

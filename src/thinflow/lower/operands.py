@@ -1,4 +1,4 @@
-"""What rules of all targets ask of their operands, and how they refuse."""
+"""Operands of the rules of all targets: questions about them, and refusals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import shape_text
 
 WIDENING = "compute in float instead: `thinflow transform MODEL OUT.pb -t widen_floats`, and convert that"
-"""What helps against half precision and bfloat16, of which runtimes have few kernels."""
+"""Advice against half precision and bfloat16, of which runtimes have few kernels."""
 
 
 class Operand(Protocol):

@@ -1,4 +1,4 @@
-"""What rules of all targets ask of lookup tables."""
+"""Lookup tables for the rules of all targets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from thinflow.ir.graph import Node
 
 
 def known_content(node: Node) -> Content:
-    """What the table that a node reads holds.
+    """The content of the table that a node reads.
 
     Raises:
         UnsupportedOp: that is not known before it runs.

@@ -19,7 +19,7 @@ Writer: TypeAlias = Callable[[Graph, FilePath], int]
 
 @dataclass(frozen=True)
 class Target:
-    """What the module `target` of a folder calls TARGET.
+    """A target: what the module `target` of a folder calls TARGET.
 
     Attributes:
         name: what `format=` calls it.

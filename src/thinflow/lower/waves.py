@@ -23,7 +23,7 @@ def waves(rows: int, columns: int, points: int) -> tuple[Array, Array]:
 
 
 def mirrored_weights(points: int) -> Array:
-    """How often each frequency [points // 2 + 1, 1] counts in the inverse transform to real numbers."""
+    """The weight of each frequency [points // 2 + 1, 1] in the inverse transform to real numbers."""
     # Frequencies k and points - k are one pair of conjugates, but for 0 and, if there is one, the middle.
     weights = np.full((points // 2 + 1, 1), 2.0 / points)
     weights[0] = 1 / points

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def warnings_for(optimized: OptimizedGraph, quantized: QuantizedModel) -> list[str]:
-    """What may mislead whoever reads only the figures."""
+    """Warnings of what may mislead whoever reads only the figures."""
     warnings = _about_samples(optimized.job)
     norms = optimized.summary.training_norms
     if norms:
@@ -59,7 +59,7 @@ def _about_samples(job: JobInputs) -> list[str]:
 
 
 def settled_notes(inputs: Sequence[Value], core: Core, samples: Samples) -> list[str]:
-    """What the models were made for where the graph leaves sizes open, such as the steps of a recurrent net.
+    """Notes on sizes that the graph leaves open and models were made for, such as steps of a recurrent net.
 
     Args:
         inputs: of the graph as it came.

@@ -125,7 +125,7 @@ def batch_note(inputs: Sequence[HasShape], why: str) -> str:
 
 
 def _left(model: HasCore) -> tuple[bool, int]:
-    """How much of the graph is not in a model: what is smaller holds more."""
+    """The amount of the graph that is not in a model: what is smaller holds more."""
     # A model that begins behind a decoder is whole, so counting nodes alone would not do.
     return model.coverage.is_part, len(model.core.outside)
 

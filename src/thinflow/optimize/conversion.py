@@ -30,7 +30,7 @@ from thinflow.rewrite.runner import Result
 @brief_repr
 @dataclass
 class Conversion:
-    """What `convert_verified` wrote and proved.
+    """The result of `convert_verified`: what it wrote and proved.
 
     Attributes:
         path: of the file, which has another name than the one asked for if it holds a part of the model.
@@ -225,7 +225,7 @@ def _agrees(core: Core, coverage: Coverage) -> str:
 
 
 def _why_unproven(error: ThinflowError) -> list[str]:
-    """What the graph says of made-up inputs, and what to do about it."""
+    """Notes on what the graph says of made-up inputs, and on what to do about it."""
     notes = [
         f"why    {error.message}",
         "then   compare on your inputs: thinflow verify MODEL FILE --feed NAME=...",
@@ -234,7 +234,7 @@ def _why_unproven(error: ThinflowError) -> list[str]:
 
 
 def _core_notes(core: Core) -> list[str]:
-    """What a converted model takes and gives, and what of the graph is not in it."""
+    """Notes on what a converted model takes and gives, and on what of the graph is not in it."""
     notes = [f"input  {v.name}  {v.spec}" for v in core.fed]
     notes += [f"output {v.name}  {v.spec}" for v in core.given]
     notes += [f"state  {s.name}  {s.input.spec}  kept from call to call" for s in core.states]

@@ -36,7 +36,7 @@ from thinflow.typing import Array
 # Nobody knows before the run how often a loop turns. Any number above a few makes the body of a loop heavier
 # than the nodes around it, which is all that weighing regions needs.
 _ITERATIONS = 10
-"""How many iterations a loop is taken to run."""
+"""The number of iterations that a loop is taken to run."""
 _PRODUCTS = frozenset({"MatMul"})
 """Also what a classifier at the end of a loop does, so that it does not make the rest the work of a model."""
 
@@ -122,7 +122,7 @@ def whole_with_texts(graph: Graph, find: Callable[..., Core]) -> Core:
 
 Unsupported = Callable[..., dict[Node, str]]
 BESIDE = "it stands before or after a node that"
-"""How the reason begins that is no node's own."""
+"""The beginning of the reason that is no node's own."""
 
 
 def find_core(
@@ -227,7 +227,7 @@ def _heaviest_region(graph: Graph, division: Division, refused: dict[Node, str],
 
 
 def _loop_error(graph: Graph, lost: Node, why: str, runtime: str) -> UnsupportedOp:
-    """What to say where the work is done in a loop or branches that the runtime cannot hold."""
+    """The error where the work is done in a loop or branches that the runtime cannot hold."""
     advice = f"{known}; " if (known := shape_advice(graph.inputs)) else ""
     return UnsupportedOp(
         f"the work of this model is done inside a loop that {runtime} models cannot hold: {why}",
@@ -237,13 +237,13 @@ def _loop_error(graph: Graph, lost: Node, why: str, runtime: str) -> Unsupported
 
 
 def narrow_advice(nodes: Iterable[Node]) -> str:
-    """What helps if nodes compute in half precision or bfloat16; "" if none does."""
+    """Advice if nodes compute in half precision or bfloat16; "" if none does."""
     values = (v for n in nodes for v in (*n.inputs, *n.outputs))
     return WIDENING if any(v.dtype in (HALF, BFLOAT16) for v in values) else ""
 
 
 def shape_advice(inputs: Sequence[Value]) -> str:
-    """How to fix sizes beyond the batch that inputs leave open, so that more can be converted; "" if none."""
+    """Advice to fix sizes beyond the batch that inputs leave open, so that more is converted; "" if none."""
     specs = {v: declared_spec(v) for v in inputs}
     sizes = [
         f"--shape {v.name}={','.join(map(str, concrete_shape(spec)))}"
@@ -262,7 +262,7 @@ def _loop_advice(lost: Node) -> str:
 
 
 def _node_count(node: Node) -> int:
-    """How many nodes run for a node, about: those in a loop in every iteration."""
+    """The number of nodes that run for a node, about: those in a loop in every iteration."""
     return 1 + len(calls_inside(node)) * (_ITERATIONS if has(node.op, Trait.WHILE) else 1)
 
 
@@ -317,7 +317,7 @@ def _handles_text(node: Node) -> bool:
 
 
 def _laying_out_words(nodes: Sequence[Node]) -> list[Node]:
-    """What makes one tensor of the words that rows of text were split into: an app feeds that, not parts.
+    """Nodes that make one tensor of the words that text was split into: an app feeds that, not parts.
 
     Args:
         nodes: in an order in which they can run.

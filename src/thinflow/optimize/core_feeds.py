@@ -19,7 +19,7 @@ from thinflow.typing import Array
 
 _SEED = 0
 REFUSED = (NodeError, FeedError, FormatError)
-"""What a graph says of inputs that do not fit it: a picture or a sound may be no file at all."""
+"""Errors of a graph whose inputs do not fit it: a picture or a sound may be no file at all."""
 
 
 class UnprovenError(FeedError):
@@ -50,7 +50,7 @@ def core_feeds(core: Core, samples: Samples, count: int) -> list[list[Array]]:
 def core_results(
     plan: Plan, core: Core, feeds: Sequence[Sequence[Array]], samples: Samples
 ) -> list[list[Array]]:
-    """What a plan of the core computes of each feed.
+    """The results of a plan of the core for each feed.
 
     Raises:
         NodeError, FeedError: the graph does not run on real samples.

@@ -1,4 +1,4 @@
-"""How much of a model a file holds: all of it, all behind a front that decodes bytes, or only a part.
+"""The coverage of a model by a file: all of it, all behind a front that decodes bytes, or only a part.
 
 A file that gives all of the model's outputs and takes the model's inputs is the model. So is one that begins
 behind what turns a WAV file, a JPEG, text or records into numbers, which is the app's business on a phone.
@@ -65,7 +65,7 @@ class Obstacle:
 @brief_repr
 @dataclass(frozen=True)
 class Coverage:
-    """How much of a model a file holds, and what keeps it from holding more.
+    """The coverage of a model by a file, and what keeps it from being more.
 
     Attributes:
         kind: "whole", "decoded front" or "part".
@@ -91,7 +91,7 @@ class Coverage:
 
     @property
     def note(self) -> str:
-        """What a verdict must tell of a whole model: what the app does; "" if it does nothing."""
+        """The note that a verdict has of a whole model: what the app does; "" if it does nothing."""
         if self.kind != DECODED_FRONT:
             return ""
         return f"the app {self._verb} {self.decoded} and feeds {_listed(self.starts_at)}"
@@ -102,7 +102,7 @@ class Coverage:
 
     @property
     def sentence(self) -> str:
-        """What is missing from a part, and why; "" if nothing is."""
+        """A sentence on what is missing from a part, and why; "" if nothing is."""
         if not self.is_part:
             return ""
         if self.missing:
@@ -118,13 +118,13 @@ class Coverage:
 
     @property
     def description(self) -> str:
-        """What the file says of itself."""
+        """The description that the file has of itself."""
         if self.is_part:
             return f"{PARTIAL}a part of a model, made by thinflow; {self.sentence}"
         return f"made by thinflow; {self.note}" if self.note else "made by thinflow"
 
     def stem(self, stem: str) -> str:
-        """What a file with this much of a model is called: a part says so."""
+        """The stem of a file with this much of a model: that of a part says so."""
         return marked(stem) if self.is_part else stem
 
     def path(self, path: str) -> str:
@@ -174,7 +174,7 @@ def _way_out(obstacle: Obstacle | None) -> str:
 
 
 def coverage_of(core: Core) -> Coverage:
-    """How much of its graph a core is."""
+    """The coverage of its graph by a core."""
     wanted = core.graph.outputs
     missing = {v.name: _in_the_way(core, [v]) for v in wanted if v not in core.outputs}
     ahead = [v for v in core.inputs if v not in core.graph.inputs]
@@ -190,7 +190,7 @@ def coverage_of(core: Core) -> Coverage:
 
 
 class _Front:
-    """What stands before a core.
+    """The nodes before a core.
 
     Attributes:
         ahead: the core's inputs that it computes.
@@ -228,7 +228,7 @@ class _Front:
         return handles_text(node) or (node in self.from_bytes and _makes_no_floats(node))
 
     def decoded(self) -> str:
-        """What the app decodes, in words."""
+        """The things that the app decodes, in words."""
         found = [m.op for n in self.nodes for m in (n, *calls_inside(n))]
         words = dict.fromkeys(_DECODED[op] for op in found if op in _DECODED)
         # ParseExample, ParseExampleV2, ParseSingleExample, ParseSequenceExample, ...

@@ -93,7 +93,7 @@ def check_codes(
 
 @dataclass(frozen=True)
 class _Question:
-    """What is compared.
+    """The values that are compared.
 
     Attributes:
         codes: results of eight-bit ops.
@@ -115,7 +115,7 @@ class _Question:
         return list(dict.fromkeys([*self.codes, *self.ahead, *ends, *self.numbers]))
 
     def fed(self, made: Mapping[Value, Array]) -> dict[Value, Array]:
-        """What those who read it are given, as the interpreter made it."""
+        """The values that readers are given, as the interpreter made them."""
         ends = (end for pair in self.ranges.values() for end in pair)
         return {v: made[v] for v in (*self.codes, *self.ahead, *ends) if not _is_on_the_way(v)}
 
@@ -148,7 +148,7 @@ def is_repeatable(value: Value, begin: Sequence[Value]) -> bool:
 def _answers(
     graph: Graph, question: _Question, feeds: Mapping[Value, Array], engine: str, timeout_seconds: float
 ) -> dict[Value, Array]:
-    """What the engine makes of the values that each op is fed."""
+    """The engine's results for the values that each op is fed."""
     cut, twins = _cut(graph, feeds)
     asked = [*question.codes, *question.numbers]
     outputs = [cut.node(v.node.name).output(v.port) for v in asked]

@@ -104,7 +104,7 @@ class JobInputs:
 
     @property
     def stem(self) -> str:
-        """What the files are called after."""
+        """The stem of the files' names."""
         return stem_of(self.graph)
 
 

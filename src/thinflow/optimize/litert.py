@@ -220,7 +220,7 @@ def _with_free_sizes(graph: Graph, samples: Samples) -> FloatModel | None:
 
 
 def _leading_sizes(core: Core, samples: Samples | None) -> dict[Value, set[int]]:
-    """How long what is computed before the core is for the first samples where the graph leaves it open."""
+    """The leading sizes that values computed before the core have for the first samples, where open."""
     computed = [v for v in core.inputs if v not in core.graph.inputs and v.shape and v.shape[0] is None]
     found: dict[Value, set[int]] = {v: set() for v in computed}
     for feed in islice(samples, _SAMPLES_FOR_SIZES) if samples is not None and computed else ():

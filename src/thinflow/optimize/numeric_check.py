@@ -25,7 +25,7 @@ from thinflow.typing import Array
 # float32 rounds to 6e-8. Sums of n products in another order, or with fused multiply-add, differ by up to n
 # times that: by 1e-3 for n = 16,000. What a wrong op gives is of the size of the values.
 FLOAT_TOLERANCE = 1e-3
-"""How far a runtime's float answer may be from the interpreter's, relative to the largest value."""
+"""The distance a runtime's float answer may have from the interpreter's, relative to the largest value."""
 CODES_TOLERANCE = 0.25
 """The same for graphs with eight-bit codes, whose roundings add up. Other samples are farther away."""
 _MOVES = Trait.PASSES_THROUGH | Trait.RESHAPE
@@ -211,7 +211,7 @@ def valid_detections(array: Array, value: Value, counts: Mapping[Value, Array]) 
 
 
 def _rows_per_box(node: Node) -> int:
-    """Where each class suppresses its own boxes, a box has one row; else one for each of its best classes."""
+    """The rows of a box: one where each class suppresses its own; else one for each of its best classes."""
     if node.attrs.get("use_regular_nms", False):
         return 1
     best, classes = (node.attrs.get(key, 1) for key in ("max_classes_per_detection", "num_classes"))

@@ -50,7 +50,7 @@ class OptimizedGraph:
 
     @property
     def notes(self) -> list[str]:
-        """What the reader must know of the graph, whatever becomes of it."""
+        """Notes on the graph, whatever becomes of it."""
         job = self.job
         notes = [*opening_notes(job.graph), *switch_notes(job.settings)]
         notes += picture_warnings(job.graph, job.data)
@@ -59,7 +59,7 @@ class OptimizedGraph:
 
 
 def kept_notes(graph: Graph) -> list[str]:
-    """Where the state of a graph is, in the files that are made from it."""
+    """Notes on where the state of a graph is, in the files that are made from it."""
     if not graph.states:
         return []
     pairs = ", ".join(f"{s.input} and gives {s.output}" for s in graph.states[:2])

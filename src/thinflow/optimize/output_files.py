@@ -15,7 +15,7 @@ from thinflow.ir.types import shape_text
 
 
 class Report(Protocol):
-    """What the job tells, and the files of it by role."""
+    """A report of the job, and its files by role."""
 
     files: dict[str, Path]
 
@@ -59,7 +59,7 @@ def write_graph(graph: Graph, folder: Path, stem: str) -> dict[str, Path]:
 
 
 def page_files(folder: Path) -> dict[str, Path]:
-    """Where a report goes, by role."""
+    """The files of a report, by role."""
     return {"json": folder / "report.json", "markdown": folder / "report.md"}
 
 
@@ -84,7 +84,7 @@ def sizes_of(files: Mapping[str, Path]) -> dict[str, int]:
 
 
 def stem_of(graph: Graph) -> str:
-    """What the files are called after: the model's file."""
+    """The stem of the files' names: that of the model's file."""
     # Up to the first dot, as `Coverage.path` has it.
     name = Path(graph.path).name.split(".")[0] if graph.path else ""
     return name or "model"

@@ -29,7 +29,7 @@ _MOVES = Trait.PASSES_THROUGH | Trait.RESHAPE | Trait.PAD
 
 
 def picture_warnings(graph: Graph, samples: Samples) -> list[str]:
-    """What to know of the range of pixels: that it is not the one of training, or that nobody chose it.
+    """Warnings about the range of pixels: that it is not the one of training, or that nobody chose it.
 
     Args:
         graph: as it was opened, its batch norms not folded yet.

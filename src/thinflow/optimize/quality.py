@@ -70,7 +70,7 @@ class Quality:
 
     @property
     def drop(self) -> float | None:
-        """What is lost, in points of percent: right answers if there are labels, else equal answers.
+        """The loss, in points of percent: right answers if there are labels, else equal answers.
 
         None if neither is known.
         """
@@ -124,14 +124,14 @@ CHANCE = 0.05
 
 
 def split_chance(lost: int, gained: int) -> float:
-    """How probable so uneven a split is where each side is as likely, from 0 to 1 (two-sided, exact)."""
+    """The probability of so uneven a split where each side is as likely, from 0 to 1 (two-sided, exact)."""
     count, fewer = lost + gained, min(lost, gained)
     # Twice one tail; for an even split both tails share the middle, which is why it may exceed 1.
     return min(1.0, 2 * sum(math.comb(count, i) for i in range(fewer + 1)) / 2**count)
 
 
 def tail_chance(found: int, count: int, share: float) -> float:
-    """How probable it is to find as many or more in so many samples, if each is one with this probability."""
+    """The probability of finding as many or more in so many samples, if each is one with this probability."""
     if not found or share >= 1:
         return 1.0
     if share <= 0:

@@ -27,7 +27,7 @@ _CODES = {"uint8": (0, 255), "int8": (-128, 127)}
 
 @dataclass(frozen=True)
 class InputCodes:
-    """How the codes of an input stand for numbers: real = (code - mean) / std."""
+    """The meaning of the codes of an input: real = (code - mean) / std."""
 
     mean: float
     std: float

@@ -222,7 +222,7 @@ def _scheme(results: PairResults) -> list[str]:
 
 
 def _not_fused(left: Mapping[str, Sequence[Entry]]) -> list[str]:
-    """What fusion left alone in the models, and why."""
+    """Operators that fusion left alone in the models, and why."""
     lines = [
         f"- {runtime}: {count} × {markdown(text)} (first {markdown_code(node)})"
         for runtime, entries in left.items()

@@ -83,7 +83,7 @@ class GraphResults(JobResults):
 
     @property
     def scheme(self) -> str:
-        """How the model was to be quantized."""
+        """The scheme in which the model was to be quantized."""
         return self.recipe.scheme
 
     @property

@@ -105,7 +105,7 @@ def unknown_op(graph: Graph) -> UnsupportedOp | None:
 
 
 def unproven(unknown: UnsupportedOp) -> str:
-    """What a reader must know where an op of the graph runs nowhere here."""
+    """The note for a reader where an op of the graph runs nowhere here."""
     return (
         f"the graph was not run from end to end, as nothing here knows an op in it ({unknown.where}): "
         "transforms were proven piece by piece, and models are judged at their own outputs; "

@@ -117,7 +117,7 @@ def _is_float(spec: TensorSpec) -> bool:
 
 
 def _note(feeds: Feeds, count: int | None, path: str, scaling: Scaling | None) -> str:
-    """Where samples are from, which of how many, and what becomes of pixels."""
+    """A note on where samples are from, which of how many, and what becomes of pixels."""
     taken = "some" if count is None else str(count)
     origin = f"samples from {path or 'the given samples'}"
     if count is not None and feeds.total is not None and count < feeds.total:
@@ -171,7 +171,7 @@ def _require_shapes(graph: Graph) -> None:
 
 
 def one_sample(spec: TensorSpec) -> TensorSpec:
-    """What one sample looks like: a batch of one where the batch is open."""
+    """The spec of one sample: a batch of one where the batch is open."""
     if spec.shape and spec.shape[0] is None:
         return TensorSpec(spec.dtype, (1, *spec.shape[1:]))
     return spec

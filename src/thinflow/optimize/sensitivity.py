@@ -1,4 +1,4 @@
-"""Which layer loses most when it alone is rounded."""
+"""The sensitivity of layers: which loses most when it alone is rounded."""
 
 from __future__ import annotations
 

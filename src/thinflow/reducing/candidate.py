@@ -53,6 +53,7 @@ class Candidate:
 
         fed = {v: self.feeds[v.name] for v in self.graph.inputs if v.name in self.feeds}
         try:
+            # Drawn numbers must be the same in each trial, or cutting at them would change what fails.
             with repeatable_randomness():
                 Plan(self.graph, self.graph.outputs, list(fed)).run(fed, remember)
         except ThinflowError:
@@ -79,9 +80,11 @@ def cut(
     placeholders: list[Value] = []
     for name, array in (inputs or {}).items():
         value = graph.value(name)
+        # Fed and fetched at once, nothing would run in between.
         if value in wanted:
             return None
         new = _source(graph, value, array)
+        # The producer stays until `pruned` finds that nobody needs it.
         value.replace_uses(new)
         if new.node.op == "Placeholder":
             placeholders.append(new)
@@ -94,6 +97,7 @@ def pruned(
 ) -> Candidate | None:
     """The graph reduced, in place, to what the outputs need; None if they need nothing that works."""
     needed = ancestors(v.node for v in outputs)
+    # A graph that only hands on what it is fed can show no failure.
     if all(is_source(n) for n in needed) or any(is_source(v.node) for v in outputs):
         return None
     graph.inputs = [v for v in inputs if v.node in needed]
@@ -109,11 +113,13 @@ def pruned(
 def _source(graph: Graph, value: Value, array: Array) -> Value:
     """A placeholder for a value, or a constant if a file of arrays cannot hold it."""
     element = value.spec.dtype or dtype(array.dtype)
+    # The characters that TensorFlow allows in names of nodes; the ":1" of a port has one that it does not.
     name = re.sub(r"[^A-Za-z0-9_.\\/>-]", "_", value.name)
     if array.dtype.kind not in PLAIN:
         return graph.constant(array, f"{name}_value")
     attrs: dict[str, Attr] = {"dtype": element, "shape": ShapeAttr(tuple(array.shape))}
     new = graph.add("Placeholder", name=f"{name}_fed", attrs=attrs).output()
+    # Recorded, so that shapes are known where inference alone would not find them.
     new.spec = type(new.spec)(element, tuple(array.shape))
     return new
 
@@ -133,6 +139,7 @@ def bypassed(old: Candidate, names: Iterable[str], values: Mapping[str, Array]) 
         value = node.output()
         value.replace_uses(source)
         outputs = [source if v is value else v for v in outputs]
+    # Two outputs that have become one value would be fetched twice.
     if len(set(outputs)) < len(outputs):
         return None
     return pruned(graph, graph.inputs, outputs, old.feeds)
@@ -180,12 +187,13 @@ def without_trimmings(old: Candidate, what: str) -> Candidate:
 
 
 def first(graph: Graph, feeds: Mapping[str, Array]) -> Candidate:
-    """Where to start: only what the outputs need, and strings to feed put into the graph as constants.
+    """The candidate to start with: only what outputs need; strings to feed become constants of the graph.
 
     Raises:
         FeedError: there is nothing between inputs and outputs.
     """
     copy = graph.clone()
+    # An .npz file holds text and TensorFlow's own floats only as pickles.
     odd = {n: a for n, a in feeds.items() if a.dtype.kind not in PLAIN}
     for name, array in odd.items():
         value = copy.value(name)

@@ -1,4 +1,4 @@
-"""What may be wrong with a graph, as something to try again and again: the property a reduction keeps."""
+"""Properties that a reduction keeps: what may be wrong with a graph, as something to try again and again."""
 
 from __future__ import annotations
 

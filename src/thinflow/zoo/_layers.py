@@ -1,4 +1,4 @@
-"""What the architectures share: a graph builder that runs every layer it adds on a few small pictures.
+"""The architectures' common part: a graph builder that runs every layer it adds on a few small pictures.
 
 Random weights alone blow up or fade away over fifty layers. Training prevents that by letting batch norms
 collect the mean and variance of what passes through them; so does this builder, with four seeded pictures,
@@ -62,7 +62,7 @@ class Builder:
         return value
 
     def seen(self, value: Value) -> Array:
-        """What the value is on the probe pictures: [4,h,w,c], or [4,c] after pooling."""
+        """The value on the probe pictures: [4,h,w,c], or [4,c] after pooling."""
         return self._seen[value]
 
     def const(self, array: Any, name: str) -> Value:
@@ -174,7 +174,7 @@ class Builder:
     def normalized(
         self, x: Value, mean: Array, variance: Array, gamma: Array, beta: Array, epsilon: float
     ) -> Array:
-        """What a batch norm makes of x."""
+        """The result of a batch norm of x."""
         scale = gamma / np.sqrt(variance + np.float32(epsilon))
         y: Array = self.seen(x) * scale + (beta - mean * scale)
         return y

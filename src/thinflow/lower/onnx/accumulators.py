@@ -84,7 +84,7 @@ class Layer:
         return y
 
     def joining(self, b: Builder, to: TargetTensors) -> Join:
-        """What makes a bias behind a requantization part of the layer."""
+        """The function that makes a bias behind a requantization part of the layer."""
         return replace(self, plan=self.plan.requantized(to.fixed))._joined_by(b)
 
     def _joined_by(self, b: Builder) -> Join:
@@ -258,7 +258,7 @@ def _of_reals(b: Builder, conv: Conv, x: QuantizedTensor, w: QuantizedTensor) ->
 def _bias(
     b: Builder, x: QuantizedTensor, w: QuantizedTensor, to: TargetTensors, count: int | None
 ) -> tuple[Tensor, ...]:
-    """What to add to the sums, int32 [k]; nothing if the scale of a sum is not known."""
+    """The addend of the sums, int32 [k]; nothing if the scale of a sum is not known."""
     if x.unit is None or w.unit is None or not count:
         return ()
     # One step of a 32-bit sum is the product of both scales.

@@ -155,7 +155,7 @@ def one_hot(
 
 @lower("Bucketize", to="onnx")
 def bucketize(b: Builder, node: Node, x: Tensor, *, boundaries: tuple[float, ...]) -> Tensor:
-    """How many boundaries are not above x."""
+    """The number of boundaries that are not above x."""
     edges = b.const(np.array(boundaries, x.dtype.numpy()), "boundaries", x.dtype)
     rank = len(shape_of(x, "x"))
     above = b.step("GreaterOrEqual", b.unsqueezed(x, [rank]), edges)

@@ -23,7 +23,7 @@ def _unsigned(b: Builder, x: Tensor) -> Tensor:
 
 
 def _distance(b: Builder, x: Tensor, y: Tensor) -> Tensor:
-    """Shifting by all bits or more, or by less than none, is shifting by one less than all."""
+    """The distance, clamped as TensorFlow does it: at least 0, and at most one less than all bits."""
     bits = 8 * x.dtype.itemsize
     far = Term(b, b.cast(y, dtype("int64")))
     positive = choose(far > 0, far, 0)

@@ -26,7 +26,7 @@ def close(programs: Sequence[Program]) -> list[Tensor]:
 
 
 def _capture(programs: Sequence[Program]) -> list[Tensor]:
-    """What bodies read from outside, for which each has a last input of its own then. O(operators)."""
+    """The tensors that bodies read from outside, for which each has a last input then. O(operators)."""
     outer: dict[Tensor, None] = {}
     for program in programs:
         written = {t for o in program.operators for t in o.outputs} | set(program.inputs)

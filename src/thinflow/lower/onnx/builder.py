@@ -1,4 +1,4 @@
-"""What a lowering rule writes with: it emits operators and knows the node's names, types and shapes."""
+"""The builder of lowering rules: it emits operators and knows the node's names, types and shapes."""
 
 from __future__ import annotations
 
@@ -328,7 +328,7 @@ class Builder(Building[Tensor]):
     def reduction_operands(
         self, code: str, axes: Sequence[int] | Tensor
     ) -> tuple[list[Tensor], dict[str, Any]]:
-        """How the axes are handed over: as an input since opset 18, for ReduceSum always."""
+        """The axes as operands and options: as an input since opset 18, for ReduceSum always."""
         if code == "ReduceSum" or self.opset >= 18:
             return [axes if isinstance(axes, Tensor) else self.ints(axes, "axes")], {}
         if isinstance(axes, Tensor):

@@ -28,7 +28,7 @@ _SUMS = {"Add": "add", "Sub": "subtract", "Mul": "multiply"}
 
 @dataclass(frozen=True)
 class Condition:
-    """Where a sequence of the batch goes on in a turn; equal ones say the same.
+    """The condition under which a sequence goes on in a turn; equal ones say the same.
 
     Attributes:
         lengths: [batch]: as long as the turn's number is below; None if a mask says it.
@@ -89,7 +89,7 @@ class OnnxSteps:
         return sequence if is_row else None
 
     def condition(self, tensor: Tensor | None) -> Condition:
-        """What decides for each sequence of the batch whether it goes on.
+        """The condition that decides for each sequence of the batch whether it goes on.
 
         Raises:
             NoCell: something else decides.

@@ -64,7 +64,7 @@ def recurrent_loop(b: Builder, loop: Turning) -> dict[int, Tensor] | None:
 
 @dataclass(frozen=True)
 class _Given:
-    """What a turn hands out: a cell's output, and what stands there where the cell does not go on.
+    """The result of a turn: a cell's output, and what stands there where the cell does not go on.
 
     Attributes:
         held: the variable whose value stays; -1 for zeros, None where the cell always goes on.
@@ -125,7 +125,7 @@ class _Network:
         ]
 
     def _only_row(self, number: int) -> Tensor | None:
-        """What is written to a list of one item."""
+        """The row that is written to a list of one item."""
         own, maker = self.loop.arguments[number], self.steps.maker(self.loop.after[number])
         if maker is None or maker.code != "ScatterND" or maker.options or (own.shape or (None,))[0] != 1:
             return None
@@ -149,7 +149,7 @@ class _Network:
         return maker is not None and maker.code == "Where" and readers in ([], [maker])
 
     def _given(self, tensor: Tensor) -> _Given:
-        """What a turn hands out, as far as it is the output of a cell."""
+        """The result of a turn, as far as it is the output of a cell."""
         maker = self.steps.maker(tensor)
         while maker is not None and maker.code == "Identity":
             tensor = maker.inputs[0] or tensor

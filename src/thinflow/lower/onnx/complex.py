@@ -108,7 +108,7 @@ def is_complex(node: Node, tensors: Mapping[Value, Any]) -> bool:
 
 
 def lower_complex(b: Builder, node: Node, inputs: Sequence[Part]) -> tuple[Any, ...]:
-    """What stands for the outputs of such a node.
+    """The tensors, or pairs of them, that stand for the outputs of such a node.
 
     Raises:
         UnsupportedOp: there is no form for it.

@@ -71,7 +71,7 @@ class OnnxLowering(FlowLowering):
         self.tensors[value] = taken_apart(self.builder, value, self.tensors[value])
 
     def output(self, value: Value) -> Slot:
-        """What stands for an output of the program."""
+        """The slot that stands for an output of the program."""
         self.builder.begin(value.node)
         return put_together(self.builder, value, self.read(value))
 
@@ -109,7 +109,7 @@ class OnnxLowering(FlowLowering):
     # --- loops --------------------------------------------------------------------------------------------
 
     def turned(self, condition: Function, body: Function, slots: Sequence[Slot]) -> list[Slot]:
-        """What the arguments are once the condition is false, by a Loop."""
+        """The arguments once the condition is false, by a Loop."""
         pairs = zip(body.inputs, body.outputs, strict=True)
         # What a turn hands on as it came is no variable: the body captures it from outside.
         changing = [n for n, (argument, result) in enumerate(pairs) if root_of(result) is not argument]
@@ -140,7 +140,7 @@ class OnnxLowering(FlowLowering):
     def _after_fusing(
         self, slots: Sequence[Slot], ends: dict[int, Tensor], forms: Sequence[Slot]
     ) -> list[Slot]:
-        """What the arguments are, with what recurrent ops left of the variables; lists may be too short."""
+        """The arguments, with what recurrent ops left of the variables; lists may be too short."""
         results = list(slots)
         for n, end in ends.items():
             first = self._given(slots[n], forms[n])
@@ -187,14 +187,14 @@ class OnnxLowering(FlowLowering):
         raise UnsupportedOp("the variables of the loop do not keep their shapes")
 
     def _argument(self, form: Slot, number: int) -> Slot:
-        """What stands for a variable inside of a body."""
+        """The slot that stands for a variable inside of a body."""
         tensor = self.tensor_of(form)
         name = self.builder.unique(f"{self.builder.node.name}/variable{number}")
         own = Tensor(name, tensor.shape, tensor.dtype)
         return replace(form, tensor=own) if isinstance(form, Listed) else own
 
     def _given(self, slot: Slot, form: Slot) -> Tensor:
-        """What goes into an operator for an argument of this form."""
+        """The operand for an argument of this form."""
         if isinstance(slot, Tensor):
             return slot
         known = replace(slot, shape=form.shape) if isinstance(form, Listed) else slot
@@ -241,7 +241,7 @@ class OnnxLowering(FlowLowering):
     # --- branches -----------------------------------------------------------------------------------------
 
     def branched(self, decision: Slot, slots: Sequence[Slot], then: Maker, otherwise: Maker) -> list[Slot]:
-        """What one of two branches gives, by an If."""
+        """The results of one of two branches, by an If."""
         b = self.builder
         decision = _truth(b, decision)
         if decision.is_constant:
@@ -277,7 +277,7 @@ class OnnxLowering(FlowLowering):
     # --- bodies -------------------------------------------------------------------------------------------
 
     def _body(self, make: Maker, slots: list[Slot]) -> Body:
-        """What `make` emits for these arguments, in a place of its own."""
+        """The body that `make` emits for these arguments, in a place of its own."""
         node = self.builder.node
         inner = OnnxLowering(self.target, None, around=self)
         inner.builder = self.builder.inside()
@@ -309,7 +309,7 @@ def lowering(opset: int, specs: Specs | None, constants: Lowering | None = None)
 
 
 def _tensors(body: Body) -> list[Tensor]:
-    """What holds the results of the body of a loop."""
+    """The tensors that hold the results of the body of a loop."""
     found = []
     for slot in body.results:
         tensor = slot if isinstance(slot, Tensor) else slot.tensor
@@ -331,7 +331,7 @@ def _completed(b: Builder, rows: Tensor, first: Tensor) -> Tensor:
 
 
 def _variable(slot: Slot) -> Slot:
-    """What a loop variable looks like that starts with this."""
+    """The form of a loop variable that starts with this."""
     if isinstance(slot, Tensor):
         return Tensor(slot.name, slot.shape, slot.dtype)
     return replace(slot, tensor=Tensor("items", slot.stored_shape, slot.element), size=None)
@@ -348,7 +348,7 @@ def _shape(slot: Slot) -> tuple[int | None, ...] | None:
 
 
 def _joined(a: Slot, b: Slot, what: str) -> Slot:
-    """What holds of both."""
+    """The form that both have: what holds of one alone is left open."""
     if isinstance(a, Listed) and isinstance(b, Listed):
         if a.element is not b.element:
             raise UnsupportedOp(f"{what} is a list of {a.element}, or of {b.element}")

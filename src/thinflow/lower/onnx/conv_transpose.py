@@ -120,7 +120,7 @@ def _geometry(
 
 @dataclass(frozen=True)
 class _Border:
-    """What is cut off the whole transposed convolution.
+    """The border that is cut off the whole transposed convolution.
 
     Attributes:
         padding: SAME, VALID or EXPLICIT.
@@ -164,7 +164,7 @@ def _of_open_size(
 
 
 def _starts(b: Builder, border: _Border, made: Tensor, sizes: Tensor) -> Tensor:
-    """Where the result begins in the whole convolution, int64 [axes]; SAME cuts less from the front."""
+    """The places where the result begins in the whole convolution, int64 [axes]; SAME cuts less in front."""
     count = len(border.wanted)
     require(border.padding in ("SAME", "VALID", "EXPLICIT"), f"the padding {border.padding} is not known")
     if border.padding != "SAME":

@@ -177,7 +177,7 @@ def _first_refusal(operators: Iterable[Operator]) -> str:
 
 
 def _tensor(value: Value, slot: object) -> Tensor:
-    """What stands for an output, which cannot be a list."""
+    """The tensor that stands for an output, which cannot be a list."""
     if isinstance(slot, Tensor):
         return slot
     raise UnsupportedOp("a list cannot be an output of an ONNX model", value.node.where)

@@ -15,7 +15,7 @@ from thinflow.typing import Array
 
 _CLOSE = 1e-6  # to the root of a half, in the float32 that models say it in
 _FOLDED = ("Conv", "ConvTranspose", "DequantizeLinear")
-"""What run-time optimizers fold factor and addend into, one by one, or look for right before them."""
+"""Operators that runtimes fold factor and addend into, one by one, or look for right before them."""
 
 
 def _has_no_bias(operator: Operator) -> str:
@@ -152,7 +152,7 @@ class FuseErf(Rewrite):
 
 
 def _scaled(wiring: Wiring, tensor: Tensor | None) -> tuple[Tensor | None, float]:
-    """What a tensor is a multiple of, through Mul and Neg, and the factor."""
+    """The tensor that another is a multiple of, through Mul and Neg, and the factor."""
     factor = 1.0
     while (step := wiring.sole_producer(tensor, "Mul", "Neg")) is not None:
         if step.code == "Neg":

@@ -66,7 +66,7 @@ def gather_nd(b: Builder, node: Node, x: Tensor, indices: Tensor) -> Tensor:
 def scatter_nd(
     b: Builder, node: Node, indices: Tensor, updates: Tensor, shape: Tensor, *, _is_unique: bool = False
 ) -> Tensor:
-    """What meets in one place is added.
+    """Elements that meet in one place are added.
 
     Args:
         _is_unique: a decomposition's word that nothing meets, so that elements of any type can be written.

@@ -154,7 +154,7 @@ def as_product(b: Builder, conv: Conv, w: Tensor, zeros: tuple[Tensor, Tensor]) 
 
 
 def _windows(b: Builder, conv: Conv, window: tuple[int, int], zero: Tensor) -> Tensor:
-    """What each window sees [n,oh,ow,kh kw c]; borders have the zero point."""
+    """The pixels that each window sees [n,oh,ow,kh kw c]; borders have the zero point."""
     x, options = conv.x, conv.options
     n, height, width, depth = shape_of(x)
     top, left, bottom, right = options.get("pads", (0, 0, 0, 0))

@@ -1,4 +1,4 @@
-"""Which element types ONNX Runtime's CPU kernels take; types are TensorFlow's names."""
+"""Element types that ONNX Runtime's CPU kernels take; types are TensorFlow's names."""
 
 from __future__ import annotations
 

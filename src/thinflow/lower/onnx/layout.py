@@ -1,4 +1,4 @@
-"""Where transposes go: downwards through everything that does not care, until they meet their opposite.
+"""Pushes transposes downwards through everything that does not care, until they meet their opposite.
 
 Rules write channels-last graphs as if each convolution stood alone, with a Transpose before and behind it.
 Here

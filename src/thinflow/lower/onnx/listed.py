@@ -1,4 +1,4 @@
-"""What stands for a TensorList or a TensorArray while lowering: one tensor that holds all items."""
+"""Lists (TensorList, TensorArray) while lowering: one tensor that holds all items."""
 
 from __future__ import annotations
 

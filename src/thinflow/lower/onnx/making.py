@@ -49,7 +49,7 @@ def broadcast_args(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
 
 @lower("ConcatOffset", to="onnx")
 def concat_offset(b: Builder, node: Node, axis: Tensor, *shapes: Tensor) -> tuple[Tensor, ...]:
-    """Where each part starts: the sizes before it, along the one axis."""
+    """The start of each part: the sizes before it, along the one axis."""
     rank = shape_of(shapes[0], "a shape", 1)[0]
     require(rank is not None, "the rank is not known")
     place = ints(axis, "the axis")[0] % (rank or 1)

@@ -1,4 +1,4 @@
-"""What ONNX holds of operands."""
+"""Operands as ONNX holds them."""
 
 from __future__ import annotations
 

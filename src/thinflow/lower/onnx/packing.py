@@ -1,4 +1,4 @@
-"""Which steps of a sequence a recurrent op sees, and how its outputs stand for those of a loop.
+"""Packed sequences: the steps that a recurrent op sees, and its outputs as those of a loop.
 
 A loop turns `limit` times. A sequence of the batch may end before, or leave steps out: then its state stays,
 and what it hands out stays as well or is zero. The ops know lengths only, so steps that are left out go
@@ -21,7 +21,7 @@ from thinflow.onnx.program import Operator, Tensor
 
 @dataclass
 class Packed:
-    """What the recurrent ops of a loop are given.
+    """The operands of the recurrent ops of a loop.
 
     Attributes:
         limit: how many turns, int64 [].
@@ -45,7 +45,7 @@ class Packed:
     mask: Tensor | None = None
 
     def sequence(self, x: Tensor) -> Tensor:
-        """What is given for a sequence [steps,batch,inputs]."""
+        """The operand for a sequence [steps,batch,inputs]."""
         b = self.b
         x = self.cut(x)
         if self.order is not None:
@@ -90,7 +90,7 @@ class Packed:
     # --- what is handed out ---------------------------------------------------------------------------------
 
     def rows(self, rows: Tensor, held: Tensor | None, filled: Tensor) -> Tensor:
-        """What each turn hands out [turns,batch,units].
+        """The result of each turn [turns,batch,units].
 
         Args:
             rows: of the op.
@@ -123,7 +123,7 @@ class Packed:
         return b.step("Slice", rows, b.ints([0]), ends, b.ints([0]), shape=(None, *(rows.shape or ())[1:]))
 
     def last(self, last: Tensor, held: Tensor | None, *, is_zeroed: bool) -> Tensor:
-        """What the last turn hands out [batch,units]."""
+        """The result of the last turn [batch,units]."""
         b = self.b
         if self.lengths is None:
             return last
@@ -149,7 +149,7 @@ class Packed:
 def packed(
     b: Builder, limit: Tensor, condition: Condition | None, sequences: Sequence[Tensor], *, needs_step: bool
 ) -> Packed:
-    """What recurrent ops are given.
+    """The operands of recurrent ops.
 
     Args:
         sequences: [steps,batch,inputs] each.

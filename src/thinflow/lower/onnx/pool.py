@@ -53,7 +53,7 @@ def _pool(
 
 
 def _unfused(node: Node, padding: str) -> dict[str, Any]:
-    """What keeps ONNX Runtime from taking a border of zeros in front into the pool.
+    """Options that keep ONNX Runtime from taking a border of zeros in front into the pool.
 
     Its pools fill borders with the lowest number, so the maximum of negative numbers at the edge, which is
     that zero, would come out too low. Pools that say how they pad by name are left alone.

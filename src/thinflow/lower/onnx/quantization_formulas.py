@@ -78,7 +78,7 @@ def quantize_exactly(x: Term, r: Range) -> Term:
 
 
 def _per_code(t: Codes) -> float:
-    """What part of a range one step covers. `steps` is a power of two, so dividing by it first is exact.
+    """The part of a range that one step covers. `steps` is a power of two, so dividing by it first is exact.
 
     The factor steps / (steps - 1) alone is so near to 1 that ONNX Runtime would take it for 1.
     """

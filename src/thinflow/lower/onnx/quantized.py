@@ -243,7 +243,7 @@ def _to_join(node: Node, x: QuantizedTensor | None, number: int = 0) -> Quantize
 
 
 def _bias_offset(sums: Range) -> Term:
-    """What the sum of nothing and nothing is in a 32-bit range, of which float cannot tell the zero point.
+    """The sum of nothing and nothing in a 32-bit range, of which float cannot tell the zero point.
 
     Up to 4 of 255 values, depending on the last bits of the range.
     """
@@ -270,7 +270,7 @@ def _note_combined(
 def _addends(
     node: Node, params: Sequence[QuantizedTensor | None], values: Sequence[Tensor]
 ) -> tuple[Addend, ...]:
-    """What the kernel adds for two operands; nothing if their ranges are not known."""
+    """The numbers that the kernel adds for two operands; none if their ranges are not known."""
     pairs = zip(params, values, strict=True)
     grids = [None if c is None else known_parameters(c.low, c.high, q.dtype) for c, q in pairs]
     first, second = grids

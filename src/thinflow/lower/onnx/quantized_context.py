@@ -101,7 +101,7 @@ class TargetTensors:
 
 @dataclass(frozen=True)
 class Accumulators:
-    """How to get 32-bit sums in another form.
+    """The other forms of 32-bit sums.
 
     Attributes:
         low, high: the ends of the range as the graph hands them on.
@@ -213,7 +213,7 @@ def in_own_type(b: Builder, q: Tensor, params: QuantizedTensor) -> QuantizedTens
 
 
 def accumulators_of(b: Builder, q: Tensor, low: Tensor, high: Tensor) -> Accumulators | None:
-    """How to get 32-bit sums with this range in another form, if that is known."""
+    """The other forms of 32-bit sums with this range, if they are known."""
     found: Accumulators | None = None if is_exact(q) else b.notes.get(("wide", q))
     is_its = found is not None and is_same(found.low, low) and is_same(found.high, high)
     return found if is_its else None

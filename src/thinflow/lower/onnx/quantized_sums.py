@@ -197,7 +197,7 @@ class Pair:
 
 
 def _expressed(b: Builder, x: QuantizedTensor, addend: Addend, step: float) -> Tensor:
-    """What the kernel adds for quantized values, float; `step` is the scale of the result."""
+    """The numbers that the kernel adds for quantized values, float; `step` is the scale of the result."""
     if x.values.is_constant:
         return b.const(addend.reals[x.values.array().astype(np.int16)].astype(np.float32), "addend")
     first = float(addend.params.zero_point - addend.zero_point)

@@ -17,7 +17,7 @@ from thinflow.onnx.program import Operator, Program, Tensor
 
 @dataclass(frozen=True)
 class _Cell:
-    """What an LSTM has besides its state.
+    """The weights and options of an LSTM, all but its state.
 
     Attributes:
         order: of the gates i, f, o and c (the candidate) in w [inputs + units, 4 * units].

@@ -109,7 +109,7 @@ def _computed_places(b: Builder, x: Tensor, size: Tensor, axis: int, coordinates
 
 
 def _places(coordinates: str, size: int, wanted: int) -> tuple[Array, bool]:
-    """Which element TensorFlow takes for each place of a side, and whether Resize takes the same."""
+    """The element that TensorFlow takes for each place of a side, and whether Resize takes the same."""
     at = np.arange(wanted, dtype=np.float32)
     one, half = np.float32(1), np.float32(0.5)
     if coordinates == "align_corners":

@@ -31,7 +31,7 @@ def slice_(b: Builder, node: Node, x: Tensor, begin: Tensor, size: Tensor) -> Te
 
 @dataclass
 class _Plan:
-    """What a StridedSlice does, axis by axis of x.
+    """The plan of a StridedSlice, axis by axis of x.
 
     Attributes:
         terms: which entry of begin and end is about which axis.

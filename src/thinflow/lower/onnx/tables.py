@@ -41,7 +41,7 @@ def lookup(b: Builder, node: Node, table: Tensor, keys: Tensor, default: Tensor)
 
 @lower("LookupTableSizeV2", "LookupTableSize", to="onnx")
 def size(b: Builder, node: Node, table: Tensor) -> Tensor:
-    """How many keys there are."""
+    """The number of keys."""
     return b.int64(len(known_content(node).items), "count")
 
 

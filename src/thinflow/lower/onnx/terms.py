@@ -47,7 +47,7 @@ class Term:
         return self.b.const(np.asarray(other, self.dtype.numpy()), "const", self.dtype)
 
     def apply(self, code: str, *others: Operand) -> Term:
-        """What an operator of broadcasting operands gives; computed now if they are small constants."""
+        """The result of an operator of broadcasting operands; computed now if they are small constants."""
         return Term(self.b, _applied(self.b, code, self.tensor, *(self.of(o) for o in others)))
 
     def __add__(self, other: Operand) -> Term:

@@ -55,7 +55,7 @@ def reduce_late(program: Program) -> None:
 
 
 def _transposition(wiring: Wiring, x: Tensor) -> Operator | None:
-    """What moves the axes of x, or gave x its own, for others as well."""
+    """The Transpose that moves the axes of x, or gave x its own, for others as well."""
     found = wiring.producer(x, "Transpose")
     if found is not None:
         return found if any(o.code not in _ANY_ORDER for o in wiring.readers(x)) else None

@@ -1,4 +1,4 @@
-"""What sliding windows see of images, as places in the flat image: for sums of quantized values."""
+"""Pixels that sliding windows see of images, as places in the flat image: for sums of quantized values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST = 1 << 22
 
 
 def _places(size: int, window: int, stride: int, rate: int, padding: str) -> Array:
-    """Which place along an axis each tap of each window reads, [out,window]; some are beyond the ends."""
+    """The place along an axis that each tap of each window reads, [out,window]; some are beyond the ends."""
     require(padding in ("SAME", "VALID"), f"the padding {padding} is not known")
     require(min(window, stride, rate) > 0, "window, strides and rates start at 1")
     extent = (window - 1) * rate + 1
@@ -57,7 +57,7 @@ def plane(
 
 
 def seen_by_windows(b: Builder, x: Tensor, flat: Array) -> Term:
-    """What windows see of images [n,h,w,c]: [n, *flat, c]."""
+    """The pixels that windows see of images [n,h,w,c]: [n, *flat, c]."""
     n, h, w, c = shape_of(x, "x", 4)
     require(c is not None, "the number of channels is not known")
     pixels = Term(b, b.reshaped(x, (n, (h or 0) * (w or 0), c)))
