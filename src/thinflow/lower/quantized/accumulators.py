@@ -71,7 +71,7 @@ class RequantTarget:
 
     def values(self, reals: Array) -> Array:
         """Real values, quantized: uint8."""
-        # As kernels do: the nearest value, halves to the even one, then saturation.
+        # Halves go to the even value, as in QuantizeLinear.
         found = np.clip(np.rint((reals + self.shift) / self.scale + self.zero_point), 0, 255)
         return np.asarray(found.astype(np.uint8))
 

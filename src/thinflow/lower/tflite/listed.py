@@ -120,7 +120,7 @@ def items_of(b: Builder, values: Listed, item: Tensor | None = None) -> Tensor:
         value, whole = b.const(zero, "zero", values.element), (values.count, *shape)
         return b.step("FILL", sizes_now, value, shape=whole, element=values.element, suffix="empty")
     sizes = (values.count, *(n or 0 for n in shape))
-    # Few zeros are smaller in the file than an operator that makes them.
+    # A FILL takes time in every run: only many zeros are worth that.
     if zero.nbytes * int(np.prod(sizes)) <= _LARGEST_CONSTANT:
         return b.const(np.zeros(sizes, zero.dtype), "empty", values.element)
     value = b.const(zero, "zero", values.element)

@@ -2,8 +2,8 @@
 
 y, v/next = f(x, v)     ->     v = READ_VARIABLE(h);  y, v/next = f(x, v);  ASSIGN_VARIABLE(h, v/next)
 
-A subgraph that CALL_ONCE runs before the first run gives the variables their first values. The same one is a
-signature without inputs and outputs, so that an app can begin anew.
+A subgraph that CALL_ONCE runs before the first run gives the variables their first values. Another one of the
+same content is a signature without inputs and outputs, so that an app can begin anew.
 """
 
 from __future__ import annotations
