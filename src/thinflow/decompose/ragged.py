@@ -251,7 +251,7 @@ def _compared(x: Term, bins: int, weights: Term, *, binary: bool) -> Term:
 
 @decompose("HistogramFixedWidth")
 def histogram(x: Term, limits: Term, bins: Term, *, dtype: DType = INT32) -> Term:
-    """What lies outside of the limits counts in the first and the last bin."""
+    """Values outside of the limits count in the first and the last bin."""
     (count,) = bins.ints("the number of bins")
     known = prod(n or 1 for n in x.shape)
     refuse_unless(0 < count * known < 1 << 26, f"{count} bins are too many")

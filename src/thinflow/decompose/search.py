@@ -12,7 +12,7 @@ from thinflow.ir.types import INT32, DType
 
 @decompose("LowerBound", "UpperBound")
 def bound(rows: Term, values: Term, *, out_type: DType = INT32) -> Term:
-    """How many numbers of a sorted row [r,n] are below (or not above) each value [r,m]."""
+    """Counts of numbers in a sorted row [r,n] that are below (or not above) each value [r,m]."""
     refuse_unless(len(rows.shape) == 2, "a matrix of sorted rows is needed")
     edges, x = rows.expanded(1), values.expanded(2)
     hits = edges < x if rows.body.op == "LowerBound" else ~(x < edges)  # NaN comes last
@@ -26,7 +26,7 @@ def in_top_k(predictions: Term, targets: Term, *, k: int) -> Term:
 
 @decompose("InTopKV2")
 def in_top_k_v2(predictions: Term, targets: Term, k: Term) -> Term:
-    """Whether fewer than k classes beat the target's, which has to exist, and all are finite."""
+    """True if fewer than k classes beat the target's, which has to exist, and all are finite."""
     index = targets.body.index
     classes = predictions.sized(1, "the number of classes")
     is_class = (targets >= 0) & (targets < classes)
@@ -45,7 +45,7 @@ def in_top_k_v2(predictions: Term, targets: Term, k: Term) -> Term:
 
 @decompose("ListDiff")
 def list_diff(x: Term, other: Term, *, out_idx: DType = INT32) -> tuple[Term, Term]:
-    """What is equal to none of the others, and where it stood."""
+    """The values that are equal to none of the others, and where they stood."""
     refuse_unless(len(x.shape) == 1 == len(other.shape), "two lists are needed")
     same = x.expanded(1).equals(other.expanded(0))
     kept = where_true(same.cast(x.body.index).total(1).equals(0))

@@ -37,7 +37,7 @@ def matrix_diag_part(b: Builder, node: Node, x: Tensor, *more: Tensor) -> Tensor
 
 @lower("MatrixBandPart", to="tflite")
 def matrix_band_part(b: Builder, node: Node, x: Tensor, below: Tensor, above: Tensor) -> Tensor:
-    """What lies in the band, else 0; a negative width means all."""
+    """The elements in the band, else 0; a negative width means all."""
     sizes = shape_of(x, "the matrices")
     (lower_width,), (upper_width,) = ints(below, "num_lower"), ints(above, "num_upper")
     if None in sizes[-2:]:

@@ -105,7 +105,7 @@ def _one_place(b: Builder, x: Tensor, indices: Tensor, updates: Tensor) -> Tenso
 
 @lower("TensorScatterUpdate", to="tflite")
 def tensor_scatter_update(b: Builder, node: Node, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
-    """What SCATTER_ND sets in zeros, chosen where it sets something; a place set twice would be added up."""
+    """SCATTER_ND into zeros, chosen where it sets something; a place set twice would be added up."""
     shape = shape_of(x)
     require(None not in shape, "the sizes are not known")
     if not indices.is_constant:

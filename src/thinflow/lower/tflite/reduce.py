@@ -25,6 +25,7 @@ def reduce(b: Builder, node: Node, x: Tensor, axes: Tensor, *, keep_dims: bool =
     if axes.is_constant and axes.shape and 0 in axes.shape:
         return x
     if node.op in ("Max", "Min"):
+        # TensorFlow gives minus infinity for the largest of nothing.
         require(0 not in (x.shape or ()), "of nothing, LiteRT's largest number is not minus infinity")
     return b.emit(_REDUCERS[node.op], x, b.index(axes), keep_dims=keep_dims)
 

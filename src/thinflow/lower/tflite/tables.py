@@ -141,7 +141,7 @@ def _gathered(b: Builder, values: Any, element: DType, places: Tensor, default: 
 
 @lower("LookupTableSizeV2", "LookupTableSize", to="tflite")
 def size(b: Builder, node: Node, table: Tensor) -> Tensor:
-    """How many keys there are."""
+    """The number of keys."""
     return b.const(np.int64(len(known_content(node).items)), "count")
 
 

@@ -11,6 +11,7 @@ from thinflow.typing import FilePath
 
 def write(graph: Graph, path: FilePath) -> int:
     """A graph as a .tflite file, its states as variables."""
+    # Imported only when a file is written: targets are listed without loading their rules.
     from thinflow.lower.tflite.convert import lower_graph
     from thinflow.lower.tflite.program import write_program
     from thinflow.lower.tflite.variables import with_variables
