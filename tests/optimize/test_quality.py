@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from thinflow.errors import VerificationError
 from thinflow.optimize.quality import Quality, QualityMeter, decibels, is_ranked
 from thinflow.optimize.samples import class_numbers
 
@@ -83,3 +84,8 @@ def test_class_numbers() -> None:
 def test_nothing_measured() -> None:
     assert Quality().drop is None
     assert Quality().accuracy is None
+
+
+def test_answers_of_other_sizes_cannot_be_judged() -> None:
+    with pytest.raises(VerificationError, match="the model gives 15 numbers where the graph gives 16"):
+        QualityMeter(ranked=False).add([np.zeros(16, np.float32)], [np.zeros(15, np.float32)])

@@ -12,6 +12,7 @@ import numpy as np
 
 from thinflow.analysis.interface import is_class_scores
 from thinflow.engines._child import run_file
+from thinflow.errors import VerificationError
 from thinflow.interpreter import Plan
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.counterparts import counterparts
@@ -170,12 +171,18 @@ class QualityMeter:
         self._largest_gap = 0.0
 
     def add(self, before: Sequence[Array], after: Sequence[Array]) -> None:
-        """One sample: the original's outputs and the candidate's."""
+        """One sample: the original's outputs and the candidate's.
+
+        Raises:
+            VerificationError: they have other sizes.
+        """
         number = self._quality.samples
         self._quality.samples += 1
         for a, b in zip(before, after, strict=True):
             if a.dtype.kind != "f":
                 continue
+            if a.size != b.size:  # such as boxes, of which rounding leaves one more or fewer
+                raise VerificationError(f"the model gives {b.size} numbers where the graph gives {a.size}")
             wide = a.astype(np.float64)
             with np.errstate(invalid="ignore"):  # infinity minus infinity
                 gap = wide - b.astype(np.float64).reshape(a.shape)
