@@ -20,7 +20,7 @@ from thinflow.cli import main
 from thinflow.engines import _child, _temporary_files
 from thinflow.engines.session import Session
 from thinflow.errors import EngineUnavailable, FormatError, ParameterError
-from thinflow.formats import _sealing, _secrecy, pack
+from thinflow.formats import _sealing, _secrecy, packed_bytes
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.types import FLOAT, INT32
 
@@ -191,14 +191,14 @@ def test_memory_is_measured(packed: str) -> None:
 
 def test_memory_of_a_decrypted_graph_without_a_package(tmp_path: Path) -> None:
     make("pb", tmp_path)
-    pack.open_pack("pb.tfpack").model(KEY.encode())
+    packed_bytes.open_pack("pb.tfpack").model(KEY.encode())
     (subject,) = open_subjects(network())
     assert "not written to a file" in measure_memory(subject, "litert", 1).error
 
 
 def test_where_nothing_can_be_forked(packed: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_child, "can_fork", lambda: False)
-    content = bytes(pack.open_pack(packed).model())
+    content = bytes(packed_bytes.open_pack(packed).model())
     if packed != "pb.tfpack":
         (ys,) = _child.run_file(content, ENGINES[packed.partition(".")[0]], [[X["image"]]])
         assert np.allclose(ys[0], expected(), atol=1e-6)
@@ -265,7 +265,7 @@ def test_every_changed_or_missing_byte_is_noticed(
         make(kind, tmp_path, "k" if encrypted else None)
         path = tmp_path / f"{kind}.tfpack"
         whole = path.read_bytes()
-        start = len(pack.open_pack(path).raw)
+        start = len(packed_bytes.open_pack(path).raw)
         for place in rng.integers(start, len(whole), 6).tolist():
             path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
             with pytest.raises(FormatError, match=r"changed"):
@@ -292,7 +292,7 @@ def test_the_key_is_asked_for_once(
 ) -> None:
     asked = []
     monkeypatch.delenv("THINFLOW_KEY")
-    monkeypatch.setattr(pack, "_typed_keys", {})
+    monkeypatch.setattr(packed_bytes, "_typed_keys", {})
     monkeypatch.setattr("sys.stdin", type("Terminal", (), {"isatty": lambda self: True})())
     monkeypatch.setattr("getpass.getpass", lambda text: asked.append(text) or KEY)
     assert main(["verify", packed, packed]) == 0, capsys.readouterr().err
