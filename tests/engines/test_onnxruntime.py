@@ -174,15 +174,14 @@ def test_a_full_disk_keeps_the_model_in_memory(monkeypatch):
 
 def test_files_with_weights_beside_them(monkeypatch, tmp_path):
     """What does not fit one protobuf file is two files, which a Session opens by the first one."""
+    from thinflow.lower.onnx.target import write_onnx
     from thinflow.onnx import writer
-    from thinflow.optimize import output_files as saving
 
-    monkeypatch.setattr(saving, "INLINE_LIMIT", 1000)
     monkeypatch.setattr(writer, "INLINE_LIMIT", 1000)
     net = Net()
     x = net.feed(floats(1, 20, 20, 3), "x")
     y = net.op("Conv2D", x, floats(3, 3, 3, 40), name="conv", **conv_attrs())
-    size = saving.write_onnx(net.lower(y).program, tmp_path / "m.onnx")
+    size = write_onnx(net.lower(y).program, tmp_path / "m.onnx")
     beside = tmp_path / "m.onnx.data"
     assert size == beside.stat().st_size + (tmp_path / "m.onnx").stat().st_size
     assert beside.stat().st_size == 3 * 3 * 3 * 40 * 4

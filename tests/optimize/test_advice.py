@@ -179,6 +179,17 @@ def channels_first(folder: Path) -> Advice:
     return graph, hint_of(graph), "to_nhwc"
 
 
+@advice("decompose/windows.py", "to_nhwc")
+def volumes_with_channels_first(folder: Path) -> Advice:
+    graph = parse_graph(
+        "x = Placeholder() {dtype=float, shape=shape[1,2,4,6,6]}\n"
+        'y = AvgPool3D(x) {T=float, ksize=[1,1,2,2,2], strides=[1,1,2,2,2], padding="VALID", '
+        'data_format="NCDHW"}\n'
+        "inputs: x\noutputs: y\n"
+    )
+    return graph, hint_of(graph), "to_nhwc"
+
+
 @advice("lower/tflite/quantized_context.py", "freeze_requantization_ranges")
 def ranges_found_anew(folder: Path) -> Advice:
     graph = thinflow.transform(digits.build(0), "quantize_weights quantize_nodes", verify=False)

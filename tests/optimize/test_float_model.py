@@ -15,12 +15,12 @@ from thinflow.optimize.litert import float_model
 def test_what_is_computed_before_has_the_size_its_reshape_says() -> None:
     """Which of five numbers are not in a list: LiteRT reads the answer, of a size no shape rule knows."""
     graph = graph_of([
-        node("ids", "Placeholder", dtype=INT32, shape=shape(2)), constant("all", [0, 1, 2, 3, 4]),
-        node("left", "ListDiff", "all", "ids", T=INT32, out_idx=INT32),
-        constant("sizes", [1, 3]), node("r", "Reshape", "left", "sizes", T=INT32, Tshape=INT32),
+        node("ids", "Placeholder", dtype=INT32, shape=shape(1, 2)), constant("all", [[0, 1, 2, 3, 4]]),
+        node("left", "DenseToDenseSetOperation", "all", "ids", T=INT32, set_operation="s: 'a-b'"),
+        constant("sizes", [1, 3]), node("r", "Reshape", "left:1", "sizes", T=INT32, Tshape=INT32),
         node("f", "Cast", "r", SrcT=INT32, DstT=FLOAT),
         constant("w", np.ones((3, 50), np.float32)), node("y", "MatMul", "f", "w", T=FLOAT),
     ])  # fmt: skip
     opened = thinflow.load(graph, inputs=["ids"], outputs=["y"])
     model = float_model(float_graph(opened).graph)
-    assert [(v.name, v.shape) for v in model.core.inputs] == [("left", (3,))]
+    assert [(v.name, v.shape) for v in model.core.inputs] == [("left:1", (3,))]
