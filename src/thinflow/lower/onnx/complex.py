@@ -58,6 +58,7 @@ def taken_apart(b: Builder, value: Value, slot: Any) -> Any:
     b.begin(value.node)
     rank = len(shape_of(slot)) - 1
     pair = Term(b, slot)
+    # Gather by a number takes the axis away.
     return Complex(*(pair.gathered(b.int64(n), rank).tensor for n in (0, 1)))
 
 

@@ -43,6 +43,7 @@ class FuseBias(Rewrite):
         groups = int(conv.options.get("group", 1))
         # Filters of a ConvTranspose are [c,m/groups,...].
         count = weights.shape[0] if conv.code == "Conv" else (weights.shape[1] or 0) * groups
+        # Broadcasting lines axes up from the end.
         sizes = (1,) * ((rank or 0) - constant.ndim) + constant.shape
         need(count is not None and len(sizes) == rank, "the number of channels is not known")
         per_channel = sizes[1] in (1, count) and all(n == 1 for a, n in enumerate(sizes) if a != 1)
@@ -70,6 +71,7 @@ class FuseGemm(Rewrite):
         need(all(s is not None and len(s) == 2 for s in shapes), "Gemm takes matrices only")
         _, weights, result = (s or () for s in shapes)
         only_if(matmul.outputs[0].dtype.is_floating)
+        # transB: the weights are [n,k].
         units = weights[1 - matmul.options.get("transB", 0)]
         is_row = constant.ndim <= 2 and constant.shape[:-1] in ((), (1,))
         need(is_row and constant.shape[-1:] in ((), (1,), (units,)), "the addend is not one row")
@@ -142,7 +144,9 @@ class FuseErf(Rewrite):
         argument, erf, one = m.tensor("scaled"), m.operator("erf").outputs[0], m.array("1")
         only_if(one.size == 1 and one.reshape(()) == 1)
         x, factor = _scaled(m.wiring, argument)
+        # erf is odd: 1 - erf(-x) = 1 + erf(x).
         sign = -1.0 if m.head.code == "Sub" else 1.0
+        # Models write the root of a half with as many digits as they like.
         only_if(x is not None and abs(sign * factor - math.sqrt(0.5)) <= _CLOSE)
         root = new_constant(f"{erf.name}/sqrt_2", np.array(math.sqrt(2), one.dtype), erf.dtype)
         divided = Tensor(f"{erf.name}/divided", argument.shape, argument.dtype)
@@ -154,6 +158,7 @@ class FuseErf(Rewrite):
 def _scaled(wiring: Wiring, tensor: Tensor | None) -> tuple[Tensor | None, float]:
     """The tensor that another is a multiple of, through Mul and Neg, and the factor."""
     factor = 1.0
+    # Only where nobody else reads the product: it would be computed all the same.
     while (step := wiring.sole_producer(tensor, "Mul", "Neg")) is not None:
         if step.code == "Neg":
             tensor, factor = step.inputs[0], -factor

@@ -10,15 +10,18 @@ from thinflow.onnx.program import Operator, Tensor
 from thinflow.program.fusion import const, need, only_if, op, value
 from thinflow.program.wiring import constant_of
 
+# Ops that change sizes and keep the order of elements.
 _SQUEEZES = ("Reshape", "Squeeze", "Unsqueeze")
 
 
 def _pads_by_itself(operator: Operator) -> bool:
+    # auto_pad works out pads of its own and takes none beside it.
     return not operator.options.get("auto_pad")
 
 
 def _with_zeros(pad: Operator) -> str:
     """Why a Pad is not a plain border of zeros."""
+    # A fourth operand names axes, which makes the list of pads shorter.
     if pad.options.get("mode") != "constant" or len(pad.inputs) > 3:
         return "the border is not made of one number, or not around all axes"
     fill = pad.inputs[2] if len(pad.inputs) > 2 else None
@@ -28,6 +31,7 @@ def _with_zeros(pad: Operator) -> str:
     )
 
 
+# Others may read the padded image as well: the convolution does without it all the same.
 _PAD = op("Pad", value("x"), const("pads"), shared=True, where=_with_zeros)
 
 
@@ -46,6 +50,7 @@ class FusePad(Rewrite):
         x, pads, between = m.tensor("x"), m.array("pads"), m.operators.get("between")
         need((pads >= 0).all(), "the border crops")
         begins, ends = pads.reshape(2, -1)
+        # Pads go by the axes of x; what the convolution reads has been transposed since.
         order = list(range(len(begins))) if between is None else list(between.options["perm"])
         begins, ends = begins[order], ends[order]
         need(not begins[:2].any() and not ends[:2].any(), "more than height and width is padded")
@@ -53,6 +58,7 @@ class FusePad(Rewrite):
         old = m.head.options.get("pads", [0] * len(border))
         m.head.options["pads"] = tuple(int(a + b) for a, b in zip(old, border, strict=True))
         if between is not None:
+            # The Transpose now moves the image without its border.
             between.outputs[0].shape = None if x.shape is None else tuple(x.shape[a] for a in order)
         m.wiring.set_input(m.head if between is None else between, 0, x)
 
@@ -65,6 +71,7 @@ class MergeReshapes(Rewrite):
     )
 
     def replace(self, m: Match) -> None:
+        # A 0 means "as in the operand", which would be another one.
         copies = 0 in m.array("sizes") and not m.head.options.get("allowzero")
         need(not copies, "it keeps a size of what is reshaped before")
         m.wiring.set_input(m.head, 0, m.tensor("x"))
@@ -83,6 +90,7 @@ class AsReshape(Rewrite):
 
 def _become_reshape(wiring: Wiring, operator: Operator, x: Tensor) -> None:
     y = operator.outputs[0]
+    # -1 stands for one size alone, and cannot be worked out beside a size of 0.
     only_if(y.shape is not None and y.shape.count(None) <= 1 and 0 not in y.shape)
     sizes = np.array([-1 if n is None else n for n in y.shape or ()], np.int64)
     wiring.become(operator, "Reshape", x, new_constant(f"{y.name}/shape", sizes))
@@ -95,6 +103,7 @@ class DropReshape(Rewrite):
 
     def replace(self, m: Match) -> None:
         shape = m.tensor("x").shape
+        # Two unknown sizes may have changed places.
         only_if(shape is not None and shape == m.output.shape and shape.count(None) <= 1 and 0 not in shape)
         m.wiring.bypass(m.head, m.tensor("x"))
 
@@ -106,6 +115,7 @@ class MergeTransposes(Rewrite):
 
     def replace(self, m: Match) -> None:
         first, second = m.operator("before").options["perm"], m.head.options["perm"]
+        # Axis a of the result is axis second[a] of what is between, which is axis first[second[a]] of x.
         m.head.options["perm"] = tuple(first[a] for a in second)
         m.wiring.set_input(m.head, 0, m.tensor("x"))
 
@@ -123,6 +133,7 @@ class SimplifyTranspose(Rewrite):
         only_if(x.shape is not None and len(x.shape) == len(order))
         assert x.shape is not None
         m.output.shape = tuple(x.shape[a] for a in order)
+        # Axes of other sizes keep their order, so that elements do.
         moved = [a for a in order if x.shape[a] != 1]
         only_if(moved == sorted(moved))
         _become_reshape(m.wiring, m.head, x)
@@ -145,6 +156,7 @@ class DropCast(Rewrite):
     patterns = (op("Cast", value("x")), op("Cast", op("Cast", value("source"), name="before", shared=True)))
 
     def replace(self, m: Match) -> None:
+        # The first pattern has no `source`: it is about a Cast that changes nothing.
         if (source := m.tensors.get("source")) is None:
             only_if(m.tensor("x").dtype is m.output.dtype)
             m.wiring.bypass(m.head, m.tensor("x"))

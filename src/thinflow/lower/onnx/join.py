@@ -31,6 +31,7 @@ def concat_v2(b: Builder, node: Node, *xs: Tensor) -> Tensor:
 def pack(b: Builder, node: Node, *xs: Tensor, axis: int = 0) -> Tensor:
     """Each with a new axis, joined along it."""
     if axis < 0:
+        # A negative axis counts in the result, which has one axis more.
         axis += len(shape_of(xs[0])) + 1
     return b.emit("Concat", *(b.unsqueezed(x, [axis]) for x in xs), axis=axis)
 
@@ -51,6 +52,7 @@ def _split(
     b: Builder, x: Tensor, sizes: list[int], axis: int, shapes: list[tuple[int | None, ...]]
 ) -> tuple[Tensor, ...]:
     count = len(sizes)
+    # ONNX's Split of one part would be a copy.
     if count == 1:
         return (x,)
     return b.step_ports(
@@ -88,6 +90,7 @@ def split_v(
     if known is not None and -1 in known:
         total = None if x.shape is None else x.shape[place]
         require(total is not None and None not in known, "the size of the split axis is not known")
+        # The -1 is in the sum itself: the last 1 makes up for it.
         rest = (total or 0) - sum(n or 0 for n in known) - 1
         sizes = b.ints([rest if n == -1 else n or 0 for n in known], "sizes")
     return b.emit_ports("Split", x, b.index(sizes), count=num_split, axis=place)

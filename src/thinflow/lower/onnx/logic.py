@@ -27,6 +27,7 @@ def compare(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
 
 @lower("NotEqual", to="onnx")
 def not_equal(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
+    # ONNX has no NotEqual.
     return b.emit("Not", b.step("Equal", x, y), like=_BOOL)
 
 
@@ -48,6 +49,7 @@ def select_v2(b: Builder, node: Node, condition: Tensor, x: Tensor, y: Tensor) -
 @lower("Where", to="onnx")
 def where(b: Builder, node: Node, condition: Tensor) -> Tensor:
     """Coordinates of what is not zero."""
+    # NonZero gives a row for each axis, TensorFlow's Where one for each element.
     return b.emit("Transpose", nonzero(b, condition), perm=(1, 0))
 
 

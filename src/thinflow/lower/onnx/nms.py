@@ -57,6 +57,7 @@ def _number_of(b: Builder, places: Tensor) -> Tensor:
 def _filled_up(b: Builder, places: Tensor, count: Tensor) -> Tensor:
     """With zeros up to the number asked for."""
     limit = b.reshaped(b.index(count), (1,))
+    # Boxes that are not there are zeros, as TensorFlow fills them up.
     missing = b.step("Sub", limit, b.step("Shape", places, shape=(1,), element=INT64), shape=(1,))
     size = b.elements(count)
     zeros = b.joined(b.ints([0]), missing)

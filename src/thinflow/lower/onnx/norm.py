@@ -26,6 +26,7 @@ def fused_batch_norm(
     require(not is_training, "ONNX Runtime normalizes by the statistics of a batch in training builds only")
     first = is_channels_first(data_format)
     y = _normalized(b, x, scale, offset, mean, variance, epsilon, first)
+    # The other outputs are the statistics that went in: nothing new was measured.
     return y, mean, variance, mean, variance
 
 

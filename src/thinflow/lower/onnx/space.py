@@ -62,6 +62,7 @@ def _to_batch(b: Builder, x: Tensor, block: tuple[int, ...], flat: tuple[int, ..
     for step in block:
         batch = None if batch is None else batch * step
     result = b.reshaped(moved, [batch, *inner, *sizes[m:]])
+    # Noted for `_dilated`: a convolution between this and the way back is a dilated one.
     b.blocks[result] = source, block, flat
     return result
 
@@ -80,6 +81,7 @@ def _dilated(b: Builder, x: Tensor, block: tuple[int, ...], crops: tuple[int, ..
     source, before, pads = spread
     # What was padded and not cut off again is the dilated convolution's own border.
     border = [pad - crop for pad, crop in zip(pads, crops, strict=True)]
+    # A convolution that pads or strides by itself inside of the blocks does something else.
     is_plain = not {"pads", "auto_pad", "dilations"} & set(conv.options)
     is_plain = is_plain and set(conv.options["strides"]) == {1} and len(block) == len(shape_of(source)) - 2
     if not is_plain or before != block or min(border) < 0:
@@ -113,6 +115,7 @@ def _from_batch(b: Builder, x: Tensor, block: tuple[int, ...], flat: tuple[int, 
     order = [m]
     for i in range(m):
         order += [m + 1 + i, i]
+    # [n,h,bh,w,bw,...] of [bh,bw,n,h,w,...].
     moved = b.transposed(apart, [*order, *range(2 * m + 1, len(sizes) + m + 1)])
     grown = [(size or 0) * step for size, step in zip(sizes, block, strict=False)]
     y = b.reshaped(moved, [batch, *grown, *sizes[m:]])

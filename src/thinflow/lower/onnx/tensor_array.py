@@ -38,8 +38,10 @@ def tensor_array(
     element_shape: Shape = None,
     dynamic_size: bool = False,
 ) -> tuple[Listed, Listed]:
+    # An array that grows has no fixed number of rows to hold its items.
     require(not dynamic_size, "the array grows while the model runs")
     made = reserved(b, size, dtype, element_shape)
+    # The handle and the flow: ops take the list from the flow, see above.
     return made, made
 
 
@@ -58,6 +60,7 @@ def gather(
     b: Builder, node: Node, handle: Slot, indices: Tensor, flow: Slot, *, element_shape: Shape = None
 ) -> Tensor:
     values = listed(flow)
+    # Nothing has been written: the reader's own attribute is all that tells the shape.
     if values.tensor is None:
         values = replace(values, shape=merged(values.shape, element_shape))
     if values.count is not None and is_count(indices, values.count):
@@ -81,6 +84,7 @@ def split(b: Builder, node: Node, handle: Slot, x: Tensor, lengths: Tensor, flow
     sizes = shape_of(x, "the value")
     pieces = set(ints(lengths, "the list of lengths"))
     count = (lengths.shape or (0,))[0]
+    # Items of one list are rows of one tensor, so they have one size.
     same = len(pieces) == 1 and values.count in (None, count) and not sizes[1:].count(None)
     require(same, "it cuts a tensor into pieces of different sizes")
     return values.with_tensor(b.reshaped(x, (count, pieces.pop(), *sizes[1:])))

@@ -36,6 +36,7 @@ def _wished(shape: Tensor) -> tuple[int | None, ...] | None:
 
 def _described(values: Listed, element_shape: Tensor) -> Listed:
     """The list, with what the reader knows of its items."""
+    # A tensor knows better than what a reader expects.
     if values.tensor is not None and values.tensor.shape is not None:
         return values
     return replace(values, shape=merged(values.shape, _wished(element_shape)))
@@ -48,6 +49,7 @@ def reserve(b: Builder, node: Node, element_shape: Tensor, count: Tensor, *, ele
 
 @lower("EmptyTensorList", to="onnx")
 def empty(b: Builder, node: Node, element_shape: Tensor, limit: Tensor, *, element_dtype: DType) -> Listed:
+    # The limit on the number of items is no size: the list begins empty.
     return reserved(b, b.int64(0), element_dtype, _wished(element_shape))
 
 
@@ -103,6 +105,7 @@ def pop_back(
     items = items_of(b, known)
     count = None if known.count is None else known.count - 1
     shape = shape_of(items, "the list")[1:]
+    # TensorFlow gives the shorter list first, then the item.
     rest = b.sliced(items, [0], [-1], [0], shape=(count, *shape))
     last = b.step("Gather", items, b.int64(-1), shape=shape, axis=0)
     return Listed(count, known.element, shape).with_tensor(rest), b.result(last, 1)
@@ -135,6 +138,7 @@ def scatter(
 ) -> Listed:
     """A list with the rows of x at some places; as long as these ask for if no length is given."""
     given = b.elements(number[0]) if number else (-1,)
+    # -1, or no length at all: as many items as the largest index asks for.
     if given is not None and given[0] is not None and given[0] < 0:
         require(indices.is_constant, "the length of the list depends on the places that are written")
         count = b.int64(int(indices.array().max(initial=-1)) + 1)
@@ -184,5 +188,6 @@ def length(b: Builder, node: Node, values: Listed) -> Tensor:
 def element_shape(b: Builder, node: Node, values: Listed, *, shape_type: DType) -> Tensor:
     """As far as the list was told it."""
     shape = listed(values).shape
+    # A scalar of -1 stands for an unknown rank.
     sizes = -1 if shape is None else [-1 if n is None else n for n in shape]
     return b.const(np.array(sizes, shape_type.numpy()), "shape")

@@ -115,6 +115,7 @@ class Term:
 
     def truncated(self) -> Term:
         """Without the fraction."""
+        # ONNX has no Trunc.
         return choose(self < 0, self.ceil(), self.floor())
 
     def rounded_away(self) -> Term:

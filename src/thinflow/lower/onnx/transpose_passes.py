@@ -29,6 +29,7 @@ def transpose_bytes(program: Program) -> None:
     for operator in program.operators:
         source = operator.inputs[0] if operator.code == "Transpose" else None
         found = wiring.sole_producer(source, "DequantizeLinear")
+        # A scale for each channel goes along an axis, which the Transpose would move.
         if found is None or any(t is None or t.shape != () for t in found.inputs[1:]):
             continue
         codes, output = found.inputs[0], operator.outputs[0]
@@ -58,6 +59,7 @@ def _transposition(wiring: Wiring, x: Tensor) -> Operator | None:
     """The Transpose that moves the axes of x, or gave x its own, for others as well."""
     found = wiring.producer(x, "Transpose")
     if found is not None:
+        # Where only such reductions read it, the Transpose goes away by itself.
         return found if any(o.code not in _ANY_ORDER for o in wiring.readers(x)) else None
     return next((o for o in wiring.readers(x) if o.code == "Transpose"), None)
 
@@ -83,6 +85,7 @@ def is_whole(operator: Operator) -> bool:
         if axes is None:
             return False
     shape = operator.inputs[0].shape if operator.inputs[0] is not None else None
+    # No axes given means all of them.
     is_all = axes is None or (shape is not None and len({a % len(shape) for a in axes}) == len(shape))
     return is_all and not operator.options.get("keepdims", 1)
 
@@ -99,6 +102,7 @@ def reduce_by_channel(program: Program) -> None:
 
 def _join(wiring: Wiring, maximum: Operator, total: Operator) -> None:
     """Take both maxima from those of the channels, if there are two."""
+    # A sum has no order.
     for x, bias in (total.inputs, total.inputs[::-1]):
         conv = _convolution(wiring, x)
         count = None if x is None or not x.shape or x.dtype is not FLOAT else x.shape[-1]
@@ -106,6 +110,7 @@ def _join(wiring: Wiring, maximum: Operator, total: Operator) -> None:
         if conv is None or x is None or count is None or bias is None or bias.shape not in ((), (count,)):
             continue
         others = [o for t in (x, conv.outputs[0]) for o in wiring.readers(t) if _is_maximum(o)]
+        # For one maximum alone the image is read once in any case.
         if not others:
             return
         greatest = _maxima(wiring, conv, count)

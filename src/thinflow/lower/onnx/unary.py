@@ -27,6 +27,7 @@ _UNARY = {
     "Atanh": "Atanh",
     "Floor": "Floor",
     "Ceil": "Ceil",
+    # Both round halves to even, as ONNX's Round does.
     "Round": "Round",
     "Rint": "Round",
     "Sigmoid": "Sigmoid",
@@ -61,4 +62,5 @@ def sign(b: Builder, node: Node, x: Tensor) -> Tensor:
 
 @lower("Rsqrt", to="onnx")
 def rsqrt(b: Builder, node: Node, x: Tensor) -> Tensor:
+    # ONNX has no Rsqrt.
     return b.emit("Reciprocal", b.step("Sqrt", x))
