@@ -31,6 +31,7 @@ def with_elements(spec: TensorSpec, elements: Sequence[int | None] | None) -> Te
         and len(elements) == spec.size
         and len(elements) <= LIMIT
         and (spec.dtype is None or spec.dtype.kind in "iub")
+        # An empty tensor is fully known; one of which nothing is known is not worth tracking.
         and (not elements or any(e is not None for e in elements))
     )
     return replace(spec, elements=tuple(elements) if tracked and elements is not None else None)

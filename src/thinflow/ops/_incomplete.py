@@ -184,7 +184,8 @@ def zeta(s: Array, q: Array) -> Array:
     (s, q), shape = _spread(s, q)
     with np.errstate(all="ignore"):
         start = np.where(np.isfinite(q), q, 1.0)
-        # Poles far to the left would need as many terms; the limit keeps a hostile q from running for ever.
+        # A q far to the left would need as many terms. The limit keeps a hostile one from running for ever,
+        # at the price of the terms between.
         shifts = np.clip(np.ceil(-start), 0.0, 1e5).max(initial=0) + 10
         total = np.zeros_like(q)
         for k in range(int(shifts)):

@@ -97,6 +97,7 @@ def fold_elements(
             arrays.append(source)
             continue
         ints = source.ints
+        # One unknown element may change any of the results, so it is all or nothing here.
         if ints is None or source.shape is None or source.dtype is None or len(ints) > LIMIT:
             return result
         arrays.append(np.array(ints, source.dtype.numpy()).reshape([d or 0 for d in source.shape]))

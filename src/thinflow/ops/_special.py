@@ -198,6 +198,7 @@ def _lgamma(x: float) -> float:
         return math.inf
 
 
+# C's own, one element at a time: numpy has no such function.
 _lgamma_each = np.frompyfunc(_lgamma, 1, 1)
 
 

@@ -73,6 +73,7 @@ class Selu(Unary):
 class Softplus(Unary):
     """y = log(1 + e^x).   Floats."""
 
+    # log(e^x + e^0) without overflow.
     kernel = staticmethod(unary(lambda x: np.logaddexp(x, x.dtype.type(0))))
 
 

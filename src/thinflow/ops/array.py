@@ -28,6 +28,7 @@ class Const(_Free):
     @staticmethod
     def infer(*, value: Tensor, dtype: DType | None = None) -> TensorSpec:
         spec = TensorSpec(value.dtype, value.shape)
+        # Only small integer tensors can be shapes, axes or indices of shapes; weights are not read for this.
         if value.dtype.kind in "iub" and (spec.size or 0) <= LIMIT:
             return with_elements(spec, [int(v) for v in value.numpy().ravel().tolist()])
         return spec

@@ -137,6 +137,7 @@ class _Call(OpDef):
     def infer(
         *inputs: TensorSpec, Tout: tuple[DType, ...], output_shapes: tuple[Shape, ...] = ()
     ) -> tuple[TensorSpec, ...]:
+        # The attribute is a hint, and empty in most graphs.
         shapes = output_shapes if len(output_shapes) == len(Tout) else (None,) * len(Tout)
         return tuple(TensorSpec(element, shape) for element, shape in zip(Tout, shapes, strict=True))
 

@@ -29,6 +29,7 @@ def _infer_conv(
     n, sizes, channels = split_dims(x, where, "x")
     *kernel, depth, filters = rank_of(w, where.rank, "filter")
     if channels is not None and depth:
+        # TensorFlow has no attribute for groups: the filter's depth tells their number.
         require(channels % depth == 0, f"x has {channels} channels, no multiple of the filter's {depth}")
         groups = channels // depth
         require(

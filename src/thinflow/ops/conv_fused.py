@@ -122,6 +122,7 @@ def _finish(
     y = widened(y)
     shape = [1] * y.ndim
     shape[axis] = -1
+    # Each op takes its operands from the front of the list; those without operands take none.
     with np.errstate(over="ignore", invalid="ignore"):
         for name in fused_ops:
             if name == "BiasAdd":

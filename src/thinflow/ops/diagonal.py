@@ -66,6 +66,7 @@ def _build(diagonal: Array, k: Any, num_rows: int, num_cols: int, padding: Any, 
     num_rows = rows if num_rows == -1 else num_rows
     num_cols = columns if num_cols == -1 else num_cols
     require(
+        # One side has to be the smallest possible, else the longest diagonal would not fill its row.
         num_rows >= rows and num_cols >= columns and (num_rows == rows or num_cols == columns),
         f"diagonals of length {longest} do not fit a [{num_rows},{num_cols}] matrix",
     )
@@ -136,6 +137,7 @@ def _part_spec(x: TensorSpec, k: TensorSpec) -> TensorSpec:
     return x.with_shape((*lead, longest) if band[0] == band[1] else (*lead, band[1] - band[0] + 1, longest))
 
 
+# The inputs that the first versions lack, as the constants they stand for.
 _MAIN = TensorSpec(shape=(), elements=(0,))
 _ANY = TensorSpec(shape=(), elements=(-1,))
 

@@ -15,6 +15,7 @@ from thinflow.ops.decode import pillow
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.typing import Array
 
+# Channels -> colour type in the PNG header: grey, grey with alpha, colour, colour with alpha.
 _PNG_COLOURS = {1: 0, 2: 4, 3: 2, 4: 6}
 
 

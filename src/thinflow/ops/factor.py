@@ -94,6 +94,7 @@ class Svd(OpDef):
         if not compute_uv:
             return like(np.linalg.svd(x, compute_uv=False), x), _nothing(x), _nothing(x)
         u, s, v = np.linalg.svd(x, full_matrices=full_matrices)
+        # numpy gives v*, TensorFlow v.
         return like(s, x), like(u, x), like(adjoint(v), x)
 
     @staticmethod
@@ -118,6 +119,7 @@ class SelfAdjointEigV2(OpDef):
     @staticmethod
     def kernel(x: Array, *, compute_v: bool = True) -> tuple[Array, Array]:
         if not compute_v:
+            # numpy, too, reads the lower triangle.
             return like(np.linalg.eigvalsh(x), x), _nothing(x)
         e, v = np.linalg.eigh(x)
         return like(e, x), like(v, x)

@@ -52,6 +52,7 @@ def _axes(x: Array, rank: int) -> tuple[int, ...]:
 
 @quiet
 def _forward(x: Array, rank: int) -> Array:
+    # numpy before 2 transforms everything in double.
     return np.fft.fftn(x, axes=_axes(x, rank)).astype(x.dtype, copy=False) if x.size else x
 
 

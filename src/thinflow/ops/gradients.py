@@ -42,6 +42,8 @@ def _gradient(function: Any) -> Any:
 class ReluGrad(_Gradient):
     """y = dy where x > 0, else 0.   dy, x (input or output of Relu) of one shape."""
 
+    # 0 at 0, so that Relu's output can stand in for its input. A product, as in TensorFlow: infinite dy gives
+    # NaN.
     kernel = staticmethod(_gradient(lambda dy, x: dy * (x > 0)))
 
 

@@ -41,6 +41,7 @@ class MirrorPadGrad(OpDef):
     def kernel(dy: Array, paddings: Array, *, mode: str) -> Array:
         require(paddings.shape == (dy.ndim, 2), f"paddings are {list(paddings.shape)} for rank {dy.ndim}")
         edge = 1 if mode == "REFLECT" else 0
+        # Axis by axis: a corner of the margin was copied twice, and folds back twice.
         dx = widen(dy)
         for axis, (before, after) in enumerate(paddings.tolist()):
             size = dx.shape[axis] - before - after

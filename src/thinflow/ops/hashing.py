@@ -28,6 +28,7 @@ class StringToHashBucketFast(_Buckets):
     @staticmethod
     def kernel(x: Array, *, num_buckets: int) -> Array:
         require(num_buckets >= 1, f"{num_buckets} buckets hold nothing")
+        # The unsigned rest, which fits int64 as the number of buckets does.
         return _map(lambda s: fingerprint64(s) % num_buckets, np.int64, x)
 
 

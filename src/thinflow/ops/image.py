@@ -163,6 +163,7 @@ def _shift_hue(x: Array, delta: np.float32) -> Array:
     sixth = np.minimum(np.where(np.isfinite(hue), hue, 0).astype(np.int64), 5)
     ratio = hue - sixth.astype(x.dtype)
     ratio = np.where(sixth % 2 == 0, ratio, np.float32(1) - ratio)
+    # The sixth of the hue says which colour is largest, middle and smallest; the extremes stay as they were.
     shades = np.stack([most, least + ratio * (most - least), least], axis=-1)
     return np.take_along_axis(shades, _RANKS[sixth], axis=-1)
 

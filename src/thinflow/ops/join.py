@@ -58,6 +58,7 @@ class Unpack(_Free):
         result = x.with_shape(x.shape[:axis] + x.shape[axis + 1 :])
         if x.shape[axis] is None:
             return (result,) * num
+        # `i=i`, as the lambda would see the last i of the loop.
         return tuple(moved(result, lambda v, i=i: np.take(v, i, axis), x) for i in range(num))
 
     @staticmethod

@@ -127,6 +127,7 @@ class BiasAdd(OpDef):
 
 def _channel_axis(rank: int, data_format: str) -> int:
     require(rank >= 2, f"x has rank {rank}, at least 2 is needed")
+    # NCHW and NCDHW alike.
     return 1 if data_format.startswith("NC") else rank - 1
 
 
@@ -160,6 +161,7 @@ class FusedMatMul(OpDef):
         y = MatMul.infer(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
         assert y.shape is not None
         if extra:
+            # For its check only: the product's columns have their sizes from b already.
             merge(y.shape[1:], rank_of(extra[0], 1, "the bias"))
         return y
 

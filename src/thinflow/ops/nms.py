@@ -362,6 +362,7 @@ class CombinedNonMaxSuppression(OpDef):
         require(boxes.ndim == 4 and scores.ndim == 3, "boxes must be [b,n,q,4] and scores [b,n,classes]")
         batch, classes, limit = boxes.shape[0], scores.shape[2], int(per_class)
         require(boxes.shape[2] in {1, classes}, f"boxes have {boxes.shape[2]} classes, scores {classes}")
+        # Without pad_per_class the output always has max_total_size places, filled or not.
         size = min(int(total), limit * classes) if pad_per_class else int(total)
         y = np.zeros((batch, size, 4), np.float32)
         y_scores, y_classes = np.zeros((batch, size), np.float32), np.zeros((batch, size), np.float32)

@@ -67,6 +67,7 @@ class Queue(Resource):
 
     def batch(self, count: int) -> Item:
         """`count` items side by side."""
+        # Asked before the first is taken, so that a refused batch leaves the queue as it was.
         if count > len(self.items):
             raise NodeError(
                 f"the queue has {len(self.items)} items, {count} are asked for", hint="fill it first"

@@ -109,6 +109,7 @@ class RaggedRange(OpDef):
         return ends.astype(Tsplits.numpy()), np.concatenate([np.zeros(0, kind), *parts])
 
 
+# A tiny delta would ask for any amount of memory.
 MAX_RANGE = 1 << 28
 
 

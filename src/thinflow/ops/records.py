@@ -56,6 +56,7 @@ class DecodeCompressed(_Textual):
         return _map(lambda s: _inflated(s, bits), object, x)
 
 
+# A small string can inflate to anything.
 MAX_INFLATED = 1 << 31
 
 

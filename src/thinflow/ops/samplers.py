@@ -16,6 +16,7 @@ from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 Draw = Callable[[Iterator[int]], int]
+# Blocks made at a time: their number costs little, a call for each would.
 _BLOCKS = 256
 MAX_SAMPLES = 1 << 24
 

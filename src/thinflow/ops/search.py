@@ -93,6 +93,7 @@ class UniqueWithCounts(OpDef):
 
 
 def _unique_v2_specs(x: TensorSpec, axis: TensorSpec, out_idx: DType) -> tuple[TensorSpec, TensorSpec]:
+    # An empty axis stands for 0; an axis that is not known yet leaves all sizes open.
     along = scalar(axis)
     if x.shape is None or (along is None and axis.size != 0):
         return x.with_shape(None if x.shape is None else (None,) * len(x.shape)), TensorSpec(out_idx, (None,))

@@ -86,6 +86,7 @@ class _Sorted(_Rows):
     @staticmethod
     def infer(x: TensorSpec, segments: TensorSpec) -> TensorSpec:
         known = segments.ints
+        # The ids are sorted, so the last is the largest.
         rows = None if known is None else known[-1] + 1 if known else 0
         return x.with_shape(_with_rows(rows, x.shape))
 

@@ -217,6 +217,7 @@ class SpaceToDepth(_Free):
         image = _as_nhwc(x, data_format)
         n, h, w, c = image.shape
         require(h % b == 0 and w % b == 0, f"an image of {h} by {w} does not divide into blocks of {b}")
+        # Row and column within the block go in front of the channels.
         blocks = image.reshape(n, h // b, b, w // b, b, c).transpose(0, 1, 3, 2, 4, 5)
         return _from_nhwc(blocks.reshape(n, h // b, w // b, b * b * c), data_format)
 
@@ -242,6 +243,7 @@ class DepthToSpace(_Free):
         image = _as_nhwc(x, data_format)
         n, h, w, c = image.shape
         require(c % (b * b) == 0, f"{c} channels do not divide by {b * b}")
+        # The same order of axes takes them back: it is its own inverse.
         blocks = image.reshape(n, h, w, b, b, c // (b * b)).transpose(0, 1, 3, 2, 4, 5)
         return _from_nhwc(blocks.reshape(n, h * b, w * b, c // (b * b)), data_format)
 

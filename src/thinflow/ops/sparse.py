@@ -98,7 +98,6 @@ class SparseReshape(OpDef):
             require(rest > 0 and total % rest == 0, f"{total} elements do not divide by {rest}")
             sizes[open_axes] = total // rest
         require(int(np.prod(sizes)) == total, f"{total} elements do not fit {new.tolist()}")
-        # unravel_index refuses shapes without elements, in which no index can lie.
         places = np.unravel_index(_places(indices, shape), sizes.tolist()) if len(indices) else ()
         found = np.stack(places, -1) if len(places) else np.zeros((len(indices), sizes.size))
         return found.astype(np.int64), sizes

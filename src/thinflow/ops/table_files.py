@@ -16,6 +16,7 @@ from thinflow.ops.registry import op, require
 from thinflow.ops.strings import StringToNumber
 from thinflow.typing import Array
 
+# TensorFlow's TextFileIndex.
 _LINE_NUMBER, _WHOLE_LINE = -1, -2
 MAX_BYTES = 1 << 30
 

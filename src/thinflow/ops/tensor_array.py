@@ -75,6 +75,7 @@ class OldTensorArray(OpDef):
 
     @staticmethod
     def infer(size: TensorSpec) -> TensorSpec:
+        # Handles of the first versions are strings in TensorFlow; here they are the object as well.
         return TensorSpec(STRING, ())
 
     @staticmethod
@@ -112,6 +113,7 @@ class TensorArrayRead(OpDef):
 
     @staticmethod
     def kernel(handle: Elements, index: Array, flow: Array) -> Array:
+        # `clear_after_read` only saves memory in TensorFlow; here elements stay until the array is closed.
         return handle.read(int(index))
 
 

@@ -45,6 +45,7 @@ class TensorMapInsert(_MapOp):
 
     @staticmethod
     def kernel(values: MapValue, key: Array, value: Any) -> MapValue:
+        # A copy: maps are values, and others may hold the old one.
         return MapValue({**values.items, _name(key): (key, value)})
 
 

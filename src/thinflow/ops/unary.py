@@ -161,6 +161,7 @@ class Log1p(Unary):
 class Sigmoid(Unary):
     """y = 1 / (1 + e^-x).   Floats, complex."""
 
+    # exp overflows far below 0, to infinity, of which 1 / x is the right 0.
     kernel = staticmethod(unary(lambda x: 1 / (1 + np.exp(-x))))
 
 

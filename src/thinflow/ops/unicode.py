@@ -29,6 +29,7 @@ def _marked(error: UnicodeError) -> tuple[str, int]:
 @cache
 def _codec(name: str) -> codecs.CodecInfo:
     """Python's codec for one of ICU's names; both ignore case, `-` and `_`."""
+    # Here and not at import, for the cache runs it once per encoding only; registering again is harmless.
     codecs.register_error("thinflow.marked", _marked)
     plain = re.sub(r"[-_ ]", "", name).lower()
     try:

@@ -100,6 +100,7 @@ class TemporaryVariable(OpDef):
     def kernel(*, dtype: DType, shape: Shape) -> Reference:
         variable = Reference(dtype, shape)
         require(shape is not None and None not in shape, "the shape of a temporary variable must be known")
+        # TensorFlow leaves it uninitialized; zeros, so that runs repeat.
         variable.array = np.zeros(tuple(d or 0 for d in shape or ()), dtype.numpy())
         return variable
 
@@ -275,6 +276,7 @@ class DestroyResourceOp(Effect):
 
     @staticmethod
     def kernel(variable: Any) -> tuple[()]:
+        # Tables and queues stay: they live as long as the session.
         if isinstance(variable, Variable):
             variable.array = None
         return ()
