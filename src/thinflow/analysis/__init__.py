@@ -1,1 +1,1 @@
-"""What can be told of a graph without running it: shapes, cost, memory, what goes in and out."""
+"""Facts about a graph without running it: shapes, cost, memory, what goes in and out."""

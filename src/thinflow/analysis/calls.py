@@ -74,7 +74,7 @@ class CallShapes:
     def _loop(
         self, functions: Mapping[str, Function], body: Attr | None, inputs: Sequence[TensorSpec]
     ) -> Specs | None:
-        """What holds before the first turn and after every other."""
+        """Specs that hold before the first iteration and after every other."""
         specs = tuple(inputs)
         # A size that a turn changes becomes unknown, and may make others unknown in the
         # next turn, until nothing changes.

@@ -1,4 +1,4 @@
-"""What a run costs: operations per node, parameters, bytes by type."""
+"""Cost of a run: operations per node, parameters, bytes by type."""
 
 from __future__ import annotations
 

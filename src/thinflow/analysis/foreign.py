@@ -25,12 +25,12 @@ UNREAD = frozenset({"tfl.variable", "tfl.constant", "onnx.sparse_constant"})
 
 
 def is_foreign(op: str) -> bool:
-    """Whether an op belongs to another vocabulary."""
+    """True if an op belongs to another vocabulary."""
     return op.startswith(PREFIXES)
 
 
 def is_known(op: str) -> bool:
-    """Whether an op of another vocabulary belongs to its standard sets, not to an extension."""
+    """True if an op of another vocabulary belongs to its standard sets, not to an extension."""
     # A domain has dots in its name; an operator code that LiteRT's schema does not
     # name is BUILTIN_ and a number.
     name = op.partition(".")[2].removeprefix("ai.onnx.ml.")  # ONNX's own set for machine learning
@@ -58,7 +58,7 @@ def infer(node: Node, specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
 
 
 def stated(node: Node) -> tuple[TensorSpec, ...]:
-    """What the file says of a node's outputs."""
+    """Specs that the file states of a node's outputs."""
     attrs = node.attrs_view
     shapes, types = attrs.get("_output_shapes"), attrs.get("_output_types")
     if not isinstance(shapes, tuple) or not isinstance(types, tuple):

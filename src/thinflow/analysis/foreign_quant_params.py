@@ -1,4 +1,4 @@
-"""Which real numbers the integers of a tensor in a .tflite or .onnx file stand for."""
+"""Quantization parameters of tensors in .tflite and .onnx files."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class TensorParams:
 
 
 def params_of(value: Value) -> TensorParams | None:
-    """How the integers of a value stand for real numbers; None if they are plain numbers, or not known.
+    """Quantization parameters of a value; None if its integers are plain numbers, or they are not known.
 
     A .tflite file says so of each tensor, an .onnx file by the constants that its quantized ops read.
     """
@@ -106,7 +106,7 @@ def params_of(value: Value) -> TensorParams | None:
 
 
 def _makes_sense(params: TensorParams, value: Value) -> bool:
-    """Whether a damaged file did not say nonsense: finite scales, as many as there are slices."""
+    """True if a damaged file did not say nonsense: finite scales, as many as there are slices."""
     counts = {len(params.scale), len(params.zero_point) or len(params.scale)} - {1}
     shape = value.shape
     if not all(map(math.isfinite, params.scale)) or len(counts) > 1:
@@ -129,7 +129,7 @@ def _ints(numbers: tuple[object, ...]) -> tuple[int, ...]:
 
 
 def step_of(value: Value) -> float:
-    """How far apart the real numbers are that a quantized value can take, or what was made of one; else 0."""
+    """Distance of the real numbers that a quantized value can take, or what was made of one; else 0."""
     source = value.node.inputs[0] if value.node.op in _DEQUANTIZERS and value.node.inputs else value
     params = params_of(source)
     return max(params.scale) if params is not None else 0.0

@@ -15,7 +15,7 @@ from thinflow.ir.types import TensorSpec
 
 STATISTICS = ("weight_parameters", "flops")
 UNKNOWN = "unknown"
-"""What a statistic is where a rule exists and sizes are missing."""
+"""Value of a statistic where a rule exists and sizes are missing."""
 
 Count = int | str | None
 """None: no rule for this op."""

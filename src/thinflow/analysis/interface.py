@@ -1,4 +1,4 @@
-"""What goes into a graph and what comes out, ranked, with reasons: for graphs nobody has explained."""
+"""Candidates for a graph's inputs and outputs, ranked, with reasons: for graphs nobody has explained."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def heavy_ops() -> frozenset[str]:
 
 
 def _is_source(op: str) -> bool:
-    """Whether an op takes samples out of a queue, a file or a data set."""
+    """True if an op takes samples out of a queue, a file or a data set."""
     dequeues = Trait.DEQUEUE | Trait.DEQUEUE_MANY | Trait.DEQUEUE_UP_TO
     return has(op, Trait.QUEUE | dequeues) or op.startswith(("Iterator", "ReaderRead"))
 
@@ -88,7 +88,7 @@ _DEBRIS = re.compile(
     re.IGNORECASE,
 )
 _RESULT_NAME = re.compile(r"Identity(_\d+)?")
-"""What TensorFlow 2 calls the results of a function that it froze."""
+"""TensorFlow 2's names for the results of a function that it froze."""
 _GOOD_NAME = re.compile(
     r"(softmax|predict|prob|output|logit|result|score|class|detection|boxes|final|embedding|sigmoid|heatmap|concat_stage)",
     re.IGNORECASE,
@@ -136,7 +136,7 @@ class Interface:
 
     @property
     def chosen_inputs(self) -> list[Value]:
-        """What to feed: placeholders that matter; failing those the cut."""
+        """Values to feed: placeholders that matter; failing those the cut."""
         chosen = [c.value for c in self.inputs if c.score > 0]
         return chosen or ([self.cut.value] if self.cut is not None else [])
 
@@ -155,7 +155,7 @@ class Interface:
 
     @property
     def chosen_outputs(self) -> list[Value]:
-        """What to fetch."""
+        """Values to fetch."""
         chosen = [c.value for c in self.outputs if c.score > 0]
         return chosen or [c.value for c in self.outputs]
 
@@ -181,7 +181,7 @@ def guess_interface(graph: Graph) -> Interface:
 
 
 def _answered(graph: Graph) -> list[Candidate]:
-    """What a graph with variables was trained to compute, before all else; empty if that cannot be told."""
+    """Answers that a graph with variables was trained for, before all else; empty if that cannot be told."""
     found = answers(graph) if variables(graph) else {}
     sizes = {value: len(ancestors([value.node])) for value in found} if len(found) <= _MANY_SINKS else {}
     biggest = max(sizes.values(), default=1)
@@ -235,7 +235,7 @@ def _outputs(graph: Graph) -> list[Candidate]:
 
 
 def is_class_scores(value: Value) -> bool:
-    """Whether a value looks like one score per class, so that its largest entry is an answer.
+    """True if a value looks like one score per class, so that its largest entry is an answer.
 
     A softmax is; so are logits, the bare result of a matrix product; a sigmoid may be a reconstruction.
     """
@@ -351,7 +351,7 @@ def _downstream(starts: Iterable[Node], needed: set[Node]) -> set[Node]:
 
 
 def _leads_to(node: Node, ops: frozenset[str]) -> bool:
-    """Whether one of the ops comes after the node."""
+    """True if one of the ops comes after the node."""
     seen: set[Node] = set()
     stack = [node]
     while stack:

@@ -1,4 +1,4 @@
-"""How much memory the values between nodes take at the worst moment."""
+"""Peak memory of the values between nodes."""
 
 from __future__ import annotations
 

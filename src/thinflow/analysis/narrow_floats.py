@@ -1,4 +1,4 @@
-"""Which floats of fewer digits a graph computes in, and how far rounding alone moves its answers then."""
+"""Floats of fewer digits that a graph computes in, and how far rounding alone moves its answers then."""
 
 from __future__ import annotations
 

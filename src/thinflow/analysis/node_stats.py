@@ -87,7 +87,7 @@ class _TypeRow:
 
 
 class NodeStats:
-    """What the nodes of a graph took."""
+    """Time and memory of the nodes of a graph."""
 
     def __init__(self) -> None:
         self.rows: dict[str, NodeRow] = {}

@@ -1,4 +1,4 @@
-"""What keeps a graph from running, as far as it shows without running it and without reading its weights."""
+"""Obstacles to running a graph, as far as they show without running it and without reading its weights."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def find_obstacles(graph: Graph, outputs: Sequence[Value], shape_failures: Mappi
 
 
 def _lost_function(node: Node) -> str:
-    """That it calls a function which the library does not hold; "" if it does not."""
+    """Sentence on a function that it calls and the library does not hold; "" if there is none."""
     library = node.graph.functions if node.graph is not None else {}
     lost = next((name for a in node.attrs_view.values() for name in _called(a) if name not in library), None)
     return f"{node.where}: there is no function '{lost}'" if lost is not None else ""
@@ -44,7 +44,7 @@ def _called(attr: Attr) -> Iterator[str]:
 
 
 def _damaged_constant(node: Node) -> str:
-    """That its bytes do not make up its shape; "" if they do. Mapped bytes are counted, not read."""
+    """Sentence on bytes that do not make up its shape; "" if they do. Mapped bytes are counted, not read."""
     tensor = node.tensor
     if not isinstance(tensor, Tensor) or not isinstance(tensor.storage, RawStorage):
         return ""

@@ -1,4 +1,4 @@
-"""What ONNX's ops cost; a multiply-add counts as 2 operations. Layouts of weights: ONNX's op definitions."""
+"""Cost of ONNX's ops; a multiply-add counts as 2 operations. Layouts of weights: ONNX's op definitions."""
 
 from __future__ import annotations
 

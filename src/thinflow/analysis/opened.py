@@ -1,4 +1,4 @@
-"""What opening a model decided that its user must know."""
+"""Decisions of opening a model that its user must know."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ def tell_unkept(graph: Graph, why: str) -> None:
 
 
 def opening_notes(graph: Graph) -> list[str]:
-    """Which of several signatures was taken, and what became of state that the model kept between runs."""
+    """Notes on the signature that was taken of several, and on state that the model kept between runs."""
     return [graph.facts[topic] for topic in (SIGNATURE, STATE) if topic in graph.facts]

@@ -46,7 +46,7 @@ class QuantParams:
 
     @property
     def holds_zero(self) -> bool:
-        """Whether the zero point is a quantized value, as integer kernels need it."""
+        """True if the zero point is a quantized value, as integer kernels need it."""
         codes = codes_of(self.dtype.numpy())
         return codes.low <= self.zero_point <= codes.high
 
@@ -174,7 +174,7 @@ def result_type(node: Node) -> DType:
 
 
 def _is_min_first(node: Node) -> bool:
-    """Whether a node reads and makes quantized values in the mode MIN_FIRST."""
+    """True if a node reads and makes quantized values in the mode MIN_FIRST."""
     if node.op not in ("QuantizeV2", "Dequantize"):
         return True
     return bool(node.get("mode", "MIN_COMBINED") == "MIN_FIRST" and node.get("axis", -1) < 0)
@@ -215,7 +215,7 @@ def _known_scalars(graph: Graph) -> dict[Value, Any]:
 
 
 def _results(node: Node, known: Mapping[Value, Any]) -> dict[int, Any]:
-    """What is known of a node's outputs, by port."""
+    """Known values of a node's outputs, by port."""
     tensor, inputs = node.tensor, node.inputs
     if tensor is not None:
         is_small = tensor.size is not None and tensor.size <= _LARGEST
@@ -274,7 +274,7 @@ def _probe(node: Node, known: Mapping[Value, Any]) -> list[Any] | None:
 
 
 def _is_settled(node: Node) -> bool:
-    """Whether ranges of the operands, or attributes, settle that of the result."""
+    """True if ranges of the operands, or attributes, settle that of the result."""
     return node.op == "QuantizedConcat" or (
         node.op == "QuantizedInstanceNorm" and bool(node.get("output_range_given", False))
     )

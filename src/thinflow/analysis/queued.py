@@ -36,6 +36,6 @@ def _below(leading: tuple[int | None, ...], shape: Shape) -> Shape:
 
 
 def _count(node: Node, inputs: Sequence[TensorSpec]) -> int | None:
-    """How many elements a dequeue takes; None if that is not known."""
+    """Number of elements that a dequeue takes; None if it is not known."""
     known = inputs[1].elements if has(node.op, Trait.DEQUEUE_MANY) and len(inputs) > 1 else None
     return known[0] if known else None

@@ -13,7 +13,7 @@ from thinflow.ir.types import Shape
 from thinflow.ops.traits import Trait, has
 
 _MOST_NODES = 64
-"""How many nodes between the input and what tells its shape are looked at."""
+"""Limit of the nodes that are looked at between the input and what tells its shape."""
 
 
 def asked_shape(value: Value, declared: Shape) -> Shape:
@@ -45,7 +45,7 @@ def _shapes(value: Value) -> Iterator[tuple[int | None, ...]]:
 
 
 def _keeps_shape(node: Node, index: int) -> bool:
-    """Whether the result has the shape of an input: the only one, or the other is a single number."""
+    """True if the result has the shape of an input: the only one, or the other is a single number."""
     if not has(node.op, Trait.ELEMENTWISE | Trait.IDENTITY):
         return False
     tensor = node.inputs[1 - index].node.tensor if len(node.inputs) == 2 else None
@@ -53,7 +53,7 @@ def _keeps_shape(node: Node, index: int) -> bool:
 
 
 def _asked(node: Node) -> Shape:
-    """What an op asks of its first input; None if it takes any."""
+    """The shape that an op asks of its first input; None if it takes any."""
     if has(node.op, Trait.CONVOLUTION):
         return _placed(node, 5 if node.op == "Conv3D" else 4, _constant_size(node, 1, -2))
     if has(node.op, Trait.FUSED_BATCH_NORM):

@@ -1,4 +1,4 @@
-"""What shape rules gave, so that nodes that are alike are asked about once."""
+"""Results of shape rules, remembered so that nodes that are alike are asked about once."""
 
 from __future__ import annotations
 

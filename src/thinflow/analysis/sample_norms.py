@@ -17,12 +17,12 @@ _MOST_STEPS = 8
 
 
 def uses_batch_statistics(node: Node) -> bool:
-    """Whether a fused norm is in training mode, which is also what an absent attribute means."""
+    """True if a fused norm is in training mode, which is also what an absent attribute means."""
     return has(node.op, Trait.FUSED_BATCH_NORM) and node.get("is_training", True) is not False
 
 
 def is_sample_norm(node: Node) -> bool:
-    """Whether a fused norm in training mode keeps samples apart, so that it is no batch norm."""
+    """True if a fused norm in training mode keeps samples apart, so that it is no batch norm."""
     if not uses_batch_statistics(node) or len(node.inputs) < 3:
         return False
     if _follows_the_batch(node.inputs[1]):
@@ -39,7 +39,7 @@ def is_sample_norm(node: Node) -> bool:
 
 
 def _source(value: Value) -> Node:
-    """What makes a value, past what hands it on."""
+    """The node that makes a value, past what hands it on."""
     node = value.node
     for _ in range(_MOST_STEPS):
         if not node.inputs or not (node.op == "Cast" or has(node.op, Trait.PASSES_THROUGH)):
@@ -49,7 +49,7 @@ def _source(value: Value) -> Node:
 
 
 def _follows_the_batch(scale: Value) -> bool:
-    """Whether a scale is as long as an input of the graph makes it: no norm has so many stored channels."""
+    """True if a scale is as long as an input of the graph makes it: no norm has so many stored channels."""
     source = _source(scale)
     if source.op != "Fill":
         return source.op == "OnesLike"
@@ -59,7 +59,7 @@ def _follows_the_batch(scale: Value) -> bool:
 
 
 def _begins_with_one(sizes: Value) -> bool:
-    """Whether the first size of a reshape is written as 1."""
+    """True if the first size of a reshape is written as 1."""
     source = _source(sizes)
     for _ in range(_MOST_STEPS):
         if source.op not in {"Pack", "ConcatV2"} or not source.inputs:
@@ -72,7 +72,7 @@ def _begins_with_one(sizes: Value) -> bool:
 
 
 def _is_filled(value: Value, number: float) -> bool:
-    """Whether all elements of a constant are a number."""
+    """True if all elements of a constant are a number."""
     source = _source(value)
     if source.op == "Fill":
         source = _source(source.inputs[1])

@@ -120,7 +120,7 @@ def _node_specs(node: Node, inputs: Sequence[TensorSpec], calls: CallShapes) -> 
 
 
 def _declared_results(node: Node, inputs: Sequence[TensorSpec], rules: RuleResults) -> tuple[TensorSpec, ...]:
-    """What the op's own rule says."""
+    """Specs by the op's own rule."""
     definition = registry.find(node.op)
     if definition is None:
         return unknown_specs(node)
@@ -151,7 +151,7 @@ def constant_spec(tensor: Tensor) -> TensorSpec:
 
 
 def port_count(node: Node) -> int | None:
-    """How many outputs a node has by its op definition; None for unknown ops."""
+    """Number of a node's outputs by its op definition; None for unknown ops."""
     if foreign.is_foreign(node.op):
         return len(foreign.stated(node)) or None
     definition = registry.find(node.op)

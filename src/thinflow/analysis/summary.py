@@ -37,7 +37,7 @@ _NOT_OUTPUTS = frozenset({"Const", "Assign", "NoOp", "Placeholder"})
 @brief_repr
 @dataclass
 class Summary:
-    """What a graph is. `str()` of it is the report of TensorFlow's summarize_graph.
+    """Facts about a graph. `str()` of it is the report of TensorFlow's summarize_graph.
 
     Attributes:
         graph: the graph.
@@ -77,7 +77,7 @@ class Summary:
 
     @property
     def has_variables(self) -> bool:
-        """Whether the graph was never frozen."""
+        """True if the graph was never frozen."""
         return any(has(op, Trait.VARIABLE) for op in self.ops)
 
     def _repr_html_(self) -> str:
@@ -293,7 +293,7 @@ def _values_text(tensor: Tensor, limit: int) -> str:
     waiting = deque(texts)
 
     def block(axis: int) -> str:
-        """What stands between one pair of brackets; nothing is opened once the values have run out."""
+        """The text between one pair of brackets; nothing is opened once the values have run out."""
         text, size = "", tensor.shape[axis]
         for index in range(size):
             if not waiting:

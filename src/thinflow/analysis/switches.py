@@ -20,7 +20,7 @@ SWITCH_NAME = re.compile(r"(keep_?prob|drop_?out|is_?train|phase|learning_?phase
 _KEEP_NAME = re.compile(r"(keep_?(prob|rate)|drop_?out)", re.IGNORECASE)
 _RATE_NAME = re.compile(r"drop_?(out_?)?(rate|prob)", re.IGNORECASE)
 _MOST_STEPS = 8
-"""How far dropout's random numbers and its comparison may be apart: they are scaled and moved between."""
+"""Limit of the steps between dropout's random numbers and its comparison, which scale and move them."""
 
 
 def training_switches(graph: Graph) -> Iterator[tuple[Value, bool | float]]:
@@ -38,8 +38,8 @@ def training_switches(graph: Graph) -> Iterator[tuple[Value, bool | float]]:
 
 
 def inference_setting(node: Node) -> bool | float | None:
-    """What inference sets a placeholder to if it is a training switch: False, or 1.0 to keep everything, or
-    0.0 to drop nothing. None if it is something else.
+    """Value that inference gives a placeholder if it is a training switch: False, or 1.0 to keep everything,
+    or 0.0 to drop nothing. None if it is something else.
     """
     if node.op not in {"Placeholder", "PlaceholderWithDefault"} or node.get("shape") not in (None, ()):
         return None
@@ -57,12 +57,12 @@ def inference_setting(node: Node) -> bool | float | None:
 
 
 def in_training_branch(node: Node) -> bool:
-    """Whether a node reads what only flows while a training switch is on: inference never runs it."""
+    """True if a node reads what only flows while a training switch is on: inference never runs it."""
     return any(_is_off(value) for value in node.inputs)
 
 
 def _is_off(value: Value) -> bool:
-    """Whether a value is the side of a Switch that is dead when the training switch has its setting."""
+    """True if a value is the side of a Switch that is dead when the training switch has its setting."""
     if value.node.op not in {"Switch", "RefSwitch"} or len(value.node.inputs) < 2:
         return False
     source = value.node.inputs[1].node
@@ -97,13 +97,13 @@ def _dropout_setting(value: Value) -> float | None:
 
 
 def _hands_on(node: Node) -> bool:
-    """Whether what comes out is what goes in, as another type at most."""
+    """True if what comes out is what goes in, as another type at most."""
     steers = Trait.SWITCH | Trait.MERGE | Trait.ENTER
     return node.op == "Cast" or has(node.op, Trait.PASSES_THROUGH | steers)
 
 
 def _role(reader: Node, index: int) -> float | None:
-    """What reading an input at `index` makes of it: compared with random numbers it is a rate, taken from
+    """Setting by the role that reading gives an input: compared with random numbers it is a rate, taken from
     one and then compared, or added to them, it is the share to keep.
     """
     if reader.op in {"GreaterEqual", "LessEqual"}:
@@ -119,12 +119,12 @@ def _role(reader: Node, index: int) -> float | None:
 
 
 def _compared(value: Value) -> bool:
-    """Whether random numbers are compared with a value, or with what hands it on."""
+    """True if random numbers are compared with a value, or with what hands it on."""
     return _dropout_setting(value) == 0.0
 
 
 def _is_random(node: Node, index: int) -> bool:
-    """Whether an input of a node comes from random numbers, through arithmetic only."""
+    """True if an input of a node comes from random numbers, through arithmetic only."""
     if index >= len(node.inputs):
         return False
     waiting = [node.inputs[index].node]
@@ -140,7 +140,7 @@ def _is_random(node: Node, index: int) -> bool:
 
 
 def switch_notes(settings: Sequence[str]) -> list[str]:
-    """What to tell of training switches that were set when the model was opened."""
+    """Notes on training switches that were set when the model was opened."""
     if not settings:
         return []
     return [f"set for inference: {', '.join(settings)}; name them among the inputs to feed them instead"]

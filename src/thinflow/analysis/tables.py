@@ -20,7 +20,7 @@ _TABLES = re.compile(r"(Mutable)?HashTable(V2)?")
 
 @dataclass(frozen=True)
 class Content:
-    """What a table holds.
+    """Content of a table.
 
     Attributes:
         items: value by key, both as Python's own: bytes, int or float.
@@ -33,8 +33,9 @@ class Content:
 
 
 def content_of(reader: Node) -> Content | str:
-    """What the table of a LookupTableFind or LookupTableSize holds whenever it is read; else why that is not
-    known."""
+    """Content of the table of a LookupTableFind or LookupTableSize whenever it is read; else why that is not
+    known.
+    """
     table = _source(reader.inputs[0]) if reader.inputs else None
     if table is None:
         return "it reads no table"
@@ -102,7 +103,7 @@ def _users(table: Node) -> Iterator[Node]:
 
 
 def _is_shared(table: Node) -> bool:
-    """Whether another node stands for the same table."""
+    """True if another node stands for the same table."""
     name = table.get("shared_name", "")
     if not name or table.graph is None:
         return False

@@ -1,4 +1,4 @@
-"""What LiteRT's ops cost; a multiply-add counts as 2 operations. Layouts of weights: LiteRT's schema."""
+"""Cost of LiteRT's ops; a multiply-add counts as 2 operations. Layouts of weights: LiteRT's schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a graph that was trained computes: the answers of the model, without what trained and saved it.
+"""Answers of a graph that was trained: what the model computes, without what trained and saved it.
 
 A training graph ends in its loss, its gradients and its savers; the answers stand somewhere in the middle:
 what the loss is computed from, or what nothing reads although it depends on inputs and variables.
@@ -97,12 +97,12 @@ def answers(graph: Graph) -> dict[Value, str]:
 
 
 def _is_like_an_answer(node: Node) -> bool:
-    """Whether its op or its name say that it is one."""
+    """True if its op or its name say that it is one."""
     return node.op == "Sigmoid" or has(node.op, Trait.SOFTMAX) or bool(_ANSWER_NAME.search(node.name))
 
 
 def _forward(graph: Graph) -> set[Node]:
-    """What depends on something fed and is not there for training or saving."""
+    """Nodes that depend on something fed and are not there for training or saving."""
     machinery = {
         node
         for node in graph
@@ -128,7 +128,7 @@ def _downstream(starts: Iterable[Node], within: set[Node]) -> set[Node]:
 
 
 def _is_end(node: Node, forward: set[Node]) -> bool:
-    """Whether nothing of the model reads a node, and it is not a by-product of a loop or a condition."""
+    """True if nothing of the model reads a node, and it is not a by-product of a loop or a condition."""
     if _FEEDS.fullmatch(node.op) or has(node.op, Trait.SHAPE_OF) or node.output().dtype in {STRING, RESOURCE}:
         return False
     readers = [reader for value in node.outputs for reader in value.readers]
@@ -143,7 +143,7 @@ def _is_end(node: Node, forward: set[Node]) -> bool:
 
 
 def _is_by_product(exit_node: Node, forward: set[Node]) -> bool:
-    """Whether another value of the same loop is read: then that one was wanted."""
+    """True if another value of the same loop is read: then that one was wanted."""
     scope = exit_node.name.rpartition("/")[0]
     graph = exit_node.graph
     assert graph is not None

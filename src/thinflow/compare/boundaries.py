@@ -29,7 +29,7 @@ Codes = dict[str, tuple[float, int]]
 @brief_repr
 @dataclass
 class NamedPairs:
-    """What a user said of the inputs, or of the outputs, of two models.
+    """A user's names for the inputs, or for the outputs, of two models.
 
     Attributes:
         first: names in the first model; None if nothing was said.
@@ -183,7 +183,7 @@ class _Cut:
         return bool(self.fed)
 
     def notes(self, which: str, was_file: bool) -> list[str]:
-        """What was cut, in words."""
+        """Sentences about the cut."""
         by = ", by the interpreter" if was_file else ""
         found = [f"the {which} is fed inside{by}, at {', '.join(self.fed)}"] if self.fed else []
         if self.read:
@@ -219,7 +219,7 @@ def _graph_of(model: Model, signature: str | None) -> tuple[Graph, Codes]:
 
 
 def _values(graph: Graph, ends: Sequence[Value], wanted: Specs) -> list[Value] | None:
-    """What the names stand for in a graph; None if all are its ends, or some are not known or do not fit."""
+    """Values of those names in a graph; None if all are its ends, or some are not known or do not fit."""
     own = {plain(v.name): v for v in ends}
     others = {plain(o): own[plain(n)] for o, n in graph.aliases.items() if plain(n) in own}
     found: list[Value] = []

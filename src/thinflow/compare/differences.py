@@ -16,7 +16,7 @@ NO_CHANGE = 1e-6
 
 @dataclass(frozen=True)
 class Difference:
-    """How far two arrays are apart.
+    """Largest difference of two arrays.
 
     Attributes:
         largest: largest |a - b|.
@@ -73,7 +73,7 @@ def _gap_of_oddities(a: Array, b: Array, gap: Array) -> Array:
 
 
 def _position(array: Array) -> tuple[int, ...]:
-    """Where the largest element is."""
+    """Index of the largest element."""
     return tuple(int(i) for i in np.unravel_index(int(np.argmax(array)), array.shape)) if array.ndim else ()
 
 

@@ -55,7 +55,7 @@ _ANNOTATIONS = frozenset({"_output_shapes", "_class", "dtype"})
 @brief_repr
 @dataclass
 class Proof:
-    """What the comparison found.
+    """Result of the comparison.
 
     Attributes:
         equal: whether every output is proven equal.
@@ -305,7 +305,7 @@ class _Sweep:
             return
 
     def _differs_in_defaults_only(self, node: Node, twin: Node) -> bool:
-        """Whether two nodes do the same to the same inputs, one writing out what the other leaves unsaid."""
+        """True if two nodes do the same to the same inputs, one writing out what the other leaves unsaid."""
         if node.op != twin.op or len(node.inputs) != len(twin.inputs):
             return False
         inputs = [self.after.number.get(v) for v in node.inputs]
@@ -385,7 +385,7 @@ def _twins(outputs: Sequence[Value], after: Graph) -> list[Value | None]:
 
 
 def _is_made_good_below(node: Node, twin: Node) -> bool:
-    """Whether a node does its twin's work with other weights for one reader: half of a fold.
+    """True if a node does its twin's work with other weights for one reader: half of a fold.
 
     The values then differ as they should, and running them would prove nothing.
     """

@@ -45,7 +45,7 @@ def inner_differences(
     signature: str | None = None,
     codes: tuple[Codes, Codes] = ({}, {}),
 ) -> list[Layer]:
-    """How far apart the tensors are that both models have, in the order in which `a` runs.
+    """Differences of the tensors that both models have, in the order in which `a` runs.
 
     Args:
         a, b: a graph with inputs and outputs set, or a file that an engine runs.
@@ -215,7 +215,7 @@ def _onnx_values(path: str, names: Sequence[str], feed: Mapping[str, Any]) -> di
 
 
 def real_numbers(array: Array, grid: tuple[float, int] | None) -> Array:
-    """What the integers of a quantized tensor stand for; any other array as it is."""
+    """The real numbers of a quantized tensor's integers; any other array as it is."""
     if grid is None or array.dtype.kind not in "iu":
         return array
     # In float64: the difference of 32-bit integers does not fit into float32.

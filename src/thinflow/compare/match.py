@@ -14,7 +14,7 @@ T = TypeVar("T")
 @brief_repr
 @dataclass
 class Match(Generic[T]):
-    """What corresponds in two models, as `match_nodes`, `match_tensors` and `match_io` find it.
+    """Corresponding parts of two models, as `match_nodes`, `match_tensors` and `match_io` find them.
 
     Attributes:
         pairs: part of the first model -> part of the second.
@@ -35,10 +35,10 @@ class Match(Generic[T]):
         self.reverse[y] = x
 
     def is_open(self, x: T, y: T) -> bool:
-        """Whether neither has a match yet."""
+        """True if neither has a match yet."""
         return x not in self.pairs and y not in self.reverse
 
     def value(self: Match[Node], value: Value) -> Value | None:
-        """What matches an output of a node of the first graph, None if nothing does."""
+        """The match of an output of a node of the first graph; None if there is none."""
         node = self.pairs.get(value.node)
         return None if node is None else node.output(value.port)

@@ -163,7 +163,7 @@ def _listed(specs: Mapping[str, TensorSpec]) -> str:
 
 
 def forms_fit(a: TensorSpec, b: TensorSpec) -> bool:
-    """Whether shapes fit, and types as far as a quantized form of the same numbers goes."""
+    """True if shapes fit, and types as far as a quantized form of the same numbers goes."""
     either = is_channels_first(a.shape, b.shape) or is_channels_first(b.shape, a.shape)
     return _kinds_fit(a, b) and (shapes_fit(a.shape, b.shape) or either)
 
@@ -190,14 +190,14 @@ def _kinds_fit(a: TensorSpec, b: TensorSpec) -> bool:
 
 
 def shapes_fit(a: Shape, b: Shape) -> bool:
-    """Whether both may be one shape; an unknown size fits any."""
+    """True if both may be one shape; an unknown size fits any."""
     if a is None or b is None:
         return True
     return len(a) == len(b) and all(m is None or n is None or m == n for m, n in zip(a, b, strict=True))
 
 
 def is_channels_first(a: Shape, b: Shape) -> bool:
-    """Whether `b` [n, c, ...] is `a` [n, ..., c] with the channels moved to the front, and no other form."""
+    """True if `b` [n, c, ...] is `a` [n, ..., c] with the channels moved to the front, and no other form."""
     if a is None or b is None or len(a) != len(b) or len(a) < 3:
         return False
     # Where both readings fit, such as [1,3,3,3], the plain one is taken.
@@ -205,7 +205,7 @@ def is_channels_first(a: Shape, b: Shape) -> bool:
 
 
 def order_between(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...] | None:
-    """How to transpose an array of shape `b` into shape `a`; None if no move of the channels does it.
+    """Order of axes that transposes shape `b` into shape `a`; None if no move of the channels does it.
 
     Both ways of the channels, first to last and last to first; equal shapes: as it is.
     """
@@ -252,7 +252,7 @@ def match_ends(
 
 
 def _same_form(v: Value, w: Value) -> bool:
-    """Whether both are known to have one type and shapes that fit."""
+    """True if both are known to have one type and shapes that fit."""
     a, b = v.spec, w.spec
     known = a.dtype is not None and a.shape is not None and b.shape is not None
     return known and a.dtype is b.dtype and shapes_fit(a.shape, b.shape)

@@ -19,7 +19,7 @@ from thinflow.ir.tensor import Tensor
 from thinflow.ops.traits import Trait, has
 
 REACH = 4
-"""How many changed nodes in a row are stepped over to find the next pair."""
+"""Limit of changed nodes in a row that are stepped over to find the next pair."""
 
 Keys = Mapping[Node, int]
 Intern = Callable[[Hashable], int]
@@ -79,7 +79,7 @@ class _Side:
         self._attrs: dict[Node, Hashable] = {}
 
     def attrs(self, node: Node) -> Hashable:
-        """What of the attributes makes a difference, hashable."""
+        """The attributes that make a difference, hashable."""
         found = self._attrs.get(node)
         if found is None:
             keys = sorted(k for k in node.attrs if not k.startswith("_"))
@@ -284,7 +284,7 @@ def _pair_renamed_ops(match: Match[Node], a: Graph, b: Graph) -> None:
 
 
 def _is_rest(x: Node, y: Node) -> bool:
-    """Whether the second is what folding left of a batch norm: its offset, under its name."""
+    """True if the second is what folding left of a batch norm: its offset, under its name."""
     return ("BatchNorm" in x.op) != ("BatchNorm" in y.op)
 
 

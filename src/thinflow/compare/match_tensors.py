@@ -39,7 +39,7 @@ def match_tensors(first: Graph, second: Graph) -> Match[Value]:
 
 
 def is_source(node: Node) -> bool:
-    """Whether a node is an input or a constant."""
+    """True if a node is an input or a constant."""
     return node.tensor is not None or node.op.startswith("Placeholder")
 
 
@@ -121,5 +121,5 @@ def _inner(graph: Graph) -> Iterator[Value]:
 
 
 def _may_be_alike(a: Value, b: Value) -> bool:
-    """Whether they hold as many numbers, as far as known: layouts may differ."""
+    """True if they hold as many numbers, as far as known: layouts may differ."""
     return None in (a.spec.size, b.spec.size) or a.spec.size == b.spec.size

@@ -20,8 +20,8 @@ from thinflow.synthetic import synthetic_feeds
 from thinflow.typing import Array
 
 NOISE_FACTOR = 16
-"""How many times its own rounding noise a graph may move: weights are rounded anew in every layer, the input
-only once."""
+"""Multiple of its own rounding noise that a graph may move: weights are rounded anew in every layer, the
+input only once."""
 MOST_NOISE = 1e-2
 """No graph is so noisy that a larger difference would pass."""
 
@@ -42,7 +42,7 @@ class OutputComparer:
         self.skipped = ""
         """Why something could not be compared, if so."""
         self.runs = 0
-        """How often a whole graph was run."""
+        """Number of runs of whole graphs."""
         self._feeds = None if feeds is None else [dict(f) for f in feeds]
         self._seed = seed
         self._latest: tuple[Graph, list[list[Array]]] | None = None
@@ -107,7 +107,7 @@ class OutputComparer:
         return self._feeds
 
     def _exceeds_noise(self, graph: Graph, results: Sequence[Sequence[Array]], found: Difference) -> bool:
-        """Whether a difference is more than what rounding alone does to this graph.
+        """True if a difference is more than what rounding alone does to this graph.
 
         Deep graphs amplify rounding errors. How much is measured when it matters: the graph runs again with
         every input number off by about one unit in its last place.

@@ -28,7 +28,7 @@ Feed = Mapping[str, Any]
 Model = Graph | str | os.PathLike[str]
 
 FLOAT_GAP = 1e-3
-"""How far apart they may be, relative to the largest value: other orders of additions, over many layers."""
+"""Tolerance between them, relative to the largest value: other orders of additions, over many layers."""
 CODES_GAP = 0.1
 """The same where integers stand for numbers: a code here and there, which adds up over many layers."""
 _SEED, _RUNS = 0, 2
@@ -37,7 +37,7 @@ _SEED, _RUNS = 0, 2
 def compared_with_own_runtime(
     model: Model, signature: str | None, feeds: Sequence[Feed] | None, tolerance: float
 ) -> str:
-    """What running a file both ways gave, in a sentence.
+    """Result of running a file both ways, in a sentence.
 
     Args:
         model: the file, or the graph as it was read from it.

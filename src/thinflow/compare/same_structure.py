@@ -17,7 +17,7 @@ from thinflow.ir.tensor import Tensor
 
 @dataclass(frozen=True)
 class Rules:
-    """What counts as a difference.
+    """Rules for what counts as a difference.
 
     Attributes:
         functions: also compare the library.

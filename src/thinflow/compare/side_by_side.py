@@ -135,12 +135,12 @@ class SideBySide:
 
 
 def calls_to_make(sessions: Sequence[Session], runs: int) -> int:
-    """How many feeds to make up: some in a row where state is kept."""
+    """Number of feeds to make up: some in a row where state is kept."""
     return max(runs, FEWEST_CALLS) if runs > 0 and all(s.keeps_state for s in sessions) else runs
 
 
 def state_notes(sessions: Sequence[Session], calls: int) -> list[str]:
-    """How the state of models was compared; nothing to say of those that have none."""
+    """Sentences on how the state of models was compared; none for those without state."""
     keeping = [s.keeps_state for s in sessions]
     if all(keeping):
         return [f"both keep state from call to call: {calls} calls in a row were compared"]
@@ -170,7 +170,7 @@ def choose_feeds(
 def computed_feeds(
     whole: Graph, session: Session, engine: str, feeds: Feeds, runs: int, seed: int | Sequence[int]
 ) -> list[dict[str, Any]] | None:
-    """What the whole graph computes at the places where a part of it is fed, from the feeds or made-up ones.
+    """Values of the whole graph at the places where a part of it is fed, from the feeds or made-up ones.
 
     Indices and sizes fit each other then, which made-up ones would not. None if the graph cannot run, or is
     fed at those places.
@@ -190,7 +190,7 @@ def computed_feeds(
 
 
 def session_inputs(session: Session, shapes: Shapes | None = None) -> list[Value]:
-    """What a session takes, as values; of a file with the shapes that a user gave."""
+    """Inputs of a session, as values; of a file with the shapes that a user gave."""
     if session.graph is not None:
         return without_states(session.graph, session.graph.inputs)
     graph = Graph()
@@ -203,7 +203,7 @@ def session_inputs(session: Session, shapes: Shapes | None = None) -> list[Value
 
 
 def _shaped(specs: Mapping[str, TensorSpec], shapes: Shapes) -> dict[str, TensorSpec]:
-    """What a file takes, with the shapes that a user gave.
+    """Inputs of a file, with the shapes that a user gave.
 
     Raises:
         FeedError: a shape for something that is not an input.

@@ -25,7 +25,7 @@ class OutputReport:
     before: Any = None
     after: Any = None
     step: float = 0.0
-    """How far apart neighbouring codes of a quantized output are; 0 if it is not quantized."""
+    """Distance of neighbouring codes of a quantized output; 0 if it is not quantized."""
 
     def __str__(self) -> str:
         codes = f" ({self.largest / self.step:.3g} codes of {self.step:.3g})" if self.step else ""
@@ -42,7 +42,7 @@ class OutputReport:
 @brief_repr
 @dataclass
 class Verification:
-    """What comparing two graphs gave.
+    """Result of comparing two graphs.
 
     Attributes:
         outputs: per output the worst difference.
@@ -99,7 +99,7 @@ class Verification:
 
 
 def explain_tolerance(tolerance: float) -> str:
-    """What a tolerance means, in a sentence."""
+    """The meaning of a tolerance, in a sentence."""
     return (
         f"tolerance {tolerance:g}: |a - b| may be up to {tolerance:g} of the largest |a| of the same output; "
         f"another order of additions alone makes about {NO_CHANGE:g} per layer"

@@ -134,7 +134,7 @@ def _ends(models: Pair, named: tuple[NamedPairs, NamedPairs], signature: str | N
 
 
 def _are_whole_graphs(a: Model, b: Model, pairs: Mapping[str, str]) -> bool:
-    """Whether both are TensorFlow graphs to compare from end to end; not where the user pairs names."""
+    """True if both are TensorFlow graphs to compare from end to end; not where the user pairs names."""
     if is_file(a) or is_file(b) or pairs or not isinstance(a, Graph) or not isinstance(b, Graph):
         return False
     ends = common_ends(a, b)
@@ -219,7 +219,7 @@ def _own_runtimes(
 
 
 def _doubts(match: Match[str], role: str) -> list[str]:
-    """What to try where a difference may come of a wrong guess."""
+    """Advice where a difference may come of a wrong guess."""
     if not match.guessed:
         return []
     listed = ",".join(f"{n}={match.pairs[n]}" for n in match.guessed)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @brief_repr
 @dataclass(frozen=True)
 class Measured:
-    """What `graph_metrics` found.
+    """Result of `graph_metrics`.
 
     Attributes:
         graph: the graph.

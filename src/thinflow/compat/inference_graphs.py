@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from thinflow.rewrite.runner import Result
 
 LEARNING_PHASE = {"keras_learning_phase": False}
-"""What a placeholder of Keras's training switch is set to, by a part of its name."""
+"""Setting of a placeholder of Keras's training switch, by a part of its name."""
 
 
 def strip_unused(
     source: Source, inputs: Sequence[str], outputs: Sequence[str], types: Sequence[str | int] = ()
 ) -> Graph:
-    """What the outputs need, fed at the inputs: each becomes a placeholder.
+    """The nodes that the outputs need, fed at the inputs: each becomes a placeholder.
 
     Args:
         source: path or Graph.

@@ -112,7 +112,7 @@ def label_sounds(
 def preparation(
     width: int, height: int, mean: float | None, std: float | None, *, bgr: bool = False
 ) -> Preparation:
-    """How a picture becomes an input: sizes (0: the model's), and (pixel - mean) / std."""
+    """Preparation of a picture for an input: sizes (0: the model's), and (pixel - mean) / std."""
     from thinflow.compat.label_image import Preparation
 
     return Preparation(width, height, mean, std, bgr)

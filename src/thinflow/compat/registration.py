@@ -44,7 +44,7 @@ class _Kernel:
     kernel: str
 
     def fits(self, node: Node) -> bool:
-        """Whether it is the one for a node."""
+        """True if it is the one for a node."""
         return all(_type_of(node, name) in (None, element) for name, element in self.types.items())
 
 
@@ -316,7 +316,7 @@ def _micro_gap(code: str) -> str:
 
 
 def _own_call(name: str) -> str:
-    """What registers a custom op of the app, for its author to fill in. Names come from the file: hostile."""
+    """A comment on registering a custom op, for the app's author. Names come from the file: hostile."""
     return f'  // resolver.AddCustom("{_word(name)}", ...): a custom op, whose registration the app has.'
 
 

@@ -154,7 +154,7 @@ def _optimised(source: Source, runtime: str) -> Graph:
 
 
 def _outside(core: Core) -> list[str]:
-    """What of a graph a converted model leaves to the app, as a warning."""
+    """Warning about the nodes that a converted model leaves to the app."""
     from thinflow.formats.parts import PARTIAL
     from thinflow.optimize.coverage import coverage_of
 

@@ -37,7 +37,7 @@ class StepStatsMessage(Protocol):
 
 @dataclass(frozen=True)
 class StatSummarizerOptions:
-    """Which tables `output_string` holds, and how many rows; 0: all.
+    """Choice of the tables in `output_string`, and of their rows; 0: all.
 
     Attributes:
         style: layout of the tables, "tf2" or "tf1".

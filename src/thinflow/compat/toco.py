@@ -253,7 +253,7 @@ def _ends(role: str, values: Sequence[Value], tensors: Sequence[Tensor]) -> list
 
 
 def _codes(inputs: Sequence[str], wanted: OldConversion) -> Mapping[str, InputCodes]:
-    """What the codes of each input mean, in the order of the inputs."""
+    """Meaning of the codes of each input, in the order of the inputs."""
     from thinflow.optimize.ranges_job import InputCodes
 
     if len(wanted.means) != len(wanted.deviations):

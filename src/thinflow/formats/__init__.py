@@ -55,7 +55,7 @@ def recognise(path: str | os.PathLike[str]) -> Format:
 
 
 def sample_of(path: str | os.PathLike[str]) -> Sample:
-    """What formats are recognised by. Gzip is looked through.
+    """The sample of a file or folder by which formats are recognised. Gzip is looked through.
 
     Raises:
         FormatError: no such file, an empty or an unreadable one.

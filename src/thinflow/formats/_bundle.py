@@ -108,13 +108,13 @@ class Bundle:
         return Tensor(element, shape, Assembled(name, parts))
 
     def places(self, name: str) -> list[Place]:
-        """Where the value of a variable stands, one place for each of its parts."""
+        """Places of a variable's value in the shards, one for each of its parts."""
         entry = self._entries[name]
         stored = self._parts_of(name) if entry.slices else [(None, entry)]
         return [Place(self._shard_path(e.shard_id), e.offset, e.size, part) for part, e in stored]
 
     def stored(self) -> Iterator[tuple[bytes, TensorSpec, int]]:
-        """What has bytes of its own, in the order of the index: key, type and shape, 1.
+        """Entries with bytes of their own, in the order of the index: key, type and shape, 1.
 
         The parts of partitioned variables come one by one, under keys that also say which part.
         """
@@ -166,12 +166,12 @@ class Bundle:
         return shard[entry.offset : entry.offset + entry.size]
 
     def place(self, entry: Any) -> str:
-        """Where an entry stands, for messages."""
+        """The place of an entry, for messages."""
         return f"{self._shard_path(entry.shard_id)}, byte {entry.offset}"
 
     @property
     def is_big_endian(self) -> bool:
-        """Whether the writer's machine stored the high byte first."""
+        """True if the writer's machine stored the high byte first."""
         return bool(self._big_endian)
 
     def _shard(self, number: int) -> memoryview:
@@ -219,7 +219,7 @@ def _shape(entry: Any) -> tuple[int, ...]:
 
 
 class _Value:
-    """What an entry points at. Numbers stay a view of the mapped shard."""
+    """The value that an entry points at. Numbers stay a view of the mapped shard."""
 
     __slots__ = ("_bundle", "_entry", "_name")
 

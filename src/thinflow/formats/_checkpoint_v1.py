@@ -78,7 +78,7 @@ class TableCheckpoint:
         return parts if len(parts) > 1 else []
 
     def places(self, name: str) -> list[Place]:
-        """Where the value of a variable stands, one place for each of its parts."""
+        """Places of a variable's value in the files, one for each of its parts."""
         stored = self._parts.get(name, [])
         return [
             Place(file, None, len(value), part if len(stored) > 1 else None) for part, value, file in stored

@@ -23,7 +23,7 @@ _MAP_KEY, _MAP_VALUE = 1, 2
 _DAMAGED = "copy the file again from where it was written"
 Piece = bytes | memoryview
 Key = int | str | None
-"""Which element of a field: None for the only one, a number, or the key of a map."""
+"""An element of a field: None for the only one, a number, or the key of a map."""
 
 
 @dataclass

@@ -166,7 +166,7 @@ def _replace(
 
 
 def _not_written(target: Path, error: OSError) -> WriteError:
-    """What the system's error means for who wanted the file."""
+    """The system's error in words for who wanted the file."""
     reasons = {
         errno.ENOSPC: ("the disk is full", "free some space or write elsewhere"),
         errno.ENOENT: ("its folder does not exist", f"create it: mkdir -p {target.parent}"),

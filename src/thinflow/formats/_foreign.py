@@ -42,13 +42,13 @@ class Record:
         return self._attrs
 
     def describes(self, node: Node) -> bool:
-        """Whether the node is as it was."""
+        """True if the node is as it was."""
         # Attributes that were never handed out for editing need not be decoded and compared.
         return node.attrs_untouched and _header(node) == self._header
 
 
 class File:
-    """What a graph was read from: how many nodes it gave, and names of values that it spells otherwise."""
+    """File that a graph was read from: number of its nodes, and names of values that it spells otherwise."""
 
     def __init__(self, graph: Graph, names: Names) -> None:
         nodes = list(graph)
@@ -63,13 +63,13 @@ def _header(node: Node) -> tuple[Any, ...]:
 
 
 def file_name(value: Value) -> str:
-    """What the file calls a value."""
+    """The name of a value in its file."""
     record = value.node.source
     return record.file.spelled.get(value.name, value.name) if isinstance(record, Record) else value.name
 
 
 def is_as_read(graph: Graph) -> bool:
-    """Whether a graph of another vocabulary is what its file holds. O(nodes + edges)."""
+    """True if a graph of another vocabulary is what its file holds. O(nodes + edges)."""
     records = [(node, node.source) for node in graph]
     if not all(isinstance(r, Record) and r.describes(node) for node, r in records):
         return False

@@ -56,7 +56,7 @@ def library_bytes(raw: bytes, functions: Mapping[str, Function]) -> tuple[bytes,
 def _write_gradients(
     stored: Any, functions: Mapping[str, Function], names: Mapping[str, str], library: Any
 ) -> None:
-    """Which function is another one's gradient, where both are still there."""
+    """Write the pairs of function and gradient of which both are still there."""
     for pair in stored.gradient:
         if pair.function_name in functions and pair.gradient_func in functions:
             library.gradient.append(pair)
@@ -194,7 +194,7 @@ class _FunctionWriter:
                 message.attr[key].tensor.tensor_content = bytes(content)
 
     def _reference(self, value: Value) -> str:
-        """How a body spells a value: `argument`, or `node:output:index`."""
+        """A value as a body spells it: `argument`, or `node:output:index`."""
         node = value.node
         if node.op == ARGUMENT:
             return node.name

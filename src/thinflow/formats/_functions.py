@@ -61,7 +61,7 @@ class Library(Mapping[str, Function]):
         return len(self.messages)
 
     def has_one_output(self, op: str) -> bool:
-        """Whether an op or function has a single output, or a single list of outputs."""
+        """True if an op or function has a single output, or a single list of outputs."""
         found = self._single.get(op)
         if found is None:
             found = self._single[op] = not self.output_args(op)
@@ -180,7 +180,7 @@ def _list_element(arg: Any, index: int, given: Mapping[str, Attr] | None) -> Att
 
 
 def _mentioned(message: Any, name: str) -> int:
-    """How many members of a list the body mentions."""
+    """Number of members of a list that the body mentions."""
     places = [0]
     for text in (*(t for node in message.node_def for t in node.input), *message.ret.values()):
         first, _, rest = text.partition(":")

@@ -12,7 +12,7 @@ from thinflow.wire.fields import Bytes
 MAX_BYTES = 512
 """Attributes that take more bytes than this are hardly ever repeated."""
 MAX_KNOWN = 4096
-"""How many different ones are remembered for one file."""
+"""Limit of the different ones that are remembered for one file."""
 
 # The fields of a NodeDef in front of its attributes: name, op, input and device, all length-delimited.
 _HEADERS = frozenset({0x0A, 0x12, 0x1A, 0x22})
@@ -51,7 +51,7 @@ def _is_heavy(attr: Attr) -> bool:
 
 
 def tail(data: Bytes, start: int, end: int) -> int:
-    """Where what follows the header fields of a NodeDef begins; at the latest at `end`.
+    """Position behind the header fields of a NodeDef; at the latest `end`.
 
     Two nodes with the same bytes from there on have the same attributes: none stand before.
     """

@@ -22,7 +22,7 @@ PREFIX = "memmapped_package://"
 MAIN_REGION = PREFIX + "."
 """Name of the region that holds the graph."""
 ALIGNMENT = 64
-"""What TensorFlow's kernels ask of the address of a tensor, bytes."""
+"""Alignment of a tensor's address that TensorFlow's kernels ask for, bytes."""
 MIN_BYTES = 10_000
 """Default limit: smaller constants stay in the graph."""
 
@@ -32,7 +32,7 @@ _LAST_TYPE = 23
 
 @dataclass(frozen=True)
 class Written:
-    """What became of a package.
+    """Figures of a package that was written.
 
     Attributes:
         size_bytes: of the file.
@@ -84,7 +84,7 @@ def _take_functions(graph: Graph, layout: _Layout) -> None:
 
 @dataclass
 class _Layout:
-    """Which tensor goes to which region, in the order of the file."""
+    """Regions of the file with their tensors, in order."""
 
     min_bytes: int
     converted: int = 0
@@ -93,7 +93,7 @@ class _Layout:
     _by_content: dict[bytes, str] = field(default_factory=dict)
 
     def wants(self, node: Node) -> bool:
-        """Whether a node holds a constant that is to be mapped."""
+        """True if a node holds a constant that is to be mapped."""
         tensor = node.tensor
         if tensor is None or not tensor.dtype.itemsize or tensor.dtype.number > _LAST_TYPE:
             return False

@@ -56,7 +56,7 @@ def graph_of(model: Model) -> Graph:
 
 
 def op_of(domain: str, name: str) -> str:
-    """How we spell an op."""
+    """The name of an op in our graphs."""
     return PREFIX + (name if domain in _DEFAULT_DOMAINS else f"{domain}.{name}")
 
 
@@ -146,7 +146,7 @@ class _Reader:
         return self.graph
 
     def value(self, name: str) -> Value:
-        """What carries a name.
+        """The value that carries a name.
 
         Raises:
             FormatError: nothing does.

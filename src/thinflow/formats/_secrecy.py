@@ -17,5 +17,5 @@ def note_secret() -> None:
 
 
 def may_write_copies() -> bool:
-    """Whether a temporary file may hold a model."""
+    """True if a temporary file may hold a model."""
     return not _met

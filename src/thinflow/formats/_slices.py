@@ -56,7 +56,7 @@ class Slice:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a value, or a part of one, stands.
+    """The place of a value, or of a part of one.
 
     Attributes:
         file: the shard.

@@ -79,7 +79,7 @@ def refuse(sample: Sample) -> None:
 
 
 def _kind(sample: Sample) -> tuple[str, str]:
-    """What a file is, and what to do; empty if nobody can tell."""
+    """The kind of a file, and a hint what to do; empty if nobody can tell."""
     if sample.head.startswith(b"PK\x03\x04"):
         return _zip_kind(sample.path)
     for magic, at, what, hint in _MAGIC:
@@ -104,7 +104,7 @@ def _zip_kind(path: Path) -> tuple[str, str]:
 
 
 def _text_kind(head: bytes) -> tuple[str, str]:
-    """Which kind of text this is; empty if it is no text."""
+    """The kind of a text, and a hint; empty if it is no text."""
     try:
         text = head.decode("utf-8", "strict" if len(head) < 64 else "ignore")
     except UnicodeDecodeError:
@@ -135,7 +135,7 @@ def _folder_error(folder: Path) -> FormatError:
 
 
 def _folder_kind(names: Sequence[str]) -> tuple[str, str]:
-    """What is wrong with a folder, and what to do."""
+    """The problem with a folder, and a hint what to do."""
     suffixes = Counter(Path(name).suffix.lower() for name in names)
     models = sorted(name for name in names if _MODELS & set(Path(name).suffixes))
     if models:

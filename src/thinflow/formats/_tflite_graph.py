@@ -218,7 +218,7 @@ def op_of(operator: Operator) -> str:
 
 
 def spec_of(tensor: FileTensor) -> TensorSpec:
-    """What the file says of a tensor."""
+    """Type and shape that the file states of a tensor."""
     return TensorSpec(tensor.dtype, tensor.shape)
 
 

@@ -66,7 +66,7 @@ def from_bytes(data: bytes) -> list[Entry]:
 
 
 def check_free(prefix: str, name: str) -> Path:
-    """Where the result of a name goes: PREFIX and the name, in which `/` becomes `__`.
+    """The file for the result of a name: PREFIX and the name, in which `/` becomes `__`.
 
     Raises:
         WriteError: the file exists, or its folder does not.

@@ -100,7 +100,7 @@ class Checkpoint(Mapping[str, Tensor]):
         return self._reader.slices(name)
 
     def places(self, name: str) -> list[Place]:
-        """Where the value of a variable stands: files, and bytes in them; one for each part.
+        """Places of a variable's value: files, and bytes in them; one for each part.
 
         Raises:
             FormatError: there is no such variable, or a part of it is missing.
@@ -109,7 +109,7 @@ class Checkpoint(Mapping[str, Tensor]):
         return self._reader.places(name)
 
     def stored(self) -> Iterator[tuple[bytes, TensorSpec, int]]:
-        """What the files list: key, type and shape, number of parts.
+        """Entries as the files list them: key, type and shape, number of parts.
 
         Version 2 lists the parts of a partitioned variable under keys of their own and not the whole.
         """
@@ -266,7 +266,7 @@ def _nothing_at(prefix: Path) -> FormatError:
 
 
 def names_checkpoint(path: str | os.PathLike[str]) -> bool:
-    """Whether a path that need not be a file leads to a checkpoint: a prefix, a shard, FOLDER@NAME."""
+    """True if a path that need not be a file leads to a checkpoint: a prefix, a shard, FOLDER@NAME."""
     text = os.fspath(path)
     folder, at, _ = text.rpartition("@")
     if at and os.path.isdir(folder):
@@ -277,7 +277,7 @@ def names_checkpoint(path: str | os.PathLike[str]) -> bool:
 
 
 def is_checkpoint(sample: Sample) -> bool:
-    """Whether a file or folder is part of a checkpoint and nothing else."""
+    """True if a file or folder is part of a checkpoint and nothing else."""
     if sample.is_folder:
         return (sample.path / STATE_FILE).is_file() or any(sample.path.glob("*.index"))
     return is_table(sample.tail) or sample.word() in _STATE_STARTS

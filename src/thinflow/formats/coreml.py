@@ -11,7 +11,7 @@ _NEWEST = 32
 
 
 def is_core_ml(sample: Sample) -> bool:
-    """Whether a file begins with a version and a description that begins with a feature or metadata.
+    """True if a file begins with a version and a description that begins with a feature or metadata.
 
     Where Core ML has a message in field 2, ONNX has the name of the producer, a printable text.
     """

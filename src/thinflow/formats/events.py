@@ -26,7 +26,7 @@ _BYTES = 2  # wire type of texts and messages
 
 
 class RunStats(NamedTuple):
-    """What a profiled run told: a serialized RunMetadata under the name TensorBoard lists it by."""
+    """Record of a profiled run: a serialized RunMetadata under the name TensorBoard lists it by."""
 
     tag: str
     metadata: bytes

@@ -18,12 +18,12 @@ from typing import Any
 from thinflow.ir.graph import Graph
 
 HEAD_BYTES = 4096
-"""How much of a file's beginning, and of its end, a format may look at."""
+"""Bytes of a file's beginning, and of its end, that a format may look at."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What a format is recognised by.
+    """Sample of a file or folder, by which its format is recognised.
 
     Attributes:
         path: the file or folder.
@@ -86,7 +86,7 @@ class Format:
     engine: str = ""
 
     def claims(self, path: str) -> bool:
-        """Whether a file name asks for this format; of two that do the longer suffix wins."""
+        """True if a file name asks for this format; of two that do the longer suffix wins."""
         return any(PurePath(path).name.endswith(suffix) for suffix in self.suffixes)
 
 

@@ -79,7 +79,7 @@ class Record:
 
 
 class _File:
-    """What the records of one file share: its bytes, and the attributes found in them so far."""
+    """State that the records of one file share: its bytes, and the attributes found in them so far."""
 
     __slots__ = ("buffer", "known")
 
@@ -109,7 +109,7 @@ def _parse_reference(text: str) -> _Reference:
 
 
 def is_text(head: bytes) -> bool:
-    """Whether a file that begins so is a text GraphDef, whatever its name says."""
+    """True if a file that begins so is a text GraphDef, whatever its name says."""
     return Sample(Path(), head).word() in _TEXT_STARTS
 
 

@@ -101,7 +101,7 @@ def regions(buffer: memoryview) -> Mapping[str, Region]:
 
 
 def _directory_offset(buffer: memoryview) -> int | None:
-    """Where the directory begins, by the last bytes of the file; None if they are no such offset."""
+    """Offset of the directory, by the last bytes of the file; None if they are no such offset."""
     if len(buffer) <= _POINTER_BYTES:
         return None
     (offset,) = struct.unpack("<Q", buffer[-_POINTER_BYTES:])
@@ -109,7 +109,7 @@ def _directory_offset(buffer: memoryview) -> int | None:
 
 
 def is_package(sample: Sample) -> bool:
-    """Whether a file ends in a directory of regions."""
+    """True if a file ends in a directory of regions."""
     if sample.is_folder or PREFIX.encode() not in sample.tail:
         return False
     (offset,) = struct.unpack("<Q", sample.tail[-_POINTER_BYTES:])

@@ -51,7 +51,7 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Signature:
-    """What a caller feeds and gets, by the names the exporter gave.
+    """Inputs and outputs for a caller, by the names the exporter gave.
 
     Attributes:
         key: its name.
@@ -67,7 +67,7 @@ class Signature:
 
 @dataclass(frozen=True)
 class VariableInfo:
-    """What the collections say of one variable of TensorFlow 1.
+    """Entry of the collections for one variable of TensorFlow 1.
 
     Attributes:
         name: of its node.
@@ -126,7 +126,7 @@ class MetaGraph:
 
     @property
     def has_objects(self) -> bool:
-        """Whether TensorFlow 2 wrote it, with the objects the variables belong to."""
+        """True if TensorFlow 2 wrote it, with the objects the variables belong to."""
         return bool(self.message.object_graph_def.nodes)
 
     def variables(self) -> list[VariableInfo]:
@@ -304,7 +304,7 @@ def _checkpoint_beside(path: Path) -> Path | None:
 
 
 def is_metagraph(sample: Sample) -> bool:
-    """Whether a file is a MetaGraph: text by its first word, binary by its first field.
+    """True if a file is a MetaGraph: text by its first word, binary by its first field.
 
     That is a MetaInfoDef, where a GraphDef has a node. Field 2 of a node is its op, an identifier; field 2 of
     a MetaInfoDef is a list of ops, which begins with the tag of its first one.

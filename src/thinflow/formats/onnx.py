@@ -19,7 +19,7 @@ _SHOWN_TEXT = 400
 _FIRST_VERSION, _LAST_VERSION = 3, 63
 _VERSION_TAG = 8
 _SECOND_TAGS = (0x12, 0x1A, 0x22, 0x28, 0x32, 0x3A, 0x42)
-"""What may follow ir_version: producer, its version, domain, model version, doc string, graph, opsets. A
+"""Tags that may follow ir_version: producer, its version, domain, model version, doc string, graph, opsets. A
 SavedModel begins alike, with version 1."""
 
 

@@ -44,7 +44,7 @@ _KINDS = frozenset({"tflite", "onnx"})
 
 @dataclass(frozen=True)
 class Interface:
-    """What of a graph a GraphDef does not say.
+    """Names of a graph's inputs and outputs, which a GraphDef does not state.
 
     Attributes:
         inputs, outputs: names of values.
@@ -129,7 +129,7 @@ class Pack:
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether a key is needed."""
+        """True if a key is needed."""
         return "encryption" in self.header
 
     def model(self, secret: bytes | None = None) -> memoryview:
@@ -246,7 +246,7 @@ def _typed(path: str) -> bytes:
 
 
 def child_environment(path: str) -> dict[str, str]:
-    """What a process started from here needs in its environment to open a package whose key was typed."""
+    """Environment variables by which a child process opens a package whose key was typed."""
     return {KEY_VARIABLE: _typed_keys[path]} if path in _typed_keys else {}
 
 
@@ -319,7 +319,7 @@ def write_pack(
 
 
 def _from_json(text: bytes) -> Any:
-    """What a piece of JSON says.
+    """The data in a piece of JSON.
 
     Raises:
         ValueError: it is none, or brackets are nested without end.
@@ -355,7 +355,7 @@ def packed_kind(path: str | os.PathLike[str]) -> str:
 
 
 def content_of(path: str | os.PathLike[str]) -> bytes | str:
-    """What an engine opens: the path of a file, or the bytes of the model in a package.
+    """The source that an engine opens: the path of a file, or the bytes of the model in a package.
 
     Raises:
         FormatError: a wrong key, or a changed package.

@@ -8,11 +8,11 @@ from thinflow.errors import ThinflowError
 from thinflow.ir.graph import Graph
 
 PARTIAL = "PARTIAL: "
-"""How the description of such a file begins, and the first line of what is printed about it."""
+"""Beginning of such a file's description, and of the first line that is printed about it."""
 
 
 def part_note(model: str | os.PathLike[str] | Graph) -> str:
-    """What a file, or the graph read from one, says of the part it holds, without the mark; else ""."""
+    """The note of a file, or of the graph read from one, on the part it holds, without the mark; else ""."""
     from thinflow.formats import load
 
     try:

@@ -73,7 +73,7 @@ class SavedModel:
 
 
 def is_saved_model(sample: Sample) -> bool:
-    """Whether this is such a folder, or the file in it."""
+    """True if this is such a folder, or the file in it."""
     if sample.is_folder:
         return any((sample.path / name).is_file() for name in FILES)
     return _begins_a_model(sample) or sample.word() in _TEXT_STARTS

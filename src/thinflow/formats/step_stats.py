@@ -72,7 +72,7 @@ def from_bytes(data: bytes) -> list[Step]:
 
 
 def _repeats(device: str) -> bool:
-    """Whether others tell the same: of a stream all streams together, of the host the CPU."""
+    """True if others tell the same: of a stream all streams together, of the host the CPU."""
     return ("/stream" in device and "/stream:all" not in device) or "/host:CPU" in device
 
 
@@ -87,7 +87,7 @@ def _identity(device: str, node: Any) -> tuple[str, str]:
 
 
 def _op_of(label: str) -> str:
-    """What stands between ` = ` and `(`."""
+    """The op in a label, between ` = ` and `(`."""
     op, bracket, _ = label.partition(" = ")[2].partition("(")
     return op if bracket else _UNKNOWN
 

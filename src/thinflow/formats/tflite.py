@@ -25,7 +25,7 @@ _SHOWN_SIGNATURES = 20
 
 
 _DEFAULT = "serving_default"
-"""What TensorFlow calls the signature to serve."""
+"""TensorFlow's name for the signature to serve."""
 
 
 def load(path: str | os.PathLike[str], *, signature: str | None = None) -> Graph:
@@ -101,7 +101,7 @@ def signature_names(data: memoryview | bytes) -> list[str]:
 
 
 def default_signature(data: memoryview | bytes) -> str | None:
-    """Which signature of a .tflite file runs when none is named: "serving_default" if there are several
+    """The signature of a .tflite file that runs when none is named: "serving_default" if there are several
     graphs behind them, None if there is one, which runs under its own names.
 
     Raises:

@@ -65,7 +65,7 @@ class ModelInfo:
 
     @property
     def title(self) -> str:
-        """What it is: "a TensorFlow 2 SavedModel"."""
+        """The kind of model: "a TensorFlow 2 SavedModel"."""
         if self.format != "savedmodel":
             return "a MetaGraph"
         return f"a TensorFlow {2 if any(g.has_objects for g in self.graphs) else 1} SavedModel"
@@ -84,7 +84,7 @@ class ModelInfo:
 
 
 def describe(path: str | os.PathLike[str]) -> ModelInfo | None:
-    """What a SavedModel or a MetaGraph holds; None for a file of another kind.
+    """Content of a SavedModel or a MetaGraph; None for a file of another kind.
 
     Raises:
         FormatError: no such file, or a damaged one.

@@ -14,7 +14,7 @@ from thinflow.load.restoring import Key
 @brief_repr
 @dataclass(frozen=True)
 class Options:
-    """How to freeze.
+    """Options of freezing.
 
     Attributes:
         only: names of the variables to freeze, with wildcards; empty: all.

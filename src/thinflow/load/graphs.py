@@ -19,7 +19,7 @@ _SHOWN_NAMES = 4
 
 Source = str | os.PathLike[str] | Graph
 Opening = Mapping[str, Any]
-"""How to open a model: those of `tags`, `signature` and `checkpoint` that are given."""
+"""Options for opening a model: those of `tags`, `signature` and `checkpoint` that are given."""
 
 
 def opening(

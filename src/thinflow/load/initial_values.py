@@ -23,7 +23,7 @@ Known = Callable[[str], Tensor | None]
 
 
 class InitialValues:
-    """What initialisers assign, computed for the variables that ask.
+    """Values that initialisers assign, computed for the variables that ask.
 
     Args:
         graph: whole, as it was read. It is copied if there is something to compute.
@@ -70,7 +70,7 @@ class InitialValues:
         return {name: found[name] for name in asked if name in found}
 
     def assigns(self, name: str) -> bool:
-        """Whether an initialiser gives this variable a value."""
+        """True if an initialiser gives this variable a value."""
         return name in self._assigned
 
     def _with_sources(self, names: Sequence[str], known: Known) -> list[str]:
@@ -88,7 +88,7 @@ class InitialValues:
         return ancestors([self._graph.value(self._assigned[name]).node], control=False)
 
     def _is_ready(self, name: str, known: Known) -> bool:
-        """Whether the variables its initial value is made of have values."""
+        """True if the variables its initial value is made of have values."""
         return all(
             known(node.name) is not None for node in self._needed(name) if has(node.op, Trait.VARIABLE)
         )
@@ -127,6 +127,6 @@ def _keep(graph: Graph, nodes: set[Node]) -> None:
 
 
 def _is_drawn(node: Node) -> bool:
-    """Whether a node gives other numbers each time."""
+    """True if a node gives other numbers each time."""
     is_random = node.op.startswith(_RANDOM)
     return is_random and not any(node.attrs.get(key) for key in _SEEDED)

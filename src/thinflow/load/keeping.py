@@ -18,7 +18,7 @@ from thinflow.load.read_ops import ORIGIN
 
 KEEP, FREEZE, INPUTS, AUTO = "keep", "freeze", "inputs", "auto"
 CHOICES = (AUTO, KEEP, FREEZE, INPUTS)
-"""What becomes of state: kept from run to run, frozen as it was saved, given to the caller as inputs and
+"""Treatments of state: kept from run to run, frozen as it was saved, given to the caller as inputs and
 outputs, or kept where that is possible."""
 
 
@@ -87,7 +87,7 @@ class Kept:
 
 
 def kept_note(names: Collection[str]) -> str:
-    """That a graph carries state, whose ends it has."""
+    """Note that a graph carries state, whose inputs and outputs it has."""
     return f"the model keeps state from one run to the next in {listed(names)}"
 
 

@@ -15,7 +15,7 @@ Reader = Callable[[Graph, Node, TensorSpec], None]
 """Edits a node that reads a handle; told what the handle held."""
 
 ORIGIN = "freeze"
-"""What made the nodes that take the place of others here."""
+"""Origin of the nodes that take the place of others here."""
 
 
 def _swap(graph: Graph, node: Node, op: str, inputs: Sequence[Value], attrs: dict[str, Attr]) -> None:

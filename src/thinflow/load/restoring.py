@@ -32,7 +32,7 @@ _VALUE_KEY = "VARIABLE_VALUE"
 
 @dataclass(frozen=True)
 class Key:
-    """What to read for a variable: a key of the checkpoint, perhaps only a part of what it holds."""
+    """Source of a variable's value: a key of the checkpoint, perhaps only a part of what it holds."""
 
     name: str
     part: Slice | None = None
@@ -40,7 +40,7 @@ class Key:
 
 
 Content = tuple[Key, Key]
-"""What to read for a table: its keys and its values."""
+"""Sources of a table's keys and of its values."""
 
 
 def tensor_of(checkpoint: Checkpoint, key: Key) -> Tensor:
@@ -191,7 +191,7 @@ def _restored_contents(graph: Graph, checkpoint: Checkpoint) -> dict[str, Conten
 
 
 def _read_by(value: Value) -> Key | None:
-    """What a restore operation reads for a value."""
+    """The key that a restore operation reads for a value."""
     if value.node.op not in _RESTORES:
         return None
     return next((key for port, key in _reads(value.node) if port == value.port), None)
@@ -205,7 +205,7 @@ def _restored(restore: Node) -> Iterator[tuple[Node, Key]]:
 
 
 def _reads(restore: Node) -> Iterator[tuple[int, Key]]:
-    """What each output of a restore operation reads."""
+    """Ports of a restore operation, each with the key that it reads."""
     names = _strings(restore, 1)
     parts = _strings(restore, 2)
     if names is None or (restore.op != "Restore" and parts is None):
@@ -239,7 +239,7 @@ def _filled(value: Value) -> Iterator[Node]:
 
 
 def parse_part(text: str) -> Slice | None:
-    """What a saver writes of a part: full sizes, then `start,length` or `-` per dimension, as `5 2 0,3:-`.
+    """The part in a saver's text: full sizes, then `start,length` or `-` per dimension, as `5 2 0,3:-`.
 
     Returns:
         None for the whole.

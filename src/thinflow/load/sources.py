@@ -25,7 +25,7 @@ _SHOWN_SIGNATURES = 5
 
 
 def holds_variables(path: PathLike) -> bool:
-    """Whether a file or folder is of a format that keeps values outside the graph."""
+    """True if a file or folder is of a format that keeps values outside the graph."""
     return recognise(path).name in {"savedmodel", "metagraph"}
 
 
@@ -163,7 +163,7 @@ def _tell_choice(frozen: Frozen, meta: MetaGraph, chosen: metagraph.Signature) -
 
 
 def _is_twin(key: str, given: metagraph.Signature, chosen: metagraph.Signature) -> bool:
-    """Whether it is what Keras's `export` calls "serve": the default signature once more."""
+    """True if it is what Keras's `export` calls "serve": the default signature once more."""
     ends = [{n: str(e.spec) for n, e in side.items()} for side in (given.inputs, chosen.inputs)]
     ends += [{n: str(e.spec) for n, e in side.items()} for side in (given.outputs, chosen.outputs)]
     return key == "serve" and ends[0] == ends[1] and ends[2] == ends[3]

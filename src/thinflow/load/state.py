@@ -50,7 +50,7 @@ _MADE: Mapping[str, str] = {
     "ResourceScatterNdSub": "TensorScatterSub",
     "ResourceStridedSliceAssign": "TensorStridedSliceUpdate",
 }
-"""What they make of the value before and their other inputs."""
+"""Write op -> op that computes the new value from the one before and the other inputs."""
 _PLACE_ATTRS = frozenset({
     "Tindices", "Index", "begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask",
 })  # fmt: skip
@@ -63,13 +63,13 @@ _HINT = "make the state an input and an output of the model, or choose outputs t
 
 
 def is_write(node: Node) -> bool:
-    """Whether a node changes a variable or a file."""
+    """True if a node changes a variable or a file."""
     return node.op.startswith(WRITES)
 
 
 @dataclass
 class _Uses:
-    """What is done to a variable. A place is a node and the input that gets the variable.
+    """Uses of a variable. A place is a node and the input that gets the variable.
 
     Attributes:
         writes: nodes that change it.
@@ -107,7 +107,7 @@ def _uses(variable: Node) -> _Uses:
 
 
 def _hands_on(variable: Node, node: Node) -> bool:
-    """Whether an Identity hands on the variable itself; of a variable of old a plain one reads it."""
+    """True if an Identity hands on the variable itself; of a variable of old a plain one reads it."""
     return variable.op == "VarHandleOp" or node.op == "RefIdentity"
 
 
@@ -205,7 +205,7 @@ class _Written:
             raise self._refusal(node, "reads")
 
     def left(self) -> Value:
-        """What the variable holds after all writes."""
+        """The value of the variable after all writes."""
         # Of all writes the one that comes after the others; the node named is for the message only.
         last = self._last(self.uses.writes[-1], self.uses.writes)
         assert last is not None
@@ -287,7 +287,7 @@ class _Written:
 
 
 def state_note(names: Sequence[str]) -> str:
-    """What it means that a frozen graph had state."""
+    """Note that a frozen graph had state, and what that means."""
     return (
         f"{kept_note(names)}; here every run begins with the values that were saved. For sequences in pieces,"
         " convert the model to .tflite, which keeps state, or make it inputs and outputs: --state inputs"

@@ -28,7 +28,7 @@ Held = Mapping[Value, TensorSpec]
 
 @dataclass(frozen=True)
 class _Call:
-    """How an op calls functions.
+    """Places in an op that calls functions.
 
     Attributes:
         functions: the attributes that name them.

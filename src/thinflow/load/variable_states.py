@@ -20,7 +20,7 @@ _CHUNK = 1 << 20  # elements looked at together, so that large variables take li
 
 @dataclass(frozen=True)
 class NumberStats:
-    """What the numbers of a variable are like.
+    """Statistics of the numbers of a variable.
 
     Attributes:
         minimum, maximum, mean: of those that are finite; None if none is, or if their sum overflows.
@@ -80,7 +80,7 @@ def _state(checkpoint: Checkpoint, name: str, with_stats: bool) -> VariableState
 
 
 def number_stats(values: Array) -> NumberStats | None:
-    """What the numbers of an array are like; None if it holds no ordered ones."""
+    """Statistics of the numbers of an array; None if it holds no ordered ones."""
     if values.dtype.kind in "cOSU":
         return None
     flat = values.reshape(-1)

@@ -100,7 +100,7 @@ def variable_values(
 def _values_without_checkpoint(
     graph: Graph, nodes: Sequence[Node], initial: InitialValues, frozen: Frozen
 ) -> dict[Node, Tensor]:
-    """What initialisers give.
+    """Values that initialisers give to all variables.
 
     Raises:
         FormatError: there is a variable that none of them sets.
@@ -118,7 +118,7 @@ def _values_without_checkpoint(
 def _keys_of(
     nodes: Sequence[Node], keys: Mapping[str, Key], checkpoint: Checkpoint, options: Options
 ) -> dict[str, Key]:
-    """Where variables are in the checkpoint, by name, as the options have it."""
+    """Keys of variables in the checkpoint, by name, as the options have it."""
     keys = dict(keys)
     if options.renames:
         keys |= _renamed([n.name for n in nodes], options.renames, checkpoint)
@@ -187,7 +187,7 @@ def _renamed(names: Sequence[str], renames: Mapping[str, str], checkpoint: Check
 
 
 def _suggestion(missing: Sequence[Node], checkpoint: Checkpoint, used: set[str]) -> str:
-    """What may be the matter with variables that have no value: a prefix that differs, or a similar name."""
+    """Hint for variables that have no value: a prefix that differs, or a similar name."""
     free = [name for name in checkpoint if name not in used]
     for node in missing:
         for name in free:

@@ -15,7 +15,7 @@ _PLAIN = frozenset(b"\\\"'?"[i : i + 1] for i in range(4))
 
 
 def unescaped(raw: bytes) -> bytes:
-    """What a string's text stands for.
+    """The bytes that a string's text stands for.
 
     Raises:
         FormatError: an escape that nobody knows.

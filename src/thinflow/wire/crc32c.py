@@ -126,7 +126,7 @@ def _append_zeros(state: Words, count: int) -> Words:
 
 @functools.lru_cache(maxsize=64)
 def _zeros_tables(count: int) -> tuple[Words, Words, Words, Words]:
-    """What `count` zero bytes make of a register, for each value of each of its four bytes."""
+    """Registers after `count` zero bytes, for each value of each of the register's four bytes."""
     import numpy as np
 
     # Linear: a register's result is the xor of those of its bits, gathered here for each value of a byte.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from thinflow.wire.protos import Message
 
 MAX_DEPTH = 100
-"""How deep messages may lie in each other, as in protobuf's own readers."""
+"""Limit of messages inside messages, as in protobuf's own readers."""
 _HINT = "see that the text is complete and of this kind"
 
 _SKIP = re.compile(rb"(?:\s+|#[^\n]*)*")
@@ -66,7 +66,7 @@ class _Reader:
         self.at = found.end()
 
     def take(self, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
-        """What matches here, if anything; it is read then."""
+        """The match at this place, if there is one; it is read then."""
         found = pattern.match(self.text, self.at)
         if found is not None:
             self.at = found.end()
@@ -173,7 +173,7 @@ class _Reader:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def literal(self) -> bytes:
-        """What stands between two quotes, escapes and all."""
+        """The text between two quotes, escapes and all."""
         text, start = self.text, self.at + 1
         quote = text[self.at : start]
         end = text.find(quote, start)
@@ -196,7 +196,7 @@ class _Reader:
 
 
 def _is_escaped(text: bytes, at: int) -> bool:
-    """Whether an odd number of backslashes stands before a place."""
+    """True if an odd number of backslashes stands before a place."""
     first = at
     while text[first - 1 : first] == b"\\":
         first -= 1
@@ -219,7 +219,7 @@ Fill = Callable[[_Reader, Any, int], None]
 
 @functools.cache
 def _fields(descriptor: Any) -> dict[bytes, Fill]:
-    """How to read each field of a message."""
+    """Readers of the fields of a message, by name."""
     return {field.name.encode(): _filler(field) for field in descriptor.fields}
 
 

@@ -295,7 +295,7 @@ class Table:
         source.spend(len(self._slots))
 
     def _locate(self, slot: int, size: int) -> int:
-        """Where a field is; 0 if absent."""
+        """Position of a field; 0 if it is absent."""
         offset = self._slots[slot] if slot < len(self._slots) else 0
         if offset == 0:
             return 0
@@ -304,7 +304,7 @@ class Table:
         return self.position + offset
 
     def has(self, slot: int) -> bool:
-        """Whether a field is present."""
+        """True if a field is present."""
         return slot < len(self._slots) and self._slots[slot] != 0
 
     def scalar(self, slot: int, kind: str, default: Any = 0) -> Any:

@@ -147,7 +147,7 @@ def from_text(what: str | type[Any], text: str | bytes) -> Message:
 
 
 def _reason(error: Exception) -> str:
-    """What a ParseError says, without the position and the line it quotes, which may be the whole file."""
+    """The reason in a ParseError, without position and the line it quotes, which may be the whole file."""
     reason = re.sub(r"^\d+:\d+ : ", "", str(error))
     reason = re.sub(r"^'.*': ", "", reason, flags=re.DOTALL)
     return reason.strip().rstrip(".").replace("\n", " ")[:300]

@@ -164,7 +164,7 @@ class Records:
 
 
 def _after(begin: int, size: int) -> int:
-    """Where `size` bytes end that begin there, block headers not counted."""
+    """End of `size` bytes that begin there, block headers not counted among them."""
     # Chunk position plus overhead as the format's specification computes it; the -1 keeps an end that falls
     # on a block's boundary in front of the next header.
     headers = (size + (begin + _USABLE - 1) % _BLOCK) // _USABLE

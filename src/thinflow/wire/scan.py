@@ -82,7 +82,7 @@ class FieldSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GraphScan:
-    """What a GraphDef consists of, each list in file order."""
+    """Parts of a GraphDef, each list in file order."""
 
     nodes: list[NodeSpan]
     others: list[FieldSpan]
@@ -94,7 +94,7 @@ class GraphScan:
 def scan_graph(
     buffer: Buffer, threshold: int = DEFAULT_THRESHOLD, *, start: int = 0, end: int | None = None
 ) -> GraphScan:
-    """Where the nodes, the big tensors and the other fields of the GraphDef at [start, end) of `buffer` are.
+    """Places of nodes, big tensors and other fields of the GraphDef at [start, end) of `buffer`.
 
     Only headers are touched: of each node the first bytes, and of a node above the threshold also the headers
     of its attributes. Small nodes are not looked into; parsing them finds what is wrong with them.
@@ -332,7 +332,7 @@ def _insertion_point(buf: bytes, entry: Frame, key: str) -> tuple[Frame, Frame, 
 
 
 def _fields(buf: Bytes, start: int, end: int) -> Iterator[tuple[int, int, int, int, int]]:
-    """What `iter_fields` gives, with the position of the tag in addition."""
+    """Fields as `iter_fields` gives them, with the position of the tag in addition."""
     for number, wire_type, first, after in iter_fields(buf, start, end):
         yield number, wire_type, first, after, start
         start = after
@@ -350,5 +350,5 @@ def _frame(buf: Bytes, tag: int, start: int, end: int) -> Frame:
 
 
 def _payload(buf: Bytes, tag: int) -> int:
-    """Where the payload of the length-delimited field at `tag` begins."""
+    """Start of the payload of the length-delimited field at `tag`."""
     return read_varint(buf, read_varint(buf, tag)[1])[1]

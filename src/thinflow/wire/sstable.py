@@ -25,13 +25,13 @@ _DAMAGED = "copy the file again from where it was written"
 
 
 def is_table(tail: bytes) -> bool:
-    """Whether a file that ends so is a table."""
+    """True if a file that ends so is a table."""
     return len(tail) >= FOOTER_BYTES and tail.endswith(MAGIC)
 
 
 @dataclass(frozen=True)
 class _Handle:
-    """Where a block stands, without its trailer."""
+    """The place of a block, without its trailer."""
 
     offset: int
     size: int

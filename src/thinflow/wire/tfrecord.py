@@ -21,7 +21,7 @@ _DAMAGED = "the file is damaged or was cut short; fetch it again"
 
 
 def starts_record(head: Buffer) -> bool:
-    """Whether bytes begin with the header of a record."""
+    """True if bytes begin with the header of a record."""
     view = memoryview(head)
     if len(view) < HEADER_BYTES:
         return False

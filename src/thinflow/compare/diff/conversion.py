@@ -28,7 +28,7 @@ _LANGUAGES = {"": "TensorFlow", "tflite": "LiteRT", "onnx": "ONNX"}
 @brief_repr
 @dataclass
 class ConversionDiff:
-    """How two models of different vocabularies, or number formats, differ.
+    """Differences of two models of different vocabularies, or number formats.
 
     Attributes:
         a, b: the graphs.
@@ -47,12 +47,12 @@ class ConversionDiff:
 
     @property
     def is_equal(self) -> bool:
-        """Whether the outputs agree: all that two vocabularies can have in common."""
+        """True if the outputs agree: all that two vocabularies can have in common."""
         return self.numbers is not None and self.numbers.ok
 
     @property
     def is_same_network(self) -> bool:
-        """Whether every computing node belongs to a value that both have, and the outputs do not disagree."""
+        """True if every computing node belongs to a value that both have, and the outputs do not disagree."""
         left = self.crossing.only_a or self.crossing.only_b
         return not left and (self.numbers is None or self.numbers.ok)
 
@@ -183,7 +183,7 @@ class ConversionDiff:
 
 
 def compare_models(a: Graph, b: Graph) -> ConversionDiff:
-    """How two models differ of which one at least is no TensorFlow graph, without running them."""
+    """Differences of two models of which one at least is no TensorFlow graph, without running them."""
     with paused_gc():
         crossing = cross(a, b)
         weights = [w for group in crossing.groups for w in pair_weights(group)]

@@ -45,7 +45,7 @@ class Group:
 @brief_repr
 @dataclass
 class Crossing:
-    """How the nodes of two models go together.
+    """Nodes of two models, grouped by the values that both compute.
 
     Attributes:
         groups: in the running order of the first model.
@@ -60,7 +60,7 @@ class Crossing:
 
     @property
     def kinds(self) -> list[tuple[tuple[str, str], int]]:
-        """What became what, and how often; the most frequent first."""
+        """Ops of the first -> ops of the second, and how often; the most frequent first."""
         return Counter(g.kinds for g in self.groups).most_common()
 
 

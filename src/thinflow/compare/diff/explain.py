@@ -31,7 +31,7 @@ KINDS = {
 @brief_repr
 @dataclass
 class Explanation:
-    """What is explained.
+    """Differences that known rewrites explain.
 
     Attributes:
         removed, added: nodes whose coming and going is explained, by the kind of rewrite (a key of `KINDS`).
@@ -45,7 +45,7 @@ class Explanation:
     ops: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def count(self, kind: str) -> int:
-        """How many nodes of the first graph went this way, constants that only went with them apart."""
+        """Number of nodes of the first graph that went this way, but for constants that went with them."""
         return sum(k == kind and n.op != "Const" for n, k in self.removed.items())
 
 
@@ -184,7 +184,7 @@ def _constant_nodes(graph: Graph) -> set[Node]:
 
 
 def _took_over(reader: Node, constant: Node, changes: Changes, found: Explanation) -> bool:
-    """Whether a reader's twin read something explained where this one reads the constant."""
+    """True if a reader's twin read something explained where this one reads the constant."""
     if reader in found.added or reader.op in AFFINE:
         return True
     twin = changes.match.reverse.get(reader)
@@ -197,7 +197,7 @@ def _took_over(reader: Node, constant: Node, changes: Changes, found: Explanatio
 
 
 def _holds_rest_of_fold(node: Node, changes: Changes, found: Explanation, constants: set[Node]) -> bool:
-    """Whether an added addition follows a layer that took in a norm: its offset."""
+    """True if an added addition follows a layer that took in a norm: its offset."""
     layers = set().union(*found.layers.values()) if found.layers else set()
     carriers = [v.node for v in node.inputs if v.node not in constants]
     return len(carriers) == 1 and changes.match.reverse.get(carriers[0]) in layers

@@ -35,7 +35,7 @@ _TITLES = {
 @brief_repr
 @dataclass
 class Diff:
-    """How two graphs differ.
+    """Differences of two graphs.
 
     Attributes:
         a, b: the graphs.
@@ -54,7 +54,7 @@ class Diff:
 
     @property
     def is_equal(self) -> bool:
-        """Whether nothing at all differs, names and annotations of one node apart from its order."""
+        """True if nothing at all differs, names and annotations of one node apart from its order."""
         c = self.changes
         return not (c.removed or c.added or c.changes or c.weights or c.functions)
 
@@ -86,7 +86,7 @@ class Diff:
 
     @property
     def is_same_network(self) -> bool:
-        """Whether known rewrites lead from one to the other, and their outputs agree if they were run."""
+        """True if known rewrites lead from one to the other, and their outputs agree if they were run."""
         attributes = [c for c in self.changes.of("attribute") if not _is_form(c.text)]
         structure = self.only_in_a or self.only_in_b or self.rewired or attributes or self._strange_ops
         return not structure and not self.changes.functions and (self.numbers is None or self.numbers.ok)
@@ -201,7 +201,7 @@ class Diff:
 
 
 def compare_graphs(a: Graph, b: Graph) -> Diff:
-    """How two graphs with inputs, outputs and shapes known differ, without running them."""
+    """Differences of two graphs whose inputs, outputs and shapes are known, without running them."""
     with paused_gc():
         changes = find_changes(a, b)
         return Diff(a, b, changes, explain(a, b, changes))
@@ -213,7 +213,7 @@ def _family(op: str) -> str:
 
 
 def _same_up_to_order(diff: Diff, name: str) -> bool:
-    """Whether a node reads the same twins, in another order that does not matter to it."""
+    """True if a node reads the same twins, in another order that does not matter to it."""
     from thinflow.ops.traits import Trait, has
 
     node = diff.a.node(name)
@@ -225,7 +225,7 @@ def _same_up_to_order(diff: Diff, name: str) -> bool:
 
 
 def _is_form(text: str) -> bool:
-    """Whether an attribute only went, came, or says how something is stored: a default or an annotation."""
+    """True if an attribute only went, came, or says how something is stored: a default or an annotation."""
     # T, dtype and N follow from the inputs, and what is absent has its default.
     return ": absent -> " in text or text.endswith("-> absent") or text.split(":")[0] in {"T", "dtype", "N"}
 

@@ -22,7 +22,7 @@ _MOST_RANK = 5
 _SMALL = 2
 """Constants of so few elements are sizes and axes, not weights."""
 _SAME = 1e-3
-"""What is alike to within so much of the largest value is the same weight in another layout."""
+"""Tolerance, as a part of the largest value, up to which it is the same weight in another layout."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class WeightPair:
 
     @property
     def kind(self) -> str:
-        """What became of it in a few words, to count the alike."""
+        """The change in a few words, to count the alike."""
         types = self.before.partition("[")[0], self.after.partition("[")[0]
         grids = (
             "" if not self.grids else " with one scale" if self.grids == 1 else " with a scale per channel"
@@ -108,7 +108,7 @@ def pair_weights(group: Group) -> Iterator[WeightPair]:
 
 
 def _is_weight(node: Node) -> bool:
-    """Whether a constant is large enough, and not the scale or zero point of a grid."""
+    """True if a constant is large enough, and not the scale or zero point of a grid."""
     tensor = node.tensor
     if tensor is None or tensor.size <= _SMALL or tensor.dtype.kind not in "fiuq":
         return False

@@ -16,7 +16,7 @@ OK, FAILED_TO_LOAD, FAILED = 0, 1, -1
 
 
 class CallsBefore:
-    """What `InferenceInterface` answers to the older names.
+    """The older names of `InferenceInterface`.
 
         inference = InferenceInterface()
         status = inference.initializeTensorFlow("app/assets", "file:///android_asset/model.pb")
@@ -51,7 +51,7 @@ class CallsBefore:
         return OK
 
     def enableStatLogging(self, enabled: bool) -> None:
-        """Whether runs from now on measure every node, see `getStatString`."""
+        """Let runs from now on measure every node, or no longer; see `getStatString`."""
         self._logs_stats = enabled
 
     def runInference(self, output_names: Sequence[str]) -> int:

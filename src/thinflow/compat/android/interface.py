@@ -360,7 +360,7 @@ class InferenceInterface(CallsBefore):
 
 
 class _Steps:
-    """What each node of a run took, from one output to the next.
+    """Times of the nodes of a run, from one output to the next.
 
     Attributes:
         taken: (name, op, microseconds, bytes of its outputs) in the order in which they ran.

@@ -169,7 +169,7 @@ def _plain(name: str) -> str:
 
 
 def _known(flag: str, items: Mapping[str, _Item], specs: Mapping[str, TensorSpec]) -> dict[str, _Item]:
-    """What a flag says of inputs, by plain name.
+    """A flag's items for inputs, by plain name.
 
     Raises:
         ParameterError: there is no such input.

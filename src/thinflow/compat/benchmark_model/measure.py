@@ -30,7 +30,7 @@ _MAX_OBSERVED = 1000
 
 @dataclass(frozen=True)
 class Phases:
-    """How often to run and how long to wait.
+    """Numbers of runs, and pauses between them.
 
     Attributes:
         max_runs: runs of a timed phase; 0 or less: until the time is up.
@@ -63,7 +63,7 @@ class Phases:
 @brief_repr
 @dataclass
 class Measured:
-    """What the phases took, in microseconds.
+    """Times of the phases, in microseconds.
 
     Attributes:
         init: of opening the model and preparing it.
@@ -186,7 +186,7 @@ def _pause(phases: Phases, done: int, elapsed: float) -> None:
 
 
 def _rule(phases: Phases) -> Callable[[int, int, int], bool]:
-    """Whether a phase has had its runs and its time.
+    """Condition that a phase has had its runs and its time.
 
     Of the number of runs, their sum in microseconds, and nanoseconds by the clock.
     """
@@ -230,7 +230,7 @@ def _observe(
 
 
 def _affordable(phases: Phases, plain: Series) -> int:
-    """How many runs fit into the time of a phase."""
+    """Number of runs that fit into the time of a phase."""
     if phases.min_seconds is not None:
         # By LiteRT's rule fast models run very often; looking at nodes that often says no more.
         return min(plain.count, max(phases.max_runs, _MAX_OBSERVED))

@@ -21,7 +21,7 @@ from thinflow.typing import Array
 
 @dataclass(frozen=True)
 class Tables:
-    """Which tables to print, and how many rows of each; 0: all."""
+    """Choice of tables to print, and rows of each; 0: all."""
 
     order: int | None
     time: int | None

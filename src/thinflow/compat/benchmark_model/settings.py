@@ -26,7 +26,7 @@ _RANGE = r"([^,:]+(?::\d+)?),([^,:]*),([^,:]*)"
 
 @dataclass
 class Settings:
-    """What the flags ask for.
+    """Settings that the flags ask for.
 
     Attributes:
         mismatch: what is wrong with the lists of inputs, in the words of the original; "" if nothing is.
@@ -181,7 +181,7 @@ def _files(text: str) -> dict[str, str]:
 
 
 def _csv_file(text: Mapping[str, str]) -> str:
-    """Where the tables go, by the older flag or the two newer ones."""
+    """The file for the tables, by the older flag or the two newer ones."""
     mode = text["op_profiling_output_mode"]
     if mode not in {"stdout", "csv"}:
         raise ParameterError(f"--op_profiling_output_mode={mode}", hint="choose stdout or csv")

@@ -1,4 +1,4 @@
-"""What label_image of 2015 took for granted, where nobody names an input: the bytes of a JPEG, or `Mul`."""
+"""Inputs that label_image of 2015 took for granted if nobody names one: the bytes of a JPEG, or `Mul`."""
 
 from __future__ import annotations
 

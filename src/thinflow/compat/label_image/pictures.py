@@ -33,7 +33,7 @@ _LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # ITU-R BT.601, as the deco
 
 @dataclass(frozen=True)
 class Preparation:
-    """How a picture becomes an input.
+    """Preparation of a picture for an input.
 
     Attributes:
         width, height: sizes to resize to; 0: those of the model, else 299.
@@ -60,18 +60,18 @@ class Preparation:
 
     @property
     def is_scaled(self) -> bool:
-        """Whether somebody said how to scale."""
+        """True if somebody said how to scale."""
         return self.mean is not None or self.std is not None
 
     @property
     def is_sized(self) -> bool:
-        """Whether somebody said how large."""
+        """True if somebody said how large."""
         return bool(self.width or self.height)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the height, the width and the channels of a picture are in an input; sizes may be None.
+    """Places of the height, the width and the channels of a picture in an input; sizes may be None.
 
     Attributes:
         channels_first: [n,c,h,w], else [n,h,w,c].
@@ -177,7 +177,7 @@ def _content(path: Path) -> bytes:
 
 
 def _with_channels(made: Array, wanted: int, path: Path) -> Array:
-    """What the decoders of GIF and BMP leave as the file has it, brought to the channels that are wanted.
+    """A picture with the channels that are wanted: decoders of GIF and BMP leave them as the file has them.
 
     Raises:
         FormatError: one channel of a BMP may be grey or numbers of colours in a palette.
@@ -220,7 +220,7 @@ def _picture_graph(decoder: str, attrs: Mapping[str, Any], preparation: Preparat
 
 
 def picture_feeds(path: Path, session: Session, name: str, preparation: Preparation) -> dict[str, Array]:
-    """What a model takes of a picture: its pixels in the layout and type of the input, or the file's bytes.
+    """Feed of a picture: its pixels in the layout and type of the input, or the file's bytes.
 
     Raises:
         FormatError: the file cannot be read, or is no picture.

@@ -31,7 +31,7 @@ class Guess:
 
 @dataclass(frozen=True)
 class Clock:
-    """How often to run, at least once, and who is told the mean time of a run, in seconds."""
+    """Number of runs, at least one, and who is told the mean time of a run, in seconds."""
 
     runs: int
     tell: Callable[[float], None]

@@ -21,7 +21,7 @@ _AS_IN_THE_FILE = "give one channel of 16-bit PCM sound"
 
 
 def sound_feeds(path: Path, session: Session, name: str, rate: int = RATE) -> dict[str, Array]:
-    """What a model takes of a WAV file: the bytes of the file, or the samples if it takes those.
+    """Feed of a WAV file: the bytes of the file, or the samples if it takes those.
 
     Args:
         path: the file.
@@ -54,7 +54,7 @@ def sound_feeds(path: Path, session: Session, name: str, rate: int = RATE) -> di
 
 
 def _sample_count(spec: TensorSpec) -> int:
-    """How many samples an input takes; a second's if it does not say."""
+    """Number of samples that an input takes; a second's if it does not say."""
     if spec.dtype == STRING or not spec.shape:
         return _SECOND
     sizes = [n for n in spec.shape if n is not None]
