@@ -43,9 +43,9 @@ def branch_functions(branching: Branching) -> tuple[list[Value], list[Function]]
         members = [m for m in branching.members if branching.sides.get(m, side) == side]
         # To wait for a Switch is to wait for what is an argument here.
         nodes = [n for m in members for n in nodes_of(m) if n not in played]
+        # Whoever reads the predicate itself inside a branch gets what it must be there.
         is_truth = branching.predicate.dtype is BOOL
         known = {branching.predicate: np.array(bool(side) if is_truth else side)}
-        # Whoever reads the predicate itself inside a branch gets what it must be there.
         name = f"{branching.predicate.node.name}/branch{side}"
         awaited = [n for merge in branching.merges for n in merge.control_inputs]
         functions.append(extraction.function(name, nodes, wanted[side], known, awaited))
@@ -174,8 +174,7 @@ class _Extraction:
                 copies[node] = self._graph.add(node.op, name=node.name, attrs=node.attrs, device=node.device)
         for node, copy in copies.items():
             copy.set_inputs([self._inner(v, copies) for v in node.inputs])
-            # Only among copies: what a step waits for outside is a matter of the node that calls this
-            # function.
+            # Only among copies: what a step waits for outside is a matter of the calling node.
             copy.set_control_inputs([copies[n] for n in node.control_inputs if n in copies])
         results = [self._inner(v, copies) for v in outputs]
         return Function(name, self._graph, list(self._arguments), results, [copies[n] for n in effects])

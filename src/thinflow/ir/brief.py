@@ -51,7 +51,7 @@ def brief(item: Any) -> str:
 def _counted(items: Any) -> str:
     """A short collection of plain things as it is, another by its size."""
     inner = [*items, *items.values()] if isinstance(items, Mapping) else list(items)
-    # Items that are structures themselves would be told in full, each with its own limit.
+    # Plain items only: the `repr` of an array or a message among them may be of any length.
     is_plain = len(items) <= _FEW and all(isinstance(x, str | int | float | None) for x in inner)
     if is_plain and len(text := repr(items)) <= _LONGEST:
         return text

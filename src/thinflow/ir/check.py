@@ -38,7 +38,7 @@ def find_problems(graph: Graph, port_count: PortCount | None = None) -> list[Pro
 def _input_problems(node: Node, port_count: PortCount | None) -> list[Problem]:
     problems: list[Problem] = []
     for index, value in enumerate(node.inputs):
-        # A stand-in has no op; a node of any op that is read at all has a port 0.
+        # A stand-in has no op. Of any other node, port 0 is taken to be there.
         if value.port == 0 and value.node.op:
             continue  # nearly all
         if value.node.is_missing:
@@ -53,7 +53,6 @@ def _input_problems(node: Node, port_count: PortCount | None) -> list[Problem]:
         if awaited.is_missing:
             text = f"control input '^{awaited.name}' refers to a node that does not exist"
             problems.append(Problem("missing input", node.name, text))
-    # Control inputs have no port that could be out of range.
     return problems
 
 

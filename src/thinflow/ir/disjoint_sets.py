@@ -37,8 +37,6 @@ class DisjointSets(Generic[T]):
     def join(self, items: Sequence[T]) -> None:
         """Make one set of those of some items; that of the first one stands for it."""
         for item in items:
-            # The root of the first item is looked up each time: the line may just have moved it below another
-            # one.
             self._parent[self.find(item)] = self.find(items[0])
         if len(items) > 1:
             self._joined.update(items)

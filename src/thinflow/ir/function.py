@@ -96,8 +96,8 @@ class Function:
         return replace(
             self,
             inputs=self.graph.inputs,
-            # Edits may have removed nodes that ran only for their effect.
             outputs=self.graph.outputs,
+            # Edits may have removed nodes that ran only for their effect.
             control_outputs=[node for node in self.control_outputs if node in self.graph],
         )
 

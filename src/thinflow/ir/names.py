@@ -11,7 +11,7 @@ from thinflow.errors import GraphError
 if TYPE_CHECKING:
     from thinflow.ir.node import Node
 
-# `OpDef` validation of TensorFlow: `[A-Za-z0-9.]` first; `\Z`, since `$` would also match before a newline.
+# The pattern of TensorFlow's framework/ops.py, with `\Z`, since `$` would also match before a newline.
 LEGAL_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>\-]*\Z")
 """What TensorFlow accepts as a node name."""
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_.\\/>\-]")
@@ -60,8 +60,7 @@ class Names:
 
     def is_taken(self, name: str) -> bool:
         """Whether a node has the name, or is referred to by it. O(1)."""
-        # A name that is referred to is taken as well: a new node of that name would feed whoever refers to
-        # it.
+        # A new node under a missing name would come to feed whoever refers to that.
         return name in self.by_name or name in self.missing
 
     def unique(self, base: str) -> str:
@@ -86,8 +85,7 @@ class Names:
         """
         if LEGAL_NAME.match(name):
             return name
-        # Files by old or foreign exporters have illegal names, and names made from these are not the user's
-        # fault.
+        # In a graph that came with illegal names, a name made from one of those is nobody's mistake here.
         if self._has_illegal is None:  # O(nodes), once
             self._has_illegal = not all(LEGAL_NAME.match(other) for other in self.by_name)
         if not self._has_illegal:
@@ -128,8 +126,7 @@ def parse_value_name(name: str) -> tuple[str, int]:
         GraphError: what follows the colon is not a port number.
     """
     node, colon, port = name.strip().partition(":")
-    # `isdecimal` alone takes digits of other scripts, which `int` would read; eight digits are no port
-    # number.
+    # `isdecimal` alone would take digits of other scripts, which `int` reads as well.
     if colon and not (port.isascii() and port.isdecimal() and len(port) < 8):
         raise GraphError(
             f"'{name}' is not a tensor name", hint="write node or node:port, for example conv1:0"

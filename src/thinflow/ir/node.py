@@ -212,8 +212,7 @@ class Node:
                 new.append(value)
             else:
                 new.append(self._checked(value))
-        # Old uses go before new ones come: a value may stand at the same index before and after, as the same
-        # use.
+        # Old uses go before new ones come: at an index that keeps its value, both are the same use.
         if self._inputs:
             for index, old in enumerate(self._inputs):
                 old._drop_use(make_use((self, index)))

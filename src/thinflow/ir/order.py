@@ -48,9 +48,7 @@ def find_cycle(graph: Graph) -> list[Node]:
     if len(order) == len(graph):
         return []
     done = set(order)
-    # Whoever never became ready needs somebody who did not either, so that the walk upwards must come back to
-    # a
-    # node of its path.
+    # A node that never became ready needs one that did not either, so the walk upwards must close a circle.
     node = next((n for n in graph if n not in done), None)
     path: dict[Node, None] = {}
     while node is not None and node not in path:
@@ -130,7 +128,6 @@ def _sorted(
     """
     nodes = list(graph)
     pending, consumers = _links(nodes, merge_needs_one, ignore_missing)
-    # Stands in file order, which makes it a stack for the one order and a valid heap for the other.
     ready = [i for i, count in enumerate(pending) if count == 0]  # in file order, hence a heap as well
     order: list[Node] = []
     while ready:
@@ -174,13 +171,11 @@ def _links(
         if is_merge and merge_needs_one and node._inputs:
             count = 1
         for producer in node._controls or ():
-            # Counted and never met, a missing node keeps its readers out of the order, unless they are to be
-            # sorted
-            # regardless.
             j = index.get(producer)
             if j is not None:
                 consumers[j].append(i)
                 count += 1
+            # Counted and never met, a missing node keeps its readers out of the order.
             elif not ignore_missing:
                 count += 1
         pending[i] = count

@@ -70,7 +70,7 @@ def place_of(args: Sequence[OutputArg], attrs: Mapping[str, Attr], op: str, port
         GraphError: there is no such port, or the attribute with a list's length is missing.
     """
     if not args:
-        # The only output has the number itself as index, be it a list or not.
+        # With one output, or one list of outputs, the port number is the index.
         return _single_outputs().get(op, "output"), port
     first = 0
     for arg in args:
@@ -87,8 +87,8 @@ def _single_outputs() -> dict[str, str]:
     from importlib.resources import files
 
     text = files("thinflow").joinpath("data/op_outputs.txt").read_text("utf-8")
-    # Long lines go on below, indented by four.
     table: dict[str, str] = {}
+    # Long lines go on below, indented by four.
     for line in text.replace("\n    ", " ").splitlines():
         name, _, ops = line.partition(": ")
         if not line.startswith("#"):
@@ -111,10 +111,10 @@ def _length(arg: OutputArg, attrs: Mapping[str, Attr]) -> int:
     return value
 
 
+# Parsed when first asked for, so that importing this module stays cheap.
 @cache
 def _by_op() -> dict[str, tuple[OutputArg, ...]]:
     table: dict[str, tuple[OutputArg, ...]] = {}
-    # Parsed when first asked for: few graphs have functions, and importing this module must stay cheap.
     for line in _OUTPUTS.replace("\n    ", " ").strip().splitlines():
         names, _, ops = line.partition(": ")
         args = tuple(OutputArg(*name.split("*")) for name in names.split())

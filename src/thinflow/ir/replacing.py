@@ -90,7 +90,7 @@ def bypass(graph: Graph, node: Node, values: Mapping[int, Value], *, keep_contro
         waiter.remove_control_input(node)
         for producer in producers:
             waiter.add_control_input(producer)
-    # Readers wait as well: the node may have been what made them run behind a control input.
+    # The values read instead may be there earlier than what the node waited for.
     for reader in readers:
         for before in awaited:
             # It may be the reader itself, in a loop, and nobody can wait for himself.

@@ -38,8 +38,8 @@ class RawStorage:
     __slots__ = ("buffer",)
 
     def __init__(self, buffer: memoryview | bytes) -> None:
-        # `cast` refuses views that have a zero in their shape.
         view = memoryview(buffer)
+        # `cast` refuses views that have a zero in their shape.
         self.buffer = view.cast("B") if view.nbytes else memoryview(b"")
 
     @property
@@ -85,7 +85,6 @@ class ArrayStorage:
 
     @property
     def is_splat(self) -> bool:
-        # Strings are compared and stored one by one, so a splat of them would save nothing.
         return not self.array.dtype.hasobject and _is_broadcast(self.array)
 
     def read(self, element: DType, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
@@ -120,7 +119,6 @@ class Tensor:
         """
         import numpy as np
 
-        # numpy's own string types are of fixed width and cut zero bytes off the end, which are data here.
         if not isinstance(array, np.ndarray):
             holds_text = element is STRING or isinstance(array, (bytes, str))
             array = np.asarray(
@@ -164,8 +162,7 @@ class Tensor:
         Reads every element once.
         """
         if not self._fingerprint:
-            # Type and shape belong to the identity: the same bits are another constant as int32 or with
-            # another shape.
+            # The same bits are another constant as int32, or with another shape.
             digest = hashlib.blake2b(f"{self.dtype}{self.shape}".encode(), digest_size=16)
             for chunk in _byte_chunks(self.numpy()):
                 digest.update(chunk)
@@ -224,10 +221,8 @@ def _byte_chunks(array: np.ndarray[Any, Any]) -> Iterator[bytes | memoryview]:
         yield from (block for _ in range(whole))
         yield block[:rest]
     else:
-        # Transposed or sliced views. `nbytes` is that of the contiguous copy, not of the memory behind the
-        # view.
         rows = _BLOCK_BYTES * len(array) // array.nbytes  # of a contiguous copy
-        # A single row is larger than the block: its own rows, then.
+        # A single row is larger than the block: go by its own rows.
         if not rows:
             for row in array:
                 yield from _byte_chunks(row)
@@ -254,6 +249,6 @@ def _number_text(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-# The stride of an axis of size 1 is never used and may be anything.
 def _is_broadcast(array: np.ndarray[Any, Any]) -> bool:
+    # The stride of an axis of size 1 is never used and may be anything.
     return array.size > 1 and not any(array.strides[i] for i in range(array.ndim) if array.shape[i] > 1)

@@ -47,8 +47,8 @@ class DType:
             raise ParameterError(f"numpy has no type for {self.name}")
         try:
             plain: np.dtype[Any] = np.dtype(self.numpy_name)
-        # numpy knows the names of ml_dtypes once somebody has imported it, which is not yet certain here.
         except TypeError:
+            # numpy knows the names of ml_dtypes only once somebody has imported it.
             import ml_dtypes
 
             plain = np.dtype(getattr(ml_dtypes, self.numpy_name))
@@ -97,12 +97,12 @@ _TABLE = [
     DType(21, "variant", "", 0, "O"),
     DType(22, "uint32", "uint32", 4, "u"),
     DType(23, "uint64", "uint64", 8, "u"),
-    # Elements of less than a byte take a byte each in numpy; only files pack them.
     DType(24, "float8_e5m2", "float8_e5m2", 1, "f"),
     DType(25, "float8_e4m3fn", "float8_e4m3fn", 1, "f"),
     DType(26, "float8_e4m3fnuz", "float8_e4m3fnuz", 1, "f"),
     DType(27, "float8_e4m3b11fnuz", "float8_e4m3b11fnuz", 1, "f"),
     DType(28, "float8_e5m2fnuz", "float8_e5m2fnuz", 1, "f"),
+    # Elements of less than a byte take a byte each in numpy; only files pack them.
     DType(29, "int4", "int4", 1, "i"),
     DType(30, "uint4", "uint4", 1, "u"),
     DType(31, "int2", "int2", 1, "i"),

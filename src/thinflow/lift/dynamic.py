@@ -117,7 +117,7 @@ class Products:
 
 
 def _away(c: Call, x: Value) -> Value:
-    # TensorFlow's Round takes halves to even; LiteRT's kernels round as C's `round` does.
     """The nearest whole number, halves away from zero."""
+    # TensorFlow's Round takes halves to even; LiteRT's kernels round as C's `round` does.
     size = c.emit("Floor", c.emit("AddV2", c.emit("Abs", x), c.constant(0.5, x)))
     return c.emit("Mul", size, c.emit("Sign", x))

@@ -16,8 +16,7 @@ from thinflow.ops._fixed_point import quantized_multiplier
 from thinflow.typing import Array
 
 _INT16 = dtype("int16")
-# Places of operands as in LiteRT's schema; of each group, the gates' in the order input, forget, cell,
-# output.
+# Places of operands as in LiteRT's definition; in each group: input, forget, cell and output gate.
 _X, _H, _CELL = 0, 18, 19
 _WEIGHTS, _RECURRENT, _PEEPHOLES, _BIASES, _NORMS = 1, 5, 9, 12, 20
 _PROJECTION, _PROJECTION_BIAS = 16, 17
@@ -57,8 +56,7 @@ class _Reader:
         # What a projection reads is kept from the other side of zero; measured against LiteRT 2.3.
         self.hidden_zero = -zeros[_INSIDE - 1] if c.has(_PROJECTION) else zeros[_INSIDE - 1]
         self.has_norms = c.has(_NORMS + 1)
-        # With layer norms the sums of gates are put on grids of their own; the last is that of the hidden
-        # output.
+        # Layer norms want the sums of gates on grids of their own; the last grid is the hidden output's.
         if 0 in (self.inside if self.has_norms else self.inside[_INSIDE - 1 :]):
             raise UnsupportedOp("the grids inside it are not known")
         if self._outputs() != self._units() and c.has(_PEEPHOLES + 1):
@@ -149,8 +147,7 @@ class _Reader:
         # With a layer norm the bias is added behind it, so it must not get into the sums.
         own = np.zeros_like(bias) if self.has_norms else bias
         return (
-            # sum(w * (x - zero)) = sum(w * x) - zero * sum(w): the last part is constant and goes into the
-            # bias.
+            # sum(w * (x - zero)) = sum(w * x) - zero * sum(w), of which the last part goes into the bias.
             *(weights, recurrent, _moved(own, weights, self._zero(_X))),
             _moved(np.zeros_like(bias), recurrent, self._zero(_H)),
             *(self._peephole(letter), norm, bias if self.has_norms else bias[:0]),
@@ -187,8 +184,7 @@ class _Reader:
 
     def _ends(self) -> tuple[int, ...]:
         hidden = self.inside[_INSIDE - 1]
-        # Output gate and tangent of the cell have 15 bits behind the point (Q0.15), and so their product has
-        # 30.
+        # Output gate and tangent of the cell have 15 bits behind the point each, so their product has 30.
         factor = np.float32(2.0**-15 / np.float64(hidden) * 2.0**-15)
         has_projection = self.c.has(_PROJECTION)
         projection = self._scale(_PROJECTION) * hidden / self._scale(_H) if has_projection else np.float32(1)

@@ -347,8 +347,7 @@ class Lifter:
         found = self.of(value)
         names = [other for other, own in self._source.aliases.items() if own == value.name]
         free = [n for n in names if n not in self.graph and LEGAL_NAME.match(n)]
-        # Output 0 has the node's name; only other ports are called `node:port`, which the file does not call
-        # them.
+        # Output 0 has the node's name; other ports would be `node:port`, which is not the file's name.
         if not value.port or not free:
             return found
         self.graph.aliases.pop(free[0], None)

@@ -62,8 +62,8 @@ def _loop(c: Call) -> list[Value]:
 
 
 def _result(c: Call, value: Value, kind: DType) -> Value:
-    # Inference does not look into the loop, and a gathered result's first size is open.
     """A result of the loop as a node of its own, which can take the name it has in the file."""
+    # Inference does not look into the loop, and a gathered result's first size is open.
     value.spec = TensorSpec(kind)
     return c.emit("Identity", value)
 
@@ -144,8 +144,8 @@ def _turn(c: Call, types: Sequence[DType], sizes: tuple[int, int, int]) -> Funct
 
 
 def _appended(made: _Body, old: Value, new: Value, kind: DType) -> Value:
-    # A new axis in front, since results of turns are stacked, not joined.
     """old [n, ...] with new [...] behind it."""
+    # A new axis in front, since results of turns are stacked, not joined.
     axis = made.constant(np.array(0, np.int32))
     row = made.add("ExpandDims", new, axis, T=kind).output()
     return made.add("ConcatV2", old, row, axis, T=kind, N=2).output()

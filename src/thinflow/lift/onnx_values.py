@@ -45,7 +45,7 @@ _NEWEST = 1000
 
 def opset(c: Call) -> int:
     """The version of ONNX's op set that the model asks for."""
-    # The first entry is that of ONNX's own domain.
+    # An entry that is a number alone is that of ONNX's own ops; others begin with their domain.
     text = c.facts.get("opset", "").partition(",")[0].strip()
     return int(text) if text.isdecimal() else _NEWEST
 

@@ -102,8 +102,7 @@ def _coded(call: Call, y: Value, target: Value) -> Value:
     if grid.is_per_channel:
         raise UnsupportedOp("its result has several scales")
     scaled = call.emit("RealDiv", y, _number(call, grid.scale[0]))
-    # Halves go to even here, in LiteRT's kernels away from zero or up: see the package for the code of
-    # difference.
+    # Halves go to even here, in LiteRT's kernels away from zero or up: hence the code of difference.
     steps = call.emit("AddV2", call.emit("Round", scaled), _number(call, _zero(grid)))
     low, high = _limits(kind)
     least = call.emit("Maximum", steps, _number(call, low))

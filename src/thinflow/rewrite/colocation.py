@@ -51,7 +51,6 @@ def _lost(item: bytes, names: Mapping[str, str]) -> bool:
 
 def _set_class(node: Node, annotation: Attr) -> None:
     node.attrs["_class"] = annotation
-    # TensorFlow takes an empty list for a node that is to stand with nobody; no annotation says the same.
     if not annotation:
         del node.attrs["_class"]
 

@@ -78,8 +78,7 @@ class Rewrite(Transform):
         pattern = self.pattern
         facts = self.prepare(graph, trace)
         while True:
-            # Each pass meets the refusals that still hold once more; those of the pass before may be out of
-            # date.
+            # Each pass meets the refusals that still hold once more; older ones may be out of date.
             trace.forget_left(told)
             before = len(trace.changes)
             with paused_gc():
@@ -118,8 +117,7 @@ class Rewrite(Transform):
 
     def _replace(self, graph: Graph, m: Match, values: Sequence[Value], site: Site) -> None:
         head, top = m.head, values[0].node
-        # A name that is asked for has to be on a node that computes the value; one that is there has its own
-        # name.
+        # The node of a value that is there already has a name of its own, which others may know.
         if top not in site.made and head.is_protected:
             raise Refuse(f"'{head.name}' is asked for by name", head)
         _hand_over_control(m)
@@ -166,8 +164,6 @@ def _hand_over_control(m: Match) -> None:
         needs[node] = {}
         for source in sources:
             if source in inside:
-                # In this order a source inside was seen only if its reader comes after it; claims list
-                # readers first.
                 needs[node].update(needs.get(source, {}))
             elif source.tensor is None or source.control_inputs:  # nobody has to wait for a constant
                 needs[node][source] = None

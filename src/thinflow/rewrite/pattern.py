@@ -302,7 +302,7 @@ def _places(patterns: Sequence[Pattern], values: Sequence[Value]) -> tuple[Place
         if isinstance(pattern, ManyInputs):
             places.append((pattern, tuple(left[:spare])))
             del left[:spare]
-            # What comes behind `many` takes exactly what single patterns need.
+            # All spare inputs are taken: an optional one behind `many` stays empty.
             spare = 0
         elif isinstance(pattern, OptionalInput):
             if spare > 0:

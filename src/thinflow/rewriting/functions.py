@@ -42,7 +42,7 @@ class Param:
         """Name, type and default for the dataclass that holds the options."""
         hint: Any = tuple[self.kind, ...] if self.repeated else self.kind  # type: ignore[name-defined]
         default = () if self.repeated and self.default is REQUIRED else self.default
-        # The default is a value of its own then, which no text that a user writes stands for.
+        # None is of no kind that text is read as; it says that nothing was given.
         if default is None:
             hint = hint | None
         return self.name, hint, field(default=default) if default is not REQUIRED else field()

@@ -32,6 +32,7 @@ Pipeline = str | Sequence[str | tuple[str, Mapping[str, Any]] | Transform]
 
 def names() -> list[str]:
     """Every transform that ships with thinflow, sorted."""
+    # Listed, not imported: only those that are used cost time at start-up.
     return sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.ispkg)
 
 
@@ -40,6 +41,7 @@ def plugin_names() -> list[str]:
     from importlib.metadata import entry_points
 
     own = set(names())
+    # Names of installed plug-ins are known without running their code.
     installed = {entry.name for entry in entry_points(group=ENTRY_POINTS)}
     return sorted((installed | set(registered_names())) - own)
 
@@ -113,6 +115,7 @@ def _steps_of(call: Call) -> list[Step]:
     if len(targets) == 1:
         return [_step(call)]
     known = {target: options(find(target)) for target in targets}
+    # What every transform takes (ignore_errors, functions), and mistakes, of which the first of them tells.
     shared = {k: v for k, v in call.params.items() if not any(k in taken for taken in known.values())}
     calls = []
     for target in targets:
@@ -126,6 +129,7 @@ def _ordered(call: Call) -> list[Step]:
     params = dict(call.params)
     ignored = _is_ignored(call.name, params)
     try:
+        # Orders act inside functions unless told otherwise; single transforms the other way round.
         inside = read_value("functions", params.pop("functions", ["true"])[-1], bool)
         order = order_for(call.name, params)
     except ThinflowError as error:
@@ -142,6 +146,7 @@ def _everywhere(inner: Transform) -> Transform:
 
     if inner.for_function() is not None:
         return Everywhere(inner, shown=False)
+    # It deals with the library itself, by an option of its own.
     return replace(inner, functions=True) if "functions" in options(type(inner)) else inner  # type: ignore[type-var]
 
 
@@ -157,6 +162,7 @@ def _step(call: Call) -> Step:
     ignored = _is_ignored(call.name, params)
     try:
         kind = find(call.name)
+        # A transform with an option of that name deals with the library itself.
         inside = ["false"] if "functions" in options(kind) else params.pop("functions", ["false"])
         made = configure(kind, params)
         if read_value("functions", inside[-1], bool):
@@ -164,6 +170,7 @@ def _step(call: Call) -> Step:
 
             made = Everywhere(made)
         return Step(made, ignored)
+    # It says already where in the string the mistake is.
     except ParseError:
         raise
     except ThinflowError as error:

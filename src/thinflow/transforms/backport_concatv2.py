@@ -33,6 +33,7 @@ class BackportConcatV2(Rewrite):
         axis = m.axis
         if is_int64(m):
             axis = site.constant(m.array("axis").astype(np.int32), f"{m.concat.name}/axis_int32")
+        # Concat has no such attribute: its axis is always int32.
         attrs = {k: v for k, v in m.concat.attrs.items() if k != "Tidx"}
         return site.add("Concat", axis, *m.values, attrs=attrs)
 
@@ -42,6 +43,7 @@ class BackportConcatV2(Rewrite):
 
 def is_int64(m: Match) -> bool:
     """Whether the axis is of a type that Concat does not take."""
+    # The constant's own type goes first: the attribute may be absent, and then means int32.
     source = constant_node(m.axis)
     if source is not None and source.tensor is not None:
         return source.tensor.dtype is INT64

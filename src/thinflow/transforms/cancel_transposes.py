@@ -35,10 +35,12 @@ class CancelTransposes(Transform):
         if not any(node.op == "Transpose" for node in graph):
             return
         names = {node.name for node in graph}
+        # Sizes tell which transposes move axes of size 1 only.
         known_shapes(graph)
         reshape_unit_transposes(graph, trace)
         Sinker(graph, trace, self.name).join()
         if self.push and transposes(graph) > 1:
+            # A step down may add transposes that later ones take away: only the end result can be judged.
             trial = graph.clone()
             Sinker(trial, Trace(), self.name).run()
             if transposes(trial) < transposes(graph):

@@ -59,6 +59,7 @@ def levels_of(node: Node, constant_input: bool) -> Levels:
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
         raise Refuse(f"{low:g} to {high:g} is no range")
     floor, _, step = (np.float32(x) for x in nudged_range(low, high, bits, narrow))
+    # A smaller step would be lost in the kernels' divisions by it; float32 ends at 1e-38.
     if not step * np.float32(255) > 1e-30:
         raise Refuse(f"a range of width {high - low:.3g} cannot be divided into 255 steps")
     # The range is moved until 0 is a level, as in training. The ends are computed back from that level, since
@@ -69,6 +70,7 @@ def levels_of(node: Node, constant_input: bool) -> Levels:
 
 def _written(node: Node) -> tuple[float, float]:
     if node.op == "FakeQuantWithMinMaxArgs":
+        # The attributes are float32, whatever Python's double says.
         return float(np.float32(node.get("min", -6.0))), float(np.float32(node.get("max", 6.0)))
     if node.op == "FakeQuantWithMinMaxVarsPerChannel":
         raise Refuse("it has a range for each channel, eight-bit ops have one")
@@ -118,16 +120,19 @@ class ConvertFakeQuants(Rewrite):
 
 def _computed(node: Node, levels: Levels, site: Site, in_loops: bool) -> tuple[Value, Value, Value]:
     base = f"{node.name}_eightbit"
+    # In a loop a constant has to wait for something inside, to be there in every turn.
     near = (node.inputs[0].node,) if in_loops else ()
     ends = zip(("min", "max"), (levels.low, levels.high), levels.given, (1, 2), strict=True)
     low, high = (
         node.inputs[i]
+        # Ends that training had on levels already stay the nodes that they are.
         if moved == np.float32(given) and len(node.inputs) == 3
         else constant(site, np.asarray(moved, np.float32), f"{base}/{which}", near)
         for which, moved, given, i in ends
     )
     attrs = {**MIN_FIRST, "T": QINT32}
     wide = site.add("QuantizeV2", node.inputs[0], low, high, name=f"{base}/quantize", attrs=attrs)
+    # The first node of the chain waits for what the old one waited for.
     for awaited in node.control_inputs:
         wide.node.add_control_input(awaited)
         node.remove_control_input(awaited)
@@ -144,7 +149,9 @@ def _stored(node: Node, weights: Tensor, levels: Levels, site: Site) -> tuple[Va
     values = np.asarray(weights.numpy(), np.float32)
     zero = np.rint(-levels.low / levels.step)
     lowest = 1 if node.get("narrow_range", False) else 0
+    # As training's kernel rounds: floor(x / step + 0.5). With narrow_range code 0 is not used.
     codes = np.clip(np.floor(values / levels.step + np.float32(0.5)) + zero, lowest, 255).astype(np.uint8)
+    # The codes are there when both the constant and the node were.
     near = [*node.inputs[0].node.control_inputs, *node.control_inputs]
     return (
         constant(site, stored_once(Tensor.from_array(codes, QUINT8)), f"{base}/quantize", near),

@@ -65,9 +65,11 @@ class FlattenAtrousConv(Rewrite):
             raise ParameterError(f"mode is {self.mode}", hint="give dilate or upsample")
 
     def check(self, m: Match) -> None:
+        # With a stride, windows of the moved picture lie elsewhere than those of one convolution.
         for attr in ("strides", "dilations"):
             if not is_one(steps(m.conv, attr)):
                 raise Refuse(f"'{m.conv.name}' has {attr} {list(steps(m.conv, attr))}, not 1", m.back)
+        # Borders are the moves' own: the convolution inside sees each part of the picture by itself.
         if m.conv.get("padding") != "VALID":
             raise Refuse(f"'{m.conv.name}' has padding {m.conv.get('padding')}, not VALID", m.back)
         if m.array("w").ndim != 4:
@@ -96,6 +98,7 @@ class FlattenAtrousConv(Rewrite):
         assert source is not None
         assert source.tensor is not None
         tensor = Tensor.from_array(stuffed, source.tensor.dtype)
+        # In its place if possible, so that the file does not hold both filters.
         if is_sole_reader(m.conv, m.w):
             source.attrs["value"] = tensor
             return m.w
@@ -144,6 +147,7 @@ def padding_attrs(m: Match) -> dict[str, Attr]:
         raise Refuse("it crops more than was padded", m.back)
     windows = [(taps - 1) * blocks[axis] + 1 for taps, axis in zip(m.array("w").shape, axes, strict=False)]
     same = {axis: ((k - 1) // 2, k // 2) for axis, k in zip(axes, windows, strict=True)}
+    # At stride 1 SAME pads (k - 1) // 2 before and the rest after. A window of 1 pads nothing and is VALID.
     if any(k > 1 for k in windows) and margins == same:
         return {"padding": b"SAME"}
     attrs = explicit(margins)

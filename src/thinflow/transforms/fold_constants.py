@@ -72,6 +72,7 @@ class FoldConstants(Transform):
             self._set_specs(graph)
             drop_idle(graph, trace)
             before = len(trace.changes), len(failed), len(too_large)
+            # What was computed or refused in a round lets the next see other constants, so all three count.
             self._fold_once(graph, {v.node for v in (*graph.inputs, *kept)}, failed, too_large, trace)
             if (len(trace.changes), len(failed), len(too_large)) == before:
                 break
@@ -99,6 +100,7 @@ class FoldConstants(Transform):
         self, graph: Graph, kept: set[Node], failed: dict[Node, str], too_large: dict[Node, str], trace: Trace
     ) -> None:
         """One round. What cannot be folded is noted, so that the next round folds what it reads instead."""
+        # Of the graph as it is now: what one round folds, the next sees as constants.
         part = ConstantPart(graph, lambda n: too_large.get(n) or self._excluded(n), failed)
         wanted = self._wanted(part, kept)
         for node, reason in part.refused.items():
@@ -118,8 +120,10 @@ class FoldConstants(Transform):
         for node in reversed(part.order):
             if node.tensor is not None:
                 continue
+            # The border of the constant part: what reads it and is not part of it.
             if node not in part.computable:
                 stays = True
+            # Aliases are not folded, which would store their constant twice, but looked through.
             elif is_alias(node) and node not in part.from_shapes:
                 stays = node in kept or node in read
             else:
@@ -135,6 +139,7 @@ class FoldConstants(Transform):
         self._refuse_large(expected, node)
         result = part.compute(node)
         ports = [v for v in node.outputs if v.uses or v.is_graph_output] or [node.output()]
+        # Readers can be moved to several constants; a name that is asked for is of one node.
         single = len(result.arrays) == 1
         if not single and node in kept:
             raise Refuse("it is asked for and has several outputs", node)
@@ -142,6 +147,7 @@ class FoldConstants(Transform):
         for tensor in tensors.values():
             self._refuse_large(tensor.size_bytes, node)
             growth = tensor.size_bytes - result.leaf_bytes
+            # Sizes are few numbers, and whoever asks for floats in place of codes accepts their size.
             meant = node in part.from_shapes or node.op.startswith(DEQUANTIZERS)
             if growth > self.max_growth_bytes and not meant:
                 raise Refuse(
@@ -153,6 +159,7 @@ class FoldConstants(Transform):
         )
         if single:
             become_constant(node, tensors[ports[0]], self.name)
+            # It waits for all that anything it was computed from waited for, such as an Assert.
             node.set_control_inputs(result.awaited)
             node.output().spec = constant_spec(tensors[ports[0]])
         else:
@@ -172,6 +179,7 @@ class FoldConstants(Transform):
             constant.node.set_control_inputs(result.awaited)
             constant.spec = constant_spec(tensor)
             value.replace_uses(constant)
+        # There is no node left to wait for, only what it waited for itself.
         for waiter in node.control_outputs:
             waiter.remove_control_input(node)
             for awaited in result.awaited:
@@ -179,6 +187,7 @@ class FoldConstants(Transform):
         graph.remove(node)
 
     def _prune(self, graph: Graph, kept: list[Value], trace: Trace) -> None:
+        # Inputs stay even if nothing needs them: callers feed them.
         needed = ancestors(v.node for v in (*graph.inputs, *kept))
         unneeded = [n for n in graph if n not in needed]
         for node in unneeded:

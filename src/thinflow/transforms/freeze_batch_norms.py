@@ -81,6 +81,7 @@ class FreezeBatchNorms(Rewrite):
         gamma = const_tensor(norm.inputs[1])
         if gamma is not None and gamma.shape != mean.shape:
             raise Refuse(f"the statistics are for {mean.size} channels, it has {gamma.size}")
+        # From version 2 on statistics have a type of their own, U, which is float even for half data.
         element = norm.attrs.get("T" if norm.op == "FusedBatchNorm" else "U")
         like = Tensor.from_array(np.zeros(0, np.float32), element if isinstance(element, DType) else FLOAT)
         m.bind("mean", store(mean, like, norm))
@@ -109,11 +110,13 @@ def measure_batch_norms(graph: Graph, feeds: Iterable[Mapping[Value, Array]]) ->
         NodeError: a node cannot be run.
     """
     norms = [n for n in graph if is_training(n) and n.inputs and not is_sample_norm(n)]
+    # Without outputs, run as far as the norms; no more is looked at.
     outputs = list(graph.outputs) or [n.output() for n in norms]
     needed = ancestors(v.node for v in outputs)
     wanted: dict[Value, list[Node]] = {}
     for norm in norms:
         if norm in needed:
+            # What the norm reads is observed: the variance that it gives out itself is over N - 1 values.
             wanted.setdefault(norm.inputs[0], []).append(norm)
     sums: Statistics = {}
     counts: Counter[str] = Counter()
@@ -127,6 +130,7 @@ def measure_batch_norms(graph: Graph, feeds: Iterable[Mapping[Value, Array]]) ->
 
     measured = False
     for feed in feeds:
+        # Inputs are no results of a run, and a norm may read one directly.
         for value, array in feed.items():
             observe(value, np.asarray(array))
         Plan(graph, outputs, list(feed)).run(feed, observe)
@@ -139,6 +143,7 @@ def measure_batch_norms(graph: Graph, feeds: Iterable[Mapping[Value, Array]]) ->
 def _moments(array: Array, node: Node) -> tuple[Array, Array]:
     channel = 1 if channels_first(node) else array.ndim - 1
     axes = tuple(a for a in range(array.ndim) if a != channel)
+    # In double: a mean over millions of values would lose digits in float32.
     wide = array.astype(np.float64)
     return wide.mean(axis=axes), wide.var(axis=axes)
 
@@ -163,6 +168,7 @@ def load_statistics(path: str | os.PathLike[str]) -> Statistics:
     try:
         with open(where, "rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {key: archive[key] for key in archive.files}
+    # Whatever a file that is no archive of arrays makes numpy raise.
     except (OSError, ValueError, AttributeError, EOFError, zipfile.BadZipFile) as error:
         raise ParameterError(f"the statistics cannot be read: {error}", where, hint) from error
     statistics: Statistics = {}
@@ -177,6 +183,7 @@ def load_statistics(path: str | os.PathLike[str]) -> Statistics:
             raise ParameterError(
                 f"'{name}/mean' and '{name}/variance' are not two float vectors of one length", where, hint
             )
+        # NaN fails this test as well, since it compares as false.
         if not (variance >= 0).all():
             raise ParameterError(
                 f"'{name}/variance' has values that are negative or not numbers", where, hint

@@ -28,6 +28,7 @@ from thinflow.typing import Array
 
 RANGE_OPS = frozenset({"RequantizationRange", "RequantizationRangePerChannel"})
 _PRINTED, _LABEL = "__print__", "__requant_min_max:"
+# Values stand in brackets; behind the last there may be whatever else the line ends with.
 _VALUES = re.compile(r"\[([^\[\]]*)\]\[([^\[\]]*)\][^\[\]]*\Z")
 _BEHIND_CODES = re.compile(r"\[.*\]\[([^\[\]]*)\]\[([^\[\]]*)\][^\[\]]*\Z")
 
@@ -76,6 +77,7 @@ class FreezeRequantizationRanges(Transform):
                 hint=f"lines should look like ;NAME{_PRINTED};{_LABEL}[-1.5][2]",
             )
         self._complain([n for n in records if not _is_range(graph.find(n))], graph, trace)
+        # Only a log that holds some can tell of floats; otherwise their absence is no news.
         logs_floats = any(measures_floats(graph.find(name)) for name in records)
         for node in graph:
             if node.op not in RANGE_OPS and not (logs_floats and measures_floats(node)):
@@ -99,6 +101,7 @@ class FreezeRequantizationRanges(Transform):
         records: dict[str, list[Record]] = {}
         for path in self.min_max_log_file:
             lines = read_lines(os.path.expanduser(path))
+            # Such a line prints codes in front of the range, so it has one pair of brackets more.
             coded = [(n, r) for n, r in read_records(lines, coded=True) if measures_floats(graph.find(n))]
             for name, record in [*read_records(lines), *coded]:
                 records.setdefault(name, []).append(record)
@@ -149,6 +152,7 @@ class FreezeRequantizationRanges(Transform):
             graph.bypass(node, {0: low, 1: high})
             return
         measuring = [v.node for v in node.inputs[1:3]]
+        # The order of the inputs is x, min, max.
         node.set_input(1, low)
         node.set_input(2, high)
         sweep(graph, measuring)
@@ -167,6 +171,7 @@ def _is_range(node: Node | None) -> bool:
 
 
 def _is_sound(record: Record) -> bool:
+    # NaN fails every comparison, infinity the test for it.
     return all(
         math.isfinite(low) and math.isfinite(high) and low <= high for low, high in zip(*record, strict=True)
     )
@@ -179,6 +184,7 @@ def percentiles(records: Sequence[Record], min_percentile: float, max_percentile
     """
     lows, highs = (np.sort(np.asarray(side), axis=0) for side in zip(*records, strict=True))
     count = len(records)
+    # Rounded down, so that few records lose none to a small percentage.
     first = min(math.floor(count * min_percentile / 100), count - 1)
     last = count - 1 - min(math.floor(count * max_percentile / 100), count - 1)
     return tuple(lows[first].tolist()), tuple(highs[last].tolist())
@@ -211,6 +217,7 @@ def read_records(lines: Iterable[str], *, coded: bool = False) -> list[tuple[str
 
 
 def _record(pieces: Sequence[str], form: re.Pattern[str]) -> tuple[str, Record] | None:
+    # Names may hold a semicolon, so lines are read from the back.
     last = max(i for i, piece in enumerate(pieces) if piece.startswith(_LABEL))
     values = form.match(pieces[last].removeprefix(_LABEL))
     if values is None or not pieces[last - 1].endswith(_PRINTED):
@@ -226,6 +233,7 @@ def _record(pieces: Sequence[str], form: re.Pattern[str]) -> tuple[str, Record] 
 
 def record_line(name: str, record: Record) -> str:
     """The line of a log that says this."""
+    # Nine digits bring a float32 back exactly.
     low, high = (" ".join(f"{number:.9g}" for number in side) for side in record)
     return f";{name}{_PRINTED};{_LABEL}[{low}][{high}]\n"
 
@@ -265,6 +273,7 @@ def log_ranges(graph: Graph, feeds: Iterable[Mapping[Value, Array]]) -> str:
 
 def _ends(node: Node) -> tuple[Value, Value]:
     """The outputs of a node that hold the range."""
+    # The codes come first out of QuantizeV2.
     first = 0 if node.op in RANGE_OPS else 1
     return node.output(first), node.output(first + 1)
 

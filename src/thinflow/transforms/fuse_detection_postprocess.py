@@ -64,6 +64,7 @@ class FuseDetectionPostprocess(Transform):
     detections_per_class: int = 100
     nms_score_threshold: float = 1e-8
     nms_iou_threshold: float = 0.6
+    # The usual factors of the Object Detection API's box coder.
     y_scale: float = 10.0
     x_scale: float = 10.0
     h_scale: float = 5.0
@@ -84,10 +85,12 @@ class FuseDetectionPostprocess(Transform):
         new = graph.add(OP, inputs, OP, attrs=self._attrs())
         new.origin = self.name
         found = [new.output(port) for port in range(len(_RESULTS))]
+        # The op counts classes from 0, without the background.
         if self.first_class:
             first = graph.constant(np.array(self.first_class, np.float32), f"{OP}/first_class")
             found[1] = graph.add("AddV2", [found[1], first], f"{OP}/classes", attrs={"T": FLOAT}).output()
         ends = [self._end(graph, name, value) for name, value in zip(_RESULTS, found, strict=True)]
+        # In this order, which apps read by number.
         graph.outputs = [end.output() for end in ends]
         trace.changed(new, f"gives {', '.join(_RESULTS)}")
 
@@ -97,6 +100,7 @@ class FuseDetectionPostprocess(Transform):
         return names == _USUAL and not any(n.partition(":")[0] in graph for n in names)
 
     def _attrs(self) -> dict[str, Attr]:
+        # The op's options have the names of the fields.
         names = [f.name for f in fields(self) if f.name not in _PLACES]
         return {name: getattr(self, name) for name in names}
 

@@ -97,6 +97,7 @@ def zero_attrs(m: Match) -> dict[str, Attr]:
     own = _own_margins(m.conv, m.pad.output(), axes, windows)
     total = {axis: (own[axis][0] + added[axis][0], own[axis][1] + added[axis][1]) for axis in axes}
     strides = steps(m.conv, "strides")
+    # SAME needs no sizes in the attribute and older runtimes know it; zeros nowhere are VALID.
     if any(any(pair) for pair in total.values()) and all(
         _is_same(m.x.shape, axis, windows.get(axis), strides[axis], total[axis]) for axis in axes
     ):
@@ -114,6 +115,7 @@ def _added(m: Match, axes: Pair) -> dict[int, Pair]:
     margins = pairs(m.array("paddings"), m.conv)
     if len(margins) != 4 or any(any(pair) for axis, pair in enumerate(margins) if axis not in axes):
         raise Refuse(f"'{m.pad.name}' pads more than height and width", m.conv)
+    # Negative paddings cut off, and no convolution does that.
     if min(n for pair in margins for n in pair) < 0:
         raise Refuse(f"'{m.pad.name}' has negative paddings", m.conv)
     return {axis: margins[axis] for axis in axes}
@@ -122,6 +124,7 @@ def _added(m: Match, axes: Pair) -> dict[int, Pair]:
 def _windows(m: Match, axes: Pair) -> dict[int, int]:
     """Axis -> pixels that the filter spans, where the size of the filter is known."""
     rates = steps(m.conv, "dilations")
+    # Height and width come first in all filters.
     sizes = m.w.shape or (None, None)
     return {
         axis: (taps - 1) * rates[axis] + 1
@@ -137,6 +140,7 @@ def _own_margins(conv: Node, padded: Value, axes: Pair, windows: dict[int, int])
         return dict.fromkeys(axes, (0, 0))
     flat = conv.get("explicit_paddings", ())
     if padding == "EXPLICIT" and isinstance(flat, tuple) and len(flat) == 8:
+        # Two numbers for each of the four axes.
         return {axis: (int(flat[2 * axis]), int(flat[2 * axis + 1])) for axis in axes}
     strides = steps(conv, "strides")
     margins = {}
@@ -146,6 +150,7 @@ def _own_margins(conv: Node, padded: Value, axes: Pair, windows: dict[int, int])
             break
         margins[axis] = same_margin(size, windows[axis], strides[axis])
     if len(margins) < len(axes):
+        # SAME pads by the size of what it reads, here the padded picture.
         raise Refuse(f"it pads {padding} on top of that, for an input of unknown size", conv)
     return margins
 

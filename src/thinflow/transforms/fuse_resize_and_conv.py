@@ -47,6 +47,7 @@ class FuseResizeAndConv(Rewrite):
         attrs = fused_attrs(
             m.conv, mode=b"REFLECT", resize_align_corners=bool(m.resize.get("align_corners", False))
         )
+        # The kernel always pads: by nothing, in whatever mode.
         none = site.constant(np.zeros((4, 2), np.int32), f"{m.conv.name}_dummy_paddings")
         return site.add("FusedResizeAndPadConv2D", m.x, m.size, none, m.w, attrs=attrs)
 

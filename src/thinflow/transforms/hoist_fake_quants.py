@@ -35,6 +35,7 @@ def _chain(fake: Node, bounds: Bounds) -> list[Node]:
     """The nodes to move in front of, nearest first."""
     chain: list[Node] = []
     reader, value = fake, fake.inputs[0]
+    # A node that others read as well would give them quantized values.
     while _is_only_for(reader, value) and _commutes(value.node, bounds):
         chain.append(value.node)
         reader, value = value.node, value.node.inputs[0]
@@ -59,12 +60,15 @@ def _commutes(node: Node, bounds: Bounds) -> bool:
     if not node.inputs or node.get("T") is None or not node.get("T").is_floating:
         return False
     low, high = bounds
+    # Order is kept by rounding to levels, so the largest stays the largest.
     if node.op in {"MaxPool", "Transpose"} or has(node.op, Trait.IDENTITY | Trait.RESHAPE):
         return True
     if node.op == "Relu":
+        # What Relu cuts off is below the range, and cut off by it already.
         return low >= 0
     if node.op == "Relu6":
         return low >= 0 and high <= 6
+    # A padded zero is a level, and so the same before and after.
     return has(node.op, Trait.PAD) and low <= 0 <= high and _pads_zeros(node)
 
 
@@ -108,6 +112,7 @@ class HoistFakeQuants(Rewrite):
         x, name = last.inputs[0], f"{fake.name}_hoisted"
         before_last = Site(site.graph, last, self.name)
         moved = before_last.add(fake.op, x, m.low, m.high, name=name, attrs=fake.attrs, device=fake.device)
+        # So that ops behind it still know shape and type.
         moved.spec = x.spec
         last.set_input(0, moved)
         site.made.add(nearest)  # it takes the place and the name of what stood behind it

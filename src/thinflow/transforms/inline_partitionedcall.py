@@ -47,7 +47,9 @@ class InlinePartitionedCall(Transform):
     def apply(self, graph: Graph, trace: Trace) -> None:
         names = {node.name for node in graph}
         endless = self._endless(graph)
+        # A body called in a loop has to be in the frame, too.
         inside = in_loops(graph)
+        # Turned round, so that calls are taken off the end in file order; bodies go on top.
         stack = list(graph)[::-1]
         added = 0
         while stack:
@@ -61,6 +63,7 @@ class InlinePartitionedCall(Transform):
             except Refuse as refusal:
                 trace.leave(node, refusal.reason)
                 continue
+            # Counted as they come: function bodies may double at every depth.
             added += len(function.graph)
             if added > MAX_NODES:
                 raise TransformError(
@@ -85,6 +88,7 @@ class InlinePartitionedCall(Transform):
             Refuse: it does not say.
         """
         if node.op in functions:
+            # The node itself is the reference: its attributes are those of the function.
             return FunctionAttr(node.op, node.attrs), node.inputs
         if has(node.op, Trait.CALL):
             called, arguments = node.attrs.get("f"), node.inputs
@@ -124,6 +128,7 @@ def _definition(called: FunctionAttr, functions: Mapping[str, Function], endless
         function = functions[called.name].instantiated(called.attrs)
     except ThinflowError as error:
         raise Refuse(f"'{called.name}' cannot be read: {error.problem}") from error
+    # Runtimes have one fast op in place of the body.
     if function.implements in KEPT_WHOLE:
         raise Refuse(f"'{called.name}' says that it implements {function.implements}, which runtimes know")
     return function
@@ -139,5 +144,6 @@ def _taken_branch(node: Node) -> str:
     if source is None or source.tensor is None:
         raise Refuse(f"its condition '{node.inputs[0].name}' is not constant")
     condition = source.tensor.numpy()
+    # A scalar holds if it is not zero, anything else if it has elements.
     holds = bool(condition[()]) if condition.ndim == 0 else condition.size > 0
     return "then_branch" if holds else "else_branch"

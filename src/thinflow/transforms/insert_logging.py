@@ -57,6 +57,7 @@ class InsertLogging(Transform):
         self._check_options()
         infer_shapes(graph)
         successor: Node | None = None
+        # From the back, so that a Print goes in front of the node that follows, not of another Print.
         for node in reversed(list(graph)):
             if self._is_wanted(node):
                 try:
@@ -101,9 +102,11 @@ class InsertLogging(Transform):
             "first_n": self.first_n,
             "summarize": self.summarize,
         }
+        # Print hands on its first input and prints the others.
         values, name = [used[0], *used], f"{node.name}{SUFFIX}"
         printer = graph.add("Print", values, name, attrs=attrs, device=node.device, before=successor)
         printer.origin = self.name
+        # The message holds the name that the Print was given, which is known only now.
         printer.attrs["message"] = self._message(node, printer).encode()
         used[0].replace_uses(printer.output(), keep=[printer])
 
@@ -121,6 +124,7 @@ class InsertLogging(Transform):
         text = add("StringFormat", used, f"{name}/format", {"T": tuple(types), "summarize": self.summarize})
         printer = add("PrintV2", [text.output()], name, {"output_stream": b"stderr", "end": b"\n"})
         message = self._message(node, printer)
+        # A placeholder that the message does not hold, or it would be replaced there, too.
         mark = next(m for n in count() if (m := f"{{{n or ''}}}") not in message)
         # Print puts every value in brackets; StringFormat only what has axes.
         places = "".join(f"[{mark}]" if v.spec.shape in {None, ()} else mark for v in used)
@@ -148,6 +152,7 @@ def printable_types(node: Node, used: Sequence[Value]) -> list[DType]:
     types = []
     for value in used:
         element = value.spec.dtype
+        # Of a foreign op with one result, its attribute is the best there is.
         if element is None and definition is None and len(used) == 1 and value.port == 0:
             element = next((a for k in ("T", "dtype") if isinstance(a := node.attrs.get(k), DType)), None)
         if element is None:

@@ -50,6 +50,7 @@ class LowerControlFlow(Transform):
         return None
 
     def apply(self, graph: Graph, trace: Trace) -> None:
+        # Functions called outside of loops hold loops: those are brought into the graph first.
         if not self.raised and any(_has_flow(graph, name) for name in _called(graph)):
             InlinePartitionedCall(prune_library=False).apply(graph, trace)
         calls = [
@@ -68,10 +69,12 @@ class LowerControlFlow(Transform):
     def _lower_all(self, graph: Graph, calls: list[Node], trace: Trace) -> None:
         functions = graph.functions
         library = Library(functions, endless(mentioned_in(graph), lambda f: mentioned_in(functions[f].graph)))
+        # Types and shapes decide how a condition is read.
         infer_with_loops(graph)
         frames = {str(n.get("frame_name", "")) for n in graph if has(n.op, Trait.ENTER)}
         stack = calls[::-1]
         added = 0
+        # Bodies bring loops of their own, which are lowered next.
         while stack:
             made = self._lower(graph, stack.pop(), library, frames, trace)
             added += len(made)
@@ -100,6 +103,7 @@ class LowerControlFlow(Transform):
         place = Place(graph, call, self.name, [])
         results, done = unit.put(place)
         _hand_out(place, results, done, has_effects=unit.has_effects)
+        # Of both branches or a body some nodes may be read by nobody.
         sweep(graph, [n for n in reversed(place.made) if not has(n.op, FLOW)])
         return place.made
 
@@ -144,10 +148,12 @@ def _hand_out(place: Place, results: list[Value], done: Node, *, has_effects: bo
     graph, call = place.graph, place.call
     call.set_control_inputs(())
     used = [v for v in call.outputs if v.uses or v.is_graph_output]
+    # An effect has to be over before a result is read, as it is with a call.
     wait = [done] if has_effects or call.control_outputs else []
     if call.is_protected or not used:
         _hold(place, results, wait, 1 + max((v.port for v in used), default=-1))
         return
+    # The values read by others are put in place one by one; a holder would tie them together.
     for value in used:
         result = results[value.port]
         if has_effects:

@@ -47,6 +47,7 @@ class MergeAdjacentRequantizes(Rewrite):
         node(
             "QuantizeV2",
             node(
+                # Nodes in between may have other readers: they stay, and go if nobody reads them.
                 "Dequantize",
                 node("Requantize", name="first", boundary=True, through=(), where=_other),
                 *(output_of("first", 1), output_of("first", 2)),
@@ -72,6 +73,7 @@ class MergeAdjacentRequantizes(Rewrite):
             raise Refuse(f"'{m.first.name}' has a range of its own")
         if low is None or high is None:
             raise Refuse("its range is not constant")
+        # Two roundings to one grid are one; to different grids they are not.
         if [_number(v) for v in m.quantize.inputs[1:]] != [low, high]:
             raise Refuse(f"'{m.quantize.name}' has another range")
         if m.quantize.control_inputs or m.quantize.is_protected:

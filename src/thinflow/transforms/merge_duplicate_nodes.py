@@ -48,7 +48,9 @@ class MergeDuplicateNodes(Transform):
         position = {node: i for i, node in enumerate(graph)}
         merged: dict[str, str] = {}
         for group in self.groups(graph, trace):
+            # The first in the file survives, whatever the order in which they were found.
             group.sort(key=position.__getitem__)
+            # A name that is asked for goes before age.
             survivor = next((n for n in group if n.is_protected), group[0])
             for node in group:
                 if node is survivor:
@@ -67,6 +69,7 @@ class MergeDuplicateNodes(Transform):
         is read once.
         """
         order = execution_order(graph)
+        # Type and shape of most constants are unique, and those need not be read.
         lookalikes = Counter(_outline(t) for t in (n.tensor for n in order) if t is not None)
         number: dict[Node, int] = {}
         known: dict[Hashable, int] = {}
@@ -92,6 +95,7 @@ class MergeDuplicateNodes(Transform):
         """Whether a node depends on nothing but its inputs and does nothing but compute."""
         if has(node.op, Trait.PLACEHOLDER) or any(v.is_graph_input for v in node.outputs):
             return False
+        # Reference variables: a read gives the value of its moment.
         if any(has(v.node.op, Trait.TF1_VARIABLE) for v in node.inputs):  # two reads may see two values
             return False
         if any(isinstance(v, FunctionAttr) for v in node.attrs.values()):
@@ -106,6 +110,7 @@ class MergeDuplicateNodes(Transform):
         inputs = [(number.get(v.node, -1), v.port) for v in node.inputs]
         if self.commutative and len(inputs) == 2 and _commutes(node):
             inputs.sort()
+        # What two nodes wait for may stand in any order.
         controls = frozenset(number[n] for n in node.control_inputs)
         return node.op, node.device, tuple(inputs), controls, _attrs_key(node)
 
@@ -152,6 +157,7 @@ def _attrs_key(node: Node) -> Hashable:
     kept = [
         (name, attr_key(value))
         for name, value in node.attrs.items()
+        # Other underscored attributes are hints; `_class` says where a node has to be.
         if (name == "_class" or not name.startswith("_"))
         and not (name in defaults and attr_key(defaults[name]) == attr_key(value))
     ]

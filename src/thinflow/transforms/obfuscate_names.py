@@ -45,9 +45,11 @@ class ObfuscateNames(Transform):
 
     def apply(self, graph: Graph, trace: Trace) -> None:
         protected = {v.node.name for v in (*graph.inputs, *graph.outputs)}
+        # A number may be the name of an input or output already.
         fresh = (name for name in numbered(self.prefix) if name not in protected)
         plan = {node.name: next(fresh) for node in graph if node.name not in protected}
         changed = {old: new for old, new in plan.items() if old != new}
+        # Told by the old names, before they are gone.
         for old, new in changed.items():
             trace.changed(graph.node(old), f"is now '{new}'")
         for name in sorted(protected):

@@ -42,6 +42,7 @@ class PruneLoopVariables(Transform):
         narrowing = Narrowing(graph, round_, names, trace)
         narrowing.graph(graph)
         done: set[str] = set()
+        # Narrowing a function may make new ones, which are looked into in turn.
         while waiting := _called(graph, narrowing) - done:
             for name in sorted(waiting):
                 narrowing.body(name)
@@ -49,6 +50,7 @@ class PruneLoopVariables(Transform):
         if narrowing.made:
             graph.functions = with_changes(graph.functions, narrowing.made)
             lost = set(names) - reachable(graph)
+            # Functions that were only called for what is gone.
             if lost:
                 graph.functions = Selection(graph.functions, set(graph.functions) - lost)
 

@@ -99,9 +99,11 @@ class QuantizeNodes(Transform):
     def _quantize(self, graph: Graph, trace: Trace) -> None:
         if self.input_min is not None and self.input_max is not None:
             QuantizePlaceholders(self.input_min, self.input_max).apply(graph, trace)
+        # Hoisting first: each range has to stand at the op whose result it was trained for.
         HoistFakeQuants().apply(graph, trace)
         ConvertFakeQuants().apply(graph, trace)
         OpQuantizer(graph, trace, self.ignore_op, self._fallback, self.name).run()
+        # Behind the quantizing, which gives every result a measured range to begin with.
         MergeAdjacentRequantizes(self.fallback_min, self.fallback_max).apply(graph, trace)
         RemoveRedundantQuantizations().apply(graph, trace)
         if not trace.changes:

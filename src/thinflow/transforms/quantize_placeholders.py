@@ -68,6 +68,7 @@ class QuantizePlaceholders(Rewrite):
     def build(self, m: Match, site: Site) -> None:
         node = m.x
         following = node.output().readers
+        # In file order behind the placeholder, in front of the first that reads it.
         site = Site(site.graph, following[0] if following else node, self.name)
         base = f"{node.name}_eightbit"
         low, high = (
@@ -76,6 +77,7 @@ class QuantizePlaceholders(Rewrite):
         )
         node.attrs["dtype"] = QUINT8
         value = node.output()
+        # Nobody reads it: there is nothing to decode.
         if not value.uses:
             site.graph.remove(low.node, high.node)
             return

@@ -105,12 +105,14 @@ class QuantizeWeights(Rewrite):
         """What the constant waited for, the 8-bit constant waits for."""
         weights: Node = m.w
         stored, result = m.plan.build(site, weights)
+        # Codes come back as float; weights of another type need one more step.
         if m.w.tensor.dtype is not FLOAT:
             attrs = {"SrcT": FLOAT, "DstT": m.w.tensor.dtype}
             result = site.add("Cast", result, name=f"{weights.name}_restored", attrs=attrs)
         for awaited in weights.control_inputs:
             stored.node.add_control_input(awaited)
             weights.remove_control_input(awaited)
+        # Annotations of the weights hold for what takes their place.
         for key, attr in weights.attrs.items():
             if key.startswith("_"):
                 result.node.attrs[key] = attr
@@ -121,6 +123,7 @@ class QuantizeWeights(Rewrite):
 
     def check_use(self, node: Node, tensor: Tensor) -> None:
         """Raise Refuse if the constant must stay, judging by everything but its numbers."""
+        # The original compared the number of elements, too, not bytes.
         if tensor.size < self.minimum_size:
             raise Refuse(f"it has {tensor.size} values, fewer than {self.minimum_size}")
         if node.is_protected:
@@ -131,6 +134,7 @@ class QuantizeWeights(Rewrite):
             return
         if tensor.is_splat:
             raise Refuse("all its values are equal and stored once")
+        # One byte an element, and the range.
         if tensor.size + _RANGE_BYTES >= tensor.storage.stored_bytes:
             raise Refuse("it would not get smaller")
         if is_scale(node):
@@ -139,6 +143,7 @@ class QuantizeWeights(Rewrite):
         if self.op:
             if not any(use.node.op in self.op for use in readers):
                 raise Refuse(f"no {' or '.join(self.op)} reads it")
+        # With a size of one's own, one knows what one asks for.
         elif self.minimum_size == _DEFAULT_SIZE:
             for use in readers:
                 if is_parameter(use):
@@ -167,6 +172,7 @@ class PerTensor:
         self.mode = "SCALED" if mode == "SCALED" else "MIN_FIRST"
         quantize = {"MIN_FIRST": _min_first, "SCALED": _scaled, "legacy": _legacy}[mode]
         self.quantized, self.low, self.high = quantize(values)
+        # MIN_FIRST has unsigned codes, SCALED signed ones.
         self.element = QINT8 if mode == "SCALED" else QUINT8
         self.description = f"stored in 8 bits, range {self.low:.6g} to {self.high:.6g}"
 
@@ -175,6 +181,7 @@ class PerTensor:
         """The floats that a run computes from the codes."""
         if self.mode == "MIN_FIRST":
             return decode(self.quantized, np.float32(self.low), np.float32(self.high))
+        # For qint8 Dequantize's step is the larger of -min / 128 and max / 127, and so this one.
         return np.asarray(self.quantized.astype(np.float32) * np.float32(self.high / 127))
 
     def build(self, site: Site, node: Node) -> tuple[Value, Value]:
@@ -216,6 +223,7 @@ class PerChannel:
             "Cast", stored, name=f"{name}_cast", attrs={"SrcT": INT8, "DstT": FLOAT}, device=node.device
         )
         scale = site.constant(Tensor.from_array(self.scale, FLOAT), f"{name}_scale")
+        # Cast gives the codes as floats; the scale broadcasts along the channels.
         return stored, site.add("Mul", cast, scale, name=f"{name}_scaled", attrs={"T": FLOAT})
 
 

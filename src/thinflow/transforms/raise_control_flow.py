@@ -42,12 +42,14 @@ class RaiseControlFlow(Transform):
         made = Made(graph.functions)
         _InBody(made).apply(graph, trace)
         if self.functions:
+            # The same `made`, so that names of new functions stay unique across all bodies.
             apply_in_functions(_InBody(made), graph, trace)
         elif graph.functions:
             trace.notes.append(
                 "loops and branches in library functions stay; functions=true raises them, too"
             )
         if made.functions:
+            # At once and at the end: bodies made later may call those made before.
             graph.functions = with_changes(graph.functions, made.functions)
             drop_lost_classes(graph, names)
 
@@ -62,6 +64,7 @@ class _InBody(Transform):
 
     def apply(self, graph: Graph, trace: Trace) -> None:
         if any(has(node.op, Trait.ENTER | Trait.SWITCH) for node in graph):
+            # Raising one loop may leave others with new inputs, which the next round finds again.
             while self._round(graph, self._made, trace):
                 trace.forget_left()
 
@@ -77,6 +80,7 @@ class _InBody(Transform):
         before = len(trace.changes)
         raising = Raising(graph, made, self.name, are_tangled=units.are_tangled)
         for unit in units.found:
+            # It reads a result of a unit raised in this round.
             if is_stale(unit, graph):
                 continue
             head = head_of(unit)

@@ -38,6 +38,7 @@ class RemoveAttribute(Transform):
                 continue
             gone = [a for a in self.attribute_name if a in node.attrs]
             for attribute in gone:
+                # Without a default TensorFlow refuses the node, so the user is warned.
                 if is_required(node.op, attribute, node.attrs.pop(attribute)):
                     required[node.op, attribute] = required.get((node.op, attribute), 0) + 1
             if gone:

@@ -34,6 +34,7 @@ class RemoveControlDependencies(Transform):
             kept = [n for n in node.control_inputs if self.keep_stateful and not is_stateless(n)]
             for source in kept:
                 trace.leave(node, f"waits for {source.op} nodes, which have side effects")
+            # Some edges cannot be told apart from the one that matters, so all of them stay.
             if node in placed:
                 kept = list(node.control_inputs)
                 trace.leave(node, f"'{kept[0].name}' is what puts it into a loop or branch")

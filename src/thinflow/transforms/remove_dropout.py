@@ -33,6 +33,7 @@ def _uniform(value: Value) -> Node | None:
         if producer.op not in {"Add", "AddV2", "Mul"} or len(producer.inputs) != 2:
             return None
         neutral = 1.0 if producer.op == "Mul" else 0.0
+        # x + 0 and x * 1, with the constant on either side.
         others = [a for a, b in (producer.inputs, producer.inputs[::-1]) if _constant(b) == neutral]
         if not others:
             return None
@@ -63,6 +64,7 @@ def _constant(value: Value) -> float | None:
     found = constant_node(value)
     if found is None or found.tensor is None or found.tensor.size != 1:
         return None
+    # One element of any rank.
     return float(found.tensor.numpy().ravel()[0])
 
 

@@ -59,6 +59,7 @@ class RemoveNodes(Transform):
         free: set[Node] | None = None
         # Sources first: each reader then moves once, however long the chain.
         for node in execution_order(graph):
+            # `*` means what could hand its input on: ops that have just one.
             if node.op not in ops and ("*" not in ops or len(node.inputs) != 1):
                 continue
             try:
@@ -68,6 +69,7 @@ class RemoveNodes(Transform):
                 continue
             if node.control_inputs and not self.drop_control:
                 free = effect_free(graph) if free is None else free
+                # Idle: it has no effect, and nobody else wants it, so nobody has to wait for it.
                 for source in node.control_inputs:
                     if source in free and source.readers == (node,):
                         node.remove_control_input(source)

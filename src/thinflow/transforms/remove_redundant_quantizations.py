@@ -32,8 +32,10 @@ def _measures(value: Value, x: Value) -> bool:
     if value.is_graph_input or not node.inputs:
         return False
     read = source_of(node.inputs[0])
+    # Measuring is done on the flattened value where the rank was not known.
     if read.node.op == "Reshape" and not read.is_graph_input:
         read = source_of(read.node.inputs[0])
+    # Reduced over all axes, as the result's rank shows.
     return read is source_of(x) and value.shape in (None, ())
 
 

@@ -48,6 +48,7 @@ class RemoveTrainingOps(Transform):
 
     def apply(self, graph: Graph, trace: Trace) -> None:
         names = {node.name for node in graph}
+        # Queues and conditions first: what they leave dead need not be looked at by the rest.
         if self.queues:
             empty_queues(graph, trace)
         if self.defaults:
@@ -85,6 +86,7 @@ def remove_ops(graph: Graph, ops: frozenset[str], what: str, trace: Trace) -> No
             continue
         if looker.is_protected:
             trace.leave(looker, "it is asked for by name")
+        # Print and CheckNumerics hand on their input; Assert has no result.
         elif has(looker.op, Trait.PASSES_THROUGH) and looker.inputs:
             trace.changed(looker, f"{what}; its readers read '{looker.inputs[0].name}'")
             sources = [v.node for v in looker.inputs]
@@ -142,6 +144,7 @@ def empty_queues(graph: Graph, trace: Trace) -> None:
         for take in takes:
             trace.changed(take, f"reads what '{fills[0].name}' puts into '{queue.name}'")
             graph.bypass(take, values)
+        # Closing and counting make sense only with the queue.
         for useless in (*(n for n in users if n not in takes), queue):
             trace.changed(useless, "belongs to a queue that is not needed any more")
             for waiter in useless.control_outputs:

@@ -68,6 +68,7 @@ class RenameNode(Transform):
                 raise GraphError(
                     f"'{reverse[new]}' and '{old}' would both be named '{new}'", hint="choose another name"
                 )
+            # A name is free if its node moves away as well.
             if new in graph and new not in plan:
                 raise GraphError(f"A node is already using '{new}' as name", hint="choose another name")
             if not LEGAL_NAME.match(new):
@@ -106,6 +107,7 @@ class RenameNode(Transform):
 def rename_all(graph: Graph, plan: dict[str, str]) -> None:
     """Rename many nodes at once; names may move in a circle. O(nodes)."""
     nodes = [(graph.node(old), new) for old, new in plan.items()]
+    # By way of other names: in a circle no name is free at first.
     for node, _ in nodes:
         graph.rename(node, graph.unique_name("renaming"))
     for node, new in nodes:

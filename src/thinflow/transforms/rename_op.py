@@ -30,6 +30,7 @@ class RenameOp(Transform):
     new_op_name: str
 
     def __post_init__(self) -> None:
+        # The form of op names; `>` stands between a namespace and the op.
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_>]*", self.new_op_name):
             raise ParameterError(f"'{self.new_op_name}' is not an op name", hint="use letters, digits and _")
 

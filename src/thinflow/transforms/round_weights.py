@@ -103,11 +103,13 @@ class RoundWeights(Rewrite):
         if all_equal(values):
             return "stored once, all its values being equal", stored_once(tensor)
         limit = self.num_steps + self.preserve_zero
+        # What was rounded before has a range narrower by a step, and would move to other levels.
         if _has_few_levels(values, limit):
             raise Refuse(f"it has at most {limit} different values already")
         return done, stored_once(Tensor.from_array(self._rounded(values), tensor.dtype))
 
     def _rounded(self, values: Array) -> Array:
+        # In double: float32 cannot tell neighbouring levels of a range far from zero.
         wide = values.astype(np.float64)
         low, high = float(wide.min()), float(wide.max())
         step = (high - low) / self.num_steps
@@ -115,6 +117,7 @@ class RoundWeights(Rewrite):
             raise Refuse(
                 f"a range from {low:.6g} to {high:.6g} cannot be divided into {self.num_steps} levels"
             )
+        # The largest value falls on the upper end of the last level.
         bucket = np.clip(np.floor((wide - low) / step), 0, self.num_steps - 1)
         rounded = (low + step * (bucket + 0.5)).astype(values.dtype)
         return np.where(values == 0, values, rounded) if self.preserve_zero else rounded
@@ -125,6 +128,7 @@ def _has_few_levels(values: Array, limit: int) -> bool:
     if values.size <= limit:
         return True
     flat = values.reshape(-1)
+    # More levels in a part are more levels in the whole.
     if np.unique(flat[:_SAMPLE].astype(np.float64)).size > limit:
         return False
     return flat.size <= _SAMPLE or bool(np.unique(flat.astype(np.float64)).size <= limit)
@@ -135,6 +139,7 @@ def _round_as_original(values: Array, num_steps: int) -> Array:
     little above.
     """
     low = np.float32(values.min())
+    # The original's C++ starts the maximum at the smallest positive float, not at the lowest.
     high = max(SMALLEST_NORMAL, np.float32(values.max()))
     if low == high:
         if abs(low) < 1e-6:

@@ -98,6 +98,7 @@ def _number(text: str) -> float:
     word = text.strip().lower()
     if word in _WORDS:
         return _WORDS[word]
+    # `float` alone would take nan, inf and digits with underscores.
     if not re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", word):
         raise ParameterError(f"value={text} is no number", hint="write a number, true or false")
     return float(word)

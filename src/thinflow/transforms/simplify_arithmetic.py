@@ -58,6 +58,7 @@ class SimplifyArithmetic(Transform):
             elif not side_outputs(node):
                 trace.changed(node, f"does nothing; its readers read '{same.name}'")
                 sources = [v.node for v in node.inputs]
+                # Nodes between may go with this one, and with them what they waited for.
                 for awaited in _awaited_between(node, same):
                     node.add_control_input(awaited)
                 graph.bypass(node, {0: same})
@@ -70,6 +71,7 @@ class SimplifyArithmetic(Transform):
             return
         sources = [v.node for v in node.inputs]
         trace.changed(node, f"is now {built.node.op} of '{_data(built.node)}'")
+        # Attributes that rules do not know, such as those of a layout, go on with the op.
         if built.node.op == node.op:
             for key, attr in node.attrs.items():
                 built.node.attrs.setdefault(key, attr)

@@ -47,6 +47,7 @@ def _sizes(wanted: Value) -> list[int]:
     unknown = [i for i, size in enumerate(found) if size is None]
     if len(unknown) > 1:
         raise Refuse(f"{len(unknown)} sizes of its shape are not known")
+    # -1 is found by division, which a 0 among the others makes impossible.
     if unknown and (0 in found or -1 in found):
         raise Refuse("one size is not known, and another is 0 or to be found")
     return [-1 if size is None else size for size in found]
@@ -65,12 +66,14 @@ class SimplifyShapes(Rewrite):
     )
 
     def prepare(self, graph: Graph, trace: Trace) -> Mapping[str, object]:
+        # Shape inference costs a walk over the graph, which is spared if no Reshape has use for it.
         if all(_has_constant_shape(n) for n in graph if n.op == "Reshape" and len(n.inputs) == 2):
             return {}
         known_shapes(graph)
         return {"loops": in_loops(graph)}
 
     def check(self, m: Match) -> None:
+        # A constant in a loop would have to wait for something inside.
         if m.reshape in m.loops:
             raise Refuse("it is in a loop")
         m.bind("sizes", _sizes(m.shape))

@@ -26,6 +26,7 @@ class SortByExecutionOrder(Transform):
     stable: bool = False
 
     def apply(self, graph: Graph, trace: Trace) -> None:
+        # A file that is in some order already is not rewritten into another.
         if is_sorted(graph):
             trace.notes.append("the nodes are in execution order already")
             return
@@ -43,6 +44,7 @@ def is_sorted(graph: Graph) -> bool:
     """
     seen = set()
     for node in graph:
+        # A Merge runs after one of its inputs; in a loop the other comes later in any order.
         ready = [v.node in seen for v in node.inputs]
         if not (any(ready) if node.op in MERGES and ready else all(ready)):
             return False

@@ -132,6 +132,7 @@ class SparsifyGather(Rewrite):
             return made.output()
         rows = m.array("w").reshape(-1)
         kept = _kept(rows, self.threshold)
+        # A table without rows cannot be filled: row 0 is stored as it is, or as 0.
         kept = kept if kept.size else np.zeros(1, np.int64)
         values = np.where(np.abs(rows[kept]) >= self.threshold, rows[kept], np.float32(0))
         types = {"key_dtype": INT64, "value_dtype": FLOAT}
@@ -144,6 +145,7 @@ class SparsifyGather(Rewrite):
             name=f"{source.name}/InitializeTable",
             attrs={"Tkey": INT64, "Tval": FLOAT},
         )
+        # One node fills all tables, of every lookup in the graph.
         group = site.graph.find(self.group_init_node) or site.add("NoOp", name=self.group_init_node).node
         group.add_control_input(filler.node)
         return table
@@ -159,6 +161,7 @@ class SparsifyGather(Rewrite):
 def _kept(rows: np.ndarray, threshold: float) -> np.ndarray:
     """The numbers of the rows that go into the table, int64."""
     flat = np.abs(rows.reshape(-1))
+    # NaN compares as false and is not 0: it is kept.
     return np.flatnonzero((flat >= threshold) & (flat > 0) | np.isnan(flat)).astype(np.int64)
 
 

@@ -89,6 +89,7 @@ class StripUnusedNodes(Transform):
                 trace.changed(waiter, f"no longer waits for '{source.name}', which has no effect")
         cuts: dict[Node, list[Value]] = {}
         for value in graph.inputs:
+            # Arguments of a function are no nodes to cut at.
             if value.node.op == ARGUMENT:
                 continue
             if value.node.op != "Placeholder":  # PlaceholderV2 and PlaceholderWithDefault become one
@@ -102,6 +103,7 @@ class StripUnusedNodes(Transform):
             if node not in needed:
                 node.set_inputs(())
                 node.set_control_inputs(())
+        # Inputs stay even if no output needs them: callers feed them.
         gone = [n for n in graph if n not in needed and not any(v.is_graph_input for v in n.outputs)]
         for node in gone:
             trace.changed(node, "not needed by any output")
@@ -118,6 +120,7 @@ class StripUnusedNodes(Transform):
         """
         known = [v.name for v in graph.inputs]
         for name in self.name_:
+            # `x:0` and `x` are the same value.
             if name.removesuffix(":0") in known:
                 continue
             if not self.missing_ok:
@@ -183,6 +186,7 @@ class StripUnusedNodes(Transform):
         for value in values:
             trace.changed(node, f"{value.name} is fed from now on, {specs[value]}")
             name = node.name if alone else f"{node.name}_{value.port}"
+            # Cut at several ports, or with ports that are still computed, a node gives several placeholders.
             fed = graph.add("Placeholder", name=name, attrs=_attrs(specs[value]), before=node)
             fed.origin = self.name
             _keep_name(graph, value.name, name)
@@ -224,6 +228,7 @@ def prune_functions(graph: Graph, trace: Trace) -> None:
 def needed_nodes(graph: Graph) -> set[Node]:
     """The nodes that must run for the outputs when the inputs are fed. O(nodes + edges)."""
     cut = {v.node for v in graph.inputs}
+    # An output that is fed is not computed at all.
     stack = [v.node for v in graph.outputs if not v.is_graph_input]
     needed: set[Node] = set()
     while stack:
@@ -231,6 +236,7 @@ def needed_nodes(graph: Graph) -> set[Node]:
         if node not in needed:
             needed.add(node)
             stack.extend(v.node for v in node.inputs if not v.is_graph_input)
+            # What waited for a fed node does not need it to run.
             stack.extend(n for n in node.control_inputs if n not in cut)
     return needed
 
@@ -270,6 +276,7 @@ def read_shape(text: str) -> Shape:
     body = text.strip().removeprefix("[").removesuffix("]").strip()
     if body == "unknown":
         return None
+    # "[]" is a scalar; without brackets an empty text is a mistake.
     if not body and "[" in text:
         return ()
     sizes: list[int | None] = []

@@ -74,12 +74,14 @@ class TargetRuntime(Transform):
             raise ParameterError("no release was given", hint="write target_runtime(version=1.4)")
         target = Target(read_release(self.version or LAST_PHONE_LIBRARY), self.mobile)
         newest = graph_version(target.release)
+        # First of all, as it makes new nodes that may be too new themselves.
         _lower_if_too_new(graph, target, trace)
         if self.functions:
             apply_in_functions(self.for_function(), graph, trace)
         left = self._rewrite(graph, target, trace)
         left += [_in_function(name, why) for name, why in target.demands_of_functions(graph)]
         if left and not self.partial:
+            # Nothing is changed for the caller: the error undoes the step.
             count = "one node" if len(left) == 1 else f"{len(left)} nodes"
             more = f" (and {len(left) - NAMED} more)" if len(left) > NAMED else ""
             raise TransformError(
@@ -119,6 +121,7 @@ class TargetRuntime(Transform):
                 trace.warnings.append(text)
             return ""
         reason = ""
+        # One change a round, since a rule may put another node in the place of this one.
         for item in target.demands(node):
             reason = self._apply_rule(graph, node, item, target, trace, loop)
             if not reason:
@@ -144,8 +147,10 @@ class TargetRuntime(Transform):
         try:
             rule(DowngradeSite(graph, node, site, loop))
         except Refuse as refusal:
+            # What the rule made before it refused.
             sweep(graph, site.made)
             return refusal.reason
+        # A replaced node is found again by the name that went over to its successor.
         head = node if node.graph is graph else next(n for n in site.made if n.name == node.name)
         trace.changed(head, f"{item} in older words" + (f": {head.op}" if head.op != op else ""))
         sweep(graph, sources)
@@ -214,6 +219,7 @@ def is_default(node: Node, attr: str) -> bool:
     """Whether an attribute says what its absence would."""
     default: Attr | None = (defaults_of(node.op) or {}).get(attr)
     value = node.attrs[attr]
+    # The list has as many ones as axes, where the default has four.
     if attr == "dilations" and isinstance(value, tuple):
         return set(value) == {1}
     if isinstance(default, float) and isinstance(value, float):

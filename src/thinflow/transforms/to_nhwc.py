@@ -52,6 +52,7 @@ class ToNhwc(Transform):
         sinker = Sinker(graph, trace, self.name)
         for node in wanted:
             try:
+                # New constants would be outside of the frame.
                 if node in loops:
                     raise Refuse("it is in a loop")
                 self._convert(sinker, node, trace)
@@ -65,11 +66,14 @@ class ToNhwc(Transform):
         data = DATA[node.op]
         if len(node.inputs) <= data:
             raise Refuse(f"it has only {len(node.inputs)} inputs")
+        # Layouts have a letter for each axis; only BiasAdd says NCHW of any rank.
         rank = node.inputs[data].spec.rank if node.op == "BiasAdd" else len(str(node.get("data_format")))
         if rank is None or rank < 3:
             raise Refuse("the number of its axes is not known" if rank is None else "it has no picture")
         if node.is_protected and side_outputs(node):
+            # Several outputs under names of their own cannot all be given to transposes.
             raise Refuse("it is asked for by name and has several outputs")
+        # The new axis i is the old axis last[i]: batch, height, width, channels.
         last = (0, *range(2, rank), 1)
         inputs: list[Value | Made] = list(node.inputs)
         for index in _PER_AXIS.get(node.op, ()):
@@ -78,6 +82,7 @@ class ToNhwc(Transform):
         trace.changed(node, f"works on {LAYOUTS[str(node.get('data_format'))]} instead")
         inputs[data] = sinker.transpose(node, node.inputs[data], last)
         loose = [v.node for v in node.inputs]
+        # Back again: channels go from the end to axis 1.
         sinker.around(node, Plan((0, rank - 1, *range(1, rank - 1)), inputs, attrs))
         sweep(sinker.graph, loose)
 
@@ -106,5 +111,6 @@ def _attrs(node: Node, order: Perm) -> dict[str, Attr]:
     if isinstance(pads, tuple) and pads:
         if len(pads) != 2 * len(order):
             raise Refuse(f"its explicit_paddings are not {2 * len(order)} numbers")
+        # A pair for each axis, in the order of the axes.
         attrs["explicit_paddings"] = tuple(n for a in order for n in pads[2 * a : 2 * a + 2])
     return attrs

@@ -67,6 +67,7 @@ class WidenFloats(Transform):
                 f"'{strange}' cannot be widened to float", hint="write half, bfloat16 or double"
             )
         narrow = frozenset(OTHER_FLOATS[name] for name in self.from_ or (HALF.name, BFLOAT16.name))
+        # A constant that becomes infinite would not be the same model, so then doubles stay.
         narrow -= _beyond(graph, narrow, trace)
         scope = Scope(narrow, ends=self.ends)
         if self.reaches_functions:

@@ -106,6 +106,7 @@ def several() -> dict[str, str]:
 
 def purpose(kind: type[Transform]) -> tuple[str, str]:
     """The first paragraph about a transform on one line, and what follows it."""
+    # Here a file is a transform and says so at its top; a plug-in's file may hold several.
     own = kind.__module__.startswith("thinflow.transforms.")
     doc = (inspect.getmodule(kind).__doc__ if own else kind.__doc__) or ""
     first, _, rest = inspect.cleandoc(doc).partition("\n\n")
@@ -116,6 +117,7 @@ def meanings(kind: type[Transform]) -> dict[str, str]:
     """Option -> what it means, from the class docstring."""
     _, _, listed = inspect.cleandoc(kind.__doc__ or "").partition("Attributes:\n")
     text = textwrap.dedent(listed)
+    # A meaning may go on over several lines, up to the next `name: ` at the margin.
     found = re.findall(r"^(\w+): (.*?)(?=^\w+: |\Z)", text, re.DOTALL | re.MULTILINE)
     return {name.removesuffix("_"): " ".join(meaning.split()) for name, meaning in found}
 

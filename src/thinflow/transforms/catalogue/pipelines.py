@@ -87,7 +87,9 @@ def _with(order: str, before: str, *steps: str) -> str:
 
 
 _FOR_LITERT = _with(
+    # In front of what cancels transposes, since changing the layout makes them.
     _with(_FLOAT, "cancel_transposes", "to_nhwc(ignore_errors=true)"),
+    # In front of folding: constants are then computed in the type in which the runtime will compute.
     "fold_constants",
     "widen_floats(from=bfloat16, ends=true)",
     "widen_floats",
@@ -143,5 +145,6 @@ def _for_runtime(runtime: str, version: str) -> Order:
     if version and runtime in {"litert", "onnx"}:
         raise ParameterError(f"version={version} is TensorFlow's", hint="leave it out")
     lower = f"    target_runtime({', '.join(options)})\n" if options else ""
+    # These have loops of their own; their converters take While and If, not frames.
     frames = "" if runtime in {"litert", "onnx"} else f"    {AS_IT_CAME}\n"
     return Order(purpose, repeated, f"\n{frames}{lower}    sort_by_execution_order\n")

@@ -22,6 +22,7 @@ def gather(site: DowngradeSite) -> None:
     rank, index_rank = site.rank(0), site.rank(1)
     axis %= rank
     params, element = site.input(0), site.type("Tparams")
+    # The axis to gather from comes to the front, the others keep their order.
     forth = [axis, *(i for i in range(rank) if i != axis)]
     taken = site.add(
         "Gather",
@@ -53,6 +54,7 @@ def concat(site: DowngradeSite) -> None:
     *values, axis = site.node.inputs
     if site.node.get("Tidx", INT32) is INT64:
         axis = site.constant(site.numbers(len(values), "int64 axis").astype(np.int32), "axis_int32")
+    # Concat wants its axis first.
     site.node.set_inputs([axis, *values])
     site.becomes("Concat", drop="Tidx")
 
@@ -90,6 +92,7 @@ def broadcast(site: DowngradeSite) -> None:
     if not (element.is_floating or element.is_integer):
         raise Refuse(f"a {element} cannot be spread by adding zeros", site.node)
     shape = site.input(1)
+    # Fill took an int32 shape only, before its index_type.
     if site.node.get("Tidx", INT32) is INT64:
         shape = site.add("Cast", shape, SrcT=INT64, DstT=INT32)
     zeros = site.add("Fill", shape, site.constant(np.zeros((), element.numpy()), "zero"), T=element)
@@ -130,11 +133,13 @@ def nms_5(site: DowngradeSite) -> None:
     element, padded = site.type(), bool(site.node.get("pad_to_max_output_size", False))
     four = site.add(
         "NonMaxSuppressionV4",
+        # Inputs are those of version 5 but for the last, which is checked above.
         *(boxes, scores, most, overlap, least),
         T=element,
         T_threshold=element,
         pad_to_max_output_size=padded,
     )
+    # Gathered again, since version 4 does not give the scores.
     taken = site.add("Gather", scores, four, Tparams=element, Tindices=INT32)
     if padded and site.node.output(1).uses:
         raise Refuse("its scores are padded, and those of older ops are not", site.node)
@@ -149,6 +154,7 @@ def nms_4(site: DowngradeSite) -> None:
     site.refuse_outputs(range(1, 2))
     attrs = {k: v for k, v in site.node.attrs.items() if k != "pad_to_max_output_size"}
     boxes = site.add("NonMaxSuppressionV3", *site.node.inputs, **attrs)
+    # As many as there are: nothing is padded.
     site.replace(boxes, {1: site.add("Size", boxes, T=INT32, out_type=INT32)})
 
 

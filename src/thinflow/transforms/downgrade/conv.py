@@ -45,6 +45,7 @@ def padded(site: DowngradeSite) -> None:
 def padded_pool(site: DowngradeSite) -> None:
     """A PadV2 with the least value in front, and no padding in the pooling."""
     element = site.type().numpy()
+    # Never the maximum, so that the border does not show.
     lowest = -np.inf if np.issubdtype(element, np.floating) else np.iinfo(element).min
     _pad_in_front(site, np.asarray(lowest, element))
 
@@ -54,6 +55,7 @@ def _pad_in_front(site: DowngradeSite, value: np.ndarray[Any, Any] | None) -> No
         del site.node.attrs["explicit_paddings"]  # nobody reads it
         return
     margins = site.node.get("explicit_paddings", ())
+    # Before and after for each of the four axes.
     if len(margins) != 8:
         raise Refuse(f"it has {len(margins)} explicit paddings, not 8", site.node)
     paddings = site.constant(np.array(margins, np.int32).reshape(4, 2), "paddings")

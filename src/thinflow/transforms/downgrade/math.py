@@ -42,6 +42,7 @@ def divide_no_nan(site: DowngradeSite) -> None:
     """x / y where y is not zero, else 0."""
     x, y, element = site.input(0), site.input(1), site.type()
     quotient = site.add("RealDiv", x, y, T=element)
+    # ZerosLike is 0 even where the quotient is infinite or NaN; a product with 0 would not be.
     zeros = site.add("ZerosLike", quotient, T=element)
     spread = site.add("Add", y, zeros if _same_shape(site, x, y) else site.zeros_like_all(x, y), T=element)
     is_zero = site.add("Equal", spread, site.constant(np.zeros((), element.numpy()), "zero"), T=element)
@@ -61,6 +62,7 @@ def select(site: DowngradeSite) -> None:
             f"Select does not broadcast, and a {element} cannot be spread by adding zeros", site.node
         )
     zeros = site.zeros_like_all(condition, yes, no)
+    # All false, but of the common shape: OR with it spreads the condition and leaves its values.
     nowhere = site.add("Cast", zeros, SrcT=element, DstT=BOOL)
     spread = site.add("LogicalOr", condition, nowhere)
     wide = [site.add("Add", value, zeros, T=element) for value in (yes, no)]
@@ -118,8 +120,10 @@ def batch_matmul_2(site: DowngradeSite) -> None:
             "the shapes of its operands are not known, and BatchMatMul does not broadcast", site.node
         )
     batches = left[:-2], right[:-2]
+    # One open size is the batch, and taken for the same on both sides.
     if batches[0] == batches[1] and batches[0].count(None) <= 1:
         site.becomes("BatchMatMul")
+    # MatMul can transpose its right side, but does not conjugate.
     elif not batches[1] and not site.node.get("adj_x", False) and not site.type().name.startswith("complex"):
         _one_matrix(site, left, right)
     elif not all(all(s is not None for s in batch) for batch in batches):
@@ -136,6 +140,7 @@ def batch_matmul_2(site: DowngradeSite) -> None:
 def _repeated(site: DowngradeSite, value: Value, shape: Sequence[int | None], batch: Sequence[int]) -> Value:
     """A stack of matrices with copies in the place of batch sizes that are 1 or absent."""
     own = (1,) * (len(batch) - len(shape) + 2) + tuple(shape[:-2])
+    # An axis without elements stays so, however often it is repeated.
     repeats = [wanted // have for wanted, have in zip(batch, own, strict=True) if have]
     if len(shape) < len(batch) + 2:
         sizes = [*own, *shape[-2:]]
@@ -160,6 +165,7 @@ def _one_matrix(site: DowngradeSite, left: Sequence[int | None], right: Sequence
     rows = site.add("Reshape", x, rows_shape, T=element, Tshape=INT32)
     product = site.add("MatMul", rows, w, T=element, transpose_a=False, transpose_b=adjoint)
     sizes = [*left[:-1], width]
+    # Reshape finds one open size by itself, unless there are no elements to find it from.
     if sizes.count(None) <= 1 and 0 not in sizes:
         shape = site.constant(np.array([-1 if s is None else s for s in sizes], np.int32), "shape")
     else:

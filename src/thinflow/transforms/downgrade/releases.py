@@ -43,6 +43,7 @@ def history() -> History:
         elif not line.startswith("#"):
             _, _, items = line.partition(": ")
             for item in items.split():
+                # The first release that lists it counts.
                 found.since.setdefault(item, release)
     return found
 
@@ -53,6 +54,7 @@ def read_release(text: str) -> Release:
     Raises:
         ParameterError: it is not one.
     """
+    # A patch level is read and left out: it brings no ops.
     found = re.fullmatch(r"\s*(\d{1,3})\.(\d{1,3})(\.\w+)?\s*", text)
     if found is None:
         raise ParameterError(f"'{text}' is not a release of TensorFlow", hint="write version=1.4")
@@ -66,6 +68,7 @@ def knows(op: str) -> bool:
 
 def too_new(item: str, release: Release) -> bool:
     """Whether an op, `Op.attr` or `Op.attr=value` came after the release."""
+    # What no release brought is as old as the table, or not TensorFlow's.
     return history().since.get(item, (0, 0)) > release
 
 
@@ -75,6 +78,7 @@ def too_new_value(op: str, attr: str, value: object, release: Release) -> str:
         word = (
             item.name
             if isinstance(item, DType)
+            # Any byte is a character of latin-1: an odd word is then just not in the table.
             else item.decode("latin-1")
             if isinstance(item, bytes)
             else ""

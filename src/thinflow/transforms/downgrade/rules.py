@@ -57,6 +57,7 @@ class DowngradeSite:
         """A new constant in front of this one."""
         made = self.site.constant(np.asarray(content), f"{self.node.name}/{name}")
         if self.node in self.loop:
+            # A constant without inputs is outside of every frame; waiting for a node of the loop takes it in.
             made.node.add_control_input(next(v.node for v in self.node.inputs if v.node in self.loop))
         return made
 
@@ -95,6 +96,7 @@ class DowngradeSite:
         """Put a value made here in the place of output 0, and others in that of higher outputs."""
         self.graph.replace(self.node, value.node, {0: value, **(others or {})})
         for other in (others or {}).values():
+            # `replace` moves its node to the old one's place, and so behind others made here that read it.
             if any(source.node is value.node for source in other.node.inputs):
                 self.graph.move_before(value.node, other.node)
 
@@ -115,6 +117,7 @@ class DowngradeSite:
                 if value.spec.dtype is element
                 else self.add("Cast", value, SrcT=_known(value), DstT=element)
             )
+            # Adding zeros broadcasts; ZerosLike keeps infinite and NaN values out of it.
             zeros = self.add("ZerosLike", same, T=element)
             total = zeros if total is None else self.add("Add", total, zeros, T=element)
         assert total is not None

@@ -21,7 +21,9 @@ from thinflow.transforms.flow.dependence import KNOWN
 from thinflow.transforms.flow.library import tell, with_changes
 from thinflow.typing import Array
 
+# Ops that look at the bits of a number, or at its neighbours.
 _BITS = frozenset({"Bitcast", "CompareAndBitpack", "ImmutableConst", "NextAfter", "Empty"})
+# Generators draw other numbers for another type.
 _RANDOM = ("Random", "Stateless", "Truncated", "Parameterized", "Multinomial")
 _HANDLES = frozenset({RESOURCE, VARIANT, STRING})
 _LISTS = ("TensorList", "EmptyTensorList", "TensorArray")
@@ -62,6 +64,7 @@ class Scope:
             return "nothing here knows what its op does"
         if called and not (has(node.op, KNOWN) and called <= set(self.functions)):
             return "it calls a function, whose types stay"
+        # The cast that keeps the name of an output takes the place of a node, which has just one port 0.
         if not is_body and len(outputs) > 1 and any(v in graph.outputs for v in outputs):
             return "it has several outputs, of which the graph gives one"
         if called or has(node.op, _FRAMES) or (self.lists and node.op.startswith(_LISTS)):
@@ -108,6 +111,7 @@ class Widening:
         if not any(mentions_type(n, narrow) for n in graph):
             return
         infer_shapes(graph)
+        # Nodes that nobody reads have no ports yet.
         values = [v for n in graph for v in (n.outputs or (n.output(),))]
         types = {v: t for v in values if (t := v.spec.dtype) is not None and t in narrow}
         kept = {
@@ -122,6 +126,7 @@ class Widening:
         ]
         wide = set(nodes)
         casts = _Casts(graph, types, wide)
+        # Readers that stay narrow need casts as well.
         for node in [n for n in graph if n in wide or any(v in types for v in n.inputs)]:
             casts.connect(node)
         if self.is_body:
@@ -159,6 +164,7 @@ def _types_in(attr: Attr) -> list[DType]:
 
 def as_float(array: Array) -> Array:
     """The numbers as float32; the largest of all, which masks are made with, stays the largest."""
+    # What is too large for float32 is infinite there, as it has to be; numpy would warn of it.
     with np.errstate(over="ignore"):
         result = array.astype(np.float32)
     if array.dtype == np.float64:
@@ -172,6 +178,7 @@ def _is_border(node: Node, narrow: frozenset[DType], kept: Collection[Node]) -> 
     if node.op != "Cast":
         return False
     if node.get("DstT") is FLOAT:
+        # Behind a node that keeps its type a cast to float is needed anyway: this is it.
         return node.inputs[0].node in kept
     ends = node.output().is_graph_output or any(r in kept for r in node.readers)
     return node.get("SrcT") is FLOAT and ends and all(r in kept for r in node.readers)
@@ -219,6 +226,7 @@ def _widen(node: Node, narrow: frozenset[DType]) -> None:
             node.attrs[key] = tuple(FLOAT if isinstance(t, DType) and t in narrow else t for t in attr)
         elif isinstance(attr, DType) and attr in narrow:
             node.attrs[key] = FLOAT
+    # A cast to float of what is float by now.
     if node.op == "Cast" and node.get("SrcT") is node.get("DstT"):
         _make_identity(node)
 
@@ -235,6 +243,7 @@ def _restore_name(graph: Graph, node: Node, types: dict[Value, DType]) -> None:
     value = node.output()
     if value not in types or value not in graph.outputs:
         return
+    # The name stays with a value of the old type.
     name = node.name
     graph.rename(node, graph.unique_name(f"{name}/wide"))
     attrs: dict[str, Attr] = {"SrcT": FLOAT, "DstT": types[value]}
@@ -267,6 +276,7 @@ def widen_functions(graph: Graph, scope: Scope, trace: Trace) -> Scope:
     for each in graphs:
         infer_shapes(each)
     wider = replace(scope, functions=frozenset(names), lists=all(map(holds_only_lists, graphs)))
+    # All or nothing: a caller that stays narrow would pass the wrong type to a body that is wide.
     if not all(_is_plain(f) for f in bodies.values()) or any(
         _why_call_stays(node, wider, each, is_body=each is not graph) for each in graphs for node in each
     ):
@@ -279,6 +289,7 @@ def widen_functions(graph: Graph, scope: Scope, trace: Trace) -> Scope:
 
 def _is_plain(function: Function) -> bool:
     """Whether no caller decides on its types."""
+    # Types of a generic body come from each caller, and cannot be changed once for all.
     attrs = (a for node in function.graph for a in node.attrs_view.values())
     return function.specialized is None and not any(isinstance(a, PlaceholderAttr) for a in attrs)
 

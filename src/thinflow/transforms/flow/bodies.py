@@ -152,6 +152,7 @@ class Place:
             copy.set_control_inputs(twin(n.output()).node for n in node.control_inputs)
             for value in node.outputs:
                 copy.output(value.port).spec = value.spec
+            # Everything it reads is there all the time, and so would it be.
             if all(n in idle for n in (*(v.node for v in copy.inputs), *copy.control_inputs)):
                 copy.add_control_input(anchor)
             self._adapt_names(copy, names)
@@ -176,6 +177,7 @@ class Place:
         adapt_moved_class(copy, names)
         frame = copy.attrs.get("frame_name")
         if has(copy.op, Trait.ENTER) and isinstance(frame, bytes):
+            # A frame is known by its name: two copies of one body would otherwise be one loop.
             copy.attrs["frame_name"] = f"{self.call.name}/".encode() + frame
 
     def truth(self, value: Value, name: str, wait: Sequence[Node] = ()) -> Value:
@@ -185,16 +187,19 @@ class Place:
             Refuse: it is not known what that would be.
         """
         element, shape = value.dtype, value.shape
+        # A Switch takes scalars only, so a bool of unknown rank can be nothing else.
         if element is BOOL and (shape == () or shape is None):
             return self.add("Identity", [value], name, {"T": BOOL}, wait).output()
         if element is None or shape is None:
             raise Refuse(f"the type or the rank of its condition '{value.name}' is not known")
+        # Of a tensor that is no scalar TensorFlow asks whether it has elements.
         if shape:
             size = self.add("Size", [value], f"{name}/size", {"T": element, "out_type": INT32}, wait)
             zero = self.constant(np.array(0, np.int32), f"{name}/zero", size)
             return self.add("Greater", [size.output(), zero], name, {"T": INT32}).output()
         # A Switch itself runs on both sides; what stands behind its output, on one.
         here = self.add("Identity", [value], f"{name}/Identity", {"T": element}, wait)
+        # A scalar holds if it is not zero, or for text not empty.
         nothing = np.array(b"", object) if element is STRING else np.zeros((), element.numpy())
         zero = self.constant(nothing, f"{name}/zero", here)
         return self.add("NotEqual", [here.output(), zero], name, {"T": element}).output()

@@ -43,6 +43,7 @@ def resolve_calls(graph: Graph, trace: Trace) -> None:
         node.op = _CALLS[node.op]
         node.set_inputs(node.inputs[1:])
         types: dict[str, Attr] = {key: node.attrs[key] for key in ("Tin", "Tout") if key in node.attrs}
+        # Annotations, such as those for a device, hold for the call as well.
         own = {key: attr for key, attr in node.attrs.items() if key.startswith("_")}
         node.attrs.clear()
         node.attrs.update({**types, "f": branch, **own})
@@ -56,6 +57,7 @@ def _branch(node: Node, condition: Array) -> FunctionAttr | None:
         if not isinstance(branches, tuple) or not branches or condition.size != 1:
             return None
         index = int(condition.reshape(-1)[0])
+        # An index out of range calls the last branch, as in TensorFlow.
         found = branches[index if 0 <= index < len(branches) else -1]
     return found if isinstance(found, FunctionAttr) else None
 
@@ -131,10 +133,12 @@ def _dead(switches: list[Node]) -> _Dead:
 
 
 def _dies(node: Node, dead: _Dead) -> bool:
+    # ControlTrigger is the one op that runs even behind what is dead.
     if node.op != "ControlTrigger" and any(n in dead.nodes for n in node.control_inputs):
         return True
     if not has(node.op, Trait.MERGE):
         return any(dead.has(v) for v in node.inputs)
+    # The way back of a loop whose entry is dead never carries anything.
     return all(dead.has(v) or has(v.node.op, Trait.NEXT_ITERATION) for v in node.inputs)
 
 
@@ -153,6 +157,7 @@ def _losing(graph: Graph, dead: _Dead) -> dict[Node, list[Value]]:
             continue
         found[node] = alive
         number = node.output(1)
+        # Port 1 tells the number of the input among those that are gone by then.
         if number.is_graph_output or (number.uses and len(alive) > 1):
             raise Refuse(f"'{number.name}', which tells the input of a Merge, is used")
     return found
@@ -169,6 +174,7 @@ def _join(graph: Graph, merge: Node, alive: list[Value], trace: Trace, origin: s
     if merge.output(1).uses:
         number = np.int32(merge.inputs.index(alive[0]))
         constant = Site(graph, merge, origin).constant(np.asarray(number), f"{merge.name}/value_index")
+        # The constant belongs to the branch or loop in which the Merge is.
         constant.node.add_control_input(alive[0].node)
         merge.output(1).replace_uses(constant)
     if merge.is_protected:
@@ -183,4 +189,5 @@ def _pass_on(graph: Graph, switch: Node, trace: Trace) -> None:
     """Let the readers of the output that is taken read the input instead; the others never run and go."""
     data = switch.inputs[0]
     trace.changed(switch, f"always takes output {_taken(switch)}; its readers read '{data.name}'")
+    # Both outputs: what read the one not taken is dead and removed below.
     graph.bypass(switch, {0: data, 1: data})

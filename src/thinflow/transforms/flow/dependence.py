@@ -36,6 +36,7 @@ class Needs:
 def bits(mask: int) -> Iterator[int]:
     """The places of the bits that are set, lowest first."""
     while mask:
+        # In two's complement x & -x is the lowest bit that is set.
         lowest = mask & -mask
         yield lowest.bit_length() - 1
         mask ^= lowest
@@ -44,6 +45,7 @@ def bits(mask: int) -> Iterator[int]:
 def closed(mask: int, following: Sequence[int]) -> int:
     """Loop variables with all that their next values need, turn after turn."""
     waiting = mask
+    # Only what is new is followed, so each variable is looked at once.
     while waiting:
         reached = 0
         for place in bits(waiting):
@@ -109,6 +111,7 @@ class Dependence:
         functions = [self.called(attr) for attr in callees(node)]
         if not functions:
             raise Refuse("it has no branches")
+        # Input 0 of If and Case is the condition, and no argument.
         offset = 1 if has(node.op, Trait.IF | Trait.CASE) else 0
         for function in functions:
             if len(function.inputs) != len(node.inputs) - offset:
@@ -120,6 +123,7 @@ class Dependence:
             return self._of_loop(node, *needs)
         if len({len(n.results) for n in needs}) > 1:
             raise Refuse("its branches give different numbers of results")
+        # Bit 0: the condition decides whichever result is read.
         always = offset
         for one in needs:
             always |= one.always << offset
@@ -133,6 +137,7 @@ class Dependence:
         count = len(node.inputs)
         if len(condition.results) != 1 or len(body.results) != count:
             raise Refuse(f"its body gives {len(body.results)} values, not {count}")
+        # What the test reads matters in every turn, and so does what makes its next value.
         always = closed(condition.results[0] | condition.always | body.always, body.results)
         results = [closed(always | 1 << i, body.results) for i in range(count)]
         return Needs(results, always, condition.is_quiet and body.is_quiet)
@@ -153,6 +158,7 @@ class Dependence:
     def _of_body(self, function: Function) -> Needs:
         calls = {n: self._needs_of(n) for n in function.graph if has(n.op, KNOWN)}
         masks = _masks(function.graph, function.inputs, calls)
+        # What has an effect runs whatever is read of the function.
         doing = [n for n in function.graph if not self._is_quiet(n, calls)]
         always = 0
         for node in dict.fromkeys([*function.control_outputs, *doing]):
@@ -162,6 +168,7 @@ class Dependence:
     def _needs_of(self, node: Node) -> Needs | None:
         try:
             return self.of_call(node)
+        # Nothing known: everything it reads is taken to be needed.
         except Refuse:
             return None
 
@@ -201,6 +208,7 @@ def _masks(graph: Graph, arguments: Sequence[Value], calls: Mapping[Node, Needs 
     while True:
         before = dict(masks.runs)
         for node in order:
+            # Masks only grow and have few bits, so this ends.
             _settle(node, own.get(node, 0), calls.get(node), masks)
         if not turns or masks.runs == before:
             return masks

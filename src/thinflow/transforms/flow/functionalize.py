@@ -62,6 +62,7 @@ def units_of(graph: Graph) -> Units:
         UnsupportedOp: a loop is not built as TensorFlow builds them.
     """
     steps = all_steps(graph)
+    # Readers first: raised later, a unit would have to be found again with its new inputs.
     found = [s for s in reversed(steps) if not isinstance(s, Node)]
     return Units(found, bool(found) and are_tangled(steps))
 
@@ -122,6 +123,7 @@ class Raising:
         Raises:
             Refuse: it has to stay; nothing was changed then.
         """
+        # A failed attempt must leave no functions behind.
         before = dict(self.made.functions)
         try:
             inside = self._checked(unit)
@@ -147,6 +149,7 @@ class Raising:
         inside = dict.fromkeys(nodes_of(unit))
         leaving = set(unit.exits if isinstance(unit, Loop) else unit.merges)
         for node in inside:
+            # Functions cannot take a reference to a variable's memory.
             if node.op.startswith("Ref"):
                 raise Refuse(f"'{node.name}' hands on a variable by reference; freeze the model first", node)
             wanted = _wanted_outside(node, inside, is_result=node in leaving)
@@ -156,6 +159,7 @@ class Raising:
             waiting = next((n for n in unit.exits if any(c in inside for c in n.control_inputs)), None)
             if waiting is not None:
                 raise Refuse(f"'{waiting.name}' waits for what is inside the loop", waiting)
+        # Only then can a call wait for itself, and looking for that costs a walk over the graph.
         if self.are_tangled:
             self._refuse_cycle(inside, leaving)
         return inside
@@ -172,6 +176,7 @@ class Raising:
             raise Refuse("it has no variables")
         functions = loop_functions(loop)
         types = [type_of(v) for v in _entered(loop)]
+        # TensorFlow's own suffix of frame names.
         name = _legal(loop.name.removesuffix("/while_context"))
         handed = [type_of(e.output()) for e in loop.exits]
         condition = self._function(functions.condition, types, [BOOL], name)
@@ -187,6 +192,7 @@ class Raising:
             "body": FunctionAttr(self.made.add(f"{name}_body", body)),
             "output_shapes": (),
             _PARALLEL: _parallel(loop),
+            # TensorFlow makes Switch and Merge of it again before it runs, so that parts run in parallel.
             "_lower_using_switch_merge": True,
         }
         op = "While" if stateful else "StatelessWhile"
@@ -200,6 +206,7 @@ class Raising:
         given = [type_of(m.output()) for m in unit.merges]
         scope = unit.merges[0].name.rpartition("/")[0] or f"{unit.merges[0].name}_if"
         made = [self._function(f, types, given, scope) for f in functions]
+        # Arguments are all that the step reads; what no branch uses of them is not passed.
         used, bodies = without_unread(made)
         arguments, types = [arguments[i] for i in used], [types[i] for i in used]
         stateless = "" if has_effects(*bodies) else "Stateless"
@@ -228,6 +235,7 @@ class Raising:
         declare(function, arguments, scope)
         graph = function.graph
         graph.inputs, graph.outputs = function.inputs, function.outputs
+        # Effects are outputs for the time being, so that nothing takes them for useless.
         graph.outputs = [*function.outputs, *(n.output() for n in function.control_outputs)]
         self._raise_all(graph)
         count = len(function.outputs)
@@ -246,10 +254,12 @@ class Raising:
         while (units := units_of(graph)).found:
             if self.depth >= MAX_DEPTH:
                 raise Refuse(f"more than {MAX_DEPTH} loops and branches are inside each other")
+            # Again for each level: raising inner ones gave new nodes, and types are needed for functions.
             infer_with_loops(graph)
             tangled, depth = units.are_tangled, self.depth + 1
             inner = Raising(graph, self.made, self.origin, are_tangled=tangled, depth=depth)
             for unit in units.found:
+                # It reads a result of a unit that was just raised; the next round finds it again.
                 if not is_stale(unit, graph):
                     inner.raised(unit)
 
@@ -282,6 +292,7 @@ class Raising:
 
     def _hand_out(self, node: Node, result: Value, call: Node) -> None:
         """Let what read an Exit or a Merge read a result; one that is asked for keeps its name."""
+        # It reads nothing any more: what it read is removed with it.
         node.set_inputs(())
         node.set_control_inputs(())
         for waiter in node.control_outputs:
@@ -336,11 +347,13 @@ def _entered(loop: Loop) -> list[Value]:
 
 def _parallel(loop: Loop) -> Attr:
     """How many turns may run at once: the same at every Enter of a loop."""
+    # 10 is TensorFlow's default.
     return next((e.attrs[_PARALLEL] for e in loop.enters if _PARALLEL in e.attrs), 10)
 
 
 def _refuse_twice(condition: Function, body: Function) -> None:
     """Raise Refuse if the condition and the body would both do what is to be done once in a turn."""
+    # By name: both functions are copies of the same nodes of the loop.
     doing = {n.name for n in condition.graph if not is_pure(n) and n.op not in _REPEATABLE}
     twice = sorted(doing & {n.name for n in body.graph})
     if twice:

@@ -34,6 +34,7 @@ class Made:
 
     def add(self, wished: str, function: Function) -> str:
         """Put a function into the library; its name."""
+        # Legal in the name of a function, which is also that of an op.
         base = re.sub(r"[^A-Za-z0-9_]", "_", wished)
         name, number = base, 0
         while name in self.taken or name in self.functions:
@@ -49,6 +50,7 @@ def type_of(value: Value) -> DType:
     Raises:
         Refuse: nobody knows.
     """
+    # Around control flow types are the same on all sides, and stated where shape rules are at a loss.
     around = [n for n in (value.node, *value.readers) if has(n.op, _PASSING)]
     known = (value.dtype, *(n.attrs.get("T") for n in around))
     found = next((t for t in known if isinstance(t, DType)), None)
@@ -69,6 +71,7 @@ def declare(function: Function, types: Sequence[DType], scope: str) -> None:
     for value, element in zip(function.inputs, types, strict=True):
         node = value.node
         node.attrs["T"] = element
+        # TensorFlow's ArgDef allows [a-z][a-z0-9_]* only.
         letters = re.sub(r"[^a-z0-9_]", "_", node.name.lower())
         wished = letters if letters[:1].isalpha() else f"arg_{letters}"
         if wished != node.name:
@@ -81,6 +84,7 @@ def finished(function: Function, arguments: Sequence[DType], results: Sequence[D
     Whoever waits for a call waits for the effects that its function declares, not for its results.
     """
     graph = function.graph
+    # First, since edges that mean nothing would keep nodes alive.
     drop_idle_control(graph)
     free = effect_free(graph)
     awaited = [n for n in function.control_outputs if n not in free]
@@ -101,6 +105,7 @@ def without_unread(functions: Sequence[Function]) -> tuple[list[int], list[Funct
     ]
     kept: list[Function] = []
     for function in functions:
+        # Arguments that no function reads; all functions of one call have the same ones.
         function.graph.remove(*(v.node for i, v in enumerate(function.inputs) if i not in used))
         inputs = [function.inputs[i] for i in used]
         kept.append(replace(function, inputs=inputs, input_types=[function.input_types[i] for i in used]))

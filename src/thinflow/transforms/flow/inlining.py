@@ -76,7 +76,9 @@ class Inlining:
             return True
         results = self.function.outputs
         if self.call.control_inputs and any(v.node in self.arguments for v in results):
+            # An argument handed straight on would be there before what the call waited for.
             return True
+        # Whoever reads a result may count on the effects of the call having happened.
         return any(not ancestors([v.node]).issuperset(self.effects) for v in results if self.effects)
 
     def _result_types(self) -> tuple[DType, ...]:
@@ -84,6 +86,7 @@ class Inlining:
         types: list[DType] = []
         for port, value in enumerate(self.function.outputs):
             listed = declared[port] if isinstance(declared, tuple) and port < len(declared) else None
+            # The caller knows best; a generic function says nothing of its types.
             known = (listed, *self.function.output_types[port : port + 1], value.node.attrs.get("T"))
             element = next((t for t in known if isinstance(t, DType)), None)
             if element is None:
@@ -96,6 +99,7 @@ class Inlining:
         self._copy()
         self._wait()
         effects = [self.copies[n] for n in self.effects]
+        # Not the whole body: what only computes need not be waited for.
         for waiter in self.call.control_outputs:
             for node in (*effects, *self.call.control_inputs):
                 waiter.add_control_input(node)
@@ -103,6 +107,7 @@ class Inlining:
         if self.types:
             one = len(results) == 1
             attrs: dict[str, Attr] = {"T": self.types[0] if one else self.types}
+            # A node that does nothing but keep the name, and wait.
             holder = self.graph.add(
                 "Identity" if one else "IdentityN",
                 results,
@@ -124,6 +129,7 @@ class Inlining:
             copy = self.graph.graft(node, name, device=device, before=self.call)
             copy.origin = node.origin or self.origin
             self.copies[node] = copy
+        # Names in the body -> here: annotations refer to nodes by name.
         names = {node.name: copy.name for node, copy in self.copies.items()}
         names |= {node.name: value.node.name for node, value in self.arguments.items()}
         for node, copy in self.copies.items():
@@ -137,6 +143,7 @@ class Inlining:
         adapt_moved_class(copy, names)
         frame = copy.attrs_view.get("frame_name") if has(copy.op, Trait.ENTER) else None
         if isinstance(frame, bytes):
+            # A frame is known by its name: two copies of one body would otherwise be one loop.
             copy.attrs["frame_name"] = f"{self.call.name}/".encode() + frame
 
     def _copy_of(self, value: Value) -> Value:
@@ -147,6 +154,7 @@ class Inlining:
         """Let what has an effect, and what gives a result, wait for what the call waited for."""
         if self.in_loop:
             anchor = [*(v.node for v in self.call.inputs), *self.call.control_inputs][:1]
+            # Without inputs it would be outside of the frame.
             for copy in self.copies.values():
                 if not copy.inputs and not copy.control_inputs:
                     copy.set_control_inputs(anchor)
@@ -154,6 +162,7 @@ class Inlining:
             return
         givers = {value.node for value in self.function.outputs}
         for node, copy in self.copies.items():
+            # What lies between needs no edge: it is reached through those that wait, or may run early.
             if node in givers or not is_stateless(copy):
                 for awaited in self.call.control_inputs:
                     copy.add_control_input(awaited)

@@ -54,6 +54,7 @@ class Everywhere(Transform):
 
     def apply(self, graph: Graph, trace: Trace) -> None:
         self.inner.apply(graph, trace)
+        # It is reached into now, so the advice to do so is out of place.
         trace.notes = [note for note in trace.notes if not note.startswith(_NOTE)]
         apply_in_functions(self.body, graph, trace)
 
@@ -77,6 +78,7 @@ def apply_in_functions(transform: Transform, graph: Graph, trace: Trace) -> None
         inside = Trace()
         try:
             after = _edited(transform, graph.functions[name], inside)
+        # This one is a fault of ours; others are told by the function and left.
         except TransformError:
             raise
         except ThinflowError as error:
@@ -91,10 +93,12 @@ def apply_in_functions(transform: Transform, graph: Graph, trace: Trace) -> None
 
 def with_changes(library: Mapping[str, Function], changed: Mapping[str, Function]) -> Edited:
     """A library with some functions in the place of those of the same name."""
+    # Changes on changes are one layer, so that looking up a function stays one step.
     older = library.changes if isinstance(library, Edited) else {}
     base = library.library if isinstance(library, Edited) else library
     edited = Edited(base, {**older, **changed})
     for function in changed.values():
+        # Bodies call the new library, too: a changed function may be called by another.
         function.graph.functions = edited
     return edited
 
@@ -104,6 +108,7 @@ def _edited(transform: Transform, function: Function, trace: Trace) -> Function:
     body, results = copy.graph, len(copy.outputs)
     effects = list(dict.fromkeys([*copy.control_outputs, *_dangling(body)]))
     known = find_problems(body, port_count)
+    # Effects are outputs for the time being, so that a transform keeps them.
     body.outputs = [*copy.outputs, *(node.output() for node in effects)]
     places = [results + effects.index(node) for node in copy.control_outputs]
     transform.apply(body, trace)
@@ -114,6 +119,7 @@ def _edited(transform: Transform, function: Function, trace: Trace) -> Function:
             f"it left an invalid function '{function.name}': {new[0]}",
             hint="leave functions=true out, and please report this with the model",
         )
+    # Found by place: the transform may have put other nodes there.
     outputs = body.outputs
     body.outputs = outputs[:results]
     kept: list[Node] = [outputs[place].node for place in places]
@@ -172,6 +178,7 @@ def endless(roots: set[str], callees_of: Callable[[str], set[str]]) -> set[str]:
     for name, called in callees.items():
         for other in called:
             callers.setdefault(other, []).append(name)
+    # Kahn's algorithm: leaves go first, and who calls only what is gone; a circle never gets there.
     left = {name: len(called) for name, called in callees.items()}
     done = [name for name, count in left.items() if not count]
     while done:

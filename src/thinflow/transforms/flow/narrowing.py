@@ -47,6 +47,7 @@ class Narrowing:
 
     def find(self, name: str) -> Function | None:
         """A function as it is by now."""
+        # What was narrowed already goes before what the file holds.
         return self.made.get(name) or self._library.get(name)
 
     def graph(self, graph: Graph, where: str = "") -> bool:
@@ -60,6 +61,7 @@ class Narrowing:
             Whether anything changed.
         """
         changed = False
+        # Once a reader needs less, what it reads may do with less as well.
         for node in reversed(execution_order(graph)):
             if node.graph is not graph or not has(node.op, KNOWN):
                 continue
@@ -95,12 +97,14 @@ class Narrowing:
             raise Refuse(f"output {max(read)} is used, but it gives {results} values")
         inputs, outputs = self._kept(node, needs, read)
         if asked and is_main:
+            # An output that is asked for by `name:port` keeps its number only if all before it stay.
             wide = self._kept(node, needs, read | set(range(max(asked))))
             if wide != (inputs, outputs):
                 last = node.output(max(asked)).name
                 self._trace.leave(node, f"'{last}' is asked for by this name, so that results before it stay")
             inputs, outputs = wide
         whole = len(inputs) == len(node.inputs) and len(outputs) == results
+        # A loop with no variables is not valid.
         if whole or (has(node.op, Trait.WHILE) and not inputs):
             return False
         refuse_untyped(node, results)
@@ -115,6 +119,7 @@ class Narrowing:
         body = self._dependence.called(callees(node)[1])
         done = False
         for number, (argument, result) in enumerate(zip(body.inputs, body.outputs, strict=True)):
+            # Whatever number of turns, the result is what the loop began with.
             if _source(result) is argument and node.output(number).uses:
                 done |= bool(node.output(number).replace_uses(node.inputs[number]))
         return done
@@ -126,6 +131,7 @@ class Narrowing:
         for port in read:
             mask |= needs.results[port]
         inputs = list(bits(mask))
+        # A loop's results are the next values of its variables.
         return (inputs, inputs) if has(node.op, Trait.WHILE) else (inputs, sorted(read))
 
     def _functions(self, node: Node, inputs: list[int], outputs: list[int]) -> list[FunctionAttr]:
@@ -141,9 +147,11 @@ class Narrowing:
                 return [self._function(condition, inputs, [0]), self._function(body, inputs, inputs)]
             if has(node.op, Trait.CALL):
                 return [self._function(callees(node)[0], inputs, outputs)]
+            # Input 0 is the condition, so argument i - 1 of the branches is input i.
             own = [i - 1 for i in inputs if i]
             return [self._function(attr, own, outputs) for attr in callees(node)]
         except Refuse:
+            # A function narrowed before another refused must not be left behind.
             self.made, self._mentions = before, counted
             del self._trace.changes[told:]
             raise
@@ -157,13 +165,16 @@ class Narrowing:
         if len(inputs) == len(function.inputs) and len(outputs) == len(function.outputs):
             return attr
         key = (attr_key(attr), tuple(inputs), tuple(outputs))
+        # The same narrowing of the same function was made for another call.
         if key in self._twins and self._twins[key] in self.made:
             self._mentions[attr.name] -= 1
             self._mentions[self._twins[key]] += 1
             return FunctionAttr(self._twins[key])
         name = attr.name
+        # Others still call it as it is.
         is_shared = self._mentions[name] > 1
         if is_shared:
+            # The copy mentions what the original mentions once more.
             self._count(function.graph)
             self._mentions[name] -= 1
             name = self._unique(name)
@@ -200,6 +211,7 @@ class Narrowing:
             control_outputs=effects,
             input_types=_chosen(copy.input_types, inputs),
             output_types=_chosen(copy.output_types, outputs),
+            # It lists as many shapes as there were arguments.
             attrs={k: v for k, v in copy.attrs.items() if k != "_input_shapes"},
             source=None,
             specialized=None,
@@ -219,6 +231,7 @@ class Narrowing:
         body.inputs = kept
         body.remove(*(v.node for v in gone))
         for number, value in enumerate(kept):
+            # `_Arg` nodes carry their number.
             if "index" in value.node.attrs:
                 value.node.attrs["index"] = number
         return kept
@@ -281,6 +294,7 @@ def rewire(
     _choose(node, "T" if has(node.op, Trait.WHILE) else "Tin", [i - offset for i in inputs if i >= offset])
     for key in _PER_OUTPUT:
         listed = node.attrs.get(key)
+        # The list may be empty, as that of shapes is where nobody stated them.
         if isinstance(listed, tuple) and len(listed) == results:
             _choose(node, key, outputs)
     lost = [v.node for i, v in enumerate(node.inputs) if i not in set(inputs)]
@@ -288,11 +302,13 @@ def rewire(
     places = {node.output(old): node.output(new) for new, old in enumerate(outputs)}
     specs = [old.spec for old in places]
     declared = graph.outputs
+    # Upwards: results only move to lower ports, whose own readers have moved or were none.
     for old, new in places.items():
         if old is not new:
             old.replace_uses(new)
     if any(places.get(v, v) is not v for v in declared):
         graph.outputs = [places.get(v, v) for v in declared]
+    # Shapes were inferred for the old ports.
     for new, spec in zip(places.values(), specs, strict=True):
         new.spec = spec
     sweep(graph, lost)

@@ -41,6 +41,7 @@ class Frame:
             self.stays[0] = False  # something has to go round
         self.has_effects = any(effects_of(f) for f in (self.condition, self.body))
         self.name = f"{call.name}/while_context"
+        # Frames are known by their names alone: two of one name would be one loop.
         while self.name in frames:
             self.name += "_"
         self.decision = self.condition.outputs[0].spec
@@ -54,21 +55,25 @@ class Frame:
         merges = {i: self._merge(place, enters[i], self.types[i]) for i in moving}
         first = merges[moving[0]]
         heads = [merges[i].output() if i in merges else e.output() for i, e in enumerate(enters)]
+        # Constant Enters are there without a turn: what reads nothing else has to wait for one that turns.
         idle = {e for i, e in enumerate(enters) if i not in merges}
         (decision,), before = place.body(self.condition, heads, first, idle)
         going_on = self._decided(place, decision, before)
         switches = {
             i: place.add("Switch", [m.output(), going_on], "Switch", self._type(i)) for i, m in merges.items()
         }
+        # Behind the Switches: these nodes run in turns of the body only, unlike the Switches themselves.
         inside = {
             i: place.add("Identity", [s.output(1)], "Identity", self._type(i)) for i, s in switches.items()
         }
         given = [inside[i].output() if i in inside else e.output() for i, e in enumerate(enters)]
         results, effects = place.body(self.body, given, inside[moving[0]], idle)
         for i, merge in merges.items():
+            # The next turn begins once the effects of this one are done.
             following = place.add("NextIteration", [results[i]], "NextIteration", self._type(i), effects)
             merge.set_input(1, following)
         exits = {i: place.add("Exit", [s.output(0)], "Exit", self._type(i)) for i, s in switches.items()}
+        # What stays the same is what came in.
         values = [exits[i].output() if i in exits else v for i, v in enumerate(self.initial)]
         return values, place.add("NoOp", (), "done", wait=list(exits.values()))
 
@@ -90,9 +95,11 @@ class Frame:
 
     @staticmethod
     def _merge(place: Place, enter: Node, element: DType) -> Node:
+        # The second input is the way back, which does not exist yet: the body reads the Merge first.
         return place.add("Merge", [enter.output(), enter.output()], "Merge", {"T": element, "N": 2})
 
     def _decided(self, place: Place, decision: Value, before: Sequence[Node]) -> Value:
+        # LoopCond takes a scalar bool.
         if self.decision.dtype not in (BOOL, None) or self.decision.shape:
             decision.spec = self.decision
             decision = place.truth(decision, "decision")

@@ -51,6 +51,7 @@ class Branches:
         # A call runs when all its inputs are there; the effects of a branch must not come before that.
         wait = [*self.call.control_inputs, *(v.node for v in self.arguments if self.has_effects)]
         if has(self.call.op, Trait.CASE):
+            # With one branch there is nothing to decide.
             if len(self.bodies) == 1:
                 start = place.add("NoOp", (), "start", wait=[*wait, self.decision.node])
                 return self._straight(place, start)
@@ -87,6 +88,7 @@ class Branches:
         then: Function,
         number: int,
     ) -> tuple[list[Value], Node]:
+        # The predicate through its own Switch: something on either side that what reads nothing can wait for.
         pivot = place.add("Switch", [predicate, predicate], "Switch", {"T": BOOL})
         sides = [
             place.add("Identity", [pivot.output(i)], name, {"T": BOOL})
@@ -102,11 +104,13 @@ class Branches:
             no, on_no = place.body(otherwise[0], rest, sides[0])
         else:
             assert index is not None
+            # Inner Switches run on the side of the others only, so the index has to come through one as well.
             passed = place.add("Switch", [index, predicate], "index/Switch", {"T": INT32})
             again = place.add("Identity", [passed.output(0)], "index", {"T": INT32})
             no, last = self._one_of(place, again.output(), rest, otherwise, number + 1)
             on_no = [last]
         merges = [self._merged(place, a, b, t) for a, b, t in zip(no, yes, self.given, strict=True)]
+        # Whoever waited for the call waits for the side that runs, its effects included.
         ends = [
             place.add("Identity", [side.output()], "done", {"T": BOOL}, effects).output()
             for side, effects in zip(sides, (on_no, on_yes), strict=True)

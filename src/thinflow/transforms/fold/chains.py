@@ -39,9 +39,11 @@ Slot = tuple[Node, int]
 def fold_chains(graph: Graph, trace: Trace, mode: Mode) -> None:
     """Fold every chain the mode asks for, until there is none left."""
     while True:
+        # Pieces are looked for anew each time, and say again why some are none.
         trace.forget_left()
         pieces = Pieces(graph, trace, mode)
         folded = 0
+        # A head that was folded may have taken nodes of others with it.
         for head in pieces.heads():
             if head.node.graph is not graph or not _is_wanted(head, mode):
                 continue
@@ -60,6 +62,7 @@ def _is_wanted(head: Piece, mode: Mode) -> bool:
     if head.scales:
         return True
     is_lone_bias = has(head.node.op, Trait.BIAS_ADD) and head.children[0].producer is not None
+    # A bias right behind its convolution is already what folding would make of it.
     return mode.normalize_bias and not is_lone_bias
 
 
@@ -100,6 +103,7 @@ class Fold:
         Raises:
             Refuse: a number does not fit its type, or control edges are in the way. Nothing changes then.
         """
+        # Everything that may refuse comes before the first edit below.
         self._push_down()
         self._refuse_tangled_control()
         for target in self.targets:
@@ -142,6 +146,7 @@ class Fold:
             elif not piece.stays:
                 self.absorbed.append(piece)
                 stack.append((piece.children[0], s, b, slot))
+            # What joins or moves values keeps its place, and s and b go on to each of its inputs.
             else:
                 self.kept.append((piece.node, slot))
                 stack.extend(_branches(piece, s, b))
@@ -189,6 +194,7 @@ class Fold:
         if target.bias is None:
             return node.output()
         reusable = self._bias_constant() if target.slot is None else None
+        # The bias stands where it is read: at the end of the chain, or in front of the node that stays.
         before = self.head.node if target.slot is None else target.slot[0]
         site = Site(self.graph, before, self.mode.origin)
         if reusable is not None:
@@ -216,6 +222,7 @@ class Fold:
             if (
                 step is None
                 or not (has(piece.node.op, Trait.BIAS_ADD) or is_sum(piece.node.op))
+                # Of x - c the constant is the negated addend; c - x adds it, and scales by -1.
                 or (piece.node.op == "Sub" and not step.scales)
             ):
                 continue
@@ -245,6 +252,7 @@ class Fold:
                 waiter.remove_control_input(node)
                 if waiter not in gone:
                     waiter.add_control_input(top.node)
+            # Taken off the old node even if nothing takes it over: it is about to go.
             for awaited in node.control_inputs:
                 node.remove_control_input(awaited)
                 if awaited not in gone and awaited is not top.node:
@@ -281,10 +289,12 @@ class Fold:
 
 def _branches(piece: Piece, s: Array, b: Array) -> list[tuple[Piece, Array, Array, Slot | None]]:
     """The pieces under a node that stays, each with its share of s and b."""
+    # The old Concat has its axis first.
     offset = 1 if piece.node.op == "Concat" else 0
     slots = [(piece.node, i + offset) for i in range(len(piece.children))]
     if piece.split is None:
         return [(c, s, b, slot) for c, slot in zip(piece.children, slots, strict=True)]
+    # Channels of the branches lie one behind the other.
     bounds = np.cumsum(piece.split)[:-1]
     shares = [np.split(np.broadcast_to(v, (piece.channels.count,)), bounds) for v in (s, b)]
     return list(zip(piece.children, *shares, slots, strict=True))
@@ -299,6 +309,7 @@ def put_weights(graph: Graph, producer: Producer, weights: Tensor, origin: str) 
         source.attrs["value"] = weights
         return
     fresh = Site(graph, node, origin).constant(weights, f"{node.name}_weights")
+    # The new constant waits for what the old one waited for.
     fresh.node.set_control_inputs(awaited_by_constant(producer.weights))
     fresh.node.device = source.device
     node.set_input(KINDS[node.op].weights, fresh)

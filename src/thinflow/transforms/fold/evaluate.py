@@ -68,11 +68,13 @@ class ConstantPart:
         producers = [v.node for v in node.inputs] + list(node.control_inputs)
         if has(node.op, Trait.CONTROL_FLOW) or any(p in self.in_control_flow for p in producers):
             self.in_control_flow.add(node)
+        # What is fed may have any value, whatever its node would compute.
         if has(node.op, Trait.PLACEHOLDER) or any(v.is_graph_input for v in node.outputs):
             return
         if node.tensor is not None:
             self.computable.add(node)
             return
+        # A source that is no constant: a random number, a variable, an input of a kind nobody knows here.
         if not node.inputs:
             return
         constant = all(v.node in self.computable for v in node.inputs)
@@ -88,6 +90,7 @@ class ConstantPart:
             self.from_shapes.add(node)
 
     def _follows_from_shapes(self, node: Node) -> bool:
+        # Inside a frame a node runs once a turn; a constant in its place would be there just once.
         if not is_stateless(node) or node in self.in_control_flow:
             return False
         read = [v for v in node.outputs if v.uses or v.is_graph_output]
@@ -100,6 +103,7 @@ class ConstantPart:
             Refuse: it, or a node above it, cannot be computed; noted in `failed`.
         """
         cone = self._cone(node)
+        # Counted, so that a result is dropped after its last reader: chains of large ones need room for few.
         left = {n: 0 for n in cone}
         for n in cone:
             for value in n.inputs if n not in self.from_shapes else ():
@@ -122,6 +126,7 @@ class ConstantPart:
         while stack:
             top = stack.pop()
             if top in self._cache or top in self.from_shapes or top.tensor is not None:
+                # What is known already needs nothing computed above it.
                 continue
             for value in top.inputs:
                 if value.node not in seen:
@@ -134,6 +139,7 @@ class ConstantPart:
         if cached is not None:
             return cached
         if node in self.from_shapes:
+            # Ports nobody reads get a place as well: results are found by port number.
             ports = max((v.port for v in node.outputs), default=0) + 1
             arrays = tuple(_from_spec(node.output(p).spec) for p in range(ports))
             return Result(arrays, 0, node.control_inputs)
@@ -148,6 +154,7 @@ class ConstantPart:
     def _run(self, node: Node, inputs: Sequence[Array]) -> tuple[Array, ...]:
         expected = sum(v.spec.size_bytes or 0 for v in node.outputs)
         try:
+            # Told by shape inference, before any memory is asked for.
             if expected > LARGEST_STEP and node.tensor is None:
                 raise Refuse(f"computing it takes {expected:,} bytes", node)
             with np.errstate(all="ignore"):
@@ -162,6 +169,7 @@ class ConstantPart:
         raise Refuse(self.failed[node], node)
 
     def _remember(self, node: Node, result: Result) -> None:
+        # A result with one reader is not asked for again; constants are kept by their own tensors.
         if node.tensor is not None or node in self._cache or len(node.readers) < 2:
             return
         if not all(isinstance(a, np.ndarray) for a in result.arrays):  # lists, handles: of unknown size

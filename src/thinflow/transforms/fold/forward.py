@@ -40,6 +40,7 @@ def fold_forward(graph: Graph, trace: Trace, origin: str) -> None:
             folded.add(name)
         except Refuse as refusal:
             trace.leave(node, refusal.reason)
+    # Those of an earlier try: the norm may have been folded by now.
     trace.left = [entry for entry in trace.left if entry.node not in folded]
 
 
@@ -76,6 +77,7 @@ def _sole_reader(node: Node) -> Node:
         Refuse: there is none.
     """
     uses = [u for v in node.outputs for u in v.uses]
+    # With a second reader the unfolded norm would have to stay as well.
     if node.is_protected or node.control_outputs or len(uses) != 1 or not node.output().uses:
         raise Refuse("it does not have exactly one reader", node)
     reader, index = uses[0]
@@ -107,6 +109,7 @@ def _merged(norm: Norm, producer: Producer) -> tuple[Tensor, Tensor | None]:
             raise Refuse(f"its data_format does not fit that of '{node.name}'", norm.node)
     elif norm.channels_first or node.get("transpose_a", False) or node.get("adj_x", False):
         raise Refuse(f"its channels are not what '{node.name}' sums over", norm.node)
+    # Weights given transposed: [outputs, inputs].
     transposed = not kind.layout and producer.axes == (0,)
     axis = 1 if transposed else kind.input_axis
     if shape[axis] != norm.scale.size:
@@ -115,8 +118,10 @@ def _merged(norm: Norm, producer: Producer) -> tuple[Tensor, Tensor | None]:
         )
     along = [1] * len(shape)
     along[axis] = -1
+    # In double: the product is rounded once, to the type of the weights.
     wide = numbers(producer.tensor, node)
     summed = tuple(a for a in range(len(shape)) if a not in producer.axes)
+    # conv(x * s + o) = conv(x * s) + sum(w * o): the sum goes over all but the output channels.
     bias = store(_sum(wide * norm.offset.reshape(along), summed), producer.tensor, norm.node)
     weights = store(wide * norm.scale.reshape(along), producer.tensor, norm.node)
     return weights, bias if bias.numpy().astype(np.float64).any() else None
@@ -142,6 +147,7 @@ def _insert_bias(graph: Graph, producer: Producer, bias: Tensor, awaited: list[N
     """Put a BiasAdd over a convolution; it takes over the name, the convolution gets a new one."""
     node = producer.node
     site = Site(graph, node, origin)
+    # The convolution's name is what others know the result by, so it goes to the sum.
     twin = site.add(
         node.op, *node.inputs, name=f"{node.name}/{node.op}", attrs=node.attrs, device=node.device
     )

@@ -81,12 +81,14 @@ def read_norm(node: Node) -> Norm:
     numbers = _FUSED_INPUTS if has(node.op, Trait.FUSED_BATCH_NORM) else _GLOBAL_INPUTS
     parameters = tuple(node.inputs[i] for i in numbers)
     gamma, beta, mean, variance = (_vector(node, v, what) for v, what in zip(parameters, _WHAT, strict=True))
+    # Broadcasting would hide a wrong number of channels.
     for vector, what in ((gamma, "gamma"), (beta, "beta"), (variance, "variance")):
         if vector.shape != mean.shape:
             raise Refuse(f"{what} has {vector.size} values, mean has {mean.size}", node)
     # In double: float32 would round the sum under the root, and again each of the products below.
     with np.errstate(all="ignore"):
         scale = 1.0 / np.sqrt(variance + _epsilon(node))
+        # Only the oldest norm may leave gamma out.
         if has(node.op, Trait.FUSED_BATCH_NORM) or node.get("scale_after_normalization", True):
             scale = scale * gamma
         offset = beta - mean * scale
@@ -128,8 +130,10 @@ class LowerNorms(Rewrite):
         norm = read_norm(m.node)
         for value in side_outputs(m.node):
             raise Refuse(f"its output {value.port} is used", m.node)
+        # A norm without T is of the first version, which is float.
         element = m.node.attrs.get("T")
         element = element if isinstance(element, DType) else FLOAT
+        # `store` takes the type from a tensor, of which this is an empty shell.
         like = Tensor.from_array(np.zeros((), element.numpy()), element)
         m.bind("norm", norm)
         m.bind("scale", store(_shaped(norm, norm.scale), like, m.node))
@@ -153,5 +157,6 @@ def _shaped(norm: Norm, vector: Array) -> Array:
     """[C] for channels last, [C,1,1] or [C,1,1,1] for channels first."""
     if not norm.channels_first:
         return vector
+    # One axis for each letter of the layout.
     rank = len(str(norm.node.get("data_format", "NHWC")))
     return vector.reshape(-1, *[1] * (rank - 2))

@@ -75,11 +75,13 @@ class Pieces:
         self.graph = graph
         self.trace = trace
         self.mode = mode
+        # Readers that no output needs do not count: training leaves them behind.
         outside = [v.node for v in (*graph.inputs, *graph.outputs)]
         self.needed = ancestors(outside) if graph.outputs else set(graph)
         self.pieces: dict[Node, Piece] = {}
         self.blocked: dict[Node, str] = {}
         """Nodes that lead back to a producer which cannot be folded into, and why."""
+        # Producers come before their readers, so that a piece finds those below it.
         self.order = execution_order(graph)
         for node in self.order:
             self._look_at(node)
@@ -87,6 +89,7 @@ class Pieces:
     def heads(self) -> Iterator[Piece]:
         """The outermost step of every chain, later chains first."""
         covered: set[Node] = set()
+        # From the outputs: the first step met is the outermost, and its whole chain is done with.
         for node in reversed(self.order):
             piece = self.pieces.get(node)
             if piece is not None and piece.step is not None and node not in covered:
@@ -117,6 +120,7 @@ class Pieces:
                 self.trace.leave(node, refusal.reason)
             else:
                 inherited = any(self.blocked.get(v.node) == refusal.reason for v in node.inputs)
+                # Told once, by the node that stands in between; those behind it hand the reason on.
                 prefix = f"'{node.name}' ({op}) stands in between: " if is_step(op) and not inherited else ""
                 self.blocked[node] = prefix + refusal.reason
 
@@ -154,6 +158,7 @@ class Pieces:
         x = data_input(node) if is_step(node.op) else 0
         child = self._child(node.inputs[x], node)
         if child is None:
+            # A factor on the right of a division has no form y = x * f + a.
             if (
                 has(node.op, Trait.DIVIDE)
                 and len(node.inputs) == 2
@@ -192,6 +197,7 @@ class Pieces:
             return
         if block is None or const_tensor(node.inputs[2]) is None:
             raise Refuse(f"the block or crops of '{node.name}' are not constant")
+        # Blocks move along axes 1 and on, which are height and width only if channels come last.
         if child.channels.first or child.channels.rank is None or block.size > child.channels.rank - 2:
             raise Refuse(f"'{node.name}' moves channels")
         self.pieces[node] = Piece(node, child.channels, (child,), scales=child.scales, norms=child.norms)
@@ -220,6 +226,7 @@ class Pieces:
             raise Refuse(f"the branches of '{node.name}' differ in data_format")
         along_channels = self._is_channel_axis(axis_value, node, first)
         counts = tuple(c.channels.count for c in children)
+        # Along another axis all branches have the same channels, and share s and b.
         if not along_channels and len(set(counts)) > 1:
             raise Refuse(f"the branches of '{node.name}' have {', '.join(map(str, counts))} channels")
         total = Channels(sum(counts) if along_channels else counts[0], first.first, first.rank)
@@ -237,6 +244,7 @@ class Pieces:
         if tensor is None or tensor.size != 1 or not tensor.dtype.is_integer:
             raise Refuse(f"the axis of '{node.name}' is not constant")
         axis = int(tensor.numpy().reshape(()))
+        # Only from the back can the channels be told when the rank is not known.
         if channels.rank is None:
             if axis >= 0:
                 raise Refuse(f"whether axis {axis} of '{node.name}' holds the channels cannot be told")

@@ -38,9 +38,12 @@ class Kind:
 
 
 KINDS = {
+    # HWIO: [height, width, inputs per group, outputs].
     "Conv2D": Kind(1, 0, (3,), 2, 4, 4, "NHWC"),
     "Conv3D": Kind(1, 0, (4,), 3, 5, 5, "NDHWC"),
+    # [height, width, inputs, multiplier]: output channel i * multiplier + j, hence two axes.
     "DepthwiseConv2dNative": Kind(1, 0, (2, 3), 2, 4, 4, "NHWC"),
+    # Transposed convolutions have outputs before inputs, and the size of the result as input 0.
     "Conv2DBackpropInput": Kind(1, 2, (2,), 3, 4, 4, "NHWC"),
     "Conv3DBackpropInputV2": Kind(1, 2, (3,), 4, 5, 5, "NDHWC"),
     "MatMul": Kind(1, 0, (1,), 0, 2, 2),
@@ -107,6 +110,7 @@ def find_producer(node: Node) -> Producer:
     if layout not in {"", "NHWC", "NCHW", "NDHWC", "NCDHW"}:
         raise Refuse(f"'{node.name}' has the data_format {layout}", node)
     axes = kind.axes
+    # [outputs, inputs].
     if node.get("transpose_b" if node.op == "MatMul" else "adj_y", False):
         axes = (0,)
     channels = math.prod(tensor.shape[a] for a in axes)
@@ -125,6 +129,7 @@ def _einsum(node: Node) -> Kind:
     operands, arrow, result = equation.partition("->")
     data, comma, weights = operands.partition(",")
     channel = result[-1:]
+    # Every letter once: no diagonals, no ellipsis in the weights.
     plain = bool(arrow and comma) and weights.isalpha() and len(set(weights)) == len(weights)
     if (
         not plain
@@ -145,6 +150,7 @@ def _refuse_grouped_transposed(node: Node, channels: int, channels_first: bool) 
     sizes = const_tensor(node.inputs[0])
     if sizes is None or len(sizes.shape) != 1 or sizes.size < 4:
         return
+    # Of grouped ones the result has the channels of all groups, the filter those of one.
     declared = int(sizes.numpy()[1 if channels_first else -1])
     if declared != channels:
         raise Refuse(
@@ -159,6 +165,7 @@ def store(array: Array, tensor: Tensor, node: Node) -> Tensor:
         Refuse: a number does not fit, or is not finite.
     """
     with np.errstate(over="ignore", invalid="ignore"):
+        # Too large for half or float: told below, not by a warning of numpy.
         stored = np.asarray(array).astype(tensor.dtype.numpy())
         finite = bool(np.isfinite(stored.astype(np.float64)).all())
     if not finite:

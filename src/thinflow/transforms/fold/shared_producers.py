@@ -40,6 +40,7 @@ def fold_all(graph: Graph, trace: Trace, mode: Mode, *, duplicate_shared: bool) 
 def merge_equal_readers(graph: Graph, trace: Trace, mode: Mode) -> None:
     """Where every reader of a producer does the same with it, keep one of them."""
     for node, steps in _shared_producers(graph, mode):
+        # A reader of another kind would still need the producer as it is.
         if node.is_protected or len(steps) != len(node.output().uses):
             continue
         first, *others = steps
@@ -57,6 +58,7 @@ def duplicate(graph: Graph, trace: Trace, mode: Mode) -> None:
     """Give every factor or norm over a shared producer a producer of its own."""
     for node, steps in _shared_producers(graph, mode):
         others_read = len(steps) < len(node.output().uses) or node.is_protected or bool(node.control_outputs)
+        # If all readers are factors, the first may keep the producer itself.
         for step in steps if others_read else steps[1:]:
             twin = graph.add(
                 node.op,

@@ -48,9 +48,11 @@ class Channels:
         shape = tensor.shape
         if tensor.dtype.name not in FLOATING:
             raise Refuse(f"its constant is {tensor.dtype}, not floating point", node)
+        # Of unknown rank: a product of matrices has two axes at least.
         if len(shape) > (self.rank or 2):
             raise Refuse(f"its constant has shape {list(shape)}, more axes than the tensor it meets", node)
         if tensor.size != 1:
+            # Broadcasting aligns shapes at their ends: axis 1 of the tensor, counted from the back.
             axis = len(shape) - (self.rank or 0) + 1 if self.first else len(shape) - 1
             if axis < 0 or tensor.size != self.count or shape[axis] != self.count:
                 where = "axis 1" if self.first else "the last axis"
@@ -113,17 +115,20 @@ def read_step(node: Node, x: int, channels: Channels) -> Step:
         return Step(node, None, vector, (other,))
     if node.op == "Sub":
         return (
+            # c - x = x * -1 + c.
             Step(node, None, -vector, (other,)) if x == 0 else Step(node, np.asarray(-1.0), vector, (other,))
         )
     if node.op == "Mul":
         return Step(node, vector, None, (other,))
     if not vector.all():
         raise Refuse("it divides by zero", node)
+    # In double, so that dividing by c and multiplying by 1 / c differ by no digit that float32 has.
     return Step(node, 1.0 / vector, None, (other,))
 
 
 def _bias(node: Node, tensor: Tensor, channels: Channels) -> Array:
     on_first = node.op == "BiasAdd" and str(node.get("data_format", "NHWC")) == "NCHW"
+    # With two axes, axis 1 is the last one, too.
     if on_first != channels.first and channels.rank != 2:
         raise Refuse("its data_format does not fit that of the convolution", node)
     if tensor.shape != (channels.count,):

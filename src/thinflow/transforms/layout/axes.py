@@ -69,12 +69,15 @@ def _elementwise(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | Non
             inputs.append(raw[index])
             continue
         tensor = const_tensor(value)
+        # One element is the same in every order.
         if value.spec.rank == 0 or (tensor is not None and tensor.size == 1 and len(tensor.shape) <= 1):
             inputs.append(value)
         elif tensor is None or len(tensor.shape) > len(perm):
             return None
         else:
+            # Broadcasting aligns at the end, so missing axes are put in front before they are moved.
             array = tensor.numpy().reshape((1,) * (len(perm) - len(tensor.shape)) + tensor.shape)
+            # Constants stand in y's order; back to that of x leads the inverse permutation, its argsort.
             moved = np.ascontiguousarray(np.transpose(array, np.argsort(perm)))
             inputs.append((moved, value, f"input{index}"))
     return Plan(perm, inputs)
@@ -117,12 +120,14 @@ def _slice(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
 
 
 def _strided_slice(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
+    # These masks count entries, not axes, so bits could not just be moved.
     if any(node.get(mask, 0) for mask in ("new_axis_mask", "shrink_axis_mask", "ellipsis_mask")):
         return None
     plan = _slice(node, perm, raw)
     for mask in ("begin_mask", "end_mask") if plan is not None else ():
         bits = int(node.get(mask, 0))
         assert plan is not None
+        # Bit i speaks of axis i of y, which is axis perm[i] of x.
         plan.attrs[mask] = sum(1 << perm[axis] for axis in range(len(perm)) if bits >> axis & 1)
     return plan
 
@@ -172,6 +177,7 @@ def _reduce(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
     if len(gone) != len(moved):
         return None
     inputs[1] = (_like(gone, node.inputs[1]), node.inputs[1], "axes")
+    # ArgMax has no keep_dims; its axis always goes.
     if node.get("keep_dims", node.get("keepdims", False)) and not node.op.startswith("Arg"):
         return Plan(perm, inputs)
     return _without(perm, gone, inputs, {})
@@ -180,6 +186,7 @@ def _reduce(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
 def _without(perm: Perm, gone: list[int], inputs: list[Value | Made], attrs: dict[str, Attr]) -> Plan:
     """A plan for an op that drops axes of x."""
     left = [axis for axis in range(len(perm)) if axis not in gone]
+    # Axes of y that are left, as places among the axes of x that are left.
     rest = tuple(left.index(axis) for axis in perm if axis not in gone)
     return Plan(rest, inputs, attrs, ports=() if rest == tuple(range(len(rest))) else (0,))
 
@@ -203,6 +210,7 @@ def _channels(layouts: tuple[str, str]) -> Rule:
         layout = node.get("data_format", layouts[0])
         if inputs is None or layout not in layouts or len(perm) < 3:
             return None
+        # The axis of x on which the channels of y lie.
         axis = perm[1] if layout == layouts[1] else perm[-1]
         if axis != len(perm) - 1:
             return None

@@ -33,6 +33,7 @@ from thinflow.typing import Array
 
 def perm_of(node: Node) -> Perm | None:
     """The permutation of a Transpose, if it is constant and nothing else hangs on the node."""
+    # One that is fed, or waits for something, is more than a permutation.
     if node.op != "Transpose" or len(node.inputs) != 2 or node.control_inputs or node.output().is_graph_input:
         return None
     tensor = const_tensor(node.inputs[1])
@@ -40,6 +41,7 @@ def perm_of(node: Node) -> Perm | None:
         return None
     perm = tuple(int(n) for n in tensor.numpy().reshape(-1))
     rank = len(perm)
+    # Negative axes count from the end; what is out of range makes the whole no permutation.
     perm = tuple(n % rank if -rank <= n < rank else -1 for n in perm)
     return perm if sorted(perm) == list(range(rank)) else None
 
@@ -76,6 +78,7 @@ class Sinker:
     def run(self) -> None:
         """Move every transpose as far as it goes. O(nodes + edges)."""
         for node in execution_order(self.graph):
+            # In a loop the new constants would be outside of the frame.
             if node.graph is not self.graph or node in self._loops:
                 continue
             if perm_of(node) is not None:
@@ -102,10 +105,12 @@ class Sinker:
             old, value = node.output(port), raw.output(port)
             uses = old.uses
             value.spec = old.spec.with_shape(permuted(old.shape, inverse(plan.perm)))
+            # The transpose takes the name that is asked for.
             if raw is not node:
                 self.graph.replace(node, self.transpose(node, value, plan.perm).node)
             elif uses:
                 back = self.transpose(node, value, plan.perm)
+                # The new transpose was put in front of the node, but reads it.
                 self.graph.move_before(back.node, node)
                 self.graph.move_before(node, back.node)
                 for use in uses:
@@ -145,6 +150,7 @@ class Sinker:
         moved = {i: t for i, v in enumerate(node.inputs) if (t := self._moved(v)) is not None}
         if not moved or any(v.is_graph_input for v in node.outputs):
             return
+        # Several outputs under names of their own cannot all be given to transposes.
         if node.is_protected and side_outputs(node):
             return
         perms = {perm for _, perm in moved.values()}
@@ -170,6 +176,7 @@ class Sinker:
         inner = self._moved(node.inputs[0])
         if inner is None and perm != tuple(range(len(perm))):
             return
+        # A transpose that moves nothing is treated as the second of two.
         source, first = inner if inner is not None else (node.inputs[0], tuple(range(len(perm))))
         both = tuple(first[axis] for axis in perm)
         loose = [v.node for v in node.inputs]
@@ -177,6 +184,7 @@ class Sinker:
             self.trace.changed(node, f"transposes '{source.name}' by {list(both)}")
             node.set_inputs([source, self._perm(node, both)])
             node.attrs["Tperm"] = INT32
+        # The name stays, as that of an Identity.
         elif node.is_protected:
             self.trace.changed(node, f"hands on '{source.name}'")
             node.op = "Identity"
@@ -214,6 +222,7 @@ def _reshape_sizes(transpose: Node) -> list[int] | None:
     target = permuted(shape, perm)
     if target is None or 0 in target or sum(d is None for d in target) > 1:
         return None
+    # Axes larger than 1 keep their order, and with it the elements in memory theirs.
     moved, kept = [a for a in perm if shape[a] != 1], [a for a, d in enumerate(shape) if d != 1]
     return [-1 if d is None else d for d in target] if moved == kept else None
 

@@ -69,7 +69,10 @@ def _check_origin(node: Node, axis: int, stride: int) -> None:
     size = None if x is None or len(x) != 4 else x[axis]
     taps = None if w is None or len(w) != 4 else w[axis - 1]
     same = node.get("padding") == "SAME"
+    # The least that t can be for any size: SAME has (out - 1) stride >= n - stride, so t >= k - stride; VALID
+    # has (out - 1) stride >= n - k + 1 - stride, so t >= 1 - stride.
     least = (1 if taps is None else taps) - stride if same else 1 - stride
+    # Truncated towards zero, -t/2 is 0 for t = -1 as well, and -(t + 1)/2 for t = -2.
     allowed = -1 if same else -2
     if least >= allowed:
         return
@@ -115,6 +118,7 @@ def _check_rank(value: Value, rank: int) -> None:
 
 def check_broadcast(node: Node) -> None:
     """Equal shapes, a single number, or an operand that matches the last axes of the other."""
+    # x + x and x * x need no broadcasting, whatever the shape.
     x, y = node.inputs
     if source_of(x) is source_of(y) or _is_one(x.shape) or _is_one(y.shape):
         return
@@ -138,6 +142,7 @@ def _is_trailing(x: Sequence[int | None], y: Sequence[int | None]) -> bool:
     """Whether, whatever the unknown sizes are, one operand is the last axes of the other and ones."""
     rank = max(len(x), len(y))
     pairs = list(zip((1,) * (rank - len(x)) + tuple(x), (1,) * (rank - len(y)) + tuple(y), strict=True))
+    # Known and equal at the end: the common last axes.
     while pairs and pairs[-1][0] == pairs[-1][1] is not None:
         pairs.pop()
     while pairs and pairs[0] == (1, 1):

@@ -48,6 +48,7 @@ def logged_ranges(paths: Sequence[str]) -> dict[str, Bounds]:
     records: dict[str, list[Any]] = {}
     for path in paths:
         for name, record in read_records(read_lines(path)):
+            # A range per channel is of no use for an activation, which gets one.
             if len(record[0]) == 1 and np.isfinite([*record[0], *record[1]]).all():
                 records.setdefault(name.removesuffix(_SUFFIX), []).append(record)
     found = {name: percentiles(runs, 5.0, 5.0) for name, runs in records.items()}
@@ -70,6 +71,7 @@ def sampled_ranges(graph: Graph, path: str) -> dict[str, Bounds]:
         except ThinflowError as error:
             raise error.at(path) from error
         for value, array in zip(values, results, strict=True):
+            # A sample with a NaN would make the range of all of them NaN.
             if array.size and np.isfinite(array).all():
                 low, high = found.get(value.node.name, (np.inf, -np.inf))
                 found[value.node.name] = min(low, float(array.min())), max(high, float(array.max()))
@@ -138,6 +140,7 @@ class FakeQuantizer:
                 raise Refuse(f"the constant '{source.name}' is empty or not finite")
             made = self._fake(source, (float(values.min()), float(values.max())), node.op in _WEIGHTED)
             self.trace.changed(source.node, f"'{made.name}' quantizes it")
+            # Every reader that a converter makes an eight-bit op of; others keep the exact constant.
             for reader in source.readers:
                 if reader is not made.node and reader.op in _QUANTIZED and reader.op not in self.ignored:
                     for index, value in enumerate(reader.inputs):
@@ -152,8 +155,10 @@ class FakeQuantizer:
             return
         if value.is_graph_output:
             raise Refuse("it is an output of the graph, which stays in float")
+        # Training has put ranges there already.
         if all(has(reader.op, Trait.FAKE_QUANT) for reader in readers):
             return
+        # The end of the chain that becomes one op: what comes before it never exists in eight bits.
         ends = [r.op in _ACTIVATIONS or (r.op == "BiasAdd" and r.inputs[0] is value) for r in readers]
         if len(readers) == 1 and ends[0] and node.op not in _ACTIVATIONS and node.inputs:
             return
@@ -166,9 +171,12 @@ class FakeQuantizer:
 
     def _fake(self, value: Value, bounds: Bounds, narrow: bool) -> Value:
         """Fake quantization of a value; nobody reads it yet."""
+        # Zero has to be a level, for padding and for what Relu cuts off.
         low, high = min(bounds[0], 0.0), max(bounds[1], 0.0)
+        # Weights are symmetric around zero and leave a code out, as LiteRT wants them.
         if narrow:
             low, high = -max(-low, high), max(-low, high)
+        # All zeros, or next to it: any range will do that has a width.
         if high - low < 1e-30:
             high = low + 1.0
         readers = value.readers

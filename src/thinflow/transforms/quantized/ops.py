@@ -80,6 +80,7 @@ class OpQuantizer:
         """Replace what can be, and record why the rest stays."""
         infer_shapes(self.graph)
         chosen = {node for node in self.graph if self._is_chosen(node)}
+        # Told before the first edit, by the names and ops that the nodes still have.
         for node in self.graph:
             if node in chosen:
                 self.trace.changed(node, f"now {EIGHT_BIT[node.op].op}")
@@ -111,6 +112,7 @@ class OpQuantizer:
         name = f"{node.name}/eightbit"
         inputs = _arranged(form, node, coded, site)
         main = site.add(form.op, *inputs, name=name, attrs=attrs_of(node), device=node.device).node
+        # The first node of the new chain waits for what the old one waited for.
         for awaited in node.control_inputs:
             main.add_control_input(awaited)
             node.remove_control_input(awaited)
@@ -119,17 +121,20 @@ class OpQuantizer:
         result[0].spec = TensorSpec(QUINT8, node.output().shape)
         decoded = site.add("Dequantize", *result, name=f"{name}/dequantize", attrs=MIN_FIRST)
         decoded.node.device = node.device
+        # Floats that had no other reader, and decoded values that nobody reads as floats.
         self.coder.loose += [*(v.node for v in node.inputs), decoded.node]
         self.graph.replace(node, decoded.node)
 
     def _narrowed(self, main: Node, name: str, site: Site) -> Node:
         """A Requantize that brings 32 bits back to eight."""
         device = site.before.device
+        # Measured in each run, by an op that looks at the whole 32-bit result.
         if self.fallback is None:
             found = site.add("RequantizationRange", *ports(main), name=f"{name}/requant_range", device=device)
             found.node.attrs["Tinput"] = QINT32
             low, high = found, found.node.output(1)
         else:
+            # In a loop a constant has to wait for something inside, to be there in every turn.
             near = (main,) if self.coder.in_loops else ()
             low, high = (
                 constant(site, np.array(bound, np.float32), f"{name}/fallback_{which}", near)
@@ -145,6 +150,7 @@ def _arranged(form: EightBit, node: Node, coded: list[Coded], site: Site) -> lis
     """All inputs of the eight-bit form: codes and what stays as it is, then the ranges."""
     codes = [c for c, _, _ in coded]
     if form.op == "QuantizedConcat":
+        # Unlike the others it takes all lower ends before all upper ones.
         return [_axis(node, site), *codes, *(low for _, low, _ in coded), *(high for _, _, high in coded)]
     if form.plain is not None:
         codes.insert(form.plain, node.inputs[form.plain])

@@ -50,6 +50,7 @@ def measuring(requantize: Node) -> Node | None:
         return None
     found = requantize.inputs[3].node
     is_whole = requantize.inputs[3:] == (found.output(0), found.output(1))
+    # One that serves several ops, or measures something else, cannot be changed for this one alone.
     if found.op != "RequantizationRange" or not is_whole or found.inputs != requantize.inputs[:3]:
         return None
     return found
@@ -74,6 +75,7 @@ def _is_wanted(requantize: Node, is_clamped: bool, is_uniform: bool) -> bool:
     while stack:
         for use in stack.pop().output().uses:
             reader = use.node
+            # SAME pads with the code for zero, which a range without zero does not have.
             pads = reader.op == "QuantizedConv2D" and use.index == 0 and reader.get("padding") == "SAME"
             if (pads or reader.op in _CLAMPS) and not is_clamped:
                 return True
@@ -148,6 +150,7 @@ class WidenRanges(Rewrite):
 
     def build(self, m: Match, site: Site) -> None:
         found: Node = m.range
+        # In a loop a constant has to wait for something inside, to be there in every turn.
         near = (found,) if m.in_loops else ()
         least = constant(site, np.array(_LEAST, np.float32), f"{found.name}/least", near)
         high = site.add("Maximum", found.output(1), least, name=f"{found.name}/max", attrs={"T": FLOAT})
@@ -193,6 +196,7 @@ class SignBiases(Rewrite):
         bias: Node = m.bias.node
         m.source.attrs[_TYPE_ATTRIBUTE[m.source.op]] = QINT8
         m.add.attrs.update({"T1": QINT8, "T2": QINT8})
+        # In 16 bits, since the difference of bytes would wrap around.
         values = (m.bias.node.tensor.numpy().astype(np.int16) - _OFFSET).astype(np.int8)
         signed = stored_once(Tensor.from_array(values, QINT8))
         m.add.set_input(1, constant(site, signed, f"{bias.name}/signed", bias.control_inputs))

@@ -77,6 +77,7 @@ def constant_numbers(value: Value) -> Tensor | None:
         return None if source.is_graph_input or tensor.dtype is not FLOAT else tensor
     if not has(source.node.op, Trait.FAKE_QUANT) or source.is_graph_input or source.node.control_inputs:
         return None
+    # All inputs, the ends of the range included.
     found = [const_tensor(v) for v in source.node.inputs]
     inputs = [tensor.numpy() for tensor in found if tensor is not None]
     if len(inputs) < len(found):
@@ -150,6 +151,7 @@ class Coder:
         near = (source.node,) if self.in_loops else ()
         device = site.before.device
         values, axes = source, range(1)
+        # Of a known rank all axes can be named; otherwise the value is made flat first.
         if source.shape is not None:
             axes = range(len(source.shape))
         else:
@@ -158,6 +160,7 @@ class Coder:
             values = site.add("Reshape", source, flat, name=f"{base}/reshape", attrs=attrs, device=device)
         dims = constant(site, np.array(axes, np.int32), f"{base}/reduction_dims", near)
         attrs = {"T": FLOAT, "Tidx": INT32, "keep_dims": False}
+        # An empty reduction list would reduce nothing, hence the axes one by one.
         low, high = (
             site.add(op, values, dims, name=f"{base}/{op.lower()}", attrs=attrs, device=device)
             for op in ("Min", "Max")

@@ -6,7 +6,9 @@ from thinflow.ir.graph import Node, Use
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.pattern import TRANSPARENT
 
+# [height, width, inputs, outputs], and with a depth in front for Conv3D.
 _LAST_AXIS = frozenset({"Conv2D", "Conv3D"})
+# Transposed convolutions have outputs before inputs.
 _TRANSPOSED = {"Conv2DBackpropInput": 2, "Conv3DBackpropInputV2": 3}
 # op -> inputs that hold a bias or a shape
 _PARAMETERS = {
@@ -41,6 +43,7 @@ def uses_behind(node: Node) -> list[Use]:
 def is_parameter(use: Use) -> bool:
     """Whether the input is a norm's parameter, a bias or a shape: few numbers that count much."""
     if use.node.op == "InstanceNorm" or has(use.node.op, Trait.BATCH_NORM):
+        # Input 0 of a norm is its data.
         return use.index > 0
     return use.index in _PARAMETERS.get(use.node.op, ())
 
@@ -65,6 +68,7 @@ def channel_axes(node: Node) -> tuple[int, ...] | None:
     tensor = node.tensor
     assert tensor is not None
     rank = len(tensor.shape)
+    # One constant cannot have scales along two axes: readers have to agree.
     answers = {_axes_for(use, rank) for use in uses_behind(node)}
     return answers.pop() if len(answers) == 1 else None
 
@@ -76,6 +80,7 @@ def _axes_for(use: Use, rank: int) -> tuple[int, ...] | None:
     if reader.op in _LAST_AXIS:
         return (rank - 1,)
     if reader.op == "DepthwiseConv2dNative":
+        # Output channel i * multiplier + j lies on both axes.
         return (rank - 2, rank - 1)
     if reader.op in _TRANSPOSED and rank > _TRANSPOSED[reader.op]:
         return (_TRANSPOSED[reader.op],)

@@ -15,6 +15,7 @@ from thinflow.typing import Array
 def const_node(value: Value) -> Node | None:
     """The Const node behind a value, through pass-through ops; None if there is none, or the value is fed."""
     while True:
+        # What is fed has the caller's value, whatever constant stands behind it.
         if value.is_graph_input or value.port != 0:
             return None
         node = value.node
@@ -49,6 +50,7 @@ def is_sole_reader(reader: Node, value: Value) -> bool:
     Nodes that merely wait for it do not count.
     """
     while True:
+        # Pass-through ops on the way count, too: whoever reads one of them reads the constant.
         if len(value.uses) != 1 or value.uses[0].node is not reader or value.node.is_protected:
             return False
         reader = value.node
@@ -82,6 +84,7 @@ def become_constant(node: Node, tensor: Tensor, origin: str) -> None:
     node.set_inputs(())
 
 
+# 2**-126.
 SMALLEST_NORMAL = np.float32(1.1754944e-38)
 """The smallest positive float32 with full precision."""
 
@@ -104,6 +107,7 @@ def all_equal(values: Array) -> bool:
     if values.size < 2:
         return True
     flat = values.reshape(-1)
+    # numpy has unsigned integers of up to 8 bytes; complex numbers of 16 are compared as they are.
     bits = flat.view(np.dtype(f"u{values.dtype.itemsize}")) if values.dtype.itemsize <= 8 else flat
     return bool((bits == bits[0]).all())
 

@@ -62,6 +62,7 @@ def pairs(array: Array, node: Node) -> list[Pair]:
 
 def same_margin(size: int, window: int, stride: int) -> Pair:
     """The zeros that SAME adds to an axis."""
+    # As many windows as strides fit in; the border is what the last lacks, the odd zero behind.
     total = max((-(-size // stride) - 1) * stride + window - size, 0)
     return total // 2, total - total // 2
 
@@ -70,6 +71,7 @@ def explicit(margins: Mapping[int, Pair]) -> dict[str, Attr]:
     """The attributes for such margins: VALID if there are none, else EXPLICIT."""
     if not any(any(pair) for pair in margins.values()):
         return {"padding": b"VALID"}
+    # The attribute has a pair for all four axes, those of batch and channels being zero.
     flat = [n for axis in range(4) for n in margins.get(axis, (0, 0))]
     return {"padding": b"EXPLICIT", "explicit_paddings": tuple(flat)}
 

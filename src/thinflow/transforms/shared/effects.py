@@ -13,6 +13,7 @@ def is_stateless(node: Node) -> bool:
     """Whether the node itself does nothing but compute. Unknown ops, function calls and control flow are
     not trusted.
     """
+    # A placeholder computes nothing, but its value is the caller's and has no effect.
     if node.op in {"Const", "NoOp"} or has(node.op, Trait.PLACEHOLDER):
         return True
     definition = registry.find(node.op)
@@ -25,6 +26,7 @@ def effect_free(graph: Graph) -> set[Node]:
     """The nodes that do nothing but compute, together with all they depend on. O(nodes + edges)."""
     found: set[Node] = set()
     for node in execution_order(graph):
+        # By what it needs as well: a pure node that waits for an assignment must stay behind it.
         needed = [v.node for v in node.inputs] + list(node.control_inputs)
         if all(n in found for n in needed) and is_stateless(node):
             found.add(node)
@@ -42,6 +44,7 @@ def drop_idle_control(graph: Graph) -> list[tuple[Node, Node]]:
     free = effect_free(graph)
     dropped: list[tuple[Node, Node]] = []
     for node in graph:
+        # A NoOp gathers what others wait for, and may stop waiting for what does nothing.
         if node.op != "NoOp" and not is_stateless(node):
             continue
         for source in node.control_inputs:
@@ -58,6 +61,7 @@ def in_loops(graph: Graph) -> set[Node]:
     depth: dict[Node, int] = {}
     for node in execution_order(graph):
         sources = (*(v.node for v in node.inputs), *node.control_inputs)
+        # The deepest of its sources: constants of outer frames do not count.
         around = max((depth.get(source, 0) for source in sources), default=0)
         depth[node] = max(around + has(node.op, Trait.ENTER) - has(node.op, Trait.EXIT), 0)
     return {node for node, found in depth.items() if found}

@@ -21,6 +21,7 @@ Identity = Callable[[Node], Value | None]
 _AT_LEAST_ZERO = frozenset(
     {"Relu", "Relu6", "Sigmoid", "Softmax", "Exp", "Softplus", "Sqrt", "Rsqrt", "Square"}
 )
+# Floats hold whole numbers of their significand's bits: half 11, float 24, double 53.
 _HOLDS = {  # type -> types that hold every one of its values
     "bool": {"uint8", "int8", "int16", "int32", "int64", "half", "float", "double"},
     "uint8": {"int16", "int32", "int64", "uint16", "uint32", "uint64", "half", "float", "double"},
@@ -38,6 +39,7 @@ _HOLDS = {  # type -> types that hold every one of its values
 def known_shapes(graph: Graph) -> None:
     """Infer shapes, but trust no contents that are fed in the middle of the graph. O(nodes + edges)."""
     infer_shapes(graph)
+    # A size computed from a fed value is not what shape inference would make of it.
     cut = {v: v.spec.with_shape(v.spec.shape) for v in graph.inputs if v.spec.elements is not None}
     if cut:
         infer_shapes(graph, cut)
@@ -108,8 +110,10 @@ def _neutral(number: float, sides: Sequence[int]) -> Identity:
         for side in sides if len(node.inputs) == 2 else ():
             tensor = const_tensor(node.inputs[side])
             other = node.inputs[1 - side]
+            # Both constant: that is folding's business, which gives the result a name.
             if tensor is None or single(node.inputs[side]) != number or const_tensor(other) is not None:
                 continue
+            # Otherwise the constant would make the result larger than the data.
             if broadcasts_into(tensor, other.shape):
                 return other
         return None
@@ -133,6 +137,7 @@ def _positive(node: Node) -> Value | None:
     inner = _inner(node)
     element = node.attrs.get("T")
     floating = isinstance(element, DType) and element.is_floating
+    # Integers may overflow: the square of one can be negative.
     return node.inputs[0] if inner is not None and floating and inner.op in _AT_LEAST_ZERO else None
 
 
@@ -152,6 +157,7 @@ def _cast(node: Node) -> Value | None:
     inner = _inner(node)
     if inner is None or inner.op != "Cast" or inner.attrs.get("SrcT") != target:
         return None
+    # There and back again loses nothing if the type in between holds all values.
     return inner.inputs[0] if source.name in _HOLDS.get(target.name, ()) else None
 
 
@@ -203,6 +209,7 @@ def _slice(node: Node) -> Value | None:
     begin, size = ints(node.inputs[1]), ints(node.inputs[2])
     if begin is None or size is None or any(begin) or len(begin) != len(size):
         return None
+    # Of unknown shape only -1, to the end, is sure to be everything.
     shape = x.shape if x.shape is not None else (None,) * len(size)
     return x if all(n in (-1, own) for n, own in zip(size, shape, strict=True)) else None
 
@@ -219,6 +226,7 @@ def _strided_slice(node: Node) -> Value | None:
     for axis, (first, last) in enumerate(zip(begin, end, strict=True)):
         size = x.shape[axis] if x.shape is not None and axis < len(x.shape) else None
         starts = node.get("begin_mask", 0) >> axis & 1 or first == 0
+        # An end beyond the size is cut back to it.
         ends = node.get("end_mask", 0) >> axis & 1 or (size is not None and last >= size)
         if not starts or not ends:
             return None

@@ -69,6 +69,7 @@ def _chain(ops: frozenset[str]) -> Merge:
             return None
         x, a, a_first = found
         _, b, b_first = outer
+        # Merging a row with a column would store their product.
         if max(a.size, b.size) > MAX_ELEMENTS or not _shapes_fit(x, a, b):
             return None
         result = _combine(inner.op, node.op, a.numpy(), b.numpy(), first=(a_first, b_first))
@@ -102,6 +103,7 @@ def _combine(
 ) -> tuple[str, np.ndarray[Any, Any]] | None:
     """Op and constant that do both, in double precision; `SubFrom` takes x away from the constant."""
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    # Infinite and NaN results are thrown away below, not warned of.
     with np.errstate(all="ignore"):
         if outer in _SUMS:
             result: tuple[str, Any] | None = _summed(inner, outer, a, b, first)
@@ -111,10 +113,12 @@ def _combine(
             result = (outer, np.maximum(a, b) if outer == "Maximum" else np.minimum(a, b))
         else:
             result = None
+    # A constant that overflows would not be what the two steps give.
     return result if result is not None and np.isfinite(result[1]).all() else None
 
 
 def _summed(inner: str, outer: str, a: Any, b: Any, first: tuple[bool, bool]) -> tuple[str, Any]:
+    # The inner node as sign * x + offset, then the outer one applied to that.
     sign, offset = (-1.0, a) if inner == "Sub" and first[0] else (1.0, -a if inner == "Sub" else a)
     if outer == "Sub" and first[1]:
         sign, offset = -sign, b - offset
@@ -124,6 +128,7 @@ def _summed(inner: str, outer: str, a: Any, b: Any, first: tuple[bool, bool]) ->
 
 
 def _scaled(inner: str, outer: str, a: Any, b: Any, first: tuple[bool, bool]) -> tuple[str, Any] | None:
+    # a / x cannot be written as a factor of x.
     if (inner != "Mul" and first[0]) or (outer != "Mul" and first[1]):
         return None  # a constant divided by the data
     divisors = [n for op, n in ((inner, a), (outer, b)) if op != "Mul"]
@@ -139,6 +144,7 @@ def _power(node: Node, site: Site) -> Value | None:
     exponent = const_tensor(node.inputs[1]) if len(node.inputs) == 2 else None
     if element is None or not element.is_floating or exponent is None:
         return None
+    # None counts as 0, which is no power that has an op either.
     op = _POWERS.get(single(node.inputs[1]) or 0.0)
     if op is None or not broadcasts_into(exponent, node.inputs[0].shape):
         return None
@@ -149,6 +155,7 @@ def _product(node: Node, site: Site) -> Value | None:
     """x * x; otherwise constants that follow each other."""
     element = _element(node)
     left, right = node.inputs if len(node.inputs) == 2 else (None, None)
+    # A constant times itself is folding's business.
     if left is not None and left is right and element is not None and const_node(left) is None:
         return site.add("Square", left, attrs={"T": element})
     return _chain(_FACTORS)(node, site)
@@ -160,6 +167,7 @@ def _negated(node: Node, site: Site) -> Value | None:
         return None
     left, right = node.inputs
     inner, element = _sole(right.node, frozenset({"Neg"})), _element(node)
+    # Neg read twice would be computed all the same.
     if inner is None or element is None or len(inner.inputs) != 1 or not right.uses:
         return _chain(_SUMS)(node, site)
     op = "AddV2" if node.op == "Sub" else "Sub"
