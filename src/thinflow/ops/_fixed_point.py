@@ -45,11 +45,10 @@ def saturated(x: Array, bits: int) -> Array:
 
 
 def doubling_high(a: Array | int, b: Array | int, bits: int) -> Array:
-    """The high half of 2ab, rounded away from zero at the half."""
+    """The high half of 2ab, to the nearest, halves upwards (gemmlowp's SaturatingRoundingDoublingHighMul)."""
     product = a * b
-    # gemmlowp's nudge: its division cuts towards zero, so for negative products the half is taken off, and
-    # the 1 makes an exact half go the same way as in its code. Only (-2^(bits-1))^2 overflows, hence the
-    # saturation.
+    # gemmlowp's nudge before a division that cuts towards zero: positive halves go up, and negative ones as
+    # well, thanks to the 1. Only (-2^(bits-1))^2 overflows, hence the saturation.
     half = 1 << (bits - 2)
     rounded = product + np.where(product >= 0, half, 1 - half)
     return saturated(_divided(rounded, bits - 1), bits)

@@ -49,7 +49,7 @@ def _along(values: Array, x: Array, axis: int) -> Array:
 
 
 def _min_combined(x: Array, a: Array, b: Array, t: Codes, dtype: np.dtype[Any]) -> Array:
-    # Signed codes are shifted down by half their number and rounded, unsigned ones rounded by cutting.
+    # Signed codes are shifted down by half their number and rounded; unsigned ones get a half and are cut.
     k = (np.float64(t.high - t.low) / (b - a).astype(np.float64)).astype(F32)
     scaled = (np.maximum(np.minimum(x, b), a) - a) * k
     return to_int32(scaled + F32(0.5) if not t.low else round_away(scaled - F32(t.half))).astype(dtype)
@@ -93,8 +93,8 @@ def _onednn(
             a,
             b,
         )  # a kernel of its own, without rounding or saturation
-    # The grid starts at a, wherever zero falls: half a step off TensorFlow's own, for about one value in
-    # sixteen.
+    # The grid starts at a, wherever zero falls: some 6 % of random values get another code than from the
+    # kernel that oneDNN replaces.
     codes = np.rint(x * k + F32(F32(-a) * k))
     return np.where(np.isnan(codes), F32(255), np.clip(codes, 0, 255)).astype(np.int32).astype(dtype), a, b
 
@@ -139,7 +139,8 @@ class QuantizeV2(OpDef):
         t = codes_of(dtype)
         with np.errstate(all="ignore"):
             a = np.minimum(F32(0), low)
-            # A range of no width would divide by 0; ensure_minimum_range keeps codes at least so far apart.
+            # Zero is inside from here on. A range of no width would divide by 0, so it is made at least that
+            # share of its magnitude wide.
             margin = np.maximum(F32(1), np.maximum(np.abs(low), np.abs(high))) * F32(ensure_minimum_range)
             b = np.maximum(F32(0), np.maximum(high, a + margin))
             even = round_mode == "HALF_TO_EVEN"
