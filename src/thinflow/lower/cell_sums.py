@@ -142,7 +142,7 @@ class Sums:
 
     def source(self, total: Sum) -> Atom:
         """A sum as what a matrix is multiplied by."""
-        # A matrix may also be multiplied by a sum of several terms; the key makes equal sums one atom.
+        # A matrix may also be multiplied by a sum of several terms; the key makes one atom of the same sum.
         return total.single() or self._atom(("sum", total), Atom("sum", total.width, (total,)))
 
     def _atom(self, key: Any, atom: Atom) -> Atom:

@@ -56,6 +56,7 @@ def suppression_padded(lowering: FlowLowering, function: Function, slots: Sequen
     call = _read(slots)
     if call is None:
         return None
+    # One image: the runtimes' op knows no batch here.
     shape = tuple(slots[0].shape)
     if len(shape) not in (2, 3) or shape[:-2] not in ((), (1,)):
         return None
@@ -95,6 +96,8 @@ def _proposal(name: str, call: _Call, batch: Sequence[int]) -> Function:
         scores, order = steps.best(scores, call.count)
         boxes = steps.gathered(boxes, order)
     valid = steps.op("Greater", scores, steps.const(call.least)) if call.least > -np.inf else None
+    # Numbers that fall and differ in place of scores: the op keeps the function's order, however it sorts
+    # equal scores.
     falling = steps.const(np.arange(call.count, 0, -1, dtype=np.float32))
     ranks = falling if valid is None else steps.where(valid, falling, np.float32(-1))
     chosen = steps.graph.add(
@@ -135,11 +138,14 @@ def _is_right(
     overlaps = _overlaps(steps, steps.gathered(boxes, places), boxes)
     hits = steps.op("GreaterEqual", overlaps, steps.const(call.limit))
     near = steps.op("GreaterEqual", overlaps, steps.const(call.limit * _NEAR))
+    # `count` stands for "not kept": no box comes so late.
     numbers = steps.where(is_kept, steps.op("Cast", places, SrcT=INT32, DstT=FLOAT), count)
     first = steps.where(hits, steps.reshaped(numbers, (most, 1)), count)
     first = steps.reduced("Min", first, 0)  # the chosen box that overlaps each [n], or n
+    # A chosen box overlaps itself, and those behind it: only one before it takes it out.
     free = steps.op("GreaterEqual", first, steps.const(np.arange(call.count, dtype=np.float32)))
     free = free if valid is None else steps.op("LogicalAnd", free, valid)
+    # The best of falling numbers are the first free boxes; each number is count - place, as in `wanted`.
     left, _ = steps.best(steps.where(free, falling, np.float32(0)), most)
     wanted = steps.where(is_kept, steps.op("Sub", steps.const(count), numbers), np.float32(0))
     low, high = (steps.sliced(boxes, (0, at), (call.count, 2)) for at in (0, 2))
@@ -155,6 +161,8 @@ def _is_right(
     if valid is not None:
         # Boxes below the least score are never chosen, whatever their corners.
         plain = steps.op("LogicalOr", plain, steps.op("LogicalNot", valid))
+    # These differ where an overlap is between the limit and _NEAR times that: the function's loop may end
+    # early there.
     clear = steps.op("Equal", *(steps.op("Cast", t, SrcT=BOOL, DstT=FLOAT) for t in (hits, near)))
     agreed = [
         steps.all(steps.op("Equal", left, wanted), 1),

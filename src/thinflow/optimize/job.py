@@ -72,8 +72,7 @@ def _run(job: JobInputs) -> OptimizeReport | GraphReport:
         model = running_model(optimized)
     except ThinflowError as failure:
         _require_stateless(job, failure)
-        # What a model cannot hold is a finding; anything else may be our own mistake, and must not pass for
-        # one.
+        # What LiteRT cannot hold is a finding for the report; other failures may be the user's to mend.
         if not isinstance(failure, UnsupportedOp):
             require_ours(failure, job.data)
         elif optimized.unknown is None:

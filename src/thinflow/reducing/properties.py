@@ -152,7 +152,6 @@ class CommandFails:
             except ThinflowError:
                 return ""
             inputs.write_bytes(npz_bytes(feeds, compressed=False))
-            # {feeds} first: {} is no part of it, but a path may contain braces.
             words = [w.replace("{feeds}", str(inputs)).replace("{}", str(model)) for w in self._words()]
             try:
                 done = subprocess.run(words, capture_output=True, check=False, timeout=timeout_seconds)

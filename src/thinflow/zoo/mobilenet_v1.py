@@ -16,7 +16,7 @@ _ROOT = "MobilenetV1"
 _INNER = f"{_ROOT}/{_ROOT}"  # slim puts variables in the outer scope and ops in the inner one
 _CLASSES = 1001
 _EPSILON = 1e-3
-# Channels and stride of each depthwise separable layer, from the paper (Howard et al., 2017).
+# Channels and stride of each depthwise separable layer, as TF-Slim has them.
 _LAYERS = [(64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *[(512, 1)] * 5, (1024, 2), (1024, 1)]
 
 

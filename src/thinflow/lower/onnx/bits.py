@@ -77,7 +77,7 @@ def population_count(b: Builder, node: Node, x: Tensor) -> Tensor:
 def bitcast(b: Builder, node: Node, x: Tensor, *, type: DType) -> Tensor:
     """Between integers of one size, where converting keeps the bits."""
     wanted = b.plain(type)
-    # Between floats and integers a Cast would convert, and ONNX's operators have none that reads bits.
+    # Between floats and integers a Cast would convert, and up to opset 21 no operator of ONNX reads bits.
     both_whole = x.dtype.kind in "iu" and wanted.kind in "iu"
     require(
         x.dtype is wanted or (both_whole and x.dtype.itemsize == wanted.itemsize),

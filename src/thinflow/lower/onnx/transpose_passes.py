@@ -59,7 +59,7 @@ def _transposition(wiring: Wiring, x: Tensor) -> Operator | None:
     """The Transpose that moves the axes of x, or gave x its own, for others as well."""
     found = wiring.producer(x, "Transpose")
     if found is not None:
-        # Where only such reductions read it, the Transpose goes away by itself.
+        # Where only such reductions read it, nobody needs that layout.
         return found if any(o.code not in _ANY_ORDER for o in wiring.readers(x)) else None
     return next((o for o in wiring.readers(x) if o.code == "Transpose"), None)
 
