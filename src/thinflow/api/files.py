@@ -106,6 +106,7 @@ def obstacles(summary: Summary) -> list[str]:
     # Its own runtime decides what runs.
     if summary.graph.vocabulary:
         return []
+    # A score of 0 or below is no suggestion.
     outputs = summary.graph.outputs or [c.value for c in summary.interface.outputs if c.score > 0]
     inputs = [c.value for c in summary.interface.inputs if c.score > 0]
     found = find_obstacles(summary.graph, outputs, summary.shape_failures)

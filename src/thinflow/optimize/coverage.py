@@ -182,6 +182,7 @@ def coverage_of(core: Core) -> Coverage:
     common: dict[str, Any] = {"runtime": core.runtime, "missing": missing, "starts_at": starts_at}
     front = _Front(core, ahead)
     numeric = front.obstacle()
+    # An output that is not given, or a front that computes: either makes a part of it.
     if missing or numeric is not None:
         return Coverage(PART, **common, front=numeric, outputs=len(wanted))
     if ahead:
@@ -261,6 +262,7 @@ def _in_the_way(core: Core, values: Sequence[Value]) -> Obstacle:
 def _first(core: Core, nodes: Sequence[Node]) -> Obstacle | None:
     """The first of some nodes that is left out for a reason of its own, else the first that is left out."""
     left = [(n, core.outside[n]) for n in nodes if n in core.outside]
+    # A node beside another that cannot run is no reason: the one with a problem of its own is.
     own = (pair for pair in left if not pair[1].startswith(BESIDE))
     pair = next(own, left[0] if left else None)
     return None if pair is None else Obstacle(pair[0].where, pair[1])
@@ -288,6 +290,7 @@ def require_name(coverage: Coverage, path: str | os.PathLike[str]) -> None:
 
 def says_part(stem: str) -> bool:
     """Whether a file's stem says that it holds a part."""
+    # "_part_" within, as in model_part_int8.
     return stem == MARK[1:] or stem.endswith(MARK) or f"{MARK}_" in stem
 
 

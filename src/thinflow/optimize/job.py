@@ -273,6 +273,7 @@ def _timed_models(
     job: JobInputs, files: Mapping[str, Path], litert: LiteRTPair, onnx: OnnxPair | None
 ) -> tuple[BenchmarkReport | None, str]:
     """The models side by side if that was chosen; or None, and why nothing was timed."""
+    # Models for runtimes alone are raced: the .pb runs in the interpreter.
     models = {role: path for role, path in model_files(files).items() if role != "fp32_pb"}
     cores = {
         path: onnx.plain.core if onnx is not None and role.startswith("onnx") else litert.plain.core

@@ -187,6 +187,7 @@ def _lowered(graph: Graph, samples: Samples | None, *, fix: bool = False) -> Flo
     fix = fix or not any(is_open(v.spec) for v in graph.inputs)
     counts = _leading_sizes(core, samples) if fix else {}
     specs = {v: _with_sizes(v, counts.get(v, {1} if fix else {})) for v in core.inputs}
+    # Shapes behind the core's inputs follow from the sizes that were chosen for them.
     infer_shapes(graph, {v: v.spec for v in graph.inputs} | specs)
     lowered = lower_graph(graph, core.inputs, core.outputs, specs={})
     model = FloatModel(core, lowered.program)
@@ -206,6 +207,7 @@ def _with_free_sizes(graph: Graph, samples: Samples) -> FloatModel | None:
     first = next(iter(samples))
     try:
         model = float_model(graph, samples, settle=False)
+        # Only a model that takes the graph's own inputs has the graph's open sizes.
         if not model.fixed and model.coverage.kind == WHOLE:
             # Two choices of sizes: a program that has one of them fixed inside fails for the other.
             feeds = [model.core.before(feed) for feed in (first, doubled(first))]
@@ -311,6 +313,7 @@ def checked_batch(model: FloatModel, made: QuantizedModel, samples: Samples) -> 
     if not why:
         return made
     first = model.core.before(next(iter(samples)))
+    # By name, as the quantized program has tensors of its own for the same inputs.
     sizes = {v.name: len(a) for v, a in zip(model.core.inputs, first, strict=True) if a.ndim}
     quantized = _with_batch(made.quantized, sizes)
     note = batch_note(quantized.program.subgraphs[0].inputs, why)

@@ -95,6 +95,7 @@ class ModelMaker(ABC, Generic[M, Q]):
         graph does; else with that of one sample. Arguments and errors as those of `lower`.
         """
         model = self.lower(graph, samples)
+        # An open batch is proven with one sample and with two: shapes that hold for one alone show there.
         why = why_one_batch(model, samples)
         return self.lower(graph, samples, fixed=why) if why else model
 

@@ -184,6 +184,7 @@ def unwrap_angles(value: Value, expected: Array, found: Array) -> Array:
     if expected.shape != found.shape or expected.dtype.kind != "f" or not is_angle(value):
         return found
     with np.errstate(invalid="ignore"):
+        # Whole turns only: a wrong angle stays as wrong as it was.
         turns = np.rint((expected.astype(np.float64) - found) / (2 * np.pi))
     turns = np.where(np.isfinite(turns), turns, 0)
     return np.asarray(found + turns * 2 * np.pi, found.dtype)

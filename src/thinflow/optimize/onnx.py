@@ -105,6 +105,8 @@ class OnnxMaker(ModelMaker[OnnxModel, OnnxQuantizedModel]):
         check_recipe(recipe)
         graph, why = model.core.graph, model.fixed
         plain, made = self._quantized(graph, samples, recipe, why, progress)
+        # An open batch of the smaller model is tried as that of the float one was; failing, both are made
+        # anew.
         can_try = plain.is_open and not self.missing()
         if can_try and (why := why_one_smaller_batch(plain, made.content, samples)):
             plain, made = self._quantized(graph, samples, recipe, why, progress)

@@ -99,6 +99,7 @@ class QuantizeOptions:
         Raises:
             ParameterError: an option of ONNX models was given; the sentence says what those are.
         """
+        # Set at all, even to its default: whoever says it expects something of it.
         wrong = next((name for name in ONNX_ONLY if getattr(self, name) is not None), None)
         if wrong is not None:
             raise ParameterError(f"{wrong} goes with {kind} only", hint=hint)

@@ -145,6 +145,7 @@ def duration(row: Row) -> str:
     unit, factor = ("µs", 1000.0) if row.median_ms < 1 else ("ms", 1.0)
     if not row.latency.has_interval:
         return f"{row.median_ms * factor:.3g} ± ? {unit}"
+    # Digits below the spread would only show noise.
     spread = row.spread_ms * factor
     digits = 1 if spread >= 0.1 else 2 if spread >= 0.01 else 3
     return f"{row.median_ms * factor:.{digits}f} ± {spread:.{digits}f} {unit}"

@@ -40,11 +40,13 @@ def _bottleneck(b: Builder, x: Value, scope: str, width: int, stride: int) -> Va
     if b.seen(x).shape[-1] != depth:
         shortcut = _conv(b, preact, f"{scope}/shortcut", depth, 1, stride, gain=1.0)
     else:
+        # A 1x1 pool with a stride only leaves pixels out, as TF-Slim's subsample does.
         shortcut = x if stride == 1 else b.pool("MaxPool", x, f"{scope}/shortcut/MaxPool", 1, stride, "VALID")
     y = _conv_norm_relu(b, preact, f"{scope}/conv1", width, 1, 1)
     if stride == 1:
         y = _conv_norm_relu(b, y, f"{scope}/conv2", width, 3, 1)
     else:
+        # TF-Slim pads by itself, so that the padding does not depend on the image's size.
         y = b.pad(y, f"{scope}/Pad", (1, 1))
         y = _conv_norm_relu(b, y, f"{scope}/conv2", width, 3, stride, "VALID")
     y = _conv(b, y, f"{scope}/conv3", depth, 1, 1, gain=_BRANCH_GAIN)

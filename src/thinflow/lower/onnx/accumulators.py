@@ -132,6 +132,8 @@ class Layer:
         weights = self.plan.weights
         depth = weights.shape[1]
         is_wide = (weights < _INT8_LEAST) | (weights > INT8_MOST)
+        # Whole fours of channels are given twice: kernels read four at once, and a rest would be copied one
+        # by one.
         starts = sorted({int(c) // _FOUR * _FOUR for c in np.nonzero(is_wide)[1]})
         if "group" in self.conv.options or depth % _FOUR or len(starts) * _FEWER > depth:
             return None
@@ -178,6 +180,7 @@ class Layer:
 def layer_of(conv: Conv, x: QuantizedTensor, w: QuantizedTensor) -> Layer | None:
     """A convolution of quantized values; None if parameters or sizes are not known."""
     constant = (x.scale, x.zero, w.values, w.scale, w.zero)
+    # Scales known only at run time leave nothing to plan with.
     if not all(t.is_constant for t in constant) or w.values.dtype is not INT8 or None in conv.shape[1:]:
         return None
     zero = int(w.zero.array())

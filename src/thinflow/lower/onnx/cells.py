@@ -167,6 +167,7 @@ class _Network:
         new, old = (yes, no) if told.holds else (no, yes)
         assert new is not None
         assert old is not None
+        # The same sum by identity: tensors that are read alike are one sum.
         cell = next((c for c in self.cells if self.sums.of(new) is c.result), None)
         if cell is None or told.positive() != self.condition:
             raise NoCell("it hands out something else than the output of a cell")
@@ -187,6 +188,7 @@ class _Network:
         while waiting:
             tensor = waiting.pop()
             maker = self.steps.maker(tensor)
+            # "While true" sets no limit of its own.
             if tensor.is_constant and tensor.array().all():
                 continue
             if maker is not None and maker.code == "And":
@@ -206,6 +208,7 @@ class _Network:
         fixed = [int(t.array()) for t in limits if t.is_constant]
         open_limits = [self.b.index(t) for t in dict.fromkeys(limits) if not t.is_constant]
         if fixed:
+            # Of several limits the smallest ends the loop.
             open_limits.append(self.b.int64(min(fixed), "turns"))
         return open_limits[0] if len(open_limits) == 1 else self.b.step("Min", *open_limits, shape=())
 

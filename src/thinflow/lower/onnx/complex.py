@@ -187,6 +187,7 @@ def _conjugate(b: Builder, node: Node, x: Part) -> Complex:
 
 def _product(b: Builder, node: Node, x: Part, y: Part) -> Complex:
     (a, c), (d, e) = _terms(b, x), _terms(b, y)
+    # (a + ci)(d + ei), i² being -1.
     return Complex((a * d - c * e).tensor, (a * e + c * d).tensor)
 
 
@@ -196,12 +197,14 @@ def _square(b: Builder, node: Node, x: Part) -> Complex:
 
 def _quotient(b: Builder, node: Node, x: Part, y: Part) -> Complex:
     (a, c), (d, e) = _terms(b, x), _terms(b, y)
+    # (a + ci) / (d + ei) = (a + ci)(d - ei) / (d² + e²).
     size = d * d + e * e
     return Complex(((a * d + c * e) / size).tensor, ((c * d - a * e) / size).tensor)
 
 
 def _exponential(b: Builder, node: Node, x: Part) -> Complex:
     re, im = _terms(b, x)
+    # exp(x + iy) = exp(x) (cos y + i sin y).
     size = re.apply("Exp")
     return Complex((size * im.apply("Cos")).tensor, (size * im.apply("Sin")).tensor)
 

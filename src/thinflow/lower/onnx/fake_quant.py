@@ -187,6 +187,7 @@ def _rounded(
     else:
         rank = len(shape_of(x, "x"))
         others = [a for a in range(rank) if a != axis]
+        # Without a given range each run takes that of its own numbers, per axis if one is named.
         ends = [value.reduced(code, *others, keep=axis >= 0) for code in ("ReduceMin", "ReduceMax")]
     least = float(-(1 << (bits - 1)) + (1 if narrow else 0)) if signed else 0.0
     most = float((1 << (bits - 1)) - 1 if signed else (1 << bits) - 1)
@@ -201,6 +202,7 @@ def _rounded(
     if given:
         bottom = choose(decides, ends[0], inverse * least)
         top = choose(decides, inverse * most, ends[1])
+        # Measured ranges hold all numbers: only given ones clip.
         value = value.least(top).most(bottom)
     scaled = value * scale
     whole = (scaled + 0.5).floor() if half_up else scaled.rounded()

@@ -98,6 +98,8 @@ def conv_of(
         x, options = found
     else:
         options = geometry(sizes, (kh, kw), strides[1:3], dilations[1:3], padding)
+        # Zeros that a Pad has put around the image are the convolution's own pads instead, and are not
+        # copied.
         x, border = without_border(b, x)
         if any(border):
             own = options.get("pads", (0, 0, 0, 0))
@@ -200,6 +202,7 @@ def _gathered(b: Builder, x: Tensor, rows: Array, columns: Array) -> Tensor:
     """
     batch = shape_of(x)[0]
     height, width, depth = (size or 0 for size in shape_of(x)[1:])
+    # Two gathers: of columns first, in each row, then of the rows that windows see.
     if depth < _FEWEST_CHANNELS:
         x = b.step("Gather", x, _places(b, columns), shape=(batch, height, columns.size, depth), axis=2)
         width, depth = columns.shape[0], columns.shape[1] * depth
@@ -223,6 +226,7 @@ def _centred_windows(
     inner, border = without_border(b, x)
     batch, *sizes, depth = shape_of(inner)
     axes = centred_windows([n or 0 for n in sizes], window, strides[1:3], padding, border)
+    # No window fits: the result is empty, which is left to the general form.
     if min(axis.count for axis in axes) < 1:
         return None
     starts, ends = [axis.start for axis in axes], [axis.end for axis in axes]

@@ -98,6 +98,7 @@ class Packed:
             filled: the list that the rows go into; all of it may be given.
         """
         count = (filled.shape or (None,))[0]
+        # A list of zeros as long as the sequence: what the turns do not reach is zeros either way.
         is_whole = count is not None and count == self.steps and is_zero(self.b, filled)
         is_exact = self.is_cut or self.limit.is_constant or is_whole
         if self.is_padded or not is_exact:
@@ -171,6 +172,7 @@ def packed(
     if condition is None:
         return span
     if condition.lengths is not None:
+        # Clamped to what the loop does: it ends after `limit` turns, and a length below 0 is none.
         known = b.step("Min", b.index(condition.lengths), limit, shape=condition.lengths.shape)
         span.lengths = b.cast(b.step("Max", known, b.int64(0), shape=known.shape), INT32)
     else:

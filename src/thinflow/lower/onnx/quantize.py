@@ -89,6 +89,7 @@ def quantize_v2(
     shape = (None,) if axis >= 0 else ()
     results = [b.reshaped(t.tensor, shape) for t in (least, most)]
     if mode == "MIN_FIRST" and x.dtype is FLOAT and x.shape != ():
+        # Ends that are measured of x itself are what DynamicQuantizeLinear measures, too.
         whole = _is_end_of(b, low, "ReduceMin", x) and _is_end_of(b, high, "ReduceMax", x)
         _note_kernel(b, x, values.tensor, results[0], results[1], T, whole)
     return b.result(values.tensor), b.result(results[0], 1), b.result(results[1], 2)
@@ -108,6 +109,7 @@ def _note_kernel(
     is_known = low.is_constant and high.is_constant
     if T not in (QUINT8, QINT8) or (is_known and known_parameters(low, high, UINT8) is None):
         return
+    # The border is added to the values, where it is the zero point: a quarter of the bytes.
     inner, border = inside_border(b, x)
     join = None
     if is_whole:

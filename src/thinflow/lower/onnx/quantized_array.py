@@ -67,6 +67,7 @@ def _limited(b: Builder, x: QuantizedTensor, top: float) -> Tensor:
     """Values of at least the zero point, and at most that of a real value."""
     ends = [x.zero]
     if top < math.inf:
+        # The value that stands for `top`, saturated as quantizing it would be.
         code = (top / Term(b, x.scale)).rounded() + b.cast(x.zero, FLOAT)
         ends.append(b.cast(code.least(255.0).most(0.0).tensor, UINT8))
     return b.step("Clip", x.values, *ends, shape=x.values.shape)
@@ -156,6 +157,8 @@ def quantized_concat(b: Builder, node: Node, axis: Tensor, *rest: Tensor) -> Thr
     require(n > 0 and len(rest) == 3 * n, "it needs as many ranges as tensors")
     parts = rest[:n]
     params = [quantized_of(b, rest[k], rest[n + k], rest[2 * n + k]) for k in range(n)]
+    # By scales and zero points if all parts have them, unless all are so small that exact values take no
+    # time.
     known = [c for c in params if c is not None]
     if len(known) == n and not all(is_exact(q) for q in parts):
         return _joined(b, axis, known)

@@ -128,6 +128,7 @@ class Pair:
         if joined is not None:
             return joined
         pair, target, left = _moved(self, to, middle + to.shift)
+        # An operand in steps far coarser than the result's would show its own rounding in it.
         is_fine = max(a.params.scale for a in self.addends) <= COARSEST_OPERAND * step
         if self.b.extended and is_fine and left + blur <= TOLERANCE * step:
             return pair.emit(target)
@@ -185,6 +186,7 @@ class Pair:
             for values in (self.x.values, turned)
         )
         least = b.step("BitwiseNot", least)
+        # Both ends go through the same sum as the values would: rounding is monotonic, so they stay the ends.
         other = self._other(0.0)
         top, bottom = (
             Term(b, b.step(self.code, dequantized(b, replace(self.x, values=q)), other))
@@ -215,6 +217,7 @@ def _vector(x: QuantizedTensor) -> Array | None:
 def _moved(pair: Pair, to: TargetTensors, offset: float) -> tuple[Pair, TargetTensors, float]:
     """The pair and its target, one zero point moved so as to add the offset, and what is left of that."""
     best, left = (pair, to), abs(offset)
+    # The result's zero point, and each operand's: whichever comes nearest to the offset in whole steps.
     target = _zero_moved(pair.b, to.scale, to.zero, offset)
     if target is not None and target[1] < left:
         best, left = (pair, replace(to, zero=target[0])), target[1]
