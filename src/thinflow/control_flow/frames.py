@@ -37,7 +37,7 @@ def turning_at_most(limit: int | None) -> Iterator[None]:
 
 
 def max_iterations(default: int = MAX_ITERATIONS) -> int:
-    """How often a loop may turn now."""
+    """The largest number of turns of a loop, as set now."""
     limit = _LIMIT.get()
     return default if limit is None else limit
 
@@ -79,7 +79,7 @@ class Loop:
 
     @property
     def next_iterations(self) -> list[Node]:
-        """What is carried to the next turn."""
+        """The nodes that carry values to the next turn."""
         return [following for _, following in self.merges.values()]
 
 
@@ -102,7 +102,7 @@ def schedule(graph: Graph, needed: Iterable[Node]) -> list[Step]:
 
 
 class _Frames:
-    """Which frame each node runs in, and which frame each frame is in ("" is the graph itself)."""
+    """The frame that each node runs in, and the one that each frame is in ("" is the graph itself)."""
 
     def __init__(self, order: Sequence[Node]) -> None:
         self.order = order

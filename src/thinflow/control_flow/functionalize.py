@@ -21,7 +21,7 @@ from thinflow.ops.traits import Trait, has
 
 
 def branch_functions(branching: Branching) -> tuple[list[Value], list[Function]]:
-    """What the branches read, and each as a function of that, side 0 first.
+    """The values that the branches read, and each branch as a function of these, side 0 first.
 
     Raises:
         UnsupportedOp: they cannot be told apart.

@@ -20,7 +20,7 @@ from thinflow.ops.traits import Trait, has
 
 @dataclass(eq=False)
 class Branching:
-    """What stands between the Switches of one predicate and the Merges that join its two sides.
+    """The nodes between the Switches of one predicate and the Merges that join its two sides.
 
     Attributes:
         predicate: decides; computed outside.
@@ -44,7 +44,7 @@ _Conditions: TypeAlias = frozenset[tuple[Value, int]]
 
 
 def steps_of(graph: Graph, outputs: Sequence[Value], inputs: Iterable[Value]) -> list[Step]:
-    """What computes outputs from inputs, in order; each loop and each branching is one step.
+    """The steps that compute outputs from inputs, in order; each loop and each branching is one step.
 
     O(nodes + edges) per level of loops.
 
@@ -199,7 +199,7 @@ def _needed(steps: Sequence[Step], outputs: Sequence[Value], fed: set[Value]) ->
 
 
 def root_of(value: Value) -> Value:
-    """What a value is but for Identity."""
+    """The value behind any Identity ops."""
     while has(value.node.op, Trait.IDENTITY) and value.node.inputs:
         value = value.node.inputs[0]
     return value
@@ -210,7 +210,7 @@ def is_switch(step: Step) -> TypeGuard[Node]:
 
 
 def _conditions(steps: Sequence[Step]) -> dict[Step, _Conditions]:
-    """What must hold for each step to run: predicates with their sides."""
+    """The conditions under which each step runs: predicates with their sides."""
     found: dict[Step, _Conditions] = {}
     step_of = {node: step for step in steps for node in nodes_of(step)}
 

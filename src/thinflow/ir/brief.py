@@ -1,4 +1,4 @@
-"""What a result shows of itself in a line: sizes in place of bytes, arrays and long lists."""
+"""One-line `repr` of results: sizes in place of bytes, arrays and long lists."""
 
 from __future__ import annotations
 

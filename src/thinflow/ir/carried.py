@@ -1,4 +1,4 @@
-"""What a file holds beside its nodes and is only carried through."""
+"""Contents of a file beside its nodes, which are only carried through."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class Versions:
 
 @dataclass(frozen=True)
 class Passenger:
-    """What a format carries through beyond nodes: (field number, bytes with tag) in file order."""
+    """Contents that a format carries through beyond nodes: (field number, bytes with tag) in file order."""
 
     fields: tuple[tuple[int, bytes], ...] = ()
 
 
 @dataclass(frozen=True)
 class StateVariable:
-    """What a model keeps from one run to the next, as an input and an output of its graph.
+    """State that a model keeps from one run to the next, as an input and an output of its graph.
 
     Attributes:
         name: of the variable in the model.

@@ -17,8 +17,8 @@ def find_problems(graph: Graph, port_count: PortCount | None = None) -> list[Pro
     """Every broken rule, in file order. O(nodes + edges).
 
     1. every input names an existing node; 2. names are unique and legal; 3. data inputs come before control
-    inputs (found
-    while loading); 4. port numbers are in range for known ops; 5. no cycle except through NextIteration.
+    inputs (found while loading); 4. port numbers are in range for known ops; 5. no cycle except through
+    NextIteration.
     """
     problems = list(graph.problems)
     problems += [

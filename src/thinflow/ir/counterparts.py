@@ -1,4 +1,4 @@
-"""Which input or output of a changed graph stands for which of the graph before."""
+"""Inputs and outputs of a changed graph that stand for those of the graph before."""
 
 from __future__ import annotations
 

@@ -25,12 +25,12 @@ _EDITED = re.compile(r"__edited_[0-9a-f]{8}$")
 
 
 def edited_name(name: str, digest: str) -> str:
-    """What a function is called in a file when its body is another one than the file's that it is from."""
+    """The name in a file of a function whose body is another one than in the file that it is from."""
     return f"{name_before_edits(name)}__edited_{digest}"
 
 
 def name_before_edits(name: str) -> str:
-    """What an edited function was called in the file that it is from."""
+    """The name of an edited function in the file that it is from."""
     return _EDITED.sub("", name)
 
 

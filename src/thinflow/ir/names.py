@@ -18,7 +18,8 @@ _ILLEGAL = re.compile(r"[^A-Za-z0-9_.\\/>\-]")
 
 
 class Names:
-    """Who has which name. A damaged file may give a name twice: the newer node is then found, the older kept.
+    """Names and the nodes that have them. A damaged file may give a name twice: the newer node is then
+    found, the older kept.
 
     Attributes:
         by_name: name -> node; of nodes of the same name the newest.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class NodeSource(Protocol):
-    """What a file format keeps behind a node, to decode late and to write back what nobody touched."""
+    """The record of a file format behind a node, to decode late and to write back what nobody touched."""
 
     def attrs(self) -> Mapping[str, Attr]:
         """The attributes as loaded.

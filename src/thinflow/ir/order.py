@@ -16,8 +16,7 @@ def match_order(graph: Graph) -> list[Node]:
     """The order of the Graph Transform Tool, where a Merge is ready after one data input. O(nodes + edges).
 
     It decides which of two overlapping matches wins and what `sort_by_execution_order` writes; for running a
-    graph use
-    `execution_order`. Ready nodes wait on a stack.
+    graph use `execution_order`. Ready nodes wait on a stack.
 
     Raises:
         GraphError: some nodes are in a cycle or need a node that does not exist.
@@ -91,7 +90,7 @@ def ancestors(
 
 
 def _needed(node: Node) -> list[Node]:
-    """What must run before a node, once per reference."""
+    """The nodes that must run before a node, once per reference."""
     producers = [v.node for v in node._inputs]
     # Only the way back through a NextIteration may close a loop; all else must have run before.
     if node.op in MERGES:

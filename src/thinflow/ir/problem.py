@@ -1,4 +1,4 @@
-"""What can be wrong with a graph."""
+"""Problems of a graph: its broken rules."""
 
 from __future__ import annotations
 

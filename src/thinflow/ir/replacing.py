@@ -43,7 +43,7 @@ def replace(graph: Graph, old: Node, new: Node, ports: Mapping[int, Value]) -> N
 
 
 def _targets(old: Node, new: Node, ports: Mapping[int, Value]) -> dict[Value, Value]:
-    """What stands for each value of `old` that is read or protected."""
+    """For each value of `old` that is read or protected, the one that takes its place."""
     targets: dict[Value, Value] = {}
     for value in old.outputs:
         is_protected = value.is_graph_output or value.is_graph_input

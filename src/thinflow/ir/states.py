@@ -35,7 +35,7 @@ class State:
 
     @property
     def first(self) -> np.ndarray[Any, Any]:
-        """What the first run begins with, in the type that the input has by now."""
+        """The first run's value, in the type that the input has by now."""
         # A transform may have widened or narrowed the input, and the stored start keeps the file's type.
         element = self.input.node.attrs.get("dtype")
         numbers = self.start.numpy()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Storage(Protocol):
-    """Where a tensor's elements live."""
+    """The place where a tensor's elements live."""
 
     @property
     def stored_bytes(self) -> int:

@@ -182,7 +182,7 @@ def shape_text(shape: Shape) -> str:
 
 @dataclass(frozen=True)
 class ListSpec:
-    """What is known of a TensorList.
+    """The known facts of a TensorList.
 
     Attributes:
         count: number of items; None if unknown.
@@ -200,7 +200,7 @@ class ListSpec:
         return ListSpec(self.count, common_shape(self.shape, shape) if self.is_set else shape, True)
 
     def joined(self, other: ListSpec) -> ListSpec:
-        """What holds of both. One that was not set yet has no say in the shape of items."""
+        """The common part of both. One that was not set yet has no say in the shape of items."""
         count = self.count if self.count == other.count else None
         if self.is_set and other.is_set:
             return ListSpec(count, common_shape(self.shape, other.shape), True)
@@ -209,7 +209,7 @@ class ListSpec:
 
 
 def common_shape(a: Shape, b: Shape) -> Shape:
-    """What holds of two shapes: sizes in which they differ are open, and so is the rank where that does."""
+    """The common part of two shapes: sizes in which they differ are open, and so is a rank that differs."""
     if a is None or b is None or len(a) != len(b):
         return None
     return tuple(x if x == y else None for x, y in zip(a, b, strict=True))
@@ -217,16 +217,15 @@ def common_shape(a: Shape, b: Shape) -> Shape:
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """What is known of a tensor before it exists.
+    """Static type, shape and small contents of a tensor, as far as they are known before it exists.
 
     Attributes:
         dtype: element type; None if unknown.
         shape: see `Shape`.
         elements: row-major integer elements of a *small* integer or bool tensor as far as they are known,
-            None inside
-            for an unknown one: `Shape(x)` of an x of shape [?, 3] has elements (None, 3). A scalar has
-                one element.
-            None when nothing is known. This is how shapes that a model computes stay static, per dimension.
+            None inside for an unknown one: `Shape(x)` of an x of shape [?, 3] has elements (None, 3). A
+            scalar has one element. None when nothing is known. This is how shapes that a model computes stay
+            static, per dimension.
         items: of a TensorList: what is known of what it holds.
     """
 

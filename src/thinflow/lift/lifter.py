@@ -130,7 +130,7 @@ class Call:
         self._lifter.effects.append(assigned)
 
     def variable_read(self, handle: Value) -> Value:
-        """What a resource variable holds after the last write before this op."""
+        """The value of a resource variable after the last write before this op."""
         history = self._lifter.history(handle)
         read = self.many("ReadVariableOp", handle, T=None, dtype=handle.node.get("dtype"))
         # Every read behind the last write, and every write behind all reads before: the order of the file.
@@ -195,7 +195,7 @@ class Call:
 
 
 def _inferred(node: Node) -> tuple[TensorSpec, ...]:
-    """What the op's rule says of its results; nothing where it has none, or its operands do not fit."""
+    """Specs of the results by the op's shape rule; none where it has no rule, or its operands do not fit."""
     # Their functions are lifted later; the file says what they give.
     if has(node.op, Trait.IF | Trait.WHILE | Trait.CALL):
         return ()
@@ -206,7 +206,7 @@ def _inferred(node: Node) -> tuple[TensorSpec, ...]:
 
 
 def _both(made: TensorSpec, stated: TensorSpec) -> TensorSpec:
-    """What the file says of a value, and what follows from its op where the file says less."""
+    """The spec that the file states for a value, filled up by what follows from its op."""
     # The file's word goes first: rules infer less from operands whose sizes are open.
     kind = stated.dtype or made.dtype
     if stated.shape is None or made.shape is None or len(stated.shape) != len(made.shape):
@@ -219,7 +219,7 @@ def _both(made: TensorSpec, stated: TensorSpec) -> TensorSpec:
 
 @dataclass
 class History:
-    """What was done to a resource variable so far: the last write, and the reads since."""
+    """The accesses to a resource variable so far: the last write, and the reads since."""
 
     write: Node | None = None
     reads: list[Node] = field(default_factory=list)
@@ -310,7 +310,7 @@ class Lifter:
         return self._source.functions[function.name]
 
     def history(self, handle: Value) -> History:
-        """What was done to the variable of a handle."""
+        """The accesses to the variable of a handle so far."""
         # By the variable's name: several handles may lead to the same one.
         return self._histories.setdefault(handle.node.attrs["shared_name"], History())
 
@@ -356,7 +356,7 @@ class Lifter:
         return named
 
     def of(self, value: Value) -> Value:
-        """What stands for a value of the source."""
+        """The new value that stands for one of the source."""
         return self._values[value]
 
 

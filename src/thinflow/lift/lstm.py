@@ -26,7 +26,7 @@ _BIAS, _PROJECTION = 11, 15
 
 @dataclass
 class _Gate:
-    """What belongs to one gate: places of its weights, and values; None for what it does without."""
+    """Operands of one gate: places of its weights, and values; None for what it does without."""
 
     weights: int
     recurrent: int
@@ -103,7 +103,7 @@ class Lstm:
         return self._projected(c.emit("Mul", o, activated(c, state))), state
 
     def _sum(self, letter: str, x: Value, h: Value, state: Value | None) -> Value:
-        """What a gate sees before it bends it. [batch,units]"""
+        """The sum in a gate before its activation. [batch,units]"""
         c, gate = self.call, self.gates[letter]
         total = c.emit("AddV2", self.products.of(x, gate.weights), self.products.of(h, gate.recurrent))
         if gate.peephole is not None and state is not None:

@@ -1,4 +1,4 @@
-"""What stands for each of ONNX's ops, by subject in the modules beside this one."""
+"""Lifting rules for ONNX's ops, by subject in the modules beside this one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rules for ONNX share: options that became inputs, ranks, axes, and where the channels are."""
+"""Helpers of the rules for ONNX: options that became inputs, ranks, axes, and the place of channels."""
 
 from __future__ import annotations
 

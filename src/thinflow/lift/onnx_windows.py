@@ -175,7 +175,7 @@ def _more(c: Call, picture: Sequence[int], kernel: Sequence[int], strides: Seque
 def _cropped(
     c: Call, full: Sequence[int], picture: Sequence[int], strides: Sequence[int]
 ) -> tuple[list[int], list[int]]:
-    """Where the result of a transposed convolution begins in the whole, and how large it is."""
+    """Begins and sizes of the result of a transposed convolution in the whole that its windows reach."""
     wanted = c.get("output_shape")
     mode = text(c, "auto_pad", "NOTSET")
     if wanted is None and mode in {"SAME_UPPER", "SAME_LOWER"}:
@@ -305,7 +305,7 @@ def _targets(c: Call, sizes: Sequence[int]) -> list[tuple[int, int, float]]:
 
 
 def _coordinates(c: Call, old: int, new: int, scale: float) -> np.ndarray:
-    """Where each new pixel lies among the old ones; in float32, as the rounding of the nearest needs it."""
+    """The place of each new pixel among the old ones; in float32, as the rounding of the nearest needs it."""
     # Upsample and version 10 know no modes and always take pixels at x / scale.
     default = "asymmetric" if c.node.op == "onnx.Upsample" or len(c.xs) == 2 else "half_pixel"
     kind = text(c, "coordinate_transformation_mode", default)

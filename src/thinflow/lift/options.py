@@ -1,4 +1,4 @@
-"""What a file says of an op beyond what the op's rule has looked at: it must not be passed over in silence.
+"""Refusal of options and operands that the op's rule has not looked at, in place of silence about them.
 
 A rule reads the options and operands that it understands. Whatever else is there may change what the op
 computes: an option of a newer version, say. Then the op is refused by the option's name.

@@ -1,4 +1,4 @@
-"""What stands for each of LiteRT's ops. Layouts of weights: LiteRT's schema, reverse of `lower/tflite`."""
+"""Lifting rules for LiteRT's ops. Layouts of weights: LiteRT's schema, reverse of `lower/tflite`."""
 
 from __future__ import annotations
 

@@ -154,8 +154,8 @@ def refuse_used_head(head: Node, outputs: int) -> None:
 
 
 def _hand_over_control(m: Match) -> None:
-    """What nodes inside the match wait for, the head waits for from now on; who waits for them, waits for
-    what they read from outside. Neither can close a circle: each waited for that before.
+    """Let the head wait for what nodes inside the match wait for, and who waits for them for what they read
+    from outside. Neither can close a circle: each waited for that before.
     """
     inside = set(m.claimed)
     needs: dict[Node, dict[Node, None]] = {}

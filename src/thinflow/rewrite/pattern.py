@@ -1,8 +1,7 @@
 """Patterns, written as the graph one wants to see.
 
     node("Mul", node("Conv2D|DepthwiseConv2dNative", any_value("x"), const("w"), name="conv"), const("s"),
-    name="mul",
-         commutative=True)
+         name="mul", commutative=True)
 
 A pattern is tried at a node (its head) and follows inputs upwards. Pass-through ops (Identity...) between
 two levels are looked through, unless somebody feeds them. A failed try says how far it came and what stopped
@@ -203,7 +202,7 @@ class Match:
             raise AttributeError(f"the pattern binds no '{name}'") from None
 
     def get(self, name: str) -> Any:
-        """What is bound under a name; None if nothing is, because it was optional."""
+        """The value bound under a name; None if there is none, because it was optional."""
         return self.bound.get(name)
 
     def bind(self, name: str, value: object) -> None:
@@ -291,7 +290,7 @@ Place = tuple[SingleInput, Value] | tuple[ManyInputs, tuple[Value, ...]]
 
 
 def _places(patterns: Sequence[Pattern], values: Sequence[Value]) -> tuple[Place, ...] | None:
-    """Which pattern stands for which input; None if their numbers do not fit."""
+    """Pairs of a pattern and the input it stands for; None if their numbers do not fit."""
     # Inputs beyond those that single patterns need; `many` takes them all, `optional` one.
     spare = len(values) - sum(isinstance(p, SingleInput) for p in patterns)
     if spare < 0:

@@ -1,4 +1,4 @@
-"""What a transform is, how it is registered, and how its options are read.
+"""Transforms: their base class, their registry, and the reading of their options.
 
     @transform("round_weights")
     @dataclass(frozen=True)
@@ -10,10 +10,8 @@
         def apply(self, graph: Graph, trace: Trace) -> None: ...
 
 The options are the dataclass fields: int, float, bool, str, or `tuple[...]` of one of them for an option that
-may be
-repeated. Their defaults, names and types are all the parser needs; an underscore at the end of a field name
-(`name_`)
-keeps it apart from what `Transform` itself defines and is not part of the option.
+may be repeated. Their defaults, names and types are all the parser needs; an underscore at the end of a field
+name (`name_`) keeps it apart from what `Transform` itself defines and is not part of the option.
 """
 
 from __future__ import annotations
@@ -44,10 +42,8 @@ class Transform:
     """A named change of a graph, made in place.
 
     A transform may assume a valid graph and must leave a valid one whose outputs compute the same; the runner
-    checks both
-    and rolls back on failure. It must keep what the common rules protect: names in `graph.inputs` and
-    `graph.outputs`,
-    control edges, fields it does not know.
+    checks both and rolls back on failure. It must keep what the common rules protect: names in `graph.inputs`
+    and `graph.outputs`, control edges, fields it does not know.
     """
 
     name: ClassVar[str] = ""

@@ -62,7 +62,7 @@ class Comparer(Protocol):
 @brief_repr
 @dataclass
 class StepReport:
-    """What became of one step: the ledger line.
+    """The ledger line of one step: what became of it.
 
     Attributes:
         transform: as written.
@@ -133,8 +133,7 @@ def run(
     """Apply the steps to a copy of the graph; the argument is not changed.
 
     After each step the structure is checked, and the numbers are compared if there is a comparer. A step that
-    fails either
-    is undone: with `ignore_errors` the run goes on, otherwise it stops.
+    fails either is undone: with `ignore_errors` the run goes on, otherwise it stops.
 
     Raises:
         GraphError: the graph is broken before the first step.

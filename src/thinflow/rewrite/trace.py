@@ -1,4 +1,4 @@
-"""What a transform did, what it left alone, and why: the ledger behind "why did nothing happen"."""
+"""The ledger of a transform: what it did, what it left alone, and why ("why did nothing happen")."""
 
 from __future__ import annotations
 

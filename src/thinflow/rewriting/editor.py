@@ -23,7 +23,7 @@ Reference = Value | str
 
 
 class Editor:
-    """What a function-style transform gets in the place of the graph.
+    """The graph with helpers, as a function-style transform gets it.
 
     Attributes:
         graph: the graph itself, with all its methods; the editor passes on what it does not define.

@@ -72,7 +72,7 @@ class BoolParam(Param):
 
 @dataclass(frozen=True)
 class Context:
-    """What a transform is told besides the graph.
+    """The inputs, outputs, parameters and report that a transform gets besides the graph.
 
     Attributes:
         inputs, outputs: the values that are asked for by name.

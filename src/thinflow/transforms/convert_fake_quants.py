@@ -45,7 +45,7 @@ class Levels:
 
 
 def levels_of(node: Node, constant_input: bool) -> Levels:
-    """What a fake quantization does.
+    """The levels of a fake quantization.
 
     Raises:
         Refuse: eight-bit ops cannot do it.

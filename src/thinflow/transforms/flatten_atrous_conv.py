@@ -132,7 +132,7 @@ def block_sizes(m: Match) -> list[int]:
 
 
 def padding_attrs(m: Match) -> dict[str, Attr]:
-    """What the one convolution has to pad.
+    """The padding attributes of the one convolution.
 
     Raises:
         Refuse: it cannot say so.

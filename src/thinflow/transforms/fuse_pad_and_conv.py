@@ -86,7 +86,7 @@ class FusePadAndConv(Rewrite):
 
 
 def zero_attrs(m: Match) -> dict[str, Attr]:
-    """How the convolution says that it pads with what `pad` and it itself pad now.
+    """The attributes by which the convolution pads with what `pad` and it itself pad now.
 
     Raises:
         Refuse: it cannot.

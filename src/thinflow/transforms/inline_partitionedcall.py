@@ -82,7 +82,7 @@ class InlinePartitionedCall(Transform):
             prune(graph, trace)
 
     def _called(self, node: Node, functions: Mapping[str, Function]) -> Call | None:
-        """What a node calls; None if it is not to be inlined.
+        """The call that a node is; None if it is not to be inlined.
 
         Raises:
             Refuse: it does not say.

@@ -125,7 +125,7 @@ def _called(graph: Graph) -> set[str]:
 
 
 def _result_count(call: Node) -> int:
-    """How many values a node gives.
+    """The number of values that a node gives.
 
     Raises:
         Refuse: one of them is an input of the graph, or there are more readers than values.

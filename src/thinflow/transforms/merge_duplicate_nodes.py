@@ -147,7 +147,7 @@ def redirect(node: Node, survivor: Node) -> None:
 
 
 def _outline(tensor: Tensor) -> Hashable:
-    """What is known of a constant without reading it."""
+    """Type and shape of a constant, known without reading it."""
     return tensor.dtype, tensor.shape
 
 

@@ -78,7 +78,7 @@ class RemoveNodes(Transform):
         drop_lost_classes(graph, names)
 
     def values(self, node: Node) -> dict[int, Value]:
-        """What to read instead of each output.
+        """The values to read instead of each output.
 
         Raises:
             Refuse: the node has to stay.

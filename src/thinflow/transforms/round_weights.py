@@ -81,7 +81,7 @@ class RoundWeights(Rewrite):
         m.w.attrs["value"] = m.rounded
 
     def round(self, node: Node, tensor: Tensor) -> tuple[str, Tensor]:
-        """What was done and the new tensor.
+        """A sentence about what was done, and the new tensor.
 
         Raises:
             Refuse: why the constant stays as it is.

@@ -84,7 +84,7 @@ class SimplifyArithmetic(Transform):
 
 
 def _awaited_between(node: Node, value: Value) -> list[Node]:
-    """What the nodes between a node and the value that it hands on wait for."""
+    """The nodes for which those between a node and the value that it hands on wait."""
     awaited: list[Node] = []
     at = node
     while value not in at.inputs and at.inputs:

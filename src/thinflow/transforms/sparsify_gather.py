@@ -166,7 +166,7 @@ def _kept(rows: np.ndarray, threshold: float) -> np.ndarray:
 
 
 def _readers(table: Node) -> list[Node]:
-    """Who reads a constant, through pass-through ops."""
+    """The nodes that read a constant, through pass-through ops."""
     found: list[Node] = []
     stack = list(table.readers)
     while stack:

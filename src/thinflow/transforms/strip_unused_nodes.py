@@ -148,7 +148,7 @@ class StripUnusedNodes(Transform):
         return specs
 
     def given(self, value: Value, found: TensorSpec, *, general: bool) -> TensorSpec:
-        """What the user says of an input, or what was found where the user says nothing."""
+        """Type and shape of an input: the user's, or what was found where the user says nothing."""
         element: DType | None = read_type(self.type) if self.type is not None and general else found.dtype
         shape: Shape = read_shape(self.shape) if self.shape is not None and general else found.shape
         for index, name in enumerate(self.name_):

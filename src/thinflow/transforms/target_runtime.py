@@ -180,7 +180,7 @@ class Target:
         return too_new(op, self.release) or (self.mobile and op not in mobile_ops())
 
     def demands(self, node: Node) -> Iterator[str]:
-        """What about a node is too new: its op, or `Op.attr`, or `Op.attr=value`."""
+        """The items of a node that are too new: its op, or `Op.attr`, or `Op.attr=value`."""
         if self.lacks(node.op):
             yield node.op
             return

@@ -1,4 +1,4 @@
-"""What a transform is for and what it takes, read from the transform itself.
+"""Descriptions of transforms: purpose and parameters, read from the transforms themselves.
 
 What it is for is the first paragraph of its module (of its class, in a plug-in), its parameters are its
 dataclass fields, and what they mean stands under `Attributes:` in its class. Examples are golden cases.
@@ -123,7 +123,7 @@ def meanings(kind: type[Transform]) -> dict[str, str]:
 
 
 def parameters(kind: type[Transform]) -> tuple[Parameter, ...]:
-    """What a transform takes."""
+    """The parameters of a transform."""
     meaning = meanings(kind)
     return tuple(
         _parameter(name, hint, default, meaning.get(name, ""))

@@ -1,4 +1,4 @@
-"""Which release of TensorFlow brought which op, attribute and value; read from `data/op_history.txt`."""
+"""Releases of TensorFlow, and the ops, attributes and values each brought; from `data/op_history.txt`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Release = tuple[int, int]
 
 @dataclass(frozen=True)
 class History:
-    """What the releases brought.
+    """Ops, attributes and values, with the releases that brought them.
 
     Attributes:
         graph_versions: release -> the version of graphs it writes, in order.

@@ -73,7 +73,7 @@ class DowngradeSite:
         return source.tensor.numpy()
 
     def rank(self, index: int) -> int:
-        """How many axes an input has.
+        """The number of axes of an input.
 
         Raises:
             Refuse: nobody knows.

@@ -32,7 +32,7 @@ _FRAMES = Trait.MERGE | Trait.NEXT_ITERATION | Trait.ENTER | Trait.EXIT | Trait.
 
 @dataclass(frozen=True)
 class Scope:
-    """What may be widened.
+    """The types, functions and ends that may be widened.
 
     Attributes:
         narrow: the types to turn into float.
@@ -92,7 +92,7 @@ def holds_only_lists(graph: Graph) -> bool:
 
 @dataclass
 class Widening:
-    """What is done to one graph.
+    """The widening of one graph.
 
     Attributes:
         graph: to change; its types and shapes are inferred.
@@ -143,7 +143,7 @@ class Widening:
                 _restore_name(graph, node, types)
 
     def _told_ends(self, types: dict[Value, DType]) -> str:
-        """Which inputs and outputs of the graph are of another type now; "" if none is."""
+        """A sentence about inputs and outputs of the graph that are of another type now; "" if none is."""
         ends = {"takes": self.graph.inputs, "gives": self.graph.outputs}
         told = {verb: [v.name for v in values if v in types] for verb, values in ends.items()}
         parts = [f"{verb} float for {', '.join(names)}" for verb, names in told.items() if names]
@@ -239,7 +239,7 @@ def _make_identity(node: Node) -> None:
 
 
 def _restore_name(graph: Graph, node: Node, types: dict[Value, DType]) -> None:
-    """Where the node is an output of the graph, put a cast to its old type in its place."""
+    """Put a cast to its old type in the place of a node that is an output of the graph."""
     value = node.output()
     if value not in types or value not in graph.outputs:
         return

@@ -84,7 +84,7 @@ def effects_of(function: Function) -> list[Node]:
 
 @dataclass
 class Place:
-    """Where bodies are copied to.
+    """The place to which bodies are copied.
 
     Attributes:
         graph: to be edited.
@@ -173,7 +173,7 @@ class Place:
         return self.add("Identity", [value], value.node.name.rpartition("/")[2], attrs, [anchor]).output()
 
     def _adapt_names(self, copy: Node, names: Mapping[str, str]) -> None:
-        """What a body says by name: who stands on the same device, and which loop a node is in."""
+        """Adapt what a body says by name: who stands on the same device, and which loop a node is in."""
         adapt_moved_class(copy, names)
         frame = copy.attrs.get("frame_name")
         if has(copy.op, Trait.ENTER) and isinstance(frame, bytes):
@@ -181,7 +181,7 @@ class Place:
             copy.attrs["frame_name"] = f"{self.call.name}/".encode() + frame
 
     def truth(self, value: Value, name: str, wait: Sequence[Node] = ()) -> Value:
-        """What TensorFlow takes a condition for, as a bool; `wait` runs before it.
+        """The truth that TensorFlow takes a condition for, as a bool; `wait` runs before it.
 
         Raises:
             Refuse: it is not known what that would be.

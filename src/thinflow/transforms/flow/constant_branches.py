@@ -99,7 +99,7 @@ def _taken(switch: Node) -> int | None:
 
 
 class _Dead:
-    """What never runs: whole nodes, and single outputs of a Switch."""
+    """Dead parts of a graph: whole nodes, and single outputs of a Switch."""
 
     def __init__(self) -> None:
         self.nodes: dict[Node, None] = {}

@@ -1,4 +1,4 @@
-"""Which arguments of a function each of its results needs, through the loops, branches and calls in it."""
+"""Dependence of a function's results on its arguments, through the loops, branches and calls in it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KNOWN = Trait.WHILE | Trait.IF | Trait.CASE | Trait.CALL
 
 @dataclass(frozen=True)
 class Needs:
-    """What results need, as bit sets: bit i stands for argument i, or for input i of a node.
+    """Needs of results as bit sets: bit i stands for argument i, or for input i of a node.
 
     Attributes:
         results: for each result what it needs.
@@ -103,7 +103,7 @@ class Dependence:
         return function
 
     def of_call(self, node: Node) -> Needs:
-        """Which of its inputs each result of a node in `KNOWN` needs.
+        """The inputs that each result of a node in `KNOWN` needs.
 
         Raises:
             Refuse: a function cannot be looked into, or does not fit.
@@ -143,7 +143,7 @@ class Dependence:
         return Needs(results, always, condition.is_quiet and body.is_quiet)
 
     def of_function(self, function: Function) -> Needs:
-        """Which arguments each result of a function needs. O(nodes + edges), once per function.
+        """The arguments that each result of a function needs. O(nodes + edges), once per function.
 
         Raises:
             Refuse: its body has a cycle.
@@ -186,7 +186,7 @@ class Dependence:
 
 
 class _Masks:
-    """What is needed for a node to run, and for each of its outputs where these differ."""
+    """Needs of each node to run, and of each of its outputs where these differ."""
 
     def __init__(self) -> None:
         self.runs: dict[Node, int] = {}

@@ -56,7 +56,7 @@ class Units:
 
 
 def units_of(graph: Graph) -> Units:
-    """What there is to raise. O(nodes + edges) per level of loops.
+    """The loops and branchings to raise. O(nodes + edges) per level of loops.
 
     Raises:
         UnsupportedOp: a loop is not built as TensorFlow builds them.
@@ -321,7 +321,7 @@ def _join_waiters(graph: Graph, call: Node) -> None:
 
 
 def _wanted_outside(node: Node, inside: Nodes, *, is_result: bool) -> str:
-    """Who needs a node beside what reads results; "" if nobody does."""
+    """A sentence about who needs a node beside what reads results; "" if nobody does."""
     for value in node.outputs:
         if value.is_graph_input or (value.is_graph_output and not (is_result and value.port == 0)):
             return f"'{value.name}', inside it, is asked for by name"
@@ -331,7 +331,7 @@ def _wanted_outside(node: Node, inside: Nodes, *, is_result: bool) -> str:
 
 
 def _outer(inside: Nodes) -> Iterable[Node]:
-    """What the nodes read or wait for."""
+    """The nodes that some nodes read or wait for."""
     for node in inside:
         yield from (v.node for v in node.inputs)
         yield from node.control_inputs
@@ -346,7 +346,7 @@ def _entered(loop: Loop) -> list[Value]:
 
 
 def _parallel(loop: Loop) -> Attr:
-    """How many turns may run at once: the same at every Enter of a loop."""
+    """The number of turns that may run at once: the same at every Enter of a loop."""
     # 10 is TensorFlow's default.
     return next((e.attrs[_PARALLEL] for e in loop.enters if _PARALLEL in e.attrs), 10)
 

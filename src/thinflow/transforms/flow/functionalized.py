@@ -97,7 +97,7 @@ def finished(function: Function, arguments: Sequence[DType], results: Sequence[D
 
 
 def without_unread(functions: Sequence[Function]) -> tuple[list[int], list[Function]]:
-    """Which of their common arguments the functions use, and the functions with these alone."""
+    """Numbers of the common arguments that the functions use, and the functions with these alone."""
     used = [
         number
         for number in range(len(functions[0].inputs))

@@ -139,7 +139,7 @@ class Inlining:
             self._adapt_names(copy, names)
 
     def _adapt_names(self, copy: Node, names: Mapping[str, str]) -> None:
-        """What a body says by name: who stands on the same device, and which loop a node is in."""
+        """Adapt what a body says by name: who stands on the same device, and which loop a node is in."""
         adapt_moved_class(copy, names)
         frame = copy.attrs_view.get("frame_name") if has(copy.op, Trait.ENTER) else None
         if isinstance(frame, bytes):

@@ -147,7 +147,7 @@ def _dangling(body: Graph) -> list[Node]:
 
 
 def tell(function: str, inside: Trace, trace: Trace) -> None:
-    """What happened in a body, in the ledger of the whole; nodes are called `function/node` there."""
+    """Tell what happened in a body in the ledger of the whole; nodes are called `function/node` there."""
 
     def placed(entry: Entry) -> Entry:
         return Entry(f"{function}/{entry.node}", entry.op, entry.text)

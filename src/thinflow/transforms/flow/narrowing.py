@@ -263,7 +263,7 @@ _HINTS = ("_num_original_outputs", "_read_only_resource_inputs")
 
 
 def told(node: Node, inputs: list[int], outputs: list[int], results: int) -> str:
-    """What is to become of a call, for the ledger."""
+    """A sentence for the ledger about what is to become of a call."""
     before = len(node.inputs)
     if has(node.op, Trait.WHILE):
         return f"loses {before - len(inputs)} of {before} variables, which nothing needs"

@@ -49,7 +49,7 @@ class Frame:
             refuse_vague_condition(self.condition.outputs[0])
 
     def put(self, place: Place) -> tuple[list[Value], Node]:
-        """What the node gives, and a node that runs when the loop is over."""
+        """The results of the node, and a node that runs when the loop is over."""
         enters = [self._enter(place, number) for number in range(len(self.initial))]
         moving = [i for i, stays in enumerate(self.stays) if not stays]
         merges = {i: self._merge(place, enters[i], self.types[i]) for i in moving}

@@ -47,7 +47,7 @@ class Branches:
             refuse_vague_condition(self.decision)
 
     def put(self, place: Place) -> tuple[list[Value], Node]:
-        """What the node gives, and a node that runs after all that its branches do."""
+        """The results of the node, and a node that runs after all that its branches do."""
         # A call runs when all its inputs are there; the effects of a branch must not come before that.
         wait = [*self.call.control_inputs, *(v.node for v in self.arguments if self.has_effects)]
         if has(self.call.op, Trait.CASE):

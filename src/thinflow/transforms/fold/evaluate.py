@@ -27,7 +27,7 @@ CACHE_BYTES = 256 << 20
 
 @dataclass(frozen=True)
 class Result:
-    """What a constant node computes.
+    """The arrays that a constant node computes, with what they come from.
 
     Attributes:
         arrays: one per port.

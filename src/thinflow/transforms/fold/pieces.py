@@ -1,4 +1,4 @@
-"""Which nodes a chain of factors and addends may run through on its way back to a convolution.
+"""Pieces: the nodes that a chain of factors and addends runs through on its way back to a convolution.
 
 Every such node gets a `Piece`: the producer at the bottom, steps (see `steps`), pass-through ops,
 BatchToSpaceND, and concatenations, whose branches are pieces themselves. Pieces are made in execution order,
@@ -23,7 +23,7 @@ from thinflow.transforms.shared.constants import const_tensor, side_outputs
 
 @dataclass(frozen=True)
 class Mode:
-    """What a transform wants folded.
+    """The kinds of chain that a transform wants folded.
 
     Attributes:
         origin: the transform's name.

@@ -16,7 +16,7 @@ from thinflow.typing import Array
 
 @dataclass(frozen=True)
 class Kind:
-    """Where an op keeps its weights.
+    """The places and layout of an op's weights.
 
     Attributes:
         weights: input number.
@@ -87,7 +87,7 @@ class Producer:
 
 
 def find_producer(node: Node) -> Producer:
-    """What a node of one of the KINDS is.
+    """The producer that a node of one of the KINDS is.
 
     Raises:
         Refuse: its weights are not constant, or of a kind that cannot be scaled.

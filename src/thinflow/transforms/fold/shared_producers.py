@@ -38,7 +38,7 @@ def fold_all(graph: Graph, trace: Trace, mode: Mode, *, duplicate_shared: bool) 
 
 
 def merge_equal_readers(graph: Graph, trace: Trace, mode: Mode) -> None:
-    """Where every reader of a producer does the same with it, keep one of them."""
+    """Keep one of a producer's readers where all of them do the same with it."""
     for node, steps in _shared_producers(graph, mode):
         # A reader of another kind would still need the producer as it is.
         if node.is_protected or len(steps) != len(node.output().uses):

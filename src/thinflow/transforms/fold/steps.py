@@ -33,7 +33,7 @@ def is_step(op: str) -> bool:
 
 @dataclass(frozen=True)
 class Channels:
-    """How the channels of a tensor lie: `count` of them, on axis 1 or the last of `rank` axes, if known."""
+    """Layout of a tensor's channels: `count` of them, on axis 1 or the last of `rank` axes, if known."""
 
     count: int
     first: bool

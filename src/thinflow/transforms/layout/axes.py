@@ -1,4 +1,4 @@
-"""How ops read the axes of their inputs: what becomes of them when a transpose moves behind.
+"""Ops and the axes of their inputs: what becomes of them when a transpose moves behind.
 
 With y = transpose(x, p), axis i of y is axis p[i] of x. A plan makes op(y) out of op'(x): inputs and
 attributes of op', and the permutation that its result needs.
@@ -24,7 +24,7 @@ Made = tuple[Array, Value, str]
 
 @dataclass
 class Plan:
-    """What a node becomes.
+    """Inputs and attributes of a node that works on other axes.
 
     Attributes:
         perm: transposes what comes out into what came out before.
@@ -43,7 +43,7 @@ Rule = Callable[[Node, Perm, Mapping[int, Value]], Plan | None]
 
 
 def plan_for(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
-    """How a node works on the inputs before they were transposed; None if it cannot.
+    """The plan by which a node works on the inputs before they were transposed; None if it cannot.
 
     Args:
         node: reads transposes.

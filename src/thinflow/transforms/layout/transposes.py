@@ -57,7 +57,7 @@ def permuted(shape: Shape, perm: Perm) -> Shape:
 
 
 def transposes(graph: Graph) -> int:
-    """How many transposes a graph has."""
+    """The number of transposes of a graph."""
     return sum(node.op == "Transpose" for node in graph)
 
 
@@ -165,7 +165,7 @@ class Sinker:
         sweep(self.graph, sources)
 
     def _moved(self, value: Value) -> tuple[Value, Perm] | None:
-        """What a transpose reads, and how it moves the axes."""
+        """The value that a transpose reads, and how it moves the axes."""
         perm = perm_of(value.node)
         return None if perm is None else (value.node.inputs[0], perm)
 

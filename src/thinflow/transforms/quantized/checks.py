@@ -1,4 +1,4 @@
-"""What TensorFlow's eight-bit kernels cannot do: the reasons to leave a node in float.
+"""Limits of TensorFlow's eight-bit kernels: the reasons to leave a node in float.
 
 Every check raises Refuse. The rules are those of the kernels, found by running them: several do not complain
 about what they cannot do, but compute something else.

@@ -1,4 +1,4 @@
-"""Which float ops have an eight-bit form in TensorFlow, and how their nodes differ."""
+"""Float ops that have an eight-bit form in TensorFlow, and how their nodes differ."""
 
 from __future__ import annotations
 

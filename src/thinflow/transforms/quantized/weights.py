@@ -1,4 +1,4 @@
-"""Where a constant is read, and what that says about its layout."""
+"""Readers of a constant, and what they say about its layout."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What several transforms need: constants behind values, effects of nodes, padding of convolutions."""
+"""Helpers of several transforms: constants behind values, effects of nodes, padding of convolutions."""

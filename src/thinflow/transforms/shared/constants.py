@@ -65,7 +65,7 @@ def side_outputs(node: Node) -> list[Value]:
 
 
 def awaited_by_constant(value: Value) -> list[Node]:
-    """What a constant and the pass-through ops behind it wait for: a substitute must wait for the same."""
+    """The nodes that a constant and the pass-through ops behind it wait for, as a substitute must, too."""
     nodes: dict[Node, None] = {}
     while True:
         nodes.update(dict.fromkeys(value.node.control_inputs))

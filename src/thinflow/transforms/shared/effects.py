@@ -1,4 +1,4 @@
-"""What running a node can do beside computing its outputs, and which control edges therefore mean nothing."""
+"""Effects of running a node beside computing its outputs, and control edges that therefore mean nothing."""
 
 from __future__ import annotations
 
