@@ -42,6 +42,7 @@ def operands(node: Node, specs: Sequence[TensorSpec]) -> list[TensorSpec | None]
     absent = node.attrs_view.get("absent_inputs")
     missing = set(absent) if isinstance(absent, tuple) else set()
     left = iter(specs)
+    # The attribute counts places of the op's definition, absent ones included.
     return [None if i in missing else next(left, None) for i in range(len(specs) + len(missing))]
 
 

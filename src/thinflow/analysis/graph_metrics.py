@@ -118,6 +118,7 @@ def _max_pool_gradient(node: Node, inputs: Sizes, output: TensorSpec) -> int:
 
 
 def _backpropagation(picture: TensorSpec, kernel: TensorSpec, node: Node) -> int:
+    # A gradient multiplies as often as the convolution that it belongs to.
     channels = _dims(picture)[1 if node.get("data_format", "NHWC") == "NCHW" else -1]
     return 2 * _size(picture) * _size(kernel) // (channels * math.prod(_sizes(node, "strides")))
 
@@ -139,6 +140,7 @@ def _for_all(names: str, rule: Rule) -> dict[str, Rule]:
 
 
 _FLOPS: dict[str, Rule] = {
+    # A kernel is HWIO: all axes but the last add up to one output value; depthwise only height and width do.
     **_for_all("Conv2D Conv3D", lambda node, i, o: _convolution(len(_dims(i[1])) - 1)(node, i, o)),
     **_for_all("DepthwiseConv2dNative Dilation2D", _convolution(2)),
     **_for_all("MatMul BatchMatMul BatchMatMulV2 BatchMatMulV3", _product),

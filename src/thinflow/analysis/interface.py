@@ -171,6 +171,7 @@ def guess_interface(graph: Graph) -> Interface:
     # so answers are looked for first.
     outputs = _answered(graph) or _outputs(graph)
     wanted = [c.value.node for c in outputs if c.score > 0] or [c.value.node for c in outputs]
+    # Inputs that only training needs, such as labels, lead to no wanted output.
     needed = ancestors(wanted) if wanted else set(graph)
     inputs = _inputs(graph, needed)
     interface = Interface(inputs, outputs)
@@ -254,6 +255,7 @@ def _rank_output(value: Value, size: int, biggest: int) -> Candidate:
         candidate.reasons.append(reason)
 
     width = value.shape[-1] if value.shape else None
+    # What decides is the op behind those that only pass its result on.
     source = node
     passed = {node}  # a broken graph may go round in circles
     while source.op in {"Identity", "Reshape", "Squeeze"} and source.inputs:
@@ -329,6 +331,7 @@ def _find_cut(graph: Graph, needed: set[Node], interface: Interface) -> None:
     borders = [v for n in chain for v in n.outputs if any(r not in chain and r in needed for r in v.readers)]
     # Sizes that travel beside the picture (Shape, sample rates) are no cut.
     borders = [v for v in borders if v.dtype is None or v.dtype.is_floating] or borders
+    # With several places to cut, feeding one of them would not be enough.
     if len(borders) == 1:
         first = starts[0]
         reason = f"sits behind {first.op}: cut here and feed what the model proper expects"

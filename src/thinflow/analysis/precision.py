@@ -49,6 +49,7 @@ def _kind(node: Node, place: int) -> str:
     inputs = node.inputs
     x = _stored(inputs[min(place, len(inputs) - 1)])
     w = _stored(inputs[1])
+    # Their activations are integers only because the file quantizes them while it runs.
     if node.op in ("onnx.ConvInteger", "onnx.MatMulInteger"):
         return "float32 with int8 weights (dynamic range)"
     # LiteRT's 16x8 quantization.

@@ -69,6 +69,7 @@ def _asked(node: Node) -> Shape:
 def _placed(node: Node, rank: int, channels: int | None) -> tuple[int | None, ...]:
     """Axes of which only the channels are known, where the layout has them."""
     layout = node.get("data_format", "")
+    # An attribute may come as bytes, whose text begins with b'.
     first = isinstance(layout, str | bytes) and str(layout).startswith(("NC", "b'NC"))
     opened = (None,) * (rank - 2)
     return (None, channels, *opened) if first else (None, *opened, channels)

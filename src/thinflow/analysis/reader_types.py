@@ -31,6 +31,7 @@ def _asked_for(value: Value) -> DType | None:
 
 def _stated(node: Node, index: int) -> DType | None:
     """The type an op says its input has; None if it says none."""
+    # Of some ops T is the type of the first input only.
     if not has(node.op, Trait.T_OF_ALL_INPUTS if index else Trait.T_OF_ALL_INPUTS | Trait.T_OF_FIRST_INPUT):
         return None
     element = node.attrs_view.get("T")

@@ -45,6 +45,7 @@ class RuleResults:
             return known[0]
         found = registry.call_infer(definition, inputs, attrs)
         if len(self._results) < MAX_RESULTS:
+            # Equal results as one object, since keys go by identity.
             found = tuple(self._specs.setdefault(spec, spec) for spec in found)
             self._results[key] = found, inputs
         return found

@@ -66,6 +66,7 @@ def _infer(
         except ThinflowError as error:
             failures[node.name] = error.message
             specs = ()
+        # A placeholder without a rank may be read by an op that asks for one.
         if has(node.op, Trait.FED) and specs:
             specs = (specs[0].with_shape(asked_shape(node.output(), specs[0].shape)),)
         if len(specs) == 1 and not use_annotations and len(node.outputs) < 2:  # nearly all nodes
@@ -112,6 +113,7 @@ def _node_specs(node: Node, inputs: Sequence[TensorSpec], calls: CallShapes) -> 
         return (constant_spec(tensor),)
     if foreign.is_foreign(node.op):
         return foreign.infer(node, inputs)
+    # What the body tells goes first: rules of calls know types alone.
     called = calls.results(node, inputs)
     declared = _declared_results(node, inputs, calls.rules)
     if has(node.op, Trait.DEQUEUE | Trait.DEQUEUE_MANY | Trait.DEQUEUE_UP_TO):
@@ -127,6 +129,7 @@ def _declared_results(node: Node, inputs: Sequence[TensorSpec], rules: RuleResul
     inputs = typed_inputs(node, inputs)
     attrs = node.attrs_view
     wanted = None if isinstance(definition.num_outputs, int) else attrs.get(definition.num_outputs)
+    # Before the rule, which would make a spec for each.
     if isinstance(wanted, int) and not 0 <= wanted <= MAX_PORTS:
         raise ShapeError(
             f"{wanted} outputs are more than any op can have",

@@ -104,6 +104,7 @@ def _summarize(graph: Graph, shapes: Mapping[str, Sequence[int | None]]) -> Summ
     interface = guess_interface(graph)
     assumed = _assumed(interface, graph.inputs, shapes)
     if assumed:
+        # Again, with a batch of one and the shapes that the user gave.
         failures = infer_shapes(graph, assumed)
     ops: Counter[str] = Counter(n.op for n in graph)
     wanted = [c.value for c in interface.outputs if c.score > 0]
@@ -290,6 +291,7 @@ def _values_text(tensor: Tensor, limit: int) -> str:
         return texts[0]
     if len(tensor.shape) == 1:
         return " ".join(texts) + ("..." if tensor.size > limit else "")
+    # Brackets as TensorFlow prints them: opened row by row until the values that are shown have run out.
     waiting = deque(texts)
 
     def block(axis: int) -> str:

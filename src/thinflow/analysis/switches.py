@@ -41,6 +41,7 @@ def inference_setting(node: Node) -> bool | float | None:
     """Value that inference gives a placeholder if it is a training switch: False, or 1.0 to keep everything,
     or 0.0 to drop nothing. None if it is something else.
     """
+    # A switch is a single number; a placeholder of unknown shape may be one.
     if node.op not in {"Placeholder", "PlaceholderWithDefault"} or node.get("shape") not in (None, ()):
         return None
     element = node.get("dtype")
@@ -71,6 +72,7 @@ def _is_off(value: Value) -> bool:
             break
         source = source.inputs[0].node
     setting = inference_setting(source)
+    # Port 0 of a Switch is the side for false, port 1 that for true.
     return isinstance(setting, bool) and value.port != int(setting)
 
 

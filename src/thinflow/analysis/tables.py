@@ -56,6 +56,7 @@ def content_of(reader: Node) -> Content | str:
         return "it does not wait until the table is filled"
     if len(fillers[0].inputs) != 3:
         return f"'{fillers[0].name}' has {len(fillers[0].inputs)} inputs, not 3"
+    # Inputs of a filler: the table, its keys, its values.
     keys, values = (_constant(v) for v in fillers[0].inputs[1:])
     if keys is None or values is None or len(keys.shape) != 1 or keys.shape != values.shape:
         return "the table is filled with what is computed, or with vectors"
@@ -97,6 +98,7 @@ def _passing(table: Node) -> list[Node]:
 def _users(table: Node) -> Iterator[Node]:
     """Who does something with the table."""
     for node in (table, *_passing(table)):
+        # A handle that leaves the graph may be used by anybody.
         if node.output().is_graph_output:
             yield node
         yield from (r for r in node.output().readers if r.op not in _PASSING)

@@ -137,6 +137,7 @@ def _is_end(node: Node, forward: set[Node]) -> bool:
     # Somebody waits for it: a step of the model's, not its end.
     if not readers and any(waiter in forward for waiter in node.control_outputs):
         return False
+    # tf.cond hands its predicate through Switch and Identity, some of which nobody reads: no ends.
     if node.op in {"Identity", "Switch"} and node.inputs and node.output().dtype is BOOL:
         return node.inputs[0].node.op != "Switch" and node.op != "Switch"
     return not (has(node.op, Trait.EXIT) and _is_by_product(node, forward))

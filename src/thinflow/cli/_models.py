@@ -61,6 +61,7 @@ def signature_lines(info: ModelInfo) -> Iterator[str]:
 def open_flags(info: ModelInfo) -> str:
     """The flags that open the first graph, where it is not opened without."""
     flags = ""
+    # As opening it chooses.
     graph = next((g for g in info.graphs if g.tags == ("serve",)), info.graphs[0])
     if len(info.graphs) > 1 and graph.tags != ("serve",):
         flags += f" --tags {shlex.quote(','.join(graph.tags))}"

@@ -16,6 +16,7 @@ def placement_lines(
     lines = ["placement:"]
     for engine, count in Counter(placement.values()).most_common():
         lines.append(f"  {count} node{'s' if count != 1 else ''} on {engine}")
+    # Nodes on the engine that was asked for are the rule and need no line.
     listed = [(n, e) for n, e in placement.items() if most is None or n in reasons]
     for name, engine in listed[:most]:
         why = reasons.get(name, "")

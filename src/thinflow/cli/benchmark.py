@@ -163,6 +163,7 @@ def _feeding(args: Namespace) -> dict[str, Any]:
 
 def _counts(text: str) -> list[int]:
     counts = [n.strip() for n in text.split(",") if n.strip()]
+    # A number of threads of six digits is a slip.
     if not counts or not all(n.isdecimal() and len(n) < 6 for n in counts):
         raise ParameterError(f"--threads {text}: not a list of whole numbers", hint="write --threads 1,2")
     return [int(n) for n in counts]
@@ -236,6 +237,7 @@ def _next(args: Namespace) -> str:
 
     flags = interface_flags(args) + _feeding_flags(args)
     files = " ".join(map(shlex.quote, args.models)) + flags
+    # One step further each time: optimize a graph, then more threads, then the nodes.
     if len(args.models) == 1 and not args.feed and not runtime_format(args.models[0]):
         return f"thinflow optimize {shlex.quote(args.models[0])} out{flags}"
     if args.threads == "1":

@@ -61,4 +61,5 @@ def run(args: Namespace) -> int:
         print_lines(found.lines(everything=args.all))
         pair = f"{shlex.quote(args.a)} {shlex.quote(args.b)}"
         print(f"next: thinflow verify {pair}{ends_flags(args)}{model_flags(args)}")
+    # As diff of Unix does.
     return 0 if found.is_equal else 1

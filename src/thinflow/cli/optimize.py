@@ -99,6 +99,7 @@ def run(args: Namespace) -> int:
         **interface(args),
     )
     if args.json:
+        # Paths and numpy's numbers as text.
         print(json.dumps(report.data(), indent=2, default=str))
     else:
         print_lines(optimize_lines(report))

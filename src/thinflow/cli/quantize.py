@@ -140,6 +140,7 @@ def run(args: Namespace) -> int:
         columns=args.columns,
     )
     names = ("opset", "external_data", "activations", "reduce_range")
+    # Only those that were given: a .tflite file takes none of them.
     for_onnx = {name: value for name in names if (value := getattr(args, name)) is not None}
     report = quantize_to_file(
         args.model,

@@ -156,6 +156,7 @@ def _observe(
     graph: Graph, feeds: Feeds, outputs: Sequence[Value], watch: Callable[[Value, Any], None]
 ) -> None:
     try:
+        # Else two graphs with random numbers would differ for no other reason.
         with repeatable_randomness():
             Plan(graph, list(dict.fromkeys(outputs)), list(feeds)).run(feeds, watch)
     except (UnsupportedOp, FeedError):

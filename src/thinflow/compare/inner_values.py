@@ -150,6 +150,7 @@ def _litert_values(graph: Graph, names: Sequence[str], feed: Mapping[str, Any]) 
             # Else the arena gives the memory of a tensor to the next one as soon as nobody reads it.
             experimental_preserve_all_tensors=True,
             experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+            # Inputs may have to be resized first.
             allocated=False,
         )
         if key is None:

@@ -81,6 +81,7 @@ def layer_of(ends: tuple[str, str, str, str], before: Array, after: Array, step:
 
 
 def _noise(before: Array, after: Array) -> float:
+    # Text and complex numbers have no noise to speak of.
     if before.dtype.kind not in "fiub" or after.dtype.kind not in "fiub":
         return 0.0
     a, b = before.astype(np.float64), after.astype(np.float64)

@@ -57,6 +57,7 @@ def match_ports(a: Ports, b: Ports, role: str, named: Mapping[str, str] | None =
     # Whole names before their ends, and forms before positions: the surest evidence first.
     _by_key(found, a, b, _all_names)
     _by_key(found, a, b, _last_names)
+    # What is paired from here on is a guess, and told as one.
     by_name = set(found.pairs)
     alike = _by_form(found, a, b)
     # Outputs may lose or gain axes in a conversion, such as [1,1,1,n] for [1,n]; an input
@@ -215,6 +216,7 @@ def order_between(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...] | None:
     if rank < 3 or rank != len(b):
         return None
     for order in ((0, *range(2, rank), 1), (0, rank - 1, *range(1, rank - 1))):
+        # Channels to the end first: with equal sizes both orders would fit.
         if tuple(b[i] for i in order) == tuple(a):
             return order
     return None

@@ -44,6 +44,7 @@ def _paired(a: Graph, b: Graph) -> Match[Node]:
     match = Match[Node]()
     # The surest evidence first: each step pairs only what those before it left open.
     _pair_namesakes(match, *sides, lambda x, y: down[0].get(x) == down[1][y] or up[0].get(x) == up[1][y])
+    # Equal from above and from below: such nodes are interchangeable, or one and the same.
     both = [{n: intern(("both", d[n], u[n])) for n in d} for d, u in zip(down, up, strict=True)]
     _pair_equals(match, *both, alike=True)
     _pair_equals(match, *down, alike=True)
@@ -51,6 +52,7 @@ def _paired(a: Graph, b: Graph) -> Match[Node]:
     match.equal = {x for x, y in match.pairs.items() if down[0].get(x) == down[1].get(y)}
     _pair_equals(match, *up, alike=False)
     _pair_namesakes(match, *sides, lambda x, y: True)
+    # Equal graphs are done by now.
     if len(match.pairs) < min(len(a), len(b)):
         # By the form of constants instead of their content, for weights that were changed.
         _pair_equals(match, *(s.downward(intern, _form) for s in sides), alike=False)
@@ -106,7 +108,7 @@ class _Side:
         inputs = [(found.get(v.node, -1), v.port) for v in node.inputs]
         if has(node.op, Trait.COMMUTATIVE):
             inputs.sort()
-        # A NoOp or a constant of a branch is what it waits for.
+        # A NoOp is told from another by what it waits for.
         if not inputs and node.control_inputs:
             return "waits", node.op, tuple(sorted(found.get(n, -1) for n in node.control_inputs))
         return "node", node.op, self.attrs(node), tuple(inputs)
@@ -128,6 +130,7 @@ def _name_ends(a: _Side, b: _Side) -> None:
         (a.starts, b.starts, a.graph.inputs, b.graph.inputs),
         (a.ends, b.ends, a.graph.outputs, b.graph.outputs),
     ):
+        # Positions count among those whose names are not shared.
         shared = {v.name for v in x} & {v.name for v in y}
         for keys, values in ((one, x), (other, y)):
             rest = [v for v in values if v.name not in shared]
@@ -251,7 +254,7 @@ def _next_alike(ours: list[Node], theirs: list[Node], match: Match[Node]) -> tup
     )
     for i, j in places:
         x, y = ours[i], theirs[j]
-        # Two constants further up have nothing in common but that.
+        # Sources that are only reached by steps have nothing in common but their op.
         if x.op == y.op and (sum((i, j)) == 0 or x.inputs):
             return x, y
     return None

@@ -54,11 +54,13 @@ class OutputComparer:
             VerificationError: larger than the transform's tolerance, for one that must not change numbers.
         """
         worst = self._difference(before, after, transform)
+        # After the comparison, which feeds both by the names of the first.
         self._rename_feeds(before, after)
         return worst
 
     def _difference(self, before: Graph, after: Graph, transform: Transform) -> float | None:
         if transform.exact:
+            # Never stricter than what another order of additions makes.
             proof = prove(before, after, max(transform.tolerance, NO_CHANGE), seed=self._seed)
             # Otherwise nothing is known yet: what could not be proven may still be equal, and is run.
             if proof.equal:

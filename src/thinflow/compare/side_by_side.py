@@ -123,6 +123,7 @@ class SideBySide:
 
     def _aligned(self, x: Array, y: Array) -> Array:
         """`y` in the shape of `x`, where it holds as many numbers in another layout."""
+        # Two graphs have no layouts to differ in: another shape is a difference.
         if self.are_graphs or x.shape == y.shape or x.size != y.size:
             return y
         order = order_between(x.shape, y.shape)
@@ -131,6 +132,7 @@ class SideBySide:
     def _step(self, name: str, twin: str) -> float:
         """The scale of an output's codes, in the coarser model; 0 if neither has codes."""
         codes = _codes_of(self.sessions[0], name), _codes_of(self.sessions[1], twin)
+        # The coarser grid decides how far apart two roundings may be.
         return max((c[0] for c in codes if c is not None), default=0.0)
 
 

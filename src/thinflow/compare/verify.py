@@ -98,6 +98,7 @@ def verify(
     if chosen is None:
         chosen = choose_feeds(first, feeds, calls_to_make(both.sessions, runs), seed, shapes)
     made_up = feeds is None and ends.whole is None
+    # Where a made-up input does not fit, the message names the sizes that were made up.
     with naming_open_sizes(open_sizes(session_inputs(first, shapes)) if made_up else {}):
         reports = both.compare(chosen, tolerance)
     notes += [*state_notes(both.sessions, len(chosen)), *read.notes, *fed.notes]
@@ -105,6 +106,7 @@ def verify(
     if are_graphs:
         found.divergence = _divergence_of_graphs(both, tolerance)
     elif chosen and (layers or not found.ok):
+        # One feed is enough to see where the numbers part.
         feeds_of = chosen[0], both.feed_of_second(chosen[0])
         found.notes += [] if found.ok else _doubts(fed, "input")
         found.layers = inner_differences(*ends.models, *feeds_of, signature, ends.codes)

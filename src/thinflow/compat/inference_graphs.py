@@ -131,6 +131,7 @@ def _set_switches(graph: Graph, constants: Mapping[str, bool]) -> list[str]:
     warnings: list[str] = []
     fed = {value.node for value in graph.inputs}
     for node in graph:
+        # By a part of the name, as in the original: Keras adds numbers to it.
         part = next((part for part in constants if part in node.name), None)
         if part is None or node in fed or node.op not in {"Placeholder", "PlaceholderWithDefault"}:
             continue

@@ -65,6 +65,7 @@ def selective_registration(
     if not needs:
         raise ParameterError("there is no op to register", hint="name a model: --graphs=model.pb")
     if ops_only:
+        # Ops alone, as those of the models are given then.
         defaults = ",".join(f"{pair.partition(':')[0]}:" for pair in defaults.split(",") if pair)
     complete = registration.with_defaults(needs, defaults)
     if as_list:

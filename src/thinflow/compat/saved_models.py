@@ -136,6 +136,7 @@ def run_signature(
     signature = meta_graph(folder, tags).signatures.get(key)
     if signature is None:
         signature_message(meta_graph(folder, tags), key)
+        # It is in the file, or the line above would have said so.
         raise FeedError(f"'{key}' is no signature that can be run", hint="it only names an operation")
     _check_names(feeds, list(signature.inputs))
     graph = open_model(folder, tags=tags, signature=key)

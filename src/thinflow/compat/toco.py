@@ -85,6 +85,7 @@ def convert_as_before(wanted: OldConversion) -> Conversion:
     )
     if wanted.output_format == "GRAPHVIZ_DOT":
         return Conversion(wanted.target, write_dot(graph, wanted.target), "a drawing of the graph, in DOT")
+    # A .tflite file may be drawn, not converted again.
     require_tensorflow(graph, "converted")
     if wanted.output_format != "TFLITE":
         return _another_format(graph, wanted)
@@ -199,6 +200,7 @@ def _refuse_codes(wanted: OldConversion) -> None:
 def _float(graph: Graph, wanted: OldConversion) -> Conversion:
     from thinflow.optimize.conversion import write_float_tflite
 
+    # The old tools knew no partial files: all of the model, or an error.
     made = write_float_tflite(graph, wanted.target, strict=True)
     return Conversion(made.path, made.size_bytes, made.proof, [*made.notes, *wanted.notes])
 

@@ -108,7 +108,9 @@ def _look_at(info: ModelInfo, prefix: Path) -> None:
         info.checkpoint = open_checkpoint(prefix)
         info.value_bytes = sum(size_bytes(info.checkpoint, name) for name in info.checkpoint)
     except ThinflowError as error:
+        # A model whose checkpoint is damaged or gone can still be described.
         info.problem = error.message
+    # A checkpoint of version 1 may be a single file without a number.
     info.shards = len(list(prefix.parent.glob(f"{_escaped(prefix.name)}*-?????-of-?????"))) or 1
 
 

@@ -141,8 +141,10 @@ def declare_interface(
     from thinflow.analysis.shapes import infer_shapes
     from thinflow.synthetic import override_shapes
 
+    # Before guessing, which goes by shapes, too.
     infer_shapes(graph)
     guessed = inputs is None and not graph.inputs
+    # Only where something is missing: a guess walks the graph several times.
     guess = guess_interface(graph) if guessed or (outputs is None and not graph.outputs) else None
     if inputs is not None:
         graph.inputs = _values(graph, inputs, "input")

@@ -37,6 +37,7 @@ class InitialValues:
         self.random: list[str] = []
         self._assigned = {
             node.inputs[0].node.name: node.inputs[1].name
+            # Control edges included: an init op is mostly a NoOp that waits for the assignments.
             for node in ancestors(initializers)
             if has(node.op, Trait.ASSIGN)
             # The variable and its value; other forms, such as AssignAdd, depend on what is there already.
@@ -110,6 +111,7 @@ class InitialValues:
         graph = self._graph.clone()
         sources = list(dict.fromkeys(self._assigned[name] for name in names))
         graph.inputs, graph.outputs = [], [graph.value(source) for source in sources]
+        # Types as the variables declare them: an array of numpy does not tell qint8 from int8.
         elements = {name: graph.node(name).get("dtype") for name in names}
         _keep(graph, ancestors([value.node for value in graph.outputs], control=False))
         read = {node: known(node.name) for node in graph if has(node.op, Trait.VARIABLE)}

@@ -38,6 +38,7 @@ def add_left(graph: Graph, left: Mapping[Node, Value]) -> dict[str, Node]:
     for variable, value in left.items():
         element = variable.attrs.get("dtype")
         attrs: dict[str, Attr] = {"T": element} if isinstance(element, DType) else {}
+        # A node of its own: the value may be an output already, or be left in several variables.
         node = graph.add("Identity", [value], f"{variable.name}/next", attrs=attrs)
         node.origin = ORIGIN
         made[variable.name] = node

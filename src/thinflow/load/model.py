@@ -59,6 +59,7 @@ def freeze_metagraph(
     """
     _place_assets(meta)
     wanted = [e.value for e in signature.outputs.values()] if signature else list(outputs)
+    # Files that fill tables lie among the assets, in models that have any.
     home = meta.folder / "assets" if meta.message.asset_file_def else None
     prefix = checkpoint or meta.checkpoint
     frozen = freeze_graph(
@@ -72,6 +73,7 @@ def freeze_metagraph(
     )
     if signature is not None:
         naming.give_names(frozen.graph, signature)
+        # Once more, since inputs and outputs have got the names of the signature.
         frozen.kept.declare(frozen.graph)
         _strip(frozen.graph, [])  # what only held the place of a call
     return frozen
@@ -138,6 +140,7 @@ def freeze_graph(
         )
     if STATE in graph.facts:
         frozen.notes.append(graph.facts[STATE])
+    # At the end, as nodes that take the place of others inherit their devices.
     if options.clear_devices:
         for node in graph:
             node.device = ""

@@ -91,8 +91,10 @@ def _named(graph: Graph, name: str, value: Value, endpoint: Endpoint, inner: Col
     else:
         _make_room(graph, name, node)
         graph.rename(node, name)
+        # Commands and scripts that use the node's own name go on working.
         graph.aliases[former] = name
     for alias in (endpoint.value, endpoint.value.removesuffix(":0")):
+        # The name of a node wins over an alias.
         if alias not in graph:
             graph.aliases[alias] = node.name
     return node.output()

@@ -73,6 +73,7 @@ class _Part:
 
     def read(self, element: DType, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
         del element
+        # A copy of the part alone, so that the whole can be let go.
         cut = np.ascontiguousarray(self._whole.numpy()[self._part.resolved(self._whole.shape)])
         cut.flags.writeable = False
         return cut.reshape(shape)
@@ -91,6 +92,7 @@ def keys_of(
     """
     if meta is not None:
         restore_op = restore_op or meta.message.saver_def.restore_op_name
+    # The weakest evidence first, which better one overwrites.
     found = _from_names(graph, checkpoint)
     if meta is not None:  # the later ones know better
         found |= _from_objects(graph, meta, checkpoint)
@@ -206,6 +208,7 @@ def _restored(restore: Node) -> Iterator[tuple[Node, Key]]:
 
 def _reads(restore: Node) -> Iterator[tuple[int, Key]]:
     """Ports of a restore operation, each with the key that it reads."""
+    # Inputs of RestoreV2: the checkpoint's prefix, the names, and which part of each.
     names = _strings(restore, 1)
     parts = _strings(restore, 2)
     if names is None or (restore.op != "Restore" and parts is None):

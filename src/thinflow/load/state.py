@@ -166,6 +166,7 @@ def kept_variables(graph: Graph) -> list[Node]:
 
 
 def _changed(graph: Graph, touched: set[Node]) -> Iterator[tuple[Node, _Uses]]:
+    # Most models are frozen without any write: then nothing is walked.
     if not any(is_write(node) for node in touched):
         return
     for variable in variables(graph):
@@ -219,6 +220,7 @@ class _Written:
             return None
         # Each write is among its own ancestors here. Of writes in no order none has all the others.
         last = [w for w in writes if all(other in self.before[w] for other in writes)]
+        # Whether a write in a loop or a branch has happened is not known before the run.
         if not last or not self.uses.conditional.isdisjoint(writes):
             raise self._refusal(reader, "reads")
         return last[0]
@@ -229,6 +231,7 @@ class _Written:
         return self.values[write]
 
     def _computed(self, write: Node) -> Value:
+        # Whatever was there before is gone.
         if has(write.op, Trait.ASSIGN):
             return write.inputs[1]
         op = _MADE.get(write.op)

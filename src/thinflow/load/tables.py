@@ -78,6 +78,7 @@ def fill(
     # A file would be needed wherever the graph runs: its content becomes constants.
     readers = [n for n in users if n.op in _FILE_FILLERS]
     fillers += [_constant_content(graph, n, home, leave_absent=leave_absent) for n in readers]
+    # What a checkpoint kept counts only for tables that nothing in the graph fills.
     if content and not fillers:
         fillers = [_import(graph, table, content)]
     for user in users:
@@ -117,6 +118,7 @@ def _occupied(table: Node, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor
         FormatError: the table does not say what marks an empty slot.
     """
     slots = keys.numpy().reshape(keys.shape[0] if keys.shape else 1, math.prod(keys.shape[1:]))
+    # Keys may be vectors: a slot is empty if all its numbers are those of the mark.
     used = np.ones(len(slots), bool)
     shape: tuple[int, ...] = ()
     for value in table.inputs:

@@ -83,6 +83,7 @@ def variable_values(
     used = {key.name for key in found.values()}
     frozen.unused = [name for name in checkpoint if name not in used]
     read = {node: restoring.tensor_of(checkpoint, key) for node, key in found.items()}
+    # Initialisers that the user named do not win over the checkpoint; that is told.
     if options.initializers:
         stored = [n.name for n in found if initial.assigns(n.name)]
         _note(frozen, stored, "as in the checkpoint, not initialised")
@@ -192,6 +193,7 @@ def _suggestion(missing: Sequence[Node], checkpoint: Checkpoint, used: set[str])
     for node in missing:
         for name in free:
             prefix = _prefix_rename(node.name, name)
+            # By the shape as well: names that end alike are many, such as `weights`.
             if prefix is not None and _fits(node, checkpoint, name):
                 return f"the names begin differently? try --rename '{prefix[0]}={prefix[1]}'"
     near = closest(missing[0].name, free) if missing else ""

@@ -92,6 +92,7 @@ WITHOUT_EFFECT: Flags = {
 def notes(values: Mapping[str, Setting]) -> Iterator[str]:
     """A line for each reason why flags that were given do nothing."""
     for reason, flags in _REASONS.items():
+        # Compared with the default, as a parsed flag does not tell whether it was given.
         given = [f"--{name}" for name, (default, _) in flags.items() if values[name] != default]
         if given:
             has = "has" if len(given) == 1 else "have"

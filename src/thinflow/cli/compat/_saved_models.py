@@ -26,6 +26,7 @@ def all_lines(metas: Sequence[MetaGraph]) -> list[str]:
             lines += ["", f"signature_def['{key}']:", *signature_lines(meta.message.signature_def[key], 1)]
         lines.append(ops_line(meta))
     functions = [line for meta in metas for line in _function_lines(meta)]
+    # Without the first blank line, which is in front of the title already.
     return [*lines, "", "Concrete Functions:", *functions[1:]] if functions else lines
 
 

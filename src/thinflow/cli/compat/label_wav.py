@@ -58,5 +58,6 @@ def main(argv: Sequence[str]) -> int:
     if flags["layout"] == "cpp":
         print_labels(found, flags, lambda g: f"{g.label} ({g.index}): {g.score:.6g}")
     else:
+        # As label_wav.py prints them.
         print_labels(found, flags, lambda g: f"{g.label} (score = {g.score:.5f})")
     return 0

@@ -78,5 +78,6 @@ def _settings(texts: Sequence[str]) -> dict[str, bool]:
             raise ParameterError(
                 f"--placeholder_to_const_names: '{text}' is no setting", hint="write name=True or name=False"
             )
+        # A part of a node's name, which has no port.
         found[name.strip().removesuffix(":0")] = word.lower() == "true"
     return found

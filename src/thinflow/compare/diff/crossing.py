@@ -107,6 +107,7 @@ class _Side:
                 # At a shared value another group ends.
                 elif read not in self.shared:
                     stack.append(read.node)
+        # They were found from the value upward.
         found.sort(key=lambda n: self.order.get(n, 0))
         return tuple(n for n in found if n.op not in PASSING), tuple(weights)
 

@@ -67,6 +67,7 @@ class CallsBefore:
         import numpy as np
 
         try:
+            # A buffer holds the numbers themselves, as Java's direct buffers do.
             raw = isinstance(values, bytes | bytearray | memoryview)
             array = np.frombuffer(values, kind) if raw else np.asarray(values, kind)
             self.feed(name, array, *dims)

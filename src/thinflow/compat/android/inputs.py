@@ -52,6 +52,7 @@ def located(name: str, assets: str | os.PathLike[str] | None) -> str:
 
 def parsed(name: str) -> Port:
     """Node and output of NAME or NAME:INDEX; what follows the last colon is a name too if it is no number."""
+    # From the right: scopes may hold colons, an index stands last.
     node, colon, index = name.rpartition(":")
     try:
         return (node, int(index)) if colon else (name, 0)

@@ -70,6 +70,7 @@ def drawn_input(name: str, type_name: str, shape: Sequence[int], low: int, high:
         FeedError: no such type, or its numbers do not reach as far.
     """
     element = _element(name, type_name)
+    # The same numbers in every call, so that two measurements compare.
     rng = np.random.default_rng(_SEED)
     if element is STRING:
         raise FeedError(f"input '{name}': text has no range of numbers", hint=f"leave it out of {_RANGE}")
@@ -98,6 +99,7 @@ def file_input(name: str, type_name: str, shape: Sequence[int], path: str) -> Ar
     # Python's integers: hostile sizes do not overflow.
     count = int(np.prod(shape, dtype=object))
     if element is STRING:
+        # A zero byte ends each string, the last one perhaps not.
         items = data.removesuffix(b"\0").split(b"\0")
         if count == 1 < len(items):  # a picture or a sound, in which zeros are nothing special
             items = [data]

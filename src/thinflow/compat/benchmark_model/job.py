@@ -211,6 +211,7 @@ def _check_fits(name: str, spec: TensorSpec, type_name: str, shape: Sequence[int
     except ParameterError:
         return  # told when the input is filled
     own = spec.dtype
+    # Compared as numpy's types: quint8 and uint8 are fed alike.
     if own is not None and own.numpy_name and wanted.numpy_name and own.numpy() != wanted.numpy():
         raise FeedError(
             f"the input '{name}' is {own}, not {type_name}",
@@ -233,6 +234,7 @@ def _closed(name: str, specs: Mapping[str, TensorSpec]) -> tuple[int, ...]:
             f"{told} sizes of the input '{name}' {'is' if shape is None else 'are'} open",
             hint=f"give all, such as --input_layer={layers} --input_layer_shape={sizes}",
         )
+    # Only the first can be open here.
     return tuple(1 if size is None else size for size in shape)
 
 

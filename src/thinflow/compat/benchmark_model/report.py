@@ -147,6 +147,7 @@ def result_files(
     plain, warm = measured.plain, measured.warmup
     seconds = plain.total / 1e6
     first = next(iter(feeds.values()), None)
+    # TensorFlow's throughput counts the bytes of the first input alone.
     size = first.nbytes if first is not None else 0
     init, warmup = measured.init / 1e6, warm.total / 1e6
     entries = [

@@ -109,6 +109,7 @@ def read_settings(flags: Mapping[str, Any]) -> Settings:
         peak_memory=bool(flags["report_peak_memory_footprint"]),
         dry_run=bool(flags["dry_run"]),
     )
+    # -1, the default of TensorFlow's flag, means all cores.
     settings.threads = settings.threads if settings.threads > 0 else os.cpu_count() or 1
     settings.mismatch = mismatch(settings)
     return settings

@@ -27,6 +27,7 @@ def as_of_2015(
         output: the layer with the scores.
         preparation: as far as it was given.
     """
+    # Whoever says how to scale knows the input.
     if preparation.is_scaled:
         return source, preparation, ""
     graph = session.graph

@@ -57,6 +57,7 @@ def ranked(
             f"the output has the shape {list(np.shape(scores))}, not one row of scores",
             hint="name the layer with the scores: --output_layer=NAME",
         )
+    # Rounded up to a multiple, which is what the original's list would have.
     if len(flat) > len(labels) and len(flat) != -(-len(labels) // _PADDING) * _PADDING:
         raise GraphError(
             f"the model has {len(flat)} classes, the file of labels {len(labels)} lines",
