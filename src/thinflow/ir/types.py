@@ -114,6 +114,7 @@ _BY_NUMBER = {d.number: d for d in _TABLE}
 _BY_NAME = {d.name: d for d in _TABLE}
 # numpy's "int8" means DT_INT8, not DT_QINT8.
 _BY_NUMPY = {d.numpy_name: d for d in _TABLE if d.numpy_name and not d.is_quantized}
+# Names of numpy and Python for what TensorFlow calls otherwise.
 _ALIASES = {"float32": "float", "float64": "double", "float16": "half", "str": "string", "object": "string"}
 
 FLOAT = _BY_NAME["float"]

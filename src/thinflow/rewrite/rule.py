@@ -180,6 +180,7 @@ def read_value(name: str, text: str, kind: Any) -> Any:
     Raises:
         ParameterError: in the words of the original tool.
     """
+    # None is the absence of the option; there is no text for it.
     if isinstance(kind, types.UnionType):  # `int | None`: the default stands for None
         kind = next(k for k in typing.get_args(kind) if k is not type(None))
     if kind is bool:

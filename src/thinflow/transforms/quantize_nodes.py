@@ -106,6 +106,7 @@ class QuantizeNodes(Transform):
         # Behind the quantizing, which gives every result a measured range to begin with.
         MergeAdjacentRequantizes(self.fallback_min, self.fallback_max).apply(graph, trace)
         RemoveRedundantQuantizations().apply(graph, trace)
+        # Where nothing became eight-bit, merging duplicates is not what was asked for.
         if not trace.changes:
             return
         for finishing in (ClampFirst(), SignBiases(), WidenRanges()):

@@ -140,6 +140,7 @@ def empty_queues(graph: Graph, trace: Trace) -> None:
         if reason is not None:
             trace.leave(queue, reason)
             continue
+        # Input 0 is the queue; output i of a dequeue is component i of what was put in.
         values: dict[int, Value] = dict(enumerate(fills[0].inputs[1:]))
         for take in takes:
             trace.changed(take, f"reads what '{fills[0].name}' puts into '{queue.name}'")
@@ -157,6 +158,7 @@ def _kept(queue: Node, users: tuple[Node, ...], fills: list[Node], takes: list[N
     strange = [n for n in users if not has(n.op, Trait.ENQUEUE | Trait.DEQUEUE) and n.op not in _COUNTS]
     if strange:
         return f"'{strange[0].name}' ({strange[0].op}) uses the queue"
+    # With two who fill it, the order in which they run decides what comes out next.
     if len(fills) != 1 or not takes:
         return f"{len(fills)} nodes put single elements in and {len(takes)} take them out, not 1 and 1"
     named = next((n for n in (*users, queue) if n.is_protected), None)

@@ -58,6 +58,7 @@ class RenameNode(Transform):
             ) from error
 
     def for_function(self) -> RenameNode:
+        # A function has some of the names at most.
         return replace(self, missing_ok=True)
 
     def apply(self, graph: Graph, trace: Trace) -> None:

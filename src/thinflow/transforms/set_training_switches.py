@@ -65,6 +65,7 @@ class SetTrainingSwitches(Rewrite):
         if self.name_:
             chosen = any(fnmatchcase(node.name, pattern) for pattern in self.name_)
         else:
+            # A default is a setting already, which `remove_training_ops` puts in place.
             chosen = node.op != "PlaceholderWithDefault" and inference_setting(node) is not None
         return None if chosen else "it is not one of those to set"
 
@@ -83,6 +84,7 @@ class SetTrainingSwitches(Rewrite):
 
     def build(self, m: Match, site: Site) -> Value:
         element = m.switch.get("dtype")
+        # A switch that does not tell its type is most likely a flag.
         kind = element if isinstance(element, DType) and element.numpy_name else BOOL
         return site.constant(np.asarray(m.setting, kind.numpy()), f"{m.switch.name}/setting")
 

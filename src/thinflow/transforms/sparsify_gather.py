@@ -94,6 +94,7 @@ class SparsifyGather(Rewrite):
             self._check_size(m, table)
 
     def _check_size(self, m: Match, table: Node) -> None:
+        # The dense rows would stay for other readers, and nothing would be saved.
         others = [r for r in _readers(table) if not has(r.op, Trait.GATHER)]
         if others or table.is_protected:
             by = f"used by '{others[0].name}'" if others else "asked for by name"
@@ -111,6 +112,7 @@ class SparsifyGather(Rewrite):
         if gather.attrs["Tindices"] is INT32:
             cast = {"SrcT": INT32, "DstT": INT64}
             ids = site.add("Cast", ids, name=f"{gather.name}/ids_int64", attrs=cast)
+        # What the table gives for rows that it does not hold.
         zero = site.constant(np.float32(0), f"{gather.name}/Const")
         found = site.add(
             "LookupTableFind",
@@ -120,6 +122,7 @@ class SparsifyGather(Rewrite):
             name=f"{gather.name}/LookupTableFind",
             attrs={"Tin": INT64, "Tout": FLOAT},
         )
+        # A table gives a number for each id, a gather a row, here of one column.
         last = site.constant(np.int32(-1), f"{gather.name}/ExpandDims/Const")
         return site.add("ExpandDims", found, last, attrs={"T": FLOAT, "Tdim": INT32})
 
@@ -127,6 +130,7 @@ class SparsifyGather(Rewrite):
         """The table of a constant, made at its first lookup."""
         source = constant_node(m.w)
         assert source is not None
+        # Several gathers may read the same constant.
         made = site.graph.find(f"{source.name}/HashTable")
         if made is not None and made.origin == self.name:
             return made.output()

@@ -57,6 +57,7 @@ class WidenFloats(Transform):
     ends: bool = False
 
     def __post_init__(self) -> None:
+        # From double digits are lost, so that the result is compared; the other types gain some.
         if self.from_ == (DOUBLE.name,):
             object.__setattr__(self, "exact", True)  # the class is frozen
 

@@ -85,6 +85,7 @@ class DowngradeSite:
 
     def becomes(self, op: str, inputs: int | None = None, drop: str = "", **attrs: Attr) -> None:
         """Turn the node into another op: its first `inputs` inputs, without the attributes in `drop`."""
+        # Newer versions add inputs at the end.
         if inputs is not None and inputs < len(self.node.inputs):
             self.node.set_inputs(self.node.inputs[:inputs])
         for name in drop.split():

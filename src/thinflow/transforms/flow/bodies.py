@@ -142,6 +142,7 @@ class Place:
         given = dict(zip(function.inputs, arguments, strict=True))
         twins = {node: self._copy(node) for node in function.graph if node.output() not in given}
         names = {node.name: copy.name for node, copy in twins.items()}
+        # An annotation may name an argument, too.
         names |= {v.node.name: argument.node.name for v, argument in given.items()}
 
         def twin(value: Value) -> Value:
@@ -187,7 +188,7 @@ class Place:
             Refuse: it is not known what that would be.
         """
         element, shape = value.dtype, value.shape
-        # A Switch takes scalars only, so a bool of unknown rank can be nothing else.
+        # A bool of unknown rank is taken for the scalar that it nearly always is.
         if element is BOOL and (shape == () or shape is None):
             return self.add("Identity", [value], name, {"T": BOOL}, wait).output()
         if element is None or shape is None:

@@ -11,6 +11,7 @@ from thinflow.ir.types import INT32, QINT32, QUINT8
 from thinflow.ops._defaults import defaults_of
 from thinflow.transforms.quantized import checks as checks
 
+# Sums of products of codes have 32 bits, which a Requantize brings back to eight.
 _TO_32_BITS: dict[str, Attr] = {"T1": QUINT8, "T2": QUINT8, "Toutput": QINT32}
 
 
@@ -47,6 +48,7 @@ _POOL = ("ksize", "strides", "padding")
 EIGHT_BIT = {
     "Add": _ADD,
     "AddV2": _ADD,
+    # Pools, joins and moves of codes stay in eight bits and hand the range of their input on.
     "AvgPool": EightBit("QuantizedAvgPool", {"T": QUINT8}, _POOL, checks.check_pool, arity=1),
     "BiasAdd": EightBit(
         "QuantizedBiasAdd", {"T1": QUINT8, "T2": QUINT8, "out_type": QINT32}, check=checks.check_bias

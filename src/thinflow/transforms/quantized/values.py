@@ -23,6 +23,7 @@ from thinflow.rewrite.rule import Refuse
 from thinflow.transforms.quantize_weights import PerTensor
 from thinflow.transforms.shared.constants import const_tensor, is_finite, stored_once
 
+# The mode in which the eight-bit kernels read codes; the others divide the range in another way.
 MIN_FIRST: dict[str, Attr] = {"T": QUINT8, "mode": b"MIN_FIRST"}
 
 Coded = tuple[Value, Value, Value]
@@ -60,6 +61,7 @@ def coded_source(value: Value) -> Coded | None:
     node = source.node
     if node.op != "Dequantize" or source.is_graph_input or len(node.inputs) != 3 or source.port != 0:
         return None
+    # Newer attributes of Dequantize that give codes another meaning.
     is_plain = node.get("axis", -1) == -1 and not node.get("narrow_range", False)
     if node.get("T") is not QUINT8 or node.get("mode") != "MIN_FIRST" or not is_plain:
         return None
@@ -120,6 +122,7 @@ class Coder:
             return found
         source = source_of(value)
         if source not in self._known:
+            # Constants are coded once and for all, other values in each run.
             plan = self._plan(source)
             made = self._measured(source, site) if plan is None else self._stored(source, plan, site)
             self._known[source] = made

@@ -76,6 +76,7 @@ def explicit(margins: Mapping[int, Pair]) -> dict[str, Attr]:
     return {"padding": b"EXPLICIT", "explicit_paddings": tuple(flat)}
 
 
+# The types T of the fused ops' definitions.
 _TYPES = frozenset({"half", "float", "double"})
 
 
@@ -138,5 +139,6 @@ def paddings_int32(m: Match, site: Site) -> Value:
 
 def fused_attrs(conv: Node, **more: Attr) -> dict[str, Attr]:
     """The attributes a fused node takes over from its convolution, and others."""
+    # The fused ops have no data_format and no dilations, which `check_conv` has refused.
     kept = {k: v for k, v in conv.attrs.items() if k in {"T", "strides", "padding"}}
     return {"T": FLOAT, **kept, **more}
