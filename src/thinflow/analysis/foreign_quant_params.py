@@ -107,6 +107,7 @@ def params_of(value: Value) -> TensorParams | None:
 
 def _makes_sense(params: TensorParams, value: Value) -> bool:
     """True if a damaged file did not say nonsense: finite scales, as many as there are slices."""
+    # Either may be one for all slices; if both are several, they must agree.
     counts = {len(params.scale), len(params.zero_point) or len(params.scale)} - {1}
     shape = value.shape
     if not all(map(math.isfinite, params.scale)) or len(counts) > 1:

@@ -62,6 +62,7 @@ def peak_activations(order: Sequence[Node], outputs: Sequence[Value]) -> Peak:
 
 def _owner(value: Value) -> Value:
     """The value whose memory this one shares."""
+    # Of several outputs only the first passes the input on.
     while value.port == 0 and value.node.inputs and has(value.node.op, Trait.PASSES_THROUGH):
         value = value.node.inputs[0]
     return value

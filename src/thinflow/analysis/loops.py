@@ -36,6 +36,7 @@ def infer_with_loops(graph: Graph, fed: Mapping[Value, TensorSpec] | None = None
 
 def _following(node: Node) -> Value | None:
     """The value of a loop variable in the next iteration; None for other nodes."""
+    # A loop variable merges what enters with what comes back; other merges join branches.
     if node.op not in MERGES or len(node.inputs) != 2:
         return None
     return next((v for v in node.inputs if v.node.op in NEXT_ITERATIONS), None)

@@ -104,6 +104,7 @@ class NodeStats:
         elapsed = 0
         for order, (name, op, micros, size) in enumerate(steps):
             if name not in self.rows:
+                # Start and place are those of the first run with the node, as in TensorFlow.
                 self.rows[name] = NodeRow(name, op, order, elapsed)
             entry = run.setdefault(name, [0, 0, 0])
             entry[0] += micros

@@ -74,6 +74,7 @@ def _windows(x: tuple[int | None, ...], kernel: Sequence[int], attrs: Mapping[st
             # SAME: as many windows as strides fit, whatever the kernel; padding makes up for the rest.
             found.append(-(-size // strides[i]))
         else:
+            # Pads are the beginnings of all axes, then their ends.
             around = 0 if mode == b"VALID" else pads[i] + pads[i + rank]
             room = size + around - span
             found.append((-(-room // strides[i]) if attrs.get("ceil_mode") else room // strides[i]) + 1)
@@ -175,6 +176,7 @@ def _transpose(xs: Operands, attrs: Mapping[str, Any]) -> Shape:
 
 def _concat(xs: Operands, attrs: Mapping[str, Any]) -> Shape:
     shapes = [_shape(x) for x in xs]
+    # Python's modulo: a negative axis counts from the end.
     axis = attrs["axis"] % len(shapes[0])
     along = [s[axis] for s in shapes]
     total = None if None in along else sum(n or 0 for n in along)
@@ -191,6 +193,7 @@ def _squeeze(xs: Operands, attrs: Mapping[str, Any]) -> Shape:
 
 def _unsqueeze(xs: Operands, attrs: Mapping[str, Any]) -> Shape:
     x, axes = _shape(xs[0]), _ints(xs, 1, attrs, "axes")
+    # Axes count in the result.
     rank = len(x) + len(axes)
     places = {a % rank for a in axes}
     left = iter(x)
@@ -248,6 +251,7 @@ def result_type(op: str, xs: Operands, attrs: Mapping[str, Any]) -> DType | None
         return INT32
     if op == "Cast":
         return _TYPES.get(attrs["to"])
+    # The zero point has the type of the result; without one it is uint8.
     if op == "QuantizeLinear":
         zero = xs[2] if len(xs) > 2 else None
         return UINT8 if zero is None else zero.dtype

@@ -67,6 +67,7 @@ def params_of_range(low: float, high: float, dtype: DType) -> QuantParams | None
         width = float(F32(most - least))
     if not (np.isfinite(width) and width / (codes.steps - 1) >= _TINY):
         return None
+    # By the kernels' own rounding, so that the parameters are those that a run uses.
     zero = zero_code(least, most, dtype.numpy())
     return QuantParams(float(least), float(most), width / (codes.steps - 1), zero, dtype)
 

@@ -155,6 +155,7 @@ def run_by_name(graph: Graph, feeds: Mapping[str, Array], names: Sequence[str]) 
     from threadpoolctl import threadpool_limits
 
     fed = {graph.value(n): a for n, a in feeds.items() if n.partition(":")[0] in graph}
+    # A training graph runs as in inference, whatever the caller left out.
     fed = _with_switches(graph, fed)
     # One run gains little by more threads, and waits long for them where other work has the processor.
     with threadpool_limits(limits=1, user_api="blas"), repeatable_randomness():

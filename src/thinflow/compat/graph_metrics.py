@@ -80,6 +80,7 @@ def graph_metrics(
     infer_shapes(graph)
     value = _input(graph, input_layer)
     spec = TensorSpec(value.dtype, _with_batch(value.shape if shape is None else tuple(shape), batch_size))
+    # Again, for the size of batch that was asked for.
     infer_shapes(graph, {value: spec})
     sizes = parameters(graph)
     order = runnable(graph)

@@ -45,6 +45,7 @@ def label_pictures(
     files = labelling.files_of(pictures, labelling.PICTURES)
     session = _session(model, **options)
     source, output, notes = labelling.layers(session, (input_layer, output_layer), defaults)
+    # Only where the input is a guess: what the user or the original names is taken as it is.
     if not input_layer and (source != defaults[0] or not session.inputs):
         guessed = source
         source, preparation, told = labelling.as_of_2015(session, source, output, preparation)

@@ -45,6 +45,7 @@ class _Kernel:
 
     def fits(self, node: Node) -> bool:
         """True if it is the one for a node."""
+        # An attribute that is not known speaks against no kernel.
         return all(_type_of(node, name) in (None, element) for name, element in self.types.items())
 
 
@@ -110,6 +111,7 @@ def needs_of(
 
 
 def _all_nodes(graph: Graph) -> Iterable[Node]:
+    # A node that calls a function by its name needs no kernel of its own.
     yield from (n for n in graph if n.op not in graph.functions)
     try:
         names = reachable(graph)
@@ -292,6 +294,7 @@ def micro_resolver(codes: Iterable[str], custom: Iterable[str] = ()) -> tuple[st
     calls += [
         _micro_call(_MICRO_CUSTOM[name]) if name in _MICRO_CUSTOM else _own_call(name) for name in others
     ]
+    # C++ has no array without elements, which the resolver would make of 0.
     count = max(len(names) + len(others), 1)
     text = f"""// The {count} kernels this model needs. Written by thinflow ops --micro.
 #pragma once

@@ -150,6 +150,7 @@ class StatSummarizer:
         wanted = tuple(self.graph.value(name) for name in names)
         given = {self.graph.value(name): array for name, array in feeds.items()}
         fed = {v: Feed(v.name, declared_spec(v)).array(array) for v, array in given.items()}
+        # A plan is for fixed fetches and feeds; making one anew would count for the first node.
         key = (wanted, tuple(fed))
         if key not in self._plans:
             self._plans[key] = Plan(self.graph, list(wanted), list(fed))

@@ -127,6 +127,7 @@ class _FunctionWriter:
 
     def _write_arguments(self, result: Any) -> None:
         signature = result.signature
+        # What is said of arguments goes by their number, and would be said of others now.
         if len(signature.input_arg) != len(self._function.inputs):
             del signature.input_arg[:]
             result.arg_attr.clear()

@@ -78,6 +78,7 @@ def _repeats(device: str) -> bool:
 
 def _identity(device: str, node: Any) -> tuple[str, str]:
     """Name and op of a step."""
+    # On a GPU the name of a step is `node:op`; that of a copy may have a part between the two.
     first, *rest = node.node_name.split(":")
     if "/stream" in device:
         return (f"{first} [Kernel]", f"gpu:{rest[0]}") if len(rest) == 1 else (node.node_name, _UNKNOWN)

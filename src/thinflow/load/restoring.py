@@ -293,6 +293,7 @@ class Objects:
 def _captures(graph: Graph, objects: Any) -> Iterator[tuple[Node, int]]:
     """Nodes that calls capture, each with the number of the object it is."""
     for node in graph:
+        # Calls of TensorFlow 2 pass the variables that a function captures as inputs.
         function = getattr(node.attrs.get("f"), "name", None)
         if function is None or function not in objects.concrete_functions:
             continue

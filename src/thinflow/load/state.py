@@ -100,6 +100,7 @@ def _uses(variable: Node) -> _Uses:
             if not passes:
                 found.reads.append((node, use.index))
                 continue
+            # Loops lead back.
             fresh = [v for v in node.outputs if v not in seen]
             seen.update(fresh)
             pending += [(v, controlled or node.op in _CONTROL) for v in fresh]

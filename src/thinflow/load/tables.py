@@ -170,6 +170,7 @@ def _constant_content(graph: Graph, filler: Node, home: Path | None, *, leave_ab
             "export the model with the file as an asset",
         )
     path = Path(name.numpy().item().decode("utf-8", "surrogateescape"))
+    # Names in a SavedModel count from its assets; freezing has made those that it knows whole paths.
     if home is not None and not path.is_absolute():
         path = home / path
     if leave_absent and not path.exists():
@@ -178,6 +179,7 @@ def _constant_content(graph: Graph, filler: Node, home: Path | None, *, leave_ab
         keys, values = read_text_file(path, filler)
     except FormatError as error:
         raise error.at(filler.where) from error
+    # The first version takes a reference to the table, the second a resource.
     modern = filler.op.endswith("V2")
     attrs: dict[str, Attr] = {"Tkey": _type_of(keys), "Tval": _type_of(values)}
     content = [

@@ -112,8 +112,7 @@ def _frozen(values: Mapping[str, Setting]) -> Frozen:
     return freeze_with_report(
         folder or meta or _path(values, "input_graph"),
         listed["output_node_names"],
-        # A SavedModel brings its own checkpoint, tags and initialisers; the flags for
-        # them are for the other sources.
+        # A SavedModel brings its own checkpoint and initialisers; those flags are for the other sources.
         checkpoint=None if folder else _path(values, "input_checkpoint"),
         tags=str(values["saved_model_tags"]) if folder else None,
         only=listed["variable_names_whitelist"] or (),

@@ -200,6 +200,7 @@ def _holds_rest_of_fold(node: Node, changes: Changes, found: Explanation, consta
     """True if an added addition follows a layer that took in a norm: its offset."""
     layers = set().union(*found.layers.values()) if found.layers else set()
     carriers = [v.node for v in node.inputs if v.node not in constants]
+    # An addition of a constant right behind the layer.
     return len(carriers) == 1 and changes.match.reverse.get(carriers[0]) in layers
 
 

@@ -127,6 +127,7 @@ def _closest(node: Node, alike: Sequence[Node]) -> Node | None:
         return alike[0] if alike else None
     one = _real(node)
     gaps = [(_layout(one, _real(m))[1], n) for n, m in enumerate(alike)]
+    # The number behind the gap keeps the order where gaps are equal.
     return alike[min(gaps)[1]]
 
 
@@ -139,6 +140,7 @@ def _compared(a: Node, b: Node) -> WeightPair:
         grids=len(grid.scale) if grid is not None else 0,
     )
     one, other = _real(a), _real(b)
+    # Without a look at the numbers it counts as another weight.
     if one.size > _MOST_ELEMENTS or {one.dtype.kind, other.dtype.kind} - set("fiu"):
         return pair
     # Told by a sample, then judged by all elements.

@@ -132,6 +132,7 @@ class InferenceInterface(CallsBefore):
                 if array.dtype.kind in "OSU"
                 else f"convert it to one of {', '.join(_FEEDABLE[:-1])}",
             )
+        # `feed(name, x, 1, 224, 224, 3)` as in Java, or the shape in one piece as in Python.
         sizes: Sequence[Any] = dims[0] if len(dims) == 1 and isinstance(dims[0], Sequence) else dims
         shape = tuple(int(n) for n in sizes) if dims else array.shape
         if any(d < 0 for d in shape) or math.prod(shape) != array.size:

@@ -143,6 +143,7 @@ def _sleep(seconds: float) -> None:
 def _warming(phases: Phases) -> Phases:
     """The runs before: a number of them, or as long as was asked for."""
     if phases.warmup_seconds <= 0:
+        # By number alone, whatever limits the timed phases have.
         return replace(phases, max_runs=phases.warmup_runs, max_seconds=-1.0, min_seconds=None)
     return replace(phases, max_runs=max(1, phases.warmup_runs), min_seconds=phases.warmup_seconds)
 
@@ -236,6 +237,7 @@ def _affordable(phases: Phases, plain: Series) -> int:
         return min(plain.count, max(phases.max_runs, _MAX_OBSERVED))
     runs = phases.max_runs if phases.max_runs > 0 else plain.count
     if phases.max_seconds > 0:
+        # Told in advance, as an engine's profiler wants the number of runs.
         runs = min(runs, max(1, int(phases.max_seconds * 1e6 / max(plain.mean, 1.0))))
     return max(1, runs)
 

@@ -238,6 +238,7 @@ def picture_feeds(path: Path, session: Session, name: str, preparation: Preparat
 
 def _sized(preparation: Preparation, layout: Layout) -> Preparation:
     """The preparation with the sizes and channels of the model where it has them."""
+    # Any other number is no picture's, and is left to the decoder.
     channels = layout.channels if layout.channels in (_GREY, _COLOURS) else 0
     return Preparation(
         preparation.width or layout.width or _DEFAULT_SIZE,

@@ -65,6 +65,7 @@ def _shaped(samples: Array, spec: TensorSpec) -> Array:
     """Samples [n,1] in the shape of an input, in which one size may be open."""
     if not spec.shape:
         return samples
+    # One open size takes what the others leave; several open ones are 1 each.
     open_sizes = [n for n in spec.shape if n is None]
     return samples.reshape(*(-1 if n is None and len(open_sizes) == 1 else n or 1 for n in spec.shape))
 
