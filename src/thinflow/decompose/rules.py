@@ -88,6 +88,9 @@ def parts_of(
     """
     rule = find(node.op)
     assert rule is not None, f"{node.op} has no rule"
+    # Formulas compare, or cut the line of numbers into parts; with complex ones they would be silently wrong.
+    if any(spec.dtype is not None and spec.dtype.kind == "c" for spec in specs):
+        raise UnsupportedOp(f"there is a form of {node.op} for real numbers only", node.where)
     body = Body(node.name, node, index)
     try:
         arguments = [body.argument(n, spec, constants.get(n)) for n, spec in enumerate(specs)]
