@@ -81,6 +81,10 @@ class FlowLowering(Lowering):
         """The tensor that stands for a value, or for nothing."""
         return slot
 
+    def stand_in(self, slot: Any) -> Any:
+        """The slot of an operand of a refused node, which others may go on reading."""
+        return self.tensor_of(slot)
+
     # --- steps --------------------------------------------------------------------------------------------
 
     def lower_all(self, graph: Graph, outputs: Sequence[Value], inputs: Iterable[Value]) -> None:
@@ -176,7 +180,7 @@ class FlowLowering(Lowering):
     def _refuse(self, node: Node, error: UnsupportedOp, ports: set[int]) -> None:
         for value in node.inputs:  # operators read tensors, also those that stand for nothing
             if value in self.tensors:
-                self.tensors[value] = self.tensor_of(self.tensors[value])
+                self.tensors[value] = self.stand_in(self.tensors[value])
         super()._refuse(node, error, ports)
 
     # --- calls, loops and branches ------------------------------------------------------------------------

@@ -99,6 +99,10 @@ class OnnxLowering(FlowLowering):
             return slot.real
         return slot.tensor or Tensor("", None, slot.element, np.zeros(0))
 
+    def stand_in(self, slot: Slot) -> Any:
+        # Who else reads a complex value needs both of its parts.
+        return slot if isinstance(slot, Complex) else self.tensor_of(slot)
+
     def equals(self, x: Slot, number: int) -> Tensor:
         if not isinstance(x, Tensor):
             raise UnsupportedOp("its index is a list")

@@ -152,8 +152,14 @@ class ControlLowering(FlowLowering):
     def tensor_of(self, slot: Slot) -> Tensor:
         if isinstance(slot, Tensor):
             return slot
+        if isinstance(slot, Complex):
+            raise UnsupportedOp("LiteRT has no tensor of complex numbers that were computed")
         # An empty list has no tensor: a shapeless one stands in for its type.
         return slot.tensor or Tensor("", None, slot.element, np.zeros(0))
+
+    def stand_in(self, slot: Slot) -> Any:
+        # Who else reads a complex value needs both of its parts.
+        return slot if isinstance(slot, Complex) else self.tensor_of(slot)
 
     def equals(self, x: Slot, number: int) -> Tensor:
         if not isinstance(x, Tensor):
