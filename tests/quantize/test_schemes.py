@@ -238,6 +238,20 @@ def test_chosen_operators_stay_float(scheme: str) -> None:
     assert dense.inputs[1].dtype is FLOAT
 
 
+@pytest.mark.parametrize("scheme", STORING)
+def test_what_stays_float_is_not_reported_as_stored_smaller(scheme: str) -> None:
+    b = Builder()
+    tiny = b.const(b.normal(40, 64).array() * np.float32(1e-6))
+    program = b.program(b.op("FULLY_CONNECTED", b.input(3, 64), tiny))
+    result = store(program, scheme, skip_ops=("FULLY_CONNECTED",))
+    assert [why for _, why in result.float_operators] == ["skip_ops names FULLY_CONNECTED"]
+    assert (result.decisions, result.warnings) == ([], [])
+    partly = store(network(), scheme, skip_nodes=("node5",))
+    stored = {t.name for t in partly.program.subgraphs[0].tensors()}
+    assert {d.tensor for d in partly.decisions} <= stored
+
+
+
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_name_that_nothing_has(scheme: str) -> None:
     recipe = Recipe(scheme=scheme, skip_nodes=("node44",))

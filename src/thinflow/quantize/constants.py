@@ -32,10 +32,11 @@ class Smaller(NamedTuple):
     """The replacement of a constant.
 
     Attributes:
+        make: the smaller tensor; asked for only where it is used, since it records what was decided.
         options: that the operator must have to read it.
     """
 
-    tensor: Tensor
+    make: Callable[[], Tensor]
     reading: Reading
     options: tuple[tuple[str, Any], ...] = ()
 
@@ -94,16 +95,16 @@ class _Rewriter:
         behind: list[Operator] = []
         for number, smaller in chosen.items():
             options.update(smaller.options)
-            inputs[number] = smaller.tensor
+            tensor = inputs[number] = smaller.make()
             if smaller.reading is Reading.BEFORE:
-                inputs[number] = self._dequantized(smaller.tensor, operator.inputs[number])
+                inputs[number] = self._dequantized(tensor, operator.inputs[number])
             elif smaller.reading is Reading.BEHIND:
                 # The operator's old output becomes DEQUANTIZE's, so that its readers stay as they are. Behind
                 # a GATHER only the rows that were looked up are unpacked, in front of it all of them would
                 # be.
                 wide = outputs[0]
-                name = f"{wide.name}/{smaller.tensor.dtype.name}"
-                outputs[0] = Tensor(name, wide.shape, smaller.tensor.dtype, None, smaller.tensor.quantization)
+                name = f"{wide.name}/{tensor.dtype.name}"
+                outputs[0] = Tensor(name, wide.shape, tensor.dtype, None, tensor.quantization)
                 behind.append(Operator("DEQUANTIZE", [outputs[0]], [wide], origin=operator.origin))
         new = replace(operator, inputs=inputs, outputs=outputs, options=options)
         self.result.operators += [new, *behind]

@@ -67,7 +67,7 @@ class _Half(Storing):
         why = _why_not(constant)
         if why:
             return why
-        return Smaller(self.once(constant, make=lambda: self._half_of(constant)), Reading.BEFORE)
+        return Smaller(lambda: self.once(constant, make=lambda: self._half_of(constant)), Reading.BEFORE)
 
     def _half_of(self, constant: tflite.Tensor) -> tuple[tflite.Tensor, Decision]:
         name = f"{constant.name}/float16"

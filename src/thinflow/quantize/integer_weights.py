@@ -6,6 +6,7 @@ The schemes "dynamic", "int8_weights" and "int4_weights". None of them needs sam
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -114,15 +115,15 @@ class _Dynamic(_IntegerWeights):
     def _smaller(self, operator: Operator, weights: Weights, data: np.ndarray) -> Smaller | str:
         if operator.code == "GATHER":
             # One scale for the whole table: the rows that come out are one tensor, whichever were looked up.
-            return Smaller(self._stored(weights, None), Reading.BEHIND)
+            return Smaller(partial(self._stored, weights, None), Reading.BEHIND)
         options = _HYBRID.get(operator.code)
         if options is None:
             return f"LiteRT's {operator.code} takes no int8 weights beside float activations"
         per_channel = self.recipe.per_channel and operator.code != "BATCH_MATMUL"
         # Kernels read as many scales as there are channels: depthwise ones always, others for grouped layers.
         spread = operator.code in {"CONV_2D", "DEPTHWISE_CONV_2D"}
-        stored = self._stored(weights, weights.axis if per_channel else None, spread=spread)
-        return Smaller(stored, Reading.DIRECT, options)
+        make = partial(self._stored, weights, weights.axis if per_channel else None, spread=spread)
+        return Smaller(make, Reading.DIRECT, options)
 
 
 @dataclass
@@ -134,4 +135,4 @@ class _Unpacked(_IntegerWeights):
     def _smaller(self, operator: Operator, weights: Weights, data: np.ndarray) -> Smaller | str:
         axis = weights.axis if self.recipe.per_channel else None
         bits = 4 if operator in self.in_four_bits else 8
-        return Smaller(self._stored(weights, axis, bits=bits), Reading.BEFORE)
+        return Smaller(partial(self._stored, weights, axis, bits=bits), Reading.BEFORE)

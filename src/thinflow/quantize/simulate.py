@@ -57,7 +57,8 @@ def _stored_weights(operator: Operator, scheme: Storing) -> Array | None:
     smaller = scheme.choose(operator, weights.number, weights.tensor)
     if isinstance(smaller, str):
         return None
-    return dequantized(np.asarray(smaller.tensor.array()), smaller.tensor.quantization)
+    stored = smaller.make()
+    return dequantized(np.asarray(stored.array()), stored.quantization)
 
 
 def dequantized(stored: Array, quantization: Quantization | None) -> Array:
