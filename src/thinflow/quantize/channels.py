@@ -32,7 +32,8 @@ class _Observer:
 
     passes = 1
 
-    def __init__(self, channels: int) -> None:
+    def __init__(self, channels: int, rank: int) -> None:
+        self.rank = rank
         self.largest = np.zeros(channels)
         self.sums = np.zeros(channels)
         self.count = 0
@@ -43,8 +44,8 @@ class _Observer:
     def observe(self, values: Array, low: float, high: float) -> None:
         channels = len(self.sums)
         # Where some values are not finite, the others come as one flat array: nobody knows their channels
-        # then.
-        if values.shape[-1:] != (channels,):
+        # then, and as many of them as there are channels are no row of those.
+        if values.ndim != self.rank or values.shape[-1] != channels:
             return
         rows = values.reshape(-1, channels)
         self.largest = np.maximum(self.largest, np.abs(rows).max(axis=0))
@@ -72,7 +73,7 @@ def channel_statistics(
         FeedError: a sample does not fit the inputs, or there are no samples.
         EngineUnavailable: LiteRT cannot run the program.
     """
-    watched = {t: _Observer(t.shape[-1]) for t in tensors if t.shape and t.shape[-1] is not None}
+    watched = {t: _Observer(t.shape[-1], len(t.shape)) for t in tensors if t.shape and t.shape[-1] is not None}
     samples: Iterable[Feed] = feeds
     watch_program(program, watched, samples, threads=threads, progress=progress)
     return {tensor: one.statistics() for tensor, one in watched.items()}
