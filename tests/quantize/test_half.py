@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tests.quantize.onnx_programs import Net, check, optimized_codes, run
 from thinflow.onnx.writer import to_bytes
 from thinflow.quantize.half import store_half
+from thinflow.quantize.recipe import Recipe
+from thinflow.quantize.schemes import quantize_program
 
 
 def dense(net: Net, scale: float = 1.0):
@@ -65,3 +68,30 @@ def test_weights_that_float16_blurs_are_reported() -> None:
     net.program.outputs = [dense(net, 1e-6)]
     (warning,) = store_half(net.program).warnings
     assert "are so small that float16 keeps few of their bits" in warning
+
+
+def test_chosen_operators_keep_their_constants() -> None:
+    """Also one that another operator reads as float16."""
+    net = Net(2, 16)
+    y = dense(net)
+    net.program.outputs = [net.op("Gemm", y, *net.program.operators[0].inputs[1:], shape=(2, 16))]
+    result = quantize_program(net.program, recipe=Recipe(scheme="float16", skip_nodes=("node0",)))
+    result.program.validate()
+    first, cast, second = result.program.operators
+    assert first.inputs[1] is net.program.operators[0].inputs[1]
+    assert second.inputs[1] is cast.outputs[0]
+    assert [(o, why) for o, why in result.float_operators] == [(first, "skip_nodes has 'node0'")]
+    whole = quantize_program(net.program, recipe=Recipe(scheme="float16", skip_nodes=("node*",)))
+    assert whole.decisions == []
+    assert whole.program.counts() == {"Gemm": 2}
+
+
+@pytest.mark.parametrize(
+    ("values", "limits"), [((np.nan, -2, 3), (-2, 3)), ((-np.inf, -2, 3), (-2, 3)), ((np.nan,), (0, 0))]
+)
+def test_reported_ranges_are_real_numbers(values: tuple[float, ...], limits: tuple[float, float]) -> None:
+    table = np.resize(np.array(values, np.float32), 256)
+    net = Net(16, 16)
+    net.program.outputs = [net.op("Add", net.x, table.reshape(16, 16))]
+    (decision,) = store_half(net.program).decisions
+    assert decision.range == limits

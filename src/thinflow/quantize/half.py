@@ -17,7 +17,7 @@ from thinflow.onnx.protos import ELEMENT_TYPES
 from thinflow.quantize.constants import Reading, Smaller, Storing
 from thinflow.quantize.kernels import is_float
 from thinflow.quantize.qdq import unique_names
-from thinflow.quantize.recipe import Recipe
+from thinflow.quantize.recipe import PLAIN, Recipe
 from thinflow.quantize.result import Decision, Quantized
 from thinflow.typing import Array
 
@@ -54,7 +54,9 @@ def _stored(constant: Any, name: str, warnings: list[str]) -> tuple[Array, Decis
         warnings.append(
             f"{100 * part:.0f}% of '{constant.name}' are so small that float16 keeps few of their bits"
         )
-    limits = float(data.min()), float(data.max())
+    # float16 keeps NaN and infinities; a range of real numbers they do not end, and JSON has no word for them.
+    finite = data[np.isfinite(data)]
+    limits = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
     decision = Decision(name, np.zeros(0, np.float32), 0, limits, "weights", "stored as float16")
     return data.astype(np.float16), decision
 
@@ -75,10 +77,11 @@ class _Half(Storing):
         return tflite.Tensor(name, constant.shape, HALF, stored), decision
 
 
-def store_half(program: onnx.Program) -> Quantized[onnx.Program]:
+def store_half(program: onnx.Program, recipe: Recipe = PLAIN) -> Quantized[onnx.Program]:
     """Store all larger float constants of an ONNX program as float16. The program stays as it is.
 
-    Those in the bodies of loops and branches, and those that float16 cannot reach, stay float32.
+    Those in the bodies of loops and branches, those that float16 cannot reach, and those that an operator reads
+    which the recipe keeps in float stay float32.
     """
     result = Quantized(replace(program, operators=[]))
     wide: dict[onnx.Tensor, onnx.Tensor] = {}
@@ -104,7 +107,11 @@ def store_half(program: onnx.Program) -> Quantized[onnx.Program]:
         return wide[tensor]
 
     for operator in program.operators:
-        inputs = [None if t is None else widened(t, operator) for t in operator.inputs]
-        result.program.operators.append(replace(operator, inputs=inputs))
+        why = recipe.why_skipped(operator)
+        inputs = [t if t is None or why else widened(t, operator) for t in operator.inputs]
+        new = replace(operator, inputs=inputs)
+        result.program.operators.append(new)
+        if why:
+            result.float_operators.append((new, why))
     result.warnings = list(dict.fromkeys(result.warnings))
     return result

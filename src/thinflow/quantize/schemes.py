@@ -65,7 +65,7 @@ def quantize_program(
     if isinstance(program, onnx.Program):
         check_recipe(recipe)
         if recipe.scheme == "float16":
-            return store_half(program)
+            return store_half(program, recipe)
         return quantize_qdq(program, ranges or {}, recipe, options, imported=imported)
     recipe.check_names(o for subgraph in program.subgraphs for o in subgraph.operators)
     scheme = storing(program, recipe)
