@@ -126,6 +126,20 @@ def test_text_is_what_its_reader_takes(more: str, form: bytes) -> None:
         assert re.fullmatch(form, text)
 
 
+@pytest.mark.parametrize("more", ["", ', field_delim=";"', ', field_delim="\\t"', ", select_cols=[1,4,6]"])
+def test_records_are_what_their_reader_takes(more: str) -> None:
+    """Whatever stands between the fields, whichever columns are chosen, and if only the first is read."""
+    graph = parse_graph(
+        f"x = Placeholder() {{{WORDS}}}\n"
+        "d = Const() {dtype=float, value=float[1]{0}}\n"
+        f"y = DecodeCSV(x, d, d, d) {{OUT_TYPE=[float,float,float]{more}}}\n"
+        "z = Neg(y) {T=float}\ninputs: x\noutputs: z\n"
+    )
+    (feeds,) = synthetic_feeds(graph.inputs, 1)
+    (found,) = run_graph(graph, {v.name: x for v, x in feeds.items()}, ["z"])
+    assert {-float(n) for n in found.ravel()} <= {0.0, 1.0, 2.0, 3.0}
+
+
 def test_raw_bytes_fill_the_shape_that_is_wanted() -> None:
     more = (
         "r = DecodeRaw(x) {out_type=float}\ny = Reshape(r, s)\ns = Const() {dtype=int32, value=int32[2]{3,4}}"

@@ -82,9 +82,7 @@ def _maker_of_reader(node: Node, port: int) -> Maker | None:
     if node.op == "DecodeRaw":
         return partial(_raw, count=_raw_count(node))
     if node.op == "DecodeCSV":
-        # A field for each column up to the last one that is read.
-        count = max((v.port for v in node.outputs), default=0) + 1
-        return lambda rng: b",".join(_number(rng) for _ in range(count))
+        return _record_maker(node)
     if node.op == "StringToNumber":
         return _number
     if node.op == "StringSplitV2":
@@ -107,6 +105,18 @@ def _key_maker(node: Node) -> Maker | None:
 
 def _sentence(rng: np.random.Generator, word: Maker) -> bytes:
     return b" ".join(word(rng) for _ in range(rng.integers(2, 7)))
+
+
+def _record_maker(node: Node) -> Maker:
+    """The maker of records with a field for each column, between the marks that DecodeCSV looks for."""
+    types, columns = node.get("OUT_TYPE"), node.get("select_cols")
+    # One output per column; where columns are selected, the records reach to the last of those.
+    count = len(types) if isinstance(types, tuple | list) else len(node.inputs) - 1
+    if isinstance(columns, tuple | list) and columns:
+        count = max(int(n) for n in columns) + 1
+    mark = node.get("field_delim", b",")
+    mark = mark.encode() if isinstance(mark, str) else mark
+    return lambda rng: mark.join(_number(rng) for _ in range(count))
 
 
 def _number(rng: np.random.Generator) -> bytes:
