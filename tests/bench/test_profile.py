@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,9 +19,10 @@ from thinflow.bench.profile import profile
 from thinflow.bench.profile_litert import ALONE, RECORDED
 from thinflow.bench.profile_mapping import assign
 from thinflow.bench.profile_model import Profile
-from thinflow.bench.profile_onnx import source_name, split_runs
+from thinflow.bench.profile_onnx import METHOD, source_name, split_runs
 from thinflow.bench.profile_parts import add_part
 from thinflow.bench.profile_text import node_rows
+from thinflow.engines import onnxruntime as onnx_engine
 from thinflow.errors import EngineUnavailable, FeedError, ParameterError
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.types import FLOAT, STRING
@@ -249,6 +251,58 @@ def test_onnxruntime(graph: thinflow.Graph) -> None:
     found = profile(graph, engine="onnxruntime", runs=3)
     assert found.stats.micros.count == 3
     assert any(n.startswith("layer/") for n in names(found))
+
+
+BITS = """
+x = Placeholder() {dtype=int32, shape=shape[64]}
+one = Const() {dtype=int32, value=int32[]{1}}
+y = BitwiseXor(x, one) {T=int32}
+"""
+
+
+def test_onnxruntime_profiles_the_program_that_it_runs() -> None:
+    """Bitwise ops came to ONNX later than the op set that files are written in by default."""
+    pytest.importorskip("onnxruntime")
+    graph = parse_graph(f"{BITS}inputs: x\noutputs: y\n")
+    found = profile(graph, engine="onnxruntime", runs=2)
+    assert (names(found), found.method) == (["y"], METHOD)
+
+
+@pytest.mark.usefixtures("every_region_pays")
+def test_parts_are_profiled_as_they_run() -> None:
+    pytest.importorskip("onnxruntime")
+    tail = "f = Cast(y) {SrcT=int32, DstT=float}\nz = BesselI0e(f) {T=float}\n"
+    graph = parse_graph(f"{BITS}{tail}inputs: x\noutputs: z\n")
+    found = profile(graph, engine="onnxruntime", runs=2)
+    assert found.method.startswith("in 2 parts, onnxruntime (2 nodes), reference (1 node)")
+    assert {"y", "z"} <= set(names(found))
+
+
+def test_onnxruntime_is_fed_complex_numbers_as_pairs() -> None:
+    pytest.importorskip("onnxruntime")
+    graph = parse_graph(
+        "x = Placeholder() {dtype=complex64, shape=shape[8]}\n"
+        "y = Mul(x, x) {T=complex64}\ninputs: x\noutputs: y\n"
+    )
+    assert "y" in names(profile(graph, engine="onnxruntime", runs=2))
+
+
+def test_profiles_are_of_the_kernels_that_run_otherwise(
+    graph: thinflow.Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On CPUs on which the fastest eight-bit products overflow, others run."""
+    runtime = pytest.importorskip("onnxruntime")
+    seen = []
+    real = runtime.InferenceSession
+
+    def session(content: object, options: Any, **more: object) -> object:
+        seen.append(options.get_session_config_entry("session.x64quantprecision"))
+        return real(content, options, **more)
+
+    monkeypatch.setattr(runtime, "InferenceSession", session)
+    monkeypatch.setattr(onnx_engine, "products_may_overflow", lambda: True)
+    profile(graph, engine="onnxruntime", runs=1)
+    assert seen == ["1"]
 
 
 def test_an_onnx_file(graph: thinflow.Graph, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import thinflow
 from tests.transforms.golden import parse_graph
 from thinflow.compare.inner_values import first_divergence, inner_differences
+from thinflow.engines import onnxruntime as engine
 from thinflow.ir.types import FLOAT, INT8
 from thinflow.lower.tflite.program import (
     Operator,
@@ -51,6 +53,28 @@ def test_the_first_tensor_that_differs(tmp_path: Path, first: str, second: str) 
     assert found.first_divergence == "c"
     assert "first value that differs: c" in str(found)
     assert thinflow.verify(a, saved(GOOD, tmp_path / second)).ok
+
+
+def test_inner_values_of_onnx_files_are_of_the_kernels_that_run_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On CPUs on which the fastest eight-bit products overflow, others run."""
+    runtime = pytest.importorskip("onnxruntime")
+    seen = []
+    real = runtime.InferenceSession
+
+    def session(content: object, options: Any, **more: object) -> object:
+        try:
+            seen.append(options.get_session_config_entry("session.x64quantprecision"))
+        except RuntimeError:  # not set
+            seen.append("")
+        return real(content, options, **more)
+
+    monkeypatch.setattr(runtime, "InferenceSession", session)
+    monkeypatch.setattr(engine, "products_may_overflow", lambda: True)
+    assert not thinflow.verify(saved(GOOD, tmp_path / "a.onnx"), saved(OTHER, tmp_path / "b.onnx")).ok
+    assert len(seen) > 2  # both files to verify them, and with more outputs to find where they part
+    assert set(seen) == {"1"}
 
 
 def test_graphs_read_from_files_are_their_files(tmp_path: Path) -> None:

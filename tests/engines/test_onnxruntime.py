@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -149,6 +150,30 @@ def test_weights_of_large_models_are_in_a_file_of_their_own(monkeypatch, tmp_pat
     assert seen[0]["model.onnx"] < 2000
     assert set(session.placement.values()) == {"onnxruntime"}
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_program_is_free_when_the_engine_opens_its_file(monkeypatch, tmp_path):
+    """Its arrays and what the engine packs of them would be in memory side by side."""
+    monkeypatch.setattr(_temporary_files, "SMALL_BYTES", 10)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    programs, alive = [], []
+    real, stored = onnxruntime.Model, _temporary_files.stored
+
+    def keep(given):
+        programs.append(weakref.ref(given[0]))
+        return stored(given)
+
+    def model(content, **more):
+        alive.append(programs[-1]() is not None)
+        return real(content, **more)
+
+    monkeypatch.setattr(_temporary_files, "stored", keep)
+    monkeypatch.setattr(onnxruntime, "Model", model)
+    net = Net()
+    x = net.feed(floats(1, 8), shape=(None, 8))
+    y = net.op("MatMul", x, floats(8, 40))
+    Session(net.graph, "onnxruntime").run([y], {x: net.feeds[x]})
+    assert alive == [False]
 
 
 def test_a_full_disk_keeps_the_model_in_memory(monkeypatch):

@@ -174,7 +174,7 @@ def _whole_program(subject: GraphSubject) -> Lowered:
 def _in_onnxruntime(subject: Subject, threads: int, runs: int, warmup: int) -> Profile:
     """By ONNX Runtime's own profiler."""
     from thinflow.engines._files import open_file
-    from thinflow.lower.onnx.convert import lower_graph
+    from thinflow.engines.onnxruntime import lower_whole
     from thinflow.onnx.writer import to_bytes, write_program
 
     if isinstance(subject, OnnxSubject):
@@ -186,7 +186,7 @@ def _in_onnxruntime(subject: Subject, threads: int, runs: int, warmup: int) -> P
     graph = subject.graph
     by_name = dict(zip((v.name for v in graph.inputs), subject.arrays(), strict=True))
     try:
-        lowered = lower_graph(graph, graph.inputs, graph.outputs, specs={})
+        lowered = lower_whole(graph, graph.inputs, graph.outputs)
     except UnsupportedOp as refused:
         problem = f"not all of the graph runs in ONNX Runtime: {refused.where}: {refused.problem}"
         hint = "engine='reference' profiles every graph"

@@ -37,22 +37,23 @@ def profile_file(
     Raises:
         EngineUnavailable: ONNX Runtime is missing or refuses the model, or an input holds strings.
     """
+    from thinflow.engines.onnxruntime import fed, session_options
+
     require_fixed(list(feeds.values()))
+    arrays = {name: fed(x) for name, x in feeds.items()}  # complex numbers are pairs inside
     try:
         import onnxruntime
     except ModuleNotFoundError as error:
         raise EngineUnavailable("onnxruntime is missing", hint="pip install 'thinflow[onnx]'") from error
     with tempfile.TemporaryDirectory(prefix="thinflow-") as folder:
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+        options = session_options(threads)
+        options.inter_op_num_threads = 1
         options.enable_profiling = True
         options.profile_file_prefix = str(Path(folder) / "profile")
-        # Fatal only: everything else is raised with the same text.
-        options.log_severity_level = 4
         try:
             session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
             for _ in range(warmup + runs):
-                session.run(None, dict(feeds))
+                session.run(None, arrays)
             written = session.end_profiling()
         except Exception as error:  # its own exceptions have no common class that is public
             where = content if isinstance(content, str) else ""

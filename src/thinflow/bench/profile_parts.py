@@ -96,10 +96,10 @@ def _in_engine(
         arrays = [by_name[name] for name in lowered.inputs]
         return profile_file(to_bytes(lowered.program), arrays, lowered.origin, threads, runs, warmup)
     from thinflow.bench import profile_onnx
-    from thinflow.lower.onnx.convert import lower_graph as lower_to_onnx
+    from thinflow.engines.onnxruntime import lower_whole
     from thinflow.onnx.writer import to_bytes as onnx_bytes
 
-    made = lower_to_onnx(graph, region.inputs, region.outputs, specs={})
+    made = lower_whole(graph, region.inputs, region.outputs)
     named = dict(zip((v.name for v in region.inputs), fed, strict=True))
     feeds = {name: named[name] for name in made.inputs}
     names = [n.name for n in region.nodes]

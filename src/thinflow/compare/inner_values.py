@@ -191,6 +191,8 @@ def _onnx_values(path: str, names: Sequence[str], feed: Mapping[str, Any]) -> di
     """
     import onnxruntime
 
+    from thinflow.engines.onnxruntime import session_options
+
     graph = onnx_protos.message("GraphProto")()
     own = open_file(path, "onnxruntime", 1)
     fed = {own.find(name, "feed").name: np.asarray(x) for name, x in feed.items()}
@@ -199,9 +201,8 @@ def _onnx_values(path: str, names: Sequence[str], feed: Mapping[str, Any]) -> di
             graph.output.add(name=name)
     more = serialize(graph)
     tail = field_header(onnx_protos.GRAPH_FIELD, 2) + encode_varint(len(more)) + more
-    options = onnxruntime.SessionOptions()
-    # Fatal errors only: that some outputs have no stated type is known, and no concern of the user's.
-    options.log_severity_level = 4
+    # As the model itself runs: on some CPUs other eight-bit products overflow.
+    options = session_options()
     # The model comes as bytes, which have no folder in which to look for files of weights.
     options.add_session_config_entry(
         "session.model_external_initializers_file_folder_path", os.path.dirname(os.path.abspath(path))

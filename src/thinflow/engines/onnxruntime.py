@@ -22,13 +22,31 @@ from thinflow.plain_text import first_line
 
 if TYPE_CHECKING:
     from thinflow.ir.graph import Graph, Node, Value
+    from thinflow.lower.onnx.convert import Lowered
     from thinflow.typing import Array
 
 OPSET = 20
 """The engine's own models need not be read by anything old; 20 has bitwise ops and texts."""
 _LIMITS_BYTES = (1, 24)
 """The first release with Max and Min of uint8."""
-_ERRORS_ONLY = 4  # below "fatal" everything is an exception with the same text
+_FATAL_ONLY = 4  # below "fatal", which nobody could catch, everything is an exception with the same text
+
+
+def session_options(threads: int = 1) -> Any:
+    """Options that all sessions here have in common, so that they run the same kernels.
+
+    Args:
+        threads: how many the kernels may use.
+    """
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = _FATAL_ONLY
+    # ONNX Runtime computes unsigned by unsigned then, which is slower and cannot overflow.
+    if products_may_overflow():
+        options.add_session_config_entry("session.x64quantprecision", "1")
+    return options
 
 
 class Model:
@@ -52,17 +70,12 @@ class Model:
             raise EngineUnavailable(
                 "the package onnxruntime is missing", hint="pip install 'thinflow[onnx]'"
             ) from error
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
+        options = session_options(threads)
         # Looked up here, since engines are made ready deep inside of what asks for nodes side by side.
         options.inter_op_num_threads = inter_op_threads()
         if options.inter_op_num_threads > 1:
             # The default mode runs node by node, whatever the number of threads is.
             options.execution_mode = onnxruntime.ExecutionMode.ORT_PARALLEL
-        options.log_severity_level = _ERRORS_ONLY
-        # ONNX Runtime computes unsigned by unsigned then, which is slower and cannot overflow.
-        if products_may_overflow():
-            options.add_session_config_entry("session.x64quantprecision", "1")
         try:
             self.session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # its exceptions have no common base but this
@@ -84,7 +97,7 @@ class Model:
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """The outputs. Strings are bytes outside and text inside; complex numbers are pairs inside."""
-        feeds = {name: _fed(x) for name, x in zip(self._inputs, inputs, strict=True)}
+        feeds = {name: fed(x) for name, x in zip(self._inputs, inputs, strict=True)}
         try:
             results = self.session.run(self._outputs, feeds)
         except ValueError as error:
@@ -96,7 +109,12 @@ class Model:
         return [_fetched(y, n in self._complex_outputs) for n, y in enumerate(results)]
 
 
-def _fed(x: Array) -> Array:
+def fed(x: Array) -> Array:
+    """An array as ONNX Runtime takes it; see `Model.run`.
+
+    Raises:
+        FeedError: a string is no text.
+    """
     import numpy as np
 
     x = np.asarray(x)
@@ -223,16 +241,24 @@ def _limits_bytes() -> bool:
     return found >= _LIMITS_BYTES
 
 
-def _lowered(graph: Graph, region: Region, threads: int) -> Model:
-    from thinflow.engines._temporary_files import release_pages, stored
+def lower_whole(graph: Graph, inputs: Sequence[Value], outputs: Sequence[Value]) -> Lowered:
+    """A graph whose shapes are known in ONNX's ops, as this engine runs it.
+
+    Raises:
+        UnsupportedOp: a node that ONNX cannot express.
+    """
     from thinflow.lower.onnx.convert import lower_graph
 
-    whole = lower_graph(
-        graph, region.inputs, region.outputs,
-        specs={}, opset=OPSET, extended=True, limits_bytes=_limits_bytes(),
-    )  # fmt: skip
-    # In a list, out of which `stored` takes it.
-    programs = [whole.program]
+    return lower_graph(
+        graph, inputs, outputs, specs={}, opset=OPSET, extended=True, limits_bytes=_limits_bytes()
+    )
+
+
+def _lowered(graph: Graph, region: Region, threads: int) -> Model:
+    from thinflow.engines._temporary_files import release_pages, stored
+
+    # In a list, out of which `stored` takes it: nothing else holds the program and its arrays.
+    programs = [lower_whole(graph, region.inputs, region.outputs).program]
     # ONNX has hardly an op for complex numbers: inside they are floats with a last axis of two.
     pairs = [n for n, v in enumerate(region.outputs) if v.dtype is not None and v.dtype.kind == "c"]
     with stored(programs) as content:
