@@ -10,6 +10,7 @@ import pytest
 import thinflow
 from tests.transforms.golden import parse_graph
 from thinflow.analysis.shapes import infer_shapes
+from thinflow.bench.latency import benchmark
 from thinflow.bench.machine import this_machine
 from thinflow.bench.open_targets import open_subjects
 from thinflow.bench.profile_model import Profile, collect
@@ -20,7 +21,9 @@ from thinflow.bench.rows import Row
 from thinflow.bench.stats import describe
 from thinflow.bench.workload import Workload, counted, workload, workload_of
 from thinflow.ir.attrs import ShapeAttr
-from thinflow.ir.types import FLOAT
+from thinflow.ir.types import FLOAT, UINT8
+from thinflow.lower.tflite import program as tflite
+from thinflow.program.model import Quantization
 from thinflow.zoo import digits
 
 PRODUCT = """
@@ -153,6 +156,32 @@ def row(name: str, ms: float, *, eight_bit: bool) -> Row:
     times = tuple(int(ms * 1e6) + i for i in range(20))
     known = describe([t / 1e6 for t in times])
     return Row(name, "litert", 1, known, None, times, True, eight_bit, work=Workload(9, 9, 1, (), 4))
+
+
+@pytest.mark.parametrize(
+    ("scheme", "is_eight_bit"), [("int8_weights", False), ("dynamic", True), ("float16", False)]
+)
+def test_weights_that_are_only_stored_are_no_eight_bit_products(
+    tmp_path: Path, scheme: str, is_eight_bit: bool
+) -> None:
+    pytest.importorskip("ai_edge_litert")
+    thinflow.quantize(digits.build(0), scheme=scheme, format="tflite").save(tmp_path / "m.tflite")
+    (found,) = benchmark(tmp_path / "m.tflite", runs=1, warmup=0, memory=False, peaks=False).rows
+    assert found.eight_bit is is_eight_bit
+
+
+def test_uint8_is_eight_bits(tmp_path: Path) -> None:
+    pytest.importorskip("ai_edge_litert")
+    quantization = Quantization(np.float32([0.1]), np.int64([128]))
+    x, y = (tflite.Tensor(n, (1, 8), UINT8, None, quantization) for n in "xy")
+    w = tflite.Tensor("w", (8, 8), UINT8, np.eye(8, dtype=np.uint8), quantization)
+    layer = tflite.Operator("FULLY_CONNECTED", [x, w], [y])
+    program = tflite.Program([tflite.Subgraph([x], [y], [layer])])
+    (tmp_path / "m.tflite").write_bytes(tflite.to_bytes(program))
+    (found,) = benchmark(tmp_path / "m.tflite", runs=1, warmup=0, memory=False, peaks=False).rows
+    assert found.eight_bit
+    (subject,) = open_subjects(tmp_path / "m.tflite")
+    assert subject.prepare("litert", 1).eight_bit
 
 
 def test_only_measured_reasons_are_given() -> None:

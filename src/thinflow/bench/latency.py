@@ -267,12 +267,20 @@ def _row(case: Case, work: Workload | None, bystanders: Bystanders) -> Row:
         feed,
         tuple(case.times),
         latency.uncertainty <= PRECISION,
-        case.runner.eight_bit or (work is not None and work.has_eight_bit),
+        _multiplies_eight_bit(case, work),
         case.runner.note,
         cpu_ms=1e3 * case.cpu_seconds / len(case.times),
         cause=_cause(case, latency, bystanders),
         work=work,
     )
+
+
+def _multiplies_eight_bit(case: Case, work: Workload | None) -> bool:
+    """True if some of a model's products are eight-bit; by its tensors where not all products are known."""
+    # Weights that are only stored in eight bits are tensors of that type, too, which no product reads.
+    if work is not None and (work.has_eight_bit or work.is_whole):
+        return work.has_eight_bit
+    return case.runner.eight_bit
 
 
 def _cause(case: Case, latency: Distribution, bystanders: Bystanders) -> str:

@@ -42,7 +42,7 @@ class Runner(Protocol):
 
     Attributes:
         note: what a reader of the numbers should know; may be empty.
-        eight_bit: some of its tensors are int8.
+        eight_bit: some of its tensors are quantized to eight bits, if only weights that it computes with in float.
         feeds_apart: `feed` does the copying. If not, `invoke` includes the copies.
     """
 
@@ -96,8 +96,10 @@ class LiteRTRunner:
             (d["index"], a) for d, a in zip(model.interpreter.get_input_details(), arrays, strict=True)
         ]
         model.run(arrays)  # brings the tensors to the size of the arrays
-        # By the tensors: weights that are only stored as int8 count, too.
-        self.eight_bit = any(d["dtype"] is np.int8 for d in model.interpreter.get_tensor_details())
+        self.eight_bit = any(
+            d["dtype"] in (np.int8, np.uint8) and d["quantization_parameters"]["scales"].size
+            for d in model.interpreter.get_tensor_details()
+        )
         # The bound function itself: a method around it would be timed with it.
         self.invoke = model.interpreter.invoke
 
