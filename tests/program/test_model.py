@@ -78,6 +78,27 @@ def test_running_order_keeps_what_stands_well() -> None:
     assert in_running_order([FIRST, SECOND, LAST]) == [FIRST, SECOND, LAST]
 
 
+@pytest.mark.parametrize(
+    "circle",
+    [
+        [Operator("one", [A], [A])],
+        [Operator("one", [B], [A]), Operator("two", [A, X], [B])],
+        [LAST, Operator("one", [X, Y], [A]), SECOND],
+    ],
+)
+def test_circles_have_no_running_order(circle: list[Operator[Tensor]]) -> None:
+    with pytest.raises(GraphError, match=r"Operator\(\w+: .*\) reads what is computed from its own result"):
+        in_running_order(circle)
+
+
+def test_running_order_of_operators_that_several_wait_for() -> None:
+    """Those that stand on the stack more than once are no circle."""
+    tensors = [tensor(f"t{n}") for n in range(12)]
+    chain = [Operator(f"o{n}", tensors[:n], [t]) for n, t in enumerate(tensors)]
+    assert in_running_order(chain[::-1]) == chain
+    assert in_running_order([*chain[6:], *chain[:6]]) == chain
+
+
 def test_names_become_unique() -> None:
     tensors = [tensor("x"), tensor("x"), tensor(""), tensor("out")]
     out = tensor("out")

@@ -245,10 +245,15 @@ class Block(Generic[T, O]):
 
 
 def in_running_order(operators: Iterable[O]) -> list[O]:
-    """An order in which operators can run; those that already stand well stay in order. O(edges)."""
+    """An order in which operators can run; those that already stand well stay in order. O(edges).
+
+    Raises:
+        GraphError: an operator reads what is computed from its own result.
+    """
     operators = list(operators)
     producers = {t: o for o in operators for t in o.outputs}
     done: set[O] = set()
+    opened: set[O] = set()  # its producers have been put on the stack
     order: list[O] = []
     for first in operators:
         stack = [first]
@@ -260,6 +265,10 @@ def in_running_order(operators: Iterable[O]) -> list[O]:
                 continue
             missing = [p for t in operator.reads() if (p := producers.get(t)) is not None and p not in done]
             if missing:
+                # All that it waited for has run when it is on top again, but for what waits for itself.
+                if operator in opened:
+                    raise GraphError(f"{operator!r} reads what is computed from its own result")
+                opened.add(operator)
                 stack.extend(missing)
             else:
                 done.add(operator)
