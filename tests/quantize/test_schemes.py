@@ -21,7 +21,7 @@ from thinflow.lower.tflite.program import (
 )
 from thinflow.quantize.calibrate import calibrate
 from thinflow.quantize.recipe import SCHEMES, Recipe
-from thinflow.quantize.schemes import quantize_program
+from thinflow.quantize.schemes import quantize_program, storing
 
 STORING = ("float16", "dynamic", "int8_weights", "int4_weights")
 Build = Callable[[Builder], Tensor]
@@ -227,6 +227,20 @@ def test_shared_weights_are_stored_once(scheme: str) -> None:
     assert codes(result.program).count("DEQUANTIZE") <= 2
 
 
+def test_constants_that_come_and_go_are_not_taken_for_one_another() -> None:
+    """A new array may lie where a freed one did."""
+    b = Builder()
+    program = b.program(b.op("FULLY_CONNECTED", b.input(1, 64), b.normal(64, 64)))
+    scheme = storing(program, Recipe(scheme="float16"))
+    assert scheme is not None
+    for n in range(8):
+        operator = Operator("ADD", [Tensor("c", (256,), FLOAT, np.full(256, n, np.float32))], [])
+        smaller = scheme.choose(operator, 0, operator.inputs[0])
+        assert not isinstance(smaller, str)
+        assert smaller.make().array()[0] == n
+        del operator, smaller
+
+
 @pytest.mark.parametrize("scheme", STORING)
 def test_chosen_operators_stay_float(scheme: str) -> None:
     result = store(network(), scheme, skip_nodes=("node5",))
@@ -249,7 +263,6 @@ def test_what_stays_float_is_not_reported_as_stored_smaller(scheme: str) -> None
     partly = store(network(), scheme, skip_nodes=("node5",))
     stored = {t.name for t in partly.program.subgraphs[0].tensors()}
     assert {d.tensor for d in partly.decisions} <= stored
-
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

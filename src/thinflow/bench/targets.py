@@ -42,7 +42,7 @@ class Runner(Protocol):
 
     Attributes:
         note: what a reader of the numbers should know; may be empty.
-        eight_bit: some of its tensors are quantized to eight bits, if only weights that it computes with in float.
+        eight_bit: some of its tensors are quantized to eight bits, even if it computes in float.
         feeds_apart: `feed` does the copying. If not, `invoke` includes the copies.
     """
 

@@ -73,7 +73,9 @@ def channel_statistics(
         FeedError: a sample does not fit the inputs, or there are no samples.
         EngineUnavailable: LiteRT cannot run the program.
     """
-    watched = {t: _Observer(t.shape[-1], len(t.shape)) for t in tensors if t.shape and t.shape[-1] is not None}
+    watched = {
+        t: _Observer(t.shape[-1], len(t.shape)) for t in tensors if t.shape and t.shape[-1] is not None
+    }
     samples: Iterable[Feed] = feeds
     watch_program(program, watched, samples, threads=threads, progress=progress)
     return {tensor: one.statistics() for tensor, one in watched.items()}

@@ -52,7 +52,8 @@ class Storing:
     recipe: Recipe
     decisions: list[Decision] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    _made: dict[tuple[Any, ...], Tensor] = field(default_factory=dict)
+    # With the constants' arrays: while one is held, no other can come to lie where it does.
+    _made: dict[tuple[Any, ...], tuple[Tensor, Any]] = field(default_factory=dict)
 
     def choose(self, operator: Operator, number: int, constant: Tensor) -> Smaller | str:
         """The replacement of an input of an operator; or why it stays, "" if that is not worth a word."""
@@ -60,11 +61,13 @@ class Storing:
 
     def once(self, constant: Tensor, *how: Any, make: Callable[[], tuple[Tensor, Decision]]) -> Tensor:
         """The smaller form of a constant, made once for all operators that share its memory."""
-        key = (*memory_key(np.asarray(constant.array())), *how)
+        data = np.asarray(constant.array())
+        key = (*memory_key(data), *how)
         if key not in self._made:
-            self._made[key], decision = make()
+            smaller, decision = make()
+            self._made[key] = smaller, data
             self.decisions.append(decision)
-        return self._made[key]
+        return self._made[key][0]
 
     def apply(self, program: Program) -> Quantized[Program]:
         """The program with smaller constants; the given one stays as it is.

@@ -54,7 +54,7 @@ def _stored(constant: Any, name: str, warnings: list[str]) -> tuple[Array, Decis
         warnings.append(
             f"{100 * part:.0f}% of '{constant.name}' are so small that float16 keeps few of their bits"
         )
-    # float16 keeps NaN and infinities; a range of real numbers they do not end, and JSON has no word for them.
+    # float16 keeps NaN and infinities, but they end no range of real numbers, and JSON has no word for them.
     finite = data[np.isfinite(data)]
     limits = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
     decision = Decision(name, np.zeros(0, np.float32), 0, limits, "weights", "stored as float16")
@@ -77,11 +77,16 @@ class _Half(Storing):
         return tflite.Tensor(name, constant.shape, HALF, stored), decision
 
 
+def _is_large(tensor: onnx.Tensor | None) -> bool:
+    """True for a float constant that is worth storing as float16."""
+    return tensor is not None and is_float(tensor) and tensor.is_constant and tensor.array().size >= FEWEST
+
+
 def store_half(program: onnx.Program, recipe: Recipe = PLAIN) -> Quantized[onnx.Program]:
     """Store all larger float constants of an ONNX program as float16. The program stays as it is.
 
-    Those in the bodies of loops and branches, those that float16 cannot reach, and those that an operator reads
-    which the recipe keeps in float stay float32.
+    Those in the bodies of loops and branches, those that float16 cannot reach, and those of operators that
+    the recipe keeps in float stay float32.
     """
     result = Quantized(replace(program, operators=[]))
     wide: dict[onnx.Tensor, onnx.Tensor] = {}
@@ -90,7 +95,7 @@ def store_half(program: onnx.Program, recipe: Recipe = PLAIN) -> Quantized[onnx.
     def widened(tensor: onnx.Tensor, operator: onnx.Operator) -> onnx.Tensor:
         """The stand-in of a tensor: itself, or the float32 form of its new float16 constant."""
         # One Cast serves all readers of a constant.
-        if tensor in wide or not is_float(tensor) or not tensor.is_constant or tensor.array().size < FEWEST:
+        if tensor in wide or not _is_large(tensor):
             return wide.get(tensor, tensor)
         why = _why_not(tensor)
         if why:
@@ -111,7 +116,7 @@ def store_half(program: onnx.Program, recipe: Recipe = PLAIN) -> Quantized[onnx.
         inputs = [t if t is None or why else widened(t, operator) for t in operator.inputs]
         new = replace(operator, inputs=inputs)
         result.program.operators.append(new)
-        if why:
+        if why and any(map(_is_large, operator.inputs)):
             result.float_operators.append((new, why))
     result.warnings = list(dict.fromkeys(result.warnings))
     return result

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from typing import Any
 
 from thinflow.errors import ParameterError, closest
-from thinflow.lower.tflite.program import Operator
+from thinflow.program.model import Operator
 from thinflow.quantize import observers
 from thinflow.tflite import schema
 
@@ -100,7 +101,7 @@ class Recipe:
         """True if inputs (or outputs) are uint8, which the arithmetic inside is not."""
         return (self.input_type if is_input else self.output_type) == "uint8"
 
-    def why_skipped(self, operator: Operator) -> str:
+    def why_skipped(self, operator: Operator[Any]) -> str:
         """The choice that keeps an operator float; empty if there is none."""
         if operator.code in self.skip_ops:
             return f"skip_ops names {operator.code}"
@@ -109,7 +110,7 @@ class Recipe:
                 return f"skip_nodes has '{pattern}'"
         return ""
 
-    def check_names(self, operators: Iterable[Operator]) -> None:
+    def check_names(self, operators: Iterable[Operator[Any]]) -> None:
         """Refuse patterns that match nothing.
 
         Raises:
@@ -122,7 +123,7 @@ class Recipe:
                 raise ParameterError(f"no operator of the LiteRT model is called '{pattern}'", hint=hint)
 
 
-def names_of(operator: Operator) -> list[str]:
+def names_of(operator: Operator[Any]) -> list[str]:
     """Names of an operator: the node it was made from, and its outputs."""
     return [name for name in (operator.origin, *(t.name for t in operator.outputs)) if name]
 

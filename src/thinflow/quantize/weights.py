@@ -69,7 +69,10 @@ def _row(bias: Array, count: int) -> Array:
 
 
 def memory_key(data: Array) -> tuple[Any, ...]:
-    """Identity of an array's memory: equal for arrays that share all of their elements."""
+    """Identity of an array's memory: equal for arrays that share all of their elements.
+
+    It holds as long as the array does: whoever keeps the key keeps the array, or the program that it is of.
+    """
     return data.__array_interface__["data"][0], data.shape, data.strides, str(data.dtype)
 
 
