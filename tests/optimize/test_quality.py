@@ -61,6 +61,38 @@ def test_other_shapes_of_the_same_size_and_infinities() -> None:
     assert meter.result().largest == 0
 
 
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("count", [1, 3])
+def test_answers_that_are_no_numbers_are_the_worst(odd: float, count: int) -> None:
+    meter = QualityMeter([1, 1])
+    broken = A.copy()
+    broken[0, :count] = odd
+    meter.add([A], [A])
+    meter.add([A], [broken])
+    quality = meter.result()
+    assert (quality.sqnr_db, quality.largest, quality.not_finite) == (-math.inf, math.inf, 1)
+    assert "without noise" not in quality.sentence(detailed=True)
+    assert "SQNR of nothing but noise, NaN or infinity instead of numbers on 1" in quality.sentence(
+        detailed=True
+    )
+
+
+def test_nan_is_no_right_answer() -> None:
+    # argmax finds the first NaN, at the place of class 0.
+    meter = QualityMeter([0])
+    meter.add([B], [np.full_like(B, np.nan)])
+    quality = meter.result()
+    assert (quality.same_answer, quality.correct, quality.correct_before) == (0, 0, 1)
+
+
+def test_noise_where_the_original_is_zero() -> None:
+    meter = QualityMeter(ranked=False)
+    meter.add([np.zeros(4, np.float32)], [np.full(4, 3, np.float32)])
+    quality = meter.result()
+    assert (quality.sqnr_db, quality.largest, quality.not_finite) == (-math.inf, math.inf, 0)
+    assert quality.sentence() == "output SQNR of nothing but noise over 1 sample"
+
+
 @pytest.mark.parametrize(
     ("shape", "kind", "ranked"),
     [

@@ -224,3 +224,8 @@ def test_judging_looks_before_the_softmax(model_and_samples: tuple[FloatModel, S
     picture = next(iter(model.feeds(samples)))
     meter = SqnrMeter(shorter, [list(picture.values())])
     assert meter.sqnr(shorter) == LOUDEST
+    # As if a candidate gave NaN, which no tuning may take for an answer without noise.
+    answers = meter._outputs(shorter)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(meter, "_outputs", lambda program: [[x * np.nan for x in xs] for xs in answers])
+        assert -LOUDEST < meter.sqnr(shorter) < -400

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -128,6 +129,11 @@ NOT_TOLD = ": ship m_fp32.tflite: whether int8 loses more than 1.5 points of "
             report(quality=labelled(0, 1)),
             f"{FASTER}accuracy 51.00% against 50.00% on 100 samples, which may be chance: ship",
             ": ship m_int8.tflite",
+        ),
+        (
+            report(quality=replace(quality(100), sqnr_db=-math.inf, not_finite=2)),
+            f"{FASTER}same top answer on 100 of 100 samples, NaN or infinity instead of numbers on 2: ship",
+            ": ship m_fp32.tflite: int8 gives NaN or infinity where the model gives numbers",
         ),
         (
             report(quality=quality(None, 12.0)),

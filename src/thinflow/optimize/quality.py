@@ -35,12 +35,14 @@ class Quality:
         samples: how many.
         same_answer: samples whose largest output is the same one; None if the output is no vector of scores.
         correct, correct_before: right answers of the candidate and of the original; None without labels.
-        sqnr_db: signal to quantization noise over all samples and outputs, in decibels; infinite if equal.
-        largest: largest |difference| relative to the largest |value|.
+        sqnr_db: signal to quantization noise over all samples and outputs, in decibels; infinite if equal,
+            minus infinity if there is nothing but noise.
+        largest: largest |difference| relative to the largest |value|; infinite as `sqnr_db` is.
         worst_samples: numbers of the samples with another answer, first ones only.
         outputs: names of what was compared.
         part: in words, what of the model was compared if the candidate is a part of it; "" if it is all.
         lost, gained: samples that only the original, and only the candidate, answers rightly.
+        not_finite: samples where the candidate gives NaN or infinity and the original a number.
     """
 
     samples: int = 0
@@ -54,6 +56,7 @@ class Quality:
     part: str = ""
     lost: int = 0
     gained: int = 0
+    not_finite: int = 0
 
     @property
     def accuracy(self) -> float | None:
@@ -116,6 +119,8 @@ class Quality:
         else:
             text, detailed = f"output {noise} over {count}", False
         text = f"{text}, {noise}" if detailed else text
+        if self.not_finite:
+            text += f", NaN or infinity instead of numbers on {self.not_finite}"
         return f"{self.part}: {text}" if self.part else text
 
 
@@ -149,8 +154,10 @@ def tail_chance(found: int, count: int, share: float) -> float:
 
 
 def decibels(value: float) -> str:
-    """`29.5 dB`, or a word for no noise at all."""
-    return "without noise" if math.isinf(value) else f"{value:.1f} dB"
+    """`29.5 dB`, or words for no noise at all and for nothing else."""
+    if math.isinf(value):
+        return "without noise" if value > 0 else "of nothing but noise"
+    return f"{value:.1f} dB"
 
 
 class QualityMeter:
@@ -178,22 +185,30 @@ class QualityMeter:
         """
         number = self._quality.samples
         self._quality.samples += 1
+        is_lost = False
         for a, b in zip(before, after, strict=True):
             if a.dtype.kind != "f":
                 continue
             if a.size != b.size:  # such as boxes, of which rounding leaves one more or fewer
                 raise VerificationError(f"the model gives {b.size} numbers where the graph gives {a.size}")
             wide = a.astype(np.float64)
-            with np.errstate(invalid="ignore"):  # infinity minus infinity
-                gap = wide - b.astype(np.float64).reshape(a.shape)
-            finite = np.isfinite(gap)
+            other = b.astype(np.float64).reshape(a.shape)
+            # What the original itself overflows at tells nothing about the candidate.
+            judged = np.isfinite(wide)
+            finite = judged & np.isfinite(other)
+            is_lost = is_lost or not np.array_equal(judged, finite)
+            gap = wide[finite] - other[finite]
             self._signal += float(np.square(wide[finite]).sum())
-            self._noise += float(np.square(gap[finite]).sum())
+            self._noise += float(np.square(gap).sum())
             self._largest_value = max(self._largest_value, float(np.abs(wide[finite]).max(initial=0.0)))
-            self._largest_gap = max(self._largest_gap, float(np.abs(gap[finite]).max(initial=0.0)))
+            self._largest_gap = max(self._largest_gap, float(np.abs(gap).max(initial=0.0)))
+        if is_lost:
+            # No number of good answers outweighs one that is none.
+            self._quality.not_finite += 1
+            self._noise = self._largest_gap = math.inf
         if self.ranked:
             # The first output alone is ranked: others may be boxes or counts.
-            self._rank(number, int(np.argmax(before[0])), int(np.argmax(after[0])))
+            self._rank(number, _top(before[0]), _top(after[0]))
 
     def _rank(self, number: int, before: int, after: int) -> None:
         quality = self._quality
@@ -210,12 +225,27 @@ class QualityMeter:
     def result(self) -> Quality:
         """The sums so far."""
         quality = self._quality
-        # One ratio over all samples: a mean of decibels would let quiet samples weigh as much as loud ones.
-        quality.sqnr_db = (
-            10 * math.log10(self._signal / self._noise) if self._noise and self._signal else math.inf
-        )
-        quality.largest = self._largest_gap / self._largest_value if self._largest_value else 0.0
+        quality.sqnr_db = _decibels_of(self._signal, self._noise)
+        if self._largest_value:
+            quality.largest = self._largest_gap / self._largest_value
+        else:
+            quality.largest = math.inf if self._largest_gap else 0.0
         return quality
+
+
+def _decibels_of(signal: float, noise: float) -> float:
+    """Signal to noise in decibels, infinite without noise, minus infinity without a signal."""
+    if not noise:
+        return math.inf
+    # One ratio over all samples: a mean of decibels would let quiet samples weigh as much as loud ones.
+    ratio = 0.0 if math.isinf(noise) else signal / noise
+    return 10 * math.log10(ratio) if ratio else -math.inf
+
+
+def _top(scores: Array) -> int:
+    """The place of the largest score; -1, which is no label, if some are NaN and there is no order."""
+    # argmax would name the first NaN, which may even be the right answer.
+    return -1 if bool(np.isnan(scores).any()) else int(np.argmax(scores))
 
 
 def is_ranked(output: Array) -> bool:

@@ -14,6 +14,7 @@ from thinflow.ir.notebook import markdown_html
 from thinflow.optimize.quality import Quality
 from thinflow.optimize.report_text import lines_of, markdown_of
 from thinflow.optimize.results import GraphResults, JobResults, PairResults
+from thinflow.optimize.sqnr import LOUDEST
 from thinflow.optimize.verdict import ratio_of, speed_data, verdict_of
 from thinflow.quantize.result import Quantized
 from thinflow.rewrite.runner import Result
@@ -174,9 +175,10 @@ def _quality(quality: Quality) -> dict[str, Any]:
         "same_answer": None if quality.part else quality.same_answer,
         "accuracy": quality.accuracy,
         "accuracy_before": quality.accuracy_before,
-        # JSON has no infinity.
-        "sqnr_db": None if math.isinf(quality.sqnr_db) else round(quality.sqnr_db, 2),
-        "largest_difference": quality.largest,
+        # JSON has no infinity; nothing but noise must not look like none.
+        "sqnr_db": None if quality.sqnr_db == math.inf else round(max(quality.sqnr_db, -LOUDEST), 2),
+        "largest_difference": quality.largest if math.isfinite(quality.largest) else None,
+        "not_finite": quality.not_finite,
         "changed_samples": quality.worst_samples,
         "lost": quality.lost,
         "gained": quality.gained,

@@ -18,6 +18,8 @@ Inputs = Sequence[Array]
 _SQUASHING = frozenset(("SOFTMAX", "LOG_SOFTMAX", "LOGISTIC"))
 LOUDEST = 999.0
 """Decibels that stand for no noise at all."""
+# Above what float answers of a working model differ by; its square, 1e60, is a float64 with room for a sum.
+_DEAFENING = 1e30
 
 
 def before_squashing(program: Program) -> Program:
@@ -65,9 +67,10 @@ class SqnrMeter:
                 if a.dtype.kind == "f":
                     wide = a.astype(np.float64)
                     finite = np.isfinite(wide)
-                    # An infinity counts as very loud noise; its square must stay finite, or no trial could be
-                    # better than another.
-                    gap = np.nan_to_num((wide - b.reshape(a.shape))[finite], posinf=1e30, neginf=-1e30)
+                    # What is no number counts as very loud noise; its square must stay finite, or no trial
+                    # could be better than another.
+                    gap = (wide - b.reshape(a.shape))[finite]
+                    gap = np.nan_to_num(gap, nan=_DEAFENING, posinf=_DEAFENING, neginf=_DEAFENING)
                     signal += float(np.square(wide[finite]).sum())
                     noise += float(np.square(gap).sum())
         if not noise:

@@ -197,6 +197,8 @@ def _objection(results: PairResults) -> str:
 def _too_much_lost(results: PairResults) -> str:
     """The loss of the quantized model where it is more than allowed, or may be; empty if it is not."""
     name, quality = results.recipe.scheme, results.int8_quality
+    if quality.not_finite:
+        return f"{name} gives NaN or infinity where the model gives numbers"
     if quality.drop is None:
         poor = quality.sqnr_db < POOR_SQNR_DB
         return f"the {name} output is poor (SQNR {decibels(quality.sqnr_db)})" if poor else ""
