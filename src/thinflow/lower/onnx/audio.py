@@ -60,7 +60,8 @@ def _frames(b: Builder, audio: Tensor, samples: int | None, window: int, stride:
         require(count * window <= 1 << 24, "the audio is too long")
         return Term(b, audio).gathered(np.arange(count)[:, None] * stride + taps, 1)
     length = b.squeezed(b.sliced(b.sizes_of(audio), [1], [2], [0], shape=(1,)), [0])
-    count_now = ((Term(b, length) - window).most(-stride) / stride + 1).tensor
+    # Div truncates: what is divided must not be negative, or a little less than a window made one frame.
+    count_now = ((Term(b, length) - (window - stride)).most(0) / stride).tensor
     first = Term(b, b.step("Range", b.int64(0), count_now, b.int64(1), shape=(None,))) * stride
     return Term(b, audio).gathered((first.unsqueezed(1) + taps).tensor, 1)
 
