@@ -210,6 +210,15 @@ def test_what_does_not_fail_is_no_work() -> None:
     assert failure(parse_graph(TEXT), transforms="fold_constants") == ""
 
 
+def test_feeds_of_other_names_and_kinds() -> None:
+    graph = parse_graph(TEXT)
+    shapes = {v.name: [d or 1 for d in v.shape or ()] for v in graph.inputs}
+    feeds = {f"{name}:0": np.ones(shape).tolist() for name, shape in shapes.items()}
+    assert failure(graph, transforms="fold_constants", feeds=feeds) == ""
+    with pytest.raises(FeedError, match="nothing was fed for the input"):
+        failure(graph, transforms="fold_constants", feeds={})
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

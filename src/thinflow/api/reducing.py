@@ -67,14 +67,13 @@ def reduce(
 
 def failure(source: Source, **options: Any) -> str:
     """How a graph fails, "" if it does not. Options: as for `reduce`."""
-    from thinflow.reducing.candidate import first
-    from thinflow.reducing.search import Search
+    from thinflow.reducing.search import Search, start_of
 
     names = {k: options.get(k) for k in ("inputs", "outputs", "shapes")}
     graph = load(source, **names)
     kinds = [options.get(k) for k in ("transforms", "engine", "command", "tolerance")]
     search = Search(_property(*kinds), _positive(options.get("timeout", 60.0), "timeout"))
-    return search.outcome(first(graph, _feeds(graph, options.get("feeds"), options.get("seed", 0))))
+    return search.outcome(start_of(graph, _feeds(graph, options.get("feeds"), options.get("seed", 0))))
 
 
 def save_reduction(found: Reduction, path: str | os.PathLike[str]) -> str:

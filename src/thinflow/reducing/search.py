@@ -316,6 +316,19 @@ class Reduction:
         return f"{one_line(self.verdict)}\n{shown(graph_text(self.graph).rstrip())}"
 
 
+def start_of(graph: Graph, feeds: Mapping[str, Any]) -> Candidate:
+    """The candidate to start with, from arrays or lists for all inputs under any of their names.
+
+    Raises:
+        FeedError: an input is missing, or the graph computes nothing.
+    """
+    arrays = {graph.value(n).name: np.asarray(x) for n, x in feeds.items()}
+    missing = [v.name for v in graph.inputs if v.name not in arrays]
+    if missing:
+        raise FeedError(f"nothing was fed for the input '{missing[0]}'", hint="feed every input")
+    return first(graph, arrays)
+
+
 def reduce_graph(graph: Graph, feeds: Mapping[str, Any], search: Search) -> Reduction:
     """Make a failing graph small.
 
@@ -328,11 +341,7 @@ def reduce_graph(graph: Graph, feeds: Mapping[str, Any], search: Search) -> Redu
         ParameterError: the graph does not fail.
         FeedError: it computes nothing.
     """
-    arrays = {graph.value(n).name: np.asarray(x) for n, x in feeds.items()}
-    missing = [v.name for v in graph.inputs if v.name not in arrays]
-    if missing:
-        raise FeedError(f"nothing was fed for the input '{missing[0]}'", hint="feed every input")
-    start = first(graph, arrays)
+    start = start_of(graph, feeds)
     # The first outcome is what every smaller graph has to show.
     search.wanted = search.outcome(start)
     if not search.wanted:
