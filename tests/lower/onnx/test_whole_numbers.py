@@ -7,6 +7,7 @@ import pytest
 
 from tests.lower.onnx.harness import Net
 from thinflow.errors import UnsupportedOp
+from thinflow.ir.types import dtype
 
 LONG = np.array([2**32 - 1, 5, 2**31 + 7, -(2**40), 2**62, -3, 0, 9], np.int64)
 SHORT = np.array([2**31 - 1, -(2**31), 7, -7, 1, -1, 2**30, 0], np.int32)
@@ -29,6 +30,26 @@ def test_quotients(op, given):
     y = net.feed(divisors, "y") if given else net.const(divisors)
     narrow = net.feed(lowest.astype(np.int8) | np.int8(-128), "narrow")
     net.check(net.op(op, net.feed(lowest), y), net.op(op, narrow, divisors.astype(np.int8)))
+
+
+@pytest.mark.parametrize("op", ["LeftShift", "RightShift"])
+def test_far_shifts(op):
+    far = np.array([2**63, 2**64 - 1, 3, 64, 0], np.uint64)
+    net = Net()
+    net.check(net.op(op, net.feed(np.full(5, 2**64 - 5, np.uint64)), net.feed(far, "y")))
+
+
+@pytest.mark.parametrize("kind", ["int64", "uint64"])
+def test_through_double_and_back(kind):
+    """Double has 53 bits: what is beyond them is lost, and must be."""
+    large = np.array([2**53 + 1, 2**61 + 3, 5], kind)
+    net = Net()
+    double = net.op("Cast", net.feed(large), SrcT=dtype(kind), DstT=dtype("double"))
+    assert net.check(net.op("Cast", double, SrcT=dtype("double"), DstT=dtype(kind))) == ["Cast", "Cast"]
+    net = Net()
+    double = net.op("Cast", net.feed(SHORT), SrcT=dtype("int32"), DstT=dtype("double"))
+    # An int32 comes back whole.
+    assert "Cast" not in net.check(net.op("Cast", double, SrcT=dtype("double"), DstT=dtype("int32")))
 
 
 @pytest.mark.parametrize("op", ["Sign", "Abs", "Neg"])

@@ -25,6 +25,9 @@ def _unsigned(b: Builder, x: Tensor) -> Tensor:
 def _distance(b: Builder, x: Tensor, y: Tensor) -> Tensor:
     """The distance, clamped as TensorFlow does it: at least 0, and at most one less than all bits."""
     bits = 8 * x.dtype.itemsize
+    if y.dtype.name == "uint64":
+        # Beyond int64 it would turn negative.
+        return Term(b, y).least(bits - 1).index().tensor
     far = Term(b, b.cast(y, dtype("int64")))
     positive = choose(far > 0, far, 0)
     return choose(positive < bits, positive, bits - 1).tensor
