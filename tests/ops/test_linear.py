@@ -107,6 +107,13 @@ def test_costs_count_multiply_adds() -> None:
         assert registry.call_cost(registry.get(name), [y], [a, b], attrs).macs == 24
 
 
+@pytest.mark.parametrize("sizes", [(1, 3), (3, 1), (2, 3)])
+def test_a_letter_has_one_size(sizes: tuple[int, int]) -> None:
+    x, y = np.ones((2, sizes[0]), np.float32), np.ones((sizes[1], 4), np.float32)
+    with pytest.raises(ShapeError, match="differ"):
+        run("Einsum", x, y, equation="ij,jk->ik")
+
+
 def test_fused_activation_must_be_known() -> None:
     with pytest.raises(UnsupportedOp, match="'Warp' in fused_ops"):
         run("_FusedMatMul", np.ones((1, 1), np.float32), np.ones((1, 1), np.float32), fused_ops=("Warp",))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from thinflow.ir.types import TensorSpec
+from thinflow.ir.types import FLOAT, TensorSpec
 from thinflow.ops._numeric import like, pick, quiet, widen
 from thinflow.ops._shapes import Dim, broadcast, merge
 from thinflow.ops.registry import Cost, OpDef, op, require
@@ -88,6 +88,8 @@ class Einsum(OpDef):
     @quiet
     def kernel(*xs: Array, equation: str) -> Array:
         parsed = _Equation.parse(equation)
+        # numpy would broadcast letters of size 1, which TensorFlow refuses.
+        parsed.sizes(*(TensorSpec(FLOAT, x.shape) for x in xs))
         once = "".join(dict.fromkeys(parsed.output))
         text = f"{','.join(parsed.inputs)}->{once}".replace(".", "...")
         # numpy takes repeated letters in inputs but not in the output: those are put on the diagonal below.

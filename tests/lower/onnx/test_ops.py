@@ -299,6 +299,16 @@ def test_computed_slices(shape):
     )
 
 
+def test_frames_of_audio_of_any_length():
+    net = Net()
+    x = net.feed(floats(150, 1), shape=(None, 1))
+    y = net.op("AudioSpectrogram", x, window_size=100, stride=40)
+    lowered = net.lower(y)
+    for samples, frames in ((150, 2), (100, 1), (99, 0), (61, 0), (60, 0), (1, 0)):
+        (found,) = run_onnx(lowered, {x.name: floats(samples, 1)}).values()
+        assert found.shape == (1, frames, 65)
+
+
 def test_reshape_to_a_computed_shape():
     net = Net()
     x, shape = net.feed(floats(2, 6), "x"), net.feed(np.int32([3, 4]), "shape")
@@ -332,6 +342,8 @@ REFUSED = [
     ("Transpose", [floats(2, 3, 4), vector(0, 0, 1)], {}, "is no order of axes"),
     ("Einsum", [floats(24), floats(4, 5)], {"equation": "bij,jk->bik"}, "bij has another rank"),
     ("Einsum", [floats(2, 3, 4), floats(5, 5)], {"equation": "bij,jk->bik"}, "sizes of j differ"),
+    ("Einsum", [floats(2, 1), floats(3, 4)], {"equation": "ij,jk->ik"}, "sizes of j differ"),
+    ("Einsum", [floats(2, 3), floats(1, 4)], {"equation": "ij,jk->ik"}, "sizes of j differ"),
     ("DepthToSpace", [floats(1, 2, 2, 6)], {"block_size": 2}, "no multiple of 4"),
     ("MaxPool", [floats(1, 4, 4, 1)], {"ksize": [1, 2, 2, 1], "strides": [1, 0, 1, 1], "padding": "VALID"},
      "start at 1"),

@@ -56,8 +56,9 @@ def einsum(b: Builder, node: Node, *xs: Tensor, equation: str) -> Tensor:
         # end.
         ends = [*zip(head, shape, strict=False), *zip(tail[::-1], shape[::-1], strict=False)]
         for letter, size in ends:
+            # TensorFlow broadcasts the dots only: a letter has one size, even where another is 1.
             if size is not None:
-                require(sizes.setdefault(letter, size) in (size, 1), f"the sizes of {letter} differ")
+                require(sizes.setdefault(letter, size) == size, f"the sizes of {letter} differ")
     return _by_weights(b, xs, terms, equation) or b.emit("Einsum", *xs, equation=equation)
 
 
