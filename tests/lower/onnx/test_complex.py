@@ -42,6 +42,26 @@ def test_arithmetic(op, constant):
     net.check(net.op("Real", y, name="r"), net.op("Imag", y, name="i"))
 
 
+def complex_parts(net, real, imag, name):
+    return net.op(
+        "Complex", net.feed(np.float32(real), f"{name}r"), net.feed(np.float32(imag), f"{name}i"), Tout=C64
+    )
+
+
+def test_sizes_of_infinities():
+    net = Net()
+    net.check(net.op("ComplexAbs", complex_parts(net, [np.inf, 1, -np.inf, 3], [1, -np.inf, np.inf, 4], "x")))
+
+
+def test_quotients_at_the_ends_of_the_range():
+    """The squares of these divisors overflow, or vanish."""
+    net = Net()
+    x = complex_parts(net, [1e30, 1e-30, 2, 3, 4], [2e30, 2e-30, 3, 4, 5], "x")
+    y = complex_parts(net, [3e30, 1e-30, np.inf, 0, -7], [-1e30, 3e-30, 1, -2, 0], "y")
+    z = net.op("RealDiv", x, y, T=C64)
+    net.check(net.op("Real", z, name="r"), net.op("Imag", z, name="i"))
+
+
 def test_ops_on_each_part():
     net = Net()
     x = complex_input(net, 2, 6)

@@ -6,6 +6,7 @@ as ONNX's own DFT has it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -15,7 +16,7 @@ from thinflow.ir.graph import Node, Value
 from thinflow.ir.types import DOUBLE, FLOAT, DType, dtype
 from thinflow.lower import rules
 from thinflow.lower.onnx.builder import Builder, require, shape_of
-from thinflow.lower.onnx.terms import Term
+from thinflow.lower.onnx.terms import Term, choose
 from thinflow.onnx.program import Tensor
 from thinflow.ops._failures import in_words
 
@@ -170,7 +171,9 @@ def _size(b: Builder, node: Node, x: Part) -> Tensor:
     most = re.most(im)
     by = most.equals(0).cast(most.dtype) + most
     re, im = re / by, im / by
-    return b.result((most * (re * re + im * im).apply("Sqrt")).tensor)
+    size = most * (re * re + im * im).apply("Sqrt")
+    # The scaled parts of an infinity are NaN.
+    return b.result(choose(most.equals(math.inf), most, size).tensor)
 
 
 def _angle(b: Builder, node: Node, x: Part) -> Tensor:
@@ -197,9 +200,15 @@ def _square(b: Builder, node: Node, x: Part) -> Complex:
 
 def _quotient(b: Builder, node: Node, x: Part, y: Part) -> Complex:
     (a, c), (d, e) = _terms(b, x), _terms(b, y)
-    # (a + ci) / (d + ei) = (a + ci)(d - ei) / (d² + e²).
-    size = d * d + e * e
-    return Complex(((a * d + c * e) / size).tensor, ((c * d - a * e) / size).tensor)
+    # (a + ci) / (d + ei) = (a + ci)(d - ei) / (d² + e²), by Smith's method as numpy: divided by the larger
+    # part of the divisor above and below, so that no square overflows or vanishes.
+    is_real = d.magnitude() >= e.magnitude()
+    larger, smaller = choose(is_real, d, e), choose(is_real, e, d)
+    share = choose(larger.equals(0), larger, smaller / larger)
+    size = larger + smaller * share
+    p, q = choose(is_real, a, c), choose(is_real, c, a)
+    cross = q - p * share
+    return Complex(((p + q * share) / size).tensor, (choose(is_real, cross, -cross) / size).tensor)
 
 
 def _exponential(b: Builder, node: Node, x: Part) -> Complex:
