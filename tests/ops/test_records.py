@@ -11,6 +11,7 @@ import pytest
 from tests.ops._agreement import Case, check_agreement, run, text
 from thinflow.errors import FormatError, ShapeError
 from thinflow.ir.types import BOOL, FLOAT, HALF, INT32, INT64, STRING, dtype
+from thinflow.ops import records
 from thinflow.ops._wire import put
 
 COMPLEX64, UINT64 = dtype("complex64"), dtype("uint64")
@@ -94,6 +95,24 @@ def test_compressed_bytes_are_checked() -> None:
         run("DecodeCompressed", text(zlib.compress(b"abc")[:-3]), compression_type="ZLIB")
     with pytest.raises(ShapeError, match="is not ZLIB or GZIP"):
         run("DecodeCompressed", text(b""), compression_type="BZ2")
+
+
+def test_later_streams_inflate_within_the_limit_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit of 0 left for the second stream would be none for zlib."""
+    monkeypatch.setattr(records, "MAX_INFLATED", 3)
+    assert run("DecodeCompressed", text(gzip.compress(b"abc")), compression_type="GZIP").tolist() == [b"abc"]
+    for first in (b"abc", b"ab", b"abcd"):
+        data = text(gzip.compress(first) + gzip.compress(b"d" * 9999))
+        with pytest.raises(ShapeError, match="uncompress to more than 3"):
+            run("DecodeCompressed", data, compression_type="GZIP")
+
+
+@pytest.mark.parametrize("number", [2, 4, 5, 6, 8, 9, 12])
+def test_a_field_of_another_wire_type(number: int) -> None:
+    with pytest.raises(FormatError, match=f"field {number} of the message has the wire type 0"):
+        run("ParseTensor", word(put(1, 1) + put(number, 7)), out_type=FLOAT)
+    with pytest.raises(FormatError, match="has the wire type 5"):
+        run("ParseTensor", word(put(1, 1) + put(7, 1.5)), out_type=FLOAT)
 
 
 def test_csv() -> None:

@@ -9,7 +9,19 @@ import numpy as np
 
 from thinflow.errors import FormatError
 from thinflow.ir.types import STRING, DType, dtype
-from thinflow.ops._wire import BYTES, fields, numbers, put, put_varint, signed, varint, varints
+from thinflow.ops._wire import (
+    BYTES,
+    FIXED32,
+    FIXED64,
+    VARINT,
+    fields,
+    numbers,
+    put,
+    put_varint,
+    signed,
+    varint,
+    varints,
+)
 from thinflow.typing import Array
 
 _TYPE, _SHAPE, _CONTENT, _STRINGS = 1, 2, 4, 8
@@ -17,6 +29,14 @@ _TYPE, _SHAPE, _CONTENT, _STRINGS = 1, 2, 4, 8
 # bits), uint32, uint64.
 _FIXED = {5: "<f4", 6: "<f8", 9: "<f4", 12: "<f8"}
 _VARINTS = {7, 10, 11, 13, 16, 17}
+# Repeated numbers stand one by one or packed.
+_KINDS = {
+    _TYPE: (VARINT,),
+    **dict.fromkeys((_SHAPE, _CONTENT, _STRINGS), (BYTES,)),
+    **dict.fromkeys((5, 9), (FIXED32, BYTES)),
+    **dict.fromkeys((6, 12), (FIXED64, BYTES)),
+    **dict.fromkeys(_VARINTS, (VARINT, BYTES)),
+}
 MAX_ELEMENTS = 1 << 31
 
 
@@ -56,7 +76,11 @@ def parsed_tensor(data: bytes) -> tuple[DType, Array]:
     strings: list[bytes] = []
     values: list[Any] = []
     for number, kind, value in fields(data):
-        if number == _TYPE and kind != BYTES:
+        if kind not in _KINDS.get(number, (kind,)):
+            raise FormatError(
+                f"field {number} of the message has the wire type {kind}", hint="the message is damaged"
+            )
+        if number == _TYPE:
             element = dtype(int(value))
         elif number == _SHAPE:
             shape = _shape(value)
@@ -75,10 +99,10 @@ def _shape(data: bytes) -> tuple[int, ...]:
     dims: list[int] = []
     for number, kind, value in fields(data):
         if number == 2 and kind == BYTES:
-            size = next((signed(v) for n, k, v in fields(value) if n == 1 and k != BYTES), 0)
+            size = next((signed(v) for n, k, v in fields(value) if n == 1 and k == VARINT), 0)
             dims.append(size)
         # `unknown_rank`; refused below with unknown sizes, as a value has a shape.
-        elif number == 3 and value:
+        elif number == 3 and kind == VARINT and value:
             dims.append(-1)
     if any(d < 0 for d in dims) or math.prod(dims) > MAX_ELEMENTS:
         raise FormatError(f"the message has a tensor of shape {dims}", hint="check what is fed to this node")

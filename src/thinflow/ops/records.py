@@ -67,12 +67,14 @@ def _inflated(data: bytes, bits: int) -> bytes:
     while data:
         engine = zlib.decompressobj(bits)
         try:
-            parts.append(engine.decompress(data, MAX_INFLATED - total))
+            # One byte more than allowed: a limit of 0 would be none at all for zlib.
+            parts.append(engine.decompress(data, MAX_INFLATED - total + 1))
         except zlib.error as error:
             raise FormatError(
                 f"the bytes cannot be uncompressed: {error}", hint="are they compressed?"
             ) from error
         total += len(parts[-1])
+        require(total <= MAX_INFLATED, f"the bytes uncompress to more than {MAX_INFLATED}")
         if not engine.eof:
             raise FormatError("the compressed bytes are cut short", hint="check what is fed to this node")
         # gzip files may be several streams in a row (RFC 1952).

@@ -57,7 +57,7 @@ class MergeSummary(_Summary):
         for message in (bytes(m) for x in inputs for m in x.ravel().tolist()):
             for number, _, value in fields(message):
                 require(number == 1 and isinstance(value, bytes), "an input is no summary")
-                tag = next((v for n, _, v in fields(value) if n == _TAG), b"")
+                tag = next((v for n, _, v in fields(value) if n == _TAG and isinstance(v, bytes)), b"")
                 require(
                     not tag or tag not in tags,
                     f"two summaries have the tag {tag.decode('utf-8', 'replace')!r}",
