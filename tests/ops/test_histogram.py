@@ -70,3 +70,18 @@ def test_specs() -> None:
     )
     y = infer("DenseBincount", TensorSpec(INT32, (None, 3)), TensorSpec(INT32, ()), weights)
     assert y == TensorSpec(FLOAT, (None, None))
+
+
+@pytest.mark.parametrize("name", ["Bincount", "DenseBincount"])
+def test_sizes_that_no_memory_holds(name: str) -> None:
+    with pytest.raises(ShapeError, match="1 x 1000000000000 bins are asked for"):
+        run(name, np.int64([1]), np.int64(10**12), np.float32([]))
+    with pytest.raises(ShapeError, match="size is -1"):
+        run(name, np.int64([1]), np.int64(-1), np.float32([]))
+
+
+def test_many_rows_of_many_bins() -> None:
+    with pytest.raises(ShapeError, match="4 x 100000000 bins are asked for"):
+        run("DenseBincount", np.zeros((4, 0), np.int64), np.int64(10**8), np.float32([]))
+    with pytest.raises(ShapeError, match="1 x 2000000000 bins are asked for"):
+        run("HistogramFixedWidth", np.float32([1]), np.float32([0, 1]), np.int32(2 * 10**9))

@@ -7,12 +7,20 @@ import numpy as np
 from thinflow.ir.types import INT32, DType, TensorSpec
 from thinflow.ops._elements import scalar
 from thinflow.ops._numeric import quiet
+from thinflow.ops.counting import MAX_BINS
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.typing import Array
 
 
+def require_bins(size: int, count: int) -> None:
+    """Refuses so many rows of so many bins before memory is taken for them."""
+    require(size >= 0, f"size is {size}, at least 0 is needed")
+    require(count * size <= MAX_BINS, f"{count} x {size} bins are asked for")
+
+
 def _bins(values: Array, size: int, weights: Array, binary: bool) -> Array:
     """Total weight (or count) of each value 0..size-1 in a vector; larger values are left out."""
+    require_bins(size, 1)
     require(bool(np.all(values >= 0)), "a value to count is negative")
     inside = values < size
     result = np.zeros(size, weights.dtype)
@@ -41,7 +49,6 @@ class Bincount(OpDef):
 
     @staticmethod
     def kernel(x: Array, size: Array, weights: Array) -> Array:
-        require(int(size) >= 0, f"size is {int(size)}, at least 0 is needed")
         return _bins(x.reshape(-1), int(size), weights, binary=False)
 
 
@@ -61,7 +68,7 @@ class DenseBincount(OpDef):
 
     @staticmethod
     def kernel(x: Array, size: Array, weights: Array, *, binary_output: bool = False) -> Array:
-        require(int(size) >= 0, f"size is {int(size)}, at least 0 is needed")
+        require_bins(int(size), len(x) if x.ndim > 1 else 1)
         if x.ndim < 2:
             return _bins(x.reshape(-1), int(size), weights, binary_output)
         per_row = weights if weights.size else [weights] * len(x)
@@ -89,6 +96,7 @@ class HistogramFixedWidth(OpDef):
         count = int(nbins)
         require(low < high, f"value_range [{low:g}, {high:g}] is empty")
         require(count > 0, f"nbins is {count}, at least 1 is needed")
+        require_bins(count, 1)
         # In double, as TensorFlow's kernel; what lies outside is clipped to the outermost parts.
         step = (high - low) / count
         places = np.clip(np.floor((x.reshape(-1).astype(np.float64) - low) / step), 0, count - 1)
