@@ -135,3 +135,10 @@ def test_keyword_model(shared: Path) -> None:
     for index in range(0, len(clips), 24):
         (y,) = plan.run({source: string(clips[index].read_bytes())})
         np.testing.assert_allclose(y.ravel(), expected[index].ravel(), atol=1e-5)
+
+
+def test_halves_are_rounded_away_from_zero() -> None:
+    """As roundf does; 0.49999997 plus a half would be 1 in float32."""
+    audio = np.float32([[0.5], [1.5], [2.5], [-0.5], [-2.5], [0.49999997], [40000]]) / np.float32(32768)
+    data = run("EncodeWav", audio, RATE).item()
+    assert np.frombuffer(data[-14:], "<i2").tolist() == [1, 2, 3, -1, -3, 0, 32767]

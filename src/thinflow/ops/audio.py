@@ -108,7 +108,10 @@ class EncodeWav(OpDef):
     def kernel(audio: Array, sample_rate: Array) -> Array:
         require(audio.ndim == 2, f"audio has rank {audio.ndim}, 2 is needed")
         rate, channels = int(sample_rate), audio.shape[1]
-        samples = np.clip(np.rint(audio * np.float32(32768)), -32768, 32767).astype("<i2").tobytes()
+        scaled = (audio * np.float32(32768)).astype(np.float64)
+        # TensorFlow's roundf takes halves away from zero; in double the half is added without rounding.
+        whole = np.trunc(scaled + np.copysign(0.5, scaled))
+        samples = np.clip(whole, -32768, 32767).astype("<i2").tobytes()
         # 16 bytes of format: PCM, channels, rate, bytes a second, bytes a frame, bits a sample.
         head = b"WAVEfmt " + struct.pack(
             "<IHHIIHH", 16, 1, channels, rate, rate * channels * 2, channels * 2, 16
@@ -244,7 +247,6 @@ def _mel_filters(bins: int, rate: int, channels: int, lower: float, upper: float
     low = _mel(lower)
     spacing = (_mel(upper) - low) / (channels + 1)
     edges = low + spacing * np.arange(channels + 2)  # centre of channel k is edge k + 1
-    edges[1:] = low + spacing * (np.arange(channels + 1) + 1)
     hz_per_bin = 0.5 * rate / (bins - 1)
     # TensorFlow's rounding: bins from just above the lower limit (never bin 0) to the last within the upper
     # one.
