@@ -125,6 +125,24 @@ def test_stored_values(name: str) -> None:
         assert run(name, *(f64(v) for v in inputs)) == pytest.approx(expected, rel=2e-13)
 
 
+@pytest.mark.parametrize(
+    ("s", "q"), [(s, -k - f) for s in (2.0, 3.0, 4.0) for k in (900, 1000) for f in (0.25, 0.5)]
+)
+def test_zeta_left_of_many_poles(s: float, q: float) -> None:
+    """One more term on the left is the same sum; beyond 1,000 terms the sum is another."""
+    gap = run("Zeta", f64(s), f64(q - 200)) - run("Zeta", f64(s), f64(q))
+    terms = np.sum((q - np.arange(1, 201)) ** -s)
+    np.testing.assert_allclose(gap, terms, rtol=0, atol=1e-12)
+
+
+def test_zeta_and_polygamma_far_to_the_left() -> None:
+    # Both halves of the sum over all whole numbers: pi² / sin²(pi q), without what is left of q.
+    expected = np.pi**2 - 1 / 150001.0
+    assert run("Zeta", f64(2), f64(-150000.5)) == pytest.approx(expected, rel=1e-12)
+    assert run("Polygamma", f64(1), f64(-150000.5)) == pytest.approx(expected, rel=1e-12)
+    assert run("Zeta", f64(2), f64(-150000)) == np.inf
+
+
 def test_scaled_and_plain() -> None:
     x = np.array([0.1, 1, 7, 24, 26, 60])
     for name, sign in (("BesselI0", 1), ("BesselI1", 1), ("BesselK0", -1), ("BesselK1", -1)):

@@ -175,6 +175,10 @@ _MACLAURIN = (
 )  # fmt: skip
 
 
+# Further to the left than this the sum would have too many terms: a hostile q would make it run for ever.
+_FAR = 1e3
+
+
 def zeta(s: Array, q: Array) -> Array:
     """Hurwitz's zeta function, the sum of (k + q)^-s over k >= 0; inputs broadcast (DLMF 25.11.28).
 
@@ -183,10 +187,9 @@ def zeta(s: Array, q: Array) -> Array:
     """
     (s, q), shape = _spread(s, q)
     with np.errstate(all="ignore"):
-        start = np.where(np.isfinite(q), q, 1.0)
-        # A q far to the left would need as many terms. The limit keeps a hostile one from running for ever,
-        # at the price of the terms between.
-        shifts = np.clip(np.ceil(-start), 0.0, 1e5).max(initial=0) + 10
+        is_far = q < -_FAR
+        start = np.where(np.isfinite(q) & ~is_far, q, 1.0)
+        shifts = np.clip(np.ceil(-start), 0.0, None).max(initial=0) + 10
         total = np.zeros_like(q)
         for k in range(int(shifts)):
             # Terms of a negative base only where needed: the sum starts at q and ends past 9.
@@ -200,12 +203,23 @@ def zeta(s: Array, q: Array) -> Array:
             factor = factor * (s + 2 * i + 1) * (s + 2 * i + 2)
             power = power / (base * base)
         pole = (q <= 0) & (q == np.floor(q))
+        if is_far.any():
+            total[is_far] = _far_zeta(s[is_far], q[is_far])
         total = np.where(np.isposinf(q), 0.0, total)
         total = np.where((q <= 0) & ~pole & (s != np.floor(s)), np.nan, total)
         total = np.where(pole, np.where(np.mod(s, 2) == 0, np.inf, np.nan), total)
         total = np.where(s == 1, np.inf, np.where(s < 1, np.nan, total))
         y = np.where(np.isnan(s) | np.isnan(q), np.nan, total)
     return y.reshape(shape)
+
+
+def _far_zeta(s: Array, q: Array) -> Array:
+    """zeta of a q < 0 that is no pole, of whole s, without a term for each whole number up to 0."""
+    # With f = q mod 1 the terms right of 0 are zeta(s, f). Those left of it are (-1)^s (j - f)^-s for j from
+    # 1 to -floor(q), and their sum is what zeta(s, 1 - f) has before zeta(s, 1 - q).
+    fraction = q - np.floor(q)
+    sign = np.where(np.mod(s, 2) == 0, 1.0, -1.0)
+    return np.asarray(zeta(s, fraction) + sign * (zeta(s, 1 - fraction) - zeta(s, 1 - q)))
 
 
 def polygamma(n: Array, x: Array) -> Array:
