@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,8 @@ def test_reflection_needs_room() -> None:
         ("Elu", lambda y: np.where(y < 0, np.expm1(y), y)),
         ("LeakyRelu", lambda y: np.where(y < 0, y * np.float32(0.1), y)),
         ("Tanh", np.tanh),
+        ("GeluExact", lambda y: 0.5 * y * (1 + np.vectorize(math.erf)(y / np.sqrt(2)))),
+        ("GeluApproximate", lambda y: 0.5 * y * (1 + np.tanh(np.sqrt(2 / np.pi) * (y + 0.044715 * y**3)))),
         ("Sigmoid", lambda y: 1 / (1 + np.exp(-y))),
     ],
 )

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from thinflow.errors import UnsupportedOp
 from thinflow.ir.types import TensorSpec
 from thinflow.ops._convolve import widened
 from thinflow.ops._shapes import Dim, rank_of
 from thinflow.ops.conv import Conv2D, DepthwiseConv2dNative
+from thinflow.ops.linear import fused_activation
 from thinflow.ops.registry import Cost, OpDef, op, require
 from thinflow.ops.resize import resize_bilinear
 from thinflow.ops.traits import Trait
@@ -133,28 +133,8 @@ def _finish(
             elif name == "Add":
                 y = y + widened(left.pop(0))
             else:
-                y = _activation(y, name, alpha)
+                y = fused_activation(name, y, alpha)
     return y.astype(dtype, copy=False)
-
-
-def _activation(y: Array, name: str, alpha: float) -> Array:
-    zero = y.dtype.type(0)
-    if name == "Relu":
-        return np.asarray(np.maximum(y, zero))
-    if name == "Relu6":
-        return np.asarray(np.minimum(np.maximum(y, zero), y.dtype.type(6)))
-    if name == "Elu":
-        return np.where(y < 0, np.expm1(np.minimum(y, zero)), y)
-    if name == "LeakyRelu":
-        return np.where(y > 0, y, y * y.dtype.type(alpha))
-    if name == "Tanh":
-        return np.tanh(y)
-    if name == "Sigmoid":
-        return np.asarray(1 / (1 + np.exp(-y)), y.dtype)
-    raise UnsupportedOp(
-        f"'{name}' fused behind a convolution is not known",
-        hint="load the graph from before grappler's remapper",
-    )
 
 
 @op("_FusedConv2D")
