@@ -15,7 +15,6 @@ from thinflow.errors import FormatError
 from thinflow.typing import Array
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
-_GROUP_START, _GROUP_END = 3, 4
 
 
 def fields(data: bytes) -> Iterator[tuple[int, int, Any]]:

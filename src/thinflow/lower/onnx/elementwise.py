@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from thinflow.ir.graph import Node
-from thinflow.ir.types import BOOL, FLOAT, INT64
+from thinflow.ir.types import FLOAT, INT64
 from thinflow.lower.building import whole_exponent
 from thinflow.lower.onnx.builder import Builder, require
 from thinflow.lower.onnx.terms import Term, choose
@@ -203,6 +203,3 @@ def clip_by_value(b: Builder, node: Node, x: Tensor, low: Tensor, high: Tensor) 
     if fixed and x.dtype is not INT64 and low.array() <= high.array():
         return b.emit("Clip", x, low, high)
     return b.result(larger(b, larger(b, x, high, smaller=True), low))
-
-
-_BOOL = Tensor("", None, BOOL)

@@ -44,7 +44,7 @@ def _normalized(
     rank = len(shape_of(x, "x"))
     # FusedBatchNormV2 and V3 have half x with float parameters; ONNX Runtime normalizes in one type.
     element, x = x.dtype, b.cast(x, scale.dtype)
-    require(3 <= rank <= 5 or rank == 2, f"no batch norm of rank {rank}")
+    require(2 <= rank <= 5, f"no batch norm of rank {rank}")
     moves = not first and rank > 2
     moved = b.channels_first(x) if moves else x
     y = b.step(

@@ -140,7 +140,6 @@ def space_to_depth(
     if is_channels_first(data_format):
         return b.emit(node.op, x, blocksize=block_size, **mode)
     result = b.result_spec().shape
-    shape_of(x, "x", 4)
     shape = (None,) * 4 if result is None else (result[0], result[3], *result[1:3])
     return b.emit_channels_last(
         b.step(node.op, b.channels_first(x), shape=shape, blocksize=block_size, **mode)
