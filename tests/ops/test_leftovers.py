@@ -12,6 +12,7 @@ from thinflow.errors import FormatError, NodeError, ShapeError
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import FLOAT, STRING
+from thinflow.ops._wire import put
 
 X = np.float32([1, np.nan, -2])
 
@@ -59,6 +60,9 @@ def test_summaries() -> None:
     assert run("MergeSummary", ONE, TWO).item() == ONE.item() + TWO.item()
     with pytest.raises(ShapeError, match="two summaries have the tag 't'"):
         run("MergeSummary", ONE, ONE)
+    # A tag that is a number instead of bytes is none, as protobuf passes over fields of another wire type.
+    odd = word(put(1, put(1, 7)))
+    assert run("MergeSummary", odd, odd).item() == 2 * odd.item()
     with pytest.raises(FormatError):
         run("MergeSummary", word(b"\xff"))
 
