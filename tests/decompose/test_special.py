@@ -7,6 +7,10 @@ import pytest
 
 from tests.decompose.harness import Constant, check_parts, check_targets
 from tests.decompose.special import COUNTED, FORMULAS, f
+from tests.lower.onnx.harness import Net as OnnxNet
+from tests.lower.onnx.harness import run_onnx
+from tests.lower.tflite.harness import Net as TfliteNet
+from tests.lower.tflite.harness import run_litert
 from thinflow.errors import UnsupportedOp
 
 INF = np.array([[np.inf, -np.inf, 0, 1, 2, -1, -3, 1e-30, 5e6, 3e30]], np.float32)
@@ -99,3 +103,53 @@ def test_formulas(op, operands, attrs, ports):
 def test_refused(op, operands, why):
     with pytest.raises(UnsupportedOp, match=why):
         check_parts(op, operands)
+
+
+SIZES = np.float32(
+    [1e-8, 7e-8, 1e-6, 1e-4, 3e-3, 6e-3, 0.05, 0.07, 0.3, 0.9, 1, 3.9, 4.1, 12, 17, 20, 60, 80, 88, 1e20]
+)
+SIDES = np.concatenate([np.float32([0, np.inf, -np.inf, np.nan]), SIZES, -SIZES])
+INSIDE = np.append(SIDES[np.abs(SIDES) <= 1], np.float32(1.00001))
+
+
+EXACT = {
+    "Softplus": lambda x: np.logaddexp(0, x),
+    "Asinh": np.arcsinh,
+    "Log1p": np.log1p,
+    "Atanh": np.arctanh,
+    "Cosh": np.cosh,
+    "Sinh": np.sinh,
+}
+
+
+def exact(op, x):
+    """In float64, rounded."""
+    with np.errstate(all="ignore"):
+        return EXACT[op](x.astype(np.float64)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("op", "x", "rtol"),
+    [
+        ("Softplus", SIDES, 3e-4),
+        ("Asinh", SIDES, 4e-6),
+        ("Log1p", SIDES, 2e-5),
+        ("Log1p", INSIDE, 2e-5),
+        ("Atanh", INSIDE, 5e-6),
+        ("Cosh", SIDES[~np.isnan(SIDES)], 4e-6),
+        ("Sinh", SIDES, 4e-6),
+    ],
+)
+@pytest.mark.parametrize("kind", [TfliteNet, OnnxNet])
+def test_digits_are_kept_near_0_and_far_from_it(kind, op, x, rtol):
+    net = kind()
+    y = net.op(op, net.feed(x))
+    run = run_litert if kind is TfliteNet else run_onnx
+    (found,) = run(net.lower(y), {"x": x}).values()
+    np.testing.assert_allclose(found, exact(op, x), rtol=rtol, atol=1.2e-38)  # XNNPACK flushes
+
+
+def test_no_digits_are_lost_in_exponents():
+    x = np.linspace(60, 89, 500, dtype=np.float32)
+    check_parts("Cosh", [x], rtol=6e-7, atol=0)
+    check_parts("Sinh", [-x], rtol=6e-7, atol=0)
