@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -119,6 +121,7 @@ EXACT = {
     "Atanh": np.arctanh,
     "Cosh": np.cosh,
     "Sinh": np.sinh,
+    "Erf": lambda x: np.array([math.erf(n) for n in x]),
 }
 
 
@@ -138,6 +141,7 @@ def exact(op, x):
         ("Atanh", INSIDE, 5e-6),
         ("Cosh", SIDES[~np.isnan(SIDES)], 4e-6),
         ("Sinh", SIDES, 4e-6),
+        ("Erf", SIDES, 2e-5),
     ],
 )
 @pytest.mark.parametrize("kind", [TfliteNet, OnnxNet])

@@ -85,7 +85,8 @@ def _scaled(wiring: Wiring, tensor: Tensor | None) -> tuple[Tensor | None, float
 def expand_erf(subgraph: Subgraph) -> None:
     """Spell out every ERF that is left: as gelu(y) = y (1 + erf(y / sqrt 2)) / 2, it is 2 gelu(y) / y - 1.
 
-    At 0 and beyond 4, where it is 1 to the last bit, it is the sign.
+    Up to 1/200 it is 2 x / sqrt pi, and beyond 4, where it is 1 to the last bit, the sign: which is the same
+    multiple of x, cut off at 1.
     """
     operators: list[Operator] = []
     for operator in subgraph.operators:
@@ -112,9 +113,13 @@ def _expanded(operator: Operator) -> list[Operator]:
     ratio = step("DIV", step("GELU", y, name="gelu"), y, name="ratio")
     minus_one = number(-1, "minus_one")
     twice = step("ADD", step("MUL", ratio, number(2, "two"), name="twice"), minus_one, name="erf")
-    middle = number(2, "middle")
-    # One comparison for both ends: x = 0, where the ratio is 0 / 0, and |x| >= 4.
+    line = step("MUL", x, number(2 / math.sqrt(math.pi), "slope"), name="line")
+    steps[-1].options["fused_activation_function"] = "RELU_N1_TO_1"
+    # One comparison for both ends. At the lower one both forms are off by 1e-5: the next term of the series
+    # is x^2 / 3 of the line, and the ratio is 1 / 2 with the rest in its last digits; at 0 it would be 0 / 0.
+    low, high = 1 / 200, 4.0
+    middle, reach = number((high + low) / 2, "middle"), number((high - low) / 2, "reach")
     off = step("ABS", step("SUB", step("ABS", x, name="size"), middle, name="shifted"), name="off")
-    is_sign = step("GREATER_EQUAL", off, middle, name="is_sign")
-    step("SELECT_V2", is_sign, step("SIGN", x, name="sign"), twice, name="", output=result)
+    is_on_line = step("GREATER_EQUAL", off, reach, name="is_on_line")
+    step("SELECT_V2", is_on_line, line, twice, name="", output=result)
     return steps
