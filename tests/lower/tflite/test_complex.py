@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.lower.builders import floats
-from tests.lower.tflite.harness import Net
+from tests.lower.tflite.harness import Net, run_litert
 from thinflow.analysis.loops import infer_with_loops
 from thinflow.engines.litert import ENGINE
 from thinflow.errors import UnsupportedOp
@@ -128,3 +128,29 @@ def test_what_hangs_together_goes_to_the_engine_together():
     assert set(compiled.placement.values()) == {"litert"}
     (found,) = compiled.run([net.feeds[x]])
     np.testing.assert_allclose(found, net.reference(total)[0], atol=1e-4)
+
+
+def test_sizes_and_quotients_of_numbers_near_both_ends():
+    reals = np.float32([1, 8e-38, 9e-38, 1e-30, 1e20, 3e37])
+    net = Net()
+    z = net.op("Complex", net.feed(reals, "re"), net.feed(-0.75 * reals, "im"), T=FLOAT, Tout=COMPLEX)
+    size = net.op("ComplexAbs", z, T=COMPLEX, Tout=FLOAT)
+    divisors = {
+        "own": (z, reals * (1 - 0.75j)),
+        "two": (np.complex64(2), 2),
+        "turned": (np.complex64(4j), 4j),
+    }
+    parts = {}
+    for name, (divisor, _) in divisors.items():
+        quotient = net.op("RealDiv", z, divisor, name=name, T=COMPLEX)
+        parts[name] = [
+            net.op(op, quotient, name=f"{name}_{op}", T=COMPLEX, Tout=FLOAT) for op in ("Real", "Imag")
+        ]
+    lowered = net.lower(size, *(part for both in parts.values() for part in both))
+    found = run_litert(lowered, {v.name: a for v, a in net.feeds.items()})
+    wide = reals.astype(np.float64) * (1 - 0.75j)
+    np.testing.assert_allclose(found[size.name], np.abs(wide), rtol=1e-6)
+    for name, (re, im) in parts.items():
+        exact = wide / divisors[name][1]
+        np.testing.assert_allclose(found[re.name], exact.real, rtol=1e-6, atol=1e-6 * np.abs(exact).min())
+        np.testing.assert_allclose(found[im.name], exact.imag, rtol=1e-6, atol=1e-6 * np.abs(exact).min())

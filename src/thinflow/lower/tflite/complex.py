@@ -159,7 +159,7 @@ def _size(b: Builder, node: Node, x: Part) -> Tensor:
     by = combined(b, "MAXIMUM", most, b.const(np.float32(1e-37), "least", FLOAT))
     re, im = (combined(b, "DIV", t, by) for t in (re, im))
     total = combined(b, "ADD", combined(b, "MUL", re, re), combined(b, "MUL", im, im))
-    return b.emit("MUL", most, _alone(b, "SQRT", total), like=most)
+    return b.emit("MUL", by, _alone(b, "SQRT", total), like=most)
 
 
 def _angle(b: Builder, node: Node, x: Part) -> Tensor:
@@ -203,7 +203,14 @@ def _square(b: Builder, node: Node, x: Part) -> Complex:
 
 
 def _quotient(b: Builder, node: Node, x: Part, y: Part) -> Complex:
-    z, by = parts_of(b, x), parts_of(b, y)
+    z = parts_of(b, x)
+    if _is_real(y):
+        divisor = _one(b, y, "real")
+        return Complex(*(combined(b, "DIV", t, divisor) for t in (z.real, z.imag)))
+    by = parts_of(b, y)
+    # Both by the greater part of w, so that no square of it overflows or vanishes.
+    most = combined(b, "MAXIMUM", *(_alone(b, "ABS", t) for t in (by.real, by.imag)))
+    z, by = (Complex(*(combined(b, "DIV", t, most) for t in (c.real, c.imag))) for c in (z, by))
     # z / w = z conj(w) / |w|^2.
     turned = times(b, z, Complex(by.real, _alone(b, "NEG", by.imag)))
     squares = [combined(b, "MUL", t, t) for t in (by.real, by.imag)]
