@@ -157,3 +157,11 @@ def test_no_digits_are_lost_in_exponents():
     x = np.linspace(60, 89, 500, dtype=np.float32)
     check_parts("Cosh", [x], rtol=6e-7, atol=0)
     check_parts("Sinh", [-x], rtol=6e-7, atol=0)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_least_integer_stays_the_least(reverse):
+    x = np.array([[3, -(2**31), 7, 2**31 - 1]], np.int32)
+    for n in range(4):
+        check_parts("NthElement", [x, Constant(n, np.int32)], {"reverse": reverse})
+        check_targets("NthElement", [x, Constant(n, np.int32)], {"reverse": reverse})

@@ -261,8 +261,8 @@ def nth_element(x: Term, n: Term, *, reverse: bool = False) -> Term:
     place, size = int(n.known), x.sized(-1, "the length of its rows")
     refuse_unless(0 <= place < size, f"n is {place}, a row has {size} elements")
     # TopKV2 sorts falling only.
-    given = x if reverse else -x
+    given = x if reverse else x.descending()
     count = x.body.constant(place + 1, INT32)
     sorted_, _ = x.body.add("TopKV2", [given.value, count.value], ports=2, T=x.dtype, sorted=True)
     found = sorted_.at(-1, place)
-    return found if reverse else -found
+    return found if reverse else found.descending()

@@ -89,7 +89,7 @@ def largest(x: Term) -> Term:
 def order(x: Term) -> Term:
     """Places in rising order of x: of the smallest, the next, ...; equal ones in the order they come in."""
     # TopKV2 sorts falling, and equal ones by their place, so this sort is stable.
-    operands = [(0 - x).value, size(x).cast(INT32).value]
+    operands = [x.descending().value, size(x).cast(INT32).value]
     ranked = x.body.add("TopKV2", operands, ports=2, T=x.dtype, sorted=True, index_type=x.body.index)
     return ranked[1]
 

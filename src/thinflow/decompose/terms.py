@@ -218,6 +218,14 @@ class Term:
             return self.apply("OnesLike")
         return self.of(np.ones([n or 0 for n in sizes]))
 
+    def descending(self) -> Term:
+        """Numbers in the opposite order, each the only one of its kind; doing it twice gives x."""
+        if self.dtype.kind not in "iu":
+            return -self
+        # The negative of the least integer is itself; of unsigned ones only that of 0 keeps its place.
+        limits = np.iinfo(self.dtype.numpy())
+        return (-1 if limits.min < 0 else limits.max) - self
+
     def squared(self) -> Term:
         return self * self
 
