@@ -165,3 +165,18 @@ def test_the_least_integer_stays_the_least(reverse):
     for n in range(4):
         check_parts("NthElement", [x, Constant(n, np.int32)], {"reverse": reverse})
         check_targets("NthElement", [x, Constant(n, np.int32)], {"reverse": reverse})
+
+
+class Latest(OnnxNet):
+    opset = 18
+
+
+@pytest.mark.parametrize("kind", ["Max", "Min"])
+@pytest.mark.parametrize("element", [np.float32, np.int32])
+def test_extremes_of_no_rows(kind, element):
+    x, ids = np.array([[3], [5]], element), np.array([0, 2], np.int32)
+    check_parts(f"Segment{kind}", [x, ids])
+    check_parts(f"Segment{kind}V2", [x, ids, Constant(4, np.int32)])
+    for net in (TfliteNet(), Latest()):  # ONNX has them since opset 18
+        rows = net.feed(x)
+        net.check(net.op(f"Segment{kind}", rows, ids), net.op(f"Segment{kind}V2", rows, ids, np.int32(4)))

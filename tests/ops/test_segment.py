@@ -66,6 +66,8 @@ def test_gaps() -> None:
     assert run("SegmentProd", x, ids).tolist() == [1, 2, 1, 3]
     low = float(np.finfo(np.float32).min)
     assert run("UnsortedSegmentMax", x, ids, np.int32(4)).tolist() == [low, -1, low, 3]
+    assert run("SegmentMaxV2", x, ids, np.int32(4)).tolist() == [low, -1, low, 3]
+    assert run("SegmentMinV2", x, ids, np.int32(4)).tolist() == [-low, -2, -low, 3]
     assert run("UnsortedSegmentMin", ints(5), ints(0), np.int32(2)).tolist() == [5, 2**31 - 1]
 
 

@@ -39,7 +39,10 @@ def _count(segments: Term, given: Sequence[Term]) -> Term:
 
 
 def _combined(x: Term, segments: Term, given: Sequence[Term], kind: str) -> Term:
-    """y[s] = rows of x with segment number s, combined; 0 (for products 1) where there is none."""
+    """y[s] = rows of x with segment number s, combined; 0 (for products 1) where there is none.
+
+    Extremes start from the type's other end where the number of segments is given.
+    """
     refuse_unless(len(segments.shape) == 1, "a vector of segment numbers is needed")
     segments = places(segments)
     count = _count(segments, given)
@@ -47,8 +50,8 @@ def _combined(x: Term, segments: Term, given: Sequence[Term], kind: str) -> Term
     operands = [t.value for t in (x, segments, count)]
     y = x.body.add(op, operands, T=x.dtype, Tindices=segments.dtype, Tnumsegments=count.dtype, **IN_RANGE)[0]
     column = [-1, *(1,) * (len(x.shape) - 1)]
-    if kind in ("Max", "Min"):
-        # Unsorted ones give the lowest (largest) number for segments without rows, the sorted ops 0.
+    if kind in ("Max", "Min") and not given:
+        # Unsorted ones and V2 give the lowest (largest) number for segments without rows, the older ops 0.
         return where((sum_of_ones(segments, count) > 0).reshaped(column), y, 0)
     if kind not in ("Mean", "SqrtN"):
         return y

@@ -65,6 +65,7 @@ class _Rows(OpDef):
 
     ufunc: ClassVar[Any] = np.add
     empty: ClassVar[float] = 0
+    zeroes_empty: ClassVar[bool] = True
 
     @classmethod
     def combine(cls, x: Array, segments: Array, count: int) -> Array:
@@ -73,9 +74,11 @@ class _Rows(OpDef):
         rows = widen(x)
         if cls.ufunc in (np.add, np.multiply):
             return like(_gather_rows(cls.ufunc, rows, segments, count, cls.empty), x)
-        # The extreme of a segment starts from the type's end; segments that stayed empty become 0 below.
-        worst = _limits(rows.dtype).min if cls.ufunc is np.maximum else _limits(rows.dtype).max
+        # The extreme of a segment starts from the type's other end.
+        worst = _limits(x.dtype).min if cls.ufunc is np.maximum else _limits(x.dtype).max
         found = _gather_rows(cls.ufunc, rows, segments, count, worst)
+        if not cls.zeroes_empty:
+            return like(found, x)
         filled = np.bincount(segments, minlength=count).reshape(-1, *(1,) * (x.ndim - 1)) > 0
         return like(np.where(filled, found, 0), x)
 
@@ -181,14 +184,19 @@ class SegmentProdV2(_SortedTo):
 
 @op("SegmentMaxV2")
 class SegmentMaxV2(_SortedTo):
-    """y[s] = largest of the rows of segment s.   y [num_segments,...]."""
+    """y[s] = largest of the rows of segment s, the type's lowest finite value without any."""
+
+    # Unlike SegmentMax. Only XLA has kernels of these ops; this is what they give.
+    zeroes_empty = False
 
     ufunc = np.maximum
 
 
 @op("SegmentMinV2")
 class SegmentMinV2(_SortedTo):
-    """y[s] = smallest of the rows of segment s.   y [num_segments,...]."""
+    """y[s] = smallest of the rows of segment s, the type's highest finite value without any."""
+
+    zeroes_empty = False
 
     ufunc = np.minimum
 
