@@ -136,6 +136,14 @@ def test_a_channel_that_cannot_rise_above_0():
     assert "ADD" not in check(chain)
 
 
+def test_what_the_convolution_would_write_has_too_fine_a_scale_for_its_kernel():
+    # The scale of its sums would do: they are multiplied by 0.8, results by 40.
+    chain = Chain(1.0, bias=(-3.0, 0.1), top=0.1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(per_channel_scales, "_LARGEST", 20.0)
+        assert "ADD" in operators(chain.net, chain.codes[0])[1]
+
+
 @pytest.mark.parametrize(
     "changes",
     [

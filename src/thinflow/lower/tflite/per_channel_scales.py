@@ -124,7 +124,8 @@ def _merge(wiring: Wiring, place: _Place, steps: Array) -> None:
     # number stays. In the reader the unit shrinks and results stay: the number grows.
     front = _Scaled(place.front, 1 / ratio, _numbers(place.front) + place.addend / _units(place.front))
     reader = _Scaled(place.reader, ratio, _numbers(place.reader) / ratio)
-    if not (front.is_possible() and reader.is_possible()):
+    # The convolution in front writes what the addition wrote, not its sums.
+    if not (front.is_possible(place.add.outputs[0]) and reader.is_possible(place.reader.outputs[0])):
         return
     for scaled in (front, reader):
         scaled.apply(wiring)
@@ -161,9 +162,9 @@ class _Scaled:
     factors: Array
     bias: Array
 
-    def is_possible(self) -> bool:
+    def is_possible(self, result: Tensor) -> bool:
         # What the kernel multiplies its sums by: scale(input) * scale(filter) / scale(result).
-        multipliers = _units(self.operator) * self.factors / _grid(self.operator.outputs[0])[0]
+        multipliers = _units(self.operator) * self.factors / _grid(result)[0]
         return bool(multipliers.max() < _LARGEST and np.abs(self.bias).max() < 2**31 - 1)
 
     def apply(self, wiring: Wiring) -> None:
