@@ -116,6 +116,13 @@ def test_sums_and_products(op, low, high, other_low, other_high, part, shape, co
     assert ("ADD" if op == "QuantizedAdd" else "MUL") in found
 
 
+def test_sums_with_an_empty_constant_are_none():
+    net = Net()
+    x, y = fed(net, (2, 1), 0, 1), stored(net, (0,), 0, 1)
+    codes, *_ = narrowed(net, two(net, "QuantizedAdd", x, y, **WIDE), 0, 2)
+    net.check(codes)
+
+
 @FEW
 @given(_LOWS, _HIGHS, st.sampled_from([-0.8, -0.1]), st.sampled_from([0.05, 0.7]), _FREEZING,
        _TYPES, st.sampled_from(["", "QuantizedRelu", "QuantizedRelu6"]))  # fmt: skip

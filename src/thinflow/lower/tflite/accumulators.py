@@ -253,7 +253,10 @@ class PairAccumulators(Accumulators):
         """The largest difference between sums of exact real values and those of TensorFlow's kernel."""
         operands = zip(self.addends, (self.tensor, self.other), strict=True)
         # Only values that a constant really has count; any of the 256 may come from a tensor.
-        first, second = (a.excess[_values(t)] if t.is_constant else a.excess for a, t in operands)
+        found = [a.excess[_values(t)] if t.is_constant else a.excess for a, t in operands]
+        if not all(excess.size for excess in found):
+            return 0.0  # an empty constant: there are no sums
+        first, second = found
         return float(max(first.max() + second.max() + to.shift, -first.min() - second.min() - to.shift))
 
     def _moved(self, b: Builder, to: RequantTarget) -> tuple[Tensor, float] | None:
