@@ -272,3 +272,12 @@ def test_shrinking_takes_no_notice_of_masks():
     bounds = [np.int32([n]) for n in (-1, 0, 1)]
     x = net.feed(np.int32([5, 6, 7]))
     net.check(net.op("StridedSlice", x, *bounds, begin_mask=1, shrink_axis_mask=1))
+
+
+def test_an_open_size_beside_a_size_of_0():
+    """LiteRT would divide by 0 to find the open one."""
+    net = Net()
+    x = net.feed(np.zeros((3, 0), np.float32), shape=(None, 0))
+    one = np.int32([1])
+    size = net.op("StridedSlice", net.op("Shape", x), np.int32([0]), one, one, shrink_axis_mask=1)
+    net.check(net.op("Reshape", x, net.op("Pack", size, np.int32(0), np.int32(2))))

@@ -27,7 +27,7 @@ def reshape(b: Builder, node: Node, x: Tensor, shape: Tensor) -> Tensor:
         wanted = b.elements(shape)
         # The shape is computed, but perhaps from constants and single sizes that are known each by itself.
         open_sizes = () if wanted is None else [n for n in wanted if n is None or n < 0]
-        if wanted is not None and len(open_sizes) <= 1:
+        if wanted is not None and len(open_sizes) <= 1 and not (open_sizes and 0 in wanted):
             sizes = tuple(-1 if n is None else n for n in wanted)
     if sizes is None:
         return b.emit("RESHAPE", x, b.index(shape))
