@@ -153,6 +153,10 @@ def test_digits_are_kept_near_0_and_far_from_it(kind, op, x, rtol):
     np.testing.assert_allclose(found, exact(op, x), rtol=rtol, atol=1.2e-38)  # XNNPACK flushes
 
 
+def test_half_has_an_asinh_up_to_half_its_largest():
+    check_parts("Asinh", [np.float16([-3e4, -300, -1, -0.01, 0, 0.05, 0.07, 190, 210, 3e4])], rtol=3e-3)
+
+
 def test_no_digits_are_lost_in_exponents():
     x = np.linspace(60, 89, 500, dtype=np.float32)
     check_parts("Cosh", [x], rtol=6e-7, atol=0)

@@ -153,8 +153,8 @@ def asin(x: Term) -> Term:
 def asinh(x: Term) -> Term:
     """sign(x) log(|x| + sqrt(x^2 + 1)), near 0 x - x^3 / 6."""
     size = x.magnitude()
-    # Beyond 1e18, whose square is well within float32, the root is |x| itself.
-    square = size.least(1e18).squared()
+    # Beyond the limit, whose square is well within the type, the root is |x| itself.
+    square = size.least(200.0 if x.dtype.itemsize == 2 else 1e18).squared()
     root = (square + 1.0).root().most(size)
     near = x * (1.0 - square * (1 / 6))
     # At 0.06 both are off by 1e-6: the next term is 3/40 x^5, and a logarithm of 1.06 has lost 1e-7 / 0.06.
