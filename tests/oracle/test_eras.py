@@ -111,14 +111,22 @@ def _rows(
 ) -> Mapping[str, eras.Row]:
     cache = str(tmp_path_factory.mktemp("eras"))
     found = {row.name: row for row in eras.rows(names, cache, steps, JOBS, eras.LIMIT_SECONDS)}
-    # Each failure is looked at twice, the second time with the machine to itself: a process that was killed
-    # or ran out of time on a busy machine says nothing about a model. What comes right then is still told.
-    failed = [row.name for row in found.values() if row.failures]
-    again = {row.name: row for row in eras.rows(failed, cache, steps, 1, 2 * eras.LIMIT_SECONDS)}
-    for name in failed:
+    # A process that ran out of time or was ended on a busy machine says nothing about a model: it gets the
+    # machine to itself once, and what comes right then is still told. All else counts the first time.
+    late = [
+        row.name for row in found.values() if row.failures and all(_is_cut_off(row, s) for s in row.failures)
+    ]
+    again = {row.name: row for row in eras.rows(late, cache, steps, 1, 2 * eras.LIMIT_SECONDS)}
+    for name in late:
         if not again[name].failures:
             warnings.warn(f"{name} came right at the second try only: {_said(found[name])}", stacklevel=1)
     return found | again
+
+
+def _is_cut_off(row: eras.Row, step: str) -> bool:
+    """True if a step has no result of its own, since the process was stopped or died."""
+    cell = row.cells[step]
+    return cell.word == "TIME" or cell.why.startswith("the process ended with")
 
 
 def _said(row: eras.Row) -> str:
