@@ -53,6 +53,14 @@ def make_cycle(graph: Graph, trace: Trace) -> None:
     graph.node("a").set_input(0, graph.value("y"))
 
 
+def rename_a_in_secret(graph: Graph, trace: Trace) -> None:
+    graph.rename(graph.node("a"), "b")
+
+
+def note_names(graph: Graph, trace: Trace) -> None:
+    trace.changed(graph.node("y"), " ".join(node.name for node in graph))
+
+
 def fail(graph: Graph, trace: Trace) -> None:
     rename_a(graph, trace)
     raise ParameterError("cannot do it", hint="try again")
@@ -75,6 +83,12 @@ def test_no_steps() -> None:
     assert result.graph is not graph
     assert graph_text(result.graph) == graph_text(graph)
     assert result.changes == 0
+
+
+def test_an_edit_that_the_ledger_does_not_tell_did_not_happen() -> None:
+    _, result = go(rename_a_in_secret, note_names)
+    assert [entry.text for entry in result.steps[1].trace.changes] == ["x a y"]
+    assert "a" in result.graph
 
 
 def test_the_ledger() -> None:

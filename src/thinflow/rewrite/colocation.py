@@ -13,7 +13,7 @@ _PREFIX = b"loc:@"
 def rename_classes(graph: Graph, new_names: Mapping[str, str]) -> None:
     """Let every `_class` annotation follow nodes that were renamed. O(nodes)."""
     for node in graph:
-        old = node.attrs.get("_class")
+        old = node.attrs_view.get("_class")
         if old is None:
             continue
         new = renamed_class(old, new_names)
@@ -69,6 +69,6 @@ def drop_lost_classes(graph: Graph, names_before: Set[str]) -> None:
     if not lost:
         return
     for node in graph:
-        old = node.attrs.get("_class")
+        old = node.attrs_view.get("_class")
         if isinstance(old, tuple) and not lost.isdisjoint(old):
             _set_class(node, tuple(item for item in old if item not in lost))

@@ -190,7 +190,6 @@ class _Run:
         self._known, self._comparer = known, comparer
         self._port_count, self._size_of = port_count, size_of
         self._size = size_of(graph)
-        self._spare: Graph | None = None
 
     def group(self, first: int, steps: Sequence[Step], total: int, progress: Progress | None) -> None:
         """Run steps once, or as often as they change something if they repeat.
@@ -235,8 +234,7 @@ class _Run:
             self.reports.append(report)
         started = time.perf_counter()
         # Steps work on a copy, so that undoing one is to drop the copy.
-        attempt = self.current.clone() if self._spare is None else self._spare
-        self._spare = None
+        attempt = self.current.clone()
         try:
             _apply(
                 step.transform, self.current, attempt, report, self._known, self._port_count, self._comparer
@@ -255,7 +253,7 @@ class _Run:
             self.current = attempt
             self._size = self._size_of(attempt)
         else:
-            self._spare = attempt  # still a copy of the current graph
+            # The copy goes, even though it should be unchanged: what the ledger does not tell did not happen.
             report.nothing = "" if report.trace.left else step.transform.why_nothing(self.current)
         report.nodes = (nodes, len(self.current))
         report.size_bytes = (report.size_bytes[0], self._size)

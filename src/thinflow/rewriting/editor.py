@@ -107,10 +107,10 @@ class Editor:
 
     def filter(self, keep: Callable[[Node], bool]) -> int:
         """Remove the nodes for which `keep` says no, which nothing may use; how many."""
-        lost = [node for node in self.graph if not keep(node)]
+        lost = {node for node in self.graph if not keep(node)}
         # Readers before what they read: only an unused node can be removed.
         for node in reversed(execution_order(self.graph)):
-            if node in set(lost):
+            if node in lost:
                 self.trace.changed(node, "removed")
                 self.graph.remove(node)
         return len(lost)
@@ -119,7 +119,7 @@ class Editor:
         """Remove attributes from every node; how many nodes had one."""
         wanted, count = set(names), 0
         for node in self.graph:
-            if found := wanted & node.attrs.keys():
+            if found := wanted & node.attrs_view.keys():
                 for name in found:
                     del node.attrs[name]
                 self.trace.changed(node, f"removed {', '.join(sorted(found))}")

@@ -26,7 +26,7 @@ class AddDefaultAttributes(Transform):
             if defaults is None:
                 trace.leave(node, f"thinflow does not know the op {node.op}")
                 continue
-            added = {name: value for name, value in defaults.items() if name not in node.attrs}
+            added = {name: value for name, value in defaults.items() if name not in node.attrs_view}
             if added:
                 node.attrs.update(added)
                 trace.changed(node, f"added {', '.join(sorted(added))}")

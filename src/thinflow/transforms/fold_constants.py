@@ -195,7 +195,7 @@ class FoldConstants(Transform):
         graph.remove(*unneeded)
         if self.clear_output_shapes:
             for node in graph:
-                if "_output_shapes" in node.attrs:
+                if "_output_shapes" in node.attrs_view:
                     trace.changed(node, "_output_shapes removed")
                     del node.attrs["_output_shapes"]
 

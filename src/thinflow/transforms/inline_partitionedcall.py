@@ -91,9 +91,9 @@ class InlinePartitionedCall(Transform):
             # The node itself is the reference: its attributes are those of the function.
             return FunctionAttr(node.op, node.attrs), node.inputs
         if has(node.op, Trait.CALL):
-            called, arguments = node.attrs.get("f"), node.inputs
+            called, arguments = node.attrs_view.get("f"), node.inputs
         elif self.lower_cond and has(node.op, Trait.IF) and node.inputs:
-            called, arguments = node.attrs.get(_taken_branch(node)), node.inputs[1:]
+            called, arguments = node.attrs_view.get(_taken_branch(node)), node.inputs[1:]
         else:
             return None
         if not isinstance(called, FunctionAttr):

@@ -130,7 +130,7 @@ def _result_count(call: Node) -> int:
     Raises:
         Refuse: one of them is an input of the graph, or there are more readers than values.
     """
-    listed = call.attrs.get("Tout")
+    listed = call.attrs_view.get("Tout")
     last = max((v.port + 1 for v in call.outputs if v.uses or v.is_graph_output), default=0)
     count = (
         len(call.inputs) if has(call.op, Trait.WHILE) else len(listed) if isinstance(listed, tuple) else last

@@ -98,7 +98,7 @@ class MergeDuplicateNodes(Transform):
         # Reference variables: a read gives the value of its moment.
         if any(has(v.node.op, Trait.TF1_VARIABLE) for v in node.inputs):  # two reads may see two values
             return False
-        if any(isinstance(v, FunctionAttr) for v in node.attrs.values()):
+        if any(isinstance(v, FunctionAttr) for v in node.attrs_view.values()):
             return False
         return node.op in self.assume_stateless or is_stateless(node)
 
@@ -156,7 +156,7 @@ def _attrs_key(node: Node) -> Hashable:
     defaults = defaults_of(node.op) or {}
     kept = [
         (name, attr_key(value))
-        for name, value in node.attrs.items()
+        for name, value in node.attrs_view.items()
         # Other underscored attributes are hints; `_class` says where a node has to be.
         if (name == "_class" or not name.startswith("_"))
         and not (name in defaults and attr_key(defaults[name]) == attr_key(value))
@@ -165,6 +165,6 @@ def _attrs_key(node: Node) -> Hashable:
 
 
 def _commutes(node: Node) -> bool:
-    element = node.attrs.get("T")
+    element = node.attrs_view.get("T")
     is_text = getattr(element, "name", "") == "string"  # joining strings is called Add, too
     return has(node.op, Trait.COMMUTATIVE) and not is_text

@@ -36,7 +36,7 @@ class RemoveAttribute(Transform):
         for node in graph:
             if not self.wants(node):
                 continue
-            gone = [a for a in self.attribute_name if a in node.attrs]
+            gone = [a for a in self.attribute_name if a in node.attrs_view]
             for attribute in gone:
                 # Without a default TensorFlow refuses the node, so the user is warned.
                 if is_required(node.op, attribute, node.attrs.pop(attribute)):

@@ -36,9 +36,9 @@ class RenameAttribute(Transform):
         old, new = self.old_attribute_name, self.new_attribute_name
         if old == new:
             return
-        chosen = [n for n in graph if (n.op in self.op_name or "*" in self.op_name) and old in n.attrs]
+        chosen = [n for n in graph if (n.op in self.op_name or "*" in self.op_name) and old in n.attrs_view]
         for node in chosen:
-            if new in node.attrs and not self.overwrite:
+            if new in node.attrs_view and not self.overwrite:
                 raise NodeError(
                     f"it has both '{old}' and '{new}'",
                     node.where,

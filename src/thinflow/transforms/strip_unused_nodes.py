@@ -95,7 +95,7 @@ class StripUnusedNodes(Transform):
             if value.node.op != "Placeholder":  # PlaceholderV2 and PlaceholderWithDefault become one
                 cuts.setdefault(value.node, []).append(value)
             else:
-                value.node.set_control_inputs(())  # it is fed: nothing has to run for it
+                self.free(value.node, trace)
                 self.declare(value.node, value, trace)
         specs = self.specs(graph, [v for values in cuts.values() for v in values], trace)
         needed = needed_nodes(graph)
@@ -111,6 +111,12 @@ class StripUnusedNodes(Transform):
         for node, values in cuts.items():
             self.cut(graph, node, values, specs, trace, keep=node in needed)
         drop_lost_classes(graph, names)
+
+    def free(self, node: Node, trace: Trace) -> None:
+        """Let a placeholder wait for nothing: it is fed, so nothing has to run for it."""
+        for awaited in node.control_inputs:
+            trace.changed(node, f"no longer waits for '{awaited.name}': it is fed")
+        node.set_control_inputs(())
 
     def check_names(self, graph: Graph, trace: Trace) -> None:
         """Every `name` must be an input of the graph.
@@ -306,7 +312,7 @@ def _type_around(value: Value) -> DType | None:
     reading = [(use.node, name) for use in value.uses for name in ("T", "SrcT")]
     producing = [(value.node, name) for name in ("dtype", "DstT", "out_type", "T")]
     for node, name in reading + producing:
-        found = node.attrs.get(name)
+        found = node.attrs_view.get(name)
         if isinstance(found, DType):
             return found
     return None

@@ -135,7 +135,7 @@ class TargetRuntime(Transform):
         self, graph: Graph, node: Node, item: str, target: Target, trace: Trace, loop: set[Node]
     ) -> str:
         op, _, attr = item.partition(".")
-        if attr and attr in node.attrs and is_default(node, attr):
+        if attr and attr in node.attrs_view and is_default(node, attr):
             trace.changed(node, f"dropped {attr}, which {target} does not know")
             del node.attrs[attr]
             return ""
@@ -184,8 +184,8 @@ class Target:
         if self.lacks(node.op):
             yield node.op
             return
-        for name in sorted(node.attrs):
-            value = node.attrs[name]
+        for name in sorted(node.attrs_view):
+            value = node.attrs_view[name]
             if name.startswith("_"):
                 continue
             item = f"{node.op}.{name}"
@@ -200,7 +200,7 @@ class Target:
             for node in function.graph:
                 for item in self.demands(node) if knows(node.op) else ():
                     _, _, attr = item.partition(".")
-                    if not (attr in node.attrs and is_default(node, attr)):
+                    if not (attr in node.attrs_view and is_default(node, attr)):
                         yield name, f"'{node.name}' needs {item}"
                         break
 
@@ -218,7 +218,7 @@ def _lower_if_too_new(graph: Graph, target: Target, trace: Trace) -> None:
 def is_default(node: Node, attr: str) -> bool:
     """Whether an attribute says what its absence would."""
     default: Attr | None = (defaults_of(node.op) or {}).get(attr)
-    value = node.attrs[attr]
+    value = node.attrs_view[attr]
     # The list has as many ones as axes, where the default has four.
     if attr == "dilations" and isinstance(value, tuple):
         return set(value) == {1}

@@ -102,12 +102,12 @@ def _attrs(node: Node, order: Perm) -> dict[str, Attr]:
     """The attributes that name axes, in the new order."""
     attrs: dict[str, Attr] = {"data_format": LAYOUTS[str(node.get("data_format"))].encode()}
     for key in ("strides", "ksize", "dilations"):
-        old = node.attrs.get(key)
+        old = node.attrs_view.get(key)
         if isinstance(old, tuple) and old:
             if len(old) != len(order):
                 raise Refuse(f"its {key} are not {len(order)} numbers")
             attrs[key] = tuple(old[axis] for axis in order)
-    pads = node.attrs.get("explicit_paddings")
+    pads = node.attrs_view.get("explicit_paddings")
     if isinstance(pads, tuple) and pads:
         if len(pads) != 2 * len(order):
             raise Refuse(f"its explicit_paddings are not {2 * len(order)} numbers")
