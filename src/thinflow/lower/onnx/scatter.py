@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from thinflow.ir.graph import Node
-from thinflow.ir.types import BOOL
 from thinflow.lower.onnx import kernels
 from thinflow.lower.onnx.builder import END, Builder, require, shape_of
-from thinflow.lower.onnx.terms import Term, known_sizes
+from thinflow.lower.onnx.terms import Term
 from thinflow.lower.rules import lower
 from thinflow.onnx.program import Tensor
-from thinflow.ops import registry
 
 _HOW = {"Update": "none", "Add": "add", "Sub": "add", "Max": "max", "Min": "min"}
 
@@ -99,43 +97,3 @@ def unravel_index(b: Builder, node: Node, x: Tensor, sizes: Tensor) -> Tensor:
     at = Term(b, b.index(x)).unsqueezed(0) / np.reshape(steps, column)
     y = at.apply("Mod", np.reshape(lengths, column))
     return b.result(b.cast(y.tensor, x.dtype))
-
-
-def moved(b: Builder, x: Tensor, table: np.ndarray, padding: Tensor, axes: int) -> Tensor:
-    """The elements of the last `axes` axes of x at flat places; `padding` where the place is -1.
-
-    Args:
-        table: places of any shape, which takes the place of these axes.
-    """
-    shape = shape_of(x, "x")
-    lead = shape[: len(shape) - axes]
-    count = int(np.prod([n or 0 for n in shape[len(shape) - axes :]]))
-    if lead.count(None) <= 1:
-        flat = b.reshaped(x, (*lead, count))
-    else:
-        sizes = b.sliced(b.sizes_of(x), [0], [len(lead)], [0], shape=(len(lead),))
-        flat = b.step("Reshape", x, b.joined(sizes, b.ints([count])), shape=(*lead, count))
-    # Any element may be read where nothing is wanted: `padding` replaces it.
-    found = Term(b, flat).gathered(np.maximum(table, 0), -1)
-    if (table >= 0).all():
-        return found.tensor
-    inside = b.const(table >= 0, "inside", BOOL)
-    return b.step("Where", inside, found.tensor, padding, shape=found.shape)
-
-
-@lower("TensorStridedSliceUpdate", to="onnx")
-def strided_slice_update(
-    b: Builder, node: Node, x: Tensor, begin: Tensor, end: Tensor, strides: Tensor, value: Tensor
-) -> Tensor:
-    """Each place gets the element of `value` that the reference kernel would write there."""
-    shape, own = shape_of(x, "x"), shape_of(value, "the value")
-    require(None not in shape + own, "the sizes of x and of the value are not known")
-    require(all(t.is_constant for t in (begin, end, strides)), "the slice is computed while the model runs")
-    count = int(np.prod(known_sizes(own)))
-    require(int(np.prod(known_sizes(shape))) <= 1 << 22, "x is too large")
-    numbers = np.arange(count).reshape([n or 0 for n in own])
-    definition = registry.get("TensorStridedSliceUpdate")
-    nowhere = np.full([n or 0 for n in shape], -1)
-    operands = [nowhere, begin.array(), end.array(), strides.array(), numbers]
-    (table,) = registry.call_kernel(definition, operands, node.attrs)
-    return b.result(moved(b, b.reshaped(value, (count,)), np.asarray(table), x, 1))

@@ -6,7 +6,7 @@ from thinflow.ir.graph import Node
 from thinflow.ir.types import BFLOAT16, FLOAT, INT32, INT64, DType, dtype
 from thinflow.lower.operands import WIDENING
 from thinflow.lower.rules import lower
-from thinflow.lower.tflite.builder import Builder, require, shape_of
+from thinflow.lower.tflite.builder import Builder, require
 from thinflow.lower.tflite.program import Tensor
 
 
@@ -195,22 +195,6 @@ def multinomial(
 
 @lower("MatrixDiag", to="tflite")
 def matrix_diag(b: Builder, node: Node, diagonal: Tensor) -> Tensor:
-    return b.emit("MATRIX_DIAG", diagonal)
-
-
-@lower("MatrixDiagV2", "MatrixDiagV3", to="tflite")
-def matrix_diag_v3(
-    b: Builder, node: Node, diagonal: Tensor, k: Tensor, rows: Tensor, cols: Tensor, padding: Tensor
-) -> Tensor:
-    """Only the main diagonal of a square matrix."""
-    last = shape_of(diagonal, "the diagonal")[-1]
-    result = b.result_spec().shape
-    square = result is not None and last is not None and result[-2:] == (last, last)
-    main = b.elements(k) in ((0,), (0, 0))
-    zero = padding.is_constant and not padding.array().any()
-    require(
-        square and main and zero, "TFLite builds square matrices with zeros around the main diagonal only"
-    )
     return b.emit("MATRIX_DIAG", diagonal)
 
 
