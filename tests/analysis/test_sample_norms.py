@@ -15,8 +15,8 @@ from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import FLOAT, INT32
 from thinflow.rewrite.rule import Refuse
+from thinflow.transforms.batch_norms import measure_batch_norms, save_statistics
 from thinflow.transforms.fold.norms import read_norm
-from thinflow.transforms.freeze_batch_norms import measure_batch_norms, save_statistics
 
 STEPS, WIDTH = 5, 6
 

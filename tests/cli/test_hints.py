@@ -107,7 +107,7 @@ outputs: z
     ("transform", "reason"),
     [
         ("fuse_pad_and_conv", "the graph has no Conv2D or DepthwiseConv2dNative"),
-        ("remove_device", "nothing is there for it: Clear the device of every node"),
+        ("remove_device", "nothing is there for it: Forget where nodes were placed in training"),
         ("remove_nodes(op=Identity)", "nothing is there for it: "),
     ],
 )

@@ -152,11 +152,11 @@ def test_a_transform_is_written_with_what_differs_from_its_defaults() -> None:
     assert str(Sample(count=4, name_=("a",))) == "sample(count=4, name=a)"
 
 
-def test_file_name_is_registered_name() -> None:
+def test_the_sources_tell_which_file_registers_a_name() -> None:
     for name in names():
         found = find(name)
         assert found.name == name
-        assert found.__module__ == f"thinflow.transforms.{name}"
+        assert found.__module__.startswith("thinflow.transforms.")
         assert registered(name) is found
 
 

@@ -18,7 +18,7 @@ from thinflow.ir.text import graph_text
 from thinflow.ir.types import FLOAT
 from thinflow.ops._defaults import defaults_of
 from thinflow.transforms import names, resolve
-from thinflow.transforms.obfuscate_names import numbered
+from thinflow.transforms.renaming import numbered
 from thinflow.wire import protos
 
 SMALL = """

@@ -205,8 +205,8 @@ def measure_batch_norms(
         How many norms were measured.
     """
     from thinflow.optimize.samples import samples_for
-    from thinflow.transforms.freeze_batch_norms import measure_batch_norms as measure
-    from thinflow.transforms.freeze_batch_norms import save_statistics
+    from thinflow.transforms.batch_norms import measure_batch_norms as measure
+    from thinflow.transforms.batch_norms import save_statistics
 
     graph = load(source, **names)
     require_tensorflow(graph, "measured so")

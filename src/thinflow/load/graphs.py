@@ -89,7 +89,7 @@ def load_for_inference(
     """
     from thinflow.analysis.shapes import infer_shapes
     from thinflow.analysis.switches import inference_setting
-    from thinflow.transforms.set_training_switches import set_switches
+    from thinflow.transforms.training import set_switches
 
     graph, guessed = _opened(source, inputs, outputs, shapes, options)
     if guessed:

@@ -19,7 +19,7 @@ from thinflow.rewrite.runner import Result, run
 from thinflow.synthetic import declared_spec
 from thinflow.transforms import resolve
 from thinflow.transforms.catalogue.pipelines import AS_IT_CAME
-from thinflow.transforms.to_nhwc import LAYOUTS
+from thinflow.transforms.layouts import LAYOUTS
 from thinflow.transforms.widen_floats import OTHER_FLOATS, mentions_type
 from thinflow.typing import Progress
 

@@ -17,6 +17,7 @@ name (`name_`) keeps it apart from what `Transform` itself defines and is not pa
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 import types
 import typing
@@ -64,8 +65,8 @@ class Transform:
 
     def why_nothing(self, graph: Graph) -> str:
         """Why it neither changed nor left anything in a graph, in words."""
-        lines = (type(self).__doc__ or "").strip().splitlines()
-        return f"nothing is there for it: {lines[0].rstrip('.')}" if lines else "nothing is there for it"
+        first, _, _ = inspect.cleandoc(type(self).__doc__ or "").partition("\n\n")
+        return f"nothing is there for it: {' '.join(first.split()).rstrip('.')}".removesuffix(": ")
 
     def for_function(self) -> Transform | None:
         """The transform as it acts in the body of a library function, whose inputs are its arguments.

@@ -22,8 +22,7 @@ from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site
 from thinflow.rewrite.pattern import Match, any_value, const, constant_node, node
 from thinflow.rewrite.rule import Refuse, transform
-from thinflow.transforms.shared.constants import awaited_by_constant, is_sole_reader
-from thinflow.transforms.shared.convolutions import (
+from thinflow.transforms.fused_convolutions import (
     CONVOLUTIONS,
     Pair,
     explicit,
@@ -32,6 +31,7 @@ from thinflow.transforms.shared.convolutions import (
     spatial_axes,
     steps,
 )
+from thinflow.transforms.shared.constants import awaited_by_constant, is_sole_reader
 
 
 @transform("flatten_atrous_conv")

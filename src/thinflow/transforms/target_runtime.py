@@ -36,7 +36,7 @@ from thinflow.transforms.downgrade.releases import (
 from thinflow.transforms.downgrade.rules import DowngradeSite, downgrade_rules
 from thinflow.transforms.flow.library import apply_in_functions
 from thinflow.transforms.inline_partitionedcall import InlinePartitionedCall
-from thinflow.transforms.lower_control_flow import FLOW, LowerControlFlow
+from thinflow.transforms.loops_and_branches import FLOW, LowerControlFlow
 from thinflow.transforms.shared.effects import in_loops
 
 LAST_PHONE_LIBRARY = "1.13"

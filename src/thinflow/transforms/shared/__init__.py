@@ -1,1 +1,1 @@
-"""Helpers of several transforms: constants behind values, effects of nodes, padding of convolutions."""
+"""Helpers of several transforms: constants behind values, effects of nodes."""

@@ -1,10 +1,4 @@
-"""Let a graph whose pictures have their channels first compute with the channels last, as processors want it.
-
-    y = conv(x, w; NCHW)  ->  y = transpose(conv(transpose(x, [0,2,3,1]), w; NHWC), [0,3,1,2])
-
-The transposes then move through the graph and cancel; what is left stands at its inputs, its outputs, and
-before ops to which the order of the axes matters, such as Reshape. Inputs and outputs keep their layout.
-"""
+"""The order of axes: channels last, and transposes that cancel."""
 
 from __future__ import annotations
 
@@ -18,7 +12,7 @@ from thinflow.rewrite.edits import sweep
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms.layout.axes import Made, Perm, Plan
-from thinflow.transforms.layout.transposes import Sinker, reshape_unit_transposes
+from thinflow.transforms.layout.transposes import Sinker, reshape_unit_transposes, transposes
 from thinflow.transforms.shared.constants import const_tensor, side_outputs
 from thinflow.transforms.shared.effects import in_loops
 from thinflow.transforms.simplify.identities import known_shapes
@@ -38,7 +32,14 @@ _PER_AXIS = {"MaxPoolV2": (1, 2), "Conv2DBackpropInput": (0,), "Conv3DBackpropIn
 @transform("to_nhwc")
 @dataclass(frozen=True)
 class ToNhwc(Transform):
-    """Turn every op with channels first into one with channels last."""
+    """Let a graph whose pictures have their channels first compute with the channels last, as processors want
+    it.
+
+        y = conv(x, w; NCHW)  ->  y = transpose(conv(transpose(x, [0,2,3,1]), w; NHWC), [0,3,1,2])
+
+    The transposes then move through the graph and cancel; what is left stands at its inputs, its outputs, and
+    before ops to which the order of the axes matters, such as Reshape. Inputs and outputs keep their layout.
+    """
 
     tolerance = 1e-5
 
@@ -114,3 +115,39 @@ def _attrs(node: Node, order: Perm) -> dict[str, Attr]:
         # A pair for each axis, in the order of the axes.
         attrs["explicit_paddings"] = tuple(n for a in order for n in pads[2 * a : 2 * a + 2])
     return attrs
+
+
+@transform("cancel_transposes")
+@dataclass(frozen=True)
+class CancelTransposes(Transform):
+    """Take out transposes that undo each other, also with other ops between them.
+
+        transpose(relu(transpose(x, [0,2,3,1])), [0,3,1,2])  ->  relu(x)
+        transpose(x, [0,3,1,2]) of x [?,1,1,8]               ->  reshape(x, [-1,8,1,1])
+
+    Transposes move behind elementwise ops, joins, pads, slices, reductions and norms if fewer are left then.
+
+    Attributes:
+        push: move transposes so that they meet; otherwise only those in a row cancel.
+    """
+
+    tolerance = 1e-5  # sums run in another order
+
+    push: bool = True
+
+    def apply(self, graph: Graph, trace: Trace) -> None:
+        if not any(node.op == "Transpose" for node in graph):
+            return
+        names = {node.name for node in graph}
+        # Sizes tell which transposes move axes of size 1 only.
+        known_shapes(graph)
+        reshape_unit_transposes(graph, trace)
+        Sinker(graph, trace, self.name).join()
+        if self.push and transposes(graph) > 1:
+            # A step down may add transposes that later ones take away: only the end result can be judged.
+            trial = graph.clone()
+            Sinker(trial, Trace(), self.name).run()
+            if transposes(trial) < transposes(graph):
+                Sinker(graph, trace, self.name).run()
+                reshape_unit_transposes(graph, trace)
+        drop_lost_classes(graph, names)

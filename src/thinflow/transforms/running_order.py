@@ -1,15 +1,11 @@
-"""Drop the edges that only say "run after", so that a graph which computes without side effects is data
-flow alone.
-
-y = Relu(x, ^init)  ->  y = Relu(x)
-"""
+"""The order in which nodes run: edges that only say it, and the order of the file."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from thinflow.ir.graph import Graph, Node
-from thinflow.ir.order import execution_order
+from thinflow.ir.order import MERGES, execution_order, match_order
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.rule import Transform, transform
 from thinflow.rewrite.trace import Trace
@@ -19,7 +15,10 @@ from thinflow.transforms.shared.effects import is_stateless
 @transform("remove_control_dependencies")
 @dataclass(frozen=True)
 class RemoveControlDependencies(Transform):
-    """Remove control inputs, everywhere but where one is all that puts a constant into a loop or branch.
+    """Drop the edges that only say "run after", so that a graph which computes without side effects is data
+    flow alone.
+
+    y = Relu(x, ^init)  ->  y = Relu(x)
 
     Attributes:
         keep_stateful: keep those that come from ops with side effects (assignments, prints, table
@@ -72,3 +71,46 @@ def _placed_by_control(graph: Graph) -> set[Node]:
         and not node.inputs
         and (node in in_loop or (node in in_branch and (node in loose or node.op == "NoOp")))
     }
+
+
+@transform("sort_by_execution_order")
+@dataclass(frozen=True)
+class SortByExecutionOrder(Transform):
+    """Put the nodes of the file in an order in which they can run.
+
+    y = Relu(x); x = Placeholder()  ->  x = Placeholder(); y = Relu(x)
+
+    Attributes:
+        stable: of the nodes that could come next take the first in the file; otherwise the order of the Graph
+            Transform Tool, which takes the one that became ready last.
+    """
+
+    stable: bool = False
+
+    def apply(self, graph: Graph, trace: Trace) -> None:
+        # A file that is in some order already is not rewritten into another.
+        if is_sorted(graph):
+            trace.notes.append("the nodes are in execution order already")
+            return
+        before = list(graph)
+        after = execution_order(graph, stable=True) if self.stable else match_order(graph)
+        graph.reorder(after)
+        for old, new in zip(before, after, strict=True):
+            if old is not new:
+                trace.changed(new, f"moved to where '{old.name}' was")
+
+
+def is_sorted(graph: Graph) -> bool:
+    """Whether every node stands behind all it needs; a Merge behind one of its data inputs. O(nodes +
+    edges).
+    """
+    seen = set()
+    for node in graph:
+        # A Merge runs after one of its inputs; in a loop the other comes later in any order.
+        ready = [v.node in seen for v in node.inputs]
+        if not (any(ready) if node.op in MERGES and ready else all(ready)):
+            return False
+        if not all(n in seen for n in node.control_inputs):
+            return False
+        seen.add(node)
+    return True

@@ -1,14 +1,15 @@
-"""Give nodes other names; every reference follows, also the graph's own list of inputs and outputs.
-
-x = Placeholder(); y = Relu(x)  ->  image = Placeholder(); y = Relu(image)
-"""
+"""Other names for nodes and ops."""
 
 from __future__ import annotations
 
+import json
 import re
+import string
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import count
 
-from thinflow.errors import GraphError, ParameterError, closest
+from thinflow.errors import GraphError, ParameterError, WriteError, closest
 from thinflow.ir.graph import Graph
 from thinflow.ir.names import LEGAL_NAME
 from thinflow.rewrite.colocation import rename_classes
@@ -19,13 +20,15 @@ from thinflow.rewrite.trace import Trace
 @transform("rename_node")
 @dataclass(frozen=True)
 class RenameNode(Transform):
-    """Rename nodes one by one, by pattern, or both. All renames happen at once, so two nodes may swap names.
+    r"""Give nodes other names; every reference follows, also the graph's own list of inputs and outputs.
+
+    x = Placeholder(); y = Relu(x)  ->  image = Placeholder(); y = Relu(image)
 
     Attributes:
         old_node_name: names to change; may be repeated, paired with `new_node_name`.
         new_node_name: what they become.
         pattern: a regular expression; nodes in whose name it is found are renamed...
-        replacement: ... by replacing each find with this; `\\1` stands for the first group.
+        replacement: ... by replacing each find with this; `\1` stands for the first group.
         missing_ok: an old name that does not exist is fine.
     """
 
@@ -114,3 +117,104 @@ def rename_all(graph: Graph, plan: dict[str, str]) -> None:
     for node, new in nodes:
         graph.rename(node, new)
     rename_classes(graph, plan)
+
+
+@transform("rename_op")
+@dataclass(frozen=True)
+class RenameOp(Transform):
+    """Turn all nodes of one op into another op, inputs and attributes as they are.
+
+    y = Mul(a, b)  ->  y = Multiply(a, b)      rename_op(old_op_name=Mul, new_op_name=Multiply)
+
+    Attributes:
+        old_op_name: the op to look for.
+        new_op_name: the op to write.
+    """
+
+    exact = False  # another op computes something else: that is what was asked for
+
+    old_op_name: str
+    new_op_name: str
+
+    def __post_init__(self) -> None:
+        # The form of op names; `>` stands between a namespace and the op.
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_>]*", self.new_op_name):
+            raise ParameterError(f"'{self.new_op_name}' is not an op name", hint="use letters, digits and _")
+
+    def apply(self, graph: Graph, trace: Trace) -> None:
+        if self.old_op_name == self.new_op_name:
+            return
+        for node in graph:
+            if node.op == self.old_op_name:
+                trace.changed(node, f"is now {self.new_op_name}")
+                node.op = self.new_op_name
+
+
+_DIGITS = string.digits + string.ascii_lowercase + string.ascii_uppercase
+
+
+@transform("obfuscate_names")
+@dataclass(frozen=True)
+class ObfuscateNames(Transform):
+    """Replace node names by short ones that tell nothing; inputs and outputs keep theirs.
+
+    conv1/weights, conv1/bias, ...  ->  0, 1, ..., 9, a, ..., z, A, ..., Z, 10, 11, ...
+
+    Attributes:
+        prefix: stands before every number.
+        mapping: a JSON file to write with old name -> new name; the only way back.
+    """
+
+    prefix: str = ""
+    mapping: str = ""
+
+    def __post_init__(self) -> None:
+        if not LEGAL_NAME.match(self.prefix + "0"):
+            raise ParameterError(
+                f"no node name may start with '{self.prefix}'", hint="use letters, digits and _ . / -"
+            )
+
+    def for_function(self) -> ObfuscateNames | None:
+        return None if self.mapping else self  # the file holds the names of one graph
+
+    def apply(self, graph: Graph, trace: Trace) -> None:
+        protected = {v.node.name for v in (*graph.inputs, *graph.outputs)}
+        # A number may be the name of an input or output already.
+        fresh = (name for name in numbered(self.prefix) if name not in protected)
+        plan = {node.name: next(fresh) for node in graph if node.name not in protected}
+        changed = {old: new for old, new in plan.items() if old != new}
+        # Told by the old names, before they are gone.
+        for old, new in changed.items():
+            trace.changed(graph.node(old), f"is now '{new}'")
+        for name in sorted(protected):
+            trace.leave(graph.node(name), "it is an input or output, which keep their names")
+        rename_all(graph, changed)
+        if self.mapping:
+            self.write(plan)
+
+    def write(self, plan: dict[str, str]) -> None:
+        """Store the mapping.
+
+        Raises:
+            WriteError: the file cannot be written.
+        """
+        try:
+            with open(self.mapping, "w", encoding="utf-8") as file:
+                json.dump(plan, file, indent=1, ensure_ascii=True)
+                file.write("\n")
+        except OSError as error:
+            raise WriteError(
+                f"cannot be written: {error.strerror or error}", self.mapping, hint="choose another path"
+            ) from error
+
+
+def numbered(prefix: str) -> Iterator[str]:
+    """0, 1, ..., Z, 10, 11, ... in base 62, most significant digit first."""
+    for number in count():
+        digits = ""
+        while True:
+            number, digit = divmod(number, len(_DIGITS))
+            digits = _DIGITS[digit] + digits
+            if not number:
+                break
+        yield prefix + digits

@@ -1,12 +1,4 @@
-"""Say While, If and Case in the words of TF1: frames of Enter and Exit, and Switch and Merge.
-
-while(x) {cond=loop_cond, body=loop_body}    ->  enter(x) ... merge, switch, next_iteration ... exit
-if(p, x) {then_branch=true, else_branch=false}  ->  switch(x, p) ... merge(a, b)
-
-Any TensorFlow runs that, the first ones included. The functions are put in place of what calls them, what
-has effects keeps its order, and a result that is asked for keeps its name. TensorLists stay TensorLists,
-which TensorFlow has since 1.6.
-"""
+"""The loops, branches and calls of a graph: as functions, as frames, and without what nobody needs."""
 
 from __future__ import annotations
 
@@ -15,19 +7,103 @@ from dataclasses import dataclass
 from thinflow.analysis.loops import infer_with_loops
 from thinflow.errors import ThinflowError, TransformError
 from thinflow.ir.attrs import Attr
-from thinflow.ir.function import mentioned, reachable
+from thinflow.ir.function import Selection, mentioned, reachable
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.colocation import drop_lost_classes
 from thinflow.rewrite.edits import sweep
 from thinflow.rewrite.rule import Refuse, Transform, transform
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.trace import Entry, Trace
 from thinflow.transforms.flow.bodies import Library, Place, types_in
-from thinflow.transforms.flow.library import endless, mentioned_in, prune
+from thinflow.transforms.flow.dependence import KNOWN
+from thinflow.transforms.flow.functionalize import Raising, head_of, is_stale, units_of
+from thinflow.transforms.flow.functionalized import Made
+from thinflow.transforms.flow.library import apply_in_functions, endless, mentioned_in, prune, with_changes
+from thinflow.transforms.flow.narrowing import Narrowing
 from thinflow.transforms.flow.to_frames import Frame
 from thinflow.transforms.flow.to_switch_merge import Branches
 from thinflow.transforms.inline_partitionedcall import MAX_NODES, InlinePartitionedCall
-from thinflow.transforms.raise_control_flow import RaiseControlFlow
+
+
+@transform("raise_control_flow")
+@dataclass(frozen=True)
+class RaiseControlFlow(Transform):
+    """Say the loops and branches of TF1 graphs as While and If, which call functions.
+
+    enter(x) ... merge, switch, next_iteration ... exit  ->  while(x) {cond=loop_cond, body=loop_body}
+    switch(x, p) ... merge(a, b)                         ->  if(p, x) {then_branch=true, else_branch=false}
+
+    What goes in stays as it is, and a result that is asked for keeps its name. A loop or a branching is
+    raised with all that is inside it, or stays as it is. TensorArrays go on as TensorArrays.
+
+    Attributes:
+        functions: raise inside library functions, too.
+    """
+
+    functions: bool = False
+
+    def for_function(self) -> Transform | None:
+        return None
+
+    def apply(self, graph: Graph, trace: Trace) -> None:
+        names = {node.name for node in graph}
+        made = Made(graph.functions)
+        _InBody(made).apply(graph, trace)
+        if self.functions:
+            # The same `made`, so that names of new functions stay unique across all bodies.
+            apply_in_functions(_InBody(made), graph, trace)
+        elif graph.functions:
+            trace.notes.append(
+                "loops and branches in library functions stay; functions=true raises them, too"
+            )
+        if made.functions:
+            # At once and at the end: bodies made later may call those made before.
+            graph.functions = with_changes(graph.functions, made.functions)
+            drop_lost_classes(graph, names)
+
+
+class _InBody(Transform):
+    """The same for one graph: the main one, or the body of a function."""
+
+    name = "raise_control_flow"
+
+    def __init__(self, made: Made) -> None:
+        self._made = made
+
+    def apply(self, graph: Graph, trace: Trace) -> None:
+        if any(has(node.op, Trait.ENTER | Trait.SWITCH) for node in graph):
+            # Raising one loop may leave others with new inputs, which the next round finds again.
+            while self._round(graph, self._made, trace):
+                trace.forget_left()
+
+    def _round(self, graph: Graph, made: Made, trace: Trace) -> bool:
+        """Raise what is there now; whether anything was, so that there may be more."""
+        try:
+            units = units_of(graph)
+        except ThinflowError as error:
+            first = next(n for n in graph if has(n.op, Trait.ENTER | Trait.SWITCH))
+            trace.leave(first, error.problem)
+            return False
+        infer_with_loops(graph)
+        before = len(trace.changes)
+        raising = Raising(graph, made, self.name, are_tangled=units.are_tangled)
+        for unit in units.found:
+            # It reads a result of a unit raised in this round.
+            if is_stale(unit, graph):
+                continue
+            head = head_of(unit)
+            name, op = head.name, head.op
+            try:
+                call = raising.raised(unit)
+            except Refuse as refusal:
+                trace.leave(head, refusal.reason)
+                continue
+            text = "removed with its branches: nothing reads what they give"
+            if call is not None:
+                text = f"is now in {call.op} '{call.name}'"
+            trace.changes.append(Entry(name, op, text))
+        return len(trace.changes) > before
+
 
 FLOW = Trait.IF | Trait.CASE | Trait.WHILE
 """What becomes Switch and Merge, or a frame."""
@@ -36,7 +112,14 @@ FLOW = Trait.IF | Trait.CASE | Trait.WHILE
 @transform("lower_control_flow")
 @dataclass(frozen=True)
 class LowerControlFlow(Transform):
-    """Replace While, If and Case, at every depth, those in functions that are called included.
+    """Say While, If and Case in the words of TF1: frames of Enter and Exit, and Switch and Merge.
+
+    while(x) {cond=loop_cond, body=loop_body}    ->  enter(x) ... merge, switch, next_iteration ... exit
+    if(p, x) {then_branch=true, else_branch=false}  ->  switch(x, p) ... merge(a, b)
+
+    Any TensorFlow runs that, the first ones included. The functions are put in place of what calls them, what
+    has effects keeps its order, and a result that is asked for keeps its name. TensorLists stay TensorLists,
+    which TensorFlow has since 1.6.
 
     Attributes:
         raised: replace only what `raise_control_flow` made in the same run, and what is inside it.
@@ -51,7 +134,7 @@ class LowerControlFlow(Transform):
 
     def apply(self, graph: Graph, trace: Trace) -> None:
         # Functions called outside of loops hold loops: those are brought into the graph first.
-        if not self.raised and any(_has_flow(graph, name) for name in _called(graph)):
+        if not self.raised and any(_has_flow(graph, name) for name in _called_elsewhere(graph)):
             InlinePartitionedCall(prune_library=False).apply(graph, trace)
         calls = [
             n for n in graph if has(n.op, FLOW) and (not self.raised or n.origin == RaiseControlFlow.name)
@@ -118,7 +201,7 @@ def _has_flow(graph: Graph, name: str) -> bool:
         return False
 
 
-def _called(graph: Graph) -> set[str]:
+def _called_elsewhere(graph: Graph) -> set[str]:
     """The functions that a graph calls without loops and branches."""
     outside = (node for node in graph if not has(node.op, FLOW))
     return {name for node in outside for name in mentioned(node) if name in graph.functions}
@@ -187,3 +270,59 @@ def _hold(place: Place, results: list[Value], wait: list[Node], count: int) -> N
         op = "Identity" if count == 1 else "IdentityN"
         holder = place.add(op, results[:count], "results", attrs, wait)
     place.graph.replace(call, holder)
+
+
+@transform("prune_loop_variables")
+class PruneLoopVariables(Transform):
+    """Take out of loops, branches and calls what nobody needs: variables, results, and what is passed for
+    them.
+
+    while(i, x, grads) {body=f}, grads not read  ->  while(i, x) {body=f}
+    if(p, x, y), result 1 not read               ->  if(p, x)
+
+    Graphs that were trained keep what the gradients were to be computed from in variables of their loops. A
+    variable stays if its result is read, or if the condition, the next value of a variable that stays, or
+    something with an effect needs it. This goes on inside functions at every depth; one that others call,
+    too, is copied.
+    """
+
+    def for_function(self) -> Transform | None:
+        return None
+
+    def apply(self, graph: Graph, trace: Trace) -> None:
+        if not graph.functions or not any(has(node.op, KNOWN) for node in graph):
+            return
+        try:
+            names = sorted(reachable(graph))
+        except ThinflowError as error:
+            trace.warnings.append(f"loops and branches stay as they are: {error.message}")
+            return
+        functions = graph.functions
+        round_ = endless(mentioned_in(graph), lambda name: mentioned_in(functions[name].graph))
+        narrowing = Narrowing(graph, round_, names, trace)
+        narrowing.graph(graph)
+        done: set[str] = set()
+        # Narrowing a function may make new ones, which are looked into in turn.
+        while waiting := _called_by_now(graph, narrowing) - done:
+            for name in sorted(waiting):
+                narrowing.body(name)
+            done |= waiting
+        if narrowing.made:
+            graph.functions = with_changes(graph.functions, narrowing.made)
+            lost = set(names) - reachable(graph)
+            # Functions that were only called for what is gone.
+            if lost:
+                graph.functions = Selection(graph.functions, set(graph.functions) - lost)
+
+
+def _called_by_now(graph: Graph, narrowing: Narrowing) -> set[str]:
+    """The functions that are called by now, directly or through others."""
+    found: set[str] = set()
+    stack = [graph]
+    while stack:
+        for name in {name for node in stack.pop() for name in mentioned(node)} - found:
+            function = narrowing.find(name)
+            if function is not None:
+                found.add(name)
+                stack.append(function.graph)
+    return found

@@ -1,12 +1,4 @@
-"""Give batch norms in training mode fixed statistics, measured beforehand on typical inputs.
-
-    norm(x, gamma, beta; is_training=true)  ->  norm(x, gamma, beta, mean, variance; is_training=false)
-
-    statistics = measure_batch_norms(graph, [{x: batch1}, {x: batch2}])
-    save_statistics("statistics.npz", statistics)
-
-A frozen norm can be folded.
-"""
+"""Batch norms: folded into the layers before them, and frozen at the statistics of samples."""
 
 from __future__ import annotations
 
@@ -27,15 +19,95 @@ from thinflow.ir.order import ancestors
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import FLOAT, DType
 from thinflow.ops.traits import Trait
+from thinflow.rewrite.colocation import drop_lost_classes
 from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site
 from thinflow.rewrite.pattern import Match, node
-from thinflow.rewrite.rule import Refuse, transform
+from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms.fold.norms import channels_first, is_training
+from thinflow.transforms.flow.library import note_functions
+from thinflow.transforms.fold.forward import fold_forward
+from thinflow.transforms.fold.norms import LowerNorms, channels_first, is_training
+from thinflow.transforms.fold.pieces import Mode
 from thinflow.transforms.fold.producers import store
+from thinflow.transforms.fold.shared_producers import fold_all
 from thinflow.transforms.shared.constants import const_tensor, side_outputs
 from thinflow.typing import Array
+
+
+@transform("fold_batch_norms")
+@dataclass(frozen=True)
+class FoldBatchNorms(Transform):
+    """Fold per-channel factors and addends into the weights of the convolution or matrix product they follow.
+
+        mul(conv(x, w), s)               ->  conv(x, w * s)
+        bias(mul(sub(conv(x, w), m), s)) ->  bias(conv(x, w * s), b - m * s)
+
+    A lone addition stays as it is.
+
+    Attributes:
+        batch_norms: also fold batch-norm ops, as `fold_old_batch_norms` does.
+        normalize_bias: turn a lone addition after a convolution into a BiasAdd.
+        duplicate_shared: compute a convolution twice rather than leave a factor over a shared one.
+    """
+
+    tolerance = 1e-5
+
+    batch_norms: bool = False
+    normalize_bias: bool = False
+    duplicate_shared: bool = False
+
+    def apply(self, graph: Graph, trace: Trace) -> None:
+        mode = Mode(self.name, norms=self.batch_norms, normalize_bias=self.normalize_bias)
+        names = {n.name for n in graph}
+        fold_all(graph, trace, mode, duplicate_shared=self.duplicate_shared)
+        drop_lost_classes(graph, names)
+        note_functions(graph, trace, "nothing inside it is folded")
+
+
+@transform("fold_old_batch_norms")
+@dataclass(frozen=True)
+class FoldOldBatchNorms(Transform):
+    """Fold batch-norm ops in inference mode into the convolution before them.
+
+        norm(conv(x, w), gamma, beta, mean, variance)  ->  bias(conv(x, w * s), beta - mean * s)
+        s = gamma / sqrt(variance + epsilon)
+
+    Additions and factors around the norm go with it.
+
+    Attributes:
+        lower_unfoldable: turn the norms that remain into one Mul and one AddV2.
+        fold_forward: fold a norm right before a convolution without padding into that convolution.
+        duplicate_shared: compute a convolution twice rather than leave a norm over a shared one.
+    """
+
+    tolerance = 1e-4
+
+    lower_unfoldable: bool = False
+    fold_forward: bool = False
+    duplicate_shared: bool = False
+
+    def apply(self, graph: Graph, trace: Trace) -> None:
+        mode = Mode(self.name, norms=True, only_norms=True)
+        names = {n.name for n in graph}
+        fold_all(graph, trace, mode, duplicate_shared=self.duplicate_shared)
+        if self.fold_forward:
+            fold_forward(graph, trace, self.name)
+        if self.lower_unfoldable:
+            self._lower(graph, trace)
+        drop_lost_classes(graph, names)
+        note_functions(graph, trace, "nothing inside it is folded")
+
+    def _lower(self, graph: Graph, trace: Trace) -> None:
+        """Why a norm was not folded is of no interest once it is lowered; why it was neither is told once."""
+        told = {entry.node for entry in trace.left}
+        lowering = Trace()
+        LowerNorms().apply(graph, lowering)
+        lowered = {entry.node for entry in lowering.changes}
+        trace.changes += lowering.changes
+        trace.left = [entry for entry in trace.left if entry.node not in lowered]
+        trace.left += [entry for entry in lowering.left if entry.node not in told]
+
 
 Statistics = dict[str, tuple[Array, Array]]
 """Node name -> (mean [C], variance [C])."""
@@ -44,7 +116,14 @@ Statistics = dict[str, tuple[Array, Array]]
 @transform("freeze_batch_norms")
 @dataclass(frozen=True)
 class FreezeBatchNorms(Rewrite):
-    """Turn FusedBatchNorm ops from training to inference mode.
+    """Give batch norms in training mode fixed statistics, measured beforehand on typical inputs.
+
+        norm(x, gamma, beta; is_training=true)  ->  norm(x, gamma, beta, mean, variance; is_training=false)
+
+        statistics = measure_batch_norms(graph, [{x: batch1}, {x: batch2}])
+        save_statistics("statistics.npz", statistics)
+
+    A frozen norm can be folded.
 
     Attributes:
         statistics: path of an .npz file with arrays NAME/mean and NAME/variance for every norm.
@@ -164,7 +243,7 @@ def load_statistics(path: str | os.PathLike[str]) -> Statistics:
         ParameterError: no such file, or not what it should hold.
     """
     where = os.fspath(path)
-    hint = "write it with thinflow.transforms.freeze_batch_norms.save_statistics"
+    hint = "write it with thinflow.transforms.batch_norms.save_statistics"
     try:
         with open(where, "rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {key: archive[key] for key in archive.files}

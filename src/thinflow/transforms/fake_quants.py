@@ -1,8 +1,4 @@
-"""Let trained ranges quantize: fake quantization becomes real one.
-
-fake_quant(x, lo, hi)  ->  Dequantize(Requantize(QuantizeV2(x, lo, hi), lo, hi))    through 32 bits
-fake_quant(w, lo, hi)  ->  Dequantize(codes, lo, hi)                                for constants w
-"""
+"""Fake quantization: hoisted, freed from its moving averages, turned into eight-bit ops."""
 
 from __future__ import annotations
 
@@ -13,19 +9,149 @@ from typing import ClassVar
 import numpy as np
 
 from thinflow.analysis.shapes import infer_shapes
+from thinflow.errors import ParameterError
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import QINT32, QUINT8
 from thinflow.ops.fake_quant import nudged_range
-from thinflow.ops.traits import Trait
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site
-from thinflow.rewrite.pattern import Match, any_value, many, node
-from thinflow.rewrite.rule import Refuse, transform
+from thinflow.rewrite.pattern import Match, any_value, const, many, node
+from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms.quantized.ops import TO_EIGHT_BITS
 from thinflow.transforms.quantized.values import MIN_FIRST, constant, has_loops, ports
 from thinflow.transforms.shared.constants import const_tensor, is_finite, stored_once
+
+Bounds = tuple[float, float]
+
+
+def _bounds(fake: Node) -> Bounds | None:
+    """The range of a fake quantization, if it is constant."""
+    ends = [const_tensor(v) for v in fake.inputs[1:]]
+    numbers = [float(t.numpy().reshape(())) for t in ends if t is not None and t.size == 1]
+    return (numbers[0], numbers[1]) if len(numbers) == 2 else None
+
+
+def _chain(fake: Node, bounds: Bounds) -> list[Node]:
+    """The nodes to move in front of, nearest first."""
+    chain: list[Node] = []
+    reader, value = fake, fake.inputs[0]
+    # A node that others read as well would give them quantized values.
+    while _is_only_for(reader, value) and _commutes(value.node, bounds):
+        chain.append(value.node)
+        reader, value = value.node, value.node.inputs[0]
+    return chain
+
+
+def _in_place(fake: Node) -> str | None:
+    """Why there is nothing to do: nothing stands between it and the op that it was trained for."""
+    bounds = _bounds(fake)
+    moves = bounds is None or fake.control_inputs or _chain(fake, bounds)
+    return None if moves else "it stands where it belongs"
+
+
+def _is_only_for(reader: Node, value: Value) -> bool:
+    """Whether nobody but `reader` sees a value, and only once."""
+    uses = value.uses
+    return value.port == 0 and len(uses) == 1 and uses[0].node is reader and not value.node.is_protected
+
+
+def _commutes(node: Node, bounds: Bounds) -> bool:
+    """Whether an op gives the same after fake quantization with this range as before it."""
+    if not node.inputs or node.get("T") is None or not node.get("T").is_floating:
+        return False
+    low, high = bounds
+    # Order is kept by rounding to levels, so the largest stays the largest.
+    if node.op in {"MaxPool", "Transpose"} or has(node.op, Trait.IDENTITY | Trait.RESHAPE):
+        return True
+    if node.op == "Relu":
+        # What Relu cuts off is below the range, and cut off by it already.
+        return low >= 0
+    if node.op == "Relu6":
+        return low >= 0 and high <= 6
+    # A padded zero is a level, and so the same before and after.
+    return has(node.op, Trait.PAD) and low <= 0 <= high and _pads_zeros(node)
+
+
+def _pads_zeros(node: Node) -> bool:
+    if node.op == "Pad":
+        return True
+    value = const_tensor(node.inputs[2]) if len(node.inputs) == 3 else None
+    return value is not None and not np.any(value.numpy())
+
+
+@transform("hoist_fake_quants")
+@dataclass(frozen=True)
+class HoistFakeQuants(Rewrite):
+    """Move fake quantization in front of ops that hand the range of their input on.
+
+    fake_quant(relu(max_pool(x)))  ->  relu(max_pool(fake_quant(x)))
+
+    There it meets the op whose result it was trained for. Zero is always one of the levels, and they are in
+    order; so ops that only move, choose or clamp numbers may come before or after.
+    """
+
+    tolerance = 1e-6
+    in_file_order = True
+    until_fixpoint = False
+    pattern: ClassVar = node(
+        "FakeQuantWithMinMaxVars",
+        *(any_value("x"), any_value("low"), any_value("high")),
+        name="fake",
+        where=_in_place,
+    )
+
+    def check(self, m: Match) -> None:
+        bounds = _bounds(m.fake)
+        if bounds is None:
+            raise Refuse("its range is not constant")
+        if m.fake.control_inputs:
+            raise Refuse("it waits for other nodes")
+        m.bind("chain", _chain(m.fake, bounds))
+
+    def describe(self, m: Match) -> str:
+        return f"moved in front of '{m.chain[-1].name}'"
+
+    def build(self, m: Match, site: Site) -> Value:
+        fake: Node = m.fake
+        nearest: Node = m.chain[0]
+        last: Node = m.chain[-1]
+        x, name = last.inputs[0], f"{fake.name}_hoisted"
+        before_last = Site(site.graph, last, self.name)
+        moved = before_last.add(fake.op, x, m.low, m.high, name=name, attrs=fake.attrs, device=fake.device)
+        # So that ops behind it still know shape and type.
+        moved.spec = x.spec
+        last.set_input(0, moved)
+        site.made.add(nearest)  # it takes the place and the name of what stood behind it
+        return nearest.output()
+
+
+@transform("remove_ema")
+@dataclass(frozen=True)
+class RemoveEma(Rewrite):
+    """Take the moving averages out of fake quantization: the last range measured in training becomes the
+    range.
+
+    fake_quant(x, assign(lo, ...), assign(hi, ...))  ->  fake_quant(x, lo, hi)
+    """
+
+    exact = False  # the graph before updates its range with every run
+
+    pattern: ClassVar = node(
+        "FakeQuantWithMinMaxVars",
+        any_value("x"),
+        node("Assign", const("low"), any_value(), boundary=True),
+        node("Assign", const("high"), any_value(), boundary=True),
+        name="quantize",
+    )
+
+    def build(self, m: Match, site: Site) -> Value:
+        return site.add(m.quantize.op, m.x, m.low, m.high, attrs=m.quantize.attrs)
+
+    def describe(self, m: Match) -> str:
+        return f"its range is '{m.low.name}' to '{m.high.name}'"
 
 
 @dataclass(frozen=True)
@@ -84,8 +210,10 @@ def _written(node: Node) -> tuple[float, float]:
 @transform("convert_fake_quants")
 @dataclass(frozen=True)
 class ConvertFakeQuants(Rewrite):
-    """Turn FakeQuantWithMinMaxVars and ...Args of eight bits into QuantizeV2 and Requantize. A step of
-    quantize_nodes.
+    """Let trained ranges quantize: fake quantization becomes real one.
+
+    fake_quant(x, lo, hi)  ->  Dequantize(Requantize(QuantizeV2(x, lo, hi), lo, hi))    through 32 bits
+    fake_quant(w, lo, hi)  ->  Dequantize(codes, lo, hi)                                for constants w
     """
 
     exact = False
@@ -158,3 +286,18 @@ def _stored(node: Node, weights: Tensor, levels: Levels, site: Site) -> tuple[Va
         constant(site, np.asarray(levels.low, np.float32), f"{base}/min", near),
         constant(site, np.asarray(levels.high, np.float32), f"{base}/max", near),
     )
+
+
+@transform("fake_quantize_training")
+@dataclass(frozen=True)
+class FakeQuantizeTraining(Transform):
+    """Not offered: the Graph Transform Tool once prepared training graphs for quantization here."""
+
+    def __post_init__(self) -> None:
+        raise ParameterError(
+            "fake quantization has to be in the graph while it is trained, and thinflow gets it afterwards",
+            hint="use quantization-aware training of the training framework, or quantize_weights here",
+        )
+
+    def apply(self, graph: Graph, trace: Trace) -> None:
+        raise AssertionError("it cannot be made")
