@@ -5,9 +5,9 @@ Calls are lowered in place. How a loop and a choice between two branches are sai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -15,23 +15,21 @@ from thinflow.analysis.loops import infer_with_loops
 from thinflow.control_flow.frames import Loop
 from thinflow.control_flow.functionalize import branch_functions, loop_functions
 from thinflow.control_flow.steps import Branching, Step, nodes_of, steps_of
+from thinflow.decompose import nms_padded
 from thinflow.decompose import rules as decomposing
 from thinflow.errors import ThinflowError, UnsupportedOp
 from thinflow.ir.attrs import Attr, FunctionAttr
 from thinflow.ir.function import NMS_PADDED, Function
 from thinflow.ir.graph import Graph, Node, Value
-from thinflow.ir.order import MERGES
-from thinflow.ir.types import BOOL
+from thinflow.ir.types import BOOL, TensorSpec
 from thinflow.lower import rules
 from thinflow.lower.lowering import Lowering, Specs, Vocabulary, needed_nodes, raise_refusals
-from thinflow.lower.nms_padded import suppression_padded
+from thinflow.ops.traits import Trait, has
 from thinflow.program.model import Block
+from thinflow.typing import Array
 
 _MAX_DEPTH = 50  # calls inside calls
-_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
-_TF1 = frozenset(
-    {"Enter", "RefEnter", "Switch", "RefSwitch", "_SwitchN", "NextIteration", "RefNextIteration", *MERGES}
-)
+_CYCLIC = Trait.ENTER | Trait.SWITCH | Trait.MERGE | Trait.NEXT_ITERATION
 
 # The loader takes any file: a loop or a body may be malformed in ways that nothing here foresees.
 _DAMAGE = (ThinflowError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
@@ -44,10 +42,8 @@ class FlowLowering(Lowering):
     """A run that knows loops, branches and calls.
 
     Attributes:
-        calls: the rules of ops that call functions; they get the run, the node and its inputs.
+        wanted: what is read by whoever asked for this run.
     """
-
-    calls: ClassVar[Mapping[str, Callable[[Any, Node, list[Any]], list[Any]]]]
 
     def __init__(
         self,
@@ -59,6 +55,7 @@ class FlowLowering(Lowering):
     ) -> None:
         super().__init__(target, specs, constants)
         self._depth: int = 0 if around is None else around._depth + 1
+        self.wanted: set[Value] = set()
         self._inside: dict[Node, str] = {}  # nodes of loops and branches -> why nobody else can read them
 
     # --- what a target adds -------------------------------------------------------------------------------
@@ -89,6 +86,7 @@ class FlowLowering(Lowering):
 
     def lower_all(self, graph: Graph, outputs: Sequence[Value], inputs: Iterable[Value]) -> None:
         """Emit all that outputs need."""
+        self.wanted.update(outputs)
         for step in steps(graph, outputs, list(inputs)):
             self.lower_step(step)
 
@@ -125,14 +123,16 @@ class FlowLowering(Lowering):
 
     def _apply(self, node: Node) -> tuple[Any, ...]:
         functions = node.graph.functions if node.graph is not None else {}
-        if node.op not in functions and node.op not in self.calls:
+        call = rules.find_call(node.op, self.target.name)
+        if node.op not in functions and call is None:
             return self._by_rule_or_parts(node)
         slots = [self.read(v) for v in node.inputs]
         self.builder.begin(node)
         try:
             if node.op in functions:
                 return tuple(self.inlined(_function(node, FunctionAttr(node.op, node.attrs)), slots))
-            return tuple(self.calls[node.op](self, node, slots))
+            assert call is not None
+            return tuple(call(self, node, slots))
         except _DAMAGE as error:
             raise _refusal(error, node) from error
 
@@ -150,10 +150,8 @@ class FlowLowering(Lowering):
                 refusal = error
         slots = [self.tensor_of(self.operand(node, v)) for v in node.inputs]
         self.builder.begin(node)
-        specs = [self.builder.tensor_spec(t) for t in slots]
-        known = {n: np.asarray(t.array()) for n, t in enumerate(slots) if t.is_constant}
         try:
-            function = decomposing.parts_of(node, specs, known, self.target.index)
+            function = decomposing.parts_of(node, *self.described(slots), self.target.index)
             start = len(self.builder.operators)
             results = tuple(self.inlined(function, slots))
         except UnsupportedOp as error:
@@ -182,6 +180,11 @@ class FlowLowering(Lowering):
             if value in self.tensors:
                 self.tensors[value] = self.stand_in(self.tensors[value])
         super()._refuse(node, error, ports)
+
+    def described(self, slots: Sequence[Any]) -> tuple[list[TensorSpec], dict[int, Array]]:
+        """Types and shapes of values, and the elements of those that are constant, by their numbers."""
+        specs = [self.builder.tensor_spec(t) for t in slots]
+        return specs, {n: np.asarray(t.array()) for n, t in enumerate(slots) if t.is_constant}
 
     # --- calls, loops and branches ------------------------------------------------------------------------
 
@@ -259,7 +262,7 @@ def steps(graph: Graph, outputs: Sequence[Value], inputs: Sequence[Value]) -> li
     """The steps that compute outputs from inputs, in order. O(nodes + edges)."""
     order: list[Step] = list(needed_nodes(outputs, inputs))
     # TF1's loops and branches are cycles of single nodes, and finding them costs a walk over the graph.
-    if any(isinstance(n, Node) and n.op in _TF1 for n in order):
+    if any(isinstance(n, Node) and has(n.op, _CYCLIC) for n in order):
         return steps_of(graph, outputs, inputs)
     return order
 
@@ -299,38 +302,46 @@ def _copied(function: Function) -> Function:
     )
 
 
-def _call(lowering: FlowLowering, node: Node, slots: list[Any]) -> list[Any]:
+@rules.calls("PartitionedCall", "StatefulPartitionedCall")
+def _call(run: FlowLowering, node: Node, slots: list[Any]) -> list[Any]:
     function = _function(node, node.attrs.get("f"))
-    results = suppression_padded(lowering, function, slots) if function.implements == NMS_PADDED else None
-    return lowering.inlined(function, slots) if results is None else results
+    if function.implements != NMS_PADDED:
+        return run.inlined(function, slots)
+    proposal = nms_padded.proposal(function.name, *run.described(slots))
+    if proposal is None:
+        return run.inlined(function, slots)
+    *results, is_right = run.inlined(proposal, slots[:2])
+
+    def proposed(_: FlowLowering, given: list[Any]) -> list[Any]:
+        return given[len(slots) :]
+
+    def itself(inner: FlowLowering, given: list[Any]) -> list[Any]:
+        return inner.inlined(function, given[: len(slots)])
+
+    return run.chosen(is_right, [*slots, *results], proposed, itself)
 
 
-def _if(lowering: FlowLowering, node: Node, slots: list[Any]) -> list[Any]:
+@rules.calls("If", "StatelessIf")
+def _if(run: FlowLowering, node: Node, slots: list[Any]) -> list[Any]:
     then, otherwise = (_function(node, node.attrs.get(f"{which}_branch")) for which in ("then", "else"))
-    return lowering.chosen(slots[0], slots[1:], called(then), called(otherwise))
+    return run.chosen(slots[0], slots[1:], called(then), called(otherwise))
 
 
-def _case(lowering: FlowLowering, node: Node, slots: list[Any]) -> list[Any]:
+@rules.calls("Case", "StatelessCase")
+def _case(run: FlowLowering, node: Node, slots: list[Any]) -> list[Any]:
     attr = node.attrs.get("branches")
     branches = [_function(node, f) for f in attr] if isinstance(attr, tuple) else []
     if not branches:
         raise UnsupportedOp("it has no branches", node.where)
-    return lowering.one_of([called(f) for f in branches], slots)
+    return run.one_of([called(f) for f in branches], slots)
 
 
-def _while(lowering: FlowLowering, node: Node, slots: list[Any]) -> list[Any]:
+@rules.calls("While", "StatelessWhile")
+def _while(run: FlowLowering, node: Node, slots: list[Any]) -> list[Any]:
     condition, body = (_function(node, node.attrs.get(which)) for which in ("cond", "body"))
     if not len(body.inputs) == len(body.outputs) == len(slots):
         raise UnsupportedOp("its body does not give what it takes", node.where)
-    return lowering.turned(condition, body, slots)
-
-
-FlowLowering.calls = {
-    **dict.fromkeys(_CALLS, _call),
-    **dict.fromkeys(("If", "StatelessIf"), _if),
-    **dict.fromkeys(("Case", "StatelessCase"), _case),
-    **dict.fromkeys(("While", "StatelessWhile"), _while),
-}
+    return run.turned(condition, body, slots)
 
 
 def lowered_block(target: Vocabulary, graph: Graph) -> Block[Any, Any]:

@@ -11,8 +11,10 @@ from thinflow.ir.attrs import Attr
 from thinflow.ir.function import ARGUMENT, Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import FLOAT, INT32, VARIANT, DType
+from thinflow.lower.control import FlowLowering
+from thinflow.lower.rules import calls
 from thinflow.lower.tflite.builder import Builder, ints, require, shape_of
-from thinflow.lower.tflite.listed import Listed, Slot
+from thinflow.lower.tflite.listed import Listed, Slot, items_of
 from thinflow.lower.tflite.program import Tensor
 
 _NAMES = ("i", "cs", "f", "o", "ci", "co", "h")
@@ -21,7 +23,26 @@ _KEPT = ("forget_bias", "cell_clip", "use_peephole")
 _DEFAULTS: dict[str, dict[str, Attr]] = {"BlockLSTMV2": {"cell_clip": 0.0}}
 
 
-def loop_of(
+@calls("BlockLSTM", "BlockLSTMV2", to="tflite")
+def block_lstm(run: FlowLowering, node: Node, slots: list[Slot]) -> list[Slot]:
+    """A loop of LSTMBlockCells that collects what is read."""
+    read = [v.port for v in node.outputs if v.uses or v.is_graph_output or v in run.wanted]
+    # Nobody reads anything: one list all the same, that of h, for the loop to have something to collect.
+    ports = read or [6]
+    condition, body, first = _loop_of(run.builder, node, slots, ports)
+    last = run.turned(condition, body, first)
+    # The first three are the counter, the cell state and the output of the last
+    # step; behind the lists x follows.
+    found = dict(zip(ports, last[3:], strict=False))
+    nothing = UnsupportedOp("nobody reads it")
+    spare = run.builder.refuse(nothing, 7)
+    return [
+        items_of(run.builder, slot) if isinstance(slot := found.get(port), Listed) else spare[port]
+        for port in range(7)
+    ]
+
+
+def _loop_of(
     b: Builder, node: Node, slots: Sequence[Slot], ports: Sequence[int]
 ) -> tuple[Function, Function, list[Slot]]:
     """The condition and the body of a loop, and what goes into it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from thinflow.lower.tflite import kernels
 from thinflow.lower.tflite.program import Operator, Tensor
 from thinflow.tflite.options import encode_options
 from thinflow.wire import flexbuffer
+
+TableContent: TypeAlias = tuple[DType, DType, tuple[Any, ...], tuple[Any, ...]]
+"""Types of keys and values, the keys, and the value of each."""
 
 
 @dataclass
@@ -63,6 +66,7 @@ class Builder(Building[Tensor]):
 
     Attributes:
         quantized: what is known of quantized values.
+        tables: content of a lookup table -> its number; the same in all subgraphs of a program.
     """
 
     operators: list[Operator]
@@ -70,6 +74,13 @@ class Builder(Building[Tensor]):
     def __init__(self, specs: Mapping[Value, TensorSpec] | None = None) -> None:
         super().__init__(Tensor, specs, Operator)
         self.quantized = QuantizedContext()
+        self.tables: dict[TableContent, int] = {}
+
+    def inside(self) -> Builder:
+        """A builder for another subgraph of the same program."""
+        inner = Builder()
+        inner.quantized.inferred, inner.tables = self.quantized.inferred, self.tables
+        return inner
 
     def value(self, value: Value, *, like: Tensor | None = None, element: DType | None = None) -> Tensor:
         """As in the base class; a part of a complex value where rules are asked for parts."""

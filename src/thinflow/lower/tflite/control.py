@@ -7,23 +7,22 @@ the subgraph instead, where kernels want them. Lists go in and out as the tensor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from thinflow.control_flow.steps import root_of
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.function import Function
-from thinflow.ir.graph import Graph, Node, Value
-from thinflow.ir.types import BOOL, DType
+from thinflow.ir.graph import Node, Value
+from thinflow.ir.types import BOOL
 from thinflow.lower.control import FlowLowering, Maker
 from thinflow.lower.lowering import Lowering, Specs, Vocabulary, raise_refusals
 from thinflow.lower.tflite import quantized_context
 from thinflow.lower.tflite.bodies import Body, stored, without_twins
 from thinflow.lower.tflite.builder import Builder
-from thinflow.lower.tflite.calls import block_lstm
 from thinflow.lower.tflite.complex import Complex, has_form, is_complex, lower_complex
 from thinflow.lower.tflite.counters import turns
 from thinflow.lower.tflite.first_turn import zeros_for
@@ -31,7 +30,6 @@ from thinflow.lower.tflite.fuse import fuse
 from thinflow.lower.tflite.listed import Listed, Slot, items_of
 from thinflow.lower.tflite.lstm import fused_loop
 from thinflow.lower.tflite.lstm_pattern import LoopBody
-from thinflow.lower.tflite.nms_soft import suppression
 from thinflow.lower.tflite.program import Subgraph, Tensor
 from thinflow.lower.tflite.slots import (
     argument_of,
@@ -45,7 +43,6 @@ from thinflow.lower.tflite.slots import (
     tensor_of,
     truth,
 )
-from thinflow.lower.tflite.tables import filling, lookup
 
 TARGET = Vocabulary("tflite", "TFLite", Builder)
 
@@ -57,17 +54,8 @@ class ControlLowering(FlowLowering):
 
     Attributes:
         subgraphs: those made so far, number 1 first; the subgraph that runs is to be number 0.
-        tables: number of a lookup table -> the number of the subgraph that fills it.
         recurrent: one of `lstm.FORMS`: whether LSTMs become LiteRT's fused op.
-        wanted: what is read by whoever asked for this run.
     """
-
-    calls: ClassVar = {
-        **FlowLowering.calls,
-        **dict.fromkeys(("BlockLSTM", "BlockLSTMV2"), block_lstm),
-        **dict.fromkeys(("LookupTableFind", "LookupTableFindV2"), lookup),
-        "NonMaxSuppressionV5": suppression,
-    }
 
     def __init__(
         self,
@@ -82,28 +70,12 @@ class ControlLowering(FlowLowering):
         if isinstance(known, ControlLowering):
             # Parameters are inferred for a whole graph at a time: trials of its nodes share them.
             self.builder.quantized.inferred = known.builder.quantized.inferred
+            self.builder.tables = known.builder.tables
         self.subgraphs: list[Subgraph] = [] if around is None else around.subgraphs
-        self.tables: dict[int, int] = {} if around is None else around.tables
-        self._contents: dict[Any, int] = {} if around is None else around._contents
         self._is_nested: bool = (
             around is not None and around._is_nested
         )  # it writes into a subgraph that is called
         self.recurrent: str = recurrent if around is None else around.recurrent
-        self.wanted: set[Value] = set()
-
-    def lower_all(self, graph: Graph, outputs: Sequence[Value], inputs: Iterable[Value]) -> None:
-        self.wanted.update(outputs)
-        super().lower_all(graph, outputs, inputs)
-
-    def table(self, keys: Any, values: Any, key: DType, value: DType) -> int:
-        """The number of the table with this content, which gets one if it has none."""
-        # Tables with the same content are one, however many ops make them.
-        content = (key, value, tuple(keys.tolist()), tuple(values.tolist()))
-        number = self._contents.setdefault(content, len(self.tables))
-        if number not in self.tables:
-            self.subgraphs.append(filling(number, keys, values, key, value))
-            self.tables[number] = len(self.subgraphs)
-        return number
 
     def operand(self, node: Node, value: Value) -> Slot:
         """An operand as a rule is handed it: int8 values and 32-bit sums only where it knows them."""

@@ -20,6 +20,7 @@ from thinflow.lower.tflite.internal_values import border, inner_groups
 from thinflow.lower.tflite.program import Operator, Program, Signature, Subgraph, Tensor
 from thinflow.lower.tflite.quantized_context import stored
 from thinflow.lower.tflite.slots import copied
+from thinflow.lower.tflite.tables import filling
 
 SIGNATURE = "serving_default"
 
@@ -187,11 +188,14 @@ def _fill_tables(main: Subgraph, lowering: ControlLowering) -> None:
     """Let the tables that are read be filled before anything else runs."""
     called = [main, *called_by(main, lowering.subgraphs)]
     read = {o.options["table_id"] for part in called for o in part.operators if o.code == "HASHTABLE"}
-    # CALL_ONCE runs its subgraph the first time only: tables are filled once for all runs of an interpreter.
-    main.operators[:0] = [
-        Operator("CALL_ONCE", [], [], {"init_subgraph_index": lowering.tables[table]}, origin=f"table{table}")
-        for table in sorted(read)
-    ]
+    contents = list(lowering.builder.tables)
+    first = []
+    for table in sorted(read):
+        lowering.subgraphs.append(filling(table, contents[table]))
+        # CALL_ONCE runs its subgraph the first time only: once for all runs of an interpreter.
+        options = {"init_subgraph_index": len(lowering.subgraphs)}
+        first.append(Operator("CALL_ONCE", [], [], options, origin=f"table{table}"))
+    main.operators[:0] = first
 
 
 def _tensor(lowering: ControlLowering, value: Value) -> Tensor:

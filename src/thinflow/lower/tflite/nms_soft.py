@@ -6,7 +6,6 @@ LiteRT's own operator drops boxes beyond the limit of overlap, where TensorFlow 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,26 +13,25 @@ from thinflow.ir.function import ARGUMENT, Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import BOOL, FLOAT, INT32, VARIANT
 from thinflow.lower import rules
+from thinflow.lower.control import FlowLowering
 from thinflow.lower.tflite.builder import Builder, ints, require, shape_of
 from thinflow.lower.tflite.complex import combined
 from thinflow.lower.tflite.listed import Listed, Slot, items_of
 from thinflow.lower.tflite.program import Tensor
 
-if TYPE_CHECKING:
-    from thinflow.lower.tflite.control import ControlLowering
-
 _MOST_UNROLLED = 32  # turns, each of four operators
 _MOST = 1 << 22  # overlaps of boxes, all of which are computed first
 
 
-def suppression(lowering: ControlLowering, node: Node, slots: list[Slot]) -> list[Slot]:
+@rules.calls("NonMaxSuppressionV5", to="tflite")
+def suppression(run: FlowLowering, node: Node, slots: list[Slot]) -> list[Slot]:
     """NonMaxSuppressionV5: places [k], scores [k], and how many are valid []."""
-    b = lowering.builder
+    b = run.builder
     tensors = [slot for slot in slots if isinstance(slot, Tensor)]
     # A sigma of 0 is hard suppression, which LiteRT's operator does right.
     if len(tensors) == 6 and (sigma := _number(tensors[5])) != 0:
         require(sigma is not None and sigma > 0, "its sigma is computed while the model runs, or below 0")
-        return _soft(lowering, node, tensors, sigma or 0.0)
+        return _soft(run, node, tensors, sigma or 0.0)
     rule = rules.find(node.op, "tflite")
     assert rule is not None
     b.begin(node)
@@ -44,8 +42,8 @@ def _number(x: Tensor) -> float | None:
     return float(np.asarray(x.array()).reshape(())) if x.is_constant else None
 
 
-def _soft(lowering: ControlLowering, node: Node, tensors: Sequence[Tensor], sigma: float) -> list[Slot]:
-    b = lowering.builder
+def _soft(run: FlowLowering, node: Node, tensors: Sequence[Tensor], sigma: float) -> list[Slot]:
+    b = run.builder
     boxes, scores, count, _, least, _ = tensors
     (n, _), (limit,) = shape_of(boxes, "the boxes", 2), ints(count, "max_output_size")
     threshold = _number(least)
@@ -61,7 +59,7 @@ def _soft(lowering: ControlLowering, node: Node, tensors: Sequence[Tensor], sigm
     lists: list[Slot] = [Listed(size, kind, ()) for kind in (INT32, FLOAT)]
     first: list[Slot] = [b.const(np.int32(0), "turn"), scores, *lists, factors]
     condition = _condition(node, size, threshold or 0.0)
-    turns, _, places, kept, _ = lowering.turned(condition, _body(node), first)
+    turns, _, places, kept, _ = run.turned(condition, _body(node), first)
     assert isinstance(turns, Tensor)
     found = [items_of(b, slot) for slot in (places, kept) if isinstance(slot, Listed)]
     b.begin(node)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,11 +13,9 @@ from thinflow.ir.types import BOOL, FLOAT, INT32, INT64, RESOURCE, STRING, DType
 from thinflow.lower.operands import require
 from thinflow.lower.rules import lower
 from thinflow.lower.tables import known_content
-from thinflow.lower.tflite.builder import Builder
+from thinflow.lower.tflite.builder import Builder, TableContent
 from thinflow.lower.tflite.program import Operator, Subgraph, Tensor
-
-if TYPE_CHECKING:
-    from thinflow.lower.tflite.control import ControlLowering
+from thinflow.typing import Array
 
 _MOST_PLACES = 1 << 20
 """Numbers between the least key and the greatest, up to which a row of values is kept for all of them."""
@@ -24,62 +23,63 @@ _MOST_COMPARED = 1 << 10
 """Keys that each number is compared with."""
 
 
-def lookup(run: ControlLowering, node: Node, slots: list[Any]) -> list[Tensor]:
+@lower("LookupTableFindV2", "LookupTableFind", to="tflite")
+def lookup(b: Builder, node: Node, table: Tensor, keys: Tensor, default: Tensor) -> Tensor:
     """The value of each key; a default for those that are not there."""
-    _, keys, default = slots
     content = known_content(node)
-    b = run.builder
     require(default.shape == (), "there is a default for each key, or its rank is not known")
     require(bool(content.items), "the table is empty")
     require(keys.shape is not None, "the rank of the keys is not known")
     # LiteRT's hash tables know two pairs of types only: string to int64 and int64 to string.
     if content.key.is_integer and content.value is not STRING:
-        return [_by_number(b, content, keys, default)]
+        return _by_number(b, content, keys, default)
     if content.key is STRING and content.value is not STRING:
-        return [_by_text(run, content, keys, default)]
+        return _by_text(b, content, keys, default)
     require(content.key.is_integer, f"LiteRT has no tables from {content.key} to {content.value}")
     items = np.array(list(content.items), np.int64), _texts(content.items.values())
-    return [_found(run, *items, INT64, STRING, b.cast(keys, INT64), default)]
+    return _found(b, *items, INT64, STRING, b.cast(keys, INT64), default)
 
 
-def _by_text(run: ControlLowering, content: Content, keys: Tensor, default: Tensor) -> Tensor:
+def _by_text(b: Builder, content: Content, keys: Tensor, default: Tensor) -> Tensor:
     """The values themselves where they are int64, else by their places."""
-    b, texts = run.builder, _texts(content.items)
+    texts = _texts(content.items)
     values = np.array(list(content.items.values()), content.value.numpy())
     if content.value is INT64:
-        return _found(run, texts, values, STRING, INT64, keys, default)
+        return _found(b, texts, values, STRING, INT64, keys, default)
     count = len(texts)
     # A place behind the last value: `_gathered` puts the default there.
     none = b.const(np.int64(count), "none")
-    places = _found(run, texts, np.arange(count), STRING, INT64, keys, none)
+    places = _found(b, texts, np.arange(count), STRING, INT64, keys, none)
     return _gathered(b, values, content.value, places, default, keys.shape)
 
 
 def _found(
-    run: ControlLowering,
-    keys: Any,
-    values: Any,
+    b: Builder,
+    keys: Array,
+    values: Array,
     key: DType,
     value: DType,
     wanted: Tensor,
     default: Tensor,
 ) -> Tensor:
     """Values from a hash table. Its handle is made where it is read; it is filled when a model is loaded."""
-    b = run.builder
-    number = run.table(keys, values, key, value)
+    # Tables with the same content are one, however many ops make them.
+    content = (key, value, tuple(keys.tolist()), tuple(values.tolist()))
+    number = b.tables.setdefault(content, len(b.tables))
     options = {"key_dtype": key, "value_dtype": value, "table_id": number}
     handle = b.own("table", (1,), RESOURCE)
     b.append("HASHTABLE", [], [handle], options)
     return b.step("HASHTABLE_FIND", handle, wanted, default, shape=wanted.shape, element=value)
 
 
-def filling(table: int, keys: Any, values: Any, key: DType, value: DType) -> Subgraph:
+def filling(table: int, content: TableContent) -> Subgraph:
     """The subgraph that fills a table."""
+    key, value, *sides = content
     name = f"table{table}"
     handle = Tensor(f"{name}/handle", (1,), RESOURCE)
     parts = [
-        Tensor(f"{name}/{what}", array.shape, element, array)
-        for what, array, element in (("keys", keys, key), ("values", values, value))
+        Tensor(f"{name}/{what}", (len(side),), element, _row(side, element))
+        for what, side, element in zip(("keys", "values"), sides, (key, value), strict=True)
     ]
     options = {"key_dtype": key, "value_dtype": value, "table_id": table}
     operators = [
@@ -145,8 +145,13 @@ def size(b: Builder, node: Node, table: Tensor) -> Tensor:
     return b.const(np.int64(len(known_content(node).items)), "count")
 
 
-def _texts(values: Any) -> Any:
-    # Filled and not converted: NumPy would make fixed-width bytes of them, which lose trailing zeros.
-    found = np.empty(len(values), object)
-    found[:] = [v.encode() if isinstance(v, str) else bytes(v) for v in values]
-    return found
+def _texts(values: Iterable[str | bytes]) -> Array:
+    return _row([v.encode() if isinstance(v, str) else bytes(v) for v in values], STRING)
+
+
+def _row(values: Sequence[Any], element: DType) -> Array:
+    """An array [n]."""
+    # Filled and not converted: NumPy would make fixed-width bytes of texts, which lose trailing zeros.
+    row = np.empty(len(values), object if element is STRING else element.numpy())
+    row[:] = values
+    return row

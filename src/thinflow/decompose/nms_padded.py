@@ -10,18 +10,16 @@ function chooses, too. Where the answer is no, the function itself runs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from thinflow.ir.function import ARGUMENT, Function
 from thinflow.ir.graph import Graph, Node, Value
-from thinflow.ir.types import BOOL, FLOAT, INT32
-
-if TYPE_CHECKING:
-    from thinflow.lower.control import FlowLowering
+from thinflow.ir.types import BOOL, FLOAT, INT32, TensorSpec
+from thinflow.typing import Array
 
 _EPSILON = np.float32(1e-8)
 _NEAR = np.float32(1 + 2**-10)
@@ -51,36 +49,32 @@ class _Call:
         return min(self.size, self.count)
 
 
-def suppression_padded(lowering: FlowLowering, function: Function, slots: Sequence[Any]) -> list[Any] | None:
-    """Places int32 [1,size] and how many there are, as the function gives them; None if it has to run."""
-    call = _read(slots)
-    if call is None:
-        return None
+def proposal(name: str, specs: Sequence[TensorSpec], constants: Mapping[int, Array]) -> Function | None:
+    """boxes and scores -> places int32 [1,size], how many there are, and whether both are right [].
+
+    Args:
+        name: of the function.
+        specs: types and shapes of its arguments.
+        constants: number of an argument -> its elements, for those that are constant.
+
+    Returns:
+        None if the function has to run.
+    """
+    call = _read(specs, constants)
+    batch = (specs[0].shape or ())[:-2] if specs else ()
     # One image: the runtimes' op knows no batch here.
-    shape = tuple(slots[0].shape)
-    if len(shape) not in (2, 3) or shape[:-2] not in ((), (1,)):
-        return None
-    found = lowering.inlined(_proposal(function.name, call, shape[:-2]), slots[:2])
-
-    def proposed(_: FlowLowering, given: list[Any]) -> list[Any]:
-        return given[-2:]
-
-    def itself(inner: FlowLowering, given: list[Any]) -> list[Any]:
-        return inner.inlined(function, given[:-2])
-
-    return lowering.chosen(found[2], [*slots, *found[:2]], proposed, itself)
+    return None if call is None or batch not in ((), (1,)) else _proposal(name, call, [1] * len(batch))
 
 
-def _read(slots: Sequence[Any]) -> _Call | None:
+def _read(specs: Sequence[TensorSpec], constants: Mapping[int, Array]) -> _Call | None:
     """None for what is not known, or not one image's boxes as floats."""
-    if len(slots) != 2 + _FIXED or not all(getattr(s, "is_constant", False) for s in slots[2:]):
+    if len(specs) != 2 + _FIXED or not all(n in constants for n in range(2, len(specs))):
         return None
-    size, limit, least, is_sorted = (np.asarray(s.array()) for s in slots[2:6])
-    boxes = slots[0]
-    if boxes.dtype is not FLOAT or slots[1].dtype is not FLOAT or not boxes.shape:
+    size, limit, least, is_sorted = (constants[n] for n in range(2, 6))
+    shape = specs[0].shape
+    if any(s.dtype is not FLOAT for s in specs[:2]) or shape is None or len(shape) not in (2, 3):
         return None
-    count = boxes.shape[-2] if len(boxes.shape) > 1 else None
-    call = _Call(count or 0, int(size), np.float32(limit), np.float32(least), bool(is_sorted))
+    call = _Call(shape[-2] or 0, int(size), np.float32(limit), np.float32(least), bool(is_sorted))
     fits = 0 < call.count * call.most <= _MOST and call.limit > 0 and not np.isnan(call.least)
     return call if fits else None
 
@@ -118,7 +112,7 @@ def _proposal(name: str, call: _Call, batch: Sequence[int]) -> Function:
     sure = _is_right(steps, call, boxes, valid, falling, places, is_kept)
     if order is not None:
         places = steps.where(is_kept, steps.gathered(order, places), np.int32(0))
-    results = [steps.reshaped(places, (1, call.size)), steps.reshaped(count, tuple(batch)), sure]
+    results = [steps.reshaped(places, (1, call.size)), steps.reshaped(count, batch), sure]
     return Function(f"{name}/proposal", steps.graph, arguments, results)
 
 
