@@ -17,21 +17,21 @@ PACKAGE = Path(thinflow.__file__).parent
 FLOORS: tuple[frozenset[str], ...] = tuple(
     frozenset(floor.split())
     for floor in (
-        "_version plain_text typing",
+        "_version typing",
         "errors",
         "wire ir",
         "ops program",
         "tflite onnx",
-        "rewrite control_flow drawing formats",
+        "rewrite control_flow formats",
         "analysis interpreter",
         "decompose lift synthetic zoo",
         "transforms lower",
-        "load quantize rewriting",
+        "load quantize",
         "engines",
         "compare bench",
-        "optimize reducing",
+        "optimize",
         "api",
-        "compat",
+        "compat rewriting",
         "cli",
         "__main__",
     )

@@ -49,7 +49,7 @@ def test_changes_of_cosmic_ray_matter() -> None:
     ("source", "test"),
     [
         ("src/thinflow/ops/identity.py", "tests/ops/test_identity.py"),
-        ("src/thinflow/plain_text.py", "tests/test_plain_text.py"),
+        ("src/thinflow/errors/plain_text.py", "tests/errors/test_plain_text.py"),
         ("src/thinflow/formats/_secrecy.py", "tests/formats/test_pack_damage.py"),
         ("src/thinflow/compare/same_structure.py", "tests/compare/test_same_structure.py"),
         ("src/thinflow/lower/onnx/diagonal.py", "tests/lower/onnx/test_diagonal.py"),

@@ -1,7 +1,8 @@
 """What models print while they run, what runtimes log of them, what event files keep: no terminal obeys it.
 
 The other roads have their tests where they are: terminal, shell words, file names, spreadsheets, JSON, C in
-`cli/test_hostile_names.py`; HTML, SVG and DOT in `drawing/test_drawing.py`; Markdown in `test_plain_text.py`.
+`cli/test_hostile_names.py`; HTML, SVG and DOT in
+`api/pictures/test_drawing.py`; Markdown in `errors/test_plain_text.py`.
 """
 
 from __future__ import annotations

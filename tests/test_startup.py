@@ -140,7 +140,13 @@ def test_help_is_light() -> None:
     loaded = modules_loaded_by("from thinflow.cli import main\nassert main(['--help']) == 0")
     assert not loaded & (HEAVY | {"argparse", "difflib", "importlib.metadata", "logging"})
     own = {name for name in loaded if name.startswith("thinflow.")}
-    assert own == {"thinflow._version", "thinflow.cli", "thinflow.cli._gate", "thinflow.plain_text"}
+    assert own == {
+        "thinflow._version",
+        "thinflow.cli",
+        "thinflow.cli._gate",
+        "thinflow.errors",
+        "thinflow.errors.plain_text",
+    }
 
 
 @pytest.mark.parametrize("verb", COMMANDS)
@@ -152,7 +158,7 @@ def test_help_of_a_command_loads_only_that_command(verb: str) -> None:
         *(name for name in loaded if name.startswith("thinflow.cli")),
         "thinflow._version",
         "thinflow.errors",
-        "thinflow.plain_text",
+        "thinflow.errors.plain_text",
     }
 
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from thinflow.bench.report import BenchmarkReport
     from thinflow.compare.diff.conversion import ConversionDiff
     from thinflow.compare.diff.report import Diff
+    from thinflow.compare.reducing.search import Reduction
     from thinflow.compare.verification import Verification
     from thinflow.compat.android import InferenceInterface
     from thinflow.compat.stat_summarizer import StatSummarizer, StatSummarizerOptions
@@ -69,7 +70,6 @@ if TYPE_CHECKING:
     from thinflow.optimize.report import GraphReport, OptimizeReport
     from thinflow.quantize.pictures import Scaling
     from thinflow.quantize.recipe import Recipe
-    from thinflow.reducing.search import Reduction
     from thinflow.rewriting import Rewrite, load_plugin, register
 
 __all__ = [
@@ -152,7 +152,7 @@ _HOMES = {
     "thinflow.optimize.report": "GraphReport OptimizeReport",
     "thinflow.quantize.pictures": "Scaling",
     "thinflow.quantize.recipe": "Recipe",
-    "thinflow.reducing.search": "Reduction",
+    "thinflow.compare.reducing.search": "Reduction",
     "thinflow.compare.verification": "Verification",
     "thinflow.compat.android": "InferenceInterface",
     "thinflow.errors": (

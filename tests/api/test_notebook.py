@@ -15,10 +15,10 @@ import pytest
 import thinflow
 from tests.checkpoints import write_checkpoint
 from thinflow import zoo
+from thinflow.errors.plain_text import markdown, markdown_code
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.notebook import markdown_html, table_html, text_html
 from thinflow.ir.types import FLOAT
-from thinflow.plain_text import markdown, markdown_code
 
 EVIL = "<b>x</b>&`|*"
 """A name that TensorFlow would refuse, and a hostile file can have."""

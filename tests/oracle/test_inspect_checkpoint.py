@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from thinflow.cli import main
-from thinflow.plain_text import shown
+from thinflow.errors.plain_text import shown
 
 v1 = tf.compat.v1
 

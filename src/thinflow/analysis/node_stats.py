@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from thinflow.plain_text import csv_cell, one_line
+from thinflow.errors.plain_text import csv_cell, one_line
 
 _RULE = "=" * 30
 STYLES = ("tf2", "tf1")

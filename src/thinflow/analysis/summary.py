@@ -19,6 +19,7 @@ from thinflow.analysis.sample_norms import is_sample_norm, uses_batch_statistics
 from thinflow.analysis.shapes import infer_shapes, port_count
 from thinflow.analysis.switches import in_training_branch
 from thinflow.errors import FeedError, closest
+from thinflow.errors.plain_text import one_line
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.check import find_problems
 from thinflow.ir.garbage import paused_gc
@@ -29,7 +30,6 @@ from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import DType, TensorSpec
 from thinflow.ops import registry
 from thinflow.ops.traits import Trait, has
-from thinflow.plain_text import one_line
 
 _NOT_OUTPUTS = frozenset({"Const", "Assign", "NoOp", "Placeholder"})
 

@@ -37,6 +37,6 @@ def named_orders() -> dict[str, str]:
 
 def load_plugins(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
     """Load files of transforms; the names they register. See `thinflow.load_plugin`."""
-    from thinflow.rewriting import load_plugin
+    from thinflow.api.plugins import load_plugin
 
     return [name for path in paths for name in load_plugin(path)]

@@ -14,8 +14,8 @@ from thinflow.load.graphs import Source, load
 from thinflow.typing import Progress, Shapes
 
 if TYPE_CHECKING:
-    from thinflow.reducing.properties import Property
-    from thinflow.reducing.search import Reduction
+    from thinflow.compare.reducing.properties import Property
+    from thinflow.compare.reducing.search import Reduction
     from thinflow.typing import Feed
 
 
@@ -57,7 +57,7 @@ def reduce(
     Raises:
         ParameterError: the graph does not fail; or not exactly one way of failing was given.
     """
-    from thinflow.reducing.search import Search, reduce_graph
+    from thinflow.compare.reducing.search import Search, reduce_graph
 
     graph = load(source, inputs=inputs, outputs=outputs, shapes=shapes)
     what = _property(transforms, engine, command, tolerance)
@@ -67,7 +67,7 @@ def reduce(
 
 def failure(source: Source, **options: Any) -> str:
     """How a graph fails, "" if it does not. Options: as for `reduce`."""
-    from thinflow.reducing.search import Search, start_of
+    from thinflow.compare.reducing.search import Search, start_of
 
     names = {k: options.get(k) for k in ("inputs", "outputs", "shapes")}
     graph = load(source, **names)
@@ -123,8 +123,8 @@ def read_arrays(path: str | os.PathLike[str]) -> dict[str, Any]:
 def _property(
     transforms: str | None, engine: str | None, command: str | None, tolerance: float | None
 ) -> Property:
+    from thinflow.compare.reducing.properties import CommandFails, EngineDisagrees, TransformsFail
     from thinflow.compare.verify import require_tolerance
-    from thinflow.reducing.properties import CommandFails, EngineDisagrees, TransformsFail
     from thinflow.transforms import resolve
 
     if sum(x is not None for x in (transforms, engine, command)) != 1:

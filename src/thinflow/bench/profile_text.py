@@ -11,8 +11,8 @@ from thinflow.bench.profile_model import Profile
 from thinflow.bench.tables import Table, pipes, shortened
 from thinflow.bench.timing_loop import tell
 from thinflow.errors import ThinflowError
+from thinflow.errors.plain_text import markdown
 from thinflow.ir.brief import brief_repr
-from thinflow.plain_text import markdown
 from thinflow.typing import Progress
 
 if TYPE_CHECKING:

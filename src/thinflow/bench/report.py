@@ -17,9 +17,9 @@ from thinflow.bench.system_load import Doing
 from thinflow.bench.tables import figures, pipes, readable
 from thinflow.bench.workload import counted
 from thinflow.errors import ParameterError, closest
+from thinflow.errors.plain_text import markdown
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.notebook import markdown_html
-from thinflow.plain_text import markdown
 
 
 @brief_repr

@@ -8,7 +8,7 @@ from typing import Protocol
 from thinflow.bench.memory import Memory
 from thinflow.bench.rows import Row
 from thinflow.bench.stats import plus_minus
-from thinflow.plain_text import markdown
+from thinflow.errors.plain_text import markdown
 
 WIDTH = 100
 _GAP = 2

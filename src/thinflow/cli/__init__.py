@@ -15,7 +15,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from thinflow.cli._gate import Guarded
-from thinflow.plain_text import one_line
+from thinflow.errors.plain_text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from thinflow.cli._gate import behind
-from thinflow.plain_text import one_line
+from thinflow.errors.plain_text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

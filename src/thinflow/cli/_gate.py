@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from thinflow.plain_text import shown
+from thinflow.errors.plain_text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

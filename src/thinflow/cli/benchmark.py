@@ -17,7 +17,7 @@ from thinflow.cli._options import (
     names,
 )
 from thinflow.errors import ParameterError
-from thinflow.plain_text import csv_cell, one_line
+from thinflow.errors.plain_text import csv_cell, one_line
 
 EXAMPLES = """
   thinflow benchmark model.tflite

@@ -28,7 +28,7 @@ from thinflow.cli._options import (
 )
 from thinflow.cli._placement import placement_lines
 from thinflow.errors import ParameterError
-from thinflow.plain_text import one_line
+from thinflow.errors.plain_text import one_line
 
 if TYPE_CHECKING:
     from thinflow.analysis.summary import Summary

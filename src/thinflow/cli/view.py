@@ -41,7 +41,7 @@ def run(args: Namespace) -> int:
     import json
     from pathlib import Path
 
-    from thinflow.api.drawing import draw
+    from thinflow.api.pictures.draw import draw
     from thinflow.cli._console import human_bytes
 
     output = args.output or f"{Path(args.model).resolve().name.split('.')[0]}.html"

@@ -8,9 +8,9 @@ from typing import Any
 from thinflow.compare.differences import NO_CHANGE, Difference
 from thinflow.compare.divergence import Divergence
 from thinflow.compare.layer_differences import Layer
+from thinflow.errors.plain_text import one_line
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.notebook import text_html
-from thinflow.plain_text import one_line
 
 
 @brief_repr

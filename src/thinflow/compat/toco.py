@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from thinflow.api.drawing import write_dot
+from thinflow.api.pictures.draw import write_dot
 from thinflow.errors import ParameterError, closest
 from thinflow.ir.brief import brief_repr
 from thinflow.optimize.conversion import Conversion

@@ -17,8 +17,8 @@ from thinflow.engines._threads import inter_op_threads
 from thinflow.engines.base import Compiled
 from thinflow.engines.partition import Region
 from thinflow.errors import EngineUnavailable, FeedError, ParameterError
+from thinflow.errors.plain_text import first_line
 from thinflow.ir.types import TensorSpec, dtype
-from thinflow.plain_text import first_line
 
 if TYPE_CHECKING:
     from thinflow.ir.graph import Graph, Node, Value

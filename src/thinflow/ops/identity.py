@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from thinflow.errors import NodeError
+from thinflow.errors.plain_text import shown
 from thinflow.ir.types import Shape, TensorSpec, shape_text
 from thinflow.ops._numeric import widen
 from thinflow.ops._shapes import merge
@@ -15,7 +16,6 @@ from thinflow.ops._state import HandsReferenceOn
 from thinflow.ops._summaries import summary
 from thinflow.ops.registry import OpDef, op, require
 from thinflow.ops.traits import Trait
-from thinflow.plain_text import shown
 from thinflow.typing import Array
 
 

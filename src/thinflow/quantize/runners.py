@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from thinflow.errors import EngineUnavailable, FeedError, closest
+from thinflow.errors.plain_text import first_line
 from thinflow.ir.types import TensorSpec
 from thinflow.lower.tflite import program as tflite
 from thinflow.onnx import program as onnx
 from thinflow.onnx import writer as onnx_writer
-from thinflow.plain_text import first_line
 from thinflow.quantize.fitting import fit
 from thinflow.typing import Array
 

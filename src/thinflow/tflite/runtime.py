@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import IO, Any
 
-from thinflow.plain_text import shown
+from thinflow.errors.plain_text import shown
 
 _BANNER = b"INFO: Created TensorFlow Lite XNNPACK delegate"
 _seen = False

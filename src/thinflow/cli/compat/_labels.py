@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from thinflow.cli._console import print_lines
 from thinflow.cli._oldflags import OldFlags, Setting
 from thinflow.errors import ParameterError
-from thinflow.plain_text import csv_cell
+from thinflow.errors.plain_text import csv_cell
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from thinflow.cli._oldflags import USAGE_EXIT, OldFlags, Setting, is_help
 from thinflow.errors import ParameterError
-from thinflow.plain_text import one_line
+from thinflow.errors.plain_text import one_line
 
 if TYPE_CHECKING:
     from thinflow.load.frozen import Frozen

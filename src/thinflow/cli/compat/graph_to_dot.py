@@ -31,7 +31,7 @@ def main(argv: Sequence[str]) -> int:
         if not values[name]:
             print(f"the flag --{name} is required\n{FLAGS.usage()}", file=sys.stderr)
             return USAGE_EXIT
-    from thinflow.api.drawing import write_dot
+    from thinflow.api.pictures.draw import write_dot
 
     target = str(values["dot_output"])
     write_dot(os.path.expanduser(str(values["graph"])), os.path.expanduser(target))

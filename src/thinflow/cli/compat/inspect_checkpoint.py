@@ -118,7 +118,7 @@ def _print_list(checkpoint: Checkpoint) -> None:
 def _verify(checkpoint: Checkpoint) -> int:
     """Read every value; a line for each that is damaged. The exit code."""
     from thinflow.api import variable_states
-    from thinflow.plain_text import one_line
+    from thinflow.errors.plain_text import one_line
 
     states = list(variable_states(checkpoint))
     damaged = [state for state in states if state.problem]

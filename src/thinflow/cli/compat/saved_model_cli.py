@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from thinflow.cli._console import print_lines
 from thinflow.errors import ParameterError, WriteError, closest
-from thinflow.plain_text import file_names, one_line
+from thinflow.errors.plain_text import file_names, one_line
 
 if TYPE_CHECKING:
     from thinflow.formats.metagraph import MetaGraph

@@ -11,11 +11,11 @@ from thinflow.analysis.precision import precision
 from thinflow.compare.diff.crossing import Crossing, bytes_by_type, cross, ops_text, short_op
 from thinflow.compare.diff.weights import WeightPair, pair_weights, worst_text
 from thinflow.compare.layer_differences import Layer, first_beyond, steepest
+from thinflow.errors.plain_text import one_line
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.garbage import paused_gc
 from thinflow.ir.graph import Graph, Node
 from thinflow.ir.notebook import text_html
-from thinflow.plain_text import one_line
 
 if TYPE_CHECKING:
     from thinflow.compare.verify import Verification

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, ClassVar, TypeVar
 
+from thinflow.api.editor import Editor
 from thinflow.errors import ParameterError, ThinflowError, TransformError
 from thinflow.ir.copying import copy_into
 from thinflow.ir.graph import Graph, Value
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
-from thinflow.rewriting.editor import Editor
 
 REQUIRED: Any = object()
 """The default of a parameter that has to be given."""

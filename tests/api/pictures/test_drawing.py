@@ -11,12 +11,12 @@ import pytest
 
 from tests.library import function, graph_of, node
 from tests.transforms.golden import parse_graph
-from thinflow.api.drawing import draw, write_dot
-from thinflow.drawing import render
-from thinflow.drawing.dot import dot, plain_dot, quoted
-from thinflow.drawing.layout import layout
-from thinflow.drawing.picture import MOST_BOXES, picture
-from thinflow.drawing.svg import page, svg
+from thinflow.api.pictures import render
+from thinflow.api.pictures.dot import dot, plain_dot, quoted
+from thinflow.api.pictures.draw import draw, write_dot
+from thinflow.api.pictures.layout import layout
+from thinflow.api.pictures.picture import MOST_BOXES, picture
+from thinflow.api.pictures.svg import page, svg
 from thinflow.errors import FormatError, ParameterError
 from thinflow.ir.graph import Graph
 from thinflow.ir.types import FLOAT

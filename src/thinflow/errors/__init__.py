@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from thinflow.plain_text import shown
+from thinflow.errors.plain_text import shown
 
 if TYPE_CHECKING:
     from typing_extensions import Self

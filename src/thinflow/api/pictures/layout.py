@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from thinflow.drawing.picture import Arrow, Box, Picture
+from thinflow.api.pictures.picture import Arrow, Box, Picture
 
 CHARACTER_WIDTH = 6.6
 LINE_HEIGHT = 14.0

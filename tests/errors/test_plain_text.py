@@ -7,7 +7,15 @@ import unicodedata
 import pytest
 
 from thinflow.errors import NodeError
-from thinflow.plain_text import csv_cell, file_name, file_names, markdown, markdown_code, one_line, shown
+from thinflow.errors.plain_text import (
+    csv_cell,
+    file_name,
+    file_names,
+    markdown,
+    markdown_code,
+    one_line,
+    shown,
+)
 
 
 @pytest.mark.parametrize("code", [*range(0x20), *range(0x7F, 0xA0), 0x202E, 0x2066, 0x2028, 0xFEFF, 0xE0041])

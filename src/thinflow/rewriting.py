@@ -7,13 +7,8 @@ graph before, and undone if they broke it.
 
 from __future__ import annotations
 
-from thinflow.rewrite.driver import Rewrite
-from thinflow.rewrite.edits import Site
-from thinflow.rewrite.pattern import Match, any_of, any_value, const, many, match, node, optional, output_of
-from thinflow.rewrite.rule import Refuse, Transform, transform
-from thinflow.rewrite.trace import Trace
-from thinflow.rewriting.editor import Editor
-from thinflow.rewriting.functions import (
+from thinflow.api.editor import Editor
+from thinflow.api.function_transforms import (
     BoolParam,
     Context,
     FloatParam,
@@ -22,7 +17,12 @@ from thinflow.rewriting.functions import (
     register,
     register_raw,
 )
-from thinflow.rewriting.plugins import load_plugin
+from thinflow.api.plugins import load_plugin
+from thinflow.rewrite.driver import Rewrite
+from thinflow.rewrite.edits import Site
+from thinflow.rewrite.pattern import Match, any_of, any_value, const, many, match, node, optional, output_of
+from thinflow.rewrite.rule import Refuse, Transform, transform
+from thinflow.rewrite.trace import Trace
 
 __all__ = [
     "BoolParam",

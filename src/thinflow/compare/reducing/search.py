@@ -11,14 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from thinflow.engines import _child
-from thinflow.errors import EngineCrashed, FeedError, ParameterError
-from thinflow.formats import graphdef
-from thinflow.ir.brief import brief_repr
-from thinflow.ir.graph import Graph, Node
-from thinflow.ir.notebook import text_html
-from thinflow.plain_text import one_line, shown
-from thinflow.reducing.candidate import (
+from thinflow.compare.reducing.candidate import (
     Candidate,
     bypassed,
     cut,
@@ -28,7 +21,14 @@ from thinflow.reducing.candidate import (
     with_constant,
     without_trimmings,
 )
-from thinflow.reducing.properties import Property, outcome_of_file
+from thinflow.compare.reducing.properties import Property, outcome_of_file
+from thinflow.engines import _child
+from thinflow.errors import EngineCrashed, FeedError, ParameterError
+from thinflow.errors.plain_text import one_line, shown
+from thinflow.formats import graphdef
+from thinflow.ir.brief import brief_repr
+from thinflow.ir.graph import Graph, Node
+from thinflow.ir.notebook import text_html
 from thinflow.typing import Array, Progress
 
 T = TypeVar("T")

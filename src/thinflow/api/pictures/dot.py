@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from thinflow.drawing.picture import Box, Picture
+from thinflow.api.pictures.picture import Box, Picture
 from thinflow.ir.graph import Graph
 
 _COLOURS = {

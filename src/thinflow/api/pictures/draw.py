@@ -60,7 +60,7 @@ def draw(
         ParameterError: another suffix, or PNG without Graphviz.
         WriteError: the file cannot be written.
     """
-    from thinflow.drawing.picture import picture
+    from thinflow.api.pictures.picture import picture
     from thinflow.formats._files import write_file
     from thinflow.load.graphs import declare_interface
 
@@ -87,10 +87,10 @@ def _kind(path: str | os.PathLike[str]) -> str:
 
 def _written(drawn: object, kind: str, engine: str | None) -> tuple[bytes, str]:
     """The file, and who laid it out."""
-    from thinflow.drawing import render
-    from thinflow.drawing.dot import dot
-    from thinflow.drawing.picture import Picture
-    from thinflow.drawing.svg import page, svg
+    from thinflow.api.pictures import render
+    from thinflow.api.pictures.dot import dot
+    from thinflow.api.pictures.picture import Picture
+    from thinflow.api.pictures.svg import page, svg
 
     assert isinstance(drawn, Picture)
     if kind == "dot":
@@ -119,7 +119,7 @@ def write_dot(source: Source, path: str | os.PathLike[str]) -> int:
         FormatError: the source cannot be read.
         WriteError: the file cannot be written.
     """
-    from thinflow.drawing.dot import plain_dot
+    from thinflow.api.pictures.dot import plain_dot
     from thinflow.formats._files import write_file
 
     return write_file(path, [plain_dot(stored_graph(source)).encode()])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "write-a-transform.md"
+PAGE = Path(__file__).parents[3] / "docs" / "write-a-transform.md"
 PART = re.compile(r"<!-- (?:file: (?P<file>\S+)|try) -->\n```python\n(?P<code>.*?)```\n", re.DOTALL)
 
 

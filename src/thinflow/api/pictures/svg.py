@@ -5,8 +5,8 @@ from __future__ import annotations
 import html
 import zlib
 
-from thinflow.drawing.layout import LINE_HEIGHT, Layout, Placed, Point, layout
-from thinflow.drawing.picture import Arrow, Picture
+from thinflow.api.pictures.layout import LINE_HEIGHT, Layout, Placed, Point, layout
+from thinflow.api.pictures.picture import Arrow, Picture
 
 _BORDERS = {
     "input": "#2e7d32",
