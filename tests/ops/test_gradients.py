@@ -270,3 +270,48 @@ def test_what_does_not_fit() -> None:
     with pytest.raises(ShapeError, match="the input gives"):
         run("Conv2DBackpropFilter", X, ints(3, 3, 3, 4), normal(1, 1, 1, 4), **_CONV)
     assert infer("AvgPoolGrad", TensorSpec(INT32, (4,)), TensorSpec(FLOAT, None)).shape == (None,) * 4
+
+
+_NAN_INF = [[1, np.nan, 3, 2, 5, 4], [np.nan, np.nan, np.nan, 2, 5, np.nan], [np.nan, -np.inf, 3, 3, 3, 3]]
+
+
+@pytest.mark.parametrize(
+    ("row", "dx", "dx_3d", "second"),
+    # What TensorFlow 2.21 gives on a CPU.
+    list(
+        zip(
+            _NAN_INF,
+            [[1, 0, 2, 0, 3, 0]] * 3,
+            [[1, 0, 2, 0, 3, 0], [0, 0, 0, 2, 3, 0], [0, 0, 2, 2, 3, 3]],
+            [[1, 3, 5], [0, 4, 5], [0, 3, 5]],
+            strict=True,
+        )
+    ),
+)
+def test_max_pools_pass_gradients_as_tensorflow_does_where_there_is_nan(
+    row: list[float], dx: list[int], dx_3d: list[int], second: list[int]
+) -> None:
+    x, dy = np.float32([row]).reshape(1, 1, 6, 1), np.float32([1, 2, 3]).reshape(1, 1, 3, 1)
+    ddx = np.float32([1, 2, 3, 4, 5, 6]).reshape(x.shape)
+    window = {"ksize": (1, 1, 2, 1), "strides": (1, 1, 2, 1), "padding": "VALID"}
+    y = run("MaxPool", x, **window)
+    assert run("MaxPoolGrad", x, y, dy, **window).ravel().tolist() == dx
+    assert run("MaxPoolGradGrad", x, y, ddx, **window).ravel().tolist() == second
+    window = {"ksize": (1, 1, 1, 2, 1), "strides": (1, 1, 1, 2, 1), "padding": "VALID"}
+    x, y, dy, ddx = x[:, None], y[:, None], dy[:, None], ddx[:, None]
+    assert run("MaxPool3DGrad", x, y, dy, **window).ravel().tolist() == dx_3d
+    assert run("MaxPool3DGradGrad", x, y, ddx, **window).ravel().tolist() == second
+
+
+def test_the_place_of_the_largest_is_the_first_where_it_is_nan_or_infinite() -> None:
+    x = np.float32([np.nan, 2, 5, np.nan, -np.inf, -np.inf]).reshape(1, 1, 6, 1)
+    window = {"ksize": (1, 1, 2, 1), "strides": (1, 1, 2, 1), "padding": "VALID"}
+    y, places = run("MaxPoolWithArgmax", x, **window)
+    assert str(y.ravel().tolist()) == "[nan, 5.0, -inf]"
+    assert places.ravel().tolist() == [0, 2, 4]
+
+
+def test_dilation_leaves_nan_out() -> None:
+    x, w = np.float32([1, np.nan, 3, 2]).reshape(1, 1, 4, 1), np.float32([0.5, 1]).reshape(1, 2, 1)
+    window = {"strides": (1, 1, 2, 1), "rates": (1, 1, 1, 1), "padding": "VALID"}
+    assert run("Dilation2D", x, w, **window).ravel().tolist() == [1.5, 3.5]

@@ -247,7 +247,8 @@ class Dilation2D(OpDef):
         with np.errstate(over="ignore", invalid="ignore"):
             for tap in win.taps():
                 seen = shifted(padded, win, tap, out) + w[tap]
-                np.maximum(y, np.where(shifted(inside, win, tap, out), seen, low), out=y)
+                # TensorFlow compares with >, so a NaN never wins.
+                np.fmax(y, np.where(shifted(inside, win, tap, out), seen, low), out=y)
         return y
 
     @staticmethod

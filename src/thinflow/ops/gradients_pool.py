@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,16 +36,20 @@ def _winners(x: Array, win: Window) -> Array:
     """The number of the tap with the largest value of each window, the first of equals."""
     out = win.output_sizes(x.shape[1:-1])
     padded = pad(x, win.pads(x.shape[1:-1]), lowest(x.dtype))
-    inside = pad(np.ones((1, *x.shape[1:-1], 1), bool), win.pads(x.shape[1:-1]), False)
+    inside = _inside(x, win)
     best = np.full((x.shape[0], *out, x.shape[-1]), lowest(x.dtype), x.dtype)
     winner = np.full(best.shape, -1, np.int64)
     for number, tap in enumerate(win.taps()):
         seen = shifted(padded, win, tap, out)
-        # The first tap inside wins even with the lowest value itself, so that every window has a winner; NaN
-        # never.
-        wins = shifted(inside, win, tap, out) & ((seen > best) | ((winner < 0) & (seen == best)))
+        # The first tap inside wins whatever it holds, and a NaN is exceeded by nothing: so TensorFlow has it.
+        wins = shifted(inside, win, tap, out) & ((winner < 0) | (seen > best))
         best, winner = np.where(wins, seen, best), np.where(wins, number, winner)
     return winner
+
+
+def _inside(x: Array, win: Window) -> Array:
+    """True at the places of a padded input that are not padding."""
+    return pad(np.ones((1, *x.shape[1:-1], 1), bool), win.pads(x.shape[1:-1]), False)
 
 
 def _max_gradient(x: Array, dy: Array, where: Layout, win: Window) -> Array:
@@ -53,25 +57,46 @@ def _max_gradient(x: Array, dy: Array, where: Layout, win: Window) -> Array:
     x, dy = where.last(x), where.last(dy)
     winner = _winners(x, win)
     require(dy.shape == winner.shape, f"dy is {list(dy.shape)} (channels last), not {list(winner.shape)}")
+    return where.restore(_spread(x, dy, win, lambda number, tap: winner == number))
+
+
+def _max_gradient_3d(x: Array, y: Array, dy: Array, where: Layout, win: Window) -> Array:
+    """dy goes to all inputs of its window that are as large as y: TensorFlow's 3D kernel divides nothing."""
+    x, y, dy = where.last(x), where.last(y), where.last(dy)
+    out = (x.shape[0], *win.output_sizes(x.shape[1:-1]), x.shape[-1])
+    require(dy.shape == y.shape == out, f"dy is {list(dy.shape)} (channels last), not {list(out)}")
+    padded, inside = pad(x, win.pads(x.shape[1:-1])), _inside(x, win)
+
+    def is_largest(number: int, tap: tuple[int, ...]) -> Array:
+        del number
+        return np.asarray(shifted(inside, win, tap, out[1:-1]) & (shifted(padded, win, tap, out[1:-1]) == y))
+
+    return where.restore(_spread(x, dy, win, is_largest))
+
+
+def _spread(x: Array, dy: Array, win: Window, is_chosen: Callable[[int, tuple[int, ...]], Array]) -> Array:
+    """dy added up where the taps of its windows are chosen."""
     # Overlapping windows add up, for narrow floats in float32.
     upstream = widened(dy)
     padded, dx = _target(x.shape, win, upstream.dtype)
     for number, tap in enumerate(win.taps()):
-        chosen = np.where(winner == number, upstream, upstream.dtype.type(0))
+        chosen = np.where(is_chosen(number, tap), upstream, upstream.dtype.type(0))
         shifted(padded, win, tap, dy.shape[1:-1])[...] += chosen
-    return where.restore(dx.astype(dy.dtype))
+    return dx.astype(dy.dtype)
 
 
-def _max_gradient_gradient(x: Array, ddx: Array, where: Layout, win: Window) -> Array:
-    """Of each window the value of ddx where x is largest, the first of equals."""
-    x, ddx = where.last(x), where.last(ddx)
+def _max_gradient_gradient(x: Array, y: Array, ddx: Array, where: Layout, win: Window) -> Array:
+    """Of each window the value of ddx where x is y first; 0 where it never is, as y is where all are NaN."""
+    x, y, ddx = where.last(x), where.last(y), where.last(ddx)
     require(ddx.shape == x.shape, f"the gradient is {list(ddx.shape)} (channels last), not {list(x.shape)}")
-    winner = _winners(x, win)
-    padded = pad(ddx, win.pads(x.shape[1:-1]))
-    y = np.zeros(winner.shape, ddx.dtype)
-    for number, tap in enumerate(win.taps()):
-        y = np.where(winner == number, shifted(padded, win, tap, winner.shape[1:-1]), y)
-    return where.restore(y)
+    out = (x.shape[0], *win.output_sizes(x.shape[1:-1]), x.shape[-1])
+    require(y.shape == out, f"y is {list(y.shape)} (channels last), not {list(out)}")
+    values, padded, inside = pad(x, win.pads(x.shape[1:-1])), pad(ddx, win.pads(x.shape[1:-1])), _inside(x, win)
+    dy, is_open = np.zeros(out, ddx.dtype), np.ones(out, bool)
+    for tap in win.taps():
+        taken = is_open & shifted(inside, win, tap, out[1:-1]) & (shifted(values, win, tap, out[1:-1]) == y)
+        dy, is_open = np.where(taken, shifted(padded, win, tap, out[1:-1]), dy), is_open & ~taken
+    return where.restore(dy)
 
 
 class _LikeInput(OpDef):
@@ -128,7 +153,7 @@ class MaxPool3DGrad(_LikeInput):
         data_format: str = "NDHWC",
     ) -> Array:  # fmt: skip
         where = layout(data_format, 5)
-        return _max_gradient(x, dy, where, _window(where, ksize, strides, padding))
+        return _max_gradient_3d(x, y, dy, where, _window(where, ksize, strides, padding))
 
 
 class _LikeOutput(OpDef):
@@ -147,7 +172,7 @@ class MaxPoolGradGrad(_LikeOutput):
         data_format: str = "NHWC",
     ) -> Array:  # fmt: skip
         where = layout(data_format)
-        return _max_gradient_gradient(x, ddx, where, _window(where, ksize, strides, padding))
+        return _max_gradient_gradient(x, y, ddx, where, _window(where, ksize, strides, padding))
 
 
 @op("MaxPoolGradGradV2")
@@ -173,7 +198,7 @@ class MaxPoolGradGradV2(OpDef):
     ) -> Array:
         where = layout(data_format)
         return _max_gradient_gradient(
-            x, ddx, where, _window(where, ksize.tolist(), strides.tolist(), padding)
+            x, y, ddx, where, _window(where, ksize.tolist(), strides.tolist(), padding)
         )
 
 
@@ -187,7 +212,7 @@ class MaxPool3DGradGrad(_LikeOutput):
         data_format: str = "NDHWC",
     ) -> Array:  # fmt: skip
         where = layout(data_format, 5)
-        return _max_gradient_gradient(x, ddx, where, _window(where, ksize, strides, padding))
+        return _max_gradient_gradient(x, y, ddx, where, _window(where, ksize, strides, padding))
 
 
 @op("MaxPoolGradWithArgmax")

@@ -245,8 +245,8 @@ class MaxPoolWithArgmax(OpDef):
                 cols, from_cols = _inside(j, w, y.shape[2], strides[2], pads[2][0])
                 seen = x[:, from_rows, from_cols]
                 best, index = y[:, rows, cols], where[:, rows, cols]
-                # The second part gives windows full of the lowest value a winner, too.
-                wins = (seen > best) | ((index < 0) & (seen == best))
+                # The first wins whatever it holds, and a NaN is exceeded by nothing: so TensorFlow has it.
+                wins = (index < 0) | (seen > best)
                 np.copyto(best, seen, where=wins)
                 np.copyto(index, np.broadcast_to(flat[:, from_rows, from_cols], seen.shape), where=wins)
         return y, where.astype(Targmax.numpy())
