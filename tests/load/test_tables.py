@@ -159,11 +159,26 @@ def test_columns_of_a_file(tmp_path: Path) -> None:
     assert values.tolist() == [10, 11, 12]
 
 
+def test_lines_end_where_tensorflow_ends_them(tmp_path: Path) -> None:
+    path = tmp_path / "t.txt"
+    path.write_bytes(b"a\rb\r\nc\r\r\nd\x0be\n\x1cf\r")
+    keys, _ = read_text_file(path, filler())
+    assert keys.tolist() == [b"a\rb", b"c\r", b"d\x0be", b"\x1cf"]
+    path.write_bytes(b"a\n\nb\n")
+    keys, _ = read_text_file(path, filler(vocab_size=1))
+    assert keys.tolist() == [b"a"]
+
+
 @pytest.mark.parametrize(
     ("content", "options", "problem"),
     [
         (b"a\n", {"key_index": 0, "value_index": 1}, "line 1 has no column 1"),
         (b"a\tb\n", {"key_index": 0, "value_index": 1}, "a column should hold whole numbers"),
+        # As TensorFlow 2.21: "empty line found at position", "expected 5 but got 2", "Read less bytes".
+        (b"a\n\nb\n", {}, "line 2 is empty"),
+        (b"a\n\r\nb\n", {}, "line 2 is empty"),
+        (b"a\nb\n", {"vocab_size": 5}, "the table takes 5 lines, the file has 2"),
+        (b"", {}, "contents is empty"),
     ],
 )
 def test_files_that_do_not_fit(content: bytes, options: dict[str, int], problem: str, tmp_path: Path) -> None:

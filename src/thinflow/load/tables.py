@@ -216,17 +216,14 @@ def read_text_file(path: Path, filler: Node) -> tuple[np.ndarray[Any, Any], np.n
     try:
         if path.stat().st_size > _MAX_FILE_BYTES:
             raise FormatError("the file is too large for a table", str(path))
-        lines = path.read_bytes().splitlines()
+        content = path.read_bytes()
     except OSError as e:
         raise FormatError(
             f"a table's file cannot be read: {e.strerror}",
             str(path),
             "put it there, or leave the table empty: --allow-missing",
         ) from e
-    size = int(filler.get("vocab_size", -1))
-    if size >= 0:
-        # vocab_size below 0 means all lines.
-        lines = lines[:size]
+    lines = _lines(content, int(filler.get("vocab_size", -1)), path)
     delimiter = str(filler.get("delimiter") or "\t").encode("utf-8", "surrogateescape")
     offset = int(filler.get("offset", 0))
     table = filler.inputs[0].node
@@ -238,6 +235,36 @@ def read_text_file(path: Path, filler: Node) -> tuple[np.ndarray[Any, Any], np.n
         )
     ]
     return columns[0], columns[1]
+
+
+def _lines(content: bytes, count: int, path: Path) -> list[bytes]:
+    """The first lines of a text file as TensorFlow reads it: they end at a newline alone, and lose a return.
+
+    Args:
+        content: of the file.
+        count: how many are wanted; below 0: all.
+        path: of the file.
+
+    Raises:
+        FormatError: there are fewer, none, or one is empty: TensorFlow would not fill the table.
+    """
+    lines = [line.removesuffix(b"\r") for line in content.split(b"\n")]
+    if not lines[-1]:
+        del lines[-1]
+    if count >= 0:
+        lines, available = lines[:count], len(lines)
+        if available < count:
+            raise FormatError(
+                f"the table takes {count} lines, the file has {available}",
+                str(path),
+                "see that the file is whole",
+            )
+    elif not lines:
+        raise FormatError("the file with a table's contents is empty", str(path), "see that the file is whole")
+    empty = next((number for number, line in enumerate(lines, start=1) if not line), None)
+    if empty is not None:
+        raise FormatError(f"line {empty} is empty", str(path), "see that the file is whole")
+    return lines
 
 
 def _column(
