@@ -35,7 +35,9 @@ def test_unknown_ops_and_sizes_are_named() -> None:
     infer_shapes(graph)
     unknown = graph_cost(graph).unknown
     assert unknown["y"] == "its sizes are not known"
+    assert unknown["z"] == "its sizes are not known"  # Relu has no rule of its own
     assert unknown["m"] == "unknown op Mystery"
+    assert "i" not in unknown  # an Identity costs nothing, whatever its size
 
 
 def test_only_some_nodes() -> None:

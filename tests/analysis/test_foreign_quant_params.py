@@ -62,6 +62,17 @@ def test_constants_of_onnx_have_the_grid_that_reads_them() -> None:
     assert step_of(graph.add("onnx.Relu", [real], "r").output()) == 0
 
 
+def test_absent_inputs_shift_no_places() -> None:
+    """QLinearAdd(a, a scale, no zero point, b, b scale, no zero point, scale, zero point)."""
+    graph = Graph()
+    x = graph.add("Placeholder", name="x", attrs={}).output()
+    other, scale = graph.constant(np.float32(2), "o"), graph.constant(np.float32(0.5), "s")
+    zero = graph.constant(np.uint8(7), "z")
+    inputs, absent = [x, other, x, other, scale, zero], {"absent_inputs": (2, 5)}
+    total = graph.add("onnx.com.microsoft.QLinearAdd", inputs, "y", attrs=absent).output()
+    assert params_of(total) == TensorParams((0.5,), (7,))
+
+
 def test_nonsense_is_no_grid() -> None:
     graph = Graph()
     attrs = {"quantization_scale": (0.5, 0.25), "quantization_zero_point": (0, 0), "quantization_axis": 3}

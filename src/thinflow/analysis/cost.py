@@ -12,6 +12,7 @@ from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node
 from thinflow.ops import registry
 from thinflow.ops.registry import Cost
+from thinflow.ops.traits import Trait
 
 
 @brief_repr
@@ -49,10 +50,10 @@ def graph_cost(graph: Graph, nodes: Sequence[Node] | None = None) -> GraphCost:
             result.unknown[node.name] = f"unknown op {node.op}"
             continue
         outputs, inputs = [v.spec for v in node.outputs], [v.spec for v in node.inputs]
-        if not outputs[0].is_static or not all([s.is_static for s in inputs]):
-            # An op without a rule costs an operation per element at most: not worth
-            # a word where sizes are missing.
-            if definition.cost is not None:
+        # An op without a rule costs an operation per element of its outputs, one that passes its input on none.
+        sized = (*outputs[:1], *inputs) if definition.cost is not None else outputs
+        if not all([s.is_static for s in sized]):
+            if definition.cost is not None or not definition.has(Trait.PASSES_THROUGH):
                 result.unknown[node.name] = "its sizes are not known"
             continue
         try:

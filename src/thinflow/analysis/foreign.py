@@ -6,19 +6,18 @@ rule is known, and an open batch follows the batch that the inputs are given.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TypeVar
 
+# The modules of rules are imported for what they register.
+from thinflow.analysis import foreign_costs, onnx_shapes  # noqa: F401
+from thinflow.analysis.foreign_rules import COSTS, FREE, SHAPES, TYPES, type_of
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Node
-from thinflow.ir.types import DType, Shape, TensorSpec
+from thinflow.ir.types import DType, TensorSpec
 from thinflow.ops.registry import RULE_ERRORS, Cost
 
-Operands = Sequence[TensorSpec | None]
-"""Specs of the inputs by position, None for one that is absent."""
-CostRule = Callable[[TensorSpec, Operands, Mapping[str, Any]], Cost]
-ShapeRule = Callable[[Operands, Mapping[str, Any]], Shape]
-
+T = TypeVar("T")
 PREFIXES = ("tfl.", "onnx.")
 UNREAD = frozenset({"tfl.variable", "tfl.constant", "onnx.sparse_constant"})
 """Not ops: tensors that have no other place in a graph."""
@@ -37,13 +36,13 @@ def is_known(op: str) -> bool:
     return is_foreign(op) and "." not in name and not name.startswith("BUILTIN_")
 
 
-def operands(node: Node, specs: Sequence[TensorSpec]) -> list[TensorSpec | None]:
-    """The specs of a node's inputs, by the positions of the op's definition."""
+def operands(node: Node, inputs: Sequence[T]) -> list[T | None]:
+    """A node's inputs, or what goes with them, by positions of the op's definition; None for absent ones."""
     absent = node.attrs_view.get("absent_inputs")
     missing = set(absent) if isinstance(absent, tuple) else set()
-    left = iter(specs)
+    left = iter(inputs)
     # The attribute counts places of the op's definition, absent ones included.
-    return [None if i in missing else next(left, None) for i in range(len(specs) + len(missing))]
+    return [None if i in missing else next(left, None) for i in range(len(inputs) + len(missing))]
 
 
 def infer(node: Node, specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
@@ -92,36 +91,22 @@ def _with_batch(spec: TensorSpec, batch: int) -> TensorSpec:
 
 
 def _worked_out(node: Node, specs: Sequence[TensorSpec], known: TensorSpec) -> TensorSpec:
-    """The first output's spec with what its op's rule adds."""
-    rule = _shape_rules(node.op).get(node.op.partition(".")[2])
+    """The first output's spec with what its op's rules add."""
+    rule = SHAPES.get(node.op)
     if rule is None:
         return known
+    xs, attrs = operands(node, specs), node.attrs
     try:
-        shape = rule(operands(node, specs), node.attrs)
+        shape = rule(xs, attrs)
     except RULE_ERRORS:  # sizes that are not known, or do not fit: the runtime will say so
         shape = None
-    element = known.dtype or _element_type(node, specs)
+    try:
+        element = known.dtype or TYPES.get(node.op, type_of(0))(xs, attrs)
+    except RULE_ERRORS:
+        element = None
     if known.shape is not None and shape is not None and len(shape) == len(known.shape):
         shape = tuple(a if a is not None else b for a, b in zip(known.shape, shape, strict=True))
     return TensorSpec(element, known.shape if shape is None else shape)
-
-
-def _element_type(node: Node, specs: Sequence[TensorSpec]) -> DType | None:
-    """The type of the first output, where the op's name or an input decides it."""
-    from thinflow.analysis.onnx_shapes import result_type
-
-    try:
-        return result_type(node.op.partition(".")[2], operands(node, specs), node.attrs)
-    except RULE_ERRORS:
-        return None
-
-
-def _shape_rules(op: str) -> Mapping[str, ShapeRule]:
-    if not op.startswith("onnx."):
-        return {}
-    from thinflow.analysis.onnx_shapes import RULES
-
-    return RULES
 
 
 def cost(node: Node, outputs: Sequence[TensorSpec], specs: Sequence[TensorSpec]) -> Cost | None:
@@ -129,16 +114,9 @@ def cost(node: Node, outputs: Sequence[TensorSpec], specs: Sequence[TensorSpec])
 
     An op without a rule counts one operation per output element, as TensorFlow's do.
     """
-    if node.op in UNREAD or not outputs:
+    if node.op in UNREAD or node.op in FREE or not outputs:
         return Cost()
-    if node.op.startswith("tfl."):
-        from thinflow.analysis.tflite_cost import FREE, RULES
-    else:
-        from thinflow.analysis.onnx_cost import FREE, RULES
-    name = node.op.partition(".")[2]
-    if name in FREE:
-        return Cost()
-    rule = RULES.get(name)
+    rule = COSTS.get(node.op)
     if not all(s.is_static for s in (outputs[:1] if rule is None else (*outputs[:1], *specs))):
         return None
     if rule is None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from thinflow.analysis.foreign import operands
 from thinflow.ir.brief import brief_repr
-from thinflow.ir.graph import Value
+from thinflow.ir.graph import Node, Value
 
 # By the op definitions of ONNX and of ONNX Runtime's contrib domain.
 _ONNX_RESULT = {
@@ -30,18 +32,9 @@ _ONNX_RESULT = {
 # Integers come out as they went in, so that they keep their scale and zero point.
 _ONNX_KEPT = frozenset(
     {
-        *(
-            "MaxPool",
-            "Reshape",
-            "Transpose",
-            "Flatten",
-            "Squeeze",
-            "Unsqueeze",
-            "Slice",
-            "Gather",
-            "Identity",
-        ),
-        *("Split", "DepthToSpace", "SpaceToDepth", "Expand", "Tile", "Relu", "Clip"),
+        *("onnx.MaxPool", "onnx.Reshape", "onnx.Transpose", "onnx.Flatten", "onnx.Squeeze"),
+        *("onnx.Unsqueeze", "onnx.Slice", "onnx.Gather", "onnx.Identity", "onnx.Split"),
+        *("onnx.DepthToSpace", "onnx.SpaceToDepth", "onnx.Expand", "onnx.Tile", "onnx.Relu", "onnx.Clip"),
     }
 )
 _MOST_STEPS = 64
@@ -146,18 +139,20 @@ def _onnx_constant_params(value: Value) -> TensorParams | None:
         if node.op in _DEQUANTIZERS and use.index == 0:
             # The default of DequantizeLinear.
             axis = node.get("axis", 1)
-            return _per_axis(value, node.inputs[1:3], axis if isinstance(axis, int) else 1)
-        if node.op == "onnx.QLinearConv" and use.index == _WEIGHTS_PLACE:
+            return _per_axis(value, _placed(node, 1), axis if isinstance(axis, int) else 1)
+        # Its weights stand behind x, the scale of x and the zero point of x.
+        if node.op == "onnx.QLinearConv" and operands(node, node.inputs)[3] is value:
             # Per output channel, which comes first in ONNX's weights.
-            return _per_axis(value, node.inputs[4:6], 0)
+            return _per_axis(value, _placed(node, 4), 0)
     return None
 
 
-# Behind x, its scale and its zero point.
-_WEIGHTS_PLACE = 3
+def _placed(node: Node, place: int) -> list[Value]:
+    """The scale at a place of the op's definition, and the zero point behind it if there is one."""
+    return [v for v in operands(node, node.inputs)[place : place + 2] if v is not None]
 
 
-def _per_axis(value: Value, ends: tuple[Value, ...], axis: int) -> TensorParams | None:
+def _per_axis(value: Value, ends: Sequence[Value], axis: int) -> TensorParams | None:
     tensors = [v.node.tensor for v in ends]
     shape = value.shape
     if not tensors or shape is None or any(t is None or len(t.shape) > 1 for t in tensors):
@@ -174,14 +169,14 @@ def _onnx_params(value: Value) -> TensorParams | None:
         node = value.node
         place = _ONNX_RESULT.get(node.op)
         if place is not None:
-            return _constants(node.inputs[place : place + 2])
-        if not (node.op.removeprefix("onnx.") in _ONNX_KEPT and node.inputs):
+            return _constants(_placed(node, place))
+        if not (node.op in _ONNX_KEPT and node.inputs):
             return None
         value = node.inputs[0]
     return None
 
 
-def _constants(ends: tuple[Value, ...]) -> TensorParams | None:
+def _constants(ends: Sequence[Value]) -> TensorParams | None:
     """The parameters that a scale and perhaps a zero point give, if they are constants of one element."""
     tensors = [v.node.tensor for v in ends]
     if not tensors or any(t is None or t.size != 1 for t in tensors):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
-from typing import Any
 
-from thinflow.analysis.foreign import Operands, ShapeRule
+from thinflow.analysis.foreign_rules import Attributes, Operands, shape_rule, type_of
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import (
     BFLOAT16,
@@ -25,6 +24,38 @@ from thinflow.ir.types import (
     TensorSpec,
 )
 
+_TYPES = {1: FLOAT, 2: UINT8, 3: INT8, 6: INT32, 7: INT64, 9: BOOL, 10: HALF, 11: DOUBLE, 16: BFLOAT16}
+"""Numbers of ONNX's element types that a Cast goes to."""
+_ENCODED = {"values_strings": STRING, "values_int64s": INT64, "values_floats": FLOAT}
+"""Attributes of a LabelEncoder, and the type of what it gives where it has one."""
+
+
+def _cast_type(xs: Operands, attrs: Attributes) -> DType | None:
+    del xs
+    return _TYPES.get(attrs["to"])
+
+
+def _zero_point_type(xs: Operands, attrs: Attributes) -> DType | None:
+    """The type of the zero point; without one it is uint8."""
+    del attrs
+    zero = xs[2] if len(xs) > 2 else None
+    return UINT8 if zero is None else zero.dtype
+
+
+def _encoded_type(xs: Operands, attrs: Attributes) -> DType | None:
+    del xs
+    return next((t for name, t in _ENCODED.items() if name in attrs), None)
+
+
+def _value_type(xs: Operands, attrs: Attributes) -> DType | None:
+    del xs
+    value = attrs.get("value")
+    return value.dtype if isinstance(value, Tensor) else FLOAT
+
+
+def _named(ops: str) -> list[str]:
+    return [f"onnx.{op}" for op in ops.split()]
+
 
 def _shape(spec: TensorSpec | None) -> tuple[int | None, ...]:
     """The sizes of an operand.
@@ -37,12 +68,32 @@ def _shape(spec: TensorSpec | None) -> tuple[int | None, ...]:
     return spec.shape
 
 
-def _same(xs: Operands, attrs: Mapping[str, Any]) -> Shape:
+@shape_rule(
+    *_named(
+        "Abs Acos Acosh Asin Asinh Atan Atanh BatchNormalization BitwiseNot Ceil Celu Clip Cos Cosh "
+        "CumSum Dropout Elu Erf Exp Floor Gelu HardSigmoid HardSwish Hardmax Identity "
+        "InstanceNormalization GroupNormalization LRN LayerNormalization LeakyRelu Log LogSoftmax "
+        "LpNormalization MeanVarianceNormalization Mish Neg Reciprocal Relu Round Selu Shrink Sigmoid "
+        "Sign Sin Sinh Softmax Softplus Softsign Sqrt Tan Tanh ThresholdedRelu Trilu"
+    )
+)
+@shape_rule("onnx.Not", gives=BOOL)
+@shape_rule("onnx.Cast", gives=_cast_type)
+@shape_rule("onnx.CastLike", "onnx.DequantizeLinear", gives=type_of(1))  # of what is cast to, of the scale
+@shape_rule("onnx.QuantizeLinear", gives=_zero_point_type)
+@shape_rule("onnx.DynamicQuantizeLinear", gives=UINT8)
+@shape_rule("onnx.ai.onnx.ml.LabelEncoder", gives=_encoded_type)
+def _same(xs: Operands, attrs: Attributes) -> Shape:
     del attrs
     return _shape(xs[0])
 
 
-def _broadcast(xs: Operands, attrs: Mapping[str, Any]) -> Shape:
+@shape_rule(
+    *_named("Add BitShift BitwiseAnd BitwiseOr BitwiseXor Div Max Mean Min Mod Mul PRelu Pow Sub Sum")
+)
+@shape_rule("onnx.Where", gives=type_of(1))
+@shape_rule(*_named("And Equal Greater GreaterOrEqual Less LessOrEqual Or Xor"), gives=BOOL)
+def _broadcast(xs: Operands, attrs: Attributes) -> Shape:
     del attrs
     shapes = [_shape(x)[::-1] for x in xs]
     return tuple(_joined(sizes) for sizes in zip_longest(*shapes, fillvalue=1))[::-1]
@@ -56,7 +107,7 @@ def _joined(sizes: Sequence[int | None]) -> int | None:
     return next((n for n in large if n is not None), None)
 
 
-def _windows(x: tuple[int | None, ...], kernel: Sequence[int], attrs: Mapping[str, Any]) -> list[int | None]:
+def _windows(x: tuple[int | None, ...], kernel: Sequence[int], attrs: Attributes) -> list[int | None]:
     """Sizes of the axes that a window slides along, by pads or auto_pad."""
     rank = len(kernel)
     if len(x) != rank + 2:
@@ -75,20 +126,27 @@ def _windows(x: tuple[int | None, ...], kernel: Sequence[int], attrs: Mapping[st
             found.append(-(-size // strides[i]))
         else:
             # Pads are the beginnings of all axes, then their ends.
-            around = 0 if mode == b"VALID" else pads[i] + pads[i + rank]
-            room = size + around - span
-            found.append((-(-room // strides[i]) if attrs.get("ceil_mode") else room // strides[i]) + 1)
+            before, after = (0, 0) if mode == b"VALID" else (pads[i], pads[i + rank])
+            room = size + before + after - span
+            windows = (-(-room // strides[i]) if attrs.get("ceil_mode") else room // strides[i]) + 1
+            # A last window that would begin in the padding behind the input is left out.
+            found.append(
+                windows - (bool(attrs.get("ceil_mode")) and (windows - 1) * strides[i] >= size + before)
+            )
     return found
 
 
-def _conv(xs: Operands, attrs: Mapping[str, Any]) -> Shape:
+@shape_rule("onnx.Conv")
+@shape_rule("onnx.ConvInteger", gives=INT32)
+def _conv(xs: Operands, attrs: Attributes) -> Shape:
     x, w = _shape(xs[0]), _shape(xs[1])
     # An unknown kernel counts as 1 here, weights being constants nearly always.
     kernel = [k or 1 for k in w[2:]]
     return (x[0], w[0], *_windows(x, kernel, attrs))
 
 
-def _conv_transpose(xs: Operands, attrs: Mapping[str, Any]) -> Shape:
+@shape_rule("onnx.ConvTranspose")
+def _conv_transpose(xs: Operands, attrs: Attributes) -> Shape:
     x, w = _shape(xs[0]), _shape(xs[1])
     rank = len(w) - 2
     if len(x) != len(w):
@@ -109,23 +167,28 @@ def _conv_transpose(xs: Operands, attrs: Mapping[str, Any]) -> Shape:
     return (x[0], channels, *found)
 
 
-def _pool(xs: Operands, attrs: Mapping[str, Any]) -> Shape:
+@shape_rule("onnx.MaxPool", "onnx.AveragePool", "onnx.LpPool")
+def _pool(xs: Operands, attrs: Attributes) -> Shape:
     x = _shape(xs[0])
     return (*x[:2], *_windows(x, attrs["kernel_shape"], attrs))
 
 
-def _global_pool(xs: Operands, attrs: Mapping[str, Any]) -> Shape:
+@shape_rule("onnx.GlobalAveragePool", "onnx.GlobalMaxPool")
+def _global_pool(xs: Operands, attrs: Attributes) -> Shape:
     del attrs
     x = _shape(xs[0])
     return (*x[:2], *(1 for _ in x[2:]))
 
 
-def _gemm(xs: Operands, attrs: Mapping[str, Any]) -> Shape:
+@shape_rule("onnx.Gemm")
+def _gemm(xs: Operands, attrs: Attributes) -> Shape:
     a, b = _shape(xs[0]), _shape(xs[1])
     return (a[1 if attrs.get("transA") else 0], b[0 if attrs.get("transB") else 1])
 
 
-def _matmul(xs: Operands, attrs: Mapping[str, Any]) -> Shape:
+@shape_rule("onnx.MatMul")
+@shape_rule("onnx.MatMulInteger", gives=INT32)
+def _matmul(xs: Operands, attrs: Attributes) -> Shape:
     a, b = _shape(xs[0]), _shape(xs[1])
     # As numpy's matmul: a vector has no axis to keep.
     if len(a) < 2 or len(b) < 2:
@@ -134,14 +197,16 @@ def _matmul(xs: Operands, attrs: Mapping[str, Any]) -> Shape:
     return (*(batch or ()), a[-2], b[-1])
 
 
-def _flatten(xs: Operands, attrs: Mapping[str, Any]) -> Shape:
+@shape_rule("onnx.Flatten")
+def _flatten(xs: Operands, attrs: Attributes) -> Shape:
     x = _shape(xs[0])
     axis = attrs.get("axis", 1)
     parts = x[:axis], x[axis:]
     return tuple(None if None in p else math.prod(n or 0 for n in p) for p in parts)
 
 
-def _reshape(xs: Operands, attrs: Mapping[str, Any]) -> Shape:
+@shape_rule("onnx.Reshape")
+def _reshape(xs: Operands, attrs: Attributes) -> Shape:
     x, wanted = _shape(xs[0]), _ints(xs, 1, attrs, "shape")
     keeps_zero = not attrs.get("allowzero")
     # 0 copies the size at its own place, unless `allowzero` makes it an empty axis.
@@ -155,7 +220,7 @@ def _reshape(xs: Operands, attrs: Mapping[str, Any]) -> Shape:
     return tuple(sizes)
 
 
-def _ints(xs: Operands, place: int, attrs: Mapping[str, Any], name: str) -> tuple[int, ...]:
+def _ints(xs: Operands, place: int, attrs: Attributes, name: str) -> tuple[int, ...]:
     """Numbers that newer ops take as an input and older ones as an attribute.
 
     Raises:
@@ -168,13 +233,15 @@ def _ints(xs: Operands, place: int, attrs: Mapping[str, Any], name: str) -> tupl
     return tuple(found)
 
 
-def _transpose(xs: Operands, attrs: Mapping[str, Any]) -> Shape:
+@shape_rule("onnx.Transpose")
+def _transpose(xs: Operands, attrs: Attributes) -> Shape:
     x = _shape(xs[0])
     # Without `perm` the axes are reversed.
     return tuple(x[i] for i in attrs.get("perm") or range(len(x) - 1, -1, -1))
 
 
-def _concat(xs: Operands, attrs: Mapping[str, Any]) -> Shape:
+@shape_rule("onnx.Concat")
+def _concat(xs: Operands, attrs: Attributes) -> Shape:
     shapes = [_shape(x) for x in xs]
     # Python's modulo: a negative axis counts from the end.
     axis = attrs["axis"] % len(shapes[0])
@@ -183,7 +250,8 @@ def _concat(xs: Operands, attrs: Mapping[str, Any]) -> Shape:
     return (*shapes[0][:axis], total, *shapes[0][axis + 1 :])
 
 
-def _squeeze(xs: Operands, attrs: Mapping[str, Any]) -> Shape:
+@shape_rule("onnx.Squeeze")
+def _squeeze(xs: Operands, attrs: Attributes) -> Shape:
     x = _shape(xs[0])
     has_axes = (len(xs) > 1 and xs[1] is not None) or "axes" in attrs
     axes = _ints(xs, 1, attrs, "axes") if has_axes else [i for i, n in enumerate(x) if n == 1]
@@ -191,7 +259,8 @@ def _squeeze(xs: Operands, attrs: Mapping[str, Any]) -> Shape:
     return tuple(n for i, n in enumerate(x) if i not in gone)
 
 
-def _unsqueeze(xs: Operands, attrs: Mapping[str, Any]) -> Shape:
+@shape_rule("onnx.Unsqueeze")
+def _unsqueeze(xs: Operands, attrs: Attributes) -> Shape:
     x, axes = _shape(xs[0]), _ints(xs, 1, attrs, "axes")
     # Axes count in the result.
     rank = len(x) + len(axes)
@@ -200,115 +269,62 @@ def _unsqueeze(xs: Operands, attrs: Mapping[str, Any]) -> Shape:
     return tuple(1 if i in places else next(left) for i in range(rank))
 
 
-def _pad(xs: Operands, attrs: Mapping[str, Any]) -> Shape:
+@shape_rule("onnx.Pad")
+def _pad(xs: Operands, attrs: Attributes) -> Shape:
     x, pads = _shape(xs[0]), _ints(xs, 1, attrs, "pads")
     if len(pads) != 2 * len(x):
         raise ValueError("pads of some axes only")
     return tuple(None if n is None else n + pads[i] + pads[i + len(x)] for i, n in enumerate(x))
 
 
-def _reduction(xs: Operands, attrs: Mapping[str, Any]) -> Shape:
+@shape_rule(
+    "onnx.ReduceL1",
+    "onnx.ReduceL2",
+    "onnx.ReduceLogSum",
+    "onnx.ReduceLogSumExp",
+    "onnx.ReduceMax",
+    "onnx.ReduceMean",
+    "onnx.ReduceMin",
+    "onnx.ReduceProd",
+    "onnx.ReduceSum",
+    "onnx.ReduceSumSquare",
+)
+def _reduction(xs: Operands, attrs: Attributes) -> Shape:
     x = _shape(xs[0])
     has_axes = (len(xs) > 1 and xs[1] is not None) or "axes" in attrs
-    axes = {a % len(x) for a in _ints(xs, 1, attrs, "axes")} if has_axes else set(range(len(x)))
-    return _without(x, axes, attrs)
+    axes = {a % len(x) for a in _ints(xs, 1, attrs, "axes")} if has_axes else set[int]()
+    if not axes and attrs.get("noop_with_empty_axes"):
+        return x
+    # No axes at all mean every one.
+    return _without(x, axes or set(range(len(x))), attrs)
 
 
-def _arg(xs: Operands, attrs: Mapping[str, Any]) -> Shape:
+@shape_rule("onnx.ArgMax", "onnx.ArgMin", gives=INT64)
+def _arg(xs: Operands, attrs: Attributes) -> Shape:
     x = _shape(xs[0])
     return _without(x, {attrs.get("axis", 0) % len(x)}, attrs)
 
 
-def _without(x: tuple[int | None, ...], axes: set[int], attrs: Mapping[str, Any]) -> Shape:
+def _without(x: tuple[int | None, ...], axes: set[int], attrs: Attributes) -> Shape:
     if attrs.get("keepdims", 1):
         return tuple(1 if i in axes else n for i, n in enumerate(x))
     return tuple(n for i, n in enumerate(x) if i not in axes)
 
 
-def _gather(xs: Operands, attrs: Mapping[str, Any]) -> Shape:
+@shape_rule("onnx.Gather")
+def _gather(xs: Operands, attrs: Attributes) -> Shape:
     x, indices = _shape(xs[0]), _shape(xs[1])
     axis = attrs.get("axis", 0) % len(x)
     return x[:axis] + indices + x[axis + 1 :]
 
 
-def _constant_of_shape(xs: Operands, attrs: Mapping[str, Any]) -> Shape:
+@shape_rule("onnx.ConstantOfShape", gives=_value_type)
+def _constant_of_shape(xs: Operands, attrs: Attributes) -> Shape:
     return _ints(xs, 0, attrs, "shape")
 
 
-def _constant(xs: Operands, attrs: Mapping[str, Any]) -> Shape:
+@shape_rule("onnx.Constant", gives=_value_type)
+def _constant(xs: Operands, attrs: Attributes) -> Shape:
     del xs
     value = attrs["value"]
     return value.shape if isinstance(value, Tensor) else None
-
-
-def result_type(op: str, xs: Operands, attrs: Mapping[str, Any]) -> DType | None:
-    """The element type of the first output of an op in `RULES`."""
-    if op in _BOOLEAN:
-        return BOOL
-    if op in ("ArgMax", "ArgMin"):
-        return INT64
-    if op in ("ConvInteger", "MatMulInteger"):
-        return INT32
-    if op == "Cast":
-        return _TYPES.get(attrs["to"])
-    # The zero point has the type of the result; without one it is uint8.
-    if op == "QuantizeLinear":
-        zero = xs[2] if len(xs) > 2 else None
-        return UINT8 if zero is None else zero.dtype
-    if op == "DynamicQuantizeLinear":
-        return UINT8
-    if op == ENCODER:
-        return next((t for name, t in _ENCODED.items() if name in attrs), None)
-    if op in ("Constant", "ConstantOfShape"):
-        value = attrs.get("value")
-        return value.dtype if isinstance(value, Tensor) else FLOAT
-    # The type of a scale, of a branch, of the operand cast to; else of the first operand.
-    place = {"DequantizeLinear": 1, "Where": 1, "CastLike": 1}.get(op, 0)
-    decisive = xs[place]
-    return None if decisive is None else decisive.dtype
-
-
-_COMPARISONS = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
-_BOOLEAN = frozenset({*_COMPARISONS, "And", "Not", "Or", "Xor"})
-_TYPES = {1: FLOAT, 2: UINT8, 3: INT8, 6: INT32, 7: INT64, 9: BOOL, 10: HALF, 11: DOUBLE, 16: BFLOAT16}
-"""Numbers of ONNX's element types that a Cast goes to."""
-ENCODER = "ai.onnx.ml.LabelEncoder"
-_ENCODED = {"values_strings": STRING, "values_int64s": INT64, "values_floats": FLOAT}
-_UNARY = """
-    Abs Acos Acosh Asin Asinh Atan Atanh BatchNormalization BitwiseNot Cast CastLike Ceil Celu Clip Cos Cosh
-    CumSum DequantizeLinear Dropout DynamicQuantizeLinear Elu Erf Exp Floor Gelu HardSigmoid HardSwish Hardmax
-    Identity InstanceNormalization GroupNormalization LRN LayerNormalization LeakyRelu Log LogSoftmax
-    LpNormalization MeanVarianceNormalization Mish Neg Not QuantizeLinear Reciprocal Relu Round Selu Shrink
-    Sigmoid Sign Sin Sinh Softmax Softplus Softsign Sqrt Tan Tanh ThresholdedRelu Trilu
-"""
-_BINARY = """
-    Add And BitShift BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less LessOrEqual Max
-    Mean Min Mod Mul Or PRelu Pow Sub Sum Where Xor
-"""
-_REDUCTIONS = """
-    ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum
-    ReduceSumSquare
-"""
-RULES: dict[str, ShapeRule] = {
-    **dict.fromkeys(_UNARY.split(), _same),
-    ENCODER: _same,
-    **dict.fromkeys(_BINARY.split(), _broadcast),
-    **dict.fromkeys(_REDUCTIONS.split(), _reduction),
-    **dict.fromkeys(("Conv", "ConvInteger"), _conv),
-    "ConvTranspose": _conv_transpose,
-    **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), _pool),
-    **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool"), _global_pool),
-    "Gemm": _gemm,
-    **dict.fromkeys(("MatMul", "MatMulInteger"), _matmul),
-    "Flatten": _flatten,
-    "Reshape": _reshape,
-    "Transpose": _transpose,
-    "Concat": _concat,
-    "Squeeze": _squeeze,
-    "Unsqueeze": _unsqueeze,
-    "Pad": _pad,
-    **dict.fromkeys(("ArgMax", "ArgMin"), _arg),
-    "Gather": _gather,
-    "ConstantOfShape": _constant_of_shape,
-    "Constant": _constant,
-}

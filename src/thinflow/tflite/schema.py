@@ -65,7 +65,7 @@ _OPTION_NAMES = _OPTIONS.split()
 
 OPTION_NUMBERS = {name: number for number, name in enumerate(_OPTION_NAMES)}
 # The second union, for ops that came after the first was full; only these three have known fields here.
-OPTION_2_NUMBERS = {"Dilate": 18, "ReduceWindow": 20, "StableHLOComposite": 21}
+OPTION_2_NUMBERS = {"StablehloDotGeneral": 12, "Dilate": 18, "ReduceWindow": 20, "StableHLOComposite": 21}
 
 # Ops whose option table is not called like the op; "" is no table at all.
 _OPTIONS_OF_OP = {
@@ -138,6 +138,8 @@ _FIELDS = {
     "Cumsum": "exclusive:bool reverse:bool",
     "Reducer": "keep_dims:bool",
     "ReduceWindow": "reduce_function:ReduceWindow",
+    "StablehloDotGeneral": "lhs_batching_dimensions:[i64] rhs_batching_dimensions:[i64]"
+    " lhs_contracting_dimensions:[i64] rhs_contracting_dimensions:[i64] precision_config:[u32]",
     "ArgMax": "output_type:dtype",
     "ArgMin": "output_type:dtype",
     "Cast": "in_data_type:dtype out_data_type:dtype",
