@@ -50,7 +50,7 @@ def graph_cost(graph: Graph, nodes: Sequence[Node] | None = None) -> GraphCost:
             result.unknown[node.name] = f"unknown op {node.op}"
             continue
         outputs, inputs = [v.spec for v in node.outputs], [v.spec for v in node.inputs]
-        # An op without a rule costs an operation per element of its outputs, one that passes its input on none.
+        # Without a rule it costs an operation per element of its outputs, or none if it passes its input on.
         sized = (*outputs[:1], *inputs) if definition.cost is not None else outputs
         if not all([s.is_static for s in sized]):
             if definition.cost is not None or not definition.has(Trait.PASSES_THROUGH):

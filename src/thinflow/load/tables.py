@@ -260,7 +260,7 @@ def _lines(content: bytes, count: int, path: Path) -> list[bytes]:
                 "see that the file is whole",
             )
     elif not lines:
-        raise FormatError("the file with a table's contents is empty", str(path), "see that the file is whole")
+        raise FormatError("the file of a table's contents is empty", str(path), "see that it is whole")
     empty = next((number for number, line in enumerate(lines, start=1) if not line), None)
     if empty is not None:
         raise FormatError(f"line {empty} is empty", str(path), "see that the file is whole")

@@ -91,7 +91,8 @@ def _max_gradient_gradient(x: Array, y: Array, ddx: Array, where: Layout, win: W
     require(ddx.shape == x.shape, f"the gradient is {list(ddx.shape)} (channels last), not {list(x.shape)}")
     out = (x.shape[0], *win.output_sizes(x.shape[1:-1]), x.shape[-1])
     require(y.shape == out, f"y is {list(y.shape)} (channels last), not {list(out)}")
-    values, padded, inside = pad(x, win.pads(x.shape[1:-1])), pad(ddx, win.pads(x.shape[1:-1])), _inside(x, win)
+    pads = win.pads(x.shape[1:-1])
+    values, padded, inside = pad(x, pads), pad(ddx, pads), _inside(x, win)
     dy, is_open = np.zeros(out, ddx.dtype), np.ones(out, bool)
     for tap in win.taps():
         taken = is_open & shifted(inside, win, tap, out[1:-1]) & (shifted(values, win, tap, out[1:-1]) == y)
