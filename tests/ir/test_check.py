@@ -17,7 +17,7 @@ TEXT = "x = Placeholder()\ns = Split(x)\na = Relu(s:1, ^x)\ny = Neg(a)\ninputs: 
 
 
 def ports(node: Node) -> int | None:
-    return {"Split": 2, "Relu": 1}.get(node.op)
+    return {"Split": 2, "Relu": 1, "NoOp": 0}.get(node.op)
 
 
 def duplicate(graph: Graph) -> None:
@@ -40,6 +40,10 @@ def bad_port(graph: Graph) -> None:
     graph.node("a").set_input(0, graph.value("s:2"))
 
 
+def no_port(graph: Graph) -> None:
+    graph.node("y").set_input(0, graph.add("NoOp", name="nothing"))
+
+
 def cycle(graph: Graph) -> None:
     graph.node("s").set_input(0, graph.value("a"))
 
@@ -52,6 +56,7 @@ def cycle(graph: Graph) -> None:
         (missing, "missing input", "a", "input 0 refers to 'gone:3', which does not exist"),
         (missing_control, "missing input", "a", "control input '^gone' refers to a node that does not exist"),
         (bad_port, "port", "a", "input 0 reads port 2 of node 's' (Split), which has 2"),
+        (no_port, "port", "y", "input 0 reads port 0 of node 'nothing' (NoOp), which has 0"),
         (cycle, "cycle", "a", "it is in a cycle: "),
     ],
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tests.transforms.golden import parse_graph as graph
-from thinflow.ir.carried import StateVariable
 from thinflow.ir.graph import Graph
-from thinflow.ir.states import declare_states
+from thinflow.ir.interface import declare_states
+from thinflow.ir.metadata import StateVariable
 from thinflow.ir.tensor import Tensor as Numbers
 
 SUM = """

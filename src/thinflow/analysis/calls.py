@@ -9,7 +9,7 @@ from thinflow.analysis.rule_results import RuleResults
 from thinflow.errors import ThinflowError
 from thinflow.ir.attrs import Attr, FunctionAttr, attr_key
 from thinflow.ir.function import Function
-from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.graph import Graph, Node, Value, library_of
 from thinflow.ir.types import UNKNOWN, TensorSpec, common_shape
 
 MAX_BODIES = 1000
@@ -40,7 +40,7 @@ class CallShapes:
 
     def results(self, node: Node, inputs: Sequence[TensorSpec]) -> Specs | None:
         """Specs of a node's outputs if it calls functions and something can be known; else None."""
-        functions = node.graph.functions if node.graph is not None else {}
+        functions = library_of(node)
         if not functions:
             return None
         if node.op in functions:

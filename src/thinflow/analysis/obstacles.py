@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from thinflow.errors import ThinflowError
 from thinflow.ir.attrs import Attr, FunctionAttr
-from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.graph import Graph, Node, Value, library_of
 from thinflow.ir.order import ancestors
 from thinflow.ir.tensor import RawStorage, Tensor
 
@@ -30,7 +30,7 @@ def find_obstacles(graph: Graph, outputs: Sequence[Value], shape_failures: Mappi
 
 def _lost_function(node: Node) -> str:
     """Sentence on a function that it calls and the library does not hold; "" if there is none."""
-    library = node.graph.functions if node.graph is not None else {}
+    library = library_of(node)
     lost = next((name for a in node.attrs_view.values() for name in _called(a) if name not in library), None)
     return f"{node.where}: there is no function '{lost}'" if lost is not None else ""
 

@@ -22,8 +22,7 @@ from thinflow.errors import FeedError, closest
 from thinflow.errors.plain_text import one_line
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.check import find_problems
-from thinflow.ir.garbage import paused_gc
-from thinflow.ir.graph import Graph, Node, Problem, Value
+from thinflow.ir.graph import Graph, Node, Problem, Value, paused_gc
 from thinflow.ir.notebook import text_html
 from thinflow.ir.order import ancestors, match_order, runnable
 from thinflow.ir.tensor import Tensor

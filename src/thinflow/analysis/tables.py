@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.graph import Graph, Node, Value, graph_of
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import DType
 from thinflow.ops.traits import Trait, has
@@ -107,10 +107,11 @@ def _users(table: Node) -> Iterator[Node]:
 def _is_shared(table: Node) -> bool:
     """True if another node stands for the same table."""
     name = table.get("shared_name", "")
-    if not name or table.graph is None:
+    graph = graph_of(table)
+    if not name or graph is None:
         return False
     mine = (name, table.get("container", ""))
-    others = (n for n in table.graph if _TABLES.fullmatch(n.op) and n is not table)
+    others = (n for n in graph if _TABLES.fullmatch(n.op) and n is not table)
     # Nodes of one shared name and container are one table to TensorFlow.
     return any((n.get("shared_name", ""), n.get("container", "")) == mine for n in others)
 

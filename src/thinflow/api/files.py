@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from thinflow.errors import ParameterError
-from thinflow.ir.garbage import paused_gc
-from thinflow.ir.graph import Graph
+from thinflow.ir.graph import Graph, paused_gc
 from thinflow.load.graphs import Source, opening, require_outputs
 from thinflow.typing import Shapes
 

@@ -11,8 +11,7 @@ from typing import Any, ClassVar, TypeVar
 
 from thinflow.api.editor import Editor
 from thinflow.errors import ParameterError, ThinflowError, TransformError
-from thinflow.ir.copying import copy_into
-from thinflow.ir.graph import Graph, Value
+from thinflow.ir.graph import Graph, Value, copy_into
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
 

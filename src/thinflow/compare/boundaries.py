@@ -17,8 +17,8 @@ from thinflow.engines.session import Session
 from thinflow.errors import GraphError, ParameterError, ThinflowError, closest
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Value
+from thinflow.ir.interface import without_states
 from thinflow.ir.order import ancestors
-from thinflow.ir.states import without_states
 from thinflow.ir.types import TensorSpec
 
 Model = Graph | str | os.PathLike[str]

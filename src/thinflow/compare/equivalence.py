@@ -26,8 +26,8 @@ from thinflow.errors import NodeError, ThinflowError
 from thinflow.interpreter import run_node
 from thinflow.ir.attrs import attr_key
 from thinflow.ir.brief import brief_repr
-from thinflow.ir.counterparts import counterparts
 from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.interface import counterparts
 from thinflow.ir.order import MERGES, NEXT_ITERATIONS, execution_order
 from thinflow.ir.types import TensorSpec
 from thinflow.ops import registry

@@ -12,8 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
 from thinflow.compare.match import Match
 from thinflow.ir.attrs import attr_key
-from thinflow.ir.garbage import paused_gc
-from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.graph import Graph, Node, Value, paused_gc
 from thinflow.ir.order import runnable
 from thinflow.ir.tensor import Tensor
 from thinflow.ops.traits import Trait, has

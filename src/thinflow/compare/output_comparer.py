@@ -11,8 +11,8 @@ from thinflow.compare.differences import NO_CHANGE, Difference, allowed, differe
 from thinflow.compare.equivalence import prove
 from thinflow.errors import GraphError, ThinflowError, VerificationError
 from thinflow.interpreter import Plan
-from thinflow.ir.counterparts import counterparts
 from thinflow.ir.graph import Graph, Value
+from thinflow.ir.interface import counterparts
 from thinflow.ir.types import DType
 from thinflow.ops.random import repeatable_randomness
 from thinflow.rewrite.rule import Transform

@@ -17,7 +17,7 @@ from thinflow.engines.session import Session
 from thinflow.errors import FeedError, ParameterError, ThinflowError
 from thinflow.ir.attrs import ShapeAttr
 from thinflow.ir.graph import Graph, Value
-from thinflow.ir.states import without_states
+from thinflow.ir.interface import without_states
 from thinflow.ir.types import Shape, TensorSpec
 from thinflow.synthetic import synthetic_feeds
 from thinflow.typing import Array

@@ -32,7 +32,7 @@ from thinflow.engines._files import has_signature, is_file
 from thinflow.engines.session import Session
 from thinflow.errors import GraphError, ParameterError, ThinflowError
 from thinflow.ir.graph import Graph, Value
-from thinflow.ir.states import without_states
+from thinflow.ir.interface import without_states
 from thinflow.synthetic import naming_open_sizes, open_sizes
 
 _MUCH_LESS = 0.2

@@ -15,7 +15,7 @@ from thinflow.control_flow.frames import Loop
 from thinflow.control_flow.steps import Branching, Step, decides, nodes_of, reads, root_of
 from thinflow.errors import GraphError, UnsupportedOp
 from thinflow.ir.function import ARGUMENT, Function
-from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.graph import Graph, Node, Value, library_of
 from thinflow.ir.types import BOOL
 from thinflow.ops.traits import Trait, has
 
@@ -134,9 +134,8 @@ class _Extraction:
 
     def __init__(self, step: Step, arguments: Sequence[Value]) -> None:
         # The nodes of a step are all of one graph; bodies call functions of its library.
-        origin = next(n.graph for n in nodes_of(step))
         self._graph = Graph()
-        self._graph.functions = {} if origin is None else origin.functions
+        self._graph.functions = library_of(nodes_of(step)[0])
         self._twins: dict[Value, Value] = {}
         self._aliases: dict[Value, Value] = {}
         self._arguments: list[Value] = []

@@ -15,7 +15,7 @@ from dataclasses import replace
 from thinflow.engines.partition import Region
 from thinflow.errors import ThinflowError
 from thinflow.ir.function import mentioned
-from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.graph import Graph, Node, Value, library_of
 from thinflow.ir.order import NEXT_ITERATIONS
 from thinflow.ir.types import TensorSpec
 from thinflow.lower.tflite.quantized_context import READERS
@@ -54,10 +54,9 @@ def too_small(region: Region) -> str:
 
 def _turns_or_calls(node: Node) -> bool:
     """True if a node is part of a loop, or runs a function."""
-    if node.op in NEXT_ITERATIONS or node.graph is None:
-        return node.op in NEXT_ITERATIONS
-    functions = node.graph.functions
-    return bool(functions) and any(name in functions for name in mentioned(node))
+    functions = library_of(node)
+    calls = bool(functions) and any(name in functions for name in mentioned(node))
+    return calls or node.op in NEXT_ITERATIONS
 
 
 def _seconds(node: Node) -> float:

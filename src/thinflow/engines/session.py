@@ -22,7 +22,7 @@ from thinflow.ir.types import TensorSpec
 
 if TYPE_CHECKING:
     from thinflow.ir.graph import Graph, Value
-    from thinflow.ir.states import State
+    from thinflow.ir.interface import State
     from thinflow.typing import Array, ArrayLike
 
     Feeds = Mapping[str, ArrayLike] | Mapping[Value, ArrayLike] | Mapping[str | Value, ArrayLike]
@@ -221,7 +221,7 @@ class Session:
         """The states that a run begins with and leaves: all, if it is fed what the model takes."""
         if not self._held or any(v not in fed for v in self._fed):
             return []
-        from thinflow.ir.states import states_of
+        from thinflow.ir.interface import states_of
 
         # A run that is fed elsewhere computes a part of the graph, which is no step of the model.
         return [s for s in states_of(self._graph) if s.input not in fed]
@@ -364,7 +364,7 @@ class _Call:
 def _without_states(graph: Graph, values: Sequence[Value]) -> list[Value]:
     if not graph.states:
         return list(values)
-    from thinflow.ir.states import without_states
+    from thinflow.ir.interface import without_states
 
     return without_states(graph, values)
 
@@ -373,7 +373,7 @@ def _stored(graph: Graph) -> dict[Value, Array]:
     """Initial values of the states of a graph."""
     if not graph.states:
         return {}
-    from thinflow.ir.states import states_of
+    from thinflow.ir.interface import states_of
 
     return {s.input: s.first for s in states_of(graph)}
 

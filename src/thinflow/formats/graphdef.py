@@ -24,8 +24,7 @@ from thinflow.formats._node_batches import read_nodes
 from thinflow.formats.format import Format, Sample
 from thinflow.ir.attrs import Attr
 from thinflow.ir.function import mentioned
-from thinflow.ir.garbage import paused_gc
-from thinflow.ir.graph import Graph, Node, Passenger, Problem, Value, Versions
+from thinflow.ir.graph import Graph, Node, Passenger, Problem, Value, Versions, paused_gc
 from thinflow.wire import protos, scan
 from thinflow.wire.fields import encode_varint, field_header
 

@@ -10,8 +10,7 @@ from thinflow.errors import FormatError
 from thinflow.formats._files import map_file
 from thinflow.formats._foreign import copy_file, list_text, unreadable
 from thinflow.formats.format import Format, Sample
-from thinflow.ir.garbage import paused_gc
-from thinflow.ir.graph import Graph
+from thinflow.ir.graph import Graph, paused_gc
 
 _HINT = "the file is damaged, cut short or not ONNX; export the model again"
 _SHOWN_TEXT = 400

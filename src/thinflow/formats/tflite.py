@@ -11,8 +11,7 @@ from thinflow.errors import FormatError, GraphError, closest
 from thinflow.formats._files import map_file
 from thinflow.formats._foreign import beside, copy_file, list_text, unreadable
 from thinflow.formats.format import Format, Sample
-from thinflow.ir.garbage import paused_gc
-from thinflow.ir.graph import Graph
+from thinflow.ir.graph import Graph, paused_gc
 from thinflow.ir.types import TensorSpec
 
 if TYPE_CHECKING:

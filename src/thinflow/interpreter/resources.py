@@ -9,7 +9,7 @@ from thinflow.interpreter.calls import Bodies, Runner
 from thinflow.interpreter.kernels import run_node
 from thinflow.ir.attrs import FunctionAttr
 from thinflow.ir.function import ARGUMENT
-from thinflow.ir.graph import Node
+from thinflow.ir.graph import Node, graph_of
 from thinflow.ir.order import ancestors
 from thinflow.ops.lookup import FILLERS, Table
 from thinflow.ops.traits import Trait, has
@@ -39,10 +39,11 @@ def _fill(node: Node, table: Table, bodies: Bodies) -> None:
     """Puts into a table what the graph's initializers say, so that nobody has to run them."""
     from thinflow.interpreter.plan import Plan  # which runs resources itself
 
-    assert node.graph is not None
+    graph = graph_of(node)
+    assert graph is not None
     for reader in node.readers:
         if _initializes(reader, node, bodies):
-            plan = Plan(node.graph, [], [node.output()], targets=[reader], bodies=bodies)
+            plan = Plan(graph, [], [node.output()], targets=[reader], bodies=bodies)
             plan.compute([table])
 
 

@@ -21,7 +21,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from thinflow.errors import ParameterError
+from thinflow.errors import GraphError, ParameterError
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import DType, Shape, shape_text
 
@@ -94,6 +94,36 @@ def normalize(value: Any) -> Attr:
     raise ParameterError(f"an attribute cannot hold {type(value).__name__}")
 
 
+def has_placeholder(attr: Attr) -> bool:
+    """Whether an attribute of a function body waits for one of the call, anywhere inside it."""
+    if isinstance(attr, FunctionAttr):
+        return any(has_placeholder(a) for a in attr.attrs.values())
+    if isinstance(attr, tuple):
+        return any(has_placeholder(a) for a in attr)
+    return isinstance(attr, PlaceholderAttr)
+
+
+def filled(attr: Attr, values: Mapping[str, Attr], where: str) -> Attr:
+    """An attribute with those of the call in the place of placeholders.
+
+    Raises:
+        GraphError: the call does not set one of them.
+    """
+    if isinstance(attr, PlaceholderAttr):
+        if attr.name not in values:
+            raise GraphError(
+                f"the caller of the function does not set '{attr.name}'",
+                where,
+                hint="the file is damaged",
+            )
+        return values[attr.name]
+    if isinstance(attr, FunctionAttr):
+        return FunctionAttr(attr.name, {k: filled(a, values, where) for k, a in attr.attrs.items()})
+    if isinstance(attr, tuple):
+        return tuple(filled(a, values, where) for a in attr)  # type: ignore[misc]
+    return attr
+
+
 def attr_key(value: Attr) -> Hashable:
     """Equal exactly for equal attribute values; constants are compared by type, shape and bits.
 
@@ -106,7 +136,10 @@ def attr_key(value: Attr) -> Hashable:
     if isinstance(value, FunctionAttr):
         # Attributes are a protobuf map, whose order means nothing.
         return value.name, tuple(sorted((k, attr_key(v)) for k, v in value.attrs.items()))
-    # Python takes 1, 1.0 and True for equal; in a NodeDef they are different fields.
+    # Python takes 0.0 and -0.0 for equal, and a NaN for unequal to itself.
+    if isinstance(value, float):
+        return "float", value.hex()
+    # Python takes 1, 1.0 and True for equal, too; in a NodeDef they are different fields.
     return type(value).__name__, value
 
 

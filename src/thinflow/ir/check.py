@@ -38,13 +38,10 @@ def find_problems(graph: Graph, port_count: PortCount | None = None) -> list[Pro
 def _input_problems(node: Node, port_count: PortCount | None) -> list[Problem]:
     problems: list[Problem] = []
     for index, value in enumerate(node.inputs):
-        # A stand-in has no op. Of any other node, port 0 is taken to be there.
-        if value.port == 0 and value.node.op:
-            continue  # nearly all
         if value.node.is_missing:
             text = f"input {index} refers to '{value.name}', which does not exist"
             problems.append(Problem("missing input", node.name, text))
-        elif port_count is not None and value.port > 0:
+        elif port_count is not None:
             count = port_count(value.node)
             if count is not None and value.port >= count:
                 text = f"input {index} reads port {value.port} of {value.node.where}, which has {count}"

@@ -1,35 +1,43 @@
-"""The graph: nodes, the values between them, and edits that cannot leave it half-changed.
-
-A `Value` is one output port of a node and knows every place that reads it; only `Node` changes that index.
-Names are kept by `names`, the file order by `node_list`; the larger edits are in `replacing`.
-"""
+"""The graph: nodes and values, what its file says beside them, and the functions that nodes may call."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import gc
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from thinflow.errors import GraphError, closest
-from thinflow.ir import replacing
-from thinflow.ir.attrs import Attr, normalize
-from thinflow.ir.carried import Passenger, StateVariable, Versions
-from thinflow.ir.copying import copy_into
-from thinflow.ir.names import Names, parse_value_name, require_legal
-from thinflow.ir.node import Node, NodeSource
-from thinflow.ir.node_list import NodeList
-from thinflow.ir.problem import Problem
+from thinflow.ir.attrs import Attr, filled, has_placeholder
+from thinflow.ir.metadata import Passenger, Problem, StateVariable, Versions
+from thinflow.ir.names import parse_value_name
+from thinflow.ir.node import Node, NodeSource, Use, Value, make_use
+from thinflow.ir.structure import Structure
 from thinflow.ir.tensor import Tensor
-from thinflow.ir.value import Use, Value
+from thinflow.ir.types import DType
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from thinflow.ir.function import Function
+__all__ = [
+    "Function",
+    "Graph",
+    "Node",
+    "NodeSource",
+    "Passenger",
+    "Problem",
+    "StateVariable",
+    "Use",
+    "Value",
+    "Versions",
+    "copy_into",
+    "graph_of",
+    "library_of",
+    "paused_gc",
+]
 
-__all__ = ["Graph", "Node", "NodeSource", "Passenger", "Problem", "StateVariable", "Use", "Value", "Versions"]
 
-
-class Graph:
+class Graph(Structure):
     """Nodes in file order, with the values that go in and come out.
 
     Attributes:
@@ -46,6 +54,7 @@ class Graph:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.versions: Versions | None = None
         self.passenger = Passenger()
         self.functions: Mapping[str, Function] = {}
@@ -55,79 +64,6 @@ class Graph:
         self.vocabulary = ""
         self.facts: dict[str, str] = {}
         self.states: tuple[StateVariable, ...] = ()
-        self._inputs: list[Value] = []
-        self._outputs: list[Value] = []
-        self._input_set: set[Value] = set()
-        self._output_set: set[Value] = set()
-        self._protected: set[Node] = set()
-        self._names = Names()
-        self._nodes = NodeList()
-
-    # --- reading ------------------------------------------------------------------------------------------
-
-    @property
-    def inputs(self) -> list[Value]:
-        """Values the caller feeds; declared, or guessed when the file was loaded.
-
-        Assign a list to change them.
-        """
-        return list(self._inputs)
-
-    @inputs.setter
-    def inputs(self, values: Iterable[Value]) -> None:
-        self._declare(list(values), self._outputs)
-
-    @property
-    def outputs(self) -> list[Value]:
-        """Values the caller wants; their names survive every transform. Assign a list to change them."""
-        return list(self._outputs)
-
-    @outputs.setter
-    def outputs(self, values: Iterable[Value]) -> None:
-        self._declare(self._inputs, list(values))
-
-    def _declare(self, inputs: list[Value], outputs: list[Value]) -> None:
-        for value in (*inputs, *outputs):
-            self._require_mine(value.node)
-        self._inputs, self._outputs = inputs, outputs
-        self._input_set, self._output_set = set(inputs), set(outputs)
-        self._protected = {v.node for v in (*inputs, *outputs)}
-
-    def __iter__(self) -> Iterator[Node]:
-        """Nodes in the file order of this moment; those removed meanwhile are skipped, those added are not
-        seen.
-        """
-        return (n for n in self._nodes.now() if n.graph is self)
-
-    def __len__(self) -> int:
-        return len(self._nodes)
-
-    def __contains__(self, item: str | Node) -> bool:
-        return item.graph is self if isinstance(item, Node) else item in self._names.by_name
-
-    def find(self, name: str) -> Node | None:
-        """The node of that name, None if there is none.
-
-        Of duplicates the last, as in TensorFlow's tools. O(1).
-        """
-        return self._names.by_name.get(name)
-
-    def node(self, name: str) -> Node:
-        """The node of that name. O(1).
-
-        Raises:
-            GraphError: there is none; the closest names are offered.
-        """
-        names = self._names.by_name
-        found = names.get(name)
-        if found is None:
-            # Closest names are found by comparing with every one, which takes too long in a large graph.
-            near = closest(name, names) if len(names) < 20_000 else ""
-            raise GraphError(
-                f"there is no node named '{name}'",
-                hint=near or "`thinflow inspect MODEL` lists inputs and outputs",
-            )
-        return found
 
     def value(self, name: str) -> Value:
         """The value called `node` or `node:port`, or one of which that is an alias.
@@ -144,82 +80,6 @@ class Graph:
                 node_name, port = parse_value_name(alias)
         return self.node(node_name).output(port)
 
-    @property
-    def missing(self) -> Mapping[str, Node]:
-        """Stand-ins for nodes that inputs refer to and the file lacks. They belong to no graph."""
-        return self._names.missing
-
-    @property
-    def duplicates(self) -> list[str]:
-        """Names that more than one node has."""
-        return self._names.duplicates
-
-    # --- editing ------------------------------------------------------------------------------------------
-
-    def add(
-        self,
-        op: str,
-        inputs: Sequence[Value | Node] = (),
-        name: str = "",
-        *,
-        attrs: Mapping[str, Attr] | None = None,
-        control_inputs: Iterable[Node] = (),
-        device: str = "",
-        before: Node | None = None,
-    ) -> Node:
-        """A new node, at the end or in front of `before`. O(inputs).
-
-        Args:
-            op: TensorFlow op name.
-            inputs: data inputs; a node stands for its output 0.
-            name: wished name; `_1`, `_2`... is appended if it is taken. Default: the op's name. In a graph
-                that came with illegal names, a name made from one of those has `_` for what is illegal.
-            attrs: attributes; `str` becomes bytes, lists tuples, numpy scalars plain numbers.
-            control_inputs: nodes to wait for.
-            device: placement.
-            before: the node to stand in front of in file order.
-
-        Raises:
-            GraphError: an illegal name, or a node of another graph. Nothing is added then.
-        """
-        wished = self._names.legal(name or op)
-        if before is not None:
-            self._require_mine(before)
-        node = Node(self._names.unique(wished), op, device)
-        node._attrs = {k: normalize(v) for k, v in (attrs or {}).items()}
-        node.graph = self  # for the checks
-        awaited = list(control_inputs)
-        # Everything is checked before the node enters, so that an error leaves no half-made node behind.
-        for item in (*inputs, *awaited):
-            node._checked(item)
-        self._enter(node, before)
-        node.set_inputs(inputs)
-        node.set_control_inputs(awaited)
-        return node
-
-    def graft(self, original: Node, name: str, *, device: str = "", before: Node | None = None) -> Node:
-        """A new node with the op and the attributes of one of another graph, still without edges. O(1).
-
-        Attributes that nobody changed are shared, and decoded when somebody asks.
-
-        Args:
-            original: what to copy.
-            name: wished name, as in `add`.
-            device: placement.
-            before: the node to stand in front of in file order; default the end.
-
-        Raises:
-            GraphError: an illegal name. Nothing is added then.
-        """
-        wished = self._names.legal(name)
-        if before is not None:
-            self._require_mine(before)
-        node = Node(self._names.unique(wished), original.op, device, original.source)
-        # As yet undecoded attributes stay undecoded: the source behind both nodes gives them when asked.
-        node._attrs = None if original._attrs is None else dict(original._attrs)
-        self._enter(node, before)
-        return node
-
     def constant(
         self, content: Tensor | np.ndarray[Any, Any], name: str = "Const", *, before: Node | None = None
     ) -> Value:
@@ -231,125 +91,6 @@ class Graph:
         return self.add(
             "Const", name=name, attrs={"dtype": tensor.dtype, "value": tensor}, before=before
         ).output()
-
-    def restore(self, node: Node) -> None:
-        """Append a loaded node under its own name, even if the name is taken; `find` then gives the newer
-        one.
-        """
-        self._enter(node, None)
-
-    def _enter(self, node: Node, before: Node | None) -> None:
-        node.graph = self
-        self._names.enter(node)
-        self._nodes.insert(node, before)
-
-    def stand_in(self, name: str) -> Node:
-        """The stand-in for a node the file does not have, so that the reference survives."""
-        return self._names.missing.setdefault(name, Node(name, ""))
-
-    def remove(self, *nodes: Node) -> None:
-        """Take nodes out, all or none. O(their edges).
-
-        Raises:
-            GraphError: a node that stays uses one of them, or one is an input or output of the graph.
-        """
-        going = dict.fromkeys(nodes)
-        # All checks come before the first removal: either every node goes or none.
-        for node in going:
-            self._require_mine(node)
-            if node in self._protected:
-                raise GraphError(f"'{node.name}' cannot go: it is an input or output of the graph")
-            for reader in node.readers:
-                # Nodes may go together that read each other, such as a loop.
-                if reader not in going:
-                    raise GraphError(f"'{node.name}' cannot go: '{reader.name}' still uses it")
-        for node in going:
-            node.set_inputs(())
-            node.set_control_inputs(())
-            self._names.forget(node)
-            self._nodes.remove(node)
-            node.graph = None
-
-    def rename(self, node: Node, name: str) -> None:
-        """Give a node another name; every reference follows. O(1). `_class` annotations do not, see
-        `rewrite.edits`.
-
-        Raises:
-            GraphError: the name is taken or illegal.
-        """
-        self._require_mine(node)
-        if name == node.name:
-            return
-        if self._names.is_taken(name):
-            raise GraphError(
-                f"'{node.name}' cannot be renamed: there is already a node '{name}'",
-                hint="choose another name",
-            )
-        require_legal(name)
-        self._set_name(node, name)
-
-    def _set_name(self, node: Node, name: str) -> None:
-        # No check of the name here: a node that takes the place of another may have to keep an illegal one.
-        self._names.forget(node)
-        node._name = name
-        self._names.enter(node)
-
-    def replace(self, old: Node, new: Node, ports: Mapping[int, Value] | None = None) -> None:
-        """Put the fresh node `new` in the place of `old`: name, position, readers, waiters, role as input or
-        output. O(readers).
-
-        `old` leaves the graph; what it read stays. `new` may read `old` no longer; nobody else may read `new`
-        yet, but for nodes made for this replacement. Values map port by port unless `ports` says otherwise.
-        Control inputs of `old` go over to `new`.
-
-        Raises:
-            GraphError: `new` is `old` or protected, or a protected port would not be on `new`. Nothing
-                changes then.
-        """
-        self._require_mine(old)
-        self._require_mine(new)
-        replacing.replace(self, old, new, ports or {})
-
-    def bypass(self, node: Node, values: Mapping[int, Value], *, keep_control: bool = True) -> None:
-        """Take a node out and let its readers read other values instead; nothing is renamed. O(readers).
-
-        Whoever waited for the node waits for the producers of those values; what the node waited for, its
-        readers and waiters wait for from now on, unless `keep_control` is False.
-
-        Raises:
-            GraphError: the node is an input or output of the graph, or a port that is read has no value.
-                Nothing changes then.
-        """
-        self._require_mine(node)
-        if node in self._protected:
-            raise GraphError(f"'{node.name}' cannot go: it is an input or output of the graph")
-        replacing.bypass(self, node, values, keep_control=keep_control)
-
-    def move_before(self, node: Node, mark: Node) -> None:
-        """Change file order: `node` goes right in front of `mark`. O(1)."""
-        self._require_mine(node)
-        self._require_mine(mark)
-        if node is not mark:
-            self._nodes.remove(node)
-            self._nodes.insert(node, mark)
-
-    def reorder(self, nodes: Sequence[Node]) -> None:
-        """Set the file order of all nodes at once.
-
-        Raises:
-            GraphError: the sequence is not a permutation of the graph's nodes.
-        """
-        if not len(nodes) == len(set(nodes)) == len(self) or any(n.graph is not self for n in nodes):
-            raise GraphError("reorder needs every node of the graph exactly once")
-        # All out, then all in: inserting at the end is O(1), and no node is ever looked for.
-        for node in nodes:
-            self._nodes.remove(node)
-        for node in nodes:
-            self._nodes.insert(node, None)
-
-    def unique_name(self, base: str) -> str:
-        """`base` if it is free, else `base_1`, `base_2`... O(1) on average."""
-        return self._names.unique(base)
 
     def clone(self) -> Graph:
         """A copy with its own nodes and edges; tensors, sources and other immutable things are shared.
@@ -363,13 +104,172 @@ class Graph:
     def __deepcopy__(self, memo: object) -> Graph:
         return self.clone()
 
-    def _require_mine(self, node: Node) -> None:
-        if node.graph is not self:
-            raise GraphError(
-                "the node is not in this graph, or no longer",
-                node.where,
-                hint="look it up in this graph again",
-            )
-
     def __repr__(self) -> str:
         return f"Graph({self.path or 'unnamed'}, {len(self)} nodes)"
+
+
+def graph_of(node: Node) -> Graph | None:
+    """The graph that a node is in; None once it was removed."""
+    graph = node.graph
+    assert graph is None or isinstance(graph, Graph)
+    return graph
+
+
+def library_of(node: Node) -> Mapping[str, Function]:
+    """The functions that a node may call; none once it was removed."""
+    graph = graph_of(node)
+    return {} if graph is None else graph.functions
+
+
+def copy_into(copy: Graph, graph: Graph) -> None:
+    """Fill an empty graph with twins of a graph's nodes and edges; what is immutable is shared.
+
+    O(nodes + edges).
+    """
+    copy.versions, copy.passenger, copy.path = graph.versions, graph.passenger, graph.path
+    # Functions are views that nobody edits in place, so both graphs may hold the same library.
+    copy.functions, copy.aliases = graph.functions, dict(graph.aliases)
+    copy.vocabulary, copy.facts = graph.vocabulary, dict(graph.facts)
+    copy.problems, copy.states = list(graph.problems), graph.states
+    # All twins before any edge: a loop's Merge reads a NextIteration that stands later in the file.
+    twins: dict[Node, Node] = {}
+    with paused_gc():
+        for node in graph:
+            twin = twins[node] = _twin(node)
+            twin.graph = copy
+            copy._nodes.insert(twin, None)
+        # Stand-ins are in no graph's list, but inputs read them.
+        for node in graph.missing.values():
+            twins[node] = _twin(node)
+        copy._names = graph._names.copy(twins)
+        for node, twin in twins.items():
+            _copy_edges(node, twin, twins)
+    copy.inputs = [twins[v.node].output(v.port) for v in graph.inputs]
+    copy.outputs = [twins[v.node].output(v.port) for v in graph.outputs]
+
+
+def _twin(node: Node) -> Node:
+    """A copy without edges."""
+    twin = Node(node.name, node.op, node.device, node.source)
+    twin._attrs = None if node._attrs is None else dict(node._attrs)
+    twin.origin = node.origin
+    return twin
+
+
+def _copy_edges(node: Node, twin: Node, twins: Mapping[Node, Node]) -> None:
+    twin._inputs = [twins[v.node].output(v.port) for v in node._inputs]
+    for value in node.outputs:
+        double = twin.output(value.port)
+        double.spec = value.spec
+        for use in value.uses:  # in the same order, so that edits go as they would here
+            double._add_use(make_use((twins[use.node], use.index)))
+    if node._controls:
+        # Places too: control inputs are told in their order, not in that of the dict.
+        twin._controls = {twins[n]: place for n, place in node._controls.items()}
+    if node._successors:
+        twin._successors = {twins[n]: None for n in node._successors}
+
+
+@contextmanager
+def paused_gc() -> Iterator[None]:
+    """No cycle collection inside: a graph is one big cycle, and walking it again and again while it grows
+    costs most.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """A graph with a name, arguments and results. A view of the file: do not edit its graph.
+
+    Attributes:
+        name: what callers call it.
+        graph: its body; calls in there see the same library.
+        inputs: the arguments in order, as outputs of `ARGUMENT` nodes.
+        outputs: the results in order; may be arguments.
+        control_outputs: nodes that run in every call, whether or not a result needs them.
+        input_types: element types of the arguments; None where the caller decides.
+        output_types: likewise for the results.
+        attrs: annotations of the function itself.
+        defaults: values of the attributes that callers may set and need not.
+        specialized: for a function with lists among its arguments or results, the same for a caller that sets
+            these attributes, which say how long they are; here they are as long as the body mentions.
+        source: what it was read from, for whoever writes it again; None for a new one.
+    """
+
+    name: str
+    graph: Graph
+    inputs: Sequence[Value]
+    outputs: Sequence[Value]
+    control_outputs: Sequence[Node] = ()
+    input_types: Sequence[DType | None] = ()
+    output_types: Sequence[DType | None] = ()
+    attrs: Mapping[str, Attr] = field(default_factory=dict)
+    defaults: Mapping[str, Attr] = field(default_factory=dict)
+    source: object = None
+    specialized: Callable[[Mapping[str, Attr]], Function] | None = None
+
+    @property
+    def implements(self) -> str:
+        """The name of what it computes, which a runtime may know; "" if it does not say."""
+        name = self.attrs.get("_implements", b"")
+        return name.decode("utf-8", "replace") if isinstance(name, bytes) else ""
+
+    def copied(self) -> Function:
+        """The function with a body of its own, which may be edited. O(nodes + edges).
+
+        Arguments and results are declared as inputs and outputs of the body, so that edits keep them.
+        """
+        body = self.graph.clone()
+
+        def twin(value: Value) -> Value:
+            return body.node(value.node.name).output(value.port)
+
+        copy = replace(
+            self,
+            graph=body,
+            inputs=[twin(v) for v in self.inputs],
+            outputs=[twin(v) for v in self.outputs],
+            control_outputs=[body.node(n.name) for n in self.control_outputs],
+        )
+        body.inputs, body.outputs = copy.inputs, copy.outputs
+        return copy
+
+    def settled(self) -> Function:
+        """A copy whose body was edited, with the arguments and results the body declares by now."""
+        return replace(
+            self,
+            inputs=self.graph.inputs,
+            outputs=self.graph.outputs,
+            # Edits may have removed nodes that ran only for their effect.
+            control_outputs=[node for node in self.control_outputs if node in self.graph],
+        )
+
+    def instantiated(self, attrs: Mapping[str, Attr]) -> Function:
+        """The function with its attribute placeholders filled in from a call. O(nodes + edges).
+
+        Returns:
+            A copy; the function itself if there is nothing to fill in.
+
+        Raises:
+            GraphError: the call does not set an attribute that the body asks for.
+        """
+        # Lengths of lists first: they decide how many nodes and ports the body has to fill in.
+        if self.specialized is not None:
+            return self.specialized({**self.defaults, **attrs}).instantiated(attrs)
+        # Most functions have no placeholder, and then the body need not be copied.
+        if not any(has_placeholder(a) for node in self.graph for a in node.attrs.values()):
+            return self
+        values = {**self.defaults, **attrs}
+        copy = self.copied()
+        for node in copy.graph:
+            for key, attr in list(node.attrs.items()):
+                if has_placeholder(attr):
+                    node.attrs[key] = filled(attr, values, node.where)
+        return copy

@@ -166,7 +166,8 @@ def _links(
             elif not ignore_missing:
                 count += 1
         # One for all its data inputs, as that tool counts; those that become ready later take the count below
-        # zero, where nobody looks.
+        # zero, where nobody looks. The tool's Merge, too, is ready after two data inputs in place of one and
+        # a control input (`pending_count` in its transform_utils.cc).
         if is_merge and merge_needs_one and node._inputs:
             count = 1
         for producer in node._controls or ():

@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from thinflow.errors import GraphError, ParameterError
-from thinflow.ir.garbage import paused_gc
-from thinflow.ir.graph import Graph, Value
-from thinflow.ir.states import declare_states
+from thinflow.ir.graph import Graph, Value, paused_gc
+from thinflow.ir.interface import declare_states
 
 if TYPE_CHECKING:
     from thinflow.typing import FilePath, Shapes

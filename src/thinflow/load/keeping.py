@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterable, Mapping
 
 from thinflow.errors import ParameterError
 from thinflow.ir.attrs import Attr, ShapeAttr
-from thinflow.ir.carried import StateVariable
 from thinflow.ir.graph import Graph, Node, Value
-from thinflow.ir.states import declare_states
+from thinflow.ir.interface import declare_states
+from thinflow.ir.metadata import StateVariable
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import DType, TensorSpec
 from thinflow.load.read_ops import ORIGIN

@@ -8,7 +8,7 @@ import numpy as np
 
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.attrs import Attr
-from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.graph import Graph, Node, Value, graph_of
 from thinflow.ir.types import INT32, INT64, DType, TensorSpec
 
 Reader = Callable[[Graph, Node, TensorSpec], None]
@@ -124,7 +124,7 @@ def drop_references(value: Value) -> None:
     pending = [value]
     while pending:
         for node in dict.fromkeys(pending.pop().readers):
-            graph = node.graph
+            graph = graph_of(node)
             assert graph is not None
             if node.op == "IsVariableInitialized":
                 graph.replace(node, graph.constant(np.array(True), node.name, before=node).node)

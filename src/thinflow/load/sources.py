@@ -13,9 +13,8 @@ from thinflow.errors import GraphError, ParameterError, UnsupportedOp
 from thinflow.formats import load, metagraph, recognise, savedmodel
 from thinflow.formats.checkpoint import find_prefix, open_checkpoint
 from thinflow.formats.metagraph import MetaGraph
-from thinflow.ir.garbage import paused_gc
-from thinflow.ir.graph import Graph
-from thinflow.ir.states import declare_states
+from thinflow.ir.graph import Graph, paused_gc
+from thinflow.ir.interface import declare_states
 from thinflow.load.frozen import Frozen, Options
 from thinflow.load.keeping import AUTO, FREEZE, INPUTS, KEEP, require_choice
 from thinflow.load.model import freeze_graph, freeze_metagraph

@@ -20,7 +20,7 @@ from thinflow.decompose import rules as decomposing
 from thinflow.errors import ThinflowError, UnsupportedOp
 from thinflow.ir.attrs import Attr, FunctionAttr
 from thinflow.ir.function import NMS_PADDED, Function
-from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.graph import Graph, Node, Value, library_of
 from thinflow.ir.types import BOOL, TensorSpec
 from thinflow.lower import rules
 from thinflow.lower.lowering import Lowering, Specs, Vocabulary, needed_nodes, raise_refusals
@@ -122,7 +122,7 @@ class FlowLowering(Lowering):
         return super().read(value)
 
     def _apply(self, node: Node) -> tuple[Any, ...]:
-        functions = node.graph.functions if node.graph is not None else {}
+        functions = library_of(node)
         call = rules.find_call(node.op, self.target.name)
         if node.op not in functions and call is None:
             return self._by_rule_or_parts(node)
@@ -280,7 +280,7 @@ def _refusal(error: Exception, node: Node) -> UnsupportedOp:
 
 
 def _function(node: Node, attr: Attr | None) -> Function:
-    functions = node.graph.functions if node.graph is not None else {}
+    functions = library_of(node)
     if not isinstance(attr, FunctionAttr) or attr.name not in functions:
         name = f" '{attr.name}'" if isinstance(attr, FunctionAttr) else ""
         raise UnsupportedOp(f"there is no function{name}", node.where, "the file has lost its library")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from thinflow.errors import ThinflowError
 from thinflow.ir.graph import Graph, Value
-from thinflow.ir.states import without_states
+from thinflow.ir.interface import without_states
 from thinflow.optimize.core import Core
 from thinflow.optimize.float_graph import reopened
 from thinflow.optimize.onnx import onnx_model

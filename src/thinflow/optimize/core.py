@@ -23,8 +23,8 @@ from thinflow.errors import UnsupportedOp
 from thinflow.interpreter import Plan
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.function import mentioned
-from thinflow.ir.graph import Graph, Node, Value
-from thinflow.ir.states import State, states_of, without_states
+from thinflow.ir.graph import Graph, Node, Value, library_of
+from thinflow.ir.interface import State, states_of, without_states
 from thinflow.ir.types import BFLOAT16, HALF, STRING, TensorSpec
 from thinflow.lower.operands import WIDENING
 from thinflow.lower.tflite.convert import unsupported, unsupported_unit
@@ -288,7 +288,7 @@ def _lost_loop(
 
 def calls_inside(node: Node) -> list[Node]:
     """The nodes of the functions that a node calls, directly or through others; those of each once."""
-    library = {} if node.graph is None else node.graph.functions
+    library = library_of(node)
     found: list[Node] = []
     seen: set[str] = set()
     stack = [node]

@@ -10,8 +10,8 @@ from thinflow.analysis.shapes import infer_shapes, port_count
 from thinflow.compare.output_comparer import OutputComparer
 from thinflow.errors import FeedError, NodeError
 from thinflow.formats.graphdef import serialized_size
-from thinflow.ir.counterparts import counterparts
 from thinflow.ir.graph import Graph, Value
+from thinflow.ir.interface import counterparts
 from thinflow.ir.types import DType, TensorSpec
 from thinflow.optimize.batch_sizes import is_open
 from thinflow.optimize.samples import Samples

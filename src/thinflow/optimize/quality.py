@@ -15,10 +15,9 @@ from thinflow.engines._child import run_file
 from thinflow.errors import VerificationError
 from thinflow.interpreter import Plan
 from thinflow.ir.brief import brief_repr
-from thinflow.ir.counterparts import counterparts
 from thinflow.ir.graph import Graph, Value
+from thinflow.ir.interface import counterparts, without_states
 from thinflow.ir.notebook import text_html
-from thinflow.ir.states import without_states
 from thinflow.optimize.converted import ConvertedModel
 from thinflow.optimize.samples import Samples, as_declared
 from thinflow.typing import Array, Progress

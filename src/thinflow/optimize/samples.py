@@ -16,9 +16,8 @@ from thinflow.analysis.switches import inference_setting
 from thinflow.errors import FeedError, ParameterError
 from thinflow.interpreter import Plan
 from thinflow.ir.brief import brief_repr
-from thinflow.ir.counterparts import counterparts
 from thinflow.ir.graph import Graph, Value
-from thinflow.ir.states import states_of, without_states
+from thinflow.ir.interface import counterparts, states_of, without_states
 from thinflow.ir.types import STRING, DType, TensorSpec, dtype
 from thinflow.quantize.feeds import Feeds, open_feeds
 from thinflow.quantize.pictures import Scaling

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from thinflow.ir.garbage import paused_gc
-from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.graph import Graph, Node, Value, paused_gc
 from thinflow.ir.order import match_order
 from thinflow.rewrite.colocation import drop_lost_classes
 from thinflow.rewrite.edits import Site, sweep

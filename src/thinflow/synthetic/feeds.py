@@ -12,8 +12,8 @@ import numpy as np
 
 from thinflow.analysis.switches import inference_setting
 from thinflow.errors import FeedError, ParameterError
-from thinflow.ir.graph import Value
-from thinflow.ir.states import states_of
+from thinflow.ir.graph import Value, graph_of
+from thinflow.ir.interface import states_of
 from thinflow.ir.types import BOOL, RESOURCE, STRING, DType, TensorSpec, shape_text
 from thinflow.synthetic.amounts import amounts_for, sound_shape
 from thinflow.synthetic.files import SIZE as DEFAULT_SIZE
@@ -104,7 +104,7 @@ def _size_to_make(value: Value, spec: TensorSpec) -> tuple[int, ...]:
 
 def _start_of(value: Value) -> Array | None:
     """The first value of a state; None for any other input."""
-    graph = value.node.graph
+    graph = graph_of(value.node)
     if graph is None or not graph.states:
         return None
     return next((s.first for s in states_of(graph) if s.input == value), None)

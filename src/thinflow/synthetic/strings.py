@@ -13,7 +13,7 @@ import numpy as np
 
 from thinflow.analysis.tables import Content, content_of
 from thinflow.errors import ThinflowError
-from thinflow.ir.graph import Node, Value
+from thinflow.ir.graph import Node, Value, library_of
 from thinflow.ir.types import STRING, DType
 from thinflow.ops.traits import Trait, has
 from thinflow.synthetic.files import synthetic_png, synthetic_wav
@@ -142,11 +142,11 @@ def _raw_count(node: Node) -> int:
 
 def _of_anything_inside(value: Value) -> Maker | None:
     """The maker of what the bodies decode that a graph calls, if its strings go into one."""
-    graph = value.node.graph
-    if graph is None or not graph.functions:
+    functions = library_of(value.node)
+    if not functions:
         return None
     try:
-        nodes = [n for name in graph.functions for n in graph.functions[name].graph]
+        nodes = [n for name in functions for n in functions[name].graph]
     except ThinflowError:
         return None
     makers = (m for n in nodes if n.op != "StringToNumber" if (m := _maker_of_reader(n, 0)) is not None)

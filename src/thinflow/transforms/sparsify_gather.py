@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from thinflow.errors import ParameterError
-from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.graph import Graph, Node, Value, graph_of
 from thinflow.ir.types import FLOAT, INT32, INT64
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.driver import Rewrite
@@ -86,8 +86,9 @@ class SparsifyGather(Rewrite):
             raise Refuse(f"its ids are {ids or 'of unknown type'}, not int32 or int64", m.gather)
         if awaited_by_constant(m.w):
             raise Refuse(f"'{table.name}' waits for other nodes", m.gather)
-        assert table.graph is not None
-        group = table.graph.find(self.group_init_node)
+        graph = graph_of(table)
+        assert graph is not None
+        group = graph.find(self.group_init_node)
         if group is not None and group.op != "NoOp":
             raise Refuse(f"'{group.name}' is {group.op}, not a NoOp to fill tables with", m.gather)
         if not self.force:

@@ -14,7 +14,7 @@ from tests.transforms.golden import parse_graph as graph
 from thinflow.engines.session import Session
 from thinflow.errors import UnsupportedOp
 from thinflow.ir.graph import Graph
-from thinflow.ir.states import states_of
+from thinflow.ir.interface import states_of
 from thinflow.ir.types import BOOL, FLOAT, RESOURCE
 from thinflow.lower.tflite.convert import lower_graph
 from thinflow.lower.tflite.program import Operator, Program, Subgraph, Tensor, to_bytes

@@ -13,8 +13,7 @@ from thinflow.compare.diff.weights import WeightPair, pair_weights, worst_text
 from thinflow.compare.layer_differences import Layer, first_beyond, steepest
 from thinflow.errors.plain_text import one_line
 from thinflow.ir.brief import brief_repr
-from thinflow.ir.garbage import paused_gc
-from thinflow.ir.graph import Graph, Node
+from thinflow.ir.graph import Graph, Node, paused_gc
 from thinflow.ir.notebook import text_html
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from thinflow.compare.diff.changes import Changes, find_changes
 from thinflow.compare.diff.explain import KINDS, Explanation, explain, unexplained
 from thinflow.errors.plain_text import one_line
 from thinflow.ir.brief import brief_repr
-from thinflow.ir.garbage import paused_gc
-from thinflow.ir.graph import Graph, Node
+from thinflow.ir.graph import Graph, Node, paused_gc
 from thinflow.ir.notebook import text_html
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from thinflow.analysis.quant_params import QuantParams, infer_quant_params
-from thinflow.ir.graph import Graph, Value
+from thinflow.ir.graph import Graph, Value, graph_of
 from thinflow.ir.types import FLOAT, INT32, INT64, DType, TensorSpec
 from thinflow.lower.building import Building, Dims
 from thinflow.lower.operands import ints, require, shape_of
@@ -42,7 +42,7 @@ class QuantizedContext:
 
     def params(self, value: Value) -> QuantParams | None:
         """The quantization parameters of a value; None if they are not known before the model runs."""
-        graph = value.node.graph
+        graph = graph_of(value.node)
         if graph is None:
             return None
         if graph not in self.inferred:

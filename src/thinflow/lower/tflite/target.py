@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from thinflow.formats._files import write_file
 from thinflow.ir.graph import Graph
-from thinflow.ir.states import states_of
+from thinflow.ir.interface import states_of
 from thinflow.lower.targets import Target
 from thinflow.typing import FilePath
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from thinflow.errors import UnsupportedOp
-from thinflow.ir.states import State
+from thinflow.ir.interface import State
 from thinflow.ir.types import RESOURCE, DType
 from thinflow.lower.tflite.program import Operator, Program, Signature, Subgraph, Tensor
 

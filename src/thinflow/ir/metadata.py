@@ -1,8 +1,8 @@
-"""Contents of a file beside its nodes, which are only carried through."""
+"""What a graph has beside its nodes: contents of its file that are carried through, and its broken rules."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -40,3 +40,22 @@ class StateVariable:
     input: str
     output: str
     start: Tensor
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One broken rule of a graph. Two are equal if they are of one kind at one node, however the text puts
+    it.
+
+    Attributes:
+        kind: "missing input", "duplicate name", "illegal name", "port", "cycle", "order" or "interface".
+        node: name of the node at fault.
+        text: the problem in words.
+    """
+
+    kind: str
+    node: str
+    text: str = field(compare=False)
+
+    def __str__(self) -> str:
+        return f"node '{self.node}': {self.text}" if self.node else self.text

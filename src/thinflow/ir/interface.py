@@ -1,4 +1,6 @@
-"""State that a model keeps between runs, in a graph that keeps none: an input and an output for each.
+"""Inputs and outputs of graphs: both ends of each state, and those of a changed graph that stand for others.
+
+State that a model keeps between runs is an input and an output of a graph, which keeps none:
 
 y = f(x), which reads and changes v     ->     y, v/next = f(x, v)
 """
@@ -64,3 +66,26 @@ def without_states(graph: Graph, values: Sequence[Value]) -> list[Value]:
     """Those of some values that are no ends of states: what a user feeds and fetches."""
     ends = {v for s in states_of(graph) for v in (s.input, s.output)}
     return [v for v in values if v not in ends]
+
+
+def counterparts(before: Sequence[Value], after: Sequence[Value], graph: Graph) -> list[Value]:
+    """For each value of a list, the one of the changed list that stands for it. O(values).
+
+    A transform may give an input another name, as cutting at two ports of one node does; it then keeps its
+    place in the list.
+
+    Args:
+        before: the inputs, or the outputs, of a graph.
+        after: those of the graph made from it.
+        graph: that graph, for names that left the list.
+
+    Raises:
+        GraphError: the lists have different lengths, and the changed graph has no value of a name.
+    """
+    by_name = {v.name: v for v in after}
+    # Names before places: where every name survived, the list may only have been put in another order.
+    if all(v.name in by_name for v in before):
+        return [by_name[v.name] for v in before]
+    if len(before) == len(after):
+        return list(after)
+    return [by_name[v.name] if v.name in by_name else graph.value(v.name) for v in before]

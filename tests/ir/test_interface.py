@@ -6,8 +6,8 @@ import pytest
 
 from tests.transforms.golden import parse_graph
 from thinflow.errors import GraphError
-from thinflow.ir.counterparts import counterparts
 from thinflow.ir.graph import Graph
+from thinflow.ir.interface import counterparts
 
 TEXT = """
 a = Placeholder() {dtype=float, shape=shape[1]}
