@@ -22,6 +22,7 @@ from thinflow.lift.onnx_values import (
     typed,
     variadic,
 )
+from thinflow.onnx.operators import Trait, same_in_tensorflow
 
 
 def _unary(op: str) -> Rule:
@@ -334,36 +335,13 @@ def _lp_norm(c: Call) -> Value:
     return c.emit("DivNoNan", c[0], norm)
 
 
-_UNARY = {
-    **{op: op for op in ("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos", "Cosh")},
-    **{
-        op: op
-        for op in ("Erf", "Exp", "Floor", "Log", "Neg", "Reciprocal", "Relu", "Round", "Sigmoid", "Sign")
-    },
-    **{op: op for op in ("Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Tan", "Tanh", "Identity")},
-    "Not": "LogicalNot",
-    "IsNaN": "IsNan",
-    "BitwiseNot": "Invert",
-}
-_BINARY = {
-    "Add": "AddV2",
-    "Sub": "Sub",
-    "Mul": "Mul",
-    "And": "LogicalAnd",
-    "Or": "LogicalOr",
-    "Xor": "NotEqual",
-    "Equal": "Equal",
-    "Less": "Less",
-    "Greater": "Greater",
-    "LessOrEqual": "LessEqual",
-    "GreaterOrEqual": "GreaterEqual",
-    "BitwiseAnd": "BitwiseAnd",
-    "BitwiseOr": "BitwiseOr",
-    "BitwiseXor": "BitwiseXor",
-}
 RULES: Mapping[str, Rule] = {
-    **{name: _unary(op) for name, op in _UNARY.items()},
-    **{name: _binary(op) for name, op in _BINARY.items()},
+    **{code: _unary(op) for code, op in same_in_tensorflow(Trait.UNARY).items()},
+    **{code: _binary(op) for code, op in same_in_tensorflow(Trait.BINARY).items()},
+    **{code: _reduction(op) for code, op in same_in_tensorflow(Trait.REDUCTION).items()},
+    "Identity": _unary("Identity"),
+    "Relu": _unary("Relu"),
+    "Xor": _binary("NotEqual"),
     "Div": _div,
     "Mod": _mod,
     "Pow": _pow,
@@ -393,11 +371,6 @@ RULES: Mapping[str, Rule] = {
     "MatMul": _matmul,
     "Gemm": _gemm,
     "Einsum": _einsum,
-    "ReduceMean": _reduction("Mean"),
-    "ReduceSum": _reduction("Sum"),
-    "ReduceProd": _reduction("Prod"),
-    "ReduceMax": _reduction("Max"),
-    "ReduceMin": _reduction("Min"),
     "ReduceL1": _reduction("Sum", "Abs"),
     "ReduceL2": _reduction("Sum", "Square", "Sqrt"),
     "ReduceSumSquare": _reduction("Sum", "Square"),

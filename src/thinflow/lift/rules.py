@@ -21,6 +21,7 @@ from thinflow.lift.windows import (
     pool,
     transpose_conv,
 )
+from thinflow.tflite.counterparts import Kind, same_in_tensorflow
 
 Rule = Callable[[Call], Value | list[Value]]
 
@@ -199,62 +200,17 @@ def _plain(op: str, *options: str) -> Rule:
     )
 
 
-_UNARY = {
-    "ABS": "Abs",
-    "CEIL": "Ceil",
-    "COS": "Cos",
-    "ELU": "Elu",
-    "EXP": "Exp",
-    "FLOOR": "Floor",
-    "LOG": "Log",
-    "LOGISTIC": "Sigmoid",
-    "NEG": "Neg",
-    "RELU": "Relu",
-    "RELU6": "Relu6",
-    "ROUND": "Round",
-    "SIN": "Sin",
-    "RSQRT": "Rsqrt",
-    "SQRT": "Sqrt",
-    "SQUARE": "Square",
-    "TANH": "Tanh",
-    "SIGN": "Sign",
-    "RANK": "Rank",
-    "LOGICAL_NOT": "LogicalNot",
-    "ZEROS_LIKE": "ZerosLike",
-    "LOG_SOFTMAX": "LogSoftmax",
-    "WHERE": "Where",
-}
-_BINARY = {
-    "ADD": "AddV2",
-    "SUB": "Sub",
-    "MUL": "Mul",
-    "DIV": "RealDiv",
-    "MAXIMUM": "Maximum",
-    "POW": "Pow",
-    "MINIMUM": "Minimum",
-    "SQUARED_DIFFERENCE": "SquaredDifference",
-    "FLOOR_DIV": "FloorDiv",
-    "FLOOR_MOD": "FloorMod",
-    "LESS": "Less",
-    "LESS_EQUAL": "LessEqual",
-    "GREATER": "Greater",
-    "GREATER_EQUAL": "GreaterEqual",
-    "EQUAL": "Equal",
-    "NOT_EQUAL": "NotEqual",
-    "ATAN2": "Atan2",
-    "LOGICAL_AND": "LogicalAnd",
-    "LOGICAL_OR": "LogicalOr",
-}
-_REDUCTIONS = {
-    "MEAN": "Mean",
-    "SUM": "Sum",
-    "REDUCE_PROD": "Prod",
-    "REDUCE_MAX": "Max",
-    "REDUCE_MIN": "Min",
-    "REDUCE_ANY": "Any",
-    "REDUCE_ALL": "All",
-}
 _OTHERS: dict[str, Rule] = {
+    "RELU": _unary("Relu"),
+    "RELU6": _unary("Relu6"),
+    "RSQRT": _unary("Rsqrt"),
+    "SQUARE": _unary("Square"),
+    "RANK": _unary("Rank"),
+    "ZEROS_LIKE": _unary("ZerosLike"),
+    "WHERE": _unary("Where"),
+    "POW": _binary("Pow"),
+    "FLOOR_DIV": _binary("FloorDiv"),
+    "ATAN2": _binary("Atan2"),
     "CONV_2D": conv,
     "DEPTHWISE_CONV_2D": depthwise,
     "TRANSPOSE_CONV": transpose_conv,
@@ -313,8 +269,6 @@ _OTHERS: dict[str, Rule] = {
     "UNIQUE": _unique,
     "REVERSE_SEQUENCE": _plain("ReverseSequence", "seq_dim", "batch_dim"),
     "FAKE_QUANT": _plain("FakeQuantWithMinMaxArgs", "min", "max", "num_bits", "narrow_range"),
-    "BITWISE_XOR": _plain("BitwiseXor"),
-    "RIGHT_SHIFT": _plain("RightShift"),
     # Operands are real by now and results are put on their grid behind the rule: nothing is left between.
     "QUANTIZE": lambda c: c.emit("Identity", c[0]),
     "CONV_3D": conv_3d,
@@ -327,10 +281,6 @@ _OTHERS: dict[str, Rule] = {
     "SPARSE_TO_DENSE": _plain("SparseToDense"),
     "MATRIX_DIAG": _plain("MatrixDiag"),
     "BROADCAST_ARGS": _plain("BroadcastArgs"),
-    "UNSORTED_SEGMENT_SUM": _plain("UnsortedSegmentSum"),
-    "UNSORTED_SEGMENT_PROD": _plain("UnsortedSegmentProd"),
-    "UNSORTED_SEGMENT_MAX": _plain("UnsortedSegmentMax"),
-    "UNSORTED_SEGMENT_MIN": _plain("UnsortedSegmentMin"),
 }
 RULES: dict[str, Rule] = (
     control.RULES
@@ -339,9 +289,10 @@ RULES: dict[str, Rule] = (
     | {
         f"tfl.{name}": rule
         for name, rule in {
-            **{name: _unary(op) for name, op in _UNARY.items()},
-            **{name: _binary(op) for name, op in _BINARY.items()},
-            **{name: _reduction(op) for name, op in _REDUCTIONS.items()},
+            **{code: _unary(op) for code, op in same_in_tensorflow(Kind.UNARY).items()},
+            **{code: _binary(op) for code, op in same_in_tensorflow(Kind.BINARY).items()},
+            **{code: _reduction(op) for code, op in same_in_tensorflow(Kind.REDUCTION).items()},
+            **{code: _plain(op) for code, op in same_in_tensorflow(Kind.UNSORTED_SEGMENTS).items()},
             **_OTHERS,
         }.items()
     }

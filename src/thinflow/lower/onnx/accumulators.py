@@ -46,7 +46,6 @@ _FOUR = 4
 _FEWER = 16
 """Times as many channels as fours of them that are given twice, so that this costs less than it saves: a
 quarter more products at most."""
-_LIMITS = {"low": "Max", "high": "Min"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +79,7 @@ class Layer:
         y = self._emit(b, weights, bias, to)
         # Saturation in a joined op, channel by channel: the kernel itself knows one end for all.
         for end, reals in limits.items():
-            y = self._limited(b, y, _LIMITS[end], wanted.values(reals))
+            y = self._limited(b, y, "Max" if end == "low" else "Min", wanted.values(reals))
         return y
 
     def joining(self, b: Builder, to: TargetTensors) -> Join:

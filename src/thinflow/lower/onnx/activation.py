@@ -33,11 +33,6 @@ def leaky_relu(b: Builder, node: Node, x: Tensor, *, alpha: float = 0.2) -> Tens
     return b.emit("LeakyRelu", x, alpha=float(alpha))
 
 
-@lower("Elu", "Softplus", "Softsign", to="onnx")
-def simple(b: Builder, node: Node, x: Tensor) -> Tensor:
-    return b.emit(node.op, x)
-
-
 @lower("Selu", to="onnx")
 def selu(b: Builder, node: Node, x: Tensor) -> Tensor:
     return b.emit("Selu", x, alpha=_SELU_ALPHA, gamma=_SELU_SCALE)

@@ -11,18 +11,15 @@ from thinflow.errors import ShapeError, UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import BOOL, DOUBLE, FLOAT, INT64, DType, TensorSpec, dtype
 from thinflow.lower.building import Building, Dims
-from thinflow.lower.onnx import kernels
 from thinflow.lower.onnx.operands import number, plain_type
 from thinflow.lower.operands import WIDENING, ints, require, shape_of
+from thinflow.onnx.operators import Trait, facts_of, fitting, has
 from thinflow.onnx.program import DEFAULT_OPSET, Operator, Tensor, check_options
 from thinflow.onnx.protos import ELEMENT_TYPES
 from thinflow.ops._shapes import broadcast
 from thinflow.typing import Array
 
 _SAME = object()
-_BOOLEAN = frozenset(
-    """Equal Less LessOrEqual Greater GreaterOrEqual And Or Xor Not IsInf IsNaN RegexFullMatch""".split()  # noqa: SIM905
-)
 TO_CHANNELS_FIRST = {n: (0, n - 1, *range(1, n - 1)) for n in range(3, 7)}
 """Rank -> the order of axes that makes channels-last channels-first."""
 TO_CHANNELS_LAST = {n: (0, *range(2, n), 1) for n in range(3, 7)}
@@ -133,9 +130,9 @@ class Builder(Building[Tensor]):
         **options: Any,
     ) -> tuple[Tensor, ...]:
         """As `step`, with several outputs."""
-        deciding = inputs[kernels.DECIDING.get(code, 0)]
+        deciding = inputs[facts_of(code).deciding]
         assert deciding is not None
-        default = BOOL if code in _BOOLEAN else deciding.dtype
+        default = BOOL if has(code, Trait.GIVES_BOOL) else deciding.dtype
         outputs = [
             self.own(suffix or code.lower(), shape, element or default)
             for shape, element in zip(shapes, elements, strict=True)
@@ -147,16 +144,18 @@ class Builder(Building[Tensor]):
     ) -> list[Tensor]:
         """Add an operator, run in a wider type where ONNX Runtime has no kernel for the operands'."""
         check_options(options)
-        since = kernels.SINCE.get(code, 0)
-        if since > self.opset:
-            raise UnsupportedOp(f"ONNX has {code} since opset {since} only", hint=f"write opset {since}")
-        if code in kernels.ONE_TYPE:
-            kinds = {str(t.dtype) for t in inputs[kernels.ONE_TYPE[code] :] if t is not None}
+        facts = facts_of(code)
+        if facts.since > self.opset:
+            raise UnsupportedOp(
+                f"ONNX has {code} since opset {facts.since} only", hint=f"write opset {facts.since}"
+            )
+        place = facts.deciding
+        if has(code, Trait.ONE_TYPE):
+            kinds = {str(t.dtype) for t in inputs[place:] if t is not None}
             require(len(kinds) == 1, f"{code} takes operands of one type, not {' and '.join(sorted(kinds))}")
-        place = kernels.DECIDING.get(code, 0)
         operand = inputs[place] if place < len(inputs) else None
         own = None if operand is None else operand.dtype
-        run = None if own is None else kernels.fitting(code, own)
+        run = None if own is None else fitting(code, own)
         if own is run or own is None or run is None:
             self.operators.append(Operator(code, list(inputs), outputs, options, origin=self.node.name))
             return outputs
@@ -169,7 +168,7 @@ class Builder(Building[Tensor]):
             for t in inputs
         ]
         results = [
-            self.own(code.lower(), t.shape, run) if t.dtype is own and code not in _BOOLEAN else t
+            self.own(code.lower(), t.shape, run) if t.dtype is own and not has(code, Trait.GIVES_BOOL) else t
             for t in outputs
         ]
         self.operators.append(Operator(code, list(inputs), results, options, origin=self.node.name))

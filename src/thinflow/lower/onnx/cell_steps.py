@@ -8,17 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from thinflow.ir.types import BOOL, FLOAT
-from thinflow.lower.cell_sums import NoCell, Step
+from thinflow.lower.cell_sums import FUNCTIONS, NoCell, Step
+from thinflow.lower.onnx.cell_weights import onnx_name
+from thinflow.onnx.operators import Trait, has
 from thinflow.onnx.program import Operator, Tensor
 
-_FUNCTIONS = {
-    "Sigmoid": "sigmoid",
-    "Tanh": "tanh",
-    "Relu": "relu",
-    "Softsign": "softsign",
-    "Softplus": "softplus",
-}
-_VIEWS = ("Cast", "Reshape", "Unsqueeze", "Squeeze", "Identity")
+_FUNCTIONS = {onnx_name(function): function for function in FUNCTIONS}
 # The turn compared with the lengths (below: lengths with the turn) -> whether a true result says that the
 # sequence goes on.
 _BEFORE = {"Less": True, "GreaterOrEqual": False}
@@ -42,6 +37,11 @@ class Condition:
 
     def positive(self) -> Condition:
         return replace(self, holds=True)
+
+
+def _is_view(operator: Operator) -> bool:
+    """Whether it gives what it reads, in another type or shape at most."""
+    return operator.code in ("Cast", "Identity") or has(operator.code, Trait.RESHAPE)
 
 
 class OnnxSteps:
@@ -74,7 +74,7 @@ class OnnxSteps:
     def is_turn(self, tensor: Tensor | None) -> bool:
         """Whether a tensor is the number of the turn, in whatever type and shape."""
         maker = self.maker(tensor)
-        while maker is not None and maker.code in _VIEWS:
+        while maker is not None and _is_view(maker):
             tensor = maker.inputs[0]
             maker = self.maker(tensor)
         return tensor in self._counters
@@ -95,7 +95,9 @@ class OnnxSteps:
             NoCell: something else decides.
         """
         holds = True
-        while (maker := self.maker(tensor)) is not None and maker.code in (*_VIEWS, "Not", "Tile", "Expand"):
+        while (maker := self.maker(tensor)) is not None and (
+            _is_view(maker) or maker.code in ("Not", "Tile", "Expand")
+        ):
             holds ^= maker.code == "Not"
             before = maker.inputs[0]
             if before is None or before.dtype is not BOOL or not _is_column(before, maker.code):

@@ -12,16 +12,13 @@ from thinflow.onnx.program import Tensor
 
 # ONNX's order of gates in W, R and B, where g is what ONNX calls c (LSTM) or h (GRU).
 _ORDER = {"LSTM": "iofg", "GRU": "zrg", "RNN": "g"}
-_NAMES = {
-    "sigmoid": "Sigmoid",
-    "tanh": "Tanh",
-    "relu": "Relu",
-    "softsign": "Softsign",
-    "softplus": "Softplus",
-    "hard_sigmoid": "HardSigmoid",
-}
 # ONNX's defaults, in its order f, g, h: gates, new values, and what bends an LSTM's state on its way out.
-_USUAL = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
+_USUAL = {"LSTM": ["sigmoid", "tanh", "tanh"], "GRU": ["sigmoid", "tanh"], "RNN": ["tanh"]}
+
+
+def onnx_name(function: str) -> str:
+    """ONNX's operator for a function of a cell: HardSigmoid for hard_sigmoid."""
+    return "".join(word.title() for word in function.split("_"))
 
 
 def weights_of(b: Builder, cell: Cell) -> list[Tensor | None]:
@@ -53,10 +50,10 @@ def _beside(gate: Gate, cell: Cell) -> np.ndarray:
 def functions_of(cell: Cell) -> dict[str, object]:
     """The attributes that say which functions bend the sums; none for the usual ones."""
     gates = {"LSTM": ["i", "g"], "GRU": ["z", "g"], "RNN": ["g"]}[cell.kind]
-    names = [_NAMES[cell.gates[letter].function] for letter in gates]
-    names += [_NAMES[cell.finish]] if cell.finish else []
-    if names == _USUAL[cell.kind]:
+    functions = [cell.gates[letter].function for letter in gates]
+    functions += [cell.finish] if cell.finish else []
+    if functions == _USUAL[cell.kind]:
         return {}
-    hard = names.count("HardSigmoid")
+    hard = functions.count("hard_sigmoid")
     slopes: dict[str, object] = {"activation_alpha": [1.0] * hard, "activation_beta": [0.0] * hard}
-    return {"activations": names, **(slopes if hard else {})}
+    return {"activations": [onnx_name(f) for f in functions], **(slopes if hard else {})}

@@ -6,28 +6,23 @@ import math
 from collections.abc import Sequence
 
 from thinflow.ir.graph import Node
-from thinflow.ir.types import FLOAT, INT64
+from thinflow.ir.types import BOOL, FLOAT, INT64
 from thinflow.lower.building import whole_exponent
 from thinflow.lower.onnx.builder import Builder, require
 from thinflow.lower.onnx.terms import Term, choose
 from thinflow.lower.rules import lower
+from thinflow.onnx.operators import Trait, has, same_in_onnx
 from thinflow.onnx.program import Tensor
 
-_BINARY = {
-    "Add": "Add",
-    "AddV2": "Add",
-    "Sub": "Sub",
-    "Mul": "Mul",
-    "BitwiseAnd": "BitwiseAnd",
-    "BitwiseOr": "BitwiseOr",
-    "BitwiseXor": "BitwiseXor",
-}
+_BINARY = same_in_onnx(Trait.BINARY)
+_BOOL = Tensor("", None, BOOL)
 
 
 @lower(*_BINARY, to="onnx")
 def binary(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
     """One operator that broadcasts as TensorFlow does."""
-    return b.emit(_BINARY[node.op], x, y)
+    code = _BINARY[node.op]
+    return b.emit(code, x, y, like=_BOOL if has(code, Trait.GIVES_BOOL) else None)
 
 
 @lower("Maximum", "Minimum", to="onnx")

@@ -17,14 +17,13 @@ from thinflow.lower.onnx.terms import Term, choose
 from thinflow.lower.rules import lower
 from thinflow.onnx.program import Tensor
 from thinflow.ops._quantized import round_away
+from thinflow.ops.traits import Trait, has
 from thinflow.typing import Array
 
-_VARS = ("FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel")
-_ARGS = "FakeQuantWithMinMaxArgs"
 _GRIDS = tuple(f"QuantizeAndDequantize{version}" for version in ("", "V2", "V3", "V4"))
 
 
-@lower(*_VARS, to="onnx")
+@lower("FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel", to="onnx")
 def fake_quant_vars(
     b: Builder,
     node: Node,
@@ -46,7 +45,7 @@ def fake_quant_vars(
     return _fake_quant(b, x, *limits, num_bits, narrow_range, divides=divides)
 
 
-@lower(_ARGS, to="onnx")
+@lower("FakeQuantWithMinMaxArgs", to="onnx")
 def fake_quant_args(
     b: Builder,
     node: Node,
@@ -69,7 +68,7 @@ def range_only(graph: Graph) -> Iterator[None]:
     """Lower simulated quantization to notes meanwhile: a FakeQuant with `low` and `high`, moved as the op
     moves them. Weights are rounded now.
     """
-    marked = [node for node in graph if node.op in (*_VARS, _ARGS, *_GRIDS)]
+    marked = [node for node in graph if node.op in _GRIDS or has(node.op, Trait.FAKE_QUANT)]
     for node in marked:
         node.attrs["_range_only"] = True
     try:

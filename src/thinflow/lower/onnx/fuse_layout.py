@@ -6,12 +6,10 @@ import numpy as np
 
 from thinflow.ir.types import DType
 from thinflow.lower.onnx.wiring import Match, Rewrite, Wiring, new_constant
+from thinflow.onnx.operators import Trait, has
 from thinflow.onnx.program import Operator, Tensor
 from thinflow.program.fusion import const, need, only_if, op, value
 from thinflow.program.wiring import constant_of
-
-# Ops that change sizes and keep the order of elements.
-_SQUEEZES = ("Reshape", "Squeeze", "Unsqueeze")
 
 
 def _pads_by_itself(operator: Operator) -> bool:
@@ -83,8 +81,8 @@ class AsReshape(Rewrite):
     patterns = (op("Squeeze|Unsqueeze", value("x")),)
 
     def replace(self, m: Match) -> None:
-        around = [m.wiring.producer(m.tensor("x"), *_SQUEEZES), *m.wiring.readers(m.output)]
-        only_if(any(o is not None and o.code in _SQUEEZES for o in around))
+        around = [m.wiring.producer(m.tensor("x")), *m.wiring.readers(m.output)]
+        only_if(any(o is not None and has(o.code, Trait.RESHAPE) for o in around))
         _become_reshape(m.wiring, m.head, m.tensor("x"))
 
 

@@ -6,10 +6,10 @@ import numpy as np
 
 from thinflow.ir.graph import Node
 from thinflow.ir.types import DOUBLE, FLOAT, INT32, INT64
-from thinflow.lower.onnx import kernels
 from thinflow.lower.onnx.builder import END, Builder, ints, number, require, shape_of
 from thinflow.lower.onnx.terms import Term, choose
 from thinflow.lower.rules import lower
+from thinflow.onnx.operators import combining, fitting
 from thinflow.onnx.program import Tensor
 
 
@@ -120,7 +120,7 @@ def unique(b: Builder, node: Node, x: Tensor, *axis: Tensor) -> tuple[Tensor, ..
     place = given[0] % max(len(shape), 1) if given else 0
     require(len(shape) == 1 or bool(given), "x has to be a vector where no axis is given")
     count = 3 if "WithCounts" in node.op else 2
-    run = kernels.fitting("Unique", x.dtype)
+    run = fitting("Unique", x.dtype)
     rows = tuple(None if a == place else n for a, n in enumerate(shape))
     # sorted=0 is the order of first appearance, which TensorFlow promises.
     y, _, places, counts = b.step_ports(
@@ -160,10 +160,7 @@ def _inner_sizes(b: Builder, x: Tensor) -> Tensor:
     return b.sliced(b.sizes_of(x), [1], [END], [0], shape=(len(shape) - 1,))
 
 
-_UNSORTED = {"Sum": "add", "Prod": "mul", "Max": "max", "Min": "min"}
-
-
-@lower(*(f"UnsortedSegment{kind}" for kind in _UNSORTED), to="onnx")
+@lower("UnsortedSegmentSum", "UnsortedSegmentProd", "UnsortedSegmentMax", "UnsortedSegmentMin", to="onnx")
 def unsorted_segment(
     b: Builder, node: Node, x: Tensor, segments: Tensor, count: Tensor, *, _is_in_range: bool = False
 ) -> Tensor:
@@ -172,10 +169,11 @@ def unsorted_segment(
     Args:
         _is_in_range: a decomposition's word that no number is negative.
     """
-    how = _UNSORTED[node.op.removeprefix("UnsortedSegment")]
+    kind = node.op.removeprefix("UnsortedSegment")
+    how = {"Sum": "add", "Prod": "mul"}.get(kind, kind.lower())
     require(how in ("add", "mul") or b.opset >= 18, "ScatterND takes max and min since opset 18 only")
     require(len(shape_of(segments, "the segment numbers")) == 1, "a vector of segment numbers is needed")
-    element, x = x.dtype, b.cast(x, kernels.combining(x.dtype))
+    element, x = x.dtype, b.cast(x, combining(x.dtype))
     limits = np.finfo(element.numpy()) if element.is_floating else np.iinfo(element.numpy())
     # The neutral element is also what TensorFlow gives a segment without rows.
     start = {"add": 0, "mul": 1, "max": limits.min, "min": limits.max}[how]

@@ -25,21 +25,12 @@ from thinflow.lower.onnx.fuse import fuse
 from thinflow.lower.onnx.snapshots import restore, snapshot
 from thinflow.lower.onnx.transpose_passes import reduce_by_channel, reduce_late, transpose_bytes
 from thinflow.lower.onnx.wiring import Wiring, new_constant
+from thinflow.onnx.operators import Trait, has, operators_with
 from thinflow.onnx.program import Operator, Program, Tensor
 from thinflow.program.wiring import constant_of
 
 Order = tuple[int, ...]
 
-_ELEMENTWISE = frozenset(
-    """Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor
-    Cast Ceil Clip Cos Cosh DequantizeLinear Div Elu Equal Erf Exp FakeQuant Floor Greater GreaterOrEqual
-    HardSigmoid Identity IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Min Mod Mul Neg Not Or Pow
-    QuantizeLinear Reciprocal Relu Round Selu Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Tan Tanh Where
-    Xor com.microsoft.QLinearAdd com.microsoft.QLinearMul""".split()  # noqa: SIM905
-)
-_FIRST_ONLY = frozenset(["Clip", "DequantizeLinear", "QuantizeLinear"])
-"""Of these the first operand alone; the others are numbers for all of it."""
-_REDUCTIONS = frozenset(["ReduceMean", "ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceL2"])
 # A bound against ping-pong; chains end when nothing moves.
 _MAX_ROUNDS = 200
 
@@ -76,14 +67,14 @@ def _settle(program: Program) -> None:
 
 def _push(wiring: Wiring, operator: Operator, pushed: set[tuple[str, Order]]) -> None:
     code = operator.code
-    if code in _ELEMENTWISE:
+    if has(code, Trait.ELEMENTWISE):
         _push_elementwise(wiring, operator, pushed)
     elif code == "Concat":
         _push_concat(wiring, operator, pushed)
-    elif code in _SINGLE:
+    elif code in _rules:
         source, order = _transposed(wiring, operator.inputs[0])
         if source is not None and order is not None:
-            _SINGLE[code](wiring, operator, source, order)
+            _rules[code](wiring, operator, source, order)
 
 
 def _transposed(wiring: Wiring, tensor: Tensor | None) -> tuple[Tensor | None, Order | None]:
@@ -113,7 +104,7 @@ def _moved(shape: tuple[int | None, ...] | None, order: Sequence[int]) -> tuple[
 
 
 def _push_elementwise(wiring: Wiring, operator: Operator, pushed: set[tuple[str, Order]]) -> None:
-    operands = operator.inputs[:1] if operator.code in _FIRST_ONLY else operator.inputs
+    operands = operator.inputs[:1] if has(operator.code, Trait.FIRST_ONLY) else operator.inputs
     is_scaling = operator.code in ("DequantizeLinear", "QuantizeLinear")
     if is_scaling and any(t is None or t.shape != () for t in operator.inputs[1:]):
         return  # along an axis
@@ -236,7 +227,21 @@ def _in_layout(wiring: Wiring, operator: Operator, tensor: Tensor, back: Order) 
 
 # --- one operand --------------------------------------------------------------------------------------------
 
+_Push = Callable[[Wiring, Operator, Tensor, Order], None]
+_rules: dict[str, _Push] = {}
 
+
+def _pushes(*codes: str) -> Callable[[_Push], _Push]:
+    """Function decorator: it pushes a Transpose of their first operand past these operators, if it can."""
+
+    def register(push: _Push) -> _Push:
+        _rules.update(dict.fromkeys(codes, push))
+        return push
+
+    return register
+
+
+@_pushes(*operators_with(Trait.REDUCTION))
 def _push_reduction(wiring: Wiring, operator: Operator, source: Tensor, order: Order) -> None:
     """Over the axes under their old numbers; those that are left keep their order among each other."""
     axes = operator.options.get("axes")
@@ -268,6 +273,7 @@ def _left(order: Order, axes: Sequence[int]) -> Order:
     return tuple(ranks[old] for old in kept)
 
 
+@_pushes("Softmax", "LogSoftmax", "Split", "CumSum", "TopK")
 def _push_axis(wiring: Wiring, operator: Operator, source: Tensor, order: Order) -> None:
     """Softmax, Split, CumSum and TopK: along one axis, under its old number."""
     if operator.code == "CumSum":
@@ -286,6 +292,7 @@ def _push_axis(wiring: Wiring, operator: Operator, source: Tensor, order: Order)
         _below(wiring, operator, order, number)
 
 
+@_pushes("ArgMax", "ArgMin")
 def _push_arg(wiring: Wiring, operator: Operator, source: Tensor, order: Order) -> None:
     axis = operator.options["axis"] % len(order)
     operator.options["axis"] = order[axis]
@@ -293,6 +300,7 @@ def _push_arg(wiring: Wiring, operator: Operator, source: Tensor, order: Order) 
     _below(wiring, operator, order if operator.options.get("keepdims", 1) else _left(order, [axis]))
 
 
+@_pushes("Pad")
 def _push_pad(wiring: Wiring, operator: Operator, source: Tensor, order: Order) -> None:
     pads = constant_of(operator.inputs[1])
     if pads is None or len(operator.inputs) > 3:
@@ -304,6 +312,7 @@ def _push_pad(wiring: Wiring, operator: Operator, source: Tensor, order: Order) 
     _below(wiring, operator, order)
 
 
+@_pushes("Slice")
 def _push_slice(wiring: Wiring, operator: Operator, source: Tensor, order: Order) -> None:
     axes = constant_of(operator.inputs[3]) if len(operator.inputs) > 3 else None
     if axes is None:
@@ -314,6 +323,7 @@ def _push_slice(wiring: Wiring, operator: Operator, source: Tensor, order: Order
     _below(wiring, operator, order)
 
 
+@_pushes("Tile")
 def _push_tile(wiring: Wiring, operator: Operator, source: Tensor, order: Order) -> None:
     repeats = constant_of(operator.inputs[1])
     if repeats is None:
@@ -323,6 +333,7 @@ def _push_tile(wiring: Wiring, operator: Operator, source: Tensor, order: Order)
     _below(wiring, operator, order)
 
 
+@_pushes("Squeeze")
 def _push_squeeze(wiring: Wiring, operator: Operator, source: Tensor, order: Order) -> None:
     axes = constant_of(operator.inputs[1]) if len(operator.inputs) > 1 else None
     if axes is None:
@@ -333,6 +344,7 @@ def _push_squeeze(wiring: Wiring, operator: Operator, source: Tensor, order: Ord
     _below(wiring, operator, _left(order, gone))
 
 
+@_pushes("Unsqueeze")
 def _push_unsqueeze(wiring: Wiring, operator: Operator, source: Tensor, order: Order) -> None:
     """The new axes stay where they are; the others find their places among them."""
     axes = constant_of(operator.inputs[1])
@@ -346,6 +358,7 @@ def _push_unsqueeze(wiring: Wiring, operator: Operator, source: Tensor, order: O
     _below(wiring, operator, tuple(after[a] for a in range(rank)))
 
 
+@_pushes("Gather")
 def _push_gather(wiring: Wiring, operator: Operator, source: Tensor, order: Order) -> None:
     """By one index or a vector of them, which keeps the number of axes or takes one away."""
     indices = operator.inputs[1]
@@ -357,12 +370,14 @@ def _push_gather(wiring: Wiring, operator: Operator, source: Tensor, order: Orde
     _below(wiring, operator, order if indices.shape else _left(order, [axis]))
 
 
+@_pushes("DynamicQuantizeLinear")
 def _push_quantizing(wiring: Wiring, operator: Operator, source: Tensor, order: Order) -> None:
     """DynamicQuantizeLinear, whose other outputs are numbers for all elements."""
     wiring.set_input(operator, 0, source)
     _below(wiring, operator, order)
 
 
+@_pushes("Shape")
 def _push_shape(wiring: Wiring, operator: Operator, source: Tensor, order: Order) -> None:
     """The sizes of x, taken in the other order."""
     if operator.options:
@@ -373,20 +388,3 @@ def _push_shape(wiring: Wiring, operator: Operator, source: Tensor, order: Order
     wiring.set_output(operator, 0, raw)
     places = new_constant(f"{output.name}/order", np.array(order, np.int64))
     wiring.add(operator, "Gather", [raw, places], output, axis=0)
-
-
-_Push = Callable[[Wiring, Operator, Tensor, Order], None]
-_SINGLE: dict[str, _Push] = {
-    **dict.fromkeys(_REDUCTIONS, _push_reduction),
-    **dict.fromkeys(("Softmax", "LogSoftmax", "Split", "CumSum", "TopK"), _push_axis),
-    "ArgMax": _push_arg,
-    "ArgMin": _push_arg,
-    "Pad": _push_pad,
-    "Slice": _push_slice,
-    "Tile": _push_tile,
-    "Squeeze": _push_squeeze,
-    "Unsqueeze": _push_unsqueeze,
-    "Gather": _push_gather,
-    "Shape": _push_shape,
-    "DynamicQuantizeLinear": _push_quantizing,
-}

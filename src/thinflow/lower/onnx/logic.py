@@ -8,21 +8,7 @@ from thinflow.lower.onnx.builder import Builder, shape_of
 from thinflow.lower.rules import lower
 from thinflow.onnx.program import Tensor
 
-_BINARY = {
-    "Equal": "Equal",
-    "Less": "Less",
-    "LessEqual": "LessOrEqual",
-    "Greater": "Greater",
-    "GreaterEqual": "GreaterOrEqual",
-    "LogicalAnd": "And",
-    "LogicalOr": "Or",
-}
 _BOOL = Tensor("", None, BOOL)
-
-
-@lower(*_BINARY, to="onnx")
-def compare(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
-    return b.emit(_BINARY[node.op], x, y, like=_BOOL)
 
 
 @lower("NotEqual", to="onnx")

@@ -45,9 +45,9 @@ from thinflow.lower.onnx.terms import Term, choose
 from thinflow.lower.rules import lower
 from thinflow.onnx.program import Tensor
 from thinflow.ops._quantized import codes_of, is_native
+from thinflow.ops.traits import Trait, has
 
 _LIMIT = float(np.finfo(np.float32).max)
-_LAYERS = ("Conv2D", "DepthwiseConv2dNative")
 _MODES = ("MIN_COMBINED", "MIN_FIRST", "SCALED")
 
 
@@ -206,9 +206,9 @@ def dequantize(
 
 
 def _is_for_layers(node: Node) -> bool:
-    """Whether only layers with weights read the result, whose sums are rounded again."""
+    """Whether only convolutions read the result, whose sums are rounded again."""
     readers = node.output().readers
-    return bool(readers) and all(reader.op in _LAYERS for reader in readers)
+    return bool(readers) and all(has(reader.op, Trait.CONVOLUTION) for reader in readers)
 
 
 # --- from 32 bits to eight -----------------------------------------------------------------------------

@@ -8,17 +8,11 @@ from thinflow.ir.graph import Node
 from thinflow.ir.types import BOOL, INT32, INT64, DType
 from thinflow.lower.onnx.builder import Builder, ints, require, shape_of
 from thinflow.lower.rules import lower
+from thinflow.onnx.operators import Trait, same_in_onnx
 from thinflow.onnx.program import Tensor
 
 _MOST_FACTORS = 8
-_REDUCERS = {
-    "Mean": "ReduceMean",
-    "Sum": "ReduceSum",
-    "Prod": "ReduceProd",
-    "Max": "ReduceMax",
-    "Min": "ReduceMin",
-    "EuclideanNorm": "ReduceL2",
-}
+_REDUCERS = same_in_onnx(Trait.REDUCTION)
 
 
 @lower(*_REDUCERS, to="onnx")

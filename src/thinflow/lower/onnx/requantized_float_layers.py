@@ -18,9 +18,9 @@ from thinflow.lower.onnx.builder import TO_CHANNELS_FIRST, TO_CHANNELS_LAST, Bui
 from thinflow.lower.onnx.integers import Conv
 from thinflow.lower.onnx.quantized_context import Join, QuantizedTensor, TargetTensors, clamped_to, quantized
 from thinflow.lower.quantized.float_layers import before_bias, recent_producer
+from thinflow.onnx.operators import Trait, has
 from thinflow.onnx.program import Operator, Tensor
 
-_LAYERS = ("Conv", "ConvTranspose", "MatMul", "Gemm")
 _FUSED = ("Add", "Clip", "Relu", "Reshape", "Transpose")
 _LOWEST = float(np.finfo(np.float32).min)
 
@@ -48,7 +48,7 @@ def _ends_a_layer(b: Builder, x: Tensor | None) -> bool:
     operator = recent_producer(b.operators, x)
     while operator is not None and operator.code in _FUSED:
         operator = recent_producer(b.operators, operator.inputs[0])
-    return operator is not None and operator.code in _LAYERS
+    return operator is not None and has(operator.code, Trait.PRODUCT)
 
 
 def _layer(b: Builder, x: Tensor) -> tuple[Layer, float | None] | None:

@@ -8,9 +8,9 @@ import numpy as np
 
 from thinflow.ir.graph import Node
 from thinflow.ir.types import FLOAT, INT64
-from thinflow.lower.onnx import kernels
 from thinflow.lower.onnx.builder import TO_CHANNELS_LAST, Builder, require, shape_of
 from thinflow.lower.rules import lower
+from thinflow.onnx.operators import facts_of
 from thinflow.onnx.program import Tensor
 from thinflow.typing import Array
 
@@ -79,7 +79,7 @@ def resize_nearest(
         # float32 decides halves and whole numbers: TensorFlow multiplies by size / wanted, ONNX Runtime
         # divides by wanted / size.
         picks = [_places(coordinates, n or 1, m or 0) for n, m in zip(sides, wanted, strict=True)]
-        if x.dtype.name in kernels.types_of("Resize") and all(same for _, same in picks):
+        if x.dtype.name in facts_of("Resize").types and all(same for _, same in picks):
             # round_prefer_ceil is floor(x + 0.5), which undoes the half that half_pixel takes off.
             nearest = "floor" if coordinates == "asymmetric" else "round_prefer_ceil"
             return b.result(_resized(b, x, size, coordinates, "nearest", nearest))

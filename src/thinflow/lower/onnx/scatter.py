@@ -5,29 +5,29 @@ from __future__ import annotations
 import numpy as np
 
 from thinflow.ir.graph import Node
-from thinflow.lower.onnx import kernels
 from thinflow.lower.onnx.builder import END, Builder, require, shape_of
 from thinflow.lower.onnx.terms import Term
 from thinflow.lower.rules import lower
+from thinflow.onnx.operators import combining
 from thinflow.onnx.program import Tensor
-
-_HOW = {"Update": "none", "Add": "add", "Sub": "add", "Max": "max", "Min": "min"}
 
 
 def _scattered(b: Builder, x: Tensor, places: Tensor, updates: Tensor, kind: str) -> Tensor:
-    how = _HOW[kind]
+    # What is taken away is added with the other sign.
+    how = {"Update": "none", "Sub": "add"}.get(kind, kind.lower())
     require(how in ("none", "add") or b.opset >= 18, "ScatterND takes max and min since opset 18 only")
     if how == "none":
         return b.emit("ScatterND", x, places, updates)
     # ScatterND that combines has fewer types than one that writes.
-    run = kernels.combining(x.dtype)
+    run = combining(x.dtype)
     rows = Term(b, b.cast(updates, run))
     rows = -rows if kind == "Sub" else rows
     y = b.step("ScatterND", b.cast(x, run), places, rows.tensor, shape=x.shape, reduction=how)
     return b.result(b.cast(y, x.dtype))
 
 
-@lower(*(f"TensorScatter{kind}" for kind in _HOW), "ScatterNdNonAliasingAdd", to="onnx")
+@lower("TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub", to="onnx")
+@lower("TensorScatterMax", "TensorScatterMin", "ScatterNdNonAliasingAdd", to="onnx")
 def tensor_scatter(b: Builder, node: Node, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
     require(shape_of(indices, "the indices")[-1:] != (0,), "the indices are empty")
     kind = node.op.removeprefix("TensorScatter") if node.op.startswith("Tensor") else "Add"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from thinflow.ir.types import BOOL, DOUBLE, FLOAT, INT32, INT64, DType, dtype
 from thinflow.lower.onnx.builder import Builder, Dims
+from thinflow.onnx.operators import facts_of
 from thinflow.onnx.program import Tensor
 from thinflow.typing import Array
 
@@ -157,31 +157,6 @@ def choose(condition: Term, x: Term, y: Operand) -> Term:
     return Term(x.b, _applied(x.b, "Where", condition.tensor, x.tensor, x.of(y)))
 
 
-_FUNCTIONS: dict[str, Callable[..., Array]] = {
-    "Add": np.add,
-    "Sub": np.subtract,
-    "Mul": np.multiply,
-    "Neg": np.negative,
-    "Abs": np.absolute,
-    "Max": np.maximum,
-    "Min": np.minimum,
-    "Equal": np.equal,
-    "Less": np.less,
-    "LessOrEqual": np.less_equal,
-    "Greater": np.greater,
-    "GreaterOrEqual": np.greater_equal,
-    "And": np.logical_and,
-    "Or": np.logical_or,
-    "Not": np.logical_not,
-    "Where": np.where,
-}
-_OF_FLOATS: dict[str, Callable[..., Array]] = {
-    "Div": np.divide,
-    "Floor": np.floor,
-    "Ceil": np.ceil,
-    "Round": np.rint,
-    "Sign": np.sign,
-}
 _TYPES = (FLOAT, DOUBLE, INT32, INT64, BOOL)
 _MOST = 64
 """Elements of what is computed ahead."""
@@ -191,7 +166,8 @@ def _applied(b: Builder, code: str, *operands: Tensor) -> Tensor:
     """The result of an operator that rounds as IEEE arithmetic does: a constant where the operands are."""
     # Functions such as Exp are left to the runtime, whose last bits are its own; Div of integers to its rule.
     is_float = all(t.dtype.is_floating for t in operands)
-    function = _FUNCTIONS.get(code) or (_OF_FLOATS.get(code) if is_float else None)
+    facts = facts_of(code)
+    function = facts.exact if is_float or facts.exact_for == "any" else None
     small = all(t.is_constant and t.dtype in _TYPES and t.array().size <= _MOST for t in operands)
     if function is None or not small:
         return b.step(code, *operands)

@@ -31,16 +31,6 @@ def leaky_relu(b: Builder, node: Node, x: Tensor, *, alpha: float = 0.2) -> Tens
     return b.emit("LEAKY_RELU", x, alpha=alpha)
 
 
-@lower("Elu", to="tflite")
-def elu(b: Builder, node: Node, x: Tensor) -> Tensor:
-    return b.emit("ELU", x)
-
-
 @lower("Softmax", to="tflite")
 def softmax(b: Builder, node: Node, x: Tensor) -> Tensor:
     return b.emit("SOFTMAX", x, beta=1.0)
-
-
-@lower("LogSoftmax", to="tflite")
-def log_softmax(b: Builder, node: Node, x: Tensor) -> Tensor:
-    return b.emit("LOG_SOFTMAX", x)

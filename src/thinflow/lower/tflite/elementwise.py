@@ -11,22 +11,9 @@ from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder, Dims, require
 from thinflow.lower.tflite.program import Tensor
 from thinflow.lower.tflite.unary import inverse_root
+from thinflow.tflite.counterparts import Kind, same_in_tflite
 
-_BINARY = {
-    "Add": "ADD",
-    "AddV2": "ADD",
-    "Sub": "SUB",
-    "Mul": "MUL",
-    "RealDiv": "DIV",
-    "Div": "DIV",
-    "TruncateDiv": "DIV",
-    "FloorMod": "FLOOR_MOD",
-    "Maximum": "MAXIMUM",
-    "Minimum": "MINIMUM",
-    "SquaredDifference": "SQUARED_DIFFERENCE",
-    "BitwiseXor": "BITWISE_XOR",
-    "RightShift": "RIGHT_SHIFT",
-}
+_BINARY = same_in_tflite(Kind.BINARY)
 
 
 @lower(*_BINARY, to="tflite")

@@ -11,6 +11,7 @@ from thinflow.ir.types import BOOL, FLOAT
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder, require, shape_of
 from thinflow.lower.tflite.program import Tensor
+from thinflow.tflite.counterparts import Kind, same_in_tflite
 
 
 @lower("Gather", to="tflite")
@@ -70,12 +71,7 @@ def top_k(b: Builder, node: Node, x: Tensor, *, k: int) -> tuple[Tensor, ...]:
     return b.emit_ports("TOPK_V2", x, b.const(np.int32(k), "k"), count=2)
 
 
-_UNSORTED = {
-    "UnsortedSegmentSum": "UNSORTED_SEGMENT_SUM",
-    "UnsortedSegmentProd": "UNSORTED_SEGMENT_PROD",
-    "UnsortedSegmentMax": "UNSORTED_SEGMENT_MAX",
-    "UnsortedSegmentMin": "UNSORTED_SEGMENT_MIN",
-}
+_UNSORTED = same_in_tflite(Kind.UNSORTED_SEGMENTS)
 
 
 @lower(*_UNSORTED, to="tflite")

@@ -12,8 +12,7 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import QINT32
 from thinflow.lower.tflite.complex import has_form
 from thinflow.lower.tflite.quantized_context import READERS
-
-_MEASURING = frozenset({"RequantizationRange", "QuantizeDownAndShrinkRange"})
+from thinflow.ops.traits import Trait, has
 
 
 def inner_values(graph: Graph) -> set[Value]:
@@ -45,12 +44,12 @@ def _complex_values(graph: Graph) -> set[Value]:
 def _is_possible(value: Value, parameters: Mapping[Value, QuantParams]) -> bool:
     """True if LiteRT's kernels can take a value on the way from its producer to its readers."""
     # A range that is measured from 32-bit values has no form, nor a Requantize that asks for one.
-    makes = value.node.op not in ("Requantize", *_MEASURING)
+    makes = value.node.op != "Requantize" and not has(value.node.op, Trait.MEASURES_RANGE)
     return makes and not value.is_graph_output and all(_takes(node, parameters) for node in value.readers)
 
 
 def _takes(node: Node, parameters: Mapping[Value, QuantParams]) -> bool:
-    if node.op in _MEASURING or node.op not in READERS:
+    if has(node.op, Trait.MEASURES_RANGE) or node.op not in READERS:
         return False
     return node.op != "Requantize" or node.output() in parameters
 

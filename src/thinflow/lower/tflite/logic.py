@@ -8,22 +8,6 @@ from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder
 from thinflow.lower.tflite.program import Tensor
 
-_BINARY = {
-    "Equal": "EQUAL",
-    "NotEqual": "NOT_EQUAL",
-    "Less": "LESS",
-    "LessEqual": "LESS_EQUAL",
-    "Greater": "GREATER",
-    "GreaterEqual": "GREATER_EQUAL",
-    "LogicalAnd": "LOGICAL_AND",
-    "LogicalOr": "LOGICAL_OR",
-}
-
-
-@lower(*_BINARY, to="tflite")
-def compare(b: Builder, node: Node, x: Tensor, y: Tensor) -> Tensor:
-    return b.emit(_BINARY[node.op], x, y)
-
 
 @lower("Select", to="tflite")
 def select(b: Builder, node: Node, condition: Tensor, x: Tensor, y: Tensor) -> Tensor:

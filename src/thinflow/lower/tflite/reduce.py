@@ -7,16 +7,9 @@ from thinflow.ir.types import INT64, DType
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder, Dims, require, shape_of
 from thinflow.lower.tflite.program import Tensor
+from thinflow.tflite.counterparts import Kind, same_in_tflite
 
-_REDUCERS = {
-    "Mean": "MEAN",
-    "Sum": "SUM",
-    "Prod": "REDUCE_PROD",
-    "Max": "REDUCE_MAX",
-    "Min": "REDUCE_MIN",
-    "Any": "REDUCE_ANY",
-    "All": "REDUCE_ALL",
-}
+_REDUCERS = same_in_tflite(Kind.REDUCTION)
 
 
 @lower(*_REDUCERS, to="tflite")

@@ -7,27 +7,9 @@ from thinflow.ir.types import FLOAT
 from thinflow.lower.rules import lower
 from thinflow.lower.tflite.builder import Builder
 from thinflow.lower.tflite.program import Tensor
+from thinflow.tflite.counterparts import Kind, same_in_tflite
 
-_UNARY = {
-    "Abs": "ABS",
-    "Neg": "NEG",
-    "Exp": "EXP",
-    "Log": "LOG",
-    "Sqrt": "SQRT",
-    "Sin": "SIN",
-    "Cos": "COS",
-    "Floor": "FLOOR",
-    "Ceil": "CEIL",
-    "Round": "ROUND",
-    "Rint": "ROUND",
-    "Sign": "SIGN",
-    "Sigmoid": "LOGISTIC",
-    "Tanh": "TANH",
-    "LogicalNot": "LOGICAL_NOT",
-    "Real": "REAL",
-    "Imag": "IMAG",
-    "ComplexAbs": "COMPLEX_ABS",
-}
+_UNARY = same_in_tflite(Kind.UNARY)
 
 
 @lower(*_UNARY, to="tflite")
@@ -36,6 +18,16 @@ def unary(b: Builder, node: Node, x: Tensor) -> Tensor:
     if _UNARY[node.op] in ("FLOOR", "CEIL", "ROUND") and x.dtype.is_integer:
         return x
     return b.emit(_UNARY[node.op], x)
+
+
+@lower("Real", "Imag", to="tflite")
+def part(b: Builder, node: Node, x: Tensor) -> Tensor:
+    return b.emit(node.op.upper(), x)
+
+
+@lower("ComplexAbs", to="tflite")
+def complex_abs(b: Builder, node: Node, x: Tensor) -> Tensor:
+    return b.emit("COMPLEX_ABS", x)
 
 
 @lower("Rsqrt", to="tflite")

@@ -1,0 +1,88 @@
+"""LiteRT's operators that are ops of TensorFlow by another name; lowering and lifting go by them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum, auto
+
+
+class Kind(Enum):
+    """What an operator and its counterpart take."""
+
+    UNARY = auto()
+    """One operand."""
+    BINARY = auto()
+    """Two operands, which broadcast."""
+    REDUCTION = auto()
+    """An operand and its axes; `keep_dims`."""
+    UNSORTED_SEGMENTS = auto()
+    """Rows, the segment of each, and the number of segments."""
+
+
+# Operator -> ops of the same meaning, a blank between them; it is read as the first. A kernel that takes
+# fewer types than the op refuses the others by itself, see `lower/tflite/kernels.py`.
+_OPS: Mapping[Kind, Mapping[str, str]] = {
+    Kind.UNARY: {
+        "ABS": "Abs",
+        "CEIL": "Ceil",
+        "COS": "Cos",
+        "ELU": "Elu",
+        "EXP": "Exp",
+        "FLOOR": "Floor",
+        "LOG": "Log",
+        "LOGICAL_NOT": "LogicalNot",
+        "LOGISTIC": "Sigmoid",
+        "LOG_SOFTMAX": "LogSoftmax",
+        "NEG": "Neg",
+        "ROUND": "Round Rint",
+        "SIGN": "Sign",
+        "SIN": "Sin",
+        "SQRT": "Sqrt",
+        "TANH": "Tanh",
+    },
+    Kind.BINARY: {
+        "ADD": "AddV2 Add",
+        "BITWISE_XOR": "BitwiseXor",
+        "DIV": "RealDiv Div TruncateDiv",
+        "EQUAL": "Equal",
+        "FLOOR_MOD": "FloorMod",
+        "GREATER": "Greater",
+        "GREATER_EQUAL": "GreaterEqual",
+        "LESS": "Less",
+        "LESS_EQUAL": "LessEqual",
+        "LOGICAL_AND": "LogicalAnd",
+        "LOGICAL_OR": "LogicalOr",
+        "MAXIMUM": "Maximum",
+        "MINIMUM": "Minimum",
+        "MUL": "Mul",
+        "NOT_EQUAL": "NotEqual",
+        "RIGHT_SHIFT": "RightShift",
+        "SQUARED_DIFFERENCE": "SquaredDifference",
+        "SUB": "Sub",
+    },
+    Kind.REDUCTION: {
+        "MEAN": "Mean",
+        "REDUCE_ALL": "All",
+        "REDUCE_ANY": "Any",
+        "REDUCE_MAX": "Max",
+        "REDUCE_MIN": "Min",
+        "REDUCE_PROD": "Prod",
+        "SUM": "Sum",
+    },
+    Kind.UNSORTED_SEGMENTS: {
+        "UNSORTED_SEGMENT_MAX": "UnsortedSegmentMax",
+        "UNSORTED_SEGMENT_MIN": "UnsortedSegmentMin",
+        "UNSORTED_SEGMENT_PROD": "UnsortedSegmentProd",
+        "UNSORTED_SEGMENT_SUM": "UnsortedSegmentSum",
+    },
+}
+
+
+def same_in_tensorflow(kind: Kind) -> Mapping[str, str]:
+    """Operator -> the op of TensorFlow that it is read as, of one kind."""
+    return {code: ops.split()[0] for code, ops in _OPS[kind].items()}
+
+
+def same_in_tflite(kind: Kind) -> Mapping[str, str]:
+    """Op of TensorFlow -> the operator of the same meaning, of one kind."""
+    return {op: code for code, ops in _OPS[kind].items() for op in ops.split()}
