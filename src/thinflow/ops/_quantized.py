@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from thinflow.errors import ShapeError
-from thinflow.ir.types import FLOAT, TensorSpec
+from thinflow.ir.types import FLOAT, QUINT8, DType, TensorSpec
+from thinflow.ops.registry import OpDef
 from thinflow.typing import Array
 
 F32 = np.float32
@@ -29,6 +30,36 @@ _BLOCK = 1 << 15
 _TINY = np.finfo(np.float32).tiny
 RANGE = TensorSpec(FLOAT, ())
 """The spec of one end of a range."""
+
+
+class QuantizedOperand(NamedTuple):
+    """A quantized operand of a node: where its values and the ends of its range are among the inputs."""
+
+    values: int
+    low: int
+    high: int
+
+
+ONE_OPERAND = (QuantizedOperand(0, 1, 2),)
+SECOND_INPUT_IS_PLAIN = (QuantizedOperand(0, 2, 3),)
+TWO_OPERANDS = (QuantizedOperand(0, 2, 3), QuantizedOperand(1, 4, 5))
+
+
+class QuantizedReader(OpDef):
+    """Base of the ops that read quantized values, each with the two ends of its range."""
+
+    operands: ClassVar[tuple[QuantizedOperand, ...]] = ONE_OPERAND
+
+
+class QuantizedOp(QuantizedReader):
+    """Base of the ops that give quantized values and the two ends of their range."""
+
+    num_outputs = 3
+    result_type: ClassVar[tuple[str, DType]] = ("T", QUINT8)
+    """The attribute that names the type of the resulting values, and its default."""
+    operand_ranks: ClassVar[tuple[int, ...]] = ()
+    """The ranks that the operands have at least. () if more than their ranges decides on the range of the
+    result, so that a run of the kernel on single elements does not tell it."""
 
 
 # A context variable: threads must not see each other's choice.

@@ -23,6 +23,7 @@ _SELU_ALPHA = 1.6732632423543772848170429916717
 class Relu(Unary):
     """y = max(x, 0).   Numbers; NaN stays."""
 
+    traits = Trait.NOT_NEGATIVE | Trait.RECTIFIER
     kernel = staticmethod(unary(lambda x: np.maximum(x, x.dtype.type(0))))
 
 
@@ -30,6 +31,7 @@ class Relu(Unary):
 class Relu6(Unary):
     """y = min(max(x, 0), 6).   Numbers; NaN stays."""
 
+    traits = Trait.NOT_NEGATIVE | Trait.RECTIFIER
     kernel = staticmethod(unary(lambda x: np.minimum(np.maximum(x, x.dtype.type(0)), x.dtype.type(6))))
 
 
@@ -72,6 +74,8 @@ class Selu(Unary):
 @op("Softplus")
 class Softplus(Unary):
     """y = log(1 + e^x).   Floats."""
+
+    traits = Trait.NOT_NEGATIVE
 
     # log(e^x + e^0) without overflow.
     kernel = staticmethod(unary(lambda x: np.logaddexp(x, x.dtype.type(0))))
@@ -118,7 +122,7 @@ class _OverLastAxis(OpDef):
 class Softmax(_OverLastAxis):
     """y = e^x / sum of e^x over the last axis.   x [..., n] -> y [..., n], floats."""
 
-    traits = Trait.SOFTMAX | Trait.T_OF_FIRST_INPUT
+    traits = Trait.SOFTMAX | Trait.T_OF_FIRST_INPUT | Trait.NOT_NEGATIVE
     kernel = staticmethod(unary(_softmax))
 
 

@@ -42,6 +42,8 @@ class Const(_Free):
 class ImmutableConst(_Free):
     """y = a tensor in a memory region that the runtime maps (memmapped packages); it has no kernel."""
 
+    traits = Trait.TYPE_BITS
+
     @staticmethod
     def infer(*, dtype: DType, shape: Shape) -> TensorSpec:
         return TensorSpec(dtype, shape)

@@ -91,6 +91,8 @@ class Bitcast(OpDef):
     x [...] -> y [...] for equal sizes, [..., k] for k smaller elements, and from [..., k] for one larger.
     """
 
+    traits = Trait.TYPE_BITS
+
     @staticmethod
     def infer(x: TensorSpec, *, type: DType) -> TensorSpec:
         if x.dtype is None or x.shape is None or not x.dtype.itemsize or not type.itemsize:

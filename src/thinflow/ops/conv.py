@@ -11,7 +11,7 @@ from thinflow.ir.types import TensorSpec
 from thinflow.ops._convolve import convolve, depthwise
 from thinflow.ops._shapes import Dim, product, rank_of
 from thinflow.ops._windows import Layout, layout, lowest, pad, shifted, split_dims, window
-from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.ops.registry import Cost, OpDef, Weights, op, require
 from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
@@ -94,6 +94,7 @@ class Conv2D(OpDef):
     """
 
     traits = Trait.CONVOLUTION | Trait.T_OF_FIRST_INPUT
+    weights = Weights(1, 0, (3,), 2, 4, 4, "NHWC")
 
     @staticmethod
     def infer(
@@ -131,6 +132,7 @@ class Conv3D(OpDef):
     """As Conv2D with a depth axis.   x [n,d,h,w,c], filter [kd,kh,kw,c/groups,m] -> y [n,od,oh,ow,m]."""
 
     traits = Trait.CONVOLUTION | Trait.T_OF_FIRST_INPUT
+    weights = Weights(1, 0, (4,), 3, 5, 5, "NDHWC")
 
     @staticmethod
     def infer(
@@ -166,6 +168,7 @@ class DepthwiseConv2dNative(OpDef):
     """Channel c is filtered by its own m filters.   x [n,h,w,c], filter [kh,kw,c,m] -> y [n,oh,ow,c*m]."""
 
     traits = Trait.CONVOLUTION | Trait.T_OF_FIRST_INPUT
+    weights = Weights(1, 0, (2, 3), 2, 4, 4, "NHWC")  # output channel c * m + i, hence two axes
 
     @staticmethod
     def infer(

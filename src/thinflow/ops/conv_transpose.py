@@ -8,7 +8,7 @@ from thinflow.ir.types import TensorSpec
 from thinflow.ops._convolve import convolve_transposed, depthwise_transposed
 from thinflow.ops._shapes import product, rank_of
 from thinflow.ops._windows import Layout, layout, window
-from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.ops.registry import Cost, OpDef, Weights, op, require
 from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
@@ -81,6 +81,7 @@ class Conv2DBackpropInput(OpDef):
     """
 
     traits = Trait.CONV_TRANSPOSE
+    weights = Weights(1, 2, (2,), 3, 4, 4, "NHWC")
 
     @staticmethod
     def infer(sizes: TensorSpec, w: TensorSpec, dy: TensorSpec, *, data_format: str = "NHWC") -> TensorSpec:
@@ -110,6 +111,7 @@ class Conv3DBackpropInputV2(OpDef):
     """Transposed Conv3D.   input_sizes [5], filter [kd,kh,kw,c,m], dy [n,od,oh,ow,m] -> dx [n,d,h,w,c]."""
 
     traits = Trait.CONV_TRANSPOSE
+    weights = Weights(1, 2, (3,), 4, 5, 5, "NDHWC")
 
     @staticmethod
     def infer(sizes: TensorSpec, w: TensorSpec, dy: TensorSpec, *, data_format: str = "NDHWC") -> TensorSpec:

@@ -37,6 +37,8 @@ class Fill(_Free):
 class Empty(_Free):
     """y = zeros of the given shape. (TensorFlow leaves them uninitialized unless `init` is set.)"""
 
+    traits = Trait.TYPE_BITS
+
     @staticmethod
     def infer(shape: TensorSpec, *, dtype: DType) -> TensorSpec:
         return TensorSpec(dtype, shape_from(shape))

@@ -11,7 +11,7 @@ import numpy as np
 from thinflow.ir.types import FLOAT, TensorSpec
 from thinflow.ops._numeric import like, pick, quiet, widen
 from thinflow.ops._shapes import Dim, broadcast, merge
-from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.ops.registry import Cost, OpDef, Weights, op, require
 from thinflow.typing import Array
 
 
@@ -71,6 +71,8 @@ class Einsum(OpDef):
     "ij,jk->ik" is a matrix product; "..." stands for leading axes that broadcast; a letter twice in an input
     walks its diagonal, twice in the output fills one.
     """
+
+    weights = Weights(1, 0, (), 0, 0, None)  # which axes, and how many, its equation tells
 
     @staticmethod
     def infer(*xs: TensorSpec, equation: str) -> TensorSpec:

@@ -51,6 +51,7 @@ class Add(Binary):
 class Sub(Binary):
     """z = x - y.   Any number type; integers wrap around."""
 
+    traits = Trait.SUBTRACT
     on_ints = staticmethod(operator.sub)
     kernel = staticmethod(binary(np.subtract))
 
@@ -59,7 +60,7 @@ class Sub(Binary):
 class Mul(Binary):
     """z = x * y.   Any number type; integers wrap around."""
 
-    traits = Trait.COMMUTATIVE
+    traits = Trait.COMMUTATIVE | Trait.MULTIPLY
     on_ints = staticmethod(operator.mul)
     kernel = staticmethod(binary(np.multiply))
 
@@ -75,7 +76,7 @@ class MulNoNan(Binary):
 class SquaredDifference(Binary):
     """z = (x - y)^2; for complex numbers conj(d) * d."""
 
-    traits = Trait.COMMUTATIVE
+    traits = Trait.COMMUTATIVE | Trait.NOT_NEGATIVE
     on_ints = staticmethod(lambda x, y: (x - y) ** 2)
 
     @staticmethod
@@ -279,6 +280,7 @@ class Atan2(Binary):
 class NextAfter(Binary):
     """z = the float next to x in the direction of y.   float, double."""
 
+    traits = Trait.TYPE_BITS
     kernel = staticmethod(binary(np.nextafter))
 
 
@@ -289,7 +291,7 @@ class NextAfter(Binary):
 class Maximum(Binary):
     """z = the larger of x and y, NaN if either is."""
 
-    traits = Trait.COMMUTATIVE
+    traits = Trait.COMMUTATIVE | Trait.EXTREME
     on_ints = staticmethod(max)
     kernel = staticmethod(binary(np.maximum))
 
@@ -298,7 +300,7 @@ class Maximum(Binary):
 class Minimum(Binary):
     """z = the smaller of x and y, NaN if either is."""
 
-    traits = Trait.COMMUTATIVE
+    traits = Trait.COMMUTATIVE | Trait.EXTREME
     on_ints = staticmethod(min)
     kernel = staticmethod(binary(np.minimum))
 

@@ -9,7 +9,7 @@ from thinflow.ir.types import FLOAT, DType, TensorSpec
 from thinflow.ops import _special
 from thinflow.ops._numeric import like, pick, quiet, widen
 from thinflow.ops._shapes import broadcast, merge, rank_of
-from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.ops.registry import Cost, OpDef, Weights, op, require
 from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
@@ -35,6 +35,7 @@ class MatMul(OpDef):
     """y = a @ b.   a [m,k] ([k,m] if transpose_a), b [k,n] ([n,k] if transpose_b) -> y [m,n]."""
 
     traits = Trait.MATMUL | Trait.T_OF_FIRST_INPUT
+    weights = Weights(1, 0, (1,), 0, 2, 2)
 
     @staticmethod
     def infer(
@@ -64,6 +65,7 @@ class BatchMatMul(OpDef):
     """
 
     traits = Trait.MATMUL | Trait.T_OF_FIRST_INPUT
+    weights = Weights(1, 0, (1,), 0, 2, None)
 
     @staticmethod
     def infer(

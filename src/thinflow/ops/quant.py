@@ -10,6 +10,8 @@ from thinflow.ir.types import FLOAT, QINT8, QUINT8, DType, TensorSpec
 from thinflow.ops._quantized import (
     F32,
     Codes,
+    QuantizedOp,
+    QuantizedReader,
     codes_of,
     decode,
     encode,
@@ -100,7 +102,7 @@ def _onednn(
 
 
 @op("QuantizeV2")
-class QuantizeV2(OpDef):
+class QuantizeV2(QuantizedOp):
     """Codes of reals, and the range in use.   x float, min, max -> codes T like x, min, max.
 
     MIN_FIRST puts zero on the grid, MIN_COMBINED does not, SCALED is symmetric. The range is first widened to
@@ -108,7 +110,7 @@ class QuantizeV2(OpDef):
     """
 
     traits = Trait.QUANTIZE
-    num_outputs = 3
+    operands = ()
 
     @staticmethod
     def infer(
@@ -161,7 +163,7 @@ class QuantizeV2(OpDef):
 
 
 @op("Dequantize")
-class Dequantize(OpDef):
+class Dequantize(QuantizedReader):
     """Reals of codes.
 
     codes T, min, max -> float (or bfloat16) like codes. The modes are those of QuantizeV2.

@@ -11,6 +11,8 @@ from thinflow.ops._interpolate import infer_resize, linear, target_size
 from thinflow.ops._quantized import (
     F32,
     RANGE,
+    SECOND_INPUT_IS_PLAIN,
+    QuantizedOp,
     code_of,
     codes_of,
     decode,
@@ -22,7 +24,7 @@ from thinflow.ops._quantized import (
 )
 from thinflow.ops._shapes import Dim, product
 from thinflow.ops.pool import MaxPool, window_sums
-from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.ops.registry import Cost, op, require
 from thinflow.ops.resize import resize_bilinear
 from thinflow.ops.traits import Trait
 from thinflow.typing import Array
@@ -31,8 +33,9 @@ Three = tuple[TensorSpec, TensorSpec, TensorSpec]
 Outputs = tuple[Array, Array, Array]
 
 
-class _Activation(OpDef):
-    num_outputs = 3
+class _Activation(QuantizedOp):
+    traits = Trait.QUANTIZED | Trait.KEEPS_RANGE | Trait.RECTIFIER
+    result_type = ("out_type", QUINT8)
 
     @staticmethod
     def infer(q: TensorSpec, *rest: TensorSpec, out_type: DType = QUINT8) -> Three:
@@ -53,8 +56,6 @@ def _clamped(q: Array, low: Array, high: Array, top: float | None) -> Outputs:
 class QuantizedRelu(_Activation):
     """max(q, code of 0).   codes, min, max -> codes, min, max."""
 
-    traits = Trait.QUANTIZED
-
     @staticmethod
     def kernel(q: Array, low: Array, high: Array) -> Outputs:
         return _clamped(q, low, high, None)
@@ -63,8 +64,6 @@ class QuantizedRelu(_Activation):
 @op("QuantizedRelu6")
 class QuantizedRelu6(_Activation):
     """Codes clamped to those of 0 and 6.   codes, min, max -> codes, min, max."""
-
-    traits = Trait.QUANTIZED
 
     @staticmethod
     def kernel(q: Array, low: Array, high: Array) -> Outputs:
@@ -75,15 +74,15 @@ class QuantizedRelu6(_Activation):
 class QuantizedReluX(_Activation):
     """Codes clamped to those of 0 and max_value.   codes, max_value, min, max -> codes, min, max."""
 
-    traits = Trait.QUANTIZED
+    operands = SECOND_INPUT_IS_PLAIN
 
     @staticmethod
     def kernel(q: Array, top: Array, low: Array, high: Array) -> Outputs:
         return _clamped(q, low, high, float(scalar(top)))
 
 
-class _Pool(OpDef):
-    num_outputs = 3
+class _Pool(QuantizedOp):
+    traits = Trait.QUANTIZED | Trait.KEEPS_RANGE
 
     @staticmethod
     def infer(
@@ -106,8 +105,6 @@ class _Pool(OpDef):
 class QuantizedMaxPool(_Pool):
     """MaxPool of codes.   codes [n,h,w,c], min, max -> codes [n,oh,ow,c], min, max."""
 
-    traits = Trait.QUANTIZED
-
     @staticmethod
     def kernel(
         q: Array, low: Array, high: Array, *, ksize: Sequence[int], strides: Sequence[int], padding: str
@@ -122,8 +119,6 @@ class QuantizedAvgPool(_Pool):
     codes [n,h,w,c], min, max -> codes [n,oh,ow,c], min, max.
     """
 
-    traits = Trait.QUANTIZED
-
     @staticmethod
     def kernel(
         q: Array, low: Array, high: Array, *, ksize: Sequence[int], strides: Sequence[int], padding: str
@@ -134,11 +129,11 @@ class QuantizedAvgPool(_Pool):
 
 
 @op("QuantizedReshape")
-class QuantizedReshape(OpDef):
+class QuantizedReshape(QuantizedOp):
     """Codes in another shape.   codes, shape [r], min, max -> codes, min, max."""
 
-    traits = Trait.QUANTIZED
-    num_outputs = 3
+    traits = Trait.QUANTIZED | Trait.KEEPS_RANGE
+    operands = SECOND_INPUT_IS_PLAIN
 
     @staticmethod
     def infer(q: TensorSpec, shape: TensorSpec, low: TensorSpec, high: TensorSpec) -> Three:
@@ -167,14 +162,14 @@ def _reshaped(q: TensorSpec, shape: TensorSpec) -> tuple[Dim, ...] | None:
 
 
 @op("QuantizedConcat")
-class QuantizedConcat(OpDef):
+class QuantizedConcat(QuantizedOp):
     """Codes joined along an axis, in the union of their ranges.
 
     axis, n codes, n mins, n maxes -> codes, min, max.
     """
 
     traits = Trait.QUANTIZED
-    num_outputs = 3
+    operands = ()  # three inputs for each part: all values, then all lower ends, then all upper ones
 
     @staticmethod
     def infer(axis: TensorSpec, *rest: TensorSpec) -> Three:
@@ -222,14 +217,14 @@ class QuantizedConcat(OpDef):
 
 
 @op("QuantizedResizeBilinear")
-class QuantizedResizeBilinear(OpDef):
+class QuantizedResizeBilinear(QuantizedOp):
     """ResizeBilinear of codes in fixed point.
 
     codes [n,h,w,c], size [2], min, max -> codes [n,*size,c], min, max.
     """
 
-    traits = Trait.QUANTIZED
-    num_outputs = 3
+    traits = Trait.QUANTIZED | Trait.KEEPS_RANGE
+    operands = SECOND_INPUT_IS_PLAIN
 
     @staticmethod
     def infer(q: TensorSpec, size: TensorSpec, low: TensorSpec, high: TensorSpec) -> Three:
@@ -266,14 +261,13 @@ class QuantizedResizeBilinear(OpDef):
 
 
 @op("QuantizedInstanceNorm")
-class QuantizedInstanceNorm(OpDef):
+class QuantizedInstanceNorm(QuantizedOp):
     """(x - mean) / sqrt(variance + eps) per image and channel.
 
     codes quint8 [n,h,w,c], min, max -> codes, min, max.
     """
 
     traits = Trait.QUANTIZED
-    num_outputs = 3
 
     @staticmethod
     def infer(q: TensorSpec, low: TensorSpec, high: TensorSpec) -> Three:

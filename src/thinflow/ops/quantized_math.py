@@ -12,6 +12,9 @@ from thinflow.ops._convolve import convolve, depthwise
 from thinflow.ops._quantized import (
     F32,
     RANGE,
+    TWO_OPERANDS,
+    QuantizedOp,
+    QuantizedOperand,
     by_blocks,
     code_of,
     decode,
@@ -29,7 +32,7 @@ from thinflow.ops._shapes import broadcast
 from thinflow.ops._windows import layout, window
 from thinflow.ops.conv import Conv2D, DepthwiseConv2dNative
 from thinflow.ops.linear import MatMul
-from thinflow.ops.registry import Cost, OpDef, op, require
+from thinflow.ops.registry import Cost, op, require
 from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
@@ -75,14 +78,16 @@ def _centred(q: Array, low: np.float32, high: np.float32) -> Array:
 
 
 @op("QuantizedMatMul")
-class QuantizedMatMul(OpDef):
+class QuantizedMatMul(QuantizedOp):
     """sum (a - zero_a)(b - zero_b).
 
     a [m,k], b [k,n] quint8, min_a, max_a, min_b, max_b -> qint32 [m,n], min, max.
     """
 
-    traits = Trait.QUANTIZED | Trait.QUANTIZED_PRODUCT
-    num_outputs = 3
+    traits = Trait.QUANTIZED | Trait.QUANTIZED_PRODUCT | Trait.REFUSES_EMPTY_RANGE
+    operands = TWO_OPERANDS
+    result_type = ("Toutput", QINT32)
+    operand_ranks = (2, 2)
 
     @staticmethod
     def infer(
@@ -149,10 +154,13 @@ def _bordered(x: Array, pads: Sequence[tuple[int, int]], value: int) -> Array:
     return np.pad(x, grown, constant_values=value)
 
 
-class _QuantizedConvolution(OpDef):
+class _QuantizedConvolution(QuantizedOp):
     """Base of the convolutions of codes: shapes and cost are those of the float op `plain`."""
 
-    num_outputs = 3
+    traits = Trait.QUANTIZED | Trait.QUANTIZED_PRODUCT
+    operands = TWO_OPERANDS
+    result_type = ("out_type", QINT32)
+    operand_ranks = (4, 4)
     plain: ClassVar[type[Conv2D | DepthwiseConv2dNative]]
 
     @classmethod
@@ -183,7 +191,6 @@ class QuantizedConv2D(_QuantizedConvolution):
     A qint8 filter has zero at code 0, and so has then x; the geometry is that of Conv2D in that case.
     """
 
-    traits = Trait.QUANTIZED | Trait.QUANTIZED_PRODUCT
     plain = Conv2D
 
     @staticmethod
@@ -229,7 +236,6 @@ class QuantizedDepthwiseConv2D(_QuantizedConvolution):
     x [n,h,w,c] quint8, filter [kh,kw,c,m] qint8 -> qint32 [n,oh,ow,c*m], min, max.
     """
 
-    traits = Trait.QUANTIZED | Trait.QUANTIZED_PRODUCT
     plain = DepthwiseConv2dNative
 
     @staticmethod
@@ -254,14 +260,16 @@ class QuantizedDepthwiseConv2D(_QuantizedConvolution):
 
 
 @op("QuantizedBiasAdd")
-class QuantizedBiasAdd(OpDef):
+class QuantizedBiasAdd(QuantizedOp):
     """x + bias as reals, in a range wide enough for sums.
 
     x [...,c], bias [c], four range ends -> qint32 like x, min, max.
     """
 
     traits = Trait.QUANTIZED
-    num_outputs = 3
+    operands = TWO_OPERANDS
+    result_type = ("out_type", QINT32)
+    operand_ranks = (2, 1)
 
     @staticmethod
     def infer(x: TensorSpec, bias: TensorSpec, *ranges: TensorSpec, out_type: DType = QINT32) -> Three:
@@ -306,8 +314,11 @@ def _widened(q: Array, low: np.float32, high: np.float32, most: np.float32, as_s
     return moved(np.arange(256))[q] if q.dtype == np.uint8 else moved(q)
 
 
-class _Binary(OpDef):
-    num_outputs = 3
+class _Binary(QuantizedOp):
+    traits = Trait.QUANTIZED | Trait.REFUSES_EMPTY_RANGE
+    operands = TWO_OPERANDS
+    result_type = ("Toutput", QINT32)
+    operand_ranks = (1, 1)
 
     @staticmethod
     def infer(x: TensorSpec, y: TensorSpec, *ranges: TensorSpec, Toutput: DType = QINT32) -> Three:
@@ -317,8 +328,6 @@ class _Binary(OpDef):
 @op("QuantizedAdd")
 class QuantizedAdd(_Binary):
     """x + y as reals.   x, y quint8 of broadcastable shapes, four range ends -> qint32, min, max."""
-
-    traits = Trait.QUANTIZED
 
     @staticmethod
     def kernel(x: Array, y: Array, min_x: Array, max_x: Array, min_y: Array, max_y: Array) -> Outputs:
@@ -341,8 +350,6 @@ class QuantizedMul(_Binary):
     x, y quint8 of broadcastable shapes, four range ends -> qint32, min, max.
     """
 
-    traits = Trait.QUANTIZED
-
     @staticmethod
     def kernel(x: Array, y: Array, min_x: Array, max_x: Array, min_y: Array, max_y: Array) -> Outputs:
         lx, hx, ly, hy = scalar(min_x), scalar(max_x), scalar(min_y), scalar(max_y)
@@ -352,7 +359,7 @@ class QuantizedMul(_Binary):
 
 
 @op("QuantizedBatchNormWithGlobalNormalization")
-class QuantizedBatchNormWithGlobalNormalization(OpDef):
+class QuantizedBatchNormWithGlobalNormalization(QuantizedOp):
     """(t - mean) / sqrt(variance + eps) [* gamma] + beta in 32-bit fixed point.
 
     t [n,h,w,c], mean, variance, beta, gamma [c], all quint8 and each followed by its range -> qint32 like t,
@@ -360,7 +367,9 @@ class QuantizedBatchNormWithGlobalNormalization(OpDef):
     """
 
     traits = Trait.QUANTIZED
-    num_outputs = 3
+    operands = tuple(QuantizedOperand(i, i + 1, i + 2) for i in range(0, 15, 3))
+    result_type = ("out_type", QINT32)
+    operand_ranks = (4, 1, 1, 1, 1)
 
     @staticmethod
     def infer(t: TensorSpec, *rest: TensorSpec, out_type: DType = QINT32) -> Three:

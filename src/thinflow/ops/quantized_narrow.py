@@ -8,6 +8,8 @@ from thinflow.ir.types import QUINT8, DType, TensorSpec
 from thinflow.ops._quantized import (
     F32,
     RANGE,
+    QuantizedOp,
+    QuantizedReader,
     by_blocks,
     codes_of,
     decode,
@@ -65,7 +67,7 @@ def _to_quint8(q: Array, in_low: np.float32, in_high: np.float32, low: np.float3
 
 
 @op("RequantizationRange")
-class RequantizationRange(OpDef):
+class RequantizationRange(QuantizedReader):
     """The range 32-bit codes really use.   codes qint32, min, max -> min, max."""
 
     traits = Trait.MEASURES_RANGE
@@ -86,13 +88,13 @@ class RequantizationRange(OpDef):
 
 
 @op("Requantize")
-class Requantize(OpDef):
+class Requantize(QuantizedOp):
     """Codes moved to another range and type.
 
     codes qint32, min, max, requested min, requested max -> out_type, min, max.
     """
 
-    num_outputs = 3
+    result_type = ("out_type", QUINT8)
 
     @staticmethod
     def infer(q: TensorSpec, *ranges: TensorSpec, out_type: DType = QUINT8) -> Three:
@@ -117,11 +119,11 @@ class Requantize(OpDef):
 
 
 @op("QuantizeDownAndShrinkRange")
-class QuantizeDownAndShrinkRange(OpDef):
+class QuantizeDownAndShrinkRange(QuantizedOp):
     """RequantizationRange and Requantize in one.   codes qint32, min, max -> quint8, min, max."""
 
     traits = Trait.MEASURES_RANGE
-    num_outputs = 3
+    result_type = ("out_type", QUINT8)
 
     @staticmethod
     def infer(q: TensorSpec, low: TensorSpec, high: TensorSpec, *, out_type: DType = QUINT8) -> Three:

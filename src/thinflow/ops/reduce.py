@@ -143,7 +143,7 @@ class Min(Reduction):
 class EuclideanNorm(Reduction):
     """y = sqrt(sum of |x|^2).   Integers: the sum wraps around, the root is cut to an integer."""
 
-    traits = Trait.REDUCTION | Trait.T_OF_FIRST_INPUT
+    traits = Trait.REDUCTION | Trait.T_OF_FIRST_INPUT | Trait.NOT_NEGATIVE
 
     @staticmethod
     def reduce(x: Array, **where: Any) -> Any:

@@ -56,6 +56,29 @@ class Cost:
         return Cost(self.flops + other.flops, self.macs + other.macs)
 
 
+@dataclass(frozen=True)
+class Weights:
+    """The place and layout of the weights of an op that is linear in them.
+
+    Attributes:
+        input: its number among the inputs.
+        data: input number of the activations.
+        axes: weight axes that count output channels, for weights not transposed; () if an attribute tells.
+        input_axis: weight axis that counts input channels.
+        rank: number of weight axes.
+        output_rank: number of output axes, None if it varies.
+        layout: default `data_format`; "" for ops whose channels always come last.
+    """
+
+    input: int
+    data: int
+    axes: tuple[int, ...]
+    input_axis: int
+    rank: int
+    output_rank: int | None
+    layout: str = ""
+
+
 class Handle:
     """Base of run-time objects that are no arrays: tensor arrays, lists, tables.
 
@@ -80,6 +103,7 @@ class OpDef:
     """Properties that others may want to know about the op; those of the bases are added."""
     num_outputs: ClassVar[int | str] = 1
     """Number of output ports, or the attribute that holds it (an int, or a list whose length counts)."""
+    weights: ClassVar[Weights | None] = None
 
     infer: Callable[..., TensorSpec | tuple[TensorSpec, ...]] | None = None
     kernel: Callable[..., Any] | None = None

@@ -53,7 +53,7 @@ class Elements(Handle):
 class TensorArray(OpDef):
     """A new array of `size` elements -> handle, flow."""
 
-    traits = Trait.STATEFUL | Trait.TENSOR_ARRAY
+    traits = Trait.STATEFUL | Trait.TENSOR_ARRAY | Trait.TENSOR_LIST
     num_outputs = 2
 
     @staticmethod
@@ -71,7 +71,7 @@ class TensorArray(OpDef):
 class OldTensorArray(OpDef):
     """A new array of `size` elements -> handle, without a flow."""
 
-    traits = Trait.STATEFUL | Trait.TENSOR_ARRAY
+    traits = Trait.STATEFUL | Trait.TENSOR_ARRAY | Trait.TENSOR_LIST
 
     @staticmethod
     def infer(size: TensorSpec) -> TensorSpec:
@@ -89,7 +89,7 @@ class OldTensorArray(OpDef):
 class TensorArrayWrite(OpDef):
     """Sets one element -> flow."""
 
-    traits = Trait.STATEFUL | Trait.TENSOR_ARRAY_WRITE
+    traits = Trait.STATEFUL | Trait.TENSOR_ARRAY_WRITE | Trait.TENSOR_LIST
 
     @staticmethod
     def infer(handle: TensorSpec, index: TensorSpec, value: TensorSpec, flow: TensorSpec) -> TensorSpec:
@@ -105,7 +105,7 @@ class TensorArrayWrite(OpDef):
 class TensorArrayRead(OpDef):
     """One element."""
 
-    traits = Trait.STATEFUL
+    traits = Trait.STATEFUL | Trait.TENSOR_LIST
 
     @staticmethod
     def infer(handle: TensorSpec, index: TensorSpec, flow: TensorSpec, *, dtype: DType) -> TensorSpec:
@@ -121,7 +121,7 @@ class TensorArrayRead(OpDef):
 class TensorArrayGather(OpDef):
     """The elements at `indices` [n], stacked -> [n, ...]."""
 
-    traits = Trait.STATEFUL
+    traits = Trait.STATEFUL | Trait.TENSOR_LIST
 
     @staticmethod
     def infer(
@@ -144,7 +144,7 @@ class TensorArrayGather(OpDef):
 class TensorArrayPack(OpDef):
     """All elements, stacked -> [n, ...]."""
 
-    traits = Trait.STATEFUL
+    traits = Trait.STATEFUL | Trait.TENSOR_LIST
 
     @staticmethod
     def infer(
@@ -161,7 +161,7 @@ class TensorArrayPack(OpDef):
 class TensorArrayUnpack(OpDef):
     """Sets the elements to the rows of `value` [n, ...] -> flow."""
 
-    traits = Trait.STATEFUL | Trait.TENSOR_ARRAY_WRITE
+    traits = Trait.STATEFUL | Trait.TENSOR_ARRAY_WRITE | Trait.TENSOR_LIST
 
     @staticmethod
     def infer(handle: TensorSpec, value: TensorSpec, flow: TensorSpec) -> TensorSpec:
@@ -178,7 +178,7 @@ class TensorArrayUnpack(OpDef):
 class TensorArrayScatter(OpDef):
     """Sets the elements at `indices` [n] to the rows of `value` [n, ...] -> flow."""
 
-    traits = Trait.STATEFUL | Trait.TENSOR_ARRAY_WRITE
+    traits = Trait.STATEFUL | Trait.TENSOR_ARRAY_WRITE | Trait.TENSOR_LIST
 
     @staticmethod
     def infer(handle: TensorSpec, indices: TensorSpec, value: TensorSpec, flow: TensorSpec) -> TensorSpec:
@@ -196,7 +196,7 @@ class TensorArrayScatter(OpDef):
 class TensorArrayConcat(OpDef):
     """All elements joined along their first axis -> [sum of sizes, ...], the sizes."""
 
-    traits = Trait.STATEFUL
+    traits = Trait.STATEFUL | Trait.TENSOR_LIST
     num_outputs = 2
 
     @staticmethod
@@ -222,7 +222,7 @@ class TensorArrayConcat(OpDef):
 class TensorArraySplit(OpDef):
     """Cuts `value` into pieces of `lengths` [n], one per element -> flow."""
 
-    traits = Trait.STATEFUL | Trait.TENSOR_ARRAY_WRITE
+    traits = Trait.STATEFUL | Trait.TENSOR_ARRAY_WRITE | Trait.TENSOR_LIST
 
     @staticmethod
     def infer(handle: TensorSpec, value: TensorSpec, lengths: TensorSpec, flow: TensorSpec) -> TensorSpec:
@@ -244,7 +244,7 @@ class TensorArraySplit(OpDef):
 class TensorArraySize(OpDef):
     """Number of elements, int32 []."""
 
-    traits = Trait.STATEFUL
+    traits = Trait.STATEFUL | Trait.TENSOR_LIST | Trait.TENSOR_ARRAY_SIZE
 
     @staticmethod
     def infer(handle: TensorSpec, flow: TensorSpec) -> TensorSpec:
@@ -259,7 +259,7 @@ class TensorArraySize(OpDef):
 class TensorArrayClose(OpDef):
     """Frees the array."""
 
-    traits = Trait.STATEFUL
+    traits = Trait.STATEFUL | Trait.TENSOR_LIST
     num_outputs = 0
 
     @staticmethod

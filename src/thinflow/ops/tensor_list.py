@@ -12,6 +12,7 @@ from thinflow.ops._elements import scalar
 from thinflow.ops._shapes import merge
 from thinflow.ops._tensor_list import TensorListValue, as_shape, rows, shape_of
 from thinflow.ops.registry import OpDef, op, require
+from thinflow.ops.traits import Trait
 from thinflow.typing import Array
 
 _LIST = TensorSpec(VARIANT, ())
@@ -20,6 +21,8 @@ _LENGTH = TensorSpec(INT32, ())
 
 class _ListOp(OpDef):
     """An op that gives a list."""
+
+    traits = Trait.TENSOR_LIST
 
     @staticmethod
     def infer(*inputs: TensorSpec) -> TensorSpec:
@@ -117,6 +120,8 @@ class TensorListSetItem(_ListOp):
 class TensorListGetItem(OpDef):
     """The item at `index` []."""
 
+    traits = Trait.TENSOR_LIST
+
     @staticmethod
     def infer(
         values: TensorSpec, index: TensorSpec, element_shape: TensorSpec, *, element_dtype: DType
@@ -131,6 +136,8 @@ class TensorListGetItem(OpDef):
 @op("TensorListStack")
 class TensorListStack(OpDef):
     """All n items side by side -> [n,...]."""
+
+    traits = Trait.TENSOR_LIST
 
     @staticmethod
     def infer(
@@ -150,6 +157,8 @@ class TensorListStack(OpDef):
 @op("TensorListGather")
 class TensorListGather(OpDef):
     """The items at `indices` [n] side by side -> [n,...]."""
+
+    traits = Trait.TENSOR_LIST
 
     @staticmethod
     def infer(
@@ -209,6 +218,8 @@ def _scattered(values: TensorListValue, x: Array, indices: Array) -> TensorListV
 class TensorListLength(OpDef):
     """Number of items, int32 []."""
 
+    traits = Trait.TENSOR_LIST
+
     @staticmethod
     def infer(values: TensorSpec) -> TensorSpec:
         count = _items(values).count
@@ -222,6 +233,8 @@ class TensorListLength(OpDef):
 @op("TensorListElementShape")
 class TensorListElementShape(OpDef):
     """What is known of the items' shape -> shape_type; -1 for an unknown size, alone for an unknown rank."""
+
+    traits = Trait.TENSOR_LIST
 
     @staticmethod
     def infer(values: TensorSpec, *, shape_type: DType) -> TensorSpec:
@@ -261,6 +274,7 @@ class TensorListPushBack(_ListOp):
 class TensorListPopBack(OpDef):
     """The list without its last item, and that item."""
 
+    traits = Trait.TENSOR_LIST
     num_outputs = 2
 
     @staticmethod
@@ -279,6 +293,7 @@ class TensorListPopBack(OpDef):
 class TensorListConcat(OpDef):
     """The items joined along their first axis -> [sum of sizes,...], the sizes int64."""
 
+    traits = Trait.TENSOR_LIST
     num_outputs = 2
 
     @staticmethod
@@ -353,6 +368,8 @@ class TensorListConcatLists(_ListOp):
 @op("TensorListPushBackBatch")
 class TensorListPushBackBatch(OpDef):
     """Each of n lists with one more item, a row of x [n,...].   lists [n] -> lists [n]."""
+
+    traits = Trait.TENSOR_LIST
 
     @staticmethod
     def infer(lists: TensorSpec, x: TensorSpec) -> TensorSpec:

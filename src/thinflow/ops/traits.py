@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Flag, auto
 from functools import cache
+from typing import Any, Generic, TypeVar
 
 
 class Trait(Flag):
@@ -95,8 +96,11 @@ class Trait(Flag):
     TABLE_SIZE = auto()
     TENSOR_ARRAY = auto()
     """Makes a tensor array."""
+    TENSOR_ARRAY_SIZE = auto()
     TENSOR_ARRAY_WRITE = auto()
     """Puts something into a tensor array, and gives the array."""
+    TENSOR_LIST = auto()
+    """Makes, changes or reads a list of tensors: a TensorList or a tensor array."""
     QUEUE = auto()
     """Makes a queue."""
     ENQUEUE = auto()
@@ -129,12 +133,22 @@ class Trait(Flag):
     COMMUTATIVE = auto()
     """Two inputs may change places; not those of strings, which Add joins."""
     ADD = auto()
+    SUBTRACT = auto()
+    MULTIPLY = auto()
     BIAS_ADD = auto()
     """Adds a vector (input 1) along the channels."""
     DIVIDE = auto()
     """The quotient, which for integers is rounded."""
     HAS_DIVISOR = auto()
     """Input 1 divides, be it a quotient or a remainder that comes out."""
+    EXTREME = auto()
+    """The larger or the smaller of two numbers."""
+    NOT_NEGATIVE = auto()
+    """Of real numbers it makes none below 0."""
+    RECTIFIER = auto()
+    """Makes 0 of what is below it, and leaves other numbers alone, at least up to a bound."""
+    TYPE_BITS = auto()
+    """Depends on how a type stores its numbers, so that it gives something else in another type."""
     COMPARISON = auto()
     """Compares two numbers; gives bools."""
     REDUCTION = auto()
@@ -188,6 +202,10 @@ class Trait(Flag):
     """A matrix product or convolution of TF1's eight-bit numbers; input 1 are the weights."""
     QUANTIZED = auto()
     """Computes with TF1's eight-bit numbers, whose ranges are inputs and outputs of their own."""
+    KEEPS_RANGE = auto()
+    """A quantized op whose result has the range of its quantized operand."""
+    REFUSES_EMPTY_RANGE = auto()
+    """A quantized op that fails if the ends of an operand's range are equal."""
 
 
 _declared: dict[str, int] = {}
@@ -221,3 +239,41 @@ def ops_with(traits: Trait) -> frozenset[str]:
     """The names of all ops that have any of these traits."""
     load_families()
     return frozenset(op for op, bits in _declared.items() if bits & traits.value)
+
+
+Rule = TypeVar("Rule", bound=Callable[..., Any])
+
+
+class RuleTable(Generic[Rule]):
+    """Rules by op, each registered beside its function, for names of ops and for traits.
+
+    rules: RuleTable[Callable[[Node], Value | None]] = RuleTable()
+
+    @rules.rule("Tile", Trait.PAD)
+    def _nothing_added(node: Node) -> Value | None: ...
+    """
+
+    def __init__(self) -> None:
+        self._rules: list[tuple[frozenset[str], Trait, Rule]] = []
+        self._of: dict[str, tuple[Rule, ...]] = {}
+
+    def rule(self, *ops: str | Trait) -> Callable[[Rule], Rule]:
+        """Decorator: the rule for these ops, and for all that have one of these traits."""
+        names = frozenset(name for name in ops if isinstance(name, str))
+        traits = Trait(0)
+        for trait in ops:
+            traits |= trait if isinstance(trait, Trait) else Trait(0)
+
+        def register(function: Rule) -> Rule:
+            self._rules.append((names, traits, function))
+            return function
+
+        return register
+
+    def of(self, op: str) -> tuple[Rule, ...]:
+        """The rules for an op, in the order in which they were registered."""
+        if op not in self._of:
+            self._of[op] = tuple(
+                rule for names, traits, rule in self._rules if op in names or has(op, traits)
+            )
+        return self._of[op]

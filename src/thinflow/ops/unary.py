@@ -53,6 +53,7 @@ class Neg(Unary):
 class Abs(Unary):
     """y = |x|.   The smallest integer stays as it is; complex numbers have ComplexAbs."""
 
+    traits = Trait.NOT_NEGATIVE
     on_ints = staticmethod(abs)
     kernel = staticmethod(unary(np.abs))
 
@@ -100,6 +101,7 @@ class Round(Unary):
 class Square(Unary):
     """y = x * x.   Integers wrap around."""
 
+    traits = Trait.NOT_NEGATIVE
     on_ints = staticmethod(lambda x: x * x)
     kernel = staticmethod(unary(lambda x: x * x))
 
@@ -108,6 +110,7 @@ class Square(Unary):
 class Sqrt(Unary):
     """y = square root, NaN below 0.   Floats, complex."""
 
+    traits = Trait.NOT_NEGATIVE
     kernel = staticmethod(unary(np.sqrt))
 
 
@@ -133,6 +136,7 @@ class Reciprocal(Unary):
 class Exp(Unary):
     """y = e^x.   Floats, complex."""
 
+    traits = Trait.NOT_NEGATIVE
     kernel = staticmethod(unary(np.exp))
 
 
@@ -160,6 +164,8 @@ class Log1p(Unary):
 @op("Sigmoid")
 class Sigmoid(Unary):
     """y = 1 / (1 + e^-x).   Floats, complex."""
+
+    traits = Trait.NOT_NEGATIVE
 
     # exp overflows far below 0, to infinity, of which 1 / x is the right 0.
     kernel = staticmethod(unary(lambda x: 1 / (1 + np.exp(-x))))

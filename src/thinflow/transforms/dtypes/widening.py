@@ -21,12 +21,9 @@ from thinflow.transforms.flow.dependence import KNOWN
 from thinflow.transforms.flow.library import tell, with_changes
 from thinflow.typing import Array
 
-# Ops that look at the bits of a number, or at its neighbours.
-_BITS = frozenset({"Bitcast", "CompareAndBitpack", "ImmutableConst", "NextAfter", "Empty"})
 # Generators draw other numbers for another type.
 _RANDOM = ("Random", "Stateless", "Truncated", "Parameterized", "Multinomial")
 _HANDLES = frozenset({RESOURCE, VARIANT, STRING})
-_LISTS = ("TensorList", "EmptyTensorList", "TensorArray")
 _FRAMES = Trait.MERGE | Trait.NEXT_ITERATION | Trait.ENTER | Trait.EXIT | Trait.SWITCH
 
 
@@ -67,9 +64,9 @@ class Scope:
         # The cast that keeps the name of an output takes the place of a node, which has just one port 0.
         if not is_body and len(outputs) > 1 and any(v in graph.outputs for v in outputs):
             return "it has several outputs, of which the graph gives one"
-        if called or has(node.op, _FRAMES) or (self.lists and node.op.startswith(_LISTS)):
+        if called or has(node.op, _FRAMES) or (self.lists and has(node.op, Trait.TENSOR_LIST)):
             return ""
-        if node.op in _BITS or node.op.startswith(_RANDOM) or not _computes(node):
+        if has(node.op, Trait.TYPE_BITS) or node.op.startswith(_RANDOM) or not _computes(node):
             return "its result hangs on the type"
         if any(v.spec.dtype in _HANDLES for v in (*node.inputs, *outputs)):
             return "it handles text, or what other nodes keep"
@@ -85,8 +82,7 @@ def holds_only_lists(graph: Graph) -> bool:
     """Whether all variants of a graph are lists of tensors, handed on by nothing but loops and calls."""
     readers = (n for n in graph if any(v.spec.dtype is VARIANT for v in (*n.inputs, *n.outputs)))
     return all(
-        n.op.startswith(_LISTS) or has(n.op, KNOWN) or has(n.op, _FRAMES) or n.op in {ARGUMENT, "Identity"}
-        for n in readers
+        has(n.op, Trait.TENSOR_LIST | KNOWN | _FRAMES) or n.op in {ARGUMENT, "Identity"} for n in readers
     )
 
 

@@ -12,26 +12,20 @@ import numpy as np
 
 from thinflow.ir.attrs import Attr, FunctionAttr
 from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.types import BOOL
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import Site
 from thinflow.rewrite.rule import Refuse
 from thinflow.rewrite.trace import Trace
+from thinflow.transforms.flow.dependence import is_pure_call
 from thinflow.transforms.shared.constants import const_tensor
 from thinflow.typing import Array
-
-_SWITCHES = frozenset({"Switch", "RefSwitch"})
-_CALLS = {
-    "If": "StatefulPartitionedCall",
-    "StatelessIf": "PartitionedCall",
-    "Case": "StatefulPartitionedCall",
-    "StatelessCase": "PartitionedCall",
-}
 
 
 def resolve_calls(graph: Graph, trace: Trace) -> None:
     """Turn If and Case with a constant condition into calls of the branch that runs."""
     for node in list(graph):
-        if node.op not in _CALLS or not node.inputs:
+        if not has(node.op, Trait.IF | Trait.CASE) or not node.inputs:
             continue
         tensor = const_tensor(node.inputs[0])
         if tensor is None:
@@ -40,7 +34,7 @@ def resolve_calls(graph: Graph, trace: Trace) -> None:
         if branch is None:
             continue
         trace.changed(node, f"always calls '{branch.name}'")
-        node.op = _CALLS[node.op]
+        node.op = "PartitionedCall" if is_pure_call(node) else "StatefulPartitionedCall"
         node.set_inputs(node.inputs[1:])
         types: dict[str, Attr] = {key: node.attrs[key] for key in ("Tin", "Tout") if key in node.attrs}
         # Annotations, such as those for a device, hold for the call as well.
@@ -50,7 +44,7 @@ def resolve_calls(graph: Graph, trace: Trace) -> None:
 
 
 def _branch(node: Node, condition: Array) -> FunctionAttr | None:
-    if node.op.endswith("If"):
+    if has(node.op, Trait.IF):
         found = node.attrs.get("then_branch" if _holds(condition) else "else_branch")
     else:
         branches = node.attrs.get("branches")
@@ -69,7 +63,7 @@ def _holds(condition: Array) -> bool:
 
 def resolve_switches(graph: Graph, trace: Trace, origin: str) -> None:
     """Follow every Switch with a constant condition. O(nodes + edges)."""
-    switches = [node for node in graph if node.op in _SWITCHES and _taken(node) is not None]
+    switches = [node for node in graph if has(node.op, Trait.SWITCH) and _taken(node) is not None]
     try:
         dead = _dead(switches)
         merges = _losing(graph, dead)
@@ -94,8 +88,10 @@ def _taken(switch: Node) -> int | None:
     if len(switch.inputs) != 2 or switch.is_protected:
         return None
     tensor = const_tensor(switch.inputs[1])
-    array = np.empty(0) if tensor is None else tensor.numpy()
-    return int(bool(array.reshape(-1)[0])) if array.size == 1 else None
+    # A number chooses among more than two outputs (_SwitchN).
+    if tensor is None or tensor.size != 1 or tensor.dtype is not BOOL:
+        return None
+    return int(bool(tensor.numpy().reshape(-1)[0]))
 
 
 class _Dead:

@@ -18,6 +18,11 @@ KNOWN = Trait.WHILE | Trait.IF | Trait.CASE | Trait.CALL
 """Ops that call functions in a way that is known here."""
 
 
+def is_pure_call(node: Node) -> bool:
+    """Whether a loop or branching promises to do nothing but compute."""
+    return has(node.op, Trait.WHILE | Trait.IF | Trait.CASE) and node.op.startswith("Stateless")
+
+
 @dataclass(frozen=True)
 class Needs:
     """Needs of results as bit sets: bit i stands for argument i, or for input i of a node.

@@ -19,6 +19,7 @@ from thinflow.ir.function import Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors
 from thinflow.ir.types import BOOL, DType, TensorSpec
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.rule import Refuse
 from thinflow.transforms.flow.functionalized import (
     Made,
@@ -35,8 +36,6 @@ Unit = Loop | Branching
 """What becomes one node."""
 Nodes = Mapping[Node, None]
 """A set of nodes in order."""
-_REPEATABLE = frozenset({"TensorArraySize", "TensorArraySizeV2", "TensorArraySizeV3"})
-"""Ops with a state that may run once in the condition and once more in the body."""
 MAX_DEPTH = 40
 """Calls somewhat deeper than this are taken to be endless by what runs and lowers graphs."""
 _PARALLEL = "parallel_iterations"
@@ -354,7 +353,8 @@ def _parallel(loop: Loop) -> Attr:
 def _refuse_twice(condition: Function, body: Function) -> None:
     """Raise Refuse if the condition and the body would both do what is to be done once in a turn."""
     # By name: both functions are copies of the same nodes of the loop.
-    doing = {n.name for n in condition.graph if not is_pure(n) and n.op not in _REPEATABLE}
+    # The size of a tensor array may be asked for twice.
+    doing = {n.name for n in condition.graph if not is_pure(n) and not has(n.op, Trait.TENSOR_ARRAY_SIZE)}
     twice = sorted(doing & {n.name for n in body.graph})
     if twice:
         raise Refuse(f"both its condition and its body need '{twice[0]}', which may have effects")

@@ -13,11 +13,11 @@ from thinflow.ir.order import ancestors
 from thinflow.ir.types import DType
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.rule import Refuse
+from thinflow.transforms.flow.dependence import is_pure_call
 from thinflow.transforms.shared.effects import drop_idle_control, effect_free, is_stateless
 
 _PASSING = Trait.ENTER | Trait.EXIT | Trait.SWITCH | Trait.MERGE | Trait.NEXT_ITERATION | Trait.IDENTITY
 """Ops whose attribute T is the type of what they take and of what they give."""
-_PURE_CALLS = frozenset({"StatelessWhile", "StatelessIf", "StatelessCase"})
 
 
 @dataclass
@@ -114,7 +114,7 @@ def without_unread(functions: Sequence[Function]) -> tuple[list[int], list[Funct
 
 def is_pure(node: Node) -> bool:
     """Whether a node of a finished body does nothing but compute."""
-    return node.op == ARGUMENT or node.op in _PURE_CALLS or is_stateless(node)
+    return node.op == ARGUMENT or is_pure_call(node) or is_stateless(node)
 
 
 def has_effects(*functions: Function) -> bool:

@@ -20,7 +20,7 @@ from thinflow.rewrite.edits import Site, sweep
 from thinflow.rewrite.rule import Refuse
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms.fold.pieces import Mode, Piece, Pieces, below
-from thinflow.transforms.fold.producers import KINDS, Producer, store
+from thinflow.transforms.fold.producers import Producer, store
 from thinflow.transforms.fold.steps import is_sum
 from thinflow.transforms.shared.constants import (
     awaited_by_constant,
@@ -312,7 +312,7 @@ def put_weights(graph: Graph, producer: Producer, weights: Tensor, origin: str) 
     # The new constant waits for what the old one waited for.
     fresh.node.set_control_inputs(awaited_by_constant(producer.weights))
     fresh.node.device = source.device
-    node.set_input(KINDS[node.op].weights, fresh)
+    node.set_input(producer.kind.input, fresh)
     sweep(graph, [producer.weights.node])
 
 

@@ -7,6 +7,8 @@ The channels of the norm are the ones the convolution sums over.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from thinflow.ir.graph import Graph, Node, Value
@@ -17,7 +19,7 @@ from thinflow.rewrite.rule import Refuse
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms.fold.chains import add_bias, put_weights
 from thinflow.transforms.fold.norms import Norm, read_norm
-from thinflow.transforms.fold.producers import KINDS, Producer, find_producer, store
+from thinflow.transforms.fold.producers import Producer, find_producer, store, weights_of
 from thinflow.transforms.shared.constants import (
     awaited_by_constant,
     const_node,
@@ -58,7 +60,7 @@ def _fold(graph: Graph, node: Node, trace: Trace, origin: str) -> None:
     trace.changed(node, f"folded forward into '{reader.name}'")
     awaited = list(dict.fromkeys(n for v in norm.parameters for n in awaited_by_constant(v)))
     put_weights(graph, producer, weights, origin)
-    reader.set_input(KINDS[reader.op].data, node.inputs[0])
+    reader.set_input(producer.kind.data, node.inputs[0])
     for waited in node.control_inputs:
         reader.add_control_input(waited)
     if total is not None and held is not None:
@@ -81,8 +83,9 @@ def _sole_reader(node: Node) -> Node:
     if node.is_protected or node.control_outputs or len(uses) != 1 or not node.output().uses:
         raise Refuse("it does not have exactly one reader", node)
     reader, index = uses[0]
-    kind = KINDS.get(reader.op)
-    if kind is None or index != kind.data or "Backprop" in reader.op or reader.op == "Einsum":
+    kind = weights_of(reader.op)
+    # The rank that no Einsum has is told by its equation alone.
+    if kind is None or index != kind.data or has(reader.op, Trait.CONV_TRANSPOSE) or not kind.axes:
         raise Refuse(
             f"no convolution before or after it can take it: its reader '{reader.name}' is {reader.op}",
             node,
@@ -96,7 +99,7 @@ def _merged(norm: Norm, producer: Producer) -> tuple[Tensor, Tensor | None]:
     Raises:
         Refuse: padding, groups, or a different layout.
     """
-    node, kind = producer.node, KINDS[producer.node.op]
+    node, kind = producer.node, producer.kind
     shape = producer.tensor.shape
     if kind.layout:
         # conv(norm(x)) pads with the zeros of norm(x). Folded, it would pad with zeros of x, which the norm
@@ -154,15 +157,7 @@ def _insert_bias(graph: Graph, producer: Producer, bias: Tensor, awaited: list[N
     twin.node.set_control_inputs(node.control_inputs)
     constant = site.constant(bias, f"{node.name}_bias")
     constant.node.set_control_inputs(awaited)
-    moved = Producer(
-        twin.node,
-        producer.weights,
-        producer.tensor,
-        producer.axes,
-        producer.channels,
-        producer.channels_first,
-        producer.rank,
-    )
+    moved = replace(producer, node=twin.node)
     total = add_bias(site, moved, constant, f"{node.name}/BiasAdd")
     node.set_control_inputs(())
     graph.replace(node, total.node, ports={v.port: total for v in node.outputs})

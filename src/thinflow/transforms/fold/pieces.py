@@ -16,7 +16,7 @@ from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.pattern import TRANSPARENT
 from thinflow.rewrite.rule import Refuse
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms.fold.producers import KINDS, Producer, find_producer
+from thinflow.transforms.fold.producers import Producer, find_producer, weights_of
 from thinflow.transforms.fold.steps import Channels, Step, data_input, is_factor, is_step, read_step
 from thinflow.transforms.shared.constants import const_tensor, side_outputs
 
@@ -99,9 +99,9 @@ class Pieces:
     def _look_at(self, node: Node) -> None:
         op = node.op
         try:
-            if op in KINDS:
+            if weights_of(op) is not None:
                 producer = find_producer(node)
-                channels = Channels(producer.channels, producer.channels_first, producer.rank)
+                channels = Channels(producer.channels, producer.channels_first, producer.kind.output_rank)
                 self.pieces[node] = Piece(node, channels, producer=producer)
             elif is_step(op) or (self.mode.norms and has(op, Trait.BATCH_NORM)):
                 self._look_at_step(node)

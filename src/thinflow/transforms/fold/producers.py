@@ -9,49 +9,12 @@ import numpy as np
 
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.tensor import Tensor
+from thinflow.ops import registry
+from thinflow.ops.registry import Weights
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.rule import Refuse
 from thinflow.transforms.shared.constants import const_tensor
 from thinflow.typing import Array
-
-
-@dataclass(frozen=True)
-class Kind:
-    """The places and layout of an op's weights.
-
-    Attributes:
-        weights: input number.
-        data: input number of the activations.
-        axes: weight axes that count output channels, for weights not transposed.
-        input_axis: weight axis that counts input channels.
-        rank: number of weight axes.
-        output_rank: number of output axes, None if it varies.
-        layout: default `data_format`; "" for ops whose channels always come last.
-    """
-
-    weights: int
-    data: int
-    axes: tuple[int, ...]
-    input_axis: int
-    rank: int
-    output_rank: int | None
-    layout: str = ""
-
-
-KINDS = {
-    # HWIO: [height, width, inputs per group, outputs].
-    "Conv2D": Kind(1, 0, (3,), 2, 4, 4, "NHWC"),
-    "Conv3D": Kind(1, 0, (4,), 3, 5, 5, "NDHWC"),
-    # [height, width, inputs, multiplier]: output channel i * multiplier + j, hence two axes.
-    "DepthwiseConv2dNative": Kind(1, 0, (2, 3), 2, 4, 4, "NHWC"),
-    # Transposed convolutions have outputs before inputs, and the size of the result as input 0.
-    "Conv2DBackpropInput": Kind(1, 2, (2,), 3, 4, 4, "NHWC"),
-    "Conv3DBackpropInputV2": Kind(1, 2, (3,), 4, 5, 5, "NDHWC"),
-    "MatMul": Kind(1, 0, (1,), 0, 2, 2),
-    "BatchMatMul": Kind(1, 0, (1,), 0, 2, None),
-    "BatchMatMulV2": Kind(1, 0, (1,), 0, 2, None),
-    "BatchMatMulV3": Kind(1, 0, (1,), 0, 2, None),
-    "Einsum": Kind(1, 0, (), 0, 0, None),  # what its equation says; see `_einsum`
-}
 
 FLOATING = frozenset({"float", "double", "half", "bfloat16"})
 
@@ -62,21 +25,21 @@ class Producer:
 
     Attributes:
         node: the op.
+        kind: where it has them.
         weights: the value it reads them from.
         tensor: the weights.
         axes: axes of the weights that count output channels.
         channels: how many there are.
         channels_first: whether channels are axis 1 of the output instead of the last.
-        rank: number of output axes, None if unknown.
     """
 
     node: Node
+    kind: Weights
     weights: Value
     tensor: Tensor
     axes: tuple[int, ...]
     channels: int
     channels_first: bool
-    rank: int | None
 
     def spread(self, vector: Array) -> Array:
         """One number per output channel [C] in a shape that broadcasts against the weights."""
@@ -86,16 +49,29 @@ class Producer:
         return np.broadcast_to(vector, (self.channels,)).reshape(shape)
 
 
+def weights_of(op: str) -> Weights | None:
+    """The place and layout of an op's weights; None if it has none."""
+    definition = registry.find(op)
+    return None if definition is None else definition.weights
+
+
+def output_axes(node: Node, kind: Weights) -> tuple[int, ...]:
+    """The axes of a node's weights that count output channels."""
+    # Given transposed, the weights of a matrix product are [outputs, inputs].
+    return (0,) if node.get("transpose_b" if node.op == "MatMul" else "adj_y", False) else kind.axes
+
+
 def find_producer(node: Node) -> Producer:
-    """The producer that a node of one of the KINDS is.
+    """The producer that a node of an op with weights is.
 
     Raises:
         Refuse: its weights are not constant, or of a kind that cannot be scaled.
     """
-    kind = _einsum(node) if node.op == "Einsum" else KINDS[node.op]
-    if len(node.inputs) <= max(kind.weights, kind.data):
+    kind = _einsum(node) if node.op == "Einsum" else weights_of(node.op)
+    assert kind is not None
+    if len(node.inputs) <= max(kind.input, kind.data):
         raise Refuse(f"'{node.name}' has only {len(node.inputs)} inputs", node)
-    weights = node.inputs[kind.weights]
+    weights = node.inputs[kind.input]
     tensor = const_tensor(weights)
     if tensor is None:
         source = f"'{weights.node.name}' ({weights.node.op})"
@@ -109,18 +85,15 @@ def find_producer(node: Node) -> Producer:
     layout = str(node.get("data_format", kind.layout)) if kind.layout else ""
     if layout not in {"", "NHWC", "NCHW", "NDHWC", "NCDHW"}:
         raise Refuse(f"'{node.name}' has the data_format {layout}", node)
-    axes = kind.axes
-    # [outputs, inputs].
-    if node.get("transpose_b" if node.op == "MatMul" else "adj_y", False):
-        axes = (0,)
+    axes = output_axes(node, kind)
     channels = math.prod(tensor.shape[a] for a in axes)
     channels_first = layout in {"NCHW", "NCDHW"}
     _refuse_grouped_transposed(node, channels, channels_first)
-    return Producer(node, weights, tensor, axes, channels, channels_first, kind.output_rank)
+    return Producer(node, kind, weights, tensor, axes, channels, channels_first)
 
 
-def _einsum(node: Node) -> Kind:
-    """The kind of an Einsum that is a dense layer: `...x,xy->...y`, `abc,cde->abde`.
+def _einsum(node: Node) -> Weights:
+    """The weights of an Einsum that is a dense layer: `...x,xy->...y`, `abc,cde->abde`.
 
     Raises:
         Refuse: its last axis is not one of the weights alone.
@@ -140,12 +113,12 @@ def _einsum(node: Node) -> Kind:
     ):
         raise Refuse(f"'{node.name}' is {equation}: no dense layer with constant weights second", node)
     rank = None if "." in result else len(result)
-    return Kind(1, 0, (weights.index(channel),), 0, len(weights), rank)
+    return Weights(1, 0, (weights.index(channel),), 0, len(weights), rank)
 
 
 def _refuse_grouped_transposed(node: Node, channels: int, channels_first: bool) -> None:
     """A grouped transposed convolution has more output channels than its filter says."""
-    if "Backprop" not in node.op:
+    if not has(node.op, Trait.CONV_TRANSPOSE):
         return
     sizes = const_tensor(node.inputs[0])
     if sizes is None or len(sizes.shape) != 1 or sizes.size < 4:

@@ -19,7 +19,7 @@ from thinflow.rewrite.rule import Refuse
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms.fold.chains import fold_chains
 from thinflow.transforms.fold.pieces import Mode
-from thinflow.transforms.fold.producers import KINDS, find_producer
+from thinflow.transforms.fold.producers import find_producer, weights_of
 from thinflow.transforms.fold.steps import Channels, Step, data_input, is_factor, read_step
 from thinflow.transforms.shared.constants import side_outputs
 from thinflow.typing import Array
@@ -77,14 +77,14 @@ def duplicate(graph: Graph, trace: Trace, mode: Mode) -> None:
 def _shared_producers(graph: Graph, mode: Mode) -> Iterator[tuple[Node, list[Step]]]:
     """Producers that somebody else reads too, with the foldable factors and norms among their readers."""
     for node in list(graph):
-        if node.op not in KINDS or (len(node.output().uses) < 2 and not node.is_protected):
+        if weights_of(node.op) is None or (len(node.output().uses) < 2 and not node.is_protected):
             continue
         steps = []
         for use in node.output().uses:
             try:
                 if _is_wanted(use.node.op, mode) and use.index == data_input(use.node):
                     producer = find_producer(node)
-                    channels = Channels(producer.channels, producer.channels_first, producer.rank)
+                    channels = Channels(producer.channels, producer.channels_first, producer.kind.output_rank)
                     steps.append(read_step(use.node, use.index, channels))
             except Refuse:
                 continue  # told when the chains are folded

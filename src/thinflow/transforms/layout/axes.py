@@ -14,6 +14,7 @@ import numpy as np
 
 from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Node, Value
+from thinflow.ops.traits import RuleTable, Trait, has
 from thinflow.transforms.shared.constants import const_tensor
 from thinflow.typing import Array
 
@@ -50,8 +51,10 @@ def plan_for(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
         perm: theirs.
         raw: input number -> what that transpose reads.
     """
-    rule = RULES.get(node.op)
-    return None if rule is None else rule(node, perm, raw)
+    return next((rule(node, perm, raw) for rule in _RULES.of(node.op)), None)
+
+
+_RULES: RuleTable[Rule] = RuleTable()
 
 
 def _ints(value: Value) -> tuple[int, ...] | None:
@@ -61,8 +64,12 @@ def _ints(value: Value) -> tuple[int, ...] | None:
     return tuple(int(n) for n in tensor.numpy().reshape(-1))
 
 
+@_RULES.rule("CheckNumerics", "CheckNumericsV2", Trait.ELEMENTWISE | Trait.IDENTITY)
 def _elementwise(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
     """Every input is transposed alike, constant, or has a single element."""
+    # AccumulateNV2 states the shape of its result, in the order of axes that there was.
+    if "shape" in node.attrs:
+        return None
     inputs: list[Value | Made] = []
     for index, value in enumerate(node.inputs):
         if index in raw:
@@ -88,37 +95,36 @@ def _data_only(node: Node, perm: Perm, raw: Mapping[int, Value]) -> list[Value |
     return [raw[0], *node.inputs[1:]] if set(raw) == {0} else None
 
 
-def _per_axis(index: int) -> Rule:
-    """Input `index` is a constant with one entry, or one row, per axis: Pad, Tile."""
-
-    def rule(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
-        inputs = _data_only(node, perm, raw)
-        made = _moved_rows(node, index, perm, f"input{index}")
-        if inputs is None or made is None:
-            return None
-        inputs[index] = made
-        return Plan(perm, inputs)
-
-    return rule
+@_RULES.rule("MirrorPad", "Tile", Trait.PAD)
+def _per_axis(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
+    """Input 1 is a constant with one entry, or one row, per axis."""
+    inputs = _data_only(node, perm, raw)
+    rows = _moved_rows(node, 1, perm)
+    if inputs is None or rows is None:
+        return None
+    inputs[1] = rows
+    return Plan(perm, inputs)
 
 
-def _moved_rows(node: Node, index: int, perm: Perm, name: str) -> Made | None:
+def _moved_rows(node: Node, index: int, perm: Perm) -> Made | None:
     tensor = const_tensor(node.inputs[index]) if len(node.inputs) > index else None
     if tensor is None or not tensor.shape or tensor.shape[0] != len(perm):
         return None
-    return np.ascontiguousarray(tensor.numpy()[np.argsort(perm)]), node.inputs[index], name
+    return np.ascontiguousarray(tensor.numpy()[np.argsort(perm)]), node.inputs[index], f"input{index}"
 
 
+@_RULES.rule("Slice")
 def _slice(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
     inputs = _data_only(node, perm, raw)
     for index in range(1, len(node.inputs)):
-        made = _moved_rows(node, index, perm, f"input{index}")
-        if inputs is None or made is None:
+        rows = _moved_rows(node, index, perm)
+        if inputs is None or rows is None:
             return None
-        inputs[index] = made
+        inputs[index] = rows
     return None if inputs is None else Plan(perm, inputs)
 
 
+@_RULES.rule("StridedSlice")
 def _strided_slice(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
     # These masks count entries, not axes, so bits could not just be moved.
     if any(node.get(mask, 0) for mask in ("new_axis_mask", "shrink_axis_mask", "ellipsis_mask")):
@@ -132,6 +138,7 @@ def _strided_slice(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | N
     return plan
 
 
+@_RULES.rule(Trait.CONCAT)
 def _concat(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
     """Every part is transposed alike; the axis is constant."""
     at = 0 if node.op == "Concat" else len(node.inputs) - 1
@@ -156,6 +163,7 @@ def _like(content: Any, value: Value) -> Array:
     return np.asarray(content, tensor.numpy().dtype).reshape(tensor.shape)
 
 
+@_RULES.rule(Trait.SPLIT)
 def _split(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
     data, at = (1, 0) if node.op == "Split" else (0, 2)
     axis = _ints(node.inputs[at]) if len(node.inputs) > at else None
@@ -167,6 +175,7 @@ def _split(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
     return Plan(perm, inputs, ports=tuple(v.port for v in node.outputs))
 
 
+@_RULES.rule(Trait.REDUCTION | Trait.ARG)
 def _reduce(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
     inputs = _data_only(node, perm, raw)
     axes = _ints(node.inputs[1]) if len(node.inputs) == 2 else None
@@ -178,7 +187,7 @@ def _reduce(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
         return None
     inputs[1] = (_like(gone, node.inputs[1]), node.inputs[1], "axes")
     # ArgMax has no keep_dims; its axis always goes.
-    if node.get("keep_dims", node.get("keepdims", False)) and not node.op.startswith("Arg"):
+    if node.get("keep_dims", node.get("keepdims", False)) and not has(node.op, Trait.ARG):
         return Plan(perm, inputs)
     return _without(perm, gone, inputs, {})
 
@@ -191,6 +200,7 @@ def _without(perm: Perm, gone: list[int], inputs: list[Value | Made], attrs: dic
     return Plan(rest, inputs, attrs, ports=() if rest == tuple(range(len(rest))) else (0,))
 
 
+@_RULES.rule("Squeeze")
 def _squeeze(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
     dims = node.attrs.get("squeeze_dims", ())
     if set(raw) != {0} or not isinstance(dims, tuple) or not dims:
@@ -202,67 +212,42 @@ def _squeeze(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
     return _without(perm, gone, [raw[0]], {"squeeze_dims": tuple(sorted(gone))})
 
 
-def _channels(layouts: tuple[str, str]) -> Rule:
+@_RULES.rule("BiasAdd")
+def _bias(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
+    """Its layouts are named as those of four axes, however many there are."""
+    return _channels(node, perm, raw, ("NHWC", "NCHW"))
+
+
+def _channels(node: Node, perm: Perm, raw: Mapping[int, Value], layouts: tuple[str, str]) -> Plan | None:
     """BiasAdd and norms: the channels must lie on the last axis of x. On axis 1 few processors take them."""
-
-    def rule(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
-        inputs = _data_only(node, perm, raw)
-        layout = node.get("data_format", layouts[0])
-        if inputs is None or layout not in layouts or len(perm) < 3:
-            return None
-        # The axis of x on which the channels of y lie.
-        axis = perm[1] if layout == layouts[1] else perm[-1]
-        if axis != len(perm) - 1:
-            return None
-        return Plan(perm, inputs, {"data_format": layouts[0].encode()})
-
-    return rule
+    inputs = _data_only(node, perm, raw)
+    layout = node.get("data_format", layouts[0])
+    if inputs is None or layout not in layouts or len(perm) < 3:
+        return None
+    # The axis of x on which the channels of y lie.
+    axis = perm[1] if layout == layouts[1] else perm[-1]
+    if axis != len(perm) - 1:
+        return None
+    return Plan(perm, inputs, {"data_format": layouts[0].encode()})
 
 
+@_RULES.rule(Trait.FUSED_BATCH_NORM)
 def _norm(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
     """A batch norm: its layouts are those of four axes or of five."""
     if len(perm) not in (4, 5):
         return None
-    return _channels(("NHWC", "NCHW") if len(perm) == 4 else ("NDHWC", "NCDHW"))(node, perm, raw)
+    return _channels(node, perm, raw, ("NHWC", "NCHW") if len(perm) == 4 else ("NDHWC", "NCDHW"))
 
 
+@_RULES.rule(Trait.SOFTMAX)
 def _last_axis(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
     """Softmax: the last axis must stay the last."""
     inputs = _data_only(node, perm, raw)
     return None if inputs is None or perm[-1] != len(perm) - 1 else Plan(perm, inputs)
 
 
+@_RULES.rule("Rank", "Size")
 def _unmoved(node: Node, perm: Perm, raw: Mapping[int, Value]) -> Plan | None:
     """Rank and Size do not depend on the order of the axes."""
     inputs = _data_only(node, perm, raw)
     return None if inputs is None else Plan(perm, inputs, ports=())
-
-
-_UNARY = (
-    *("Relu", "Relu6", "LeakyRelu", "Elu", "Selu", "Sigmoid", "Tanh", "Softplus", "Softsign", "Erf"),
-    *("Neg", "Abs", "Square", "Sqrt", "Rsqrt", "Exp", "Expm1", "Log", "Log1p", "Floor", "Ceil"),
-    *("Round", "Rint", "Sign", "Sin", "Cos", "Tan", "Atan", "Reciprocal", "Inv", "IsNan", "IsInf"),
-    *("IsFinite", "LogicalNot", "Cast", "Identity", "StopGradient", "PreventGradient", "Snapshot"),
-    *("CheckNumerics", "ZerosLike", "OnesLike", "FakeQuantWithMinMaxArgs"),
-)
-_N_ARY = (
-    *("Add", "AddV2", "AddN", "Sub", "Mul", "MulNoNan", "Div", "RealDiv", "DivNoNan", "FloorDiv"),
-    *("FloorMod", "Mod", "TruncateDiv", "Maximum", "Minimum", "Pow", "SquaredDifference", "Atan2"),
-    *("Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual", "LogicalAnd"),
-    *("LogicalOr", "SelectV2", "FakeQuantWithMinMaxVars", "ClipByValue"),
-)
-
-RULES: dict[str, Rule] = {
-    **dict.fromkeys((*_UNARY, *_N_ARY), _elementwise),
-    **dict.fromkeys(("Pad", "PadV2", "MirrorPad", "Tile"), _per_axis(1)),
-    "Slice": _slice,
-    "StridedSlice": _strided_slice,
-    **dict.fromkeys(("Concat", "ConcatV2"), _concat),
-    **dict.fromkeys(("Split", "SplitV"), _split),
-    **dict.fromkeys(("Mean", "Sum", "Max", "Min", "Prod", "Any", "All", "ArgMax", "ArgMin"), _reduce),
-    "Squeeze": _squeeze,
-    "BiasAdd": _channels(("NHWC", "NCHW")),
-    **dict.fromkeys(("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"), _norm),
-    **dict.fromkeys(("Softmax", "LogSoftmax"), _last_axis),
-    **dict.fromkeys(("Rank", "Size"), _unmoved),
-}

@@ -26,16 +26,15 @@ from thinflow.rewrite.edits import Site
 from thinflow.rewrite.rule import Refuse
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms.freeze_requantization_ranges import percentiles, read_lines, read_records
-from thinflow.transforms.quantized.table import EIGHT_BIT
+from thinflow.transforms.quantized.forms import EIGHT_BIT
 from thinflow.transforms.quantized.values import constant, element_of, has_loops, source_of
 from thinflow.transforms.quantized.weights import is_parameter
 from thinflow.transforms.shared.constants import is_finite
 
 Bounds = tuple[float, float]
+# What LiteRT quantizes beyond the ops that TensorFlow itself has an eight-bit form of.
 _MORE = frozenset({"BatchMatMulV2", "Conv2DBackpropInput", "DepthwiseConv2dNative", "Mean", "Pad", "Sub"})
 _QUANTIZED = frozenset(EIGHT_BIT) | _MORE
-_WEIGHTED = frozenset({"Conv2D", "Conv2DBackpropInput", "DepthwiseConv2dNative", "MatMul"})
-_ACTIVATIONS = frozenset({"Relu", "Relu6"})
 _SUFFIX = "/eightbit/requant_range"
 
 
@@ -138,7 +137,9 @@ class FakeQuantizer:
             values = tensor.numpy()
             if not values.size or not is_finite(values):
                 raise Refuse(f"the constant '{source.name}' is empty or not finite")
-            made = self._fake(source, (float(values.min()), float(values.max())), node.op in _WEIGHTED)
+            # Not BatchMatMul: its second operand may be an activation as well, and is quantized as one.
+            is_weight = node.op == "MatMul" or has(node.op, Trait.CONVOLUTION | Trait.CONV_TRANSPOSE)
+            made = self._fake(source, (float(values.min()), float(values.max())), is_weight)
             self.trace.changed(source.node, f"'{made.name}' quantizes it")
             # Every reader that a converter makes an eight-bit op of; others keep the exact constant.
             for reader in source.readers:
@@ -159,8 +160,8 @@ class FakeQuantizer:
         if all(has(reader.op, Trait.FAKE_QUANT) for reader in readers):
             return
         # The end of the chain that becomes one op: what comes before it never exists in eight bits.
-        ends = [r.op in _ACTIVATIONS or (r.op == "BiasAdd" and r.inputs[0] is value) for r in readers]
-        if len(readers) == 1 and ends[0] and node.op not in _ACTIVATIONS and node.inputs:
+        ends = [has(r.op, Trait.RECTIFIER) or (r.op == "BiasAdd" and r.inputs[0] is value) for r in readers]
+        if len(readers) == 1 and ends[0] and not has(node.op, Trait.RECTIFIER) and node.inputs:
             return
         if node.name not in self.ranges:
             raise Refuse("its range is not known: give samples or min_max_log_file")

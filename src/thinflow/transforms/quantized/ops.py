@@ -18,8 +18,14 @@ from thinflow.ir.types import FLOAT, QINT32, QUINT8, TensorSpec
 from thinflow.rewrite.edits import Site, sweep
 from thinflow.rewrite.rule import Refuse
 from thinflow.rewrite.trace import Trace
-from thinflow.transforms.quantized.checks import concat_axis
-from thinflow.transforms.quantized.table import EIGHT_BIT, NO_KERNEL, EightBit, attrs_of, data_inputs
+from thinflow.transforms.quantized.forms import (
+    EIGHT_BIT,
+    NO_KERNEL,
+    EightBit,
+    attrs_of,
+    concat_axis,
+    data_inputs,
+)
 from thinflow.transforms.quantized.values import (
     MIN_FIRST,
     Coded,
@@ -52,8 +58,7 @@ def check_node(node: Node, ignored: Collection[str]) -> None:
             raise Refuse(f"it computes with {element or 'an unknown type'}, not float")
         if value.shape is not None and 0 in value.shape:
             raise Refuse(f"'{value.name}' is empty")
-    if form.check is not None:
-        form.check(node)
+    form.check(node)
 
 
 @dataclass

@@ -18,6 +18,9 @@ import numpy as np
 from thinflow.ir.graph import Graph, Node
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import FLOAT, QINT8, QINT32, QUINT8
+from thinflow.ops import registry
+from thinflow.ops._quantized import QuantizedOp
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site
 from thinflow.rewrite.pattern import Match, any_value, node, output_of
@@ -26,18 +29,6 @@ from thinflow.rewrite.trace import Trace
 from thinflow.transforms.quantized.values import constant, has_loops, ports
 from thinflow.transforms.shared.constants import stored_once
 
-_CLAMPS = frozenset({"QuantizedRelu", "QuantizedRelu6"})
-_PASS_RANGE_ON = frozenset(
-    {
-        "QuantizedAvgPool",
-        "QuantizedConcat",
-        "QuantizedMaxPool",
-        "QuantizedReshape",
-        "QuantizedResizeBilinear",
-    }
-)
-
-_NEED_WIDTH = frozenset({"QuantizedAdd", "QuantizedMatMul", "QuantizedMul"})
 # So few values may well be all equal in one run, and the range that is measured then is empty.
 _FEW = 64
 _LEAST = 1e-30
@@ -62,13 +53,10 @@ def _may_be_uniform(requantize: Node) -> bool:
     return not spec.shape or spec.shape[-1] in (1, None) or (spec.size or 0) <= _FEW
 
 
-def _is_wanted(requantize: Node, is_clamped: bool, is_uniform: bool) -> bool:
-    """Whether codes reach an op that needs a range around zero. O(nodes that pass the range on).
-
-    A range of zeros only is measured as a little more, so it is values below zero that can be trouble.
+def _reach_range_around_zero(requantize: Node, *, is_uniform: bool) -> bool:
+    """Whether quantized values reach an op that needs a range around zero. O(nodes that pass the range on).
 
     Args:
-        is_clamped: nothing is below zero.
         is_uniform: the measured range may be empty.
     """
     stack, seen = [requantize], {requantize}
@@ -77,11 +65,11 @@ def _is_wanted(requantize: Node, is_clamped: bool, is_uniform: bool) -> bool:
             reader = use.node
             # SAME pads with the code for zero, which a range without zero does not have.
             pads = reader.op == "QuantizedConv2D" and use.index == 0 and reader.get("padding") == "SAME"
-            if (pads or reader.op in _CLAMPS) and not is_clamped:
+            if pads or has(reader.op, Trait.RECTIFIER):
                 return True
-            if reader.op in _NEED_WIDTH and is_uniform and not is_clamped:
+            if is_uniform and has(reader.op, Trait.REFUSES_EMPTY_RANGE):
                 return True
-            if reader.op in _PASS_RANGE_ON and reader not in seen:
+            if (has(reader.op, Trait.KEEPS_RANGE) or reader.op == "QuantizedConcat") and reader not in seen:
                 seen.add(reader)
                 stack.append(reader)
     return False
@@ -98,7 +86,7 @@ class ClampFirst(Rewrite):
     until_fixpoint = False
     outputs = 0
     pattern: ClassVar = node(
-        "|".join(_CLAMPS),
+        Trait.RECTIFIER,
         node(
             "Requantize",
             *(any_value(), any_value(), any_value()),
@@ -143,8 +131,9 @@ class WidenRanges(Rewrite):
     def check(self, m: Match) -> None:
         found = measuring(m.requantize)
         assert found is not None
-        is_clamped = found.inputs[0].node.op in _CLAMPS
-        if not _is_wanted(m.requantize, is_clamped, _may_be_uniform(m.requantize)):
+        # A range of zeros only is measured as a little more: only values below zero can be trouble.
+        is_clamped = has(found.inputs[0].node.op, Trait.RECTIFIER)
+        if is_clamped or not _reach_range_around_zero(m.requantize, is_uniform=_may_be_uniform(m.requantize)):
             raise Refuse("no op needs more")
         m.bind("range", found)
 
@@ -158,7 +147,6 @@ class WidenRanges(Rewrite):
         m.requantize.set_input(4, high)
 
 
-_TYPE_ATTRIBUTE = {"Requantize": "out_type", "QuantizeV2": "T"}
 _OFFSET = 128  # between the unsigned and the signed value of one number
 
 
@@ -179,7 +167,7 @@ class SignBiases(Rewrite):
     outputs = 0
     pattern: ClassVar = node(
         "QuantizedBiasAdd",
-        node("|".join(_TYPE_ATTRIBUTE), name="source", through=()),
+        node("Requantize|QuantizeV2", name="source", through=()),
         any_value("bias"),
         *(output_of("source", 1), output_of("source", 2)),
         *(any_value(), any_value()),
@@ -194,7 +182,10 @@ class SignBiases(Rewrite):
 
     def build(self, m: Match, site: Site) -> None:
         bias: Node = m.bias.node
-        m.source.attrs[_TYPE_ATTRIBUTE[m.source.op]] = QINT8
+        definition = registry.get(m.source.op)
+        assert issubclass(definition, QuantizedOp)
+        type_attr, _ = definition.result_type
+        m.source.attrs[type_attr] = QINT8
         m.add.attrs.update({"T1": QINT8, "T2": QINT8})
         # In 16 bits, since the difference of bytes would wrap around.
         values = (m.bias.node.tensor.numpy().astype(np.int16) - _OFFSET).astype(np.int8)

@@ -5,26 +5,7 @@ from __future__ import annotations
 from thinflow.ir.graph import Node, Use
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.pattern import TRANSPARENT
-
-# [height, width, inputs, outputs], and with a depth in front for Conv3D.
-_LAST_AXIS = frozenset({"Conv2D", "Conv3D"})
-# Transposed convolutions have outputs before inputs.
-_TRANSPOSED = {"Conv2DBackpropInput": 2, "Conv3DBackpropInputV2": 3}
-# op -> inputs that hold a bias or a shape
-_PARAMETERS = {
-    "BiasAdd": {1},
-    "BiasAddV1": {1},
-    "Reshape": {1},
-    "Fill": {0},
-    "Pad": {1},
-    "PadV2": {1, 2},
-    "Tile": {1},
-    "Slice": {1, 2},
-    "StridedSlice": {1, 2, 3},
-    "BroadcastTo": {1},
-    "ResizeBilinear": {1},
-    "ResizeNearestNeighbor": {1},
-}
+from thinflow.transforms.fold.producers import output_axes, weights_of
 
 
 def uses_behind(node: Node) -> list[Use]:
@@ -41,11 +22,13 @@ def uses_behind(node: Node) -> list[Use]:
 
 
 def is_parameter(use: Use) -> bool:
-    """Whether the input is a norm's parameter, a bias or a shape: few numbers that count much."""
+    """Whether a float input is a norm's parameter, a bias or a margin: few numbers that count much."""
     if use.node.op == "InstanceNorm" or has(use.node.op, Trait.BATCH_NORM):
         # Input 0 of a norm is its data.
         return use.index > 0
-    return use.index in _PARAMETERS.get(use.node.op, ())
+    return use.index == (2 if has(use.node.op, Trait.PAD) else 1) and has(
+        use.node.op, Trait.PAD | Trait.BIAS_ADD
+    )
 
 
 def is_scale(node: Node) -> bool:
@@ -74,18 +57,7 @@ def channel_axes(node: Node) -> tuple[int, ...] | None:
 
 
 def _axes_for(use: Use, rank: int) -> tuple[int, ...] | None:
-    reader = use.node
-    if use.index != 1 or rank < 2:
+    kind = weights_of(use.node.op)
+    if kind is None or not kind.axes or use.index != kind.input or rank != kind.rank:
         return None
-    if reader.op in _LAST_AXIS:
-        return (rank - 1,)
-    if reader.op == "DepthwiseConv2dNative":
-        # Output channel i * multiplier + j lies on both axes.
-        return (rank - 2, rank - 1)
-    if reader.op in _TRANSPOSED and rank > _TRANSPOSED[reader.op]:
-        return (_TRANSPOSED[reader.op],)
-    if reader.op == "MatMul":
-        return (0,) if reader.get("transpose_b", False) else (1,)
-    if reader.op.startswith("BatchMatMul") and rank == 2:
-        return (0,) if reader.get("adj_y", False) else (1,)
-    return None
+    return output_axes(use.node, kind)

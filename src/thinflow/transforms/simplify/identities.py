@@ -11,16 +11,16 @@ from thinflow.analysis.shapes import infer_shapes
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import DType, Shape
-from thinflow.ops.traits import Trait, has
+from thinflow.ops.traits import RuleTable, Trait, has
 from thinflow.rewrite.pattern import source_of
 from thinflow.transforms.shared.constants import const_tensor
 
 Identity = Callable[[Node], Value | None]
 """The value a node hands on; None if it does something."""
 
-_AT_LEAST_ZERO = frozenset(
-    {"Relu", "Relu6", "Sigmoid", "Softmax", "Exp", "Softplus", "Sqrt", "Rsqrt", "Square"}
-)
+_RULES: RuleTable[Identity] = RuleTable()
+
+
 # Floats hold whole numbers of their significand's bits: half 11, float 24, double 53.
 _HOLDS = {  # type -> types that hold every one of its values
     "bool": {"uint8", "int8", "int16", "int32", "int64", "half", "float", "double"},
@@ -47,11 +47,7 @@ def known_shapes(graph: Graph) -> None:
 
 def handed_on(node: Node) -> Value | None:
     """The value that output 0 of the node equals, None if there is none."""
-    for rule in IDENTITIES.get(node.op, ()):
-        found = rule(node)
-        if found is not None:
-            return found
-    return None
+    return next((value for rule in _RULES.of(node.op) if (value := rule(node)) is not None), None)
 
 
 def single(value: Value) -> float | None:
@@ -97,48 +93,68 @@ def ints(value: Value) -> tuple[int, ...] | None:
 
 def axes_of(value: Value, rank: int) -> tuple[int, ...] | None:
     """Axes as numbers from 0, sorted."""
-    found = ints(value)
-    if found is None or any(not -rank <= axis < rank for axis in found):
+    axes = ints(value)
+    if axes is None or any(not -rank <= axis < rank for axis in axes):
         return None
-    return tuple(sorted(axis % rank for axis in found))
+    return tuple(sorted(axis % rank for axis in axes))
 
 
-def _neutral(number: float, sides: Sequence[int]) -> Identity:
+def _beside(node: Node, number: float, sides: Sequence[int]) -> Value | None:
     """The other input, where one of the inputs on these sides is the number."""
-
-    def rule(node: Node) -> Value | None:
-        for side in sides if len(node.inputs) == 2 else ():
-            tensor = const_tensor(node.inputs[side])
-            other = node.inputs[1 - side]
-            # Both constant: that is folding's business, which gives the result a name.
-            if tensor is None or single(node.inputs[side]) != number or const_tensor(other) is not None:
-                continue
-            # Otherwise the constant would make the result larger than the data.
-            if broadcasts_into(tensor, other.shape):
-                return other
-        return None
-
-    return rule
+    for side in sides if len(node.inputs) == 2 else ():
+        tensor = const_tensor(node.inputs[side])
+        other = node.inputs[1 - side]
+        # Both constant: that is folding's business, which gives the result a name.
+        if tensor is None or single(node.inputs[side]) != number or const_tensor(other) is not None:
+            continue
+        # Otherwise the constant would make the result larger than the data.
+        if broadcasts_into(tensor, other.shape):
+            return other
+    return None
 
 
+@_RULES.rule(Trait.ADD)
+def _plus_zero(node: Node) -> Value | None:
+    return _beside(node, 0.0, (0, 1))
+
+
+@_RULES.rule(Trait.SUBTRACT)
+def _minus_zero(node: Node) -> Value | None:
+    return _beside(node, 0.0, (1,))
+
+
+@_RULES.rule(Trait.MULTIPLY)
+def _times_one(node: Node) -> Value | None:
+    return _beside(node, 1.0, (0, 1))
+
+
+@_RULES.rule("DivNoNan", "Pow", Trait.DIVIDE)
+def _by_one(node: Node) -> Value | None:
+    """x / 1 and x ** 1."""
+    return _beside(node, 1.0, (1,))
+
+
+@_RULES.rule("Neg", "LogicalNot", "Conj")
 def _twice(node: Node) -> Value | None:
     """Neg of Neg, and the like."""
     inner = _inner(node)
     return inner.inputs[0] if inner is not None and inner.op == node.op and len(inner.inputs) == 1 else None
 
 
+@_RULES.rule("Ceil", "Floor", "Round", "Rint", "Sign", "Relu6", "Abs")
 def _idempotent(node: Node) -> Value | None:
     inner = _inner(node)
     return node.inputs[0] if inner is not None and inner.op == node.op else None
 
 
+@_RULES.rule("Relu", "Abs")
 def _positive(node: Node) -> Value | None:
     """Relu or Abs of what is not negative. The types of such ops are floating point."""
     inner = _inner(node)
     element = node.attrs.get("T")
     floating = isinstance(element, DType) and element.is_floating
     # Integers may overflow: the square of one can be negative.
-    return node.inputs[0] if inner is not None and floating and inner.op in _AT_LEAST_ZERO else None
+    return node.inputs[0] if inner is not None and floating and has(inner.op, Trait.NOT_NEGATIVE) else None
 
 
 def _inner(node: Node) -> Node | None:
@@ -148,6 +164,7 @@ def _inner(node: Node) -> Node | None:
     return None if source.is_graph_input or source.port else source.node
 
 
+@_RULES.rule("Cast")
 def _cast(node: Node) -> Value | None:
     source, target = node.attrs.get("SrcT"), node.attrs.get("DstT")
     if len(node.inputs) != 1 or not isinstance(source, DType) or not isinstance(target, DType):
@@ -161,6 +178,22 @@ def _cast(node: Node) -> Value | None:
     return inner.inputs[0] if source.name in _HOLDS.get(target.name, ()) else None
 
 
+@_RULES.rule("Squeeze")
+def _squeeze(node: Node) -> Value | None:
+    """ExpandDims undone, whatever the sizes of the other axes."""
+    inner = _inner(node)
+    if inner is None or inner.op != "ExpandDims" or len(inner.inputs) != 2:
+        return None
+    rank = node.inputs[0].spec.rank
+    added = None if rank is None else axes_of(inner.inputs[1], rank)
+    dims = node.attrs.get("squeeze_dims", node.attrs.get("axis", ()))
+    if added is None or rank is None or not isinstance(dims, tuple) or len(dims) != 1:
+        return None
+    wanted = dims[0]
+    return inner.inputs[0] if isinstance(wanted, int) and wanted % rank == added[0] else None
+
+
+@_RULES.rule(Trait.RESHAPE)
 def _reshape(node: Node) -> Value | None:
     """Back to a shape that the tensor had before a chain of reshapes."""
     value = node.inputs[0] if node.inputs else None
@@ -178,30 +211,23 @@ def _reshape(node: Node) -> Value | None:
     return found
 
 
-def _squeeze(node: Node) -> Value | None:
-    """ExpandDims undone, whatever the sizes of the other axes."""
-    inner = _inner(node)
-    if inner is None or inner.op != "ExpandDims" or len(inner.inputs) != 2:
-        return None
-    rank = node.inputs[0].spec.rank
-    added = None if rank is None else axes_of(inner.inputs[1], rank)
-    dims = node.attrs.get("squeeze_dims", node.attrs.get("axis", ()))
-    if added is None or rank is None or not isinstance(dims, tuple) or len(dims) != 1:
-        return None
-    wanted = dims[0]
-    return inner.inputs[0] if isinstance(wanted, int) and wanted % rank == added[0] else None
+@_RULES.rule("Tile")
+def _tile_once(node: Node) -> Value | None:
+    return _input_0_if_all(node, 1)
 
 
-def _all(number: int) -> Identity:
-    """Input 0, where every element of input 1 is the number: Tile by 1, Pad by 0."""
-
-    def rule(node: Node) -> Value | None:
-        found = ints(node.inputs[1]) if len(node.inputs) >= 2 else None
-        return node.inputs[0] if found is not None and all(n == number for n in found) else None
-
-    return rule
+@_RULES.rule("MirrorPad", Trait.PAD)
+def _no_margin(node: Node) -> Value | None:
+    return _input_0_if_all(node, 0)
 
 
+def _input_0_if_all(node: Node, number: int) -> Value | None:
+    """Input 0, where every element of input 1 is the number."""
+    elements = ints(node.inputs[1]) if len(node.inputs) >= 2 else None
+    return node.inputs[0] if elements is not None and all(n == number for n in elements) else None
+
+
+@_RULES.rule("Slice")
 def _slice(node: Node) -> Value | None:
     if len(node.inputs) != 3:
         return None
@@ -214,6 +240,7 @@ def _slice(node: Node) -> Value | None:
     return x if all(n in (-1, own) for n, own in zip(size, shape, strict=True)) else None
 
 
+@_RULES.rule("StridedSlice")
 def _strided_slice(node: Node) -> Value | None:
     if len(node.inputs) != 4 or any(
         node.get(m, 0) for m in ("new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
@@ -233,6 +260,7 @@ def _strided_slice(node: Node) -> Value | None:
     return x
 
 
+@_RULES.rule("AddN", "Split", Trait.CONCAT)
 def _one(node: Node) -> Value | None:
     """The input of an op that joins or sums any number, if there is one."""
     data = node.inputs
@@ -244,37 +272,17 @@ def _one(node: Node) -> Value | None:
     return data[0] if len(data) == 1 and count == 1 else None
 
 
+@_RULES.rule(Trait.REDUCTION)
 def _no_axes(node: Node) -> Value | None:
-    found = ints(node.inputs[1]) if len(node.inputs) == 2 else None
-    return node.inputs[0] if found == () else None
+    # A norm over no axes still takes the absolute value of each element.
+    if node.op == "EuclideanNorm" or len(node.inputs) != 2:
+        return None
+    return node.inputs[0] if ints(node.inputs[1]) == () else None
 
 
+@_RULES.rule("BroadcastTo")
 def _broadcast(node: Node) -> Value | None:
     if len(node.inputs) != 2:
         return None
     own, wanted = node.inputs[0].shape, ints(node.inputs[1])
     return node.inputs[0] if own is not None and wanted is not None and own == wanted else None
-
-
-IDENTITIES: dict[str, tuple[Identity, ...]] = {
-    **dict.fromkeys(("Add", "AddV2"), (_neutral(0.0, (0, 1)),)),
-    "Sub": (_neutral(0.0, (1,)),),
-    "Mul": (_neutral(1.0, (0, 1)),),
-    **dict.fromkeys(("Div", "RealDiv", "DivNoNan"), (_neutral(1.0, (1,)),)),
-    "Pow": (_neutral(1.0, (1,)),),
-    **dict.fromkeys(("Neg", "LogicalNot", "Conj"), (_twice,)),
-    **dict.fromkeys(("Ceil", "Floor", "Round", "Rint", "Sign", "Relu6"), (_idempotent,)),
-    "Relu": (_positive,),
-    "Abs": (_idempotent, _positive),
-    "Cast": (_cast,),
-    "Reshape": (_reshape,),
-    "ExpandDims": (_reshape,),
-    "Squeeze": (_squeeze, _reshape),
-    "Tile": (_all(1),),
-    **dict.fromkeys(("Pad", "PadV2", "MirrorPad"), (_all(0),)),
-    "Slice": (_slice,),
-    "StridedSlice": (_strided_slice,),
-    **dict.fromkeys(("Concat", "ConcatV2", "AddN", "Split"), (_one,)),
-    **dict.fromkeys(("Sum", "Mean", "Max", "Min", "Prod", "Any", "All"), (_no_axes,)),
-    "BroadcastTo": (_broadcast,),
-}

@@ -13,6 +13,7 @@ import numpy as np
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import DType
+from thinflow.ops.traits import RuleTable, Trait, has
 from thinflow.rewrite.edits import Site
 from thinflow.transforms.shared.constants import awaited_by_constant, const_node, const_tensor
 from thinflow.transforms.simplify.identities import broadcasts_into, single
@@ -22,16 +23,17 @@ Merge = Callable[[Node, Site], Value | None]
 
 MAX_ELEMENTS = 1 << 16
 """Larger constants are weights: they are not merged here."""
-_SUMS = frozenset({"Add", "AddV2", "Sub"})
-_FACTORS = frozenset({"Mul", "RealDiv", "Div"})
-_EXTREMES = frozenset({"Maximum", "Minimum"})
+_SUMS = Trait.ADD | Trait.SUBTRACT
+_FACTORS = Trait.MULTIPLY | Trait.DIVIDE
 _POWERS = {2.0: "Square", 0.5: "Sqrt", -0.5: "Rsqrt", -1.0: "Reciprocal"}
 
 
 def merged(node: Node, site: Site) -> Value | None:
     """The replacement of a node, None if there is none."""
-    rule = MERGES.get(node.op)
-    return rule(node, site) if rule is not None else None
+    return next((rule(node, site) for rule in _RULES.of(node.op)), None)
+
+
+_RULES: RuleTable[Merge] = RuleTable()
 
 
 def _element(node: Node) -> DType | None:
@@ -39,9 +41,9 @@ def _element(node: Node) -> DType | None:
     return element if isinstance(element, DType) else None
 
 
-def _sole(node: Node, ops: frozenset[str]) -> Node | None:
-    """The node, if it is of such an op and its output is read just once."""
-    return node if node.op in ops and len(node.output().uses) == 1 and not node.is_protected else None
+def _sole(node: Node, traits: Trait) -> Node | None:
+    """The node, if its op has one of the traits and its output is read just once."""
+    return node if has(node.op, traits) and len(node.output().uses) == 1 and not node.is_protected else None
 
 
 def _parts(node: Node) -> tuple[Value, Tensor, bool] | None:
@@ -56,33 +58,39 @@ def _parts(node: Node) -> tuple[Value, Tensor, bool] | None:
     return None
 
 
-def _chain(ops: frozenset[str]) -> Merge:
+def _chain(node: Node, site: Site, family: Trait) -> Value | None:
     """f(g(x, a), b) with f and g of one family and float constants a and b."""
+    outer, element = _parts(node), _element(node)
+    if outer is None or element is None or not element.is_floating:
+        return None
+    inner = _sole(outer[0].node, family)
+    parts = _parts(inner) if inner is not None else None
+    if inner is None or parts is None or _element(inner) != element:
+        return None
+    x, a, a_first = parts
+    _, b, b_first = outer
+    # Merging a row with a column would store their product.
+    if max(a.size, b.size) > MAX_ELEMENTS or not _shapes_fit(x, a, b):
+        return None
+    result = _combine(inner.op, node.op, a.numpy(), b.numpy(), first=(a_first, b_first))
+    if result is None:
+        return None
+    op, array = result
+    tensor = Tensor.from_array(array.astype(element.numpy()), element)
+    constant = site.constant(tensor, f"{node.name}/merged")
+    old = [v for n in (inner, node) for v in n.inputs if const_tensor(v) is not None]
+    constant.node.set_control_inputs(dict.fromkeys(n for v in old for n in awaited_by_constant(v)))
+    return _with_constant(site, op, x, constant, element)
 
-    def rule(node: Node, site: Site) -> Value | None:
-        outer, element = _parts(node), _element(node)
-        if outer is None or element is None or not element.is_floating:
-            return None
-        inner = _sole(outer[0].node, ops)
-        found = _parts(inner) if inner is not None else None
-        if inner is None or found is None or _element(inner) != element:
-            return None
-        x, a, a_first = found
-        _, b, b_first = outer
-        # Merging a row with a column would store their product.
-        if max(a.size, b.size) > MAX_ELEMENTS or not _shapes_fit(x, a, b):
-            return None
-        result = _combine(inner.op, node.op, a.numpy(), b.numpy(), first=(a_first, b_first))
-        if result is None:
-            return None
-        op, array = result
-        tensor = Tensor.from_array(array.astype(element.numpy()), element)
-        constant = site.constant(tensor, f"{node.name}/merged")
-        old = [v for n in (inner, node) for v in n.inputs if const_tensor(v) is not None]
-        constant.node.set_control_inputs(dict.fromkeys(n for v in old for n in awaited_by_constant(v)))
-        return _with_constant(site, op, x, constant, element)
 
-    return rule
+@_RULES.rule(Trait.DIVIDE)
+def _quotient(node: Node, site: Site) -> Value | None:
+    return _chain(node, site, _FACTORS)
+
+
+@_RULES.rule(Trait.EXTREME)
+def _extreme(node: Node, site: Site) -> Value | None:
+    return _chain(node, site, Trait.EXTREME)
 
 
 def _shapes_fit(x: Value, a: Tensor, b: Tensor) -> bool:
@@ -105,9 +113,9 @@ def _combine(
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
     # Infinite and NaN results are thrown away below, not warned of.
     with np.errstate(all="ignore"):
-        if outer in _SUMS:
+        if has(outer, _SUMS):
             result: tuple[str, Any] | None = _summed(inner, outer, a, b, first)
-        elif outer in _FACTORS:
+        elif has(outer, _FACTORS):
             result = _scaled(inner, outer, a, b, first)
         elif inner == outer:
             result = (outer, np.maximum(a, b) if outer == "Maximum" else np.minimum(a, b))
@@ -138,6 +146,7 @@ def _scaled(inner: str, outer: str, a: Any, b: Any, first: tuple[bool, bool]) ->
     return "Mul", factor
 
 
+@_RULES.rule("Pow")
 def _power(node: Node, site: Site) -> Value | None:
     """x ** 2 and the like, of floats."""
     element = _element(node)
@@ -151,6 +160,7 @@ def _power(node: Node, site: Site) -> Value | None:
     return site.add(op, node.inputs[0], attrs={"T": element})
 
 
+@_RULES.rule(Trait.MULTIPLY)
 def _product(node: Node, site: Site) -> Value | None:
     """x * x; otherwise constants that follow each other."""
     element = _element(node)
@@ -158,48 +168,41 @@ def _product(node: Node, site: Site) -> Value | None:
     # A constant times itself is folding's business.
     if left is not None and left is right and element is not None and const_node(left) is None:
         return site.add("Square", left, attrs={"T": element})
-    return _chain(_FACTORS)(node, site)
+    return _chain(node, site, _FACTORS)
 
 
+@_RULES.rule(_SUMS)
 def _negated(node: Node, site: Site) -> Value | None:
     """x + (-y) and x - (-y); otherwise constants that follow each other."""
     if len(node.inputs) != 2:
         return None
     left, right = node.inputs
-    inner, element = _sole(right.node, frozenset({"Neg"})), _element(node)
+    negated, element = right.node, _element(node)
     # Neg read twice would be computed all the same.
-    if inner is None or element is None or len(inner.inputs) != 1 or not right.uses:
-        return _chain(_SUMS)(node, site)
+    is_sole = negated.op == "Neg" and len(right.uses) == 1 and not negated.is_protected
+    if not is_sole or element is None or len(negated.inputs) != 1:
+        return _chain(node, site, _SUMS)
     op = "AddV2" if node.op == "Sub" else "Sub"
-    return site.add(op, left, inner.inputs[0], attrs={"T": element})
+    return site.add(op, left, negated.inputs[0], attrs={"T": element})
 
 
+@_RULES.rule("Reshape")
 def _reshape(node: Node, site: Site) -> Value | None:
     """The last of several reshapes alone tells the shape."""
     if len(node.inputs) != 2:
         return None
     inner = node.inputs[0].node
-    if inner.op not in {"Reshape", "Squeeze", "ExpandDims"} or not inner.inputs:
+    if not has(inner.op, Trait.RESHAPE) or not inner.inputs:
         return None
     if any(v.is_graph_input for v in inner.outputs):
         return None
     return site.add("Reshape", inner.inputs[0], node.inputs[1], attrs=dict(node.attrs))
 
 
+@_RULES.rule("Relu6")
 def _clipped(node: Node, site: Site) -> Value | None:
     """Relu6 of Relu."""
     inner = node.inputs[0] if len(node.inputs) == 1 else None
     if inner is None or inner.node.op != "Relu" or not inner.node.inputs or inner.is_graph_input:
         return None
     return site.add("Relu6", inner.node.inputs[0], attrs=dict(node.attrs))
-
-
-MERGES: dict[str, Merge] = {
-    **dict.fromkeys(("Add", "AddV2", "Sub"), _negated),
-    "Mul": _product,
-    **dict.fromkeys(("Div", "RealDiv"), _chain(_FACTORS)),
-    **dict.fromkeys(_EXTREMES, _chain(_EXTREMES)),
-    "Pow": _power,
-    "Reshape": _reshape,
-    "Relu6": _clipped,
-}

@@ -1,21 +1,80 @@
-"""Limits of TensorFlow's eight-bit kernels: the reasons to leave a node in float.
+"""Float ops that have an eight-bit form in TensorFlow, and the reasons to leave a node of them in float.
 
-Every check raises Refuse. The rules are those of the kernels, found by running them: several do not complain
-about what they cannot do, but compute something else.
+Every check raises Refuse where the eight-bit form would compute something else. The rules are those of the
+kernels, found by running them: several do not complain about what they cannot do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Node, Value
-from thinflow.ir.types import Shape
+from thinflow.ir.types import INT32, QINT32, QUINT8, Shape
+from thinflow.ops._defaults import defaults_of
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.rule import Refuse
 from thinflow.transforms.quantized.values import source_of
 from thinflow.transforms.shared.constants import const_tensor
 
+# Sums of products of codes have 32 bits, which a Requantize brings back to eight.
+_TO_32_BITS: dict[str, Attr] = {"T1": QUINT8, "T2": QUINT8, "Toutput": QINT32}
+_POOL = ("ksize", "strides", "padding")
 
-def check_layout(node: Node) -> None:
+Check = Callable[[Node], None]
+
+
+@dataclass(frozen=True)
+class EightBit:
+    """The eight-bit form of an op.
+
+    Attributes:
+        op: its name.
+        types: attributes that tell types.
+        check: raises Refuse where the eight-bit form would compute something else.
+        copied: attributes that both forms have.
+        plain: input that stays what it is, such as a shape; None if all are coded.
+        arity: number of inputs, None for any number.
+    """
+
+    op: str
+    types: dict[str, Attr]
+    check: Check
+    copied: tuple[str, ...] = ()
+    plain: int | None = None
+    arity: int | None = 2
+
+    @property
+    def widens(self) -> bool:
+        """Whether the result has 32 bits and must be brought back to eight."""
+        return QINT32 in self.types.values()
+
+
+EIGHT_BIT: dict[str, EightBit] = {}
+"""Float op -> its eight-bit form. Pools, joins and moves of codes stay in eight bits and hand the range of
+their input on."""
+
+
+def _form(
+    op: str,
+    eight_bit: str,
+    types: dict[str, Attr],
+    *,
+    copied: tuple[str, ...] = (),
+    plain: int | None = None,
+    arity: int | None = 2,
+) -> Callable[[Check], Check]:
+    """Decorator of a check: the eight-bit form of an op that has to pass it; see `EightBit`."""
+
+    def register(check: Check) -> Check:
+        EIGHT_BIT[op] = EightBit(eight_bit, types, check, copied, plain, arity)
+        return check
+
+    return register
+
+
+def _check_layout(node: Node) -> None:
     """Channels must come last."""
     layout = node.get("data_format", "NHWC")
     if layout != "NHWC":
@@ -35,9 +94,15 @@ def _check_padding(node: Node) -> None:
         raise Refuse(f"its padding is {node.get('padding')}; eight-bit ops know SAME and VALID only")
 
 
-def check_conv(node: Node) -> None:
+@_form(
+    "Conv2D",
+    "QuantizedConv2D",
+    {"Tinput": QUINT8, "Tfilter": QUINT8, "out_type": QINT32},
+    copied=("strides", "padding"),
+)
+def _check_conv(node: Node) -> None:
     """No dilations, groups or unequal strides; and windows where the float convolution has them."""
-    check_layout(node)
+    _check_layout(node)
     _check_padding(node)
     strides = _numbers(node, "strides")
     if strides[1] != strides[2] or strides[0] != 1 or strides[3] != 1:
@@ -83,9 +148,11 @@ def _check_origin(node: Node, axis: int, stride: int) -> None:
         raise Refuse(f"with stride {stride} over {size} an eight-bit convolution would sample other pixels")
 
 
-def check_pool(node: Node) -> None:
+@_form("AvgPool", "QuantizedAvgPool", {"T": QUINT8}, copied=_POOL, arity=1)
+@_form("MaxPool", "QuantizedMaxPool", {"T": QUINT8}, copied=_POOL, arity=1)
+def _check_pool(node: Node) -> None:
     """Images with channels last, no pooling over the batch, and none over channels and pixels at once."""
-    check_layout(node)
+    _check_layout(node)
     _check_padding(node)
     for attr in ("ksize", "strides"):
         steps = _numbers(node, attr)
@@ -94,15 +161,17 @@ def check_pool(node: Node) -> None:
     _check_rank(node.inputs[0], 4)
 
 
-def check_bias(node: Node) -> None:
+@_form("BiasAdd", "QuantizedBiasAdd", {"T1": QUINT8, "T2": QUINT8, "out_type": QINT32})
+def _check_bias(node: Node) -> None:
     """The bias goes along the last of two or more axes."""
-    check_layout(node)
+    _check_layout(node)
     shape = node.inputs[0].shape
     if shape is not None and len(shape) < 2:
         raise Refuse(f"its input has rank {len(shape)}; an eight-bit BiasAdd needs 2 or more")
 
 
-def check_matmul(node: Node) -> None:
+@_form("MatMul", "QuantizedMatMul", _TO_32_BITS, copied=("transpose_a", "transpose_b"))
+def _check_matmul(node: Node) -> None:
     """Plain matrices, with something to sum over."""
     for value in node.inputs:
         _check_rank(value, 2)
@@ -116,7 +185,10 @@ def _check_rank(value: Value, rank: int) -> None:
         raise Refuse(f"'{value.name}' has rank {len(value.shape)}, not {rank}")
 
 
-def check_broadcast(node: Node) -> None:
+@_form("Add", "QuantizedAdd", _TO_32_BITS)
+@_form("AddV2", "QuantizedAdd", _TO_32_BITS)
+@_form("Mul", "QuantizedMul", _TO_32_BITS)
+def _check_broadcast(node: Node) -> None:
     """Equal shapes, a single number, or an operand that matches the last axes of the other."""
     # x + x and x * x need no broadcasting, whatever the shape.
     x, y = node.inputs
@@ -151,13 +223,15 @@ def _is_trailing(x: Sequence[int | None], y: Sequence[int | None]) -> bool:
     return len(pairs) <= 1 or any(all(pair[side] == 1 for pair in pairs) for side in (0, 1))
 
 
-def check_resize(node: Node) -> None:
+@_form("ResizeBilinear", "QuantizedResizeBilinear", {"T": QUINT8}, copied=("align_corners",), plain=1)
+def _check_resize(node: Node) -> None:
     """Corners as the first versions of TensorFlow put them."""
     if node.get("half_pixel_centers", False):
         raise Refuse("its half_pixel_centers are not those of the eight-bit kernel")
 
 
-def check_reshape(node: Node) -> None:
+@_form("Reshape", "QuantizedReshape", {"T": QUINT8}, copied=("Tshape",), plain=1)
+def _check_reshape(node: Node) -> None:
     """Not the flattening that belongs to the measuring of a range."""
     readers = node.output().readers
     if readers and all(
@@ -187,8 +261,55 @@ def concat_axis(node: Node) -> int:
     return axis if axis >= 0 or rank is None else axis + rank
 
 
-def check_concat(node: Node) -> None:
+@_form("Concat", "QuantizedConcat", {"T": QUINT8}, copied=("N",), arity=None)
+@_form("ConcatV2", "QuantizedConcat", {"T": QUINT8}, copied=("N",), arity=None)
+def _check_concat(node: Node) -> None:
     """Two parts or more, along a known axis."""
     if len(node.inputs) < 3:
         raise Refuse("it joins fewer than two parts")
     concat_axis(node)
+
+
+@_form("Relu", "QuantizedRelu", {"Tinput": QUINT8}, arity=1)
+@_form("Relu6", "QuantizedRelu6", {"Tinput": QUINT8}, arity=1)
+def _check_relu(node: Node) -> None:
+    """The kernels clamp whatever there is."""
+
+
+NO_KERNEL = dict.fromkeys(
+    (
+        *("AddN", "BatchMatMul", "BatchMatMulV2", "BiasAddV1", "Conv2DBackpropInput", "Conv3D"),
+        *("DepthwiseConv2dNative", "Div", "Elu", "Exp", "FusedBatchNorm", "FusedBatchNormV2"),
+        *("FusedBatchNormV3", "LRN", "LeakyRelu", "Maximum", "Mean", "Minimum", "MirrorPad", "Pad", "PadV2"),
+        *("RealDiv", "ResizeNearestNeighbor", "Rsqrt", "Selu", "Sigmoid", "Softmax", "Sub", "Tanh"),
+        *("BatchNormWithGlobalNormalization", "Squeeze", "ExpandDims", "Transpose"),
+    ),
+    "no processor has an eight-bit kernel for it",
+)
+NO_KERNEL["DepthwiseConv2dNative"] = (
+    "its eight-bit kernel exists in few builds, and reads codes in another way"
+)
+"""Ops one may expect here, and why they stay in float."""
+
+
+def data_inputs(node: Node) -> tuple[Value, ...]:
+    """The inputs that are to be coded, in order."""
+    if node.op == "Concat":
+        return node.inputs[1:]
+    if node.op == "ConcatV2":
+        return node.inputs[:-1]
+    plain = EIGHT_BIT[node.op].plain
+    return tuple(v for i, v in enumerate(node.inputs) if i != plain)
+
+
+def attrs_of(node: Node) -> dict[str, Attr]:
+    """The attributes of a node's eight-bit form; those it leaves out have their defaults."""
+    form = EIGHT_BIT[node.op]
+    usual = defaults_of(node.op) or {}
+    values = {name: node.attrs.get(name, usual.get(name)) for name in form.copied}
+    attrs = {name: value for name, value in values.items() if value is not None}
+    if has(node.op, Trait.CONCAT):
+        attrs["N"] = len(data_inputs(node))
+    if attrs.get("Tshape") == INT32:
+        del attrs["Tshape"]
+    return {**form.types, **attrs}
