@@ -11,7 +11,7 @@ from tests.lower.tflite.harness import Net
 from thinflow.analysis.quant_params import QuantParams, infer_quant_params, operands, params_of_range
 from thinflow.ir.graph import Value
 from thinflow.ir.tensor import Tensor
-from thinflow.ir.types import QINT8, QINT32, QUINT8, DType
+from thinflow.ir.types import FLOAT, QINT8, QINT32, QUINT8, DType
 from thinflow.ops._quantized import decode
 
 RNG = np.random.default_rng(5)
@@ -237,6 +237,16 @@ def test_end_of_a_range_through_maximum():
     net = Net()
     x = net.feed(np.zeros(IMAGE, np.float32))
     high = net.op("Maximum", np.float32(1e-30), net.const(np.float32(2), "most"), name="high")
+    codes = net.op("QuantizeV2", x, np.float32(-1), high, T=QUINT8, mode="MIN_FIRST")
+    check(net, three(codes.node), QUINT8)
+
+
+@pytest.mark.parametrize(("op", "operands"), [("RealDiv", (4.0, 2.0)), ("Sqrt", (4.0,)), ("Expm1", (1.0,))])
+def test_end_of_a_range_through_any_elementwise_op(op, operands):
+    net = Net()
+    x = net.feed(np.zeros(IMAGE, np.float32))
+    constants = [net.const(np.float32(v), f"c{i}") for i, v in enumerate(operands)]
+    high = net.op("ExpandDims", net.op(op, *constants, T=FLOAT), np.int32(0), T=FLOAT)
     codes = net.op("QuantizeV2", x, np.float32(-1), high, T=QUINT8, mode="MIN_FIRST")
     check(net, three(codes.node), QUINT8)
 
