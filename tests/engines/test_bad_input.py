@@ -218,7 +218,9 @@ def first(graph: Graph, x: Any) -> Any:
 
 def test_a_loop_that_never_ends() -> None:
     session = Session(endless(), "reference", max_iterations=50)
-    with pytest.raises(NodeError, match=r"node 'loop/LoopCond' .*: .* did not end after 50 turns\nhint: "):
+    with pytest.raises(
+        NodeError, match=r"node 'loop/LoopCond' .*: .* did not end after 50 iterations\nhint: "
+    ):
         session.run(None, {"x": IMAGE})
     with pytest.raises(ParameterError, match="a loop cannot turn 0 times"):
         Session(endless(), max_iterations=0)
@@ -228,7 +230,7 @@ def test_the_command_limits_loops(tmp_path: Path, capsys: pytest.CaptureFixture[
     thinflow.save(endless(), tmp_path / "m.pb")
     command = ["run", str(tmp_path / "m.pb"), "--engine", "reference", "--max-iterations", "20"]
     assert main([*command, "--outputs", "loop/Exit"]) == 1
-    assert "did not end after 20 turns" in capsys.readouterr().err
+    assert "did not end after 20 iterations" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not can_fork(), reason="no fork here")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.library import constant, function, graph_of, node
 from tests.loops import entered, while_loop
-from thinflow.control_flow.frames import turning_at_most
+from thinflow.control_flow.frames import at_most_iterations
 from thinflow.engines import find
 from thinflow.engines.session import Session
 from thinflow.errors import NodeError
@@ -105,9 +105,9 @@ def test_a_loop_of_cheap_nodes_stays_where_it_is() -> None:
 def test_an_endless_loop_of_regions_ends() -> None:
     graph, x, y = layer_loop(turns=100)
     session = Session(graph, "litert", max_iterations=20)
-    with pytest.raises(NodeError, match=r"did not end after 20 turns\nhint: .*max_iterations"):
+    with pytest.raises(NodeError, match=r"did not end after 20 iterations\nhint: .*max_iterations"):
         session.run([y], {x: sample()})
-    with turning_at_most(101):
+    with at_most_iterations(101):
         assert Session(graph, "litert").run([y], {x: sample()})[0].shape == (4, WIDTH)
 
 

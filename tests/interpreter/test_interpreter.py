@@ -183,7 +183,7 @@ def test_an_endless_loop_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = Graph()
     true = graph.constant(np.array(True))
     (result,) = while_loop(graph, "loop", [true], lambda v: v[0], lambda v: v)
-    with pytest.raises(NodeError, match="the loop did not end after 10 turns"):
+    with pytest.raises(NodeError, match="the loop did not end after 10 iterations"):
         Plan(graph, [result]).run({})
 
 
@@ -277,7 +277,7 @@ def test_while(start: int, end: int) -> None:
 def test_an_endless_while_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(thinflow.interpreter.calls, "MAX_ITERATIONS", 10)
     graph = graph_of([constant("i", 0), constant("n", 100), WHILE], [BELOW, TWICE])
-    with pytest.raises(NodeError, match=r"node 'w' \(While\): the loop did not end after 10 turns"):
+    with pytest.raises(NodeError, match=r"node 'w' \(While\): the loop did not end after 10 iterations"):
         run_graph(graph, {}, ["w"])
 
 

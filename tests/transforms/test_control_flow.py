@@ -210,7 +210,7 @@ def test_what_is_inside_stays_with_what_is_around() -> None:
     graph.inputs, graph.outputs = [x], [y]
     after, report = step(graph, "raise_control_flow")
     assert reasons(report) == {
-        "outer/LoopCond": "somebody reads in which turn the loop is by its Merge",
+        "outer/LoopCond": "somebody reads in which iteration the loop is by its Merge",
     }
     assert len(after) == len(graph)
 

@@ -15,7 +15,7 @@ from thinflow.ir.types import UNKNOWN, TensorSpec, common_shape
 MAX_BODIES = 1000
 """Bodies looked into for one graph; what further calls give stays unknown."""
 _MAX_DEPTH = 20
-_MAX_TURNS = 5  # of a while loop, until the shapes of its variables settle
+_MAX_ITERATIONS = 5  # of a while loop, until the shapes of its variables settle
 
 Specs = tuple[TensorSpec, ...]
 InferBody = Callable[[Graph, Mapping[Value, TensorSpec], "CallShapes"], None]
@@ -76,9 +76,9 @@ class CallShapes:
     ) -> Specs | None:
         """Specs that hold before the first iteration and after every other."""
         specs = tuple(inputs)
-        # A size that a turn changes becomes unknown, and may make others unknown in the
-        # next turn, until nothing changes.
-        for _ in range(_MAX_TURNS):
+        # A size that an iteration changes becomes unknown, and may make others unknown in the
+        # next, until nothing changes.
+        for _ in range(_MAX_ITERATIONS):
             after = self._body(functions, body, specs)
             if after is None or len(after) != len(specs):
                 return None

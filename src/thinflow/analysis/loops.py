@@ -13,7 +13,7 @@ _MAX_PASSES = 12  # beyond that the variables stay unknown, which is always righ
 
 
 def infer_with_loops(graph: Graph, fed: Mapping[Value, TensorSpec] | None = None) -> dict[str, str]:
-    """As `infer_shapes`; a loop variable has the shape it enters with, as far as each turn keeps it.
+    """As `infer_shapes`; a loop variable has the shape it enters with, as far as each iteration keeps it.
 
     O(nodes + edges) for every level of nesting and for every time a shape has to be given up.
     """

@@ -108,7 +108,7 @@ class NodeStats:
                 self.rows[name] = NodeRow(name, op, order, elapsed)
             entry = run.setdefault(name, [0, 0, 0])
             entry[0] += micros
-            # A node in a loop counts once a run, with the sum of its turns.
+            # A node in a loop counts once a run, with the sum of its iterations.
             entry[1] += size
             entry[2] += 1
             elapsed += micros

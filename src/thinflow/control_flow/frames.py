@@ -19,13 +19,13 @@ from thinflow.ops.traits import Trait, has
 
 _STEERS = Trait.ENTER | Trait.NEXT_ITERATION | Trait.EXIT
 MAX_ITERATIONS = 1_000_000
-"""A loop that turns more often is taken to be endless, unless `turning_at_most` says otherwise."""
+"""A loop that iterates more often is taken to be endless, unless `at_most_iterations` says otherwise."""
 _LIMIT: ContextVar[int | None] = ContextVar("thinflow_max_iterations", default=None)
 
 
 @contextmanager
-def turning_at_most(limit: int | None) -> Iterator[None]:
-    """Within this, loops may turn so often; None changes nothing."""
+def at_most_iterations(limit: int | None) -> Iterator[None]:
+    """Within this, loops may iterate so often; None changes nothing."""
     if limit is None:
         yield
         return
@@ -37,15 +37,15 @@ def turning_at_most(limit: int | None) -> Iterator[None]:
 
 
 def max_iterations(default: int = MAX_ITERATIONS) -> int:
-    """The largest number of turns of a loop, as set now."""
+    """The largest number of iterations of a loop, as set now."""
     limit = _LIMIT.get()
     return default if limit is None else limit
 
 
 def endless(limit: int) -> NodeError:
-    """The error of a loop that has turned so often."""
+    """The error of a loop that has iterated so often."""
     return NodeError(
-        f"the loop did not end after {limit} turns",
+        f"the loop did not end after {limit} iterations",
         hint="check its inputs; if it is just long, raise the limit: max_iterations=N, or --max-iterations N",
     )
 
@@ -61,7 +61,7 @@ class Loop:
         condition: the LoopCond node.
         head: the steps that the condition needs, in order. Inner loops are steps; Enter, NextIteration, Exit
             and the loop variables are not, the loop itself plays them.
-        body: the other steps of one turn, in order.
+        body: the other steps of one iteration, in order.
         ending: those steps of the body that the Exits need when the condition has become false.
         exits: what leads out; their outputs are read outside.
         free: outer values that are read directly, without an Enter (constants that lost their control edge).
@@ -79,7 +79,7 @@ class Loop:
 
     @property
     def next_iterations(self) -> list[Node]:
-        """The nodes that carry values to the next turn."""
+        """The nodes that carry values to the next iteration."""
         return [following for _, following in self.merges.values()]
 
 
@@ -207,7 +207,7 @@ class _Frames:
                 loop.merges[node] = (enter, following)
         unit_of, needs = self.units(name)
         steps = list(_sorted_units(needs))
-        # The last test of the condition has no turn of the body behind it, so the two are kept apart.
+        # The last test of the condition has no iteration of the body behind it, so the two are kept apart.
         head = _closure([condition], needs)
         ending = _closure([unit_of[v.node] for n in loop.exits for v in n.inputs if v.node in unit_of], needs)
         loop.head = [s for s in steps if s in head]
@@ -248,7 +248,7 @@ def _sorted_units(needs: Mapping[Step, set[Step]]) -> Iterator[Step]:
     for unit, sources in needs.items():
         for source in sources:
             readers.setdefault(source, []).append(unit)
-    # A stack, turned round so that steps that are ready alike come in the order of the graph.
+    # A stack, reversed so that steps that are ready alike come in the order of the graph.
     ready = [unit for unit, count in waiting.items() if count == 0][::-1]
     done = 0
     while ready:

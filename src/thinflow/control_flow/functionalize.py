@@ -77,9 +77,9 @@ class LoopFunctions:
     """A loop as functions of the same arguments.
 
     Attributes:
-        arguments: what they start with: the variables, then what stays the same in every turn.
-        condition: gives whether to turn once more.
-        body: gives the arguments of the next turn.
+        arguments: what they start with: the variables, then what stays the same in every iteration.
+        condition: gives whether to iterate once more.
+        body: gives the arguments of the next iteration.
         ending: gives what the Exits hand out, from the arguments for which the condition is false.
     """
 
@@ -97,7 +97,7 @@ def loop_functions(loop: Loop) -> LoopFunctions:
     """
     for merge in loop.merges:
         if merge.output(1).uses:
-            raise UnsupportedOp("somebody reads in which turn the loop is by its Merge", merge.where)
+            raise UnsupportedOp("somebody reads in which iteration the loop is by its Merge", merge.where)
     variables = {merge.output(): enter.inputs[0] for merge, (enter, _) in loop.merges.items()}
     entering = {enter for enter, _ in loop.merges.values()}
     fixed = {e.output(): e.inputs[0] for e in loop.enters if e not in entering}
@@ -115,7 +115,7 @@ def loop_functions(loop: Loop) -> LoopFunctions:
         for switch in switches:
             extraction.alias(switch.output(side), switch.inputs[0])
         known = {loop.condition.output(): np.array(bool(side))}
-        # What ran in every turn because something waited for it has to run in every call.
+        # What ran in every iteration because something waited for it has to run in every call.
         awaited = [n for w in waiting for n in w.control_inputs]
         return extraction.function(f"{loop.name}/{name}", nodes, wanted, known, awaited)
 

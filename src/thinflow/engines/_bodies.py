@@ -96,7 +96,7 @@ class Pieces:
         except _NOT_AS_USUAL:
             return None
 
-    def turner(self, loop: Loop) -> PiecewiseLoop | None:
+    def loop_runner(self, loop: Loop) -> PiecewiseLoop | None:
         """A loop of TF1 ready to run; None if its body cannot be told from the rest."""
         try:
             return PiecewiseLoop(loop_functions(loop), self)
@@ -146,7 +146,7 @@ class Body:
                 f.inputs,
                 targets=f.control_outputs,
                 bodies=pieces.bodies,
-                turners=pieces.turner,
+                loop_runners=pieces.loop_runner,
             )
         return self._plan.compute(arguments)
 
@@ -230,7 +230,7 @@ def _kind(argument: Any) -> object:
 
 
 class PiecewiseLoop:
-    """Turns a loop of TF1 if the engine runs some of its body; see `interpreter.Turner`."""
+    """Runs a loop of TF1 if the engine runs some of its body; see `interpreter.LoopRunner`."""
 
     def __init__(self, functions: LoopFunctions, pieces: Pieces) -> None:
         self.arguments: Sequence[Value] = functions.arguments

@@ -200,7 +200,7 @@ class _Piece:
                 targets=_waited_for(self.region),
                 within=frozenset(self.region.nodes),
                 bodies=self._bodies.bodies,
-                turners=self._bodies.turner,
+                loop_runners=self._bodies.loop_runner,
             )
         return self._plan.compute(arrays)
 

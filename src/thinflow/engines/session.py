@@ -186,9 +186,9 @@ class Session:
         arrays += [self._held[s.input] for s in call.states]
         if self._max_iterations is None:
             return self._finished(call, call.compiled.run(arrays))
-        from thinflow.control_flow.frames import turning_at_most
+        from thinflow.control_flow.frames import at_most_iterations
 
-        with turning_at_most(self._max_iterations):
+        with at_most_iterations(self._max_iterations):
             return self._finished(call, call.compiled.run(arrays))
 
     def _finished(self, call: _Call, results: list[Array]) -> list[Array]:

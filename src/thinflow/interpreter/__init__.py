@@ -9,8 +9,7 @@ run and passes it on, and Merge takes whichever input is alive. The bodies of fu
 
 from __future__ import annotations
 
-from thinflow.interpreter.kernels import run_node
+from thinflow.interpreter.kernels import as_array, run_node
 from thinflow.interpreter.plan import Plan, run_graph
-from thinflow.interpreter.values import as_array
 
 __all__ = ["Plan", "as_array", "run_graph", "run_node"]

@@ -182,7 +182,7 @@ def _while(node: Node, bodies: Bodies) -> Runner:
     def run(inputs: Sequence[Any]) -> Sequence[Any]:
         values = inputs
         limit = max_iterations(MAX_ITERATIONS)
-        # Shapes and types may change from turn to turn, so nothing is taken over but the values.
+        # Shapes and types may change from iteration to iteration, so nothing is taken over but the values.
         for _ in range(limit):
             if not is_true(condition(values)[0]):
                 return values
@@ -202,13 +202,13 @@ def _for(node: Node, bodies: Bodies) -> Runner:
             raise GraphError(
                 f"it counts from {start} to {limit} by {delta}", hint="the delta must lead to the limit"
             )
-        # Known beforehand, unlike those of a While: an endless loop is refused before its first turn.
-        turns = range(start, limit, delta or 1)
+        # Known beforehand, unlike those of a While: an endless loop is refused before its first iteration.
+        counts = range(start, limit, delta or 1)
         most = max_iterations(MAX_ITERATIONS)
-        if len(turns) > most:
+        if len(counts) > most:
             raise endless(most)
         values = list(inputs[3:])
-        for count in turns:
+        for count in counts:
             values = list(body([np.array(count, np.int32), *values]))
         return values
 

@@ -11,8 +11,8 @@ import numpy as np
 from thinflow.control_flow.frames import Loop, Step, schedule
 from thinflow.errors import FeedError, GraphError, closest
 from thinflow.interpreter.calls import Bodies, Runner
-from thinflow.interpreter.tasks import Turners, tasks
-from thinflow.interpreter.values import Observer, Values, as_array
+from thinflow.interpreter.kernels import Observer, Values, as_array
+from thinflow.interpreter.tasks import LoopRunners, tasks
 from thinflow.ir.function import Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.typing import Array
@@ -30,7 +30,7 @@ class Plan:
         targets: nodes to run as well, for their effects.
         within: what control edges may lead to; default: every node.
         bodies: the functions that nodes may call, if they are prepared already; default: those of the graph.
-        turners: gives who else runs a loop; default: nobody.
+        loop_runners: gives who else runs a loop; default: nobody.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Plan:
         targets: Sequence[Node] = (),
         within: Collection[Node] | None = None,
         bodies: Bodies | None = None,
-        turners: Turners = lambda _: None,
+        loop_runners: LoopRunners = lambda _: None,
     ) -> None:
         self.graph = graph
         self.outputs = list(outputs)
@@ -54,7 +54,7 @@ class Plan:
         self.steps = schedule(graph, _needed(outputs, targets, fed, within))
         # Activations are let go behind their last reader: a run needs the memory of those alive, not of all.
         drops = _last_uses(self.steps, keep={*outputs, *inputs})
-        self._program = list(zip(tasks(self.steps, fed, self.bodies, turners), drops, strict=True))
+        self._program = list(zip(tasks(self.steps, fed, self.bodies, loop_runners), drops, strict=True))
 
     def _prepared_body(self, function: Function) -> Runner:
         plan = Plan(
@@ -90,7 +90,7 @@ class Plan:
 
         Args:
             feeds: an array for every input of the plan.
-            observe: called with each computed value, in order; in a loop once per turn, in a function never.
+            observe: called with each computed value, in order; in a loop in each iteration, in a function never.
 
         Raises:
             FeedError: an input is missing, or an output lies on a branch that was not taken.

@@ -1,23 +1,30 @@
-"""The steps of a plan, ready to run: nodes, and loops of TF1."""
+"""The steps of a plan, ready to run: nodes, and loops of TF1.
+
+How a node runs depends on its op: it is control flow, a variable, table or queue of the session, a call of a
+function, or has a kernel.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from thinflow.control_flow.frames import MAX_ITERATIONS, Loop, Step, endless, max_iterations
-from thinflow.interpreter.calls import Bodies, Runner, is_true
-from thinflow.interpreter.runners import runner
-from thinflow.interpreter.values import DEAD, Observer, Values
-from thinflow.ir.graph import Node, Value
-from thinflow.ir.order import MERGES
+from thinflow.control_flow.frames import MAX_ITERATIONS, Loop, Step, endless, max_iterations, schedule
+from thinflow.interpreter.calls import Bodies, Runner, caller, is_true
+from thinflow.interpreter.kernels import DEAD, Observer, Values, kernel_runner, run_node
+from thinflow.ir.attrs import FunctionAttr
+from thinflow.ir.function import ARGUMENT
+from thinflow.ir.graph import Node, Value, graph_of
+from thinflow.ir.order import MERGES, ancestors
 from thinflow.ops._state import dereferenced
-from thinflow.ops.traits import Trait, has
+from thinflow.ops.lookup import FILLERS, Table
+from thinflow.ops.traits import Trait, has, ops_with
 
 
-class Turner(Protocol):
+class LoopRunner(Protocol):
     """Somebody else who can run a loop.
 
     Attributes:
@@ -31,7 +38,7 @@ class Turner(Protocol):
         ...
 
 
-Turners: TypeAlias = Callable[[Loop], "Turner | None"]
+LoopRunners: TypeAlias = Callable[[Loop], "LoopRunner | None"]
 
 
 class _NodeTask:
@@ -79,12 +86,12 @@ class _NodeTask:
 
 
 class _LoopTask:
-    """Turns a loop until its condition is false, then hands out what its Exits hold."""
+    """Iterates a loop until its condition is false, then hands out what its Exits hold."""
 
-    def __init__(self, loop: Loop, fed: set[Value], bodies: Bodies, turners: Turners) -> None:
+    def __init__(self, loop: Loop, fed: set[Value], bodies: Bodies, loop_runners: LoopRunners) -> None:
         self.loop = loop
-        self._head = tasks(loop.head, fed, bodies, turners)
-        self._body = tasks(loop.body, fed, bodies, turners)
+        self._head = tasks(loop.head, fed, bodies, loop_runners)
+        self._body = tasks(loop.body, fed, bodies, loop_runners)
         self._ending = [t for t, step in zip(self._body, loop.body, strict=True) if step in loop.ending]
         self._carried = [
             (m.output(0), m.output(1), e.output(), n.inputs[0]) for m, (e, n) in loop.merges.items()
@@ -101,14 +108,14 @@ class _LoopTask:
                 values[node] = values[node.output()] = DEAD
             return
         constants.update((v, values.get(v, DEAD)) for v in loop.free)
-        inner = self._last_turn(constants, observe)
+        inner = self._last_iteration(constants, observe)
         for node in loop.exits:
             result = values[node.output()] = inner.get(node.inputs[0], DEAD)
             if observe is not None and result is not DEAD:
                 observe(node.output(), result)
 
-    def _last_turn(self, constants: Values, observe: Observer | None) -> Values:
-        """The values of the turn in which the condition became false."""
+    def _last_iteration(self, constants: Values, observe: Observer | None) -> Values:
+        """The values of the iteration in which the condition became false."""
         condition = self.loop.condition.inputs[0]
         inner = dict(constants)
         for merged, index, first, _ in self._carried:
@@ -124,8 +131,8 @@ class _LoopTask:
                 return inner
             for task in self._body:
                 task.run(inner, observe)
-            # A fresh set for each turn: a node that was dead in the last one may run in this, and the other
-            # way round.
+            # A fresh set for each iteration: a node that was dead in the last one may run in this, and vice
+            # versa.
             before, inner = inner, dict(constants)
             for merged, index, _, following in self._carried:
                 inner[merged], inner[index] = before.get(following, DEAD), np.int32(1)
@@ -135,14 +142,14 @@ class _LoopTask:
 class _HandedLoopTask:
     """A loop that somebody else runs, unless some of what it reads is dead or somebody watches."""
 
-    def __init__(self, own: _LoopTask, turner: Turner) -> None:
-        self._own, self._turner = own, turner
+    def __init__(self, own: _LoopTask, loop_runner: LoopRunner) -> None:
+        self._own, self._runner = own, loop_runner
 
     def run(self, values: Values, observe: Observer | None) -> None:
-        arguments = [values.get(v, DEAD) for v in self._turner.arguments]
+        arguments = [values.get(v, DEAD) for v in self._runner.arguments]
         results = None
         if observe is None and not any(a is DEAD for a in arguments):
-            results = self._turner.run(arguments)
+            results = self._runner.run(arguments)
         if results is None:
             self._own.run(values, observe)
             return
@@ -152,14 +159,14 @@ class _HandedLoopTask:
 _Task: TypeAlias = _NodeTask | _LoopTask | _HandedLoopTask
 
 
-def tasks(steps: Iterable[Step], fed: set[Value], bodies: Bodies, turners: Turners) -> list[_Task]:
+def tasks(steps: Iterable[Step], fed: set[Value], bodies: Bodies, loop_runners: LoopRunners) -> list[_Task]:
     tasks: list[_Task] = []
     for step in steps:
         if not isinstance(step, Loop):
             tasks.append(_NodeTask(step, fed, bodies))
             continue
-        own, turner = _LoopTask(step, fed, bodies, turners), turners(step)
-        tasks.append(own if turner is None else _HandedLoopTask(own, turner))
+        own, loop_runner = _LoopTask(step, fed, bodies, loop_runners), loop_runners(step)
+        tasks.append(own if loop_runner is None else _HandedLoopTask(own, loop_runner))
     return tasks
 
 
@@ -172,3 +179,120 @@ def _reads_references(node: Node) -> bool:
 
 def _entering(enter: Node, value: Any) -> Any:
     return value if enter.op == "RefEnter" else dereferenced(value)
+
+
+def runner(node: Node, bodies: Bodies) -> Runner:
+    """The runner of a node, which computes its outputs from its inputs.
+
+    Raises:
+        NodeError: nothing can; placed at the node.
+    """
+    if node.op in _control_flow():
+        return _control_flow()[node.op]
+    if node.op == "_SwitchN":
+        return partial(_switch_n, int(node.get("num_outs", 0)))
+    if has(node.op, Trait.RESOURCE):
+        return resource_runner(node, bodies)
+    if node.op == "Print" and int(node.get("first_n", -1)) >= 0:
+        return _counted(node, bodies)
+    return caller(node, bodies) or kernel_runner(node)
+
+
+def _counted(node: Node, bodies: Bodies) -> Runner:
+    """Prints the first `first_n` times of a session, and hands its input on."""
+    kernel, most, state = kernel_runner(node), int(node.get("first_n", -1)), bodies.state
+    # In the session's state: a plan is made for each choice of outputs, and they count together.
+    key = (node.op, node.where)
+
+    def run(inputs: Sequence[Any]) -> Sequence[Any]:
+        done = state.resources.get(key, 0)
+        if done >= most:
+            return inputs[:1]
+        state.resources[key] = done + 1
+        return kernel(inputs)
+
+    return run
+
+
+def _merge(inputs: Sequence[Any]) -> Sequence[Any]:
+    # Its second output is the number of the input that was alive.
+    return next(((v, np.int32(i)) for i, v in enumerate(inputs) if v is not DEAD), (DEAD, DEAD))
+
+
+def _switch(inputs: Sequence[Any]) -> Sequence[Any]:
+    data, taken = inputs
+    # The first output is the one for false.
+    return (DEAD, data) if is_true(taken) else (data, DEAD)
+
+
+def _switch_n(count: int, inputs: Sequence[Any]) -> Sequence[Any]:
+    data, index = inputs
+    taken = int(index) if 0 <= int(index) < count else count - 1
+    return [data if port == taken else DEAD for port in range(count)]
+
+
+@cache
+def _control_flow() -> dict[str, Runner]:
+    passing = Trait.ENTER | Trait.EXIT | Trait.NEXT_ITERATION
+    return {
+        **dict.fromkeys(MERGES, _merge),
+        **dict.fromkeys(("Switch", "RefSwitch"), _switch),
+        **dict.fromkeys(ops_with(passing) | {"LoopCond"}, tuple),
+    }
+
+
+def resource_runner(node: Node, bodies: Bodies) -> Runner:
+    """Gives the session's variable, table or queue of that name, made when it is first asked for."""
+    state = bodies.state
+    # As in TensorFlow: nodes of one container and shared name mean the same; without a name each is alone.
+    key = (node.op, node.get("container", ""), node.get("shared_name", "") or node.name)
+
+    def run(inputs: Sequence[Any]) -> Sequence[Any]:
+        made = state.resources.get(key)
+        if made is None:
+            (made,) = run_node(node, inputs)
+            made.where, made.folder = node.where, state.folder
+            # Before it is filled: what fills it may ask for it again by its name.
+            state.resources[key] = made
+            if isinstance(made, Table):
+                _fill(node, made, bodies)
+        return (made,)
+
+    return run
+
+
+def _fill(node: Node, table: Table, bodies: Bodies) -> None:
+    """Puts into a table what the graph's initializers say, so that nobody has to run them."""
+    graph = graph_of(node)
+    assert graph is not None
+    for reader in node.readers:
+        if _initializes(reader, node, bodies):
+            values: Values = {node.output(): table}
+            steps = schedule(graph, ancestors([reader]) - {node})
+            for task in tasks(steps, {node.output()}, bodies, lambda _: None):
+                task.run(values, None)
+
+
+def _initializes(reader: Node, table: Node, bodies: Bodies) -> bool:
+    """True if a node fills the table by itself, or calls a function that does nothing else with it."""
+    if reader.op in ("PartitionedCall", "StatefulPartitionedCall"):
+        called = reader.attrs.get("f")
+        function = bodies.functions.get(called.name) if isinstance(called, FunctionAttr) else None
+        places = [i for i, v in enumerate(reader.inputs) if v.node is table]
+        if function is None or not places or places[0] >= len(function.inputs):
+            return False
+        readers = list(function.inputs[places[0]].node.readers)
+        others = [v.node for v in reader.inputs if v.node is not table]
+        # Anything else that it did with the table would then be done unasked.
+        return bool(readers) and all(r.op in FILLERS for r in readers) and _is_ready(others)
+    if reader.op not in FILLERS or not reader.inputs or reader.inputs[0].node is not table:
+        return False
+    return _is_ready([v.node for v in reader.inputs[1:]])
+
+
+def _is_ready(nodes: Sequence[Node]) -> bool:
+    """True if the graph alone says what these give: nothing is fed, restored or kept in a variable."""
+    return not any(
+        n.op in ("Restore", "RestoreV2", ARGUMENT) or has(n.op, Trait.FED | Trait.VARIABLE)
+        for n in ancestors(nodes)
+    )
