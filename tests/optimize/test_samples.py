@@ -10,7 +10,7 @@ import pytest
 import thinflow
 from tests.transforms.golden import parse_graph
 from thinflow.errors import FeedError, ParameterError
-from thinflow.optimize.samples import both_samples
+from thinflow.optimize.samples import SampleOptions, both_samples
 
 GRAPH = parse_graph(
     "x = Placeholder() {dtype=float, shape=shape[?,2]}\ny = Relu(x) {T=float}\ninputs: x\noutputs: y"
@@ -19,13 +19,13 @@ ONES, TWOS = ({"x": np.full((3, 2), number, np.float32)} for number in (1, 2))
 
 
 def test_without_a_test_set_the_same_samples_judge() -> None:
-    data, tested = both_samples(GRAPH, ONES, None, limit=2)
+    data, tested = both_samples(GRAPH, SampleOptions(calibration=ONES, samples=2))
     assert data is tested
     assert [feed[GRAPH.inputs[0]].tolist() for feed in data] == [[[1, 1]]] * 2
 
 
 def test_a_test_set_judges() -> None:
-    data, tested = both_samples(GRAPH, None, TWOS)
+    data, tested = both_samples(GRAPH, SampleOptions(test=TWOS))
     assert data.synthetic
     assert not tested.synthetic
     assert [feed[GRAPH.inputs[0]].tolist() for feed in tested] == [[[2, 2]]] * 3
@@ -33,9 +33,9 @@ def test_a_test_set_judges() -> None:
 
 def test_labels_are_read_before_samples(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="the labels cannot be read"):
-        both_samples(GRAPH, tmp_path / "nowhere", None, labels=tmp_path / "none.txt")
+        both_samples(GRAPH, SampleOptions(calibration=tmp_path / "nowhere", labels=tmp_path / "none.txt"))
     with pytest.raises(FeedError, match="nowhere"):
-        both_samples(GRAPH, tmp_path / "nowhere", None)
+        both_samples(GRAPH, SampleOptions(calibration=tmp_path / "nowhere"))
 
 
 TRAINING = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from thinflow.analysis import foreign
 from thinflow.analysis.calls import CallShapes, completed
@@ -172,6 +173,20 @@ def port_count(node: Node) -> int | None:
 def _annotations(node: Node) -> tuple[tuple[int | None, ...] | None, ...]:
     shapes = node.attrs_view.get("_output_shapes")
     return tuple(s.dims for s in shapes if isinstance(s, ShapeAttr)) if isinstance(shapes, tuple) else ()
+
+
+class HasSpec(Protocol):
+    """A value of a graph, or a port of a runtime."""
+
+    @property
+    def spec(self) -> TensorSpec: ...
+
+
+def declared_spec(port: HasSpec) -> TensorSpec:
+    """Type and shape of an input: what is known of it, else what its placeholder declares."""
+    if port.spec.dtype is not None or not isinstance(port, Value):
+        return port.spec
+    return placeholder_spec(port.node) if port.node.op.startswith("Placeholder") else TensorSpec()
 
 
 def placeholder_spec(node: Node) -> TensorSpec:

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from thinflow.analysis.shapes import declared_spec
 from thinflow.bench.inputs import Made, Shapes
 from thinflow.errors import FeedError, ThinflowError
 from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import TensorSpec
-from thinflow.synthetic import amounts_for, concrete_shape, declared_spec, likely_shape, synthetic_array
+from thinflow.synthetic import amounts_for, concrete_shape, likely_shape, synthetic_array
 from thinflow.typing import Array
 
 _SEED = 0

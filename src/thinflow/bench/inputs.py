@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from thinflow.analysis.shapes import declared_spec
 from thinflow.engines._files import FilePort
 from thinflow.errors import FeedError
 from thinflow.ir.graph import Value
 from thinflow.ir.types import TensorSpec
-from thinflow.synthetic import concrete_shape, declared_spec
+from thinflow.synthetic import concrete_shape
 from thinflow.typing import Array
 
 Shapes = Mapping[str, Sequence[int | None]]

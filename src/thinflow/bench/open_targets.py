@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from thinflow.analysis.shapes import infer_shapes
+from thinflow.analysis.shapes import declared_spec, infer_shapes
 from thinflow.bench.file_inputs import input_specs, sensible_inputs
 from thinflow.bench.inputs import Feeds, FeedsFor, Made, Shapes, by_position, check_rank
 from thinflow.bench.targets import GraphSubject, OnnxSubject, SignatureSubject, Subject, TFLiteSubject
@@ -21,7 +21,7 @@ from thinflow.ir.graph import Graph, Value
 from thinflow.ir.types import TensorSpec
 from thinflow.load.graphs import declare_interface
 from thinflow.load.sources import open_model, options_for
-from thinflow.synthetic import declared_spec, likely_shape, open_sizes, override_shapes
+from thinflow.synthetic import likely_shape, open_sizes, override_shapes
 
 
 def open_subjects(

@@ -152,6 +152,8 @@ class Session:
         Raises:
             GraphError: there is no such value; the closest is offered.
         """
+        from thinflow.analysis.shapes import declared_spec
+
         return declared_spec(self._port(name, "feed"))
 
     def run(
@@ -208,6 +210,8 @@ class Session:
                     f"'{port.name}' is fed twice", hint="give each input once, with or without ':0'"
                 )
             fed[port] = given
+        from thinflow.analysis.shapes import declared_spec
+
         checks = [Feed(p.name, declared_spec(p)) for p in fed]
         arrays = [check.array(given) for check, given in zip(checks, fed.values(), strict=True)]
         states = self._states_of_run(fed)
@@ -385,14 +389,3 @@ def _default_engine(graph: Graph) -> str:
     if measures_ranges(graph) and usable_engines(["onnxruntime"]):
         return "onnxruntime"
     return "litert" if usable_engines(["litert"]) else "reference"
-
-
-def declared_spec(port: Any) -> TensorSpec:
-    """Type and shape of an input: what is known of it, else what its placeholder declares."""
-    from thinflow.analysis.shapes import placeholder_spec
-
-    spec: TensorSpec = port.spec
-    node = getattr(port, "node", None)
-    if spec.dtype is not None or node is None:
-        return spec
-    return placeholder_spec(node) if node.op.startswith("Placeholder") else TensorSpec()

@@ -90,7 +90,7 @@ class Plan:
 
         Args:
             feeds: an array for every input of the plan.
-            observe: called with each computed value, in order; in a loop in each iteration, in a function never.
+            observe: called with each computed value in order: in loops each time, in functions never.
 
         Raises:
             FeedError: an input is missing, or an output lies on a branch that was not taken.

@@ -16,6 +16,7 @@ import numpy as np
 from thinflow.analysis.cost import graph_cost
 from thinflow.analysis.interface import heavy_ops
 from thinflow.analysis.loops import infer_with_loops
+from thinflow.analysis.shapes import declared_spec
 from thinflow.analysis.tables import fixed_tables
 from thinflow.engines._units import Division, UnsupportedUnit, divide
 from thinflow.engines.partition import Region, partition
@@ -30,7 +31,7 @@ from thinflow.lower.operands import WIDENING
 from thinflow.lower.tflite.convert import unsupported, unsupported_unit
 from thinflow.lower.tflite.internal_values import inner_values
 from thinflow.ops.traits import Trait, has
-from thinflow.synthetic import concrete_shape, declared_spec
+from thinflow.synthetic import concrete_shape
 from thinflow.typing import Array
 
 # Nobody knows before the run how often a loop turns. Any number above a few makes the body of a loop heavier

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from thinflow.analysis.shapes import infer_shapes, port_count
+from thinflow.analysis.shapes import declared_spec, infer_shapes, port_count
 from thinflow.compare.output_comparer import OutputComparer
 from thinflow.errors import FeedError, NodeError
 from thinflow.formats.graphdef import serialized_size
@@ -16,7 +16,6 @@ from thinflow.ir.types import DType, TensorSpec
 from thinflow.optimize.batch_sizes import is_open
 from thinflow.optimize.samples import Samples
 from thinflow.rewrite.runner import Result, run
-from thinflow.synthetic import declared_spec
 from thinflow.transforms import resolve
 from thinflow.transforms.catalogue.pipelines import AS_IT_CAME
 from thinflow.transforms.layouts import LAYOUTS
@@ -156,7 +155,7 @@ def settle_sizes(graph: Graph, samples: Samples | None) -> None:
         return
     sizes: dict[Value, TensorSpec] = {}
     for value, array in first.items():
-        spec = value.spec if value.spec.dtype is not None else declared_spec(value)
+        spec = declared_spec(value)
         if spec.dtype is None or spec.is_static or spec.dtype.itemsize == 0:
             continue
         shape: tuple[int | None, ...] = array.shape

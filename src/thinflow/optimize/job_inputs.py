@@ -18,8 +18,7 @@ from thinflow.load.graphs import load_for_inference, require_tensorflow
 from thinflow.load.keeping import AUTO
 from thinflow.ops.traits import Trait, has
 from thinflow.optimize.output_files import stem_of
-from thinflow.optimize.samples import Samples, both_samples
-from thinflow.quantize.pictures import Scaling
+from thinflow.optimize.samples import SampleOptions, Samples, both_samples
 from thinflow.quantize.recipe import Recipe, chosen_recipe
 from thinflow.typing import Progress
 
@@ -29,7 +28,7 @@ DEFAULT_MAX_DROP = 1.5
 
 @brief_repr
 @dataclass(frozen=True, kw_only=True)
-class JobOptions:
+class JobOptions(SampleOptions):
     """Options of the main job: the arguments of `thinflow.optimize`, which explains them.
 
     Attributes:
@@ -39,11 +38,6 @@ class JobOptions:
     inputs: Sequence[str] | None = None
     outputs: Sequence[str] | None = None
     shapes: Mapping[str, Sequence[int | None]] | None = None
-    calibration: Any = None
-    test: Any = None
-    labels: str | os.PathLike[str] | Sequence[str] | None = None
-    scaling: Scaling | None = None
-    samples: int | None = None
     threads: Sequence[int] = (1, 2)
     max_drop: float = DEFAULT_MAX_DROP
     measure: bool = True
@@ -136,14 +130,7 @@ def open_inputs(
         tell_unkept(graph, unkept)
     # Of a copy: inference for the summary writes shapes into the graph.
     summary = summarize(graph.clone(), options.shapes)
-    data, tested = both_samples(
-        graph,
-        options.calibration,
-        options.test,
-        labels=options.labels,
-        scaling=options.scaling,
-        limit=options.samples,
-    )
+    data, tested = both_samples(graph, options)
     named = {role: k if isinstance(k, str) else ",".join(k) for role, k in ends.items() if k}
     return JobInputs(graph, settings, summary, data, tested, folder, options, {**named, **options.opening})
 

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from thinflow.analysis.loops import infer_with_loops
-from thinflow.analysis.shapes import infer_shapes
+from thinflow.analysis.shapes import declared_spec, infer_shapes
 from thinflow.engines.litert import Model
 from thinflow.errors import ThinflowError
 from thinflow.formats._files import write_file
@@ -39,7 +39,6 @@ from thinflow.quantize.recipe import Recipe
 from thinflow.quantize.result import Quantized
 from thinflow.quantize.schemes import quantize_program
 from thinflow.quantize.trained import without_fake_quants
-from thinflow.synthetic import declared_spec
 from thinflow.typing import Array, Progress
 
 logger = logging.getLogger(__name__)
@@ -238,9 +237,7 @@ def _with_sizes(value: Value, leading: Collection[int]) -> TensorSpec:
     Args:
         leading: leading sizes that were seen; an open one that is not always 1 is no batch, and stays open.
     """
-    spec = declared_spec(value) if value.node.op.startswith("Placeholder") else value.spec
-    if value.spec.shape is not None:
-        spec = value.spec
+    spec = declared_spec(value) if value.spec.shape is None else value.spec
     fixed = _reshaped_size(value, spec)
     if fixed is not None and spec.shape is not None:
         return TensorSpec(spec.dtype, (fixed, *spec.shape[1:]))

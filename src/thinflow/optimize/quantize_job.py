@@ -22,10 +22,9 @@ from thinflow.optimize.onnx import OnnxMaker
 from thinflow.optimize.picture_ranges import picture_warnings
 from thinflow.optimize.quality import Quality, compare_models
 from thinflow.optimize.quantized import OnnxQuantizedModel, QuantizedModel, SmallerModel
-from thinflow.optimize.samples import Samples, both_samples, rebind
+from thinflow.optimize.samples import SampleOptions, Samples, both_samples, rebind
 from thinflow.optimize.sensitivity import sensitivity
 from thinflow.optimize.tuning import TunedModel, tuned_model
-from thinflow.quantize.pictures import Scaling
 from thinflow.quantize.recipe import QdqOptions, Recipe, check_recipe, chosen_recipe
 from thinflow.typing import Progress
 
@@ -35,34 +34,23 @@ ONNX_ONLY = ("opset", "external_data", "activations", "reduce_range")
 
 @brief_repr
 @dataclass(frozen=True, kw_only=True)
-class QuantizeOptions:
+class QuantizeOptions(SampleOptions):
     """Options of quantization, in memory and into a file.
 
     Attributes:
-        calibration: samples for the ranges; None makes inputs up.
-        test: other samples to judge on; default: the calibration samples.
-        labels: class names in the order of the outputs, or a file of them; default: a labels file beside the
-            model.
         scheme, recipe: which scheme, or all that can be chosen; one of them, or neither.
         tune: try what often helps and keep what does, see `tuned_model`.
         sensitivity: also measure what each layer loses alone, see `sensitivity`.
-        samples: use so many samples only.
-        scaling: of pictures, for float inputs.
         opset, external_data, activations, reduce_range: of ONNX models; see `OnnxMaker` and `QdqOptions`.
         strict: refuse to make a part.
         progress: called with (done, total, label).
         names: how to open the model, as for `load`.
     """
 
-    calibration: Any = None
-    test: Any = None
-    labels: str | os.PathLike[str] | Sequence[str] | None = None
     scheme: str | None = None
     recipe: Recipe | None = None
     tune: bool = False
     sensitivity: bool = False
-    samples: int | None = None
-    scaling: Scaling | None = None
     opset: int | None = None
     external_data: bool | None = None
     activations: str | None = None
@@ -137,14 +125,7 @@ def _opened(source: Any, order: str, options: QuantizeOptions) -> _Inputs:
     """The model opened for inference, optimized for a runtime, with its samples."""
     graph, settings = load_for_inference(source, **options.names)
     require_tensorflow(graph, "quantized")
-    data, tested = both_samples(
-        graph,
-        options.calibration,
-        options.test,
-        labels=options.labels,
-        scaling=options.scaling,
-        limit=options.samples,
-    )
+    data, tested = both_samples(graph, options)
     optimized = float_graph(graph, samples=data, progress=options.progress, runtime=order).graph
     return _Inputs(graph, settings, optimized, data, tested)
 

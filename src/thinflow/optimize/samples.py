@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from thinflow.analysis.shapes import declared_spec
 from thinflow.analysis.switches import inference_setting
 from thinflow.errors import FeedError, ParameterError
 from thinflow.interpreter import Plan
@@ -21,7 +22,7 @@ from thinflow.ir.interface import counterparts, states_of, without_states
 from thinflow.ir.types import STRING, DType, TensorSpec, dtype
 from thinflow.quantize.feeds import Feeds, open_feeds
 from thinflow.quantize.pictures import Scaling
-from thinflow.synthetic import declared_spec, synthetic_feeds
+from thinflow.synthetic import synthetic_feeds
 from thinflow.typing import Array
 
 # Made-up samples show no real ranges, however many there are; few are quick.
@@ -126,30 +127,40 @@ def _note(feeds: Feeds, count: int | None, path: str, scaling: Scaling | None) -
     return f"{taken} {origin}{pixels}"
 
 
-def both_samples(
-    graph: Graph,
-    calibration: Any,
-    test: Any,
-    *,
-    labels: str | os.PathLike[str] | Sequence[str] | None = None,
-    scaling: Scaling | None = None,
-    limit: int | None = None,
-) -> tuple[Samples, Samples]:
-    """Samples to calibrate with, and to judge on: the very same ones if `test` is None.
+@dataclass(frozen=True, kw_only=True)
+class SampleOptions:
+    """Options that say which samples there are.
 
-    Args:
-        calibration, test: sources, as for `samples_for`.
-        labels: class names, or a file of them; default: a labels file beside the model.
+    Attributes:
+        calibration: samples for the ranges, a source as for `samples_for`; None makes inputs up.
+        test: other samples to judge on; default: the calibration samples.
+        labels: class names in the order of the outputs, or a file of them; default: a labels file beside the
+            model.
+        samples: use so many samples only.
+        scaling: of pictures, for float inputs.
+    """
+
+    calibration: Any = None
+    test: Any = None
+    labels: str | os.PathLike[str] | Sequence[str] | None = None
+    samples: int | None = None
+    scaling: Scaling | None = None
+
+
+def both_samples(graph: Graph, options: SampleOptions) -> tuple[Samples, Samples]:
+    """Samples to calibrate with, and to judge on: the very same ones if no others are given.
 
     Raises:
         ParameterError: the labels cannot be read.
         FeedError: nothing there, or it does not fit the inputs.
     """
     output = graph.outputs[0].spec if graph.outputs else None
-    names = class_names_for(graph.path, output, labels)
-    open_source = partial(samples_for, graph, scaling=scaling, limit=limit, class_names=names)
-    data = open_source(calibration)
-    return data, data if test is None else open_source(test)
+    names = class_names_for(graph.path, output, options.labels)
+    open_source = partial(
+        samples_for, graph, scaling=options.scaling, limit=options.samples, class_names=names
+    )
+    data = open_source(options.calibration)
+    return data, data if options.test is None else open_source(options.test)
 
 
 def _require_shapes(graph: Graph) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from thinflow.analysis.shapes import declared_spec
 from thinflow.analysis.switches import inference_setting
 from thinflow.errors import FeedError, ParameterError
 from thinflow.ir.graph import Value, graph_of
@@ -108,16 +109,6 @@ def _start_of(value: Value) -> Array | None:
     if graph is None or not graph.states:
         return None
     return next((s.first for s in states_of(graph) if s.input == value), None)
-
-
-def declared_spec(value: Value) -> TensorSpec:
-    """Type and shape known of an input: from inference, else from the placeholder's attributes."""
-    if value.spec.dtype is not None:
-        return value.spec
-    element, shape = value.node.get("dtype"), value.node.get("shape")
-    return TensorSpec(
-        element if isinstance(element, DType) else None, shape if isinstance(shape, tuple) else None
-    )
 
 
 def concrete_shape(spec: TensorSpec) -> tuple[int, ...]:

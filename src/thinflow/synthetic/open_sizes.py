@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from thinflow.analysis.shapes import declared_spec
 from thinflow.errors import EngineUnavailable, FeedError, NodeError, ThinflowError, UnsupportedOp
 from thinflow.ir.graph import Value
 from thinflow.ir.types import RESOURCE, TensorSpec, shape_text
-from thinflow.synthetic.feeds import concrete_shape, declared_spec
+from thinflow.synthetic.feeds import concrete_shape
 
 
 def open_sizes(inputs: Sequence[Value]) -> dict[str, TensorSpec]:

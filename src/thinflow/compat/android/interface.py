@@ -307,7 +307,7 @@ class InferenceInterface(CallsBefore):
 
     def _declared(self, name: str) -> Any:
         """The numpy type of an input, if the graph tells."""
-        from thinflow.engines.session import declared_spec
+        from thinflow.analysis.shapes import declared_spec
 
         try:
             found = declared_spec(self._value(parsed(name))).dtype
@@ -316,8 +316,8 @@ class InferenceInterface(CallsBefore):
         return found.numpy() if found is not None and found.numpy_name else None
 
     def _fed(self, feeds: Sequence[tuple[Port, Array]]) -> dict[Value, Array]:
+        from thinflow.analysis.shapes import declared_spec
         from thinflow.engines._feeds import Feed
-        from thinflow.engines.session import declared_spec
 
         fed: dict[Value, Array] = {}
         for port, array in feeds:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from thinflow.analysis.shapes import infer_shapes
+from thinflow.analysis.shapes import declared_spec, infer_shapes
 from thinflow.bench.file_inputs import amounts, input_specs
 from thinflow.bench.inputs import check_rank
 from thinflow.compat.benchmark_model.inputs import check_size, drawn_input, file_input, filled_input
@@ -24,7 +24,7 @@ from thinflow.compat.benchmark_model.report import (
 )
 from thinflow.compat.benchmark_model.settings import DEFAULT_SHAPE, Settings, mismatch
 from thinflow.engines._files import is_file
-from thinflow.engines.session import Session, declared_spec
+from thinflow.engines.session import Session
 from thinflow.errors import FeedError, GraphError, ParameterError, closest
 from thinflow.formats import benchmark_entries, step_stats
 from thinflow.formats._files import check_folder
