@@ -9,8 +9,8 @@ from typing import Any
 
 from thinflow.wire import protos, riegeli
 from thinflow.wire.fields import encode_varint
-from thinflow.wire.highwayhash import highway_hash
 from thinflow.wire.riegeli import _KEY as KEY
+from thinflow.wire.riegeli import highway_hash
 
 BLOCK = 1 << 16
 MESSAGE, BYTES = 1, 2

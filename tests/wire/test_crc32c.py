@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
+import sys
 
 import pytest
 
-from thinflow.wire.crc32c import crc32c, masked
+from thinflow.wire.crc32c import _words, crc32c, masked
 
 
 def by_definition(data: bytes, crc: int = 0) -> int:
@@ -54,3 +55,14 @@ def test_masked_form_of_a_stored_table() -> None:
     # The trailer of an empty block in any table: compression 0, checksum c0 f2 a1 b0.
     empty = bytes(4) + b"\x01\0\0\0"
     assert masked(crc32c(empty + b"\0")).to_bytes(4, "little") == b"\xc0\xf2\xa1\xb0"
+
+
+def test_words_on_machines_that_count_from_the_other_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = memoryview(bytes(range(8)))
+    own = list(_words(data))
+    # There `array` reads the bytes of a word the other way round, and `byteswap` turns them back.
+    monkeypatch.setattr("sys.byteorder", "big" if sys.byteorder == "little" else "little")
+    assert [word.to_bytes(4, "little") for word in own] == [data[:4].tobytes(), data[4:].tobytes()]
+    assert [int.from_bytes(word.to_bytes(4, "little"), "big") for word in own] == list(_words(data))

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from tests.formats.chunked import BLOCK, records_file
 from thinflow.errors import FormatError
-from thinflow.wire.highwayhash import highway_hash
-from thinflow.wire.riegeli import _KEY, Records
+from thinflow.wire.riegeli import _KEY, Records, highway_hash
 
 # Chunks of three records each, as ArrayRecord's writer, which uses Riegeli's, puts them behind the signature.
 RECORDS = [b"abc", b"", b"hello " * 20]

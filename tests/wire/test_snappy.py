@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from thinflow.errors import FormatError
 from thinflow.wire.fields import encode_varint
-from thinflow.wire.snappy import decompress
+from thinflow.wire.sstable import decompress
 
 
 def literal(text: bytes) -> bytes:

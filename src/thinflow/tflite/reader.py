@@ -11,8 +11,16 @@ import numpy as np
 from thinflow.errors import FormatError
 from thinflow.ir.types import STRING, dtype
 from thinflow.tflite import schema
-from thinflow.tflite.constants import array_of, byte_count
-from thinflow.tflite.model import Operator, Program, Quantization, Signature, Subgraph, Tensor
+from thinflow.tflite.model import (
+    Operator,
+    Program,
+    Quantization,
+    Signature,
+    Subgraph,
+    Tensor,
+    array_of,
+    byte_count,
+)
 from thinflow.tflite.options import UnknownOptions, decode_options
 from thinflow.tflite.writer import IDENTIFIER, LOCATION, LOCATION_KEY, SCHEMA_VERSION
 from thinflow.wire import flatbuffer

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from thinflow.tflite import schema
-from thinflow.tflite.constants import blob_of
 from thinflow.tflite.model import (
     Program,
     Quantization,
     Signature,
     Subgraph,
     Tensor,
+    blob_of,
     signature_subgraph,
 )
 from thinflow.tflite.options import encode_options

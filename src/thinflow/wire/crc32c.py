@@ -9,6 +9,8 @@ to a lane is a multiplication by a matrix over the two-element field that depend
 from __future__ import annotations
 
 import functools
+import sys
+from array import array
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -51,13 +53,21 @@ def _advance(register: int, view: memoryview) -> int:
         words = len(view) // 4
         # The register's four bytes are all pushed out by four more bytes of data, so they can be looked up
         # together; two tables of 65,536 words halve the lookups that four of 256 would need.
-        for word in memoryview(bytes(view[: 4 * words])).cast("I"):
+        for word in _words(view[: 4 * words]):
             mixed = register ^ word
             register = low[mixed & 0xFFFF] ^ high[mixed >> 16]
         view = view[4 * words :]
     for byte in view:
         register = table[(register ^ byte) & 0xFF] ^ (register >> 8)
     return register
+
+
+def _words(view: memoryview) -> array[int]:
+    """Four bytes each as a number, the lowest first on any machine."""
+    words = array("I", bytes(view))
+    if sys.byteorder == "big":
+        words.byteswap()
+    return words
 
 
 @functools.cache

@@ -10,14 +10,13 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from thinflow.errors import FormatError
-from thinflow.wire import protos
 from thinflow.wire._escapes import unescaped
 
-if TYPE_CHECKING:
-    from thinflow.wire.protos import Message
+Message = Any
+"""An instance of a protobuf class, whose attributes exist only at run time."""
 
 MAX_DEPTH = 100
 """Limit of messages inside messages, as in protobuf's own readers."""
@@ -34,23 +33,21 @@ _CLOSING = {b"{": b"}", b"<": b">"}
 Convert = Callable[[bytes], Any]
 
 
-def parse(what: str, text: bytes) -> Message:
-    """The message that `text` spells.
+def merge(message: Message, text: bytes) -> None:
+    """Put what `text` spells into a message.
 
     Raises:
         FormatError: the text is malformed or names an unknown field; tells the line.
     """
-    result = protos.message(what)()
     reader = _Reader(text)
     try:
-        reader.fields(result, b"", 0)
+        reader.fields(message, b"", 0)
     except FormatError as error:
         raise FormatError(
-            f"cannot read this as the text of a {what}: {error.problem}",
+            f"cannot read this as the text of a {message.DESCRIPTOR.name}: {error.problem}",
             f"line {text.count(10, 0, reader.at) + 1}",
             _HINT,
         ) from error
-    return result
 
 
 class _Reader:
@@ -121,16 +118,15 @@ class _Reader:
         url = self.take(_TYPE_URL)
         if url is None:
             self.fail(f"looking for the type of an Any, found {self.shown()}")
-        # The URL names the message with its package, the table knows it without.
-        name = url[1].decode().rpartition("/")[2].removeprefix("tensorflow.")
+        name = url[1].decode().rpartition("/")[2]
         try:
-            held = protos.message(name)()
-        except (AttributeError, KeyError, FormatError):
+            held = _held(message, name)
+        except KeyError:
             self.fail(f"the type of this Any, '{name}', is not known")
         if self.peek() == b":":
             self.at += 1
         self.body(held, depth)
-        message.type_url, message.value = url[1].decode(), protos.serialize(held)
+        message.type_url, message.value = url[1].decode(), held.SerializeToString(deterministic=True)
 
     def colon(self, *, needed: bool) -> None:
         if self.peek() == b":":
@@ -193,6 +189,13 @@ class _Reader:
         if found is None:
             self.fail(f"looking for a value, found {self.shown()}")
         return _converted(convert, found[0])
+
+
+def _held(message: Message, name: str) -> Message:
+    """An empty message of a type from the pool of the Any that is to hold it."""
+    from google.protobuf.message_factory import GetMessageClass
+
+    return GetMessageClass(message.DESCRIPTOR.file.pool.FindMessageTypeByName(name))()
 
 
 def _is_escaped(text: bytes, at: int) -> bool:

@@ -115,12 +115,13 @@ def from_text(what: str | type[Any], text: str | bytes) -> Message:
     """
     from google.protobuf import text_format
 
-    if isinstance(what, str) and len(text) > _BIG_TEXT:
-        from thinflow.wire import fast_text
-
-        return fast_text.parse(what, text.encode() if isinstance(text, str) else text)
     cls = message(what) if isinstance(what, str) else what
     result = cls()
+    if len(text) > _BIG_TEXT:
+        from thinflow.wire import fast_text
+
+        fast_text.merge(result, text.encode() if isinstance(text, str) else text)
+        return result
     try:
         if isinstance(text, bytes):
             text = text.decode("utf-8")

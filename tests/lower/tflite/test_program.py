@@ -21,7 +21,7 @@ from thinflow.lower.tflite.program import (
     to_bytes,
     write_program,
 )
-from thinflow.tflite import schema, version_rules
+from thinflow.tflite import schema, versions
 
 RNG = np.random.default_rng(0)
 
@@ -328,6 +328,7 @@ def test_every_option_table_round_trips_and_agrees_with_the_published_schema(nam
         "dtype": INT8,
         "str": "text",
         "[i32]": (3, 4),
+        "[i64]": (1 << 40, 7),
         "[f32]": (0.5, 2.0),
         "[u8]": (9,),
     }
@@ -467,15 +468,15 @@ def highest_versions():
     def note(code, version):
         found[code] = max(found.get(code, 1), version)
 
-    for code, rules in version_rules.type_rules().items():
+    for code, rules in versions.type_rules().items():
         note(code, max(v for rule in rules for v in rule.by_type.values()))
-    for code, options in version_rules.OPTION_VERSIONS.items():
+    for code, options in versions.OPTION_VERSIONS.items():
         note(code, max(options.values()))
-    for code, pairs in version_rules.RANK_VERSIONS.items():
+    for code, pairs in versions.RANK_VERSIONS.items():
         note(code, max(v for _, v in pairs))
-    for code, hybrid in version_rules.HYBRID_VERSIONS.items():
+    for code, hybrid in versions.HYBRID_VERSIONS.items():
         note(code, max(hybrid[1:]))
-    for code, version in version_rules.BROADCAST_VERSIONS.items():
+    for code, version in versions.BROADCAST_VERSIONS.items():
         note(code, version)
     return sorted(found.items())
 

@@ -15,8 +15,7 @@ from thinflow.lower.building import Building, Dims
 from thinflow.lower.operands import ints, require, shape_of
 from thinflow.lower.tflite import kernels
 from thinflow.lower.tflite.program import Operator, Tensor
-from thinflow.tflite.options import encode_options
-from thinflow.wire import flexbuffer
+from thinflow.tflite.options import Number, encode_map, encode_options
 
 TableContent: TypeAlias = tuple[DType, DType, tuple[Any, ...], tuple[Any, ...]]
 """Types of keys and values, the keys, and the value of each."""
@@ -95,7 +94,7 @@ class Builder(Building[Tensor]):
     # --- operators ----------------------------------------------------------------------------------------
 
     def custom(
-        self, name: str, *inputs: Tensor | None, count: int = 1, options: Mapping[str, flexbuffer.Number]
+        self, name: str, *inputs: Tensor | None, count: int = 1, options: Mapping[str, Number]
     ) -> tuple[Tensor, ...]:
         """A custom op that computes outputs 0 to `count` - 1 of the current node."""
         outputs = [self.value(self.node.output(port)) for port in range(count)]
@@ -105,7 +104,7 @@ class Builder(Building[Tensor]):
                 list(inputs),
                 outputs,
                 custom_code=name,
-                custom_options=flexbuffer.encode_map(options),
+                custom_options=encode_map(options),
                 origin=self.node.name,
             )
         )

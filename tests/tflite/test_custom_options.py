@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from thinflow.wire.flexbuffer import encode_map
+from thinflow.tflite.options import encode_map
 
 flexbuffers = pytest.importorskip("flatbuffers.flexbuffers")
 
