@@ -90,8 +90,9 @@ def test_the_furthest_try_is_the_near_miss() -> None:
     assert "node 'x' (Placeholder) is not a constant" in miss.reason
 
 
-def test_pass_through_nodes_are_looked_through_and_claimed() -> None:
-    text = TEXT.replace("y = Mul(s, c)", "p = Identity(c) {T=float}\ny = Mul(s, p)")
+@pytest.mark.parametrize("op", ["Identity", "StopGradient", "GuaranteeConst", "DeepCopy"])
+def test_pass_through_nodes_are_looked_through_and_claimed(op: str) -> None:
+    text = TEXT.replace("y = Mul(s, c)", f"p = {op}(c) {{T=float}}\ny = Mul(s, p)")
     m = found(node("Mul", const("s"), node("Conv", name="conv")), "y", text)
     assert [n.name for n in m.claimed] == ["y", "p", "c"]
     graph = parse_graph(text)

@@ -63,6 +63,7 @@ def test_a_queue_that_one_node_fills() -> None:
         fill = QueueEnqueueV2(queue, x, i) {Tcomponents=[float,int32]}
         size = QueueSizeV2(queue)
         close = QueueCloseV2(queue)
+        closed = QueueIsClosedV2(queue)
         take = QueueDequeueV2(queue) {component_types=[float,int32]}
         f = Cast(take:1) {SrcT=int32, DstT=float}
         y = AddV2(take, f) {T=float}

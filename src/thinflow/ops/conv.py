@@ -93,7 +93,7 @@ class Conv2D(OpDef):
     filter.
     """
 
-    traits = Trait.CONVOLUTION | Trait.T_OF_FIRST_INPUT
+    traits = Trait.CONVOLUTION | Trait.CONV_2D | Trait.T_OF_FIRST_INPUT
     weights = Weights(1, 0, (3,), 2, 4, 4, "NHWC")
 
     @staticmethod
@@ -167,7 +167,7 @@ class Conv3D(OpDef):
 class DepthwiseConv2dNative(OpDef):
     """Channel c is filtered by its own m filters.   x [n,h,w,c], filter [kh,kw,c,m] -> y [n,oh,ow,c*m]."""
 
-    traits = Trait.CONVOLUTION | Trait.T_OF_FIRST_INPUT
+    traits = Trait.CONVOLUTION | Trait.CONV_2D | Trait.T_OF_FIRST_INPUT
     weights = Weights(1, 0, (2, 3), 2, 4, 4, "NHWC")  # output channel c * m + i, hence two axes
 
     @staticmethod

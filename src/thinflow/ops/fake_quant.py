@@ -48,7 +48,7 @@ def _fake_quant(x: Array, low: Any, high: Any, bits: int, narrow: bool, divide: 
 class FakeQuantWithMinMaxArgs(OpDef):
     """x as num_bits bits would hold it, the range being two attributes.   x float -> like x."""
 
-    traits = Trait.FAKE_QUANT | Trait.ELEMENTWISE
+    traits = Trait.FAKE_QUANT | Trait.SIMULATES_QUANTIZATION | Trait.ELEMENTWISE
 
     @staticmethod
     def infer(x: TensorSpec) -> TensorSpec:
@@ -73,7 +73,7 @@ class FakeQuantWithMinMaxVars(OpDef):
     Zero is always representable: the range is shifted until it is.
     """
 
-    traits = Trait.FAKE_QUANT | Trait.ELEMENTWISE
+    traits = Trait.FAKE_QUANT | Trait.SIMULATES_QUANTIZATION | Trait.ELEMENTWISE
 
     @staticmethod
     def infer(x: TensorSpec, low: TensorSpec, high: TensorSpec) -> TensorSpec:
@@ -92,7 +92,7 @@ class FakeQuantWithMinMaxVars(OpDef):
 class FakeQuantWithMinMaxVarsPerChannel(OpDef):
     """FakeQuantWithMinMaxVars with a range per channel.   x float [...,d], min [d], max [d] -> like x."""
 
-    traits = Trait.FAKE_QUANT
+    traits = Trait.FAKE_QUANT | Trait.SIMULATES_QUANTIZATION
 
     @staticmethod
     def infer(x: TensorSpec, low: TensorSpec, high: TensorSpec) -> TensorSpec:

@@ -262,6 +262,8 @@ class QuantizeAndDequantizeV2(OpDef):
     Without range_given the range is measured: of the whole tensor, or of each slice along axis.
     """
 
+    traits = Trait.SIMULATES_QUANTIZATION
+
     @staticmethod
     def infer(x: TensorSpec, low: TensorSpec, high: TensorSpec) -> TensorSpec:
         return x.with_shape(x.shape)
@@ -293,6 +295,8 @@ class QuantizeAndDequantizeV2(OpDef):
 class QuantizeAndDequantizeV3(OpDef):
     """As V2 with num_bits an int32 input; the range is given unless stated otherwise."""
 
+    traits = Trait.SIMULATES_QUANTIZATION
+
     @staticmethod
     def infer(x: TensorSpec, low: TensorSpec, high: TensorSpec, bits: TensorSpec) -> TensorSpec:
         return x.with_shape(x.shape)
@@ -317,6 +321,8 @@ class QuantizeAndDequantizeV3(OpDef):
 @op("QuantizeAndDequantize")
 class QuantizeAndDequantize(OpDef):
     """The first version, whose range is two attributes."""
+
+    traits = Trait.SIMULATES_QUANTIZATION
 
     @staticmethod
     def infer(x: TensorSpec) -> TensorSpec:

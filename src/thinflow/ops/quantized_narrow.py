@@ -70,7 +70,7 @@ def _to_quint8(q: Array, in_low: np.float32, in_high: np.float32, low: np.float3
 class RequantizationRange(QuantizedReader):
     """The range 32-bit codes really use.   codes qint32, min, max -> min, max."""
 
-    traits = Trait.MEASURES_RANGE
+    traits = Trait.MEASURES_RANGE | Trait.GIVES_RANGE
     num_outputs = 2
 
     @staticmethod
@@ -147,7 +147,7 @@ class RequantizationRangePerChannel(OpDef):
     codes qint32 [...,c], min [c], max [c] -> min, max.
     """
 
-    traits = Trait.MEASURES_RANGE
+    traits = Trait.MEASURES_RANGE | Trait.GIVES_RANGE
     num_outputs = 2
 
     @staticmethod

@@ -99,7 +99,7 @@ def _stacked(parts: list[Array], padded: bool) -> Array:
 class FIFOQueue(ResourceOp):
     """A queue that gives the oldest first."""
 
-    traits = Trait.QUEUE
+    traits = Trait.QUEUE | Trait.FIFO
 
     @staticmethod
     def kernel(
@@ -112,7 +112,7 @@ class FIFOQueue(ResourceOp):
 class PaddingFIFOQueue(ResourceOp):
     """As FIFOQueue; batches are filled up with zeros to their longest item."""
 
-    traits = Trait.QUEUE
+    traits = Trait.QUEUE | Trait.FIFO
 
     @staticmethod
     def kernel(
@@ -231,7 +231,7 @@ class QueueDequeueUpTo(_Dequeue):
 class QueueSize(OpDef):
     """Number of items, int32 []."""
 
-    traits = Trait.STATEFUL
+    traits = Trait.STATEFUL | Trait.QUEUE_STATE
 
     @staticmethod
     def infer(queue: TensorSpec) -> TensorSpec:
@@ -246,7 +246,7 @@ class QueueSize(OpDef):
 class QueueIsClosed(OpDef):
     """Whether the queue was closed, bool []."""
 
-    traits = Trait.STATEFUL
+    traits = Trait.STATEFUL | Trait.QUEUE_STATE
 
     @staticmethod
     def infer(queue: TensorSpec) -> TensorSpec:
@@ -260,6 +260,8 @@ class QueueIsClosed(OpDef):
 @op("QueueCloseV2", "QueueClose")
 class QueueClose(Effect):
     """Nothing can be put in any more."""
+
+    traits = Trait.QUEUE_STATE
 
     @staticmethod
     def kernel(queue: Queue) -> tuple[()]:

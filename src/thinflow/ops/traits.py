@@ -6,13 +6,13 @@ A class says its traits beside its shape rule; a subclass has those of its bases
     class Enter(OpDef):
         traits = Trait.ENTER | Trait.CONTROL_FLOW
 
-Whoever treats such ops alike asks by the name of the op. An op that nobody defined has no trait:
+Whoever treats such ops alike asks by the name of the op. An op that nobody declared has no trait:
 
     if has(node.op, Trait.ENTER | Trait.EXIT):  # either
     switches = [n for n in graph if n.op in ops_with(Trait.SWITCH)]
 
 A trait is a fact about the op that holds in every graph, whoever asks. What only one transform or one target
-thinks of an op is no trait; it stays there.
+thinks of an op is no trait; it stays there. Of ops without a class, `declare` says at least the traits.
 """
 
 from __future__ import annotations
@@ -103,6 +103,10 @@ class Trait(Flag):
     """Makes, changes or reads a list of tensors: a TensorList or a tensor array."""
     QUEUE = auto()
     """Makes a queue."""
+    FIFO = auto()
+    """Makes a queue that gives its items in the order in which they came."""
+    QUEUE_STATE = auto()
+    """Asks or sets what state a queue is in, and moves no item."""
     ENQUEUE = auto()
     DEQUEUE = auto()
     DEQUEUE_MANY = auto()
@@ -169,6 +173,8 @@ class Trait(Flag):
     """Input 0 under a moving filter, input 1: [*window, channels in, channels out or a multiplier]."""
     FUSED_CONV = auto()
     """A convolution with what stands before it: a resize, a margin."""
+    CONV_2D = auto()
+    """A convolution of images: filter [h,w,channels in,channels out or a multiplier]."""
     CONV_TRANSPOSE = auto()
     """The gradient of a convolution for its input: sizes, filter, what came out -> what went in."""
     BATCH_NORM = auto()
@@ -192,12 +198,16 @@ class Trait(Flag):
 
     FAKE_QUANT = auto()
     """Rounds floats to what a few bits can say."""
+    SIMULATES_QUANTIZATION = auto()
+    """Quantizes floats and dequantizes them at once, whatever its range: they stay floats."""
     QUANTIZE = auto()
     """Floats to eight-bit numbers of a given range."""
     DEQUANTIZE = auto()
     """Eight-bit numbers to the floats they stand for."""
     MEASURES_RANGE = auto()
     """Finds the range of the numbers at hand, so that it is known only once they are."""
+    GIVES_RANGE = auto()
+    """Its outputs are the minimum and maximum of the quantized values it reads, and nothing else."""
     QUANTIZED_PRODUCT = auto()
     """A matrix product or convolution of TF1's eight-bit numbers; input 1 are the weights."""
     QUANTIZED = auto()
@@ -213,7 +223,7 @@ _declared: dict[str, int] = {}
 
 
 def declare(names: Iterable[str], traits: Trait) -> None:
-    """Note what a definition says; `registry.op` does it."""
+    """Note the traits of ops; `registry.op` does it for those with a class."""
     # Tests and plug-ins define ops later; what was answered before would miss them.
     _declared.update(dict.fromkeys(names, traits.value))
     ops_with.cache_clear()
@@ -229,7 +239,7 @@ def load_families() -> None:
 
 
 def has(op: str, traits: Trait) -> bool:
-    """True if an op has any of these traits; an op that nobody defined has none."""
+    """True if an op has any of these traits; an op that nobody declared has none."""
     load_families()
     return bool(_declared.get(op, 0) & traits.value)
 

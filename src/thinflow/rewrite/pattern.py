@@ -10,7 +10,7 @@ it, so that near misses can be told.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,9 +18,6 @@ import numpy as np
 
 from thinflow.ir.graph import Node, Value
 from thinflow.ops.traits import Trait, has, ops_with
-
-TRANSPARENT = frozenset({"Identity", "StopGradient", "PreventGradient", "Snapshot"})
-"""Ops whose output is their input: patterns look through them."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +53,7 @@ class NodePattern:
     boundary: bool
     where: Callable[[Node], str | None] | None
     port: int | None = 0
-    through: frozenset[str] = TRANSPARENT
+    direct: bool = False
 
     def accepts(self, op: str) -> bool:
         """Whether a node of that op may stand here."""
@@ -141,7 +138,7 @@ def node(
     where: Callable[[Node], str | None] | None = None,
     port: int | None = 0,
     no_inputs: bool = False,
-    through: Iterable[str] = TRANSPARENT,
+    direct: bool = False,
 ) -> NodePattern:
     """A node of one of the ops ("A|B"), or with one of the traits.
 
@@ -156,11 +153,11 @@ def node(
             None.
         port: which output of it is read, None for any; the head of a pattern is always used at its output 0.
         no_inputs: it has no data inputs at all.
-        through: ops that may stand between the node and its reader.
+        direct: no pass-through ops may stand between the node and its reader.
     """
     listed = () if no_inputs else tuple(map(_spelled_out, inputs)) or None
     alternatives = ops if isinstance(ops, Trait) else frozenset(ops.split("|"))
-    return NodePattern(alternatives, listed, name, commutative, boundary, where, port, frozenset(through))
+    return NodePattern(alternatives, listed, name, commutative, boundary, where, port, direct)
 
 
 def required(pattern: NodePattern) -> Iterator[frozenset[str]]:
@@ -353,7 +350,7 @@ def _match_producer(pattern: NodePattern, value: Value, so_far: Match) -> Iterat
     """The node behind a value, which must be read at its output 0 and not be fed."""
     through = []
     # Pass-through ops are looked through unless the pattern asks for one of them.
-    while _passes_through(value, pattern.through) and not pattern.accepts(value.node.op):
+    while not pattern.direct and _passes_through(value) and not pattern.accepts(value.node.op):
         through.append(value.node)
         value = value.node.inputs[0]
     fits = pattern.accepts(value.node.op)
@@ -372,7 +369,7 @@ def _bind(so_far: Match, name: str, value: Value | tuple[Value, ...]) -> Match:
     return replace(so_far, bound={**so_far.bound, name: value}) if name else so_far
 
 
-def _passes_through(value: Value, through: frozenset[str] = TRANSPARENT) -> bool:
+def _passes_through(value: Value) -> bool:
     node = value.node
     # One that is fed gives what the caller says, not what it reads.
-    return node.op in through and value.port == 0 and bool(node.inputs) and not value.is_graph_input
+    return has(node.op, Trait.IDENTITY) and value.port == 0 and bool(node.inputs) and not value.is_graph_input

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -52,11 +53,8 @@ def _is_int64(m: Match) -> bool:
     return m.concat.attrs.get("Tidx", INT32) is INT64
 
 
-_MAKERS = frozenset({"TensorArrayV3", "TensorArrayGradV3"})
-_ACCESSES = frozenset(
-    f"TensorArray{access}V3"
-    for access in ("Write", "Read", "Gather", "Scatter", "Concat", "Split", "Size", "Close")
-)
+_MAKES_ARRAY = re.compile("TensorArray(Grad)?V3")
+_OF_VERSION_3 = re.compile("TensorArray[A-Za-z]*V3")
 _NEW_ATTRS = ("identical_element_shapes",)
 """Attributes that the second version does not define."""
 
@@ -70,7 +68,7 @@ class BackportTensorArrayV3(Transform):
     """
 
     def apply(self, graph: Graph, trace: Trace) -> None:
-        makers = [n for n in graph if n.op in _MAKERS]
+        makers = [n for n in graph if _MAKES_ARRAY.fullmatch(n.op)]
         if wanted := [n for n in makers if n.output(1).is_graph_output or n.output(1).is_graph_input]:
             for node in makers:  # all or none: both versions of a handle do not go together
                 trace.leave(node, f"'{wanted[0].name}:1' is asked for by name, and version 2 has no flow")
@@ -79,7 +77,7 @@ class BackportTensorArrayV3(Transform):
         for node in makers:
             self._replace_flow(Site(graph, node, self.name), in_loop=node in inside)
         for node in graph:
-            if node.op in _MAKERS | _ACCESSES:
+            if _OF_VERSION_3.fullmatch(node.op):
                 new = f"{node.op.removesuffix('V3')}V2"
                 trace.changed(node, f"now {new}")
                 node.op = new

@@ -18,12 +18,12 @@ from thinflow.errors import ParameterError
 from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.tensor import Tensor
+from thinflow.ops.traits import Trait
 from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site
 from thinflow.rewrite.pattern import Match, any_value, const, constant_node, node
 from thinflow.rewrite.rule import Refuse, transform
 from thinflow.transforms.fused_convolutions import (
-    CONVOLUTIONS,
     Pair,
     explicit,
     is_one,
@@ -48,7 +48,7 @@ class FlattenAtrousConv(Rewrite):
     pattern: ClassVar = node(
         "BatchToSpaceND",
         node(
-            CONVOLUTIONS,
+            Trait.CONV_2D,
             node("SpaceToBatchND", any_value("x"), const("block"), const("paddings")),
             const("w"),
             name="conv",

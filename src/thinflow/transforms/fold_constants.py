@@ -17,8 +17,8 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import shape_text
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.colocation import drop_lost_classes
-from thinflow.rewrite.pattern import TRANSPARENT
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms.flow.library import note_functions
@@ -26,7 +26,7 @@ from thinflow.transforms.fold.evaluate import ConstantPart, Result, sinks, tenso
 from thinflow.transforms.shared.constants import become_constant, stored_once
 from thinflow.transforms.shared.effects import drop_idle_control
 
-DEQUANTIZERS = ("Dequantize", "FakeQuant", "QuantizeAndDequantize")
+DEQUANTIZES = Trait.DEQUANTIZE | Trait.SIMULATES_QUANTIZATION
 
 
 @transform("fold_constants")
@@ -92,7 +92,7 @@ class FoldConstants(Transform):
     def _excluded(self, node: Node) -> str | None:
         if node.op in self.exclude_op or node.name in self.exclude_node:
             return "it is excluded"
-        if node.op.startswith(DEQUANTIZERS) and not self.fold_dequantize:
+        if has(node.op, DEQUANTIZES) and not self.fold_dequantize:
             return "folding it would undo the quantization; fold_dequantize=true does it all the same"
         return None
 
@@ -148,7 +148,7 @@ class FoldConstants(Transform):
             self._refuse_large(tensor.size_bytes, node)
             growth = tensor.size_bytes - result.leaf_bytes
             # Sizes are few numbers, and whoever asks for floats in place of codes accepts their size.
-            meant = node in part.from_shapes or node.op.startswith(DEQUANTIZERS)
+            meant = node in part.from_shapes or has(node.op, DEQUANTIZES)
             if growth > self.max_growth_bytes and not meant:
                 raise Refuse(
                     f"folding it would add {growth:,} bytes; max_growth_bytes is {self.max_growth_bytes:,}",
@@ -202,7 +202,7 @@ class FoldConstants(Transform):
 
 def is_alias(node: Node) -> bool:
     """Whether the node's outputs are its inputs."""
-    return node.op in TRANSPARENT or node.op in {"IdentityN", "ReadVariableOp"}
+    return has(node.op, Trait.IDENTITY) or node.op in {"IdentityN", "ReadVariableOp"}
 
 
 def drop_idle(graph: Graph, trace: Trace) -> None:

@@ -21,12 +21,12 @@ import numpy as np
 from thinflow.errors import FeedError, ParameterError
 from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import Site, sweep
 from thinflow.rewrite.rule import Refuse, Transform, transform
 from thinflow.rewrite.trace import Trace
 from thinflow.typing import Array
 
-RANGE_OPS = frozenset({"RequantizationRange", "RequantizationRangePerChannel"})
 _PRINTED, _LABEL = "__print__", "__requant_min_max:"
 # Values stand in brackets; behind the last there may be whatever else the line ends with.
 _VALUES = re.compile(r"\[([^\[\]]*)\]\[([^\[\]]*)\][^\[\]]*\Z")
@@ -80,7 +80,7 @@ class FreezeRequantizationRanges(Transform):
         # Only a log that holds some can tell of floats; otherwise their absence is no news.
         logs_floats = any(measures_floats(graph.find(name)) for name in records)
         for node in graph:
-            if node.op not in RANGE_OPS and not (logs_floats and measures_floats(node)):
+            if not has(node.op, Trait.GIVES_RANGE) and not (logs_floats and measures_floats(node)):
                 continue
             try:
                 if node.name not in records:
@@ -137,7 +137,7 @@ class FreezeRequantizationRanges(Transform):
         return percentiles(good, self.min_percentile, self.max_percentile)
 
     def _freeze(self, graph: Graph, node: Node, bounds: Record, trace: Trace) -> None:
-        is_replaced = node.op in RANGE_OPS
+        is_replaced = has(node.op, Trait.GIVES_RANGE)
         if is_replaced and node.is_protected:
             raise Refuse("it is asked for by name")
         if is_replaced and any(v.uses for v in node.outputs if v.port > 1):
@@ -167,7 +167,7 @@ def measures_floats(node: Node | None) -> bool:
 
 def _is_range(node: Node | None) -> bool:
     """Whether the log may speak of this node."""
-    return node is not None and (node.op in RANGE_OPS or measures_floats(node))
+    return node is not None and (has(node.op, Trait.GIVES_RANGE) or measures_floats(node))
 
 
 def _is_sound(record: Record) -> bool:
@@ -257,7 +257,7 @@ def log_ranges(graph: Graph, feeds: Iterable[Mapping[Value, Array]]) -> str:
         ParameterError: no feeds.
         NodeError: a node cannot be run.
     """
-    ends = [_ends(node) for node in graph if node.op in RANGE_OPS or measures_floats(node)]
+    ends = [_ends(node) for node in graph if has(node.op, Trait.GIVES_RANGE) or measures_floats(node)]
     wanted = list(dict.fromkeys(v for pair in ends for v in pair))
     lines: list[str] = []
     has_run = False
@@ -274,7 +274,7 @@ def log_ranges(graph: Graph, feeds: Iterable[Mapping[Value, Array]]) -> str:
 def _ends(node: Node) -> tuple[Value, Value]:
     """The outputs of a node that hold the range."""
     # The codes come first out of QuantizeV2.
-    first = 0 if node.op in RANGE_OPS else 1
+    first = 0 if has(node.op, Trait.GIVES_RANGE) else 1
     return node.output(first), node.output(first + 1)
 
 

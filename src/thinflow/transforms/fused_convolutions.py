@@ -12,6 +12,7 @@ from thinflow.analysis.shapes import infer_shapes
 from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import FLOAT, INT32, DType
+from thinflow.ops.traits import Trait
 from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site
 from thinflow.rewrite.pattern import Match, any_value, constant_node, node, optional
@@ -21,7 +22,6 @@ from thinflow.typing import Array
 
 Pair = tuple[int, int]
 
-CONVOLUTIONS = "Conv2D|DepthwiseConv2dNative"
 _ONES = (1, 1, 1, 1)
 
 
@@ -96,7 +96,7 @@ class FusePadAndConv(Rewrite):
 
     tolerance = 1e-5
     pattern: ClassVar = node(
-        CONVOLUTIONS,
+        Trait.CONV_2D,
         node(
             "MirrorPad|Pad|PadV2",
             any_value("x"),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import execution_order
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.colocation import drop_lost_classes
 from thinflow.rewrite.edits import sweep
 from thinflow.rewrite.rule import Refuse, Transform, transform
@@ -18,15 +19,10 @@ from thinflow.transforms.shared.effects import in_loops
 from thinflow.transforms.simplify.identities import known_shapes
 
 LAYOUTS = {"NCHW": "NHWC", "NCDHW": "NDHWC"}
-DATA = {
-    **dict.fromkeys(("Conv2D", "DepthwiseConv2dNative", "MaxPool", "AvgPool", "MaxPoolV2", "BiasAdd"), 0),
-    **dict.fromkeys(("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"), 0),
-    **dict.fromkeys(("SpaceToDepth", "DepthToSpace", "Conv3D", "MaxPool3D", "AvgPool3D"), 0),
-    **dict.fromkeys(("Conv2DBackpropInput", "Conv3DBackpropInputV2"), 2),
-}
-"""Op -> the input that has channels."""
-_PER_AXIS = {"MaxPoolV2": (1, 2), "Conv2DBackpropInput": (0,), "Conv3DBackpropInputV2": (0,)}
-"""Op -> inputs with one number per axis."""
+_WITH_CHANNELS = (Trait.CONVOLUTION | Trait.CONV_TRANSPOSE | Trait.POOL | Trait.TAKES_IMAGES) | (
+    Trait.FUSED_BATCH_NORM | Trait.BIAS_ADD
+)
+"""What has an input with channels, the first but for transposed convolutions, and may say where they are."""
 
 
 @transform("to_nhwc")
@@ -45,7 +41,9 @@ class ToNhwc(Transform):
 
     def apply(self, graph: Graph, trace: Trace) -> None:
         names = {node.name for node in graph}
-        wanted = [n for n in execution_order(graph) if n.op in DATA and n.get("data_format") in LAYOUTS]
+        wanted = [
+            n for n in execution_order(graph) if has(n.op, _WITH_CHANNELS) and n.get("data_format") in LAYOUTS
+        ]
         if not wanted:
             return
         known_shapes(graph)
@@ -64,7 +62,8 @@ class ToNhwc(Transform):
         drop_lost_classes(graph, names)
 
     def _convert(self, sinker: Sinker, node: Node, trace: Trace) -> None:
-        data = DATA[node.op]
+        transposed = has(node.op, Trait.CONV_TRANSPOSE)
+        data = 2 if transposed else 0
         if len(node.inputs) <= data:
             raise Refuse(f"it has only {len(node.inputs)} inputs")
         # Layouts have a letter for each axis; only BiasAdd says NCHW of any rank.
@@ -77,7 +76,9 @@ class ToNhwc(Transform):
         # The new axis i is the old axis last[i]: batch, height, width, channels.
         last = (0, *range(2, rank), 1)
         inputs: list[Value | Made] = list(node.inputs)
-        for index in _PER_AXIS.get(node.op, ()):
+        # The sizes of what comes out; of a pool that takes them as inputs, window and strides.
+        per_axis = [0] if transposed else range(1, len(inputs)) if has(node.op, Trait.POOL) else ()
+        for index in per_axis:
             inputs[index] = _sizes(sinker, node, index, last)
         attrs = _attrs(node, last)
         trace.changed(node, f"works on {LAYOUTS[str(node.get('data_format'))]} instead")

@@ -16,7 +16,7 @@ from thinflow.ir.types import FLOAT, INT32, INT64
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site
-from thinflow.rewrite.pattern import TRANSPARENT, Match, any_value, const, constant_node, node, optional
+from thinflow.rewrite.pattern import Match, any_value, const, constant_node, node, optional
 from thinflow.rewrite.rule import Refuse, transform
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms.shared.constants import awaited_by_constant
@@ -176,7 +176,7 @@ def _readers(table: Node) -> list[Node]:
     stack = list(table.readers)
     while stack:
         reader = stack.pop()
-        if reader.op in TRANSPARENT:
+        if has(reader.op, Trait.IDENTITY):
             stack.extend(reader.readers)
         else:
             found.append(reader)

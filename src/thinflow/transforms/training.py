@@ -120,9 +120,10 @@ def _uniform(value: Value) -> Node | None:
         producer = source_of(value).node
         if has(producer.op, Trait.RANDOM_UNIFORM):
             return producer
-        if producer.op not in {"Add", "AddV2", "Mul"} or len(producer.inputs) != 2:
+        is_shift = has(producer.op, Trait.ADD)
+        if not (is_shift or producer.op == "Mul") or len(producer.inputs) != 2:
             return None
-        neutral = 1.0 if producer.op == "Mul" else 0.0
+        neutral = 0.0 if is_shift else 1.0
         # x + 0 and x * 1, with the constant on either side.
         others = [a for a, b in (producer.inputs, producer.inputs[::-1]) if _scalar(b) == neutral]
         if not others:
@@ -133,7 +134,7 @@ def _uniform(value: Value) -> Node | None:
 def _unscaled(data: Value) -> Value:
     """The value before division or multiplication by 1, if that is what made it."""
     producer = source_of(data).node
-    if producer.op in {"RealDiv", "Div", "Mul"} and len(producer.inputs) == 2:
+    if (has(producer.op, Trait.DIVIDE) or producer.op == "Mul") and len(producer.inputs) == 2:
         if _scalar(producer.inputs[1]) == 1.0:
             return producer.inputs[0]
         if producer.op == "Mul" and _scalar(producer.inputs[0]) == 1.0:
@@ -164,19 +165,12 @@ def _needs_uniform(index: int) -> Callable[[Node], str | None]:
 
 
 # All but the head are only looked at: other readers of a mask do not matter, since the mask is not changed.
-_KEEPS = (
-    node("GreaterEqual", "*", any_value("rate"), boundary=True, where=_needs_uniform(0)),
-    node("LessEqual", any_value("rate"), "*", boundary=True, where=_needs_uniform(1)),
-)
-_FLOORS = (
-    node("Add|AddV2", any_value("keep"), "*", boundary=True, where=_needs_uniform(1)),
-    node("Add|AddV2", "*", any_value("keep"), boundary=True, where=_needs_uniform(0)),
-)
-
-
-_MASKS = (
-    node("Floor", any_of(*_FLOORS), boundary=True),
-    node("Cast", any_of(*_KEEPS), boundary=True),
+_AT_LEAST = node("GreaterEqual", "*", any_value("rate"), boundary=True, where=_needs_uniform(0))
+_AT_MOST = node("LessEqual", any_value("rate"), "*", boundary=True, where=_needs_uniform(1))
+_ABOVE_RATE = any_of(_AT_LEAST, _AT_MOST)
+_SHIFTED = any_of(
+    node(Trait.ADD, any_value("keep"), "*", boundary=True, where=_needs_uniform(1)),
+    node(Trait.ADD, "*", any_value("keep"), boundary=True, where=_needs_uniform(0)),
 )
 
 
@@ -202,13 +196,11 @@ class RemoveDropout(Rewrite):
         node(
             "Mul",
             any_value("data"),
-            any_of(*_MASKS),
+            any_of(node("Floor", _SHIFTED, boundary=True), node("Cast", _ABOVE_RATE, boundary=True)),
             commutative=True,
             name="head",
         ),
-        node(
-            "Select|SelectV2", any_of(*_KEEPS), any_value("data"), any_value(), name="head", where=_not_zero
-        ),
+        node(Trait.SELECT, _ABOVE_RATE, any_value("data"), any_value(), name="head", where=_not_zero),
     )
 
     def check(self, m: Match) -> None:
@@ -266,32 +258,18 @@ class RemoveTrainingOps(Transform):
             resolve_switches(graph, trace, self.name)
             resolve_calls(graph, trace)
         if self.asserts:
-            remove_ops(graph, ASSERTS, "a check", trace)
+            remove_ops(graph, Trait.ASSERT, "a check", trace)
         if self.prints:
-            remove_ops(graph, PRINTS, "a print", trace)
+            remove_ops(graph, Trait.PRINT, "a print", trace)
         if self.summaries:
-            remove_ops(graph, SUMMARIES, "a summary", trace)
+            remove_ops(graph, Trait.SUMMARY, "a summary", trace)
         drop_lost_classes(graph, names)
 
 
-ASSERTS = frozenset({"Assert", "CheckNumerics", "CheckNumericsV2", "DebugNumericSummary"})
-PRINTS = frozenset({"Print", "PrintV2", "StringFormat"})
-SUMMARIES = frozenset(
-    {
-        *("ScalarSummary", "HistogramSummary", "ImageSummary", "AudioSummary", "AudioSummaryV2"),
-        *("TensorSummary", "TensorSummaryV2", "MergeSummary", "WriteSummary", "WriteScalarSummary"),
-        *("WriteHistogramSummary", "WriteImageSummary", "WriteAudioSummary", "WriteGraphSummary"),
-        *("SummaryWriter", "CreateSummaryFileWriter", "FlushSummaryWriter", "CloseSummaryWriter"),
-    }
-)
-_QUEUES = frozenset({"FIFOQueue", "FIFOQueueV2", "PaddingFIFOQueue", "PaddingFIFOQueueV2"})
-_COUNTS = frozenset({"QueueSize", "QueueSizeV2", "QueueClose", "QueueCloseV2"})
-
-
-def remove_ops(graph: Graph, ops: frozenset[str], what: str, trace: Trace) -> None:
+def remove_ops(graph: Graph, kind: Trait, what: str, trace: Trace) -> None:
     """Take nodes out that only look at values: readers read the value, nobody waits, and then they go."""
     for looker in list(graph):
-        if looker.graph is not graph or looker.op not in ops:
+        if looker.graph is not graph or not has(looker.op, kind):
             continue
         if looker.is_protected:
             trace.leave(looker, "it is asked for by name")
@@ -340,7 +318,7 @@ class TakeDefaults(Rewrite):
 def empty_queues(graph: Graph, trace: Trace) -> None:
     """Let who takes from a queue read what the only one who fills it puts in, element by element."""
     for queue in list(graph):
-        if queue.graph is not graph or queue.op not in _QUEUES:
+        if queue.graph is not graph or not has(queue.op, Trait.FIFO):
             continue
         users = queue.output().readers
         fills = [n for n in users if has(n.op, Trait.ENQUEUE)]
@@ -364,7 +342,8 @@ def empty_queues(graph: Graph, trace: Trace) -> None:
 
 def _kept(queue: Node, users: tuple[Node, ...], fills: list[Node], takes: list[Node]) -> str | None:
     """Why a queue has to stay."""
-    strange = [n for n in users if not has(n.op, Trait.ENQUEUE | Trait.DEQUEUE) and n.op not in _COUNTS]
+    known = Trait.ENQUEUE | Trait.DEQUEUE | Trait.QUEUE_STATE
+    strange = [n for n in users if not has(n.op, known)]
     if strange:
         return f"'{strange[0].name}' ({strange[0].op}) uses the queue"
     # With two who fill it, the order in which they run decides what comes out next.
@@ -373,7 +352,9 @@ def _kept(queue: Node, users: tuple[Node, ...], fills: list[Node], takes: list[N
     named = next((n for n in (*users, queue) if n.is_protected), None)
     if named is not None:
         return f"'{named.name}' is asked for by name"
-    counted = next((n for n in users if n.op in _COUNTS and any(v.uses for v in n.outputs)), None)
+    counted = next(
+        (n for n in users if has(n.op, Trait.QUEUE_STATE) and any(v.uses for v in n.outputs)), None
+    )
     if counted is not None:
         return f"'{counted.name}' is read"
     return None

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors, execution_order
 from thinflow.ops.traits import Trait, has
-from thinflow.rewrite.pattern import TRANSPARENT
 from thinflow.rewrite.rule import Refuse
 from thinflow.rewrite.trace import Trace
 from thinflow.transforms.fold.producers import Producer, find_producer, weights_of
@@ -65,7 +64,7 @@ class Piece:
     @property
     def stays(self) -> bool:
         """Whether the node is still there after folding."""
-        return self.step is None and self.node.op not in TRANSPARENT
+        return self.step is None and not has(self.node.op, Trait.IDENTITY)
 
 
 class Pieces:
@@ -105,7 +104,7 @@ class Pieces:
                 self.pieces[node] = Piece(node, channels, producer=producer)
             elif is_step(op) or (self.mode.norms and has(op, Trait.BATCH_NORM)):
                 self._look_at_step(node)
-            elif op in TRANSPARENT and node.inputs:
+            elif has(op, Trait.IDENTITY) and node.inputs:
                 child = self._child(node.inputs[0], node)
                 if child is not None:
                     self.pieces[node] = Piece(

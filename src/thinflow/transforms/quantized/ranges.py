@@ -90,10 +90,10 @@ class ClampFirst(Rewrite):
         node(
             "Requantize",
             *(any_value(), any_value(), any_value()),
-            node("RequantizationRange", name="range", through=()),
+            node("RequantizationRange", name="range", direct=True),
             output_of("range", 1),
             name="requantize",
-            through=(),
+            direct=True,
             where=_not_measured,
         ),
         *(output_of("requantize", 1), output_of("requantize", 2)),
@@ -167,7 +167,7 @@ class SignBiases(Rewrite):
     outputs = 0
     pattern: ClassVar = node(
         "QuantizedBiasAdd",
-        node("Requantize|QuantizeV2", name="source", through=()),
+        node("Requantize|QuantizeV2", name="source", direct=True),
         any_value("bias"),
         *(output_of("source", 1), output_of("source", 2)),
         *(any_value(), any_value()),

@@ -18,7 +18,6 @@ from thinflow.ir.types import FLOAT, INT32, QUINT8, DType
 from thinflow.ops import registry
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import Site
-from thinflow.rewrite.pattern import TRANSPARENT
 from thinflow.rewrite.rule import Refuse
 from thinflow.transforms.quantize_weights import PerTensor
 from thinflow.transforms.shared.constants import const_tensor, is_finite, stored_once
@@ -48,7 +47,7 @@ def constant(
 
 def source_of(value: Value) -> Value:
     """The value behind ops that hand it on; one that waits for something is not looked through."""
-    while value.port == 0 and value.node.op in TRANSPARENT and value.node.inputs:
+    while value.port == 0 and has(value.node.op, Trait.IDENTITY) and value.node.inputs:
         if value.is_graph_input or value.node.control_inputs:
             break
         value = value.node.inputs[0]

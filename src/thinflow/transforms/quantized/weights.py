@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from thinflow.ir.graph import Node, Use
 from thinflow.ops.traits import Trait, has
-from thinflow.rewrite.pattern import TRANSPARENT
 from thinflow.transforms.fold.producers import output_axes, weights_of
 
 
@@ -14,7 +13,7 @@ def uses_behind(node: Node) -> list[Use]:
     stack = [node]
     while stack:
         for use in stack.pop().output().uses:
-            if use.node.op in TRANSPARENT:
+            if has(use.node.op, Trait.IDENTITY):
                 stack.append(use.node)
             else:
                 found.append(use)

@@ -7,7 +7,7 @@ import numpy as np
 from thinflow.errors import ThinflowError
 from thinflow.ir.graph import Node, Value
 from thinflow.ir.tensor import Tensor
-from thinflow.rewrite.pattern import TRANSPARENT
+from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.rule import Refuse
 from thinflow.typing import Array
 
@@ -21,7 +21,7 @@ def const_node(value: Value) -> Node | None:
         node = value.node
         if node.tensor is not None:
             return node
-        if node.op not in TRANSPARENT or not node.inputs:
+        if not has(node.op, Trait.IDENTITY) or not node.inputs:
             return None
         value = node.inputs[0]
 
