@@ -230,7 +230,7 @@ def _constant(tensor: FileTensor, data: np.ndarray[Any, Any] | memoryview) -> Te
     """A constant as a view of the file; elements of less than a byte are unpacked."""
     import numpy as np
 
-    from thinflow.tflite.constants import array_of
+    from thinflow.tflite.model import array_of
 
     shape = tuple(n or 0 for n in tensor.shape or ())
     array = data if isinstance(data, np.ndarray) else array_of(data, tensor)

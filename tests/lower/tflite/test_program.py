@@ -331,6 +331,7 @@ def test_every_option_table_round_trips_and_agrees_with_the_published_schema(nam
         "[i64]": (1 << 40, 7),
         "[f32]": (0.5, 2.0),
         "[u8]": (9,),
+        "[u32]": (1 << 31, 0),
     }
     options = {
         f.name: samples.get(f.kind, schema.ENUMS[f.kind][1] if f.kind in schema.ENUMS else 0)
