@@ -21,8 +21,7 @@ from thinflow.api.plugins import load_plugin
 from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site
 from thinflow.rewrite.pattern import Match, any_of, any_value, const, many, match, node, optional, output_of
-from thinflow.rewrite.rule import Refuse, Transform, transform
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
 
 __all__ = [
     "BoolParam",

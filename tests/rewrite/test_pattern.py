@@ -26,8 +26,7 @@ from thinflow.rewrite.pattern import (
     output_of,
     source_of,
 )
-from thinflow.rewrite.rule import Refuse
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.rule import Refuse, Trace
 
 TEXT = """
     x = Placeholder() {dtype=float, shape=shape[2]}

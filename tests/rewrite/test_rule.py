@@ -9,8 +9,7 @@ import pytest
 
 from thinflow.errors import ParameterError
 from thinflow.ir.graph import Graph
-from thinflow.rewrite.rule import Transform, configure, options, read_value, registered, transform
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.rule import Trace, Transform, configure, options, read_value, registered, transform
 from thinflow.transforms import find, names, resolve
 
 

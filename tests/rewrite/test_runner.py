@@ -11,9 +11,8 @@ from tests.transforms.golden import parse_graph
 from thinflow.errors import GraphError, ParameterError, TransformError, VerificationError
 from thinflow.ir.graph import Graph
 from thinflow.ir.text import graph_text
-from thinflow.rewrite.rule import Transform
+from thinflow.rewrite.rule import Trace, Transform
 from thinflow.rewrite.runner import Result, Step, run
-from thinflow.rewrite.trace import Trace
 from thinflow.transforms import resolve
 
 TEXT = """

@@ -25,8 +25,7 @@ from thinflow.ir.graph import Graph
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.text import graph_text
 from thinflow.rewrite.pattern import Match, NodePattern, any_value, const, match, node
-from thinflow.rewrite.rule import Transform, transform
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.rule import Trace, Transform, transform
 from thinflow.transforms import names
 
 HERE = Path(__file__).parent

@@ -12,9 +12,8 @@ from tests.transforms.support import apply, assert_same_numbers
 from thinflow.errors import ParameterError, TransformError
 from thinflow.ir.graph import Graph
 from thinflow.ir.text import graph_text
-from thinflow.rewrite.rule import Transform
+from thinflow.rewrite.rule import Trace, Transform
 from thinflow.rewrite.runner import Rounds, Step, run
-from thinflow.rewrite.trace import Trace
 from thinflow.transforms import names, resolve
 from thinflow.transforms.catalogue.pipelines import PIPELINES, order_names
 

@@ -13,7 +13,7 @@ from thinflow.ir.types import DType, Shape
 from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site
 from thinflow.rewrite.pattern import Match, NodePattern, constant_node
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.rule import Trace
 
 if TYPE_CHECKING:
     import numpy as np

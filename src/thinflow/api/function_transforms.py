@@ -12,8 +12,7 @@ from typing import Any, ClassVar, TypeVar
 from thinflow.api.editor import Editor
 from thinflow.errors import ParameterError, ThinflowError, TransformError
 from thinflow.ir.graph import Graph, Value, copy_into
-from thinflow.rewrite.rule import Refuse, Transform, transform
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
 
 REQUIRED: Any = object()
 """The default of a parameter that has to be given."""

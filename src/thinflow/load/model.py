@@ -30,8 +30,8 @@ from thinflow.load.state import forward_writes, is_write, kept_variables, state_
 from thinflow.load.tables import fillers_of
 from thinflow.load.variable_handles import replace_variables
 from thinflow.load.variable_values import fill_tables, table_contents, variable_values
-from thinflow.rewrite.colocation import drop_lost_classes
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.edits import drop_lost_classes
+from thinflow.rewrite.rule import Trace
 from thinflow.transforms.inline_partitionedcall import InlinePartitionedCall
 from thinflow.transforms.shared.effects import drop_idle_control
 

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from thinflow.ir.graph import Graph, Node, Value, paused_gc
+from thinflow.ir.ledger import Entry
 from thinflow.ir.order import match_order
-from thinflow.rewrite.colocation import drop_lost_classes
-from thinflow.rewrite.edits import Site, sweep
+from thinflow.rewrite.edits import Site, drop_lost_classes, sweep
 from thinflow.rewrite.pattern import HeadPattern, Match, Miss, NodePattern, match, required
-from thinflow.rewrite.rule import Refuse, Transform
-from thinflow.rewrite.trace import Entry, Trace
+from thinflow.rewrite.rule import Refuse, Trace, Transform
 
 NEAR_MISS_DEPTH = 1
 """A try that matched more nodes than this is told as a near miss."""

@@ -1,4 +1,4 @@
-"""Transforms: their base class, their registry, and the reading of their options.
+"""Transforms: their base class, the ledger they fill, their registry, and the reading of their options.
 
     @transform("round_weights")
     @dataclass(frozen=True)
@@ -22,12 +22,55 @@ import math
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
 from thinflow.errors import ParameterError, closest
+from thinflow.ir.brief import brief_repr
 from thinflow.ir.graph import Graph, Node
+from thinflow.ir.ledger import Entry, reasons
 from thinflow.rewrite.spec import Call
-from thinflow.rewrite.trace import Trace
+
+
+@brief_repr
+@dataclass
+class Trace:
+    """The ledger of a transform: what it did, what it left alone, and why; filled while it works.
+
+    Attributes:
+        changes: what was done, one entry per changed node.
+        left: nodes that nearly qualified, with the reason they did not.
+        warnings: sentences for the user.
+        notes: facts worth telling that are neither change nor refusal.
+    """
+
+    changes: list[Entry] = field(default_factory=list)
+    left: list[Entry] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    _left_seen: set[tuple[str, str]] = field(default_factory=set, repr=False)
+
+    def changed(self, node: Node, what: str) -> None:
+        """Record a change. Call it while the node still has its old name and op."""
+        self.changes.append(Entry(node.name, node.op, what))
+
+    def leave(self, node: Node, why: str) -> None:
+        """Record a refusal; saying the same twice counts once."""
+        key = (node.name, why)
+        if key not in self._left_seen:
+            self._left_seen.add(key)
+            self.left.append(Entry(node.name, node.op, why))
+
+    def forget_left(self, told: int = 0) -> None:
+        """Drop the refusals but for the first `told`: a new pass over the graph will find the ones that still
+        hold.
+        """
+        del self.left[told:]
+        self._left_seen = {(entry.node, entry.text) for entry in self.left}
+
+    def reasons(self) -> list[tuple[str, int, str]]:
+        """(reason, how often, an example node), most frequent first."""
+        return reasons(self.left)
 
 
 class Refuse(Exception):

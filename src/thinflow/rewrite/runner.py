@@ -12,8 +12,7 @@ from thinflow.errors import GraphError, ThinflowError, TransformError, Verificat
 from thinflow.ir.brief import brief_repr
 from thinflow.ir.check import PortCount, find_problems, interface_problems
 from thinflow.ir.graph import Graph, Problem
-from thinflow.rewrite.rule import Transform
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.rule import Trace, Transform
 from thinflow.typing import Progress
 
 logger = logging.getLogger(__name__)

@@ -8,8 +8,7 @@ from fnmatch import fnmatchcase
 from thinflow.errors import NodeError
 from thinflow.ir.graph import Graph, Node
 from thinflow.ops._defaults import defaults_of, is_required
-from thinflow.rewrite.rule import Transform, transform
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.rule import Trace, Transform, transform
 from thinflow.transforms.flow.library import note_functions
 
 

@@ -13,8 +13,7 @@ from thinflow.ir.types import INT32, INT64
 from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site
 from thinflow.rewrite.pattern import Match, any_value, constant_node, many, node
-from thinflow.rewrite.rule import Refuse, Transform, transform
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
 from thinflow.transforms.shared.effects import in_loops
 
 

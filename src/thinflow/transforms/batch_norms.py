@@ -19,12 +19,10 @@ from thinflow.ir.order import ancestors
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import FLOAT, DType
 from thinflow.ops.traits import Trait
-from thinflow.rewrite.colocation import drop_lost_classes
 from thinflow.rewrite.driver import Rewrite
-from thinflow.rewrite.edits import Site
+from thinflow.rewrite.edits import Site, drop_lost_classes
 from thinflow.rewrite.pattern import Match, node
-from thinflow.rewrite.rule import Refuse, Transform, transform
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
 from thinflow.transforms.flow.library import note_functions
 from thinflow.transforms.fold.forward import fold_forward
 from thinflow.transforms.fold.norms import LowerNorms, channels_first, is_training

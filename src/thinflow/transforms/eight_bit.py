@@ -14,8 +14,7 @@ from thinflow.ir.types import FLOAT, QINT32, QUINT8, TensorSpec
 from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site
 from thinflow.rewrite.pattern import Match, any_value, node, output_of
-from thinflow.rewrite.rule import Refuse, Transform, transform
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
 from thinflow.transforms.fake_quants import ConvertFakeQuants, HoistFakeQuants
 from thinflow.transforms.merge_duplicate_nodes import MergeDuplicateNodes
 from thinflow.transforms.quantized.fake_quant import FakeQuantizer, logged_ranges, sampled_ranges

@@ -18,8 +18,7 @@ from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site
 from thinflow.rewrite.pattern import Match, any_value, const, many, node
-from thinflow.rewrite.rule import Refuse, Transform, transform
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
 from thinflow.transforms.quantized.ops import TO_EIGHT_BITS
 from thinflow.transforms.quantized.values import MIN_FIRST, constant, has_loops, ports
 from thinflow.transforms.shared.constants import const_tensor, is_finite, stored_once

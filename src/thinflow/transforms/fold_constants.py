@@ -18,9 +18,8 @@ from thinflow.ir.order import ancestors
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import shape_text
 from thinflow.ops.traits import Trait, has
-from thinflow.rewrite.colocation import drop_lost_classes
-from thinflow.rewrite.rule import Refuse, Transform, transform
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.edits import drop_lost_classes
+from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
 from thinflow.transforms.flow.library import note_functions
 from thinflow.transforms.fold.evaluate import ConstantPart, Result, sinks, tensor_of
 from thinflow.transforms.shared.constants import become_constant, stored_once

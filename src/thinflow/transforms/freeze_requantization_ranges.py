@@ -23,8 +23,7 @@ from thinflow.interpreter import Plan
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import Site, sweep
-from thinflow.rewrite.rule import Refuse, Transform, transform
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
 from thinflow.typing import Array
 
 _PRINTED, _LABEL = "__print__", "__requant_min_max:"

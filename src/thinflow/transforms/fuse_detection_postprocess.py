@@ -14,8 +14,7 @@ from thinflow.errors import GraphError, closest
 from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import FLOAT
-from thinflow.rewrite.rule import Transform, transform
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.rule import Trace, Transform, transform
 
 OP = "TFLite_Detection_PostProcess"
 _PLACES = ("boxes", "scores", "anchors", "first_class")

@@ -16,8 +16,7 @@ from thinflow.ops.traits import Trait
 from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site
 from thinflow.rewrite.pattern import Match, any_value, constant_node, node, optional
-from thinflow.rewrite.rule import Refuse, transform
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.rule import Refuse, Trace, transform
 from thinflow.typing import Array
 
 Pair = tuple[int, int]

@@ -13,10 +13,9 @@ from thinflow.ir.attrs import FunctionAttr
 from thinflow.ir.function import KEPT_WHOLE, Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ops.traits import Trait, has
-from thinflow.rewrite.colocation import drop_lost_classes
+from thinflow.rewrite.edits import drop_lost_classes
 from thinflow.rewrite.pattern import constant_node
-from thinflow.rewrite.rule import Refuse, Transform, transform
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
 from thinflow.transforms.flow.inlining import Inlining
 from thinflow.transforms.flow.library import endless, prune
 from thinflow.transforms.shared.effects import in_loops

@@ -17,8 +17,7 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import RESOURCE, VARIANT, DType
 from thinflow.ops import registry
 from thinflow.ops.traits import Trait, has
-from thinflow.rewrite.rule import Refuse, Transform, transform
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
 
 SUFFIX = "__print__"
 

@@ -8,10 +8,8 @@ from thinflow.ir.attrs import Attr
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import execution_order
 from thinflow.ops.traits import Trait, has
-from thinflow.rewrite.colocation import drop_lost_classes
-from thinflow.rewrite.edits import sweep
-from thinflow.rewrite.rule import Refuse, Transform, transform
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.edits import drop_lost_classes, sweep
+from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
 from thinflow.transforms.layout.axes import Made, Perm, Plan
 from thinflow.transforms.layout.transposes import Sinker, reshape_unit_transposes, transposes
 from thinflow.transforms.shared.constants import const_tensor, side_outputs

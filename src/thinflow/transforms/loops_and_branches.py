@@ -9,11 +9,10 @@ from thinflow.errors import ThinflowError, TransformError
 from thinflow.ir.attrs import Attr
 from thinflow.ir.function import Selection, mentioned, reachable
 from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.ledger import Entry
 from thinflow.ops.traits import Trait, has
-from thinflow.rewrite.colocation import drop_lost_classes
-from thinflow.rewrite.edits import sweep
-from thinflow.rewrite.rule import Refuse, Transform, transform
-from thinflow.rewrite.trace import Entry, Trace
+from thinflow.rewrite.edits import drop_lost_classes, sweep
+from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
 from thinflow.transforms.flow.bodies import Library, Place, types_in
 from thinflow.transforms.flow.dependence import KNOWN
 from thinflow.transforms.flow.functionalize import Raising, head_of, is_stale, units_of

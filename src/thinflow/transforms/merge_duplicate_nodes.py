@@ -20,10 +20,8 @@ from thinflow.ir.tensor import Tensor
 from thinflow.ops import registry
 from thinflow.ops._defaults import defaults_of
 from thinflow.ops.traits import Trait, has
-from thinflow.rewrite.colocation import rename_classes
-from thinflow.rewrite.edits import Site
-from thinflow.rewrite.rule import Transform, transform
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.edits import Site, rename_classes
+from thinflow.rewrite.rule import Trace, Transform, transform
 from thinflow.transforms.shared.effects import is_stateless
 
 _IDENTITY_BYTES = 48

@@ -11,9 +11,8 @@ from thinflow.errors import ParameterError
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import execution_order
 from thinflow.ops.traits import Trait, has
-from thinflow.rewrite.colocation import drop_lost_classes
-from thinflow.rewrite.rule import Refuse, Transform, transform
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.edits import drop_lost_classes
+from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
 from thinflow.transforms.shared.effects import effect_free
 
 _BY_PORT = frozenset({"IdentityN"})  # output i is input i

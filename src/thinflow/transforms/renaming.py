@@ -12,9 +12,8 @@ from itertools import count
 from thinflow.errors import GraphError, ParameterError, WriteError, closest
 from thinflow.ir.graph import Graph
 from thinflow.ir.names import LEGAL_NAME
-from thinflow.rewrite.colocation import rename_classes
-from thinflow.rewrite.rule import Transform, transform
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.edits import rename_classes
+from thinflow.rewrite.rule import Trace, Transform, transform
 
 
 @transform("rename_node")

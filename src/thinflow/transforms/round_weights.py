@@ -18,8 +18,7 @@ from thinflow.ir.tensor import Tensor
 from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site
 from thinflow.rewrite.pattern import Match, node
-from thinflow.rewrite.rule import Refuse, transform
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.rule import Refuse, Trace, transform
 from thinflow.transforms.shared.constants import (
     SMALLEST_NORMAL,
     all_equal,

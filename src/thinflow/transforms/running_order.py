@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from thinflow.ir.graph import Graph, Node
 from thinflow.ir.order import MERGES, execution_order, match_order
 from thinflow.ops.traits import Trait, has
-from thinflow.rewrite.rule import Transform, transform
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.rule import Trace, Transform, transform
 from thinflow.transforms.shared.effects import is_stateless
 
 

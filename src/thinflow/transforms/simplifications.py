@@ -12,12 +12,10 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import execution_order
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import INT32, INT64, DType
-from thinflow.rewrite.colocation import drop_lost_classes
 from thinflow.rewrite.driver import Rewrite
-from thinflow.rewrite.edits import Site, sweep
+from thinflow.rewrite.edits import Site, drop_lost_classes, sweep
 from thinflow.rewrite.pattern import Match, any_value, node
-from thinflow.rewrite.rule import Refuse, Transform, transform
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
 from thinflow.transforms.shared.constants import side_outputs
 from thinflow.transforms.shared.effects import in_loops
 from thinflow.transforms.simplify.identities import handed_on, known_shapes

@@ -17,8 +17,7 @@ from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site
 from thinflow.rewrite.pattern import Match, any_value, const, constant_node, node, optional
-from thinflow.rewrite.rule import Refuse, transform
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.rule import Refuse, Trace, transform
 from thinflow.transforms.shared.constants import awaited_by_constant
 
 _SPARSE_BYTES, _DENSE_BYTES = 12, 4  # per row: an int64 key with its float, and the float

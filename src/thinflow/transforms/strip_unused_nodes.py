@@ -12,11 +12,11 @@ from thinflow.errors import GraphError, ParameterError, ThinflowError
 from thinflow.ir.attrs import Attr, ShapeAttr
 from thinflow.ir.function import ARGUMENT, Selection, reachable
 from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.ledger import Entry
 from thinflow.ir.types import FLOAT, DType, Shape, TensorSpec, dtype
 from thinflow.ops.traits import Trait, has
-from thinflow.rewrite.colocation import drop_lost_classes
-from thinflow.rewrite.rule import Transform, transform
-from thinflow.rewrite.trace import Entry, Trace
+from thinflow.rewrite.edits import drop_lost_classes
+from thinflow.rewrite.rule import Trace, Transform, transform
 from thinflow.transforms.flow.library import note_functions
 from thinflow.transforms.shared.effects import drop_idle_control
 

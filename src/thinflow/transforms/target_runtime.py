@@ -23,8 +23,7 @@ from thinflow.ir.graph import Graph, Node, Versions
 from thinflow.ops._defaults import defaults_of
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import Site, sweep
-from thinflow.rewrite.rule import Refuse, Transform, transform
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
 from thinflow.transforms.downgrade.releases import (
     Release,
     graph_version,

@@ -15,12 +15,10 @@ from thinflow.errors import ParameterError
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import BOOL, DType
 from thinflow.ops.traits import Trait, has
-from thinflow.rewrite.colocation import drop_lost_classes
 from thinflow.rewrite.driver import Rewrite
-from thinflow.rewrite.edits import Site, sweep
+from thinflow.rewrite.edits import Site, drop_lost_classes, sweep
 from thinflow.rewrite.pattern import Match, NodePattern, any_of, any_value, constant_node, node, source_of
-from thinflow.rewrite.rule import Refuse, Transform, transform
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.rule import Refuse, Trace, Transform, transform
 from thinflow.transforms.flow.constant_branches import resolve_calls, resolve_switches
 
 _WORDS = {"true": 1.0, "false": 0.0}

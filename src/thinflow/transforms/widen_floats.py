@@ -24,8 +24,7 @@ from thinflow.errors import ParameterError
 from thinflow.ir.graph import Graph
 from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import BFLOAT16, DOUBLE, HALF, DType
-from thinflow.rewrite.rule import Transform, transform
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.rule import Trace, Transform, transform
 from thinflow.transforms.dtypes.widening import (
     Scope,
     Widening,

@@ -16,7 +16,7 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.text import graph_text
 from thinflow.ir.types import FLOAT
 from thinflow.rewrite.edits import Site
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.rule import Trace
 from thinflow.rewriting import (
     BoolParam,
     Context,

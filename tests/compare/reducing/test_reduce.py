@@ -19,8 +19,7 @@ from thinflow.cli import main
 from thinflow.engines import _child
 from thinflow.errors import FeedError, ParameterError
 from thinflow.ir.graph import Graph
-from thinflow.rewrite.rule import Transform, transform
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.rule import Trace, Transform, transform
 
 TEXT = """
 x = Placeholder() {dtype=float, shape=shape[2,4]}

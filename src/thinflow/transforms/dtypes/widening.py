@@ -16,7 +16,7 @@ from thinflow.ir.tensor import Tensor
 from thinflow.ir.types import FLOAT, RESOURCE, STRING, VARIANT, DType
 from thinflow.ops import registry
 from thinflow.ops.traits import Trait, has
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.rule import Trace
 from thinflow.transforms.flow.dependence import KNOWN
 from thinflow.transforms.flow.library import tell, with_changes
 from thinflow.typing import Array

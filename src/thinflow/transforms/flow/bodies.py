@@ -14,9 +14,8 @@ from thinflow.ir.function import Function
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import BOOL, INT32, STRING, DType, TensorSpec
 from thinflow.ops.traits import Trait, has
-from thinflow.rewrite.colocation import adapt_moved_class
-from thinflow.rewrite.rule import Refuse
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.edits import adapt_moved_class
+from thinflow.rewrite.rule import Refuse, Trace
 from thinflow.transforms.inline_partitionedcall import InlinePartitionedCall
 from thinflow.transforms.shared.effects import effect_free
 

@@ -15,8 +15,7 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.types import BOOL
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import Site
-from thinflow.rewrite.rule import Refuse
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.rule import Refuse, Trace
 from thinflow.transforms.flow.dependence import is_pure_call
 from thinflow.transforms.shared.constants import const_tensor
 from thinflow.typing import Array

@@ -10,7 +10,7 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors
 from thinflow.ir.types import DType
 from thinflow.ops.traits import Trait, has
-from thinflow.rewrite.colocation import adapt_moved_class
+from thinflow.rewrite.edits import adapt_moved_class
 from thinflow.rewrite.rule import Refuse
 from thinflow.transforms.shared.effects import effect_free, is_stateless
 

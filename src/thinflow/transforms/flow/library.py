@@ -14,9 +14,9 @@ from thinflow.errors import ParameterError, ThinflowError, TransformError
 from thinflow.ir.check import find_problems
 from thinflow.ir.function import ARGUMENT, Edited, Function, Selection, mentioned, reachable
 from thinflow.ir.graph import Graph, Node, Value
-from thinflow.rewrite.rule import Transform
+from thinflow.ir.ledger import Entry
+from thinflow.rewrite.rule import Trace, Transform
 from thinflow.rewrite.spec import Call, parse_transforms
-from thinflow.rewrite.trace import Entry, Trace
 from thinflow.transforms.shared.effects import is_stateless
 
 _NOTE = "the model has a function library"

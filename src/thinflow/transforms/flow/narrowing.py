@@ -9,12 +9,12 @@ from dataclasses import replace
 from thinflow.ir.attrs import Attr, FunctionAttr, attr_key
 from thinflow.ir.function import ARGUMENT, Function, mentioned
 from thinflow.ir.graph import Graph, Node, Value
+from thinflow.ir.ledger import Entry
 from thinflow.ir.order import ancestors, execution_order
 from thinflow.ir.types import DType
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import sweep
-from thinflow.rewrite.rule import Refuse
-from thinflow.rewrite.trace import Entry, Trace
+from thinflow.rewrite.rule import Refuse, Trace
 from thinflow.transforms.flow.dependence import (
     KNOWN,
     Dependence,

@@ -17,8 +17,7 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.tensor import Tensor
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import Site, sweep
-from thinflow.rewrite.rule import Refuse
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.rule import Refuse, Trace
 from thinflow.transforms.fold.pieces import Mode, Piece, Pieces, below
 from thinflow.transforms.fold.producers import Producer, store
 from thinflow.transforms.fold.steps import is_sum

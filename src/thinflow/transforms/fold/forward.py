@@ -15,8 +15,7 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.tensor import Tensor
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import Site, sweep
-from thinflow.rewrite.rule import Refuse
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.rule import Refuse, Trace
 from thinflow.transforms.fold.chains import add_bias, put_weights
 from thinflow.transforms.fold.norms import Norm, read_norm
 from thinflow.transforms.fold.producers import Producer, find_producer, store, weights_of

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import ancestors, execution_order
 from thinflow.ops.traits import Trait, has
-from thinflow.rewrite.rule import Refuse
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.rule import Refuse, Trace
 from thinflow.transforms.fold.producers import Producer, find_producer, weights_of
 from thinflow.transforms.fold.steps import Channels, Step, data_input, is_factor, is_step, read_step
 from thinflow.transforms.shared.constants import const_tensor, side_outputs

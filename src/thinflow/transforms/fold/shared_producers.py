@@ -15,8 +15,7 @@ import numpy as np
 from thinflow.ir.graph import Graph, Node
 from thinflow.ops.traits import Trait, has
 from thinflow.rewrite.edits import sweep
-from thinflow.rewrite.rule import Refuse
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.rule import Refuse, Trace
 from thinflow.transforms.fold.chains import fold_chains
 from thinflow.transforms.fold.pieces import Mode
 from thinflow.transforms.fold.producers import find_producer, weights_of

@@ -23,8 +23,7 @@ from thinflow.rewrite.driver import Rewrite
 from thinflow.rewrite.edits import Site, sweep
 from thinflow.rewrite.pattern import Match
 from thinflow.rewrite.pattern import node as any_node
-from thinflow.rewrite.rule import Refuse
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.rule import Refuse, Trace
 from thinflow.transforms.layout.axes import Perm, Plan, plan_for
 from thinflow.transforms.shared.constants import awaited_by_constant, const_tensor, side_outputs
 from thinflow.transforms.shared.effects import in_loops

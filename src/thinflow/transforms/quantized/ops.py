@@ -16,8 +16,7 @@ from thinflow.ir.graph import Graph, Node, Value
 from thinflow.ir.order import execution_order
 from thinflow.ir.types import FLOAT, QINT32, QUINT8, TensorSpec
 from thinflow.rewrite.edits import Site, sweep
-from thinflow.rewrite.rule import Refuse
-from thinflow.rewrite.trace import Trace
+from thinflow.rewrite.rule import Refuse, Trace
 from thinflow.transforms.quantized.forms import (
     EIGHT_BIT,
     NO_KERNEL,
