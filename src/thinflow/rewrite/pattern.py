@@ -10,7 +10,7 @@ it, so that near misses can be told.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -53,7 +53,8 @@ class NodePattern:
     boundary: bool
     where: Callable[[Node], str | None] | None
     port: int | None = 0
-    direct: bool = False
+    through: frozenset[str] | None = None
+    """Ops that may stand between the node and its reader; None: those that pass values on."""
 
     def accepts(self, op: str) -> bool:
         """Whether a node of that op may stand here."""
@@ -138,7 +139,7 @@ def node(
     where: Callable[[Node], str | None] | None = None,
     port: int | None = 0,
     no_inputs: bool = False,
-    direct: bool = False,
+    through: Iterable[str] | None = None,
 ) -> NodePattern:
     """A node of one of the ops ("A|B"), or with one of the traits.
 
@@ -153,11 +154,12 @@ def node(
             None.
         port: which output of it is read, None for any; the head of a pattern is always used at its output 0.
         no_inputs: it has no data inputs at all.
-        direct: no pass-through ops may stand between the node and its reader.
+        through: ops that may stand between the node and its reader; by default those that pass values on.
     """
     listed = () if no_inputs else tuple(map(_spelled_out, inputs)) or None
+    looked_through = None if through is None else frozenset(through)
     alternatives = ops if isinstance(ops, Trait) else frozenset(ops.split("|"))
-    return NodePattern(alternatives, listed, name, commutative, boundary, where, port, direct)
+    return NodePattern(alternatives, listed, name, commutative, boundary, where, port, looked_through)
 
 
 def required(pattern: NodePattern) -> Iterator[frozenset[str]]:
@@ -350,7 +352,7 @@ def _match_producer(pattern: NodePattern, value: Value, so_far: Match) -> Iterat
     """The node behind a value, which must be read at its output 0 and not be fed."""
     through = []
     # Pass-through ops are looked through unless the pattern asks for one of them.
-    while not pattern.direct and _passes_through(value) and not pattern.accepts(value.node.op):
+    while _passes_through(value, pattern.through) and not pattern.accepts(value.node.op):
         through.append(value.node)
         value = value.node.inputs[0]
     fits = pattern.accepts(value.node.op)
@@ -369,7 +371,8 @@ def _bind(so_far: Match, name: str, value: Value | tuple[Value, ...]) -> Match:
     return replace(so_far, bound={**so_far.bound, name: value}) if name else so_far
 
 
-def _passes_through(value: Value) -> bool:
+def _passes_through(value: Value, through: frozenset[str] | None = None) -> bool:
     node = value.node
+    passes = has(node.op, Trait.IDENTITY) if through is None else node.op in through
     # One that is fed gives what the caller says, not what it reads.
-    return has(node.op, Trait.IDENTITY) and value.port == 0 and bool(node.inputs) and not value.is_graph_input
+    return passes and value.port == 0 and bool(node.inputs) and not value.is_graph_input

@@ -127,14 +127,14 @@ class MergeAdjacentRequantizes(Rewrite):
             node(
                 # Nodes in between may have other readers: they stay, and go if nobody reads them.
                 "Dequantize",
-                node("Requantize", name="first", boundary=True, direct=True, where=_changes_values),
+                node("Requantize", name="first", boundary=True, through=(), where=_changes_values),
                 *(output_of("first", 1), output_of("first", 2)),
                 boundary=True,
             ),
             *(any_value(), any_value()),
             name="quantize",
             boundary=True,
-            direct=True,
+            through=(),
             where=_changes_values,
         ),
         *(output_of("quantize", 1), output_of("quantize", 2)),
@@ -211,8 +211,8 @@ class RemoveRedundantQuantizations(Rewrite):
     pattern: ClassVar = node(
         "QuantizeV2",
         any_value("x"),
-        node("Min", boundary=True, direct=True),
-        node("Max", boundary=True, direct=True),
+        node("Min", boundary=True, through=()),
+        node("Max", boundary=True, through=()),
         name="quantize",
         where=_codes_anew,
     )

@@ -89,10 +89,10 @@ class ClampFirst(Rewrite):
         node(
             "Requantize",
             *(any_value(), any_value(), any_value()),
-            node("RequantizationRange", name="range", direct=True),
+            node("RequantizationRange", name="range", through=()),
             output_of("range", 1),
             name="requantize",
-            direct=True,
+            through=(),
             where=_not_measured,
         ),
         *(output_of("requantize", 1), output_of("requantize", 2)),
@@ -166,7 +166,7 @@ class SignBiases(Rewrite):
     outputs = 0
     pattern: ClassVar = node(
         "QuantizedBiasAdd",
-        node("Requantize|QuantizeV2", name="source", direct=True),
+        node("Requantize|QuantizeV2", name="source", through=()),
         any_value("bias"),
         *(output_of("source", 1), output_of("source", 2)),
         *(any_value(), any_value()),
